@@ -1,0 +1,1 @@
+"""Companion to four works on arithmetic transformers: where does each digit stand?"""

@@ -1,0 +1,82 @@
+"""Commands of the pipeline: `python -m carry --help` lists them."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+import ruamel.yaml
+from papermill.exceptions import PapermillExecutionError
+
+from carry import paths, pipeline
+from carry.settings import SettingsError
+
+
+def parameters(words: list[str]) -> dict:
+    """Read `name=value` words; values are typed as in params.yaml, names are always text.
+
+    >>> parameters(["profile=smoke", "row=01", "steps=20", "log=true"])
+    {'profile': 'smoke', 'row': '01', 'steps': 20, 'log': True}
+    """
+    read = ruamel.yaml.YAML(typ="safe", pure=True).load
+    found = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals:
+            raise SettingsError(f"{word!r}: expected name=value")
+        found[name] = value if name in ("profile", "row") else read(value)
+    return found
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run one command."""
+    parser = argparse.ArgumentParser(prog="python -m carry", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+
+    command = commands.add_parser("notebook", help="run a notebook as a stage of the pipeline")
+    command.add_argument("name")
+    command.add_argument("parameters", nargs="*", metavar="name=value")
+    command = commands.add_parser("strip", help="copy a notebook without outputs for a profile")
+    command.add_argument("name")
+    command.add_argument("parameters", nargs=1, metavar="profile=NAME")
+    command = commands.add_parser("models", help="copy the weights of a row to reports/models")
+    command.add_argument("parameters", nargs=2, metavar="profile=NAME row=NAME")
+    command = commands.add_parser("prune", help="delete what rows that are gone have left")
+    command.add_argument("parameters", nargs=1, metavar="profile=NAME")
+    command = commands.add_parser("refresh", help="run notebooks in place, with their defaults")
+    command.add_argument("names", nargs="*", help="all of them if none is named")
+
+    given = parser.parse_args(arguments)
+    if given.command == "refresh":
+        for name in given.names or sorted(pipeline.sources()):
+            print(f"refreshing {name}", flush=True)
+            pipeline.refresh(pipeline.source(name))
+        return
+    values = parameters(given.parameters)
+    profile = values.pop("profile", "cpu")
+    if given.command == "notebook":
+        pipeline.run(given.name, profile, **values)
+    elif given.command == "strip":
+        source = pipeline.source(given.name)
+        pipeline.strip(source, paths.data(profile, "notebooks", source.name))
+    elif given.command == "models":
+        pipeline.publish(profile, values["row"])
+    else:
+        for path in pipeline.prune(profile):
+            print(f"pruned {paths.shown(path)}")
+
+
+def command_line(arguments: list[str] | None = None) -> None:
+    """Run one command; what a user can put right is said in one line, without a traceback."""
+    try:
+        main(arguments)
+    except SettingsError as error:
+        print(error, file=sys.stderr)
+        sys.exit(2)
+    except PapermillExecutionError as error:
+        print(error, file=sys.stderr)  # the traceback of the cell; ours would say nothing more
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    command_line()

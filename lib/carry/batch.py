@@ -1,0 +1,81 @@
+"""The data that every layer shares: problems as digits, and written problems as tokens and marks.
+
+Problem                     6 5 3 + 4 9      digits, the ones first; a length for each number
+Batch, one row       ^ 6 5 3 + 0 4 9 = 2 0 7 0 $
+    number           0 1 1 1 0 2 2 2 0 3 3 3 3 0     which number a digit belongs to; 0: none
+    place            . 2 1 0 . 2 1 0 . 0 1 2 3 .     its power of ten; -1 (drawn as a dot): none
+    start                            9               where the response begins
+    length           14                              tokens in all; what follows is padding
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Self
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+NO_PLACE = -1
+
+
+class _Tensors:
+    """Rows that move and are picked together."""
+
+    def __len__(self) -> int:
+        return len(getattr(self, fields(self)[0].name))
+
+    def __getitem__(self, rows: Tensor | slice) -> Self:
+        return type(self)(**{f.name: getattr(self, f.name)[rows] for f in fields(self)})
+
+    def to(self, device: torch.device | str) -> Self:
+        """Return the same rows on another device."""
+        return type(self)(**{f.name: getattr(self, f.name).to(device) for f in fields(self)})
+
+
+@dataclass(frozen=True)
+class Problems(_Tensors):
+    """What is asked and what is true, as digits with the ones first, zero beyond each length.
+
+    Shapes: B problems of M operands of at most N digits; answers of at most K digits.
+    """
+
+    operands: Int[Tensor, "B M N"]
+    lengths: Int[Tensor, "B M"]
+    answer: Int[Tensor, "B K"]
+    answer_length: Int[Tensor, " B"]
+
+
+@dataclass(frozen=True)
+class Batch(_Tensors):
+    """Problems as they are written: tokens, and for each token the marks that schemes read.
+
+    Shapes: B sequences of at most T tokens. Padding stands at the right, where a causal model
+    never sees it from a real token.
+    """
+
+    tokens: Int[Tensor, "B T"]
+    number: Int[Tensor, "B T"]
+    place: Int[Tensor, "B T"]
+    start: Int[Tensor, " B"]
+    length: Int[Tensor, " B"]
+
+    def trim(self) -> Batch:
+        """Drop the columns that hold nothing but padding."""
+        width = int(self.length.max())
+        marks = (self.tokens[:, :width], self.number[:, :width], self.place[:, :width])
+        return Batch(*marks, self.start, self.length)
+
+    def response(
+        self,
+    ) -> tuple[Int[Tensor, "B A"], Int[Tensor, "B A"], Bool[Tensor, "B A"]]:
+        """Return where each response token is predicted from, the token, and whether it is real.
+
+        The token at t is predicted from t - 1; A is the longest response of the batch.
+        """
+        longest = int((self.length - self.start).max())
+        at = self.start[:, None] - 1 + torch.arange(longest, device=self.start.device)
+        real = at + 1 < self.length[:, None]
+        at = at.clamp(max=self.tokens.shape[1] - 2)
+        return at, self.tokens.gather(1, at + 1).long(), real

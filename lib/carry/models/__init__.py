@@ -1,0 +1,1 @@
+"""Ids and tokens become logits: encodings, architectures, and weights set by hand."""

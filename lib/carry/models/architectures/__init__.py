@@ -1,0 +1,29 @@
+"""Architectures: tokens and ids become logits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import nn
+
+from carry import settings
+
+
+class Architecture(nn.Module):
+    """An architecture; its settings are `Settings`, and its name is its file's."""
+
+    class Settings(settings.Settings):
+        """The settings of this kind."""
+
+
+def choose(given: dict[str, Any], where: str = "model") -> tuple[type[Architecture], Any]:
+    """Return the architecture that the settings name (`transformer` by default), and its settings.
+
+    >>> kind, given = choose({"layers": 2, "width": 64})
+    >>> kind.__name__, given.layers
+    ('Transformer', 2)
+    """
+    given = dict(given)
+    name = given.pop("name", "transformer")
+    kind = settings.choose("carry.models.architectures", Architecture, name, f"{where}.name")
+    return kind, kind.Settings.parse(given, where)

@@ -1,0 +1,286 @@
+"""One decoder for all: standard, with input injection, looped.
+
+    tokens -> embedding (+ encodings of ids) ------+--------+----- injection
+                          |                        |        |
+                          v                        v        v
+                       [ layer 1 -> ... ] -> [ layer 1 -> ... ] ->  norm -> logits
+                          recurrence 1          recurrence 2
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Literal
+
+import pydantic
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from carry import settings
+from carry.models.architectures import Architecture
+from carry.models.encodings import Encoding, Shape
+
+
+class Transformer(Architecture):
+    """A decoder of `layers` layers, run `recurrences` times.
+
+    `injection`: the embedded input is added again before every layer, or at the entrance of each
+    recurrence of the block, or never (mcleish2024, 3.2 and Fig. 19).
+    """
+
+    class Settings(settings.Settings):
+        """The settings of this kind; `hidden` and `head_width` follow from the width if unset."""
+
+        layers: int = pydantic.Field(default=1, ge=1)
+        recurrences: int = pydantic.Field(default=1, ge=1)
+        injection: Literal["none", "entrance", "every_layer"] = "none"
+        width: int = pydantic.Field(default=128, ge=1)
+        heads: int = pydantic.Field(default=4, ge=1)
+        head_width: int | None = pydantic.Field(default=None, ge=1)
+        hidden: int | None = pydantic.Field(default=None, ge=1)
+        activation: Literal["relu", "gelu", "gated_gelu"] = "relu"
+        norm: Literal["layer", "rms"] = "layer"
+        norm_place: Literal["pre", "post", "pre_and_post"] = "pre"
+        biases: bool = True
+        tied: bool = False
+        residual_scale: float = 1.0
+        initialisation: Literal["normal", "deepnorm", "t5"] = "normal"
+        attention: Literal["auto", "plain", "fused"] = "auto"
+
+        @pydantic.model_validator(mode="after")
+        def _divides(self) -> Transformer.Settings:
+            if self.head_width is None and self.width % self.heads:
+                raise ValueError(
+                    f"width {self.width} with heads {self.heads} does not fit, expected a width "
+                    "that the heads divide, or a head_width of its own"
+                )
+            return self
+
+    def __init__(
+        self, given: Settings, symbols: int, encodings: Sequence[Encoding], shape: Shape
+    ) -> None:
+        super().__init__()
+        self.given = given
+        self.encodings = nn.ModuleList(encodings)
+        self.tokens = nn.Embedding(symbols, given.width)
+        self.blocks = nn.ModuleList(Block(given, shape) for _ in range(given.layers))
+        self.final_norm = make_norm(given) if "pre" in given.norm_place else nn.Identity()
+        self.logits = nn.Linear(given.width, symbols, bias=False)
+        initialise(self)
+        if given.tied:
+            self.logits.weight = self.tokens.weight
+
+    @staticmethod
+    def shape(given: Settings) -> Shape:
+        """Return the sizes that encodings need to know."""
+        return Shape(given.width, given.heads, given.head_width or given.width // given.heads,
+                     given.layers)  # fmt: skip
+
+    def forward(
+        self,
+        tokens: Int[Tensor, "B T"],
+        ids: Sequence[Int[Tensor, "b S"]],
+        at: Int[Tensor, "B A"] | None = None,
+        recurrences: int | None = None,
+        cache: Cache | None = None,
+    ) -> Float[Tensor, "B A V"]:
+        """Return logits for the next token.
+
+        Args:
+            tokens: the sequences.
+            ids: one for each encoding.
+            at: the tokens whose successors are wanted (default: all). The last layer is worked
+                out for these alone, which changes nothing else.
+            recurrences: times to run the block, free to differ from training.
+            cache: keys and values of the tokens before these, for decoding.
+        """
+        rounds = recurrences or self.given.recurrences
+        past = cache.length if cache else 0
+        total = past + tokens.shape[1]
+        inject = self.tokens(tokens)
+        for encoding, of in zip(self.encodings, ids, strict=True):
+            felt = encoding.embed(of[:, past:total])
+            inject = inject if felt is None else inject + felt
+        index = torch.arange(past, total, device=tokens.device)[None]
+        everywhere = self._looks(index, ids, total)
+        wanted = everywhere if at is None else self._looks(at, ids, total, last=True)
+        x = torch.zeros_like(inject)
+        for step in range(rounds * len(self.blocks)):
+            layer = step % len(self.blocks)
+            entrance = layer == 0 and (step == 0 or self.given.injection != "none")
+            if entrance or self.given.injection == "every_layer":
+                x = x + inject
+            final = step == rounds * len(self.blocks) - 1
+            look = wanted if final else everywhere
+            x = self.blocks[layer](x, self.encodings, look(layer), at if final else None, cache)
+        return self.logits(self.final_norm(x))
+
+    def _looks(self, query: Tensor, ids: Sequence[Tensor], total: int, last: bool = False):
+        """Return a function from a layer to its `Look`, worked out once for all recurrences."""
+        places = []
+        for of in ids:
+            rows = of.expand(max(len(of), len(query)), -1)
+            places += [(rows.gather(1, query.expand(len(rows), -1)), of[:, :total])]
+        keys = torch.arange(total, device=query.device)
+        visible = keys <= query[:, :, None]
+        for encoding, (of_query, of_key) in zip(self.encodings, places, strict=True):
+            window = encoding.visible(of_query, of_key)
+            if window is not None:
+                visible = visible & (window | (keys == 0))
+        known: dict[int, Look] = {}
+
+        def look(layer: int) -> Look:
+            if layer not in known:
+                score = torch.zeros((), device=query.device)
+                for encoding, (of_query, of_key) in zip(self.encodings, places, strict=True):
+                    bias = encoding.bias(layer, of_query, of_key)
+                    score = score if bias is None else score + bias
+                score = torch.where(visible[:, None], score, -math.inf)
+                known[layer] = Look(score, places)
+            return known[layer]
+
+        return look
+
+
+class Look:
+    """What the encodings say about one layer's attention: scores to add, and ids to rotate by."""
+
+    def __init__(self, score: Float[Tensor, "b h Q T"], places: list[tuple[Tensor, Tensor]]):
+        self.score, self.places = score, places
+
+
+class Cache:
+    """Keys and values of the tokens read so far, for each layer and recurrence."""
+
+    def __init__(self) -> None:
+        self.steps: list[tuple[Tensor, Tensor]] = []
+        self.length = 0
+        self._next = 0
+
+    def extend(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+        """Append this step's keys and values to those of its earlier calls, and return all."""
+        if self._next == len(self.steps):
+            self.steps.append((key, value))
+        else:
+            old = self.steps[self._next]
+            pair = torch.cat([old[0], key], dim=2), torch.cat([old[1], value], dim=2)
+            self.steps[self._next] = pair
+        self._next += 1
+        return self.steps[self._next - 1]
+
+    def advance(self, tokens: int) -> None:
+        """Close one call of the model that read so many tokens."""
+        self.length += tokens
+        self._next = 0
+
+    def keep(self, rows: Tensor) -> None:
+        """Keep only some sequences, when others have ended."""
+        self.steps = [(key[rows], value[rows]) for key, value in self.steps]
+
+
+class Block(nn.Module):
+    """Attention and a feed-forward network, each with its residual and its norms."""
+
+    def __init__(self, given: Transformer.Settings, shape: Shape) -> None:
+        super().__init__()
+        inner = shape.heads * shape.head_width
+        hidden = given.hidden or 4 * given.width
+        gates = 2 if given.activation == "gated_gelu" else 1
+        self.given, self.heads = given, shape.heads
+        self.query = nn.Linear(given.width, inner, bias=given.biases)
+        self.key_value = nn.Linear(given.width, 2 * inner, bias=given.biases)
+        self.output = nn.Linear(inner, given.width, bias=given.biases)
+        self.up = nn.Linear(given.width, gates * hidden, bias=given.biases)
+        self.down = nn.Linear(hidden, given.width, bias=given.biases)
+        pre, post = "pre" in given.norm_place, "post" in given.norm_place
+        self.before = nn.ModuleList(make_norm(given) if pre else nn.Identity() for _ in range(2))
+        self.after = nn.ModuleList(make_norm(given) if post else nn.Identity() for _ in range(2))
+
+    def forward(
+        self, x: Tensor, encodings: nn.ModuleList, look: Look, at: Tensor | None, cache: Cache | None
+    ) -> Tensor:
+        """Return the residual stream after this layer, at the tokens `at` only if given."""
+        source = self.before[0](x)
+        if at is not None:
+            rows = at[:, :, None].expand(-1, -1, x.shape[2])
+            x, reader = x.gather(1, rows), source.gather(1, rows)
+        else:
+            reader = source
+        x = self._add(0, x, self._attention(reader, source, encodings, look, cache))
+        return self._add(1, x, self._feed_forward(self.before[1](x)))
+
+    def _add(self, part: int, x: Tensor, update: Tensor) -> Tensor:
+        if self.given.norm_place == "post":  # the residual is inside the norm
+            return self.after[part](self.given.residual_scale * x + update)
+        return self.given.residual_scale * x + self.after[part](update)
+
+    def _attention(self, reader, source, encodings, look: Look, cache: Cache | None) -> Tensor:
+        query = self._split(self.query(reader))
+        key, value = (self._split(part) for part in self.key_value(source).chunk(2, dim=-1))
+        new = key.shape[2]
+        for encoding, (of_query, of_key) in zip(encodings, look.places, strict=True):
+            query = encoding.rotate(query, of_query)
+            key = encoding.rotate(key, of_key[:, -new:])
+        if cache is not None:
+            key, value = cache.extend(key, value)
+        scale = 1.0 if self.given.initialisation == "t5" else query.shape[-1] ** -0.5
+        fused = self.given.attention == "fused"
+        if fused or (self.given.attention == "auto" and query.is_cuda):
+            score = look.score.expand(query.shape[0], query.shape[1], -1, -1).to(query.dtype)
+            mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=score, scale=scale)
+        else:  # on a CPU plain products win, and under "medium" precision by far
+            score = (query * scale) @ key.transpose(-1, -2) + look.score
+            mixed = score.softmax(-1).to(value.dtype) @ value
+        return self.output(mixed.transpose(1, 2).flatten(2))
+
+    def _split(self, x: Tensor) -> Tensor:
+        return x.unflatten(2, (self.heads, -1)).transpose(1, 2)
+
+    def _feed_forward(self, x: Tensor) -> Tensor:
+        x = self.up(x)
+        if self.given.activation == "gated_gelu":
+            gate, x = x.chunk(2, dim=-1)
+            return self.down(F.gelu(gate) * x)
+        return self.down(F.relu(x) if self.given.activation == "relu" else F.gelu(x))
+
+
+def make_norm(given: Transformer.Settings) -> nn.Module:
+    """Return a LayerNorm or an RMSNorm of the model's width."""
+    if given.norm == "rms":
+        return nn.RMSNorm(given.width, eps=1e-6)
+    return nn.LayerNorm(given.width, bias=given.biases)
+
+
+@torch.no_grad()
+def initialise(model: Transformer) -> None:
+    """Set the first weights: normal (0.02-like, by fan-in), DeepNorm's or T5's."""
+    given = model.given
+    depth = given.layers * given.recurrences
+    for block in model.blocks:
+        for name, linear in block.named_children():
+            if not isinstance(linear, nn.Linear):
+                continue
+            fan_in, fan_out = linear.in_features, linear.out_features
+            if given.initialisation == "deepnorm":  # Wang et al. 2022, Fig. 2, decoder only
+                gain = (8 * depth) ** -0.25
+                parts = linear.weight.chunk(2 if name == "key_value" else 1)
+                for part in parts:  # the first of two holds the keys; like queries, not scaled
+                    keys = len(parts) == 2 and part is parts[0]
+                    nn.init.xavier_normal_(part, 1.0 if name == "query" or keys else gain)
+            elif given.initialisation == "t5":  # Raffel et al. 2020: no 1/sqrt(d) in attention
+                head_width = fan_out // given.heads
+                std = (fan_in * head_width) ** -0.5 if name == "query" else fan_in**-0.5
+                nn.init.normal_(linear.weight, std=std)
+            else:  # the layers that write into the residual stream start small with depth
+                shrink = (2 * depth) ** -0.5 if name in ("output", "down") else 1.0
+                nn.init.normal_(linear.weight, std=shrink * fan_in**-0.5)
+            if linear.bias is not None:
+                nn.init.zeros_(linear.bias)
+    std = 1.0 if given.initialisation == "t5" else given.width**-0.5
+    for embedding in [model.tokens, *(m for e in model.encodings for m in e.modules())]:
+        if isinstance(embedding, nn.Embedding):
+            nn.init.normal_(embedding.weight, std=std)
+    nn.init.normal_(model.logits.weight, std=given.width**-0.5)

@@ -1,0 +1,51 @@
+"""FIRE: functional interpolation for relative positions (Li et al. 2023)."""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from carry import settings
+from carry.models.encodings import Encoding, Shape
+
+
+class Fire(Encoding):
+    """A bias f(psi(i - j) / psi(max(i, L))) with psi(x) = log(c x + 1), query id i, key id j.
+
+    c and the threshold L are learned and positive; f is a network with one hidden layer of
+    `hidden` units. Every layer has all of these for itself.
+    """
+
+    class Settings(settings.Settings):
+        """The settings of this kind."""
+
+        hidden: int = 32
+        c: float = 0.1
+        threshold: float = 512.0
+
+    needs_order = True
+
+    def __init__(self, given: Settings, shape: Shape, largest: int) -> None:
+        super().__init__(given, shape, largest)
+        self.start = given.c, given.threshold
+        # Both are stored as logarithms of their ratio to the start, which keeps them positive.
+        self.log_c = nn.Parameter(torch.zeros(shape.layers))
+        self.log_threshold = nn.Parameter(torch.zeros(shape.layers))
+        self.networks = nn.ModuleList(
+            nn.Sequential(
+                nn.Linear(1, given.hidden), nn.ReLU(), nn.Linear(given.hidden, shape.heads)
+            )
+            for _ in range(shape.layers)
+        )
+
+    def bias(
+        self, layer: int, query: Int[Tensor, "b Q"], key: Int[Tensor, "b T"]
+    ) -> Float[Tensor, "b H Q T"]:
+        """Return the bias of each head; keys after the query, which no one sees, get that of 0."""
+        c = self.start[0] * self.log_c[layer].exp()
+        threshold = self.start[1] * self.log_threshold[layer].exp()
+        distance = (query[:, :, None] - key[:, None, :]).clamp(min=0).float()
+        scale = torch.log1p(c * torch.maximum(query.float(), threshold))
+        share = torch.log1p(c * distance) / scale[:, :, None]
+        return self.networks[layer](share[..., None]).permute(0, 3, 1, 2)

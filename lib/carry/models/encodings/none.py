@@ -1,0 +1,7 @@
+"""No encoding at all (NoPE): order shows only through the causal mask."""
+
+from carry.models.encodings import Encoding
+
+
+class NoPE(Encoding):
+    """Ids are not felt."""

@@ -1,0 +1,37 @@
+"""Rotary encoding: queries and keys are turned by their ids (Su et al. 2024)."""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from carry import settings
+from carry.models.encodings import Encoding, Shape
+
+
+class RoPE(Encoding):
+    """Each pair (k, k + d/2) of a head's d features turns by id / `base`^(2k / d)."""
+
+    class Settings(settings.Settings):
+        """The settings of this kind."""
+
+        base: float = 10_000.0
+
+    def __init__(self, given: Settings, shape: Shape, largest: int) -> None:
+        super().__init__(given, shape, largest)
+        if shape.head_width % 2:
+            raise settings.SettingsError(
+                f"model.head_width: {shape.head_width} does not fit, RoPE expected an even width"
+            )
+        exponent = torch.arange(0, shape.head_width, 2) / shape.head_width
+        self.register_buffer("rates", given.base**-exponent, persistent=False)
+
+    def rotate(
+        self, x: Float[Tensor, "B H T d"], ids: Int[Tensor, "b T"]
+    ) -> Float[Tensor, "B H T d"]:
+        """Turn every pair of features."""
+        angles = ids[:, None, :, None] * self.rates
+        cos, sin = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
+        first, second = x.chunk(2, dim=-1)
+        return torch.cat([first * cos - second * sin, first * sin + second * cos], dim=-1)

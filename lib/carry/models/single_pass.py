@@ -1,0 +1,75 @@
+"""Exact match under greedy decoding, from one teacher-forced pass.
+
+Let the true response be y_1 .. y_A (its last token ends it) and g_1 .. g_A what greedy decoding
+writes. Both are compared token by token, and token t + 1 is the argmax of logits that depend on
+the question and the first t response tokens only.
+
+Claim: g = y if and only if, in one pass over the question and y, every argmax is the next true
+token. Proof: if every argmax is right, then by induction g_1 .. g_t = y_1 .. y_t for every t: the
+prefixes are equal, so the logits are, so the next tokens are. If not, let t + 1 be the first place
+where the argmax is wrong: up to t both prefixes are equal, so greedy decoding meets the very same
+logits there and writes that same wrong token; hence g differs from y. The pass thus also tells
+what greedy decoding writes up to and including its first error.
+
+It needs marks and ids that depend on the question and on what was written before, never on the
+token itself (here: on its slot), and padding that no real token sees (it stands at the right of a
+causal model). It says nothing of what follows the first error: that needs real decoding.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+from carry.batch import Batch
+from carry.models.system import Start, System
+
+
+@dataclass(frozen=True)
+class Pass:
+    """What one pass over the truth shows, for the A response tokens of B problems."""
+
+    predicted: Int[Tensor, "B A"]
+    target: Int[Tensor, "B A"]
+    real: Bool[Tensor, "B A"]
+
+    @property
+    def wrong(self) -> Bool[Tensor, "B A"]:
+        """Where the argmax is not the next true token."""
+        return self.real & (self.predicted != self.target)
+
+    @property
+    def exact(self) -> Bool[Tensor, " B"]:
+        """Whether greedy decoding writes the whole response right."""
+        return ~self.wrong.any(1)
+
+    @property
+    def first_wrong(self) -> Int[Tensor, " B"]:
+        """The slot of the first wrong token; -1 where there is none."""
+        return torch.where(self.exact, -1, self.wrong.int().argmax(1))
+
+
+@torch.inference_mode()
+def single_pass(
+    system: System,
+    batch: Batch,
+    start: Start = 1,
+    recurrences: int | None = None,
+    ids: list[Int[Tensor, "b T"]] | None = None,
+) -> Pass:
+    """Run the model once over problems and their true responses.
+
+    >>> from carry.run import make
+    >>> from carry.randomness import stream
+    >>> system = System(make({"task": {"name": "addition"}}))
+    >>> problems = system.task.draw(5, digits=3, generator=stream(0, "doctest"))
+    >>> single_pass(system, system.format.write(problems)).exact.tolist()
+    [False, False, False, False, False]
+    """
+    at, target, real = batch.response()
+    ids = system.ids(batch, start) if ids is None else ids
+    logits = system.logits(batch, ids, at, recurrences)
+    return Pass(logits.argmax(-1), target, real)

@@ -1,0 +1,137 @@
+"""A run made real: its task, its format, its position schemes and its model, checked together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from carry import formats, positions, tasks
+from carry.batch import Batch
+from carry.models import architectures, encodings
+from carry.positions import Scheme
+from carry.randomness import stream
+from carry.run import Run
+from carry.settings import SettingsError, nearest
+
+Start = int | Literal["middle"]
+
+
+class System:
+    """All that a run's settings build; what does not fit together is refused here, before work.
+
+    >>> from carry.run import make
+    >>> positions = [{"ids": "abacus", "encoding": "learned", "offset": 25}]
+    >>> system = System(make({"task": {"name": "addition"}, "positions": positions}))
+    >>> system.network.encodings[0].limit
+    35
+
+    Raises:
+        SettingsError: with one line that names row, field, value and what was expected.
+    """
+
+    def __init__(self, run: Run, seed: int = 0, device: str | torch.device = "cpu") -> None:
+        where = f"runs.{run.name}"
+        self.run, self.seed = run, seed
+        self.task = tasks.build(run.task, f"{where}.task")
+        self.format = formats.build(run.format, f"{where}.format")
+        kind, given = architectures.choose(run.model, f"{where}.model")
+        shape = kind.shape(given)
+        self.schemes: list[Scheme] = []
+        felt: list[encodings.Encoding] = []
+        # Weights depend on the seed alone, whatever was drawn in this process before.
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(stream(seed, "weights").initial_seed())
+            for index, pair in enumerate(run.positions):
+                scheme, encoding = self._pair(pair, f"{where}.positions.{index}", shape)
+                self.schemes.append(scheme)
+                felt.append(encoding)
+            self.network: nn.Module = kind(given, len(formats.ALPHABET), felt, shape)
+        self.network.to(device)
+        self._check_lengths(where)
+
+    def _pair(self, pair: dict, where: str, shape: encodings.Shape):
+        """Return scheme and encoding of one pair, whose settings stand in one mapping."""
+        for key in ("ids", "encoding"):
+            if key not in pair:
+                raise SettingsError(f"{where}.{key}: missing; expected a name")
+        scheme_kind = positions.choose(pair["ids"], f"{where}.ids")
+        kind = encodings.choose(pair["encoding"], f"{where}.encoding")
+        scheme_keys, own_keys = scheme_kind.model_fields, kind.Settings.model_fields
+        for key in pair:
+            if key not in {"ids", "encoding", *scheme_keys, *own_keys}:
+                known = ["ids", "encoding", *scheme_keys, *own_keys]
+                raise SettingsError(f"{where}.{key}: unknown setting, {nearest(key, known)}")
+        scheme = scheme_kind.parse({k: v for k, v in pair.items() if k in scheme_keys}, where)
+        encodings.check(kind, scheme, where)
+        given = kind.Settings.parse({k: v for k, v in pair.items() if k in own_keys}, where)
+        digits = self.run.training.digits
+        return scheme, kind(given, shape, scheme.largest(digits, self.format.longest(digits)))
+
+    def _check_lengths(self, where: str) -> None:
+        """Refuse ids that would run past a table at training or at evaluation lengths."""
+        training, evaluation = self.run.training, self.run.evaluation
+        longest = max([evaluation.digits, *evaluation.far])
+        for index, scheme in enumerate(self.schemes):
+            limit = self.network.encodings[index].limit
+            if limit is None and scheme.fixed_range() is None:
+                continue
+            ends = [n for n in (limit, scheme.fixed_range()) if n is not None]
+            shown = scheme.largest(training.digits, self.format.longest(training.digits))
+            table = min(ends)
+            place = f"{where}.positions.{index}"
+            if limit is not None and shown > limit:
+                raise SettingsError(
+                    f"{place}.table: {limit} is too small, training to {training.digits} digits "
+                    f"shows id {shown}; expected at least {shown}"
+                )
+            for start in evaluation.starts:
+                first = start if isinstance(start, int) and scheme.movable else 1
+                last = first - 1 + scheme.span(longest, self.format.longest(longest))
+                if last > table:
+                    raise SettingsError(
+                        f"{place}: evaluation at {longest} digits from id {first} needs id {last}, "
+                        f"past the largest, {table}; expected a larger table, offset or range"
+                    )
+
+    def train_ids(self, batch: Batch, generator: torch.Generator) -> list[Int[Tensor, "b T"]]:
+        """Return the ids of every scheme as training draws them."""
+        return [scheme.train_ids(batch, generator) for scheme in self.schemes]
+
+    def ids(self, batch: Batch, start: Start = 1) -> list[Int[Tensor, "b T"]]:
+        """Return the ids of every scheme from a start: an id, or "middle" of each table."""
+        return [scheme.ids(batch, self.first_id(index, batch, start))
+                for index, scheme in enumerate(self.schemes)]  # fmt: skip
+
+    def first_id(self, index: int, batch: Batch, start: Start) -> int:
+        """Return the id at which a scheme starts, so that the batch sits mid-table if asked."""
+        scheme, limit = self.schemes[index], self.network.encodings[index].limit
+        if not scheme.movable:
+            return 1
+        if start != "middle":
+            return start
+        if limit is None:  # nothing has an edge here
+            return 1
+        needed = int(scheme.ids(batch).max())
+        return 1 + max(0, (limit - needed) // 2)
+
+    def movable(self) -> bool:
+        """Say whether another start changes anything: a learned table over ids that move."""
+        return any(
+            scheme.movable and encoding.limit is not None
+            for scheme, encoding in zip(self.schemes, self.network.encodings, strict=True)
+        )
+
+    def logits(
+        self,
+        batch: Batch,
+        ids: Sequence[Int[Tensor, "b T"]],
+        at: Int[Tensor, "B A"] | None = None,
+        recurrences: int | None = None,
+    ) -> Float[Tensor, "B A V"]:
+        """Return the logits of the next token, at all tokens or at those asked for."""
+        return self.network(batch.tokens, ids, at, recurrences)
+

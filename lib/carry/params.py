@@ -1,0 +1,59 @@
+"""params.yaml and the profiles: which rows there are, and how large each is made."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import ruamel.yaml
+
+from carry.paths import ROOT
+from carry.settings import SettingsError, nearest
+
+
+def read(path: Path) -> dict[str, Any]:
+    """Read a YAML file with the one parser that this project uses (YAML 1.2: 1e-3 is a number)."""
+    return ruamel.yaml.YAML(typ="safe", pure=True).load(Path(path).read_text())
+
+
+def load() -> dict[str, Any]:
+    """Return params.yaml: what is compared (`base`, `runs`, `problems`), whatever the size."""
+    return read(ROOT / "params.yaml")
+
+
+@cache
+def profiles() -> dict[str, Path]:
+    """Return the profile files by name; `cpu`, the default, stands at the root.
+
+    >>> sorted(profiles())
+    ['cpu', 'gpu', 'notebook', 'paper', 'smoke']
+    """
+    beside = {path.parent.name: path for path in ROOT.glob("profiles/*/profile.yaml")}
+    return {"cpu": ROOT / "profile.yaml", **beside}
+
+
+def load_profile(profile: str) -> dict[str, Any]:
+    """Return a profile: `scale` for every row, and `rows`, the rows it runs and their own scale.
+
+    Raises:
+        SettingsError: for an unknown profile, naming the nearest.
+    """
+    known = profiles()
+    if profile not in known:
+        raise SettingsError(f"profile: {profile!r} is not there, {nearest(profile, known)}")
+    return read(known[profile])
+
+
+def merge(*layers: dict[str, Any] | None) -> dict[str, Any]:
+    """Merge mappings key by key, later ones first in rank; lists are replaced whole.
+
+    >>> merge({"model": {"width": 64, "layers": 1}}, {"model": {"layers": 2}})
+    {'model': {'width': 64, 'layers': 2}}
+    """
+    merged: dict[str, Any] = {}
+    for layer in layers:
+        for key, value in (layer or {}).items():
+            both = isinstance(value, dict) and isinstance(merged.get(key), dict)
+            merged[key] = merge(merged[key], value) if both else value
+    return merged

@@ -1,0 +1,256 @@
+"""Run a notebook as a step of the pipeline: typed parameters in, a file that never varies out."""
+
+from __future__ import annotations
+
+import ast
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import papermill
+from nbformat import NotebookNode
+from papermill.exceptions import PapermillExecutionError
+
+from carry import params, paths
+from carry.settings import SettingsError, nearest
+
+# Where a profile has the names of a notebook's rows; a notebook that is not here has no rows.
+SECTIONS = {"problems": "problems", "train": "rows", "evaluate": "rows"}
+
+WIDGET = "application/vnd.jupyter.widget-view+json"
+
+
+def sources() -> dict[str, Path]:
+    """Return the notebooks by name."""
+    return {path.stem: path for path in (paths.ROOT / "notebooks").glob("*.ipynb")}
+
+
+def source(notebook: str) -> Path:
+    """Return where a notebook is.
+
+    Raises:
+        SettingsError: if there is none of that name, naming the nearest.
+    """
+    known = sources()
+    if notebook not in known:
+        raise SettingsError(f"notebook: {notebook!r} is not there, {nearest(notebook, known)}")
+    return known[notebook]
+
+
+def rows(notebook: str, profile: str) -> list[str]:
+    """Return the rows that a notebook runs for in a profile, none if it runs just once."""
+    settings = params.load_profile(profile)
+    return list(settings[SECTIONS[notebook]]) if notebook in SECTIONS else []
+
+
+def run(notebook: str, profile: str, row: str | None = None, **more: Any) -> Path:
+    """Run a notebook for a profile, and for one row where it has rows; return the executed copy.
+
+    Raises:
+        SettingsError: for an unknown notebook, profile, row or parameter, before anything runs.
+    """
+    original = source(notebook)
+    known = rows(notebook, profile)
+    if known and row is None:
+        raise SettingsError(f"row: missing for notebook {notebook!r}; known: {', '.join(known)}")
+    if row is not None and row not in known:
+        hint = nearest(row, known) if known else f"notebook {notebook!r} has no rows"
+        raise SettingsError(f"row: {row!r} is not in profile {profile!r}, {hint}")
+    copy = paths.data(profile, "notebooks", original.name)
+    if not copy.exists():
+        strip(original, copy)
+    place = paths.data(profile, "executed", notebook)
+    target = place / f"{row}.ipynb" if row else place.with_suffix(".ipynb")
+    given = {"profile": profile, **({"row": row} if row else {}), **more}
+    return execute(copy, target, given)
+
+
+def execute(source: Path, target: Path, parameters: dict[str, Any]) -> Path:
+    """Run the notebook `source` with `parameters` and write it to `target`, once all went well.
+
+    Until then it grows in `NAME.failed.ipynb` beside it, which stays behind if a cell fails. What
+    the cells write to stderr (progress bars) goes to this process's stderr, not into the file.
+
+    Raises:
+        SettingsError: for a parameter that the notebook does not declare or has with another type.
+    """
+    notebook = stripped(nbformat.read(source, as_version=4))
+    check(parameters, declared(notebook), source.name)
+    failed = target.with_name(f"{target.stem}.failed.ipynb")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.unlink(missing_ok=True)
+    with environment(CARRY_PROGRESS=os.environ.get("CARRY_PROGRESS", "text")):
+        done = _papermill(notebook, failed, parameters, paths.ROOT)
+    _write(scrubbed(done, keep_stderr=False), failed)
+    failed.replace(target)
+    return target
+
+
+def refresh(source: Path) -> Path:
+    """Run a notebook where it stands, with its own small parameters, and keep the new outputs.
+
+    It runs as JupyterLab and nbval run it, in its own folder, and without progress bars. A warning
+    stays in the outputs, for the tests to find.
+    """
+    notebook = stripped(nbformat.read(source, as_version=4))
+    with paths.atomically(source) as draft, environment(CARRY_PROGRESS="off"):
+        done = _papermill(notebook, draft, {}, source.parent)
+        _write(scrubbed(done, keep_stderr=True), draft)
+    return source
+
+
+def strip(source: Path, target: Path) -> Path:
+    """Write a copy without outputs: saving those in JupyterLab then changes nothing downstream."""
+    with paths.atomically(target) as draft:
+        _write(stripped(nbformat.read(source, as_version=4)), draft)
+    return target
+
+
+def stripped(notebook: NotebookNode) -> NotebookNode:
+    """Return a notebook without outputs and without what an editor adds to its metadata."""
+    cells = []
+    for number, cell in enumerate(notebook.cells, start=1):
+        tags = cell.metadata.get("tags")
+        kept = {
+            "cell_type": cell.cell_type,
+            "id": cell.get("id", f"cell-{number}"),
+            "metadata": {"tags": tags} if tags else {},
+            "source": cell.source,
+        }
+        if cell.cell_type == "code":
+            kept |= {"execution_count": None, "outputs": []}
+        cells.append(kept)
+    kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
+    # Without the version of Python, which would change with the machine.
+    metadata = {"kernelspec": kernel, "language_info": {"name": "python"}}
+    return nbformat.from_dict(
+        {"cells": cells, "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}
+    )
+
+
+def scrubbed(notebook: NotebookNode, keep_stderr: bool) -> NotebookNode:
+    """Return an executed notebook without what differs from one run to the next."""
+    clean = stripped(notebook)
+    for cell, executed in zip(clean.cells, notebook.cells, strict=True):
+        if "injected-parameters" in cell.metadata.get("tags", []):
+            cell.id = "injected-parameters"  # papermill draws a new one each time
+        if cell.cell_type == "code":
+            cell.execution_count = executed.execution_count
+            cell.outputs = [
+                output
+                for output in executed.outputs
+                if WIDGET not in output.get("data", {})
+                and (keep_stderr or output.get("name") != "stderr")
+            ]
+    return clean
+
+
+def declared(notebook: NotebookNode) -> dict[str, Any]:
+    """Return the parameters that a notebook declares in its `parameters` cell, with defaults.
+
+    >>> cell = nbformat.v4.new_code_cell('profile = "notebook"', metadata={"tags": ["parameters"]})
+    >>> declared(nbformat.v4.new_notebook(cells=[cell]))
+    {'profile': 'notebook'}
+    """
+    found = {}
+    for cell in notebook.cells:
+        if "parameters" in cell.metadata.get("tags", []):
+            for line in ast.parse(cell.source).body:
+                if isinstance(line, ast.Assign):
+                    found[ast.unparse(line.targets[0])] = ast.literal_eval(line.value)
+    return found
+
+
+def check(parameters: dict[str, Any], known: dict[str, Any], where: str) -> None:
+    """Refuse parameters that a notebook does not declare, or declares with another type.
+
+    >>> check({"step": 2}, {"steps": 1}, "train.ipynb")
+    Traceback (most recent call last):
+        ...
+    carry.settings.SettingsError: train.ipynb: unknown parameter 'step', did you mean 'steps'? \
+(known: steps)
+    """
+    for name, value in parameters.items():
+        if name not in known:
+            hint = nearest(name, known)
+            raise SettingsError(f"{where}: unknown parameter {name!r}, {hint}")
+        kind = type(known[name])
+        if known[name] is not None and type(value) is not kind:
+            raise SettingsError(
+                f"{where}: {name} = {value!r}, expected a value like {known[name]!r}"
+            )
+
+
+def publish(profile: str, row: str) -> Path:
+    """Copy what the tour needs of a trained row to reports/models/, which is committed."""
+    source, target = paths.data(profile, "runs", row), paths.reports(profile, "models", row)
+    target.mkdir(parents=True, exist_ok=True)
+    for name in ("run.json", "seed_0.safetensors"):
+        shutil.copyfile(source / name, target / name)
+    return target
+
+
+def prune(profile: str) -> list[Path]:
+    """Delete what rows that are gone have left in the folders that later stages read whole."""
+    folders = {
+        paths.data(profile, "executed", "problems"): rows("problems", profile),
+        paths.data(profile, "executed", "train"): rows("train", profile),
+        paths.data(profile, "executed", "evaluate"): rows("evaluate", profile),
+        paths.reports(profile, "results", profile): rows("evaluate", profile),
+        paths.reports(profile, "metrics", profile): rows("evaluate", profile),
+    }
+    gone = [
+        path
+        for folder, kept in folders.items()
+        for path in sorted(folder.glob("*"))
+        if path.name.split(".")[0] not in kept
+    ]
+    for path in gone:
+        path.unlink()
+    return gone
+
+
+@contextmanager
+def environment(**values: str) -> Iterator[None]:
+    """Set variables for the kernels that start inside, and put them back."""
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name)
+            if value is not None:
+                os.environ[name] = value
+
+
+def _papermill(
+    notebook: NotebookNode, target: Path, parameters: dict[str, Any], folder: Path
+) -> NotebookNode:
+    try:
+        return papermill.execute_notebook(
+            notebook,
+            target,
+            parameters,
+            kernel_name="python3",
+            cwd=folder,
+            progress_bar=False,  # of cells; it would tear the bars of the cells
+            stderr_file=sys.stderr,
+            # Its warning that local connections are not encrypted, once for every notebook.
+            extra_arguments=["--IPKernelApp.log_level=ERROR"],
+            coalesce_streams=True,  # or the same text is cut anew each time, as the clock has it
+        )
+    except PapermillExecutionError as error:
+        if error.ename == SettingsError.__name__:
+            raise SettingsError(error.evalue) from None
+        raise
+
+
+def _write(notebook: NotebookNode, path: Path) -> None:
+    nbformat.validate(notebook)
+    nbformat.write(notebook, path)

@@ -1,0 +1,76 @@
+"""Where a token stands: position schemes are pure functions from marks to ids."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any, ClassVar
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from carry import settings
+from carry.batch import Batch
+
+
+class Scheme(settings.Settings):
+    """A position scheme; its settings are its fields, and its name is its file's.
+
+    In training ids are drawn (offsets, subsets) from a generator; in evaluation they start at a
+    given id, 1 as in the papers unless said otherwise.
+    """
+
+    movable: ClassVar[bool] = True  # evaluation may start elsewhere than at 1
+    ordered: ClassVar[bool] = False  # ids grow from left to right, so that differences are >= 0
+
+    @abstractmethod
+    def train_ids(self, batch: Batch, generator: torch.Generator) -> Int[Tensor, "b T"]:
+        """Return ids as drawn in training; b is B, or 1 where all rows have the same."""
+
+    @abstractmethod
+    def ids(self, batch: Batch, start: int = 1) -> Int[Tensor, "b T"]:
+        """Return ids that begin at `start`."""
+
+    @abstractmethod
+    def span(self, digits: int, tokens: int) -> int:
+        """Return how many ids in a row a problem of so many digits and tokens needs."""
+
+    def fixed_range(self) -> int | None:
+        """Return the largest id that the scheme itself can give, if there is one."""
+        return None
+
+    @abstractmethod
+    def largest(self, digits: int, tokens: int) -> int:
+        """Return the largest id that training on such problems can show."""
+
+
+
+def choose(name: object, where: str = "positions.ids") -> type[Scheme]:
+    """Return the kind of scheme called `name`.
+
+    >>> choose("abacus")(offset=99).offset
+    99
+    """
+    return settings.choose("carry.positions", Scheme, name, where)
+
+
+def shift(
+    ids: Int[Tensor, "b T"], offset: int, per_example: bool, generator: torch.Generator
+) -> Int[Tensor, "b T"]:
+    """Move ids that start at 1 by U[0, offset - 1], so that the first is U[1, offset]; 0 stays."""
+    count = len(ids) if per_example else 1
+    move = torch.randint(offset, (count, 1), generator=generator, device=ids.device)
+    return torch.where(ids > 0, ids + move, 0)
+
+
+def drawn(scheme: Scheme, a: str, b: str, **format_settings: Any) -> str:
+    """Return one sum with the ids of its tokens, for examples in docstrings."""
+    from carry.formats import build as build_format
+    from carry.formats import text
+    from carry.tasks import build as build_task
+    from carry.tasks import to_digits
+
+    problems = build_task({"name": "addition"}).solve(*to_digits([[int(a), int(b)]]))
+    batch = build_format(format_settings).write(problems)
+    ids = scheme.ids(batch).expand(1, -1)[0].tolist()
+    return f"{' '.join(text(batch.tokens[0]))} | {' '.join(map(str, ids))}"

@@ -1,0 +1,44 @@
+"""Abacus ids (mcleish2024, 3.1): order inside the digit run, from a random start."""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from carry.batch import Batch
+from carry.positions import Scheme, shift
+
+
+class Abacus(Scheme):
+    """Ids restart in every number and are 0 on every other token, as in the released code.
+
+    In training the first id is drawn from U[1, `offset`] (the paper's k), once for a batch as in
+    the paper, or `per_example`. (The released code draws from U[1, k + 1]; that is offset k + 1.)
+
+    >>> from carry.positions import drawn
+    >>> drawn(Abacus(), "653", "49")
+    '^ 3 5 6 + 9 4 = 2 0 7 $ | 0 1 2 3 0 1 2 0 1 2 3 0'
+    """
+
+    offset: int = 1
+    per_example: bool = False
+
+    def train_ids(self, batch: Batch, generator: torch.Generator) -> Int[Tensor, "b T"]:
+        """Return ids from a random start."""
+        return shift(self.ids(batch), self.offset, self.per_example, generator)
+
+    def ids(self, batch: Batch, start: int = 1) -> Int[Tensor, "B T"]:
+        """Return the order inside each digit run, counted from `start`."""
+        at = torch.arange(batch.number.shape[1], device=batch.number.device)
+        before = torch.nn.functional.pad(batch.number[:, :-1], (1, 0), value=-1)
+        begins = torch.where(batch.number != before, at, 0).cummax(1).values
+        return torch.where(batch.number > 0, at - begins + start, 0)
+
+    def span(self, digits: int, tokens: int) -> int:
+        """Return the digits of the longest answer."""
+        return digits + 1
+
+    def largest(self, digits: int, tokens: int) -> int:
+        """Return the last id of the longest answer that starts as far on as it can."""
+        return self.offset + digits

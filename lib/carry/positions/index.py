@@ -1,0 +1,40 @@
+"""Plain order: the beginning of the sequence is 0, then 1, 2, 3, ..."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from carry.batch import Batch
+from carry.positions import Scheme
+
+
+class Index(Scheme):
+    """The id of a token is its index.
+
+    >>> from carry.positions import drawn
+    >>> drawn(Index(), "653", "49")
+    '^ 3 5 6 + 9 4 = 2 0 7 $ | 0 1 2 3 4 5 6 7 8 9 10 11'
+    """
+
+    movable: ClassVar[bool] = False
+    ordered: ClassVar[bool] = True
+
+    def train_ids(self, batch: Batch, generator: torch.Generator) -> Int[Tensor, "b T"]:
+        """Return the indices, in training as in evaluation."""
+        return self.ids(batch)
+
+    def ids(self, batch: Batch, start: int = 1) -> Int[Tensor, "b T"]:
+        """Return the indices, the same for every row."""
+        return torch.arange(batch.tokens.shape[1], device=batch.tokens.device)[None]
+
+    def span(self, digits: int, tokens: int) -> int:
+        """Return one id for each token but the first, which has 0."""
+        return tokens - 1
+
+    def largest(self, digits: int, tokens: int) -> int:
+        """Return the index of the last token."""
+        return tokens - 1

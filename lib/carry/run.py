@@ -1,0 +1,110 @@
+"""A run: one row of params.yaml, made as large as a profile says."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any, Literal
+
+from pydantic import Field
+
+from carry import params
+from carry.settings import Settings, SettingsError, nearest
+
+
+class Training(Settings):
+    """How a run is trained; defaults are a small model's on a laptop."""
+
+    digits: int = Field(default=10, ge=1)
+    steps: int = Field(default=1000, ge=1)
+    batch: int = Field(default=128, ge=1)
+    data: str = "stream"  # fresh problems for ever, or the name of a problem set of params.yaml
+    loss: Literal["answer", "everything"] = "answer"
+    progressive: float = Field(default=0.0, ge=0.0, le=1.0)  # weight of the loss at random depth
+    optimizer: Literal["adamw", "muon"] = "adamw"
+    rate: float = Field(default=1e-3, gt=0.0)
+    weight_decay: float = Field(default=0.0, ge=0.0)
+    betas: list[float] = Field(default=[0.9, 0.98], min_length=2, max_length=2)
+    warmup: float = Field(default=0.05, ge=0.0, le=1.0)  # shares of all steps
+    decay: Literal["none", "linear", "cosine", "trapezoid"] = "cosine"
+    final_rate: float = Field(default=0.0, ge=0.0, le=1.0)  # a share of the rate
+    batch_ramp: float = Field(default=0.0, ge=0.0, le=1.0)  # share of steps to the full batch
+    clip: float = Field(default=1.0, gt=0.0)
+    precision: Literal["auto", "fp32", "medium", "bf16"] = "auto"
+    pool: int = Field(default=8, ge=1)  # batches drawn at once and sorted by length
+    score_every: int = Field(default=100, ge=1)
+    score_problems: int = Field(default=256, ge=1)
+    stop_at: float | None = Field(default=None, gt=0.0, le=1.0)  # held-out exact match
+    patience: int = Field(default=3, ge=1)  # scores in a row that reach it
+    checkpoint_every: int = Field(default=250, ge=1)
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+
+
+class Evaluation(Settings):
+    """What a run is scored on, and from where its ids start."""
+
+    digits: int = Field(default=30, ge=1)  # longest operands of the grid
+    far: list[int] = []  # lengths beyond the grid, equal for both operands
+    starts: list[int | Literal["middle"]] = Field(default=[1, "middle"], min_length=1)
+    recurrences: int | None = Field(default=None, ge=1)  # default: as trained
+
+
+class Run(Settings):
+    """A run names its four choices (task, format, positions, model), and how it is made.
+
+    >>> run = load("addition_relative", "notebook")
+    >>> run.positions[0]["ids"], run.model["layers"]
+    ('abacus', 1)
+    """
+
+    name: str
+    profile: str
+    seeds: int = Field(default=3, ge=1)
+    task: dict[str, Any]
+    format: dict[str, Any] = {}
+    positions: list[dict[str, Any]] = []
+    model: dict[str, Any] = {}
+    training: Training = Training()
+    evaluation: Evaluation = Evaluation()
+
+    def key(self) -> str:
+        """Return a short hash of all that makes the weights what they are."""
+        made_of = self.model_dump(exclude={"evaluation", "seeds"})
+        return hashlib.sha256(json.dumps(made_of, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def rows(profile: str) -> list[str]:
+    """Return the names of the rows that a profile runs."""
+    return list(params.load_profile(profile)["rows"])
+
+
+def load(name: str, profile: str) -> Run:
+    """Return the run that a row of params.yaml describes, at the scale of a profile.
+
+    Raises:
+        SettingsError: for an unknown row or profile, or a setting that does not fit.
+    """
+    here, table = params.load_profile(profile), params.load()
+    if name not in table["runs"]:
+        raise SettingsError(f"runs: {name!r} is not there, {nearest(name, table['runs'])}")
+    if name not in here["rows"]:
+        raise SettingsError(f"row: {name!r} is not in profile {profile!r}, "
+                            f"{nearest(name, here['rows'])}")  # fmt: skip
+    own = here["rows"][name]
+    merged = params.merge(table["base"], table["runs"][name], here["scale"], own)
+    return make(merged, name, profile)
+
+
+def make(settings: dict[str, Any], name: str = "mine", profile: str = "notebook") -> Run:
+    """Return a run from settings of your own.
+
+    >>> make({"task": {"name": "addition"}}).training.digits
+    10
+    """
+    where = f"runs.{name}"
+    if not isinstance(settings, dict):
+        raise SettingsError(f"{where}: {settings!r} is not a mapping of settings")
+    settings = dict(settings)
+    for section, kind in (("training", Training), ("evaluation", Evaluation)):
+        settings[section] = kind.parse(settings.get(section, {}), f"{where}.{section}")
+    return Run.parse({**settings, "name": name, "profile": profile}, where)

@@ -1,0 +1,109 @@
+"""Settings that refuse what they do not know, with one line that says what was expected."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import pkgutil
+from collections.abc import Iterable
+from typing import Any, Self
+
+import pydantic
+
+
+class SettingsError(ValueError):
+    """A setting that cannot be used; its text is one line naming field, value and expectation."""
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return a hint that names the closest known name and lists them all.
+
+    >>> nearest("abcus", ["abacus", "index"])
+    "did you mean 'abacus'? (known: abacus, index)"
+    """
+    known = sorted(known)
+    close = difflib.get_close_matches(str(name), known, n=1)
+    listing = f"known: {', '.join(known)}"
+    return f"did you mean '{close[0]}'? ({listing})" if close else f"({listing})"
+
+
+class Settings(pydantic.BaseModel):
+    """Typed settings: frozen, strict, and an unknown key is an error.
+
+    >>> class Window(Settings):
+    ...     width: int = 1
+    >>> Window.parse({"widht": 2}, "runs.mine")
+    Traceback (most recent call last):
+        ...
+    carry.settings.SettingsError: runs.mine.widht: unknown setting, did you mean 'width'? \
+(known: width)
+    """
+
+    model_config = pydantic.ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    @classmethod
+    def parse(cls, values: Any, where: str) -> Self:
+        """Check `values` and build the settings; errors name the place `where` they stand.
+
+        Raises:
+            SettingsError: for the first key or value that does not fit.
+        """
+        if not isinstance(values, dict):
+            raise SettingsError(f"{where}: {values!r} is not a mapping of settings")
+        for key in values:  # before the values, so that a misspelt key is not "missing" first
+            if key not in cls.model_fields:
+                hint = nearest(key, cls.model_fields)
+                raise SettingsError(f"{where}.{key}: unknown setting, {hint}")
+        try:
+            return cls.model_validate(values)
+        except pydantic.ValidationError as error:
+            raise SettingsError(_one_line(cls, error.errors()[0], where)) from None
+
+
+def _one_line(cls: type[Settings], error: Any, where: str) -> str:
+    place = ".".join([where, *(str(part) for part in error["loc"])])
+    if error["type"] == "missing":
+        return f"{place}: missing; expected {_expectation(cls, error['loc'])}"
+    if error["type"] == "extra_forbidden":
+        return f"{place}: unknown setting {error['loc'][-1]!r}"
+    if error["type"] == "value_error":  # raised by a validator of ours, which says it all
+        return f"{place}: {error['ctx']['error']}"
+    if error["type"] == "literal_error":
+        known = [part.strip(" '") for part in error["ctx"]["expected"].replace(" or ", ",").split(",")]
+        return f"{place}: {error['input']!r} is not a choice, {nearest(error['input'], known)}"
+    expected = error["msg"].removeprefix("Input should be ").removeprefix("a valid ")
+    return f"{place}: {error['input']!r} does not fit, expected {expected}"
+
+
+def _expectation(cls: type[Settings], place: tuple) -> str:
+    field = cls.model_fields.get(str(place[-1]))
+    kind = getattr(field.annotation, "__name__", str(field.annotation)) if field else "a value"
+    return f"a value of type {kind}"
+
+
+def parts(package: str, base: type) -> dict[str, type]:
+    """Find the parts of a folder: one file each, named as its file, holding a subclass of `base`.
+
+    >>> from carry.positions import Scheme
+    >>> sorted(parts("carry.positions", Scheme))
+    ['abacus', 'coupled', 'index', 'randomized']
+    """
+    found = {}
+    for module in pkgutil.iter_modules(importlib.import_module(package).__path__):
+        for value in vars(importlib.import_module(f"{package}.{module.name}")).values():
+            if isinstance(value, type) and issubclass(value, base) and value is not base:
+                if value.__module__ == f"{package}.{module.name}":
+                    found[module.name] = value
+    return found
+
+
+def choose(package: str, base: type, name: Any, where: str) -> type:
+    """Return the part called `name`.
+
+    Raises:
+        SettingsError: if there is none, naming the nearest.
+    """
+    known = parts(package, base)
+    if name not in known:
+        raise SettingsError(f"{where}: {name!r} is not there, {nearest(name, known)}")
+    return known[name]

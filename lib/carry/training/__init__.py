@@ -1,0 +1,1 @@
+"""A run becomes weights and a learning curve."""

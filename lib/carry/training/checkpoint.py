@@ -1,0 +1,68 @@
+"""Checkpoints from which a killed training goes on to the very same weights. No pickles."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import safetensors
+import safetensors.torch
+import torch
+from torch import Tensor
+
+from carry.paths import ROOT, atomically, data
+from carry.run import Run
+
+# What training reaches: a checkpoint of other code is not gone on from.
+REACHED = ("*.py", "tasks/*.py", "formats/*.py", "positions/*.py", "models/**/*.py",
+           "training/*.py")  # fmt: skip
+OUTSIDE = {"__main__.py", "pipeline.py", "claims.py"}
+
+
+def code_hash() -> str:
+    """Return a short hash of the library code that training reaches."""
+    home = ROOT / "lib" / "carry"
+    files = sorted({path for pattern in REACHED for path in home.glob(pattern)})
+    contents = [path.read_bytes() for path in files if path.name not in OUTSIDE]
+    return hashlib.sha256(b"\0".join(contents)).hexdigest()[:16]
+
+
+def folder(run: Run) -> Path:
+    """Return where a run's checkpoints are kept: apart from its outputs, which DVC deletes."""
+    return data(run.profile, "checkpoints", f"{run.name}-{run.key()}-{code_hash()}")
+
+
+def save(path: Path, tensors: dict[str, Tensor], note: dict[str, Any]) -> None:
+    """Write tensors and a JSON note, all or nothing."""
+    whole = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    with atomically(path) as draft:
+        safetensors.torch.save_file(whole, draft, {"note": json.dumps(note)})
+
+
+def load(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Read what `save` wrote."""
+    with safetensors.safe_open(path, "pt") as file:
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        return tensors, json.loads((file.metadata() or {})["note"])
+
+
+def flatten(optimizer: torch.optim.Optimizer, prefix: str) -> dict[str, Tensor]:
+    """Return an optimizer's state as named tensors."""
+    return {
+        f"{prefix}.{index}.{key}": torch.as_tensor(value)
+        for index, state in optimizer.state_dict()["state"].items()
+        for key, value in state.items()
+    }
+
+
+def unflatten(optimizer: torch.optim.Optimizer, prefix: str, tensors: dict[str, Tensor]) -> None:
+    """Put named tensors back into an optimizer."""
+    whole = optimizer.state_dict()
+    state: dict[int, dict[str, Tensor]] = {}
+    for name, tensor in tensors.items():
+        if name.startswith(f"{prefix}."):
+            index, key = name.removeprefix(f"{prefix}.").split(".", 1)
+            state.setdefault(int(index), {})[key] = tensor
+    optimizer.load_state_dict({**whole, "state": state})

@@ -1,0 +1,85 @@
+"""Training batches: a fresh stream or a fixed data set, in pools sorted by length."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+
+from carry import params
+from carry.batch import Batch, Problems
+from carry.models.system import System
+from carry.settings import SettingsError, nearest
+from carry.tasks import problem_sets
+
+
+class Batches:
+    """An endless stream of batches that can be stopped and taken up again.
+
+    Problems are drawn a pool at a time, sorted by length and cut into batches of like length
+    (which leaves little padding), and the batches are shuffled.
+    """
+
+    def __init__(self, system: System, generator: torch.Generator) -> None:
+        self.system, self.training = system, system.run.training
+        self.generator = generator
+        self.fixed = self._fixed()
+        self._pool: list[Batch] = []
+        self._drawn_from = generator.get_state()
+        self._taken = 0
+
+    def _fixed(self) -> Problems | None:
+        name = self.training.data
+        if name == "stream":
+            return None
+        known = params.load()["problems"]
+        if name not in known:
+            raise SettingsError(
+                f"runs.{self.system.run.name}.training.data: {name!r} is not a problem set, "
+                f"{nearest(name, [*known, 'stream'])}"
+            )
+        problems = problem_sets.read(self.system.run.profile, name)
+        if int(problems.lengths.max()) > self.training.digits:
+            raise SettingsError(
+                f"runs.{self.system.run.name}.training.data: {name!r} has operands of "
+                f"{int(problems.lengths.max())} digits, expected at most training.digits, "
+                f"{self.training.digits}"
+            )
+        return problems.to(self.generator.device)
+
+    def next(self, size: int) -> Batch:
+        """Return the next batch; a new pool takes the batch size of its first batch."""
+        if self._taken == len(self._pool):
+            self._drawn_from = self.generator.get_state()
+            self._pool, self._taken = list(self._draw(size)), 0
+        self._taken += 1
+        return self._pool[self._taken - 1]
+
+    def _draw(self, size: int) -> Iterator[Batch]:
+        count, device = size * self.training.pool, self.generator.device
+        if self.fixed is None:
+            problems = self.system.task.draw(count, self.training.digits, self.generator)
+        else:
+            limit = len(self.fixed)
+            rows = torch.randint(limit, (count,), generator=self.generator, device=device)
+            problems = self.fixed[rows]
+        batch = self.system.format.write(problems)
+        order = batch.length.argsort(stable=True)
+        chunks = torch.randperm(self.training.pool, generator=self.generator, device=device)
+        for chunk in chunks.tolist():
+            yield batch[order[chunk * size : (chunk + 1) * size]].trim()
+
+    def state(self) -> dict[str, torch.Tensor]:
+        """Return what is needed to go on from here."""
+        size = len(self._pool[0]) if self._pool else 0
+        return {
+            "pool_drawn_from": self._drawn_from.clone(),
+            "pool_taken": torch.tensor([self._taken, size]),
+        }
+
+    def resume(self, state: dict[str, torch.Tensor]) -> None:
+        """Go on from a state: draw its pool again, and skip what had been taken."""
+        taken, size = state["pool_taken"].tolist()
+        self.generator.set_state(state["pool_drawn_from"])
+        self._drawn_from = self.generator.get_state()
+        self._pool, self._taken = (list(self._draw(size)) if size else []), taken

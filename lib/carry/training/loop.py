@@ -1,0 +1,233 @@
+"""The training of one seed, from its first step or from where it was killed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from carry.batch import Batch
+from carry.models.single_pass import single_pass
+from carry.models.system import System
+from carry.randomness import stream
+from carry.run import Run
+from carry.settings import SettingsError
+from carry.training import checkpoint, precision
+from carry.training.data import Batches
+from carry.training.schedule import batch_at, rate_at
+
+# Called with (steps done, loss, held-out exact match) as training goes on.
+Report = Callable[[int, float, float], None]
+
+
+class TrainingDiverged(RuntimeError):
+    """The loss was not a number; the text names step and last good checkpoint."""
+
+
+def device_of(run: Run) -> torch.device:
+    """Return the device that the run asks for, or the best there is.
+
+    Raises:
+        SettingsError: if CUDA is asked for and there is none.
+    """
+    wanted = run.training.device
+    if wanted == "cuda" and not torch.cuda.is_available():
+        raise SettingsError(
+            f"runs.{run.name}.training.device: 'cuda' does not fit, torch sees no GPU here; "
+            "expected 'auto' or 'cpu'"
+        )
+    if wanted == "auto":
+        wanted = "cuda" if torch.cuda.is_available() else "cpu"
+    return torch.device(wanted)
+
+
+class Trainer:
+    """One seed of one run: everything that a checkpoint has to bring back.
+
+    >>> from carry.run import make
+    >>> run = make({"task": {"name": "addition"}, "training": {"steps": 2, "batch": 4}})
+    >>> trainer = Trainer(run, seed=0, checkpoint_path=None)
+    >>> trainer.train().step
+    2
+    """
+
+    def __init__(self, run: Run, seed: int, checkpoint_path: Path | None) -> None:
+        self.run, self.seed, self.path = run, seed, checkpoint_path
+        self.device = device_of(run)
+        self.system = System(run, seed, self.device)
+        self.precision = precision.choose(run.training.precision, self.device)
+        self.optimizers = make_optimizers(self.system.network, run)
+        self.batches = Batches(self.system, stream(seed, "problems", device=self.device))
+        self.draws = stream(seed, "ids", device=self.device)
+        self.depths = stream(seed, "recurrences")
+        self.held_out = self._held_out()
+        self.step, self.curve, self.in_a_row = 0, [], 0
+        self._losses: list[Tensor] = []
+        if self.path is not None and self.path.exists():
+            self._resume()
+
+    def train(self, report: Report = lambda step, loss, exact: None) -> Trainer:
+        """Train until the last step, or until the held-out score asks to stop."""
+        training, network = self.run.training, self.system.network
+        network.train()
+        while self.step < training.steps and not self._satisfied():
+            with precision.training_in(self.precision, self.device):
+                batch = self.batches.next(batch_at(self.step, training))
+                loss = self._loss(batch)
+                for optimizer in self.optimizers:
+                    optimizer.zero_grad(set_to_none=True)
+                loss.backward()
+            torch.nn.utils.clip_grad_norm_(network.parameters(), training.clip)
+            for optimizer in self.optimizers:
+                for group in optimizer.param_groups:
+                    group["lr"] = rate_at(self.step, training)
+                optimizer.step()
+            self._losses.append(loss.detach())
+            self.step += 1
+            ends = self.step == training.steps
+            if ends or self.step % training.score_every == 0:
+                self._score()
+            if ends or self.step % training.checkpoint_every == 0:
+                self._save()
+            if self.curve and (ends or self.step % 10 == 0):
+                report(self.step, self.curve[-1]["loss"], self.curve[-1]["exact"])
+        self._check_losses()
+        return self
+
+    def finished(self) -> bool:
+        """Say whether there is nothing left to train."""
+        return self.step >= self.run.training.steps or self._satisfied()
+
+    def _loss(self, batch: Batch) -> Tensor:
+        training, network = self.run.training, self.system.network
+        ids = self.system.train_ids(batch, self.draws)
+        if training.loss == "answer":
+            at, target, real = batch.response()
+        else:  # every token after the first, the question's too
+            at, target = None, batch.tokens[:, 1:].long()
+            steps = torch.arange(1, batch.tokens.shape[1], device=batch.length.device)
+            real = steps < batch.length[:, None]
+
+        def loss_at(recurrences: int | None) -> Tensor:
+            logits = network(batch.tokens, ids, at, recurrences)[:, : target.shape[1]]
+            return F.cross_entropy(logits[real].float(), target[real])
+
+        most = getattr(network.given, "recurrences", 1)
+        if training.progressive == 0 or most == 1:
+            return loss_at(None)
+        # A convex combination with the loss at a smaller random depth (mcleish2024, A.4.1).
+        fewer = int(torch.randint(1, most, (), generator=self.depths))
+        return (1 - training.progressive) * loss_at(None) + training.progressive * loss_at(fewer)
+
+    def _held_out(self) -> Batch:
+        """Return in-distribution problems that no seed trains on by intent, the same for all."""
+        generator = stream(0, "held out")
+        count, digits = self.run.training.score_problems, self.run.training.digits
+        problems = self.system.task.draw(count, digits, generator)
+        return self.system.format.write(problems).to(self.device)
+
+    def _score(self) -> None:
+        self._check_losses()
+        network = self.system.network.eval()
+        # Ids as training draws them: a score of what was trained, never of other ids or lengths.
+        ids = self.system.train_ids(self.held_out, stream(0, "held out", device=self.device))
+        exact = float(single_pass(self.system, self.held_out, ids=ids).exact.float().mean())
+        network.train()
+        loss = float(torch.stack(self._losses).mean())
+        self._losses = []
+        self.curve.append({"step": self.step, "loss": loss, "exact": exact,
+                           "rate": rate_at(self.step - 1, self.run.training)})  # fmt: skip
+        wanted = self.run.training.stop_at
+        self.in_a_row = self.in_a_row + 1 if wanted is not None and exact >= wanted else 0
+
+    def _satisfied(self) -> bool:
+        training = self.run.training
+        return training.stop_at is not None and self.in_a_row >= training.patience
+
+    def _check_losses(self) -> None:
+        if self._losses and not torch.stack(self._losses).isfinite().all():
+            good = f"step {_step_of(self.path)}" if self.path and self.path.exists() else "none"
+            raise TrainingDiverged(
+                f"runs.{self.run.name}: the loss of seed {self.seed} is not a number within the "
+                f"steps up to {self.step}; last good checkpoint: {good}; expected finite losses, "
+                f"try a training.rate below {self.run.training.rate}"
+            )
+
+    def _save(self) -> None:
+        self._check_losses()
+        if self.path is None:
+            return
+        tensors = {f"model.{k}": v for k, v in self.system.network.state_dict().items()}
+        for index, optimizer in enumerate(self.optimizers):
+            tensors |= checkpoint.flatten(optimizer, f"optimizer{index}")
+        tensors |= self.batches.state()
+        tensors |= {"draws": self.draws.get_state(), "depths": self.depths.get_state()}
+        if self._losses:
+            tensors["losses"] = torch.stack(self._losses)
+        note = {"step": self.step, "curve": self.curve, "in_a_row": self.in_a_row}
+        checkpoint.save(self.path, tensors, note)
+
+    def _resume(self) -> None:
+        tensors, note = checkpoint.load(self.path)
+        model = {k.removeprefix("model."): v for k, v in tensors.items() if k.startswith("model.")}
+        self.system.network.load_state_dict(model)
+        for index, optimizer in enumerate(self.optimizers):
+            checkpoint.unflatten(optimizer, f"optimizer{index}", tensors)
+        self.batches.resume(tensors)
+        self.draws.set_state(tensors["draws"])
+        self.depths.set_state(tensors["depths"])
+        losses = tensors.get("losses")
+        self._losses = [] if losses is None else list(losses.to(self.device))
+        self.step, self.curve = note["step"], note["curve"]
+        self.in_a_row = note["in_a_row"]
+
+
+def make_optimizers(network: torch.nn.Module, run: Run) -> list[torch.optim.Optimizer]:
+    """Return AdamW, or Muon for the matrices inside the layers with AdamW for the rest."""
+    training = run.training
+    inner = {id(p) for p in network.blocks.parameters() if p.ndim == 2}
+    muon = training.optimizer == "muon"
+    matrices = [p for p in network.parameters() if p.ndim >= 2 and not (muon and id(p) in inner)]
+    vectors = [p for p in network.parameters() if p.ndim < 2]
+    groups = [
+        {"params": matrices, "weight_decay": training.weight_decay},
+        {"params": vectors, "weight_decay": 0.0},
+    ]
+    adamw = torch.optim.AdamW(
+        groups, lr=training.rate, betas=tuple(training.betas), eps=1e-8, fused=True
+    )
+    if not muon:
+        return [adamw]
+    rest = [p for p in network.parameters() if id(p) in inner]
+    return [
+        torch.optim.Muon(
+            rest,
+            lr=training.rate,
+            weight_decay=training.weight_decay,
+            adjust_lr_fn="match_rms_adamw",
+        ),
+        adamw,
+    ]
+
+
+def _step_of(path: Path) -> int:
+    return checkpoint.load(path)[1]["step"]
+
+
+def save_weights(trainer: Trainer, path: Path) -> None:
+    """Write the trained weights, and where they come from, as safetensors."""
+    run = trainer.run
+    note = {
+        "row": run.name,
+        "profile": run.profile,
+        "seed": trainer.seed,
+        "steps": trainer.step,
+        "precision": trainer.precision,
+        "torch": torch.__version__.split("+")[0],
+        "run": json.loads(run.model_dump_json(exclude={"evaluation"})),
+    }
+    checkpoint.save(path, trainer.system.network.state_dict(), note)
