@@ -11,13 +11,14 @@ Batch, one row       ^ 6 5 3 + 0 4 9 = 2 0 7 0 $
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Self
+from typing import TypeVar
 
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Integer
 from torch import Tensor
 
 NO_PLACE = -1
+Rows = TypeVar("Rows", bound="_Tensors")
 
 
 class _Tensors:
@@ -26,10 +27,10 @@ class _Tensors:
     def __len__(self) -> int:
         return len(getattr(self, fields(self)[0].name))
 
-    def __getitem__(self, rows: Tensor | slice) -> Self:
+    def __getitem__(self: Rows, rows: Tensor | slice) -> Rows:
         return type(self)(**{f.name: getattr(self, f.name)[rows] for f in fields(self)})
 
-    def to(self, device: torch.device | str) -> Self:
+    def to(self: Rows, device: torch.device | str) -> Rows:
         """Return the same rows on another device."""
         return type(self)(**{f.name: getattr(self, f.name).to(device) for f in fields(self)})
 
@@ -41,10 +42,10 @@ class Problems(_Tensors):
     Shapes: B problems of M operands of at most N digits; answers of at most K digits.
     """
 
-    operands: Int[Tensor, "B M N"]
-    lengths: Int[Tensor, "B M"]
-    answer: Int[Tensor, "B K"]
-    answer_length: Int[Tensor, " B"]
+    operands: Integer[Tensor, "B M N"]
+    lengths: Integer[Tensor, "B M"]
+    answer: Integer[Tensor, "B K"]
+    answer_length: Integer[Tensor, " B"]
 
 
 @dataclass(frozen=True)
@@ -55,11 +56,11 @@ class Batch(_Tensors):
     never sees it from a real token.
     """
 
-    tokens: Int[Tensor, "B T"]
-    number: Int[Tensor, "B T"]
-    place: Int[Tensor, "B T"]
-    start: Int[Tensor, " B"]
-    length: Int[Tensor, " B"]
+    tokens: Integer[Tensor, "B T"]
+    number: Integer[Tensor, "B T"]
+    place: Integer[Tensor, "B T"]
+    start: Integer[Tensor, " B"]
+    length: Integer[Tensor, " B"]
 
     def trim(self) -> Batch:
         """Drop the columns that hold nothing but padding."""
@@ -69,7 +70,7 @@ class Batch(_Tensors):
 
     def response(
         self,
-    ) -> tuple[Int[Tensor, "B A"], Int[Tensor, "B A"], Bool[Tensor, "B A"]]:
+    ) -> tuple[Integer[Tensor, "B A"], Integer[Tensor, "B A"], Bool[Tensor, "B A"]]:
         """Return where each response token is predicted from, the token, and whether it is real.
 
         The token at t is predicted from t - 1; A is the longest response of the batch.

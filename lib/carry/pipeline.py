@@ -198,6 +198,7 @@ def publish(profile: str, row: str) -> Path:
 def prune(profile: str) -> list[Path]:
     """Delete what rows that are gone have left in the folders that later stages read whole."""
     folders = {
+        paths.data(profile, "curves"): rows("train", profile),
         paths.data(profile, "executed", "problems"): rows("problems", profile),
         paths.data(profile, "executed", "train"): rows("train", profile),
         paths.data(profile, "executed", "evaluate"): rows("evaluate", profile),
@@ -211,7 +212,7 @@ def prune(profile: str) -> list[Path]:
         if path.name.split(".")[0] not in kept
     ]
     for path in gone:
-        path.unlink()
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
     return gone
 
 
@@ -241,8 +242,8 @@ def _papermill(
             cwd=folder,
             progress_bar=False,  # of cells; it would tear the bars of the cells
             stderr_file=sys.stderr,
-            # Its warning that local connections are not encrypted, once for every notebook.
-            extra_arguments=["--IPKernelApp.log_level=ERROR"],
+            # The kernel's own log warns of plain local connections and calls a shutdown an error.
+            extra_arguments=["--IPKernelApp.log_level=CRITICAL"],
             coalesce_streams=True,  # or the same text is cut anew each time, as the clock has it
         )
     except PapermillExecutionError as error:

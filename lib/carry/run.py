@@ -95,7 +95,7 @@ def load(name: str, profile: str) -> Run:
     return make(merged, name, profile)
 
 
-def make(settings: dict[str, Any], name: str = "mine", profile: str = "notebook") -> Run:
+def make(settings: Any, name: str = "mine", profile: str = "notebook") -> Run:
     """Return a run from settings of your own.
 
     >>> make({"task": {"name": "addition"}}).training.digits

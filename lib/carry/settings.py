@@ -6,9 +6,12 @@ import difflib
 import importlib
 import pkgutil
 from collections.abc import Iterable
-from typing import Any, Self
+from typing import Any, TypeVar
 
 import pydantic
+
+
+Kind = TypeVar("Kind", bound="Settings")
 
 
 class SettingsError(ValueError):
@@ -42,7 +45,7 @@ class Settings(pydantic.BaseModel):
     model_config = pydantic.ConfigDict(frozen=True, extra="forbid", strict=True)
 
     @classmethod
-    def parse(cls, values: Any, where: str) -> Self:
+    def parse(cls: type[Kind], values: Any, where: str) -> Kind:
         """Check `values` and build the settings; errors name the place `where` they stand.
 
         Raises:

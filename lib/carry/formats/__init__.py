@@ -6,7 +6,7 @@ from abc import abstractmethod
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Integer
 from torch import Tensor
 
 from carry.batch import NO_PLACE, Batch, Problems
@@ -29,7 +29,7 @@ class Format(Settings):
         """Return the number of tokens of the longest problem of operands up to `digits` digits."""
 
     @abstractmethod
-    def read(self, response: Int[Tensor, "B A"]) -> Int[Tensor, "B A"]:
+    def read(self, response: Integer[Tensor, "B A"]) -> Integer[Tensor, "B A"]:
         """Return response tokens with the ones first, as far as each goes before its end."""
 
 
@@ -44,7 +44,7 @@ def build(settings: dict[str, Any], where: str = "format") -> Format:
     return choose("carry.formats", Format, name, f"{where}.name").parse(settings, where)
 
 
-def text(tokens: Int[Tensor, " T"]) -> str:
+def text(tokens: Integer[Tensor, " T"]) -> str:
     """Return tokens as characters: `^` begins, `$` ends, `_` is padding.
 
     >>> text(torch.tensor([12, 7, 10, 5, 11, 1, 2, 13]))
@@ -53,7 +53,7 @@ def text(tokens: Int[Tensor, " T"]) -> str:
     return "".join(ALPHABET[token] for token in tokens.tolist())
 
 
-def encode(characters: str) -> Int[Tensor, " T"]:
+def encode(characters: str) -> Integer[Tensor, " T"]:
     """Return characters as tokens, the inverse of `text`.
 
     >>> text(encode("^12+7="))
@@ -64,7 +64,7 @@ def encode(characters: str) -> Int[Tensor, " T"]:
 
 def join(
     pieces: list[tuple[Tensor, Tensor, int, Tensor]], count: int, device: torch.device
-) -> tuple[Int[Tensor, "B T"], Int[Tensor, "B T"], Int[Tensor, "B T"], Int[Tensor, " B"]]:
+) -> tuple[Integer[Tensor, "B T"], Integer[Tensor, "B T"], Integer[Tensor, "B T"], Integer[Tensor, " B"]]:
     """Write ragged pieces one behind another.
 
     A piece is (tokens, present, number, place), each as wide as its longest; what is not present

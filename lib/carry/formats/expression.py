@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Integer
 from torch import Tensor
 
 from carry.batch import Batch, Problems
@@ -49,7 +49,7 @@ class Expression(Format):
         """Return the tokens of the longest sum: both operands, an answer one longer, four signs."""
         return 3 * digits + 1 + 4
 
-    def read(self, response: Int[Tensor, "B A"]) -> Int[Tensor, "B A"]:
+    def read(self, response: Integer[Tensor, "B A"]) -> Integer[Tensor, "B A"]:
         """Return the response with the ones first; what stands at and behind its end is EOS."""
         ended = (response == EOS).cumsum(1) > 0
         response = torch.where(ended, EOS, response)

@@ -21,7 +21,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Integer
 from torch import Tensor
 
 from carry.batch import Batch
@@ -32,8 +32,8 @@ from carry.models.system import Start, System
 class Pass:
     """What one pass over the truth shows, for the A response tokens of B problems."""
 
-    predicted: Int[Tensor, "B A"]
-    target: Int[Tensor, "B A"]
+    predicted: Integer[Tensor, "B A"]
+    target: Integer[Tensor, "B A"]
     real: Bool[Tensor, "B A"]
 
     @property
@@ -47,7 +47,7 @@ class Pass:
         return ~self.wrong.any(1)
 
     @property
-    def first_wrong(self) -> Int[Tensor, " B"]:
+    def first_wrong(self) -> Integer[Tensor, " B"]:
         """The slot of the first wrong token; -1 where there is none."""
         return torch.where(self.exact, -1, self.wrong.int().argmax(1))
 
@@ -58,7 +58,7 @@ def single_pass(
     batch: Batch,
     start: Start = 1,
     recurrences: int | None = None,
-    ids: list[Int[Tensor, "b T"]] | None = None,
+    ids: list[Integer[Tensor, "_ T"]] | None = None,
 ) -> Pass:
     """Run the model once over problems and their true responses.
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Integer
 from torch import Tensor, nn
 
 from carry import formats, positions, tasks
@@ -69,7 +69,10 @@ class System:
         encodings.check(kind, scheme, where)
         given = kind.Settings.parse({k: v for k, v in pair.items() if k in own_keys}, where)
         digits = self.run.training.digits
-        return scheme, kind(given, shape, scheme.largest(digits, self.format.longest(digits)))
+        try:
+            return scheme, kind(given, shape, scheme.largest(digits, self.format.longest(digits)))
+        except SettingsError as error:  # an encoding does not know its place in the run
+            raise SettingsError(f"{where}: {error}") from None
 
     def _check_lengths(self, where: str) -> None:
         """Refuse ids that would run past a table at training or at evaluation lengths."""
@@ -97,11 +100,11 @@ class System:
                         f"past the largest, {table}; expected a larger table, offset or range"
                     )
 
-    def train_ids(self, batch: Batch, generator: torch.Generator) -> list[Int[Tensor, "b T"]]:
+    def train_ids(self, batch: Batch, generator: torch.Generator) -> list[Integer[Tensor, "_ T"]]:
         """Return the ids of every scheme as training draws them."""
         return [scheme.train_ids(batch, generator) for scheme in self.schemes]
 
-    def ids(self, batch: Batch, start: Start = 1) -> list[Int[Tensor, "b T"]]:
+    def ids(self, batch: Batch, start: Start = 1) -> list[Integer[Tensor, "_ T"]]:
         """Return the ids of every scheme from a start: an id, or "middle" of each table."""
         return [scheme.ids(batch, self.first_id(index, batch, start))
                 for index, scheme in enumerate(self.schemes)]  # fmt: skip
@@ -128,10 +131,10 @@ class System:
     def logits(
         self,
         batch: Batch,
-        ids: Sequence[Int[Tensor, "b T"]],
-        at: Int[Tensor, "B A"] | None = None,
+        ids: Sequence[Integer[Tensor, "_ S"]],
+        at: Integer[Tensor, "B A"] | None = None,
         recurrences: int | None = None,
-    ) -> Float[Tensor, "B A V"]:
+    ) -> Float[Tensor, "B _ V"]:
         """Return the logits of the next token, at all tokens or at those asked for."""
         return self.network(batch.tokens, ids, at, recurrences)
 

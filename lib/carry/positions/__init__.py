@@ -6,7 +6,7 @@ from abc import abstractmethod
 from typing import Any, ClassVar
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Integer
 from torch import Tensor
 
 from carry import settings
@@ -24,11 +24,11 @@ class Scheme(settings.Settings):
     ordered: ClassVar[bool] = False  # ids grow from left to right, so that differences are >= 0
 
     @abstractmethod
-    def train_ids(self, batch: Batch, generator: torch.Generator) -> Int[Tensor, "b T"]:
+    def train_ids(self, batch: Batch, generator: torch.Generator) -> Integer[Tensor, "b T"]:
         """Return ids as drawn in training; b is B, or 1 where all rows have the same."""
 
     @abstractmethod
-    def ids(self, batch: Batch, start: int = 1) -> Int[Tensor, "b T"]:
+    def ids(self, batch: Batch, start: int = 1) -> Integer[Tensor, "b T"]:
         """Return ids that begin at `start`."""
 
     @abstractmethod
@@ -55,8 +55,8 @@ def choose(name: object, where: str = "positions.ids") -> type[Scheme]:
 
 
 def shift(
-    ids: Int[Tensor, "b T"], offset: int, per_example: bool, generator: torch.Generator
-) -> Int[Tensor, "b T"]:
+    ids: Integer[Tensor, "b T"], offset: int, per_example: bool, generator: torch.Generator
+) -> Integer[Tensor, "b T"]:
     """Move ids that start at 1 by U[0, offset - 1], so that the first is U[1, offset]; 0 stays."""
     count = len(ids) if per_example else 1
     move = torch.randint(offset, (count, 1), generator=generator, device=ids.device)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Integer
+from pydantic import Field
 from torch import Tensor
 
 from carry.batch import Batch
@@ -21,14 +22,14 @@ class Abacus(Scheme):
     '^ 3 5 6 + 9 4 = 2 0 7 $ | 0 1 2 3 0 1 2 0 1 2 3 0'
     """
 
-    offset: int = 1
+    offset: int = Field(default=1, ge=1)
     per_example: bool = False
 
-    def train_ids(self, batch: Batch, generator: torch.Generator) -> Int[Tensor, "b T"]:
+    def train_ids(self, batch: Batch, generator: torch.Generator) -> Integer[Tensor, "b T"]:
         """Return ids from a random start."""
         return shift(self.ids(batch), self.offset, self.per_example, generator)
 
-    def ids(self, batch: Batch, start: int = 1) -> Int[Tensor, "B T"]:
+    def ids(self, batch: Batch, start: int = 1) -> Integer[Tensor, "B T"]:
         """Return the order inside each digit run, counted from `start`."""
         at = torch.arange(batch.number.shape[1], device=batch.number.device)
         before = torch.nn.functional.pad(batch.number[:, :-1], (1, 0), value=-1)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Integer
+from pydantic import Field
 from torch import Tensor
 
 from carry.batch import Batch
@@ -22,14 +23,14 @@ class Coupled(Scheme):
     '^ 6 5 3 + 0 4 9 = 2 0 7 0 $ | 0 4 3 2 1 4 3 2 1 2 3 4 5 0'
     """
 
-    offset: int = 1
+    offset: int = Field(default=1, ge=1)
     per_example: bool = True
 
-    def train_ids(self, batch: Batch, generator: torch.Generator) -> Int[Tensor, "b T"]:
+    def train_ids(self, batch: Batch, generator: torch.Generator) -> Integer[Tensor, "b T"]:
         """Return ids from a random start."""
         return shift(self.ids(batch), self.offset, self.per_example, generator)
 
-    def ids(self, batch: Batch, start: int = 1) -> Int[Tensor, "B T"]:
+    def ids(self, batch: Batch, start: int = 1) -> Integer[Tensor, "B T"]:
         """Return significance, with the signs at `start` and the ones just above."""
         at = torch.arange(batch.place.shape[1], device=batch.place.device)
         ids = torch.where(batch.place >= 0, batch.place + start + 1, 0)

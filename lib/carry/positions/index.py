@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Integer
 from torch import Tensor
 
 from carry.batch import Batch
@@ -23,11 +23,11 @@ class Index(Scheme):
     movable: ClassVar[bool] = False
     ordered: ClassVar[bool] = True
 
-    def train_ids(self, batch: Batch, generator: torch.Generator) -> Int[Tensor, "b T"]:
+    def train_ids(self, batch: Batch, generator: torch.Generator) -> Integer[Tensor, "b T"]:
         """Return the indices, in training as in evaluation."""
         return self.ids(batch)
 
-    def ids(self, batch: Batch, start: int = 1) -> Int[Tensor, "b T"]:
+    def ids(self, batch: Batch, start: int = 1) -> Integer[Tensor, "b T"]:
         """Return the indices, the same for every row."""
         return torch.arange(batch.tokens.shape[1], device=batch.tokens.device)[None]
 

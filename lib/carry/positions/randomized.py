@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import ClassVar
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Integer
+from pydantic import Field
 from torch import Tensor
 
 from carry.batch import Batch
@@ -27,14 +28,14 @@ class Randomized(Scheme):
     movable: ClassVar[bool] = False
     ordered: ClassVar[bool] = True
 
-    range: int
+    range: int = Field(ge=1)
     per_example: bool = False
 
-    def train_ids(self, batch: Batch, generator: torch.Generator) -> Int[Tensor, "b T"]:
+    def train_ids(self, batch: Batch, generator: torch.Generator) -> Integer[Tensor, "b T"]:
         """Draw a subset for the batch, or one for each row."""
         return self._draw(batch, len(batch) if self.per_example else 1, generator)
 
-    def ids(self, batch: Batch, start: int = 1) -> Int[Tensor, "b T"]:
+    def ids(self, batch: Batch, start: int = 1) -> Integer[Tensor, "b T"]:
         """Return one subset, always the same for sequences of one length (a fixed stream)."""
         device = batch.tokens.device
         return self._draw(batch, 1, stream(0, "randomized", device=device))

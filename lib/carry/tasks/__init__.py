@@ -6,7 +6,7 @@ from abc import abstractmethod
 from typing import Any
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Integer
 from torch import Tensor
 
 from carry.batch import Problems
@@ -21,19 +21,19 @@ class Task(Settings):
     """
 
     @abstractmethod
-    def lengths(self, count: int, digits: int, generator: torch.Generator) -> Int[Tensor, "B M"]:
+    def lengths(self, count: int, digits: int, generator: torch.Generator) -> Integer[Tensor, "B M"]:
         """Draw operand lengths for `count` training problems of at most `digits` digits."""
 
     @abstractmethod
-    def sample(self, lengths: Int[Tensor, "B M"], generator: torch.Generator) -> Problems:
+    def sample(self, lengths: Integer[Tensor, "B M"], generator: torch.Generator) -> Problems:
         """Draw problems whose operands have the given lengths."""
 
     @abstractmethod
-    def solve(self, operands: Int[Tensor, "B M N"], lengths: Int[Tensor, "B M"]) -> Problems:
+    def solve(self, operands: Integer[Tensor, "B M N"], lengths: Integer[Tensor, "B M"]) -> Problems:
         """Work out the answers, on the device that holds the operands."""
 
     @abstractmethod
-    def steps(self, problems: Problems) -> dict[str, Int[Tensor, "B K"]]:
+    def steps(self, problems: Problems) -> dict[str, Integer[Tensor, "B K"]]:
         """Return the labelled steps, by place, the ones first."""
 
     @abstractmethod
@@ -58,7 +58,7 @@ def build(settings: dict[str, Any], where: str = "task") -> Task:
     return kind.parse(settings, where)
 
 
-def to_digits(numbers: list[list[int]]) -> tuple[Int[Tensor, "B M N"], Int[Tensor, "B M"]]:
+def to_digits(numbers: list[list[int]]) -> tuple[Integer[Tensor, "B M N"], Integer[Tensor, "B M"]]:
     """Turn Python integers into digits, the ones first, and lengths.
 
     >>> digits, lengths = to_digits([[653, 49]])
@@ -74,7 +74,7 @@ def to_digits(numbers: list[list[int]]) -> tuple[Int[Tensor, "B M N"], Int[Tenso
     return digits.view(len(numbers), -1, width), lengths
 
 
-def to_int(digits: Int[Tensor, " N"], length: int | Tensor) -> int:
+def to_int(digits: Integer[Tensor, " N"], length: int | Tensor) -> int:
     """Turn one number's digits, the ones first, back into a Python integer.
 
     >>> to_int(torch.tensor([3, 5, 6, 0]), 3)

@@ -16,7 +16,7 @@ from typing import Literal
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Int
+from jaxtyping import Integer
 from torch import Tensor
 
 from carry.batch import Problems
@@ -38,7 +38,7 @@ class Addition(Task):
 
     sampling: Literal["stratified", "equal", "random"] = "stratified"
 
-    def lengths(self, count: int, digits: int, generator: torch.Generator) -> Int[Tensor, "B M"]:
+    def lengths(self, count: int, digits: int, generator: torch.Generator) -> Integer[Tensor, "B M"]:
         """Draw the lengths (i, j) of `count` training problems."""
         device = generator.device
         if self.sampling == "stratified":
@@ -55,7 +55,7 @@ class Addition(Task):
         lengths[:, 1] = torch.where(equal, lengths[:, 0], lengths[:, 1])
         return lengths
 
-    def sample(self, lengths: Int[Tensor, "B M"], generator: torch.Generator) -> Problems:
+    def sample(self, lengths: Integer[Tensor, "B M"], generator: torch.Generator) -> Problems:
         """Draw operands uniformly: a leading digit is not zero, except of the number 0 itself."""
         count, width = len(lengths), int(lengths.max())
         shape, device = (count, 2, width), lengths.device
@@ -68,7 +68,7 @@ class Addition(Task):
         digits *= torch.arange(width, device=device) < lengths[:, :, None]
         return self.solve(digits, lengths)
 
-    def solve(self, operands: Int[Tensor, "B M N"], lengths: Int[Tensor, "B M"]) -> Problems:
+    def solve(self, operands: Integer[Tensor, "B M N"], lengths: Integer[Tensor, "B M"]) -> Problems:
         """Add, all problems and all places at once."""
         total = _digit_sum(operands)
         answer = total + _carry_used(total)
@@ -77,7 +77,7 @@ class Addition(Task):
         top = answer.gather(1, longest[:, None])[:, 0]
         return Problems(operands, lengths, answer, longest + (top > 0))
 
-    def steps(self, problems: Problems) -> dict[str, Int[Tensor, "B K"]]:
+    def steps(self, problems: Problems) -> dict[str, Integer[Tensor, "B K"]]:
         """Return digit sums, carries used and made, and cascades, by place, the ones first."""
         total = _digit_sum(problems.operands)
         used = _carry_used(total)
@@ -94,11 +94,11 @@ class Addition(Task):
         return sum(operands)
 
 
-def _digit_sum(operands: Int[Tensor, "B M N"]) -> Int[Tensor, "B K"]:
+def _digit_sum(operands: Integer[Tensor, "B M N"]) -> Integer[Tensor, "B K"]:
     return F.pad(operands.sum(1, dtype=torch.uint8), (0, 1))
 
 
-def _carry_used(total: Int[Tensor, "B K"]) -> Int[Tensor, "B K"]:
+def _carry_used(total: Integer[Tensor, "B K"]) -> Integer[Tensor, "B K"]:
     """Find the carry into each place: the nearest lower digit sum that is not nine decides."""
     by_place = total.T.contiguous()  # one place of all problems lies together: quick to step
     used = torch.zeros_like(by_place)

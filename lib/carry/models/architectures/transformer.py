@@ -16,7 +16,7 @@ from typing import Literal
 import pydantic
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float, Int
+from jaxtyping import Float, Integer
 from torch import Tensor, nn
 
 from carry import settings
@@ -81,12 +81,12 @@ class Transformer(Architecture):
 
     def forward(
         self,
-        tokens: Int[Tensor, "B T"],
-        ids: Sequence[Int[Tensor, "b S"]],
-        at: Int[Tensor, "B A"] | None = None,
+        tokens: Integer[Tensor, "B T"],
+        ids: Sequence[Integer[Tensor, "_ S"]],
+        at: Integer[Tensor, "B A"] | None = None,
         recurrences: int | None = None,
         cache: Cache | None = None,
-    ) -> Float[Tensor, "B A V"]:
+    ) -> Float[Tensor, "B _ V"]:
         """Return logits for the next token.
 
         Args:
@@ -148,7 +148,7 @@ class Transformer(Architecture):
 class Look:
     """What the encodings say about one layer's attention: scores to add, and ids to rotate by."""
 
-    def __init__(self, score: Float[Tensor, "b h Q T"], places: list[tuple[Tensor, Tensor]]):
+    def __init__(self, score: Float[Tensor, "_ _ Q T"], places: list[tuple[Tensor, Tensor]]):
         self.score, self.places = score, places
 
 

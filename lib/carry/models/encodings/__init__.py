@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Integer
 from torch import Tensor, nn
 
 from carry import settings
@@ -37,25 +37,25 @@ class Encoding(nn.Module):
         super().__init__()
         self.limit: int | None = None  # the largest id that can be felt; None: any
 
-    def embed(self, ids: Int[Tensor, "b T"]) -> Float[Tensor, "b T D"] | None:
+    def embed(self, ids: Integer[Tensor, "b T"]) -> Float[Tensor, "b T D"] | None:
         """Return what is added to the token embeddings."""
         return None
 
     def rotate(
-        self, x: Float[Tensor, "B H T d"], ids: Int[Tensor, "b T"]
+        self, x: Float[Tensor, "B H T d"], ids: Integer[Tensor, "_ T"]
     ) -> Float[Tensor, "B H T d"]:
         """Return queries or keys turned by their ids."""
         return x
 
     def bias(
-        self, layer: int, query: Int[Tensor, "b Q"], key: Int[Tensor, "b T"]
-    ) -> Float[Tensor, "b H Q T"] | None:
+        self, layer: int, query: Integer[Tensor, "_ Q"], key: Integer[Tensor, "_ T"]
+    ) -> Float[Tensor, "_ H Q T"] | None:
         """Return what is added to the attention scores of a layer."""
         return None
 
     def visible(
-        self, query: Int[Tensor, "b Q"], key: Int[Tensor, "b T"]
-    ) -> Bool[Tensor, "b Q T"] | None:
+        self, query: Integer[Tensor, "_ Q"], key: Integer[Tensor, "_ T"]
+    ) -> Bool[Tensor, "_ Q T"] | None:
         """Return which keys a query may see; the first token is always seen besides."""
         return None
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Integer
+from pydantic import Field
 from torch import Tensor, nn
 
 from carry import settings
@@ -20,9 +21,9 @@ class Fire(Encoding):
     class Settings(settings.Settings):
         """The settings of this kind."""
 
-        hidden: int = 32
-        c: float = 0.1
-        threshold: float = 512.0
+        hidden: int = Field(default=32, ge=1)
+        c: float = Field(default=0.1, gt=0.0)
+        threshold: float = Field(default=512.0, gt=0.0)
 
     needs_order = True
 
@@ -40,8 +41,8 @@ class Fire(Encoding):
         )
 
     def bias(
-        self, layer: int, query: Int[Tensor, "b Q"], key: Int[Tensor, "b T"]
-    ) -> Float[Tensor, "b H Q T"]:
+        self, layer: int, query: Integer[Tensor, "_ Q"], key: Integer[Tensor, "_ T"]
+    ) -> Float[Tensor, "_ H Q T"]:
         """Return the bias of each head; keys after the query, which no one sees, get that of 0."""
         c = self.start[0] * self.log_c[layer].exp()
         threshold = self.start[1] * self.log_threshold[layer].exp()

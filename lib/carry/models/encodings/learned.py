@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from jaxtyping import Float, Int
+from jaxtyping import Float, Integer
+from pydantic import Field
 from torch import Tensor, nn
 
 from carry import settings
@@ -18,13 +19,13 @@ class Learned(Encoding):
     class Settings(settings.Settings):
         """The settings of this kind."""
 
-        table: int | None = None
+        table: int | None = Field(default=None, ge=1)
 
     def __init__(self, given: Settings, shape: Shape, largest: int) -> None:
         super().__init__(given, shape, largest)
         self.limit = given.table or largest
         self.rows = nn.Embedding(self.limit + 1, shape.width)
 
-    def embed(self, ids: Int[Tensor, "b T"]) -> Float[Tensor, "b T D"]:
+    def embed(self, ids: Integer[Tensor, "b T"]) -> Float[Tensor, "b T D"]:
         """Look the ids up."""
         return self.rows(ids)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Integer
+from pydantic import Field
 from torch import Tensor, nn
 
 from carry import settings
@@ -25,9 +26,9 @@ class Relative(Encoding):
     class Settings(settings.Settings):
         """The settings of this kind."""
 
-        window: int | None = None
-        clip: int | None = None
-        scale: float = 8.0
+        window: int | None = Field(default=None, ge=0)
+        clip: int | None = Field(default=None, ge=1)
+        scale: float = Field(default=8.0, gt=0.0)
 
     def __init__(self, given: Settings, shape: Shape, largest: int) -> None:
         super().__init__(given, shape, largest)
@@ -39,16 +40,16 @@ class Relative(Encoding):
         )
 
     def bias(
-        self, layer: int, query: Int[Tensor, "b Q"], key: Int[Tensor, "b T"]
-    ) -> Float[Tensor, "b H Q T"]:
+        self, layer: int, query: Integer[Tensor, "_ Q"], key: Integer[Tensor, "_ T"]
+    ) -> Float[Tensor, "_ H Q T"]:
         """Look the clipped differences up."""
         difference = (query[:, :, None] - key[:, None, :]).clamp(-self.clip, self.clip)
         felt = F.embedding(difference + self.clip, self.biases[layer] * self.scale)
         return felt.permute(0, 3, 1, 2)
 
     def visible(
-        self, query: Int[Tensor, "b Q"], key: Int[Tensor, "b T"]
-    ) -> Bool[Tensor, "b Q T"] | None:
+        self, query: Integer[Tensor, "_ Q"], key: Integer[Tensor, "_ T"]
+    ) -> Bool[Tensor, "_ Q T"] | None:
         """Return which ids differ by no more than the window."""
         if self.window is None:
             return None

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Integer
+from pydantic import Field
 from torch import Tensor
 
 from carry import settings
@@ -16,19 +17,19 @@ class RoPE(Encoding):
     class Settings(settings.Settings):
         """The settings of this kind."""
 
-        base: float = 10_000.0
+        base: float = Field(default=10_000.0, gt=0.0)
 
     def __init__(self, given: Settings, shape: Shape, largest: int) -> None:
         super().__init__(given, shape, largest)
         if shape.head_width % 2:
             raise settings.SettingsError(
-                f"model.head_width: {shape.head_width} does not fit, RoPE expected an even width"
+                f"a head_width of {shape.head_width} does not fit RoPE, expected an even one"
             )
         exponent = torch.arange(0, shape.head_width, 2) / shape.head_width
         self.register_buffer("rates", given.base**-exponent, persistent=False)
 
     def rotate(
-        self, x: Float[Tensor, "B H T d"], ids: Int[Tensor, "b T"]
+        self, x: Float[Tensor, "B H T d"], ids: Integer[Tensor, "_ T"]
     ) -> Float[Tensor, "B H T d"]:
         """Turn every pair of features."""
         angles = ids[:, None, :, None] * self.rates

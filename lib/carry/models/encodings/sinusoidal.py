@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Integer
+from pydantic import Field
 from torch import Tensor
 
 from carry import settings
@@ -16,14 +17,14 @@ class Sinusoidal(Encoding):
     class Settings(settings.Settings):
         """The settings of this kind."""
 
-        base: float = 10_000.0
+        base: float = Field(default=10_000.0, gt=0.0)
 
     def __init__(self, given: Settings, shape: Shape, largest: int) -> None:
         super().__init__(given, shape, largest)
         exponent = torch.arange(0, shape.width, 2) / shape.width
         self.register_buffer("rates", given.base**-exponent, persistent=False)
 
-    def embed(self, ids: Int[Tensor, "b T"]) -> Float[Tensor, "b T D"]:
+    def embed(self, ids: Integer[Tensor, "b T"]) -> Float[Tensor, "b T D"]:
         """Work the features out; sines and cosines alternate."""
         angles = ids[..., None] * self.rates
         return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(-2)

@@ -1,0 +1,121 @@
+"""Greedy decoding, token by token, as a user meets a model: it sees the question and no more.
+
+Where the answer ends is for the model to say, so nothing here may depend on it. Marks and ids are
+those of the longest answer that the question could have; what a sequence needs of them is its
+beginning:
+
+    question, 5 + 7     ^ 5 + 7 =
+    longest answer      ^ 5 + 7 = 0 0 $       marks and ids come from this
+    model may write     ^ 5 + 7 = 2 1 $       the token in the last slot is read, never fed back
+    or stop early       ^ 5 + 7 = 2 $
+
+Scores are worked out from the same ids (`scoring.py`), which is what makes one pass over the truth
+tell the same (`carry.models.single_pass`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from carry.batch import Batch, Problems
+from carry.formats import EOS, Format
+from carry.models.architectures.transformer import Cache
+from carry.models.system import Start, System
+from carry.tasks import Task
+from carry.training.precision import training_in
+
+
+def open_ended(form: Format, problems: Problems) -> Batch:
+    """Write the questions, and zeros for the longest answers that they could have.
+
+    The problems have operands of the same lengths, so that all rows have the same marks.
+    """
+    longest = torch.full_like(problems.answer_length, problems.answer.shape[1])
+    return form.write(
+        replace(problems, answer=torch.zeros_like(problems.answer), answer_length=longest)
+    )
+
+
+def question_ids(system: System, problems: Problems, start: Start) -> list[Int[Tensor, "b S"]]:
+    """Return the ids that the question settles, b = 1: for all rows, up to the longest answer.
+
+    >>> from carry.run import make
+    >>> from carry.tasks import to_digits
+    >>> positions = [{"ids": "abacus", "encoding": "relative", "window": 1}]
+    >>> system = System(make({"task": {"name": "addition"}, "positions": positions}))
+    >>> problems = system.task.solve(*to_digits([[12, 7], [95, 6]]))  # answers 19 and 101
+    >>> question_ids(system, problems, 1)[0].tolist()
+    [[0, 1, 2, 0, 1, 0, 1, 2, 3, 0]]
+    """
+    return system.ids(open_ended(system.format, problems[:1]), start)
+
+
+def alike(task: Task, problems: Problems) -> Iterator[tuple[Int[Tensor, " b"], Problems]]:
+    """Split problems by the lengths of their operands; yields row numbers and those problems.
+
+    Nothing inside such questions is padded, and their digits reach just as far as they need.
+    """
+    shapes, of = torch.unique(problems.lengths, dim=0, return_inverse=True)
+    for index, lengths in enumerate(shapes.tolist()):
+        rows = (of == index).nonzero()[:, 0]
+        digits = problems.operands[rows, :, : max(lengths)]
+        yield rows, task.solve(digits, problems.lengths[rows])
+
+
+@torch.inference_mode()
+def greedy(
+    system: System, problems: Problems, start: Start = 1, recurrences: int | None = None
+) -> Int[Tensor, "B A"]:
+    """Return the response tokens that the model writes; what follows an end is EOS.
+
+    A row that never ends is cut where the longest answer would have ended.
+
+    >>> from carry.evaluation.hand_made import Oracle
+    >>> from carry.formats import text
+    >>> from carry.run import make
+    >>> from carry.tasks import to_digits
+    >>> oracle = Oracle(make({"task": {"name": "addition"}}))
+    >>> [text(row) for row in greedy(oracle, oracle.task.solve(*to_digits([[5, 7], [2, 30]])))]
+    ['21$$', '23$$']
+    """
+    device = problems.operands.device
+    system.network.eval()
+    parts = []
+    with training_in("fp32", device):
+        for rows, some in alike(system.task, problems):
+            parts.append((rows, _decode(system, some, start, recurrences)))
+    longest = max(response.shape[1] for _, response in parts)
+    whole = torch.full((len(problems), longest), EOS, device=device)
+    for rows, response in parts:
+        whole[rows, : response.shape[1]] = response
+    return whole
+
+
+def _decode(
+    system: System, problems: Problems, start: Start, recurrences: int | None
+) -> Int[Tensor, "B A"]:
+    """Decode problems with operands of the same lengths."""
+    written, ids = open_ended(system.format, problems), question_ids(system, problems, start)
+    asked = int(written.start[0])
+    slots = int(written.length[0]) - asked
+    live = torch.arange(len(problems), device=written.start.device)
+    response = torch.full((len(live), slots), EOS, device=live.device)
+    tokens, cache = written.tokens[:, :asked], Cache()
+    for slot in range(slots):
+        logits = system.network(tokens, ids, None, recurrences, cache)[:, -1]
+        cache.advance(tokens.shape[1])
+        said = logits.argmax(-1)
+        response[live, slot] = said
+        going = said != EOS
+        if not going.any():
+            break
+        if not going.all():
+            live, said = live[going], said[going]
+            cache.keep(going)
+        tokens = said[:, None]
+    return response

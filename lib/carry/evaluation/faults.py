@@ -1,0 +1,82 @@
+"""The name of a wrong answer's fault, told from its first wrong token in reading order.
+
+Until then the model wrote the truth, so that this token is exactly what greedy decoding writes;
+what follows would be guessed. The kinds exclude each other; the first that fits is named:
+
+    stopped_early        the end, where a digit was due
+    stopped_late         a digit, where the end was due
+    lost_carry           the digit without the carry that its place uses
+    carry_from_nowhere   the digit with a carry, where its place uses none
+    misaligned           the digit of the sum with one operand moved by one place
+    other                any other digit, or a token that is none
+
+A carry lost out of the highest place ends an unpadded answer early, and is counted as that. A wrong
+digit drawn at random is a carry's fault once in 9, and `misaligned`, which up to 4 digits fit, more
+often than that: read shares of faults against these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Int
+from torch import Tensor
+
+from carry.batch import Batch, Problems
+from carry.formats import EOS
+from carry.models.single_pass import Pass
+from carry.tasks import Task
+
+KINDS = ("stopped_early", "stopped_late", "lost_carry", "carry_from_nowhere", "misaligned", "other")
+NONE = -1
+
+
+def named(task: Task, problems: Problems, batch: Batch, seen: Pass) -> Int[Tensor, " B"]:
+    """Return the place in `KINDS` of each answer's fault; -1 for the right ones."""
+    slot = seen.first_wrong.clamp(min=0)[:, None]
+    said, due = (of.gather(1, slot)[:, 0] for of in (seen.predicted, seen.target))
+    place = batch.place.gather(1, batch.start[:, None] + slot).clamp(min=0).long()
+    digits = (said < 10) & (due < 10)
+    kind = torch.full_like(said, KINDS.index("other"))
+    for name, would_write in reversed(mistakes(task, problems)):
+        kind[digits & (would_write.gather(1, place)[:, 0] == said)] = KINDS.index(name)
+    kind[(said == EOS) & (due != EOS)] = KINDS.index("stopped_early")
+    kind[(said < 10) & (due == EOS)] = KINDS.index("stopped_late")
+    return kind.masked_fill(seen.exact, NONE)
+
+
+def mistakes(task: Task, problems: Problems) -> list[tuple[str, Int[Tensor, "B K"]]]:
+    """Return what the mistakes of a task would write at each place, the most telling first.
+
+    A task takes part by the steps it has: with `carry_used`, carries can be lost or invented.
+
+    >>> from carry.tasks import build, to_digits
+    >>> task = build({"name": "addition"})
+    >>> problems = task.solve(*to_digits([[48, 27]]))  # 75
+    >>> for name, digits in mistakes(task, problems)[:3]:
+    ...     print(name, digits.tolist())
+    lost_carry [[-1, 6, -1]]
+    carry_from_nowhere [[6, -1, 1]]
+    misaligned [[7, 0, 5]]
+    """
+    steps, true = task.steps(problems), problems.answer.long()
+    found = []
+    if "carry_used" in steps:
+        used = steps["carry_used"] == 1
+        found += [("lost_carry", torch.where(used, (true - 1) % 10, NONE))]
+        found += [("carry_from_nowhere", torch.where(used, NONE, (true + 1) % 10))]
+    return found + [("misaligned", answer) for answer in _misaligned(task, problems)]
+
+
+def _misaligned(task: Task, problems: Problems) -> Iterator[Int[Tensor, "B K"]]:
+    """Solve the problems with each operand in turn moved up by a place, and down."""
+    wide, places = F.pad(problems.operands, (0, 1)), problems.answer.shape[1]
+    for operand in range(wide.shape[1]):
+        for by in (1, -1):
+            moved = wide.clone()
+            moved[:, operand] = wide[:, operand].roll(by, dims=1)
+            if by == -1:  # the ones are lost, not carried round to the top
+                moved[:, operand, -1] = 0
+            yield task.solve(moved, problems.lengths + 1).answer[:, :places].long()

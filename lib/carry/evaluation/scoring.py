@@ -1,0 +1,133 @@
+"""Exact match, accuracy by place and the kinds of faults, from one pass over each problem.
+
+`carry.models.single_pass` proves that the pass tells what greedy decoding would; the ids that it
+takes are those of `decoding.py`, which know the question only. Problems with operands of the same
+lengths go through the model together: nothing in their questions is padded, and they share ids, so
+that what encodings make of ids is worked out once for all of them. Scores are always plain fp32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+import torch
+from jaxtyping import Bool
+from torch import Tensor
+
+from carry import progress
+from carry.batch import Batch
+from carry.evaluation import faults
+from carry.evaluation.decoding import question_ids
+from carry.evaluation.intervals import with_interval
+from carry.models.single_pass import Pass, single_pass
+from carry.models.system import Start, System
+from carry.tasks import problem_sets
+from carry.training.precision import training_in
+
+# Attention scores of one head in one batch: problems x tokens x tokens.
+MOST_SCORES = 2**22
+
+
+def score(
+    system: System,
+    table: pd.DataFrame,
+    starts: Sequence[Start] = (1,),
+    recurrences: int | None = None,
+    device: torch.device | str = "cpu",
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Score a model on the rows of a problem set, from each start (only 1 where none changes ids).
+
+    Returns:
+        cells: for each `start`, `set`, `i` and `j`, how many of `n` problems are `exact`, that as
+            `accuracy` with the ends of its interval (`low`, `high`), and how many of the others
+            have each fault (`faults.KINDS`).
+        places: of the problems in set "equal", for each `start`, number of `digits` and `place`
+            (0: the ones), how many of the `n` answers that have this place are `correct` there,
+            given the truth before it (so an error does not spread as in decoding), with
+            accuracy and interval, and in how many it is the `first_wrong` token. The end of the
+            answer has no place.
+        Both name the `row`, `profile` and `seed` of the model, and the digits it was `trained` to.
+
+    >>> from carry.evaluation.hand_made import ForgetsCarries
+    >>> from carry.run import make
+    >>> table = pd.DataFrame({"set": "grid", "i": 2, "j": 2, "a": ["17", "12"], "b": ["25", "25"]})
+    >>> cells, places = score(ForgetsCarries(make({"task": {"name": "addition"}})), table)
+    >>> cells[["n", "exact", "lost_carry", "other"]].values.tolist()
+    [[2, 1, 1, 0]]
+    """
+    starts = list(starts) if system.movable() else [1]
+    table = table.reset_index(drop=True)
+    system.network.to(device).eval()
+    kind = np.full((len(starts), len(table)), faults.NONE)
+    tallies = []
+    label = f"{system.run.name} seed {system.seed}"
+    with (
+        training_in("fp32", torch.device(device)),
+        progress.bar(len(table) * len(starts), label, unit="problem") as shown,
+    ):
+        for (i, j), rows in table.groupby(["i", "j"]).indices.items():
+            most = max(1, MOST_SCORES // system.format.longest(max(i, j)) ** 2)
+            for some in np.split(rows, range(most, len(rows), most)):
+                problems = problem_sets.to_problems(table.loc[some], system.task).to(device)
+                batch = system.format.write(problems)
+                equal = torch.from_numpy((table.loc[some, "set"] == "equal").to_numpy().copy())
+                for index, start in enumerate(starts):
+                    ids = question_ids(system, problems, start)
+                    seen = single_pass(system, batch, recurrences=recurrences, ids=ids)
+                    kind[index, some] = faults.named(system.task, problems, batch, seen).cpu()
+                    if equal.any():
+                        tallies.append(_by_place(batch, seen, equal.to(device), str(start), i))
+                    shown.update(len(some))
+    return _cells(system, table, starts, kind), _places(system, tallies)
+
+
+def _by_place(
+    batch: Batch, seen: Pass, rows: Bool[Tensor, " B"], start: str, digits: int
+) -> pd.DataFrame:
+    """Count by place over some rows of a batch."""
+    slots = torch.arange(seen.real.shape[1], device=batch.start.device)
+    last = batch.tokens.shape[1] - 1
+    place = batch.place.gather(1, (batch.start[:, None] + slots).clamp(max=last))
+    digit = seen.real & (place >= 0) & rows[:, None]
+    first = slots == seen.first_wrong[:, None]
+    counts = {
+        name: torch.bincount(place[digit & which], minlength=digits + 1).tolist()
+        for name, which in
+        {"n": seen.real, "correct": ~seen.wrong, "first_wrong": first}.items()
+    }  # fmt: skip
+    return pd.DataFrame({"start": start, "digits": digits, "place": range(digits + 1), **counts})
+
+
+def _cells(
+    system: System, table: pd.DataFrame, starts: list[Start], kind: np.ndarray
+) -> pd.DataFrame:
+    counted = {"n": np.ones_like(kind[0])}
+    parts = []
+    for start, of in zip(starts, kind, strict=True):
+        counted["exact"] = of == faults.NONE
+        counted |= {name: of == index for index, name in enumerate(faults.KINDS)}
+        part = table[["set", "i", "j"]].assign(start=str(start), **counted)
+        parts.append(part.groupby(["start", "set", "i", "j"], as_index=False, sort=False).sum())
+    cells = with_interval(pd.concat(parts, ignore_index=True))
+    order = ["start", "set", "i", "j", "n", "exact", "accuracy", "low", "high", *faults.KINDS]
+    return _labelled(system, cells[order])
+
+
+def _places(system: System, tallies: list[pd.DataFrame]) -> pd.DataFrame:
+    columns = ["start", "digits", "place", "n", "correct", "first_wrong"]
+    tally = pd.concat(tallies) if tallies else pd.DataFrame(columns=columns, dtype=int)
+    places = tally.groupby(columns[:3], as_index=False, sort=False).sum()
+    places = with_interval(places[places["n"] > 0].reset_index(drop=True), "correct")
+    places.insert(1, "set", "equal")
+    return _labelled(system, places)
+
+
+def _labelled(system: System, table: pd.DataFrame) -> pd.DataFrame:
+    run = system.run
+    labels = {"row": run.name, "profile": run.profile, "seed": system.seed,
+              "trained": run.training.digits}  # fmt: skip
+    for index, (name, value) in enumerate(labels.items()):
+        table.insert(index, name, value)
+    return table

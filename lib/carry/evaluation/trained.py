@@ -1,0 +1,127 @@
+"""Trained models: read back with a check that they are the row's, scored, and kept as tables."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from carry import paths, run
+from carry.evaluation.scoring import score
+from carry.models.system import System
+from carry.run import Run
+from carry.settings import SettingsError
+from carry.tasks import problem_sets
+from carry.training import checkpoint
+from carry.training.loop import device_of
+
+COMMITTED = "notebook"  # the profile that takes its weights from reports/models/, which is in git
+
+
+def folder(profile: str, row: str) -> Path:
+    """Return where the weights of a row are.
+
+    >>> paths.shown(folder("cpu", "mine")), paths.shown(folder("notebook", "mine"))
+    ('data/cpu/runs/mine', 'reports/models/mine')
+    """
+    if profile == COMMITTED:
+        return paths.ROOT.joinpath("reports", "models", row)
+    return paths.data(profile, "runs", row)
+
+
+def load(profile: str, row: str, seed: int = 0) -> System:
+    """Return one seed of a row as it was trained, on the device that the row asks for.
+
+    In the profile `notebook` these are the committed weights, which another profile trained: the
+    row is then taken at the scale of that profile, with the evaluation of this one.
+
+    Raises:
+        SettingsError: if there are none, or if the row has changed since; names the difference.
+    """
+    asked = run.load(row, profile)
+    path = folder(profile, row) / f"seed_{seed}.safetensors"
+    if not path.exists():
+        raise SettingsError(
+            f"runs.{row}: {paths.shown(path)} is not there; expected the train stage of profile "
+            f"{profile!r} to have run for seed {seed}"
+        )
+    weights, note = checkpoint.load(path)
+    stored = note["run"]
+    now = run.load(row, stored["profile"]) if profile == COMMITTED else asked
+    _compare(stored, now, path)
+    system = System(now.model_copy(update={"evaluation": asked.evaluation}), seed, device_of(now))
+    system.network.load_state_dict(weights)
+    system.network.eval()
+    return system
+
+
+def _compare(stored: dict[str, Any], now: Run, path: Path) -> None:
+    """Refuse weights that were trained as another run; how many seeds there are is no matter."""
+    fields = json.loads(now.model_dump_json(exclude={"evaluation", "seeds"}))
+    stored = {key: value for key, value in stored.items() if key in fields}
+    different = _different(stored, fields, f"runs.{now.name}")
+    if different:
+        place, then, value = different
+        raise SettingsError(
+            f"{place}: {value!r} is not what {paths.shown(path)} was trained with, {then!r}; "
+            "expected the train stage to have run again"
+        )
+
+
+def _different(then: Any, now: Any, place: str) -> tuple[str, Any, Any] | None:
+    """Return the first setting that differs: its place, and its value then and now.
+
+    >>> _different({"model": {"width": 64}}, {"model": {"width": 64, "heads": 2}}, "runs.mine")
+    ('runs.mine.model.heads', None, 2)
+    """
+    if isinstance(then, dict) and isinstance(now, dict):
+        for key in sorted({*then, *now}):
+            found = _different(then.get(key), now.get(key), f"{place}.{key}")
+            if found:
+                return found
+        return None
+    return None if then == now else (place, then, now)
+
+
+def problems_for(of: Run, table: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of a problem set on which a run is scored.
+
+    >>> of = run.make({"task": {"name": "addition"}, "evaluation": {"digits": 2, "far": [50]}})
+    >>> table = pd.DataFrame({"set": ["grid", "grid", "far", "far"], "i": [2, 3, 50, 99], "j": 1})
+    >>> problems_for(of, table)["i"].tolist()
+    [2, 50]
+    """
+    far = table["set"] == "far"
+    within = table[["i", "j"]].max(axis=1) <= of.evaluation.digits
+    return table[(~far & within) | (far & table["i"].isin(of.evaluation.far))]
+
+
+def evaluate(row: str, profile: str, seeds: Iterable[int] | None = None) -> Path:
+    """Score the seeds of a row (default: all), keep the tables, and return their folder.
+
+    It holds `cells.parquet` and `places.parquet` (see `carry.evaluation.scoring.score`), and
+    `curves.parquet` as training left it, where it did.
+    """
+    asked = run.load(row, profile)
+    table = problems_for(asked, problem_sets.read_table(profile, "addition"))
+    cells, places = [], []
+    for seed in range(asked.seeds) if seeds is None else seeds:
+        system = load(profile, row, seed)
+        evaluation = system.run.evaluation
+        scored = score(system, table, evaluation.starts, evaluation.recurrences,
+                       device_of(system.run))  # fmt: skip
+        cells.append(scored[0])
+        places.append(scored[1])
+    target = paths.reports(profile, "results", profile, row)
+    for name, tables in (("cells", cells), ("places", places)):
+        with paths.atomically(target / f"{name}.parquet") as draft:
+            pd.concat(tables, ignore_index=True).to_parquet(draft, index=False)
+    curves = folder(profile, row) / "curves.parquet"
+    if curves.exists():
+        with paths.atomically(target / curves.name) as draft:
+            shutil.copyfile(curves, draft)
+    return target

@@ -1,0 +1,88 @@
+"""Every figure by name: what it is called, how to read it, and how to draw it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from carry.figures import accuracy, architectures, curves, errors, heatmaps, load, numbering
+from carry.figures import places, style  # fmt: skip
+
+Drawing = tuple[Figure, pd.DataFrame]
+
+
+class Entry(NamedTuple):
+    """A figure of the gallery; `caption` says all that is needed to read it."""
+
+    title: str
+    caption: str
+    draw: Callable[[load.Tables], Drawing]
+
+
+FIGURES = {
+    "numbering": Entry(
+        "How each scheme numbers a sum",
+        "The same sum as each position scheme sees it: tokens above, ids below. Equal ids have "
+        "equal colours within a strip; id 0 tells nothing about place.",
+        lambda tables: numbering.of_a_sum(),
+    ),
+    "architectures": Entry(
+        "Three architectures",
+        "Four layers deep each: the standard decoder, the same with its embedded input added "
+        "again before every layer, and half the layers run twice.",
+        lambda tables: architectures.side_by_side(),
+    ),
+    "curves": Entry(
+        "Learning curves",
+        "Training loss, and exact match on held-out sums of the training lengths. Thin lines are "
+        "seeds, thick ones their median.",
+        lambda tables: curves.by_step(tables.curves),
+    ),
+    "accuracy": Entry(
+        "Accuracy by length",
+        "Sums wholly right, both operands of one length. Thin lines are seeds, thick ones their "
+        "median; shaded: the lengths of training. The second panel has the rows that change when "
+        "ids start in the middle of their table.",
+        lambda tables: accuracy.by_length(tables.cells),
+    ),
+    "regions": Entry(
+        "Accuracy by region",
+        "In distribution both operands are as long as in training at most; out of distribution at "
+        "least one is longer. Bars count all seeds together, dark lines are their Wilson intervals "
+        "(95%), dots are the seeds.",
+        lambda tables: accuracy.by_region(tables.cells),
+    ),
+    "heatmaps": Entry(
+        "Accuracy for every pair of lengths",
+        "Sums wholly right, the mean over seeds, by the lengths of both operands. The frame holds "
+        "the lengths of training.",
+        lambda tables: heatmaps.by_lengths(tables.cells),
+    ),
+    "places": Entry(
+        "Accuracy by place",
+        "Digits right at each place of the answer, given the right digits before. Thin lines are "
+        "seeds, thick ones their median.",
+        lambda tables: places.by_place(tables.places, load.starts(tables.cells)),
+    ),
+    "errors": Entry(
+        "Kinds of error",
+        "How answers beyond the training lengths end, all seeds together.",
+        lambda tables: errors.by_kind(tables.cells),
+    ),
+}
+
+
+def draw(name: str, tables: load.Tables) -> Drawing:
+    """Return one figure and the table behind it."""
+    return FIGURES[name].draw(tables)
+
+
+def write(name: str, tables: load.Tables, folder: Path) -> Drawing:
+    """Draw one figure, save it and the table behind it, and return both."""
+    figure, table = draw(name, tables)
+    style.save(figure, name, table, folder)
+    return figure, table

@@ -1,0 +1,59 @@
+"""Accuracy for every pair of operand lengths, one panel a row."""
+
+from __future__ import annotations
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+
+from carry.figures import load, style
+
+
+@style.styled
+def by_lengths(cells: pd.DataFrame, start: str | None = None) -> tuple[Figure, pd.DataFrame]:
+    """Draw accuracy by operand lengths (i, j), the mean over seeds, training lengths framed.
+
+    Args:
+        cells: accuracy by cell.
+        start: "1" or "middle"; if not given, each row's better one in distribution.
+    """
+    grid = cells[cells["set"] == "grid"]
+    grid = load.at_start(grid, start or load.starts(cells))
+    keys = ["row", "start", "trained", "i", "j"]
+    of = {"accuracy": ("accuracy", "mean"), "n": ("n", "sum"), "seeds": ("seed", "nunique")}
+    table = grid.groupby(keys, sort=False).agg(**of).reset_index()
+    rows = load.rows(table)
+    figure, drawn = style.panels(len(rows), 4, (2.15, 2.3), sharex=True, sharey=True)
+    for axes, row in zip(drawn, rows, strict=True):
+        picture = _panel(axes, table[table["row"] == row])
+        axes.set_title(style.look(row).label, fontsize="medium")
+    figure.supxlabel("digits of the second operand, j", fontsize="medium")
+    figure.supylabel("digits of the first operand, i", fontsize="medium")
+    bar = figure.colorbar(picture, ax=drawn, shrink=0.75, aspect=30)
+    bar.set_label("sums wholly right")
+    bar.outline.set_visible(False)
+    style.percent(bar.ax.yaxis)
+    return figure, table
+
+
+def _panel(axes: Axes, part: pd.DataFrame):
+    square = part.pivot_table(index="i", columns="j", values="accuracy").sort_index()
+    lengths, longest = square.index, max(square.index)
+    edges = (min(lengths) - 0.5, longest + 0.5)
+    # An image is pixels inside the svg too, and one pixel a cell at that.
+    picture = axes.imshow(
+        square.to_numpy(dtype=float), origin="lower", extent=(*edges, *edges), vmin=0, vmax=1,
+        cmap="viridis", interpolation="none", aspect="equal",
+    )  # fmt: skip
+    trained = part["trained"].iloc[0] + 0.5 - edges[0]
+    frame = {"fill": False, "linewidth": 1.6, "clip_on": False}
+    for color, dashes in (("white", "-"), ("#D00000", (0, (3, 2)))):  # seen on dark and on light
+        corner = (edges[0], edges[0])
+        axes.add_patch(Rectangle(corner, trained, trained, ec=color, ls=dashes, **frame))
+    ticks = [tick for tick in range(0, longest + 1, max(1, round(longest / 30) * 10)) if tick]
+    axes.set(xticks=ticks, yticks=ticks)
+    axes.grid(visible=False)
+    axes.spines[:].set_visible(False)
+    axes.tick_params(length=2)
+    return picture

@@ -1,0 +1,72 @@
+"""How each scheme numbers a sum, drawn from the code that models are trained with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import matplotlib
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+
+from carry import formats, positions, tasks
+from carry.figures import style
+from carry.randomness import stream
+
+# title, ids, settings of the scheme, settings of the format, whether ids are drawn as in training
+DRAWN: list[tuple[str, str, dict[str, Any], dict[str, Any], bool]] = [
+    ("index: plain order", "index", {}, {}, False),
+    ("randomized: an ordered draw from 1 to 40", "randomized", {"range": 40}, {}, True),
+    ("abacus: order inside each number", "abacus", {}, {}, False),
+    ("abacus in training: from a drawn start", "abacus", {"offset": 25}, {}, True),
+    (
+        "coupled: powers of ten, + and = tied to them",
+        "coupled",
+        {},
+        {"pad": True, "reverse_operands": False},
+        False,
+    ),
+]
+
+
+@style.styled
+def of_a_sum(a: int = 653, b: int = 49) -> tuple[Figure, pd.DataFrame]:
+    """Draw one sum as each scheme sees it: tokens above, ids below, one colour for each id."""
+    problems = tasks.build({"name": "addition"}).solve(*tasks.to_digits([[a, b]]))
+    parts = []
+    for title, ids, given, spelling, train in DRAWN:
+        batch = formats.build(spelling).write(problems)
+        scheme = positions.choose(ids)(**given)
+        drawn = scheme.train_ids(batch, stream(0, "figures", ids)) if train else scheme.ids(batch)
+        part = {
+            "title": title,
+            "scheme": ids,
+            "token": list(formats.text(batch.tokens[0])),
+            "id": drawn.expand(1, -1)[0].tolist(),
+            "number": batch.number[0].tolist(),
+            "place": batch.place[0].tolist(),
+        }
+        parts.append(pd.DataFrame(part).rename_axis("at").reset_index())
+    table = pd.concat(parts, ignore_index=True)
+    width = 0.42 * (table["at"].max() + 1) + 0.2
+    figure, drawn = style.panels(len(DRAWN), 1, (width, 1.12))
+    for axes, (title, *_) in zip(drawn, DRAWN, strict=True):
+        _strip(axes, table[table["title"] == title], table["at"].max() + 1)
+        axes.set_title(title, loc="left", fontsize="medium")
+    return figure, table
+
+
+def _strip(axes: Axes, part: pd.DataFrame, width: int) -> None:
+    """Draw the cells of one numbering; id 0, which says nothing of place, stays white."""
+    order = sorted(set(part["id"]) - {0})
+    colors = matplotlib.colormaps["viridis"]
+    for at, token, id_ in zip(part["at"], part["token"], part["id"], strict=True):
+        share = 0.08 + 0.84 * order.index(id_) / max(1, len(order) - 1) if id_ else None
+        face = "white" if share is None else colors(share)
+        text = "#222222" if share is None or share > 0.55 else "white"
+        axes.add_patch(Rectangle((at, 0), 0.94, 0.9, facecolor=face, edgecolor="#999999", lw=0.6))
+        axes.text(at + 0.47, 0.45, str(id_), ha="center", va="center", color=text)
+        axes.text(at + 0.47, 1.35, token, ha="center", va="center", family="monospace", size=13)
+    axes.set(xlim=(-0.05, width), ylim=(-0.05, 1.8))
+    axes.axis("off")

@@ -1,0 +1,179 @@
+"""Every encoding and architecture: causal, local where it says so, and equal to its formula."""
+
+import math
+
+import pytest
+import torch
+from variants import FORMATS, MODELS, POSITIONS, run_of
+
+from carry.models.architectures import choose
+from carry.models.system import System
+from carry.randomness import stream
+
+COMBINATIONS = [(name, "standard", "reversed") for name in POSITIONS]
+COMBINATIONS += [(name, model, "reversed") for model in MODELS for name in ("abacus_fire", "rope")]
+COMBINATIONS += [(name, "looped", form) for form in FORMATS for name in ("coupled", "learned")]
+
+
+@pytest.fixture(params=COMBINATIONS, ids="-".join)
+def system(request):
+    return System(run_of(*request.param))
+
+
+def written(system, count=6, seed=0):
+    problems = system.task.draw(count, 4, stream(seed, "models"))
+    return system.format.write(problems)
+
+
+def test_causality_by_gradient(system):
+    """The logits of a token depend on no later token: the gradient there is exactly zero."""
+    batch, network = written(system), system.network
+    felt = []
+    hook = network.tokens.register_forward_hook(lambda *a: felt.append(a[2].requires_grad_()))
+    logits = network(batch.tokens, system.ids(batch))
+    hook.remove()
+    at = batch.tokens.shape[1] // 2
+    (gradient,) = torch.autograd.grad(logits[:, at].square().sum(), felt[0])
+    assert gradient[:, at + 1 :].abs().max() == 0
+    assert gradient[:, : at + 1].abs().sum() > 0
+
+
+def test_the_last_layer_where_it_is_wanted_gives_the_same_logits(system):
+    batch = written(system)
+    at, _, real = batch.response()
+    whole = system.logits(batch, system.ids(batch))
+    some = system.logits(batch, system.ids(batch), at)
+    expected = whole.gather(1, at[..., None].expand(-1, -1, whole.shape[2]))
+    torch.testing.assert_close(some[real], expected[real], rtol=1e-4, atol=1e-5)
+
+
+def test_padding_changes_nothing(system):
+    if "Randomized" in {type(scheme).__name__ for scheme in system.schemes}:
+        pytest.skip("a subset is drawn for the whole sequence")
+    batch = written(system, 12)
+    together = system.logits(batch, system.ids(batch))
+    for row in range(12):
+        alone = batch[row : row + 1].trim()
+        logits = system.logits(alone, system.ids(alone))
+        length = int(batch.length[row])
+        torch.testing.assert_close(logits[0], together[row, :length], rtol=1e-4, atol=1e-5)
+
+
+def test_evaluation_is_deterministic_and_weights_depend_on_the_seed_alone():
+    run = run_of("abacus_fire", "looped")
+    first, again, other = System(run, 0), System(run, 0), System(run, 1)
+    batch = written(first)
+    ids = first.ids(batch)
+    assert torch.equal(first.logits(batch, ids), again.logits(batch, ids))
+    assert not torch.equal(first.logits(batch, ids), other.logits(batch, ids))
+
+
+def test_every_parameter_gets_a_gradient(system):
+    batch = written(system, 32)
+    logits = system.logits(batch, system.train_ids(batch, stream(0, "ids")))
+    logits.log_softmax(-1)[..., 3].mean().backward()
+    for name, parameter in system.network.named_parameters():
+        assert parameter.grad is not None and parameter.grad.isfinite().all(), name
+        silent = parameter.grad.abs().sum() == 0
+        assert not silent or "threshold" in name, name  # max() picks one side at a time
+
+
+def test_fire_against_its_formula():
+    """Li et al. 2023, equation of section 3.1, written out in float64."""
+    network = System(run_of("fire")).network.double()
+    fire = network.encodings[0]
+    with torch.no_grad():
+        fire.log_c += torch.tensor([0.3, -0.2]).double()
+        fire.log_threshold -= torch.tensor([5.0, 4.0]).double()
+    ids = torch.arange(20)[None]
+    for layer in range(2):
+        c = 0.1 * math.exp(fire.log_c[layer].item())
+        threshold = 512 * math.exp(fire.log_threshold[layer].item())
+        felt = fire.bias(layer, ids, ids)
+        for i in range(20):
+            for j in range(i + 1):
+                share = math.log(c * (i - j) + 1) / math.log(c * max(i, threshold) + 1)
+                expected = fire.networks[layer](torch.tensor([share]).double())
+                torch.testing.assert_close(felt[0, :, i, j], expected)
+
+
+def test_fire_learns_c_and_threshold_in_every_layer():
+    system = System(run_of("fire"))
+    with torch.no_grad():
+        system.network.encodings[0].log_threshold -= 4.5  # to about 6: both sides of the maximum
+    batch = written(system, 32)
+    system.logits(batch, system.ids(batch))[..., 3].square().mean().backward()
+    fire = system.network.encodings[0]
+    for parameter in fire.parameters():
+        assert (parameter.grad.reshape(parameter.shape[0], -1).abs().sum(1) > 0).any()
+    assert (fire.log_c.grad != 0).all() and (fire.log_threshold.grad != 0).all()
+
+
+def test_rope_tells_differences_only():
+    """A product of a turned query and a turned key changes not when both ids move."""
+    rope = System(run_of("rope")).network.encodings[0]
+    query, key = torch.randn(2, 1, 2, 5, 16, generator=torch.Generator().manual_seed(0))
+    ids = torch.tensor([[0, 3, 1, 7, 2]])
+    plain = rope.rotate(query, ids) @ rope.rotate(key, ids).mT
+    moved = rope.rotate(query, ids + 40) @ rope.rotate(key, ids + 40).mT
+    torch.testing.assert_close(plain, moved, rtol=1e-4, atol=1e-4)
+
+
+def test_sinusoidal_against_its_formula():
+    encoding = System(run_of("sinusoidal")).network.encodings[0]
+    felt = encoding.embed(torch.tensor([[0, 1, 17]]))[0]
+    for row, place in enumerate([0, 1, 17]):
+        for k in range(16):
+            angle = place / 10_000 ** (2 * k / 32)
+            assert felt[row, 2 * k] == pytest.approx(math.sin(angle), abs=1e-5)
+            assert felt[row, 2 * k + 1] == pytest.approx(math.cos(angle), abs=1e-5)
+
+
+def test_a_window_hides_far_places_and_never_the_first_token():
+    """One layer with window 1: only tokens with ids within 1, and the first, are felt."""
+    system = System(run_of("abacus_window", "wide_heads"))
+    batch, network = written(system, 1, seed=3), system.network
+    ids = system.ids(batch)
+    felt = []
+    network.tokens.register_forward_hook(lambda *a: felt.append(a[2].requires_grad_()))
+    logits = network(batch.tokens, ids)
+    for at in range(int(batch.length[0])):
+        (gradient,) = torch.autograd.grad(
+            logits[0, at].square().sum(), felt[0], retain_graph=True
+        )
+        near = (ids[0][0] - ids[0][0, at]).abs() <= 1
+        near[0] = True
+        near[at + 1 :] = False
+        assert torch.equal(gradient[0].abs().sum(1) > 0, near)
+
+
+def test_relative_biases_are_clipped_differences():
+    relative = System(run_of("coupled_window")).network.encodings[0]
+    with torch.no_grad():
+        relative.biases[0].copy_(torch.arange(7.0)[:, None].expand(-1, 2))
+    felt = relative.bias(0, torch.tensor([[4]]), torch.tensor([[0, 2, 3, 4, 5, 9]]))
+    assert felt[0, 0, 0].tolist() == [48.0, 40.0, 32.0, 24.0, 16.0, 0.0]  # 8 x index of -3 .. 3
+
+
+def test_one_recurrence_without_injection_is_the_standard_model():
+    standard = System(run_of("abacus", "standard"))
+    looped = System(run_of("abacus", "looped"))
+    looped.network.load_state_dict(standard.network.state_dict())
+    batch = written(standard)
+    ids = standard.ids(batch)
+    plain = standard.logits(batch, ids)
+    assert not torch.equal(plain, looped.logits(batch, ids))
+    deep, shallow = looped.logits(batch, ids, None, 5), looped.logits(batch, ids, None, 1)
+    assert not torch.equal(deep, shallow)  # recurrences at evaluation are free
+
+
+def test_fused_attention_agrees_with_plain():
+    run = run_of("abacus_fire", "looped")
+    fused = run.model_copy(update={"model": {**run.model, "attention": "fused"}})
+    batch = written(System(run))
+    first, second = (System(of).logits(batch, System(of).ids(batch)) for of in (run, fused))
+    torch.testing.assert_close(first, second, rtol=1e-4, atol=1e-5)
+
+
+def test_settings_of_the_model_are_found_by_name():
+    assert choose({"recurrences": 2})[1].recurrences == 2

@@ -1,0 +1,55 @@
+"""The combinations that contract tests run over: every scheme, encoding and architecture."""
+
+from carry.run import make
+
+POSITIONS = {
+    "nope": [],
+    "none": [{"ids": "index", "encoding": "none"}],
+    "learned": [{"ids": "index", "encoding": "learned", "table": 200}],
+    "sinusoidal": [{"ids": "index", "encoding": "sinusoidal"}],
+    "rope": [{"ids": "index", "encoding": "rope"}],
+    "fire": [{"ids": "index", "encoding": "fire"}],
+    "index_relative": [{"ids": "index", "encoding": "relative"}],
+    "randomized": [{"ids": "randomized", "encoding": "learned", "range": 200}],
+    "randomized_fire": [{"ids": "randomized", "encoding": "fire", "range": 200}],
+    "abacus": [{"ids": "abacus", "encoding": "learned", "offset": 40}],
+    "abacus_rope": [{"ids": "abacus", "encoding": "rope"}],
+    "abacus_fire": [
+        {"ids": "abacus", "encoding": "learned", "offset": 40},
+        {"ids": "index", "encoding": "fire"},
+    ],
+    "abacus_window": [{"ids": "abacus", "encoding": "relative", "window": 1}],
+    "coupled": [{"ids": "coupled", "encoding": "learned", "offset": 40}],
+    "coupled_window": [{"ids": "coupled", "encoding": "relative", "window": 2}],
+}
+MODELS = {
+    "standard": {"layers": 2},
+    "injected": {"layers": 2, "injection": "every_layer"},
+    "looped": {"layers": 2, "recurrences": 3, "injection": "every_layer"},
+    "looped_entrance": {"layers": 1, "recurrences": 3, "injection": "entrance"},
+    "post_rms": {"layers": 2, "norm": "rms", "norm_place": "post", "initialisation": "deepnorm"},
+    "both_gated": {"layers": 2, "norm": "rms", "norm_place": "pre_and_post", "biases": False,
+                   "activation": "gated_gelu", "tied": True, "initialisation": "t5"},  # fmt: skip
+    "wide_heads": {"layers": 1, "head_width": 12, "activation": "gelu", "residual_scale": 1.5},
+}
+FORMATS = {
+    "reversed": {},
+    "plain": {"reverse_operands": False, "reverse_answer": False},
+    "padded": {"reverse_operands": False, "pad": True},
+}
+
+
+def run_of(positions="nope", model="standard", form="reversed", **training):
+    """Return a tiny run of the named variants."""
+    small = {"digits": 4, "steps": 6, "batch": 16, "pool": 2, "score_problems": 16, "score_every": 2,
+             "checkpoint_every": 2}  # fmt: skip
+    return make(
+        {
+            "task": {"name": "addition"},
+            "format": FORMATS[form],
+            "positions": POSITIONS[positions],
+            "model": {"width": 32, "heads": 2, **MODELS[model]},
+            "training": {**small, **training},
+            "evaluation": {"digits": 8},
+        }
+    )
