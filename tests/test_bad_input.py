@@ -18,7 +18,7 @@ def positions(*pairs, **more):
 
 
 LEARNED = {"ids": "index", "encoding": "learned", "table": 100}
-COUPLED = {"ids": "coupled", "encoding": "learned", "offset": 25}
+COUPLED = {"ids": "coupled", "encoding": "learned", "limit": 35}
 
 # Settings, and words that the one line must hold.
 CASES = {
@@ -93,6 +93,10 @@ CASES = {
     "far lengths past the table": (
         positions(COUPLED, evaluation={"far": [100]}),
         ["positions.0", "100 digits"],
+    ),
+    "ids that would tell the answer's length": (
+        positions(COUPLED, format={"reverse_answer": False}),
+        ["positions.0.ids", "reverse_answer: false", "pad"],
     ),
     "unknown architecture": (
         {**ADDITION, "model": {"name": "transfomer"}},

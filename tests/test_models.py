@@ -12,7 +12,8 @@ from carry.randomness import stream
 
 COMBINATIONS = [(name, "standard", "reversed") for name in POSITIONS]
 COMBINATIONS += [(name, model, "reversed") for model in MODELS for name in ("abacus_fire", "rope")]
-COMBINATIONS += [(name, "looped", form) for form in FORMATS for name in ("coupled", "learned")]
+COMBINATIONS += [(name, "looped", form) for form in FORMATS for name in ("abacus", "learned")]
+COMBINATIONS += [("coupled", "looped", "padded")]
 
 
 @pytest.fixture(params=COMBINATIONS, ids="-".join)

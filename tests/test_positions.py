@@ -9,7 +9,7 @@ from carry.positions import drawn
 from carry.randomness import stream
 from carry.settings import parts
 
-SETTINGS = {"randomized": {"range": 90}, "abacus": {"offset": 9}, "coupled": {"offset": 9}}
+SETTINGS = {"randomized": {"range": 90}, "abacus": {"offset": 9}, "coupled": {"limit": 17}}
 TASK = tasks.build({"name": "addition"})
 
 
@@ -52,8 +52,29 @@ def test_training_ids_are_evaluation_ids_from_another_start(scheme):
     moved = torch.where(plain > 0, ids - plain, -1)
     starts = moved.amax(1)
     assert ((moved == starts[:, None]) | (moved == -1)).all()
-    assert (starts.unique().numel() > 1) == scheme.per_example
-    assert starts.min() >= 0 and starts.max() <= 8
+    alike = starts.unique().numel() == 1
+    assert alike == (type(scheme).__name__ == "Abacus")  # one offset per batch, as in the paper
+    assert starts.min() >= 0 and ids.max() <= 17
+
+
+def test_abacus_offsets_per_example():
+    _, batch = batch_of()
+    ids = positions.choose("abacus")(offset=9, per_example=True).train_ids(batch, stream(0, "ids"))
+    assert ids[:, 1].unique().tolist() == list(range(1, 10))
+
+
+@pytest.mark.parametrize(("even", "least"), [(False, 0.0), (True, 0.5)])
+def test_even_starts_train_every_id_about_alike(even, least):
+    """The rarest id of 33 against the commonest, over 20,000 problems of six digits."""
+    form = formats.build({"pad": True})
+    task = tasks.build({"name": "addition", "sampling": "equal"})
+    lengths = torch.full((20_000, 2), 6)
+    batch = form.write(task.sample(lengths, stream(0, "even")))
+    scheme = positions.choose("coupled")(limit=33, even=even)
+    ids = scheme.train_ids(batch, stream(1, "even"))
+    seen = torch.stack([(ids == of).any(1).float().mean() for of in range(1, 34)])
+    assert seen.min() >= least * seen.max()
+    assert even or seen.min() < 0.2 * seen.max()  # what the setting is for
 
 
 def test_ids_of_a_prefix_do_not_depend_on_what_follows(scheme):

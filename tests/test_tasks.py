@@ -88,9 +88,9 @@ def test_the_longest_cascade():
 
 
 def test_problem_sets_do_not_move():
-    settings = {"task": {"name": "addition"}, "grid": 4, "each": 3, "equal": 2, "far": {60: 2}}
+    settings = {"task": {"name": "addition"}, "grid": 4, "each": 3, "equal": 2, "far": [{"digits": 60, "each": 2}]}
     first = problem_sets.draw("mine", problem_sets.ProblemSet.parse(settings, "problems.mine"))
-    more = {**settings, "equal": 5, "far": {60: 2, 80: 1}}
+    more = {**settings, "equal": 5, "far": [{"digits": 60, "each": 2}, {"digits": 80, "each": 1}]}
     second = problem_sets.draw("mine", problem_sets.ProblemSet.parse(more, "problems.mine"))
     same = ["set", "i", "j", "a", "b", "answer"]
     grids = [table[table["set"] == "grid"][same] for table in (first, second)]

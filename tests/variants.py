@@ -19,7 +19,7 @@ POSITIONS = {
         {"ids": "index", "encoding": "fire"},
     ],
     "abacus_window": [{"ids": "abacus", "encoding": "relative", "window": 1}],
-    "coupled": [{"ids": "coupled", "encoding": "learned", "offset": 40}],
+    "coupled": [{"ids": "coupled", "encoding": "learned", "limit": 40}],
     "coupled_window": [{"ids": "coupled", "encoding": "relative", "window": 2}],
 }
 MODELS = {

@@ -5,11 +5,15 @@ from __future__ import annotations
 import argparse
 import sys
 
-import ruamel.yaml
-from papermill.exceptions import PapermillExecutionError
+# nbformat imports jsonschema, which would spend a second of every stage on reading a grammar of web
+# addresses, for a check that notebooks have no use for. Without that module it goes on without it.
+sys.modules.setdefault("rfc3987_syntax", None)
 
-from carry import paths, pipeline
-from carry.settings import SettingsError
+import ruamel.yaml  # noqa: E402
+from papermill.exceptions import PapermillExecutionError  # noqa: E402
+
+from carry import params, paths, pipeline  # noqa: E402
+from carry.settings import SettingsError  # noqa: E402
 
 
 def parameters(words: list[str]) -> dict:
@@ -36,9 +40,9 @@ def main(arguments: list[str] | None = None) -> None:
     command = commands.add_parser("notebook", help="run a notebook as a stage of the pipeline")
     command.add_argument("name")
     command.add_argument("parameters", nargs="*", metavar="name=value")
-    command = commands.add_parser("strip", help="copy a notebook without outputs for a profile")
-    command.add_argument("name")
+    command = commands.add_parser("strip", help="copy notebooks without outputs for a profile")
     command.add_argument("parameters", nargs=1, metavar="profile=NAME")
+    command.add_argument("names", nargs="+", metavar="name")
     command = commands.add_parser("models", help="copy the weights of a row to reports/models")
     command.add_argument("parameters", nargs=2, metavar="profile=NAME row=NAME")
     command = commands.add_parser("prune", help="delete what rows that are gone have left")
@@ -54,11 +58,12 @@ def main(arguments: list[str] | None = None) -> None:
         return
     values = parameters(given.parameters)
     profile = values.pop("profile", "cpu")
+    params.load_profile(profile)  # refuses an unknown one before anything is written
     if given.command == "notebook":
         pipeline.run(given.name, profile, **values)
     elif given.command == "strip":
-        source = pipeline.source(given.name)
-        pipeline.strip(source, paths.data(profile, "notebooks", source.name))
+        for source in [pipeline.source(name) for name in given.names]:
+            pipeline.strip(source, paths.data(profile, "notebooks", source.name))
     elif given.command == "models":
         pipeline.publish(profile, values["row"])
     else:

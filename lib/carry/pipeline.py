@@ -6,6 +6,7 @@ import ast
 import os
 import shutil
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,12 +16,16 @@ import nbformat
 import papermill
 from nbformat import NotebookNode
 from papermill.exceptions import PapermillExecutionError
+from traitlets.config import Config
 
 from carry import params, paths
 from carry.settings import SettingsError, nearest
 
 # Where a profile has the names of a notebook's rows; a notebook that is not here has no rows.
 SECTIONS = {"problems": "problems", "train": "rows", "evaluate": "rows"}
+
+# For outputs that are compared: no bars, and one thread, since more may add in another order.
+QUIET = {"CARRY_PROGRESS": "off", "OMP_NUM_THREADS": "1"}
 
 WIDGET = "application/vnd.jupyter.widget-view+json"
 
@@ -98,7 +103,7 @@ def refresh(source: Path) -> Path:
     stays in the outputs, for the tests to find.
     """
     notebook = stripped(nbformat.read(source, as_version=4))
-    with paths.atomically(source) as draft, environment(CARRY_PROGRESS="off"):
+    with paths.atomically(source) as draft, environment(**QUIET):
         done = _papermill(notebook, draft, {}, source.parent)
         _write(scrubbed(done, keep_stderr=True), draft)
     return source
@@ -198,12 +203,10 @@ def publish(profile: str, row: str) -> Path:
 def prune(profile: str) -> list[Path]:
     """Delete what rows that are gone have left in the folders that later stages read whole."""
     folders = {
-        paths.data(profile, "curves"): rows("train", profile),
         paths.data(profile, "executed", "problems"): rows("problems", profile),
         paths.data(profile, "executed", "train"): rows("train", profile),
         paths.data(profile, "executed", "evaluate"): rows("evaluate", profile),
         paths.reports(profile, "results", profile): rows("evaluate", profile),
-        paths.reports(profile, "metrics", profile): rows("evaluate", profile),
     }
     gone = [
         path
@@ -233,23 +236,27 @@ def environment(**values: str) -> Iterator[None]:
 def _papermill(
     notebook: NotebookNode, target: Path, parameters: dict[str, Any], folder: Path
 ) -> NotebookNode:
-    try:
-        return papermill.execute_notebook(
-            notebook,
-            target,
-            parameters,
-            kernel_name="python3",
-            cwd=folder,
-            progress_bar=False,  # of cells; it would tear the bars of the cells
-            stderr_file=sys.stderr,
-            # The kernel's own log warns of plain local connections and calls a shutdown an error.
-            extra_arguments=["--IPKernelApp.log_level=CRITICAL"],
-            coalesce_streams=True,  # or the same text is cut anew each time, as the clock has it
-        )
-    except PapermillExecutionError as error:
-        if error.ename == SettingsError.__name__:
-            raise SettingsError(error.evalue) from None
-        raise
+    with tempfile.TemporaryDirectory() as sockets:
+        # Talk to the kernel through files: a free port may be taken before the kernel takes it.
+        manager = {"transport": "ipc", "connection_file": f"{sockets}/kernel.json"}
+        try:
+            return papermill.execute_notebook(
+                notebook,
+                target,
+                parameters,
+                kernel_name="python3",
+                cwd=folder,
+                progress_bar=False,  # of cells; it would tear the bars of the cells
+                stderr_file=sys.stderr,
+                coalesce_streams=True,  # or text is cut anew each time, as the clock has it
+                config=Config(KernelManager=manager),
+                # The kernel's own log calls an ordinary shutdown an error.
+                extra_arguments=["--IPKernelApp.log_level=CRITICAL"],
+            )
+        except PapermillExecutionError as error:
+            if error.ename == SettingsError.__name__:
+                raise SettingsError(error.evalue) from None
+            raise
 
 
 def _write(notebook: NotebookNode, path: Path) -> None:

@@ -15,25 +15,24 @@ tell the same (`carry.models.single_pass`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Integer
 from torch import Tensor
 
 from carry.batch import Batch, Problems
 from carry.formats import EOS, Format
 from carry.models.architectures.transformer import Cache
 from carry.models.system import Start, System
-from carry.tasks import Task
 from carry.training.precision import training_in
 
 
 def open_ended(form: Format, problems: Problems) -> Batch:
     """Write the questions, and zeros for the longest answers that they could have.
 
-    The problems have operands of the same lengths, so that all rows have the same marks.
+    The problems have operands of the same lengths, so that all rows have the same marks, and digits
+    for no longer ones: how long an answer may be is how many digits `answer` has room for.
     """
     longest = torch.full_like(problems.answer_length, problems.answer.shape[1])
     return form.write(
@@ -41,7 +40,7 @@ def open_ended(form: Format, problems: Problems) -> Batch:
     )
 
 
-def question_ids(system: System, problems: Problems, start: Start) -> list[Int[Tensor, "b S"]]:
+def question_ids(system: System, problems: Problems, start: Start) -> list[Integer[Tensor, "_ S"]]:
     """Return the ids that the question settles, b = 1: for all rows, up to the longest answer.
 
     >>> from carry.run import make
@@ -55,22 +54,17 @@ def question_ids(system: System, problems: Problems, start: Start) -> list[Int[T
     return system.ids(open_ended(system.format, problems[:1]), start)
 
 
-def alike(task: Task, problems: Problems) -> Iterator[tuple[Int[Tensor, " b"], Problems]]:
-    """Split problems by the lengths of their operands; yields row numbers and those problems.
-
-    Nothing inside such questions is padded, and their digits reach just as far as they need.
-    """
-    shapes, of = torch.unique(problems.lengths, dim=0, return_inverse=True)
-    for index, lengths in enumerate(shapes.tolist()):
-        rows = (of == index).nonzero()[:, 0]
-        digits = problems.operands[rows, :, : max(lengths)]
-        yield rows, task.solve(digits, problems.lengths[rows])
+def alike(problems: Problems) -> list[Integer[Tensor, " _"]]:
+    """Return the rows of problems whose operands have the same lengths, for all such lengths."""
+    _, shape = torch.unique(problems.lengths, dim=0, return_inverse=True)
+    order = shape.argsort(stable=True)
+    return list(order.split(shape.bincount().tolist()))
 
 
 @torch.inference_mode()
 def greedy(
     system: System, problems: Problems, start: Start = 1, recurrences: int | None = None
-) -> Int[Tensor, "B A"]:
+) -> Integer[Tensor, "B A"]:
     """Return the response tokens that the model writes; what follows an end is EOS.
 
     A row that never ends is cut where the longest answer would have ended.
@@ -87,7 +81,9 @@ def greedy(
     system.network.eval()
     parts = []
     with training_in("fp32", device):
-        for rows, some in alike(system.task, problems):
+        for rows in alike(problems):
+            lengths = problems.lengths[rows]  # of the digits, no more than they need
+            some = system.task.solve(problems.operands[rows, :, : int(lengths.max())], lengths)
             parts.append((rows, _decode(system, some, start, recurrences)))
     longest = max(response.shape[1] for _, response in parts)
     whole = torch.full((len(problems), longest), EOS, device=device)
@@ -98,7 +94,7 @@ def greedy(
 
 def _decode(
     system: System, problems: Problems, start: Start, recurrences: int | None
-) -> Int[Tensor, "B A"]:
+) -> Integer[Tensor, "B A"]:
     """Decode problems with operands of the same lengths."""
     written, ids = open_ended(system.format, problems), question_ids(system, problems, start)
     asked = int(written.start[0])

@@ -21,7 +21,7 @@ from collections.abc import Iterator
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Int
+from jaxtyping import Integer
 from torch import Tensor
 
 from carry.batch import Batch, Problems
@@ -33,21 +33,32 @@ KINDS = ("stopped_early", "stopped_late", "lost_carry", "carry_from_nowhere", "m
 NONE = -1
 
 
-def named(task: Task, problems: Problems, batch: Batch, seen: Pass) -> Int[Tensor, " B"]:
-    """Return the place in `KINDS` of each answer's fault; -1 for the right ones."""
+def first_error(batch: Batch, seen: Pass) -> Integer[Tensor, "B 3"]:
+    """Return of each first wrong token its place, what was said and what was due.
+
+    Where nothing is wrong, what was said was due.
+    """
     slot = seen.first_wrong.clamp(min=0)[:, None]
-    said, due = (of.gather(1, slot)[:, 0] for of in (seen.predicted, seen.target))
-    place = batch.place.gather(1, batch.start[:, None] + slot).clamp(min=0).long()
+    place = batch.place.gather(1, batch.start[:, None] + slot)
+    parts = (place, seen.predicted.gather(1, slot), seen.target.gather(1, slot))
+    return torch.cat(parts, dim=1).long()
+
+
+def named(task: Task, problems: Problems, errors: Integer[Tensor, "B 3"]) -> Integer[Tensor, " B"]:
+    """Return the index in `KINDS` of each answer's fault, or `NONE`."""
+    place, said, due = errors.unbind(1)
     digits = (said < 10) & (due < 10)
     kind = torch.full_like(said, KINDS.index("other"))
     for name, would_write in reversed(mistakes(task, problems)):
-        kind[digits & (would_write.gather(1, place)[:, 0] == said)] = KINDS.index(name)
+        fits = would_write.gather(1, place.clamp(min=0)[:, None])[:, 0] == said
+        kind[digits & fits] = KINDS.index(name)
     kind[(said == EOS) & (due != EOS)] = KINDS.index("stopped_early")
     kind[(said < 10) & (due == EOS)] = KINDS.index("stopped_late")
-    return kind.masked_fill(seen.exact, NONE)
+    kind[said == due] = NONE
+    return kind
 
 
-def mistakes(task: Task, problems: Problems) -> list[tuple[str, Int[Tensor, "B K"]]]:
+def mistakes(task: Task, problems: Problems) -> list[tuple[str, Integer[Tensor, "B K"]]]:
     """Return what the mistakes of a task would write at each place, the most telling first.
 
     A task takes part by the steps it has: with `carry_used`, carries can be lost or invented.
@@ -70,7 +81,7 @@ def mistakes(task: Task, problems: Problems) -> list[tuple[str, Int[Tensor, "B K
     return found + [("misaligned", answer) for answer in _misaligned(task, problems)]
 
 
-def _misaligned(task: Task, problems: Problems) -> Iterator[Int[Tensor, "B K"]]:
+def _misaligned(task: Task, problems: Problems) -> Iterator[Integer[Tensor, "B K"]]:
     """Solve the problems with each operand in turn moved up by a place, and down."""
     wide, places = F.pad(problems.operands, (0, 1)), problems.answer.shape[1]
     for operand in range(wide.shape[1]):

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float, Int
+from jaxtyping import Float, Integer
 from torch import Tensor, nn
 
 from carry import formats
@@ -102,12 +102,12 @@ class Writer(nn.Module):
 
     def forward(
         self,
-        tokens: Int[Tensor, "B T"],
-        ids: Sequence[Int[Tensor, "b S"]],
-        at: Int[Tensor, "B A"] | None = None,
+        tokens: Integer[Tensor, "B T"],
+        ids: Sequence[Integer[Tensor, "_ S"]],
+        at: Integer[Tensor, "B A"] | None = None,
         recurrences: int | None = None,
         cache: Cache | None = None,
-    ) -> Float[Tensor, "B A V"]:
+    ) -> Float[Tensor, "B _ V"]:
         """Return logits for the next token, as the transformer does; the cache holds the tokens."""
         new = tokens.shape[1]
         if cache is not None:
@@ -119,7 +119,7 @@ class Writer(nn.Module):
         said = torch.stack(said).to(tokens.device)
         return F.one_hot(said, len(formats.ALPHABET)).float()
 
-    def _said(self, characters: str, at: Int[Tensor, " A"]) -> Int[Tensor, " A"]:
+    def _said(self, characters: str, at: Integer[Tensor, " A"]) -> Integer[Tensor, " A"]:
         """Return the next token after each place of one sequence; in the question, none in mind."""
         question = characters[: characters.index("=") + 1]
         whole = formats.encode(question[1:] + self.respond(question))

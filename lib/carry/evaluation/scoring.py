@@ -8,18 +8,18 @@ that what encodings make of ids is worked out once for all of them. Scores are a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pandas as pd
 import torch
-from jaxtyping import Bool
+from jaxtyping import Bool, Integer
 from torch import Tensor
 
 from carry import progress
-from carry.batch import Batch
+from carry.batch import Batch, Problems
 from carry.evaluation import faults
-from carry.evaluation.decoding import question_ids
+from carry.evaluation.decoding import alike, question_ids
 from carry.evaluation.intervals import with_interval
 from carry.models.single_pass import Pass, single_pass
 from carry.models.system import Start, System
@@ -67,20 +67,36 @@ def score(
         training_in("fp32", torch.device(device)),
         progress.bar(len(table) * len(starts), label, unit="problem") as shown,
     ):
-        for (i, j), rows in table.groupby(["i", "j"]).indices.items():
-            most = max(1, MOST_SCORES // system.format.longest(max(i, j)) ** 2)
-            for some in np.split(rows, range(most, len(rows), most)):
-                problems = problem_sets.to_problems(table.loc[some], system.task).to(device)
-                batch = system.format.write(problems)
-                equal = torch.from_numpy((table.loc[some, "set"] == "equal").to_numpy().copy())
-                for index, start in enumerate(starts):
-                    ids = question_ids(system, problems, start)
-                    seen = single_pass(system, batch, recurrences=recurrences, ids=ids)
-                    kind[index, some] = faults.named(system.task, problems, batch, seen).cpu()
-                    if equal.any():
-                        tallies.append(_by_place(batch, seen, equal.to(device), str(start), i))
+        # What has a step for each place is done once for all problems with as many places.
+        longest = table[["i", "j"]].max(axis=1)
+        for digits, rows in longest.groupby(longest).indices.items():
+            problems = problem_sets.to_problems(table.loc[rows], system.task).to(device)
+            equal = torch.tensor((table.loc[rows, "set"] == "equal").tolist(), device=device)
+            batch = system.format.write(problems)
+            for index, start in enumerate(starts):
+                errors = torch.zeros(len(rows), 3, dtype=torch.long, device=device)
+                for some, seen in _passes(system, problems, batch, start, recurrences):
+                    errors[some] = faults.first_error(batch[some], seen)
+                    counted = equal[some]
+                    if counted.any():
+                        tallies.append(
+                            _by_place(batch[some], seen, counted, str(start), int(digits))
+                        )
                     shown.update(len(some))
+                kind[index, rows] = faults.named(system.task, problems, errors).cpu()
     return _cells(system, table, starts, kind), _places(system, tallies)
+
+
+def _passes(
+    system: System, problems: Problems, batch: Batch, start: Start, recurrences: int | None
+) -> Iterator[tuple[Integer[Tensor, " b"], Pass]]:
+    """Run the model over all problems, operands of the same lengths together."""
+    most = max(1, MOST_SCORES // batch.tokens.shape[1] ** 2)
+    for rows in alike(problems):
+        ids = question_ids(system, problems[rows[:1]], start)
+        for some in rows.split(most):
+            part = batch[some].trim()
+            yield some, single_pass(system, part, recurrences=recurrences, ids=ids)
 
 
 def _by_place(

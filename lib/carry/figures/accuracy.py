@@ -48,20 +48,10 @@ def _moved(table: pd.DataFrame) -> list[str]:
 
 
 def _shade(axes: Axes, table: pd.DataFrame) -> None:
-    trained = table["trained"].max()
-    axes.axvspan(table["digits"].min(), trained, color=style.SHADE, zorder=0, linewidth=0)
-    axes.annotate(
-        "trained",
-        (trained, 0.5),
-        xytext=(-4, 0),
-        textcoords="offset points",
-        rotation=90,
-        ha="right",
-        va="center",
-        color="#666666",
-        fontsize="small",
-    )
-    axes.set_xlim(table["digits"].min(), table["digits"].max())
+    shortest, trained = table["digits"].min(), table["trained"].max()
+    axes.axvspan(shortest, trained, color=style.SHADE, zorder=0, linewidth=0)
+    axes.text(shortest + 0.3, 0.03, "trained", color="#555555", fontsize="small")
+    axes.set_xlim(shortest, table["digits"].max())
 
 
 @style.styled
@@ -75,7 +65,7 @@ def by_region(cells: pd.DataFrame) -> tuple[Figure, pd.DataFrame]:
     table = region_table(cells)
     places = list(dict.fromkeys(table["region"]))
     rows = load.rows(cells)
-    size = (2.1, 0.42 * len(rows) + 1.3)
+    size = (2.1, 0.36 * len(rows) + 1.2)
     figure, drawn = style.panels(len(places), len(places), size, sharey=True)
     for axes, place in zip(drawn, places, strict=True):
         here = table[table["region"] == place]
@@ -84,6 +74,7 @@ def by_region(cells: pd.DataFrame) -> tuple[Figure, pd.DataFrame]:
         axes.set(title=place, xlim=(-0.03, 1.03), xticks=[0, 0.5, 1])
         style.percent(axes.xaxis)
         axes.grid(visible=False, axis="y")
+        axes.tick_params(axis="y", length=0)
     drawn[0].set_yticks(range(len(rows)), [style.look(row).label for row in rows])
     drawn[0].set_ylim(len(rows) - 0.4, -0.6)
     figure.supxlabel("sums wholly right", fontsize="medium")
@@ -97,8 +88,9 @@ def _bar(axes: Axes, at: int, row: str, part: pd.DataFrame) -> None:
         return
     bar = pooled.iloc[0]
     color = style.look(row).color
-    hatch = "" if style.look(row).dashes == style.DASHES[0] else "////"
-    axes.barh(at, bar["accuracy"], 0.62, color=color, alpha=0.55, hatch=hatch, edgecolor=color)
+    hatch = "" if style.look(row).dashes == style.SOLID else "////"
+    bars = {"color": color, "alpha": 0.55, "hatch": hatch, "hatchcolor": "white"}
+    axes.barh(at, bar["accuracy"], 0.62, **bars)
     axes.hlines(at, bar["low"], bar["high"], color="#222222", linewidth=1.6, zorder=3)
     seeds = part[part["seed"] != "all"]["accuracy"]
     shift = [at + 0.2 * (index - (len(seeds) - 1) / 2) for index in range(len(seeds))]

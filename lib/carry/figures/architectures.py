@@ -31,15 +31,14 @@ def side_by_side() -> tuple[Figure, pd.DataFrame]:
 
 def _model(axes: Axes, layers: int, recurrences: int, injection: bool) -> None:
     """Draw one model from its tokens, at the bottom, to its logits."""
-    tops = {"embedding": 1.0}
     _box(axes, 1.0, "tokens + ids\nembedded", "#E8E8E8")
     heights = [2.6 + 1.15 * layer for layer in range(layers)]
     for layer, height in enumerate(heights, start=1):
         _box(axes, height, f"layer {layer}", "#CFE3F3")
-    tops["layers"] = heights[-1]
-    _box(axes, 7.6, "norm, logits", "#E8E8E8")
-    for low, high in zip([1.0, *heights], [*heights, 7.6], strict=True):
-        _arrow(axes, (2, low + 0.36), (2, high - 0.38), INK)
+    top = heights[-1] + 1.55
+    _box(axes, top, "norm, logits", "#E8E8E8")
+    for low, high in zip([1.0, *heights], [*heights, top], strict=True):
+        _arrow(axes, (2.0, low + 0.36), (2.0, high - 0.38), INK)
     if injection:  # a line up beside the layers, with an arrow into each
         axes.plot([1.1, 0.45, 0.45], [1.0, 1.0, heights[-1]], color=INJECTED, linewidth=1.4)
         for height in heights:

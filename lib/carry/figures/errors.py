@@ -33,7 +33,7 @@ def by_kind(cells: pd.DataFrame) -> tuple[Figure, pd.DataFrame]:
     table = table.reset_index()
     shares = table[list(KINDS)].div(table["n"], axis=0)
     rows = load.rows(table)
-    figure, (axes,) = style.panels(1, 1, (8.2, 0.36 * len(rows) + 1.5))
+    figure, (axes,) = style.panels(1, 1, (8.2, 0.3 * len(rows) + 1.1))
     left = pd.Series(0.0, index=table.index)
     for kind, (label, color, hatch) in KINDS.items():
         axes.barh(

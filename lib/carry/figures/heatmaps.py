@@ -9,6 +9,8 @@ from matplotlib.patches import Rectangle
 
 from carry.figures import load, style
 
+COLUMNS = 5
+
 
 @style.styled
 def by_lengths(cells: pd.DataFrame, start: str | None = None) -> tuple[Figure, pd.DataFrame]:
@@ -24,10 +26,12 @@ def by_lengths(cells: pd.DataFrame, start: str | None = None) -> tuple[Figure, p
     of = {"accuracy": ("accuracy", "mean"), "n": ("n", "sum"), "seeds": ("seed", "nunique")}
     table = grid.groupby(keys, sort=False).agg(**of).reset_index()
     rows = load.rows(table)
-    figure, drawn = style.panels(len(rows), 4, (2.15, 2.3), sharex=True, sharey=True)
-    for axes, row in zip(drawn, rows, strict=True):
+    figure, drawn = style.panels(len(rows), COLUMNS, (1.9, 1.9), sharex=True, sharey=True)
+    figure.set_figheight(figure.get_figheight() + 0.4)  # for the label below all panels
+    for number, (axes, row) in enumerate(zip(drawn, rows, strict=True)):
         picture = _panel(axes, table[table["row"] == row])
         axes.set_title(style.look(row).label, fontsize="medium")
+        axes.tick_params(labelbottom=number + COLUMNS >= len(rows))  # nothing stands below
     figure.supxlabel("digits of the second operand, j", fontsize="medium")
     figure.supylabel("digits of the first operand, i", fontsize="medium")
     bar = figure.colorbar(picture, ax=drawn, shrink=0.75, aspect=30)

@@ -49,10 +49,10 @@ def of_a_sum(a: int = 653, b: int = 49) -> tuple[Figure, pd.DataFrame]:
         }
         parts.append(pd.DataFrame(part).rename_axis("at").reset_index())
     table = pd.concat(parts, ignore_index=True)
-    width = 0.42 * (table["at"].max() + 1) + 0.2
-    figure, drawn = style.panels(len(DRAWN), 1, (width, 1.12))
+    widest = int(table["at"].max()) + 1
+    figure, drawn = style.panels(len(DRAWN), 1, (0.42 * widest + 0.2, 1.15))
     for axes, (title, *_) in zip(drawn, DRAWN, strict=True):
-        _strip(axes, table[table["title"] == title], table["at"].max() + 1)
+        _strip(axes, table[table["title"] == title], widest)
         axes.set_title(title, loc="left", fontsize="medium")
     return figure, table
 

@@ -26,7 +26,7 @@ from matplotlib.lines import Line2D
 from carry import paths
 
 # Near to Okabe and Ito's colours. Under simulated protanopia, deuteranopia and tritanopia the
-# nearest two stay 13 apart in CIELAB (a test measures it).
+# nearest two stay 15 apart in CIELAB (a test measures it).
 SCHEMES = {
     "nope": ("NoPE", "#000000"),
     "learned": ("Learned index", "#EDB120"),
@@ -42,8 +42,9 @@ SCHEMES = {
 OTHER = "#808080"
 TASKS = ("addition", "multiplication", "parity", "sorting", "bitwise_or")
 
-# A second sign besides the colour, for variants of a scheme.
-DASHES = [(1, 0), (4, 1.5), (1, 1), (5, 1, 1, 1)]
+# A second sign besides the colour, for variants of a scheme; any other variant is dotted.
+SOLID, DOTTED = (1.0, 0.0), (1.0, 1.0)
+VARIANTS = {"looped": (4.0, 1.5), "injected": (5.0, 1.0, 1.0, 1.0)}
 
 SHADE = "#ECECEC"  # the training range
 SETTINGS = {
@@ -78,7 +79,7 @@ def look(row: str) -> Look:
     >>> look("addition_abacus").label, look("multiplication_abacus_looped").label
     ('Abacus', 'Abacus, looped')
     >>> look("addition_new_idea")
-    Look(label='New idea', color='#808080', dashes=(1, 0))
+    Look(label='New idea', color='#808080', dashes=(1.0, 0.0))
     """
     name = row
     for task in TASKS:
@@ -88,16 +89,15 @@ def look(row: str) -> Look:
             label, color = SCHEMES[scheme]
             variant = name.removeprefix(scheme).strip("_").replace("_", " ")
             if not variant:
-                return Look(label, color, DASHES[0])
-            dashes = DASHES[1 + sum(map(ord, variant)) % (len(DASHES) - 1)]
-            return Look(f"{label}, {variant}", color, dashes)
-    return Look(name.replace("_", " ").capitalize(), OTHER, DASHES[0])
+                return Look(label, color, SOLID)
+            return Look(f"{label}, {variant}", color, VARIANTS.get(variant, DOTTED))
+    return Look(name.replace("_", " ").capitalize(), OTHER, SOLID)
 
 
 def line(row: str, **more: Any) -> dict[str, Any]:
     """Return what matplotlib needs to draw a row's line."""
     seen = look(row)
-    style = "-" if seen.dashes == DASHES[0] else (0, seen.dashes)
+    style = "-" if seen.dashes == SOLID else (0, seen.dashes)
     return {"color": seen.color, "linestyle": style, **more}
 
 

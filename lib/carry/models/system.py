@@ -51,7 +51,15 @@ class System:
                 felt.append(encoding)
             self.network: nn.Module = kind(given, len(formats.ALPHABET), felt, shape)
         self.network.to(device)
+        self._check_formats(where)
         self._check_lengths(where)
+
+    def _check_formats(self, where: str) -> None:
+        """Refuse a scheme whose ids would tell what the format has the model find out."""
+        for index, scheme in enumerate(self.schemes):
+            why = scheme.misfit(self.format)
+            if why is not None:
+                raise SettingsError(f"{where}.positions.{index}.ids: {why}")
 
     def _pair(self, pair: dict, where: str, shape: encodings.Shape):
         """Return scheme and encoding of one pair, whose settings stand in one mapping."""
@@ -97,7 +105,7 @@ class System:
                 if last > table:
                     raise SettingsError(
                         f"{place}: evaluation at {longest} digits from id {first} needs id {last}, "
-                        f"past the largest, {table}; expected a larger table, offset or range"
+                        f"past the largest, {table}; expected a larger table, offset, limit or range"
                     )
 
     def train_ids(self, batch: Batch, generator: torch.Generator) -> list[Integer[Tensor, "_ T"]]:

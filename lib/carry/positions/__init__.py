@@ -11,6 +11,7 @@ from torch import Tensor
 
 from carry import settings
 from carry.batch import Batch
+from carry.formats import Format
 
 
 class Scheme(settings.Settings):
@@ -30,6 +31,10 @@ class Scheme(settings.Settings):
     @abstractmethod
     def ids(self, batch: Batch, start: int = 1) -> Integer[Tensor, "b T"]:
         """Return ids that begin at `start`."""
+
+    def misfit(self, form: Format) -> str | None:
+        """Return why the scheme does not go with a format, if it does not."""
+        return None
 
     @abstractmethod
     def span(self, digits: int, tokens: int) -> int:

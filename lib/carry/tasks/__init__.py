@@ -58,8 +58,8 @@ def build(settings: dict[str, Any], where: str = "task") -> Task:
     return kind.parse(settings, where)
 
 
-def to_digits(numbers: list[list[int]]) -> tuple[Integer[Tensor, "B M N"], Integer[Tensor, "B M"]]:
-    """Turn Python integers into digits, the ones first, and lengths.
+def to_digits(numbers: list[list[int | str]]) -> tuple[Integer[Tensor, "B M N"], Integer[Tensor, "B M"]]:
+    """Turn Python integers, or their texts, into digits, the ones first, and lengths.
 
     >>> digits, lengths = to_digits([[653, 49]])
     >>> digits.tolist(), lengths.tolist()

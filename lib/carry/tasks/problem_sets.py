@@ -15,11 +15,18 @@ from carry.randomness import stream
 from carry.settings import Settings, SettingsError, nearest
 
 
+class Far(Settings):
+    """So many problems whose operands have so many digits, both."""
+
+    digits: int = Field(ge=1)
+    each: int = Field(ge=1)
+
+
 class ProblemSet(Settings):
     """What a set holds: for evaluation a grid of lengths and longer equal ones, or random draws.
 
     `grid`: operand lengths (i, j) up to this, `each` problems in a cell; `equal`: how many more
-    problems where i = j inside the grid; `far`: length to number of problems, equal lengths.
+    problems where i = j inside the grid; `far`: longer lengths, equal too.
     `draw` problems of the training distribution, up to `digits` digits.
     """
 
@@ -27,7 +34,7 @@ class ProblemSet(Settings):
     grid: int = Field(default=0, ge=0)
     each: int = Field(default=0, ge=0)
     equal: int = Field(default=0, ge=0)
-    far: dict[int, int] = {}
+    far: list[Far] = []
     draw: int = Field(default=0, ge=0)
     digits: int = Field(default=0, ge=0)
 
@@ -44,7 +51,9 @@ def load(name: str, profile: str) -> ProblemSet:
 def draw(name: str, given: ProblemSet) -> pd.DataFrame:
     """Draw the problems of a set: `set`, lengths `i` and `j`, and the numbers as text.
 
-    >>> table = draw("mine", ProblemSet(task={"name": "addition"}, grid=3, each=2, far={50: 4}))
+    >>> far = [{"digits": 50, "each": 4}]
+    >>> given = {"task": {"name": "addition"}, "grid": 3, "each": 2, "far": far}
+    >>> table = draw("mine", ProblemSet.parse(given, "problems.mine"))
     >>> table["set"].value_counts().to_dict(), table.columns.tolist()
     ({'grid': 18, 'far': 4}, ['set', 'i', 'j', 'a', 'b', 'answer'])
     """
@@ -53,7 +62,7 @@ def draw(name: str, given: ProblemSet) -> pd.DataFrame:
     span = range(1, given.grid + 1)
     wanted += [("grid", i, j) for i in span for j in span for _ in range(given.each)]
     wanted += [("equal", i, i) for i in span for _ in range(given.equal)]
-    wanted += [("far", i, i) for i, count in given.far.items() for _ in range(count)]
+    wanted += [("far", far.digits, far.digits) for far in given.far for _ in range(far.each)]
     tables = []
     for kind in ("grid", "equal", "far"):  # apart, so that one does not move another's problems
         lengths = torch.tensor([[i, j] for of, i, j in wanted if of == kind])
@@ -90,6 +99,8 @@ def write(name: str, profile: str) -> Path:
 
 def read_table(profile: str, name: str) -> pd.DataFrame:
     """Return a problem set that the pipeline drew, as a table."""
+    if profile == "notebook":  # a notebook by itself draws its few problems afresh
+        return draw(name, load(name, profile))
     path = paths.data(profile, "problems", f"{name}.parquet")
     if not path.exists():
         raise SettingsError(
@@ -101,8 +112,7 @@ def read_table(profile: str, name: str) -> pd.DataFrame:
 
 def to_problems(table: pd.DataFrame, task: tasks.Task) -> Problems:
     """Return the rows of a table as problems, worked out again by the task."""
-    numbers = [[int(a), int(b)] for a, b in zip(table["a"], table["b"], strict=True)]
-    return task.solve(*tasks.to_digits(numbers))
+    return task.solve(*tasks.to_digits(table[["a", "b"]].to_numpy().tolist()))
 
 
 def read(profile: str, name: str) -> Problems:

@@ -9,8 +9,9 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 import pydantic
@@ -48,6 +49,7 @@ class Transformer(Architecture):
         tied: bool = False
         residual_scale: float = 1.0
         initialisation: Literal["normal", "deepnorm", "t5"] = "normal"
+        embedding_std: float | None = pydantic.Field(default=None, gt=0.0)
         attention: Literal["auto", "plain", "fused"] = "auto"
 
         @pydantic.model_validator(mode="after")
@@ -106,7 +108,7 @@ class Transformer(Architecture):
             inject = inject if felt is None else inject + felt
         index = torch.arange(past, total, device=tokens.device)[None]
         everywhere = self._looks(index, ids, total)
-        wanted = everywhere if at is None else self._looks(at, ids, total, last=True)
+        wanted = everywhere if at is None else self._looks(at, ids, total)
         x = torch.zeros_like(inject)
         for step in range(rounds * len(self.blocks)):
             layer = step % len(self.blocks)
@@ -118,29 +120,29 @@ class Transformer(Architecture):
             x = self.blocks[layer](x, self.encodings, look(layer), at if final else None, cache)
         return self.logits(self.final_norm(x))
 
-    def _looks(self, query: Tensor, ids: Sequence[Tensor], total: int, last: bool = False):
+    def _looks(self, query: Tensor, ids: Sequence[Tensor], total: int) -> Callable[[int], Look]:
         """Return a function from a layer to its `Look`, worked out once for all recurrences."""
         places = []
         for of in ids:
             rows = of.expand(max(len(of), len(query)), -1)
             places += [(rows.gather(1, query.expand(len(rows), -1)), of[:, :total])]
-        keys = torch.arange(total, device=query.device)
-        visible = keys <= query[:, :, None]
-        for encoding, (of_query, of_key) in zip(self.encodings, places, strict=True):
-            window = encoding.visible(of_query, of_key)
-            if window is not None:
-                visible = visible & (window | (keys == 0))
-        known: dict[int, Look] = {}
+        @functools.cache
+        def visible() -> Tensor:
+            keys = torch.arange(total, device=query.device)
+            seen = keys <= query[:, :, None]
+            for encoding, (of_query, of_key) in zip(self.encodings, places, strict=True):
+                window = encoding.visible(of_query, of_key)
+                if window is not None:
+                    seen = seen & (window | (keys == 0))
+            return seen
 
+        @functools.cache
         def look(layer: int) -> Look:
-            if layer not in known:
-                score = torch.zeros((), device=query.device)
-                for encoding, (of_query, of_key) in zip(self.encodings, places, strict=True):
-                    bias = encoding.bias(layer, of_query, of_key)
-                    score = score if bias is None else score + bias
-                score = torch.where(visible[:, None], score, -math.inf)
-                known[layer] = Look(score, places)
-            return known[layer]
+            score = torch.zeros((), device=query.device)
+            for encoding, (of_query, of_key) in zip(self.encodings, places, strict=True):
+                bias = encoding.bias(layer, of_query, of_key)
+                score = score if bias is None else score + bias
+            return Look(torch.where(visible()[:, None], score, -math.inf), places)
 
         return look
 
@@ -279,7 +281,7 @@ def initialise(model: Transformer) -> None:
                 nn.init.normal_(linear.weight, std=shrink * fan_in**-0.5)
             if linear.bias is not None:
                 nn.init.zeros_(linear.bias)
-    std = 1.0 if given.initialisation == "t5" else given.width**-0.5
+    std = given.embedding_std or (1.0 if given.initialisation == "t5" else given.width**-0.5)
     for embedding in [model.tokens, *(m for e in model.encodings for m in e.modules())]:
         if isinstance(embedding, nn.Embedding):
             nn.init.normal_(embedding.weight, std=std)

@@ -46,7 +46,7 @@ class Fire(Encoding):
         """Return the bias of each head; keys after the query, which no one sees, get that of 0."""
         c = self.start[0] * self.log_c[layer].exp()
         threshold = self.start[1] * self.log_threshold[layer].exp()
-        distance = (query[:, :, None] - key[:, None, :]).clamp(min=0).float()
-        scale = torch.log1p(c * torch.maximum(query.float(), threshold))
+        distance = (query[:, :, None] - key[:, None, :]).clamp(min=0).to(c.dtype)
+        scale = torch.log1p(c * torch.maximum(query.to(c.dtype), threshold))
         share = torch.log1p(c * distance) / scale[:, :, None]
         return self.networks[layer](share[..., None]).permute(0, 3, 1, 2)

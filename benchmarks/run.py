@@ -1,0 +1,155 @@
+"""Speed, as ratios of variants run in turn: `python benchmarks/run.py [training|data|evaluation]`.
+
+Machines are shared and their clocks drift, so variants take turns within each round, and the
+median of the per-round ratios is what counts. Each round also times one matrix product.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import statistics
+import sys
+import time
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from minimal_decoder import Decoder
+
+from carry import run, tasks
+from carry.batch import Batch
+from carry.evaluation.scoring import score
+from carry.formats import ALPHABET, build
+from carry.models.system import System
+from carry.progress import bar
+from carry.randomness import stream
+from carry.tasks import problem_sets
+from carry.training import precision
+from carry.training.loop import Trainer
+
+SIZE = {"layers": 2, "width": 128, "heads": 4}
+
+
+def in_turn(variants: dict[str, Callable[[], object]], rounds: int) -> dict[str, list[float]]:
+    """Return CPU seconds of every variant in every round, after one round to warm up."""
+    taken: dict[str, list[float]] = {name: [] for name in variants}
+    for turn in range(rounds + 1):
+        for name, work in variants.items():
+            began = time.process_time()
+            work()
+            if turn:
+                taken[name].append(time.process_time() - began)
+    return taken
+
+
+def ratio(taken: dict[str, list[float]], of: str, over: str) -> float:
+    """Return how many times faster `of` is than `over`: the median of the rounds."""
+    pairs = zip(taken[over], taken[of], strict=True)
+    return round(statistics.median(slow / fast for slow, fast in pairs), 2)
+
+
+def training(rounds: int = 15) -> dict:
+    """Time a whole training step against a minimal decoder: width 128, 2 layers, batch 256, T = 32."""
+    torch.set_num_threads(1)
+    shape = torch.full((256, 2), 9)  # ^ 9 digits + 9 digits = 9 or 10 digits $: 31 or 32 tokens
+    settings = {"task": {"name": "addition"}, "model": SIZE,
+                "positions": [{"ids": "index", "encoding": "learned", "table": 100}]}  # fmt: skip
+
+    def ours(name: str) -> Callable[[], None]:
+        trainer = Trainer(run.make({**settings, "training": {"precision": name}}), 0, None)
+        problems = trainer.system.task.sample(shape, stream(0, "benchmark"))
+        batch: Batch = trainer.system.format.write(problems)
+
+        def step() -> None:
+            with precision.training_in(trainer.precision, trainer.device):
+                trainer.optimizers[0].zero_grad(set_to_none=True)
+                trainer._loss(batch).backward()
+            torch.nn.utils.clip_grad_norm_(trainer.system.network.parameters(), 1.0)
+            trainer.optimizers[0].step()
+
+        return step
+
+    plain = Decoder(len(ALPHABET), 64, SIZE["width"], SIZE["heads"], SIZE["layers"])
+    optimizer = torch.optim.AdamW(plain.parameters(), lr=1e-3, fused=True)
+    system = System(run.make(settings))
+    batch = system.format.write(system.task.sample(shape, stream(0, "benchmark")))
+    tokens = batch.tokens.long()
+    answer = torch.arange(1, tokens.shape[1]) >= batch.start[:, None]
+    answer &= torch.arange(1, tokens.shape[1]) < batch.length[:, None]
+
+    def minimal() -> None:
+        optimizer.zero_grad(set_to_none=True)
+        logits = plain(tokens[:, :-1])
+        F.cross_entropy(logits[answer], tokens[:, 1:][answer]).backward()
+        torch.nn.utils.clip_grad_norm_(plain.parameters(), 1.0)
+        optimizer.step()
+
+    a, b = torch.randn(1024, 1024), torch.randn(1024, 1024)
+    variants = {"minimal": minimal, "fp32": ours("fp32"), "default": ours("auto"),
+                "bf16": ours("bf16"), "product": lambda: a @ b}  # fmt: skip
+    taken = in_turn(variants, rounds)
+    return {
+        "tokens": tokens.shape[1],
+        "default precision": precision.choose("auto", torch.device("cpu")),
+        "error of a product under medium": precision.product_error(),
+        **{f"{name} over minimal": ratio(taken, name, "minimal")
+           for name in ("fp32", "default", "bf16")},
+        "CPU milliseconds": {k: round(1e3 * statistics.median(v), 1) for k, v in taken.items()},
+    }  # fmt: skip
+
+
+def data(rounds: int = 9) -> dict:
+    """Time drawing and writing problems of 20 digits, tokens and marks included."""
+    torch.set_num_threads(1)
+    task, generator = tasks.build({"name": "addition"}), stream(0, "benchmark")
+    formats = {"unpadded": build({}), "padded": build({"pad": True, "reverse_operands": False})}
+    count = 8192
+    taken = in_turn(
+        {name: lambda form=form: form.write(task.draw(count, 20, generator))
+         for name, form in formats.items()}, rounds,
+    )  # fmt: skip
+    return {f"{k}, problems a second": int(count / statistics.median(v)) for k, v in taken.items()}
+
+
+def evaluation(digits: int = 100, each: int = 20) -> dict:
+    """Time the single pass over all pairs of lengths to 100, for the rows of the cpu profile."""
+    torch.set_num_threads(2)
+    given = {"task": {"name": "addition"}, "grid": digits, "each": each}
+    table = problem_sets.draw("benchmark", problem_sets.ProblemSet.parse(given, "problems"))
+    wide = {"ids": "coupled", "encoding": "learned", "limit": 120}
+    rows = {
+        "addition_relative": {},
+        "addition_coupled": {"positions": [wide]},
+        "addition_fire": {},
+    }
+    found = {}
+    with bar(len(rows), "evaluation") as shown:
+        for row, more in rows.items():
+            of = run.load(row, "cpu")
+            system = System(of.model_copy(update=more))  # untrained weights cost as much
+            began = time.perf_counter()
+            score(system, table)
+            found[f"{row}, seconds"] = round(time.perf_counter() - began, 1)
+            shown.update()
+    return {"problems": len(table), **found}
+
+
+def machine() -> dict:
+    """Return what the numbers were taken on."""
+    return {
+        "processor": platform.processor() or platform.machine(),
+        "cores": os.cpu_count(),
+        "load": os.getloadavg()[0],
+        "torch": torch.__version__,
+        "matmul": torch.get_float32_matmul_precision(),
+    }
+
+
+if __name__ == "__main__":
+    known = {"training": training, "data": data, "evaluation": evaluation}
+    chosen = sys.argv[1:] or list(known)
+    if set(chosen) - set(known):
+        sys.exit(f"benchmark: {chosen} does not fit, expected some of {', '.join(known)}")
+    print(json.dumps({"machine": machine(), **{name: known[name]() for name in chosen}}, indent=2))

@@ -1,0 +1,67 @@
+"""Ask a model for one sum and watch it answer, digit by digit."""
+
+from __future__ import annotations
+
+import pandas as pd
+import torch
+
+from carry.evaluation.decoding import greedy, open_ended, question_ids
+from carry.formats import ALPHABET, EOS, text
+from carry.models.system import Start, System
+from carry.settings import SettingsError
+from carry.tasks import to_digits
+from carry.training.precision import training_in
+
+
+@torch.inference_mode()
+def ask(system: System, a: str | int, b: str | int, start: Start = "middle") -> pd.DataFrame:
+    """Return what the model writes after `a+b=`, token by token.
+
+    Columns: what it has `read`, the token it `writes`, how `sure` it is (its probability), and the
+    token that would be `due`.
+
+    >>> from carry.evaluation.hand_made import Oracle
+    >>> from carry.run import make
+    >>> ask(Oracle(make({"task": {"name": "addition"}})), 17, 25)["writes"].tolist()
+    ['2', '4', '$']
+
+    Raises:
+        SettingsError: for numbers that are not written with digits alone.
+    """
+    for name, number in (("a", a), ("b", b)):
+        if not (str(number).isascii() and str(number).isdigit()):
+            raise SettingsError(f"{name}: {number!r} is not a number, expected digits alone")
+    problem = system.task.solve(*to_digits([[str(int(a)), str(int(b))]]))
+    response = greedy(system, problem, start)
+    written = open_ended(system.format, problem)
+    asked = int(written.start[0])
+    ended = (response[0] == EOS).nonzero()
+    slots = int(ended[0]) + 1 if len(ended) else response.shape[1]
+    tokens = torch.cat([written.tokens[:, :asked], response[:, :slots]], dim=1)
+    with training_in("fp32", tokens.device):
+        logits = system.network(tokens, question_ids(system, problem, start))
+    sure = logits[0, asked - 1 : -1].softmax(-1).gather(1, response[0, :slots, None])[:, 0]
+    true = system.format.write(problem).tokens[0, asked:].tolist()
+    return pd.DataFrame(
+        {
+            "read": [text(tokens[0, : asked + slot]) for slot in range(slots)],
+            "writes": [ALPHABET[token] for token in response[0, :slots].tolist()],
+            "sure": sure.tolist(),
+            "due": [ALPHABET[true[slot]] if slot < len(true) else "" for slot in range(slots)],
+        }
+    )
+
+
+def answer(system: System, steps: pd.DataFrame) -> str:
+    """Return the number that the steps of `ask` spell, its ones last.
+
+    >>> from carry.evaluation.hand_made import Oracle
+    >>> from carry.run import make
+    >>> oracle = Oracle(make({"task": {"name": "addition"}}))
+    >>> answer(oracle, ask(oracle, 999, 2))
+    '1001'
+    """
+    response = torch.tensor([[ALPHABET.index(token) for token in steps["writes"]]])
+    digits = system.format.read(response)[0]
+    written = "".join(ALPHABET[token] for token in digits.flip(0).tolist() if token != EOS)
+    return written.lstrip("0") or "0"

@@ -1,0 +1,222 @@
+"""Every verdict can be reached, for the right reason, and what cannot be read is refused."""
+
+import json
+
+import pytest
+import ruamel.yaml
+
+from carry import claims, params, paths, run
+from carry.settings import SettingsError
+from made_up import REACH, cells
+
+BASE = {"id": "mine", "paper": "carry", "section": "1", "statement": "so", "paper_value": "none"}
+NOPE = {"rows": ["addition_nope"], "where": {"digits": 12}}
+
+
+def written(path, *given, **more):
+    """Write claims to a file as YAML."""
+    content = {"planned": list(REACH), "claims": list(given), **more}
+    with path.open("w") as file:
+        ruamel.yaml.YAML().dump(content, file)
+    return path
+
+
+@pytest.fixture
+def one(tmp_path):
+    """Return a function from a claim's settings, and what is right, to its record."""
+
+    def judged(share, holds_if=">= 0.9", rows=("addition_nope",), measure=NOPE, seeds=3, **more):
+        given = {**BASE, "measure": measure, "holds_if": holds_if, **more}
+        claim = claims.load(written(tmp_path / "claims.yaml", given))
+        table = cells(rows, grid=14, each=4, share=share, seeds=seeds)
+        return claims.judge(claim, table, "cpu")[0]
+
+    return judged
+
+
+def always(right):
+    return lambda row, longest, seed, start: right
+
+
+def test_every_verdict_is_reached(one):
+    assert one(always(1.0))["verdict"] == "holds"
+    assert one(always(0.5))["verdict"] == "fails"
+    assert one(always(0.9))["verdict"] == "undecided"
+    missing = one(always(1.0), measure={"rows": ["addition_fire"], "where": {"digits": 12}})
+    assert missing["verdict"] == "not tested"
+    assert missing["reason"] == "row addition_fire is not in this profile"
+    assert missing["measured"] is None and missing["interval"] is None
+    missing = one(always(1.0), measure={"rows": ["addition_nope"], "where": {"digits": 500}})
+    assert "no result for digits 500" in missing["reason"]
+
+
+def test_a_reason_not_to_test_is_kept(tmp_path):
+    given = {**BASE, "not_tested": "needs a GPU"}
+    record = claims.judge(
+        claims.load(written(tmp_path / "c", given)), cells(["addition_nope"]), "x"
+    )
+    assert record[0]["verdict"] == "not tested" and record[0]["reason"] == "needs a GPU"
+
+
+def test_one_bad_seed_leaves_a_median_undecided(one):
+    record = one(lambda row, longest, seed, start: 0.5 if seed == 2 else 1.0)
+    assert record["verdict"] == "undecided" and record["measured"] == 1.0
+    assert record["interval"][0] < 0.6 and record["interval"][1] == 1.0
+    assert record["n"] == 600 and record["seeds"] == 3
+    worst = one(
+        lambda row, longest, seed, start: 0.5 if seed == 2 else 1.0,
+        measure={**NOPE, "statistic": "worst_seed"},
+    )
+    assert worst["verdict"] == "fails" and worst["n"] == 200
+
+
+def test_pooled_problems_are_recounted(one):
+    record = one(always(0.7), holds_if="< 0.5", measure={**NOPE, "statistic": "pooled"})
+    table = cells(["addition_nope"], grid=14, each=4, share=always(0.7))
+    own = table.query("set == 'equal' and i == 12")
+    assert record["measured"] == pytest.approx(own["exact"].sum() / own["n"].sum(), abs=1e-6)
+    assert record["verdict"] == "fails"
+
+
+def test_errors_are_counted_one_by_one(one):
+    errors = {**NOPE, "statistic": "errors"}
+    none = one(always(1.0), holds_if="<= 0", measure=errors)
+    assert (none["verdict"], none["measured"], none["n"]) == ("holds", 0, 600)
+    some = one(lambda row, longest, seed, start: 0.99 if seed == 1 else 1.0, "<= 0", measure=errors)
+    assert some["verdict"] == "fails" and some["measured"] > 0
+
+
+@pytest.mark.parametrize(
+    ("leads", "verdict"), [([1, 1, 1], "holds"), ([0, 0, 0], "fails"), ([1, 1, 0], "undecided")]
+)
+def test_an_order_holds_only_if_every_seed_leads_every_other(one, leads, verdict):
+    def share(row, longest, seed, start):
+        return 0.5 if row == "addition_nope" else (0.9 if leads[seed] else 0.1)
+
+    measure = {"rows": ["addition_rope"], "where": {"digits": 12}}
+    record = one(share, "> 0", ("addition_nope", "addition_rope"), measure,
+                 compare={"row": "addition_nope"})  # fmt: skip
+    assert record["verdict"] == verdict
+    assert record["interval"][0] <= record["measured"] <= record["interval"][1]
+    assert record["statistic"] == "median_over_seeds, difference"
+
+
+def test_two_starts_of_one_row_are_compared(one):
+    measure = {"rows": ["addition_coupled"], "where": {"digits": 12, "start": "middle"}}
+    record = one(
+        lambda row, longest, seed, start: 0.9 if start == "middle" else 0.2,
+        "> 0.5",
+        ("addition_coupled",),
+        measure,
+        compare={"where": {"start": "1"}},
+    )
+    assert record["verdict"] == "holds" and record["measured"] == pytest.approx(0.7, abs=0.1)
+
+
+def test_of_several_rows_the_worst_speaks(one):
+    measure = {"rows": ["addition_nope", "addition_rope", "addition_fire"], "where": {"digits": 12}}
+    share = {"addition_nope": 0.0, "addition_rope": 0.9, "addition_fire": 0.01}
+    record = one(lambda row, *_: share[row], "<= 0.05", tuple(share), measure)
+    assert record["verdict"] == "fails" and record["row"] == "addition_rope"
+
+
+def test_regions_and_one_digit_beyond(one):
+    def share(row, longest, seed, start):
+        return 1.0 if longest <= 10 else 0.3 if longest == 11 else 0.0
+
+    for where, measured in [
+        ({"region": "in distribution"}, 1.0),
+        ({"beyond": 1}, 0.3),
+        ({"set": "grid", "i": 3, "j": 13}, 0.0),
+        ({"digits": 10, "trained": 10}, 1.0),
+    ]:
+        record = one(share, measure={"rows": ["addition_nope"], "where": where})
+        assert record["measured"] == pytest.approx(measured, abs=0.08)
+    assert record["n"] == 600  # of the equal lengths, without those of the grid
+
+
+GOOD = {**BASE, "measure": NOPE, "holds_if": "> 0"}
+BAD = {
+    "an unknown key": (
+        {**GOOD, "papers": "x"},
+        "claims.mine.papers: unknown setting, did you mean",
+    ),
+    "an unknown paper": ({**GOOD, "paper": "cho2024"}, "claims.mine.paper: 'cho2024' is not a cho"),
+    "an unknown row": (
+        {**GOOD, "measure": {**NOPE, "rows": ["addition_nop"]}},
+        "claims.mine: row 'addition_nop' is not there, did you mean 'addition_nope'",
+    ),
+    "an unknown row to compare with": (
+        {**GOOD, "compare": {"row": "addition_abacsu"}},
+        "claims.mine: row 'addition_abacsu' is not there, did you mean 'addition_abacus'",
+    ),
+    "an unknown statistic": (
+        {**GOOD, "measure": {**NOPE, "statistic": "medain_over_seeds"}},
+        "did you mean 'median_over_seeds'",
+    ),
+    "an unknown place": (
+        {**GOOD, "measure": {**NOPE, "where": {"digit": 12}}},
+        "claims.mine.measure.where.digit: unknown setting, did you mean 'digits'",
+    ),
+    "an unknown place to compare with": (
+        {**GOOD, "compare": {"where": {"strat": "1"}}},
+        "claims.mine.compare.where.strat: unknown setting, did you mean 'start'",
+    ),
+    "an unknown region": (
+        {**GOOD, "measure": {**NOPE, "where": {"region": "in distrbution"}}},
+        "did you mean 'in distribution'",
+    ),
+    "no cells": ({**GOOD, "measure": {**NOPE, "where": {}}}, "expected a set, a region, digits"),
+    "code as condition": ({**GOOD, "holds_if": "__import__('os')"}, "is not a condition"),
+    "no condition": ({**BASE, "measure": NOPE}, "expected measure and holds_if together"),
+    "nothing to test": (BASE, "expected either measure or not_tested"),
+    "a missing statement": (
+        {key: GOOD[key] for key in GOOD if key != "statement"},
+        "claims.mine.statement: missing",
+    ),
+    "no mapping": ("abacus", "claims.0: 'abacus' is not a mapping"),
+}
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_bad_input_is_one_line(what, tmp_path):
+    given, expected = BAD[what]
+    with pytest.raises(SettingsError) as error:
+        claims.load(written(tmp_path / "claims.yaml", given))
+    assert expected in str(error.value) and "\n" not in str(error.value)
+
+
+def test_an_id_comes_once_and_the_file_has_claims(tmp_path):
+    with pytest.raises(SettingsError, match="id 'mine' comes 2 times, expected once"):
+        claims.load(written(tmp_path / "claims.yaml", GOOD, GOOD))
+    with pytest.raises(SettingsError, match="^claim: unknown setting, did you mean 'claims'"):
+        claims.load(written(tmp_path / "claims.yaml", GOOD, claim=[]))
+
+
+def test_the_ledger_names_no_row_twice_or_in_vain():
+    found = claims.load()
+    planned = params.read(claims.FILE)["planned"]
+    named = {row for claim in found if claim.measure for row in claim.measure.rows}
+    named |= {claim.compare.row for claim in found if claim.compare and claim.compare.row}
+    assert set(planned) <= named, "a planned row that no claim names"
+    assert {claim.paper for claim in found} == set(claims.PAPERS.__args__)
+
+
+def test_the_files_of_the_ledger(monkeypatch, tmp_path):
+    monkeypatch.setattr(run, "rows", lambda profile: list(REACH))
+    monkeypatch.setattr(claims.results, "read", lambda profile, name: cells())
+    records = claims.write("cpu", tmp_path)
+    assert json.loads((tmp_path / "claims.json").read_text()) == records
+    wanted = {"id", "paper", "statement", "paper_value", "measured", "interval", "n", "seeds"}
+    wanted |= {"profile", "verdict"}
+    for record in records:
+        assert wanted <= set(record) and record["verdict"] in claims.VERDICTS
+        tested = record["verdict"] != "not tested"
+        assert tested == (record["measured"] is not None) == (record["n"] > 0)
+        assert tested or record["reason"]
+    metrics = json.loads((tmp_path / "metrics.json").read_text())
+    assert sum(metrics["claims"].values()) == len(records)
+    assert metrics["addition_relative"]["far"] == 1.0
+    page = (tmp_path / "claims.md").read_text()
+    assert all(f"`{record['id']}`" in page for record in records)
+    assert paths.shown(claims.FILE) == "claims.yaml"

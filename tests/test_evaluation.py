@@ -1,0 +1,309 @@
+"""The ruler is tested: an oracle, liars whose fault is known, and numbers that have to add up."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from scipy.stats import binomtest
+
+from carry import paths, run
+from carry.evaluation import faults, hand_made, intervals, regions, scoring, trained
+from carry.formats import EOS
+from carry.models.single_pass import Pass, single_pass
+from carry.models.system import System
+from carry.run import make
+from carry.settings import SettingsError
+from carry.tasks import problem_sets, to_digits
+from carry.tasks.problem_sets import ProblemSet, draw
+from carry.training.loop import Trainer, save_weights
+
+TASK = {"name": "addition"}
+FORMATS = {
+    "reversed": {},
+    "padded": {"pad": True, "reverse_operands": False},
+    "plain": {"reverse_operands": False, "reverse_answer": False},
+}
+LIARS = {
+    "lost_carry": hand_made.ForgetsCarries,
+    "carry_from_nowhere": hand_made.InventsCarries,
+    "misaligned": hand_made.OffByOnePlace,
+    "stopped_early": hand_made.StopsEarly,
+    "stopped_late": hand_made.StopsLate,
+}
+LABELS = ["row", "profile", "seed", "trained", "start", "set"]
+
+
+def build(kind=System, form=(), positions=None, **model):
+    coupled = {"ids": "coupled", "encoding": "learned", "table": 60}
+    settings = {
+        "task": TASK,
+        "format": dict(form),
+        "positions": [coupled] if positions is None else positions,
+        "model": {"layers": 1, "width": 16, "heads": 2, **model},
+        "training": {"digits": 3},
+        "evaluation": {"digits": 5, "far": [20]},
+    }
+    return kind(make(settings))
+
+
+@pytest.fixture(scope="module")
+def table():
+    far = [{"digits": 20, "each": 7}]
+    given = {"task": TASK, "grid": 5, "each": 4, "equal": 12, "far": far}
+    return draw("test", ProblemSet.parse(given, "problems.test"))
+
+
+def of_numbers(numbers):
+    """Return a problem set of given pairs."""
+    a, b = ([str(pair[index]) for pair in numbers] for index in (0, 1))
+    columns = {"set": "grid", "i": [*map(len, a)], "j": [*map(len, b)], "a": a, "b": b}
+    return pd.DataFrame(columns)
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_the_oracle_is_right_everywhere(table, form):
+    cells, places = scoring.score(build(hand_made.Oracle, FORMATS[form]), table, [1, "middle"])
+    assert (cells["exact"] == cells["n"]).all() and (cells["accuracy"] == 1).all()
+    assert (places["correct"] == places["n"]).all() and (places["first_wrong"] == 0).all()
+    assert not cells[list(faults.KINDS)].any(axis=None)
+
+
+@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("fault", [name for name in LIARS if name != "misaligned"])
+def test_each_liar_is_found_out(table, fault, form):
+    """Whatever the problems: the wrong ones are just those that the liar's fault touches."""
+    cells, _ = scoring.score(build(LIARS[fault], FORMATS[form]), table)
+    assert (cells[fault] == cells["n"] - cells["exact"]).all()
+    total = cells[["n", "exact"]].sum()
+    if fault == "lost_carry":
+        task = build().task
+        problems = problem_sets.to_problems(table, task)
+        touched = task.steps(problems)["carry_used"].any(1).sum()
+        assert total["n"] - total["exact"] == touched and touched < len(table)
+    else:
+        assert total["exact"] == 0
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_the_liar_who_is_off_by_a_place_is_found_out(form):
+    """Even digits below 5 keep what it writes an even step from the truth: never a carry's fault.
+
+    On any problems its digit may chance to be a carry's, which is then named: the first that fits.
+    """
+    even = [n for n in range(1000) if set(str(n)) <= set("024")]
+    table = of_numbers([(a, b) for a in even for b in even])
+    cells, _ = scoring.score(build(hand_made.OffByOnePlace, FORMATS[form]), table)
+    wrong = cells["n"] - cells["exact"]
+    assert (cells["misaligned"] == wrong).all()
+    # Right where the second number is 0, and where all that differs is cut off at the top.
+    expected = sum(_differ(a, b, FORMATS[form]) for a in even for b in even)
+    assert wrong.sum() == expected > 0.9 * len(table)
+
+
+def _differ(a, b, form):
+    longest = max(len(str(a)), len(str(b))) + 1 if form.get("pad") else len(str(a + b))
+    return (a + b - a - 10 * b) % 10**longest != 0
+
+
+def test_a_fault_is_named_from_the_first_wrong_token():
+    task = build().task
+    # Ones first: digits 4 8 1 1, carries used 0 1 0 1.
+    problems = task.solve(*to_digits([[718, 466]] * 9))
+    batch = build().format.write(problems)
+    _, target, real = batch.response()
+    said = target.clone()
+    other = {1: 7, 0: 5}  # 8 less its carry, 4 with one that is not there
+    said[1, 1], said[2, 0] = other[1], other[0]
+    said[3, 2], said[4, 4] = EOS, 1
+    said[5, 0] = 10  # a plus
+    said[6, 1], said[6, 2] = 7, EOS  # only the first counts
+    said[7, 3] = 0  # the carry out of the highest place
+    said[8, 1] = 9  # 8 and one more: it has its carry already
+    seen = Pass(said, target, real)
+    kinds = [*faults.KINDS, "none"]
+    errors = faults.first_error(batch, seen)
+    named = [kinds[kind] for kind in faults.named(task, problems, errors).tolist()]
+    assert named[:8] == ["none", "lost_carry", "carry_from_nowhere", "stopped_early",
+                         "stopped_late", "other", "lost_carry", "lost_carry"]  # fmt: skip
+    assert named[8] in ("misaligned", "other")
+
+
+def test_of_nine_wrong_digits_one_is_a_carry():
+    """At every place, which the module says of digits drawn at random."""
+    task = build().task
+    problems = task.draw(200, 6, torch.Generator().manual_seed(0))
+    true = problems.answer
+    kinds = dict(faults.mistakes(task, problems)[:2])
+    fits = sum((kinds[name] >= 0).int() for name in ("lost_carry", "carry_from_nowhere"))
+    assert (fits == 1).all()
+    for digits in kinds.values():
+        assert not ((digits == true) & (digits >= 0)).any()
+
+
+@pytest.mark.parametrize("positions", [None, [], [{"ids": "index", "encoding": "fire"}]])
+def test_counts_add_up(table, positions):
+    system = build(positions=positions)
+    cells, places = scoring.score(system, table, [1, "middle"])
+    assert (cells[["exact", *faults.KINDS]].sum(axis=1) == cells["n"]).all()
+    starts = ["1", "middle"] if positions is None else ["1"]
+    assert cells["start"].unique().tolist() == starts
+    assert cells.columns[:6].tolist() == places.columns[:6].tolist() == LABELS
+    for _, of in cells.groupby("start"):
+        counted = of.set_index(["set", "i", "j"])["n"].sort_index()
+        wanted = table.groupby(["set", "i", "j"]).size().sort_index()
+        pd.testing.assert_series_equal(counted, wanted, check_names=False, check_dtype=False)
+    # A first wrong token is at a place, or is the end; and every answer has ones.
+    wrong = (cells["n"] - cells["exact"])[cells["set"] == "equal"].groupby(cells["i"]).sum()
+    first = places.groupby("digits")["first_wrong"].sum()
+    late = cells.loc[cells["set"] == "equal"].groupby("i")["stopped_late"].sum()
+    assert (first <= wrong).all() and (wrong - first <= len(starts) * 12).all()
+    assert ((wrong - first) >= late).all()
+    assert (places.loc[places["place"] == 0, "n"] == 12).all()
+    for of in (cells, places):
+        assert ((of["low"] <= of["accuracy"]) & (of["accuracy"] <= of["high"])).all()
+
+
+@pytest.mark.parametrize(
+    "positions",
+    [
+        None,
+        [{"ids": "abacus", "encoding": "learned", "table": 60}],
+        [{"ids": "abacus", "encoding": "relative", "window": 1}],
+        [{"ids": "randomized", "encoding": "learned", "range": 99}],
+        [{"ids": "index", "encoding": "fire"}, {"ids": "index", "encoding": "rope"}],
+    ],
+)
+def test_how_problems_are_grouped_changes_nothing(table, monkeypatch, positions):
+    system, table = build(positions=positions), table.iloc[::3]
+    together = scoring.score(system, table, [1, "middle"])
+    monkeypatch.setattr(scoring, "MOST_SCORES", 1)
+    order = np.random.default_rng(0).permutation(len(table))
+    alone = scoring.score(system, table.iloc[order], [1, "middle"])
+    keys = (["start", "set", "i", "j"], ["start", "digits", "place"])
+    for one, other, by in zip(together, alone, keys, strict=True):
+        one, other = (t.sort_values(by).reset_index(drop=True) for t in (one, other))
+        pd.testing.assert_frame_equal(one, other)
+
+
+def test_a_padded_pass_over_all_lengths_scores_the_same(table):
+    system = build(positions=[{"ids": "abacus", "encoding": "relative", "window": 1}])
+    problems = problem_sets.to_problems(table, system.task)
+    batch = system.format.write(problems)
+    seen = single_pass(system, batch)
+    cells, places = scoring.score(system, table)
+    assert int(seen.exact.sum()) == cells["exact"].sum()
+    equal = torch.from_numpy((table["set"] == "equal").to_numpy().copy())
+    slot = torch.arange(seen.real.shape[1]) + batch.start[:, None]
+    ones = batch.place.gather(1, slot.clamp(max=batch.tokens.shape[1] - 1)) == 0
+    right = (ones & seen.real & ~seen.wrong)[equal].sum()
+    assert int(right) == places.loc[places["place"] == 0, "correct"].sum()
+
+
+def test_scores_are_plain_fp32_and_leave_the_precision_as_it_was(table):
+    found = []
+
+    class Spy(hand_made.Oracle):
+        def respond(self, question):
+            found.append(torch.get_float32_matmul_precision())
+            return super().respond(question)
+
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("medium")
+    try:
+        scoring.score(build(Spy), table.head(3))
+        assert torch.get_float32_matmul_precision() == "medium"
+    finally:
+        torch.set_float32_matmul_precision(before)
+    assert set(found) == {"highest"}
+
+
+def test_wilson_is_scipys():
+    for n in (1, 7, 100, 1000):
+        hits = np.unique(np.linspace(0, n, 8).astype(int))
+        low, high = intervals.wilson(hits, np.full(len(hits), n))
+        for index, count in enumerate(hits.tolist()):
+            expected = binomtest(count, n).proportion_ci(0.95, method="wilson")
+            found = low[index], high[index]
+            assert found == pytest.approx((expected.low, expected.high), abs=1e-12)
+
+
+def test_pooling_keeps_every_problem(table):
+    cells, _ = scoring.score(build(hand_made.ForgetsCarries), table, [1, "middle"])
+    pooled = intervals.pool(cells, ["start", "set"])
+    assert pooled["n"].sum() == cells["n"].sum() == 2 * len(table)
+    low, high = intervals.wilson(pooled["exact"], pooled["n"])
+    assert (pooled["low"] == low).all() and (pooled["high"] == high).all()
+    whole = intervals.pool(pooled, ["start"])
+    assert (whole["n"] == len(table)).all()
+    assert (whole["exact"] == pooled.groupby("start")["exact"].sum().to_numpy()).all()
+
+
+def test_regions(table):
+    cells, _ = scoring.score(build(hand_made.Oracle), table)
+    found = regions.with_region(cells).groupby("region", sort=False)["n"].sum().to_dict()
+    inside = 9 * 4 + 3 * 12  # 3 digits trained, of a grid of 5
+    assert found == {
+        "in distribution": inside,
+        "out of distribution": 25 * 4 + 5 * 12 - inside,
+        "far": 7,
+    }
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    """Return an untrained row of the smoke profile, kept as training keeps it, somewhere else."""
+    monkeypatch.setattr(paths, "ROOT", tmp_path)
+    row = run.rows("smoke")[0]
+    trainer = Trainer(run.load(row, "smoke"), seed=0, checkpoint_path=None)
+    save_weights(trainer, trained.folder("smoke", row) / "seed_0.safetensors")
+    pd.DataFrame({"seed": [0], "step": [0], "loss": [2.5]}).to_parquet(
+        trained.folder("smoke", row) / "curves.parquet", index=False
+    )
+    return row
+
+
+def test_trained_weights_come_back(home):
+    system = trained.load("smoke", home)
+    fresh = System(run.load(home, "smoke"), 0)
+    for name, value in fresh.network.state_dict().items():
+        assert torch.equal(system.network.state_dict()[name].cpu(), value)
+
+
+def test_weights_that_are_absent(home):
+    with pytest.raises(SettingsError, match=rf"^runs.{home}: data/smoke/runs/.*seed_7.* expected"):
+        trained.load("smoke", home, seed=7)
+
+
+def test_weights_of_a_row_that_has_changed(home, monkeypatch):
+    now = run.load(home, "smoke")
+    changed = now.model_copy(update={"model": {**now.model, "width": 48}})
+    monkeypatch.setattr(run, "load", lambda name, profile: changed)
+    expected = rf"^runs.{home}.model.width: 48 is not what data/smoke/.* was trained with, \d+; exp"
+    with pytest.raises(SettingsError, match=expected):
+        trained.load("smoke", home)
+
+
+def test_seeds_and_evaluation_may_change(home, monkeypatch):
+    now = run.load(home, "smoke")
+    evaluation = now.evaluation.model_copy(update={"starts": [1]})
+    changed = now.model_copy(update={"seeds": 9, "evaluation": evaluation})
+    monkeypatch.setattr(run, "load", lambda name, profile: changed)
+    assert trained.load("smoke", home).run.evaluation.starts == [1]
+
+
+def test_results_are_kept(home):
+    asked = run.load(home, "smoke")
+    digits = min(2, asked.evaluation.digits)
+    far = [{"digits": 999, "each": 1}]
+    given = {"task": TASK, "grid": digits, "each": 3, "equal": 3, "far": far}
+    path = paths.data("smoke", "problems", "addition.parquet")
+    path.parent.mkdir(parents=True)
+    table = draw("addition", ProblemSet.parse(given, "problems.addition"))
+    table.to_parquet(path, index=False)
+    target = trained.evaluate(home, "smoke", seeds=[0])
+    assert target == paths.reports("smoke", "results", "smoke", home)
+    assert sorted(path.name for path in target.iterdir()) == [
+        "cells.parquet", "curves.parquet", "places.parquet"]  # fmt: skip
+    cells = pd.read_parquet(target / "cells.parquet")
+    assert set(cells["set"]) == {"grid", "equal"} and set(cells["row"]) == {home}
+    assert cells.groupby("start")["n"].sum().unique() == [digits**2 * 3 + digits * 3]

@@ -1,0 +1,88 @@
+"""The committed notebooks are fit to be compared: nbval passes over what was never run."""
+
+import ast
+import re
+
+import nbformat
+import pytest
+
+from carry import paths
+
+NOTEBOOKS = sorted(paths.ROOT.glob("notebooks/*.ipynb"))
+MACHINE_PATH = re.compile(r"(?<![\w.])(?:/(?:home|Users|root|tmp|usr|opt|var|work|mnt)/|[A-Z]:\\)")
+TIME = re.compile(r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d|\b\d\d:\d\d:\d\d\b|\bit/s\b|\bWall time\b")
+
+
+@pytest.fixture(params=NOTEBOOKS, ids=lambda path: path.stem)
+def notebook(request):
+    return nbformat.read(request.param, as_version=4)
+
+
+def code_cells(notebook):
+    return [cell for cell in notebook.cells if cell.cell_type == "code"]
+
+
+def outputs(notebook):
+    return [output for cell in code_cells(notebook) for output in cell.outputs]
+
+
+def texts(notebook):
+    """Return every text that an output shows; pictures are left out."""
+    for output in outputs(notebook):
+        for kind, text in output.get("data", {"text": output.get("text", "")}).items():
+            if kind.startswith("text") and isinstance(text, str):
+                yield text
+
+
+def test_there_are_notebooks():
+    assert NOTEBOOKS
+
+
+def test_the_first_code_cell_declares_the_parameters(notebook):
+    tagged = ["parameters" in cell.metadata.get("tags", []) for cell in code_cells(notebook)]
+    assert tagged == [True] + [False] * (len(tagged) - 1)
+    lines = ast.parse(code_cells(notebook)[0].source).body
+    assert all(isinstance(line, ast.Assign) for line in lines)
+    assert all(ast.literal_eval(line.value) is not ... for line in lines), "plain values only"
+
+
+def test_it_was_run_once_from_top_to_bottom(notebook):
+    counts = [cell.execution_count for cell in code_cells(notebook)]
+    assert counts == list(range(1, len(counts) + 1)), "run `make notebooks`"
+
+
+def test_it_shows_no_error_and_no_warning(notebook):
+    bad = [
+        output
+        for output in outputs(notebook)
+        if output.output_type == "error" or output.get("name") == "stderr"
+    ]
+    assert not bad
+
+
+def test_nbval_has_something_to_compare(notebook):
+    assert any(text.strip() and "<Figure" not in text for text in texts(notebook))
+
+
+def test_it_shows_no_machine_path_and_no_time(notebook):
+    for text in texts(notebook):
+        assert not MACHINE_PATH.search(text)
+        assert not TIME.search(text)
+
+
+def test_it_defines_nothing(notebook):
+    for cell in code_cells(notebook):
+        for node in ast.walk(ast.parse(python(cell.source))):
+            assert not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+
+
+def test_its_kernel_is_on_every_machine(notebook):
+    assert notebook.metadata.kernelspec.name == "python3"
+    assert "version" not in notebook.metadata.get("language_info", {}), "run `make notebooks`"
+
+
+def python(source):
+    """Return a cell's source without the lines that only IPython understands."""
+    return "\n".join(
+        line for line in source.splitlines() if not line.lstrip().startswith(("%", "!"))
+    )

@@ -1,0 +1,150 @@
+"""The runner: what it refuses, what it leaves behind, and that it writes the same file twice."""
+
+import subprocess
+import sys
+
+import nbformat
+import pytest
+from papermill.exceptions import PapermillExecutionError
+
+from carry import params, paths, pipeline
+from carry.__main__ import command_line
+from carry.settings import SettingsError
+
+
+def write(path, *cells, parameters="steps = 1"):
+    """Write a notebook of code cells, as an editor would: with outputs and stray metadata."""
+    tagged = nbformat.v4.new_code_cell(parameters, metadata={"tags": ["parameters"]})
+    others = [nbformat.v4.new_code_cell(cell, metadata={"editable": True}) for cell in cells]
+    notebook = nbformat.v4.new_notebook(cells=[tagged, *others])
+    notebook.cells[-1].outputs = [nbformat.v4.new_output("stream", name="stdout", text="old\n")]
+    nbformat.write(notebook, path)
+    return path
+
+
+NOISY = """
+import sys
+from tqdm.auto import tqdm
+for number in tqdm(range(3)):
+    print(number + steps, flush=True)
+    print("warning", file=sys.stderr, flush=True)
+number
+"""
+
+
+def test_the_same_run_writes_the_same_bytes(tmp_path, capfd):
+    source = write(tmp_path / "note.ipynb", NOISY)
+    written = [
+        pipeline.execute(source, tmp_path / name / "done.ipynb", {"steps": 5}).read_bytes()
+        for name in ("first", "second")
+    ]
+    assert written[0] == written[1]
+    done = nbformat.reads(written[0].decode(), as_version=4)
+    assert [cell.execution_count for cell in done.cells] == [1, 2, 3]
+    assert [output.get("text") for output in done.cells[-1].outputs] == ["5\n6\n7\n", None]
+    assert "warning" in capfd.readouterr().err, "stderr goes to the terminal"
+    assert [path.name for path in (tmp_path / "first").iterdir()] == ["done.ipynb"]
+
+
+def test_a_failing_notebook_leaves_no_output(tmp_path):
+    target = tmp_path / "out" / "done.ipynb"
+    target.parent.mkdir()
+    target.write_text("from an earlier run")
+    source = write(tmp_path / "note.ipynb", "1 / 0", "'not reached'")
+    with pytest.raises(PapermillExecutionError, match="ZeroDivisionError"):
+        pipeline.execute(source, target, {})
+    assert [path.name for path in target.parent.iterdir()] == ["done.failed.ipynb"]
+
+
+def test_bad_settings_in_a_notebook_are_one_line(tmp_path):
+    source = write(
+        tmp_path / "note.ipynb",
+        "from carry.settings import SettingsError\nraise SettingsError('runs.a.b: 3 does not fit')",
+    )
+    with pytest.raises(SettingsError, match="^runs.a.b: 3 does not fit$"):
+        pipeline.execute(source, tmp_path / "done.ipynb", {})
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"step": 2}, "unknown parameter 'step', did you mean 'steps'"),
+        ({"steps": "2"}, "steps = '2', expected a value like 1"),
+        ({"steps": True}, "steps = True, expected a value like 1"),
+        ({"steps": [2]}, "expected a value like 1"),
+    ],
+)
+def test_parameters_are_refused_before_anything_runs(tmp_path, given, message):
+    source = write(tmp_path / "note.ipynb", "steps")
+    with pytest.raises(SettingsError, match=message):
+        pipeline.execute(source, tmp_path / "out" / "done.ipynb", given)
+    assert not (tmp_path / "out").exists()
+
+
+def test_stripping_is_idempotent_and_keeps_the_code(tmp_path):
+    source = write(tmp_path / "note.ipynb", NOISY)
+    once = pipeline.strip(source, tmp_path / "once.ipynb").read_bytes()
+    twice = pipeline.strip(tmp_path / "once.ipynb", tmp_path / "twice.ipynb").read_bytes()
+    assert once == twice
+    notebook = nbformat.reads(once.decode(), as_version=4)
+    assert [cell.source for cell in notebook.cells] == ["steps = 1", NOISY]
+    assert not any(cell.outputs for cell in notebook.cells)
+    assert b"editable" not in once
+
+
+def test_refreshing_keeps_outputs_and_warnings(tmp_path):
+    source = write(tmp_path / "note.ipynb", "import sys\nprint('no', file=sys.stderr)\nsteps")
+    once = pipeline.refresh(source).read_bytes()
+    assert pipeline.refresh(source).read_bytes() == once
+    notebook = nbformat.reads(once.decode(), as_version=4)
+    assert [cell.execution_count for cell in notebook.cells] == [1, 2]
+    assert [output.output_type for output in notebook.cells[1].outputs] == [
+        "stream",
+        "execute_result",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["notebook", "trian", "profile=cpu"], "notebook: 'trian' is not there, did you mean"),
+        (["notebook", "train", "profile=smok", "row=a"], "did you mean 'smoke'"),
+        (["notebook", "train", "profile=cpu"], "row: missing for notebook 'train'"),
+        (["notebook", "train", "profile=cpu", "row=none_such"], "row: 'none_such' is not in"),
+        (["notebook", "figures", "profile=cpu", "row=a"], "notebook 'figures' has no rows"),
+        (["notebook", "figures", "cpu"], "'cpu': expected name=value"),
+        (["refresh", "tuor"], "notebook: 'tuor' is not there"),
+    ],
+)
+def test_commands_refuse_in_one_line(words, message, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        command_line(words)
+    assert stopped.value.code == 2
+    said = capsys.readouterr().err
+    assert message in said
+    assert said.count("\n") == 1
+
+
+def test_the_command_runs_from_any_folder(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "carry", "notebook", "trian"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith("notebook: 'trian' is not there")
+
+
+def test_pruning_keeps_the_rows_of_the_profile(tmp_path, monkeypatch):
+    monkeypatch.setattr(paths, "ROOT", tmp_path)
+    settings = {"rows": {"kept": {}}, "problems": {"addition": {}}}
+    monkeypatch.setattr(params, "load_profile", lambda profile: settings)
+    for row in ("kept", "gone"):
+        (tmp_path / "data/smoke/reports/results/smoke" / row / "tables").mkdir(parents=True)
+        executed = tmp_path / "data/smoke/executed/train" / f"{row}.failed.ipynb"
+        executed.parent.mkdir(parents=True, exist_ok=True)
+        executed.touch()
+    pipeline.prune("smoke")
+    assert not list(tmp_path.rglob("gone*"))
+    assert len(list(tmp_path.rglob("kept*"))) == 2

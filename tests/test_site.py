@@ -1,0 +1,119 @@
+"""The site opens from disk: every link of it leads somewhere, and nothing comes from a network."""
+
+import json
+
+import nbformat
+import pytest
+
+from carry import claims, numbers, params, paths, run, site
+from carry.figures import gallery
+from carry.settings import SettingsError
+from made_up import REACH, results
+
+ROWS = ["addition_nope", "addition_coupled", "addition_relative"]
+
+
+def executed(path, code="print(6 * 7)"):
+    """Write a notebook as if it had run."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    new = nbformat.v4
+    text = "# What is it?\n\n[train](train.ipynb) [far](../README.md) [out](https://example.org)"
+    shown = [
+        new.new_output("stream", name="stdout", text="42\n"),
+        new.new_output("display_data", data={"text/html": "<table><tr><td>1</td></tr></table>"}),
+    ]
+    cells = [new.new_markdown_cell(text), new.new_code_cell(code, outputs=shown)]
+    nbformat.write(new.new_notebook(cells=cells), path)
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    """Make a project folder with all that the site is made from, in a profile of three rows."""
+    patch = pytest.MonkeyPatch()
+    root = tmp_path_factory.mktemp("project")
+    patch.setattr(paths, "ROOT", root)
+    patch.setattr(run, "rows", lambda profile: ROWS)
+    settings = {"rows": dict.fromkeys(ROWS, {}), "problems": {"addition": {}}}
+    patch.setattr(params, "load_profile", lambda profile: settings)
+    results(root, ROWS)
+    figures = paths.reports("cpu", "figures")
+    figures.mkdir()
+    for name in gallery.FIGURES:  # what is in them is for test_figures.py to look at
+        for ending in ("svg", "csv"):
+            (figures / f"{name}.{ending}").write_text(f"{name}.{ending}")
+    claims.write("cpu")
+    numbers.write("cpu")
+    for page in site.notebooks("cpu"):
+        executed(page.source)
+    executed(root / "notebooks" / "tour.ipynb")
+    yield root
+    patch.undo()
+
+
+@pytest.fixture(scope="module")
+def first(home):
+    return site.write("cpu")
+
+
+def test_it_has_all_figures_claims_and_notebooks(first):
+    text = first.read_text()
+    for name in gallery.FIGURES:
+        assert f'src="figures/{name}.svg"' in text
+    for record in json.loads(paths.reports("cpu", "claims.json").read_text()):
+        assert f'id="claim-{record["id"]}"' in text
+    for page in site.notebooks("cpu"):
+        assert "42" in (first.parent / "notebooks" / f"{page.name}.html").read_text()
+    assert len(site.notebooks("cpu")) == 1 + 2 + 1 + 2 * len(ROWS)
+
+
+def test_it_loads_nothing_from_a_network_and_its_links_lead_somewhere(first):
+    assert site.check(first.parent) == []
+    tour = (first.parent / "notebooks" / "tour.html").read_text()
+    assert 'href="train.html"' not in tour and "README.md" not in tour  # no such pages
+    assert 'href="https://example.org"' in tour  # a link that a reader may follow
+    for path in first.parent.rglob("*.html"):
+        assert "<script" not in path.read_text()
+
+
+def test_two_writings_are_the_same_and_leave_nothing_behind(first):
+    before = {path: path.read_bytes() for path in first.parent.rglob("*.*")}
+    (first.parent / "notebooks" / "train_gone.html").write_text("old")
+    site.write("cpu")
+    assert {path: path.read_bytes() for path in first.parent.rglob("*.*")} == before
+
+
+def test_a_script_from_a_network_is_refused(home, first):
+    bad = '<script src="https://example.org/x.js"></script><a href="gone.html">x</a>'
+    page = first.parent / "bad.html"
+    page.write_text(bad)
+    faults = site.check(first.parent)
+    page.unlink()
+    assert len(faults) == 2 and "network" in faults[0] and "gone.html" in faults[1]
+
+
+def test_a_notebook_that_is_not_there_is_named_in_one_line(home, first):
+    path = paths.data("cpu", "executed", "claims.ipynb")
+    kept = path.read_bytes()
+    path.unlink()
+    with pytest.raises(SettingsError, match=r"^site: data/cpu/executed/claims.ipynb is not there"):
+        site.write("cpu")
+    path.write_bytes(kept)
+    site.write("cpu")
+
+
+def test_numbers_are_filled_in_between_markers(home):
+    found = json.loads(paths.reports("cpu", "numbers.json").read_text())
+    assert list(found["rows"]) == ROWS and set(ROWS) <= set(REACH)
+    relative = found["rows"]["addition_relative"]["1000 digits"]
+    assert relative == {**relative, "value": 1.0, "n": 300, "seeds": 3, "range": [1.0, 1.0]}
+    assert relative["interval"][0] < 1.0
+    readme = home / "README.md"
+    marker = "<!-- numbers:addition_relative.100 digits -->"
+    readme.write_text(
+        f"At 100: {marker}old<!-- /numbers -->. <!-- numbers:accuracy --><!-- /numbers -->"
+    )
+    text = numbers.fill_readme(readme).read_text()
+    assert f"{marker}100%<!-- /numbers -->" in text and "| Coupled |" in text
+    assert numbers.fill_readme(readme).read_text() == text
+    with pytest.raises(SettingsError, match="did you mean 'accuracy'"):
+        numbers.fill("<!-- numbers:acuracy --><!-- /numbers -->", found)
