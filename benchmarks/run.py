@@ -51,7 +51,7 @@ def ratio(taken: dict[str, list[float]], of: str, over: str) -> float:
 
 
 def training(rounds: int = 15) -> dict:
-    """Time a whole training step against a minimal decoder: width 128, 2 layers, batch 256, T = 32."""
+    """Time a training step, width 128, 2 layers, batch 256, T = 32, against a minimal decoder."""
     torch.set_num_threads(1)
     shape = torch.full((256, 2), 9)  # ^ 9 digits + 9 digits = 9 or 10 digits $: 31 or 32 tokens
     settings = {"task": {"name": "addition"}, "model": SIZE,

@@ -1,7 +1,6 @@
 """Bad input gets one clear line that names row, field, value and what was expected."""
 
 import pytest
-from variants import run_of
 
 from carry import params, run
 from carry.models.system import System
@@ -9,6 +8,7 @@ from carry.run import make
 from carry.settings import SettingsError, nearest
 from carry.tasks import problem_sets
 from carry.training.seeds import train_seeds
+from variants import run_of
 
 ADDITION = {"task": {"name": "addition"}}
 
@@ -132,9 +132,9 @@ CASES = {
         {**ADDITION, "training": {"decay": "cosin"}},
         ["training.decay", "'cosin'", "'cosine'"],
     ),
-    "unknown data set": (
-        {**ADDITION, "training": {"data": "addtion"}},
-        ["training.data", "'addtion'", "'addition'"],
+    "fixed data set of no problems": (
+        {**ADDITION, "training": {"fixed": 0}},
+        ["training.fixed", "0"],
     ),
     "unknown start": (
         {**ADDITION, "evaluation": {"starts": ["centre"]}},

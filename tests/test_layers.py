@@ -74,20 +74,27 @@ def reached(start):
 
 
 def stages():
-    """Return, for each stage that runs a notebook, its name, that notebook and the stage."""
+    """Return, for each stage that runs a notebook or a layer, the Python that it runs."""
     for name, stage in params.read(paths.ROOT / "dvc.yaml")["stages"].items():
         stage = stage.get("do", stage)
         notebook = re.search(r"carry notebook (\w+)", str(stage["cmd"]))
+        layer = re.search(r"-m carry\.(\w+)", str(stage["cmd"]))
         if notebook:
-            yield pytest.param(notebook[1], stage, id=name)
+            yield pytest.param(code(notebook[1]), stage, id=name)
+        elif layer:
+            yield pytest.param(f"import carry.{layer[1]}", stage, id=name)
 
 
-@pytest.mark.parametrize(("notebook", "stage"), list(stages()))
-def test_a_stage_depends_on_what_its_notebook_reaches(notebook, stage):
+def code(notebook):
+    """Return the Python of a notebook."""
     cells = nbformat.read(paths.ROOT / "notebooks" / f"{notebook}.ipynb", as_version=4).cells
-    code = [cell.source for cell in cells if cell.cell_type == "code"]
-    lines = [line for source in code for line in source.splitlines()]
-    source = "\n".join(line for line in lines if not line.lstrip().startswith(("%", "!")))
+    sources = [cell.source for cell in cells if cell.cell_type == "code"]
+    lines = [line for source in sources for line in source.splitlines()]
+    return "\n".join(line for line in lines if not line.lstrip().startswith(("%", "!")))
+
+
+@pytest.mark.parametrize(("source", "stage"), list(stages()))
+def test_a_stage_depends_on_what_it_reaches(source, stage):
     needed = {
         f"lib/carry/{layer}" + ("" if (LIBRARY / layer).is_dir() else ".py")
         for layer in reached(imported(source))

@@ -4,11 +4,11 @@ import math
 
 import pytest
 import torch
-from variants import FORMATS, MODELS, POSITIONS, run_of
 
 from carry.models.architectures import choose
 from carry.models.system import System
 from carry.randomness import stream
+from variants import FORMATS, MODELS, POSITIONS, run_of
 
 COMBINATIONS = [(name, "standard", "reversed") for name in POSITIONS]
 COMBINATIONS += [(name, model, "reversed") for model in MODELS for name in ("abacus_fire", "rope")]
@@ -139,9 +139,7 @@ def test_a_window_hides_far_places_and_never_the_first_token():
     network.tokens.register_forward_hook(lambda *a: felt.append(a[2].requires_grad_()))
     logits = network(batch.tokens, ids)
     for at in range(int(batch.length[0])):
-        (gradient,) = torch.autograd.grad(
-            logits[0, at].square().sum(), felt[0], retain_graph=True
-        )
+        (gradient,) = torch.autograd.grad(logits[0, at].square().sum(), felt[0], retain_graph=True)
         near = (ids[0][0] - ids[0][0, at]).abs() <= 1
         near[0] = True
         near[at + 1 :] = False

@@ -88,7 +88,13 @@ def test_the_longest_cascade():
 
 
 def test_problem_sets_do_not_move():
-    settings = {"task": {"name": "addition"}, "grid": 4, "each": 3, "equal": 2, "far": [{"digits": 60, "each": 2}]}
+    settings = {
+        "task": {"name": "addition"},
+        "grid": 4,
+        "each": 3,
+        "equal": 2,
+        "far": [{"digits": 60, "each": 2}],
+    }
     first = problem_sets.draw("mine", problem_sets.ProblemSet.parse(settings, "problems.mine"))
     more = {**settings, "equal": 5, "far": [{"digits": 60, "each": 2}, {"digits": 80, "each": 1}]}
     second = problem_sets.draw("mine", problem_sets.ProblemSet.parse(more, "problems.mine"))

@@ -7,17 +7,17 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 import torch
-from variants import run_of
 
 from carry import paths
+from carry.formats import text
+from carry.models.system import System
+from carry.randomness import stream
 from carry.run import Training
-from carry.tasks import problem_sets
 from carry.training import checkpoint, loop, precision, seeds
 from carry.training.data import Batches
 from carry.training.loop import Trainer, TrainingDiverged
 from carry.training.schedule import batch_at, rate_at
-from carry.models.system import System
-from carry.randomness import stream
+from variants import run_of
 
 
 def weights(trainer):
@@ -41,7 +41,9 @@ class Killed(Exception):
         ("abacus_window", "standard", {}),
     ],
 )
-def test_a_killed_training_ends_with_the_same_weights(tmp_path, monkeypatch, positions, model, more):
+def test_a_killed_training_ends_with_the_same_weights(
+    tmp_path, monkeypatch, positions, model, more
+):
     run = run_of(positions, model, steps=9, checkpoint_every=2, score_every=3, **more)
     undisturbed = Trainer(run, 1, None).train()
     path = tmp_path / "seed_1.safetensors"
@@ -120,7 +122,9 @@ def test_loss_on_everything_covers_the_question_too():
             expected -= logits[row, at - 1].log_softmax(0)[batch.tokens[row, at].long()]
             count += 1
     trainer.draws = stream(0, "ids")
-    assert float(trainer._loss(batch).detach()) == pytest.approx(float(expected.detach() / count), rel=1e-4)
+    assert float(trainer._loss(batch).detach()) == pytest.approx(
+        float(expected.detach() / count), rel=1e-4
+    )
 
 
 @pytest.mark.parametrize("decay", ["none", "linear", "cosine", "trapezoid"])
@@ -154,20 +158,16 @@ def test_pools_cut_padding_and_keep_every_problem():
 
 def test_a_fixed_data_set(tmp_path, monkeypatch):
     monkeypatch.setattr(paths, "ROOT", tmp_path)
-    monkeypatch.setattr(problem_sets.params, "load", lambda: {"problems": {"few": FEW}})
-    monkeypatch.setattr(problem_sets.params, "load_profile", lambda profile: {})
-    problem_sets.write("few", "notebook")
-    table = problem_sets.read_table("notebook", "few")
-    trainer = Trainer(run_of("abacus", data="few"), 0, None)
+    run = run_of("abacus", fixed=20)
+    seeds.train_seeds(run, 1)
+    table = pd.read_parquet(paths.data("notebook", "runs", "mine", "problems.parquet"))
+    assert len(table) == 20
     allowed = {f"^{a[::-1]}+{b[::-1]}=" for a, b in zip(table["a"], table["b"], strict=True)}
-    from carry.formats import text
-
-    batch = trainer.batches.next(16)
-    shown = {text(batch.tokens[row, : batch.start[row]]) for row in range(16)}
-    assert shown <= allowed
-
-
-FEW = {"task": {"name": "addition"}, "draw": 20, "digits": 4}
+    shown = set()
+    for seed in (0, 1):  # all seeds have the same problems
+        batch = Trainer(run, seed, None).batches.next(16)
+        shown |= {text(batch.tokens[row, : batch.start[row]]) for row in range(16)}
+    assert shown <= allowed and len(shown) > 10
 
 
 def test_seeds_side_by_side_write_everything_and_clean_up(tmp_path, monkeypatch):

@@ -28,8 +28,15 @@ MODELS = {
     "looped": {"layers": 2, "recurrences": 3, "injection": "every_layer"},
     "looped_entrance": {"layers": 1, "recurrences": 3, "injection": "entrance"},
     "post_rms": {"layers": 2, "norm": "rms", "norm_place": "post", "initialisation": "deepnorm"},
-    "both_gated": {"layers": 2, "norm": "rms", "norm_place": "pre_and_post", "biases": False,
-                   "activation": "gated_gelu", "tied": True, "initialisation": "t5"},  # fmt: skip
+    "both_gated": {
+        "layers": 2,
+        "norm": "rms",
+        "norm_place": "pre_and_post",
+        "biases": False,
+        "activation": "gated_gelu",
+        "tied": True,
+        "initialisation": "t5",
+    },  # fmt: skip
     "wide_heads": {"layers": 1, "head_width": 12, "activation": "gelu", "residual_scale": 1.5},
 }
 FORMATS = {
@@ -41,8 +48,8 @@ FORMATS = {
 
 def run_of(positions="nope", model="standard", form="reversed", **training):
     """Return a tiny run of the named variants."""
-    small = {"digits": 4, "steps": 6, "batch": 16, "pool": 2, "score_problems": 16, "score_every": 2,
-             "checkpoint_every": 2}  # fmt: skip
+    small = {"digits": 4, "steps": 6, "batch": 16, "pool": 2, "score_problems": 16,
+             "score_every": 2, "checkpoint_every": 2}  # fmt: skip
     return make(
         {
             "task": {"name": "addition"},

@@ -139,3 +139,7 @@ def fill_readme(readme: Path = paths.ROOT / "README.md", profile: str = "cpu") -
     with paths.atomically(readme) as draft:
         draft.write_text(text, encoding="utf-8")
     return readme
+
+
+if __name__ == "__main__":
+    fill_readme()

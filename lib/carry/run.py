@@ -18,7 +18,7 @@ class Training(Settings):
     digits: int = Field(default=10, ge=1)
     steps: int = Field(default=1000, ge=1)
     batch: int = Field(default=128, ge=1)
-    data: str = "stream"  # fresh problems for ever, or the name of a problem set of params.yaml
+    fixed: int | None = Field(default=None, ge=1)  # so many problems; None: fresh ones for ever
     loss: Literal["answer", "everything"] = "answer"
     progressive: float = Field(default=0.0, ge=0.0, le=1.0)  # weight of the loss at random depth
     optimizer: Literal["adamw", "muon"] = "adamw"

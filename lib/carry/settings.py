@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 
 import pydantic
 
-
 Kind = TypeVar("Kind", bound="Settings")
 
 
@@ -72,7 +71,9 @@ def _one_line(cls: type[Settings], error: Any, where: str) -> str:
     if error["type"] == "value_error":  # raised by a validator of ours, which says it all
         return f"{place}: {error['ctx']['error']}"
     if error["type"] == "literal_error":
-        known = [part.strip(" '") for part in error["ctx"]["expected"].replace(" or ", ",").split(",")]
+        known = [
+            part.strip(" '") for part in error["ctx"]["expected"].replace(" or ", ",").split(",")
+        ]
         return f"{place}: {error['input']!r} is not a choice, {nearest(error['input'], known)}"
     expected = error["msg"].removeprefix("Input should be ").removeprefix("a valid ")
     return f"{place}: {error['input']!r} does not fit, expected {expected}"
@@ -93,10 +94,10 @@ def parts(package: str, base: type) -> dict[str, type]:
     """
     found = {}
     for module in pkgutil.iter_modules(importlib.import_module(package).__path__):
-        for value in vars(importlib.import_module(f"{package}.{module.name}")).values():
-            if isinstance(value, type) and issubclass(value, base) and value is not base:
-                if value.__module__ == f"{package}.{module.name}":
-                    found[module.name] = value
+        name = f"{package}.{module.name}"
+        for value in vars(importlib.import_module(name)).values():
+            if isinstance(value, type) and issubclass(value, base) and value.__module__ == name:
+                found[module.name] = value
     return found
 
 

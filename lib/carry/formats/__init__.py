@@ -64,7 +64,9 @@ def encode(characters: str) -> Integer[Tensor, " T"]:
 
 def join(
     pieces: list[tuple[Tensor, Tensor, int, Tensor]], count: int, device: torch.device
-) -> tuple[Integer[Tensor, "B T"], Integer[Tensor, "B T"], Integer[Tensor, "B T"], Integer[Tensor, " B"]]:
+) -> tuple[
+    Integer[Tensor, "B T"], Integer[Tensor, "B T"], Integer[Tensor, "B T"], Integer[Tensor, " B"]
+]:
     """Write ragged pieces one behind another.
 
     A piece is (tokens, present, number, place), each as wide as its longest; what is not present

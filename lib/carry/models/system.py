@@ -105,7 +105,7 @@ class System:
                 if last > table:
                     raise SettingsError(
                         f"{place}: evaluation at {longest} digits from id {first} needs id {last}, "
-                        f"past the largest, {table}; expected a larger table, offset, limit or range"
+                        f"past the largest, {table}; expected a larger table, offset, limit, range"
                     )
 
     def train_ids(self, batch: Batch, generator: torch.Generator) -> list[Integer[Tensor, "_ T"]]:
@@ -145,4 +145,3 @@ class System:
     ) -> Float[Tensor, "B _ V"]:
         """Return the logits of the next token, at all tokens or at those asked for."""
         return self.network(batch.tokens, ids, at, recurrences)
-

@@ -49,7 +49,6 @@ class Scheme(settings.Settings):
         """Return the largest id that training on such problems can show."""
 
 
-
 def choose(name: object, where: str = "positions.ids") -> type[Scheme]:
     """Return the kind of scheme called `name`.
 

@@ -21,7 +21,9 @@ class Task(Settings):
     """
 
     @abstractmethod
-    def lengths(self, count: int, digits: int, generator: torch.Generator) -> Integer[Tensor, "B M"]:
+    def lengths(
+        self, count: int, digits: int, generator: torch.Generator
+    ) -> Integer[Tensor, "B M"]:
         """Draw operand lengths for `count` training problems of at most `digits` digits."""
 
     @abstractmethod
@@ -29,7 +31,9 @@ class Task(Settings):
         """Draw problems whose operands have the given lengths."""
 
     @abstractmethod
-    def solve(self, operands: Integer[Tensor, "B M N"], lengths: Integer[Tensor, "B M"]) -> Problems:
+    def solve(
+        self, operands: Integer[Tensor, "B M N"], lengths: Integer[Tensor, "B M"]
+    ) -> Problems:
         """Work out the answers, on the device that holds the operands."""
 
     @abstractmethod
@@ -58,7 +62,9 @@ def build(settings: dict[str, Any], where: str = "task") -> Task:
     return kind.parse(settings, where)
 
 
-def to_digits(numbers: list[list[int | str]]) -> tuple[Integer[Tensor, "B M N"], Integer[Tensor, "B M"]]:
+def to_digits(
+    numbers: list[list[int | str]],
+) -> tuple[Integer[Tensor, "B M N"], Integer[Tensor, "B M"]]:
     """Turn Python integers, or their texts, into digits, the ones first, and lengths.
 
     >>> digits, lengths = to_digits([[653, 49]])

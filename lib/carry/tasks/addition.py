@@ -1,13 +1,13 @@
 """Addition of two non-negative integers: every place sums two digits and the carry before it.
 
-    place          3 2 1 0
-    a              . 6 5 3
-    b              . . 4 9
-    digit sum      0 6 9 12     a + b, without carries
-    carry used     0 1 1 0      a carry comes in
-    carry made     0 0 1 1      a carry goes out
-    cascade        0 0 1 0      a digit sum of nine that passes the carry on
-    answer         . 7 0 2
+place          3 2 1 0
+a              . 6 5 3
+b              . . 4 9
+digit sum      0 6 9 12     a + b, without carries
+carry used     0 1 1 0      a carry comes in
+carry made     0 0 1 1      a carry goes out
+cascade        0 0 1 0      a digit sum of nine that passes the carry on
+answer         . 7 0 2
 """
 
 from __future__ import annotations
@@ -38,7 +38,9 @@ class Addition(Task):
 
     sampling: Literal["stratified", "equal", "random"] = "stratified"
 
-    def lengths(self, count: int, digits: int, generator: torch.Generator) -> Integer[Tensor, "B M"]:
+    def lengths(
+        self, count: int, digits: int, generator: torch.Generator
+    ) -> Integer[Tensor, "B M"]:
         """Draw the lengths (i, j) of `count` training problems."""
         device = generator.device
         if self.sampling == "stratified":
@@ -68,7 +70,9 @@ class Addition(Task):
         digits *= torch.arange(width, device=device) < lengths[:, :, None]
         return self.solve(digits, lengths)
 
-    def solve(self, operands: Integer[Tensor, "B M N"], lengths: Integer[Tensor, "B M"]) -> Problems:
+    def solve(
+        self, operands: Integer[Tensor, "B M N"], lengths: Integer[Tensor, "B M"]
+    ) -> Problems:
         """Add, all problems and all places at once."""
         total = _digit_sum(operands)
         answer = total + _carry_used(total)

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import pandas as pd
 import torch
 
-from carry import params
-from carry.batch import Batch, Problems
+from carry.batch import Batch
 from carry.models.system import System
-from carry.settings import SettingsError, nearest
 from carry.tasks import problem_sets
+
+
+def fixed_problems(system: System) -> pd.DataFrame | None:
+    """Return the fixed data set that a run trains on, the same for all its seeds, if it has one."""
+    training = system.run.training
+    if training.fixed is None:
+        return None
+    given = problem_sets.ProblemSet(
+        task=system.run.task, draw=training.fixed, digits=training.digits
+    )
+    return problem_sets.draw(f"training {system.run.name}", given)
 
 
 class Batches:
@@ -23,29 +33,15 @@ class Batches:
     def __init__(self, system: System, generator: torch.Generator) -> None:
         self.system, self.training = system, system.run.training
         self.generator = generator
-        self.fixed = self._fixed()
+        table = fixed_problems(system)
+        self.fixed = (
+            None
+            if table is None
+            else problem_sets.to_problems(table, system.task).to(generator.device)
+        )
         self._pool: list[Batch] = []
         self._drawn_from = generator.get_state()
         self._taken = 0
-
-    def _fixed(self) -> Problems | None:
-        name = self.training.data
-        if name == "stream":
-            return None
-        known = params.load()["problems"]
-        if name not in known:
-            raise SettingsError(
-                f"runs.{self.system.run.name}.training.data: {name!r} is not a problem set, "
-                f"{nearest(name, [*known, 'stream'])}"
-            )
-        problems = problem_sets.read(self.system.run.profile, name)
-        if int(problems.lengths.max()) > self.training.digits:
-            raise SettingsError(
-                f"runs.{self.system.run.name}.training.data: {name!r} has operands of "
-                f"{int(problems.lengths.max())} digits, expected at most training.digits, "
-                f"{self.training.digits}"
-            )
-        return problems.to(self.generator.device)
 
     def next(self, size: int) -> Batch:
         """Return the next batch; a new pool takes the batch size of its first batch."""

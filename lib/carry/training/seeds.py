@@ -19,6 +19,7 @@ from carry import paths
 from carry.progress import bar
 from carry.run import Run
 from carry.training import checkpoint
+from carry.training.data import fixed_problems
 from carry.training.loop import Trainer, save_weights
 
 _reports: Any = None  # a worker's queue to the process that shows progress
@@ -27,8 +28,9 @@ _reports: Any = None  # a worker's queue to the process that shows progress
 def train_seeds(run: Run, seeds: int | None = None) -> pd.DataFrame:
     """Train every seed of a run, or go on where it was stopped, and keep weights and curves.
 
-    Writes `seed_N.safetensors`, `curves.parquet`, DVCLive's `live/seed_N/` and `run.json` into the
-    run's folder under data/, all at the end, from checkpoints that outlive a kill.
+    Writes `seed_N.safetensors`, `curves.parquet`, DVCLive's `live/seed_N/`, `run.json` and a fixed
+    data set's `problems.parquet` into the run's folder under data/, all at the end, from
+    checkpoints that outlive a kill.
 
     Returns:
         The learning curves: one row per seed and scored step.
@@ -53,6 +55,10 @@ def train_seeds(run: Run, seeds: int | None = None) -> pd.DataFrame:
     curves = pd.concat([_keep(trainer, folder) for trainer in trainers], ignore_index=True)
     with paths.atomically(folder / "curves.parquet") as draft:
         curves.to_parquet(draft, index=False)
+    problems = fixed_problems(trainers[0].system)
+    if problems is not None:
+        with paths.atomically(folder / "problems.parquet") as draft:
+            problems.to_parquet(draft, index=False)
     with paths.atomically(folder / "run.json") as draft:
         draft.write_text(run.model_dump_json(indent=2) + "\n")
     shutil.rmtree(held)
@@ -142,4 +148,3 @@ def _keep(trainer: Trainer, folder: Path) -> pd.DataFrame:
     curve = pd.DataFrame(trainer.curve)
     names = {"row": trainer.run.name, "profile": trainer.run.profile, "seed": trainer.seed}
     return curve.assign(**names)[[*names, *curve.columns]]
-

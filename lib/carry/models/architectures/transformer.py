@@ -1,10 +1,10 @@
 """One decoder for all: standard, with input injection, looped.
 
-    tokens -> embedding (+ encodings of ids) ------+--------+----- injection
-                          |                        |        |
-                          v                        v        v
-                       [ layer 1 -> ... ] -> [ layer 1 -> ... ] ->  norm -> logits
-                          recurrence 1          recurrence 2
+tokens -> embedding (+ encodings of ids) ------+--------+----- injection
+                      |                        |        |
+                      v                        v        v
+                   [ layer 1 -> ... ] -> [ layer 1 -> ... ] ->  norm -> logits
+                      recurrence 1          recurrence 2
 """
 
 from __future__ import annotations
@@ -126,6 +126,7 @@ class Transformer(Architecture):
         for of in ids:
             rows = of.expand(max(len(of), len(query)), -1)
             places += [(rows.gather(1, query.expand(len(rows), -1)), of[:, :total])]
+
         @functools.cache
         def visible() -> Tensor:
             keys = torch.arange(total, device=query.device)
@@ -202,7 +203,12 @@ class Block(nn.Module):
         self.after = nn.ModuleList(make_norm(given) if post else nn.Identity() for _ in range(2))
 
     def forward(
-        self, x: Tensor, encodings: nn.ModuleList, look: Look, at: Tensor | None, cache: Cache | None
+        self,
+        x: Tensor,
+        encodings: nn.ModuleList,
+        look: Look,
+        at: Tensor | None,
+        cache: Cache | None,
     ) -> Tensor:
         """Return the residual stream after this layer, at the tokens `at` only if given."""
         source = self.before[0](x)

@@ -35,8 +35,7 @@ class Relative(Encoding):
         self.window, self.scale = given.window, given.scale
         self.clip = given.clip or (16 if given.window is None else given.window + 1)
         self.biases = nn.ParameterList(
-            nn.Parameter(torch.zeros(2 * self.clip + 1, shape.heads))
-            for _ in range(shape.layers)
+            nn.Parameter(torch.zeros(2 * self.clip + 1, shape.heads)) for _ in range(shape.layers)
         )
 
     def bias(

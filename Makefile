@@ -1,0 +1,74 @@
+# Each target makes the virtual environment that it needs, then goes on. `make help` lists them.
+
+VENV ?= .venv
+PYTHON ?= python3
+PROFILE ?= cpu
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+
+# The commands of the pipeline's stages say plain `python`; it has to be the one in here.
+export PATH := $(abspath $(VENV))/bin:$(PATH)
+export DVC_NO_ANALYTICS := 1
+
+# `notebook` is what notebooks run at by themselves, which is no pipeline.
+PROFILES := cpu $(filter-out notebook,$(patsubst profiles/%/profile.yaml,%, \
+  $(wildcard profiles/*/profile.yaml)))
+PIPELINE := $(if $(filter cpu,$(PROFILE)),dvc.yaml,profiles/$(PROFILE)/dvc.yaml)
+STAMP := $(VENV)/.installed
+
+ifeq ($(filter $(PROFILE),$(PROFILES)),)
+NEAREST := $(shell $(PYTHON) -c 'import difflib, sys; near = difflib.get_close_matches( \
+  sys.argv[1], sys.argv[2:], 1); print(*["; did you mean %s?" % name for name in near])' \
+  '$(PROFILE)' $(PROFILES))
+$(error PROFILE=$(PROFILE): expected one of $(PROFILES)$(NEAREST))
+endif
+
+.PHONY: help setup repro smoke test lab bench notebooks clean
+
+help:  ## list the targets
+	@sed -n 's/^\([a-z]*\):.*  ## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
+
+setup: $(STAMP)  ## make the virtual environment VENV (.venv) with PYTHON (python3)
+
+$(STAMP): requirements.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(None if (3, 11) <= sys.version_info < (3, 14) else \
+	  "PYTHON=$(PYTHON) is Python %d.%d: expected 3.11, 3.12 or 3.13" % sys.version_info[:2])'
+	@echo "installing the packages of requirements.txt into $(VENV)"
+	@$(PYTHON) -m venv $(VENV)
+	@python -m pip install --quiet --disable-pip-version-check -r requirements.txt
+	@python -m pip install --quiet --disable-pip-version-check \
+	  --no-deps --no-build-isolation --editable .
+	@touch $@
+
+repro: setup  ## run the pipeline; PROFILE=smoke, gpu or paper for another scale than cpu
+	@[ $(PIPELINE) = dvc.yaml ] || cp dvc.yaml $(PIPELINE)  # why a copy: see dvc.yaml
+	dvc repro $(PIPELINE)
+	@[ $(PIPELINE) != dvc.yaml ] || python -m carry.numbers  # the numbers that README.md quotes
+
+smoke: setup  ## run the smoke profile in a copy, twice; the second time must run nothing
+	tests/smoke.sh
+
+test: setup  ## lint, unit tests, doctests, every notebook, then smoke
+	ruff check .
+	ruff format --check .
+	python -m pytest -n 2
+	CARRY_PROGRESS=off OMP_NUM_THREADS=1 python -m pytest -n 2 --dist loadfile \
+	  --nbval --nbval-current-env --nbval-cell-timeout=120 \
+	  --nbval-sanitize-with tests/nbval_sanitize.cfg notebooks/*.ipynb
+	tests/smoke.sh
+
+notebooks: setup  ## run every notebook with its defaults and keep the outputs, which test compares
+	python -m carry refresh
+
+lab: setup  ## open JupyterLab on the notebooks
+	jupyter lab --notebook-dir=notebooks
+
+bench: setup  ## measure speed
+	python benchmarks/run.py
+
+# data/ holds nothing that the pipeline cannot make again, most of it from DVC's cache.
+clean:  ## remove the virtual environment, scratch files and data/; DVC's cache stays
+	rm -rf $(VENV) data build lib/*.egg-info .pytest_cache .ruff_cache .hypothesis
+	find lib tests notebooks benchmarks -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
+	find notebooks -name .ipynb_checkpoints -prune -exec rm -rf {} + 2>/dev/null || true
