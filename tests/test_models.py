@@ -130,6 +130,15 @@ def test_sinusoidal_against_its_formula():
             assert felt[row, 2 * k + 1] == pytest.approx(math.cos(angle), abs=1e-5)
 
 
+def test_a_table_of_waves_tells_differences_only():
+    """The product of two rows changes not when both ids move, before training."""
+    pair = {"ids": "coupled", "encoding": "learned", "limit": 40, "initial": "sinusoidal"}
+    run = run_of("coupled", form="padded").model_copy(update={"positions": [pair]})
+    rows = System(run).network.encodings[0].rows.weight.detach()[1:]
+    products = rows @ rows.T
+    torch.testing.assert_close(products[:-7, :-7], products[7:, 7:], rtol=1e-4, atol=1e-4)
+
+
 def test_a_window_hides_far_places_and_never_the_first_token():
     """One layer with window 1: only tokens with ids within 1, and the first, are felt."""
     system = System(run_of("abacus_window", "wide_heads"))

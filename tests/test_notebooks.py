@@ -9,7 +9,7 @@ import pytest
 from carry import paths
 
 NOTEBOOKS = sorted(paths.ROOT.glob("notebooks/*.ipynb"))
-MACHINE_PATH = re.compile(r"(?<![\w.])(?:/(?:home|Users|root|tmp|usr|opt|var|work|mnt)/|[A-Z]:\\)")
+MACHINE_PATH = re.compile(r"(?<![\w.])(?:/(?:home|Users|root|tmp|usr|opt|var|mnt)/|[A-Z]:\\)")
 TIME = re.compile(r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d|\b\d\d:\d\d:\d\d\b|\bit/s\b|\bWall time\b")
 
 

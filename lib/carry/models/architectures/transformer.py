@@ -288,7 +288,7 @@ def initialise(model: Transformer) -> None:
             if linear.bias is not None:
                 nn.init.zeros_(linear.bias)
     std = given.embedding_std or (1.0 if given.initialisation == "t5" else given.width**-0.5)
-    for embedding in [model.tokens, *(m for e in model.encodings for m in e.modules())]:
-        if isinstance(embedding, nn.Embedding):
-            nn.init.normal_(embedding.weight, std=std)
+    nn.init.normal_(model.tokens.weight, std=std)
+    for encoding in model.encodings:
+        encoding.initialise(std)
     nn.init.normal_(model.logits.weight, std=given.width**-0.5)

@@ -37,6 +37,9 @@ class Encoding(nn.Module):
         super().__init__()
         self.limit: int | None = None  # the largest id that can be felt; None: any
 
+    def initialise(self, std: float) -> None:
+        """Set the first weights, of embeddings with the spread of the model's own."""
+
     def embed(self, ids: Integer[Tensor, "b T"]) -> Float[Tensor, "b T D"] | None:
         """Return what is added to the token embeddings."""
         return None

@@ -21,10 +21,20 @@ class Sinusoidal(Encoding):
 
     def __init__(self, given: Settings, shape: Shape, largest: int) -> None:
         super().__init__(given, shape, largest)
-        exponent = torch.arange(0, shape.width, 2) / shape.width
-        self.register_buffer("rates", given.base**-exponent, persistent=False)
+        self.width, self.base = shape.width, given.base
 
     def embed(self, ids: Integer[Tensor, "b T"]) -> Float[Tensor, "b T D"]:
-        """Work the features out; sines and cosines alternate."""
-        angles = ids[..., None] * self.rates
-        return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(-2)
+        """Work the features out."""
+        return waves(ids, self.width, self.base)
+
+
+def waves(ids: Integer[Tensor, "*T"], width: int, base: float) -> Float[Tensor, "*T D"]:
+    """Return `width` features of each id, sines and cosines in turn.
+
+    >>> waves(torch.tensor([0, 1]), 2, 100.0)
+    tensor([[0.0000, 1.0000],
+            [0.8415, 0.5403]])
+    """
+    exponent = torch.arange(0, width, 2, device=ids.device) / width
+    angles = ids[..., None] * base**-exponent
+    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(-2)[..., :width]
