@@ -141,7 +141,11 @@ class Transformer(Architecture):
         def look(layer: int) -> Look:
             score = torch.zeros((), device=query.device)
             for encoding, (of_query, of_key) in zip(self.encodings, places, strict=True):
-                bias = encoding.bias(layer, of_query, of_key)
+                if len(of_key) < len(of_query):  # ids that all rows share: work them out once
+                    bias = encoding.bias(layer, of_key, of_key)
+                    bias = bias if bias is None else pick_rows(bias[0], query)
+                else:
+                    bias = encoding.bias(layer, of_query, of_key)
                 score = score if bias is None else score + bias
             return Look(torch.where(visible()[:, None], score, -math.inf), places)
 
@@ -153,6 +157,18 @@ class Look:
 
     def __init__(self, score: Float[Tensor, "_ _ Q T"], places: list[tuple[Tensor, Tensor]]):
         self.score, self.places = score, places
+
+
+def pick_rows(
+    bias: Float[Tensor, "H T S"], query: Integer[Tensor, "B Q"]
+) -> Float[Tensor, "B H Q S"]:
+    """Return the rows of a bias at the queries of each example.
+
+    >>> pick_rows(torch.eye(3)[None], torch.tensor([[2], [0]]))[:, 0, 0].tolist()
+    [[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]
+    """
+    rows = F.embedding(query, bias.transpose(0, 1).flatten(1))  # its gradient adds up quickly
+    return rows.unflatten(2, (bias.shape[0], -1)).transpose(1, 2)
 
 
 class Cache:
