@@ -86,6 +86,10 @@ CASES = {
         positions({"ids": "abacus", "encoding": "learned", "offset": 5}),
         ["positions.0", "30 digits", "id 31", "15"],
     ),
+    "limit too small for training": (
+        positions({**COUPLED, "limit": 9}, evaluation={"digits": 4}),
+        ["positions.0", "10 digits", "past the largest, 9"],
+    ),
     "start too late for the table": (
         positions(COUPLED, evaluation={"starts": [9]}),
         ["positions.0", "id 9", "past the largest"],

@@ -85,14 +85,12 @@ class System:
     def _check_lengths(self, where: str) -> None:
         """Refuse ids that would run past a table at training or at evaluation lengths."""
         training, evaluation = self.run.training, self.run.evaluation
-        longest = max([evaluation.digits, *evaluation.far])
+        longest = max([training.digits, evaluation.digits, *evaluation.far])
         for index, scheme in enumerate(self.schemes):
-            limit = self.network.encodings[index].limit
-            if limit is None and scheme.fixed_range() is None:
+            limit, table = self.network.encodings[index].limit, self.largest_id(index)
+            if table is None:
                 continue
-            ends = [n for n in (limit, scheme.fixed_range()) if n is not None]
             shown = scheme.largest(training.digits, self.format.longest(training.digits))
-            table = min(ends)
             place = f"{where}.positions.{index}"
             if limit is not None and shown > limit:
                 raise SettingsError(
@@ -104,7 +102,7 @@ class System:
                 last = first - 1 + scheme.span(longest, self.format.longest(longest))
                 if last > table:
                     raise SettingsError(
-                        f"{place}: evaluation at {longest} digits from id {first} needs id {last}, "
+                        f"{place}: a sum of {longest} digits from id {first} needs id {last}, "
                         f"past the largest, {table}; expected a larger table, offset, limit, range"
                     )
 
@@ -119,7 +117,7 @@ class System:
 
     def first_id(self, index: int, batch: Batch, start: Start) -> int:
         """Return the id at which a scheme starts, so that the batch sits mid-table if asked."""
-        scheme, limit = self.schemes[index], self.network.encodings[index].limit
+        scheme, limit = self.schemes[index], self.largest_id(index)
         if not scheme.movable:
             return 1
         if start != "middle":
@@ -129,11 +127,16 @@ class System:
         needed = int(scheme.ids(batch).max())
         return 1 + max(0, (limit - needed) // 2)
 
+    def largest_id(self, index: int) -> int | None:
+        """Return the largest id that a pair can give and feel; None: any."""
+        ends = (self.network.encodings[index].limit, self.schemes[index].fixed_range())
+        return min((end for end in ends if end is not None), default=None)
+
     def movable(self) -> bool:
-        """Say whether another start changes anything: a learned table over ids that move."""
+        """Say whether another start changes anything: ids that move, within some range."""
         return any(
-            scheme.movable and encoding.limit is not None
-            for scheme, encoding in zip(self.schemes, self.network.encodings, strict=True)
+            scheme.movable and self.largest_id(index) is not None
+            for index, scheme in enumerate(self.schemes)
         )
 
     def logits(
