@@ -124,6 +124,8 @@ def test_untrained_models_of_every_kind(positions, model):
 @pytest.mark.parametrize("form", FORMATS)
 @pytest.mark.parametrize("positions", PAIRS)
 def test_every_format(positions, form):
+    if form == "plain" and positions.startswith("coupled"):
+        pytest.skip("refused: the first id of the answer would tell its length")
     system = build(PAIRS[positions], form=FORMATS[form])
     start = "middle" if system.movable() else 1
     assert_pass_tells_what_decoding_writes(system, questions(system.task), start)
@@ -204,7 +206,7 @@ def test_decoding_hand_made_models(form):
     problems = build([]).task.solve(*to_digits([[653, 49], [1, 2], [99, 1], [8, 990]]))
     told = {}
     for kind in (hand_made.Oracle, hand_made.StopsEarly, hand_made.StopsLate):
-        system = build(PAIRS["coupled_learned"], form=FORMATS[form], kind=kind)
+        system = build(PAIRS["abacus_learned"], form=FORMATS[form], kind=kind)
         assert_pass_tells_what_decoding_writes(system, problems)
         told[kind.__name__] = [text(row) for row in greedy(system, problems)]
         if kind is hand_made.Oracle:

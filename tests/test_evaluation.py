@@ -34,11 +34,11 @@ LABELS = ["row", "profile", "seed", "trained", "start", "set"]
 
 
 def build(kind=System, form=(), positions=None, **model):
-    coupled = {"ids": "coupled", "encoding": "learned", "table": 60}
+    abacus = {"ids": "abacus", "encoding": "learned", "table": 60}
     settings = {
         "task": TASK,
         "format": dict(form),
-        "positions": [coupled] if positions is None else positions,
+        "positions": [abacus] if positions is None else positions,
         "model": {"layers": 1, "width": 16, "heads": 2, **model},
         "training": {"digits": 3},
         "evaluation": {"digits": 5, "far": [20]},

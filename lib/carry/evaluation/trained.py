@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import shutil
 from collections.abc import Iterable
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import torch
 
-from carry import paths, run
+from carry import paths, progress, run
 from carry.evaluation.scoring import score
 from carry.models.system import System
 from carry.run import Run
@@ -87,6 +90,15 @@ def _different(then: Any, now: Any, place: str) -> tuple[str, Any, Any] | None:
     return None if then == now else (place, then, now)
 
 
+def _score(
+    profile: str, row: str, seed: int, table: pd.DataFrame
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Score one seed."""
+    system = load(profile, row, seed)
+    asked = system.run.evaluation
+    return score(system, table, asked.starts, asked.recurrences, device_of(system.run))
+
+
 def problems_for(of: Run, table: pd.DataFrame) -> pd.DataFrame:
     """Return the rows of a problem set on which a run is scored.
 
@@ -108,14 +120,23 @@ def evaluate(row: str, profile: str, seeds: Iterable[int] | None = None) -> Path
     """
     asked = run.load(row, profile)
     table = problems_for(asked, problem_sets.read_table(profile, "addition"))
-    cells, places = [], []
-    for seed in range(asked.seeds) if seeds is None else seeds:
-        system = load(profile, row, seed)
-        evaluation = system.run.evaluation
-        scored = score(system, table, evaluation.starts, evaluation.recurrences,
-                       device_of(system.run))  # fmt: skip
-        cells.append(scored[0])
-        places.append(scored[1])
+    jobs = [
+        (profile, row, seed, table) for seed in (range(asked.seeds) if seeds is None else seeds)
+    ]
+    load(profile, row, jobs[0][2])  # whatever does not fit shows here, before any process starts
+    if len(jobs) == 1 or device_of(asked).type == "cuda":  # one GPU is faster in turn
+        scored = [_score(*job) for job in jobs]
+    else:  # one thread each, as in training
+        context = multiprocessing.get_context("spawn")
+        with (
+            ProcessPoolExecutor(len(jobs), context, torch.set_num_threads, (1,)) as pool,
+            progress.bar(len(jobs), row, unit="seed") as shown,
+        ):
+            futures = [pool.submit(_score, *job) for job in jobs]
+            for _ in as_completed(futures):
+                shown.update()
+            scored = [future.result() for future in futures]
+    cells, places = zip(*scored, strict=True)
     target = paths.reports(profile, "results", profile, row)
     for name, tables in (("cells", cells), ("places", places)):
         with paths.atomically(target / f"{name}.parquet") as draft:

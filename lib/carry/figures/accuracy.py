@@ -33,7 +33,8 @@ def by_length(cells: pd.DataFrame) -> tuple[Figure, pd.DataFrame]:
         axes.set(title=START[start], xlabel="digits of both operands", ylim=(-0.03, 1.03))
         style.percent(axes.yaxis)
     drawn[0].set_ylabel("sums wholly right")
-    style.legend(figure, load.rows(table))
+    trained = table.groupby("row")["trained"].first().to_dict()
+    style.legend(figure, load.rows(table), trained=trained)
     return figure, table
 
 
@@ -48,9 +49,13 @@ def _moved(table: pd.DataFrame) -> list[str]:
 
 
 def _shade(axes: Axes, table: pd.DataFrame) -> None:
-    shortest, trained = table["digits"].min(), table["trained"].max()
-    axes.axvspan(shortest, trained, color=style.SHADE, zorder=0, linewidth=0)
-    axes.text(shortest + 0.3, 0.03, "trained", color="#555555", fontsize="small")
+    """Shade the lengths of training; rows that were trained to fewer digits shade theirs again."""
+    shortest = table["digits"].min()
+    for trained in sorted(table["trained"].unique()):
+        axes.axvspan(shortest, trained, color=style.SHADE, alpha=0.6, zorder=0, linewidth=0)
+        axes.text(
+            trained - 0.2, 0.03, f"to {trained}", color="#555555", fontsize="small", ha="right"
+        )
     axes.set_xlim(shortest, table["digits"].max())
 
 

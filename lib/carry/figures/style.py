@@ -112,9 +112,18 @@ def styled(draw: Callable[..., Any]) -> Callable[..., Any]:
     return inside
 
 
-def legend(figure: Figure, rows: list[str], place: str = "outside right center") -> None:
-    """Name the rows once for the whole figure, beside it."""
-    handles = [Line2D([], [], label=look(row).label, **line(row, linewidth=2.2)) for row in rows]
+def legend(
+    figure: Figure,
+    rows: list[str],
+    place: str = "outside right center",
+    trained: dict[str, int] | None = None,
+) -> None:
+    """Name the rows once for the whole figure, and what they were trained to if that differs."""
+    trained = trained if trained and len(set(trained.values())) > 1 else {}
+    labels = {
+        row: look(row).label + (f" (to {trained[row]})" if row in trained else "") for row in rows
+    }
+    handles = [Line2D([], [], label=labels[row], **line(row, linewidth=2.2)) for row in rows]
     figure.legend(handles=handles, loc=place, handlelength=2.6)
 
 
