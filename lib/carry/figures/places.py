@@ -33,10 +33,11 @@ def by_place(
         for row in load.rows(table):
             part = table[(table["row"] == row) & (table["digits"] == length)]
             style.seeds_and_median(axes, part, row, "place", "accuracy")
-        beyond = "as trained" if length == trained else f"trained to {trained}"
-        axes.set(title=f"{length} digits\n({beyond})", ylim=(-0.03, 1.03))
+        axes.set(title=f"{length} digits", ylim=(-0.03, 1.03))
         style.percent(axes.yaxis)
     drawn[0].set_ylabel("digits right")
     figure.supxlabel("place in the answer (0 is the ones)", fontsize="medium")
-    style.legend(figure, load.rows(table))
+    style.legend(
+        figure, load.rows(table), trained=places.groupby("row")["trained"].first().to_dict()
+    )
     return figure, table
