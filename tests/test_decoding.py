@@ -13,7 +13,7 @@ import torch
 from carry.evaluation import hand_made
 from carry.evaluation.decoding import alike, greedy, open_ended, question_ids
 from carry.formats import EOS, text
-from carry.models.architectures.transformer import Cache
+from carry.models.cache import Cache
 from carry.models.encodings import Encoding
 from carry.models.single_pass import single_pass
 from carry.models.system import System
@@ -127,7 +127,7 @@ def test_every_format(positions, form):
     if form == "plain" and positions.startswith("coupled"):
         pytest.skip("refused: the first id of the answer would tell its length")
     system = build(PAIRS[positions], form=FORMATS[form])
-    start = "middle" if system.movable() else 1
+    start = system.different(["middle"])[0]
     assert_pass_tells_what_decoding_writes(system, questions(system.task), start)
 
 

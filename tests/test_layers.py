@@ -13,7 +13,7 @@ import pytest
 from carry import params, paths
 
 LIBRARY = paths.ROOT / "lib" / "carry"
-SHARED = ["settings", "params", "paths", "run", "batch", "randomness", "progress"]
+SHARED = ["settings", "params", "paths", "run", "batch", "randomness", "progress", "processes"]
 ORDER = ["tasks", "formats", "positions", "models", "training"]
 ORDER += ["evaluation", "analysis", "figures", "claims", "numbers", "site"]
 # The runner starts notebooks from outside. No layer knows it.

@@ -98,6 +98,14 @@ def test_fire_against_its_formula():
                 torch.testing.assert_close(felt[0, :, i, j], expected)
 
 
+def test_fire_tells_neighbours_apart_under_bf16():
+    fire = System(run_of("fire")).network.encodings[0]
+    ids = torch.arange(400)[None]
+    with torch.autocast("cpu", torch.bfloat16):
+        felt = fire.bias(0, ids, ids)
+    assert torch.equal(felt, fire.bias(0, ids, ids))
+
+
 def test_fire_learns_c_and_threshold_in_every_layer():
     system = System(run_of("fire"))
     with torch.no_grad():

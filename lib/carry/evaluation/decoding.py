@@ -23,7 +23,7 @@ from torch import Tensor
 
 from carry.batch import Batch, Problems
 from carry.formats import EOS, Format
-from carry.models.architectures.transformer import Cache
+from carry.models.cache import Cache
 from carry.models.system import Start, System
 from carry.training.precision import training_in
 

@@ -15,7 +15,7 @@ from jaxtyping import Float, Integer
 from torch import Tensor, nn
 
 from carry import formats
-from carry.models.architectures.transformer import Cache
+from carry.models.cache import Cache
 from carry.models.system import System
 from carry.run import Run
 

@@ -8,7 +8,7 @@ that what encodings make of ids is worked out once for all of them. Scores are a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import pandas as pd
@@ -16,7 +16,6 @@ import torch
 from jaxtyping import Bool, Integer
 from torch import Tensor
 
-from carry import progress
 from carry.batch import Batch, Problems
 from carry.evaluation import faults
 from carry.evaluation.decoding import alike, question_ids
@@ -36,8 +35,12 @@ def score(
     starts: Sequence[Start] = (1,),
     recurrences: int | None = None,
     device: torch.device | str = "cpu",
+    report: Callable[[int], None] = lambda scored: None,
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Score a model on the rows of a problem set, from each start (only 1 where none changes ids).
+    """Score a model on the rows of a problem set, from each start that makes a difference.
+
+    Args:
+        report: called with how many problems have been scored since its last call.
 
     Returns:
         cells: for each `start`, `set`, `i` and `j`, how many of `n` problems are `exact`, that as
@@ -57,16 +60,12 @@ def score(
     >>> cells[["n", "exact", "lost_carry", "other"]].values.tolist()
     [[2, 1, 1, 0]]
     """
-    starts = list(starts) if system.movable() else [1]
+    starts = system.different(starts)
     table = table.reset_index(drop=True)
     system.network.to(device).eval()
     kind = np.full((len(starts), len(table)), faults.NONE)
     tallies = []
-    label = f"{system.run.name} seed {system.seed}"
-    with (
-        training_in("fp32", torch.device(device)),
-        progress.bar(len(table) * len(starts), label, unit="problem") as shown,
-    ):
+    with training_in("fp32", torch.device(device)):
         # What has a step for each place is done once for all problems with as many places.
         longest = table[["i", "j"]].max(axis=1)
         for digits, rows in longest.groupby(longest).indices.items():
@@ -82,7 +81,7 @@ def score(
                         tallies.append(
                             _by_place(batch[some], seen, counted, str(start), int(digits))
                         )
-                    shown.update(len(some))
+                    report(len(some))
                 kind[index, rows] = faults.named(system.task, problems, errors).cpu()
     return _cells(system, table, starts, kind), _places(system, tallies)
 

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
 import shutil
 from collections.abc import Iterable
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import torch
 
-from carry import paths, progress, run
+from carry import paths, processes, progress, run
 from carry.evaluation.scoring import score
 from carry.models.system import System
 from carry.run import Run
@@ -91,12 +88,12 @@ def _different(then: Any, now: Any, place: str) -> tuple[str, Any, Any] | None:
 
 
 def _score(
-    profile: str, row: str, seed: int, table: pd.DataFrame
+    report: Any, profile: str, row: str, seed: int, table: pd.DataFrame
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Score one seed."""
     system = load(profile, row, seed)
     asked = system.run.evaluation
-    return score(system, table, asked.starts, asked.recurrences, device_of(system.run))
+    return score(system, table, asked.starts, asked.recurrences, device_of(system.run), report)
 
 
 def problems_for(of: Run, table: pd.DataFrame) -> pd.DataFrame:
@@ -123,19 +120,10 @@ def evaluate(row: str, profile: str, seeds: Iterable[int] | None = None) -> Path
     jobs = [
         (profile, row, seed, table) for seed in (range(asked.seeds) if seeds is None else seeds)
     ]
-    load(profile, row, jobs[0][2])  # whatever does not fit shows here, before any process starts
-    if len(jobs) == 1 or device_of(asked).type == "cuda":  # one GPU is faster in turn
-        scored = [_score(*job) for job in jobs]
-    else:  # one thread each, as in training
-        context = multiprocessing.get_context("spawn")
-        with (
-            ProcessPoolExecutor(len(jobs), context, torch.set_num_threads, (1,)) as pool,
-            progress.bar(len(jobs), row, unit="seed") as shown,
-        ):
-            futures = [pool.submit(_score, *job) for job in jobs]
-            for _ in as_completed(futures):
-                shown.update()
-            scored = [future.result() for future in futures]
+    first = load(profile, row, jobs[0][2])  # what does not fit shows here, before any process
+    problems = len(table) * len(first.different(asked.evaluation.starts))
+    with progress.bar(len(jobs) * problems, row, unit="problem") as shown:
+        scored = processes.each(_score, jobs, shown.update)
     cells, places = zip(*scored, strict=True)
     target = paths.reports(profile, "results", profile, row)
     for name, tables in (("cells", cells), ("places", places)):

@@ -21,8 +21,8 @@ class Format(Settings):
     """A way to write problems; its settings are its fields, and its name is its file's."""
 
     @abstractmethod
-    def write(self, problems: Problems, room: int = 0) -> Batch:
-        """Write problems as tokens and marks, with `room` more response slots for decoding."""
+    def write(self, problems: Problems) -> Batch:
+        """Write problems as tokens and marks."""
 
     @abstractmethod
     def longest(self, digits: int) -> int:

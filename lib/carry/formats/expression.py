@@ -29,8 +29,8 @@ class Expression(Format):
     reverse_answer: bool = True
     pad: bool = False
 
-    def write(self, problems: Problems, room: int = 0) -> Batch:
-        """Write problems; `room` more places in the answer are for decoding past its end."""
+    def write(self, problems: Problems) -> Batch:
+        """Write problems as tokens and marks."""
         count, device = len(problems), problems.operands.device
         longest = problems.lengths.amax(1)
         pieces = [symbol(BOS, device)]
@@ -39,9 +39,9 @@ class Expression(Format):
             digits = problems.operands[:, index]
             pieces += [self._number(digits, length, index + 1, self.reverse_operands)]
             pieces += [symbol(sign, device)]
-        length = (longest + 1 if self.pad else problems.answer_length) + room
-        digits = torch.nn.functional.pad(problems.answer, (0, room))
-        pieces += [self._number(digits, length, 3, self.reverse_answer), symbol(EOS, device)]
+        length = longest + 1 if self.pad else problems.answer_length
+        pieces += [self._number(problems.answer, length, 3, self.reverse_answer)]
+        pieces += [symbol(EOS, device)]
         tokens, number, place, total = join(pieces, count, device)
         return Batch(tokens, number, place, total - length - 1, total)
 

@@ -132,12 +132,13 @@ class System:
         ends = (self.network.encodings[index].limit, self.schemes[index].fixed_range())
         return min((end for end in ends if end is not None), default=None)
 
-    def movable(self) -> bool:
-        """Say whether another start changes anything: ids that move, within some range."""
-        return any(
+    def different(self, starts: Sequence[Start]) -> list[Start]:
+        """Return the starts that differ: all of them if ids move within some range, else only 1."""
+        move = any(
             scheme.movable and self.largest_id(index) is not None
             for index, scheme in enumerate(self.schemes)
         )
+        return list(starts) if move else [1]
 
     def logits(
         self,

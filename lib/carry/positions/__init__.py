@@ -58,15 +58,6 @@ def choose(name: object, where: str = "positions.ids") -> type[Scheme]:
     return settings.choose("carry.positions", Scheme, name, where)
 
 
-def shift(
-    ids: Integer[Tensor, "b T"], offset: int, per_example: bool, generator: torch.Generator
-) -> Integer[Tensor, "b T"]:
-    """Move ids that start at 1 by U[0, offset - 1], so that the first is U[1, offset]; 0 stays."""
-    count = len(ids) if per_example else 1
-    move = torch.randint(offset, (count, 1), generator=generator, device=ids.device)
-    return torch.where(ids > 0, ids + move, 0)
-
-
 def drawn(scheme: Scheme, a: str, b: str, **format_settings: Any) -> str:
     """Return one sum with the ids of its tokens, for examples in docstrings."""
     from carry.formats import build as build_format

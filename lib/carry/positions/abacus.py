@@ -8,7 +8,7 @@ from pydantic import Field
 from torch import Tensor
 
 from carry.batch import Batch
-from carry.positions import Scheme, shift
+from carry.positions import Scheme
 
 
 class Abacus(Scheme):
@@ -27,7 +27,10 @@ class Abacus(Scheme):
 
     def train_ids(self, batch: Batch, generator: torch.Generator) -> Integer[Tensor, "b T"]:
         """Return ids from a random start."""
-        return shift(self.ids(batch), self.offset, self.per_example, generator)
+        ids = self.ids(batch)
+        count = len(ids) if self.per_example else 1
+        move = torch.randint(self.offset, (count, 1), generator=generator, device=ids.device)
+        return torch.where(ids > 0, ids + move, 0)
 
     def ids(self, batch: Batch, start: int = 1) -> Integer[Tensor, "B T"]:
         """Return the order inside each digit run, counted from `start`."""

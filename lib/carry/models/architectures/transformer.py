@@ -22,7 +22,9 @@ from torch import Tensor, nn
 
 from carry import settings
 from carry.models.architectures import Architecture
+from carry.models.cache import Cache
 from carry.models.encodings import Encoding, Shape
+from carry.models.initialisation import initialise_layer
 
 
 class Transformer(Architecture):
@@ -71,9 +73,22 @@ class Transformer(Architecture):
         self.blocks = nn.ModuleList(Block(given, shape) for _ in range(given.layers))
         self.final_norm = make_norm(given) if "pre" in given.norm_place else nn.Identity()
         self.logits = nn.Linear(given.width, symbols, bias=False)
-        initialise(self)
+        self._initialise()
         if given.tied:
             self.logits.weight = self.tokens.weight
+
+    @torch.no_grad()
+    def _initialise(self) -> None:
+        given = self.given
+        for block in self.blocks:
+            depth = given.layers * given.recurrences
+            initialise_layer(block, given.initialisation, depth, given.heads)
+        spread = given.width**-0.5
+        std = given.embedding_std or (1.0 if given.initialisation == "t5" else spread)
+        nn.init.normal_(self.tokens.weight, std=std)
+        for encoding in self.encodings:
+            encoding.initialise(std)
+        nn.init.normal_(self.logits.weight, std=spread)
 
     @staticmethod
     def shape(given: Settings) -> Shape:
@@ -171,35 +186,6 @@ def pick_rows(
     return rows.unflatten(2, (bias.shape[0], -1)).transpose(1, 2)
 
 
-class Cache:
-    """Keys and values of the tokens read so far, for each layer and recurrence."""
-
-    def __init__(self) -> None:
-        self.steps: list[tuple[Tensor, Tensor]] = []
-        self.length = 0
-        self._next = 0
-
-    def extend(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-        """Append this step's keys and values to those of its earlier calls, and return all."""
-        if self._next == len(self.steps):
-            self.steps.append((key, value))
-        else:
-            old = self.steps[self._next]
-            pair = torch.cat([old[0], key], dim=2), torch.cat([old[1], value], dim=2)
-            self.steps[self._next] = pair
-        self._next += 1
-        return self.steps[self._next - 1]
-
-    def advance(self, tokens: int) -> None:
-        """Close one call of the model that read so many tokens."""
-        self.length += tokens
-        self._next = 0
-
-    def keep(self, rows: Tensor) -> None:
-        """Keep only some sequences, when others have ended."""
-        self.steps = [(key[rows], value[rows]) for key, value in self.steps]
-
-
 class Block(nn.Module):
     """Attention and a feed-forward network, each with its residual and its norms."""
 
@@ -252,10 +238,11 @@ class Block(nn.Module):
             key, value = cache.extend(key, value)
         scale = 1.0 if self.given.initialisation == "t5" else query.shape[-1] ** -0.5
         fused = self.given.attention == "fused"
-        if fused or (self.given.attention == "auto" and query.is_cuda):
+        learning = torch.is_grad_enabled()
+        if fused or (self.given.attention == "auto" and (query.is_cuda or not learning)):
             score = look.score.expand(query.shape[0], query.shape[1], -1, -1).to(query.dtype)
             mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=score, scale=scale)
-        else:  # on a CPU plain products win, and under "medium" precision by far
+        else:  # on a CPU plain products learn faster, and under "medium" precision by far
             score = (query * scale) @ key.transpose(-1, -2) + look.score
             mixed = score.softmax(-1).to(value.dtype) @ value
         return self.output(mixed.transpose(1, 2).flatten(2))
@@ -276,35 +263,3 @@ def make_norm(given: Transformer.Settings) -> nn.Module:
     if given.norm == "rms":
         return nn.RMSNorm(given.width, eps=1e-6)
     return nn.LayerNorm(given.width, bias=given.biases)
-
-
-@torch.no_grad()
-def initialise(model: Transformer) -> None:
-    """Set the first weights: normal (0.02-like, by fan-in), DeepNorm's or T5's."""
-    given = model.given
-    depth = given.layers * given.recurrences
-    for block in model.blocks:
-        for name, linear in block.named_children():
-            if not isinstance(linear, nn.Linear):
-                continue
-            fan_in, fan_out = linear.in_features, linear.out_features
-            if given.initialisation == "deepnorm":  # Wang et al. 2022, Fig. 2, decoder only
-                gain = (8 * depth) ** -0.25
-                parts = linear.weight.chunk(2 if name == "key_value" else 1)
-                for part in parts:  # the first of two holds the keys; like queries, not scaled
-                    keys = len(parts) == 2 and part is parts[0]
-                    nn.init.xavier_normal_(part, 1.0 if name == "query" or keys else gain)
-            elif given.initialisation == "t5":  # Raffel et al. 2020: no 1/sqrt(d) in attention
-                head_width = fan_out // given.heads
-                std = (fan_in * head_width) ** -0.5 if name == "query" else fan_in**-0.5
-                nn.init.normal_(linear.weight, std=std)
-            else:  # the layers that write into the residual stream start small with depth
-                shrink = (2 * depth) ** -0.5 if name in ("output", "down") else 1.0
-                nn.init.normal_(linear.weight, std=shrink * fan_in**-0.5)
-            if linear.bias is not None:
-                nn.init.zeros_(linear.bias)
-    std = given.embedding_std or (1.0 if given.initialisation == "t5" else given.width**-0.5)
-    nn.init.normal_(model.tokens.weight, std=std)
-    for encoding in model.encodings:
-        encoding.initialise(std)
-    nn.init.normal_(model.logits.weight, std=given.width**-0.5)

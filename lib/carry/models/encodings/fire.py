@@ -43,10 +43,14 @@ class Fire(Encoding):
     def bias(
         self, layer: int, query: Integer[Tensor, "_ Q"], key: Integer[Tensor, "_ T"]
     ) -> Float[Tensor, "_ H Q T"]:
-        """Return the bias of each head; keys after the query, which no one sees, get that of 0."""
+        """Return the bias of each head; keys after the query, which no one sees, get that of 0.
+
+        Always in fp32: in bf16 two distances that differ by one in 300 would be the same.
+        """
         c = self.start[0] * self.log_c[layer].exp()
         threshold = self.start[1] * self.log_threshold[layer].exp()
         distance = (query[:, :, None] - key[:, None, :]).clamp(min=0).to(c.dtype)
         scale = torch.log1p(c * torch.maximum(query.to(c.dtype), threshold))
         share = torch.log1p(c * distance) / scale[:, :, None]
-        return self.networks[layer](share[..., None]).permute(0, 3, 1, 2)
+        with torch.autocast(share.device.type, enabled=False):
+            return self.networks[layer](share[..., None]).permute(0, 3, 1, 2)

@@ -1,0 +1,44 @@
+"""The first weights of a layer, in three schools."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+
+@torch.no_grad()
+def initialise_layer(layer: nn.Module, school: str, depth: int, heads: int) -> None:
+    """Set the first weights of a layer's linear maps, by their names; biases are 0.
+
+    `normal`: standard deviation 1 / sqrt(fan-in), and for what writes into the residual stream
+    (`output`, `down`) 1 / sqrt(2 depth) of it (Radford et al. 2019, 2.3). `deepnorm`: Wang et al.
+    2022, Fig. 2, for a decoder alone. `t5`: Raffel et al. 2020, whose attention is not scaled by
+    1 / sqrt(head width), so that its queries start smaller.
+
+    Args:
+        depth: how many layers the residual stream passes, recurrences counted.
+        heads: attention heads, which share the rows of `query`.
+
+    >>> layer = nn.ModuleDict({"query": nn.Linear(400, 400), "output": nn.Linear(400, 400)})
+    >>> initialise_layer(layer, "normal", depth=2, heads=4)
+    >>> [round(float(linear.weight.detach().std() * 20), 1) for linear in layer.values()]
+    [1.0, 0.5]
+    """
+    for name, linear in layer.named_children():
+        if not isinstance(linear, nn.Linear):
+            continue
+        fan_in, fan_out = linear.in_features, linear.out_features
+        if school == "deepnorm":
+            gain = (8 * depth) ** -0.25
+            parts = linear.weight.chunk(2 if name == "key_value" else 1)
+            for part in parts:  # the first of two holds the keys; like queries, not scaled
+                keys = len(parts) == 2 and part is parts[0]
+                nn.init.xavier_normal_(part, 1.0 if name == "query" or keys else gain)
+        elif school == "t5":
+            smaller = (fan_out // heads) ** -0.5 if name == "query" else 1.0
+            nn.init.normal_(linear.weight, std=smaller * fan_in**-0.5)
+        else:
+            shrink = (2 * depth) ** -0.5 if name in ("output", "down") else 1.0
+            nn.init.normal_(linear.weight, std=shrink * fan_in**-0.5)
+        if linear.bias is not None:
+            nn.init.zeros_(linear.bias)

@@ -1,0 +1,73 @@
+"""The same work for several seeds side by side: a process each, a thread each."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import queue
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, wait
+from typing import Any
+
+import torch
+
+_news: Any = None  # a worker's queue to the process that shows progress
+
+
+def each(work: Callable[..., Any], jobs: Sequence[tuple], report: Callable[..., None]) -> list[Any]:
+    """Return `work(report, *job)` for every job; a job alone is done in this process.
+
+    What the jobs call `report` with, it is called with here. Workers end when this
+    process does, however it went.
+
+    >>> heard = []
+    >>> each(lambda report, a, b: report(a) or a + b, [(1, 2)], heard.append), heard
+    ([3], [1])
+    """
+    if len(jobs) == 1:
+        return [work(report, *jobs[0])]
+    context = multiprocessing.get_context("spawn")  # a forked process cannot use CUDA
+    news = context.Queue()
+    with ProcessPoolExecutor(len(jobs), context, _start, (news,)) as pool:
+        futures = [pool.submit(_call, work, job) for job in jobs]
+        listener = threading.Thread(target=_listen, args=(news, futures, report))
+        listener.start()
+        try:
+            return [future.result() for future in futures]
+        finally:
+            for future in futures:
+                future.cancel()
+            wait(futures)
+            listener.join()
+
+
+def _start(news: Any) -> None:
+    global _news
+    # One thread each: two half-busy threads lose more than a third process costs.
+    torch.set_num_threads(1)
+    _news = news
+    threading.Thread(target=_follow, daemon=True).start()
+
+
+def _follow() -> None:
+    """End this worker when the process that started it is gone: no one would read its work."""
+    multiprocessing.parent_process().join()
+    os._exit(1)
+
+
+def _call(work: Callable[..., Any], job: tuple) -> Any:
+    return work(_tell, *job)
+
+
+def _tell(*news: Any) -> None:
+    _news.put(news)
+
+
+def _listen(news: Any, futures: list[Future], report: Callable[..., None]) -> None:
+    while True:
+        try:
+            report(*news.get(timeout=0.5))
+        except queue.Empty:
+            if all(future.done() for future in futures):
+                return
