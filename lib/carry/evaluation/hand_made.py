@@ -104,7 +104,7 @@ class Writer(nn.Module):
         self,
         tokens: Integer[Tensor, "B T"],
         ids: Sequence[Integer[Tensor, "_ S"]],
-        at: Integer[Tensor, "B A"] | None = None,
+        at: Integer[Tensor, "_ A"] | None = None,
         recurrences: int | None = None,
         cache: Cache | None = None,
     ) -> Float[Tensor, "B _ V"]:
@@ -114,7 +114,8 @@ class Writer(nn.Module):
             tokens = cache.extend(tokens[:, None], tokens[:, None])[0][:, 0]
         if at is None:
             first = tokens.shape[1] - new
-            at = torch.arange(first, tokens.shape[1], device=tokens.device).expand(len(tokens), -1)
+            at = torch.arange(first, tokens.shape[1], device=tokens.device)[None]
+        at = at.expand(len(tokens), -1)
         said = [self._said(formats.text(row), of) for row, of in zip(tokens, at, strict=True)]
         said = torch.stack(said).to(tokens.device)
         return F.one_hot(said, len(formats.ALPHABET)).float()

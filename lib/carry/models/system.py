@@ -144,7 +144,7 @@ class System:
         self,
         batch: Batch,
         ids: Sequence[Integer[Tensor, "_ S"]],
-        at: Integer[Tensor, "B A"] | None = None,
+        at: Integer[Tensor, "_ A"] | None = None,
         recurrences: int | None = None,
     ) -> Float[Tensor, "B _ V"]:
         """Return the logits of the next token, at all tokens or at those asked for."""

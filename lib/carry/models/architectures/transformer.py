@@ -100,7 +100,7 @@ class Transformer(Architecture):
         self,
         tokens: Integer[Tensor, "B T"],
         ids: Sequence[Integer[Tensor, "_ S"]],
-        at: Integer[Tensor, "B A"] | None = None,
+        at: Integer[Tensor, "_ A"] | None = None,
         recurrences: int | None = None,
         cache: Cache | None = None,
     ) -> Float[Tensor, "B _ V"]:
@@ -109,8 +109,9 @@ class Transformer(Architecture):
         Args:
             tokens: the sequences.
             ids: one for each encoding.
-            at: the tokens whose successors are wanted (default: all). The last layer is worked
-                out for these alone, which changes nothing else.
+            at: the tokens whose successors are wanted (default: all), in a single row if they
+                are the same for all. The last layer is worked out for these alone, which changes
+                nothing else.
             recurrences: times to run the block, free to differ from training.
             cache: keys and values of the tokens before these, for decoding.
         """
@@ -215,7 +216,7 @@ class Block(nn.Module):
         """Return the residual stream after this layer, at the tokens `at` only if given."""
         source = self.before[0](x)
         if at is not None:
-            rows = at[:, :, None].expand(-1, -1, x.shape[2])
+            rows = at[:, :, None].expand(len(x), -1, x.shape[2])
             x, reader = x.gather(1, rows), source.gather(1, rows)
         else:
             reader = source
