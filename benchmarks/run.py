@@ -18,14 +18,13 @@ import torch
 import torch.nn.functional as F
 from minimal_decoder import Decoder
 
-from carry import run, tasks
+from carry import problem_sets, run, tasks
 from carry.batch import Batch
 from carry.evaluation.scoring import score
 from carry.formats import ALPHABET, build
 from carry.models.system import System
 from carry.progress import bar
 from carry.randomness import stream
-from carry.tasks import problem_sets
 from carry.training import precision
 from carry.training.loop import Trainer
 

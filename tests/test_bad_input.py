@@ -2,11 +2,10 @@
 
 import pytest
 
-from carry import params, run
+from carry import params, problem_sets, run
 from carry.models.system import System
 from carry.run import make
 from carry.settings import SettingsError, nearest
-from carry.tasks import problem_sets
 from carry.training.seeds import train_seeds
 from variants import run_of
 

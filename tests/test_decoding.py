@@ -14,10 +14,8 @@ from carry.evaluation import hand_made
 from carry.evaluation.decoding import alike, greedy, open_ended, question_ids
 from carry.formats import EOS, text
 from carry.models.cache import Cache
-from carry.models.encodings import Encoding
 from carry.models.single_pass import single_pass
 from carry.models.system import System
-from carry.positions import Scheme
 from carry.randomness import stream
 from carry.run import make
 from carry.settings import SettingsError, parts
@@ -46,7 +44,7 @@ FORMATS = {
 def pairs():
     """Return every scheme with every encoding that takes its ids, and some lists of pairs."""
     found = {"none": []}
-    schemes, encodings = parts("carry.positions", Scheme), parts("carry.models.encodings", Encoding)
+    schemes, encodings = parts("carry.positions"), parts("carry.models.encodings")
     for ids, encoding in itertools.product(schemes, encodings):
         more = SCHEMES.get(ids, {}) | ENCODINGS.get(encoding, {})
         positions = [{"ids": ids, "encoding": encoding, **more}]

@@ -6,15 +6,15 @@ import pytest
 import torch
 from scipy.stats import binomtest
 
-from carry import paths, run
+from carry import paths, problem_sets, run
 from carry.evaluation import faults, hand_made, intervals, regions, scoring, trained
 from carry.formats import EOS
 from carry.models.single_pass import Pass, single_pass
 from carry.models.system import System
+from carry.problem_sets import ProblemSet, draw
 from carry.run import make
 from carry.settings import SettingsError
-from carry.tasks import problem_sets, to_digits
-from carry.tasks.problem_sets import ProblemSet, draw
+from carry.tasks import to_digits
 from carry.training.loop import Trainer, save_weights
 
 TASK = {"name": "addition"}

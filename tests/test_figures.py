@@ -13,7 +13,7 @@ import pytest
 from carry import paths, positions, run
 from carry.figures import accuracy, errors, gallery, heatmaps, load, numbering, style
 from carry.figures import curves as learning
-from carry.settings import SettingsError
+from carry.settings import SettingsError, parts
 from made_up import REACH, cells, curves, places, results
 
 matplotlib.use("Agg")
@@ -117,12 +117,7 @@ def test_ids_are_those_of_the_schemes():
                             reverse_operands=False)  # fmt: skip
     spelt = f"{' '.join(coupled['token'])} | {' '.join(map(str, coupled['id']))}"
     assert spelt == drawn
-    assert set(table["scheme"]) == set(style_parts())
-
-
-def style_parts():
-    """Return the schemes that there are: each has to be drawn."""
-    return positions.settings.parts("carry.positions", positions.Scheme)
+    assert set(table["scheme"]) == set(parts("carry.positions"))  # each has to be drawn
 
 
 def test_a_new_row_is_drawn_without_a_change_of_code():

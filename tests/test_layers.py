@@ -1,55 +1,31 @@
-"""Imports point one way, and each stage of the pipeline depends on just the layers it reaches.
+"""Imports point one way. A module is known by its layer: a folder of lib/carry, or a file in it."""
 
-A module is known by its layer: a folder of lib/carry, or a file directly in it. A folder is taken
-as a whole, since it may find its parts by listing itself.
-"""
-
-import ast
-import re
-
-import nbformat
 import pytest
 
-from carry import params, paths
+from carry import fingerprint
 
-LIBRARY = paths.ROOT / "lib" / "carry"
 SHARED = ["settings", "params", "paths", "run", "batch", "randomness", "progress", "processes"]
-ORDER = ["tasks", "formats", "positions", "models", "training"]
+SHARED += ["fingerprint"]
+ORDER = ["tasks", "problem_sets", "formats", "positions", "models", "training"]
 ORDER += ["evaluation", "analysis", "figures", "claims", "numbers", "site"]
-# The runner starts notebooks from outside. No layer knows it.
-OUTSIDE = ["pipeline", "__main__"]
+# The runner starts notebooks from outside; no layer knows it, and it knows none, since all that it
+# imports is waited for in every stage. `sources` is a stage of its own.
+OUTSIDE = ["pipeline", "sources", "__main__"]
 
 
-def imported(source):
-    """Return the layers that a piece of Python imports, wherever the import stands.
-
-    >>> sorted(imported("from carry import paths; import carry.tasks.addition as a, torch"))
-    ['paths', 'tasks']
-    """
-    names = []
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Import):
-            names += [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, "imports say the whole name"
-            names += [f"{node.module}.{alias.name}" for alias in node.names]
-    return {name.split(".")[1] for name in names if name.startswith("carry.")}
-
-
-def layers():
-    """Return the source files of each layer that is there."""
+def imports():
+    """Return the layers that each layer imports."""
+    known = fingerprint.modules()
     found = {}
-    for path in sorted(LIBRARY.rglob("*.py")):
-        parts = path.relative_to(LIBRARY).with_suffix("").parts
-        found.setdefault(parts[0], []).append(path)
-    assert not imported(found.pop("__init__")[0].read_text()), "or every import would reach it"
-    return found
+    for name, path in known.items():
+        reached = fingerprint.imported(path.read_text(), known) - {"carry"}
+        layer = ".".join(name.split(".")[1:2])
+        found.setdefault(layer, set()).update(module.split(".")[1] for module in reached)
+    assert not found.pop(""), "or every import would reach it"
+    return {layer: of - {layer} for layer, of in found.items()}
 
 
-IMPORTS = {
-    layer: set.union(*(imported(path.read_text()) for path in files)) - {layer}
-    for layer, files in layers().items()
-}
+IMPORTS = imports()
 
 
 @pytest.mark.parametrize("layer", IMPORTS)
@@ -60,44 +36,5 @@ def test_imports_point_one_way(layer):
     elif layer in ORDER:
         allowed = set(SHARED + ORDER[: ORDER.index(layer)])
     else:
-        allowed = set(SHARED + OUTSIDE)
+        allowed = set(SHARED + OUTSIDE + (ORDER if layer == "sources" else []))
     assert IMPORTS[layer] <= allowed
-
-
-def reached(start):
-    """Return the layers that are reached from some, themselves included."""
-    found, waiting = set(), set(start)
-    while waiting:
-        found |= waiting
-        waiting = set().union(*(IMPORTS[layer] for layer in waiting)) - found
-    return found
-
-
-def stages():
-    """Return, for each stage that runs a notebook or a layer, the Python that it runs."""
-    for name, stage in params.read(paths.ROOT / "dvc.yaml")["stages"].items():
-        stage = stage.get("do", stage)
-        notebook = re.search(r"carry notebook (\w+)", str(stage["cmd"]))
-        layer = re.search(r"-m carry\.(\w+)", str(stage["cmd"]))
-        if notebook:
-            yield pytest.param(code(notebook[1]), stage, id=name)
-        elif layer:
-            yield pytest.param(f"import carry.{layer[1]}", stage, id=name)
-
-
-def code(notebook):
-    """Return the Python of a notebook."""
-    cells = nbformat.read(paths.ROOT / "notebooks" / f"{notebook}.ipynb", as_version=4).cells
-    sources = [cell.source for cell in cells if cell.cell_type == "code"]
-    lines = [line for source in sources for line in source.splitlines()]
-    return "\n".join(line for line in lines if not line.lstrip().startswith(("%", "!")))
-
-
-@pytest.mark.parametrize(("source", "stage"), list(stages()))
-def test_a_stage_depends_on_what_it_reaches(source, stage):
-    needed = {
-        f"lib/carry/{layer}" + ("" if (LIBRARY / layer).is_dir() else ".py")
-        for layer in reached(imported(source))
-    }
-    stated = {path for path in stage["deps"] if path.startswith("lib/")}
-    assert stated == needed, f"missing {needed - stated}, superfluous {stated - needed}"

@@ -4,15 +4,15 @@ import pytest
 import torch
 from scipy.stats import chisquare
 
-from carry import tasks
+from carry import problem_sets, tasks
 from carry.randomness import stream
 from carry.settings import parts
-from carry.tasks import problem_sets, to_int
+from carry.tasks import to_int
 
 SAMPLINGS = ["stratified", "equal", "random"]
 
 
-@pytest.fixture(params=sorted(parts("carry.tasks", tasks.Task)))
+@pytest.fixture(params=parts("carry.tasks"))
 def task(request):
     return tasks.build({"name": request.param})
 

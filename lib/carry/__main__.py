@@ -40,9 +40,8 @@ def main(arguments: list[str] | None = None) -> None:
     command = commands.add_parser("notebook", help="run a notebook as a stage of the pipeline")
     command.add_argument("name")
     command.add_argument("parameters", nargs="*", metavar="name=value")
-    command = commands.add_parser("strip", help="copy notebooks without outputs for a profile")
+    command = commands.add_parser("code", help="check all rows; write what code each stage reaches")
     command.add_argument("parameters", nargs=1, metavar="profile=NAME")
-    command.add_argument("names", nargs="+", metavar="name")
     command = commands.add_parser("models", help="copy the weights of a row to reports/models")
     command.add_argument("parameters", nargs=2, metavar="profile=NAME row=NAME")
     command = commands.add_parser("prune", help="delete what rows that are gone have left")
@@ -61,9 +60,11 @@ def main(arguments: list[str] | None = None) -> None:
     params.load_profile(profile)  # refuses an unknown one before anything is written
     if given.command == "notebook":
         pipeline.run(given.name, profile, **values)
-    elif given.command == "strip":
-        for source in [pipeline.source(name) for name in given.names]:
-            pipeline.strip(source, paths.data(profile, "notebooks", source.name))
+    elif given.command == "code":
+        from carry import sources  # here, because it imports torch, which takes a second
+
+        sources.check_rows(profile)
+        sources.fingerprints(profile)
     elif given.command == "models":
         pipeline.publish(profile, values["row"])
     else:

@@ -66,13 +66,10 @@ def run(notebook: str, profile: str, row: str | None = None, **more: Any) -> Pat
     if row is not None and row not in known:
         hint = nearest(row, known) if known else f"notebook {notebook!r} has no rows"
         raise SettingsError(f"row: {row!r} is not in profile {profile!r}, {hint}")
-    copy = paths.data(profile, "notebooks", original.name)
-    if not copy.exists():
-        strip(original, copy)
     place = paths.data(profile, "executed", notebook)
     target = place / f"{row}.ipynb" if row else place.with_suffix(".ipynb")
     given = {"profile": profile, **({"row": row} if row else {}), **more}
-    return execute(copy, target, given)
+    return execute(original, target, given)
 
 
 def execute(source: Path, target: Path, parameters: dict[str, Any]) -> Path:
@@ -107,13 +104,6 @@ def refresh(source: Path) -> Path:
         done = _papermill(notebook, draft, {}, source.parent)
         _write(scrubbed(done, keep_stderr=True), draft)
     return source
-
-
-def strip(source: Path, target: Path) -> Path:
-    """Write a copy without outputs: saving those in JupyterLab then changes nothing downstream."""
-    with paths.atomically(target) as draft:
-        _write(stripped(nbformat.read(source, as_version=4)), draft)
-    return target
 
 
 def stripped(notebook: NotebookNode) -> NotebookNode:
@@ -153,6 +143,13 @@ def scrubbed(notebook: NotebookNode, keep_stderr: bool) -> NotebookNode:
                 and (keep_stderr or output.get("name") != "stderr")
             ]
     return clean
+
+
+def code(notebook: NotebookNode) -> str:
+    """Return the Python of a notebook."""
+    cells = [cell.source for cell in notebook.cells if cell.cell_type == "code"]
+    lines = [line for source in cells for line in source.splitlines()]
+    return "\n".join(line for line in lines if not line.lstrip().startswith(("%", "!")))
 
 
 def declared(notebook: NotebookNode) -> dict[str, Any]:

@@ -27,7 +27,10 @@ def each(work: Callable[..., Any], jobs: Sequence[tuple], report: Callable[..., 
     """
     if len(jobs) == 1:
         return [work(report, *jobs[0])]
-    context = multiprocessing.get_context("spawn")  # a forked process cannot use CUDA
+    # Workers are copies of a process that has imported what they need, and done nothing else: a
+    # copy of this one could not use CUDA, and fresh ones would import it all again, each.
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([work.__module__])
     news = context.Queue()
     with ProcessPoolExecutor(len(jobs), context, _start, (news,)) as pool:
         futures = [pool.submit(_call, work, job) for job in jobs]

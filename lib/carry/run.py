@@ -72,6 +72,22 @@ class Run(Settings):
         made_of = self.model_dump(exclude={"evaluation", "seeds"})
         return hashlib.sha256(json.dumps(made_of, sort_keys=True).encode()).hexdigest()[:16]
 
+    def parts(self) -> list[str]:
+        """Return the modules of the library that the four choices name.
+
+        >>> load("addition_relative", "notebook").parts()[-2:]
+        ['carry.positions.abacus', 'carry.models.encodings.relative']
+        """
+        found = [
+            f"carry.tasks.{self.task.get('name')}",
+            f"carry.formats.{self.format.get('name', 'expression')}",
+            f"carry.models.architectures.{self.model.get('name', 'transformer')}",
+        ]
+        for pair in self.positions:
+            found += [f"carry.positions.{pair.get('ids')}"]
+            found += [f"carry.models.encodings.{pair.get('encoding')}"]
+        return found
+
 
 def rows(profile: str) -> list[str]:
     """Return the names of the rows that a profile runs."""

@@ -85,29 +85,29 @@ def _expectation(cls: type[Settings], place: tuple) -> str:
     return f"a value of type {kind}"
 
 
-def parts(package: str, base: type) -> dict[str, type]:
-    """Find the parts of a folder: one file each, named as its file, holding a subclass of `base`.
+def parts(package: str) -> list[str]:
+    """Return the names of the parts in a folder: one file each.
 
-    >>> from carry.positions import Scheme
-    >>> sorted(parts("carry.positions", Scheme))
+    >>> parts("carry.positions")
     ['abacus', 'coupled', 'index', 'randomized']
     """
-    found = {}
-    for module in pkgutil.iter_modules(importlib.import_module(package).__path__):
-        name = f"{package}.{module.name}"
-        for value in vars(importlib.import_module(name)).values():
-            if isinstance(value, type) and issubclass(value, base) and value.__module__ == name:
-                found[module.name] = value
-    return found
+    folder = importlib.import_module(package).__path__
+    return sorted(module.name for module in pkgutil.iter_modules(folder))
 
 
 def choose(package: str, base: type, name: Any, where: str) -> type:
-    """Return the part called `name`.
+    """Return the part called `name`: the subclass of `base` in the file of that name.
+
+    No other part is imported, so that a run depends on what it names and no more.
 
     Raises:
         SettingsError: if there is none, naming the nearest.
     """
-    known = parts(package, base)
+    known = parts(package)
     if name not in known:
         raise SettingsError(f"{where}: {name!r} is not there, {nearest(name, known)}")
-    return known[name]
+    home = f"{package}.{name}"
+    for value in vars(importlib.import_module(home)).values():
+        if isinstance(value, type) and issubclass(value, base) and value.__module__ == home:
+            return value
+    raise TypeError(f"{home} has no {base.__name__}")

@@ -16,13 +16,13 @@ import torch
 from jaxtyping import Bool, Integer
 from torch import Tensor
 
+from carry import problem_sets
 from carry.batch import Batch, Problems
 from carry.evaluation import faults
 from carry.evaluation.decoding import alike, question_ids
 from carry.evaluation.intervals import with_interval
 from carry.models.single_pass import Pass, single_pass
 from carry.models.system import Start, System
-from carry.tasks import problem_sets
 from carry.training.precision import training_in
 
 # Attention scores of one head in one batch: problems x tokens x tokens.

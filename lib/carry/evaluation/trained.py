@@ -10,12 +10,11 @@ from typing import Any
 
 import pandas as pd
 
-from carry import paths, processes, progress, run
+from carry import paths, problem_sets, processes, progress, run
 from carry.evaluation.scoring import score
 from carry.models.system import System
 from carry.run import Run
 from carry.settings import SettingsError
-from carry.tasks import problem_sets
 from carry.training import checkpoint
 from carry.training.loop import device_of
 

@@ -12,26 +12,19 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from carry.paths import ROOT, atomically, data
+from carry import fingerprint
+from carry.paths import atomically, data
 from carry.run import Run
-
-# What training reaches: a checkpoint of other code is not gone on from.
-REACHED = ("*.py", "tasks/*.py", "formats/*.py", "positions/*.py", "models/**/*.py",
-           "training/*.py")  # fmt: skip
-OUTSIDE = {"__main__.py", "pipeline.py", "claims.py"}
-
-
-def code_hash() -> str:
-    """Return a short hash of the library code that training reaches."""
-    home = ROOT / "lib" / "carry"
-    files = sorted({path for pattern in REACHED for path in home.glob(pattern)})
-    contents = [path.read_bytes() for path in files if path.name not in OUTSIDE]
-    return hashlib.sha256(b"\0".join(contents)).hexdigest()[:16]
 
 
 def folder(run: Run) -> Path:
-    """Return where a run's checkpoints are kept: apart from its outputs, which DVC deletes."""
-    return data(run.profile, "checkpoints", f"{run.name}-{run.key()}-{code_hash()}")
+    """Return where a run's checkpoints are kept: apart from its outputs, which DVC deletes.
+
+    A checkpoint of other settings, or of other code that training reaches, is not gone on from.
+    """
+    code = fingerprint.of(["carry.training.seeds", *run.parts()])
+    code = hashlib.sha256(code.encode()).hexdigest()[:16]
+    return data(run.profile, "checkpoints", f"{run.name}-{run.key()}-{code}")
 
 
 def save(path: Path, tensors: dict[str, Tensor], note: dict[str, Any]) -> None:

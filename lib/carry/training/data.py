@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pandas as pd
 import torch
 
+from carry import problem_sets
 from carry.batch import Batch
 from carry.models.system import System
-from carry.tasks import problem_sets
 
 
 def fixed_problems(system: System) -> pd.DataFrame | None:

@@ -1,0 +1,59 @@
+"""The first stage of the pipeline: all rows checked, and what code each later stage depends on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import nbformat
+import torch
+
+from carry import fingerprint, paths, pipeline, problem_sets, run, tasks
+from carry.models.system import System
+
+
+def check_rows(profile: str) -> None:
+    """Refuse a row that does not fit, before any row is worked on; weights are not made.
+
+    Raises:
+        SettingsError: for the first such row.
+    """
+    for row in pipeline.rows("problems", profile):
+        tasks.build(problem_sets.load(row, profile).task, f"problems.{row}.task")
+    for row in pipeline.rows("train", profile):
+        with torch.device("meta"):
+            System(run.load(row, profile), device="meta")
+
+
+def fingerprints(profile: str) -> Path:
+    """Write for every stage of a profile what code it depends on, and return their folder.
+
+    A file has a line for the notebook, without its outputs (so that saving it in JupyterLab makes
+    nothing run again), and one for each file of the library that the notebook's imports and its
+    row's choices reach. Two that are equal name the same work.
+    """
+    place = paths.data(profile, "code")
+    rows = pipeline.rows("train", profile)
+    everything = [part for row in rows for part in run.load(row, profile).parts()]
+    for notebook, path in pipeline.sources().items():
+        clean = pipeline.stripped(nbformat.read(path, as_version=4))
+        own = fingerprint.line(nbformat.writes(clean).encode(), path)
+        start = fingerprint.imported(pipeline.code(clean), fingerprint.modules())
+        known = pipeline.rows(notebook, profile)
+        for row in known:
+            text = own + fingerprint.of([*start, *_parts(notebook, row, profile)])
+            _write_text(place / notebook / f"{row}.txt", text)
+        if not known:
+            _write_text(place / f"{notebook}.txt", own + fingerprint.of([*start, *everything]))
+    _write_text(place / "site.txt", fingerprint.of(["carry.site.__main__"]))
+    return place
+
+
+def _parts(notebook: str, row: str, profile: str) -> list[str]:
+    if notebook == "problems":
+        return [f"carry.tasks.{problem_sets.load(row, profile).task.get('name')}"]
+    return run.load(row, profile).parts()
+
+
+def _write_text(path: Path, text: str) -> None:
+    with paths.atomically(path) as draft:
+        draft.write_text(text)

@@ -1,0 +1,110 @@
+"""Stages depend on exactly the code they reach: no less, and on nothing that a neighbour brings."""
+
+import shutil
+import subprocess
+import sys
+
+import nbformat
+import pytest
+
+from carry import fingerprint, params, paths, pipeline, sources
+from carry.run import load, rows
+from carry.settings import SettingsError
+
+IMPORTS = """
+import sys
+from carry.run import load
+from carry.models.system import System
+from carry.training.loop import Trainer
+import carry.training.seeds
+run = load(sys.argv[1], "smoke")
+run = run.model_copy(update={"training": run.training.model_copy(update={"steps": 1, "batch": 2})})
+Trainer(run, 0, None).train()
+print(*[name for name in sys.modules if name.split(".")[0] == "carry"])
+"""
+
+
+@pytest.mark.parametrize("row", ["addition_abacus_fire", "addition_relative"])
+def test_training_imports_just_what_its_fingerprint_names(row):
+    command = [sys.executable, "-c", IMPORTS, row]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    start = ["carry.training.seeds", *load(row, "smoke").parts()]
+    assert sorted(done.stdout.split()) == fingerprint.reached(start)
+
+
+@pytest.fixture
+def copy(tmp_path, monkeypatch):
+    """Let the pipeline see a copy of the library that a test may change."""
+    shutil.copytree(fingerprint.LIBRARY, tmp_path / "lib" / "carry")
+    shutil.copytree(paths.ROOT / "notebooks", tmp_path / "notebooks")
+    monkeypatch.setattr(fingerprint, "LIBRARY", tmp_path / "lib" / "carry")
+    monkeypatch.setattr(paths, "ROOT", tmp_path)
+    return tmp_path
+
+
+def written():
+    place = sources.fingerprints("smoke")
+    return {path.relative_to(place).as_posix(): path.read_text() for path in place.rglob("*.txt")}
+
+
+def changed(before):
+    after = written()
+    assert after.keys() == before.keys()
+    return {name for name in before if before[name] != after[name]}
+
+
+def test_a_change_reaches_the_stages_that_use_it_and_no_other(copy):
+    before = written()
+    assert {f"{stage}/{row}.txt" for stage in ("train", "evaluate") for row in rows("smoke")} < set(
+        before
+    )
+    library = copy / "lib" / "carry"
+    (library / "tasks" / "subtraction.py").write_text("from carry.tasks import Task\n")
+    assert not changed(before), "a new part is no one's business"
+
+    with (library / "positions" / "coupled.py").open("a") as file:
+        file.write("# a remark\n")
+    ours = {"train/addition_coupled.txt", "evaluate/addition_coupled.txt"}
+    found = changed(before)
+    assert ours <= found and not any("/" in name for name in found - ours)
+
+    before = written()
+    with (library / "figures" / "style.py").open("a") as file:
+        file.write("# a remark\n")
+    assert not any("/" in name for name in changed(before))
+
+    before = written()
+    with (library / "training" / "loop.py").open("a") as file:
+        file.write("# a remark\n")
+    assert {f"train/{row}.txt" for row in rows("smoke")} < changed(before)
+
+
+def test_saving_outputs_is_no_change(copy):
+    before = written()
+    path = copy / "notebooks" / "train.ipynb"
+    clean = pipeline.stripped(nbformat.read(path, as_version=4))
+    assert nbformat.writes(clean) != path.read_text()
+    path.write_text(nbformat.writes(clean))
+    assert not changed(before)
+
+
+def test_every_stage_that_runs_a_notebook_depends_on_its_code():
+    for name, stage in params.read(paths.ROOT / "dvc.yaml")["stages"].items():
+        stage = stage.get("do", stage)
+        commands = str(stage["cmd"])
+        if "carry notebook" in commands or "carry.site" in commands:
+            by_row = "/${key}" if "row=${key}" in commands else ""
+            assert f"data/${{profile}}/code/{name}{by_row}.txt" in stage["deps"]
+
+
+def test_a_row_that_does_not_fit_is_refused_before_any_stage(monkeypatch):
+    table = params.load()
+    table["runs"]["addition_rope"]["positions"] = [{"ids": "abacus", "encoding": "fire"}]
+    monkeypatch.setattr(params, "load", lambda: table)
+    with pytest.raises(SettingsError, match="runs.addition_rope.positions.0.encoding: Fire needs"):
+        sources.check_rows("smoke")
+
+
+@pytest.mark.parametrize("profile", ["cpu", "smoke", "gpu", "paper"])
+def test_the_rows_of_every_profile_fit(profile):
+    sources.check_rows(profile)
