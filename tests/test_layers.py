@@ -1,5 +1,7 @@
 """Imports point one way. A module is known by its layer: a folder of lib/carry, or a file in it."""
 
+import ast
+
 import pytest
 
 from carry import fingerprint
@@ -38,3 +40,11 @@ def test_imports_point_one_way(layer):
     else:
         allowed = set(SHARED + OUTSIDE + (ORDER if layer == "sources" else []))
     assert IMPORTS[layer] <= allowed
+
+
+@pytest.mark.parametrize("module", fingerprint.modules())
+def test_imports_say_the_whole_name(module):
+    """A relative import would be missed by fingerprints, and by the test above."""
+    tree = ast.parse(fingerprint.modules()[module].read_text())
+    imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    assert all(node.level == 0 for node in imports)
