@@ -11,18 +11,52 @@ import pandas as pd
 import pytest
 
 from carry import paths, positions, run
-from carry.figures import accuracy, errors, gallery, heatmaps, load, numbering, style
+from carry.figures import (
+    accuracy,
+    errors,
+    gallery,
+    heatmaps,
+    load,
+    numbering,
+    recurrences,
+    regions,
+    style,
+)
 from carry.figures import curves as learning
 from carry.settings import SettingsError, parts
-from made_up import REACH, cells, curves, places, results
+from made_up import REACH, answers, cells, curves, paper_cells, places, results
+from made_up import recurrences as made_recurrences
+from made_up import tables as made_up_tables
 
 matplotlib.use("Agg")
 ROWS = ["addition_nope", "addition_abacus", "addition_coupled", "addition_relative"]
 
 
+PAPER = {name: of for name, of in gallery.FIGURES.items() if of.rows}
+SIZES = pd.DataFrame({"layers": [4, 2, 1], "recurrences": [1, 2, 4], "weights": [9e6, 5e6, 3e6]})
+
+
+def some_rows(share):
+    """Return all rows that entries of papers name, or some of them, beside those of ROWS."""
+    named = dict.fromkeys(row for of in PAPER.values() for row in (*of.wanted(), *of.stand_ins))
+    shown = {"all": list(named), "some": list(named)[::3], "none": []}[share]
+    return list(dict.fromkeys(ROWS + shown if share != "none" else ROWS[2:]))
+
+
+@pytest.fixture(scope="module")
+def shares():
+    """Return the tables of a profile that has all rows of the papers, some, or none of them."""
+    return {
+        share: made_up_tables(some_rows(share), grid=22)._replace(sizes=SIZES)
+        for share in ("all", "some", "none")
+    }
+
+
 @pytest.fixture(scope="module")
 def tables():
-    return load.Tables(cells(ROWS), places(ROWS), curves(ROWS))
+    return load.Tables(
+        cells(ROWS), places(ROWS), curves(ROWS), made_recurrences([]), answers([]), SIZES
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -45,9 +79,7 @@ def test_two_drawings_are_the_same_bytes_and_the_csv_is_the_table(name, tables, 
     assert str(tmp_path) not in (tmp_path / "one" / f"{name}.svg").read_text()
 
 
-@pytest.mark.parametrize("name", gallery.FIGURES)
-def test_no_label_is_cut_off_and_no_panel_is_empty(name, tables):
-    figure, _ = gallery.draw(name, tables)
+def check_layout(figure):
     figure.canvas.draw()
     box, (width, height) = figure.get_tightbbox(), figure.get_size_inches()  # of all that shows
     assert box.x0 > -0.01 and box.x1 < width + 0.01
@@ -56,8 +88,148 @@ def test_no_label_is_cut_off_and_no_panel_is_empty(name, tables):
         assert axes.has_data() or axes.patches or axes.texts
 
 
+@pytest.mark.parametrize("name", gallery.FIGURES)
+def test_no_label_is_cut_off_and_no_panel_is_empty(name, tables):
+    check_layout(gallery.draw(name, tables)[0])
+
+
+@pytest.mark.parametrize("share", ["all", "some", "none"])
+@pytest.mark.parametrize("name", PAPER)
+def test_an_entry_draws_the_rows_that_are_there_and_names_those_that_are_not(name, share, shares):
+    of, here = PAPER[name], shares[share]
+    figure, table = gallery.draw(name, here)
+    check_layout(figure)
+    drawn = of.chosen(here)
+    missing = [row for row in of.wanted() if row not in some_rows(share)]
+    caption = gallery.caption(name, here)
+    assert of.source in caption and all(row in caption for row in missing)
+    assert ("Not in this profile" in caption) == bool(missing)
+    if not drawn:
+        (text,) = figure.axes[0].texts
+        assert set(table["needs"]) >= set(missing)
+        words = text.get_text().split()
+        assert all(row in words or f"{row}," in words for row in table["needs"])
+        assert words[-1] == "PROFILE=gpu" and of.source in " ".join(words)
+    elif of.table == "cells":
+        assert set(table["row"]) == set(drawn)
+        assert {"n", "low", "high", "trained"} <= set(table)
+    if share == "all":
+        assert set(of.wanted()) <= set(drawn)
+    if share == "none":
+        assert not drawn or name == "far_beyond"
+
+
+@pytest.mark.parametrize("name", sorted(set(PAPER) - {"answer_by_recurrence"}))  # that is shown whole
+def test_all_that_an_entry_draws_has_a_count_seeds_and_an_interval(name, shares):
+    _, table = gallery.draw(name, shares["all"])
+    assert {"n", "low", "high"} <= set(table) and {"seed", "seeds"} & set(table)
+    assert (table["low"] <= table["high"]).all()
+
+
+def test_rows_that_were_trained_to_other_lengths_stand_in_other_groups(tables):
+    short = paper_cells(["addition_nope_short", "addition_abacus_short"])
+    figure, table = regions.by_region(pd.concat([tables.cells, short]))
+    labels = [label.get_text() for label in figure.axes[0].get_yticklabels()]
+    assert labels[:3] == ["trained to 5 digits", "NoPE, short", "Abacus, short"]
+    assert labels[3] == "trained to 10 digits" and len(labels) == 2 + 2 + len(ROWS)
+    assert set(table["trained"]) == {5, 10}
+
+
+def test_a_stand_in_is_drawn_where_it_was_trained_as_far_as_another_row(shares):
+    of = gallery.FIGURES["scheme_by_region"]
+    usual = ["addition_nope", "addition_abacus"]
+    here = made_up_tables([*usual, "addition_abacus_short"], grid=12)
+    assert of.chosen(here) == usual
+    nope = here.cells["trained"].mask(here.cells["row"] == "addition_nope", 5)
+    here = here._replace(cells=here.cells.assign(trained=nope))
+    assert of.chosen(here) == ["addition_nope", "addition_abacus_short", "addition_abacus"]
+
+
+def test_a_comparison_needs_two_and_a_pair_needs_both():
+    alone = made_up_tables(["addition_abacus_looped", "addition_nope_noise"], grid=12)
+    assert not gallery.FIGURES["loops_by_region"].chosen(alone)
+    assert not gallery.FIGURES["random_padding"].chosen(alone)
+    both = made_up_tables(["addition_nope", "addition_nope_noise", "addition_fire"], grid=12)
+    chosen = gallery.FIGURES["random_padding"].chosen(both)
+    assert chosen == ["addition_nope", "addition_nope_noise"]
+
+
+def test_what_the_paper_states_is_drawn_beside_what_is_like_it(shares):
+    _, table = gallery.draw("sorting_schemes", shares["all"])
+    of = table.query("row == 'sorting_abacus' and seed == 'all'").set_index("region")["stated"]
+    assert of["10 numbers\nof 30 digits"] == 0.6863 and of.isna().sum() == 1
+    _, table = gallery.draw("scheme_by_region", shares["all"])  # trained to 10 digits, not to 20
+    assert table["stated"].isna().all()
+    _, table = gallery.draw("weights", shares["all"])
+    assert table["stated"].tolist() == [122e6, 64e6, 34e6]
+
+
+def test_regions_beyond_the_grid_say_their_lengths():
+    far = {100: 20, 50: 20, 55: 20}
+    near = cells(["addition_relative"], grid=30, far=far)
+    assert set(regions.region_table(near)["region"]) == {
+        "in distribution", "out of distribution", "50 to 55 digits", "100 digits"
+    }  # fmt: skip
+    unlike = near.assign(j=near["j"].mask(near["i"] == 100, 7))
+    assert "100 x 7 digits" in set(regions.region_table(unlike)["region"])
+
+
+def test_hits_may_be_counted_in_another_column_that_some_rows_lack(shares):
+    here = shares["all"]
+    table = regions.region_table(here.cells[here.cells["row"] != "addition_nope"], "digits_right")
+    assert set(table["row"]) == set(gallery.FIGURES["hints_left_out"].wanted())
+    assert (table["digits_right"] <= table["n"]).all()
+
+
+def test_training_lengths_are_compared_on_the_same_problems(shares):
+    rows = ["addition_abacus_short", "addition_abacus", "addition_abacus_long"]
+    here = shares["all"].of(rows).cells
+    _, table = regions.by_training_length(here, dict.fromkeys(rows, "addition_abacus"))
+    same = table.query("region == 'longer than 20 digits' and seed == 'all'")
+    assert set(same["trained"]) == {5, 10, 20} and same["n"].nunique() == 1
+    grid = here[(here["set"] == "grid") & (here[["i", "j"]].max(axis=1) > 20)]
+    own = grid[(grid["row"] == rows[0]) & (grid["start"] == same["start"].iloc[0])]
+    assert same.iloc[0][["n", "exact"]].tolist() == own[["n", "exact"]].sum().tolist()
+
+
+def test_one_answer_is_that_of_the_row_that_is_looped_most_often():
+    made = answers(["addition_abacus_looped", "addition_abacus_looped_8"])
+    figure, table = recurrences.of_a_problem(made)
+    assert set(table["row"]) == {"addition_abacus_looped_8"}
+    image = figure.axes[0].get_images()[0].get_array()
+    wrong = table[table["said"] != table["due"]]
+    assert image.sum() == len(wrong) and image.shape == (16, 21)
+    assert [image[of.recurrence - 1, of.place] for of in wrong.itertuples()] == [1] * len(wrong)
+
+
+def test_places_by_recurrence_are_means_over_seeds():
+    made = made_recurrences(["addition_abacus_looped_4"])
+    figure, table = recurrences.by_place(made)
+    image = figure.axes[0].get_images()[0].get_array()
+    own = made.query("digits == 20 and recurrence == 2 and place == 7")
+    assert image[1, 7] == own["accuracy"].mean() and set(table["seeds"]) == {2}
+    assert set(table["digits"]) == {20} and table["place"].min() == 0
+
+
+def test_every_entry_of_a_notebook_is_drawn_once():
+    names = [name for of in gallery.NOTEBOOKS.values() for name in of.entries]
+    assert len(names) == len(set(names)) == len(gallery.FIGURES)
+    for folder, of in gallery.NOTEBOOKS.items():
+        source = paths.ROOT / "notebooks" / f"{of.source}.ipynb"
+        text = source.read_text()
+        drawn = [name for name in gallery.FIGURES if f'gallery.write(\\"{name}\\", ' in text]
+        assert set(drawn) == set(of.entries), folder
+        assert f'\\"figures\\", \\"{folder}\\")' in text
+
+
+def test_every_figure_and_table_of_the_paper_is_in_the_gallery():
+    sources = {of.source for of in gallery.FIGURES.values()}
+    wanted = [f"Fig. {n}" for n in range(1, 20)] + [f"Table {n}" for n in range(1, 4)]
+    assert [name for name in wanted if f"mcleish2024, {name}" not in sources] == []
+
+
 def test_regions_are_recounted_from_the_cells(tables):
-    table = accuracy.region_table(tables.cells)
+    table = regions.region_table(tables.cells)
     of = tables.cells.query("row == 'addition_nope' and set == 'grid' and i <= 10 and j <= 10")
     drawn = table.query("row == 'addition_nope' and region == 'in distribution'")
     assert drawn.set_index("seed")["exact"].to_dict() == {
@@ -161,7 +333,12 @@ def test_tables_are_read_in_the_order_of_the_profile(monkeypatch, tmp_path):
     results(tmp_path, [*rows, "addition_fire"])
     monkeypatch.setattr(run, "rows", lambda profile: rows)  # another row has left its files
     tables = load.tables("cpu")
-    assert [load.rows(table) for table in tables] == [rows] * 3
+    assert [load.rows(getattr(tables, name)) for name in load.WRITTEN[:3]] == [rows] * 3
+    assert tables.answers.empty and list(tables.answers) == load.OPTIONAL["answers"]
+    answers(["addition_rope"]).to_parquet(
+        tmp_path / "reports/results/cpu/addition_rope/answers.parquet"
+    )
+    assert load.rows(load.tables("cpu").answers) == ["addition_rope"]
     (tmp_path / "reports/results/cpu/addition_nope/places.parquet").unlink()
     with pytest.raises(SettingsError) as error:
         load.tables("cpu")

@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 
 from carry.figures import load, style
 
-PANELS = {"loss": "training loss", "exact": "held-out sums wholly right"}
+PANELS = {"loss": "training loss", "exact": "held-out problems wholly right"}
 
 
 @style.styled

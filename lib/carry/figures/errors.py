@@ -43,7 +43,7 @@ def by_kind(cells: pd.DataFrame) -> tuple[Figure, pd.DataFrame]:
         left = left + shares[kind]
     axes.set_yticks(range(len(rows)), [style.look(row).label for row in rows])
     axes.set(xlim=(0, 1), ylim=(len(rows) - 0.5, -0.5))
-    axes.set_xlabel("sums beyond the training lengths")
+    axes.set_xlabel(f"{style.problems(rows)} beyond the training lengths")
     style.percent(axes.xaxis)
     axes.grid(visible=False)
     figure.legend(*axes.get_legend_handles_labels(), loc="outside right center")

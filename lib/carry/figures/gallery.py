@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import matplotlib.pyplot as plt
-import pandas as pd
-from matplotlib.figure import Figure
 
 from carry.figures import (
     accuracy,
@@ -17,23 +15,44 @@ from carry.figures import (
     errors,
     heatmaps,
     load,
+    mcleish2024,
     numbering,
     places,
+    regions,
     style,
 )
-
-Drawing = tuple[Figure, pd.DataFrame]
-
-
-class Entry(NamedTuple):
-    """A figure of the gallery; `caption` says all that is needed to read it."""
-
-    title: str
-    caption: str
-    draw: Callable[[load.Tables], Drawing]
+from carry.figures.entry import Drawing, Entry
 
 
-FIGURES = {
+class Notebook(NamedTuple):
+    """What a notebook draws; its figures go to a folder of their own."""
+
+    source: str
+    question: str
+    entries: dict[str, Entry]
+    paper: str = ""
+
+
+# Of the rows that a paper's entries name, those that the overview has as well.
+SHARED = [
+    "addition_nope", "addition_rope", "addition_fire", "addition_abacus_short", "addition_abacus",
+    "addition_abacus_looped", "addition_abacus_fire",
+]  # fmt: skip
+
+
+def _of_sums(draw: Callable[[load.Tables], Drawing]) -> Callable[[load.Tables], Drawing]:
+    """Draw the rows of addition, without those that only vary one for a paper's figure."""
+    papers = [entry for _, entries in mcleish2024.NOTEBOOKS.values() for entry in entries.values()]
+    varied = {row for entry in papers for row in (*entry.wanted(), *entry.stand_ins)} - {*SHARED}
+
+    def picture(tables: load.Tables) -> Drawing:
+        rows = [row for row in load.rows(tables.cells) if style.task(row) in ("addition", "")]
+        return draw(tables.of([row for row in rows if row not in varied]))
+
+    return picture
+
+
+OVERVIEW = {
     "numbering": Entry(
         "How each scheme numbers a sum",
         "The same sum as each position scheme sees it: tokens above, ids below. Equal ids have "
@@ -50,42 +69,57 @@ FIGURES = {
         "Learning curves",
         "Training loss, and exact match on held-out sums of the training lengths. Thin lines are "
         "seeds, thick ones their median, up to where the first seed has stopped.",
-        lambda tables: curves.by_step(tables.curves),
+        _of_sums(lambda tables: curves.by_step(tables.curves)),
     ),
     "accuracy": Entry(
         "Accuracy by length",
         "Sums wholly right, both operands of one length. Thin lines are seeds, thick ones their "
         "median; shaded: the lengths of training. The second panel has the rows that change when "
         "ids start in the middle of their table.",
-        lambda tables: accuracy.by_length(tables.cells),
+        _of_sums(lambda tables: accuracy.by_length(tables.cells)),
     ),
     "regions": Entry(
         "Accuracy by region",
         "In distribution both operands are as long as in training at most; out of distribution at "
         "least one is longer. Bars count all seeds together, dark lines are their Wilson intervals "
         "(95%), dots are the seeds.",
-        lambda tables: accuracy.by_region(tables.cells),
+        _of_sums(lambda tables: regions.by_region(tables.cells)),
     ),
     "heatmaps": Entry(
         "Accuracy for every pair of lengths",
         "Sums wholly right, the mean over seeds, by the lengths of both operands. The frame holds "
         "the lengths of training.",
-        lambda tables: heatmaps.by_lengths(tables.cells),
+        _of_sums(lambda tables: heatmaps.by_lengths(tables.cells)),
     ),
     "places": Entry(
         "Accuracy by place",
         "Digits right at each place of the answer, given the right digits before. Thin lines are "
         "seeds, thick ones their median.",
-        lambda tables: places.by_place(tables.places, load.starts(tables.cells)),
+        _of_sums(lambda tables: places.by_place(tables.places, load.starts(tables.cells))),
     ),
     "errors": Entry(
         "Kinds of error",
         "How answers beyond the training lengths end, all seeds together, named by their first "
         "wrong token. A wrong digit drawn at random looks like a carry's fault once in 9 and "
         "misaligned more often, so shares of that size say little.",
-        lambda tables: errors.by_kind(tables.cells),
+        _of_sums(lambda tables: errors.by_kind(tables.cells)),
     ),
 }
+
+
+NOTEBOOKS = {
+    "overview": Notebook("figures", "Where does each digit stand?", OVERVIEW),
+    **{
+        name: Notebook(f"mcleish2024/{name}", question, entries, "mcleish2024")
+        for name, (question, entries) in mcleish2024.NOTEBOOKS.items()
+    },
+}
+FIGURES = {name: entry for of in NOTEBOOKS.values() for name, entry in of.entries.items()}
+
+
+def caption(name: str, tables: load.Tables) -> str:
+    """Return what is said below a figure that is drawn from some tables."""
+    return FIGURES[name].told(load.rows(tables.cells))
 
 
 def draw(name: str, tables: load.Tables) -> Drawing:

@@ -2,40 +2,54 @@
 
 from __future__ import annotations
 
+import textwrap
+
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
+from carry.evaluation.intervals import wilson
 from carry.figures import load, style
 
 COLUMNS = 5
 
 
 @style.styled
-def by_lengths(cells: pd.DataFrame, start: str | None = None) -> tuple[Figure, pd.DataFrame]:
+def by_lengths(
+    cells: pd.DataFrame, start: str | None = None, columns: int = COLUMNS
+) -> tuple[Figure, pd.DataFrame]:
     """Draw accuracy by operand lengths (i, j), the mean over seeds, training lengths framed.
 
     Args:
         cells: accuracy by cell.
         start: "1" or "middle"; if not given, each row's better one in distribution.
+        columns: how many panels stand side by side.
     """
     grid = cells[cells["set"] == "grid"]
     grid = load.at_start(grid, start or load.starts(cells))
     keys = ["row", "start", "trained", "i", "j"]
-    of = {"accuracy": ("accuracy", "mean"), "n": ("n", "sum"), "seeds": ("seed", "nunique")}
+    of = {
+        "accuracy": ("accuracy", "mean"), "n": ("n", "sum"), "exact": ("exact", "sum"),
+        "seeds": ("seed", "nunique"),
+    }  # fmt: skip
     table = grid.groupby(keys, sort=False).agg(**of).reset_index()
+    table["low"], table["high"] = wilson(table["exact"], table["n"])
     rows = load.rows(table)
-    figure, drawn = style.panels(len(rows), COLUMNS, (1.9, 1.9), sharex=True, sharey=True)
+    size = (max(1.9, 4 / len(rows)), 2.0)  # room for the bar and the labels beside a single panel
+    figure, drawn = style.panels(len(rows), columns, size, sharex=True, sharey=True)
     figure.set_figheight(figure.get_figheight() + 0.4)  # for the label below all panels
     for number, (axes, row) in enumerate(zip(drawn, rows, strict=True)):
-        picture = _panel(axes, table[table["row"] == row])
-        axes.set_title(style.look(row).label, fontsize="medium")
-        axes.tick_params(labelbottom=number + COLUMNS >= len(rows))  # nothing stands below
+        part = table[table["row"] == row]
+        picture = _panel(axes, part)
+        label = textwrap.fill(style.look(row).label, 26)
+        length = style.reached(row, load.lengths(part)[row])
+        axes.set_title(f"{label}\n{length}", fontsize="small")
+        axes.tick_params(labelbottom=number + columns >= len(rows))  # nothing stands below
     figure.supxlabel("digits of the second operand, j", fontsize="medium")
     figure.supylabel("digits of the first operand, i", fontsize="medium")
     bar = figure.colorbar(picture, ax=drawn, shrink=0.75, aspect=30)
-    bar.set_label("sums wholly right")
+    bar.set_label(f"{style.problems(rows)} wholly right")
     bar.outline.set_visible(False)
     style.percent(bar.ax.yaxis)
     return figure, table

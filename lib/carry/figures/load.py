@@ -10,13 +10,41 @@ from carry import paths, run
 from carry.evaluation.regions import REGIONS, with_region
 from carry.settings import SettingsError
 
+# Tables that only some rows write, with the columns that they have if no row does.
+OPTIONAL = {
+    "recurrences": [
+        "row", "profile", "seed", "trained", "start", "digits", "recurrences_trained",
+        "recurrence", "place", "n", "correct", "accuracy", "low", "high",
+    ],
+    "answers": [
+        "row", "profile", "seed", "digits", "recurrences_trained", "recurrence", "place", "due",
+        "said",
+    ],
+}  # fmt: skip
+
 
 class Tables(NamedTuple):
-    """The result tables of a profile: cells of lengths, places of digits, learning curves."""
+    """What figures are drawn from: the result tables of a profile, and counts of weights.
+
+    cells, places: accuracy by lengths, and by place of digits
+    curves: learning curves
+    recurrences, answers: of looped rows, what is right after each recurrence, and one answer
+    sizes: how many weights a model has; not a result, so that only its notebook adds it
+    """
 
     cells: pd.DataFrame
     places: pd.DataFrame
     curves: pd.DataFrame
+    recurrences: pd.DataFrame
+    answers: pd.DataFrame
+    sizes: pd.DataFrame = pd.DataFrame(columns=["layers", "recurrences", "weights"])
+
+    def of(self, wanted: list[str]) -> Tables:
+        """Return the tables of some rows alone, in the order given."""
+        return self._replace(**{name: pick(getattr(self, name), wanted) for name in WRITTEN})
+
+
+WRITTEN = ("cells", "places", "curves", *OPTIONAL)
 
 
 def tables(profile: str) -> Tables:
@@ -25,31 +53,48 @@ def tables(profile: str) -> Tables:
     Raises:
         SettingsError: for the first file that is not there.
     """
-    return Tables(*(read(profile, name) for name in Tables._fields))
+    return Tables(*(read(profile, name) for name in WRITTEN))
 
 
 def read(profile: str, name: str) -> pd.DataFrame:
-    """Return one table (`cells`, `places` or `curves`) of all rows that a profile names.
+    """Return one table (such as `cells`) of all rows that a profile names.
 
-    The rows come from the profile, since a row that is gone may have left its files behind.
+    The rows come from the profile, since a row that is gone may have left its files behind. A row
+    that has not written one of the `OPTIONAL` tables is not in it.
     """
     parts = []
+    if not run.rows(profile):
+        raise SettingsError(f"rows: profile {profile!r} has none; expected at least one")
     for row in run.rows(profile):
         path = paths.reports(profile, "results", profile, row, f"{name}.parquet")
-        if not path.exists():
+        if path.exists():
+            parts.append(pd.read_parquet(path))
+        elif name not in OPTIONAL:
             raise SettingsError(
                 f"results.{row}: {paths.shown(path)} is not there; expected the evaluate stage "
                 f"of profile {profile!r} to have run"
             )
-        parts.append(pd.read_parquet(path))
-    if not parts:
-        raise SettingsError(f"rows: profile {profile!r} has none; expected at least one")
-    return pd.concat(parts, ignore_index=True)
+    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=OPTIONAL[name])
+
+
+def pick(table: pd.DataFrame, wanted: list[str]) -> pd.DataFrame:
+    """Return some rows of a table, in the order given.
+
+    >>> pick(pd.DataFrame({"row": ["a", "b", "c"]}), ["c", "a"])["row"].tolist()
+    ['c', 'a']
+    """
+    here = table[table["row"].isin(wanted)]
+    return here.sort_values("row", key=lambda name: name.map(wanted.index), kind="stable")
 
 
 def rows(table: pd.DataFrame) -> list[str]:
     """Return the rows of a table in the order of the profile."""
     return list(table["row"].unique())
+
+
+def lengths(table: pd.DataFrame) -> dict[str, int]:
+    """Return the length that each row of a table was trained to."""
+    return table.groupby("row", sort=False)["trained"].first().to_dict()
 
 
 def starts(cells: pd.DataFrame) -> dict[str, str]:

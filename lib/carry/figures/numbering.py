@@ -31,11 +31,19 @@ DRAWN: list[tuple[str, str, dict[str, Any], dict[str, Any], bool]] = [
 
 
 @style.styled
-def of_a_sum(a: int = 653, b: int = 49) -> tuple[Figure, pd.DataFrame]:
-    """Draw one sum as each scheme sees it: tokens above, ids below, one colour for each id."""
+def of_a_sum(
+    a: int = 653, b: int = 49, schemes: tuple[str, ...] | None = None
+) -> tuple[Figure, pd.DataFrame]:
+    """Draw one sum as each scheme sees it: tokens above, ids below, one colour for each id.
+
+    Args:
+        a, b: the operands.
+        schemes: which of them to draw; all of them if not given.
+    """
+    strips = [strip for strip in DRAWN if schemes is None or strip[1] in schemes]
     problems = tasks.build({"name": "addition"}).solve(*tasks.to_digits([[a, b]]))
     parts = []
-    for title, ids, given, spelling, train in DRAWN:
+    for title, ids, given, spelling, train in strips:
         batch = formats.build(spelling).write(problems)
         scheme = positions.choose(ids)(**given)
         drawn = scheme.train_ids(batch, stream(0, "figures", ids)) if train else scheme.ids(batch)
@@ -50,8 +58,8 @@ def of_a_sum(a: int = 653, b: int = 49) -> tuple[Figure, pd.DataFrame]:
         parts.append(pd.DataFrame(part).rename_axis("at").reset_index())
     table = pd.concat(parts, ignore_index=True)
     widest = int(table["at"].max()) + 1
-    figure, drawn = style.panels(len(DRAWN), 1, (0.42 * widest + 0.2, 1.15))
-    for axes, (title, *_) in zip(drawn, DRAWN, strict=True):
+    figure, drawn = style.panels(len(strips), 1, (0.42 * widest + 0.2, 1.15))
+    for axes, (title, *_) in zip(drawn, strips, strict=True):
         _strip(axes, table[table["title"] == title], widest)
         axes.set_title(title, loc="left", fontsize="medium")
     return figure, table

@@ -37,7 +37,5 @@ def by_place(
         style.percent(axes.yaxis)
     drawn[0].set_ylabel("digits right")
     figure.supxlabel("place in the answer (0 is the ones)", fontsize="medium")
-    style.legend(
-        figure, load.rows(table), trained=places.groupby("row")["trained"].first().to_dict()
-    )
+    style.legend(figure, load.rows(table), trained=load.lengths(places))
     return figure, table

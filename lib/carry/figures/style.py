@@ -2,14 +2,16 @@
 
 What a row is called and how it is drawn follows from its name alone, `task_scheme_variant`:
 
-    addition_abacus           Abacus             blue
-    addition_abacus_looped    Abacus, looped     blue, dashed
-    addition_abacus_fire      Abacus + FIRE      light blue
-    addition_new_idea         New idea           grey, until it is given a colour here
+    addition_abacus             Abacus                    blue
+    addition_abacus_looped      Abacus, looped            blue, dashed
+    addition_abacus_looped_4    Abacus, looped 4 times    blue, dashed more finely
+    addition_abacus_fire        Abacus + FIRE             light blue
+    addition_new_idea           New idea                  grey, until it is given a colour here
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
@@ -34,17 +36,45 @@ SCHEMES = {
     "rope": ("RoPE", "#CC79A7"),
     "fire": ("FIRE", "#C8102E"),
     "randomized": ("Randomized", "#C0C0C0"),
+    "randomized_fire": ("Randomized FIRE", "#9758FF"),
     "abacus": ("Abacus", "#0072B2"),
     "abacus_fire": ("Abacus + FIRE", "#56B4E9"),
+    "abacus_rope": ("Abacus + RoPE", "#2A189F"),
     "coupled": ("Coupled", "#009E73"),
     "relative": ("Abacus read relatively", "#882255"),
 }
 OTHER = "#808080"
-TASKS = ("addition", "multiplication", "parity", "sorting", "bitwise_or")
 
-# A second sign besides the colour, for variants of a scheme; any other variant is dotted.
+# What a task's problems are called, and what its training length counts.
+TASKS = {
+    "addition": ("sums", "{0} digits"),
+    "multiplication": ("products", "{0} digits"),
+    "parity": ("answers", "{0} bits"),
+    "sorting": ("lists", "{0} numbers of {0} digits"),
+    "bitwise_or": ("answers", "{0} bits"),
+}
+
+# A second sign besides the colour, for variants of a scheme: dashes of lines and hatches of bars.
 SOLID, DOTTED = (1.0, 0.0), (1.0, 1.0)
-VARIANTS = {"looped": (4.0, 1.5), "injected": (5.0, 1.0, 1.0, 1.0)}
+VARIANTS = {
+    "injected": (5.0, 1.0, 1.0, 1.0),
+    "looped": (4.0, 1.5),
+    "looped_4": (2.6, 1.3),
+    "looped_8": (1.7, 1.1),
+    "looped_16": (0.8, 0.9),
+}
+HATCHES = {SOLID: "", DOTTED: r"\\\\", VARIANTS["injected"]: "...."}  # what is looped: ////
+# How the parts of a variant are said; parts that are not here are said as they stand.
+PARTS = {
+    "injected": "injected",
+    "looped": "looped",
+    "everything": "loss on the question too",
+    "noise": "random padding",
+    "entrance": "entrance",
+    "divided": "gradient divided",
+    "hints": "index hints",
+}
+PART = re.compile(rf"(?:^|_)(looped_\d+|{'|'.join(PARTS)})(?=_|$)")
 
 SHADE = "#ECECEC"  # the training range
 SETTINGS = {
@@ -76,22 +106,61 @@ class Look(NamedTuple):
 def look(row: str) -> Look:
     """Return label, colour and dashes of a row, from its name.
 
-    >>> look("addition_abacus").label, look("multiplication_abacus_looped").label
-    ('Abacus', 'Abacus, looped')
+    >>> look("addition_abacus").label, look("multiplication_abacus_looped_4").label
+    ('Abacus', 'Abacus, looped 4 times')
     >>> look("addition_new_idea")
     Look(label='New idea', color='#808080', dashes=(1.0, 0.0))
     """
-    name = row
-    for task in TASKS:
-        name = name.removeprefix(f"{task}_")
+    name = row.removeprefix(f"{task(row)}_")
     for scheme in sorted(SCHEMES, key=len, reverse=True):
         if name == scheme or name.startswith(f"{scheme}_"):
             label, color = SCHEMES[scheme]
-            variant = name.removeprefix(scheme).strip("_").replace("_", " ")
-            if not variant:
-                return Look(label, color, SOLID)
-            return Look(f"{label}, {variant}", color, VARIANTS.get(variant, DOTTED))
+            parts = PART.split(name.removeprefix(scheme))
+            parts = [part.strip("_") for part in parts if part.strip("_")]
+            known = [VARIANTS[part] for part in parts if part in VARIANTS]
+            words = [label, *(_said(part) for part in parts)]
+            return Look(", ".join(words), color, [*known, DOTTED][0] if parts else SOLID)
     return Look(name.replace("_", " ").capitalize(), OTHER, SOLID)
+
+
+def _said(part: str) -> str:
+    times = part.removeprefix("looped_")
+    if times.isdigit():
+        return f"looped {times} times"
+    return PARTS.get(part, part.replace("_", " "))
+
+
+def task(row: str) -> str:
+    """Return the task of a row, from its name; nothing if there is no such task.
+
+    >>> task("bitwise_or_fire"), task("mine")
+    ('bitwise_or', '')
+    """
+    return next((name for name in TASKS if row.startswith(f"{name}_")), "")
+
+
+def hatch(row: str) -> str:
+    """Return the hatch of a row's bar, which tells architectures apart as dashes do lines."""
+    return HATCHES.get(look(row).dashes, "////")
+
+
+def problems(rows: list[str]) -> str:
+    """Return what the problems of some rows are called.
+
+    >>> problems(["addition_nope"]), problems(["addition_nope", "mine"])
+    ('sums', 'problems')
+    """
+    nouns = {TASKS[task(row)][0] if task(row) else "problems" for row in rows}
+    return nouns.pop() if len(nouns) == 1 else "problems"
+
+
+def reached(row: str, length: int) -> str:
+    """Return what a row was trained to.
+
+    >>> reached("addition_nope", 5), reached("sorting_fire", 10)
+    ('trained to 5 digits', 'trained to 10 numbers of 10 digits')
+    """
+    return "trained to " + TASKS.get(task(row), ("", "{0} digits"))[1].format(length)
 
 
 def line(row: str, **more: Any) -> dict[str, Any]:
@@ -118,13 +187,16 @@ def legend(
     place: str = "outside right center",
     trained: dict[str, int] | None = None,
 ) -> None:
-    """Name the rows once for the whole figure, and what they were trained to if that differs."""
-    trained = trained if trained and len(set(trained.values())) > 1 else {}
+    """Name the rows once for the whole figure, and what they were trained to."""
+    lengths = trained or {}
+    differ = len(set(lengths.values())) > 1
     labels = {
-        row: look(row).label + (f" (to {trained[row]})" if row in trained else "") for row in rows
+        row: look(row).label + (f" (to {lengths[row]})" if differ and row in lengths else "")
+        for row in rows
     }
     handles = [Line2D([], [], label=labels[row], **line(row, linewidth=2.2)) for row in rows]
-    figure.legend(handles=handles, loc=place, handlelength=2.6)
+    shared = reached(rows[0], lengths[rows[0]]) if lengths and not differ else None
+    figure.legend(handles=handles, loc=place, handlelength=2.6, title=shared, alignment="left")
 
 
 def seeds_and_median(axes: Axes, table: pd.DataFrame, row: str, x: str, y: str) -> None:

@@ -1,0 +1,92 @@
+"""An entry of the gallery: a picture, how to read it, and the rows it is drawn from."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable
+from typing import NamedTuple
+
+import matplotlib.pyplot as plt
+import pandas as pd
+from matplotlib.figure import Figure
+
+from carry.figures import load, style
+
+Drawing = tuple[Figure, pd.DataFrame]
+
+
+class Entry(NamedTuple):
+    """A figure of the gallery; `caption` says all that is needed to read it.
+
+    rows: groups of rows; a group says something only if `least` of it are there. Without any the
+        picture is given all tables.
+    stand_ins: rows that are drawn as well if they were trained as far as one of `rows` (a profile
+        that teaches plain order less than Abacus has an Abacus row to compare with it).
+    source: where a paper has this picture.
+    table, column: what a row needs to have written to be there.
+    """
+
+    title: str
+    caption: str
+    picture: Callable[[load.Tables], Drawing]
+    rows: tuple[tuple[str, ...], ...] = ()
+    least: int = 1
+    stand_ins: tuple[str, ...] = ()
+    source: str = ""
+    table: str = "cells"
+    column: str = "exact"
+
+    def draw(self, tables: load.Tables) -> Drawing:
+        """Return the picture and the table behind it, or a picture of what it needs."""
+        if not self.rows:
+            return self.picture(tables)
+        chosen = self.chosen(tables)
+        if not chosen:
+            there = self._there(tables)
+            needed = [row for row in self.wanted() if row not in there]
+            return lacking(self.source or self.title, needed)
+        return self.picture(tables.of(chosen))
+
+    def told(self, rows: list[str]) -> str:
+        """Return the caption with its source, and what of its rows is not among those given.
+
+        >>> entry = Entry("Sums", "Right.", None, rows=(("a", "b"),), source="Fig. 2")
+        >>> entry.told(["b", "c"])
+        'Right. (Fig. 2.) Not in this profile: a.'
+        """
+        text = self.caption + (f" ({self.source}.)" if self.source else "")
+        missing = [row for row in self.wanted() if row not in rows]
+        return text + (f" Not in this profile: {', '.join(missing)}." if missing else "")
+
+    def wanted(self) -> list[str]:
+        """Return all rows that the entry would draw, each once."""
+        return list(dict.fromkeys(row for group in self.rows for row in group))
+
+    def chosen(self, tables: load.Tables) -> list[str]:
+        """Return the rows to draw, by what they were trained to; none if no group is there."""
+        there = self._there(tables)
+        groups = [[row for row in group if row in there] for group in self.rows]
+        rows = [row for group in groups if len(group) >= self.least for row in group]
+        lengths = {there[row] for row in rows}
+        rows += [row for row in self.stand_ins if there.get(row) in lengths]
+        return sorted(dict.fromkeys(rows), key=there.get)
+
+    def _there(self, tables: load.Tables) -> dict[str, int]:
+        """Return the rows that have what is needed, with the length that each was trained to."""
+        table = getattr(tables, self.table)
+        if self.column not in table:
+            return {}
+        rows = set(table.loc[table[self.column].notna(), "row"])
+        return load.lengths(tables.cells[tables.cells["row"].isin(rows)])
+
+
+@style.styled
+def lacking(name: str, rows: list[str]) -> Drawing:
+    """Return a picture that says which rows' results another one needs, and how to make them."""
+    text = f"{name} needs results that this profile does not have: {', '.join(rows)}"
+    lines = textwrap.wrap(text, 110, break_on_hyphens=False)
+    lines += ["", "make repro PROFILE=gpu"]
+    figure, axes = plt.subplots(figsize=(8.2, 0.3 + 0.17 * len(lines)), layout="constrained")
+    axes.text(0, 0.5, "\n".join(lines), va="center", color="#555555", fontsize="small")
+    axes.axis("off")
+    return figure, pd.DataFrame({"needs": rows})

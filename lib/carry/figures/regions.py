@@ -1,0 +1,186 @@
+"""Accuracy in and out of distribution and far beyond, as bars, by what rows were trained to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from carry.evaluation.intervals import pool
+from carry.evaluation.regions import REGIONS, with_region
+from carry.figures import load, style
+
+COUNTED = {
+    "exact": "{} wholly right",
+    "digits_right": "{} right once index hints are left out",
+    "first_right": "{} whose first symbol is right",
+}
+STATED = {"marker": "D", "markersize": 5.5, "color": "white", "markeredgecolor": "#222222"}
+
+
+@style.styled
+def by_region(
+    cells: pd.DataFrame,
+    hits: str = "exact",
+    groups: Mapping[str, str] | None = None,
+    stated: Mapping[tuple[str, str], float] | None = None,
+) -> tuple[Figure, pd.DataFrame]:
+    """Draw accuracy by region: bars with intervals, seeds as dots.
+
+    A bar counts all seeds together and its interval is Wilson's at 95%, which knows nothing of
+    other seeds: their spread is what the dots show. Each row starts where it does better in
+    distribution. Rows that were trained to different lengths never stand in one group.
+
+    Args:
+        cells: accuracy by cell.
+        hits: the column that counts what is right.
+        groups: a heading for each row, beside what it was trained to.
+        stated: by row and region, values that a paper states, drawn as diamonds.
+    """
+    table = region_table(cells, hits)
+    named = zip(table["row"], table["region"], strict=True)
+    table["stated"] = [(stated or {}).get(name, float("nan")) for name in named]
+    lines = _lines(table, groups or {})
+    places = list(dict.fromkeys(table["region"]))
+    widest = 0.08 * max(len(text) for _, text in lines)  # inches, so that long names cost no bar
+    size = (1.75 + widest / len(places), 0.34 * len(lines) + 1.2)
+    figure, drawn = style.panels(len(places), len(places), size, sharey=True)
+    for axes, place in zip(drawn, places, strict=True):
+        here = table[table["region"] == place]
+        for at, (row, _) in enumerate(lines):
+            if row:
+                _bar(axes, at, row, here[here["row"] == row])
+        axes.set(title=place, xlim=(-0.03, 1.03), xticks=[0, 0.5, 1])
+        style.percent(axes.xaxis)
+        axes.grid(visible=False, axis="y")
+        axes.tick_params(axis="y", length=0)
+    _name(drawn[0], lines)
+    figure.supxlabel(COUNTED[hits].format(style.problems(load.rows(table))), fontsize="medium")
+    if table["stated"].notna().any():
+        handle = Line2D([], [], linestyle="none", label="stated in the paper", **STATED)
+        figure.legend(handles=[handle], loc="outside upper right")
+    return figure, table
+
+
+def _lines(table: pd.DataFrame, groups: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Return what stands at each height, from the top: ("", heading) or (row, label)."""
+    inside: dict[str, list[str]] = {}
+    known = table.drop_duplicates("row")
+    if not groups:
+        known = known.sort_values("trained", kind="stable")
+    for row, length in load.lengths(known).items():
+        heading = [groups[row]] if row in groups else []
+        inside.setdefault(", ".join([*heading, style.reached(row, length)]), []).append(row)
+    lines = []
+    for heading, rows in inside.items():
+        lines += [("", heading), *((row, style.look(row).label) for row in rows)]
+    return lines
+
+
+def _name(axes: Axes, lines: list[tuple[str, str]]) -> None:
+    axes.set_yticks(range(len(lines)), [text for _, text in lines])
+    axes.set_ylim(len(lines) - 0.4, -0.6)
+    for (row, _), label in zip(lines, axes.get_yticklabels(), strict=True):
+        if not row:
+            label.set(color="#555555", fontstyle="italic")
+
+
+def _bar(axes: Axes, at: int, row: str, part: pd.DataFrame) -> None:
+    pooled = part[part["seed"] == "all"]
+    if pooled.empty:
+        axes.text(0.0, at, "not tested", va="center", color="#777777", fontsize="small")
+        return
+    bar = pooled.iloc[0]
+    color = style.look(row).color
+    bars = {"color": color, "alpha": 0.55, "hatch": style.hatch(row), "hatchcolor": "white"}
+    axes.barh(at, bar["accuracy"], 0.62, **bars)
+    axes.hlines(at, bar["low"], bar["high"], color="#222222", linewidth=1.6, zorder=3)
+    seeds = part[part["seed"] != "all"]["accuracy"]
+    shift = [at + 0.2 * (index - (len(seeds) - 1) / 2) for index in range(len(seeds))]
+    axes.plot(
+        seeds, shift, "o", markersize=4.2, color=color, markeredgecolor="white", zorder=4,
+        markeredgewidth=0.7, clip_on=False,
+    )  # fmt: skip
+    if pd.notna(bar["stated"]):
+        axes.plot(bar["stated"], at, zorder=5, clip_on=False, **STATED)
+
+
+def region_table(cells: pd.DataFrame, hits: str = "exact") -> pd.DataFrame:
+    """Return accuracy by row and region, for each seed and (`seed` is "all") for all together.
+
+    The first two regions are those of the grid. Beyond it each pair of lengths is a region of its
+    own, but for equal ones up to twice the grid's, which go together.
+    """
+    cells = with_region(load.at_start(cells, load.starts(cells)))
+    cells = cells[(cells["set"] != "equal") & cells[hits].notna()].astype({hits: int})
+    far = cells["set"] == "far"
+    order = (cells["region"] != REGIONS[0]).astype(int)
+    order = order.mask(far, cells["i"] * 10**6 + cells["j"])
+    cells = cells.assign(order=order, region=cells["region"].mask(far, _beyond(cells)))
+    cells["order"] = cells.groupby("region")["order"].transform("min")
+    parts = [cells.assign(seed=cells["seed"].astype(str)), cells.assign(seed="all")]
+    table = pool(pd.concat(parts), ["order", "region", "row", "trained", "start", "seed"], hits)
+    return table.sort_values("order", kind="stable").drop(columns="order").reset_index(drop=True)
+
+
+def _beyond(cells: pd.DataFrame) -> pd.Series:
+    """Return what the region of a cell beyond the grid is called."""
+    i, j = cells["i"], cells["j"]
+    if set(cells["row"].map(style.task)) == {"sorting"}:
+        return i.map("{:,} numbers\n".format) + j.map("of {:,} digits".format)
+    far = cells["set"] == "far"
+    near = far & (i == j) & (i <= 2 * i.mask(far).max())
+    names = i.map("{:,} digits".format).mask(i != j, i.map(str) + " x " + j.map(str) + " digits")
+    if i[near].nunique() > 1:
+        names = names.mask(near, f"{i[near].min()} to {i[near].max()} digits")
+    return names
+
+
+@style.styled
+def by_training_length(
+    cells: pd.DataFrame, families: Mapping[str, str]
+) -> tuple[Figure, pd.DataFrame]:
+    """Draw accuracy by training length: all seeds together with Wilson's interval, seeds as dots.
+
+    The last panel has only what is longer than any training, so that all are scored on the same
+    problems; a region that begins where training ends is smaller the longer training was.
+
+    Args:
+        cells: accuracy by cell.
+        families: for each row the one whose look it has, which is the same at other lengths.
+    """
+    longest = cells["trained"].max()
+    table = region_table(cells)
+    beyond = (cells["set"] == "grid") & (cells[["i", "j"]].max(axis=1) > longest)
+    if beyond.any():
+        same = region_table(cells[beyond]).assign(region=f"longer than {longest} digits")
+        table = pd.concat([table, same], ignore_index=True)
+    table["family"] = table["row"].map(families)
+    places, names = (list(dict.fromkeys(table[column])) for column in ("region", "family"))
+    figure, drawn = style.panels(len(places), 4, (2.6, 3.0), sharey=True)
+    for axes, place in zip(drawn, places, strict=True):
+        for number, name in enumerate(names):
+            part = table[(table["region"] == place) & (table["family"] == name)]
+            _line(axes, 0.12 * (number - (len(names) - 1) / 2), name, part)
+        axes.set(title=place, ylim=(-0.03, 1.03), xticks=sorted(table["trained"].unique()))
+        style.percent(axes.yaxis)
+    figure.supylabel(COUNTED["exact"].format(style.problems(names)), fontsize="medium")
+    figure.supxlabel("digits of the longest operands in training", fontsize="medium")
+    style.legend(figure, names)
+    return figure, table
+
+
+def _line(axes: Axes, shift: float, name: str, part: pd.DataFrame) -> None:
+    """Draw one family, a little to the side, so that equal values stay apart."""
+    pooled = part[part["seed"] == "all"].sort_values("trained")
+    seeds = part[part["seed"] != "all"]
+    color = style.look(name).color
+    ends = [pooled["accuracy"] - pooled["low"], pooled["high"] - pooled["accuracy"]]
+    at = pooled["trained"] + shift
+    axes.errorbar(at, pooled["accuracy"], ends, fmt="none", ecolor=color, elinewidth=1.2)
+    axes.plot(at, pooled["accuracy"], marker="o", markersize=4.5, **style.line(name, linewidth=1.6))
+    axes.plot(seeds["trained"] + shift, seeds["accuracy"], "o", markersize=2.4, color=color,
+              alpha=0.6)  # fmt: skip

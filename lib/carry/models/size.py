@@ -1,0 +1,33 @@
+"""How many weights the model of a run has; none of them is made."""
+
+from __future__ import annotations
+
+import pandas as pd
+import torch
+
+from carry import params
+from carry.models.system import System
+from carry.run import Run, make
+
+
+def weights(run: Run) -> int:
+    """Return the number of weights of a run's model, each counted once however often it is used.
+
+    >>> weights(make({"task": {"name": "addition"}, "model": {"width": 8, "tied": True}}))
+    1008
+    """
+    with torch.device("meta"):
+        network = System(run, device="meta").network
+    return sum(weight.numel() for weight in network.parameters())
+
+
+def by_recurrences(run: Run, recurrences: list[int]) -> pd.DataFrame:
+    """Return the weights of a run's model with its block run so often, all equally deep."""
+    model = run.model
+    depth = model["layers"] * model.get("recurrences", 1)
+    found = []
+    for times in recurrences:
+        changed = {"model": {"layers": depth // times, "recurrences": times}}
+        row = make(params.merge(run.model_dump(exclude={"name", "profile"}), changed), run.name)
+        found.append([depth // times, times, weights(row)])
+    return pd.DataFrame(found, columns=["layers", "recurrences", "weights"])
