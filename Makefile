@@ -55,7 +55,7 @@ test: setup  ## lint, unit tests, doctests, every notebook, then smoke
 	python -m pytest -n 2
 	CARRY_PROGRESS=off OMP_NUM_THREADS=1 python -m pytest -n 2 --dist loadfile \
 	  --nbval --nbval-current-env --nbval-cell-timeout=120 \
-	  --nbval-sanitize-with tests/nbval_sanitize.cfg notebooks/*.ipynb
+	  --nbval-sanitize-with tests/nbval_sanitize.cfg notebooks/*.ipynb notebooks/*/*.ipynb
 	tests/smoke.sh
 
 notebooks: setup  ## run every notebook with its defaults and keep the outputs, which test compares

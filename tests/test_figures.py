@@ -119,7 +119,8 @@ def test_an_entry_draws_the_rows_that_are_there_and_names_those_that_are_not(nam
         assert not drawn or name == "far_beyond"
 
 
-@pytest.mark.parametrize("name", sorted(set(PAPER) - {"answer_by_recurrence"}))  # that is shown whole
+# All but the one answer, which is shown whole.
+@pytest.mark.parametrize("name", sorted(set(PAPER) - {"answer_by_recurrence"}))
 def test_all_that_an_entry_draws_has_a_count_seeds_and_an_interval(name, shares):
     _, table = gallery.draw(name, shares["all"])
     assert {"n", "low", "high"} <= set(table) and {"seed", "seeds"} & set(table)

@@ -8,6 +8,7 @@ import nbformat
 import pytest
 
 from carry import fingerprint, params, paths, pipeline, sources
+from carry.figures import gallery
 from carry.run import load, rows
 from carry.settings import SettingsError
 
@@ -53,6 +54,11 @@ def changed(before):
     return {name for name in before if before[name] != after[name]}
 
 
+def of_rows(names):
+    """Return those of the stages that run for each row."""
+    return {name for name in names if name.split("/")[0] in pipeline.SECTIONS}
+
+
 def test_a_change_reaches_the_stages_that_use_it_and_no_other(copy):
     before = written()
     assert {f"{stage}/{row}.txt" for stage in ("train", "evaluate") for row in rows("smoke")} < set(
@@ -66,12 +72,12 @@ def test_a_change_reaches_the_stages_that_use_it_and_no_other(copy):
         file.write("# a remark\n")
     ours = {"train/addition_coupled.txt", "evaluate/addition_coupled.txt"}
     found = changed(before)
-    assert ours <= found and not any("/" in name for name in found - ours)
+    assert ours <= found and not of_rows(found - ours)
 
     before = written()
     with (library / "figures" / "style.py").open("a") as file:
         file.write("# a remark\n")
-    assert not any("/" in name for name in changed(before))
+    assert not of_rows(changed(before))
 
     before = written()
     with (library / "training" / "loop.py").open("a") as file:
@@ -94,7 +100,17 @@ def test_every_stage_that_runs_a_notebook_depends_on_its_code():
         commands = str(stage["cmd"])
         if "carry notebook" in commands or "carry.site" in commands:
             by_row = "/${key}" if "row=${key}" in commands else ""
+            name = "${item}" if "notebook ${item}" in commands else name
             assert f"data/${{profile}}/code/{name}{by_row}.txt" in stage["deps"]
+
+
+def test_the_pipeline_draws_the_figures_of_every_notebook_that_has_some():
+    stages = params.read(paths.ROOT / "dvc.yaml")["stages"]
+    drawn = {folder: of.source for folder, of in gallery.NOTEBOOKS.items()}
+    assert stages["figures"]["foreach"] == drawn
+    for source in drawn.values():
+        folder = [f"data/${{profile}}/executed/{part}" for part in source.split("/")[:-1]]
+        assert set(folder) <= set(stages["site"]["deps"])
 
 
 def test_a_row_that_does_not_fit_is_refused_before_any_stage(monkeypatch):

@@ -145,3 +145,18 @@ def test_pruning_keeps_the_rows_of_the_profile(tmp_path, monkeypatch):
     pipeline.prune("smoke")
     assert not list(tmp_path.rglob("gone*"))
     assert len(list(tmp_path.rglob("kept*"))) == 2
+    assert (tmp_path / "data/smoke/rows.txt").read_text() == "kept\n"
+
+
+def test_a_notebook_in_a_folder_is_called_by_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(paths, "ROOT", tmp_path)
+    for folder in ("", "paper2024", ".ipynb_checkpoints"):
+        (tmp_path / "notebooks" / folder).mkdir(parents=True, exist_ok=True)
+        write(
+            tmp_path / "notebooks" / folder / "how_far.ipynb", "profile", parameters="profile = ''"
+        )
+    assert list(pipeline.sources()) == ["how_far", "paper2024/how_far"]
+    done = pipeline.run("paper2024/how_far", "smoke")
+    assert done == tmp_path / "data/smoke/executed/paper2024/how_far.ipynb" and done.exists()
+    with pytest.raises(SettingsError, match="did you mean 'paper2024/how_far'"):
+        pipeline.source("paper2024/how_fra")

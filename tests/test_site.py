@@ -1,5 +1,6 @@
 """The site opens from disk: every link of it leads somewhere, and nothing comes from a network."""
 
+import html
 import json
 
 import nbformat
@@ -36,11 +37,12 @@ def home(tmp_path_factory):
     settings = {"rows": dict.fromkeys(ROWS, {}), "problems": {"addition": {}}}
     patch.setattr(params, "load_profile", lambda profile: settings)
     results(root, ROWS)
-    figures = paths.reports("cpu", "figures")
-    figures.mkdir()
-    for name in gallery.FIGURES:  # what is in them is for test_figures.py to look at
-        for ending in ("svg", "csv"):
-            (figures / f"{name}.{ending}").write_text(f"{name}.{ending}")
+    for place, drawn in gallery.NOTEBOOKS.items():
+        figures = paths.reports("cpu", "figures", place)
+        figures.mkdir(parents=True)
+        for name in drawn.entries:  # what is in them is for test_figures.py to look at
+            for ending in ("svg", "csv"):
+                (figures / f"{name}.{ending}").write_text(f"{name}.{ending}")
     claims.write("cpu")
     numbers.write("cpu")
     for page in site.notebooks("cpu"):
@@ -63,7 +65,22 @@ def test_it_has_all_figures_claims_and_notebooks(first):
         assert f'id="claim-{record["id"]}"' in text
     for page in site.notebooks("cpu"):
         assert "42" in (first.parent / "notebooks" / f"{page.name}.html").read_text()
-    assert len(site.notebooks("cpu")) == 1 + 2 + 1 + 2 * len(ROWS)
+    assert len(site.notebooks("cpu")) == 1 + len(gallery.NOTEBOOKS) + 1 + 1 + 2 * len(ROWS)
+    names = [page.name for page in site.notebooks("cpu")]
+    assert len(set(names)) == len(names)
+
+
+def test_figures_stand_under_their_questions_with_their_source_and_what_is_missing(first):
+    text = html.unescape(first.read_text())
+    for place, drawn in gallery.NOTEBOOKS.items():
+        part = text.split(f'<h3 id="{place}">')[1].split("<h3")[0]
+        assert drawn.question in part
+        assert [name for name in gallery.FIGURES if f'id="figure-{name}"' in part] == list(
+            drawn.entries
+        )
+        for entry in drawn.entries.values():
+            assert entry.source in part and entry.told(ROWS) in part
+    assert "mcleish2024, Fig. 2" in text and "addition_abacus_looped_16" in text
 
 
 def test_it_loads_nothing_from_a_network_and_its_links_lead_somewhere(first):

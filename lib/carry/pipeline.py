@@ -31,8 +31,10 @@ WIDGET = "application/vnd.jupyter.widget-view+json"
 
 
 def sources() -> dict[str, Path]:
-    """Return the notebooks by name."""
-    return {path.stem: path for path in (paths.ROOT / "notebooks").glob("*.ipynb")}
+    """Return the notebooks by name, with their folder if it is not the first."""
+    folder = paths.ROOT / "notebooks"
+    found = [*folder.glob("*.ipynb"), *folder.glob("[!.]*/*.ipynb")]
+    return {path.relative_to(folder).with_suffix("").as_posix(): path for path in sorted(found)}
 
 
 def source(notebook: str) -> Path:
@@ -198,7 +200,10 @@ def publish(profile: str, row: str) -> Path:
 
 
 def prune(profile: str) -> list[Path]:
-    """Delete what rows that are gone have left in the folders that later stages read whole."""
+    """Delete what rows that are gone have left in the folders that later stages read whole.
+
+    The rows that stay are written to rows.txt, for those stages to depend on.
+    """
     folders = {
         paths.data(profile, "executed", "problems"): rows("problems", profile),
         paths.data(profile, "executed", "train"): rows("train", profile),
@@ -213,6 +218,8 @@ def prune(profile: str) -> list[Path]:
     ]
     for path in gone:
         shutil.rmtree(path) if path.is_dir() else path.unlink()
+    with paths.atomically(paths.data(profile, "rows.txt")) as draft:
+        draft.write_text("".join(f"{row}\n" for row in rows("evaluate", profile)))
     return gone
 
 

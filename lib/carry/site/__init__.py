@@ -52,10 +52,13 @@ def write(profile: str, folder: Path | None = None) -> Path:
     pages = notebooks(profile)
     for name in ("figures", "notebooks"):  # nothing stays behind of a row that is gone
         shutil.rmtree(folder / name, ignore_errors=True)
-    figures = paths.reports(profile, "figures")
-    for name in gallery.FIGURES:
-        for ending in ("svg", "csv"):
-            _put(folder / "figures" / f"{name}.{ending}", _there(figures / f"{name}.{ending}"))
+    for place, drawn in gallery.NOTEBOOKS.items():
+        for name in drawn.entries:
+            for file in (f"{name}.svg", f"{name}.csv"):
+                _put(
+                    folder / "figures" / file,
+                    _there(paths.reports(profile, "figures", place, file)),
+                )
     templates = jinja2.Environment(
         loader=jinja2.FileSystemLoader(HERE),
         autoescape=True,
@@ -74,7 +77,8 @@ def write(profile: str, folder: Path | None = None) -> Path:
         profile=profile,
         columns=quoted.COLUMNS,
         rows=[(style.look(row), of) for row, of in numbers["rows"].items()],
-        figures=gallery.FIGURES,
+        figures=gallery.NOTEBOOKS,
+        known=list(params.load_profile(profile)["rows"]),
         records=records,
         papers=list(dict.fromkeys(record["paper"] for record in records)),
         pages=pages,
@@ -100,8 +104,10 @@ def notebooks(profile: str) -> list[Page]:
     settings, done = params.load_profile(profile), paths.data(profile, "executed")
     tour = paths.ROOT / "notebooks" / "tour.ipynb"  # kept with its outputs where it stands
     pages = [Page(tour, "tour", "tour", "begin here")] if tour.exists() else []
-    for stage in ("figures", "claims"):
-        pages.append(Page(done / f"{stage}.ipynb", stage, stage, "all rows"))
+    for drawn in gallery.NOTEBOOKS.values():
+        path = done / f"{drawn.source}.ipynb"
+        pages.append(Page(path, path.stem, drawn.question, drawn.paper or "all rows"))
+    pages.append(Page(done / "claims.ipynb", "claims", "claims", "all rows"))
     for stage, of in (("problems", "problems"), ("train", "rows"), ("evaluate", "rows")):
         for row in settings[of]:
             path = done / stage / f"{row}.ipynb"
