@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import pandas as pd
@@ -112,7 +113,7 @@ def starts(cells: pd.DataFrame) -> dict[str, str]:
     return chosen
 
 
-def at_start(table: pd.DataFrame, start: str | dict[str, str]) -> pd.DataFrame:
+def at_start(table: pd.DataFrame, start: str | Mapping[str, str]) -> pd.DataFrame:
     """Return what was measured from one start, or from each row's own (as `starts` gives them)."""
-    wanted = table["row"].map(start) if isinstance(start, dict) else start
+    wanted = table["row"].map(start) if isinstance(start, Mapping) else start
     return table[table["start"] == wanted]

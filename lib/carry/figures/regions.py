@@ -108,13 +108,16 @@ def _bar(axes: Axes, at: int, row: str, part: pd.DataFrame) -> None:
         axes.plot(bar["stated"], at, zorder=5, clip_on=False, **STATED)
 
 
-def region_table(cells: pd.DataFrame, hits: str = "exact") -> pd.DataFrame:
+def region_table(
+    cells: pd.DataFrame, hits: str = "exact", starts: Mapping[str, str] | None = None
+) -> pd.DataFrame:
     """Return accuracy by row and region, for each seed and (`seed` is "all") for all together.
 
     The first two regions are those of the grid. Beyond it each pair of lengths is a region of its
-    own, but for equal ones up to twice the grid's, which go together.
+    own, but for equal ones up to twice the grid's, which go together. Each row starts as `starts`
+    says; if not given, where it does better in distribution.
     """
-    cells = with_region(load.at_start(cells, load.starts(cells)))
+    cells = with_region(load.at_start(cells, starts or load.starts(cells)))
     cells = cells[(cells["set"] != "equal") & cells[hits].notna()].astype({hits: int})
     far = cells["set"] == "far"
     order = (cells["region"] != REGIONS[0]).astype(int)
@@ -156,7 +159,8 @@ def by_training_length(
     table = region_table(cells)
     beyond = (cells["set"] == "grid") & (cells[["i", "j"]].max(axis=1) > longest)
     if beyond.any():
-        same = region_table(cells[beyond]).assign(region=f"longer than {longest} digits")
+        same = region_table(cells[beyond], starts=load.starts(cells))
+        same["region"] = f"longer than {longest} digits"
         table = pd.concat([table, same], ignore_index=True)
     table["family"] = table["row"].map(families)
     places, names = (list(dict.fromkeys(table[column])) for column in ("region", "family"))

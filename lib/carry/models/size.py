@@ -22,7 +22,13 @@ def weights(run: Run) -> int:
 
 
 def by_recurrences(run: Run, recurrences: list[int]) -> pd.DataFrame:
-    """Return the weights of a run's model with its block run so often, all equally deep."""
+    """Return the weights of a run's model with its block run so often, all equally deep.
+
+    >>> run = make({"task": {"name": "addition"}, "model": {"layers": 4, "width": 8}})
+    >>> sizes = by_recurrences(run, [1, 2, 4])  # a layer of this width has 872 weights
+    >>> sizes["layers"].tolist(), sizes["weights"].diff().tolist()[1:]
+    ([4, 2, 1], [-1744.0, -872.0])
+    """
     model = run.model
     depth = model["layers"] * model.get("recurrences", 1)
     found = []
