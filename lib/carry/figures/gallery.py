@@ -47,7 +47,8 @@ def _of_sums(draw: Callable[[load.Tables], Drawing]) -> Callable[[load.Tables], 
 
     def picture(tables: load.Tables) -> Drawing:
         rows = [row for row in load.rows(tables.cells) if style.task(row) in ("addition", "")]
-        return draw(tables.of([row for row in rows if row not in varied]))
+        rows = [row for row in rows if row not in varied]
+        return draw(tables.of(rows) if rows else tables)  # of a profile without sums, what it has
 
     return picture
 

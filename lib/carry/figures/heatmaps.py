@@ -9,7 +9,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from carry.evaluation.intervals import wilson
 from carry.figures import load, style
 
 COLUMNS = 5
@@ -29,12 +28,7 @@ def by_lengths(
     grid = cells[cells["set"] == "grid"]
     grid = load.at_start(grid, start or load.starts(cells))
     keys = ["row", "start", "trained", "i", "j"]
-    of = {
-        "accuracy": ("accuracy", "mean"), "n": ("n", "sum"), "exact": ("exact", "sum"),
-        "seeds": ("seed", "nunique"),
-    }  # fmt: skip
-    table = grid.groupby(keys, sort=False).agg(**of).reset_index()
-    table["low"], table["high"] = wilson(table["exact"], table["n"])
+    table = load.over_seeds(grid, keys)
     rows = load.rows(table)
     size = (max(1.9, 4 / len(rows)), 2.0)  # room for the bar and the labels beside a single panel
     figure, drawn = style.panels(len(rows), columns, size, sharex=True, sharey=True)

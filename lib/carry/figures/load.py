@@ -8,6 +8,7 @@ from typing import NamedTuple
 import pandas as pd
 
 from carry import paths, run
+from carry.evaluation.intervals import wilson
 from carry.evaluation.regions import REGIONS, with_region
 from carry.settings import SettingsError
 
@@ -91,6 +92,20 @@ def pick(table: pd.DataFrame, wanted: list[str]) -> pd.DataFrame:
 def rows(table: pd.DataFrame) -> list[str]:
     """Return the rows of a table in the order of the profile."""
     return list(table["row"].unique())
+
+
+def over_seeds(table: pd.DataFrame, keys: list[str], hits: str = "exact") -> pd.DataFrame:
+    """Return mean accuracy over seeds, with Wilson's interval of all their problems together.
+
+    >>> two = pd.DataFrame({"i": 1, "seed": [0, 1], "n": 4, "exact": [4, 2], "accuracy": [1, 0.5]})
+    >>> over_seeds(two, ["i"]).round(2).loc[0].tolist()
+    [1.0, 0.75, 8.0, 6.0, 2.0, 0.41, 0.93]
+    """
+    of = {name: (name, "sum") for name in ("n", hits)}
+    of = {"accuracy": ("accuracy", "mean"), **of, "seeds": ("seed", "nunique")}
+    found = table.groupby(keys, sort=False).agg(**of).reset_index()
+    low, high = wilson(found[hits], found["n"])
+    return found.assign(low=low, high=high)
 
 
 def lengths(table: pd.DataFrame) -> dict[str, int]:

@@ -70,9 +70,7 @@ def by_place(
     here = here[here["place"] != WHOLE]
     here = here[here["digits"] == here.groupby("row")["digits"].transform("max")]
     keys = ["row", "start", "trained", "recurrences_trained", "digits", "recurrence", "place"]
-    of = {"accuracy": ("accuracy", "mean"), "n": ("n", "sum"), "seeds": ("seed", "nunique"),
-          "low": ("low", "min"), "high": ("high", "max")}  # fmt: skip
-    table = here.groupby(keys, sort=False).agg(**of).reset_index()
+    table = load.over_seeds(here, keys, "correct")
     rows = load.rows(table)
     figure, drawn = style.panels(len(rows), 3, (3.3, 2.6))
     for axes, row in zip(drawn, rows, strict=True):
