@@ -56,8 +56,9 @@ def table():
 def of_numbers(numbers):
     """Return a problem set of given pairs."""
     a, b = ([str(pair[index]) for pair in numbers] for index in (0, 1))
-    columns = {"set": "grid", "i": [*map(len, a)], "j": [*map(len, b)], "a": a, "b": b}
-    return pd.DataFrame(columns)
+    operands = [f"{one} {other}" for one, other in zip(a, b, strict=True)]
+    columns = {"set": "grid", "i": [*map(len, a)], "j": [*map(len, b)], "operands": operands}
+    return pd.DataFrame(columns).assign(label=0)
 
 
 @pytest.mark.parametrize("form", FORMATS)
@@ -296,10 +297,10 @@ def test_results_are_kept(home):
     digits = min(2, asked.evaluation.digits)
     far = [{"digits": 999, "each": 1}]
     given = {"task": TASK, "grid": digits, "each": 3, "equal": 3, "far": far}
-    path = paths.data("smoke", "problems", "addition.parquet")
+    path = paths.data("smoke", "questions", f"{home}.parquet")
     path.parent.mkdir(parents=True)
     table = draw("addition", ProblemSet.parse(given, "problems.addition"))
-    table.to_parquet(path, index=False)
+    problem_sets.questions(asked, table).to_parquet(path, index=False)
     target = trained.evaluate(home, "smoke", seeds=[0])
     assert target == paths.reports("smoke", "results", "smoke", home)
     assert sorted(path.name for path in target.iterdir()) == [

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from carry import params
 from carry.settings import Settings, SettingsError, nearest
+
+Pair = Annotated[list[int], Field(min_length=2, max_length=2)]
 
 
 class Training(Settings):
@@ -19,7 +21,9 @@ class Training(Settings):
     steps: int = Field(default=1000, ge=1)
     batch: int = Field(default=128, ge=1)
     fixed: int | None = Field(default=None, ge=1)  # so many problems; None: fresh ones for ever
+    noise: float = Field(default=0.0, ge=0.0, lt=1.0)  # pads before so many question tokens
     loss: Literal["answer", "everything"] = "answer"
+    mean: Literal["token", "sample"] = "token"  # of all, or of samples' means
     progressive: float = Field(default=0.0, ge=0.0, le=1.0)  # weight of the loss at random depth
     optimizer: Literal["adamw", "muon"] = "adamw"
     rate: float = Field(default=1e-3, gt=0.0)
@@ -43,10 +47,24 @@ class Training(Settings):
 class Evaluation(Settings):
     """What a run is scored on, and from where its ids start."""
 
-    digits: int = Field(default=30, ge=1)  # longest operands of the grid
-    far: list[int] = []  # lengths beyond the grid, equal for both operands
+    problems: str | None = None  # the problem set; default: the one with the task's name
+    digits: int = Field(default=30, ge=1)  # largest sizes (i, j) of the grid
+    far: list[int | Pair] = []  # sizes beyond the grid: (i, j), or one number for both
     starts: list[int | Literal["middle"]] = Field(default=[1, "middle"], min_length=1)
     recurrences: int | None = Field(default=None, ge=1)  # default: as trained
+
+    def far_cells(self) -> list[tuple[int, int]]:
+        """Return the sizes beyond the grid as pairs.
+
+        >>> Evaluation(far=[100, [10, 30]]).far_cells()
+        [(100, 100), (10, 30)]
+        """
+        pairs = [[size] * 2 if isinstance(size, int) else size for size in self.far]
+        return [(i, j) for i, j in pairs]
+
+    def far_sizes(self) -> list[int]:
+        """Return all sizes beyond the grid."""
+        return [size for cell in self.far_cells() for size in cell]
 
 
 class Run(Settings):

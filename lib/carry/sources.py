@@ -22,6 +22,7 @@ def check_rows(profile: str) -> None:
     for row in pipeline.rows("train", profile):
         with torch.device("meta"):
             System(run.load(row, profile), device="meta")
+        problem_sets.check(run.load(row, profile), profile)
 
 
 def fingerprints(profile: str) -> Path:
@@ -45,6 +46,7 @@ def fingerprints(profile: str) -> Path:
         if not known:
             _write_text(place / f"{notebook}.txt", own + fingerprint.of([*start, *everything]))
     _write_text(place / "site.txt", fingerprint.of(["carry.site.__main__"]))
+    _write_text(place / "questions.txt", fingerprint.of(["carry.problem_sets"]))
     return place
 
 

@@ -59,10 +59,15 @@ def load(profile: str, row: str, seed: int = 0) -> System:
 
 
 def _compare(stored: dict[str, Any], now: Run, path: Path) -> None:
-    """Refuse weights that were trained as another run; how many seeds there are is no matter."""
-    fields = json.loads(now.model_dump_json(exclude={"evaluation", "seeds"}))
+    """Refuse weights that were trained as another run; how many seeds there are is no matter.
+
+    A setting that is newer than the weights had its default then.
+    """
+    of_training = {"exclude": {"evaluation", "seeds"}}
+    fields = json.loads(now.model_dump_json(**of_training))
     stored = {key: value for key, value in stored.items() if key in fields}
-    different = _different(stored, fields, f"runs.{now.name}")
+    then = json.loads(run.make(stored, now.name, now.profile).model_dump_json(**of_training))
+    different = _different(then, fields, f"runs.{now.name}")
     if different:
         place, then, value = different
         raise SettingsError(
@@ -95,19 +100,6 @@ def _score(
     return score(system, table, asked.starts, asked.recurrences, device_of(system.run), report)
 
 
-def problems_for(of: Run, table: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of a problem set on which a run is scored.
-
-    >>> of = run.make({"task": {"name": "addition"}, "evaluation": {"digits": 2, "far": [50]}})
-    >>> table = pd.DataFrame({"set": ["grid", "grid", "far", "far"], "i": [2, 3, 50, 99], "j": 1})
-    >>> problems_for(of, table)["i"].tolist()
-    [2, 50]
-    """
-    far = table["set"] == "far"
-    within = table[["i", "j"]].max(axis=1) <= of.evaluation.digits
-    return table[(~far & within) | (far & table["i"].isin(of.evaluation.far))]
-
-
 def evaluate(row: str, profile: str, seeds: Iterable[int] | None = None) -> Path:
     """Score the seeds of a row (default: all), keep the tables, and return their folder.
 
@@ -115,7 +107,7 @@ def evaluate(row: str, profile: str, seeds: Iterable[int] | None = None) -> Path
     `curves.parquet` as training left it, where it did.
     """
     asked = run.load(row, profile)
-    table = problems_for(asked, problem_sets.read_table(profile, "addition"))
+    table = problem_sets.read_questions(asked)
     jobs = [
         (profile, row, seed, table) for seed in (range(asked.seeds) if seeds is None else seeds)
     ]

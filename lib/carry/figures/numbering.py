@@ -33,10 +33,11 @@ DRAWN: list[tuple[str, str, dict[str, Any], dict[str, Any], bool]] = [
 @style.styled
 def of_a_sum(a: int = 653, b: int = 49) -> tuple[Figure, pd.DataFrame]:
     """Draw one sum as each scheme sees it: tokens above, ids below, one colour for each id."""
-    problems = tasks.build({"name": "addition"}).solve(*tasks.to_digits([[a, b]]))
+    task = tasks.build({"name": "addition"})
+    problems = task.solve(*tasks.to_digits([[a, b]]))
     parts = []
     for title, ids, given, spelling, train in DRAWN:
-        batch = formats.build(spelling).write(problems)
+        batch = formats.build(spelling, task).write(problems)
         scheme = positions.choose(ids)(**given)
         drawn = scheme.train_ids(batch, stream(0, "figures", ids)) if train else scheme.ids(batch)
         part = {
