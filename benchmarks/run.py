@@ -115,11 +115,12 @@ def data(rounds: int = 9) -> dict:
         f"addition, 20 digits, written {name}":
             lambda form=form: form.write(task.draw(count, 20, generator))
         for name, form in formats.items()
-    } | {
-        f"{name}, sizes to {size}, drawn":
-            lambda of=tasks.build({"name": name}), size=size: of.draw(count, size, generator)
-        for name, size in DRAWN
     }  # fmt: skip
+    for name, size in DRAWN:
+        of = tasks.build({"name": name})
+        variants[f"{name}, sizes to {size}, drawn"] = lambda of=of, size=size: of.draw(
+            count, size, generator
+        )
     taken = in_turn(variants, rounds)
     return {f"{k}, problems a second": int(count / statistics.median(v)) for k, v in taken.items()}
 
