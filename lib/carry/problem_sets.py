@@ -28,7 +28,8 @@ class Far(Settings):
 
     @pydantic.model_validator(mode="after")
     def _one_cell(self) -> Far:
-        if (self.digits is None) != (self.i is not None and self.j is not None):
+        given = [size is not None for size in (self.digits, self.i, self.j)]
+        if given not in ([True, False, False], [False, True, True]):
             raise ValueError(
                 f"digits {self.digits}, i {self.i}, j {self.j} do not fit; "
                 "expected digits, or else i and j"
