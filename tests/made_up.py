@@ -46,7 +46,8 @@ def cells(rows=REACH, trained=10, grid=30, each=20, equal=200, far=None, seeds=3
                     wrong = random.multinomial(n - exact, [0.3, 0.1, 0.2, 0.05, 0.25, 0.1])
                     found.append([row, "cpu", seed, trained, start, kind, i, j, n, exact, *wrong])
     names = ["row", "profile", "seed", "trained", "start", "set", "i", "j", "n", "exact", *KINDS]
-    return with_interval(pd.DataFrame(found, columns=names))
+    table = with_interval(pd.DataFrame(found, columns=names))
+    return table.assign(first_right=table["n"], digits_right=np.nan)
 
 
 def places(rows=REACH, trained=10, grid=30, n=200, seeds=3):

@@ -45,7 +45,7 @@ class ProblemSet(Settings):
     """What a set holds: for evaluation a grid of cells and larger ones, or random draws.
 
     `grid`: cells (i, j) with both sizes up to this, `each` problems in a cell; `equal`: how many
-    more problems where i = j inside the grid; `far`: cells beyond it.
+    more problems where i = j, up to `longest` (default: the grid's); `far`: cells beyond these.
     `draw` problems of the training distribution, of sizes up to `digits`.
     """
 
@@ -53,6 +53,7 @@ class ProblemSet(Settings):
     grid: int = Field(default=0, ge=0)
     each: int = Field(default=0, ge=0)
     equal: int = Field(default=0, ge=0)
+    longest: int | None = Field(default=None, ge=1)
     far: list[Far] = []
     draw: int = Field(default=0, ge=0)
     digits: int = Field(default=0, ge=0)
@@ -79,10 +80,10 @@ def draw(name: str, given: ProblemSet) -> pd.DataFrame:
     ({'grid': 18, 'far': 4}, ['set', 'i', 'j', 'operands', 'label', 'answer'])
     """
     task = tasks.build(given.task, f"problems.{name}.task")
-    span = range(1, given.grid + 1)
+    span, longest = range(1, given.grid + 1), given.longest or given.grid
     wanted = {
         "grid": [(i, j) for i in span for j in span for _ in range(given.each)],
-        "equal": [(i, i) for i in span for _ in range(given.equal)],
+        "equal": [(i, i) for i in range(1, longest + 1) for _ in range(given.equal)],
         "far": [far.cell() for far in given.far for _ in range(far.each)],
     }
     tables = []
@@ -182,10 +183,12 @@ def questions(of: Run, table: pd.DataFrame) -> pd.DataFrame:
     >>> questions(of, table.assign(j=table["i"]))["i"].tolist()
     [2, 50]
     """
-    within = table[["i", "j"]].max(axis=1) <= of.evaluation.digits
+    asked, size = of.evaluation, table[["i", "j"]].max(axis=1)
+    grid = (table["set"] == "grid") & (size <= asked.digits)
+    equal = (table["set"] == "equal") & (size <= (asked.longest or asked.digits))
     cells = pd.MultiIndex.from_frame(table[["i", "j"]])
-    far = table["set"] == "far"
-    return table[(~far & within) | (far & cells.isin(of.evaluation.far_cells()))]
+    far = (table["set"] == "far") & cells.isin(asked.far_cells())
+    return table[grid | equal | far]
 
 
 def write_questions(profile: str) -> Path:

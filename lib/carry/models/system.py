@@ -104,7 +104,7 @@ class System:
     def _check_lengths(self, where: str) -> None:
         """Refuse ids that would run past a table at training or at evaluation lengths."""
         training, evaluation = self.run.training, self.run.evaluation
-        longest = max([training.digits, evaluation.digits, *evaluation.far_sizes()])
+        longest = max(training.digits, evaluation.largest())
         trained, scored = self.training_extent(), self._extent(longest)
         for index, scheme in enumerate(self.schemes):
             limit, table = self.network.encodings[index].limit, self.largest_id(index)
@@ -169,3 +169,13 @@ class System:
     ) -> Float[Tensor, "B _ V"]:
         """Return the logits of the next token, at all tokens or at those asked for."""
         return self.network(batch.tokens, ids, at, recurrences)
+
+    def logits_by_recurrence(
+        self,
+        batch: Batch,
+        ids: Sequence[Integer[Tensor, "_ S"]],
+        at: Integer[Tensor, "_ A"] | None = None,
+        recurrences: int | None = None,
+    ) -> Float[Tensor, "R B _ V"]:
+        """Return `logits` as if the model ended after each recurrence, without gradients."""
+        return self.network.each_recurrence(batch.tokens, ids, at, recurrences)
