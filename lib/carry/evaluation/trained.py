@@ -11,6 +11,7 @@ from typing import Any
 import pandas as pd
 
 from carry import paths, problem_sets, processes, progress, run
+from carry.evaluation.recurrences import by_recurrence, chosen
 from carry.evaluation.scoring import score
 from carry.models.system import System
 from carry.run import Run
@@ -19,6 +20,9 @@ from carry.training import checkpoint
 from carry.training.loop import device_of
 
 COMMITTED = "notebook"  # the profile that takes its weights from reports/models/, which is in git
+
+OF_LOOPED = ("recurrences", "answers")
+TABLES = ("cells", "places", *OF_LOOPED)
 
 
 def folder(profile: str, row: str) -> Path:
@@ -93,18 +97,24 @@ def _different(then: Any, now: Any, place: str) -> tuple[str, Any, Any] | None:
 
 def _score(
     report: Any, profile: str, row: str, seed: int, table: pd.DataFrame
-) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Score one seed."""
+) -> tuple[pd.DataFrame, ...]:
+    """Score one seed, and return its `TABLES`."""
     system = load(profile, row, seed)
-    asked = system.run.evaluation
-    return score(system, table, asked.starts, asked.recurrences, device_of(system.run), report)
+    asked, device = system.run.evaluation, device_of(system.run)
+    last = system.different(asked.starts)[-1]
+    return (
+        *score(system, table, asked.starts, asked.recurrences, device, report),
+        *by_recurrence(system, table, last, device=device, report=report),
+    )
 
 
 def evaluate(row: str, profile: str, seeds: Iterable[int] | None = None) -> Path:
     """Score the seeds of a row (default: all), keep the tables, and return their folder.
 
-    It holds `cells.parquet` and `places.parquet` (see `carry.evaluation.scoring.score`), and
-    `curves.parquet` as training left it, where it did.
+    It holds `cells.parquet` and `places.parquet` (see `carry.evaluation.scoring.score`); for a
+    looped model, from the last of its starts, `recurrences.parquet` and `answers.parquet` (see
+    `carry.evaluation.recurrences.by_recurrence`); and `curves.parquet` as training left it, where
+    it did.
     """
     asked = run.load(row, profile)
     table = problem_sets.read_questions(asked)
@@ -112,13 +122,17 @@ def evaluate(row: str, profile: str, seeds: Iterable[int] | None = None) -> Path
         (profile, row, seed, table) for seed in (range(asked.seeds) if seeds is None else seeds)
     ]
     first = load(profile, row, jobs[0][2])  # what does not fit shows here, before any process
-    problems = len(table) * len(first.different(asked.evaluation.starts))
+    looped = chosen(first, table)
+    problems = len(table) * len(first.different(asked.evaluation.starts)) + len(looped)
     with progress.bar(len(jobs) * problems, row, unit="problem") as shown:
         scored = processes.each(_score, jobs, shown.update)
-    cells, places = zip(*scored, strict=True)
     target = paths.reports(profile, "results", profile, row)
-    for name, tables in (("cells", cells), ("places", places)):
-        with paths.atomically(target / f"{name}.parquet") as draft:
+    for name, tables in zip(TABLES, zip(*scored, strict=True), strict=True):
+        path = target / f"{name}.parquet"
+        if name in OF_LOOPED and looped.empty:
+            path.unlink(missing_ok=True)  # the row may have been looped before
+            continue
+        with paths.atomically(path) as draft:
             pd.concat(tables, ignore_index=True).to_parquet(draft, index=False)
     curves = folder(profile, row) / "curves.parquet"
     if curves.exists():
