@@ -49,7 +49,8 @@ def cells(rows=REACH, trained=10, grid=30, each=20, equal=200, far=None, seeds=3
                     wrong = random.multinomial(n - exact, [0.3, 0.1, 0.2, 0.05, 0.25, 0.1])
                     found.append([row, "cpu", seed, trained, start, kind, i, j, n, exact, *wrong])
     names = ["row", "profile", "seed", "trained", "start", "set", "i", "j", "n", "exact", *KINDS]
-    return with_interval(pd.DataFrame(found, columns=names))
+    table = with_interval(pd.DataFrame(found, columns=names))
+    return table.assign(first_right=table["n"], digits_right=np.nan)
 
 
 def places(rows=REACH, trained=10, grid=30, n=200, seeds=3):
@@ -95,6 +96,7 @@ def results(root, rows, profile="cpu"):
             table[table["row"] == row].to_parquet(folder / f"{name}.parquet", index=False)
 
 
+SHARES = ("accuracy", "low", "high")
 LENGTHS = {"short": 5, "middle": 15, "long": 20, "longest": 25}
 
 
@@ -111,9 +113,10 @@ def paper_cells(rows, grid=30, seeds=2):
             far = [of.assign(seed=range(seeds), n=50, exact=20, start="1") for of in far]
             part = with_interval(pd.concat([part, *far], ignore_index=True))
             part["first_right"] = part["exact"] + (part["n"] - part["exact"]) // 2
-        elif row.startswith("addition"):
-            far = part[part["set"] == "equal"].iloc[-3:].assign(set="far", i=40, j=40)
-            part = pd.concat([part, far.iloc[:1], far.iloc[1:2].assign(i=50, j=50)])
+        elif row.startswith("addition"):  # the Abacus table ends earlier
+            longer = range(grid + 1, grid + (3 if "abacus" in row else 6))
+            equal = part[(part["set"] == "equal") & (part["i"] == grid)]
+            part = pd.concat([part, *(equal.assign(i=i, j=i) for i in longer)])
         if "hints" in row:
             part["digits_right"] = (part["exact"] + 1).clip(upper=part["n"])
         parts.append(part)
@@ -124,26 +127,26 @@ def recurrences(rows, seeds=2):
     """Return accuracy by place and recurrence of looped rows: low places are right first."""
     found = []
     for row, seed, digits in itertools.product(rows, range(seeds), (10, 20)):
-        trained = int(row.rsplit("_", 1)[-1]) if row[-1].isdigit() else 2
-        for recurrence, place in itertools.product(
-            range(1, 2 * trained + 1), range(-1, digits + 1)
-        ):
-            right = 1 / (1 + np.exp((place % 30) - 25 * recurrence / trained + seed))
-            found.append([row, "cpu", seed, 10, "1", digits, trained, recurrence, place, 100])
-            found[-1].append(int(100 * right))
-    names = load.OPTIONAL["recurrences"][:-3]
-    return with_interval(pd.DataFrame(found, columns=names), "correct")
+        often = int(row.rsplit("_", 1)[-1]) if row[-1].isdigit() else 2
+        for step, place in itertools.product(range(1, 2 * often + 1), range(-1, digits + 1)):
+            middle = 25 * step / often - seed
+            right = int(100 / (1 + np.exp(min((digits if place < 0 else place) - middle, 50))))
+            same = 90 if step > 1 else np.nan
+            found.append([row, "cpu", seed, 10, "1", digits, often, step, place, 100, right, same])
+    names = [name for name in load.OPTIONAL["recurrences"] if name not in SHARES]
+    table = with_interval(pd.DataFrame(found, columns=names), "correct")
+    return table[load.OPTIONAL["recurrences"]]
 
 
 def answers(rows, digits=20):
     """Return one answer of looped rows, its low places right first."""
     found = []
     for row in rows:
-        trained = int(row.rsplit("_", 1)[-1]) if row[-1].isdigit() else 2
-        for recurrence, place in itertools.product(range(1, 2 * trained + 1), range(digits + 1)):
+        often = int(row.rsplit("_", 1)[-1]) if row[-1].isdigit() else 2
+        for step, place in itertools.product(range(1, 2 * often + 1), range(digits + 1)):
             due = "$" if place == digits else str(7 * place % 10)
-            said = due if place < 25 * recurrence / trained else "0"
-            found.append([row, "cpu", 0, digits, trained, recurrence, place, due, said])
+            said = due if place < 25 * step / often else "0"
+            found.append([row, "cpu", 0, 10, "1", digits, often, step, place, place, due, said])
     return pd.DataFrame(found, columns=load.OPTIONAL["answers"])
 
 

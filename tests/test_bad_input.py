@@ -1,6 +1,7 @@
 """Bad input gets one clear line that names row, field, value and what was expected."""
 
 import pytest
+import torch
 
 from carry import params, problem_sets, run
 from carry.models.system import System
@@ -120,6 +121,35 @@ CASES = {
         {**ADDITION, "model": {"injection": "every"}},
         ["model.injection", "'every'", "'every_layer'"],
     ),
+    "recurrences of zero at evaluation": (
+        {**ADDITION, "evaluation": {"recurrences": 0}},
+        ["evaluation.recurrences", "0", "greater than or equal to 1"],
+    ),
+    "array longer than there are labels": (
+        {"task": {"name": "sorting"}, "format": {"name": "labelled"}, "evaluation": {"digits": 60}},
+        ["format", "60 numbers", "52 names"],
+    ),
+    "hints for more places than there are letters": (
+        {**ADDITION, "format": {"hints": "cyclic"}, "evaluation": {"far": [150]}},
+        ["format.hints", "151 places", "102 letters"],
+    ),
+    "an array as an expression": (
+        {"task": {"name": "sorting"}},
+        ["format", "'expression'", "'labelled'"],
+    ),
+    "offset and length past the table": (
+        positions({"ids": "abacus", "encoding": "learned", "offset": 80, "table": 60}),
+        ["positions.0.table", "60", "shows id 90"],
+    ),
+    "noise past a table of ids": (
+        positions({**LEARNED, "table": 50}, training={"noise": 0.2}, evaluation={"digits": 10}),
+        ["positions.0.table", "50", "at least 69"],
+    ),
+    "noise everywhere": ({**ADDITION, "training": {"noise": 1.0}}, ["training.noise", "1.0"]),
+    "a cell of three sizes": (
+        {**ADDITION, "evaluation": {"far": [[10, 20, 30]]}},
+        ["evaluation.far", "[10, 20, 30]"],
+    ),
     "unknown training setting": (
         {**ADDITION, "training": {"stpes": 10}},
         ["runs.mine.training.stpes", "'steps'"],
@@ -177,6 +207,22 @@ def test_problem_sets():
         problem_sets.ProblemSet.parse({**ADDITION, "grid": -1}, "problems.mine")
     with pytest.raises(SettingsError, match="expected the problems stage of profile 'paper'"):
         problem_sets.read_table("paper", "addition")
+    far = {**ADDITION, "far": [{"digits": 5, "i": 3, "each": 1}]}
+    with pytest.raises(SettingsError, match="far.0: digits 5, i 3, j None do not fit; expected"):
+        problem_sets.ProblemSet.parse(far, "problems.mine")
+
+
+def test_a_run_and_its_problem_set():
+    """The name is the task's unless said otherwise, and the problems have to be the task's."""
+    mine = make({**ADDITION, "evaluation": {"problems": "additoin"}})
+    with pytest.raises(SettingsError, match="evaluation.problems: 'additoin' is not there, did"):
+        problem_sets.check(mine, "cpu")
+    mine = make({"task": {"name": "sorting"}, "evaluation": {"problems": "addition"}})
+    with pytest.raises(SettingsError, match="'addition' has problems of 'addition', expected some"):
+        problem_sets.check(mine, "cpu")
+    problem_sets.check(make(ADDITION), "cpu")
+    with pytest.raises(SettingsError, match="expected the questions stage of profile 'paper'"):
+        problem_sets.read_questions(run.load("addition_abacus", "paper"))
 
 
 def test_cuda_where_there_is_none(monkeypatch):
@@ -189,7 +235,8 @@ def test_nothing_is_hidden_by_a_good_row():
     """Every row of every profile is accepted as it stands."""
     for profile in params.profiles():
         for row in run.rows(profile):
-            System(run.load(row, profile))
+            with torch.device("meta"):
+                System(run.load(row, profile), device="meta")
 
 
 def test_the_hint_names_all_when_nothing_is_near():

@@ -2,6 +2,7 @@
 
 import json
 
+import pandas as pd
 import pytest
 import ruamel.yaml
 
@@ -111,6 +112,40 @@ def test_two_starts_of_one_row_are_compared(one):
         compare={"where": {"start": "1"}},
     )
     assert record["verdict"] == "holds" and record["measured"] == pytest.approx(0.7, abs=0.1)
+
+
+def trained_to(lengths):
+    """Return made-up cells of rows that were trained to lengths of their own."""
+    return pd.concat(
+        [cells([row], trained=n, grid=14, each=4) for row, n in lengths.items()], ignore_index=True
+    )
+
+
+def test_only_rows_trained_alike_are_compared(tmp_path):
+    measure = {"rows": ["addition_abacus", "addition_relative"], "where": {"digits": 12}}
+    given = {**BASE, "measure": measure, "holds_if": "> 0", "compare": {"row": "addition_nope"}}
+    claim = claims.load(written(tmp_path / "claims.yaml", given))
+    lengths = {"addition_abacus": 10, "addition_relative": 5, "addition_nope": 5}
+    record = claims.judge(claim, trained_to(lengths), "cpu")[0]
+    assert record["row"] == "addition_relative" and record["verdict"] == "holds"
+    record = claims.judge(claim, trained_to({**lengths, "addition_relative": 10}), "cpu")[0]
+    assert record["verdict"] == "not tested"
+    assert record["reason"].startswith(
+        "rows addition_abacus and addition_nope were trained to 10 and"
+    )
+
+
+def test_what_is_counted_may_be_the_first_token(one):
+    measure = {"rows": ["addition_nope"], "where": {"digits": 12}, "count": "first_right"}
+    assert one(always(0.0), ">= 0.9", measure=measure)["verdict"] == "holds"
+
+
+@pytest.mark.parametrize(("millions", "verdict"), [(122, "holds"), (121, "fails")])
+def test_parameters_are_counted_without_training(tmp_path, millions, verdict):
+    given = {**BASE, "parameters": {"addition_abacus_injected": millions}, "holds_if": "<= 0"}
+    path = written(tmp_path / "claims.yaml", given, planned=["addition_abacus_injected"])
+    record = claims.judge(claims.load(path), cells(["addition_nope"], grid=11), "cpu")[0]
+    assert record["verdict"] == verdict and record["n"] == 1 and record["profile"] == "paper"
 
 
 def test_of_several_rows_the_worst_speaks(one):

@@ -61,9 +61,9 @@ def pairs():
     return found
 
 
-def build(positions, model=(), form=(), kind=System, **training):
+def build(positions, model=(), form=(), kind=System, task="addition", **training):
     settings = {
-        "task": {"name": "addition"},
+        "task": {"name": task},
         "format": dict(form),
         "positions": positions,
         "model": {"layers": 2, "width": 16, "heads": 2, **dict(model)},
@@ -74,11 +74,17 @@ def build(positions, model=(), form=(), kind=System, **training):
 
 
 PAIRS = pairs()
+TASKS = {
+    "multiplication": {},
+    "bitwise_or": {},
+    "sorting": {"name": "labelled"},
+    "addition": {"hints": "cyclic"},
+}
 
 
 def questions(task, each=5, shapes=((2, 2), (1, 3))):
-    lengths = torch.tensor(shapes).repeat(each, 1)
-    return task.sample(lengths, stream(0, "test decoding"))
+    cells = torch.tensor(shapes).repeat(each, 1)
+    return task.sample(cells, stream(0, "test decoding"))
 
 
 def assert_pass_tells_what_decoding_writes(system, problems, start=1, recurrences=None):
@@ -89,8 +95,7 @@ def assert_pass_tells_what_decoding_writes(system, problems, start=1, recurrence
     written = greedy(system, problems, start, recurrences)
     right = torch.zeros(len(problems), dtype=torch.bool)
     for rows in alike(problems):
-        lengths = problems.lengths[rows]
-        some = system.task.solve(problems.operands[rows, :, : lengths.max()], lengths)
+        some = problems[rows].trim()
         batch, ids = system.format.write(some), question_ids(system, some, start)
         seen = single_pass(system, batch, recurrences=recurrences, ids=ids)
         said = written[rows, : seen.target.shape[1]]
@@ -127,6 +132,24 @@ def test_every_format(positions, form):
     system = build(PAIRS[positions], form=FORMATS[form])
     start = system.different(["middle"])[0]
     assert_pass_tells_what_decoding_writes(system, questions(system.task), start)
+
+
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("positions", ["none", "abacus_and_fire", "index_rope", "abacus_learned"])
+def test_every_task(positions, task):
+    system = build(PAIRS[positions], form=TASKS[task], task=task)
+    start = system.different(["middle"])[0]
+    problems = questions(system.task, shapes=((2, 2), (1, 3), (4, 2), (3, 4)))
+    assert_pass_tells_what_decoding_writes(system, problems, start)
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_decoding_hand_made_models_of_every_task(task):
+    problems = questions(build([], form=TASKS[task], task=task).task, each=20)
+    for kind in (hand_made.Oracle, hand_made.StopsEarly, hand_made.StopsLate):
+        system = build(PAIRS["abacus_learned"], form=TASKS[task], task=task, kind=kind)
+        right = assert_pass_tells_what_decoding_writes(system, problems)
+        assert right.all() == right.any() == (kind is hand_made.Oracle)
 
 
 @pytest.mark.parametrize("recurrences", [1, 4])
@@ -193,7 +216,7 @@ def test_decoding_does_not_see_the_answer():
     system = build(PAIRS["coupled_learned"])
     problems = questions(system.task)
     true = greedy(system, problems)
-    wrong = system.task.solve((problems.operands * 0), problems.lengths)
+    wrong = system.task.solve(problems.operands * 0, problems.lengths)
     problems.answer[:] = wrong.answer
     problems.answer_length[:] = 1
     assert torch.equal(greedy(system, problems), true)

@@ -6,9 +6,9 @@ import pytest
 import torch
 from scipy.stats import binomtest
 
-from carry import paths, problem_sets, run
+from carry import paths, problem_sets, run, tasks
 from carry.evaluation import faults, hand_made, intervals, regions, scoring, trained
-from carry.formats import EOS
+from carry.formats import EOS, LETTERS
 from carry.models.single_pass import Pass, single_pass
 from carry.models.system import System
 from carry.problem_sets import ProblemSet, draw
@@ -56,8 +56,9 @@ def table():
 def of_numbers(numbers):
     """Return a problem set of given pairs."""
     a, b = ([str(pair[index]) for pair in numbers] for index in (0, 1))
-    columns = {"set": "grid", "i": [*map(len, a)], "j": [*map(len, b)], "a": a, "b": b}
-    return pd.DataFrame(columns)
+    operands = [f"{one} {other}" for one, other in zip(a, b, strict=True)]
+    columns = {"set": "grid", "i": [*map(len, a)], "j": [*map(len, b)], "operands": operands}
+    return pd.DataFrame(columns).assign(label=0)
 
 
 @pytest.mark.parametrize("form", FORMATS)
@@ -66,6 +67,77 @@ def test_the_oracle_is_right_everywhere(table, form):
     assert (cells["exact"] == cells["n"]).all() and (cells["accuracy"] == 1).all()
     assert (places["correct"] == places["n"]).all() and (places["first_wrong"] == 0).all()
     assert not cells[list(faults.KINDS)].any(axis=None)
+
+
+OTHERS = {
+    "multiplication": {},
+    "bitwise_or": {"hints": "ordered"},
+    "sorting": {"name": "labelled"},
+    "addition": {"hints": "cyclic", "reverse_answer": False},
+}
+
+
+def other(kind, task, form):
+    """Return a hand-made model of another task, or another format, and problems of it."""
+    given = {"task": {"name": task}, "grid": 4, "each": 3, "equal": 4,
+             "far": [{"i": 3, "j": 9, "each": 5}]}  # fmt: skip
+    evaluation = {"digits": 4, "far": [[3, 9]]}
+    made = make({"task": {"name": task}, "format": form, "evaluation": evaluation})
+    return kind(made), draw("test", ProblemSet.parse(given, "problems.test"))
+
+
+@pytest.mark.parametrize(("task", "form"), OTHERS.items(), ids=OTHERS)
+def test_every_task_has_its_oracle_and_its_liars(task, form):
+    cells, places = scoring.score(*other(hand_made.Oracle, task, form))
+    assert (cells["exact"] == cells["n"]).all() and (cells["first_right"] == cells["n"]).all()
+    assert (places["correct"] == places["n"]).all()
+    assert places.empty == (task == "sorting")  # whose answers have no places
+    if "hints" in form:
+        assert (cells["digits_right"] == cells["n"]).all()
+    else:
+        assert cells["digits_right"].isna().all()
+    for name in ("stopped_early", "stopped_late"):
+        cells, _ = scoring.score(*other(LIARS[name], task, form))
+        assert (cells[name] == cells["n"]).all()
+
+
+def test_wrong_hints_and_right_digits():
+    """With the hints nothing is right, without them everything."""
+
+    class WrongHints(hand_made.Oracle):
+        def respond(self, question):
+            said = super().respond(question)
+            return "".join("a" if symbol in LETTERS else symbol for symbol in said)
+
+    system, table = other(WrongHints, "addition", {"hints": "ordered"})
+    table = table[table["label"] > 10_000]  # so that no hint is an a
+    cells, _ = scoring.score(system, table)
+    assert (cells["exact"] == 0).all() and (cells["digits_right"] == cells["n"]).all()
+    assert (cells["first_right"] == 0).all() and (cells["other"] == cells["n"]).all()
+
+
+def test_the_smallest_number_alone():
+    """One that swaps all but the first is wrong and has the first right."""
+
+    class FirstOnly(hand_made.Oracle):
+        def digits(self, *operands):
+            first, *rest = super().digits(*operands)
+            return [first, *rest[::-1]]
+
+    system, table = other(FirstOnly, "sorting", {"name": "labelled"})
+    cells, _ = scoring.score(system, table)
+    assert (cells["first_right"] == cells["n"]).all()
+    assert (cells.loc[cells["i"] > 2, "exact"] == 0).all()
+
+
+def test_carries_of_more_than_one_can_be_lost():
+    """99 x 99: the tens sum 81 twice and use 8; without it they are 2, not 0."""
+    task = tasks.build({"name": "multiplication"})
+    problems = task.solve(*to_digits([[99, 99]]))
+    kinds = dict(faults.mistakes(task, problems)[:2])
+    assert task.steps(problems)["carry_used"].tolist() == [[0, 8, 17, 9]]
+    assert problems.answer.tolist() == [[1, 0, 8, 9]]
+    assert kinds["lost_carry"].tolist() == [[-1, 2, 1, 0]]
 
 
 @pytest.mark.parametrize("form", FORMATS)
@@ -296,10 +368,10 @@ def test_results_are_kept(home):
     digits = min(2, asked.evaluation.digits)
     far = [{"digits": 999, "each": 1}]
     given = {"task": TASK, "grid": digits, "each": 3, "equal": 3, "far": far}
-    path = paths.data("smoke", "problems", "addition.parquet")
+    path = paths.data("smoke", "questions", f"{home}.parquet")
     path.parent.mkdir(parents=True)
     table = draw("addition", ProblemSet.parse(given, "problems.addition"))
-    table.to_parquet(path, index=False)
+    problem_sets.questions(asked, table).to_parquet(path, index=False)
     target = trained.evaluate(home, "smoke", seeds=[0])
     assert target == paths.reports("smoke", "results", "smoke", home)
     assert sorted(path.name for path in target.iterdir()) == [

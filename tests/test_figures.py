@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 from carry import paths, positions, run
+from carry.evaluation import recurrences as written
 from carry.figures import (
     accuracy,
     errors,
@@ -38,7 +39,7 @@ SIZES = pd.DataFrame({"layers": [4, 2, 1], "recurrences": [1, 2, 4], "weights": 
 
 def some_rows(share):
     """Return all rows that entries of papers name, or some of them, beside those of ROWS."""
-    named = dict.fromkeys(row for of in PAPER.values() for row in (*of.wanted(), *of.stand_ins))
+    named = dict.fromkeys(row for of in PAPER.values() for row in (*of.wanted(), *of.beside))
     shown = {"all": list(named), "some": list(named)[::3], "none": []}[share]
     return list(dict.fromkeys(ROWS + shown if share != "none" else ROWS[2:]))
 
@@ -131,28 +132,39 @@ def test_rows_that_were_trained_to_other_lengths_stand_in_other_groups(tables):
     short = paper_cells(["addition_nope_short", "addition_abacus_short"])
     figure, table = regions.by_region(pd.concat([tables.cells, short]))
     labels = [label.get_text() for label in figure.axes[0].get_yticklabels()]
-    assert labels[:3] == ["trained to 5 digits", "NoPE, short", "Abacus, short"]
-    assert labels[3] == "trained to 10 digits" and len(labels) == 2 + 2 + len(ROWS)
+    assert labels[:3] == ["trained to 5 digits, tested to 30", "NoPE, short", "Abacus, short"]
+    assert labels[3] == "trained to 10 digits, tested to 30" and len(labels) == 4 + len(ROWS)
     assert set(table["trained"]) == {5, 10}
+    less = (short["row"] == "addition_nope_short") & (short[["i", "j"]].max(axis=1) > 15)
+    figure, _ = regions.by_region(short[~less])  # nor where they are tested to other lengths
+    labels = [label.get_text() for label in figure.axes[0].get_yticklabels()]
+    assert labels[0] == "trained to 5 digits, tested to 15" and len(labels) == 4
 
 
-def test_a_stand_in_is_drawn_where_it_was_trained_as_far_as_another_row(shares):
+def trained_to(tables, lengths):
+    """Return tables whose rows were trained to other lengths than their names say."""
+    trained = tables.cells["row"].map(lengths).fillna(tables.cells["trained"]).astype(int)
+    return tables._replace(cells=tables.cells.assign(trained=trained))
+
+
+def test_a_short_row_is_drawn_where_it_was_trained_as_far_as_another():
     of = gallery.FIGURES["scheme_by_region"]
-    usual = ["addition_nope", "addition_abacus"]
-    here = made_up_tables([*usual, "addition_abacus_short"], grid=12)
+    usual, short = ["addition_nope", "addition_abacus"], "addition_abacus_short"
+    here = made_up_tables([*usual, short], grid=12)
     assert of.chosen(here) == usual
-    nope = here.cells["trained"].mask(here.cells["row"] == "addition_nope", 5)
-    here = here._replace(cells=here.cells.assign(trained=nope))
-    assert of.chosen(here) == ["addition_nope", "addition_abacus_short", "addition_abacus"]
+    assert of.chosen(trained_to(here, {usual[0]: 5})) == [usual[0], short]
 
 
-def test_a_comparison_needs_two_and_a_pair_needs_both():
+def test_a_comparison_needs_two_that_were_trained_alike_or_two_short_ones():
+    loops, pairs = (gallery.FIGURES[name] for name in ("loops_by_region", "random_padding"))
     alone = made_up_tables(["addition_abacus_looped", "addition_nope_noise"], grid=12)
-    assert not gallery.FIGURES["loops_by_region"].chosen(alone)
-    assert not gallery.FIGURES["random_padding"].chosen(alone)
-    both = made_up_tables(["addition_nope", "addition_nope_noise", "addition_fire"], grid=12)
-    chosen = gallery.FIGURES["random_padding"].chosen(both)
-    assert chosen == ["addition_nope", "addition_nope_noise"]
+    assert not loops.chosen(alone) and not pairs.chosen(alone)
+    short = ["addition_abacus_injected_short", "addition_abacus_looped_short"]
+    assert loops.chosen(made_up_tables(["addition_abacus_looped", *short], grid=12)) == short
+    rows = ["addition_abacus", "addition_abacus_short", "addition_abacus_noise", "addition_fire"]
+    both = made_up_tables(rows, grid=12)
+    assert pairs.chosen(both) == [rows[0], rows[2]]
+    assert pairs.chosen(trained_to(both, {rows[2]: 5})) == rows[1:3]
 
 
 def test_what_the_paper_states_is_drawn_beside_what_is_like_it(shares):
@@ -165,13 +177,18 @@ def test_what_the_paper_states_is_drawn_beside_what_is_like_it(shares):
     assert table["stated"].tolist() == [122e6, 64e6, 34e6]
 
 
-def test_regions_beyond_the_grid_say_their_lengths():
-    far = {100: 20, 50: 20, 55: 20}
-    near = cells(["addition_relative"], grid=30, far=far)
-    assert set(regions.region_table(near)["region"]) == {
-        "in distribution", "out of distribution", "50 to 55 digits", "100 digits"
-    }  # fmt: skip
-    unlike = near.assign(j=near["j"].mask(near["i"] == 100, 7))
+def test_regions_beyond_the_grid_say_their_lengths_and_a_row_has_all_of_one_or_nothing():
+    here = pd.concat([cells(["addition_relative"], grid=30), paper_cells(ROWS[:2])])
+    table = regions.region_table(here)
+    assert list(dict.fromkeys(table["region"])) == [
+        "in distribution", "out of distribution", "31 to 32 digits", "33 to 35 digits",
+        "100 digits", "1,000 digits",
+    ]  # fmt: skip
+    pooled = table[table["seed"] == "all"]
+    of = pooled[pooled["region"] == "31 to 32 digits"]
+    assert set(of["row"]) == set(ROWS[:2]) and set(of["n"]) == {2 * 2 * 10}
+    assert set(pooled[pooled["region"] == "33 to 35 digits"]["row"]) == {"addition_nope"}
+    unlike = here.assign(j=here["j"].mask(here["i"] == 100, 7))
     assert "100 x 7 digits" in set(regions.region_table(unlike)["region"])
 
 
@@ -187,7 +204,9 @@ def test_training_lengths_are_compared_on_the_same_problems(shares):
     here = shares["all"].of(rows).cells
     assert load.starts(here)["addition_abacus"] == "middle"  # or the next would prove little
     _, table = regions.by_training_length(here, dict.fromkeys(rows, "addition_abacus"))
-    same = table.query("region == 'longer than 10 digits' and seed == 'all'")
+    same = table[
+        (table["region"] == "11 to 22 digits,\nthe same for all") & (table["seed"] == "all")
+    ]
     assert set(same["trained"]) == {5, 10} and same["n"].nunique() == 1
     usual = table.query("region == 'out of distribution' and seed == 'all' and trained == 10")
     columns = ["row", "start", "n", "exact"]
@@ -201,7 +220,18 @@ def test_one_answer_is_that_of_the_row_that_is_looped_most_often():
     image = figure.axes[0].get_images()[0].get_array()
     wrong = table[table["said"] != table["due"]]
     assert image.sum() == len(wrong) and image.shape == (16, 21)
-    assert [image[of.recurrence - 1, of.place] for of in wrong.itertuples()] == [1] * len(wrong)
+    assert [image[of.recurrence - 1, of.slot] for of in wrong.itertuples()] == [1] * len(wrong)
+
+
+def test_a_long_answer_goes_on_in_another_panel():
+    figure, table = recurrences.of_a_problem(answers(["addition_abacus_looped"], digits=130))
+    images = [axes.get_images()[0].get_array() for axes in figure.axes]
+    assert len(images) == 3 and sum(image.shape[1] for image in images) == 131
+    assert sum(image.sum() for image in images) == (table["said"] != table["due"]).sum()
+
+
+def test_optional_tables_have_the_columns_that_evaluation_writes():
+    assert load.OPTIONAL == {"recurrences": written.RECURRENCES, "answers": written.ANSWERS}
 
 
 def test_places_by_recurrence_are_means_over_seeds():

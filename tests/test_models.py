@@ -5,9 +5,13 @@ import math
 import pytest
 import torch
 
+from carry import params
 from carry.models.architectures import choose
+from carry.models.architectures.transformer import Transformer, parameters
+from carry.models.encodings.learned import Learned
 from carry.models.system import System
 from carry.randomness import stream
+from carry.settings import SettingsError
 from variants import FORMATS, MODELS, POSITIONS, run_of
 
 COMBINATIONS = [(name, "standard", "reversed") for name in POSITIONS]
@@ -193,3 +197,93 @@ def test_fused_attention_agrees_with_plain():
 
 def test_settings_of_the_model_are_found_by_name():
     assert choose({"recurrences": 2})[1].recurrences == 2
+
+
+def test_recurrences_below_one_are_refused():
+    system = System(run_of("abacus", "looped"))
+    batch = written(system)
+    for few in (0, -1):
+        expected = f"^recurrences: {few} does not fit, expected at least 1$"
+        with pytest.raises(SettingsError, match=expected):
+            system.logits(batch, system.ids(batch), None, few)
+        with pytest.raises(SettingsError, match=expected):
+            system.network.each_recurrence(batch.tokens, system.ids(batch), None, few)
+
+
+@pytest.mark.parametrize("model", ["looped", "looped_entrance", "divided", "standard"])
+@pytest.mark.parametrize("everywhere", [True, False])
+def test_logits_after_each_recurrence_are_those_of_a_model_that_ends_there(model, everywhere):
+    system = System(run_of("abacus_fire", model))
+    batch = written(system)
+    ids, at = system.ids(batch), None if everywhere else batch.response()[0]
+    each = system.network.each_recurrence(batch.tokens, ids, at, 5)
+    with torch.no_grad():
+        for index, logits in enumerate(each):
+            alone = system.logits(batch, ids, at, index + 1)
+            torch.testing.assert_close(logits, alone, rtol=1e-4, atol=1e-5)
+        assert torch.equal(each[-1], alone) and len(each) == 5
+        assert not torch.equal(each[0], each[1])
+        trained = system.network.each_recurrence(batch.tokens, ids, at)
+        assert len(trained) == system.network.given.recurrences
+    if not everywhere:  # one row of tokens for all sequences
+        shared = system.network.each_recurrence(batch.tokens, ids, at[:1], 2)
+        expected = system.network.each_recurrence(batch.tokens, ids, at[:1].expand(len(at), -1), 2)
+        torch.testing.assert_close(shared, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("model", ["looped", "looped_entrance"])
+@pytest.mark.parametrize("positions", ["abacus_fire", "coupled_window"])
+@pytest.mark.parametrize("recurrences", [1, 3, 4])
+def test_a_divided_gradient_is_that_of_the_layers_alone(model, positions, recurrences):
+    run = run_of(positions, model, "padded")
+    divided = run.model_copy(update={"model": {**run.model, "divide_gradient": True}})
+    plain, other = System(run), System(divided)
+    for of in (plain, other):
+        of.network.double()
+    batch = written(plain, 32)
+    logits = [of.logits(batch, of.ids(batch), None, recurrences) for of in (plain, other)]
+    assert torch.equal(*logits)
+    for each in logits:
+        each.square().mean().backward()
+    theirs = dict(other.network.named_parameters())
+    for name, parameter in plain.network.named_parameters():
+        by = recurrences if name.startswith("blocks.") else 1
+        torch.testing.assert_close(theirs[name].grad * by, parameter.grad, rtol=1e-9, atol=1e-12)
+
+
+def test_a_read_out_has_no_residual_and_its_weights_are_not_made_smaller():
+    network = System(run_of("abacus", "read_out", "padded")).network
+    read_out, x = network.read_out, torch.randn(4, 32, generator=torch.Generator().manual_seed(0))
+    gate, value = (x @ read_out.feed_forward.up.weight.T).chunk(2, dim=1)
+    inner = torch.nn.functional.gelu(gate) * value @ read_out.feed_forward.down.weight.T
+    normed = (inner - inner.mean(1, keepdim=True)) / inner.std(1, correction=0, keepdim=True)
+    expected = normed @ read_out.square.weight.T
+    torch.testing.assert_close(read_out(x), expected, rtol=1e-3, atol=1e-3)
+    maps = [of.feed_forward.down.weight.detach() for of in (read_out, network.blocks[0])]
+    down, smaller = (weights.std() for weights in maps)
+    assert float(down / smaller) == pytest.approx(2.0, rel=0.1)  # sqrt(2 x 2 layers)
+
+
+@pytest.mark.parametrize(
+    ("layers", "recurrences", "millions"),
+    [(16, 1, 122), (8, 2, 64), (4, 4, 34), (2, 8, 19), (1, 16, 12)],
+)
+def test_parameters_of_the_paper(layers, recurrences, millions):
+    """mcleish2024, Table 3, for the paper profile with the symbols and ids of the released code."""
+    shared = params.load_profile("paper")["scale"]["model"]
+    settings = {**shared, "layers": layers, "recurrences": recurrences, "injection": "every_layer"}
+    given = Transformer.Settings.parse(settings, "model")
+    shape = Transformer.shape(given)
+    with torch.device("meta"):
+        abacus = Learned(Learned.Settings(table=511), shape, 511)
+        network = Transformer(given, 19, [abacus], shape)
+    assert round(parameters(network) / 1e6) == millions
+    width, hidden = 1024, 1024  # the paper's intermediate size, 2048, counts both halves of a gate
+    attention, feed_forward, norm = 4 * width**2, 3 * width * hidden, 2 * width
+    parts = {
+        "layers": layers * (attention + feed_forward + 2 * norm),
+        "read_out": feed_forward + norm + width**2,
+        "tokens and logits": 2 * 19 * width,
+        "ids": 512 * width,
+    }
+    assert parameters(network) == sum(parts.values())

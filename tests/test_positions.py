@@ -16,7 +16,7 @@ TASK = tasks.build({"name": "addition"})
 
 
 def batch_of(count=100, digits=6, **given):
-    form = formats.build(given)
+    form = formats.build(given, TASK)
     return form, form.write(TASK.draw(count, digits, stream(0, "positions")))
 
 
@@ -28,14 +28,14 @@ def scheme(request):
 @pytest.mark.parametrize("given", [{}, {"pad": True, "reverse_operands": False}])
 def test_ids_stay_within_what_the_scheme_states(scheme, given):
     form, batch = batch_of(**given)
-    largest = scheme.largest(6, form.longest(6))
+    largest = scheme.largest(form.extent(TASK, 6))
     for draw in range(20):
         ids = scheme.train_ids(batch, stream(draw, "ids"))
         assert ids.shape in [(1, batch.tokens.shape[1]), batch.tokens.shape]
         real = batch.tokens != PAD
         assert ids.min() >= 0 and ids.expand_as(real)[real].max() <= largest
     shown = scheme.ids(batch).expand_as(batch.tokens)[batch.tokens != PAD]
-    assert shown.max() <= max(scheme.span(6, form.longest(6)), scheme.fixed_range() or 0)
+    assert shown.max() <= max(scheme.span(form.extent(TASK, 6)), scheme.fixed_range() or 0)
 
 
 def test_a_later_start_shifts_every_id_alike(scheme):
@@ -68,7 +68,7 @@ def test_abacus_offsets_per_example():
 @pytest.mark.parametrize(("even", "least"), [(False, 0.0), (True, 0.5)])
 def test_even_starts_train_every_id_about_alike(even, least):
     """The rarest id of 33 against the commonest, over 20,000 problems of six digits."""
-    form = formats.build({"pad": True})
+    form = formats.build({"pad": True}, TASK)
     task = tasks.build({"name": "addition", "sampling": "equal"})
     lengths = torch.full((20_000, 2), 6)
     batch = form.write(task.sample(lengths, stream(0, "even")))

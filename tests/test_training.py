@@ -113,6 +113,42 @@ def test_progressive_loss_is_a_convex_combination():
     assert losses[0.0] != losses[1.0]
 
 
+@pytest.mark.parametrize("loss", ["answer", "everything"])
+def test_mean_of_samples_against_a_loop(loss):
+    run = run_of("abacus", loss=loss, mean="sample")
+    trainer = Trainer(run, 0, None)
+    batch = trainer.batches.next(8)
+    logits = trainer.system.logits(batch, trainer.system.train_ids(batch, stream(0, "ids")))
+    means = []
+    for row in range(8):
+        first = int(batch.start[row]) if loss == "answer" else 1
+        losses = [-logits[row, at - 1].log_softmax(0)[batch.tokens[row, at].long()]
+                  for at in range(first, int(batch.length[row]))]  # fmt: skip
+        means.append(torch.stack(losses).mean())
+    assert len({int(n) for n in batch.length - batch.start}) > 1  # else both means are the same
+    trainer.draws = stream(0, "ids")
+    expected = float(torch.stack(means).mean().detach())
+    assert float(trainer._loss(batch).detach()) == pytest.approx(expected, rel=1e-5)
+
+
+def test_a_progressive_loss_divides_each_of_its_gradients_by_its_own_recurrences():
+    def gradients(progressive, divide):
+        run = run_of("abacus_fire", "looped", progressive=progressive)
+        more = {"recurrences": 6, "divide_gradient": divide}
+        trainer = Trainer(run.model_copy(update={"model": {**run.model, **more}}), 0, None)
+        trainer.system.network.double()
+        trainer._loss(trainer.batches.next(8)).backward()
+        return {n: p.grad for n, p in trainer.system.network.named_parameters()}
+
+    fewer = int(torch.randint(1, 6, (), generator=stream(0, "recurrences")))
+    assert fewer > 1
+    whole, short, both = gradients(0.0, False), gradients(1.0, False), gradients(0.25, True)
+    for name in whole:
+        one, other = (6, fewer) if name.startswith("blocks.") else (1, 1)
+        expected = 0.75 * whole[name] / one + 0.25 * short[name] / other
+        torch.testing.assert_close(both[name], expected, rtol=1e-4, atol=1e-7)
+
+
 def test_loss_on_everything_covers_the_question_too():
     run = run_of("abacus", loss="everything")
     trainer = Trainer(run, 0, None)
@@ -164,7 +200,8 @@ def test_a_fixed_data_set(tmp_path, monkeypatch):
     seeds.train_seeds(run, 1)
     table = pd.read_parquet(paths.data("notebook", "runs", "mine", "problems.parquet"))
     assert len(table) == 20
-    allowed = {f"^{a[::-1]}+{b[::-1]}=" for a, b in zip(table["a"], table["b"], strict=True)}
+    pairs = table["operands"].str.split()
+    allowed = {f"^{a[::-1]}+{b[::-1]}=" for a, b in pairs}
     shown = set()
     for seed in (0, 1):  # all seeds have the same problems
         batch = Trainer(run, seed, None).batches.next(16)

@@ -27,6 +27,14 @@ MODELS = {
     "injected": {"layers": 2, "injection": "every_layer"},
     "looped": {"layers": 2, "recurrences": 3, "injection": "every_layer"},
     "looped_entrance": {"layers": 1, "recurrences": 3, "injection": "entrance"},
+    "read_out": {"layers": 2, "norm_place": "post", "activation": "gated_gelu", "read_out": True},
+    "divided": {
+        "layers": 2,
+        "recurrences": 3,
+        "injection": "every_layer",
+        "read_out": True,
+        "divide_gradient": True,
+    },  # fmt: skip
     "post_rms": {"layers": 2, "norm": "rms", "norm_place": "post", "initialisation": "deepnorm"},
     "both_gated": {
         "layers": 2,

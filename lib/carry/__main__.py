@@ -42,6 +42,8 @@ def main(arguments: list[str] | None = None) -> None:
     command.add_argument("parameters", nargs="*", metavar="name=value")
     command = commands.add_parser("code", help="check all rows; write what code each stage reaches")
     command.add_argument("parameters", nargs=1, metavar="profile=NAME")
+    command = commands.add_parser("questions", help="keep what each row is asked of its problems")
+    command.add_argument("parameters", nargs=1, metavar="profile=NAME")
     command = commands.add_parser("models", help="copy the weights of a row to reports/models")
     command.add_argument("parameters", nargs=2, metavar="profile=NAME row=NAME")
     command = commands.add_parser("prune", help="delete what rows that are gone have left")
@@ -65,6 +67,10 @@ def main(arguments: list[str] | None = None) -> None:
 
         sources.check_rows(profile)
         sources.fingerprints(profile)
+    elif given.command == "questions":
+        from carry import problem_sets
+
+        problem_sets.write_questions(profile)
     elif given.command == "models":
         pipeline.publish(profile, values["row"])
     else:

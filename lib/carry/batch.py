@@ -10,7 +10,7 @@ Batch, one row       ^ 6 5 3 + 0 4 9 = 2 0 7 0 $
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import TypeVar
 
 import torch
@@ -18,6 +18,7 @@ from jaxtyping import Bool, Integer
 from torch import Tensor
 
 NO_PLACE = -1
+LABELS = 2**16  # fine enough to be cut into any number of starts, about evenly
 Rows = TypeVar("Rows", bound="_Tensors")
 
 
@@ -39,13 +40,29 @@ class _Tensors:
 class Problems(_Tensors):
     """What is asked and what is true, as digits with the ones first, zero beyond each length.
 
-    Shapes: B problems of M operands of at most N digits; answers of at most K digits.
+    Shapes: B problems of M operands of at most N digits; answers of at most K digits. An operand
+    of length 0 is not there. `room` is how long the answer could be, judged by the question's
+    lengths; `label`, from 0 to `LABELS` - 1, is drawn once for each problem, for formats that
+    begin an alphabet somewhere.
     """
 
     operands: Integer[Tensor, "B M N"]
     lengths: Integer[Tensor, "B M"]
     answer: Integer[Tensor, "B K"]
     answer_length: Integer[Tensor, " B"]
+    room: Integer[Tensor, " B"]
+    label: Integer[Tensor, " B"]
+
+    def trim(self) -> Problems:
+        """Drop the operands and the digits that no problem has."""
+        widest = int(self.lengths.max())
+        present = int((self.lengths > 0).sum(1).max())
+        return replace(
+            self,
+            operands=self.operands[:, :present, :widest],
+            lengths=self.lengths[:, :present],
+            answer=self.answer[:, : int(self.room.max())],
+        )
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,10 @@
       holds_if: ">= 0.99"
 
 `measure` picks cells of the result tables and sums them up. With `compare`, the same is done for
-another row (or start, or place), and the claim is about the difference. What cannot be measured
-here has `not_tested` instead, with the reason. A claim holds only if all of its interval does:
+another row (or start, or place), and the claim is about the difference: of rows that were trained
+to the same length, or it is not tested. What cannot be measured here has `not_tested` instead, with
+the reason; and `parameters` are millions of them, counted in rows of the profile `paper`. A claim
+holds only if all of its interval does:
 
     statistic               the number                  its interval
     median_over_seeds       the median of the seeds     from the lowest seed to the highest, widened
@@ -36,13 +38,15 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import pandas as pd
+import torch
 from pydantic import field_validator, model_validator
 from statsmodels.stats.proportion import confint_proportions_2indep
 
-from carry import params, paths
+from carry import params, paths, run
 from carry.evaluation.intervals import LEVEL, wilson
 from carry.evaluation.regions import with_region
 from carry.figures import load as results
+from carry.models.system import System
 from carry.settings import Settings, SettingsError, nearest
 
 FILE = paths.ROOT / "claims.yaml"
@@ -85,11 +89,15 @@ class Where(Settings):
 
 
 class Measure(Settings):
-    """What is measured: a statistic over the chosen cells of each row."""
+    """What is measured: a statistic over the chosen cells of each row.
+
+    In a comparison of several rows, the first that was trained as long as the other is taken.
+    """
 
     rows: list[str]
     where: Where
     statistic: STATISTICS = "median_over_seeds"
+    count: Literal["exact", "first_right", "digits_right"] = "exact"  # what is right of n
 
 
 class Other(Settings):
@@ -109,6 +117,7 @@ class Claim(Settings):
     paper_value: str
     scale: str = ""
     measure: Measure | None = None
+    parameters: dict[str, int] = {}
     compare: Other | None = None
     holds_if: str = ""
     not_tested: str = ""
@@ -122,12 +131,17 @@ class Claim(Settings):
 
     @model_validator(mode="after")
     def _is_whole(self) -> Claim:
-        if bool(self.measure) == bool(self.not_tested):
+        tested = bool(self.measure) + bool(self.parameters)
+        if tested + bool(self.not_tested) != 1:
             raise ValueError("expected either measure or not_tested, with the reason")
-        if bool(self.measure) != bool(self.holds_if):
+        if tested != bool(self.holds_if):
             raise ValueError("expected measure and holds_if together")
-        if self.compare and (len(self.measure.rows) != 1 or self.measure.statistic == "errors"):
-            raise ValueError("compare expects a measure of one row, and of accuracy")
+        if self.compare and not self.measure:
+            raise ValueError("compare expects a measure")
+        if self.compare and self.measure.statistic == "errors":
+            raise ValueError("compare expects a measure of accuracy")
+        if self.compare and self.compare.row is None and len(self.measure.rows) != 1:
+            raise ValueError("compare expects a row, or a measure of one row")
         return self
 
 
@@ -178,6 +192,9 @@ def _claim(given: Any, index: int, known: list[str]) -> Claim:
         if isinstance(parsed.get("compare"), dict):
             parsed["compare"] = Other.parse(parsed["compare"], f"{place}.compare")
     claim = Claim.parse(parsed, place)
+    for row in claim.parameters:
+        if row not in known:
+            raise SettingsError(f"{place}: row {row!r} is not there, {nearest(row, known)}")
     if claim.measure:
         also = [claim.compare.row] if claim.compare and claim.compare.row else []
         for row in [*claim.measure.rows, *also]:
@@ -229,8 +246,11 @@ def _record(
     }
     if claim.not_tested:
         return record
+    if claim.parameters:
+        return {**record, **_count_parameters(claim)}
     try:
-        found = [(row, _found(claim, row, cells, starts)) for row in claim.measure.rows]
+        rows = [_comparable(claim, cells)] if claim.compare else claim.measure.rows
+        found = [(row, _found(claim, row, cells, starts)) for row in rows]
     except Missing as missing:
         return {**record, "reason": str(missing)}
     # Of several rows, the one that speaks most against the claim speaks for all.
@@ -245,7 +265,27 @@ def _record(
     return {**record, **shown, "row": row, "n": of.n, "seeds": of.seeds, "verdict": verdict}
 
 
+def _count_parameters(claim: Claim) -> dict[str, Any]:
+    """Return what a record says of rows that have other than the stated millions of parameters."""
+    wrong = 0
+    for row, millions in claim.parameters.items():
+        with torch.device("meta"):
+            network = System(run.load(row, "paper"), device="meta").network
+        wrong += round(sum(of.numel() for of in network.parameters()) / 1e6) != millions
+    found = Found(wrong, wrong, wrong, len(claim.parameters), 0)
+    return {
+        "measured": wrong,
+        "interval": [wrong, wrong],
+        "row": ", ".join(claim.parameters),
+        "n": found.n,
+        "profile": "paper",
+        "verdict": _verdict(claim, found),
+    }
+
+
 def _statistic(claim: Claim) -> str | None:
+    if claim.parameters:
+        return "errors"
     if claim.measure is None:
         return None
     return claim.measure.statistic + (", difference" if claim.compare else "")
@@ -267,7 +307,28 @@ def _verdict(claim: Claim, of: Found) -> str:
     return "undecided" if len(ends) == 2 else "holds" if ends.pop() else "fails"
 
 
+def _comparable(claim: Claim, cells: pd.DataFrame) -> str:
+    """Return the first row of a claim that was trained as long as the one it is compared with.
+
+    Raises:
+        Missing: if there is none.
+    """
+    other, _ = _other(claim)
+    trained = cells.groupby("row")["trained"].first()
+    if other not in trained:
+        raise Missing(f"row {other} is not in this profile")
+    known = [row for row in claim.measure.rows if row in trained]
+    if not known:
+        raise Missing(f"row {claim.measure.rows[0]} is not in this profile")
+    for row in known:
+        if trained[row] == trained[other]:
+            return row
+    lengths = f"{trained[known[0]]} and {trained[other]} digits"
+    raise Missing(f"rows {known[0]} and {other} were trained to {lengths} in this profile")
+
+
 def _found(claim: Claim, row: str, cells: pd.DataFrame, starts: dict[str, str]) -> Found:
+    cells = cells.assign(exact=cells[claim.measure.count])
     own = _by_seed(cells, row, claim.measure.where, starts)
     statistic = claim.measure.statistic
     if not claim.compare:

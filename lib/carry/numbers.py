@@ -3,7 +3,7 @@
 Text between two markers is ours to replace; everything else in the file stays as it is:
 
     <!-- numbers:accuracy -->...<!-- /numbers -->                          a table of all rows
-    <!-- numbers:addition_coupled.20 digits -->...<!-- /numbers -->        one number of it
+    <!-- numbers:addition_coupled.100 digits -->...<!-- /numbers -->        one number of it
     <!-- numbers:claims -->...<!-- /numbers -->                            how many claims hold
 """
 
@@ -22,13 +22,14 @@ from carry.evaluation.regions import with_region
 from carry.figures import load, style
 from carry.settings import SettingsError, nearest
 
-LENGTHS = (20, 30, 100, 1000)
-COLUMNS = ["in distribution", *(f"{length} digits" for length in LENGTHS)]
+TIMES = {2: "twice as long", 3: "three times as long"}  # as in training
+LENGTHS = (100, 1000)
+COLUMNS = ["in distribution", *TIMES.values(), *(f"{length} digits" for length in LENGTHS)]
 MARKED = re.compile(r"(<!-- numbers:(.+?) -->)(.*?)(<!-- /numbers -->)", re.DOTALL)
 
 
 def of_rows(cells: pd.DataFrame) -> dict[str, dict[str, Any]]:
-    """Return accuracy by row, in distribution and at a few equal lengths.
+    """Return accuracy by row, in distribution and at a few equal lengths beyond.
 
     Each number is a median over `seeds`, with the lowest and the highest of them as its `range`,
     and Wilson's `interval` (95%) of all `n` problems together; `start` says where ids started.
@@ -36,9 +37,10 @@ def of_rows(cells: pd.DataFrame) -> dict[str, dict[str, Any]]:
     starts = load.starts(cells)
     cells = with_region(load.at_start(cells, starts))
     inside = (cells["set"] == "grid") & (cells["region"] == "in distribution")
-    equal = (cells["set"] != "grid") & cells["i"].isin(LENGTHS) & (cells["i"] == cells["j"])
-    column = cells["i"].map("{} digits".format).where(equal)
-    column = column.mask(inside, COLUMNS[0])
+    equal = (cells["set"] != "grid") & (cells["i"] == cells["j"])
+    column = cells["i"].map("{} digits".format).where(equal & cells["i"].isin(LENGTHS))
+    times = (cells["i"] / cells["trained"]).map(TIMES)
+    column = column.mask(equal & times.notna(), times).mask(inside, COLUMNS[0])
     seeds = cells.assign(column=column).groupby(["row", "column", "seed"])[["exact", "n"]].sum()
     found: dict[str, dict[str, Any]] = {}
     for row in load.rows(cells):

@@ -2,38 +2,58 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pydantic
 import torch
 from pydantic import Field
 
-from carry import params, paths, tasks
+from carry import params, paths, run, tasks
 from carry.batch import Problems
 from carry.randomness import stream
+from carry.run import Run
 from carry.settings import Settings, SettingsError, nearest
 
 
 class Far(Settings):
-    """So many problems whose operands have so many digits, both."""
+    """So many problems of one cell: `digits` for both its sizes, or `i` and `j`."""
 
-    digits: int = Field(ge=1)
+    digits: int | None = Field(default=None, ge=1)
+    i: int | None = Field(default=None, ge=1)
+    j: int | None = Field(default=None, ge=1)
     each: int = Field(ge=1)
+
+    @pydantic.model_validator(mode="after")
+    def _one_cell(self) -> Far:
+        given = [size is not None for size in (self.digits, self.i, self.j)]
+        if given not in ([True, False, False], [False, True, True]):
+            raise ValueError(
+                f"digits {self.digits}, i {self.i}, j {self.j} do not fit; "
+                "expected digits, or else i and j"
+            )
+        return self
+
+    def cell(self) -> tuple[int, int]:
+        """Return the sizes (i, j)."""
+        return (self.digits, self.digits) if self.digits else (self.i, self.j)
 
 
 class ProblemSet(Settings):
-    """What a set holds: for evaluation a grid of lengths and longer equal ones, or random draws.
+    """What a set holds: for evaluation a grid of cells and larger ones, or random draws.
 
-    `grid`: operand lengths (i, j) up to this, `each` problems in a cell; `equal`: how many more
-    problems where i = j inside the grid; `far`: longer lengths, equal too.
-    `draw` problems of the training distribution, up to `digits` digits.
+    `grid`: cells (i, j) with both sizes up to this, `each` problems in a cell; `equal`: how many
+    more problems where i = j, up to `longest` (default: the grid's); `far`: cells beyond these.
+    `draw` problems of the training distribution, of sizes up to `digits`.
     """
 
     task: dict[str, Any]
     grid: int = Field(default=0, ge=0)
     each: int = Field(default=0, ge=0)
     equal: int = Field(default=0, ge=0)
+    longest: int | None = Field(default=None, ge=1)
     far: list[Far] = []
     draw: int = Field(default=0, ge=0)
     digits: int = Field(default=0, ge=0)
@@ -49,44 +69,52 @@ def load(name: str, profile: str) -> ProblemSet:
 
 
 def draw(name: str, given: ProblemSet) -> pd.DataFrame:
-    """Draw the problems of a set: `set`, lengths `i` and `j`, and the numbers as text.
+    """Draw the problems of a set: `set`, cell (`i`, `j`), `operands`, `label` and `answer`.
+
+    Numbers are texts, operands one text with a space between them.
 
     >>> far = [{"digits": 50, "each": 4}]
     >>> given = {"task": {"name": "addition"}, "grid": 3, "each": 2, "far": far}
     >>> table = draw("mine", ProblemSet.parse(given, "problems.mine"))
     >>> table["set"].value_counts().to_dict(), table.columns.tolist()
-    ({'grid': 18, 'far': 4}, ['set', 'i', 'j', 'a', 'b', 'answer'])
+    ({'grid': 18, 'far': 4}, ['set', 'i', 'j', 'operands', 'label', 'answer'])
     """
     task = tasks.build(given.task, f"problems.{name}.task")
-    wanted: list[tuple[str, int, int]] = []
-    span = range(1, given.grid + 1)
-    wanted += [("grid", i, j) for i in span for j in span for _ in range(given.each)]
-    wanted += [("equal", i, i) for i in span for _ in range(given.equal)]
-    wanted += [("far", far.digits, far.digits) for far in given.far for _ in range(far.each)]
+    span, longest = range(1, given.grid + 1), given.longest or given.grid
+    wanted = {
+        "grid": [(i, j) for i in span for j in span for _ in range(given.each)],
+        "equal": [(i, i) for i in range(1, longest + 1) for _ in range(given.equal)],
+        "far": [far.cell() for far in given.far for _ in range(far.each)],
+    }
     tables = []
-    for kind in ("grid", "equal", "far"):  # apart, so that one does not move another's problems
-        lengths = torch.tensor([[i, j] for of, i, j in wanted if of == kind])
-        if len(lengths):
-            tables.append(_table(kind, task.sample(lengths, stream(0, "problems", name, kind))))
+    for kind, cells in wanted.items():  # apart, so that one does not move another's problems
+        if cells:
+            drawn = task.sample(torch.tensor(cells), stream(0, "problems", name, kind))
+            tables.append(_table(kind, torch.tensor(cells), drawn, task))
     if given.draw:
-        drawn = task.draw(given.draw, given.digits, stream(0, "problems", name, "draw"))
-        tables.append(_table("draw", drawn))
+        generator = stream(0, "problems", name, "draw")
+        cells = task.cells(given.draw, given.digits, generator)
+        tables.append(_table("draw", cells, task.sample(cells, generator), task))
     return pd.concat(tables, ignore_index=True)
 
 
-def _table(kind: str, problems: Problems) -> pd.DataFrame:
-    numbers = [*problems.operands.unbind(1), problems.answer]
-    lengths = [*problems.lengths.unbind(1), problems.answer_length]
-    texts = [_texts(*pair) for pair in zip(numbers, lengths, strict=True)]
-    i, j = problems.lengths.T.tolist()
-    columns = {"set": kind, "i": i, "j": j, "a": texts[0], "b": texts[1], "answer": texts[2]}
-    return pd.DataFrame(columns)
+def _table(kind: str, cells: torch.Tensor, problems: Problems, task: tasks.Task) -> pd.DataFrame:
+    pairs = zip(problems.operands.unbind(1), problems.lengths.unbind(1), strict=True)
+    operands = [" ".join(row).rstrip() for row in zip(*(_texts(*p) for p in pairs), strict=True)]
+    if task.in_digits:
+        answer = _texts(problems.answer, problems.answer_length)
+    else:
+        rows = zip(problems.answer.tolist(), problems.answer_length.tolist(), strict=True)
+        answer = ["".join(tasks.NAMES[at] for at in row[:length]) for row, length in rows]
+    i, j = cells.T.tolist()
+    columns = {"i": i, "j": j, "operands": operands, "label": problems.label, "answer": answer}
+    return pd.DataFrame({"set": kind, **columns})
 
 
 def _texts(digits: torch.Tensor, length: torch.Tensor) -> list[str]:
     whole = (digits.flip(1) + ord("0")).to(torch.uint8).numpy().tobytes().decode()
-    width = digits.shape[1]
-    return [whole[(row + 1) * width - n : (row + 1) * width] for row, n in enumerate(length)]
+    width, lengths = digits.shape[1], length.tolist()
+    return [whole[(row + 1) * width - n : (row + 1) * width] for row, n in enumerate(lengths)]
 
 
 def write(name: str, profile: str) -> Path:
@@ -112,10 +140,82 @@ def read_table(profile: str, name: str) -> pd.DataFrame:
 
 def to_problems(table: pd.DataFrame, task: tasks.Task) -> Problems:
     """Return the rows of a table as problems, worked out again by the task."""
-    return task.solve(*tasks.to_digits(table[["a", "b"]].to_numpy().tolist()))
+    solved = task.solve(*tasks.to_digits([row.split() for row in table["operands"]]))
+    return replace(solved, label=torch.tensor(table["label"].to_numpy()))
 
 
 def read(profile: str, name: str) -> Problems:
     """Return a problem set that the pipeline drew."""
     task = tasks.build(load(name, profile).task, f"problems.{name}.task")
     return to_problems(read_table(profile, name), task)
+
+
+def name_for(of: Run) -> str:
+    """Return the name of the problem set that a run is scored on.
+
+    >>> from carry.run import make
+    >>> name_for(make({"task": {"name": "sorting"}}))
+    'sorting'
+    """
+    return of.evaluation.problems or str(of.task.get("name"))
+
+
+def check(of: Run, profile: str) -> None:
+    """Refuse a run whose problem set is not there, or is one of another task."""
+    name = name_for(of)
+    if name not in params.load()["problems"]:
+        hint = nearest(name, params.load()["problems"])
+        raise SettingsError(f"runs.{of.name}.evaluation.problems: {name!r} is not there, {hint}")
+    task = load(name, profile).task.get("name")
+    if task != of.task.get("name"):
+        raise SettingsError(
+            f"runs.{of.name}.evaluation.problems: {name!r} has problems of {task!r}, "
+            f"expected some of {of.task.get('name')!r}"
+        )
+
+
+def questions(of: Run, table: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of a problem set on which a run is scored.
+
+    >>> from carry.run import make
+    >>> of = make({"task": {"name": "addition"}, "evaluation": {"digits": 2, "far": [50]}})
+    >>> table = pd.DataFrame({"set": ["grid", "grid", "far", "far"], "i": [2, 3, 50, 99]})
+    >>> questions(of, table.assign(j=table["i"]))["i"].tolist()
+    [2, 50]
+    """
+    asked, size = of.evaluation, table[["i", "j"]].max(axis=1)
+    grid = (table["set"] == "grid") & (size <= asked.digits)
+    equal = (table["set"] == "equal") & (size <= (asked.longest or asked.digits))
+    cells = pd.MultiIndex.from_frame(table[["i", "j"]])
+    far = (table["set"] == "far") & cells.isin(asked.far_cells())
+    return table[grid | equal | far]
+
+
+def write_questions(profile: str) -> Path:
+    """Keep for each row of a profile the problems that it is scored on, and return their folder.
+
+    A row depends on its own, so that what others are asked besides makes none be scored again.
+    """
+    rows = {row: run.load(row, profile) for row in run.rows(profile)}
+    tables = {name: read_table(profile, name) for name in {*map(name_for, rows.values())}}
+    for row, of in rows.items():
+        with paths.atomically(paths.data(profile, "questions", f"{row}.parquet")) as draft:
+            questions(of, tables[name_for(of)]).to_parquet(draft, index=False)
+    return paths.data(profile, "questions")
+
+
+def read_questions(of: Run) -> pd.DataFrame:
+    """Return the problems that a run is scored on.
+
+    Raises:
+        SettingsError: if the pipeline has not written them yet.
+    """
+    if of.profile == "notebook":  # a notebook by itself draws its few problems afresh
+        return questions(of, read_table(of.profile, name_for(of)))
+    path = paths.data(of.profile, "questions", f"{of.name}.parquet")
+    if not path.exists():
+        raise SettingsError(
+            f"questions.{of.name}: {paths.shown(path)} is not there; expected the questions stage "
+            f"of profile {of.profile!r} to have run"
+        )
+    return pd.read_parquet(path)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from carry import params
 from carry.settings import Settings, SettingsError, nearest
+
+Pair = Annotated[list[int], Field(min_length=2, max_length=2)]
 
 
 class Training(Settings):
@@ -19,7 +21,9 @@ class Training(Settings):
     steps: int = Field(default=1000, ge=1)
     batch: int = Field(default=128, ge=1)
     fixed: int | None = Field(default=None, ge=1)  # so many problems; None: fresh ones for ever
+    noise: float = Field(default=0.0, ge=0.0, lt=1.0)  # pads before so many question tokens
     loss: Literal["answer", "everything"] = "answer"
+    mean: Literal["token", "sample"] = "token"  # of all, or of samples' means
     progressive: float = Field(default=0.0, ge=0.0, le=1.0)  # weight of the loss at random depth
     optimizer: Literal["adamw", "muon"] = "adamw"
     rate: float = Field(default=1e-3, gt=0.0)
@@ -43,10 +47,30 @@ class Training(Settings):
 class Evaluation(Settings):
     """What a run is scored on, and from where its ids start."""
 
-    digits: int = Field(default=30, ge=1)  # longest operands of the grid
-    far: list[int] = []  # lengths beyond the grid, equal for both operands
+    problems: str | None = None  # the problem set; default: the one with the task's name
+    digits: int = Field(default=30, ge=1)  # largest sizes (i, j) of the grid
+    longest: int | None = Field(default=None, ge=1)  # where i = j; default: those of the grid
+    far: list[int | Pair] = []  # sizes beyond the grid: (i, j), or one number for both
     starts: list[int | Literal["middle"]] = Field(default=[1, "middle"], min_length=1)
     recurrences: int | None = Field(default=None, ge=1)  # default: as trained
+
+    def largest(self) -> int:
+        """Return the largest size of all.
+
+        >>> Evaluation(digits=30, far=[100, [10, 30]]).largest()
+        100
+        """
+        far = [size for cell in self.far_cells() for size in cell]
+        return max([self.digits, self.longest or 0, *far])
+
+    def far_cells(self) -> list[tuple[int, int]]:
+        """Return the sizes beyond the grid as pairs.
+
+        >>> Evaluation(far=[100, [10, 30]]).far_cells()
+        [(100, 100), (10, 30)]
+        """
+        pairs = [[size] * 2 if isinstance(size, int) else size for size in self.far]
+        return [(i, j) for i, j in pairs]
 
 
 class Run(Settings):
@@ -106,9 +130,29 @@ def load(name: str, profile: str) -> Run:
     if name not in here["rows"]:
         raise SettingsError(f"row: {name!r} is not in profile {profile!r}, "
                             f"{nearest(name, here['rows'])}")  # fmt: skip
-    own = here["rows"][name]
-    merged = params.merge(table["base"], table["runs"][name], here["scale"], own)
+    chain = _chain(name, table["runs"])
+    known, own = ([rows.get(row) for row in chain] for rows in (table["runs"], here["rows"]))
+    merged = params.merge(table["base"], *known, here["scale"], *own)
+    merged.pop("like", None)
     return make(merged, name, profile)
+
+
+def _chain(name: str, known: dict[str, Any]) -> list[str]:
+    """Return the rows that a row is like, the furthest first, and the row itself.
+
+    >>> _chain("c", {"a": {}, "b": {"like": "a"}, "c": {"like": "b"}})
+    ['a', 'b', 'c']
+    """
+    chain = [name]
+    while (like := (known[chain[0]] or {}).get("like")) is not None:
+        if like not in known:
+            raise SettingsError(
+                f"runs.{chain[0]}.like: {like!r} is not there, {nearest(like, known)}"
+            )
+        if like in chain:
+            raise SettingsError(f"runs.{chain[0]}.like: {like!r} is like it, expected another row")
+        chain.insert(0, like)
+    return chain
 
 
 def make(settings: Any, name: str = "mine", profile: str = "notebook") -> Run:

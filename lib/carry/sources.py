@@ -22,6 +22,7 @@ def check_rows(profile: str) -> None:
     for row in pipeline.rows("train", profile):
         with torch.device("meta"):
             System(run.load(row, profile), device="meta")
+        problem_sets.check(run.load(row, profile), profile)
 
 
 def fingerprints(profile: str) -> Path:
@@ -29,7 +30,8 @@ def fingerprints(profile: str) -> Path:
 
     A file has a line for the notebook, without its outputs (so that saving it in JupyterLab makes
     nothing run again), and one for each file of the library that the notebook's imports and its
-    row's choices reach. Two that are equal name the same work.
+    row's choices reach; a row's whole settings follow, since those of another row that it is like
+    are in no parameter of its stage. Two files that are equal name the same work.
     """
     place = paths.data(profile, "code")
     rows = pipeline.rows("train", profile)
@@ -41,10 +43,11 @@ def fingerprints(profile: str) -> Path:
         known = pipeline.rows(notebook, profile)
         for row in known:
             text = own + fingerprint.of([*start, *_parts(notebook, row, profile)])
-            _write_text(place / notebook / f"{row}.txt", text)
+            _write_text(place / notebook / f"{row}.txt", text + _settings(notebook, row, profile))
         if not known:
             _write_text(place / f"{notebook}.txt", own + fingerprint.of([*start, *everything]))
     _write_text(place / "site.txt", fingerprint.of(["carry.site.__main__"]))
+    _write_text(place / "questions.txt", fingerprint.of(["carry.problem_sets"]))
     return place
 
 
@@ -52,6 +55,13 @@ def _parts(notebook: str, row: str, profile: str) -> list[str]:
     if notebook == "problems":
         return [f"carry.tasks.{problem_sets.load(row, profile).task.get('name')}"]
     return run.load(row, profile).parts()
+
+
+def _settings(notebook: str, row: str, profile: str) -> str:
+    if notebook == "problems":
+        return ""
+    without = {"evaluation", "seeds"} if notebook == "train" else None
+    return run.load(row, profile).model_dump_json(indent=1, exclude=without) + "\n"
 
 
 def _write_text(path: Path, text: str) -> None:

@@ -1,4 +1,4 @@
-"""Ask a model for one sum and watch it answer, digit by digit."""
+"""Ask a model one question and watch it answer, token by token."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from carry.training.precision import training_in
 
 
 @torch.inference_mode()
-def ask(system: System, a: str | int, b: str | int, start: Start = "middle") -> pd.DataFrame:
-    """Return what the model writes after `a+b=`, token by token.
+def ask(system: System, *operands: str | int, start: Start = "middle") -> pd.DataFrame:
+    """Return what the model writes after a question of its task, token by token.
 
     Columns: what it has `read`, the token it `writes`, how `sure` it is (its probability), and the
     token that would be `due`.
@@ -26,12 +26,17 @@ def ask(system: System, a: str | int, b: str | int, start: Start = "middle") -> 
     ['2', '4', '$']
 
     Raises:
-        SettingsError: for numbers that are not written with digits alone.
+        SettingsError: for operands that are not written with digits alone.
     """
-    for name, number in (("a", a), ("b", b)):
+    for name, number in enumerate(operands):
         if not (str(number).isascii() and str(number).isdigit()):
-            raise SettingsError(f"{name}: {number!r} is not a number, expected digits alone")
-    problem = system.task.solve(*to_digits([[str(int(a)), str(int(b))]]))
+            raise SettingsError(
+                f"operand {name}: {number!r} is not a number, expected digits alone"
+            )
+    texts = [str(number) for number in operands]
+    if not system.task.leading_zeros:
+        texts = [written.lstrip("0") or "0" for written in texts]
+    problem = system.task.solve(*to_digits([texts]))
     response = greedy(system, problem, start)
     written = open_ended(system.format, problem)
     asked = int(written.start[0])
@@ -53,7 +58,7 @@ def ask(system: System, a: str | int, b: str | int, start: Start = "middle") -> 
 
 
 def answer(system: System, steps: pd.DataFrame) -> str:
-    """Return the number that the steps of `ask` spell, its ones last.
+    """Return the answer that the steps of `ask` spell, its ones last.
 
     >>> from carry.evaluation.hand_made import Oracle
     >>> from carry.run import make
@@ -62,6 +67,8 @@ def answer(system: System, steps: pd.DataFrame) -> str:
     '1001'
     """
     response = torch.tensor([[ALPHABET.index(token) for token in steps["writes"]]])
-    digits = system.format.read(response)[0]
-    written = "".join(ALPHABET[token] for token in digits.flip(0).tolist() if token != EOS)
-    return written.lstrip("0") or "0"
+    read = [ALPHABET[token] for token in system.format.read(response)[0].tolist() if token != EOS]
+    if not system.task.in_digits:
+        return "".join(read)
+    written = "".join(reversed(read))
+    return written if system.task.leading_zeros else written.lstrip("0") or "0"

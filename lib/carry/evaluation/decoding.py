@@ -31,17 +31,16 @@ from carry.training.precision import training_in
 def open_ended(form: Format, problems: Problems) -> Batch:
     """Write the questions, and zeros for the longest answers that they could have.
 
-    The problems have operands of the same lengths, so that all rows have the same marks, and digits
-    for no longer ones: how long an answer may be is how many digits `answer` has room for.
+    The problems are alike (`alike`), so that all rows have as many tokens.
     """
-    longest = torch.full_like(problems.answer_length, problems.answer.shape[1])
-    return form.write(
-        replace(problems, answer=torch.zeros_like(problems.answer), answer_length=longest)
-    )
+    nothing = problems.answer.new_zeros(len(problems), int(problems.room.max()))
+    return form.write(replace(problems, answer=nothing, answer_length=problems.room))
 
 
 def question_ids(system: System, problems: Problems, start: Start) -> list[Integer[Tensor, "_ S"]]:
-    """Return the ids that the question settles, b = 1: for all rows, up to the longest answer.
+    """Return the ids that questions settle up to the longest answer, for problems that are alike.
+
+    Where operands have the same lengths in all of them b = 1: the ids are those of all rows.
 
     >>> from carry.run import make
     >>> from carry.tasks import to_digits
@@ -51,12 +50,20 @@ def question_ids(system: System, problems: Problems, start: Start) -> list[Integ
     >>> question_ids(system, problems, 1)[0].tolist()
     [[0, 1, 2, 0, 1, 0, 1, 2, 3, 0]]
     """
-    return system.ids(open_ended(system.format, problems[:1]), start)
+    same = (problems.lengths == problems.lengths[:1]).all()
+    return system.ids(open_ended(system.format, problems[:1] if same else problems), start)
 
 
 def alike(problems: Problems) -> list[Integer[Tensor, " _"]]:
-    """Return the rows of problems whose operands have the same lengths, for all such lengths."""
-    _, shape = torch.unique(problems.lengths, dim=0, return_inverse=True)
+    """Return the rows of problems that are written with as many tokens, for all such numbers.
+
+    Pairs have operands of the same lengths; of longer lists these would be too many to tell apart,
+    and it is as many operands with as many digits in all.
+    """
+    lengths = problems.lengths
+    if lengths.shape[1] > 2:
+        lengths = torch.stack([(lengths > 0).sum(1), lengths.sum(1)], dim=1)
+    _, shape = torch.unique(lengths, dim=0, return_inverse=True)
     order = shape.argsort(stable=True)
     return list(order.split(shape.bincount().tolist()))
 
@@ -82,8 +89,7 @@ def greedy(
     parts = []
     with training_in("fp32", device):
         for rows in alike(problems):
-            lengths = problems.lengths[rows]  # of the digits, no more than they need
-            some = system.task.solve(problems.operands[rows, :, : int(lengths.max())], lengths)
+            some = problems[rows].trim()
             parts.append((rows, _decode(system, some, start, recurrences)))
     longest = max(response.shape[1] for _, response in parts)
     whole = torch.full((len(problems), longest), EOS, device=device)
@@ -95,7 +101,7 @@ def greedy(
 def _decode(
     system: System, problems: Problems, start: Start, recurrences: int | None
 ) -> Integer[Tensor, "B A"]:
-    """Decode problems with operands of the same lengths."""
+    """Decode problems that are alike."""
     written, ids = open_ended(system.format, problems), question_ids(system, problems, start)
     asked = int(written.start[0])
     slots = int(written.length[0]) - asked
@@ -112,6 +118,7 @@ def _decode(
             break
         if not going.all():
             live, said = live[going], said[going]
+            ids = [of if len(of) == 1 else of[going] for of in ids]
             cache.keep(going)
         tokens = said[:, None]
     return response

@@ -4,7 +4,7 @@ Until then the model wrote the truth, so that this token is exactly what greedy 
 what follows would be guessed. The kinds exclude each other; the first that fits is named:
 
     stopped_early        the end, where a digit was due
-    stopped_late         a digit, where the end was due
+    stopped_late         a digit, or another operand, where the end was due
     lost_carry           the digit without the carry that its place uses
     carry_from_nowhere   the digit with a carry, where its place uses none
     misaligned           the digit of the sum with one operand moved by one place
@@ -25,7 +25,7 @@ from jaxtyping import Integer
 from torch import Tensor
 
 from carry.batch import Batch, Problems
-from carry.formats import EOS
+from carry.formats import ALPHABET, EOS, FIRST_LETTER
 from carry.models.single_pass import Pass
 from carry.tasks import Task
 
@@ -53,7 +53,8 @@ def named(task: Task, problems: Problems, errors: Integer[Tensor, "B 3"]) -> Int
         fits = would_write.gather(1, place.clamp(min=0)[:, None])[:, 0] == said
         kind[digits & fits] = KINDS.index(name)
     kind[(said == EOS) & (due != EOS)] = KINDS.index("stopped_early")
-    kind[(said < 10) & (due == EOS)] = KINDS.index("stopped_late")
+    goes_on = (said < 10) | (said >= FIRST_LETTER) | (said == ALPHABET.index(","))
+    kind[goes_on & (due == EOS)] = KINDS.index("stopped_late")
     kind[said == due] = NONE
     return kind
 
@@ -72,12 +73,14 @@ def mistakes(task: Task, problems: Problems) -> list[tuple[str, Integer[Tensor, 
     carry_from_nowhere [[6, -1, 1]]
     misaligned [[7, 0, 5]]
     """
+    if not task.in_digits:
+        return []
     steps, true = task.steps(problems), problems.answer.long()
     found = []
     if "carry_used" in steps:
-        used = steps["carry_used"] == 1
-        found += [("lost_carry", torch.where(used, (true - 1) % 10, NONE))]
-        found += [("carry_from_nowhere", torch.where(used, NONE, (true + 1) % 10))]
+        used = steps["carry_used"].long()
+        found += [("lost_carry", torch.where(used > 0, (true - used) % 10, NONE))]
+        found += [("carry_from_nowhere", torch.where(used > 0, NONE, (true + 1) % 10))]
     return found + [("misaligned", answer) for answer in _misaligned(task, problems)]
 
 

@@ -15,9 +15,13 @@ from jaxtyping import Float, Integer
 from torch import Tensor, nn
 
 from carry import formats
+from carry.formats import LETTERS
 from carry.models.cache import Cache
 from carry.models.system import System
 from carry.run import Run
+from carry.tasks import NAMES
+
+DIGITS = "0123456789"
 
 
 class Oracle(System):
@@ -33,26 +37,59 @@ class Oracle(System):
         super().__init__(run, seed, device)
         self.network = Writer(self)
 
+    def digits(self, *operands: str) -> list[str]:
+        """Return the symbols of the answer, the ones (or the smallest) first."""
+        answer = list(self.task.oracle(*operands))
+        return answer[::-1] if self.task.in_digits else answer
+
+    def finish(self, said: list[str]) -> list[str]:
+        """Return what it has said with its end."""
+        return [*said, "$"]
+
+    def respond(self, question: str) -> str:
+        """Return what it writes after a question."""
+        asked = question.strip("^=")
+        if not self.task.in_digits:
+            names, numbers = zip(*(part.split(":") for part in asked.split(",")), strict=True)
+            order = self.digits(*map(self._read, numbers))
+            said = self.finish([names[NAMES.index(at)] for at in order])
+            return ",".join(said).replace(",$", "$")
+        digits = ["".join(c for c in part if c in DIGITS) for part in asked.split(self.format.sign)]
+        operands = [self._read(number) for number in digits]
+        said = self.digits(*operands)
+        if self.format.pad:
+            said += ["0"] * (self._room(operands) - len(said))
+        if self.format.hinted:
+            first = LETTERS.index(asked[0])
+            if not self.format.reverse_operands:  # it stands before the highest place
+                first -= len(operands[0]) - 1
+            said = [LETTERS[(first + at) % len(LETTERS)] + c for at, c in enumerate(said)]
+        return "".join(self.finish(said if self.format.reverse_answer else said[::-1]))
+
+    def _read(self, number: str) -> str:
+        return number[::-1] if self.format.reverse_operands else number
+
+    def _room(self, operands: list[str]) -> int:
+        if not self.task.leading_zeros:
+            operands = [str(int(operand)) for operand in operands]
+        return int(self.task.room(torch.tensor([[*map(len, operands)]])))
+
+
+class Adder(Oracle):
+    """Adds place by place; what it writes at a place is for the liars to change."""
+
     def digit(self, a: int, b: int, place: int) -> int:
         """Return what it writes at a place."""
         return (a + b) // 10**place % 10
 
-    def finish(self, digits: str) -> str:
-        """Return the digits with their end."""
-        return digits + "$"
-
-    def respond(self, question: str) -> str:
-        """Return what it writes after a question."""
-        written = question.strip("^=").split("+")
-        if self.format.reverse_operands:
-            written = [number[::-1] for number in written]
-        a, b = map(int, written)
-        length = max(map(len, written)) + 1 if self.format.pad else len(str(a + b))
-        digits = "".join(str(self.digit(a, b, place)) for place in range(length))
-        return self.finish(digits if self.format.reverse_answer else digits[::-1])
+    def digits(self, *operands: str) -> list[str]:
+        """Return what it writes at each place that the true sum has."""
+        a, b = map(int, operands)
+        longest = max(map(len, operands)) + 1 if self.format.pad else len(str(a + b))
+        return [str(self.digit(a, b, place)) for place in range(longest)]
 
 
-class ForgetsCarries(Oracle):
+class ForgetsCarries(Adder):
     """Adds the digits of each place, and no carry."""
 
     def digit(self, a: int, b: int, place: int) -> int:
@@ -60,7 +97,7 @@ class ForgetsCarries(Oracle):
         return (a // 10**place + b // 10**place) % 10
 
 
-class InventsCarries(Oracle):
+class InventsCarries(Adder):
     """Adds a carry to the digits of each place."""
 
     def digit(self, a: int, b: int, place: int) -> int:
@@ -68,7 +105,7 @@ class InventsCarries(Oracle):
         return (a // 10**place + b // 10**place + 1) % 10
 
 
-class OffByOnePlace(Oracle):
+class OffByOnePlace(Adder):
     """Reads the second operand as if it stood one place higher."""
 
     def digit(self, a: int, b: int, place: int) -> int:
@@ -77,19 +114,19 @@ class OffByOnePlace(Oracle):
 
 
 class StopsEarly(Oracle):
-    """Leaves the last digit out."""
+    """Leaves the last of the answer out."""
 
-    def finish(self, digits: str) -> str:
-        """Return the digits but one, with their end."""
-        return digits[:-1] + "$"
+    def finish(self, said: list[str]) -> list[str]:
+        """Return all but the last, with the end."""
+        return [*said[:-1], "$"]
 
 
 class StopsLate(Oracle):
-    """Writes one digit more."""
+    """Writes one digit more, or the last operand's name again."""
 
-    def finish(self, digits: str) -> str:
-        """Return the digits and a zero, with their end."""
-        return digits + "0$"
+    def finish(self, said: list[str]) -> list[str]:
+        """Return one more, with the end."""
+        return [*said, "0" if self.task.in_digits else said[-1], "$"]
 
 
 class Writer(nn.Module):

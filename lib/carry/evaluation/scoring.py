@@ -13,20 +13,24 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 import pandas as pd
 import torch
-from jaxtyping import Bool, Integer
+from jaxtyping import Bool, Float, Integer
 from torch import Tensor
 
 from carry import problem_sets
 from carry.batch import Batch, Problems
 from carry.evaluation import faults
-from carry.evaluation.decoding import alike, question_ids
+from carry.evaluation.decoding import alike, greedy, question_ids
 from carry.evaluation.intervals import with_interval
+from carry.formats import EOS
 from carry.models.single_pass import Pass, single_pass
 from carry.models.system import Start, System
 from carry.training.precision import training_in
 
 # Attention scores of one head in one batch: problems x tokens x tokens.
 MOST_SCORES = 2**22
+
+# What is counted besides exact match and faults.
+ALSO = ("first_right", "digits_right")
 
 
 def score(
@@ -44,8 +48,10 @@ def score(
 
     Returns:
         cells: for each `start`, `set`, `i` and `j`, how many of `n` problems are `exact`, that as
-            `accuracy` with the ends of its interval (`low`, `high`), and how many of the others
-            have each fault (`faults.KINDS`).
+            `accuracy` with the ends of its interval (`low`, `high`), how many of the others have
+            each fault (`faults.KINDS`), how many have the first token of the response right
+            (`first_right`: in sorting, the smallest number), and where the format writes more than
+            digits, how many have the digits right in real decoding (`digits_right`, else missing).
         places: of the problems in set "equal", for each `start`, number of `digits` and `place`
             (0: the ones), how many of the `n` answers that have this place are `correct` there,
             given the truth before it (so an error does not spread as in decoding), with
@@ -55,7 +61,8 @@ def score(
 
     >>> from carry.evaluation.hand_made import ForgetsCarries
     >>> from carry.run import make
-    >>> table = pd.DataFrame({"set": "grid", "i": 2, "j": 2, "a": ["17", "12"], "b": ["25", "25"]})
+    >>> table = pd.DataFrame({"operands": ["17 25", "12 25"], "set": "grid", "i": 2, "j": 2})
+    >>> table["label"] = 0
     >>> cells, places = score(ForgetsCarries(make({"task": {"name": "addition"}})), table)
     >>> cells[["n", "exact", "lost_carry", "other"]].values.tolist()
     [[2, 1, 1, 0]]
@@ -63,7 +70,7 @@ def score(
     starts = system.different(starts)
     table = table.reset_index(drop=True)
     system.network.to(device).eval()
-    kind = np.full((len(starts), len(table)), faults.NONE)
+    seen_of = {name: np.zeros((len(starts), len(table))) for name in ("kind", *ALSO)}
     tallies = []
     with training_in("fp32", torch.device(device)):
         # What has a step for each place is done once for all problems with as many places.
@@ -74,28 +81,52 @@ def score(
             batch = system.format.write(problems)
             for index, start in enumerate(starts):
                 errors = torch.zeros(len(rows), 3, dtype=torch.long, device=device)
+                begun = torch.zeros(len(rows), dtype=torch.bool, device=device)
                 for some, seen in _passes(system, problems, batch, start, recurrences):
                     errors[some] = faults.first_error(batch[some], seen)
+                    begun[some] = ~seen.wrong[:, 0]
                     counted = equal[some]
                     if counted.any():
                         tallies.append(
                             _by_place(batch[some], seen, counted, str(start), int(digits))
                         )
                     report(len(some))
-                kind[index, rows] = faults.named(system.task, problems, errors).cpu()
-    return _cells(system, table, starts, kind), _places(system, tallies)
+                kind = faults.named(system.task, problems, errors)
+                digits_right = _digits_right(system, problems, start, recurrences)
+                for name, of in zip(seen_of, (kind, begun, digits_right), strict=True):
+                    seen_of[name][index, rows] = of.cpu()
+    return _cells(system, table, starts, seen_of), _places(system, tallies)
+
+
+def _digits_right(
+    system: System, problems: Problems, start: Start, recurrences: int | None
+) -> Float[Tensor, " B"]:
+    """Decode where a response holds more than digits, and compare the digits alone with the truth.
+
+    One pass over the truth does not tell this, since what is wrong and left out is read on from.
+    """
+    if not system.format.hinted:
+        return torch.full((len(problems),), torch.nan)
+    read = system.format.read(greedy(system, problems, start, recurrences))
+    slots = torch.arange(read.shape[1], device=read.device)
+    answer = torch.nn.functional.pad(problems.answer.long(), (0, max(0, read.shape[1])))
+    answer = answer[:, : read.shape[1]]
+    due = torch.where(slots < problems.answer_length[:, None], answer, EOS)
+    return (read == due).all(1).float()
 
 
 def _passes(
     system: System, problems: Problems, batch: Batch, start: Start, recurrences: int | None
 ) -> Iterator[tuple[Integer[Tensor, " b"], Pass]]:
-    """Run the model over all problems, operands of the same lengths together."""
+    """Run the model over all problems, those that are alike together."""
     most = max(1, MOST_SCORES // batch.tokens.shape[1] ** 2)
     for rows in alike(problems):
-        ids = question_ids(system, problems[rows[:1]], start)
-        for some in rows.split(most):
-            part = batch[some].trim()
-            yield some, single_pass(system, part, recurrences=recurrences, ids=ids)
+        ids = question_ids(system, problems[rows], start)
+        for part in torch.arange(len(rows), device=rows.device).split(most):
+            own = [of if len(of) == 1 else of[part] for of in ids]
+            some = rows[part]
+            seen = single_pass(system, batch[some].trim(), recurrences=recurrences, ids=own)
+            yield some, seen
 
 
 def _by_place(
@@ -105,29 +136,31 @@ def _by_place(
     slots = torch.arange(seen.real.shape[1], device=batch.start.device)
     last = batch.tokens.shape[1] - 1
     place = batch.place.gather(1, (batch.start[:, None] + slots).clamp(max=last))
-    digit = seen.real & (place >= 0) & rows[:, None]
+    digit = seen.real & (place >= 0) & (seen.target < 10) & rows[:, None]
     first = slots == seen.first_wrong[:, None]
     counts = {
-        name: torch.bincount(place[digit & which], minlength=digits + 1).tolist()
+        name: torch.bincount(place[digit & which], minlength=len(slots)).tolist()
         for name, which in
         {"n": seen.real, "correct": ~seen.wrong, "first_wrong": first}.items()
     }  # fmt: skip
-    return pd.DataFrame({"start": start, "digits": digits, "place": range(digits + 1), **counts})
+    return pd.DataFrame({"start": start, "digits": digits, "place": range(len(slots)), **counts})
 
 
 def _cells(
-    system: System, table: pd.DataFrame, starts: list[Start], kind: np.ndarray
+    system: System, table: pd.DataFrame, starts: list[Start], seen_of: dict[str, np.ndarray]
 ) -> pd.DataFrame:
-    counted = {"n": np.ones_like(kind[0])}
     parts = []
-    for start, of in zip(starts, kind, strict=True):
-        counted["exact"] = of == faults.NONE
-        counted |= {name: of == index for index, name in enumerate(faults.KINDS)}
+    for index, start in enumerate(starts):
+        kind = seen_of["kind"][index]
+        counted = {"n": np.ones(len(table), dtype=int), "exact": kind == faults.NONE}
+        counted |= {name: kind == number for number, name in enumerate(faults.KINDS)}
+        counted |= {name: seen_of[name][index] for name in ALSO}
         part = table[["set", "i", "j"]].assign(start=str(start), **counted)
-        parts.append(part.groupby(["start", "set", "i", "j"], as_index=False, sort=False).sum())
+        grouped = part.groupby(["start", "set", "i", "j"], as_index=False, sort=False)
+        parts.append(grouped.sum(min_count=1))  # of what is missing the sum is missing, not 0
     cells = with_interval(pd.concat(parts, ignore_index=True))
     order = ["start", "set", "i", "j", "n", "exact", "accuracy", "low", "high", *faults.KINDS]
-    return _labelled(system, cells[order])
+    return _labelled(system, cells[[*order, *ALSO]])
 
 
 def _places(system: System, tallies: list[pd.DataFrame]) -> pd.DataFrame:

@@ -11,6 +11,7 @@ from typing import Any
 import pandas as pd
 
 from carry import paths, problem_sets, processes, progress, run
+from carry.evaluation.recurrences import by_recurrence, chosen
 from carry.evaluation.scoring import score
 from carry.models.system import System
 from carry.run import Run
@@ -19,6 +20,9 @@ from carry.training import checkpoint
 from carry.training.loop import device_of
 
 COMMITTED = "notebook"  # the profile that takes its weights from reports/models/, which is in git
+
+OF_LOOPED = ("recurrences", "answers")
+TABLES = ("cells", "places", *OF_LOOPED)
 
 
 def folder(profile: str, row: str) -> Path:
@@ -59,10 +63,15 @@ def load(profile: str, row: str, seed: int = 0) -> System:
 
 
 def _compare(stored: dict[str, Any], now: Run, path: Path) -> None:
-    """Refuse weights that were trained as another run; how many seeds there are is no matter."""
-    fields = json.loads(now.model_dump_json(exclude={"evaluation", "seeds"}))
+    """Refuse weights that were trained as another run; how many seeds there are is no matter.
+
+    A setting that is newer than the weights had its default then.
+    """
+    of_training = {"exclude": {"evaluation", "seeds"}}
+    fields = json.loads(now.model_dump_json(**of_training))
     stored = {key: value for key, value in stored.items() if key in fields}
-    different = _different(stored, fields, f"runs.{now.name}")
+    then = json.loads(run.make(stored, now.name, now.profile).model_dump_json(**of_training))
+    different = _different(then, fields, f"runs.{now.name}")
     if different:
         place, then, value = different
         raise SettingsError(
@@ -88,45 +97,42 @@ def _different(then: Any, now: Any, place: str) -> tuple[str, Any, Any] | None:
 
 def _score(
     report: Any, profile: str, row: str, seed: int, table: pd.DataFrame
-) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Score one seed."""
+) -> tuple[pd.DataFrame, ...]:
+    """Score one seed, and return its `TABLES`."""
     system = load(profile, row, seed)
-    asked = system.run.evaluation
-    return score(system, table, asked.starts, asked.recurrences, device_of(system.run), report)
-
-
-def problems_for(of: Run, table: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of a problem set on which a run is scored.
-
-    >>> of = run.make({"task": {"name": "addition"}, "evaluation": {"digits": 2, "far": [50]}})
-    >>> table = pd.DataFrame({"set": ["grid", "grid", "far", "far"], "i": [2, 3, 50, 99], "j": 1})
-    >>> problems_for(of, table)["i"].tolist()
-    [2, 50]
-    """
-    far = table["set"] == "far"
-    within = table[["i", "j"]].max(axis=1) <= of.evaluation.digits
-    return table[(~far & within) | (far & table["i"].isin(of.evaluation.far))]
+    asked, device = system.run.evaluation, device_of(system.run)
+    last = system.different(asked.starts)[-1]
+    return (
+        *score(system, table, asked.starts, asked.recurrences, device, report),
+        *by_recurrence(system, table, last, device=device, report=report),
+    )
 
 
 def evaluate(row: str, profile: str, seeds: Iterable[int] | None = None) -> Path:
     """Score the seeds of a row (default: all), keep the tables, and return their folder.
 
-    It holds `cells.parquet` and `places.parquet` (see `carry.evaluation.scoring.score`), and
-    `curves.parquet` as training left it, where it did.
+    It holds `cells.parquet` and `places.parquet` (see `carry.evaluation.scoring.score`); for a
+    looped model, from the last of its starts, `recurrences.parquet` and `answers.parquet` (see
+    `carry.evaluation.recurrences.by_recurrence`); and `curves.parquet` as training left it, where
+    it did.
     """
     asked = run.load(row, profile)
-    table = problems_for(asked, problem_sets.read_table(profile, "addition"))
+    table = problem_sets.read_questions(asked)
     jobs = [
         (profile, row, seed, table) for seed in (range(asked.seeds) if seeds is None else seeds)
     ]
     first = load(profile, row, jobs[0][2])  # what does not fit shows here, before any process
-    problems = len(table) * len(first.different(asked.evaluation.starts))
+    looped = chosen(first, table)
+    problems = len(table) * len(first.different(asked.evaluation.starts)) + len(looped)
     with progress.bar(len(jobs) * problems, row, unit="problem") as shown:
         scored = processes.each(_score, jobs, shown.update)
-    cells, places = zip(*scored, strict=True)
     target = paths.reports(profile, "results", profile, row)
-    for name, tables in (("cells", cells), ("places", places)):
-        with paths.atomically(target / f"{name}.parquet") as draft:
+    for name, tables in zip(TABLES, zip(*scored, strict=True), strict=True):
+        path = target / f"{name}.parquet"
+        if name in OF_LOOPED and looped.empty:
+            path.unlink(missing_ok=True)  # the row may have been looped before
+            continue
+        with paths.atomically(path) as draft:
             pd.concat(tables, ignore_index=True).to_parquet(draft, index=False)
     curves = folder(profile, row) / "curves.parquet"
     if curves.exists():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections import Counter
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -18,10 +19,11 @@ Drawing = tuple[Figure, pd.DataFrame]
 class Entry(NamedTuple):
     """A figure of the gallery; `caption` says all that is needed to read it.
 
-    rows: groups of rows; a group says something only if `least` of it are there. Without any the
-        picture is given all tables.
-    stand_ins: rows that are drawn as well if they were trained as far as one of `rows` (a profile
-        that teaches plain order less than Abacus has an Abacus row to compare with it).
+    rows: groups of rows; a group says something only if `least` of it that were trained to the
+        same length are there, or, with `across`, to any. Without any, the picture is given all
+        tables. A row's `_short` variant is drawn as well where it was trained as far as another
+        row of its group (a profile may teach plain order less than Abacus), or if all else fails.
+    beside: rows that are drawn as well if they were trained as far as one of those.
     source: where a paper has this picture.
     table, column: what a row needs to have written to be there.
     """
@@ -31,7 +33,8 @@ class Entry(NamedTuple):
     picture: Callable[[load.Tables], Drawing]
     rows: tuple[tuple[str, ...], ...] = ()
     least: int = 1
-    stand_ins: tuple[str, ...] = ()
+    across: bool = False
+    beside: tuple[str, ...] = ()
     source: str = ""
     table: str = "cells"
     column: str = "exact"
@@ -65,11 +68,25 @@ class Entry(NamedTuple):
     def chosen(self, tables: load.Tables) -> list[str]:
         """Return the rows to draw, by what they were trained to; none if no group is there."""
         there = self._there(tables)
-        groups = [[row for row in group if row in there] for group in self.rows]
-        rows = [row for group in groups if len(group) >= self.least for row in group]
+        rows = [row for group in self.rows for row in self._of_group(group, there)]
         lengths = {there[row] for row in rows}
-        rows += [row for row in self.stand_ins if there.get(row) in lengths]
+        rows += [row for row in self.beside if there.get(row) in lengths]
         return sorted(dict.fromkeys(rows), key=there.get)
+
+    def _of_group(self, group: tuple[str, ...], there: dict[str, int]) -> list[str]:
+        """Return what is drawn of a group: with short rows that compare, or these alone."""
+        lengths = {there[row] for row in group if row in there}
+        short = [f"{row}_short" for row in group if f"{row}_short" in there]
+        compare = [row for row in short if there[row] in lengths]
+        both = [row for name in group for row in (name, f"{name}_short")]
+        rows = [row for row in both if row in compare or (row in group and row in there)]
+        return self._alike(rows, there) or self._alike(short, there)
+
+    def _alike(self, rows: list[str], there: dict[str, int]) -> list[str]:
+        count = Counter(there[row] for row in rows)
+        if self.across:
+            return rows if len(rows) >= self.least else []
+        return [row for row in rows if count[there[row]] >= self.least]
 
     def _there(self, tables: load.Tables) -> dict[str, int]:
         """Return the rows that have what is needed, with the length that each was trained to."""

@@ -43,7 +43,7 @@ SHARED = [
 def _of_sums(draw: Callable[[load.Tables], Drawing]) -> Callable[[load.Tables], Drawing]:
     """Draw the rows of addition, without those that only vary one for a paper's figure."""
     papers = [entry for _, entries in mcleish2024.NOTEBOOKS.values() for entry in entries.values()]
-    varied = {row for entry in papers for row in (*entry.wanted(), *entry.stand_ins)} - {*SHARED}
+    varied = {row for entry in papers for row in entry.wanted()} - {*SHARED}
 
     def picture(tables: load.Tables) -> Drawing:
         rows = [row for row in load.rows(tables.cells) if style.task(row) in ("addition", "")]

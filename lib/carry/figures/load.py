@@ -16,11 +16,11 @@ from carry.settings import SettingsError
 OPTIONAL = {
     "recurrences": [
         "row", "profile", "seed", "trained", "start", "digits", "recurrences_trained",
-        "recurrence", "place", "n", "correct", "accuracy", "low", "high",
+        "recurrence", "place", "n", "correct", "accuracy", "low", "high", "same",
     ],
     "answers": [
-        "row", "profile", "seed", "digits", "recurrences_trained", "recurrence", "place", "due",
-        "said",
+        "row", "profile", "seed", "trained", "start", "digits", "recurrences_trained",
+        "recurrence", "slot", "place", "due", "said",
     ],
 }  # fmt: skip
 
@@ -111,6 +111,12 @@ def over_seeds(table: pd.DataFrame, keys: list[str], hits: str = "exact") -> pd.
 def lengths(table: pd.DataFrame) -> dict[str, int]:
     """Return the length that each row of a table was trained to."""
     return table.groupby("row", sort=False)["trained"].first().to_dict()
+
+
+def tested(cells: pd.DataFrame) -> dict[str, int]:
+    """Return the largest size that the grid of each row has."""
+    grid = cells[cells["set"] == "grid"]
+    return grid.groupby("row", sort=False)["i"].max().to_dict()
 
 
 def starts(cells: pd.DataFrame) -> dict[str, str]:

@@ -30,7 +30,6 @@ def names(task: str, *parts: Rows) -> Rows:
 
 
 ALL = names("addition", SCHEMES, ARCHITECTURES)
-SHORT = names("addition", ("abacus",), ARCHITECTURES, ("_short",))
 ABACUS_LOOPS = names("addition", ("abacus",), LOOPS)
 LONGER = names("addition", SCHEMES, ARCHITECTURES, LENGTHS)
 WITHOUT_ABACUS = names("addition", ("nope", "fire"), ARCHITECTURES)
@@ -144,10 +143,6 @@ def _weights(tables: load.Tables) -> Drawing:
     return weights.by_recurrences(tables.sizes, MILLIONS)
 
 
-def _starts(draw):
-    return lambda tables: draw(tables.recurrences, load.starts(tables.cells))
-
-
 def _with(rows: Rows, end: str) -> tuple[Rows, ...]:
     """Pair each row with the one that differs from it by an ending."""
     return tuple((row, row + end) for row in rows)
@@ -175,7 +170,6 @@ SCHEME = {
         _added,
         (ALL,),
         least=2,
-        stand_ins=SHORT,
         source=PAPER + "Fig. 2",
     ),
     "scheme_by_lengths": Entry(
@@ -185,7 +179,6 @@ SCHEME = {
         _squares,
         (ALL,),
         least=2,
-        stand_ins=SHORT,
         source=PAPER + "Fig. 10",
     ),
     "hints_by_region": Entry(
@@ -195,7 +188,7 @@ SCHEME = {
         f"not. An answer is right only if its hints are too. {BARS}",
         _bars,
         (HINTED,),
-        stand_ins=("addition_fire", "addition_abacus", "addition_abacus_short"),
+        beside=("addition_fire", "addition_abacus", "addition_abacus_short"),
         source=PAPER + "Fig. 18",
     ),
     "hints_left_out": Entry(
@@ -273,12 +266,13 @@ TRAINING_LENGTH = {
     "training_length_by_region": Entry(
         "Longer sums in training",
         "Out of distribution is what is longer than in training, so that it is less the longer "
-        "that was; the last panel has the same sums for all. Lines count all seeds together, with "
-        "Wilson intervals (95%); small dots are the seeds. All is moved a little to the side, so "
-        "that equal values can be told apart.",
+        "that was, and ends where a row is tested to; the last panel has the same sums for all. "
+        "Lines count all seeds together, with Wilson intervals (95%); small dots are the seeds. "
+        "All is moved a little to the side, so that equal values can be told apart.",
         _lengths,
         (LONGER,),
         least=2,
+        across=True,
         source=PAPER + "Fig. 8",
     ),
     "training_length_by_lengths": Entry(
@@ -288,6 +282,7 @@ TRAINING_LENGTH = {
         _squares,
         (LONGER,),
         least=2,
+        across=True,
         source=PAPER + "Fig. 11",
     ),
 }
@@ -299,7 +294,7 @@ FAR = {
         "median; shaded: the lengths of training. A second panel has the rows that change when "
         "ids start in the middle of their table.",
         _far,
-        (names("addition", ("abacus",), ("_looped", "_injected", "")),),
+        (names("addition", ("abacus",), ("_looped", "_looped_far", "_injected", "")),),
         source=PAPER + "Fig. 9",
     ),
 }
@@ -357,7 +352,6 @@ MIXING = {
         _squares,
         (MIXES,),
         least=2,
-        stand_ins=tuple(row + "_short" for row in MIXES),
         source=PAPER + "Fig. 6",
     ),
     "mixes_by_region": Entry(
@@ -366,7 +360,6 @@ MIXING = {
         _bars,
         (MIXES,),
         least=2,
-        stand_ins=tuple(row + "_short" for row in MIXES),
         source=PAPER + "Fig. 6, beside it",
     ),
 }
@@ -395,8 +388,8 @@ BREAKING = {
 BETWEEN = {
     "answer_by_recurrence": Entry(
         "One answer after each recurrence",
-        "What the model says at each place if it stops there; what is wrong is orange. The "
-        "dashed line is how often the block was run in training.",
+        "What the model says next, given the truth before it, if it stops there; what is wrong is "
+        "orange. The dashed line is how often the block was run in training.",
         lambda tables: recurrences.of_a_problem(tables.answers),
         (LOOPED,),
         source=PAPER + "Fig. 13",
@@ -408,7 +401,7 @@ BETWEEN = {
         "Digits right by place and recurrence, many problems and all seeds together, at the "
         "longest operands that were tried. The dashed line is how often the block was run in "
         "training.",
-        _starts(recurrences.by_place),
+        lambda tables: recurrences.by_place(tables.recurrences),
         (LOOPED,),
         source=PAPER + "Fig. 13, over many problems",
         table="recurrences",
@@ -416,9 +409,10 @@ BETWEEN = {
     ),
     "answers_stay": Entry(
         "Do answers stay?",
-        "Problems wholly right by recurrence: thin lines are seeds, thick ones their median. A dot "
-        "is how often the block was run in training.",
-        _starts(recurrences.whole_answers),
+        "By recurrence, above: answers wholly right; below: answers that are wholly as they were "
+        "after the recurrence before. Thin lines are seeds, thick ones their median. A dot is how "
+        "often the block was run in training.",
+        lambda tables: recurrences.whole_answers(tables.recurrences),
         (LOOPED,),
         source=PAPER + "A.6.1",
         table="recurrences",

@@ -41,10 +41,11 @@ def of_a_sum(
         schemes: which of them to draw; all of them if not given.
     """
     strips = [strip for strip in DRAWN if schemes is None or strip[1] in schemes]
-    problems = tasks.build({"name": "addition"}).solve(*tasks.to_digits([[a, b]]))
+    task = tasks.build({"name": "addition"})
+    problems = task.solve(*tasks.to_digits([[a, b]]))
     parts = []
     for title, ids, given, spelling, train in strips:
-        batch = formats.build(spelling).write(problems)
+        batch = formats.build(spelling, task).write(problems)
         scheme = positions.choose(ids)(**given)
         drawn = scheme.train_ids(batch, stream(0, "figures", ids)) if train else scheme.ids(batch)
         part = {

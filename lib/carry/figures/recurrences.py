@@ -12,6 +12,7 @@ from carry.figures import load, style
 
 RIGHT, WRONG, INK = "#D6E6F4", "#E8743B", "#1D1F21"
 WHOLE = -1  # the place that stands for the whole answer
+WIDEST = 64  # tokens side by side; longer answers go on below
 
 
 @style.styled
@@ -21,53 +22,51 @@ def of_a_problem(answers: pd.DataFrame) -> tuple[Figure, pd.DataFrame]:
     answers = answers[answers["row"] == answers["row"].iloc[0]]
     answers = answers[answers["seed"] == answers["seed"].min()]
     table = answers[answers["digits"] == answers["digits"].max()].reset_index(drop=True)
-    order = list(dict.fromkeys(table["place"]))  # as written; the end of the answer has no digit
-    said = table.pivot(index="recurrence", columns="place", values="said")[order]
-    due = table.drop_duplicates("place").set_index("place")["due"][order]
-    wrong = said.ne(due, axis="columns")
-    width = min(0.2, 10 / len(order))
-    size = (width * len(order) + 1.6, 0.19 * (len(said) + 1) + 0.9)
-    figure, (axes,) = style.panels(1, 1, size)
-    axes.imshow(
-        wrong.to_numpy(dtype=float), cmap=ListedColormap([RIGHT, WRONG]), vmin=0, vmax=1,
-        aspect="auto", interpolation="none",
-        extent=(-0.5, len(order) - 0.5, len(said) + 0.5, 0.5),
-    )  # fmt: skip
-    _characters(axes, 0, due, 45 * width)
-    for height, (_, line) in enumerate(said.iterrows(), start=1):
-        _characters(axes, height, line, 45 * width)
-    trained = table["recurrences_trained"].iloc[0]
-    axes.axhline(trained + 0.5, color=INK, linewidth=1.2, linestyle="--")
-    axes.set(xlim=(-0.5, len(order) - 0.5), ylim=(len(said) + 0.5, -0.6))
-    axes.set_yticks(range(len(said) + 1), ["due", *said.index], fontsize="small")
-    axes.xaxis.set_major_locator(MaxNLocator(10, integer=True))
-    axes.set(xlabel="place in the answer, the ones first", ylabel="recurrence")
-    label = style.look(table["row"].iloc[0]).label
-    axes.set_title(f"{label}: {table['digits'].iloc[0]} digits", fontsize="medium", loc="left")
-    axes.grid(visible=False)
-    axes.spines[:].set_visible(False)
+    said = table.pivot(index="recurrence", columns="slot", values="said").sort_index()
+    due = table.drop_duplicates("slot").set_index("slot")["due"]
+    lines = -(-said.shape[1] // WIDEST)
+    width = -(-said.shape[1] // lines)
+    size = (0.17 * width + 1.2, 0.19 * (len(said) + 1) + 0.8)
+    figure, drawn = style.panels(lines, 1, size)
+    for number, axes in enumerate(drawn):
+        part = said.iloc[:, number * width : (number + 1) * width]
+        _strip(axes, part, due[part.columns], int(table["recurrences_trained"].iloc[0]))
+        axes.set_xlim(-0.5, width - 0.5)
+    row = table["row"].iloc[0]
+    length = style.reached(row, load.lengths(table)[row])
+    title = f"{style.look(row).label}, {length}; here {table['digits'].iloc[0]}"
+    drawn[0].set_title(title, fontsize="medium", loc="left")
+    figure.supxlabel("token of the answer, the ones first", fontsize="medium")
+    figure.supylabel("recurrence", fontsize="medium")
     return figure, table
 
 
-def _characters(axes: Axes, height: int, line: pd.Series, size: float) -> None:
-    look = {"ha": "center", "va": "center_baseline", "family": "monospace", "fontsize": size}
-    for at, character in enumerate(line):
-        text = axes.text(at, height, str(character), color=INK, parse_math=False, **look)
-        text.set_in_layout(False)  # it is inside the panel, and there are thousands
+def _strip(axes: Axes, said: pd.DataFrame, due: pd.Series, trained: int) -> None:
+    """Draw a stretch of the answer: what is due, and below it what is said each time."""
+    wrong, width = said.ne(due, axis="columns"), len(due)
+    axes.imshow(
+        wrong.to_numpy(dtype=float), cmap=ListedColormap([RIGHT, WRONG]), vmin=0, vmax=1,
+        aspect="auto", interpolation="none",
+        extent=(-0.5, width - 0.5, len(said) + 0.5, 0.5),
+    )  # fmt: skip
+    look = {"ha": "center", "va": "center_baseline", "family": "monospace", "fontsize": 7.5}
+    for height, characters in enumerate([due.tolist(), *said.to_numpy().tolist()]):
+        for at, character in enumerate(characters):
+            text = axes.text(at, height, character, color=INK, parse_math=False, **look)
+            text.set_in_layout(False)  # it is inside the panel, and there are thousands
+    axes.axhline(trained + 0.5, color=INK, linewidth=1.2, linestyle="--")
+    axes.set_ylim(len(said) + 0.5, -0.6)
+    axes.set_yticks(range(len(said) + 1), ["due", *said.index], fontsize="small")
+    ticks = [at for at, slot in enumerate(due.index) if slot % 10 == 0]
+    axes.set_xticks(ticks, [due.index[at] for at in ticks])
+    axes.grid(visible=False)
+    axes.spines[:].set_visible(False)
 
 
 @style.styled
-def by_place(
-    recurrences: pd.DataFrame, start: str | dict[str, str] = "1"
-) -> tuple[Figure, pd.DataFrame]:
-    """Draw the share of right digits by place and recurrence, at the most digits of each row.
-
-    Args:
-        recurrences: accuracy by place and recurrence.
-        start: where ids start, for all rows or for each one (as `load.starts` gives them).
-    """
-    here = load.at_start(recurrences, start)
-    here = here[here["place"] != WHOLE]
+def by_place(recurrences: pd.DataFrame) -> tuple[Figure, pd.DataFrame]:
+    """Draw the share of right digits by place and recurrence, at the most digits of each row."""
+    here = recurrences[recurrences["place"] != WHOLE]
     here = here[here["digits"] == here.groupby("row")["digits"].transform("max")]
     keys = ["row", "start", "trained", "recurrences_trained", "digits", "recurrence", "place"]
     table = load.over_seeds(here, keys, "correct")
@@ -101,34 +100,31 @@ def by_place(
 
 
 @style.styled
-def whole_answers(
-    recurrences: pd.DataFrame, start: str | dict[str, str] = "1"
-) -> tuple[Figure, pd.DataFrame]:
-    """Draw the share of problems wholly right by recurrence; a dot is the number of training.
+def whole_answers(recurrences: pd.DataFrame) -> tuple[Figure, pd.DataFrame]:
+    """Draw how many answers are wholly right by recurrence, and how many are as they were before.
 
-    Args:
-        recurrences: accuracy by place and recurrence.
-        start: where ids start, for all rows or for each one (as `load.starts` gives them).
+    A dot is the number of recurrences in training.
     """
-    here = load.at_start(recurrences, start)
-    table = here[here["place"] == WHOLE].drop(columns=["profile", "place"]).reset_index(drop=True)
-    lengths = sorted(table["digits"].unique())
-    figure, drawn = style.panels(len(lengths), 3, (3.1, 2.8), sharey=True)
-    for axes, length in zip(drawn, lengths, strict=True):
-        for row in load.rows(table):
+    table = recurrences[recurrences["place"] == WHOLE].drop(columns=["profile", "place"])
+    table = table.assign(stayed=table["same"] / table["n"]).reset_index(drop=True)
+    lengths, rows = sorted(table["digits"].unique()), load.rows(table)
+    drawn_as = {"accuracy": f"{style.problems(rows)} wholly right", "stayed": "said as before"}
+    size = (2.6, 2.5)
+    figure, drawn = style.panels(2 * len(lengths), len(lengths), size, sharey=True, sharex="col")
+    for number, axes in enumerate(drawn):
+        column, length = list(drawn_as)[number // len(lengths)], lengths[number % len(lengths)]
+        for row in rows:
             part = table[(table["row"] == row) & (table["digits"] == length)]
-            if part.empty:
-                continue
-            style.seeds_and_median(axes, part, row, "recurrence", "accuracy")
-            trained = part[part["recurrence"] == part["recurrences_trained"]]
-            color = style.look(row).color
-            axes.plot(trained["recurrence"].iloc[:1], [trained["accuracy"].median()], "o", ms=6,
-                      color=color, markeredgecolor="white", zorder=4)  # fmt: skip
-        axes.set(title=f"{length} digits", ylim=(-0.03, 1.03))
+            part = part.dropna(subset=[column])
+            if not part.empty:
+                style.seeds_and_median(axes, part, row, "recurrence", column)
+                trained = part[part["recurrence"] == part["recurrences_trained"]]
+                axes.plot(trained["recurrence"].iloc[:1], [trained[column].median()], "o", ms=6,
+                          color=style.look(row).color, mec="white", zorder=4)  # fmt: skip
+        axes.set(title=f"{length} digits" if column == "accuracy" else "", ylim=(-0.03, 1.03))
+        axes.set_ylabel(drawn_as[column] if number % len(lengths) == 0 else "")
         axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
         style.percent(axes.yaxis)
-    problems = style.problems(load.rows(table))
-    figure.supylabel(f"{problems} wholly right", fontsize="medium")
     figure.supxlabel("recurrence", fontsize="medium")
-    style.legend(figure, load.rows(table), trained=load.lengths(table))
+    style.legend(figure, rows, trained=load.lengths(table))
     return figure, table

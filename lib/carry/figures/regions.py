@@ -32,7 +32,8 @@ def by_region(
 
     A bar counts all seeds together and its interval is Wilson's at 95%, which knows nothing of
     other seeds: their spread is what the dots show. Each row starts where it does better in
-    distribution. Rows that were trained to different lengths never stand in one group.
+    distribution. Rows that were trained to different lengths never stand in one group, and neither
+    do those whose grids end at different lengths.
 
     Args:
         cells: accuracy by cell.
@@ -71,9 +72,12 @@ def _lines(table: pd.DataFrame, groups: Mapping[str, str]) -> list[tuple[str, st
     known = table.drop_duplicates("row")
     if not groups:
         known = known.sort_values("trained", kind="stable")
+    tested = known.set_index("row")["tested"].to_dict()
     for row, length in load.lengths(known).items():
         heading = [groups[row]] if row in groups else []
-        inside.setdefault(", ".join([*heading, style.reached(row, length)]), []).append(row)
+        heading += [style.reached(row, length)]
+        heading += [f"tested to {tested[row]}"] if tested[row] > length else []
+        inside.setdefault(", ".join(heading), []).append(row)
     lines = []
     for heading, rows in inside.items():
         lines += [("", heading), *((row, style.look(row).label) for row in rows)]
@@ -113,33 +117,40 @@ def region_table(
 ) -> pd.DataFrame:
     """Return accuracy by row and region, for each seed and (`seed` is "all") for all together.
 
-    The first two regions are those of the grid. Beyond it each pair of lengths is a region of its
-    own, but for equal ones up to twice the grid's, which go together. Each row starts as `starts`
-    says; if not given, where it does better in distribution.
+    The first two regions are those of the grid. Equal lengths beyond it are split where some row
+    ends, so that a row has all of a region or nothing; far cells are a region each. Rows start as
+    `starts` says; if not given, where they do better in distribution.
     """
-    cells = with_region(load.at_start(cells, starts or load.starts(cells)))
-    cells = cells[(cells["set"] != "equal") & cells[hits].notna()].astype({hits: int})
-    far = cells["set"] == "far"
+    cells = load.at_start(cells, starts or load.starts(cells))
+    cells = with_region(cells[cells[hits].notna()].astype({hits: int}))
+    end = cells["row"].map(load.tested(cells))
+    cells = cells[(cells["set"] != "equal") | (cells["i"] > end)]
     order = (cells["region"] != REGIONS[0]).astype(int)
-    order = order.mask(far, cells["i"] * 10**6 + cells["j"])
-    cells = cells.assign(order=order, region=cells["region"].mask(far, _beyond(cells)))
-    cells["order"] = cells.groupby("region")["order"].transform("min")
+    inside, names, places = cells["set"] == "grid", _far(cells), cells["i"] * 10**6 + cells["j"]
+    equal = cells["set"] == "equal"
+    first = 0
+    for last in sorted(cells[equal].groupby("row")["i"].max().unique()):
+        part = equal & (cells["i"] > first) & (cells["i"] <= last)
+        first = last
+        shortest = cells.loc[part, "i"].min()
+        names = names.mask(part, f"{shortest} to {last} digits")
+        places = places.mask(part, shortest * 10**6)
+    cells = cells.assign(
+        order=order.where(inside, places), region=cells["region"].where(inside, names)
+    )
+    cells["tested"] = cells["row"].map(load.tested(cells))
     parts = [cells.assign(seed=cells["seed"].astype(str)), cells.assign(seed="all")]
-    table = pool(pd.concat(parts), ["order", "region", "row", "trained", "start", "seed"], hits)
+    keys = ["order", "region", "row", "trained", "tested", "start", "seed"]
+    table = pool(pd.concat(parts), keys, hits)
     return table.sort_values("order", kind="stable").drop(columns="order").reset_index(drop=True)
 
 
-def _beyond(cells: pd.DataFrame) -> pd.Series:
-    """Return what the region of a cell beyond the grid is called."""
-    i, j = cells["i"], cells["j"]
+def _far(cells: pd.DataFrame) -> pd.Series:
+    """Return what a far cell is called."""
+    i, j = cells["i"].map("{:,}".format), cells["j"].map("{:,}".format)
     if set(cells["row"].map(style.task)) == {"sorting"}:
-        return i.map("{:,} numbers\n".format) + j.map("of {:,} digits".format)
-    far = cells["set"] == "far"
-    near = far & (i == j) & (i <= 2 * i.mask(far).max())
-    names = i.map("{:,} digits".format).mask(i != j, i.map(str) + " x " + j.map(str) + " digits")
-    if i[near].nunique() > 1:
-        names = names.mask(near, f"{i[near].min()} to {i[near].max()} digits")
-    return names
+        return i + " numbers\nof " + j + " digits"
+    return (i + " digits").where(i == j, i + " x " + j + " digits")
 
 
 @style.styled
@@ -148,23 +159,25 @@ def by_training_length(
 ) -> tuple[Figure, pd.DataFrame]:
     """Draw accuracy by training length: all seeds together with Wilson's interval, seeds as dots.
 
-    The last panel has only what is longer than any training, so that all are scored on the same
-    problems; a region that begins where training ends is smaller the longer training was.
+    The last panel has what is longer than any training and inside the grids of all rows, so that
+    all are scored on the same problems; a region that begins where training ends is smaller the
+    longer training was.
 
     Args:
         cells: accuracy by cell.
         families: for each row the one whose look it has, which is the same at other lengths.
     """
-    longest = cells["trained"].max()
     table = region_table(cells)
-    beyond = (cells["set"] == "grid") & (cells[["i", "j"]].max(axis=1) > longest)
+    longest, end = int(cells["trained"].max()), min(load.tested(cells).values())
+    sizes = cells[["i", "j"]].max(axis=1)
+    beyond = (cells["set"] == "grid") & (sizes > longest) & (sizes <= end)
     if beyond.any():
         same = region_table(cells[beyond], starts=load.starts(cells))
-        same["region"] = f"longer than {longest} digits"
+        same["region"] = f"{longest + 1} to {end} digits,\nthe same for all"
         table = pd.concat([table, same], ignore_index=True)
     table["family"] = table["row"].map(families)
     places, names = (list(dict.fromkeys(table[column])) for column in ("region", "family"))
-    figure, drawn = style.panels(len(places), 4, (2.6, 3.0), sharey=True)
+    figure, drawn = style.panels(len(places), 5, (2.4, 3.0), sharey=True)
     for axes, place in zip(drawn, places, strict=True):
         for number, name in enumerate(names):
             part = table[(table["region"] == place) & (table["family"] == name)]

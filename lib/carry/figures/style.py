@@ -62,12 +62,14 @@ VARIANTS = {
     "looped_4": (2.6, 1.3),
     "looped_8": (1.7, 1.1),
     "looped_16": (0.8, 0.9),
+    "far": (7.0, 1.2, 1.5, 1.2),
 }
 HATCHES = {SOLID: "", DOTTED: r"\\\\", VARIANTS["injected"]: "...."}  # what is looped: ////
 # How the parts of a variant are said; parts that are not here are said as they stand.
 PARTS = {
     "injected": "injected",
     "looped": "looped",
+    "far": "more ids",
     "everything": "loss on the question too",
     "noise": "random padding",
     "entrance": "entrance",
@@ -119,7 +121,7 @@ def look(row: str) -> Look:
             parts = [part.strip("_") for part in parts if part.strip("_")]
             known = [VARIANTS[part] for part in parts if part in VARIANTS]
             words = [label, *(_said(part) for part in parts)]
-            return Look(", ".join(words), color, [*known, DOTTED][0] if parts else SOLID)
+            return Look(", ".join(words), color, [DOTTED, *known][-1] if parts else SOLID)
     return Look(name.replace("_", " ").capitalize(), OTHER, SOLID)
 
 

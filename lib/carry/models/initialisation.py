@@ -7,7 +7,7 @@ from torch import nn
 
 
 @torch.no_grad()
-def initialise_layer(layer: nn.Module, school: str, depth: int, heads: int) -> None:
+def initialise_layer(layer: nn.Module, school: str, depth: int | None, heads: int) -> None:
     """Set the first weights of a layer's linear maps, by their names; biases are 0.
 
     `normal`: standard deviation 1 / sqrt(fan-in), and for what writes into the residual stream
@@ -16,7 +16,8 @@ def initialise_layer(layer: nn.Module, school: str, depth: int, heads: int) -> N
     1 / sqrt(head width), so that its queries start smaller.
 
     Args:
-        depth: how many layers the residual stream passes, recurrences counted.
+        depth: how many layers the residual stream passes, recurrences counted; None for what
+            writes into no residual stream, whose weights are not made smaller.
         heads: attention heads, which share the rows of `query`.
 
     >>> layer = nn.ModuleDict({"query": nn.Linear(400, 400), "output": nn.Linear(400, 400)})
@@ -24,12 +25,13 @@ def initialise_layer(layer: nn.Module, school: str, depth: int, heads: int) -> N
     >>> [round(float(linear.weight.detach().std() * 20), 1) for linear in layer.values()]
     [1.0, 0.5]
     """
-    for name, linear in layer.named_children():
+    for path, linear in layer.named_modules():
+        name = path.rpartition(".")[2]
         if not isinstance(linear, nn.Linear):
             continue
         fan_in, fan_out = linear.in_features, linear.out_features
         if school == "deepnorm":
-            gain = (8 * depth) ** -0.25
+            gain = (8 * depth) ** -0.25 if depth else 1.0
             parts = linear.weight.chunk(2 if name == "key_value" else 1)
             for part in parts:  # the first of two holds the keys; like queries, not scaled
                 keys = len(parts) == 2 and part is parts[0]
@@ -38,7 +40,7 @@ def initialise_layer(layer: nn.Module, school: str, depth: int, heads: int) -> N
             smaller = (fan_out // heads) ** -0.5 if name == "query" else 1.0
             nn.init.normal_(linear.weight, std=smaller * fan_in**-0.5)
         else:
-            shrink = (2 * depth) ** -0.5 if name in ("output", "down") else 1.0
+            shrink = (2 * depth) ** -0.5 if depth and name in ("output", "down") else 1.0
             nn.init.normal_(linear.weight, std=shrink * fan_in**-0.5)
         if linear.bias is not None:
             nn.init.zeros_(linear.bias)

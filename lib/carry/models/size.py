@@ -6,6 +6,7 @@ import pandas as pd
 import torch
 
 from carry import params
+from carry.models.architectures.transformer import parameters
 from carry.models.system import System
 from carry.run import Run, make
 
@@ -18,7 +19,7 @@ def weights(run: Run) -> int:
     """
     with torch.device("meta"):
         network = System(run, device="meta").network
-    return sum(weight.numel() for weight in network.parameters())
+    return parameters(network)
 
 
 def by_recurrences(run: Run, recurrences: list[int]) -> pd.DataFrame:

@@ -37,7 +37,7 @@ class System:
         where = f"runs.{run.name}"
         self.run, self.seed = run, seed
         self.task = tasks.build(run.task, f"{where}.task")
-        self.format = formats.build(run.format, f"{where}.format")
+        self.format = formats.build(run.format, self.task, f"{where}.format")
         kind, given = architectures.choose(run.model, f"{where}.model")
         shape = kind.shape(given)
         self.schemes: list[Scheme] = []
@@ -49,7 +49,8 @@ class System:
                 scheme, encoding = self._pair(pair, f"{where}.positions.{index}", shape)
                 self.schemes.append(scheme)
                 felt.append(encoding)
-            self.network: nn.Module = kind(given, len(formats.ALPHABET), felt, shape)
+            symbols = self.format.symbols(self.task)
+            self.network: nn.Module = kind(given, symbols, felt, shape)
         self.network.to(device)
         self._check_formats(where)
         self._check_lengths(where)
@@ -76,21 +77,40 @@ class System:
         scheme = scheme_kind.parse({k: v for k, v in pair.items() if k in scheme_keys}, where)
         encodings.check(kind, scheme, where)
         given = kind.Settings.parse({k: v for k, v in pair.items() if k in own_keys}, where)
-        digits = self.run.training.digits
+        largest = scheme.largest(self.training_extent())
         try:
-            return scheme, kind(given, shape, scheme.largest(digits, self.format.longest(digits)))
+            return scheme, kind(given, shape, largest)
         except SettingsError as error:  # an encoding does not know its place in the run
             raise SettingsError(f"{where}: {error}") from None
+
+    def training_extent(self) -> formats.Extent:
+        """Return how large the problems of training are when written.
+
+        Raises:
+            SettingsError: for problems that the format cannot write.
+        """
+        training = self.run.training
+        extent = self._extent(training.digits)
+        if training.noise:  # a pad may stand before every token
+            return extent._replace(tokens=2 * extent.tokens)
+        return extent
+
+    def _extent(self, digits: int) -> formats.Extent:
+        try:
+            return self.format.extent(self.task, digits)
+        except SettingsError as error:  # a format does not know its place in the run
+            raise SettingsError(f"runs.{self.run.name}.{error}") from None
 
     def _check_lengths(self, where: str) -> None:
         """Refuse ids that would run past a table at training or at evaluation lengths."""
         training, evaluation = self.run.training, self.run.evaluation
-        longest = max([training.digits, evaluation.digits, *evaluation.far])
+        longest = max(training.digits, evaluation.largest())
+        trained, scored = self.training_extent(), self._extent(longest)
         for index, scheme in enumerate(self.schemes):
             limit, table = self.network.encodings[index].limit, self.largest_id(index)
             if table is None:
                 continue
-            shown = scheme.largest(training.digits, self.format.longest(training.digits))
+            shown = scheme.largest(trained)
             place = f"{where}.positions.{index}"
             if limit is not None and shown > limit:
                 raise SettingsError(
@@ -99,10 +119,10 @@ class System:
                 )
             for start in evaluation.starts:
                 first = start if isinstance(start, int) and scheme.movable else 1
-                last = first - 1 + scheme.span(longest, self.format.longest(longest))
+                last = first - 1 + scheme.span(scored)
                 if last > table:
                     raise SettingsError(
-                        f"{place}: a sum of {longest} digits from id {first} needs id {last}, "
+                        f"{place}: a problem of {longest} digits from id {first} needs id {last}, "
                         f"past the largest, {table}; expected a larger table, offset, limit, range"
                     )
 
@@ -149,3 +169,13 @@ class System:
     ) -> Float[Tensor, "B _ V"]:
         """Return the logits of the next token, at all tokens or at those asked for."""
         return self.network(batch.tokens, ids, at, recurrences)
+
+    def logits_by_recurrence(
+        self,
+        batch: Batch,
+        ids: Sequence[Integer[Tensor, "_ S"]],
+        at: Integer[Tensor, "_ A"] | None = None,
+        recurrences: int | None = None,
+    ) -> Float[Tensor, "R B _ V"]:
+        """Return `logits` as if the model ended after each recurrence, without gradients."""
+        return self.network.each_recurrence(batch.tokens, ids, at, recurrences)

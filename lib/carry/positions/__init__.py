@@ -11,7 +11,7 @@ from torch import Tensor
 
 from carry import settings
 from carry.batch import Batch
-from carry.formats import Format
+from carry.formats import Extent, Format
 
 
 class Scheme(settings.Settings):
@@ -37,15 +37,15 @@ class Scheme(settings.Settings):
         return None
 
     @abstractmethod
-    def span(self, digits: int, tokens: int) -> int:
-        """Return how many ids in a row a problem of so many digits and tokens needs."""
+    def span(self, extent: Extent) -> int:
+        """Return how many ids in a row problems of such an extent need."""
 
     def fixed_range(self) -> int | None:
         """Return the largest id that the scheme itself can give, if there is one."""
         return None
 
     @abstractmethod
-    def largest(self, digits: int, tokens: int) -> int:
+    def largest(self, extent: Extent) -> int:
         """Return the largest id that training on such problems can show."""
 
 
@@ -65,7 +65,7 @@ def drawn(scheme: Scheme, a: str, b: str, **format_settings: Any) -> str:
     from carry.tasks import build as build_task
     from carry.tasks import to_digits
 
-    problems = build_task({"name": "addition"}).solve(*to_digits([[int(a), int(b)]]))
-    batch = build_format(format_settings).write(problems)
+    task = build_task({"name": "addition"})
+    batch = build_format(format_settings, task).write(task.solve(*to_digits([[a, b]])))
     ids = scheme.ids(batch).expand(1, -1)[0].tolist()
     return f"{' '.join(text(batch.tokens[0]))} | {' '.join(map(str, ids))}"

@@ -8,6 +8,7 @@ from pydantic import Field
 from torch import Tensor
 
 from carry.batch import Batch
+from carry.formats import Extent
 from carry.positions import Scheme
 
 
@@ -39,10 +40,10 @@ class Abacus(Scheme):
         begins = torch.where(batch.number != before, at, 0).cummax(1).values
         return torch.where(batch.number > 0, at - begins + start, 0)
 
-    def span(self, digits: int, tokens: int) -> int:
-        """Return the digits of the longest answer."""
-        return digits + 1
+    def span(self, extent: Extent) -> int:
+        """Return the tokens of the longest number."""
+        return extent.run
 
-    def largest(self, digits: int, tokens: int) -> int:
-        """Return the last id of the longest answer that starts as far on as it can."""
-        return self.offset + digits
+    def largest(self, extent: Extent) -> int:
+        """Return the last id of the longest number that starts as far on as it can."""
+        return self.offset + extent.run - 1

@@ -8,7 +8,7 @@ from pydantic import Field
 from torch import Tensor
 
 from carry.batch import Batch
-from carry.formats import Format
+from carry.formats import Extent, Format
 from carry.positions import Scheme
 
 
@@ -66,10 +66,10 @@ class Coupled(Scheme):
         downwards = (at == batch.start[:, None] - 1) & (first > 0)
         return torch.where(downwards, first + start + 2, ids)
 
-    def span(self, digits: int, tokens: int) -> int:
-        """Return a sign, the digits of the longest answer, and a sign above them."""
-        return digits + 3
+    def span(self, extent: Extent) -> int:
+        """Return a sign, the digits of the longest number, and a sign above them."""
+        return extent.run + 2
 
-    def largest(self, digits: int, tokens: int) -> int:
+    def largest(self, extent: Extent) -> int:
         """Return the limit, or the last id of the longest problem."""
-        return self.limit or self.span(digits, tokens)
+        return self.limit or self.span(extent)

@@ -9,6 +9,7 @@ from jaxtyping import Integer
 from torch import Tensor
 
 from carry.batch import Batch
+from carry.formats import Extent
 from carry.positions import Scheme
 
 
@@ -31,10 +32,10 @@ class Index(Scheme):
         """Return the indices, the same for every row."""
         return torch.arange(batch.tokens.shape[1], device=batch.tokens.device)[None]
 
-    def span(self, digits: int, tokens: int) -> int:
+    def span(self, extent: Extent) -> int:
         """Return one id for each token but the first, which has 0."""
-        return tokens - 1
+        return extent.tokens - 1
 
-    def largest(self, digits: int, tokens: int) -> int:
+    def largest(self, extent: Extent) -> int:
         """Return the index of the last token."""
-        return tokens - 1
+        return extent.tokens - 1

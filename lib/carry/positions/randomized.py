@@ -14,6 +14,7 @@ from pydantic import Field
 from torch import Tensor
 
 from carry.batch import Batch
+from carry.formats import Extent
 from carry.positions import Scheme
 from carry.randomness import stream
 
@@ -40,11 +41,11 @@ class Randomized(Scheme):
         device = batch.tokens.device
         return self._draw(batch, 1, stream(0, "randomized", device=device))
 
-    def span(self, digits: int, tokens: int) -> int:
+    def span(self, extent: Extent) -> int:
         """Return one id for each token but the first."""
-        return tokens - 1
+        return extent.tokens - 1
 
-    def largest(self, digits: int, tokens: int) -> int:
+    def largest(self, extent: Extent) -> int:
         """Return the end of the range."""
         return self.range
 

@@ -3,32 +3,54 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any
+from dataclasses import replace
+from typing import Any, ClassVar, Literal
 
 import torch
 from jaxtyping import Integer
 from torch import Tensor
 
-from carry.batch import Problems
+from carry.batch import LABELS, Problems
 from carry.settings import Settings, SettingsError, choose
+
+# How a cell (i, j) is drawn for training: `stratified`, all pairs alike (mcleish2024, A.5);
+# `equal`, i = j; `random`, half with i and j independent and half with i = j (cho2025, 4.2).
+Sampling = Literal["stratified", "equal", "random"]
+
+# What operands are called, in answers that list operands.
+NAMES = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 class Task(Settings):
     """A task; its settings are its fields, and its name is its file's.
 
-    Steps serve three things from one source: a scratchpad is the steps written, a probe's target
-    is the steps predicted, a sub-task's metric is the steps scored.
+    A problem lies in a cell (i, j), by which training draws and evaluation counts: the lengths of
+    two operands, or whatever two sizes a task has. Steps serve three things from one source: a
+    scratchpad is the steps written, a probe's target is the steps predicted, a sub-task's metric
+    is the steps scored.
     """
 
-    @abstractmethod
-    def lengths(
-        self, count: int, digits: int, generator: torch.Generator
-    ) -> Integer[Tensor, "B M"]:
-        """Draw operand lengths for `count` training problems of at most `digits` digits."""
+    sign: ClassVar[str]  # what stands between two operands
+    in_digits: ClassVar[bool] = True  # the answer is a number, or else a list of operands
+    leading_zeros: ClassVar[bool] = False  # 007 is not 7
 
     @abstractmethod
-    def sample(self, lengths: Integer[Tensor, "B M"], generator: torch.Generator) -> Problems:
-        """Draw problems whose operands have the given lengths."""
+    def cells(self, count: int, digits: int, generator: torch.Generator) -> Integer[Tensor, "B 2"]:
+        """Draw the cells of `count` training problems, both sizes at most `digits`."""
+
+    @abstractmethod
+    def operands(
+        self, cells: Integer[Tensor, "B 2"], generator: torch.Generator
+    ) -> tuple[Integer[Tensor, "B M N"], Integer[Tensor, "B M"]]:
+        """Draw operands and their lengths for problems of given cells."""
+
+    @abstractmethod
+    def room(self, lengths: Integer[Tensor, "B M"]) -> Integer[Tensor, " B"]:
+        """Return how long the answer to operands of these lengths could be."""
+
+    @abstractmethod
+    def longest_answer(self, digits: int) -> int:
+        """Return the length of the longest answer of all cells up to (digits, digits)."""
 
     @abstractmethod
     def solve(
@@ -37,23 +59,41 @@ class Task(Settings):
         """Work out the answers, on the device that holds the operands."""
 
     @abstractmethod
-    def steps(self, problems: Problems) -> dict[str, Integer[Tensor, "B K"]]:
+    def steps(self, problems: Problems) -> dict[str, Integer[Tensor, "B _"]]:
         """Return the labelled steps, by place, the ones first."""
 
     @abstractmethod
-    def oracle(self, *operands: int) -> int:
-        """Return the answer, from Python's own integers: slow, and surely right."""
+    def oracle(self, *operands: str) -> str:
+        """Return the answer as text, from Python's own objects: slow, and surely right."""
+
+    def sample(self, cells: Integer[Tensor, "B 2"], generator: torch.Generator) -> Problems:
+        """Draw problems of given cells."""
+        problems = self.solve(*self.operands(cells, generator))
+        shape, device = (len(cells),), cells.device
+        label = torch.randint(LABELS, shape, generator=generator, device=device)
+        return replace(problems, label=label)
 
     def draw(self, count: int, digits: int, generator: torch.Generator) -> Problems:
-        """Draw training problems of at most `digits` digits."""
-        return self.sample(self.lengths(count, digits, generator), generator)
+        """Draw training problems of sizes up to `digits`."""
+        return self.sample(self.cells(count, digits, generator), generator)
+
+    def solved(
+        self,
+        operands: Integer[Tensor, "B M N"],
+        lengths: Integer[Tensor, "B M"],
+        answer: Integer[Tensor, "B K"],
+        answer_length: Integer[Tensor, " B"],
+    ) -> Problems:
+        """Return operands with their answer as problems, whose alphabets begin at the start."""
+        room = self.room(lengths)
+        return Problems(operands, lengths, answer, answer_length, room, torch.zeros_like(room))
 
 
 def build(settings: dict[str, Any], where: str = "task") -> Task:
     """Return the task that `settings` names.
 
-    >>> build({"name": "addition"}).oracle(999, 1)
-    1000
+    >>> build({"name": "addition"}).oracle("999", "1")
+    '1000'
     """
     settings = dict(settings)
     if "name" not in settings:
@@ -62,16 +102,62 @@ def build(settings: dict[str, Any], where: str = "task") -> Task:
     return kind.parse(settings, where)
 
 
+def draw_cells(
+    sampling: Sampling, count: int, digits: int, generator: torch.Generator
+) -> Integer[Tensor, "B 2"]:
+    """Draw cells (i, j), both from 1 to `digits`.
+
+    >>> from carry.randomness import stream
+    >>> draw_cells("stratified", 4, 2, stream(0, "doctest")).unique(dim=0).tolist()
+    [[1, 1], [1, 2], [2, 1], [2, 2]]
+    """
+    device = generator.device
+    if sampling == "stratified":
+        # Every pair equally often, up to the remainder, which is drawn; then shuffled.
+        order = torch.randperm(count, generator=generator, device=device)
+        shift = torch.randint(digits**2, (1,), generator=generator, device=device)
+        cell = (order + shift) % digits**2
+        return torch.stack([cell // digits, cell % digits], dim=1) + 1
+    cells = torch.randint(1, digits + 1, (count, 2), generator=generator, device=device)
+    equal = torch.ones(count, dtype=torch.bool, device=device)
+    if sampling == "random":
+        equal = torch.rand(count, generator=generator, device=device) < 0.5
+    cells[:, 1] = torch.where(equal, cells[:, 0], cells[:, 1])
+    return cells
+
+
+def draw_numbers(
+    lengths: Integer[Tensor, "B M"], generator: torch.Generator
+) -> Integer[Tensor, "B M N"]:
+    """Draw numbers of given lengths: a leading digit is not zero, except of the number 0 itself.
+
+    >>> from carry.randomness import stream
+    >>> draw_numbers(torch.tensor([[2, 0]]), stream(0, "doctest"))[0, 1].tolist()
+    [0, 0]
+    """
+    width, device = int(lengths.max()), lengths.device
+    digits = torch.empty((*lengths.shape, width), dtype=torch.uint8, device=device)
+    digits.random_(0, 10, generator=generator)
+    lead = torch.randint(1, 10, lengths.shape, generator=generator, device=device)
+    lead = torch.where(lengths == 1, digits[:, :, 0].long(), lead)
+    at = (lengths - 1).clamp(min=0)
+    digits.scatter_(2, at[:, :, None], lead[:, :, None].to(torch.uint8))
+    return digits * (torch.arange(width, device=device) < lengths[:, :, None])
+
+
 def to_digits(
     numbers: list[list[int | str]],
 ) -> tuple[Integer[Tensor, "B M N"], Integer[Tensor, "B M"]]:
     """Turn Python integers, or their texts, into digits, the ones first, and lengths.
 
+    Rows with fewer numbers than others are filled with numbers of length 0.
+
     >>> digits, lengths = to_digits([[653, 49]])
     >>> digits.tolist(), lengths.tolist()
     ([[[3, 5, 6], [9, 4, 0]]], [[3, 2]])
     """
-    texts = [[str(number) for number in row] for row in numbers]
+    most = max(map(len, numbers))
+    texts = [[*(str(number) for number in row), *[""] * (most - len(row))] for row in numbers]
     lengths = torch.tensor([[len(text) for text in row] for row in texts])
     width = int(lengths.max())
     padded = [[text[::-1].ljust(width, "0") for text in row] for row in texts]

@@ -12,7 +12,7 @@ answer         . 7 0 2
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -20,15 +20,11 @@ from jaxtyping import Integer
 from torch import Tensor
 
 from carry.batch import Problems
-from carry.tasks import Task
+from carry.tasks import Sampling, Task, draw_cells, draw_numbers
 
 
 class Addition(Task):
-    """Addition of two numbers.
-
-    `sampling` of the training lengths: `stratified`, all pairs (i, j) alike (mcleish2024, A.5);
-    `equal`, both of one length; `random`, half of the problems with independent lengths and half
-    with equal ones (cho2025, 4.2).
+    """Addition of two numbers; a cell is the lengths of both.
 
     >>> from carry.randomness import stream
     >>> problems = Addition().draw(1000, digits=5, generator=stream(0, "doctest"))
@@ -36,39 +32,26 @@ class Addition(Task):
     (torch.Size([1000, 2, 5]), torch.Size([1000, 6]))
     """
 
-    sampling: Literal["stratified", "equal", "random"] = "stratified"
+    sign: ClassVar[str] = "+"
+    sampling: Sampling = "stratified"
 
-    def lengths(
-        self, count: int, digits: int, generator: torch.Generator
-    ) -> Integer[Tensor, "B M"]:
+    def cells(self, count: int, digits: int, generator: torch.Generator) -> Integer[Tensor, "B 2"]:
         """Draw the lengths (i, j) of `count` training problems."""
-        device = generator.device
-        if self.sampling == "stratified":
-            # Every pair equally often, up to the remainder, which is drawn; then shuffled.
-            order = torch.randperm(count, generator=generator, device=device)
-            shift = torch.randint(digits**2, (1,), generator=generator, device=device)
-            cell = (order + shift) % digits**2
-            return torch.stack([cell // digits, cell % digits], dim=1) + 1
-        shape = (count, 2)
-        lengths = torch.randint(1, digits + 1, shape, generator=generator, device=device)
-        equal = torch.ones(count, dtype=torch.bool, device=device)
-        if self.sampling == "random":
-            equal = torch.rand(count, generator=generator, device=device) < 0.5
-        lengths[:, 1] = torch.where(equal, lengths[:, 0], lengths[:, 1])
-        return lengths
+        return draw_cells(self.sampling, count, digits, generator)
 
-    def sample(self, lengths: Integer[Tensor, "B M"], generator: torch.Generator) -> Problems:
-        """Draw operands uniformly: a leading digit is not zero, except of the number 0 itself."""
-        count, width = len(lengths), int(lengths.max())
-        shape, device = (count, 2, width), lengths.device
-        digits = torch.empty(shape, dtype=torch.uint8, device=device)
-        digits.random_(0, 10, generator=generator)
-        lead = torch.randint(1, 10, (count, 2), generator=generator, device=device)
-        one = lengths == 1
-        lead = torch.where(one, digits[:, :, 0].long(), lead)
-        digits.scatter_(2, lengths[:, :, None] - 1, lead[:, :, None].to(torch.uint8))
-        digits *= torch.arange(width, device=device) < lengths[:, :, None]
-        return self.solve(digits, lengths)
+    def operands(
+        self, cells: Integer[Tensor, "B 2"], generator: torch.Generator
+    ) -> tuple[Integer[Tensor, "B M N"], Integer[Tensor, "B M"]]:
+        """Draw both numbers uniformly among those of their lengths."""
+        return draw_numbers(cells, generator), cells
+
+    def room(self, lengths: Integer[Tensor, "B M"]) -> Integer[Tensor, " B"]:
+        """Return one digit more than the longer number has."""
+        return lengths.amax(1) + 1
+
+    def longest_answer(self, digits: int) -> int:
+        """Return one digit more."""
+        return digits + 1
 
     def solve(
         self, operands: Integer[Tensor, "B M N"], lengths: Integer[Tensor, "B M"]
@@ -79,9 +62,9 @@ class Addition(Task):
         answer = torch.where(answer >= 10, answer - 10, answer)
         longest = lengths.amax(1)
         top = answer.gather(1, longest[:, None])[:, 0]
-        return Problems(operands, lengths, answer, longest + (top > 0))
+        return self.solved(operands, lengths, answer, longest + (top > 0))
 
-    def steps(self, problems: Problems) -> dict[str, Integer[Tensor, "B K"]]:
+    def steps(self, problems: Problems) -> dict[str, Integer[Tensor, "B _"]]:
         """Return digit sums, carries used and made, and cascades, by place, the ones first."""
         total = _digit_sum(problems.operands)
         used = _carry_used(total)
@@ -93,9 +76,9 @@ class Addition(Task):
             "cascade": (total == 9).to(total.dtype) * used,
         }
 
-    def oracle(self, *operands: int) -> int:
+    def oracle(self, *operands: str) -> str:
         """Return the sum of Python integers."""
-        return sum(operands)
+        return str(sum(map(int, operands)))
 
 
 def _digit_sum(operands: Integer[Tensor, "B M N"]) -> Integer[Tensor, "B K"]:

@@ -9,6 +9,7 @@ import torch
 
 from carry import problem_sets
 from carry.batch import Batch
+from carry.formats import noisy
 from carry.models.system import System
 
 
@@ -60,6 +61,8 @@ class Batches:
             rows = torch.randint(limit, (count,), generator=self.generator, device=device)
             problems = self.fixed[rows]
         batch = self.system.format.write(problems)
+        if self.training.noise:
+            batch = noisy(batch, self.training.noise, self.generator)
         order = batch.length.argsort(stable=True)
         chunks = torch.randperm(self.training.pool, generator=self.generator, device=device)
         for chunk in chunks.tolist():

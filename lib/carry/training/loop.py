@@ -98,10 +98,6 @@ class Trainer:
         self._check_losses()
         return self
 
-    def finished(self) -> bool:
-        """Say whether there is nothing left to train."""
-        return self.step >= self.run.training.steps or self._satisfied()
-
     def _loss(self, batch: Batch) -> Tensor:
         training, network = self.run.training, self.system.network
         ids = self.system.train_ids(batch, self.draws)
@@ -114,7 +110,11 @@ class Trainer:
 
         def loss_at(recurrences: int | None) -> Tensor:
             logits = network(batch.tokens, ids, at, recurrences)[:, : target.shape[1]]
-            return F.cross_entropy(logits[real].float(), target[real])
+            if training.mean == "token":
+                return F.cross_entropy(logits[real].float(), target[real])
+            losses = F.cross_entropy(logits[real].float(), target[real], reduction="none")
+            share = real / real.sum(1, keepdim=True)  # a sample's mean first (mcleish2024, A.7)
+            return (losses * share[real]).sum() / len(real)
 
         most = getattr(network.given, "recurrences", 1)
         if training.progressive == 0 or most == 1:

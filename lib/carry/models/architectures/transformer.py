@@ -3,15 +3,16 @@
 tokens -> embedding (+ encodings of ids) ------+--------+----- injection
                       |                        |        |
                       v                        v        v
-                   [ layer 1 -> ... ] -> [ layer 1 -> ... ] ->  norm -> logits
+                   [ layer 1 -> ... ] -> [ layer 1 -> ... ] ->  norm (-> read-out) -> logits
                       recurrence 1          recurrence 2
 """
 
 from __future__ import annotations
 
+import collections
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Literal
 
 import pydantic
@@ -32,6 +33,10 @@ class Transformer(Architecture):
 
     `injection`: the embedded input is added again before every layer, or at the entrance of each
     recurrence of the block, or never (mcleish2024, 3.2 and Fig. 19).
+    `read_out`: more layers between the block and the logits, see `ReadOut`.
+    `divide_gradient`: the gradients of the layers' parameters are divided by the recurrences that
+    were run, and no other gradient is (mcleish2024, A.3.1; the released code rescales the loss).
+    `biases`: of the linear maps; norms keep theirs.
     """
 
     class Settings(settings.Settings):
@@ -52,6 +57,8 @@ class Transformer(Architecture):
         residual_scale: float = 1.0
         initialisation: Literal["normal", "deepnorm", "t5"] = "normal"
         embedding_std: float | None = pydantic.Field(default=None, gt=0.0)
+        read_out: bool = False
+        divide_gradient: bool = False
         attention: Literal["auto", "plain", "fused"] = "auto"
 
         @pydantic.model_validator(mode="after")
@@ -72,6 +79,7 @@ class Transformer(Architecture):
         self.tokens = nn.Embedding(symbols, given.width)
         self.blocks = nn.ModuleList(Block(given, shape) for _ in range(given.layers))
         self.final_norm = make_norm(given) if "pre" in given.norm_place else nn.Identity()
+        self.read_out = ReadOut(given) if given.read_out else nn.Identity()
         self.logits = nn.Linear(given.width, symbols, bias=False)
         self._initialise()
         if given.tied:
@@ -83,6 +91,7 @@ class Transformer(Architecture):
         for block in self.blocks:
             depth = given.layers * given.recurrences
             initialise_layer(block, given.initialisation, depth, given.heads)
+        initialise_layer(self.read_out, given.initialisation, None, given.heads)
         spread = given.width**-0.5
         std = given.embedding_std or (1.0 if given.initialisation == "t5" else spread)
         nn.init.normal_(self.tokens.weight, std=std)
@@ -114,17 +123,61 @@ class Transformer(Architecture):
                 nothing else.
             recurrences: times to run the block, free to differ from training.
             cache: keys and values of the tokens before these, for decoding.
+
+        Raises:
+            SettingsError: for less than one recurrence.
         """
-        rounds = recurrences or self.given.recurrences
+        rounds = self._rounds(recurrences)
+        streams = self._streams(tokens, ids, at, rounds, cache)
+        (x,) = collections.deque(streams, maxlen=1)
+        return self._read(self._scaled(x, 1 / rounds))
+
+    @torch.no_grad()
+    def each_recurrence(
+        self,
+        tokens: Integer[Tensor, "B T"],
+        ids: Sequence[Integer[Tensor, "_ S"]],
+        at: Integer[Tensor, "_ A"] | None = None,
+        recurrences: int | None = None,
+    ) -> Float[Tensor, "R B _ V"]:
+        """Return logits as if the model ended after each recurrence (mcleish2024, Fig. 13).
+
+        Takes what `forward` does, and one pass for all recurrences; the last are its logits.
+
+        Raises:
+            SettingsError: for less than one recurrence.
+        """
+        rounds, logits = self._rounds(recurrences), []
+        for x in self._streams(tokens, ids, at, rounds, None):
+            final = len(logits) == rounds - 1
+            logits.append(self._read(x if final or at is None else pick_tokens(x, at)))
+        return torch.stack(logits)
+
+    def _rounds(self, recurrences: int | None) -> int:
+        rounds = self.given.recurrences if recurrences is None else recurrences
+        if rounds < 1:
+            raise settings.SettingsError(f"recurrences: {rounds} does not fit, expected at least 1")
+        return rounds
+
+    def _streams(
+        self,
+        tokens: Tensor,
+        ids: Sequence[Tensor],
+        at: Tensor | None,
+        rounds: int,
+        cache: Cache | None,
+    ) -> Iterator[Tensor]:
+        """Yield the residual stream after each recurrence, the last one at the tokens `at` only."""
         past = cache.length if cache else 0
         total = past + tokens.shape[1]
         inject = self.tokens(tokens)
         for encoding, of in zip(self.encodings, ids, strict=True):
             felt = encoding.embed(of[:, past:total])
             inject = inject if felt is None else inject + felt
+        inject = self._scaled(inject, rounds)
         index = torch.arange(past, total, device=tokens.device)[None]
-        everywhere = self._looks(index, ids, total)
-        wanted = everywhere if at is None else self._looks(at, ids, total)
+        everywhere = self._looks(index, ids, total, rounds)
+        wanted = everywhere if at is None else self._looks(at, ids, total, rounds)
         x = torch.zeros_like(inject)
         for step in range(rounds * len(self.blocks)):
             layer = step % len(self.blocks)
@@ -134,9 +187,22 @@ class Transformer(Architecture):
             final = step == rounds * len(self.blocks) - 1
             look = wanted if final else everywhere
             x = self.blocks[layer](x, self.encodings, look(layer), at if final else None, cache)
-        return self.logits(self.final_norm(x))
+            if layer == len(self.blocks) - 1:
+                yield x
 
-    def _looks(self, query: Tensor, ids: Sequence[Tensor], total: int) -> Callable[[int], Look]:
+    def _read(self, x: Tensor) -> Tensor:
+        return self.logits(self.read_out(self.final_norm(x)))
+
+    def _scaled(self, x: Tensor, factor: int | float) -> Tensor:
+        """Divide gradients where the layers end, and multiply them where they begin, if asked to.
+
+        So those of the layers alone are divided, and what is before them keeps its own.
+        """
+        return ScaledGradient.apply(x, factor) if self.given.divide_gradient else x
+
+    def _looks(
+        self, query: Tensor, ids: Sequence[Tensor], total: int, rounds: int
+    ) -> Callable[[int], Look]:
         """Return a function from a layer to its `Look`, worked out once for all recurrences."""
         places = []
         for of in ids:
@@ -163,6 +229,7 @@ class Transformer(Architecture):
                 else:
                     bias = encoding.bias(layer, of_query, of_key)
                 score = score if bias is None else score + bias
+            score = self._scaled(score, rounds)
             return Look(torch.where(visible()[:, None], score, -math.inf), places)
 
         return look
@@ -187,20 +254,41 @@ def pick_rows(
     return rows.unflatten(2, (bias.shape[0], -1)).transpose(1, 2)
 
 
+def pick_tokens(x: Float[Tensor, "B T D"], at: Integer[Tensor, "_ A"]) -> Float[Tensor, "B A D"]:
+    """Return the vectors of the tokens `at`, given for each sequence or in one row for all.
+
+    >>> pick_tokens(torch.arange(6.0).reshape(2, 3, 1), torch.tensor([[2, 0]]))[..., 0].tolist()
+    [[2.0, 0.0], [5.0, 3.0]]
+    """
+    return x.gather(1, at[:, :, None].expand(len(x), -1, x.shape[2]))
+
+
+class ScaledGradient(torch.autograd.Function):
+    """The identity, whose gradient is multiplied by a factor on its way back."""
+
+    @staticmethod
+    def forward(ctx, x: Tensor, factor: int | float) -> Tensor:
+        """Return the same values."""
+        ctx.factor = factor
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx, gradient: Tensor) -> tuple[Tensor, None]:
+        """Return the scaled gradient."""
+        return gradient * ctx.factor, None
+
+
 class Block(nn.Module):
     """Attention and a feed-forward network, each with its residual and its norms."""
 
     def __init__(self, given: Transformer.Settings, shape: Shape) -> None:
         super().__init__()
         inner = shape.heads * shape.head_width
-        hidden = given.hidden or 4 * given.width
-        gates = 2 if given.activation == "gated_gelu" else 1
         self.given, self.heads = given, shape.heads
         self.query = nn.Linear(given.width, inner, bias=given.biases)
         self.key_value = nn.Linear(given.width, 2 * inner, bias=given.biases)
         self.output = nn.Linear(inner, given.width, bias=given.biases)
-        self.up = nn.Linear(given.width, gates * hidden, bias=given.biases)
-        self.down = nn.Linear(hidden, given.width, bias=given.biases)
+        self.feed_forward = FeedForward(given)
         pre, post = "pre" in given.norm_place, "post" in given.norm_place
         self.before = nn.ModuleList(make_norm(given) if pre else nn.Identity() for _ in range(2))
         self.after = nn.ModuleList(make_norm(given) if post else nn.Identity() for _ in range(2))
@@ -216,12 +304,11 @@ class Block(nn.Module):
         """Return the residual stream after this layer, at the tokens `at` only if given."""
         source = self.before[0](x)
         if at is not None:
-            rows = at[:, :, None].expand(len(x), -1, x.shape[2])
-            x, reader = x.gather(1, rows), source.gather(1, rows)
+            x, reader = pick_tokens(x, at), pick_tokens(source, at)
         else:
             reader = source
         x = self._add(0, x, self._attention(reader, source, encodings, look, cache))
-        return self._add(1, x, self._feed_forward(self.before[1](x)))
+        return self._add(1, x, self.feed_forward(self.before[1](x)))
 
     def _add(self, part: int, x: Tensor, update: Tensor) -> Tensor:
         if self.given.norm_place == "post":  # the residual is inside the norm
@@ -251,16 +338,55 @@ class Block(nn.Module):
     def _split(self, x: Tensor) -> Tensor:
         return x.unflatten(2, (self.heads, -1)).transpose(1, 2)
 
-    def _feed_forward(self, x: Tensor) -> Tensor:
+
+class FeedForward(nn.Module):
+    """A network of one hidden layer, gated or not; `hidden` counts its units after the gate."""
+
+    def __init__(self, given: Transformer.Settings) -> None:
+        super().__init__()
+        hidden = given.hidden or 4 * given.width
+        gates = 2 if given.activation == "gated_gelu" else 1
+        self.activation = given.activation
+        self.up = nn.Linear(given.width, gates * hidden, bias=given.biases)
+        self.down = nn.Linear(hidden, given.width, bias=given.biases)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return what is to be added to the residual stream, or read."""
         x = self.up(x)
-        if self.given.activation == "gated_gelu":
+        if self.activation == "gated_gelu":
             gate, x = x.chunk(2, dim=-1)
             return self.down(F.gelu(gate) * x)
-        return self.down(F.relu(x) if self.given.activation == "relu" else F.gelu(x))
+        return self.down(F.relu(x) if self.activation == "relu" else F.gelu(x))
+
+
+class ReadOut(nn.Module):
+    """A feed-forward network without residual, a norm and a square matrix without bias.
+
+    They stand before the logits in the released code of mcleish2024, and in its Table 3.
+    """
+
+    def __init__(self, given: Transformer.Settings) -> None:
+        super().__init__()
+        self.feed_forward = FeedForward(given)
+        self.norm = make_norm(given)
+        self.square = nn.Linear(given.width, given.width, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return what the logits are read from."""
+        return self.square(self.norm(self.feed_forward(x)))
 
 
 def make_norm(given: Transformer.Settings) -> nn.Module:
     """Return a LayerNorm or an RMSNorm of the model's width."""
     if given.norm == "rms":
         return nn.RMSNorm(given.width, eps=1e-6)
-    return nn.LayerNorm(given.width, bias=given.biases)
+    return nn.LayerNorm(given.width)
+
+
+def parameters(network: nn.Module) -> int:
+    """Return the number of parameters, shared ones counted once.
+
+    >>> parameters(nn.Linear(3, 2))
+    8
+    """
+    return sum(parameter.numel() for parameter in network.parameters())

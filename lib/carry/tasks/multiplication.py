@@ -1,0 +1,95 @@
+"""Multiplication of two non-negative integers (mcleish2024, A.3.1): columns of digit products.
+
+place          3  2  1  0
+a              .  .  4  7
+b              .  .  3  6
+column sum     0 12 45 42     all products of two digits whose places add up to this one
+carry used     1  4  4  0     what comes in from below
+carry made     0  1  4  4     what goes out
+answer         1  6  9  2
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import torch
+from jaxtyping import Integer
+from torch import Tensor
+
+from carry.batch import Problems
+from carry.tasks import Sampling, Task, draw_cells, draw_numbers
+
+
+class Multiplication(Task):
+    """Multiplication of two numbers; a cell is the lengths of both.
+
+    >>> from carry.tasks import to_digits
+    >>> problems = Multiplication().solve(*to_digits([[47, 36]]))
+    >>> problems.answer[0].tolist()
+    [2, 9, 6, 1]
+    >>> {name: step[0].tolist() for name, step in Multiplication().steps(problems).items()}
+    {'column_sum': [42, 45, 12, 0], 'carry_used': [0, 4, 4, 1], 'carry_made': [4, 4, 1, 0]}
+    """
+
+    sign: ClassVar[str] = "*"
+    sampling: Sampling = "stratified"
+
+    def cells(self, count: int, digits: int, generator: torch.Generator) -> Integer[Tensor, "B 2"]:
+        """Draw the lengths (i, j) of `count` training problems."""
+        return draw_cells(self.sampling, count, digits, generator)
+
+    def operands(
+        self, cells: Integer[Tensor, "B 2"], generator: torch.Generator
+    ) -> tuple[Integer[Tensor, "B M N"], Integer[Tensor, "B M"]]:
+        """Draw both numbers uniformly among those of their lengths."""
+        return draw_numbers(cells, generator), cells
+
+    def room(self, lengths: Integer[Tensor, "B M"]) -> Integer[Tensor, " B"]:
+        """Return the digits of both numbers together."""
+        return lengths.sum(1)
+
+    def longest_answer(self, digits: int) -> int:
+        """Return twice the digits."""
+        return 2 * digits
+
+    def solve(
+        self, operands: Integer[Tensor, "B M N"], lengths: Integer[Tensor, "B M"]
+    ) -> Problems:
+        """Multiply, all problems at once, one place of one number after the other."""
+        columns = _column_sums(operands)
+        answer = (columns + _carry_used(columns)).remainder_(10).to(torch.uint8)
+        room = self.room(lengths)
+        top = answer.gather(1, room[:, None] - 1)[:, 0]
+        zero = (operands.sum(2) == 0).any(1)  # whose one digit is all that is written
+        length = torch.where(zero, 1, room - (top == 0).long())
+        return self.solved(operands, lengths, answer, length)
+
+    def steps(self, problems: Problems) -> dict[str, Integer[Tensor, "B _"]]:
+        """Return column sums and the carries used and made, by place, the ones first."""
+        columns = _column_sums(problems.operands)
+        used = _carry_used(columns)
+        return {"column_sum": columns, "carry_used": used, "carry_made": (columns + used) // 10}
+
+    def oracle(self, *operands: str) -> str:
+        """Return the product of Python integers."""
+        a, b = map(int, operands)
+        return str(a * b)
+
+
+def _column_sums(operands: Integer[Tensor, "B 2 N"]) -> Integer[Tensor, "B K"]:
+    a, b = operands.int().permute(1, 2, 0).contiguous()  # by place: quick to step
+    width = len(a)
+    columns = torch.zeros(2 * width, a.shape[1], dtype=torch.int32, device=a.device)
+    for place in range(width):
+        columns[place : place + width].addcmul_(a[place], b)
+    return columns.T
+
+
+def _carry_used(columns: Integer[Tensor, "B K"]) -> Integer[Tensor, "B K"]:
+    by_place = columns.T
+    used = torch.zeros_like(by_place)
+    for place in range(1, len(by_place)):
+        torch.add(by_place[place - 1], used[place - 1], out=used[place])
+        used[place].floor_divide_(10)
+    return used.T

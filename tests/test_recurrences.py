@@ -1,0 +1,295 @@
+"""What a looped model says after each recurrence: counted right, and the same as any other way."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+import torch.nn.functional as F
+
+from carry import paths, problem_sets, run
+from carry.evaluation import hand_made, recurrences, scoring, trained
+from carry.evaluation.recurrences import WHOLE, by_recurrence, chosen
+from carry.formats import ALPHABET, PAD, encode
+from carry.models.single_pass import single_pass
+from carry.models.system import System
+from carry.problem_sets import ProblemSet, draw
+from carry.run import make
+from carry.settings import SettingsError
+from carry.training.loop import Trainer, save_weights
+
+ADDITION, SORTING = {"name": "addition"}, {"name": "sorting"}
+ABACUS = {"ids": "abacus", "encoding": "learned", "table": 60}
+FORMATS = {
+    "reversed": {},
+    "padded": {"pad": True, "reverse_operands": False},
+    "plain": {"reverse_operands": False, "reverse_answer": False},
+    "hinted": {"hints": "cyclic"},
+}
+MODEL = {"layers": 2, "recurrences": 3, "injection": "every_layer", "width": 16, "heads": 2}
+
+
+def build(kind=System, task=ADDITION, form=(), **model):
+    settings = {
+        "task": task,
+        "format": dict(form),
+        "positions": [ABACUS],
+        "model": {**MODEL, **model},
+        "training": {"digits": 3},
+        "evaluation": {"digits": 5, "far": [9]},
+    }
+    return kind(make(settings))
+
+
+def drawn(task=ADDITION):
+    given = {"task": task, "grid": 5, "each": 1, "equal": 12, "far": [{"digits": 9, "each": 4}]}
+    return draw("test", ProblemSet.parse(given, "problems.test"))
+
+
+@pytest.fixture(scope="module")
+def table():
+    return drawn()
+
+
+class Learner(hand_made.Oracle):
+    """Right in as many tokens as it had recurrences; of the others it says what is none."""
+
+    def __init__(self, run, seed=0, device="cpu"):
+        super().__init__(run, seed, device)
+        given = SimpleNamespace(recurrences=2)
+
+        class Network(hand_made.Writer):
+            def each_recurrence(self, tokens, ids, at, recurrences):
+                known = self(tokens, ids, at)
+                known, none = known.argmax(-1), torch.tensor(PAD)
+                slot = torch.arange(known.shape[1])
+                said = [known.where(slot < r, none) for r in range(1, recurrences + 1)]
+                return F.one_hot(torch.stack(said), len(ALPHABET)).float()
+
+        self.network = Network(self)
+        self.network.given = given
+
+
+def test_what_is_counted_of_a_model_that_learns_a_token_each_time(table):
+    counts, answers = by_recurrence(build(Learner), table)
+    assert counts["recurrence"].unique().tolist() == [*range(1, 7)]  # trained 2, and 4 more
+    assert (counts["recurrences_trained"] == 2).all() and set(counts["digits"]) == {3, 5, 9}
+    for (digits, r), of in counts.groupby(["digits", "recurrence"]):
+        some = table[(table["i"] == digits) & (table["set"] == ("far" if digits == 9 else "equal"))]
+        tokens = some["answer"].str.len() + 1  # and the end
+        of = of.set_index("place")
+        assert of.loc[WHOLE, "n"] == len(some)
+        assert of.loc[WHOLE, "correct"] == (tokens <= r).sum()
+        for place in range(tokens.max() - 1):
+            n = (tokens > place + 1).sum()
+            assert of.loc[place, ["n", "correct"]].tolist() == [n, n * (place < r)]
+            assert r == 1 or of.loc[place, "same"] == n * (place != r - 1)
+        assert r == 1 or of.loc[WHOLE, "same"] == (tokens < r).sum()
+    assert (counts["same"].isna() == (counts["recurrence"] == 1)).all()
+    for digits, of in answers.groupby("digits"):
+        due = table[(table["i"] == digits) & (table["set"] != "grid")]["answer"].iloc[0][::-1] + "$"
+        for r, said in of.groupby("recurrence"):
+            assert "".join(said["due"]) == due
+            assert "".join(said["said"]) == due[:r].ljust(len(due), "_")
+            assert said["slot"].tolist() == said["place"].tolist() == [*range(len(due))]
+
+
+@pytest.mark.parametrize("start", [1, "middle"])
+@pytest.mark.parametrize("form", FORMATS)
+def test_each_recurrence_is_a_pass_that_ends_there(table, form, start):
+    system = build(form=FORMATS[form])
+    counts, answers = by_recurrence(system, table, start)
+    assert set(counts["start"]) == {str(start)}
+    assert counts["recurrence"].max() == 7
+    whole = counts[counts["place"] == WHOLE]
+    for digits, some in chosen(system, table).groupby("i"):
+        batch = system.format.write(problem_sets.to_problems(some, system.task))
+        before = None
+        for r in range(1, 8):
+            seen = single_pass(system, batch, start, r)
+            of = whole[(whole["digits"] == digits) & (whole["recurrence"] == r)].iloc[0]
+            assert of["n"] == len(some) and of["correct"] == int(seen.exact.sum())
+            if r > 1:
+                moved = ((seen.predicted != before) & seen.real).any(1)
+                assert of["same"] == int((~moved).sum())
+            before = seen.predicted
+            told = answers[(answers["digits"] == digits) & (answers["recurrence"] == r)]
+            said, due = (encode("".join(told[name])) for name in ("said", "due"))
+            assert said.equal(seen.predicted[0, seen.real[0]])
+            assert due.equal(seen.target[0, seen.real[0]])
+
+
+@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("times", [1, 3, 5])
+def test_places_are_those_of_scores(table, form, times):
+    system = build(form=FORMATS[form])
+    cells, places = scoring.score(system, table, ["middle"], times)
+    counts, _ = by_recurrence(system, table, "middle")
+    counts = counts[(counts["recurrence"] == times) & (counts["digits"] <= 5)]
+    keys, shown = ["digits", "place"], ["n", "correct", "accuracy", "low", "high"]
+    expected = places[places["digits"].isin([3, 5])].set_index(keys)[shown].sort_index()
+    found = counts[counts["place"] != WHOLE].set_index(keys)[shown].sort_index()
+    pd.testing.assert_frame_equal(found, expected, check_dtype=False)
+    exact = cells[cells["set"] == "equal"].set_index("i")["exact"]
+    of = counts[counts["place"] == WHOLE].set_index("digits")["correct"]
+    assert of.to_dict() == exact.loc[[3, 5]].to_dict()
+
+
+def test_counts_add_up(table):
+    counts, answers = by_recurrence(build(), table)
+    assert counts.columns.tolist() == recurrences.RECURRENCES
+    assert answers.columns.tolist() == recurrences.ANSWERS
+    assert ((counts["low"] <= counts["accuracy"]) & (counts["accuracy"] <= counts["high"])).all()
+    assert (counts["correct"] <= counts["n"]).all()
+    later = counts[counts["recurrence"] > 1]
+    assert ((later["same"] >= 0) & (later["same"] <= later["n"])).all()
+    by = counts.set_index(["digits", "recurrence", "place"])
+    rest = by.drop(WHOLE, level="place").groupby(["digits", "recurrence"])[["correct", "same"]]
+    whole = by.xs(WHOLE, level="place")
+    # No place that all answers have is less often right, or left alone, than the whole.
+    ones = by.xs(0, level="place")
+    assert (ones["n"] == whole["n"]).all() and (rest.count()["correct"] >= 3).all()
+    for name in ("correct", "same"):
+        assert (ones[name].fillna(0) >= whole[name].fillna(0)).all()
+    assert not answers.isna().any(axis=None)
+
+
+@pytest.mark.parametrize("task", [ADDITION, SORTING])
+def test_how_problems_are_grouped_changes_nothing(monkeypatch, task):
+    name = "expression" if task is ADDITION else "labelled"
+    system, table = build(task=task, form={"name": name}), drawn(task)
+    together = by_recurrence(system, table, "middle")
+    monkeypatch.setattr(recurrences, "MOST_LOGITS", 1)
+    heard = []
+    alone = by_recurrence(system, table, "middle", report=heard.append)
+    for one, other in zip(together, alone, strict=True):
+        pd.testing.assert_frame_equal(one, other)
+    assert set(heard) == {1} and len(heard) == len(chosen(system, table))
+
+
+def test_the_answer_of_a_list_has_no_places():
+    counts, answers = by_recurrence(build(task=SORTING, form={"name": "labelled"}), drawn(SORTING))
+    assert set(counts["place"]) == {WHOLE} and set(counts["digits"]) == {3, 5, 9}
+    assert (answers["slot"] == answers["place"]).all()
+
+
+def test_places_stand_where_they_are_written(table):
+    _, answers = by_recurrence(build(form=FORMATS["padded"] | {"reverse_answer": False}), table)
+    of = answers[(answers["digits"] == 3) & (answers["recurrence"] == 1)]
+    assert of["slot"].tolist() == [0, 1, 2, 3, 4] and of["place"].tolist() == [3, 2, 1, 0, 4]
+
+
+def test_a_model_whose_block_does_nothing_is_at_a_fixed_point(table):
+    """Its stream is the input once for every layer passed, which the last norm does not see."""
+    system = build()
+    for block in system.network.blocks:
+        for last in (block.output, block.feed_forward.down):
+            torch.nn.init.zeros_(last.weight)
+            torch.nn.init.zeros_(last.bias)
+    counts, answers = by_recurrence(system, table, "middle")
+    later = counts[counts["recurrence"] > 1]
+    assert (later["same"] == later["n"]).all()
+    assert (answers.groupby(["digits", "slot"])["said"].nunique() == 1).all()
+    counts, _ = by_recurrence(build(), table, "middle")  # and of others it is not said
+    later = counts[(counts["recurrence"] == 2) & (counts["place"] == WHOLE)]
+    assert (later["same"] < later["n"]).any()
+
+
+def test_the_same_twice(table):
+    for one, other in zip(*(by_recurrence(build(), table) for _ in range(2)), strict=True):
+        pd.testing.assert_frame_equal(one, other)
+
+
+def test_the_first_problems_of_few_lengths(table, monkeypatch):
+    system = build()
+    found = chosen(system, table)
+    assert found.groupby(["set", "i"]).size().to_dict() == {
+        ("equal", 3): 12, ("equal", 5): 12, ("far", 9): 4}  # fmt: skip
+    monkeypatch.setattr(recurrences, "MOST_PROBLEMS", 2)
+    pd.testing.assert_frame_equal(chosen(system, table), found.groupby("i").head(2))
+    assert chosen(system, table[table["i"] <= 2])["i"].unique().tolist() == [2]
+    assert chosen(system, table[table["i"] > 3])["i"].unique().tolist() == [5, 9]
+
+
+def test_of_a_model_that_is_not_looped_nothing_is_said(table):
+    system = build(recurrences=1)
+    assert chosen(system, table).empty
+    counts, answers = by_recurrence(system, table)
+    assert counts.columns.tolist() == recurrences.RECURRENCES and counts.empty
+    assert answers.columns.tolist() == recurrences.ANSWERS and answers.empty
+
+
+@pytest.mark.parametrize("most", [0, -1])
+def test_less_than_one_recurrence_is_refused(table, most):
+    with pytest.raises(SettingsError, match=f"^recurrences: {most} does not fit, expected at lea"):
+        by_recurrence(build(), table, most=most)
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    """Return untrained rows of the smoke profile, looped or not, with questions for each."""
+    monkeypatch.setattr(paths, "ROOT", tmp_path)
+    given = {"task": ADDITION, "grid": 4, "each": 1, "equal": 3}
+    table = draw("addition", ProblemSet.parse(given, "problems.addition"))
+    for row in ("addition_abacus", "addition_abacus_looped"):
+        asked = run.load(row, "smoke")
+        for seed in range(2):
+            trainer = Trainer(asked, seed=seed, checkpoint_path=None)
+            save_weights(trainer, trained.folder("smoke", row) / f"seed_{seed}.safetensors")
+        path = paths.data("smoke", "questions", f"{row}.parquet")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        problem_sets.questions(asked, table).to_parquet(path, index=False)
+    return tmp_path
+
+
+def test_tables_of_looped_rows_are_kept(home):
+    target = trained.evaluate("addition_abacus_looped", "smoke", seeds=[0])
+    assert sorted(path.stem for path in target.iterdir()) == sorted(trained.TABLES)
+    counts, answers = (pd.read_parquet(target / f"{name}.parquet") for name in trained.OF_LOOPED)
+    for of in (counts, answers):
+        assert set(of["row"]) == {"addition_abacus_looped"} and set(of["profile"]) == {"smoke"}
+        assert set(of["start"]) == {"middle"} and set(of["digits"]) == {3, 4}
+        assert set(of["seed"]) == {0} and set(of["trained"]) == {3}
+    assert set(counts["recurrence"]) == {*range(1, counts["recurrences_trained"][0] + 5)}
+    cells = pd.read_parquet(target / "cells.parquet")
+    cells = cells[(cells["set"] == "equal") & (cells["start"] == "middle")].set_index("i")
+    ends = counts[(counts["recurrence"] == counts["recurrences_trained"])]
+    ends = ends[ends["place"] == WHOLE].set_index("digits")["correct"]
+    assert np.array_equal(cells.loc[[3, 4], "exact"], ends.loc[[3, 4]])
+
+
+def test_a_row_that_is_not_looped_keeps_none(home):
+    target = paths.reports("smoke", "results", "smoke", "addition_abacus")
+    target.mkdir(parents=True)
+    for name in trained.OF_LOOPED:  # as if it had been looped before
+        (target / f"{name}.parquet").touch()
+    assert trained.evaluate("addition_abacus", "smoke", seeds=[0]) == target
+    assert sorted(path.stem for path in target.iterdir()) == ["cells", "places"]
+
+
+def test_the_bar_ends_where_it_was_told_to(home, monkeypatch):
+    bars = []
+
+    def kept(total, label, **more):
+        bars.append(bar(total, label, **more))
+        return bars[-1]
+
+    monkeypatch.setenv("CARRY_PROGRESS", "text")
+    bar = trained.progress.bar
+    monkeypatch.setattr(trained.progress, "bar", kept)
+    for row in ("addition_abacus", "addition_abacus_looped"):
+        trained.evaluate(row, "smoke", seeds=[0])
+    assert [of.n for of in bars] == [of.total for of in bars]
+    assert bars[1].total == bars[0].total + 6
+
+
+def test_seeds_side_by_side(home, monkeypatch):
+    def in_turn(work, jobs, report):
+        return [work(report, *job) for job in jobs]
+
+    monkeypatch.setattr(trained.processes, "each", in_turn)  # workers know no other home
+    target = trained.evaluate("addition_abacus_looped", "smoke", seeds=[0, 1])
+    for name in trained.OF_LOOPED:
+        of = pd.read_parquet(target / f"{name}.parquet")
+        assert of.groupby("seed").size().nunique() == 1 and set(of["seed"]) == {0, 1}
