@@ -228,6 +228,8 @@ def test_a_long_answer_goes_on_in_another_panel():
     images = [axes.get_images()[0].get_array() for axes in figure.axes]
     assert len(images) == 3 and sum(image.shape[1] for image in images) == 131
     assert sum(image.sum() for image in images) == (table["said"] != table["due"]).sum()
+    check_layout(figure)
+    check_layout(recurrences.of_a_problem(answers(["addition_abacus_looped"], digits=3))[0])
 
 
 def test_optional_tables_have_the_columns_that_evaluation_writes():

@@ -26,7 +26,7 @@ def of_a_problem(answers: pd.DataFrame) -> tuple[Figure, pd.DataFrame]:
     due = table.drop_duplicates("slot").set_index("slot")["due"]
     lines = -(-said.shape[1] // WIDEST)
     width = -(-said.shape[1] // lines)
-    size = (0.17 * width + 1.2, 0.19 * (len(said) + 1) + 0.8)
+    size = (max(4.6, 0.17 * width + 1.2), 0.19 * (len(said) + 1) + 0.8)  # room for the title
     figure, drawn = style.panels(lines, 1, size)
     for number, axes in enumerate(drawn):
         part = said.iloc[:, number * width : (number + 1) * width]
@@ -57,7 +57,8 @@ def _strip(axes: Axes, said: pd.DataFrame, due: pd.Series, trained: int) -> None
     axes.axhline(trained + 0.5, color=INK, linewidth=1.2, linestyle="--")
     axes.set_ylim(len(said) + 0.5, -0.6)
     axes.set_yticks(range(len(said) + 1), ["due", *said.index], fontsize="small")
-    ticks = [at for at, slot in enumerate(due.index) if slot % 10 == 0]
+    every = 10 if width > 20 else 2
+    ticks = [at for at, slot in enumerate(due.index) if slot % every == 0]
     axes.set_xticks(ticks, [due.index[at] for at in ticks])
     axes.grid(visible=False)
     axes.spines[:].set_visible(False)
