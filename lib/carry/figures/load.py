@@ -32,6 +32,7 @@ class Tables(NamedTuple):
     curves: learning curves
     recurrences, answers: of looped rows, what is right after each recurrence, and one answer
     sizes: how many weights a model has; not a result, so that only its notebook adds it
+    footing: accuracy by lengths in another profile, which is in git; added by its notebook, too
     """
 
     cells: pd.DataFrame
@@ -40,6 +41,7 @@ class Tables(NamedTuple):
     recurrences: pd.DataFrame
     answers: pd.DataFrame
     sizes: pd.DataFrame = pd.DataFrame(columns=["layers", "recurrences", "weights"])
+    footing: pd.DataFrame = pd.DataFrame(columns=["row", "rate", "exact"])
 
     def of(self, wanted: list[str]) -> Tables:
         """Return the tables of some rows alone, in the order given."""
@@ -77,6 +79,20 @@ def read(profile: str, name: str) -> pd.DataFrame:
                 f"of profile {profile!r} to have run"
             )
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=OPTIONAL[name])
+
+
+def committed(profile: str) -> pd.DataFrame:
+    """Return the cells of a profile whose results are in git, with each row's learning `rate`.
+
+    Rows of which there are none are not in it.
+    """
+    parts = []
+    for row in run.rows(profile):
+        path = paths.ROOT.joinpath("reports", "results", profile, row, "cells.parquet")
+        if path.exists():
+            rate = run.load(row, profile).training.rate
+            parts.append(pd.read_parquet(path).assign(rate=rate))
+    return pd.concat(parts, ignore_index=True) if parts else Tables._field_defaults["footing"]
 
 
 def pick(table: pd.DataFrame, wanted: list[str]) -> pd.DataFrame:
