@@ -55,9 +55,8 @@ def shares():
 
 @pytest.fixture(scope="module")
 def tables():
-    return load.Tables(
-        cells(ROWS), places(ROWS), curves(ROWS), made_recurrences([]), answers([]), SIZES
-    )
+    more = made_recurrences([]), answers([]), SIZES, footing()
+    return load.Tables(cells(ROWS), places(ROWS), curves(ROWS), *more)
 
 
 @pytest.fixture(autouse=True)
@@ -388,3 +387,35 @@ def test_drawing_leaves_the_settings_of_matplotlib_alone(tables):
     figure.savefig(io.BytesIO())
     assert dict(matplotlib.rcParams) == before
     assert set(REACH) >= set(load.rows(table))
+
+
+def footing():
+    """Return made-up cells of the profile baselines, better the faster they learn."""
+    parts = []
+    for number, end in enumerate(("_slow", "", "_fast")):
+        rows = [f"addition_{scheme}{end}" for scheme in ("nope", "fire", "abacus")]
+        share = 0.2 + 0.3 * number
+        part = cells(rows, trained=5, grid=7, each=4, share=lambda *_, share=share: share)
+        parts.append(part.assign(rate=0.001 * 2**number))
+    return pd.concat(parts, ignore_index=True)
+
+
+def test_one_footing_has_every_seed_and_all_together(tables):
+    figure, table = gallery.draw("one_footing", tables)
+    plt.close(figure)
+    assert set(table["seed"]) == {"0", "1", "2", "all"}
+    whole = table[table["seed"] == "all"]
+    assert len(whole) == 2 * 3 * 3 and set(whole["family"]) == {
+        "addition_nope", "addition_fire", "addition_abacus"}  # fmt: skip
+    assert ((whole["low"] <= whole["accuracy"]) & (whole["accuracy"] <= whole["high"])).all()
+    rising = whole.groupby(["region", "family"])["accuracy"].apply(
+        lambda of: of.is_monotonic_increasing
+    )
+    assert rising.all()
+
+
+def test_committed_results_bring_their_learning_rates():
+    table = load.committed("baselines")
+    assert table.groupby("row")["rate"].nunique().eq(1).all()
+    assert set(table["rate"]) == {0.001, 0.002, 0.004}
+    assert load.committed("notebook").empty

@@ -19,7 +19,7 @@ import pandas as pd
 from carry import claims, paths
 from carry.evaluation.intervals import wilson
 from carry.evaluation.regions import with_region
-from carry.figures import load, style
+from carry.figures import gallery, load, style
 from carry.settings import SettingsError, nearest
 
 TIMES = {2: "twice as long", 3: "three times as long"}  # as in training
@@ -83,11 +83,14 @@ def write(profile: str, folder: Path | None = None) -> dict[str, Any]:
 
 
 def table(rows: dict[str, dict[str, Any]]) -> str:
-    """Return the accuracy of all rows as a Markdown table: median over seeds, and their range."""
-    lines = [f"| scheme | {' | '.join(COLUMNS)} |", f"|---|{'---|' * len(COLUMNS)}"]
+    """Return the accuracy of the overview as Markdown: the median of seeds, and their range."""
+    names = ["scheme", "trained to", *COLUMNS]
+    lines = [f"| {' | '.join(names)} |", f"|{'---|' * len(names)}"]
+    rows = {row: rows[row] for row in gallery.overview(rows)}
     for row, of in rows.items():
         cells = [shown(of[name]) if name in of else "" for name in COLUMNS]
-        lines.append(f"| {style.look(row).label} | {' | '.join(cells)} |")
+        first = [style.look(row).label, f"{of['trained']} digits"]
+        lines.append(f"| {' | '.join([*first, *cells])} |")
     counts = {of[name]["seeds"] for of in rows.values() for name in COLUMNS if name in of}
     seeds = "/".join(map(str, sorted(counts)))
     lines += [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -40,14 +40,22 @@ SHARED = [
 ]  # fmt: skip
 
 
-def _of_sums(draw: Callable[[load.Tables], Drawing]) -> Callable[[load.Tables], Drawing]:
-    """Draw the rows of addition, without those that only vary one for a paper's figure."""
+def overview(rows: Iterable[str]) -> list[str]:
+    """Return the rows of addition, without those that only vary one for a paper's figure.
+
+    >>> overview(["addition_abacus", "addition_abacus_noise", "sorting_fire", "addition_mine"])
+    ['addition_abacus', 'addition_mine']
+    """
     papers = [entry for _, entries in mcleish2024.NOTEBOOKS.values() for entry in entries.values()]
     varied = {row for entry in papers for row in entry.wanted()} - {*SHARED}
+    return [row for row in rows if style.task(row) in ("addition", "") and row not in varied]
+
+
+def _of_sums(draw: Callable[[load.Tables], Drawing]) -> Callable[[load.Tables], Drawing]:
+    """Draw the rows of the overview."""
 
     def picture(tables: load.Tables) -> Drawing:
-        rows = [row for row in load.rows(tables.cells) if style.task(row) in ("addition", "")]
-        rows = [row for row in rows if row not in varied]
+        rows = overview(load.rows(tables.cells))
         return draw(tables.of(rows) if rows else tables)  # of a profile without sums, what it has
 
     return picture
