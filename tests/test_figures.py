@@ -414,8 +414,9 @@ def test_one_footing_has_every_seed_and_all_together(tables):
     assert rising.all()
 
 
-def test_committed_results_bring_their_learning_rates():
-    table = load.committed("baselines")
-    assert table.groupby("row")["rate"].nunique().eq(1).all()
-    assert set(table["rate"]) == {0.001, 0.002, 0.004}
-    assert load.committed("notebook").empty
+def test_committed_results_bring_their_learning_rates(monkeypatch, tmp_path):
+    monkeypatch.setattr(paths, "ROOT", tmp_path)
+    assert load.committed("baselines").empty
+    results(tmp_path, ["addition_fire_slow", "addition_fire_fast"], "baselines")
+    rates = load.committed("baselines").groupby("row")["rate"].unique().map(list).to_dict()
+    assert rates == {"addition_fire_slow": [0.001], "addition_fire_fast": [0.004]}
