@@ -31,7 +31,8 @@ def by_lengths(
     table = load.over_seeds(grid, keys)
     rows = load.rows(table)
     size = (max(1.9, 4 / len(rows)), 2.0)  # room for the bar and the labels beside a single panel
-    figure, drawn = style.panels(len(rows), columns, size, sharex=True, sharey=True)
+    alike = len(set(load.tested(cells).values())) == 1  # else each has ticks of its own
+    figure, drawn = style.panels(len(rows), columns, size, sharex=alike, sharey=alike)
     figure.set_figheight(figure.get_figheight() + 0.4)  # for the label below all panels
     for number, (axes, row) in enumerate(zip(drawn, rows, strict=True)):
         part = table[table["row"] == row]
@@ -39,7 +40,8 @@ def by_lengths(
         label = textwrap.fill(style.look(row).label, 26)
         length = style.reached(row, load.lengths(part)[row])
         axes.set_title(f"{label}\n{length}", fontsize="small")
-        axes.tick_params(labelbottom=number + columns >= len(rows))  # nothing stands below
+        if alike:
+            axes.tick_params(labelbottom=number + columns >= len(rows))  # nothing stands below
     figure.supxlabel("digits of the second operand, j", fontsize="medium")
     figure.supylabel("digits of the first operand, i", fontsize="medium")
     bar = figure.colorbar(picture, ax=drawn, shrink=0.75, aspect=30)
@@ -63,7 +65,8 @@ def _panel(axes: Axes, part: pd.DataFrame):
     for color, dashes in (("white", "-"), ("#D00000", (0, (3, 2)))):  # seen on dark and on light
         corner = (edges[0], edges[0])
         axes.add_patch(Rectangle(corner, trained, trained, ec=color, ls=dashes, **frame))
-    ticks = [tick for tick in range(0, longest + 1, max(1, round(longest / 30) * 10)) if tick]
+    step = 10 * round(longest / 30) or (5 if longest > 6 else 1)
+    ticks = [tick for tick in range(0, longest + 1, step) if tick]
     axes.set(xticks=ticks, yticks=ticks)
     axes.grid(visible=False)
     axes.spines[:].set_visible(False)
