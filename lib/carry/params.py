@@ -27,7 +27,7 @@ def profiles() -> dict[str, Path]:
     """Return the profile files by name; `cpu`, the default, stands at the root.
 
     >>> sorted(profiles())
-    ['cpu', 'gpu', 'notebook', 'paper', 'smoke']
+    ['baselines', 'cpu', 'gpu', 'notebook', 'paper', 'smoke']
     """
     beside = {path.parent.name: path for path in ROOT.glob("profiles/*/profile.yaml")}
     return {"cpu": ROOT / "profile.yaml", **beside}
