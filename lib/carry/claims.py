@@ -38,7 +38,6 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import pandas as pd
-import torch
 from pydantic import field_validator, model_validator
 from statsmodels.stats.proportion import confint_proportions_2indep
 
@@ -46,7 +45,7 @@ from carry import params, paths, run
 from carry.evaluation.intervals import LEVEL, wilson
 from carry.evaluation.regions import with_region
 from carry.figures import load as results
-from carry.models.system import System
+from carry.models.size import weights
 from carry.settings import Settings, SettingsError, nearest
 
 FILE = paths.ROOT / "claims.yaml"
@@ -192,16 +191,13 @@ def _claim(given: Any, index: int, known: list[str]) -> Claim:
         if isinstance(parsed.get("compare"), dict):
             parsed["compare"] = Other.parse(parsed["compare"], f"{place}.compare")
     claim = Claim.parse(parsed, place)
-    for row in claim.parameters:
+    named = [*claim.parameters, *(claim.measure.rows if claim.measure else [])]
+    named += [claim.compare.row] if claim.compare and claim.compare.row else []
+    for row in named:
         if row not in known:
             raise SettingsError(f"{place}: row {row!r} is not there, {nearest(row, known)}")
-    if claim.measure:
-        also = [claim.compare.row] if claim.compare and claim.compare.row else []
-        for row in [*claim.measure.rows, *also]:
-            if row not in known:
-                raise SettingsError(f"{place}: row {row!r} is not there, {nearest(row, known)}")
-        if claim.compare:
-            _other(claim, f"{place}.compare.where")
+    if claim.compare:
+        _other(claim, f"{place}.compare.where")
     return claim
 
 
@@ -269,9 +265,7 @@ def _count_parameters(claim: Claim) -> dict[str, Any]:
     """Return what a record says of rows that have other than the stated millions of parameters."""
     wrong = 0
     for row, millions in claim.parameters.items():
-        with torch.device("meta"):
-            network = System(run.load(row, "paper"), device="meta").network
-        wrong += round(sum(of.numel() for of in network.parameters()) / 1e6) != millions
+        wrong += round(weights(run.load(row, "paper")) / 1e6) != millions
     found = Found(wrong, wrong, wrong, len(claim.parameters), 0)
     return {
         "measured": wrong,

@@ -2,8 +2,8 @@
 
 Text between two markers is ours to replace; everything else in the file stays as it is:
 
-    <!-- numbers:accuracy -->...<!-- /numbers -->                          a table of all rows
-    <!-- numbers:addition_coupled.100 digits -->...<!-- /numbers -->        one number of it
+    <!-- numbers:accuracy -->...<!-- /numbers -->                          the overview's rows
+    <!-- numbers:addition_relative.100 digits -->...<!-- /numbers -->      one number of any row
     <!-- numbers:claims -->...<!-- /numbers -->                            how many claims hold
 """
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 import pandas as pd
 import torch
+import torch.nn.functional as F
 from jaxtyping import Bool, Float, Integer
 from torch import Tensor
 
@@ -109,8 +110,7 @@ def _digits_right(
         return torch.full((len(problems),), torch.nan)
     read = system.format.read(greedy(system, problems, start, recurrences))
     slots = torch.arange(read.shape[1], device=read.device)
-    answer = torch.nn.functional.pad(problems.answer.long(), (0, max(0, read.shape[1])))
-    answer = answer[:, : read.shape[1]]
+    answer = F.pad(problems.answer.long(), (0, read.shape[1] - problems.answer.shape[1]))
     due = torch.where(slots < problems.answer_length[:, None], answer, EOS)
     return (read == due).all(1).float()
 

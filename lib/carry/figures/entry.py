@@ -98,11 +98,11 @@ class Entry(NamedTuple):
 
 
 @style.styled
-def lacking(name: str, rows: list[str]) -> Drawing:
+def lacking(name: str, rows: list[str], profile: str = "gpu") -> Drawing:
     """Return a picture that says which rows' results another one needs, and how to make them."""
     text = f"{name} needs results that this profile does not have: {', '.join(rows)}"
     lines = textwrap.wrap(text, 110, break_on_hyphens=False)
-    lines += ["", "make repro PROFILE=gpu"]
+    lines += ["", f"make repro PROFILE={profile}"]
     figure, axes = plt.subplots(figsize=(8.2, 0.3 + 0.17 * len(lines)), layout="constrained")
     axes.text(0, 0.5, "\n".join(lines), va="center", color="#555555", fontsize="small")
     axes.axis("off")

@@ -148,7 +148,8 @@ def _far(tables: load.Tables) -> Drawing:
 
 def _footing(tables: load.Tables) -> Drawing:
     if tables.footing.empty:
-        return lacking("mcleish2024, on one footing", ["the results of the profile baselines"])
+        rows = ["those of the profile baselines"]
+        return lacking("The schemes on one footing", rows, profile="baselines")
     families = {row: "_".join(row.split("_")[:2]) for row in load.rows(tables.footing)}
     return rates.by_rate(tables.footing, families)
 

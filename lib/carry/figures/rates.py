@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from carry.evaluation.intervals import pool
@@ -30,7 +29,8 @@ def by_rate(cells: pd.DataFrame, families: dict[str, str]) -> tuple[Figure, pd.D
     for axes, place in zip(drawn, places, strict=True):
         for number, name in enumerate(names):
             part = table[(table["region"] == place) & (table["family"] == name)]
-            _line(axes, 1.04 ** (number - (len(names) - 1) / 2), name, part)
+            aside = 1.04 ** (number - (len(names) - 1) / 2)  # so that equal values stay apart
+            style.all_and_seeds(axes, part.assign(at=part["rate"] * aside), name)
         rates = sorted(table["rate"].unique())
         axes.set(title=place, ylim=(-0.03, 1.03), xscale="log", xlabel="learning rate")
         axes.set_xticks(rates, [f"{rate:g}" for rate in rates])
@@ -39,14 +39,3 @@ def by_rate(cells: pd.DataFrame, families: dict[str, str]) -> tuple[Figure, pd.D
     drawn[0].set_ylabel("sums wholly right")
     style.legend(figure, names)
     return figure, table
-
-
-def _line(axes: Axes, aside: float, name: str, part: pd.DataFrame) -> None:
-    """Draw one scheme, a little to the side, so that equal values stay apart."""
-    pooled, seeds = (part[(part["seed"] == "all") == all_] for all_ in (True, False))
-    pooled = pooled.sort_values("rate")
-    color, at = style.look(name).color, pooled["rate"] * aside
-    ends = [pooled["accuracy"] - pooled["low"], pooled["high"] - pooled["accuracy"]]
-    axes.errorbar(at, pooled["accuracy"], ends, fmt="none", ecolor=color, elinewidth=1.2)
-    axes.plot(at, pooled["accuracy"], marker="o", markersize=4.5, **style.line(name, linewidth=1.6))
-    axes.plot(seeds["rate"] * aside, seeds["accuracy"], "o", markersize=2.4, color=color, alpha=0.6)

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from carry.evaluation.intervals import pool
 from carry.evaluation.regions import REGIONS, with_region
@@ -18,7 +17,6 @@ COUNTED = {
     "digits_right": "{} right once index hints are left out",
     "first_right": "{} whose first symbol is right",
 }
-STATED = {"marker": "D", "markersize": 5.5, "color": "white", "markeredgecolor": "#222222"}
 
 
 @style.styled
@@ -61,8 +59,7 @@ def by_region(
     _name(drawn[0], lines)
     figure.supxlabel(COUNTED[hits].format(style.problems(load.rows(table))), fontsize="medium")
     if table["stated"].notna().any():
-        handle = Line2D([], [], linestyle="none", label="stated in the paper", **STATED)
-        figure.legend(handles=[handle], loc="outside upper right")
+        style.stated_legend(figure, "outside upper right")
     return figure, table
 
 
@@ -109,7 +106,7 @@ def _bar(axes: Axes, at: int, row: str, part: pd.DataFrame) -> None:
         markeredgewidth=0.7, clip_on=False,
     )  # fmt: skip
     if pd.notna(bar["stated"]):
-        axes.plot(bar["stated"], at, zorder=5, clip_on=False, **STATED)
+        axes.plot(bar["stated"], at, zorder=5, clip_on=False, **style.STATED)
 
 
 def region_table(
@@ -181,23 +178,11 @@ def by_training_length(
     for axes, place in zip(drawn, places, strict=True):
         for number, name in enumerate(names):
             part = table[(table["region"] == place) & (table["family"] == name)]
-            _line(axes, 0.12 * (number - (len(names) - 1) / 2), name, part)
+            aside = 0.12 * (number - (len(names) - 1) / 2)  # so that equal values stay apart
+            style.all_and_seeds(axes, part.assign(at=part["trained"] + aside), name)
         axes.set(title=place, ylim=(-0.03, 1.03), xticks=sorted(table["trained"].unique()))
         style.percent(axes.yaxis)
     figure.supylabel(COUNTED["exact"].format(style.problems(names)), fontsize="medium")
     figure.supxlabel("digits of the longest operands in training", fontsize="medium")
     style.legend(figure, names)
     return figure, table
-
-
-def _line(axes: Axes, shift: float, name: str, part: pd.DataFrame) -> None:
-    """Draw one family, a little to the side, so that equal values stay apart."""
-    pooled = part[part["seed"] == "all"].sort_values("trained")
-    seeds = part[part["seed"] != "all"]
-    color = style.look(name).color
-    ends = [pooled["accuracy"] - pooled["low"], pooled["high"] - pooled["accuracy"]]
-    at = pooled["trained"] + shift
-    axes.errorbar(at, pooled["accuracy"], ends, fmt="none", ecolor=color, elinewidth=1.2)
-    axes.plot(at, pooled["accuracy"], marker="o", markersize=4.5, **style.line(name, linewidth=1.6))
-    axes.plot(seeds["trained"] + shift, seeds["accuracy"], "o", markersize=2.4, color=color,
-              alpha=0.6)  # fmt: skip

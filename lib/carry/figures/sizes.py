@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import pandas as pd
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from carry.figures import style
-from carry.figures.regions import STATED
 
 
 @style.styled
@@ -25,7 +23,7 @@ def by_recurrences(sizes: pd.DataFrame, stated: dict[int, int]) -> tuple[Figure,
         name.replace("run 1 times", "run once").replace("1 layers", "1 layer") for name in names
     ]
     axes.barh(names, table["weights"] / 1e6, 0.62, color=style.OTHER, alpha=0.55)
-    axes.plot(table["stated"] / 1e6, names, linestyle="none", **STATED)
+    axes.plot(table["stated"] / 1e6, names, linestyle="none", **style.STATED)
     for height, weights in enumerate(table["weights"] / 1e6):
         axes.annotate(f"{weights:.1f}", (weights, height), (8, 0), textcoords="offset points",
                       va="center", fontsize="small")  # fmt: skip
@@ -33,6 +31,5 @@ def by_recurrences(sizes: pd.DataFrame, stated: dict[int, int]) -> tuple[Figure,
     axes.set_xlabel("millions of weights")
     axes.grid(visible=False, axis="y")
     axes.margins(x=0.1)
-    handle = Line2D([], [], linestyle="none", label="stated in the paper", **STATED)
-    figure.legend(handles=[handle], loc="outside right center")
+    style.stated_legend(figure, "outside right center")
     return figure, table

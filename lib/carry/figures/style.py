@@ -45,6 +45,9 @@ SCHEMES = {
 }
 OTHER = "#808080"
 
+# A number that a paper states, beside ours.
+STATED = {"marker": "D", "markersize": 5.5, "color": "white", "markeredgecolor": "#222222"}
+
 # What a task's problems are called, and what its training length counts.
 TASKS = {
     "addition": ("sums", "{0} digits"),
@@ -201,6 +204,12 @@ def legend(
     figure.legend(handles=handles, loc=place, handlelength=2.6, title=shared, alignment="left")
 
 
+def stated_legend(figure: Figure, place: str) -> None:
+    """Say what the marks of stated numbers are."""
+    handle = Line2D([], [], linestyle="none", label="stated in the paper", **STATED)
+    figure.legend(handles=[handle], loc=place)
+
+
 def seeds_and_median(axes: Axes, table: pd.DataFrame, row: str, x: str, y: str) -> None:
     """Draw a thin line for each seed, and a thick one for their median where all have a value."""
     wide = table.pivot_table(index=x, columns="seed", values=y, aggfunc="mean").sort_index()
@@ -208,6 +217,16 @@ def seeds_and_median(axes: Axes, table: pd.DataFrame, row: str, x: str, y: str) 
         axes.plot(wide[seed].dropna(), **line(row, linewidth=0.7, alpha=0.5))
     whole = wide.dropna()
     axes.plot(whole.median(axis=1), **line(row, linewidth=2.2))
+
+
+def all_and_seeds(axes: Axes, table: pd.DataFrame, row: str) -> None:
+    """Draw accuracy over `at`: all seeds together with their interval, and the seeds as dots."""
+    pooled = table[table["seed"] == "all"].sort_values("at")
+    seeds, color = table[table["seed"] != "all"], look(row).color
+    ends = [pooled["accuracy"] - pooled["low"], pooled["high"] - pooled["accuracy"]]
+    axes.errorbar(pooled["at"], pooled["accuracy"], ends, fmt="none", ecolor=color, elinewidth=1.2)
+    axes.plot(pooled["at"], pooled["accuracy"], marker="o", ms=4.5, **line(row, linewidth=1.6))
+    axes.plot(seeds["at"], seeds["accuracy"], "o", ms=2.4, color=color, alpha=0.6)
 
 
 def percent(axis: Any) -> None:

@@ -131,6 +131,21 @@ def join(
     return joined & 255, (joined >> 8) & 255, (joined >> 16) + NO_PLACE, length
 
 
+def together(
+    tokens: Integer[Tensor, "B T"], kept: Bool[Tensor, "B T"]
+) -> tuple[Integer[Tensor, "B T"], Bool[Tensor, "B T"]]:
+    """Move what is kept of each row to its beginning, in order; say where it ends up.
+
+    >>> tokens, kept = torch.tensor([[7, 20, 8, 13]]), torch.tensor([[True, False, True, False]])
+    >>> moved, inside = together(tokens, kept)
+    >>> moved[inside].tolist(), inside.tolist()
+    ([7, 8], [[True, True, False, False]])
+    """
+    order = kept.byte().argsort(dim=1, descending=True, stable=True)
+    inside = torch.arange(kept.shape[1], device=kept.device) < kept.sum(1, keepdim=True)
+    return tokens.gather(1, order), inside
+
+
 def symbol(
     token: int | Integer[Tensor, "B 1"],
     device: torch.device,

@@ -22,6 +22,7 @@ from carry.formats import (
     first_letter,
     join,
     symbol,
+    together,
 )
 from carry.settings import SettingsError
 from carry.tasks import Task
@@ -113,10 +114,7 @@ class Expression(Format):
         at = torch.arange(response.shape[1], device=response.device)
         kept = (response == EOS).cumsum(1) == 0
         if self.hinted:
-            kept &= response < FIRST_LETTER
-            order = torch.where(kept, at, len(at)).argsort(dim=1, stable=True)  # moved together
-            response = response.gather(1, order)
-            kept = at < kept.sum(1, keepdim=True)
+            response, kept = together(response, kept & (response < FIRST_LETTER))
         response = torch.where(kept, response, EOS)
         if self.reverse_answer:
             return response

@@ -18,6 +18,7 @@ from carry.formats import (
     first_letter,
     join,
     symbol,
+    together,
 )
 from carry.settings import SettingsError
 from carry.tasks import NAMES, Task
@@ -90,8 +91,6 @@ class Labelled(Format):
 
     def read(self, response: Integer[Tensor, "B A"]) -> Integer[Tensor, "B A"]:
         """Return the names in order, as letters of the alphabet; behind their end stands EOS."""
-        at = torch.arange(response.shape[1], device=response.device)
         kept = ((response == EOS).cumsum(1) == 0) & (response >= FIRST_LETTER)
-        order = torch.where(kept, at, len(at)).argsort(dim=1, stable=True)
-        inside = at < kept.sum(1, keepdim=True)
-        return torch.where(inside, response.gather(1, order), EOS)
+        names, inside = together(response, kept)
+        return torch.where(inside, names, EOS)

@@ -89,6 +89,22 @@ class Task(Settings):
         return Problems(operands, lengths, answer, answer_length, room, torch.zeros_like(room))
 
 
+class OfNumbers(Task):
+    """A task on two natural numbers, whose cells are their lengths (mcleish2024, A.3.1, A.5)."""
+
+    sampling: Sampling = "stratified"
+
+    def cells(self, count: int, digits: int, generator: torch.Generator) -> Integer[Tensor, "B 2"]:
+        """Draw the lengths (i, j) of `count` training problems."""
+        return draw_cells(self.sampling, count, digits, generator)
+
+    def operands(
+        self, cells: Integer[Tensor, "B 2"], generator: torch.Generator
+    ) -> tuple[Integer[Tensor, "B M N"], Integer[Tensor, "B M"]]:
+        """Draw both numbers uniformly among those of their lengths."""
+        return draw_numbers(cells, generator), cells
+
+
 def build(settings: dict[str, Any], where: str = "task") -> Task:
     """Return the task that `settings` names.
 

@@ -18,10 +18,10 @@ from jaxtyping import Integer
 from torch import Tensor
 
 from carry.batch import Problems
-from carry.tasks import Sampling, Task, draw_cells, draw_numbers
+from carry.tasks import OfNumbers
 
 
-class Multiplication(Task):
+class Multiplication(OfNumbers):
     """Multiplication of two numbers; a cell is the lengths of both.
 
     >>> from carry.tasks import to_digits
@@ -33,17 +33,6 @@ class Multiplication(Task):
     """
 
     sign: ClassVar[str] = "*"
-    sampling: Sampling = "stratified"
-
-    def cells(self, count: int, digits: int, generator: torch.Generator) -> Integer[Tensor, "B 2"]:
-        """Draw the lengths (i, j) of `count` training problems."""
-        return draw_cells(self.sampling, count, digits, generator)
-
-    def operands(
-        self, cells: Integer[Tensor, "B 2"], generator: torch.Generator
-    ) -> tuple[Integer[Tensor, "B M N"], Integer[Tensor, "B M"]]:
-        """Draw both numbers uniformly among those of their lengths."""
-        return draw_numbers(cells, generator), cells
 
     def room(self, lengths: Integer[Tensor, "B M"]) -> Integer[Tensor, " B"]:
         """Return the digits of both numbers together."""
