@@ -85,6 +85,23 @@ def test_a_change_reaches_the_stages_that_use_it_and_no_other(copy):
     assert {f"train/{row}.txt" for row in rows("smoke")} < changed(before)
 
 
+def test_a_setting_reaches_the_stages_of_its_row_and_those_like_it(copy, monkeypatch):
+    before, known = written(), params.load()
+
+    def after(change):
+        monkeypatch.setattr(params, "load", lambda: params.merge(known, {"runs": change}))
+        return of_rows(changed(before))
+
+    like = {"addition_abacus", "addition_abacus_looped", "addition_abacus_short"} & {*rows("smoke")}
+    assert len(like) > 1
+    found = after({"addition_abacus": {"training": {"clip": 0.5}}})
+    assert {f"{stage}/{row}.txt" for stage in ("train", "evaluate") for row in like} <= found
+    assert all("abacus" in name for name in found)
+    found = after({"addition_abacus": {"evaluation": {"starts": [2]}}})
+    assert {f"evaluate/{row}.txt" for row in like} <= found
+    assert not any(name.startswith("train/") for name in found)
+
+
 def test_saving_outputs_is_no_change(copy):
     before = written()
     path = copy / "notebooks" / "train.ipynb"

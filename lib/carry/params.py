@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,12 @@ from carry.settings import SettingsError, nearest
 
 def read(path: Path) -> dict[str, Any]:
     """Read a YAML file with the one parser that this project uses (YAML 1.2: 1e-3 is a number)."""
-    return ruamel.yaml.YAML(typ="safe", pure=True).load(Path(path).read_text())
+    return copy.deepcopy(_parse(Path(path).read_text()))
+
+
+@cache
+def _parse(text: str) -> dict[str, Any]:  # a tenth of a second for params.yaml, asked for each row
+    return ruamel.yaml.YAML(typ="safe", pure=True).load(text)
 
 
 def load() -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import nbformat
@@ -20,9 +21,10 @@ def check_rows(profile: str) -> None:
     for row in pipeline.rows("problems", profile):
         tasks.build(problem_sets.load(row, profile).task, f"problems.{row}.task")
     for row in pipeline.rows("train", profile):
+        of = run.load(row, profile)
         with torch.device("meta"):
-            System(run.load(row, profile), device="meta")
-        problem_sets.check(run.load(row, profile), profile)
+            System(of, device="meta")
+        problem_sets.check(of, profile)
 
 
 def fingerprints(profile: str) -> Path:
@@ -30,8 +32,10 @@ def fingerprints(profile: str) -> Path:
 
     A file has a line for the notebook, without its outputs (so that saving it in JupyterLab makes
     nothing run again), and one for each file of the library that the notebook's imports and its
-    row's choices reach; a row's whole settings follow, since those of another row that it is like
-    are in no parameter of its stage. Two files that are equal name the same work.
+    row's choices reach; the row's settings follow, as they are once all that it is like has been
+    looked up. Two files that are equal name the same work. What all rows of a profile are set to
+    is in `settings/`, for the stages that read them together: this profile's, and the `paper`
+    profile's, whose weights are counted anywhere.
     """
     place = paths.data(profile, "code")
     rows = pipeline.rows("train", profile)
@@ -48,6 +52,9 @@ def fingerprints(profile: str) -> Path:
             _write_text(place / f"{notebook}.txt", own + fingerprint.of([*start, *everything]))
     _write_text(place / "site.txt", fingerprint.of(["carry.site.__main__"]))
     _write_text(place / "questions.txt", fingerprint.of(["carry.problem_sets"]))
+    for name in {profile, "paper"}:
+        each = {row: run.load(row, name).model_dump() for row in run.rows(name)}
+        _write_text(place / "settings" / f"{name}.json", json.dumps(each, indent=1) + "\n")
     return place
 
 
@@ -60,7 +67,7 @@ def _parts(notebook: str, row: str, profile: str) -> list[str]:
 def _settings(notebook: str, row: str, profile: str) -> str:
     if notebook == "problems":
         return ""
-    without = {"evaluation", "seeds"} if notebook == "train" else None
+    without = {"evaluation"} if notebook == "train" else None
     return run.load(row, profile).model_dump_json(indent=1, exclude=without) + "\n"
 
 

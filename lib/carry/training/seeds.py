@@ -49,7 +49,7 @@ def train_seeds(run: Run, seeds: int | None = None) -> pd.DataFrame:
         with paths.atomically(folder / "problems.parquet") as draft:
             problems.to_parquet(draft, index=False)
     with paths.atomically(folder / "run.json") as draft:
-        draft.write_text(run.model_dump_json(indent=2) + "\n")
+        draft.write_text(run.model_dump_json(indent=2, exclude={"evaluation"}) + "\n")
     shutil.rmtree(held)
     return curves
 
