@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pandas as pd
 
 from carry import paths, run
-from carry.evaluation.intervals import wilson
+from carry.evaluation.intervals import pool, wilson
 from carry.evaluation.regions import REGIONS, with_region
 from carry.settings import SettingsError
 
@@ -136,18 +136,19 @@ def tested(cells: pd.DataFrame) -> dict[str, int]:
 
 
 def starts(cells: pd.DataFrame) -> dict[str, str]:
-    """Return for each row the start that serves it better in distribution, 1 where they tie.
+    """Return for each row the start that serves it better in distribution, 1 if that may be chance.
 
-    What lies beyond the training lengths has no say, or it would be chosen by what it measures.
+    What lies beyond the training lengths has no say, or it would be chosen by what it measures;
+    and a sum or two must not decide (the intervals of 95% have to be apart).
     """
     cells = with_region(cells)
     known = cells[(cells["set"] == "grid") & (cells["region"] == REGIONS[0])]
-    right = known.groupby(["row", "start"])["exact"].sum()
-    chosen = {}
-    for row in rows(cells):
-        of = right.get(row, pd.Series(dtype=float))
-        chosen[row] = "middle" if of.get("middle", -1) > of.get("1", -1) else "1"
-    return chosen
+    pooled = pool(known, ["row", "start"]).set_index(["row", "start"])
+    low, high = (
+        pooled[end].unstack("start").reindex(columns=["1", "middle"]) for end in ("low", "high")
+    )
+    better = low["middle"] > high["1"].fillna(-1)
+    return {row: "middle" if better.get(row, False) else "1" for row in rows(cells)}
 
 
 def at_start(table: pd.DataFrame, start: str | Mapping[str, str]) -> pd.DataFrame:
