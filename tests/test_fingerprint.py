@@ -80,6 +80,11 @@ def test_a_change_reaches_the_stages_that_use_it_and_no_other(copy):
     assert not of_rows(changed(before))
 
     before = written()
+    with (library / "site" / "style.css").open("a") as file:
+        file.write("/* a remark */\n")
+    assert changed(before) == {"site.txt"}
+
+    before = written()
     with (library / "training" / "loop.py").open("a") as file:
         file.write("# a remark\n")
     assert {f"train/{row}.txt" for row in rows("smoke")} < changed(before)
