@@ -60,18 +60,9 @@ def reached(start: Iterable[str]) -> list[str]:
 
 
 def of(start: Iterable[str]) -> str:
-    """Return one line for each file that is reached: a hash of its content, and its path.
-
-    A package brings what lies in its folder and is no Python: templates, style sheets.
-    """
+    """Return one line for each file that is reached: a hash of its content, and its path."""
     known = modules()
-    files = []
-    for path in (known[name] for name in reached(start)):
-        files.append(path)
-        if path.name == "__init__.py":
-            beside = (other for other in path.parent.iterdir() if other.is_file())
-            files += sorted(other for other in beside if other.suffix != ".py")
-    return "".join(line(path.read_bytes(), path) for path in files)
+    return "".join(line(known[name].read_bytes(), known[name]) for name in reached(start))
 
 
 def line(content: bytes, path: Path) -> str:

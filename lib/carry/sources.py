@@ -50,7 +50,10 @@ def fingerprints(profile: str) -> Path:
             _write_text(place / notebook / f"{row}.txt", text + _settings(notebook, row, profile))
         if not known:
             _write_text(place / f"{notebook}.txt", own + fingerprint.of([*start, *everything]))
-    _write_text(place / "site.txt", fingerprint.of(["carry.site.__main__"]))
+    beside = sorted(path for path in (fingerprint.LIBRARY / "site").iterdir() if path.is_file())
+    templates = [path for path in beside if path.suffix != ".py"]
+    shown = [fingerprint.line(path.read_bytes(), path) for path in templates]
+    _write_text(place / "site.txt", fingerprint.of(["carry.site.__main__"]) + "".join(shown))
     _write_text(place / "questions.txt", fingerprint.of(["carry.problem_sets"]))
     for name in {profile, "paper"}:
         each = {row: run.load(row, name).model_dump() for row in run.rows(name)}
