@@ -119,8 +119,90 @@ def paper_cells(rows, grid=30, seeds=2):
             part = pd.concat([part, *(equal.assign(i=i, j=i) for i in longer)])
         if "hints" in row:
             part["digits_right"] = (part["exact"] + 1).clip(upper=part["n"])
-        parts.append(part)
+        parts.append(stepped(part, row))
     return pd.concat(parts, ignore_index=True)
+
+
+def stepped(part, row):
+    """Return a row's cells as they are where steps are written, and where tasks have other ones."""
+    if row.startswith("parity"):
+        part = part[part["set"] == "equal"]
+    if row.startswith("multi_operand_addition"):
+        part = part[part["j"] >= 2]
+    if "scratchpad" in row:
+        some = part["exact"] + (part["n"] - part["exact"]) // 2
+        part = part.assign(digits_right=some.where(part["set"] == "equal"))
+    return part
+
+
+def steps(rows, trained=10, grid=30, n=50, seeds=2):
+    """Return accuracy by step of rows that write steps, worse the later they are."""
+    random, found = np.random.default_rng(2), []
+    for row, seed, digits in itertools.product(rows, range(seeds), range(2, grid + 1)):
+        left, count = n, 2 * digits if row.startswith("multiplication") else digits + 1
+        right = accuracy(1.3, digits * np.linspace(0.5, 1.1, count), trained, seed)
+        for step, share in enumerate(right):
+            wrong = random.binomial(left, 1 - share)
+            left -= wrong
+            of = [row, "cpu", seed, trained, "1", "equal", digits, step, n, n - wrong, wrong]
+            found.append(of)
+    table = pd.DataFrame(found, columns=[c for c in load.OPTIONAL["steps"] if c not in SHARES])
+    return with_interval(table, "correct")[load.OPTIONAL["steps"]]
+
+
+WRITTEN = "^012+034=000>210>640$"  # 12 + 34, with its steps
+
+
+def tokens(rows, seeds=2):
+    """Return what stands at each place of a sum: its characters, and which number they are of."""
+    number = np.cumsum([not sign.isdigit() for sign in WRITTEN])
+    place = np.arange(len(WRITTEN)) % 4 - 1
+    part = pd.DataFrame({"at": range(len(WRITTEN)), "token": list(WRITTEN), "place": place})
+    part["number"] = number * [sign.isdigit() for sign in WRITTEN]
+    named = [part.assign(row=row, profile="cpu", seed=s) for row in rows for s in range(seeds)]
+    empty = pd.DataFrame(columns=load.OPTIONAL["tokens"])
+    return pd.concat(named, ignore_index=True)[load.OPTIONAL["tokens"]] if named else empty
+
+
+def attention(rows, seeds=2, layers=2, heads=3):
+    """Return mean attention: each query on itself and on the first token."""
+    found = []
+    for row, seed, layer, head in itertools.product(
+        rows, range(seeds), range(layers), range(heads)
+    ):
+        for query, key in itertools.product(range(len(WRITTEN)), repeat=2):
+            share = 0.1 * (1 + head) * (key == query) + (1 - 0.1 * (1 + head)) * (key == 0)
+            if key <= query:
+                found.append([row, "cpu", seed, layer, head, query, key, share])
+    return pd.DataFrame(found, columns=load.OPTIONAL["attention"])
+
+
+def heads(rows, seeds=2, layers=2, heads=3):
+    """Return how heads share their attention out."""
+    found = []
+    for row, seed, layer, head in itertools.product(
+        rows, range(seeds), range(layers), range(heads)
+    ):
+        of = {"operand": 0.1 * head, "sum so far": 0.1, "carry": 0.2, "first token": 0.3}
+        for needed, share in {**of, "other": 1 - sum(of.values())}.items():
+            found.append([row, "cpu", seed, layer, head, needed, share])
+    return pd.DataFrame(found, columns=load.OPTIONAL["heads"])
+
+
+def widths():
+    """Return what models of the theorem's width get right."""
+    found = [[3, 4, 5, codes, 10, 10 * (codes == "spare")] for codes in ("theorem", "spare")]
+    columns = ["written", "codes", "ids", "codes_are", "problems", "exact"]
+    return pd.DataFrame(found, columns=columns)
+
+
+def sharpness():
+    """Return how many tokens are wrong by how sharp attention is."""
+    kinds = itertools.product((20, 100), ("float32", "float64"), (1.0, 2.0, 3.0))
+    found = [[2, 2, *kind, 100, max(0, int(90 - 40 * kind[2]))] for kind in kinds]
+    columns = ["operands", "digits", "sequence", "dtype", "scale", "n", "wrong"]
+    table = pd.DataFrame(found, columns=columns)
+    return with_interval(table.assign(right=table["n"] - table["wrong"]), "right")
 
 
 def recurrences(rows, seeds=2):
@@ -151,8 +233,18 @@ def answers(rows, digits=20):
 
 
 def tables(rows, grid=30):
-    """Return all tables of some rows; recurrences and answers are those of the looped ones."""
+    """Return all tables of some rows, those that only some rows write of the rows that do."""
     looped = [row for row in rows if "looped" in row and row.startswith("addition_abacus")]
-    cells_ = paper_cells(rows, grid)
-    return load.Tables(cells_, places(rows, seeds=2), curves(rows, 2), recurrences(looped),
-                       answers(looped))  # fmt: skip
+    with_steps = [row for row in rows if "scratchpad" in row]
+    looked_at = [row for row in rows if row.startswith("multi_operand_addition")]
+    return load.Tables(
+        paper_cells(rows, grid),
+        places(rows, seeds=2),
+        curves(rows, 2),
+        recurrences(looped),
+        answers(looped),
+        steps=steps(with_steps, grid=grid),
+        attention=attention(looked_at),
+        heads=heads(looked_at),
+        tokens=tokens(looked_at),
+    )

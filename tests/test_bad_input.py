@@ -3,10 +3,12 @@
 import pytest
 import torch
 
-from carry import params, problem_sets, run
+from carry import params, problem_sets, run, tasks
+from carry.models.architectures.transformer import Transformer
 from carry.models.system import System
 from carry.run import make
 from carry.settings import SettingsError, nearest
+from carry.tasks import to_digits
 from carry.training.seeds import train_seeds
 from variants import run_of
 
@@ -19,6 +21,18 @@ def positions(*pairs, **more):
 
 LEARNED = {"ids": "index", "encoding": "learned", "table": 100}
 COUPLED = {"ids": "coupled", "encoding": "learned", "limit": 35}
+
+
+def steps(task="multi_operand_addition", *pairs, format=(), **more):
+    """Return settings of a row that writes the steps of a task, small unless said otherwise."""
+    sizes = {"training": {"digits": 3}, "evaluation": {"digits": 5}}
+    form = {"name": "scratchpad", **dict(format)}
+    return {"task": {"name": task}, "format": form, "positions": list(pairs), **sizes, **more}
+
+
+def level(number, limit):
+    return {**COUPLED, "level": number, "limit": limit}
+
 
 # Settings, and words that the one line must hold.
 CASES = {
@@ -175,6 +189,108 @@ CASES = {
     ),
     "no start": ({**ADDITION, "evaluation": {"starts": []}}, ["evaluation.starts"]),
     "seeds of zero": ({**ADDITION, "seeds": 0}, ["seeds", "0"]),
+    "limit too small for the digits of the grid": (
+        steps("multi_operand_addition", level(1, 6), level(2, 6)),
+        ["positions.0", "5 digits", "from id 1", "id 7", "past the largest, 6", "limit"],
+    ),
+    "limit too small for the operands of the grid": (
+        steps("multi_operand_addition", level(1, 7), level(2, 5)),
+        ["positions.1", "5 digits", "id 6", "past the largest, 5", "limit"],
+    ),
+    "limit too small for the operands of training": (
+        steps("multi_operand_addition", level(2, 3), evaluation={"digits": 2}),
+        ["positions.0", "3 digits", "id 4", "past the largest, 3"],
+    ),
+    "limit too small for the places of a product": (
+        steps("multiplication", level(1, 9), level(2, 9), level(3, 10)),
+        ["positions.2", "5 digits", "id 11", "past the largest, 10"],
+    ),
+    "limit too small for a string": (
+        steps("parity", level(1, 35), evaluation={"digits": 5, "longest": 40}),
+        ["positions.0", "40 digits", "id 41", "past the largest, 35"],
+    ),
+    "table too small for steps": (
+        steps("multi_operand_addition", {**LEARNED, "table": 60}),
+        ["positions.0", "5 digits", "id 77", "past the largest, 60"],
+    ),
+    "steps of a task that has none": (
+        steps("addition"),
+        ["format", "'scratchpad'", "Addition", "expected 'expression'"],
+    ),
+    "a level that a sum without steps has not": (
+        {**steps("multi_operand_addition", level(2, 35)), "format": {"pad": True}},
+        ["positions.0.ids", "level 2", "has 1"],
+    ),
+    "a level that the steps have not": (
+        steps("multi_operand_addition", level(3, 35)),
+        ["positions.0.ids", "level 3", "has 2"],
+    ),
+    "a level of zero": (
+        steps("parity", level(0, 35)),
+        ["positions.0.level", "0", "greater than or equal to 1"],
+    ),
+    "levels of a format that has none": (
+        {
+            "task": {"name": "sorting"},
+            "format": {"name": "labelled"},
+            "positions": [COUPLED],
+            "training": {"digits": 3},
+            "evaluation": {"digits": 3},
+        },
+        ["positions.0.ids", "level 1", "has 0"],
+    ),
+    "steps whose ids would tell how long a number is": (
+        steps(
+            "multi_operand_addition", level(1, 35), format={"reverse_answer": False, "pad": False}
+        ),
+        ["positions.0.ids", "reverse_answer: false", "pad"],
+    ),
+    "ids drawn for numbers that may end anywhere": (
+        steps(
+            "multi_operand_addition",
+            {"ids": "randomized", "encoding": "fire", "range": 99},
+            format={"pad": False},
+        ),
+        ["positions.0.ids", "'randomized'", "pad"],
+    ),
+    "zero before products": (
+        steps("multiplication", format={"from_zero": True}),
+        ["format", "from_zero", "True", "expected none"],
+    ),
+    "no zero before bits": (
+        steps("parity", format={"from_zero": False}),
+        ["format", "from_zero", "False", "expected none"],
+    ),
+    "bits whose last parity would come first": (
+        steps("parity", format={"reverse_answer": False}),
+        ["format", "reverse_answer false", "expected true"],
+    ),
+    "hints in steps": (steps(format={"hints": "cyclic"}), ["format.hints", "unknown setting"]),
+    "one operand to be added": (
+        steps(training={"digits": 1}),
+        ["digits: 1", "1 operand", "at least 2"],
+    ),
+    "one operand to be added, without steps": (
+        {"task": {"name": "multi_operand_addition"}, "training": {"digits": 1}},
+        ["digits: 1", "1 operand", "at least 2"],
+    ),
+    "unknown sampling of sums": (
+        {"task": {"name": "multi_operand_addition", "sampling": "random"}},
+        ["task.sampling", "'random'", "both"],
+    ),
+    "width that the heads of a model with steps do not divide": (
+        steps(model={"width": 36, "heads": 8}),
+        ["model", "width 36", "heads 8", "head_width"],
+    ),
+    "unknown norm": ({**ADDITION, "model": {"norm": "non"}}, ["model.norm", "'non'", "'none'"]),
+    "waves of no size": (
+        positions({"ids": "index", "encoding": "sinusoidal", "scale": 0.0}),
+        ["positions.0.scale", "0.0", "greater than 0"],
+    ),
+    "attention over half a cell": (
+        {**ADDITION, "evaluation": {"attention": [6]}},
+        ["evaluation.attention", "[6]"],
+    ),
     "settings that are no mapping": (["addition"], ["runs.mine", "mapping"]),
 }
 
@@ -212,6 +328,24 @@ def test_problem_sets():
         problem_sets.ProblemSet.parse(far, "problems.mine")
 
 
+@pytest.mark.parametrize("cell", [{"i": 5, "j": 1}, {"digits": 1}])
+def test_a_cell_of_one_operand(cell):
+    given = {"task": {"name": "multi_operand_addition"}, "grid": 3, "each": 1}
+    given["far"] = [{"digits": 5, "each": 1}, {**cell, "each": 2}]
+    wanted = problem_sets.ProblemSet.parse(given, "problems.mine")
+    expected = r"^problems.mine.far.1: \(\d, 1\) is too small, expected at least \(1, 2\)$"
+    with pytest.raises(SettingsError, match=expected):
+        problem_sets.draw("mine", wanted)
+    given = {"task": {"name": "multi_operand_addition"}, "draw": 5, "digits": 1}
+    with pytest.raises(SettingsError, match="^digits: 1 does not fit, .* 1 operand; expected at l"):
+        problem_sets.draw("mine", problem_sets.ProblemSet.parse(given, "problems.mine"))
+
+
+def test_bits_that_are_none():
+    with pytest.raises(SettingsError, match="^operands: 7 is no bit; expected 0 and 1$"):
+        tasks.build({"name": "parity"}).solve(*to_digits([["010"], ["17"]]))
+
+
 def test_a_run_and_its_problem_set():
     """The name is the task's unless said otherwise, and the problems have to be the task's."""
     mine = make({**ADDITION, "evaluation": {"problems": "additoin"}})
@@ -231,8 +365,10 @@ def test_cuda_where_there_is_none(monkeypatch):
         train_seeds(run_of(device="cuda"), 1)
 
 
-def test_nothing_is_hidden_by_a_good_row():
+def test_nothing_is_hidden_by_a_good_row(monkeypatch):
     """Every row of every profile is accepted as it stands."""
+    # There are hundreds, and weights that are but shapes are not to be drawn.
+    monkeypatch.setattr(Transformer, "_initialise", lambda network: None)
     for profile in params.profiles():
         for row in run.rows(profile):
             with torch.device("meta"):

@@ -6,12 +6,13 @@ between the two best of 15 logits of order 1 come up about once in 100,000 token
 """
 
 import itertools
+from dataclasses import replace
 
 import pytest
 import torch
 
 from carry.evaluation import hand_made
-from carry.evaluation.decoding import alike, greedy, open_ended, question_ids
+from carry.evaluation.decoding import alike, greedy, question_ids
 from carry.formats import EOS, text
 from carry.models.cache import Cache
 from carry.models.single_pass import single_pass
@@ -22,8 +23,8 @@ from carry.settings import SettingsError, parts
 from carry.tasks import to_digits
 from carry.training.loop import Trainer
 
-SCHEMES = {"randomized": {"range": 60}}
-ENCODINGS = {"learned": {"table": 70}}
+SCHEMES = {"randomized": {"range": 100}}
+ENCODINGS = {"learned": {"table": 100}}
 ARCHITECTURES = {
     "standard": {},
     "entrance": {"injection": "entrance", "recurrences": 2, "layers": 1},
@@ -79,12 +80,56 @@ TASKS = {
     "bitwise_or": {},
     "sorting": {"name": "labelled"},
     "addition": {"hints": "cyclic"},
+    "multi_operand_addition": {"pad": True, "reverse_operands": False},
+    "reversing": {},
 }
+STEPS = {"name": "scratchpad"}
+# Tasks and how their steps are written; without padding, the model says where numbers end.
+SCRATCHPADS = {
+    "sums": ("multi_operand_addition", STEPS),
+    "sums_reversed": ("multi_operand_addition", {**STEPS, "reverse_operands": True}),
+    "sums_plain": ("multi_operand_addition", {**STEPS, "reverse_answer": False}),
+    "sums_unpadded": ("multi_operand_addition", {**STEPS, "pad": False}),
+    "products": ("multiplication", STEPS),
+    "products_unpadded": ("multiplication", {**STEPS, "pad": False}),
+    "parity": ("parity", {**STEPS, "reverse_operands": True}),
+    "parity_unpadded": ("parity", {**STEPS, "pad": False}),
+}
+LEVELS = {"multi_operand_addition": 2, "multiplication": 3, "parity": 1}
+
+
+def levels(task, encoding="learned"):
+    """Return coupled ids at all levels of a task, as many as its largest problem needs."""
+    return [
+        {"ids": "coupled", "level": level, "encoding": encoding, "limit": 9}
+        for level in range(1, LEVELS[task] + 1)
+    ]
 
 
 def questions(task, each=5, shapes=((2, 2), (1, 3))):
     cells = torch.tensor(shapes).repeat(each, 1)
     return task.sample(cells, stream(0, "test decoding"))
+
+
+def truth(system, problems, start):
+    """Return problems as they are written, with the ids that decoding gives what is right."""
+    batch, form = system.format.write(problems), system.format
+    if form.settled:
+        return batch, question_ids(system, problems, start)
+    return batch, system.ids_from(batch, system.first_ids(form.open_ended(problems), start))
+
+
+def in_its_own_eyes(system, problems, said, start):
+    """Return what a model has written behind the questions as if it were true, and its ids."""
+    own = system.format.open_ended(problems)
+    asked, end = int(own.start[0]), int(own.length[0])
+    said = said[:, : end - asked]
+    if system.format.settled:
+        own.tokens[:, asked:] = said.to(own.tokens.dtype)
+        return own, said, question_ids(system, problems, start)
+    first = system.first_ids(own, start)
+    own = system.format.continued(problems, own, said)
+    return own, said, system.ids_from(own, first)
 
 
 def assert_pass_tells_what_decoding_writes(system, problems, start=1, recurrences=None):
@@ -96,7 +141,7 @@ def assert_pass_tells_what_decoding_writes(system, problems, start=1, recurrence
     right = torch.zeros(len(problems), dtype=torch.bool)
     for rows in alike(problems):
         some = problems[rows].trim()
-        batch, ids = system.format.write(some), question_ids(system, some, start)
+        batch, ids = truth(system, some, start)
         seen = single_pass(system, batch, recurrences=recurrences, ids=ids)
         said = written[rows, : seen.target.shape[1]]
         decoded_right = ~((said != seen.target) & seen.real).any(1)
@@ -108,9 +153,7 @@ def assert_pass_tells_what_decoding_writes(system, problems, start=1, recurrence
         assert torch.equal(said[told], seen.predicted[told])
 
         # In its own eyes a model makes no error, so that every token is compared.
-        own, said = open_ended(system.format, some), written[rows]
-        said = said[:, : int(own.length[0] - own.start[0])]
-        own.tokens[:, int(own.start[0]) :] = said.to(own.tokens.dtype)
+        own, said, ids = in_its_own_eyes(system, some, written[rows], start)
         seen = single_pass(system, own, recurrences=recurrences, ids=ids)
         ended = (said == EOS).cumsum(1) - (said == EOS).int() > 0
         assert torch.equal(seen.predicted[~ended], said[~ended])
@@ -150,6 +193,60 @@ def test_decoding_hand_made_models_of_every_task(task):
         system = build(PAIRS["abacus_learned"], form=TASKS[task], task=task, kind=kind)
         right = assert_pass_tells_what_decoding_writes(system, problems)
         assert right.all() == right.any() == (kind is hand_made.Oracle)
+
+
+@pytest.mark.parametrize("steps", SCRATCHPADS)
+@pytest.mark.parametrize("start", [1, "middle"])
+def test_every_scratchpad(steps, start):
+    """What an untrained model writes need not end, nor have a sign where one is due.
+
+    Its numbers may be longer than any in the tables of ids.
+    """
+    task, form = SCRATCHPADS[steps]
+    positions = levels(task)
+    if steps == "sums_plain":  # some other ids too
+        positions.append({"ids": "abacus", "encoding": "rope"})
+    system = build(positions, {"layers": 1}, form, task=task)
+    problems = questions(system.task, each=3)
+    assert_pass_tells_what_decoding_writes(system, problems, start)
+
+
+@pytest.mark.parametrize("steps", ["sums", "sums_unpadded"])
+@pytest.mark.parametrize("positions", ["none", "index_rope", "abacus_and_fire", "coupled_relative"])
+def test_scratchpads_with_other_ids(positions, steps):
+    task, form = SCRATCHPADS[steps]
+    system = build(PAIRS[positions], {"layers": 1}, form, task=task)
+    assert_pass_tells_what_decoding_writes(system, questions(system.task, each=3))
+
+
+@pytest.mark.parametrize("steps", ["sums", "sums_unpadded"])
+def test_numbers_of_many_lengths(steps):
+    """Problems are decoded together if they have as many digits, and as they would be alone."""
+    task, form = SCRATCHPADS[steps]
+    system = build(levels(task), {"layers": 1}, form, task=task)
+    problems = system.task.draw(10, 3, stream(1, "many lengths"))
+    problems = problems[torch.arange(10).repeat(2)]
+    assert len(alike(problems)) < 10
+    assert_pass_tells_what_decoding_writes(system, problems)
+    together = greedy(system, problems)
+    for row in range(0, 10, 3):
+        alone = greedy(system, problems[row : row + 1])[0]
+        assert torch.equal(together[row, : len(alone)], alone)
+        assert (together[row, len(alone) :] == EOS).all()
+
+
+@pytest.mark.parametrize("steps", SCRATCHPADS)
+def test_decoding_hand_made_models_with_steps(steps):
+    task, form = SCRATCHPADS[steps]
+    for kind in (hand_made.Oracle, hand_made.StopsEarly, hand_made.StopsLate):
+        system = build(levels(task), {"layers": 1}, form, task=task, kind=kind)
+        problems = system.task.draw(5, 3, stream(0, "hand made"))
+        right = assert_pass_tells_what_decoding_writes(system, problems)
+        assert right.all() == right.any() == (kind is hand_made.Oracle)
+        if kind is hand_made.Oracle:
+            read = system.format.read(greedy(system, problems))
+            digits = torch.where(read == EOS, 0, read)[:, : problems.answer.shape[1]]
+            assert torch.equal(digits, problems.answer.long()[:, : digits.shape[1]])
 
 
 @pytest.mark.parametrize("recurrences", [1, 4])
@@ -219,6 +316,31 @@ def test_decoding_does_not_see_the_answer():
     wrong = system.task.solve(problems.operands * 0, problems.lengths)
     problems.answer[:] = wrong.answer
     problems.answer_length[:] = 1
+    assert torch.equal(greedy(system, problems), true)
+
+
+@pytest.mark.parametrize("steps", SCRATCHPADS)
+def test_decoding_does_not_see_the_steps(steps, monkeypatch):
+    """Neither their digits, nor how long they are; what they could be, the question tells."""
+    task, form = SCRATCHPADS[steps]
+    system = build(levels(task, "sinusoidal"), {"layers": 1}, form, task=task)
+    problems = questions(system.task, each=3)
+    true, whole, kind = greedy(system, problems), system.task.stages, type(system.task)
+
+    def hidden(task, problems, from_zero):
+        question, *stages = whole(problems, from_zero)
+        return [question, *(
+            replace(of, numbers=of.numbers * 0, lengths=of.lengths.clamp(max=1)) for of in stages
+        )]  # fmt: skip
+
+    monkeypatch.setattr(kind, "stages", hidden)
+    responses = [
+        text(row[int(start) :])
+        for row, start in zip(
+            system.format.write(problems).tokens, system.format.write(problems).start, strict=True
+        )
+    ]
+    assert not set("123456789") & set("".join(responses))
     assert torch.equal(greedy(system, problems), true)
 
 

@@ -1,5 +1,7 @@
 """The ruler is tested: an oracle, liars whose fault is known, and numbers that have to add up."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -8,6 +10,7 @@ from scipy.stats import binomtest
 
 from carry import paths, problem_sets, run, tasks
 from carry.evaluation import faults, hand_made, intervals, regions, scoring, trained
+from carry.evaluation.ask import answer, ask
 from carry.formats import EOS, LETTERS
 from carry.models.single_pass import Pass, single_pass
 from carry.models.system import System
@@ -63,41 +66,62 @@ def of_numbers(numbers):
 
 @pytest.mark.parametrize("form", FORMATS)
 def test_the_oracle_is_right_everywhere(table, form):
-    cells, places = scoring.score(build(hand_made.Oracle, FORMATS[form]), table, [1, "middle"])
+    cells, places, _ = scoring.score(build(hand_made.Oracle, FORMATS[form]), table, [1, "middle"])
     assert (cells["exact"] == cells["n"]).all() and (cells["accuracy"] == 1).all()
     assert (places["correct"] == places["n"]).all() and (places["first_wrong"] == 0).all()
     assert not cells[list(faults.KINDS)].any(axis=None)
 
 
+STEPS = {"name": "scratchpad"}
+ADDING = "multi_operand_addition"
+SCRATCHPADS = {
+    "sums_steps": (ADDING, STEPS),
+    "sums_steps_unpadded": (ADDING, {**STEPS, "pad": False, "reverse_operands": True}),
+    "sums_steps_plain": (ADDING, {**STEPS, "reverse_answer": False, "from_zero": False}),
+    "products_steps": ("multiplication", STEPS),
+    "products_steps_unpadded": ("multiplication", {**STEPS, "pad": False}),
+    "parity_steps": ("parity", {**STEPS, "reverse_operands": True}),
+}
 OTHERS = {
-    "multiplication": {},
-    "bitwise_or": {"hints": "ordered"},
-    "sorting": {"name": "labelled"},
-    "addition": {"hints": "cyclic", "reverse_answer": False},
+    "products": ("multiplication", {}),
+    "or": ("bitwise_or", {"hints": "ordered"}),
+    "sorting": ("sorting", {"name": "labelled"}),
+    "sums_of_two": ("addition", {"hints": "cyclic", "reverse_answer": False}),
+    "sums": (ADDING, {}),
+    "sums_padded": (ADDING, {"pad": True, "reverse_operands": False}),
+    "reversing": ("reversing", {}),
+    "parity": ("parity", {}),
+    **SCRATCHPADS,
 }
 
 
-def other(kind, task, form):
+def other(kind, task, form, **more):
     """Return a hand-made model of another task, or another format, and problems of it."""
     given = {"task": {"name": task}, "grid": 4, "each": 3, "equal": 4,
              "far": [{"i": 3, "j": 9, "each": 5}]}  # fmt: skip
     evaluation = {"digits": 4, "far": [[3, 9]]}
-    made = make({"task": {"name": task}, "format": form, "evaluation": evaluation})
+    if task in ("parity", "reversing"):  # of one operand
+        given |= {"grid": 0, "longest": 5, "far": []}
+        evaluation = {"digits": 5}
+    made = make({"task": {"name": task}, "format": form, "evaluation": evaluation, **more})
     return kind(made), draw("test", ProblemSet.parse(given, "problems.test"))
 
 
-@pytest.mark.parametrize(("task", "form"), OTHERS.items(), ids=OTHERS)
+@pytest.mark.parametrize(("task", "form"), OTHERS.values(), ids=OTHERS)
 def test_every_task_has_its_oracle_and_its_liars(task, form):
-    cells, places = scoring.score(*other(hand_made.Oracle, task, form))
+    cells, places, steps = scoring.score(*other(hand_made.Oracle, task, form))
     assert (cells["exact"] == cells["n"]).all() and (cells["first_right"] == cells["n"]).all()
-    assert (places["correct"] == places["n"]).all()
+    for of in (places, steps):
+        assert (of["correct"] == of["n"]).all() and (of["first_wrong"] == 0).all()
     assert places.empty == (task == "sorting")  # whose answers have no places
-    if "hints" in form:
-        assert (cells["digits_right"] == cells["n"]).all()
-    else:
-        assert cells["digits_right"].isna().all()
+    written = form.get("name") == "scratchpad"
+    assert steps.empty == (not written)
+    # Decoding steps takes long, and is done for equal sizes only.
+    decoded = np.where(written, cells["set"] == "equal", "hints" in form)
+    assert (cells["digits_right"] == cells["n"])[decoded].all()
+    assert cells["digits_right"][~decoded].isna().all()
     for name in ("stopped_early", "stopped_late"):
-        cells, _ = scoring.score(*other(LIARS[name], task, form))
+        cells, _, _ = scoring.score(*other(LIARS[name], task, form))
         assert (cells[name] == cells["n"]).all()
 
 
@@ -111,9 +135,150 @@ def test_wrong_hints_and_right_digits():
 
     system, table = other(WrongHints, "addition", {"hints": "ordered"})
     table = table[table["label"] > 10_000]  # so that no hint is an a
-    cells, _ = scoring.score(system, table)
+    cells, _, _ = scoring.score(system, table)
     assert (cells["exact"] == 0).all() and (cells["digits_right"] == cells["n"]).all()
     assert (cells["first_right"] == 0).all() and (cells["other"] == cells["n"]).all()
+
+
+def numbers_of(said):
+    """Return the numbers that a response writes, and the signs before them, the first's empty."""
+    parts = re.split("([=>+])", said.removesuffix("$"))
+    return parts[::2], ["", *parts[1::2]]
+
+
+def other_digits(number):
+    """Return as many digits, none of them the same."""
+    return "".join(str((int(digit) + 1) % 10) for digit in number)
+
+
+class WrongStep(hand_made.Oracle):
+    """Writes other digits in step 2, or from there on, or another sign before it."""
+
+    how = "digits"
+
+    def respond(self, question):
+        numbers, signs = numbers_of(super().respond(question))
+        for step in range(2, len(numbers)):
+            if self.how == "sign" and step == 2:
+                signs[step] = "*"
+            elif self.how == "from" or (self.how == "digits" and step == 2):
+                numbers[step] = other_digits(numbers[step])
+        said = [sign + number for sign, number in zip(signs, numbers, strict=True)]
+        return "".join(said) + "$"
+
+
+LONG = {name: of for name, of in SCRATCHPADS.items() if of[0] != "parity"}  # of several numbers
+
+
+@pytest.mark.parametrize("how", ["digits", "from", "sign"])
+@pytest.mark.parametrize(("task", "form"), LONG.values(), ids=LONG)
+def test_a_wrong_step_shows_where_it_is(task, form, how):
+    """What follows is judged as if all before it were right; a sign goes with what follows it."""
+    system, table = other(WrongStep, task, form)
+    system.how = how
+    cells, places, steps = scoring.score(system, table[table["set"] == "equal"])
+    exact = cells.set_index("i")["exact"]
+    for digits, of in steps.groupby("digits"):
+        first = 0 if form.get("from_zero", True) else 1
+        count = 2 * digits if task == "multiplication" else digits + 1 - first
+        assert of["step"].tolist() == [*range(count)] and (of["n"] == 4).all()
+        wrong = (of["step"] >= 2) if how == "from" else (of["step"] == 2)
+        assert of["correct"].tolist() == (4 * ~wrong).tolist()
+        assert of["first_wrong"].tolist() == (4 * (of["step"] == 2)).tolist()
+        assert exact[digits] == 4 * (count <= 2)
+        last = places[places["digits"] == digits]
+        touched = how == "from" and count > 2 or how == "digits" and count == 3
+        assert (last["correct"] == (0 if touched else last["n"])).all()
+        kinds = cells.set_index("i").loc[digits, list(faults.KINDS)]
+        assert kinds["other"] == 4 - exact[digits] == kinds.sum()
+
+
+def test_an_end_goes_with_the_last_step():
+    for name in ("stopped_early", "stopped_late"):
+        cells, _, steps = scoring.score(*other(LIARS[name], *SCRATCHPADS["sums_steps"]))
+        last = steps.groupby("digits")["step"].transform("max") == steps["step"]
+        assert (steps["first_wrong"] == 4 * last).all() and (steps["correct"] == 4 * ~last).all()
+        assert (cells[name] == cells["n"]).all()
+
+
+class Mixed(hand_made.Oracle):
+    """Errs in its steps, in its answer, in both or in neither, by the length of the question."""
+
+    def respond(self, question):
+        numbers, signs = numbers_of(super().respond(question))
+        kind = sum(map(int, re.findall("[0-9]", question))) % 4
+        if kind % 2:
+            numbers[0] = other_digits(numbers[0][:1]) + numbers[0][1:]
+        if kind // 2:
+            end = numbers[-1]
+            numbers[-1] = end[:-1] + other_digits(end[-1])
+        said = [sign + number for sign, number in zip(signs, numbers, strict=True)]
+        return "".join(said) + "$"
+
+
+@pytest.mark.parametrize(("task", "form"), SCRATCHPADS.values(), ids=SCRATCHPADS)
+def test_wrong_steps_and_right_answers(task, form):
+    """A response is exact if all is right, and its digits are if the last number is."""
+    system, table = other(Mixed, task, form)
+    table = table[(table["set"] == "equal") & (table["i"] > 1)]
+    cells, places, steps = scoring.score(system, table)
+    kinds = table["operands"].map(lambda of: sum(map(int, re.findall("[0-9]", of))) % 4)
+    assert set(kinds) == {0, 1, 2, 3}
+    for i, of in kinds.groupby(table["i"]):
+        row = cells[cells["i"] == i].iloc[0]
+        assert row["exact"] == (of == 0).sum() and row["digits_right"] == (of < 2).sum()
+        assert row["first_right"] == (of % 2 == 0).sum()
+        assert row["other"] == (of > 0).sum()
+        step = steps[steps["digits"] == i].set_index("step")
+        ends = step.index.max()
+        assert step.loc[0, "correct"] == ((of == 0) if ends == 0 else (of % 2 == 0)).sum()
+        assert step.loc[ends, "correct"] == ((of == 0) if ends == 0 else (of < 2)).sum()
+
+
+def coupled(task, **more):
+    """Return ids at all levels that the steps of a task have, as `other` takes them."""
+    count = tasks.build({"name": task}).levels
+    pairs = [{"ids": "coupled", "level": level, "encoding": "learned", "limit": 20}
+             for level in range(1, count + 1)]  # fmt: skip
+    model = {"layers": 1, "width": 16, "heads": 2}
+    return {"positions": pairs, "model": model, "training": {"digits": 3}, **more}
+
+
+@pytest.mark.parametrize(("task", "form"), SCRATCHPADS.values(), ids=SCRATCHPADS)
+def test_how_problems_with_steps_are_grouped_changes_nothing(monkeypatch, task, form):
+    system, table = other(System, task, form, **coupled(task))
+    table = table.groupby(["set", "i", "j"]).head(2).iloc[::2].reset_index(drop=True)
+    table = table[(table["i"] != 4) & (table["j"] < 9)]
+    together = scoring.score(system, table, [1, "middle"])
+    monkeypatch.setattr(scoring, "MOST_SCORES", 1)
+    order = np.random.default_rng(0).permutation(len(table))
+    alone = scoring.score(system, table.iloc[order], [1, "middle"])
+    keys = (["start", "set", "i", "j"], ["start", "digits", "place"], ["start", "digits", "step"])
+    for one, other_, by in zip(together, alone, keys, strict=True):
+        one, other_ = (t.sort_values(by).reset_index(drop=True) for t in (one, other_))
+        pd.testing.assert_frame_equal(one, other_)
+    cells, _, steps = together
+    assert steps.columns[:6].tolist() == LABELS and not steps.empty
+    assert ((steps["low"] <= steps["accuracy"]) & (steps["accuracy"] <= steps["high"])).all()
+    equal = cells[cells["set"] == "equal"].set_index(["start", "i"])
+    assert (equal["digits_right"] >= equal["exact"]).all()
+    assert cells.loc[cells["set"] != "equal", "digits_right"].isna().all()
+    of = steps.groupby(["start", "digits"])
+    wrong = (equal["n"] - equal["exact"]).sort_index()
+    assert of["first_wrong"].sum().sort_index().tolist() == wrong.tolist()
+    assert (of["n"].min() == of["n"].max()).all()
+    assert of["n"].max().sort_index().tolist() == equal["n"].sort_index().tolist()
+
+
+@pytest.mark.parametrize(("task", "form"), SCRATCHPADS.values(), ids=SCRATCHPADS)
+def test_asking_shows_steps_and_answer(task, form):
+    system, table = other(hand_made.Oracle, task, form)
+    for row in table.tail(2).itertuples():
+        shown = ask(system, *row.operands.split())
+        assert shown["writes"].tolist() == shown["due"].tolist() and (shown["sure"] < 1).all()
+        assert answer(system, shown) == row.answer
+        assert shown["read"].iloc[-1][-1] == shown["writes"].iloc[-2]
+        assert shown["writes"].iloc[-1] == "$"
 
 
 def test_the_smallest_number_alone():
@@ -125,7 +290,7 @@ def test_the_smallest_number_alone():
             return [first, *rest[::-1]]
 
     system, table = other(FirstOnly, "sorting", {"name": "labelled"})
-    cells, _ = scoring.score(system, table)
+    cells, _, _ = scoring.score(system, table)
     assert (cells["first_right"] == cells["n"]).all()
     assert (cells.loc[cells["i"] > 2, "exact"] == 0).all()
 
@@ -144,7 +309,7 @@ def test_carries_of_more_than_one_can_be_lost():
 @pytest.mark.parametrize("fault", [name for name in LIARS if name != "misaligned"])
 def test_each_liar_is_found_out(table, fault, form):
     """Whatever the problems: the wrong ones are just those that the liar's fault touches."""
-    cells, _ = scoring.score(build(LIARS[fault], FORMATS[form]), table)
+    cells, _, _ = scoring.score(build(LIARS[fault], FORMATS[form]), table)
     assert (cells[fault] == cells["n"] - cells["exact"]).all()
     total = cells[["n", "exact"]].sum()
     if fault == "lost_carry":
@@ -164,7 +329,7 @@ def test_the_liar_who_is_off_by_a_place_is_found_out(form):
     """
     even = [n for n in range(1000) if set(str(n)) <= set("024")]
     table = of_numbers([(a, b) for a in even for b in even])
-    cells, _ = scoring.score(build(hand_made.OffByOnePlace, FORMATS[form]), table)
+    cells, _, _ = scoring.score(build(hand_made.OffByOnePlace, FORMATS[form]), table)
     wrong = cells["n"] - cells["exact"]
     assert (cells["misaligned"] == wrong).all()
     # Right where the second number is 0, and where all that differs is cut off at the top.
@@ -178,10 +343,10 @@ def _differ(a, b, form):
 
 
 def test_a_fault_is_named_from_the_first_wrong_token():
-    task = build().task
+    form = build().format
     # Ones first: digits 4 8 1 1, carries used 0 1 0 1.
-    problems = task.solve(*to_digits([[718, 466]] * 9))
-    batch = build().format.write(problems)
+    problems = form.task.solve(*to_digits([[718, 466]] * 9))
+    batch = form.write(problems)
     _, target, real = batch.response()
     said = target.clone()
     other = {1: 7, 0: 5}  # 8 less its carry, 4 with one that is not there
@@ -194,7 +359,7 @@ def test_a_fault_is_named_from_the_first_wrong_token():
     seen = Pass(said, target, real)
     kinds = [*faults.KINDS, "none"]
     errors = faults.first_error(batch, seen)
-    named = [kinds[kind] for kind in faults.named(task, problems, errors).tolist()]
+    named = [kinds[kind] for kind in faults.named(form, problems, errors).tolist()]
     assert named[:8] == ["none", "lost_carry", "carry_from_nowhere", "stopped_early",
                          "stopped_late", "other", "lost_carry", "lost_carry"]  # fmt: skip
     assert named[8] in ("misaligned", "other")
@@ -215,7 +380,7 @@ def test_of_nine_wrong_digits_one_is_a_carry():
 @pytest.mark.parametrize("positions", [None, [], [{"ids": "index", "encoding": "fire"}]])
 def test_counts_add_up(table, positions):
     system = build(positions=positions)
-    cells, places = scoring.score(system, table, [1, "middle"])
+    cells, places, _ = scoring.score(system, table, [1, "middle"])
     assert (cells[["exact", *faults.KINDS]].sum(axis=1) == cells["n"]).all()
     starts = ["1", "middle"] if positions is None else ["1"]
     assert cells["start"].unique().tolist() == starts
@@ -251,7 +416,7 @@ def test_how_problems_are_grouped_changes_nothing(table, monkeypatch, positions)
     monkeypatch.setattr(scoring, "MOST_SCORES", 1)
     order = np.random.default_rng(0).permutation(len(table))
     alone = scoring.score(system, table.iloc[order], [1, "middle"])
-    keys = (["start", "set", "i", "j"], ["start", "digits", "place"])
+    keys = (["start", "set", "i", "j"], ["start", "digits", "place"], ["start", "digits", "step"])
     for one, other, by in zip(together, alone, keys, strict=True):
         one, other = (t.sort_values(by).reset_index(drop=True) for t in (one, other))
         pd.testing.assert_frame_equal(one, other)
@@ -262,7 +427,7 @@ def test_a_padded_pass_over_all_lengths_scores_the_same(table):
     problems = problem_sets.to_problems(table, system.task)
     batch = system.format.write(problems)
     seen = single_pass(system, batch)
-    cells, places = scoring.score(system, table)
+    cells, places, _ = scoring.score(system, table)
     assert int(seen.exact.sum()) == cells["exact"].sum()
     equal = torch.from_numpy((table["set"] == "equal").to_numpy().copy())
     slot = torch.arange(seen.real.shape[1]) + batch.start[:, None]
@@ -300,7 +465,7 @@ def test_wilson_is_scipys():
 
 
 def test_pooling_keeps_every_problem(table):
-    cells, _ = scoring.score(build(hand_made.ForgetsCarries), table, [1, "middle"])
+    cells, _, _ = scoring.score(build(hand_made.ForgetsCarries), table, [1, "middle"])
     pooled = intervals.pool(cells, ["start", "set"])
     assert pooled["n"].sum() == cells["n"].sum() == 2 * len(table)
     low, high = intervals.wilson(pooled["exact"], pooled["n"])
@@ -311,7 +476,7 @@ def test_pooling_keeps_every_problem(table):
 
 
 def test_regions(table):
-    cells, _ = scoring.score(build(hand_made.Oracle), table)
+    cells, _, _ = scoring.score(build(hand_made.Oracle), table)
     found = regions.with_region(cells).groupby("region", sort=False)["n"].sum().to_dict()
     inside = 9 * 4 + 3 * 12  # 3 digits trained, of a grid of 5
     assert found == {
@@ -379,3 +544,23 @@ def test_results_are_kept(home):
     cells = pd.read_parquet(target / "cells.parquet")
     assert set(cells["set"]) == {"grid", "equal"} and set(cells["row"]) == {home}
     assert cells.groupby("start")["n"].sum().unique() == [digits**2 * 3 + digits * 3]
+
+
+def test_results_with_steps_are_kept(tmp_path, monkeypatch):
+    """And those of a row that had none when it was scored before are not."""
+    monkeypatch.setattr(paths, "ROOT", tmp_path)
+    given = {"task": {"name": ADDING}, "format": STEPS, **coupled(ADDING),
+             "evaluation": {"digits": 3}}  # fmt: skip
+    asked = make(given, "mine", "smoke")
+    monkeypatch.setattr(run, "load", lambda name, profile: asked)
+    trainer = Trainer(asked, seed=0, checkpoint_path=None)
+    save_weights(trainer, trained.folder("smoke", "mine") / "seed_0.safetensors")
+    path = paths.data("smoke", "questions", "mine.parquet")
+    path.parent.mkdir(parents=True)
+    given = {"task": {"name": ADDING}, "grid": 3, "each": 1, "equal": 2}
+    draw("mine", ProblemSet.parse(given, "problems.mine")).to_parquet(path, index=False)
+    target = trained.evaluate("mine", "smoke", seeds=[0])
+    assert sorted(path.stem for path in target.iterdir()) == ["cells", "places", "steps"]
+    steps = pd.read_parquet(target / "steps.parquet")
+    assert set(steps["row"]) == {"mine"} and set(steps["digits"]) == {2, 3}
+    assert set(steps["start"]) == {"1", "middle"} and set(steps["n"]) == {2}

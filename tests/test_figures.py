@@ -10,8 +10,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from carry import paths, positions, run
+from carry import paths, positions, problem_sets, run
+from carry.analysis import attention as inside
 from carry.evaluation import recurrences as written
+from carry.evaluation.scoring import score
 from carry.figures import (
     accuracy,
     errors,
@@ -24,8 +26,9 @@ from carry.figures import (
     style,
 )
 from carry.figures import curves as learning
+from carry.models.constructions.adder import adder
 from carry.settings import SettingsError, parts
-from made_up import REACH, answers, cells, curves, paper_cells, places, results
+from made_up import REACH, answers, cells, curves, paper_cells, places, results, sharpness, widths
 from made_up import recurrences as made_recurrences
 from made_up import tables as made_up_tables
 
@@ -55,8 +58,9 @@ def shares():
 
 @pytest.fixture(scope="module")
 def tables():
-    more = made_recurrences([]), answers([]), SIZES, footing()
-    return load.Tables(cells(ROWS), places(ROWS), curves(ROWS), *more)
+    more = {"sizes": SIZES, "footing": footing(), "widths": widths(), "sharpness": sharpness()}
+    written = cells(ROWS), places(ROWS), curves(ROWS), made_recurrences([]), answers([])
+    return load.Tables(*written, **more)
 
 
 @pytest.fixture(autouse=True)
@@ -72,7 +76,7 @@ def test_two_drawings_are_the_same_bytes_and_the_csv_is_the_table(name, tables, 
     for ending in ("svg", "png", "csv"):
         one, two = (tmp_path / folder / f"{name}.{ending}" for folder in ("one", "two"))
         assert one.read_bytes() == two.read_bytes()
-        assert one.stat().st_size > 50
+        assert one.stat().st_size > 40
     read = pd.read_csv(tmp_path / "one" / f"{name}.csv", dtype={"start": str, "seed": str})
     expected = table.astype({c: str for c in ("start", "seed") if c in table})
     pd.testing.assert_frame_equal(read, expected, check_dtype=False, rtol=1e-5)
@@ -93,6 +97,13 @@ def test_no_label_is_cut_off_and_no_panel_is_empty(name, tables):
     check_layout(gallery.draw(name, tables)[0])
 
 
+def texts(figure):
+    """Return all that is said in a figure, in one line."""
+    figure.canvas.draw()
+    said = [text.get_text() for text in figure.findobj(matplotlib.text.Text)]
+    return " ".join(" ".join(said).split())
+
+
 @pytest.mark.parametrize("share", ["all", "some", "none"])
 @pytest.mark.parametrize("name", PAPER)
 def test_an_entry_draws_the_rows_that_are_there_and_names_those_that_are_not(name, share, shares):
@@ -104,6 +115,9 @@ def test_an_entry_draws_the_rows_that_are_there_and_names_those_that_are_not(nam
     caption = gallery.caption(name, here)
     assert of.source in caption and all(row in caption for row in missing)
     assert ("Not in this profile" in caption) == bool(missing)
+    assert ("the first id of a number" in texts(figure)) == (
+        name == "sums_by_format" and any(drawn)
+    )
     if not drawn:
         (text,) = figure.axes[0].texts
         assert set(table["needs"]) >= set(missing)
@@ -112,6 +126,7 @@ def test_an_entry_draws_the_rows_that_are_there_and_names_those_that_are_not(nam
         assert words[-1] == "PROFILE=gpu" and of.source in " ".join(words)
     elif of.table == "cells":
         assert set(table["row"]) == set(drawn)
+        assert ("worst cell" in texts(figure)) == ("worst cell" in of.caption)
         assert {"n", "low", "high", "trained"} <= set(table)
     if share == "all":
         assert set(of.wanted()) <= set(drawn)
@@ -119,8 +134,11 @@ def test_an_entry_draws_the_rows_that_are_there_and_names_those_that_are_not(nam
         assert not drawn or name == "far_beyond"
 
 
-# All but the one answer, which is shown whole.
-@pytest.mark.parametrize("name", sorted(set(PAPER) - {"answer_by_recurrence"}))
+# All but the one answer, which is shown whole, and attention, which is no count.
+MEANS = {name for name, of in PAPER.items() if of.table in ("answers", "attention", "heads")}
+
+
+@pytest.mark.parametrize("name", sorted(set(PAPER) - MEANS))
 def test_all_that_an_entry_draws_has_a_count_seeds_and_an_interval(name, shares):
     _, table = gallery.draw(name, shares["all"])
     assert {"n", "low", "high"} <= set(table) and {"seed", "seeds"} & set(table)
@@ -234,7 +252,15 @@ def test_a_long_answer_goes_on_in_another_panel():
 
 
 def test_optional_tables_have_the_columns_that_evaluation_writes():
-    assert load.OPTIONAL == {"recurrences": written.RECURRENCES, "answers": written.ANSWERS}
+    system, names = adder(2, 2), ["row", "profile", "seed"]
+    drawn = problem_sets.ProblemSet.parse({"task": system.run.task, "equal": 1, "longest": 2}, "x")
+    steps = score(system, problem_sets.draw("mine", drawn))[2]
+    batch, weights = inside.averaged(system, (2, 2), count=2)
+    parts = inside.maps(weights), inside.shares(system, batch, weights), inside.tokens(batch)
+    tables = dict(zip(inside.TABLES, ([*names, *of.columns] for of in parts), strict=True))
+    tables["tokens"] = [name for name in tables["tokens"] if "level" not in name]  # as many as are
+    tables |= {"recurrences": written.RECURRENCES, "answers": written.ANSWERS}
+    assert {**tables, "steps": [*steps.columns]} == load.OPTIONAL
 
 
 def test_places_by_recurrence_are_means_over_seeds():
@@ -257,10 +283,13 @@ def test_every_entry_of_a_notebook_is_drawn_once():
         assert f'\\"figures\\", \\"{folder}\\")' in text
 
 
-def test_every_figure_and_table_of_the_paper_is_in_the_gallery():
+def test_every_figure_and_table_of_the_papers_is_in_the_gallery():
     sources = {of.source for of in gallery.FIGURES.values()}
-    wanted = [f"Fig. {n}" for n in range(1, 20)] + [f"Table {n}" for n in range(1, 4)]
-    assert [name for name in wanted if f"mcleish2024, {name}" not in sources] == []
+    wanted = [f"mcleish2024, Fig. {n}" for n in range(1, 20)]
+    wanted += [f"mcleish2024, Table {n}" for n in range(1, 4)]
+    wanted += [f"cho2025, Fig. {n}" for n in range(1, 15) if n != 7]
+    wanted += ["cho2025, Fig. 7a", "cho2025, Fig. 7b"]
+    assert [name for name in wanted if name not in sources] == []
 
 
 def test_regions_are_recounted_from_the_cells(tables):

@@ -7,17 +7,20 @@ import torch
 
 from carry import params
 from carry.models.architectures import choose
-from carry.models.architectures.transformer import Transformer, parameters
+from carry.models.architectures.transformer import Inside, Transformer, parameters
 from carry.models.encodings.learned import Learned
+from carry.models.encodings.sinusoidal import Sinusoidal, waves
+from carry.models.single_pass import single_pass
 from carry.models.system import System
 from carry.randomness import stream
 from carry.settings import SettingsError
 from variants import FORMATS, MODELS, POSITIONS, run_of
 
-COMBINATIONS = [(name, "standard", "reversed") for name in POSITIONS]
+COMBINATIONS = [(name, "standard", "steps" if name == "levels" else "reversed")
+                for name in POSITIONS]  # fmt: skip
 COMBINATIONS += [(name, model, "reversed") for model in MODELS for name in ("abacus_fire", "rope")]
 COMBINATIONS += [(name, "looped", form) for form in FORMATS for name in ("abacus", "learned")]
-COMBINATIONS += [("coupled", "looped", "padded")]
+COMBINATIONS += [("coupled", "looped", "padded"), ("levels", "bare", "steps_unpadded")]
 
 
 @pytest.fixture(params=COMBINATIONS, ids="-".join)
@@ -142,6 +145,53 @@ def test_sinusoidal_against_its_formula():
             assert felt[row, 2 * k + 1] == pytest.approx(math.cos(angle), abs=1e-5)
 
 
+def test_waves_without_a_base_are_orthogonal_within_the_width():
+    """As long as the ids differ by less than the width; beyond it they begin again, turned over."""
+    for width in (8, 32):
+        felt = waves(torch.arange(2 * width + 1), width, None).double()
+        products = felt @ felt.T
+        difference = torch.arange(2 * width + 1)[:, None] - torch.arange(2 * width + 1)
+        expected = torch.where(difference == 0, width / 2, 0.0).double()
+        expected[difference.abs() == width] = -width / 2
+        expected[difference.abs() == 2 * width] = width / 2
+        torch.testing.assert_close(products, expected, rtol=0, atol=1e-4)
+        for k in range(width // 2):
+            angle = math.pi * (k + 0.5) / (width / 2)
+            assert felt[1, 2 * k] == pytest.approx(math.sin(angle), abs=1e-6)
+            assert felt[1, 2 * k + 1] == pytest.approx(math.cos(angle), abs=1e-6)
+
+
+def test_turned_waves_keep_products_and_lie_elsewhere():
+    """Of two levels with the same waves no feature of one is one of the other."""
+    given = {"encoding": "sinusoidal", "base": 100.0}
+    pairs = [{"ids": "coupled", "level": level, "turned": True, "scale": 0.3, **given}
+             for level in (1, 2)]  # fmt: skip
+    run = run_of("levels", form="steps").model_copy(update={"positions": pairs})
+    first, second = System(run, 0).network.encodings
+    ids = torch.arange(1, 30)[None]
+    plain = 0.3 * waves(ids[0], 32, 100.0)
+    felt = [encoding.embed(ids)[0] for encoding in (first, second)]
+    for turned in felt:
+        torch.testing.assert_close(turned @ turned.T, plain @ plain.T, rtol=1e-4, atol=1e-5)
+        assert (turned - plain).norm(dim=1).min() > 0.5
+    assert (felt[0] - felt[1]).norm(dim=1).min() > 0.5
+    # They are kept with the weights, and drawn by the seed alone.
+    again, other = System(run, 0), System(run, 1)
+    rotation = "encodings.0.rotation"
+    assert torch.equal(again.network.state_dict()[rotation], first.rotation)
+    assert not torch.equal(other.network.state_dict()[rotation], first.rotation)
+    other.network.load_state_dict(again.network.state_dict())
+    assert torch.equal(other.network.encodings[0].embed(ids), first.embed(ids))
+    assert not any(parameter is first.rotation for parameter in again.network.parameters())
+
+
+def test_waves_are_as_large_as_they_are_said_to_be():
+    shape, ids = Transformer.shape(Transformer.Settings(width=16)), torch.arange(5)[None]
+    small, large = (Sinusoidal(Sinusoidal.Settings(scale=of), shape, 9) for of in (0.5, 2.0))
+    torch.testing.assert_close(4 * small.embed(ids), large.embed(ids))
+    assert small.state_dict() == {} and small.limit is None
+
+
 def test_a_table_of_waves_tells_differences_only():
     """The product of two rows changes not when both ids move, before training."""
     pair = {"ids": "coupled", "encoding": "learned", "limit": 40, "initial": "sinusoidal"}
@@ -193,6 +243,98 @@ def test_fused_attention_agrees_with_plain():
     batch = written(System(run))
     first, second = (System(of).logits(batch, System(of).ids(batch)) for of in (run, fused))
     torch.testing.assert_close(first, second, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(("positions", "model", "form"), [
+    ("abacus_fire", "looped", "reversed"), ("rope", "both_gated", "reversed"),
+    ("abacus_window", "post_rms", "reversed"), ("levels", "bare", "steps"),
+    ("fire", "looped_entrance", "padded"), ("learned", "wide_heads", "plain"),
+])  # fmt: skip
+def test_what_a_model_does_inside(positions, model, form):
+    """Attention sums to one and sees no later token; streams end in the logits."""
+    system, inside = System(run_of(positions, model, form)), Inside()
+    network, batch = system.network, written(system)
+    ids, given = system.ids(batch), network.given
+    with torch.no_grad():
+        logits = network(batch.tokens, ids, inside=inside)
+        expected = system.logits(batch, ids)  # without looking, by a quicker way
+    torch.testing.assert_close(logits, expected, rtol=1e-4, atol=1e-5)
+    count, width = batch.tokens.shape
+    passed = given.layers * given.recurrences
+    entrances = 1 if given.injection == "none" else given.recurrences
+    assert len(inside.attention) == passed
+    for weights in inside.attention:
+        assert weights.shape == (count, given.heads, width, width)
+        sums = weights.sum(-1)
+        torch.testing.assert_close(sums, torch.ones_like(sums))
+        assert weights.min() >= 0 and not weights.triu(1).any()
+        assert (weights[:, :, 0, 0] == 1).all()
+    assert len(inside.streams) == 2 * passed + entrances
+    for stream_ in inside.streams:
+        assert stream_.shape == (count, width, given.width)
+    # What goes in is the embedding; what comes out last is what the logits are read from.
+    embedded = network.tokens(batch.tokens)
+    for encoding, of in zip(network.encodings, ids, strict=True):
+        felt = encoding.embed(of)
+        embedded = embedded if felt is None else embedded + felt
+    torch.testing.assert_close(inside.streams[0], embedded)
+    read = network.logits(network.read_out(network.final_norm(inside.streams[-1])))
+    assert torch.equal(read, logits)
+
+
+def test_looking_inside_at_some_tokens():
+    """The last layer is worked out for these alone, and so is what is seen of it."""
+    system, some, whole = System(run_of("abacus_fire", "standard")), Inside(), Inside()
+    batch = written(system)
+    ids, at = system.ids(batch), batch.response()[0]
+    with torch.no_grad():
+        system.network(batch.tokens, ids, at, inside=some)
+        system.network(batch.tokens, ids, inside=whole)
+    torch.testing.assert_close(some.attention[0], whole.attention[0])
+    rows = at[:, None, :, None].expand(-1, 2, -1, batch.tokens.shape[1])
+    torch.testing.assert_close(some.attention[1], whole.attention[1].gather(2, rows))
+    picked = whole.streams[-1].gather(1, at[:, :, None].expand(-1, -1, 32))
+    torch.testing.assert_close(some.streams[-1], picked, rtol=1e-4, atol=1e-5)
+
+
+def test_what_an_attention_head_adds_is_what_it_reads():
+    """Of a bare layer, whose residual stream is a plain sum: each step by its own formula."""
+    system, inside = System(run_of("levels", "bare", "steps")), Inside()
+    network, batch = system.network.double(), written(system)
+    with torch.no_grad():
+        network(batch.tokens, system.ids(batch), inside=inside)
+        for layer, block in enumerate(network.blocks):
+            before, between, after = inside.streams[2 * layer : 2 * layer + 3]
+            value = block.key_value(before).chunk(2, dim=-1)[1].unflatten(2, (2, -1))
+            mixed = torch.einsum("bhqk,bkhd->bqhd", inside.attention[layer], value).flatten(2)
+            torch.testing.assert_close(between, before + block.output(mixed))
+            hidden = block.feed_forward.up(between).clamp(min=0)
+            torch.testing.assert_close(after, between + block.feed_forward.down(hidden))
+        torch.testing.assert_close(network(batch.tokens, system.ids(batch)), network.logits(after))
+
+
+@pytest.mark.parametrize("form", ["reversed", "steps"])
+@pytest.mark.parametrize("most", [1, 3, 1000])
+def test_a_pass_in_parts_tells_the_same(form, most):
+    """Whether responses begin at one token in all rows or not."""
+    for positions in ("abacus_fire", "rope"):
+        system = System(run_of(positions, "looped", form))
+        batch = written(system, 10)
+        for some in (batch, batch[batch.start == batch.start.mode().values].trim()):
+            whole, parts = single_pass(system, some), single_pass(system, some, most=most)
+            for name in ("predicted", "target", "real"):
+                given = getattr(whole, name)[whole.real], getattr(parts, name)[whole.real]
+                assert torch.equal(*given), name
+
+
+def test_without_norms_there_is_no_weight_of_one():
+    bare, normed = (System(run_of("nope", model)).network for model in ("bare", "standard"))
+    names = {name for name, _ in normed.named_parameters()}
+    assert {name for name, _ in bare.named_parameters()} == {
+        name for name in names if "norm" not in name and "before" not in name
+    }
+    x = torch.randn(3, 32, generator=torch.Generator().manual_seed(0))
+    assert torch.equal(bare.final_norm(x), x)
 
 
 def test_settings_of_the_model_are_found_by_name():

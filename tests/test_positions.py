@@ -4,20 +4,39 @@ from dataclasses import replace
 
 import pytest
 import torch
+from scipy.stats import chi2_contingency, chisquare
 
 from carry import formats, positions, tasks
-from carry.formats import EOS, PAD
+from carry.formats import EOS, EQUALS, PAD
+from carry.models.system import System
 from carry.positions import drawn
 from carry.randomness import stream
+from carry.run import make
 from carry.settings import parts
 
 SETTINGS = {"randomized": {"range": 90}, "abacus": {"offset": 9}, "coupled": {"limit": 17}}
 TASK = tasks.build({"name": "addition"})
+STEPS = {"name": "scratchpad"}
+SCRATCHPADS = {
+    "sums": ("multi_operand_addition", STEPS),
+    "plain sums": ("multi_operand_addition", {**STEPS, "reverse_answer": False}),
+    "unpadded sums": ("multi_operand_addition", {**STEPS, "pad": False}),
+    "products": ("multiplication", STEPS),
+    "unpadded products": ("multiplication", {**STEPS, "pad": False, "reverse_operands": True}),
+    "parity": ("parity", {**STEPS, "reverse_operands": True}),
+}
 
 
-def batch_of(count=100, digits=6, **given):
-    form = formats.build(given, TASK)
-    return form, form.write(TASK.draw(count, digits, stream(0, "positions")))
+def batch_of(count=100, digits=6, task=TASK, **given):
+    form = formats.build(given, task)
+    return form, form.write(task.draw(count, digits, stream(0, "positions")))
+
+
+@pytest.fixture(params=SCRATCHPADS.values(), ids=SCRATCHPADS)
+def steps(request):
+    """Return a format that writes steps, and some of its problems."""
+    task, given = request.param
+    return batch_of(100, 4, tasks.build({"name": task}), **given)
 
 
 @pytest.fixture(params=parts("carry.positions"))
@@ -28,14 +47,98 @@ def scheme(request):
 @pytest.mark.parametrize("given", [{}, {"pad": True, "reverse_operands": False}])
 def test_ids_stay_within_what_the_scheme_states(scheme, given):
     form, batch = batch_of(**given)
-    largest = scheme.largest(form.extent(TASK, 6))
+    largest = scheme.largest(form.extent(6))
     for draw in range(20):
         ids = scheme.train_ids(batch, stream(draw, "ids"))
         assert ids.shape in [(1, batch.tokens.shape[1]), batch.tokens.shape]
         real = batch.tokens != PAD
         assert ids.min() >= 0 and ids.expand_as(real)[real].max() <= largest
     shown = scheme.ids(batch).expand_as(batch.tokens)[batch.tokens != PAD]
-    assert shown.max() <= max(scheme.span(form.extent(TASK, 6)), scheme.fixed_range() or 0)
+    assert shown.max() <= max(scheme.span(form.extent(6)), scheme.fixed_range() or 0)
+
+
+def test_ids_of_steps_stay_within_what_the_scheme_states(scheme, steps):
+    form, batch = steps
+    extent, real = form.extent(4), batch.tokens != PAD
+    levels = range(1, form.levels + 1) if type(scheme).__name__ == "Coupled" else [None]
+    for level in levels:
+        of = scheme.model_copy(update={"level": level}) if level else scheme
+        for draw in range(10):
+            ids = of.train_ids(batch, stream(draw, "ids")).expand_as(real)[real]
+            assert ids.min() >= 0 and ids.max() <= of.largest(extent)
+        shown = of.ids(batch).expand_as(real)[real]
+        assert shown.max() <= max(of.span(extent), of.fixed_range() or 0)
+
+
+@pytest.mark.parametrize("limit", [None, 0, 1, 9])
+def test_each_level_starts_where_it_ends_within_its_limit(steps, limit):
+    """With as many ids as the longest problem needs, or more; shorter ones have other starts."""
+    form, batch = steps
+    for level in range(1, form.levels + 1):
+        needed = form.extent(4).levels[level - 1]
+        most = needed if limit is None else needed + limit
+        of = positions.choose("coupled")(level=level, limit=None if limit is None else most)
+        plain, ids = of.ids(batch), of.train_ids(batch, stream(0, "levels"))
+        counted = batch.levels[:, :, level - 1] >= 0
+        assert torch.equal(plain > 0, counted) and torch.equal(ids > 0, counted)
+        moved = torch.where(counted, ids - plain, -1)
+        start = moved.amax(1, keepdim=True)
+        assert ((moved == start) | ~counted).all() and start.min() == 0
+        assert ids.max() <= most and of.largest(form.extent(4)) == most
+        assert start.unique().numel() > 1 or not limit  # each row for itself
+        assert (limit is None) <= (start.max() == 0)
+
+
+def test_levels_start_independently():
+    """Chi-squared tests of starts and of pairs; false alarm 1 in 1,000 each, the seed is fixed."""
+    pairs = [{"ids": "coupled", "level": level, "encoding": "learned", "limit": limit}
+             for level, limit in ((1, 9), (2, 8), (3, 11))]  # fmt: skip
+    run = {"task": {"name": "multiplication"}, "format": STEPS, "positions": pairs,
+           "model": {"width": 8, "heads": 1, "layers": 1},
+           "training": {"digits": 3}, "evaluation": {"digits": 3}}  # fmt: skip
+    system = System(make(run))
+    problems = system.task.sample(torch.full((4_000, 2), 3), stream(0, "independent"))
+    batch = system.format.write(problems)
+    plain, ids = system.ids(batch), system.train_ids(batch, stream(0, "starts"))
+    starts = [(of - first).amax(1) for of, first in zip(ids, plain, strict=True)]
+    for start, (needed, limit) in zip(starts, ((5, 9), (3, 8), (7, 11)), strict=True):
+        counts = start.bincount(minlength=limit - needed + 1)
+        assert len(counts) == limit - needed + 1 and chisquare(counts).pvalue > 0.001
+    for one, other in ((0, 1), (0, 2), (1, 2)):
+        table = (starts[one] * 6 + starts[other]).bincount(minlength=36).view(6, 6)
+        table = table[table.sum(1) > 0][:, table.sum(0) > 0]
+        assert chi2_contingency(table).pvalue > 0.001
+
+
+def test_levels_couple_what_is_worked_out_together():
+    """From tokens and levels alone: numbers that share an id are added, or multiplied."""
+
+    def read(row, level, stage, where=None, which=None):
+        """Return what the digits of a stage spell, or those with one id of another level."""
+        of = (batch.tokens[row] < 10) & (stages[row] == stage) & (batch.levels[row, :, level] >= 0)
+        if where is not None:
+            of &= batch.levels[row, :, where] == which
+        places = (batch.levels[row, of, level] - 1).tolist()
+        digits = batch.tokens[row, of].tolist()
+        return sum(digit * 10**place for digit, place in zip(digits, places, strict=True))
+
+    _, batch = batch_of(60, 4, tasks.build({"name": "multi_operand_addition"}), **STEPS)
+    stages = (batch.tokens == EQUALS).cumsum(1)
+    for row in range(60):
+        last = int(batch.levels[row, :, 1].max())
+        for which in range(last):
+            added = sum(read(row, 0, stage, 1, which) for stage in (0, 1))
+            assert added == read(row, 0, 1, 1, which + 1)
+    _, batch = batch_of(60, 4, tasks.build({"name": "multiplication"}), **STEPS)
+    stages = (batch.tokens == EQUALS).cumsum(1)
+    for row in range(60):
+        first, total = read(row, 0, 0), 0
+        for which in range(int(batch.levels[row, :, 1].max()) + 1):
+            one = (stages[row] == 0) & (batch.levels[row, :, 1] == which)
+            digit = int(batch.tokens[row, one])
+            assert read(row, 0, 1, 1, which) == first * digit
+            total += read(row, 2, 1, 1, which)
+            assert read(row, 2, 2, 1, which) == total
 
 
 def test_a_later_start_shifts_every_id_alike(scheme):
@@ -108,6 +211,17 @@ def test_coupled_digits_of_one_significance_share_an_id():
         assert (ids[batch.place >= 0] == batch.place[batch.place >= 0] + 5).all()
         assert (ids[(batch.tokens == EOS) | (batch.tokens == PAD)] == 0).all()
         assert (ids[:, 0] == 0).all()
+
+
+def test_a_level_that_the_format_has_not_is_refused():
+    for form, most in (({}, 1), (STEPS, 2)):
+        form = formats.build(form, tasks.build({"name": "multi_operand_addition"}))
+        for level in range(1, 5):
+            why = positions.choose("coupled")(level=level, limit=9).misfit(form)
+            assert (why is None) == (level <= most)
+            assert why is None or why.startswith(
+                f"level {level} is not there, the format has {most}"
+            )
 
 
 def test_equals_stands_next_to_the_digit_written_first():

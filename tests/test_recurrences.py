@@ -20,6 +20,7 @@ from carry.settings import SettingsError
 from carry.training.loop import Trainer, save_weights
 
 ADDITION, SORTING = {"name": "addition"}, {"name": "sorting"}
+SUMS = {"name": "multi_operand_addition"}
 ABACUS = {"ids": "abacus", "encoding": "learned", "table": 60}
 FORMATS = {
     "reversed": {},
@@ -27,6 +28,7 @@ FORMATS = {
     "plain": {"reverse_operands": False, "reverse_answer": False},
     "hinted": {"hints": "cyclic"},
 }
+OF_LOOPED = ("recurrences", "answers")
 MODEL = {"layers": 2, "recurrences": 3, "injection": "every_layer", "width": 16, "heads": 2}
 
 
@@ -42,8 +44,9 @@ def build(kind=System, task=ADDITION, form=(), **model):
     return kind(make(settings))
 
 
-def drawn(task=ADDITION):
+def drawn(task=ADDITION, **more):
     given = {"task": task, "grid": 5, "each": 1, "equal": 12, "far": [{"digits": 9, "each": 4}]}
+    given |= more
     return draw("test", ProblemSet.parse(given, "problems.test"))
 
 
@@ -124,7 +127,7 @@ def test_each_recurrence_is_a_pass_that_ends_there(table, form, start):
 @pytest.mark.parametrize("times", [1, 3, 5])
 def test_places_are_those_of_scores(table, form, times):
     system = build(form=FORMATS[form])
-    cells, places = scoring.score(system, table, ["middle"], times)
+    cells, places, _ = scoring.score(system, table, ["middle"], times)
     counts, _ = by_recurrence(system, table, "middle")
     counts = counts[(counts["recurrence"] == times) & (counts["digits"] <= 5)]
     keys, shown = ["digits", "place"], ["n", "correct", "accuracy", "low", "high"]
@@ -134,6 +137,30 @@ def test_places_are_those_of_scores(table, form, times):
     exact = cells[cells["set"] == "equal"].set_index("i")["exact"]
     of = counts[counts["place"] == WHOLE].set_index("digits")["correct"]
     assert of.to_dict() == exact.loc[[3, 5]].to_dict()
+
+
+@pytest.mark.parametrize("pad", [True, False])
+def test_steps_are_read_out_as_they_are_scored(pad):
+    """Exact responses of a pass that ends there, and places of the last number alone."""
+    table = drawn(SUMS, equal=5, far=[])
+    system = build(task=SUMS, form={"name": "scratchpad", "pad": pad}, layers=1)
+    counts, answers = by_recurrence(system, table, most=3)
+    keys, shown = ["digits", "place"], ["n", "correct", "accuracy", "low", "high"]
+    for times in (1, 3):
+        cells, places, _ = scoring.score(system, table, [1], times)
+        of = counts[counts["recurrence"] == times]
+        exact = cells[cells["set"] == "equal"].set_index("i")["exact"].loc[[3, 5]]
+        whole = of[of["place"] == WHOLE].set_index("digits")["correct"]
+        assert whole.to_dict() == exact.to_dict()
+        expected = places[places["digits"].isin([3, 5])].set_index(keys)[shown].sort_index()
+        found = of[of["place"] != WHOLE].set_index(keys)[shown].sort_index()
+        pd.testing.assert_frame_equal(found, expected, check_dtype=False)
+        for digits, some in chosen(system, table).groupby("i"):
+            batch = system.format.write(problem_sets.to_problems(some, system.task))
+            told = answers[(answers["digits"] == digits) & (answers["recurrence"] == times)]
+            seen = single_pass(system, batch[:1].trim(), 1, times)
+            said, due = (encode("".join(told[name])) for name in ("said", "due"))
+            assert said.equal(seen.predicted[0]) and due.equal(seen.target[0])
 
 
 def test_counts_add_up(table):
@@ -245,8 +272,9 @@ def home(tmp_path, monkeypatch):
 
 def test_tables_of_looped_rows_are_kept(home):
     target = trained.evaluate("addition_abacus_looped", "smoke", seeds=[0])
-    assert sorted(path.stem for path in target.iterdir()) == sorted(trained.TABLES)
-    counts, answers = (pd.read_parquet(target / f"{name}.parquet") for name in trained.OF_LOOPED)
+    assert sorted(path.stem for path in target.iterdir()) == [
+        "answers", "cells", "places", "recurrences"]  # fmt: skip
+    counts, answers = (pd.read_parquet(target / f"{name}.parquet") for name in OF_LOOPED)
     for of in (counts, answers):
         assert set(of["row"]) == {"addition_abacus_looped"} and set(of["profile"]) == {"smoke"}
         assert set(of["start"]) == {"middle"} and set(of["digits"]) == {3, 4}
@@ -262,7 +290,7 @@ def test_tables_of_looped_rows_are_kept(home):
 def test_a_row_that_is_not_looped_keeps_none(home):
     target = paths.reports("smoke", "results", "smoke", "addition_abacus")
     target.mkdir(parents=True)
-    for name in trained.OF_LOOPED:  # as if it had been looped before
+    for name in trained.OPTIONAL:  # as if it had been looped before, or with steps
         (target / f"{name}.parquet").touch()
     assert trained.evaluate("addition_abacus", "smoke", seeds=[0]) == target
     assert sorted(path.stem for path in target.iterdir()) == ["cells", "places"]
@@ -290,6 +318,6 @@ def test_seeds_side_by_side(home, monkeypatch):
 
     monkeypatch.setattr(trained.processes, "each", in_turn)  # workers know no other home
     target = trained.evaluate("addition_abacus_looped", "smoke", seeds=[0, 1])
-    for name in trained.OF_LOOPED:
+    for name in OF_LOOPED:
         of = pd.read_parquet(target / f"{name}.parquet")
         assert of.groupby("seed").size().nunique() == 1 and set(of["seed"]) == {0, 1}

@@ -2,18 +2,19 @@
 
 import pytest
 import torch
-from scipy.stats import chisquare
+from scipy.stats import binomtest, chisquare
 
 from carry import problem_sets, tasks
 from carry.batch import LABELS
 from carry.problem_sets import ProblemSet
 from carry.randomness import stream
 from carry.settings import SettingsError, parts
-from carry.tasks import to_int
+from carry.tasks import to_digits, to_int
 
 SAMPLINGS = ["stratified", "equal", "random"]
 TASKS = parts("carry.tasks")
 MOST = 25_000  # problems of each of four sizes: 100,000 of each task
+ADDING = "multi_operand_addition"
 
 
 @pytest.fixture(params=TASKS)
@@ -21,27 +22,43 @@ def task(request):
     return tasks.build({"name": request.param})
 
 
-def integers(problems):
-    rows = zip(problems.operands, problems.lengths, strict=True)
+def smallest(task):
+    """Return the smallest size that training can have: of several operands, two."""
+    return max(task.least)
+
+
+def spelled(digits, length):
+    """Return one number as text, the ones last; its leading zeros are kept."""
+    return "".join(map(str, digits[: int(length)].flip(0).tolist()))
+
+
+def texts(numbers, lengths):
+    """Return for each problem those of its numbers that are there."""
+    rows = zip(numbers, lengths, strict=True)
     return [
-        [to_int(d, n) for d, n in zip(digits, lengths, strict=True)] for digits, lengths in rows
+        [spelled(d, n) for d, n in zip(digits, of, strict=True) if n > 0] for digits, of in rows
     ]
+
+
+def integers(problems):
+    return [[int(text) for text in row] for row in texts(problems.operands, problems.lengths)]
 
 
 @pytest.mark.parametrize("digits", [1, 2, 7, 25])
 @pytest.mark.parametrize("name", TASKS)
 def test_answers_agree_with_the_oracle(name, digits):
     """Operands as text, ones last, in; the answer as text out: nothing is shared but the task."""
-    given = {"task": {"name": name}, "draw": MOST, "digits": digits}
+    task = tasks.build({"name": name})
+    given = {"task": {"name": name}, "draw": MOST, "digits": digits + smallest(task) - 1}
     table = problem_sets.draw("test", ProblemSet.parse(given, "problems.test"))
-    oracle = tasks.build({"name": name}).oracle
-    assert [oracle(*row.split()) for row in table["operands"]] == table["answer"].tolist()
+    assert [task.oracle(*row.split()) for row in table["operands"]] == table["answer"].tolist()
     assert len(table) == MOST
 
 
 @pytest.mark.parametrize("digits", [1, 5, 20])
 def test_what_every_task_keeps(task, digits):
     """Nothing beyond a length, no answer longer than its room, room told by the lengths alone."""
+    digits = max(digits, smallest(task))
     problems = task.draw(2_000, digits, stream(0, "test"))
     beyond = torch.arange(problems.operands.shape[2]) >= problems.lengths[:, :, None]
     assert not problems.operands[beyond].any()
@@ -49,6 +66,11 @@ def test_what_every_task_keeps(task, digits):
     assert not problems.answer[beyond].any()
     assert (problems.answer_length <= problems.room).all() and (problems.answer_length > 0).all()
     assert problems.room.max() <= task.longest_answer(digits)
+    assert problems.lengths.shape[1] <= task.largest(digits).shape[1]
+    assert problems.lengths.max() <= task.largest(digits).max() == digits
+    padded = task.padded(problems.lengths)
+    assert (padded >= problems.lengths).all()
+    assert torch.equal(padded > 0, problems.lengths > 0)
     assert torch.equal(problems.room, task.room(problems.lengths))
     assert problems.label.min() >= 0 and problems.label.max() < LABELS
     for name, step in task.steps(problems).items():
@@ -146,13 +168,11 @@ def test_a_problem_set_reads_back(name):
     task = tasks.build({"name": name})
     given = {"task": {"name": name}, "draw": 300, "digits": 6}
     table = problem_sets.draw("mine", ProblemSet.parse(given, "problems.mine"))
-    problems, generator = (
-        problem_sets.to_problems(table, task),
-        stream(0, "problems", "mine", "draw"),
-    )
-    drawn = task.sample(task.cells(300, 6, generator), generator)
+    problems = problem_sets.to_problems(table, task)
+    cells, drawn = task.draw_in_cells(300, 6, stream(0, "problems", "mine", "draw"))
     for field in ("operands", "lengths", "answer_length", "room", "label"):
         assert torch.equal(getattr(problems, field), getattr(drawn, field)), field
+    assert table[["i", "j"]].to_numpy().tolist() == cells.tolist()
 
 
 def test_steps_of_multiplication_against_pencil_and_paper():
@@ -228,3 +248,157 @@ def test_steps_of_sorting_against_pythons_sort():
         for rank, (one, next_) in enumerate(zip(order, order[1:], strict=False)):
             differ = [5 - k for k in range(6) if numbers[one][k] != numbers[next_][k]]
             assert steps["decided_at"][row, rank] == (differ[0] if differ else -1)
+
+
+def test_every_size_of_sums_is_drawn_alike():
+    """S(n, m) of cho2025, 4.2; false alarm 1 in 1,000 for each test, but the seed is fixed."""
+    task, n = tasks.build({"name": ADDING}), 5
+    cells, problems = task.draw_in_cells(20_000, n, stream(0, "sizes"))
+    lengths, count = problems.lengths, (problems.lengths > 0).sum(1)
+    assert chisquare(count.bincount(minlength=n + 1)[2:]).pvalue > 0.001  # from 2 to m
+    first = lengths[:, 0]
+    assert chisquare(first.bincount(minlength=n + 1)[1:]).pvalue > 0.001  # from 1 to n
+    assert torch.equal(cells, torch.stack([lengths.amax(1), count], dim=1))
+    # Half have equal lengths by intent, and of the others those that chance makes so.
+    equal = ((lengths == first[:, None]) | (lengths == 0)).all(1)
+    for operands in range(2, n + 1):
+        of = equal[count == operands]
+        expected = 0.5 + 0.5 * n ** (1 - operands)
+        assert binomtest(int(of.sum()), len(of), expected).pvalue > 0.001
+    assert chisquare(first[equal & (count == 4)].bincount(minlength=n + 1)[1:]).pvalue > 0.001
+    lead = problems.operands.gather(2, (lengths - 1).clamp(min=0)[:, :, None])[:, :, 0]
+    assert (lead[lengths > 1] > 0).all() and (lead[lengths == 1] == 0).any()
+
+
+def test_lengths_of_operands_are_independent_or_equal():
+    """A chi-squared test over pairs of lengths; false alarm 1 in 1,000, the seed is fixed."""
+    given = {"name": ADDING, "sampling": "independent"}
+    lengths = tasks.build(given).draw(20_000, 5, stream(0, "lengths")).lengths
+    for a, b in ((0, 1), (1, 2), (3, 4)):
+        there = lengths[:, b] > 0
+        pairs = (lengths[:, a] - 1) * 5 + lengths[:, b] - 1
+        assert chisquare(pairs[there].bincount(minlength=25)).pvalue > 0.001
+    given["sampling"] = "equal"
+    lengths = tasks.build(given).draw(2_000, 5, stream(0, "lengths")).lengths
+    assert ((lengths == lengths[:, :1]) | (lengths == 0)).all()
+
+
+def test_cells_of_sums_are_digits_and_operands():
+    task = tasks.build({"name": ADDING})
+    problems = task.sample(torch.tensor([[3, 12], [7, 2], [1, 30]]), stream(0, "test"))
+    assert (problems.lengths > 0).sum(1).tolist() == [12, 2, 30]
+    assert problems.lengths.amax(1).tolist() == [3, 7, 1]
+    assert problems.room.tolist() == [5, 8, 3]  # 12 x 999 has five digits, 30 x 9 has three
+    given = {"task": {"name": ADDING}, "grid": 3, "each": 2, "equal": 1}
+    table = problem_sets.draw("mine", ProblemSet.parse(given, "problems.mine"))
+    assert set(zip(*table[["i", "j"]].to_numpy().T, strict=True)) == {
+        (i, j) for i in (1, 2, 3) for j in (2, 3)}  # fmt: skip
+    operands = table["operands"].str.split()
+    assert (operands.str.len() == table["j"]).all()
+    assert all({*map(len, row)} == {i} for row, i in zip(operands, table["i"], strict=True))
+
+
+@pytest.mark.parametrize("count", [2, 9, 10, 11, 99, 100, 101])
+def test_the_largest_sum_fits_its_room(count):
+    """One digit more for each power of ten in the count, and one (cho2025, 4.1 and D.3)."""
+    task = tasks.build({"name": ADDING})
+    problems = task.solve(*to_digits([["999"] * count]))
+    assert to_int(problems.answer[0], problems.answer_length[0]) == 999 * count
+    assert problems.room == 3 + len(str(count)) >= problems.answer_length
+
+
+def test_steps_of_long_sums_against_pencil_and_paper():
+    task = tasks.build({"name": ADDING})
+    problems = task.draw(300, 12, stream(2, "test"))
+    steps, most = task.steps(problems), 0
+    for row, numbers in enumerate(integers(problems)):
+        carry = 0
+        for place in range(problems.answer.shape[1]):
+            column = sum(number // 10**place % 10 for number in numbers)
+            assert steps["column_sum"][row, place] == column
+            assert steps["carry_used"][row, place] == carry
+            carry = (column + carry) // 10
+            assert steps["carry_made"][row, place] == carry
+            most = max(most, carry)
+        assert carry == 0
+    assert most > 1
+
+
+# Zeros, unequal lengths, carries all the way, more numbers in one problem than in another.
+CORNERS = {
+    ADDING: [["0", "0"], ["0", "95", "0"], ["999", "1"], ["1", "999", "1"], ["9"] * 12,
+             ["0"] * 11, ["100", "0", "900"]],
+    "multiplication": [["0", "0"], ["0", "95"], ["95", "0"], ["37", "905"], ["999", "999"],
+                       ["5", "20000"], ["20000", "5"], ["100", "100"]],
+    "parity": [["0"], ["1"], ["0000"], ["1111"], ["10"], ["01"], ["1000001"]],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("from_zero", [True, False])
+@pytest.mark.parametrize("name", CORNERS)
+def test_stages_agree_with_pythons_integers(name, from_zero):
+    task = tasks.build({"name": name})
+    drawn = [task.draw(1_000, 7, stream(0, "stages")), task.solve(*to_digits(CORNERS[name]))]
+    for problems in drawn:
+        question, *steps = task.stages(problems, from_zero)
+        operands = texts(problems.operands, problems.lengths)
+        assert texts(question.numbers, question.lengths) == operands
+        written = [texts(stage.numbers, stage.lengths) for stage in steps]
+        rooms = [[[n for n in row if n] for row in stage.room.tolist()] for stage in steps]
+        for row, numbers in enumerate(operands):
+            due = task.oracle_stages(*numbers, from_zero=from_zero)
+            assert [of[row] for of in written] == [of for _, of in due]
+            assert [of[row] for of in rooms] == [[room] * len(of) for room, of in due]
+            assert all(len(number) <= room for room, of in due for number in of)
+            last = due[-1][1][-1]
+            assert task.oracle(*numbers) == (last[0] if task.answer_is_last_digit else last)
+        for stage in (question, *steps):
+            assert (stage.lengths <= stage.room).all()
+            assert torch.equal(stage.lengths > 0, stage.room > 0)
+            assert len(stage.lines) == stage.lengths.shape[1]
+            assert {len(line) for line in stage.lines} == {task.levels}
+
+
+def test_tasks_without_steps_to_write_have_no_stages():
+    for name in TASKS:
+        task = tasks.build({"name": name})
+        if not task.levels:
+            problems = task.draw(2, 3, stream(0, "test"))
+            with pytest.raises(NotImplementedError, match="has no scratchpad"):
+                task.stages(problems, from_zero=True)
+
+
+def test_prefixes_of_a_string_end_in_its_parity():
+    task = tasks.build({"name": "parity"})
+    problems = task.draw(500, 30, stream(0, "test"))
+    prefixes = task.steps(problems)["prefix_parity"]
+    for row, (bits,) in enumerate(texts(problems.operands, problems.lengths)):
+        read = bits[::-1]  # place 0 first
+        due = [read[: end + 1].count("1") % 2 for end in range(len(read))]
+        assert prefixes[row, : len(read)].tolist() == due
+        assert problems.answer[row].tolist() == due[-1:]
+
+
+def test_bits_and_digits_of_strings_are_uniform():
+    """Chi-squared tests; false alarm 1 in 1,000 each, but the seed is fixed."""
+    for name, symbols in (("parity", 2), ("copying", 10), ("reversing", 10)):
+        task = tasks.build({"name": name})
+        problems = task.sample(torch.full((3_000, 2), 5), stream(0, "uniform"))
+        counts = torch.bincount(problems.operands.flatten().long())
+        assert len(counts) == symbols and chisquare(counts).pvalue > 0.001
+        lengths = task.draw(3_000, 6, stream(0, "uniform")).lengths[:, 0]
+        assert chisquare(lengths.bincount()[1:]).pvalue > 0.001
+
+
+@pytest.mark.parametrize("name", ["copying", "reversing"])
+def test_each_digit_of_a_copy_comes_from_its_place(name):
+    task = tasks.build({"name": name})
+    problems = task.draw(300, 8, stream(0, "test"))
+    source = task.steps(problems)["from_place"]
+    there = source >= 0
+    assert torch.equal(there.sum(1), problems.answer_length)
+    digits = problems.operands[:, 0].gather(1, source.clamp(min=0))
+    assert torch.equal(digits[there], problems.answer[there])
+    if name == "reversing":  # twice, and all is as it was
+        again = task.solve(problems.answer[:, None], problems.lengths)
+        assert torch.equal(again.answer, problems.operands[:, 0])

@@ -41,6 +41,7 @@ class Killed(Exception):
         ("coupled", "standard", {"optimizer": "muon", "batch_ramp": 0.6, "pool": 3}),
         ("randomized", "standard", {"precision": "bf16", "loss": "everything"}),
         ("abacus_window", "standard", {}),
+        ("levels", "standard", {"form": "steps_unpadded", "fixed": 50}),
     ],
 )
 def test_a_killed_training_ends_with_the_same_weights(

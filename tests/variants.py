@@ -21,6 +21,10 @@ POSITIONS = {
     "abacus_window": [{"ids": "abacus", "encoding": "relative", "window": 1}],
     "coupled": [{"ids": "coupled", "encoding": "learned", "limit": 40}],
     "coupled_window": [{"ids": "coupled", "encoding": "relative", "window": 2}],
+    "levels": [
+        {"ids": "coupled", "level": 1, "encoding": "learned", "limit": 40},
+        {"ids": "coupled", "level": 2, "encoding": "sinusoidal", "turned": True, "base": None},
+    ],
 }
 MODELS = {
     "standard": {"layers": 2},
@@ -45,22 +49,25 @@ MODELS = {
         "tied": True,
         "initialisation": "t5",
     },  # fmt: skip
+    "bare": {"layers": 2, "norm": "none"},
     "wide_heads": {"layers": 1, "head_width": 12, "activation": "gelu", "residual_scale": 1.5},
 }
 FORMATS = {
     "reversed": {},
     "plain": {"reverse_operands": False, "reverse_answer": False},
     "padded": {"reverse_operands": False, "pad": True},
+    "steps": {"name": "scratchpad"},
+    "steps_unpadded": {"name": "scratchpad", "pad": False},
 }
 
 
 def run_of(positions="nope", model="standard", form="reversed", **training):
-    """Return a tiny run of the named variants."""
+    """Return a tiny run of the named variants; steps are those of sums of several numbers."""
     small = {"digits": 4, "steps": 6, "batch": 16, "pool": 2, "score_problems": 16,
              "score_every": 2, "checkpoint_every": 2}  # fmt: skip
     return make(
         {
-            "task": {"name": "addition"},
+            "task": {"name": "multi_operand_addition" if "steps" in form else "addition"},
             "format": FORMATS[form],
             "positions": POSITIONS[positions],
             "model": {"width": 32, "heads": 2, **MODELS[model]},

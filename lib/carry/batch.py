@@ -4,6 +4,7 @@ Problem                     6 5 3 + 4 9      digits, the ones first; a length fo
 Batch, one row       ^ 6 5 3 + 0 4 9 = 2 0 7 0 $
     number           0 1 1 1 0 2 2 2 0 3 3 3 3 0     which number a digit belongs to; 0: none
     place            . 2 1 0 . 2 1 0 . 0 1 2 3 .     its power of ten; -1 (drawn as a dot): none
+    levels           . 3 2 1 0 3 2 1 0 1 2 3 4 .     what it is coupled by, once for each level
     start                            9               where the response begins
     length           14                              tokens in all; what follows is padding
 """
@@ -17,7 +18,7 @@ import torch
 from jaxtyping import Bool, Integer
 from torch import Tensor
 
-NO_PLACE = -1
+NO_PLACE = NO_LEVEL = -1
 LABELS = 2**16  # fine enough to be cut into any number of starts, about evenly
 Rows = TypeVar("Rows", bound="_Tensors")
 
@@ -69,21 +70,23 @@ class Problems(_Tensors):
 class Batch(_Tensors):
     """Problems as they are written: tokens, and for each token the marks that schemes read.
 
-    Shapes: B sequences of at most T tokens. Padding stands at the right, where a causal model
-    never sees it from a real token.
+    Shapes: B sequences of at most T tokens, L levels of coupling. Padding stands at the right,
+    where a causal model never sees it from a real token. Tokens of one level that agree in their
+    number there belong together (cho2025, 4.1); a token that no level counts has -1.
     """
 
     tokens: Integer[Tensor, "B T"]
     number: Integer[Tensor, "B T"]
     place: Integer[Tensor, "B T"]
+    levels: Integer[Tensor, "B T L"]
     start: Integer[Tensor, " B"]
     length: Integer[Tensor, " B"]
 
     def trim(self) -> Batch:
         """Drop the columns that hold nothing but padding."""
         width = int(self.length.max())
-        marks = (self.tokens[:, :width], self.number[:, :width], self.place[:, :width])
-        return Batch(*marks, self.start, self.length)
+        marks = (self.tokens, self.number, self.place, self.levels)
+        return Batch(*(of[:, :width] for of in marks), self.start, self.length)
 
     def response(
         self,

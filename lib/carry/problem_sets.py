@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -80,10 +81,13 @@ def draw(name: str, given: ProblemSet) -> pd.DataFrame:
     ({'grid': 18, 'far': 4}, ['set', 'i', 'j', 'operands', 'label', 'answer'])
     """
     task = tasks.build(given.task, f"problems.{name}.task")
-    span, longest = range(1, given.grid + 1), given.longest or given.grid
+    least, longest = task.least, given.longest or given.grid
+    sizes = itertools.product(*(range(size, given.grid + 1) for size in least))
+    for index, far in enumerate(given.far):
+        task.check_cell(far.cell(), f"problems.{name}.far.{index}")
     wanted = {
-        "grid": [(i, j) for i in span for j in span for _ in range(given.each)],
-        "equal": [(i, i) for i in range(1, longest + 1) for _ in range(given.equal)],
+        "grid": [cell for cell in sizes for _ in range(given.each)],
+        "equal": [(i, i) for i in range(max(least), longest + 1) for _ in range(given.equal)],
         "far": [far.cell() for far in given.far for _ in range(far.each)],
     }
     tables = []
@@ -93,8 +97,8 @@ def draw(name: str, given: ProblemSet) -> pd.DataFrame:
             tables.append(_table(kind, torch.tensor(cells), drawn, task))
     if given.draw:
         generator = stream(0, "problems", name, "draw")
-        cells = task.cells(given.draw, given.digits, generator)
-        tables.append(_table("draw", cells, task.sample(cells, generator), task))
+        cells, drawn = task.draw_in_cells(given.draw, given.digits, generator)
+        tables.append(_table("draw", cells, drawn, task))
     return pd.concat(tables, ignore_index=True)
 
 

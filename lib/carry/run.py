@@ -53,6 +53,7 @@ class Evaluation(Settings):
     far: list[int | Pair] = []  # sizes beyond the grid: (i, j), or one number for both
     starts: list[int | Literal["middle"]] = Field(default=[1, "middle"], min_length=1)
     recurrences: int | None = Field(default=None, ge=1)  # default: as trained
+    attention: Pair | None = None  # the cell (i, j) over which attention is averaged, if it is
 
     def largest(self) -> int:
         """Return the largest size of all.

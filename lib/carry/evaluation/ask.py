@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import torch
 
-from carry.evaluation.decoding import greedy, open_ended, question_ids
+from carry.evaluation.decoding import greedy, question_ids
 from carry.formats import ALPHABET, EOS, text
 from carry.models.system import Start, System
 from carry.settings import SettingsError
@@ -38,13 +38,17 @@ def ask(system: System, *operands: str | int, start: Start = "middle") -> pd.Dat
         texts = [written.lstrip("0") or "0" for written in texts]
     problem = system.task.solve(*to_digits([texts]))
     response = greedy(system, problem, start)
-    written = open_ended(system.format, problem)
+    written = system.format.open_ended(problem)
     asked = int(written.start[0])
     ended = (response[0] == EOS).nonzero()
     slots = int(ended[0]) + 1 if len(ended) else response.shape[1]
     tokens = torch.cat([written.tokens[:, :asked], response[:, :slots]], dim=1)
+    ids = question_ids(system, problem, start)
+    if not system.format.settled:
+        marked = system.format.continued(problem, written, response[:, :slots])
+        ids = system.ids_from(marked, system.first_ids(written, start))
     with training_in("fp32", tokens.device):
-        logits = system.network(tokens, question_ids(system, problem, start))
+        logits = system.network(tokens, ids)
     sure = logits[0, asked - 1 : -1].softmax(-1).gather(1, response[0, :slots, None])[:, 0]
     true = system.format.write(problem).tokens[0, asked:].tolist()
     return pd.DataFrame(

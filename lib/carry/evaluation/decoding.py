@@ -1,13 +1,16 @@
 """Greedy decoding, token by token, as a user meets a model: it sees the question and no more.
 
 Where the answer ends is for the model to say, so nothing here may depend on it. Marks and ids are
-those of the longest answer that the question could have; what a sequence needs of them is its
-beginning:
+those of the longest answer that the question could have (`Format.open_ended`); what a sequence
+needs of them is its beginning:
 
     question, 5 + 7     ^ 5 + 7 =
     longest answer      ^ 5 + 7 = 0 0 $       marks and ids come from this
     model may write     ^ 5 + 7 = 2 1 $       the token in the last slot is read, never fed back
     or stop early       ^ 5 + 7 = 2 $
+
+In a scratchpad without padding numbers end where the model says, and marks are made of what it has
+written (`Format.continued`).
 
 Scores are worked out from the same ids (`scoring.py`), which is what makes one pass over the truth
 tell the same (`carry.models.single_pass`).
@@ -15,26 +18,15 @@ tell the same (`carry.models.single_pass`).
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import torch
 from jaxtyping import Integer
 from torch import Tensor
 
-from carry.batch import Batch, Problems
-from carry.formats import EOS, Format
+from carry.batch import Problems
+from carry.formats import EOS
 from carry.models.cache import Cache
 from carry.models.system import Start, System
 from carry.training.precision import training_in
-
-
-def open_ended(form: Format, problems: Problems) -> Batch:
-    """Write the questions, and zeros for the longest answers that they could have.
-
-    The problems are alike (`alike`), so that all rows have as many tokens.
-    """
-    nothing = problems.answer.new_zeros(len(problems), int(problems.room.max()))
-    return form.write(replace(problems, answer=nothing, answer_length=problems.room))
 
 
 def question_ids(system: System, problems: Problems, start: Start) -> list[Integer[Tensor, "_ S"]]:
@@ -51,18 +43,19 @@ def question_ids(system: System, problems: Problems, start: Start) -> list[Integ
     [[0, 1, 2, 0, 1, 0, 1, 2, 3, 0]]
     """
     same = (problems.lengths == problems.lengths[:1]).all()
-    return system.ids(open_ended(system.format, problems[:1] if same else problems), start)
+    return system.ids(system.format.open_ended(problems[:1] if same else problems), start)
 
 
 def alike(problems: Problems) -> list[Integer[Tensor, " _"]]:
     """Return the rows of problems that are written with as many tokens, for all such numbers.
 
     Pairs have operands of the same lengths; of longer lists these would be too many to tell apart,
-    and it is as many operands with as many digits in all.
+    and it is as many operands with as many digits in all, and in the longest.
     """
     lengths = problems.lengths
     if lengths.shape[1] > 2:
-        lengths = torch.stack([(lengths > 0).sum(1), lengths.sum(1)], dim=1)
+        count = (lengths > 0).sum(1)
+        lengths = torch.stack([count, lengths.sum(1), lengths.amax(1)], dim=1)
     _, shape = torch.unique(lengths, dim=0, return_inverse=True)
     order = shape.argsort(stable=True)
     return list(order.split(shape.bincount().tolist()))
@@ -102,13 +95,17 @@ def _decode(
     system: System, problems: Problems, start: Start, recurrences: int | None
 ) -> Integer[Tensor, "B A"]:
     """Decode problems that are alike."""
-    written, ids = open_ended(system.format, problems), question_ids(system, problems, start)
+    written, ids = system.format.open_ended(problems), question_ids(system, problems, start)
+    settled, first = system.format.settled, system.first_ids(written, start)
     asked = int(written.start[0])
-    slots = int(written.length[0]) - asked
+    slots = int(written.length.max()) - asked
     live = torch.arange(len(problems), device=written.start.device)
     response = torch.full((len(live), slots), EOS, device=live.device)
     tokens, cache = written.tokens[:, :asked], Cache()
     for slot in range(slots):
+        if not settled:
+            marked = system.format.continued(problems[live], written[live], response[live, :slot])
+            ids = system.ids_from(marked, first)
         logits = system.network(tokens, ids, None, recurrences, cache)[:, -1]
         cache.advance(tokens.shape[1])
         said = logits.argmax(-1)

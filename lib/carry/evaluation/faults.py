@@ -25,7 +25,7 @@ from jaxtyping import Integer
 from torch import Tensor
 
 from carry.batch import Batch, Problems
-from carry.formats import ALPHABET, EOS, FIRST_LETTER
+from carry.formats import ALPHABET, EOS, FIRST_LETTER, Format
 from carry.models.single_pass import Pass
 from carry.tasks import Task
 
@@ -44,12 +44,17 @@ def first_error(batch: Batch, seen: Pass) -> Integer[Tensor, "B 3"]:
     return torch.cat(parts, dim=1).long()
 
 
-def named(task: Task, problems: Problems, errors: Integer[Tensor, "B 3"]) -> Integer[Tensor, " B"]:
-    """Return the index in `KINDS` of each answer's fault, or `NONE`."""
+def named(
+    form: Format, problems: Problems, errors: Integer[Tensor, "B 3"]
+) -> Integer[Tensor, " B"]:
+    """Return the index in `KINDS` of each answer's fault, or `NONE`.
+
+    A wrong digit on a scratchpad is `other`: it need not be one of the answer.
+    """
     place, said, due = errors.unbind(1)
     digits = (said < 10) & (due < 10)
     kind = torch.full_like(said, KINDS.index("other"))
-    for name, would_write in reversed(mistakes(task, problems)):
+    for name, would_write in reversed([] if form.has_steps else mistakes(form.task, problems)):
         fits = would_write.gather(1, place.clamp(min=0)[:, None])[:, 0] == said
         kind[digits & fits] = KINDS.index(name)
     kind[(said == EOS) & (due != EOS)] = KINDS.index("stopped_early")
@@ -93,4 +98,5 @@ def _misaligned(task: Task, problems: Problems) -> Iterator[Integer[Tensor, "B K
             moved[:, operand] = wide[:, operand].roll(by, dims=1)
             if by == -1:  # the ones are lost, not carried round to the top
                 moved[:, operand, -1] = 0
-            yield task.solve(moved, problems.lengths + 1).answer[:, :places].long()
+            longer = problems.lengths + (problems.lengths > 0)
+            yield task.solve(moved, longer).answer[:, :places].long()

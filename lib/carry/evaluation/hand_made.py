@@ -49,12 +49,14 @@ class Oracle(System):
     def respond(self, question: str) -> str:
         """Return what it writes after a question."""
         asked = question.strip("^=")
+        if self.format.has_steps:
+            return self._with_steps(asked)
         if not self.task.in_digits:
             names, numbers = zip(*(part.split(":") for part in asked.split(",")), strict=True)
             order = self.digits(*map(self._read, numbers))
             said = self.finish([names[NAMES.index(at)] for at in order])
             return ",".join(said).replace(",$", "$")
-        digits = ["".join(c for c in part if c in DIGITS) for part in asked.split(self.format.sign)]
+        digits = ["".join(c for c in part if c in DIGITS) for part in self._split(asked)]
         operands = [self._read(number) for number in digits]
         said = self.digits(*operands)
         if self.format.pad:
@@ -65,6 +67,25 @@ class Oracle(System):
                 first -= len(operands[0]) - 1
             said = [LETTERS[(first + at) % len(LETTERS)] + c for at, c in enumerate(said)]
         return "".join(self.finish(said if self.format.reverse_answer else said[::-1]))
+
+    def _with_steps(self, asked: str) -> str:
+        """Return the stages of its task behind a question, each number as long as it should be."""
+        form = self.format
+        operands = [self._read(number) for number in self._split(asked)]
+        if not self.task.leading_zeros:
+            operands = [str(int(operand)) for operand in operands]
+        from_zero = self.task.from_zero if form.from_zero is None else form.from_zero
+        said = []
+        for index, (room, numbers) in enumerate(
+            self.task.oracle_stages(*operands, from_zero=from_zero)
+        ):
+            written = [number.zfill(room if form.pad else 0) for number in numbers]
+            sign = "+" if self.task.levels == 3 and not index else ">"
+            said += [sign.join(of[::-1] if form.reverse_answer else of for of in written)]
+        return "".join(self.finish([*"=".join(said)]))
+
+    def _split(self, asked: str) -> list[str]:
+        return asked.split(self.task.sign) if self.task.sign else [asked]
 
     def _read(self, number: str) -> str:
         return number[::-1] if self.format.reverse_operands else number

@@ -141,7 +141,7 @@ def _said(
 ) -> Integer[Tensor, "R B A"]:
     """Return the tokens said after each recurrence, 0 behind the end of a response."""
     longest = int((batch.length - batch.start).max())
-    logits = max(1, most) * longest * system.format.symbols(system.task)
+    logits = max(1, most) * longest * system.format.symbols()
     at_once = max(1, min(MOST_SCORES // batch.tokens.shape[1] ** 2, MOST_LOGITS // logits))
     order, parts = [], []
     for rows in alike(problems):

@@ -1,4 +1,4 @@
-"""Exact match, accuracy by place and the kinds of faults, from one pass over each problem.
+"""Exact match, accuracy by place and by step, and kinds of faults, from one pass over each problem.
 
 `carry.models.single_pass` proves that the pass tells what greedy decoding would; the ids that it
 takes are those of `decoding.py`, which know the question only. Problems with operands of the same
@@ -41,7 +41,7 @@ def score(
     recurrences: int | None = None,
     device: torch.device | str = "cpu",
     report: Callable[[int], None] = lambda scored: None,
-) -> tuple[pd.DataFrame, pd.DataFrame]:
+) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
     """Score a model on the rows of a problem set, from each start that makes a difference.
 
     Args:
@@ -52,19 +52,23 @@ def score(
             `accuracy` with the ends of its interval (`low`, `high`), how many of the others have
             each fault (`faults.KINDS`), how many have the first token of the response right
             (`first_right`: in sorting, the smallest number), and where the format writes more than
-            digits, how many have the digits right in real decoding (`digits_right`, else missing).
+            the answer's digits, how many have those right in real decoding (`digits_right`, else
+            missing; behind a scratchpad of set "equal" alone, since that takes a step a token).
         places: of the problems in set "equal", for each `start`, number of `digits` and `place`
             (0: the ones), how many of the `n` answers that have this place are `correct` there,
             given the truth before it (so an error does not spread as in decoding), with
             accuracy and interval, and in how many it is the `first_wrong` token. The end of the
             answer has no place.
-        Both name the `row`, `profile` and `seed` of the model, and the digits it was `trained` to.
+        steps: of the same problems, where a scratchpad is written: in how many of `n` all tokens
+            of a `step` (a number, with the sign before it) are `correct`, given the truth before
+            it, and in how many it holds the `first_wrong` token. Empty for other formats.
+        All name the `row`, `profile` and `seed` of the model, and the digits it was `trained` to.
 
     >>> from carry.evaluation.hand_made import ForgetsCarries
     >>> from carry.run import make
     >>> table = pd.DataFrame({"operands": ["17 25", "12 25"], "set": "grid", "i": 2, "j": 2})
     >>> table["label"] = 0
-    >>> cells, places = score(ForgetsCarries(make({"task": {"name": "addition"}})), table)
+    >>> cells, places, _ = score(ForgetsCarries(make({"task": {"name": "addition"}})), table)
     >>> cells[["n", "exact", "lost_carry", "other"]].values.tolist()
     [[2, 1, 1, 0]]
     """
@@ -72,7 +76,7 @@ def score(
     table = table.reset_index(drop=True)
     system.network.to(device).eval()
     seen_of = {name: np.zeros((len(starts), len(table))) for name in ("kind", *ALSO)}
-    tallies = []
+    by_place, by_step = [], []
     with training_in("fp32", torch.device(device)):
         # What has a step for each place is done once for all problems with as many places.
         longest = table[["i", "j"]].max(axis=1)
@@ -88,31 +92,50 @@ def score(
                     begun[some] = ~seen.wrong[:, 0]
                     counted = equal[some]
                     if counted.any():
-                        tallies.append(
-                            _by_place(batch[some], seen, counted, str(start), int(digits))
-                        )
+                        names = {"start": str(start), "digits": int(digits)}
+                        by_place.append(_by_place(batch[some], seen, counted, names))
+                        if system.format.has_steps:
+                            by_step.append(_by_step(batch[some], seen, counted, names))
                     report(len(some))
-                kind = faults.named(system.task, problems, errors)
-                digits_right = _digits_right(system, problems, start, recurrences)
+                kind = faults.named(system.format, problems, errors)
+                exact = kind == faults.NONE
+                digits_right = _digits_right(system, problems, exact, equal, start, recurrences)
                 for name, of in zip(seen_of, (kind, begun, digits_right), strict=True):
                     seen_of[name][index, rows] = of.cpu()
-    return _cells(system, table, starts, seen_of), _places(system, tallies)
+    cells = _cells(system, table, starts, seen_of)
+    return cells, _tallied(system, by_place, "place"), _tallied(system, by_step, "step")
 
 
 def _digits_right(
-    system: System, problems: Problems, start: Start, recurrences: int | None
+    system: System,
+    problems: Problems,
+    exact: Bool[Tensor, " B"],
+    equal: Bool[Tensor, " B"],
+    start: Start,
+    recurrences: int | None,
 ) -> Float[Tensor, " B"]:
-    """Decode where a response holds more than digits, and compare the digits alone with the truth.
+    """Decode where a response holds more than the answer's digits, and compare these alone.
 
-    One pass over the truth does not tell this, since what is wrong and left out is read on from.
+    One pass over the truth does not tell this, since what is wrong and left out is read on from;
+    but where all is right, so are they.
     """
-    if not system.format.hinted:
+    form = system.format
+    if not form.hinted and not form.has_steps:
         return torch.full((len(problems),), torch.nan)
-    read = system.format.read(greedy(system, problems, start, recurrences))
-    slots = torch.arange(read.shape[1], device=read.device)
-    answer = F.pad(problems.answer.long(), (0, read.shape[1] - problems.answer.shape[1]))
-    due = torch.where(slots < problems.answer_length[:, None], answer, EOS)
-    return (read == due).all(1).float()
+    asked = equal if form.has_steps else torch.ones_like(equal)
+    right = torch.where(asked, exact.float(), torch.nan)
+    rows = (asked & ~exact).nonzero()[:, 0]
+    if len(rows):
+        some = problems[rows]
+        read = form.read(greedy(system, some, start, recurrences))
+        slots = torch.arange(read.shape[1], device=read.device)
+        width = max(0, read.shape[1] - some.answer.shape[1])
+        answer = F.pad(some.answer.long(), (0, width))[:, : read.shape[1]]
+        beyond = torch.where(slots < some.room[:, None], 0, EOS) if form.pad else EOS
+        due = torch.where(slots < some.answer_length[:, None], answer, beyond)
+        whole = some.answer_length <= read.shape[1]
+        right[rows] = (whole & (read == due).all(1)).float()
+    return right
 
 
 def _passes(
@@ -121,7 +144,11 @@ def _passes(
     """Run the model over all problems, those that are alike together."""
     most = max(1, MOST_SCORES // batch.tokens.shape[1] ** 2)
     for rows in alike(problems):
-        ids = question_ids(system, problems[rows], start)
+        if system.format.settled:
+            ids = question_ids(system, problems[rows], start)
+        else:  # of what is written, which until the first error is what the model has written
+            first = system.first_ids(system.format.open_ended(problems[rows]), start)
+            ids = system.ids_from(batch[rows], first)
         for part in torch.arange(len(rows), device=rows.device).split(most):
             own = [of if len(of) == 1 else of[part] for of in ids]
             some = rows[part]
@@ -130,20 +157,45 @@ def _passes(
 
 
 def _by_place(
-    batch: Batch, seen: Pass, rows: Bool[Tensor, " B"], start: str, digits: int
+    batch: Batch, seen: Pass, rows: Bool[Tensor, " B"], names: dict[str, object]
 ) -> pd.DataFrame:
-    """Count by place over some rows of a batch."""
+    """Count by place over some rows of a batch, in the last number that each of them writes."""
     slots = torch.arange(seen.real.shape[1], device=batch.start.device)
-    last = batch.tokens.shape[1] - 1
-    place = batch.place.gather(1, (batch.start[:, None] + slots).clamp(max=last))
-    digit = seen.real & (place >= 0) & (seen.target < 10) & rows[:, None]
+    at = (batch.start[:, None] + slots).clamp(max=batch.tokens.shape[1] - 1)
+    place, number = batch.place.gather(1, at), batch.number.gather(1, at) * seen.real
+    last = number == number.amax(1, keepdim=True)
+    digit = seen.real & (place >= 0) & (seen.target < 10) & last & rows[:, None]
     first = slots == seen.first_wrong[:, None]
     counts = {
         name: torch.bincount(place[digit & which], minlength=len(slots)).tolist()
         for name, which in
         {"n": seen.real, "correct": ~seen.wrong, "first_wrong": first}.items()
     }  # fmt: skip
-    return pd.DataFrame({"start": start, "digits": digits, "place": range(len(slots)), **counts})
+    return pd.DataFrame({**names, "place": range(len(slots)), **counts})
+
+
+def _by_step(
+    batch: Batch, seen: Pass, rows: Bool[Tensor, " B"], names: dict[str, object]
+) -> pd.DataFrame:
+    """Count by step over some rows of a batch that write as many steps."""
+    slots = torch.arange(seen.real.shape[1], device=batch.start.device)
+    at = (batch.start[:, None] + slots).clamp(max=batch.tokens.shape[1] - 1)
+    number = batch.number.gather(1, at)
+    number = torch.where(seen.real & (number > 0), number, torch.iinfo(number.dtype).max)
+    first, last = number.amin(1, keepdim=True), (number * seen.real * (number < 2**30)).amax(1)
+    # A sign goes with the number behind it, and the end with the last.
+    step = number.flip(1).cummin(1).values.flip(1).minimum(last[:, None]) - first
+    steps = int(step.max()) + 1
+    wrong = torch.zeros(len(step), steps, dtype=torch.bool, device=step.device)
+    wrong.scatter_reduce_(1, step.long(), seen.wrong, "amax")
+    begun = step.gather(1, seen.first_wrong.clamp(min=0)[:, None].long())[:, 0]
+    begun = begun[rows & ~seen.exact].long()
+    counts = {
+        "n": [int(rows.sum())] * steps,
+        "correct": (~wrong[rows]).sum(0).tolist(),
+        "first_wrong": torch.bincount(begun, minlength=steps).tolist(),
+    }
+    return pd.DataFrame({**names, "step": range(steps), **counts})
 
 
 def _cells(
@@ -163,13 +215,13 @@ def _cells(
     return _labelled(system, cells[[*order, *ALSO]])
 
 
-def _places(system: System, tallies: list[pd.DataFrame]) -> pd.DataFrame:
-    columns = ["start", "digits", "place", "n", "correct", "first_wrong"]
+def _tallied(system: System, tallies: list[pd.DataFrame], by: str) -> pd.DataFrame:
+    columns = ["start", "digits", by, "n", "correct", "first_wrong"]
     tally = pd.concat(tallies) if tallies else pd.DataFrame(columns=columns, dtype=int)
-    places = tally.groupby(columns[:3], as_index=False, sort=False).sum()
-    places = with_interval(places[places["n"] > 0].reset_index(drop=True), "correct")
-    places.insert(1, "set", "equal")
-    return _labelled(system, places)
+    counted = tally.groupby(columns[:3], as_index=False, sort=False).sum()
+    counted = with_interval(counted[counted["n"] > 0].reset_index(drop=True), "correct")
+    counted.insert(1, "set", "equal")
+    return _labelled(system, counted)
 
 
 def _labelled(system: System, table: pd.DataFrame) -> pd.DataFrame:

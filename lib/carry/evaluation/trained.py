@@ -21,8 +21,8 @@ from carry.training.loop import device_of
 
 COMMITTED = "notebook"  # the profile that takes its weights from reports/models/, which is in git
 
-OF_LOOPED = ("recurrences", "answers")
-TABLES = ("cells", "places", *OF_LOOPED)
+OPTIONAL = ("steps", "recurrences", "answers")
+TABLES = ("cells", "places", *OPTIONAL)
 
 
 def folder(profile: str, row: str) -> Path:
@@ -111,8 +111,9 @@ def _score(
 def evaluate(row: str, profile: str, seeds: Iterable[int] | None = None) -> Path:
     """Score the seeds of a row (default: all), keep the tables, and return their folder.
 
-    It holds `cells.parquet` and `places.parquet` (see `carry.evaluation.scoring.score`); for a
-    looped model, from the last of its starts, `recurrences.parquet` and `answers.parquet` (see
+    It holds `cells.parquet` and `places.parquet`, and for a scratchpad `steps.parquet` (see
+    `carry.evaluation.scoring.score`); for a looped model, from the last of its starts,
+    `recurrences.parquet` and `answers.parquet` (see
     `carry.evaluation.recurrences.by_recurrence`); and `curves.parquet` as training left it, where
     it did.
     """
@@ -128,12 +129,12 @@ def evaluate(row: str, profile: str, seeds: Iterable[int] | None = None) -> Path
         scored = processes.each(_score, jobs, shown.update)
     target = paths.reports(profile, "results", profile, row)
     for name, tables in zip(TABLES, zip(*scored, strict=True), strict=True):
-        path = target / f"{name}.parquet"
-        if name in OF_LOOPED and looped.empty:
-            path.unlink(missing_ok=True)  # the row may have been looped before
+        path, table = target / f"{name}.parquet", pd.concat(tables, ignore_index=True)
+        if name in OPTIONAL and table.empty:
+            path.unlink(missing_ok=True)  # the row may have had some before
             continue
         with paths.atomically(path) as draft:
-            pd.concat(tables, ignore_index=True).to_parquet(draft, index=False)
+            table.to_parquet(draft, index=False)
     curves = folder(profile, row) / "curves.parquet"
     if curves.exists():
         with paths.atomically(target / curves.name) as draft:

@@ -14,6 +14,24 @@ from matplotlib.figure import Figure
 from carry.figures import load, style
 
 Drawing = tuple[Figure, pd.DataFrame]
+Rows = tuple[str, ...]
+
+BARS = (
+    "Bars count all seeds together, dark lines are their Wilson intervals (95%), dots are the "
+    "seeds."
+)
+
+
+def names(task: str, *parts: Rows) -> Rows:
+    """Return the rows of a task that have one of each of the parts, the first changing slowest.
+
+    >>> names("addition", ("nope", "abacus"), ("", "_looped"))
+    ('addition_nope', 'addition_nope_looped', 'addition_abacus', 'addition_abacus_looped')
+    """
+    found = [f"{task}_"]
+    for part in parts:
+        found = [name + more for name in found for more in part]
+    return tuple(found)
 
 
 class Entry(NamedTuple):

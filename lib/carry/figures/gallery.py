@@ -11,6 +11,7 @@ import matplotlib.pyplot as plt
 from carry.figures import (
     accuracy,
     architectures,
+    cho2025,
     curves,
     errors,
     heatmaps,
@@ -33,6 +34,8 @@ class Notebook(NamedTuple):
     paper: str = ""
 
 
+PAPERS = {"mcleish2024": mcleish2024.NOTEBOOKS, "cho2025": cho2025.NOTEBOOKS}
+
 # Of the rows that a paper's entries name, those that the overview has as well.
 SHARED = [
     "addition_nope", "addition_rope", "addition_fire", "addition_abacus_short", "addition_abacus",
@@ -46,8 +49,8 @@ def overview(rows: Iterable[str]) -> list[str]:
     >>> overview(["addition_abacus", "addition_abacus_noise", "sorting_fire", "addition_mine"])
     ['addition_abacus', 'addition_mine']
     """
-    papers = [entry for _, entries in mcleish2024.NOTEBOOKS.values() for entry in entries.values()]
-    varied = {row for entry in papers for row in entry.wanted()} - {*SHARED}
+    papers = [entries for of in PAPERS.values() for _, entries in of.values()]
+    varied = {row for of in papers for entry in of.values() for row in entry.wanted()} - {*SHARED}
     return [row for row in rows if style.task(row) in ("addition", "") and row not in varied]
 
 
@@ -119,8 +122,9 @@ OVERVIEW = {
 NOTEBOOKS = {
     "overview": Notebook("figures", "Where does each digit stand?", OVERVIEW),
     **{
-        name: Notebook(f"mcleish2024/{name}", question, entries, "mcleish2024")
-        for name, (question, entries) in mcleish2024.NOTEBOOKS.items()
+        name: Notebook(f"{paper}/{name}", question, entries, paper)
+        for paper, of in PAPERS.items()
+        for name, (question, entries) in of.items()
     },
 }
 FIGURES = {name: entry for of in NOTEBOOKS.values() for name, entry in of.entries.items()}

@@ -22,7 +22,18 @@ OPTIONAL = {
         "row", "profile", "seed", "trained", "start", "digits", "recurrences_trained",
         "recurrence", "slot", "place", "due", "said",
     ],
+    "steps": [
+        "row", "profile", "seed", "trained", "start", "set", "digits", "step", "n", "correct",
+        "first_wrong", "accuracy", "low", "high",
+    ],
+    "attention": ["row", "profile", "seed", "layer", "head", "query", "key", "weight"],
+    "heads": ["row", "profile", "seed", "layer", "head", "needed", "share"],
+    "tokens": ["row", "profile", "seed", "at", "token", "number", "place"],
 }  # fmt: skip
+
+# What a notebook adds to `attention`, `heads` and `tokens` under this name: that of the model of
+# Theorem 4.1, which is no row, and is drawn beside any.
+BY_HAND = "construction"
 
 
 class Tables(NamedTuple):
@@ -33,6 +44,9 @@ class Tables(NamedTuple):
     recurrences, answers: of looped rows, what is right after each recurrence, and one answer
     sizes: how many weights a model has; not a result, so that only its notebook adds it
     footing: accuracy by lengths in another profile, which is in git; added by its notebook, too
+    steps: of scratchpads, accuracy by the number written
+    attention, heads, tokens: where heads look on average, how much of it is needed, and at what
+    widths, sharpness: of the model of Theorem 4.1, added by its notebook
     """
 
     cells: pd.DataFrame
@@ -42,10 +56,17 @@ class Tables(NamedTuple):
     answers: pd.DataFrame
     sizes: pd.DataFrame = pd.DataFrame(columns=["layers", "recurrences", "weights"])
     footing: pd.DataFrame = pd.DataFrame(columns=["row", "rate", "exact"])
+    steps: pd.DataFrame = pd.DataFrame(columns=OPTIONAL["steps"])
+    attention: pd.DataFrame = pd.DataFrame(columns=OPTIONAL["attention"])
+    heads: pd.DataFrame = pd.DataFrame(columns=OPTIONAL["heads"])
+    tokens: pd.DataFrame = pd.DataFrame(columns=OPTIONAL["tokens"])
+    widths: pd.DataFrame = pd.DataFrame(columns=["written", "codes_are", "n", "wrong"])
+    sharpness: pd.DataFrame = pd.DataFrame(columns=["sequence", "dtype", "scale", "n", "wrong"])
 
     def of(self, wanted: list[str]) -> Tables:
-        """Return the tables of some rows alone, in the order given."""
-        return self._replace(**{name: pick(getattr(self, name), wanted) for name in WRITTEN})
+        """Return the tables of some rows alone, in the order given, and what is `BY_HAND`."""
+        kept = [*wanted, BY_HAND]
+        return self._replace(**{name: pick(getattr(self, name), kept) for name in WRITTEN})
 
 
 WRITTEN = ("cells", "places", "curves", *OPTIONAL)
@@ -57,7 +78,7 @@ def tables(profile: str) -> Tables:
     Raises:
         SettingsError: for the first file that is not there.
     """
-    return Tables(*(read(profile, name) for name in WRITTEN))
+    return Tables(**{name: read(profile, name) for name in WRITTEN})
 
 
 def read(profile: str, name: str) -> pd.DataFrame:
@@ -139,10 +160,13 @@ def starts(cells: pd.DataFrame) -> dict[str, str]:
     """Return for each row the start that serves it better in distribution, 1 if that may be chance.
 
     What lies beyond the training lengths has no say, or it would be chosen by what it measures;
-    and a sum or two must not decide (the intervals of 95% have to be apart).
+    and a sum or two must not decide (the intervals of 95% have to be apart). Where a task has no
+    grid, equal lengths decide.
     """
     cells = with_region(cells)
-    known = cells[(cells["set"] == "grid") & (cells["region"] == REGIONS[0])]
+    inside = cells["row"].isin(cells.loc[cells["set"] == "grid", "row"])
+    kind = inside.map({True: "grid", False: "equal"})
+    known = cells[(cells["set"] == kind) & (cells["region"] == REGIONS[0])]
     pooled = pool(known, ["row", "start"]).set_index(["row", "start"])
     low, high = (
         pooled[end].unstack("start").reindex(columns=["1", "middle"]) for end in ("low", "high")

@@ -17,26 +17,11 @@ from carry.figures import (
     regions,
 )
 from carry.figures import sizes as weights
-from carry.figures.entry import Drawing, Entry, lacking
+from carry.figures.entry import BARS, Drawing, Entry, Rows, lacking, names
 
 SCHEMES, ARCHITECTURES = ("nope", "fire", "abacus"), ("", "_injected", "_looped")
 LENGTHS = ("_short", "", "_middle", "_long", "_longest")
 LOOPS = ("_injected", "_looped", "_looped_4", "_looped_8", "_looped_16")
-
-Rows = tuple[str, ...]
-
-
-def names(task: str, *parts: Rows) -> Rows:
-    """Return the rows of a task that have one of each of the parts, the first changing slowest.
-
-    >>> names("addition", ("nope", "abacus"), ("", "_looped"))
-    ('addition_nope', 'addition_nope_looped', 'addition_abacus', 'addition_abacus_looped')
-    """
-    found = [f"{task}_"]
-    for part in parts:
-        found = [name + more for name in found for more in part]
-    return tuple(found)
-
 
 ALL = names("addition", SCHEMES, ARCHITECTURES)
 ABACUS_LOOPS = names("addition", ("abacus",), LOOPS)
@@ -84,11 +69,6 @@ SORTED_MINIMUM = {
     ("sorting_abacus_fire_looped", BOTH): 0.6851,
 }
 MILLIONS = {1: 122, 2: 64, 4: 34, 8: 19, 16: 12}
-
-BARS = (
-    "Bars count all seeds together, dark lines are their Wilson intervals (95%), dots are the "
-    "seeds."
-)
 
 
 def _bars(tables: load.Tables, **more) -> Drawing:

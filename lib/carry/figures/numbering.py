@@ -1,4 +1,4 @@
-"""How each scheme numbers a sum, drawn from the code that models are trained with."""
+"""How each scheme numbers a problem, drawn from the code that models are trained with."""
 
 from __future__ import annotations
 
@@ -28,6 +28,20 @@ DRAWN: list[tuple[str, str, dict[str, Any], dict[str, Any], bool]] = [
         False,
     ),
 ]
+
+# Of each task with steps: what it is written with, and what is coupled at each level.
+STEPS: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "parity": ({"reverse_operands": True}, ["bit of the string and of its parities"]),
+    "multi_operand_addition": ({}, ["place", "operand, and the sum that it is added to"]),
+    "multiplication": (
+        {},
+        [
+            "place in the first number, and in its products",
+            "digit of the second number, and what is made with it",
+            "place in the answer",
+        ],
+    ),
+}
 
 
 @style.styled
@@ -66,16 +80,57 @@ def of_a_sum(
     return figure, table
 
 
-def _strip(axes: Axes, part: pd.DataFrame, width: int) -> None:
+@style.styled
+def of_steps(task: str, *operands: str | int, start: int = 1) -> tuple[Figure, pd.DataFrame]:
+    """Draw one problem with its steps, coupled: tokens above, below them the ids of each level.
+
+    Equal ids of a level have equal colours; what a level does not count has id 0.
+
+    Args:
+        task: one of those that have steps.
+        operands: what is asked.
+        start: the first id of all levels.
+    """
+    given, titles = STEPS[task]
+    made = tasks.build({"name": task})
+    problems = made.solve(*tasks.to_digits([[*operands]]))
+    batch = formats.build({"name": "scratchpad", **given}, made).write(problems)
+    parts = []
+    for level, title in enumerate(titles, start=1):
+        ids = positions.choose("coupled")(level=level).ids(batch, start)
+        part = {
+            "level": level,
+            "title": title,
+            "token": list(formats.text(batch.tokens[0])),
+            "id": ids[0].tolist(),
+            "number": batch.number[0].tolist(),
+            "place": batch.place[0].tolist(),
+        }
+        parts.append(pd.DataFrame(part).rename_axis("at").reset_index())
+    table = pd.concat(parts, ignore_index=True)
+    width = int(table["at"].max()) + 1
+    figure, drawn = style.panels(len(titles), 1, (max(3.4, 0.24 * width + 0.2), 0.95))
+    for axes, (level, part) in zip(drawn, table.groupby("level"), strict=True):
+        _strip(axes, part, width, small=True)
+        title = f"level {level}: {part['title'].iloc[0]}"
+        axes.set_title(title, loc="left", fontsize="small")
+    return figure, table
+
+
+def _strip(axes: Axes, part: pd.DataFrame, width: int, small: bool = False) -> None:
     """Draw the cells of one numbering; id 0, which says nothing of place, stays white."""
     order = sorted(set(part["id"]) - {0})
     colors = matplotlib.colormaps["viridis"]
+    sizes = {"size": 7} if small else {}
     for at, token, id_ in zip(part["at"], part["token"], part["id"], strict=True):
         share = 0.08 + 0.84 * order.index(id_) / max(1, len(order) - 1) if id_ else None
         face = "white" if share is None else colors(share)
         text = "#222222" if share is None or share > 0.55 else "white"
         axes.add_patch(Rectangle((at, 0), 0.94, 0.9, facecolor=face, edgecolor="#999999", lw=0.6))
-        axes.text(at + 0.47, 0.45, str(id_), ha="center", va="center", color=text)
-        axes.text(at + 0.47, 1.35, token, ha="center", va="center", family="monospace", size=13)
+        axes.text(at + 0.47, 0.45, str(id_), ha="center", va="center", color=text, **sizes)
+        axes.text(
+            at + 0.47, 1.35, token, ha="center", va="center", family="monospace",
+            size=9 if small else 13,
+        )  # fmt: skip
     axes.set(xlim=(-0.05, width), ylim=(-0.05, 1.8))
     axes.axis("off")

@@ -6,6 +6,7 @@ What a row is called and how it is drawn follows from its name alone, `task_sche
     addition_abacus_looped      Abacus, looped            blue, dashed
     addition_abacus_looped_4    Abacus, looped 4 times    blue, dashed more finely
     addition_abacus_fire        Abacus + FIRE             light blue
+    parity_fire_scratchpad      FIRE, scratchpad          red, with long dashes
     addition_new_idea           New idea                  grey, until it is given a colour here
 """
 
@@ -55,6 +56,7 @@ TASKS = {
     "parity": ("answers", "{0} bits"),
     "sorting": ("lists", "{0} numbers of {0} digits"),
     "bitwise_or": ("answers", "{0} bits"),
+    "multi_operand_addition": ("sums", "{0} operands of {0} digits"),
 }
 
 # A second sign besides the colour, for variants of a scheme: dashes of lines and hatches of bars.
@@ -66,6 +68,7 @@ VARIANTS = {
     "looped_8": (1.7, 1.1),
     "looped_16": (0.8, 0.9),
     "far": (7.0, 1.2, 1.5, 1.2),
+    "scratchpad": (5.5, 1.2),
 }
 HATCHES = {SOLID: "", DOTTED: r"\\\\", VARIANTS["injected"]: "...."}  # what is looped: ////
 # How the parts of a variant are said; parts that are not here are said as they stand.
@@ -78,8 +81,16 @@ PARTS = {
     "entrance": "entrance",
     "divided": "gradient divided",
     "hints": "index hints",
+    "scratchpad": "scratchpad",
+    "unpadded": "no zeros in front",
+    "reversed": "question reversed",
+    "plain": "nothing reversed",
+    "from_first": "sums from the first operand",
+    "narrow_heads": "heads half as wide",
+    "wide_heads": "heads twice as wide",
 }
-PART = re.compile(rf"(?:^|_)(looped_\d+|{'|'.join(PARTS)})(?=_|$)")
+COUNTED = r"looped_\d+|\d+l\d+h|width_\d+|\d+[km]"
+PART = re.compile(rf"(?:^|_)({COUNTED}|{'|'.join(PARTS)})(?=_|$)")
 
 SHADE = "#ECECEC"  # the training range
 SETTINGS = {
@@ -113,6 +124,8 @@ def look(row: str) -> Look:
 
     >>> look("addition_abacus").label, look("multiplication_abacus_looped_4").label
     ('Abacus', 'Abacus, looped 4 times')
+    >>> look("multi_operand_addition_coupled_scratchpad_1l4h_wide_heads").label
+    'Coupled, scratchpad, 1 layer of 4 heads, heads twice as wide'
     >>> look("addition_new_idea")
     Look(label='New idea', color='#808080', dashes=(1.0, 0.0))
     """
@@ -129,9 +142,17 @@ def look(row: str) -> Look:
 
 
 def _said(part: str) -> str:
-    times = part.removeprefix("looped_")
-    if times.isdigit():
-        return f"looped {times} times"
+    """Return a part of a variant in words.
+
+    >>> _said("looped_4"), _said("6l8h"), _said("100k"), _said("10m")
+    ('looped 4 times', '6 layers of 8 heads', '100,000 problems', '10 million problems')
+    """
+    if looped := re.fullmatch(r"looped_(\d+)", part):
+        return f"looped {looped[1]} times"
+    if shape := re.fullmatch(r"(\d+)l(\d+)h", part):
+        return f"{shape[1]} {'layer' if shape[1] == '1' else 'layers'} of {shape[2]} heads"
+    if count := re.fullmatch(r"(\d+)([km])", part):
+        return f"{count[1]}{',000' if count[2] == 'k' else ' million'} problems"
     return PARTS.get(part, part.replace("_", " "))
 
 

@@ -6,17 +6,18 @@ from abc import abstractmethod
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+import pydantic
 import torch
 from jaxtyping import Bool, Integer
 from torch import Tensor
 
-from carry.batch import LABELS, NO_PLACE, Batch, Problems
+from carry.batch import LABELS, NO_LEVEL, NO_PLACE, Batch, Problems
 from carry.settings import Settings, SettingsError, choose
-from carry.tasks import NAMES, Task
+from carry.tasks import NAMES, Line, Task
 
 # The alphabet of all formats; each uses its beginning, as much as it needs. A digit's token is the
 # digit itself.
-SIGNS = "0123456789+=^$_*|:,"
+SIGNS = "0123456789+=^$_*|:,>"
 PLUS, EQUALS, BOS, EOS, PAD = range(10, 15)
 # An ordered set of 102 symbols for index hints (mcleish2024, A.6.5).
 LETTERS = NAMES + "αβγδεζηθικλμνξοπρστυφχψωΓΔΘΛΞΠΣΦΨΩбгджзийлпфцчшщъы"
@@ -29,35 +30,80 @@ class Extent(NamedTuple):
 
     run: int  # tokens of the longest number
     tokens: int  # tokens of the longest problem
+    levels: tuple[int, ...] = ()  # how far each level of coupling counts
+
+
+class Piece(NamedTuple):
+    """Some tokens in a row, of one number or a sign that goes with it.
+
+    Shapes: B problems, or 1 if they all have the same; W tokens, as many as the longest has.
+    """
+
+    tokens: Integer[Tensor, "_ W"]
+    present: Bool[Tensor, "_ W"]
+    part: int  # which number; 0: none
+    place: Integer[Tensor, "_ W"]  # of a sign: where it would stand, if it were a digit
+    sign: bool = False
 
 
 class Format(Settings):
-    """A way to write problems; its settings are its fields, and its name is its file's.
+    """A way to write the problems of a task; its settings are its fields, its name its file's."""
 
-    `sign` is what stands between operands: the task's, which `build` fills in.
-    """
+    _task: Task = pydantic.PrivateAttr()
 
-    sign: str = "+"
+    @property
+    def task(self) -> Task:
+        """The task, which `build` fills in."""
+        return self._task
 
     @property
     def hinted(self) -> bool:
-        """Whether a response holds more than the digits of the answer."""
+        """Whether letters stand before the digits."""
         return False
 
-    @abstractmethod
-    def misfit(self, task: Task) -> str | None:
-        """Return why the format cannot write a task, if it cannot."""
+    @property
+    def has_steps(self) -> bool:
+        """Whether a response holds the steps before the answer."""
+        return False
+
+    @property
+    def levels(self) -> int:
+        """At how many levels tokens are coupled."""
+        return 0
+
+    @property
+    def settled(self) -> bool:
+        """Whether the question tells the marks of all that could be written after it."""
+        return True
 
     @abstractmethod
-    def symbols(self, task: Task) -> int:
+    def misfit(self) -> str | None:
+        """Return why the format cannot write its task, if it cannot."""
+
+    @abstractmethod
+    def symbols(self) -> int:
         """Return how many tokens of the alphabet a model of this format needs."""
 
     @abstractmethod
     def write(self, problems: Problems) -> Batch:
         """Write problems as tokens and marks."""
 
+    def open_ended(self, problems: Problems) -> Batch:
+        """Write the questions, and behind them zeros for the longest answer they could have."""
+        nothing = problems.answer.new_zeros(len(problems), int(problems.room.max()))
+        return self.write(replace(problems, answer=nothing, answer_length=problems.room))
+
+    def continued(
+        self, problems: Problems, question: Batch, response: Integer[Tensor, "B A"]
+    ) -> Batch:
+        """Return questions and what has been written behind them, marked by what it says.
+
+        The problems are as long as each other; only for a format that is not `settled`.
+        """
+        raise NotImplementedError(f"{type(self).__name__} is settled by the question")
+
     @abstractmethod
-    def extent(self, task: Task, digits: int) -> Extent:
+    def extent(self, digits: int) -> Extent:
         """Return how large the problems of sizes up to `digits` are when written.
 
         Raises:
@@ -76,10 +122,11 @@ def build(settings: dict[str, Any], task: Task, where: str = "format") -> Format
     >>> build({"pad": True}, build_task({"name": "addition"})).pad
     True
     """
-    settings = {"sign": task.sign, **settings}
+    settings = dict(settings)
     name = settings.pop("name", "expression")
     form = choose("carry.formats", Format, name, f"{where}.name").parse(settings, where)
-    why = form.misfit(task)
+    form._task = task
+    why = form.misfit()
     if why is not None:
         raise SettingsError(f"{where}: {why}")
     return form
@@ -104,31 +151,50 @@ def encode(characters: str) -> Integer[Tensor, " T"]:
 
 
 def join(
-    pieces: list[tuple[Tensor, Tensor, int, Tensor]], count: int, device: torch.device
-) -> tuple[
-    Integer[Tensor, "B T"], Integer[Tensor, "B T"], Integer[Tensor, "B T"], Integer[Tensor, " B"]
-]:
-    """Write ragged pieces one behind another.
+    pieces: list[Piece], count: int, device: torch.device, lines: list[tuple[Line, ...]]
+) -> tuple[Integer[Tensor, "B T"], list[Tensor], Integer[Tensor, " B"]]:
+    """Write ragged pieces one behind another, dropping what is not present.
 
-    A piece is (tokens, present, number, place), each as wide as its longest; what is not present
-    is dropped and the rest moves together, padding to the right. Token and marks travel as one
-    packed integer, so that the moving is done once.
+    Token and marks travel as one packed integer, so that the moving is done once.
+
+    Args:
+        lines: what the digits of each part are coupled by, from the first part on.
 
     Returns:
-        tokens, number, place, and the length of each row.
+        the tokens; number, place and levels; and the length of each row.
     """
     packed = [
-        (tokens.int() | (number << 8) | ((place.int() + 1) << 16)).expand(count, -1)
-        for tokens, _, number, place in pieces
-    ]
-    present = torch.cat([kept.expand(count, -1) for _, kept, _, _ in pieces], dim=1)
+        (piece.tokens.long() | (piece.part << 8) | (piece.sign << 24) | (piece.place + 1 << 25))
+        .expand(count, -1)
+        for piece in pieces
+    ]  # fmt: skip
+    present = torch.cat([piece.present.expand(count, -1) for piece in pieces], dim=1)
     length = present.sum(1)
     width = int(length.max())
-    joined = torch.full((count, width), PAD, dtype=torch.int32, device=device)
+    empty = PAD | 1 << 24  # a sign of no part and no place
+    joined = torch.full((count, width), empty, dtype=torch.int64, device=device)
     inside = torch.arange(width, device=device) < length[:, None]
     kept = torch.cat(packed, dim=1).masked_select(present)  # row by row, in order
     joined.masked_scatter_(inside, kept)
-    return joined & 255, (joined >> 8) & 255, (joined >> 16) + NO_PLACE, length
+    tokens, part, sign = joined & 255, (joined >> 8) & 65535, (joined >> 24 & 1).bool()
+    place = (joined >> 25) - 1
+    marks = [torch.where(sign, 0, part), torch.where(sign, NO_PLACE, place)]
+    marks = [of.int() for of in marks] + [levels(part, place, lines)]
+    return tokens.int(), marks, length
+
+
+def levels(
+    part: Integer[Tensor, "B T"], place: Integer[Tensor, "B T"], lines: list[tuple[Line, ...]]
+) -> Integer[Tensor, "B T L"]:
+    """Return what tokens are coupled by, from the part that they go with and their place in it.
+
+    >>> levels(torch.tensor([[0, 1, 1]]), torch.tensor([[-1, 1, 0]]), [((1, 1), None)]).tolist()
+    [[[-1, -1], [2, -1], [1, -1]]]
+    """
+    none = tuple(None for _ in lines[0]) if lines else ()
+    table = [[line or (NO_LEVEL, 0) for line in of] for of in [none, *lines]]
+    first, step = torch.tensor(table, device=part.device).view(len(table), -1, 2)[part].unbind(-1)
+    return (first + step * place[..., None]).int()
 
 
 def together(
@@ -150,11 +216,14 @@ def symbol(
     token: int | Integer[Tensor, "B 1"],
     device: torch.device,
     present: Bool[Tensor, "B 1"] | None = None,
-) -> tuple[Tensor, Tensor, int, Tensor]:
-    """Return a piece that is one symbol of no number and no place."""
+    part: int = 0,
+    place: int | Integer[Tensor, "B 1"] = NO_PLACE,
+) -> Piece:
+    """Return a piece that is one symbol, by default of no number and no place."""
     at = torch.full((1, 1), token, device=device) if isinstance(token, int) else token
     there = torch.ones_like(at, dtype=torch.bool) if present is None else present
-    return at, there, 0, torch.full_like(at, NO_PLACE)
+    where = torch.full_like(at, place) if isinstance(place, int) else place
+    return Piece(at, there, part, where, sign=True)
 
 
 def first_letter(
@@ -191,11 +260,16 @@ def noisy(batch: Batch, share: float, generator: torch.Generator) -> Batch:
     def scattered(values: Tensor, empty: int) -> Tensor:
         return values.new_full(wider, empty).scatter_(1, moved, values)
 
+    coupled = [scattered(level, NO_LEVEL) for level in batch.levels.unbind(2)]
+
     return replace(
         batch,
         tokens=scattered(batch.tokens, PAD),
         number=scattered(batch.number, 0),
         place=scattered(batch.place, NO_PLACE),
+        levels=torch.stack(coupled, dim=2)
+        if coupled
+        else batch.levels[:, :1].expand(-1, wider[1], -1),
         start=batch.start + more,
         length=batch.length + more,
     )

@@ -15,13 +15,14 @@ from carry.formats import (
     FIRST_LETTER,
     Extent,
     Format,
+    Piece,
     first_letter,
     join,
     symbol,
     together,
 )
 from carry.settings import SettingsError
-from carry.tasks import NAMES, Task
+from carry.tasks import NAMES
 
 
 class Labelled(Format):
@@ -39,17 +40,17 @@ class Labelled(Format):
 
     reverse_operands: bool = True
 
-    def misfit(self, task: Task) -> str | None:
+    def misfit(self) -> str | None:
         """Refuse answers that are numbers."""
-        if task.in_digits:
+        if self.task.in_digits:
             return "'labelled' names operands, and the answer is a number; expected 'expression'"
         return None
 
-    def symbols(self, task: Task) -> int:
+    def symbols(self) -> int:
         """Return the digits, the signs and the names."""
         return FIRST_LETTER + len(NAMES)
 
-    def extent(self, task: Task, digits: int) -> Extent:
+    def extent(self, digits: int) -> Extent:
         """Return the longest operand, and the tokens of so many operands of so many digits.
 
         Raises:
@@ -78,7 +79,7 @@ class Labelled(Format):
             if index:
                 pieces += [symbol(comma, device, there)]
             pieces += [symbol(first[:, None] + index, device, there), symbol(colon, device, there)]
-            pieces += [(digits, present, index + 1, at)]
+            pieces += [Piece(digits, present, index + 1, at)]
         pieces += [symbol(EQUALS, device)]
         for rank in range(problems.answer.shape[1]):
             there = (rank < problems.answer_length)[:, None]
@@ -86,8 +87,9 @@ class Labelled(Format):
                 pieces += [symbol(comma, device, there)]
             pieces += [symbol(first[:, None] + problems.answer[:, rank, None], device, there)]
         pieces += [symbol(EOS, device)]
-        tokens, number, at, total = join(pieces, len(problems), device)
-        return Batch(tokens, number, at, total - 2 * problems.answer_length, total)
+        lines = [()] * problems.operands.shape[1]
+        tokens, marks, total = join(pieces, len(problems), device, lines)
+        return Batch(tokens, *marks, total - 2 * problems.answer_length, total)
 
     def read(self, response: Integer[Tensor, "B A"]) -> Integer[Tensor, "B A"]:
         """Return the names in order, as letters of the alphabet; behind their end stands EOS."""

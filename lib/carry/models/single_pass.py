@@ -59,8 +59,12 @@ def single_pass(
     start: Start = 1,
     recurrences: int | None = None,
     ids: list[Integer[Tensor, "_ T"]] | None = None,
+    most: int | None = None,
 ) -> Pass:
     """Run the model once over problems and their true responses.
+
+    `most`: work out so many response tokens at a time, since scores of all would not fit. (All but
+    the last layer are then run as often; that one is worked out for these tokens alone.)
 
     >>> from carry.run import make
     >>> from carry.randomness import stream
@@ -73,5 +77,6 @@ def single_pass(
     if (batch.start == batch.start[0]).all():  # one row then: what is shared is worked out once
         at = at[:1]
     ids = system.ids(batch, start) if ids is None else ids
-    logits = system.logits(batch, ids, at, recurrences)
-    return Pass(logits.argmax(-1), target, real)
+    parts = at.split(most or at.shape[1], dim=1)
+    said = [system.logits(batch, ids, part, recurrences).argmax(-1) for part in parts]
+    return Pass(torch.cat(said, dim=1), target, real)

@@ -49,18 +49,9 @@ class System:
                 scheme, encoding = self._pair(pair, f"{where}.positions.{index}", shape)
                 self.schemes.append(scheme)
                 felt.append(encoding)
-            symbols = self.format.symbols(self.task)
-            self.network: nn.Module = kind(given, symbols, felt, shape)
+            self.network: nn.Module = kind(given, self.format.symbols(), felt, shape)
         self.network.to(device)
-        self._check_formats(where)
         self._check_lengths(where)
-
-    def _check_formats(self, where: str) -> None:
-        """Refuse a scheme whose ids would tell what the format has the model find out."""
-        for index, scheme in enumerate(self.schemes):
-            why = scheme.misfit(self.format)
-            if why is not None:
-                raise SettingsError(f"{where}.positions.{index}.ids: {why}")
 
     def _pair(self, pair: dict, where: str, shape: encodings.Shape):
         """Return scheme and encoding of one pair, whose settings stand in one mapping."""
@@ -75,6 +66,9 @@ class System:
                 known = ["ids", "encoding", *scheme_keys, *own_keys]
                 raise SettingsError(f"{where}.{key}: unknown setting, {nearest(key, known)}")
         scheme = scheme_kind.parse({k: v for k, v in pair.items() if k in scheme_keys}, where)
+        why = scheme.misfit(self.format)
+        if why is not None:
+            raise SettingsError(f"{where}.ids: {why}")
         encodings.check(kind, scheme, where)
         given = kind.Settings.parse({k: v for k, v in pair.items() if k in own_keys}, where)
         largest = scheme.largest(self.training_extent())
@@ -97,7 +91,8 @@ class System:
 
     def _extent(self, digits: int) -> formats.Extent:
         try:
-            return self.format.extent(self.task, digits)
+            with torch.device("cpu"):  # numbers are wanted, also where weights are but shapes
+                return self.format.extent(digits)
         except SettingsError as error:  # a format does not know its place in the run
             raise SettingsError(f"runs.{self.run.name}.{error}") from None
 
@@ -132,11 +127,18 @@ class System:
 
     def ids(self, batch: Batch, start: Start = 1) -> list[Integer[Tensor, "_ T"]]:
         """Return the ids of every scheme from a start: an id, or "middle" of each table."""
-        return [scheme.ids(batch, self.first_id(index, batch, start))
-                for index, scheme in enumerate(self.schemes)]  # fmt: skip
+        return self.ids_from(batch, self.first_ids(batch, start))
+
+    def first_ids(self, batch: Batch, start: Start) -> list[int]:
+        """Return the id at which each scheme starts, so that the batch sits mid-table if asked."""
+        return [self.first_id(index, batch, start) for index in range(len(self.schemes))]
+
+    def ids_from(self, batch: Batch, first: Sequence[int]) -> list[Integer[Tensor, "_ T"]]:
+        """Return the ids of every scheme from a first id of its own."""
+        return [of.ids(batch, start) for of, start in zip(self.schemes, first, strict=True)]
 
     def first_id(self, index: int, batch: Batch, start: Start) -> int:
-        """Return the id at which a scheme starts, so that the batch sits mid-table if asked."""
+        """Return the id at which a scheme starts."""
         scheme, limit = self.schemes[index], self.largest_id(index)
         if not scheme.movable:
             return 1

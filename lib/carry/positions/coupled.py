@@ -1,4 +1,4 @@
-"""Position coupling, single level (Cho et al. 2024; cho2025, 2.1): ids are significance."""
+"""Position coupling (Cho et al. 2024), at one of several levels (cho2025, 4.1 and 5.1)."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from carry.positions import Scheme
 
 
 class Coupled(Scheme):
-    """Digits of one power of ten share an id, one more for each place; beginning and end have 0.
+    """Tokens that the marks of a `level` count alike share an id; those it does not count have 0.
 
-    `+` and `=` are tied to the ones: they take the id below. Where the answer is written with its
-    highest digit first, `=` takes the id next to that digit.
+    Level 1 is the power of ten in sums: digits of one place share an id, and `+` and `=` are tied
+    to the ones, with the id below. A scratchpad may have two levels more: see the task's file.
 
     In training each example starts at random, so that its last id is at most `limit` (None: all
     start at 1). Drawn uniformly, starts rarely show the first and the last ids; drawn `even`ly,
@@ -28,6 +28,7 @@ class Coupled(Scheme):
     '^ 6 5 3 + 0 4 9 = 2 0 7 0 $ | 0 4 3 2 1 4 3 2 1 2 3 4 5 0'
     """
 
+    level: int = Field(default=1, ge=1)
     limit: int | None = Field(default=None, ge=1)
     even: bool = False
 
@@ -44,7 +45,9 @@ class Coupled(Scheme):
         return torch.where(ids > 0, ids + move.clamp(min=0).minimum(last), 0)
 
     def misfit(self, form: Format) -> str | None:
-        """Refuse an answer whose first id would tell its length before it is written."""
+        """Refuse a level that is not there, and an answer whose first id would tell its length."""
+        if self.level > form.levels:
+            return f"level {self.level} is not there, the format has {form.levels}; expected less"
         if getattr(form, "reverse_answer", True) or getattr(form, "pad", True):
             return None
         return (
@@ -57,18 +60,13 @@ class Coupled(Scheme):
         return self.limit
 
     def ids(self, batch: Batch, start: int = 1) -> Integer[Tensor, "B T"]:
-        """Return significance, with the signs at `start` and the ones just above."""
-        at = torch.arange(batch.place.shape[1], device=batch.place.device)
-        ids = torch.where(batch.place >= 0, batch.place + start + 1, 0)
-        sign = (batch.place < 0) & (at > 0) & (at < batch.start[:, None])
-        ids = torch.where(sign, start, ids)
-        first = batch.place.gather(1, batch.start[:, None])  # of the response
-        downwards = (at == batch.start[:, None] - 1) & (first > 0)
-        return torch.where(downwards, first + start + 2, ids)
+        """Return what the level counts, from `start` on."""
+        level = batch.levels[:, :, self.level - 1].long()
+        return torch.where(level >= 0, level + start, 0)
 
     def span(self, extent: Extent) -> int:
-        """Return a sign, the digits of the longest number, and a sign above them."""
-        return extent.run + 2
+        """Return how far the level counts."""
+        return extent.levels[self.level - 1]
 
     def largest(self, extent: Extent) -> int:
         """Return the limit, or the last id of the longest problem."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -20,6 +20,27 @@ Sampling = Literal["stratified", "equal", "random"]
 # What operands are called, in answers that list operands.
 NAMES = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
+# What a digit of a number is coupled by at one level: (at the ones, more for each place), or None.
+Line = tuple[int, int] | None
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Numbers that a problem writes one behind another, with a sign between them.
+
+    Shapes: B problems, S numbers of at most K digits, the ones first. A number of length 0 is not
+    there; `room` is how long each could be, which is how long it is when padded. `lines` has for
+    each number what it is coupled by, at each level; a sign goes with the number that it belongs to
+    unless they are not `tied`.
+    """
+
+    sign: str
+    numbers: Integer[Tensor, "B S K"]
+    lengths: Integer[Tensor, "B S"]
+    room: Integer[Tensor, "B S"]
+    lines: list[tuple[Line, ...]]
+    tied: bool = True
+
 
 class Task(Settings):
     """A task; its settings are its fields, and its name is its file's.
@@ -33,6 +54,10 @@ class Task(Settings):
     sign: ClassVar[str]  # what stands between two operands
     in_digits: ClassVar[bool] = True  # the answer is a number, or else a list of operands
     leading_zeros: ClassVar[bool] = False  # 007 is not 7
+    least: ClassVar[tuple[int, int]] = (1, 1)  # the smallest cell
+    levels: ClassVar[int] = 0  # at which a scratchpad's digits are coupled; 0: it has none
+    from_zero: ClassVar[bool | None] = None  # whether sums begin with 0 by default; None: no sums
+    answer_is_last_digit: ClassVar[bool] = False  # of the scratchpad, or else its last number
 
     @abstractmethod
     def cells(self, count: int, digits: int, generator: torch.Generator) -> Integer[Tensor, "B 2"]:
@@ -52,6 +77,10 @@ class Task(Settings):
     def longest_answer(self, digits: int) -> int:
         """Return the length of the longest answer of all cells up to (digits, digits)."""
 
+    def largest(self, digits: int) -> Integer[Tensor, "1 M"]:
+        """Return the lengths of the operands in the cell (digits, digits)."""
+        return torch.tensor([[digits, digits]])
+
     @abstractmethod
     def solve(
         self, operands: Integer[Tensor, "B M N"], lengths: Integer[Tensor, "B M"]
@@ -66,16 +95,43 @@ class Task(Settings):
     def oracle(self, *operands: str) -> str:
         """Return the answer as text, from Python's own objects: slow, and surely right."""
 
+    def padded(self, lengths: Integer[Tensor, "B M"]) -> Integer[Tensor, "B M"]:
+        """Return how long operands of these lengths are when padded: as the longest of them."""
+        return torch.where(lengths > 0, lengths.amax(1, keepdim=True), 0)
+
+    def stages(self, problems: Problems, from_zero: bool) -> list[Stage]:
+        """Return what a scratchpad writes: the question, then the steps, the last the answer."""
+        raise NotImplementedError(f"{type(self).__name__} has no scratchpad")
+
+    def oracle_stages(self, *operands: str, from_zero: bool) -> list[tuple[int, list[str]]]:
+        """Return the room and the numbers of each stage behind the question, slow and sure."""
+        raise NotImplementedError(f"{type(self).__name__} has no scratchpad")
+
     def sample(self, cells: Integer[Tensor, "B 2"], generator: torch.Generator) -> Problems:
         """Draw problems of given cells."""
-        problems = self.solve(*self.operands(cells, generator))
-        shape, device = (len(cells),), cells.device
+        return self.labelled(self.solve(*self.operands(cells, generator)), generator)
+
+    def labelled(self, problems: Problems, generator: torch.Generator) -> Problems:
+        """Return problems with labels drawn."""
+        shape, device = (len(problems),), problems.room.device
         label = torch.randint(LABELS, shape, generator=generator, device=device)
         return replace(problems, label=label)
 
     def draw(self, count: int, digits: int, generator: torch.Generator) -> Problems:
         """Draw training problems of sizes up to `digits`."""
-        return self.sample(self.cells(count, digits, generator), generator)
+        return self.draw_in_cells(count, digits, generator)[1]
+
+    def draw_in_cells(
+        self, count: int, digits: int, generator: torch.Generator
+    ) -> tuple[Integer[Tensor, "B 2"], Problems]:
+        """Draw training problems of sizes up to `digits`, and say in which cell each lies."""
+        cells = self.cells(count, digits, generator)
+        return cells, self.sample(cells, generator)
+
+    def check_cell(self, cell: tuple[int, int], where: str) -> None:
+        """Refuse a cell that is smaller than the smallest."""
+        if cell[0] < self.least[0] or cell[1] < self.least[1]:
+            raise SettingsError(f"{where}: {cell} is too small, expected at least {self.least}")
 
     def solved(
         self,
@@ -87,6 +143,21 @@ class Task(Settings):
         """Return operands with their answer as problems, whose alphabets begin at the start."""
         room = self.room(lengths)
         return Problems(operands, lengths, answer, answer_length, room, torch.zeros_like(room))
+
+
+class OfOne(Task):
+    """A task on one string of digits; a cell (i, i) is its length."""
+
+    sign: ClassVar[str] = ""
+    leading_zeros: ClassVar[bool] = True
+
+    def cells(self, count: int, digits: int, generator: torch.Generator) -> Integer[Tensor, "B 2"]:
+        """Draw the lengths of `count` training problems evenly."""
+        return draw_cells("equal", count, digits, generator)
+
+    def largest(self, digits: int) -> Integer[Tensor, "1 1"]:
+        """Return the one length."""
+        return torch.tensor([[digits]])
 
 
 class OfNumbers(Task):

@@ -1,4 +1,6 @@
-"""Multiplication of two non-negative integers (mcleish2024, A.3.1): columns of digit products.
+"""Multiplication of two non-negative integers (mcleish2024, A.3.1; cho2025, section 5).
+
+By columns of digit products:
 
 place          3  2  1  0
 a              .  .  4  7
@@ -7,6 +9,14 @@ column sum     0 12 45 42     all products of two digits whose places add up to 
 carry used     1  4  4  0     what comes in from below
 carry made     0  1  4  4     what goes out
 answer         1  6  9  2
+
+By hand, with a scratchpad of two stages: a by each digit of b, then the sums of these, each moved
+up by a place more than the one before it.
+
+digits         37*925=581+470+333=58100>52900>52243
+level 1        320000123412341234000000000000000000     the place in a, and in a by a digit
+level 2        000321111122223333111111222222333333     the digit of b, and what was made with it
+level 3        000000123423453456123456123456123456     the place in the answer
 """
 
 from __future__ import annotations
@@ -18,7 +28,8 @@ from jaxtyping import Integer
 from torch import Tensor
 
 from carry.batch import Problems
-from carry.tasks import OfNumbers
+from carry.tasks import OfNumbers, Stage
+from carry.tasks.multi_operand_addition import written_length
 
 
 class Multiplication(OfNumbers):
@@ -33,6 +44,7 @@ class Multiplication(OfNumbers):
     """
 
     sign: ClassVar[str] = "*"
+    levels: ClassVar[int] = 3
 
     def room(self, lengths: Integer[Tensor, "B M"]) -> Integer[Tensor, " B"]:
         """Return the digits of both numbers together."""
@@ -65,6 +77,31 @@ class Multiplication(OfNumbers):
         a, b = map(int, operands)
         return str(a * b)
 
+    def stages(self, problems: Problems, from_zero: bool) -> list[Stage]:
+        """Return the numbers, the products with each digit of the second, and their sums."""
+        count = int(problems.lengths[:, 1].max())
+        partial, sums = (of[:, :count] for of in _by_hand(problems.operands))
+        there = torch.arange(count, device=sums.device) < problems.lengths[:, 1:]
+        room = torch.where(there, problems.lengths[:, :1] + 1, 0)
+        orders = range(count)
+        lines = [((1, 1), (k, 0), (1 + k, 1)) for k in orders]
+        summed = [(None, (k, 0), (1, 1)) for k in orders]
+        return [
+            Stage(self.sign, problems.operands, problems.lengths, problems.lengths,
+                  [((1, 1), None, None), (None, (0, 1), None)], tied=False),
+            Stage("+", partial, there * written_length(partial), room, lines),
+            Stage(">", sums, there * written_length(sums), there * problems.room[:, None], summed),
+        ]  # fmt: skip
+
+    def oracle_stages(self, *operands: str, from_zero: bool) -> list[tuple[int, list[str]]]:
+        """Return products and running sums of Python integers."""
+        a, digits = int(operands[0]), [int(digit) for digit in reversed(operands[1])]
+        partial = [a * digit for digit in digits]
+        sums = [sum(of * 10**k for k, of in enumerate(partial[: end + 1]))
+                for end in range(len(digits))]  # fmt: skip
+        a, b = map(len, operands)
+        return [(a + 1, [*map(str, partial)]), (a + b, [*map(str, sums)])]
+
 
 def _column_sums(operands: Integer[Tensor, "B 2 N"]) -> Integer[Tensor, "B K"]:
     a, b = operands.int().permute(1, 2, 0).contiguous()  # by place: quick to step
@@ -73,6 +110,25 @@ def _column_sums(operands: Integer[Tensor, "B 2 N"]) -> Integer[Tensor, "B K"]:
     for place in range(width):
         columns[place : place + width].addcmul_(a[place], b)
     return columns.T
+
+
+def _by_hand(
+    operands: Integer[Tensor, "B 2 N"],
+) -> tuple[Integer[Tensor, "B N K"], Integer[Tensor, "B N L"]]:
+    """Return the products with each digit of the second number, and their running sums."""
+    a, b = operands.int().unbind(1)
+    count, width = a.shape
+    products = a[:, None] * b[:, :, None]
+    columns = products.new_zeros(count, width, 2 * width)
+    for place in range(width):
+        columns[:, place, place : place + width] = products[:, place]
+    both = torch.nn.functional.pad(products, (0, 1)), columns.cumsum(1)
+    found = []
+    for of in both:
+        flat = of.flatten(0, 1)
+        digits = (flat + _carry_used(flat)).remainder_(10).to(torch.uint8)
+        found.append(digits.unflatten(0, (count, width)))
+    return found[0], found[1]
 
 
 def _carry_used(columns: Integer[Tensor, "B K"]) -> Integer[Tensor, "B K"]:

@@ -13,6 +13,7 @@ import collections
 import functools
 import math
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Literal
 
 import pydantic
@@ -26,6 +27,18 @@ from carry.models.architectures import Architecture
 from carry.models.cache import Cache
 from carry.models.encodings import Encoding, Shape
 from carry.models.initialisation import initialise_layer
+
+
+@dataclass
+class Inside:
+    """What a pass does inside, written down as it goes, layer by layer and recurrence by recurrence.
+
+    `streams`: the residual stream [B, T, D], embedded first, then after each layer's attention and
+    after its feed-forward network. `attention`: the weights [B, H, T, T] of each layer.
+    """
+
+    streams: list[Tensor] = field(default_factory=list)
+    attention: list[Tensor] = field(default_factory=list)
 
 
 class Transformer(Architecture):
@@ -50,7 +63,7 @@ class Transformer(Architecture):
         head_width: int | None = pydantic.Field(default=None, ge=1)
         hidden: int | None = pydantic.Field(default=None, ge=1)
         activation: Literal["relu", "gelu", "gated_gelu"] = "relu"
-        norm: Literal["layer", "rms"] = "layer"
+        norm: Literal["layer", "rms", "none"] = "layer"
         norm_place: Literal["pre", "post", "pre_and_post"] = "pre"
         biases: bool = True
         tied: bool = False
@@ -112,6 +125,7 @@ class Transformer(Architecture):
         at: Integer[Tensor, "_ A"] | None = None,
         recurrences: int | None = None,
         cache: Cache | None = None,
+        inside: Inside | None = None,
     ) -> Float[Tensor, "B _ V"]:
         """Return logits for the next token.
 
@@ -123,12 +137,13 @@ class Transformer(Architecture):
                 nothing else.
             recurrences: times to run the block, free to differ from training.
             cache: keys and values of the tokens before these, for decoding.
+            inside: takes down what happens on the way.
 
         Raises:
             SettingsError: for less than one recurrence.
         """
         rounds = self._rounds(recurrences)
-        streams = self._streams(tokens, ids, at, rounds, cache)
+        streams = self._streams(tokens, ids, at, rounds, cache, inside)
         (x,) = collections.deque(streams, maxlen=1)
         return self._read(self._scaled(x, 1 / rounds))
 
@@ -166,6 +181,7 @@ class Transformer(Architecture):
         at: Tensor | None,
         rounds: int,
         cache: Cache | None,
+        inside: Inside | None = None,
     ) -> Iterator[Tensor]:
         """Yield the residual stream after each recurrence, the last one at the tokens `at` only."""
         past = cache.length if cache else 0
@@ -186,7 +202,10 @@ class Transformer(Architecture):
                 x = x + inject
             final = step == rounds * len(self.blocks) - 1
             look = wanted if final else everywhere
-            x = self.blocks[layer](x, self.encodings, look(layer), at if final else None, cache)
+            if inside is not None and entrance:
+                inside.streams.append(x)
+            asked = at if final else None
+            x = self.blocks[layer](x, self.encodings, look(layer), asked, cache, inside)
             if layer == len(self.blocks) - 1:
                 yield x
 
@@ -300,6 +319,7 @@ class Block(nn.Module):
         look: Look,
         at: Tensor | None,
         cache: Cache | None,
+        inside: Inside | None = None,
     ) -> Tensor:
         """Return the residual stream after this layer, at the tokens `at` only if given."""
         source = self.before[0](x)
@@ -307,15 +327,26 @@ class Block(nn.Module):
             x, reader = pick_tokens(x, at), pick_tokens(source, at)
         else:
             reader = source
-        x = self._add(0, x, self._attention(reader, source, encodings, look, cache))
-        return self._add(1, x, self.feed_forward(self.before[1](x)))
+        x = self._add(0, x, self._attention(reader, source, encodings, look, cache, inside))
+        after = self._add(1, x, self.feed_forward(self.before[1](x)))
+        if inside is not None:
+            inside.streams += [x, after]
+        return after
 
     def _add(self, part: int, x: Tensor, update: Tensor) -> Tensor:
         if self.given.norm_place == "post":  # the residual is inside the norm
             return self.after[part](self.given.residual_scale * x + update)
         return self.given.residual_scale * x + self.after[part](update)
 
-    def _attention(self, reader, source, encodings, look: Look, cache: Cache | None) -> Tensor:
+    def _attention(
+        self,
+        reader: Tensor,
+        source: Tensor,
+        encodings: nn.ModuleList,
+        look: Look,
+        cache: Cache | None,
+        inside: Inside | None,
+    ) -> Tensor:
         query = self._split(self.query(reader))
         key, value = (self._split(part) for part in self.key_value(source).chunk(2, dim=-1))
         new = key.shape[2]
@@ -326,13 +357,16 @@ class Block(nn.Module):
             key, value = cache.extend(key, value)
         scale = 1.0 if self.given.initialisation == "t5" else query.shape[-1] ** -0.5
         fused = self.given.attention == "fused"
-        learning = torch.is_grad_enabled()
-        if fused or (self.given.attention == "auto" and (query.is_cuda or not learning)):
+        quick = self.given.attention == "auto" and (query.is_cuda or not torch.is_grad_enabled())
+        if (fused or quick) and inside is None:
             score = look.score.expand(query.shape[0], query.shape[1], -1, -1).to(query.dtype)
             mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=score, scale=scale)
         else:  # on a CPU plain products learn faster, and under "medium" precision by far
             score = (query * scale) @ key.transpose(-1, -2) + look.score
-            mixed = score.softmax(-1).to(value.dtype) @ value
+            weights = score.softmax(-1).to(value.dtype)
+            if inside is not None:
+                inside.attention.append(weights)
+            mixed = weights @ value
         return self.output(mixed.transpose(1, 2).flatten(2))
 
     def _split(self, x: Tensor) -> Tensor:
@@ -377,7 +411,9 @@ class ReadOut(nn.Module):
 
 
 def make_norm(given: Transformer.Settings) -> nn.Module:
-    """Return a LayerNorm or an RMSNorm of the model's width."""
+    """Return a LayerNorm or an RMSNorm of the model's width, or nothing."""
+    if given.norm == "none":
+        return nn.Identity()
     if given.norm == "rms":
         return nn.RMSNorm(given.width, eps=1e-6)
     return nn.LayerNorm(given.width)

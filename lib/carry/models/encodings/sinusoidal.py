@@ -12,23 +12,39 @@ from carry.models.encodings import Encoding, Shape
 
 
 class Sinusoidal(Encoding):
-    """Feature pair k turns by id / `base`^(2k / width); any id can be felt."""
+    """Feature pair k turns by id / `base`^(2k / width); any id can be felt.
+
+    `turned`: the features are mixed by a random rotation, which is kept with the weights, so that
+    the ids of several levels lie in directions of their own.
+    """
 
     class Settings(settings.Settings):
         """The settings of this kind."""
 
-        base: float = Field(default=10_000.0, gt=0.0)
+        base: float | None = Field(default=10_000.0, gt=0.0)
+        turned: bool = False
+        scale: float = Field(default=1.0, gt=0.0)
 
     def __init__(self, given: Settings, shape: Shape, largest: int) -> None:
         super().__init__(given, shape, largest)
-        self.width, self.base = shape.width, given.base
+        self.width, self.base, self.scale = shape.width, given.base, given.scale
+        rotation = torch.eye(shape.width) if given.turned else None
+        self.register_buffer("rotation", rotation)
+
+    def initialise(self, std: float) -> None:
+        """Draw the rotation."""
+        if self.rotation is not None:
+            torch.nn.init.orthogonal_(self.rotation)
 
     def embed(self, ids: Integer[Tensor, "b T"]) -> Float[Tensor, "b T D"]:
         """Work the features out."""
-        return waves(ids, self.width, self.base)
+        features = self.scale * waves(ids, self.width, self.base)
+        if self.rotation is None:
+            return features
+        return (features @ self.rotation) * (ids > 0)[..., None]
 
 
-def waves(ids: Integer[Tensor, "*T"], width: int, base: float) -> Float[Tensor, "*T D"]:
+def waves(ids: Integer[Tensor, "*T"], width: int, base: float | None) -> Float[Tensor, "*T D"]:
     """Return `width` features of each id, sines and cosines in turn.
 
     >>> waves(torch.tensor([0, 1]), 2, 100.0)
@@ -36,5 +52,6 @@ def waves(ids: Integer[Tensor, "*T"], width: int, base: float) -> Float[Tensor, 
             [0.8415, 0.5403]])
     """
     exponent = torch.arange(0, width, 2, device=ids.device) / width
-    angles = ids[..., None] * base**-exponent
+    rates = base**-exponent if base else torch.pi * (exponent + 1 / width)
+    angles = ids[..., None] * rates
     return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(-2)[..., :width]

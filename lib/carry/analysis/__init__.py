@@ -1,0 +1,1 @@
+"""Weights and what happens inside become tidy tables."""

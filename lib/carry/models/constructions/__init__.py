@@ -1,0 +1,1 @@
+"""Transformers whose weights are set by hand, from the works' proofs."""
