@@ -24,8 +24,8 @@ COUPLED = {"ids": "coupled", "encoding": "learned", "limit": 35}
 
 
 def steps(task="multi_operand_addition", *pairs, format=(), **more):
-    """Return settings of a row that writes the steps of a task, small unless said otherwise."""
-    sizes = {"training": {"digits": 3}, "evaluation": {"digits": 5}}
+    """Return settings of a row that writes the steps of a task, to be trained in no time."""
+    sizes = {"training": {"digits": 3, "steps": 1}, "evaluation": {"digits": 5}}
     form = {"name": "scratchpad", **dict(format)}
     return {"task": {"name": task}, "format": form, "positions": list(pairs), **sizes, **more}
 

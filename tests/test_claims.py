@@ -8,7 +8,7 @@ import ruamel.yaml
 
 from carry import claims, params, paths, run
 from carry.settings import SettingsError
-from made_up import REACH, cells
+from made_up import REACH, cells, places
 
 BASE = {"id": "mine", "paper": "carry", "section": "1", "statement": "so", "paper_value": "none"}
 NOPE = {"rows": ["addition_nope"], "where": {"digits": 12}}
@@ -140,6 +140,65 @@ def test_what_is_counted_may_be_the_first_token(one):
     assert one(always(0.0), ">= 0.9", measure=measure)["verdict"] == "holds"
 
 
+def test_the_worst_cell_is_that_of_the_least_median(one):
+    """One seed that fails is outvoted in its cell, and the grid's end may be left out."""
+    table = cells(["addition_nope"], grid=14, each=4, share=always(1.0))
+    for cells_of, seeds, right in (((13, 5), [0, 1], 2), ((12, 9), [0, 2], 1), ((14, 14), [0], 0)):
+        at = (table["set"] == "grid") & (table["i"] == cells_of[0]) & (table["j"] == cells_of[1])
+        table.loc[at & table["seed"].isin(seeds), "exact"] = right
+    measure = {"rows": ["addition_nope"], "statistic": "worst_cell"}
+    whole, some = (
+        claims.Claim.parse(
+            {
+                **BASE,
+                "holds_if": ">= 0.9",
+                "measure": {**measure, "where": {"set": "grid", **more}},
+            },
+            "claims.mine",
+        )
+        for more in ({}, {"within": [14, 8]})
+    )
+    records = claims.judge([whole, some], table, "cpu")
+    assert [record["measured"] for record in records] == [0.25, 0.5]
+    assert [record["interval"][1] for record in records] == [1.0, 1.0]
+    assert [(record["n"], record["seeds"]) for record in records] == [(12, 3), (12, 3)]
+    measure["where"] = {"set": "grid"}
+    assert one(always(1.0), ">= 0.7", measure=measure)["verdict"] == "holds"
+
+
+def test_the_last_digit_is_counted_from_places(tmp_path):
+    measure = {"rows": ["addition_nope"], "where": {"digits": 12}, "count": "last_right"}
+    given = {**BASE, "measure": measure, "holds_if": ">= 0.9", "compare": {"count": "exact"}}
+    claim = claims.load(written(tmp_path / "claims.yaml", given))
+    known = places(["addition_nope"], grid=14)
+    record = claims.judge(claim, cells(["addition_nope"], grid=14), "cpu", known)[0]
+    own = known.query("digits == 12 and place == 12")
+    alone = claims.judge(
+        claims.load(written(tmp_path / "claims.yaml", {**given, "compare": None})),
+        cells(["addition_nope"], grid=14),
+        "cpu",
+        known,
+    )[0]
+    assert alone["n"] == own["n"].sum() and alone["measured"] == own["accuracy"].median()
+    exact = cells(["addition_nope"], grid=14).query("set == 'equal' and i == 12")["accuracy"]
+    assert record["measured"] == pytest.approx(own["accuracy"].median() - exact.median(), abs=1e-6)
+    assert record["compared_with"] == "addition_nope"
+    missing = claims.judge(claim, cells(["addition_nope"], grid=14), "cpu")[0]
+    assert missing["verdict"] == "not tested" and "no result for digits 12" in missing["reason"]
+
+
+@pytest.mark.parametrize(("codes", "verdict"), [("spare", "holds"), ("theorem", "fails")])
+def test_a_construction_is_put_to_sums(tmp_path, codes, verdict):
+    asked = {"cells": [[2, 2], [3, 1]], "tokens": 50, "codes": codes}
+    given = {**BASE, "construction": asked, "holds_if": "<= 0"}
+    claim = claims.load(written(tmp_path / "claims.yaml", given))
+    record = claims.judge(claim, cells(["addition_nope"], grid=11), "cpu")[0]
+    assert record["verdict"] == verdict and record["n"] == 60 + 60
+    assert claims.shown(record).startswith(
+        f"{record['measured']} errors; wanted <= 0; construction"
+    )
+
+
 @pytest.mark.parametrize(("millions", "verdict"), [(122, "holds"), (121, "fails")])
 def test_parameters_are_counted_without_training(tmp_path, millions, verdict):
     given = {**BASE, "parameters": {"addition_abacus_injected": millions}, "holds_if": "<= 0"}
@@ -209,6 +268,14 @@ BAD = {
         {key: GOOD[key] for key in GOOD if key != "statement"},
         "claims.mine.statement: missing",
     ),
+    "an unknown code": (
+        {**BASE, "construction": {"cells": [[2, 2]], "tokens": 9, "codes": "spar"}},
+        "claims.mine.construction.codes: 'spar' is not a choice, did you mean 'spare'",
+    ),
+    "half a cell": (
+        {**BASE, "construction": {"cells": [[2]], "tokens": 9}},
+        "claims.mine.construction.cells.0: [2] does not fit",
+    ),
     "no mapping": ("abacus", "claims.0: 'abacus' is not a mapping"),
 }
 
@@ -239,7 +306,8 @@ def test_the_ledger_names_no_row_twice_or_in_vain():
 
 def test_the_files_of_the_ledger(monkeypatch, tmp_path):
     monkeypatch.setattr(run, "rows", lambda profile: list(REACH))
-    monkeypatch.setattr(claims.results, "read", lambda profile, name: cells())
+    tables = {"cells": cells(), "places": places()}
+    monkeypatch.setattr(claims.results, "read", lambda profile, name: tables[name])
     records = claims.write("cpu", tmp_path)
     assert json.loads((tmp_path / "claims.json").read_text()) == records
     wanted = {"id", "paper", "statement", "paper_value", "measured", "interval", "n", "seeds"}

@@ -71,13 +71,13 @@ LARGEST = [(2, 1), (2, 40), (3, 2), (5, 6), (9, 4), (10, 3), (11, 7), (16, 8), (
 @pytest.mark.parametrize(("operands", "digits"), LARGEST)
 def test_sums_of_any_size_up_to_the_largest(operands, digits, dtype):
     model = adder(operands, digits, dtype=dtype)
-    assert exact(model, sums(model, operands, digits, 24)).all()
+    assert exact(model, sums(model, operands, digits, 12)).all()
 
 
 @pytest.mark.parametrize(("operands", "digits"), [(3, 2), (10, 3), (6, 7)])
 def test_it_decodes_what_a_pass_tells(operands, digits):
     model = adder(operands, digits)
-    assert_decodes(model, sums(model, operands, digits, 8))
+    assert_decodes(model, sums(model, operands, digits, 6))
 
 
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
@@ -142,24 +142,25 @@ def test_codes_are_different_corners_of_a_cube():
 
 @pytest.mark.parametrize("operands", [2, 10])
 def test_the_codes_of_the_theorem_are_too_few_where_a_power_of_two_is_met(operands):
-    """Where it fails it always does: an arrow is missed. One bit more mends it."""
-    for digits in [*range(1, 9), 12, 13, 14, 15]:
+    """Where it fails it always does: an arrow is missed. One bit more mends it, or spare codes."""
+    for digits in (1, 2, 3, 4, 5, 6, 7, 13, 14, 15):
         of = size(operands, digits)
         model = adder(operands, digits, codes="theorem")
-        problems = model.task.sample(torch.tensor([[digits, operands]] * 4), stream(0, "theorem"))
+        problems = model.task.sample(torch.tensor([[digits, operands]] * 2), stream(0, "theorem"))
         few = any(math.log2(number).is_integer() for number in (of.digits, of.digits + 1))
         right = exact(model, problems)
         assert right.any() == right.all() == (not few), digits
         more = of._replace(first=of.first + 1, width=of.width + 2)
-        mended = adder(operands, digits, codes="theorem", of=more)
-        assert exact(mended, problems).all()
-        assert exact(adder(operands, digits), problems).all()  # with spare codes, none is needed
+        if few:
+            for mended in (adder(operands, digits, codes="theorem", of=more),
+                           adder(operands, digits)):  # fmt: skip
+                assert exact(mended, problems).all()
 
 
 @pytest.mark.parametrize(("operands", "digits"), [(2, 1), (3, 2), (12, 5)])
 def test_how_sharp_attention_has_to_be(operands, digits):
     """From some power of two on, all are exact, and float32 holds the largest of them."""
-    problems = sums(adder(operands, digits), operands, digits, 40)
+    problems = sums(adder(operands, digits), operands, digits, 20)
 
     def right(power):
         model = adder(operands, digits, scale=2.0**power, dtype=torch.float32)

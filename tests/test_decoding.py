@@ -196,8 +196,7 @@ def test_decoding_hand_made_models_of_every_task(task):
 
 
 @pytest.mark.parametrize("steps", SCRATCHPADS)
-@pytest.mark.parametrize("start", [1, "middle"])
-def test_every_scratchpad(steps, start):
+def test_every_scratchpad(steps):
     """What an untrained model writes need not end, nor have a sign where one is due.
 
     Its numbers may be longer than any in the tables of ids.
@@ -207,8 +206,7 @@ def test_every_scratchpad(steps, start):
     if steps == "sums_plain":  # some other ids too
         positions.append({"ids": "abacus", "encoding": "rope"})
     system = build(positions, {"layers": 1}, form, task=task)
-    problems = questions(system.task, each=3)
-    assert_pass_tells_what_decoding_writes(system, problems, start)
+    assert_pass_tells_what_decoding_writes(system, questions(system.task, each=3), "middle")
 
 
 @pytest.mark.parametrize("steps", ["sums", "sums_unpadded"])
@@ -224,12 +222,11 @@ def test_numbers_of_many_lengths(steps):
     """Problems are decoded together if they have as many digits, and as they would be alone."""
     task, form = SCRATCHPADS[steps]
     system = build(levels(task), {"layers": 1}, form, task=task)
-    problems = system.task.draw(10, 3, stream(1, "many lengths"))
-    problems = problems[torch.arange(10).repeat(2)]
-    assert len(alike(problems)) < 10
+    problems = system.task.draw(9, 3, stream(1, "many lengths"))
+    assert len(alike(problems)) < 9
     assert_pass_tells_what_decoding_writes(system, problems)
     together = greedy(system, problems)
-    for row in range(0, 10, 3):
+    for row in (0, 6):
         alone = greedy(system, problems[row : row + 1])[0]
         assert torch.equal(together[row, : len(alone)], alone)
         assert (together[row, len(alone) :] == EOS).all()
@@ -240,7 +237,7 @@ def test_decoding_hand_made_models_with_steps(steps):
     task, form = SCRATCHPADS[steps]
     for kind in (hand_made.Oracle, hand_made.StopsEarly, hand_made.StopsLate):
         system = build(levels(task), {"layers": 1}, form, task=task, kind=kind)
-        problems = system.task.draw(5, 3, stream(0, "hand made"))
+        problems = system.task.draw(4, 3, stream(0, "hand made"))
         right = assert_pass_tells_what_decoding_writes(system, problems)
         assert right.all() == right.any() == (kind is hand_made.Oracle)
         if kind is hand_made.Oracle:
@@ -319,7 +316,7 @@ def test_decoding_does_not_see_the_answer():
     assert torch.equal(greedy(system, problems), true)
 
 
-@pytest.mark.parametrize("steps", SCRATCHPADS)
+@pytest.mark.parametrize("steps", ["sums", "sums_unpadded", "products_unpadded", "parity"])
 def test_decoding_does_not_see_the_steps(steps, monkeypatch):
     """Neither their digits, nor how long they are; what they could be, the question tells."""
     task, form = SCRATCHPADS[steps]

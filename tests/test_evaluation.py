@@ -176,21 +176,22 @@ def test_a_wrong_step_shows_where_it_is(task, form, how):
     """What follows is judged as if all before it were right; a sign goes with what follows it."""
     system, table = other(WrongStep, task, form)
     system.how = how
-    cells, places, steps = scoring.score(system, table[table["set"] == "equal"])
+    some = table[table["set"] == "equal"].groupby("i").head(2)
+    cells, places, steps = scoring.score(system, some)
     exact = cells.set_index("i")["exact"]
     for digits, of in steps.groupby("digits"):
         first = 0 if form.get("from_zero", True) else 1
         count = 2 * digits if task == "multiplication" else digits + 1 - first
-        assert of["step"].tolist() == [*range(count)] and (of["n"] == 4).all()
+        assert of["step"].tolist() == [*range(count)] and (of["n"] == 2).all()
         wrong = (of["step"] >= 2) if how == "from" else (of["step"] == 2)
-        assert of["correct"].tolist() == (4 * ~wrong).tolist()
-        assert of["first_wrong"].tolist() == (4 * (of["step"] == 2)).tolist()
-        assert exact[digits] == 4 * (count <= 2)
+        assert of["correct"].tolist() == (2 * ~wrong).tolist()
+        assert of["first_wrong"].tolist() == (2 * (of["step"] == 2)).tolist()
+        assert exact[digits] == 2 * (count <= 2)
         last = places[places["digits"] == digits]
         touched = how == "from" and count > 2 or how == "digits" and count == 3
         assert (last["correct"] == (0 if touched else last["n"])).all()
         kinds = cells.set_index("i").loc[digits, list(faults.KINDS)]
-        assert kinds["other"] == 4 - exact[digits] == kinds.sum()
+        assert kinds["other"] == 2 - exact[digits] == kinds.sum()
 
 
 def test_an_end_goes_with_the_last_step():
@@ -244,11 +245,12 @@ def coupled(task, **more):
     return {"positions": pairs, "model": model, "training": {"digits": 3}, **more}
 
 
-@pytest.mark.parametrize(("task", "form"), SCRATCHPADS.values(), ids=SCRATCHPADS)
-def test_how_problems_with_steps_are_grouped_changes_nothing(monkeypatch, task, form):
+@pytest.mark.parametrize("name", ["sums_steps", "sums_steps_unpadded", "products_steps_unpadded"])
+def test_how_problems_with_steps_are_grouped_changes_nothing(monkeypatch, name):
+    task, form = SCRATCHPADS[name]
     system, table = other(System, task, form, **coupled(task))
     table = table.groupby(["set", "i", "j"]).head(2).iloc[::2].reset_index(drop=True)
-    table = table[(table["i"] != 4) & (table["j"] < 9)]
+    table = table[(table["i"] != 4) & (table["j"] < 4)]
     together = scoring.score(system, table, [1, "middle"])
     monkeypatch.setattr(scoring, "MOST_SCORES", 1)
     order = np.random.default_rng(0).permutation(len(table))
@@ -268,6 +270,40 @@ def test_how_problems_with_steps_are_grouped_changes_nothing(monkeypatch, task, 
     assert of["first_wrong"].sum().sort_index().tolist() == wrong.tolist()
     assert (of["n"].min() == of["n"].max()).all()
     assert of["n"].max().sort_index().tolist() == equal["n"].sort_index().tolist()
+
+
+@pytest.mark.parametrize(("task", "form"), SCRATCHPADS.values(), ids=SCRATCHPADS)
+def test_scores_take_the_ids_of_what_is_written(monkeypatch, task, form):
+    """All from one start, which is the same for problems that are alike; the end needs none."""
+    system, table = other(System, task, form, **coupled(task))
+    starts, plain = [], scoring.single_pass
+
+    def spy(system, batch, recurrences, ids):
+        inside = torch.arange(batch.tokens.shape[1]) < batch.length[:, None] - 1
+        for given, scheme in zip(ids, system.schemes, strict=True):
+            own = scheme.ids(batch)
+            moved = given.expand(len(batch), -1)[:, : own.shape[1]] - own
+            assert not moved[inside & (own == 0)].any()
+            starts.append(moved[inside & (own > 0)].unique().tolist())
+        return plain(system, batch, recurrences=recurrences, ids=ids)
+
+    monkeypatch.setattr(scoring, "single_pass", spy)
+    for start in (1, 3, "middle"):
+        starts.clear()
+        scoring.score(system, table[table["set"] != "equal"].iloc[::6], [start])
+        assert {len(of) for of in starts} <= {1}
+        assert start == "middle" or all(of == [start - 1] for of in starts)
+
+
+@pytest.mark.parametrize(("task", "form"), SCRATCHPADS.values(), ids=SCRATCHPADS)
+def test_asking_reads_as_decoding_does(task, form):
+    """What a model writes is what it is surest of, in one pass over what it wrote as well."""
+    system, table = other(System, task, form, **coupled(task))
+    seen = []
+    system.network.register_forward_hook(lambda *call: seen.append(call[2]))
+    shown = ask(system, *table["operands"].iloc[-1].split())
+    surest = seen[-1][0, -1 - len(shown) : -1].softmax(-1).max(-1).values
+    assert shown["sure"].to_numpy() == pytest.approx(surest.numpy(), abs=1e-6)
 
 
 @pytest.mark.parametrize(("task", "form"), SCRATCHPADS.values(), ids=SCRATCHPADS)

@@ -16,6 +16,8 @@ from carry.evaluation import recurrences as written
 from carry.evaluation.scoring import score
 from carry.figures import (
     accuracy,
+    cho2025,
+    counted,
     errors,
     gallery,
     heatmaps,
@@ -24,11 +26,27 @@ from carry.figures import (
     recurrences,
     regions,
     style,
+    theorem,
 )
+from carry.figures import attention as attention_drawn
 from carry.figures import curves as learning
 from carry.models.constructions.adder import adder
 from carry.settings import SettingsError, parts
-from made_up import REACH, answers, cells, curves, paper_cells, places, results, sharpness, widths
+from made_up import (
+    REACH,
+    WRITTEN,
+    answers,
+    attention,
+    cells,
+    curves,
+    heads,
+    paper_cells,
+    places,
+    results,
+    sharpness,
+    tokens,
+    widths,
+)
 from made_up import recurrences as made_recurrences
 from made_up import tables as made_up_tables
 
@@ -76,7 +94,7 @@ def test_two_drawings_are_the_same_bytes_and_the_csv_is_the_table(name, tables, 
     for ending in ("svg", "png", "csv"):
         one, two = (tmp_path / folder / f"{name}.{ending}" for folder in ("one", "two"))
         assert one.read_bytes() == two.read_bytes()
-        assert one.stat().st_size > 40
+        assert one.stat().st_size > 20
     read = pd.read_csv(tmp_path / "one" / f"{name}.csv", dtype={"start": str, "seed": str})
     expected = table.astype({c: str for c in ("start", "seed") if c in table})
     pd.testing.assert_frame_equal(read, expected, check_dtype=False, rtol=1e-5)
@@ -99,7 +117,6 @@ def test_no_label_is_cut_off_and_no_panel_is_empty(name, tables):
 
 def texts(figure):
     """Return all that is said in a figure, in one line."""
-    figure.canvas.draw()
     said = [text.get_text() for text in figure.findobj(matplotlib.text.Text)]
     return " ".join(" ".join(said).split())
 
@@ -355,6 +372,162 @@ def test_a_median_ends_where_the_first_seed_has_stopped(tables):
     figure, _ = learning.by_step(tables.curves[tables.curves["row"] == "addition_nope"])
     ends = [line.get_xdata()[-1] for line in figure.axes[0].lines]
     assert ends == [1500, 1500, 1200, 1200]
+
+
+@pytest.fixture(scope="module")
+def stepped():
+    """Return tables of the rows of cho2025's Fig. 1 and 3, and what is set by hand."""
+    made = {"attention": attention, "heads": heads, "tokens": tokens}
+    by_hand = {name: of([load.BY_HAND], seeds=1) for name, of in made.items()}
+    return made_up_tables([*cho2025.ADDED, *cho2025.PARITY], grid=13).beside(by_hand)
+
+
+DRAWN_OF_STEPS = ["sums_by_sizes", "sums_spread", "parity_by_length", "sums_by_step"]
+DRAWN_OF_STEPS += ["attention_with_steps", "attention_shares"]
+
+
+@pytest.mark.parametrize("name", DRAWN_OF_STEPS)
+def test_pictures_of_steps_and_heads_are_the_same_bytes(name, stepped, tmp_path):
+    for folder in ("one", "two"):
+        check_layout(gallery.write(name, stepped, tmp_path / folder)[0])
+    for ending in ("svg", "png", "csv"):
+        one, two = (tmp_path / folder / f"{name}.{ending}" for folder in ("one", "two"))
+        assert one.read_bytes() == two.read_bytes() and one.stat().st_size > 500
+
+
+def test_medians_and_ranges_are_those_of_the_seeds(stepped):
+    row = "multi_operand_addition_coupled_scratchpad"
+    own = stepped.cells[(stepped.cells["row"] == row) & (stepped.cells["set"] == "grid")]
+    figure, table = gallery.draw("sums_by_sizes", stepped)
+    of = table[table["row"] == row].set_index(["i", "j"])
+    by_cell = own.groupby(["i", "j"])["accuracy"]
+    assert of["median"].to_dict() == by_cell.median().to_dict()
+    assert of["lowest"].to_dict() == by_cell.min().to_dict()
+    assert of["highest"].to_dict() == by_cell.max().to_dict()
+    worst = by_cell.median().idxmin()
+    ends = [round(100 * of.loc[worst, name]) for name in ("median", "lowest", "highest")]
+    said = f"worst cell {ends[0]}% ({ends[1]} to {ends[2]})"
+    assert [said in axes.get_title() for axes in figure.axes[:6]][5]
+    image = figure.axes[5].get_images()[0]
+    assert image.get_array().shape == (13, 12)  # i from 1 on, j from 2
+    assert image.get_extent() == [1.5, 13.5, 0.5, 13.5]
+    assert image.get_array()[7, 3] == of.loc[(8, 5), "median"]
+    frame = figure.axes[5].patches[-1]
+    assert (frame.get_x(), frame.get_y()) == (1.5, 0.5)
+    assert (frame.get_width(), frame.get_height()) == (9, 10)  # to 10 operands of 10 digits
+    spread = gallery.draw("sums_spread", stepped)[1]
+    assert (spread["spread"] == spread["highest"] - spread["lowest"]).all()
+
+
+def test_an_answer_is_counted_in_three_ways(stepped):
+    table = counted.ways(stepped.cells, stepped.places)
+    assert list(dict.fromkeys(table["counted"])) == list(counted.COUNTED)
+    rows = load.rows(stepped.cells)
+    for (way, row), part in table.groupby(["counted", "row"]):
+        own = stepped.cells.query("row == @row and set == 'equal'")
+        last = stepped.places.query("row == @row and place == digits")
+        steps = "scratchpad" in row
+        right = {"given": last["correct"], "whole": own["exact"]}
+        right["decoded"] = own["digits_right" if steps else "exact"]
+        assert sorted(part["right"]) == sorted(right[way].astype(int))
+        assert (part["accuracy"] == part["right"] / part["n"]).all()
+    assert load.rows(table[table["counted"] == "whole"]) == rows
+
+
+def test_first_errors_by_step_add_up_to_all_responses_with_one(stepped):
+    _, table = gallery.draw("sums_by_step", stepped)
+    added = table.groupby(["row", "seed", "digits"])[["first", "first_wrong"]].sum()
+    assert set(table["digits"]) == {10, 13} and (added["first"] <= 1).all()
+    lost = stepped.steps.groupby(["row", "seed", "digits"])["first_wrong"].sum()
+    assert added["first_wrong"].to_dict() == lost.loc[added.index].to_dict()
+    assert (table["first_low"] <= table["first"]).all()
+    assert (table["first"] <= table["first_high"]).all()
+
+
+def test_maps_show_the_heads_that_look_most_at_what_they_need(stepped):
+    figure, table = gallery.draw("attention_with_steps", stepped)
+    row = "multi_operand_addition_coupled_scratchpad"
+    drawn = table[["row", "seed", "layer", "head"]].drop_duplicates()
+    best = {(layer, head) for layer in (0, 1) for head in (1, 2)}
+    assert set(map(tuple, drawn.query("row == @row")[["layer", "head"]].values)) == best
+    assert set(drawn["seed"]) == {0} and set(drawn["row"]) == {row, load.BY_HAND}
+    titles = [axes.get_title(loc="left") for axes in figure.axes[:8]]
+    assert [title.startswith("Theorem") for title in titles] == [False, True] * 4
+    assert (table["weight"] >= 0.01).all() and (table["query"] >= WRITTEN.index("=")).all()
+    image = figure.axes[0].get_images()[0].get_array()
+    assert image.shape == (WRITTEN.count("") - 2 - WRITTEN.index("="), len(WRITTEN))
+    assert image.mask[0, 2] and image[0, 0] == table["weight"].iloc[0]  # black where it is less
+    assert [tick.get_text() for tick in figure.axes[0].get_xticklabels()] == list(WRITTEN)
+
+
+def test_shares_of_attention_are_those_of_every_head(stepped):
+    figure, table = gallery.draw("attention_shares", stepped)
+    assert load.rows(table)[0] == load.BY_HAND
+    sums = table.groupby(["row", "seed", "layer", "head"])["share"].sum()
+    assert sums.sub(1).abs().max() < 1e-9
+    bars = [patch for patch in figure.axes[1].patches if patch.get_width() > 0]
+    assert len(bars) <= 2 * 2 * 3 * 5 and set(attention_drawn.NEEDED) == set(inside.NEEDED)
+
+
+# What cho2025 draws in its Fig. 2, 4 and 8, by task: tokens, and ids by level.
+DRAWN = {
+    "parity": (["1010"], "0101=0110", ["234512345"]),
+    "multi_operand_addition": (
+        [57, 48, 96],
+        "057+048+096=000>750>501>102",
+        ["432143214321234123412341234", "111122223331111222233334444"],
+    ),
+    "multiplication": (
+        [37, 925],
+        "37*925=581+470+333=58100>52900>52243",
+        [
+            "320000123412341234000000000000000000",
+            "000321111122223333111111222222333333",
+            "000000123423453456123456123456123456",
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("task", DRAWN)
+def test_steps_are_numbered_as_the_paper_draws_them(task):
+    operands, signs, ids = DRAWN[task]
+    figure, table = numbering.of_steps(task, *operands)
+    check_layout(figure)
+    for level, expected in enumerate(ids, start=1):
+        part = table[table["level"] == level].iloc[1:-1]  # between the first token and the end
+        assert "".join(part["token"]) == signs
+        assert "".join(map(str, part["id"])) == expected
+    assert set(numbering.STEPS) == set(DRAWN)
+
+
+def test_where_there_is_no_grid_equal_lengths_choose_the_start():
+    def share(row, longest, seed, start):
+        return (0.9 if start == "middle" else 0.5) if longest <= 10 else start == "1"
+
+    two = cells(["addition_abacus"], grid=20, share=share)
+    assert load.starts(two[two["set"] == "equal"]) == {"addition_abacus": "middle"}
+
+
+def test_what_is_made_by_hand_is_kept_beside_any_row(stepped):
+    some = stepped.of(["parity_nope"])
+    assert load.rows(some.cells) == ["parity_nope"] and load.rows(some.heads) == [load.BY_HAND]
+    assert load.rows(load.empty().beside({"heads": some.heads}).heads) == [load.BY_HAND]
+
+
+def test_rows_of_steps_are_called_by_what_they_are():
+    names = {row: style.look(row).label for row in (*cho2025.ADDED, *cho2025.PARITY)}
+    assert len(set(names.values())) == 8 and names["parity_rope_scratchpad"] == "RoPE, scratchpad"
+    assert style.look("parity_relative_scratchpad").label == "Coupled read relatively, scratchpad"
+    assert style.look("addition_relative").label == "Abacus read relatively"
+    assert style.reached("multi_operand_addition_nope", 5) == "trained to 5 operands of 5 digits"
+
+
+def test_the_least_scale_is_above_every_one_that_fails():
+    part = sharpness().query("sequence == 20 and dtype == 'float32'")
+    assert part["wrong"].tolist() == [50, 10, 0] and theorem.least(part) == 3.0
+    gap = pd.DataFrame({"scale": [1.0, 2.0, 3.0, 4.0], "wrong": [5, 0, 1, 0]})
+    assert theorem.least(gap) == 4.0
 
 
 def test_ids_are_those_of_the_schemes():

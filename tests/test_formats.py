@@ -243,14 +243,14 @@ def from_first(given):
     return name(given) + ("-from_first" if given.get("from_zero") is False else "")
 
 
-@pytest.fixture(params=SCRATCHPADS, ids=from_first)
+@pytest.fixture(params=SCRATCHPADS, ids=from_first, scope="module")
 def steps(request):
     """Return a model that writes steps, and problems with theirs, of equal lengths and of others.
 
     Some are longer than others, some have zeros, and some more numbers.
     """
     system = scratchpad(**request.param)
-    problems = system.task.draw(120, 5, stream(0, "steps"))
+    problems = system.task.draw(80, 5, stream(0, "steps"))
     return system, problems, system.format.write(problems)
 
 
@@ -321,6 +321,7 @@ def test_scratchpads_fill_their_extent_and_no_more(steps):
     largest = system.task.sample(torch.tensor([[5, 5]]), stream(0, "largest"))
     reached = form.open_ended(largest)
     assert reached.length.tolist() == [extent.tokens]
+    assert int(reached.place.max()) + 1 == extent.run
     assert tuple((reached.levels.amax((0, 1)) + 1).tolist()) == extent.levels
 
 
@@ -331,7 +332,7 @@ def test_what_has_been_written_is_marked_as_what_is_true(steps):
     assert form.settled == (form.pad or system.run.task["name"] == "parity")
     if form.settled:
         pytest.skip("the question tells all marks")
-    for row in range(25):
+    for row in range(10):
         one = problems[row : row + 1].trim()
         true = form.write(one)
         start, end = int(true.start[0]), int(true.length[0]) - 1
@@ -341,6 +342,8 @@ def test_what_has_been_written_is_marked_as_what_is_true(steps):
         if form.reverse_answer:  # else no place is known before its number has ended
             assert torch.equal(marked.place[:, :end], true.place[:, :end])
             assert torch.equal(marked.levels[:, :end], true.levels[:, :end])
+        else:
+            assert (marked.place[:, start:] == NO_PLACE).all()
         for read in (0, 1, (end - start) // 2, end - start):
             some = form.continued(one, true, true.tokens[:, start : start + read])
             for mark in ("tokens", "number", "place", "levels"):

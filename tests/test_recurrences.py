@@ -142,7 +142,7 @@ def test_places_are_those_of_scores(table, form, times):
 @pytest.mark.parametrize("pad", [True, False])
 def test_steps_are_read_out_as_they_are_scored(pad):
     """Exact responses of a pass that ends there, and places of the last number alone."""
-    table = drawn(SUMS, equal=5, far=[])
+    table = drawn(SUMS, grid=0, equal=4, longest=5, far=[])
     system = build(task=SUMS, form={"name": "scratchpad", "pad": pad}, layers=1)
     counts, answers = by_recurrence(system, table, most=3)
     keys, shown = ["digits", "place"], ["n", "correct", "accuracy", "low", "high"]

@@ -11,14 +11,18 @@
 `measure` picks cells of the result tables and sums them up. With `compare`, the same is done for
 another row (or start, or place), and the claim is about the difference: of rows that were trained
 to the same length, or it is not tested. What cannot be measured here has `not_tested` instead, with
-the reason; and `parameters` are millions of them, counted in rows of the profile `paper`. A claim
-holds only if all of its interval does:
+the reason; `parameters` are millions of them, counted in rows of the profile `paper`; a
+`construction` is the model of a proof, put to the test. A claim holds only if all of its interval
+does:
 
     statistic               the number                  its interval
     median_over_seeds       the median of the seeds     from the lowest seed to the highest, widened
                                                         to Wilson's for all of them together
     pooled                  all seeds counted together  Wilson's, 95%
     worst_seed, best_seed   that seed's accuracy        Wilson's, 95%, of that seed
+    worst_cell              the median of the seeds,    the same, of that cell's problems
+                            in the cell where it is
+                            least
     errors                  wrong answers, all seeds    that count itself: the claim is about these
                                                         problems, not about others
     a difference            of two such numbers         every seed of one against every seed of the
@@ -42,15 +46,23 @@ from pydantic import field_validator, model_validator
 from statsmodels.stats.proportion import confint_proportions_2indep
 
 from carry import params, paths, run
+from carry.analysis import construction as theorem
 from carry.evaluation.intervals import LEVEL, wilson
 from carry.evaluation.regions import with_region
 from carry.figures import load as results
+from carry.models.constructions.adder import Codes
 from carry.models.size import weights
+from carry.run import Pair
 from carry.settings import Settings, SettingsError, nearest
 
 FILE = paths.ROOT / "claims.yaml"
 PAPERS = Literal["mcleish2024", "cho2025", "fraknoi2024", "ibrahimli2024", "carry"]
-STATISTICS = Literal["pooled", "median_over_seeds", "worst_seed", "best_seed", "errors"]
+STATISTICS = Literal[
+    "pooled", "median_over_seeds", "worst_seed", "best_seed", "worst_cell", "errors"
+]
+# What is right of n: the response; its first token; its digits, where it has more; or the last of
+# them, given the truth before it (of parity with its steps, the answer).
+COUNTS = Literal["exact", "first_right", "digits_right", "last_right"]
 VERDICTS = ("holds", "fails", "undecided", "not tested")
 SIGNS = {">=": operator.ge, ">": operator.gt, "<=": operator.le, "<": operator.lt}
 CONDITION = re.compile(r"(>=|>|<=|<)\s*(-?\d+(?:\.\d+)?)")
@@ -67,7 +79,8 @@ class Where(Settings):
 
     `region` is one of the grid's two or "far"; without it and without a `set`, `digits` (of both
     operands) are those of the sets of equal lengths. `beyond`: so many digits more than trained;
-    `grid`: the longest operands of the grid, where a region's accuracy depends on it.
+    `grid`: the longest operands of the grid, where a region's accuracy depends on it; `within`: the
+    largest i and j.
     """
 
     set: Literal["grid", "equal", "far"] | None = None
@@ -77,6 +90,7 @@ class Where(Settings):
     j: int | None = None
     beyond: int | None = None
     grid: int | None = None
+    within: Pair | None = None
     trained: int | None = None
     start: Literal["1", "middle", "best"] = "best"
 
@@ -96,14 +110,27 @@ class Measure(Settings):
     rows: list[str]
     where: Where
     statistic: STATISTICS = "median_over_seeds"
-    count: Literal["exact", "first_right", "digits_right"] = "exact"  # what is right of n
+    count: COUNTS = "exact"
 
 
 class Other(Settings):
-    """What it is compared with: the same measure of another row, or at other places."""
+    """What it is compared with: the same measure of another row, at other places, or of a count."""
 
     row: str | None = None
     where: dict[str, Any] = {}
+    count: COUNTS | None = None
+
+
+class Construction(Settings):
+    """Sums that the model of Theorem 4.1 (cho2025) is put to: what is wrong of them is counted.
+
+    `cells`: operands and their digits, each with a model of its own; `tokens`: how many response
+    tokens of each cell, at least; `codes`: which ids have a code (see `constructions.adder`).
+    """
+
+    cells: list[Pair]
+    tokens: int
+    codes: Codes = "spare"
 
 
 class Claim(Settings):
@@ -117,6 +144,7 @@ class Claim(Settings):
     scale: str = ""
     measure: Measure | None = None
     parameters: dict[str, int] = {}
+    construction: Construction | None = None
     compare: Other | None = None
     holds_if: str = ""
     not_tested: str = ""
@@ -130,7 +158,7 @@ class Claim(Settings):
 
     @model_validator(mode="after")
     def _is_whole(self) -> Claim:
-        tested = bool(self.measure) + bool(self.parameters)
+        tested = bool(self.measure) + bool(self.parameters) + bool(self.construction)
         if tested + bool(self.not_tested) != 1:
             raise ValueError("expected either measure or not_tested, with the reason")
         if tested != bool(self.holds_if):
@@ -188,8 +216,9 @@ def _claim(given: Any, index: int, known: list[str]) -> Claim:
             if isinstance(of.get("where"), dict):
                 of["where"] = Where.parse(of["where"], f"{place}.measure.where")
             parsed["measure"] = Measure.parse(of, f"{place}.measure")
-        if isinstance(parsed.get("compare"), dict):
-            parsed["compare"] = Other.parse(parsed["compare"], f"{place}.compare")
+        for name, kind in (("compare", Other), ("construction", Construction)):
+            if isinstance(parsed.get(name), dict):
+                parsed[name] = kind.parse(parsed[name], f"{place}.{name}")
     claim = Claim.parse(parsed, place)
     named = [*claim.parameters, *(claim.measure.rows if claim.measure else [])]
     named += [claim.compare.row] if claim.compare and claim.compare.row else []
@@ -208,14 +237,37 @@ def _other(claim: Claim, where: str = "compare.where") -> tuple[str, Where]:
     return row, Where.parse({**own, **claim.compare.where}, where)
 
 
-def judge(claims: list[Claim], cells: pd.DataFrame, profile: str) -> list[dict[str, Any]]:
-    """Return a record for each claim, from the result cells of a profile."""
-    cells = with_region(cells)
+def judge(
+    claims: list[Claim], cells: pd.DataFrame, profile: str, places: pd.DataFrame | None = None
+) -> list[dict[str, Any]]:
+    """Return a record for each claim, from the result cells of a profile.
+
+    `places`: accuracy by place, for claims that count the last.
+    """
+    cells = with_region(with_last(cells, places))
     longest = cells[["i", "j"]].max(axis=1)
     grid = cells["row"].map(longest[cells["set"] == "grid"].groupby(cells["row"]).max())
     cells = cells.assign(beyond=longest - cells["trained"], grid=grid)
     starts = results.starts(cells)
     return [_record(claim, cells, starts, profile) for claim in claims]
+
+
+def with_last(cells: pd.DataFrame, places: pd.DataFrame | None) -> pd.DataFrame:
+    """Return cells with a column `last_right`, for equal lengths; missing for others.
+
+    >>> cells = pd.DataFrame({"row": "a", "seed": 0, "start": "1", "set": ["grid", "equal"],
+    ...                       "i": 2, "j": 2})
+    >>> places = pd.DataFrame({"row": "a", "seed": 0, "start": "1", "set": "equal", "digits": 2,
+    ...                        "place": [0, 1], "correct": [9, 7]})
+    >>> with_last(cells, places)["last_right"].tolist()
+    [nan, 7.0]
+    """
+    if places is None:
+        return cells.assign(last_right=float("nan"))
+    keys = ["row", "seed", "start", "set", "digits"]
+    last = places.loc[places.groupby(keys)["place"].idxmax(), [*keys, "correct"]]
+    last = last.rename(columns={"correct": "last_right"}).rename(columns={"digits": "i"})
+    return cells.merge(last, how="left", on=["row", "seed", "start", "set", "i"])
 
 
 def _record(
@@ -244,6 +296,8 @@ def _record(
         return record
     if claim.parameters:
         return {**record, **_count_parameters(claim)}
+    if claim.construction:
+        return {**record, **_count_errors(claim)}
     try:
         rows = [_comparable(claim, cells)] if claim.compare else claim.measure.rows
         found = [(row, _found(claim, row, cells, starts)) for row in rows]
@@ -277,8 +331,22 @@ def _count_parameters(claim: Claim) -> dict[str, Any]:
     }
 
 
+def _count_errors(claim: Claim) -> dict[str, Any]:
+    """Return what a record says of tokens that a construction has wrong."""
+    asked = claim.construction
+    tested = theorem.sampled([(i, j) for i, j in asked.cells], asked.tokens, asked.codes)
+    wrong, n = int(tested["wrong"].sum()), int(tested["n"].sum())
+    return {
+        "measured": wrong,
+        "interval": [wrong, wrong],
+        "row": "construction",
+        "n": n,
+        "verdict": _verdict(claim, Found(wrong, wrong, wrong, n, 0)),
+    }
+
+
 def _statistic(claim: Claim) -> str | None:
-    if claim.parameters:
+    if claim.parameters or claim.construction:
         return "errors"
     if claim.measure is None:
         return None
@@ -322,12 +390,13 @@ def _comparable(claim: Claim, cells: pd.DataFrame) -> str:
 
 
 def _found(claim: Claim, row: str, cells: pd.DataFrame, starts: dict[str, str]) -> Found:
-    cells = cells.assign(exact=cells[claim.measure.count])
-    own = _by_seed(cells, row, claim.measure.where, starts)
-    statistic = claim.measure.statistic
+    statistic, count = claim.measure.statistic, claim.measure.count
+    worst = statistic == "worst_cell"
+    own = _by_seed(cells.assign(exact=cells[count]), row, claim.measure.where, starts, worst)
     if not claim.compare:
         return _sum_up(own, statistic)
-    other = _by_seed(cells, *_other(claim), starts)
+    cells = cells.assign(exact=cells[claim.compare.count or count])
+    other = _by_seed(cells, *_other(claim), starts, worst)
     one, two = own["accuracy"], other["accuracy"]
     pair = [own["exact"].sum(), own["n"].sum(), other["exact"].sum(), other["n"].sum()]
     low, high = confint_proportions_2indep(*pair, method="newcomb", compare="diff", alpha=1 - LEVEL)
@@ -340,8 +409,12 @@ def _found(claim: Claim, row: str, cells: pd.DataFrame, starts: dict[str, str]) 
     )
 
 
-def _by_seed(cells: pd.DataFrame, row: str, where: Where, starts: dict[str, str]) -> pd.DataFrame:
+def _by_seed(
+    cells: pd.DataFrame, row: str, where: Where, starts: dict[str, str], worst: bool = False
+) -> pd.DataFrame:
     """Return right answers, problems and accuracy of the chosen cells by seed.
+
+    `worst`: of the cell alone where the median of the seeds is least.
 
     Raises:
         Missing: if there are none.
@@ -357,13 +430,21 @@ def _by_seed(cells: pd.DataFrame, row: str, where: Where, starts: dict[str, str]
     asked = ", ".join(f"{name} {value}" for name, value in given.items())
     if "digits" in given:
         given |= dict.fromkeys("ij", given.pop("digits"))
+    if "within" in given:
+        for name, most in zip("ij", given.pop("within"), strict=True):
+            chosen = chosen[chosen[name] <= most]
     for name, value in given.items():
         chosen = chosen[chosen[name] == value]
     if "set" not in given:  # else the same lengths would count in two sets
         inside = "grid" if "region" in given else "equal"
         chosen = chosen[chosen["set"].isin([inside, "far"])]
+    chosen = chosen[chosen["exact"].notna()]  # not all is counted everywhere
     if chosen.empty:
         raise Missing(f"row {row} has no result for {asked} in this profile")
+    if worst:
+        shares = (chosen["exact"] / chosen["n"]).groupby([chosen["i"], chosen["j"]])
+        i, j = shares.agg(["median", "mean"]).sort_values(["median", "mean"]).index[0]
+        chosen = chosen[(chosen["i"] == i) & (chosen["j"] == j)]
     by_seed = chosen.groupby("seed")[["exact", "n"]].sum()
     return by_seed.assign(accuracy=by_seed["exact"] / by_seed["n"])
 
@@ -390,8 +471,8 @@ def write(profile: str, folder: Path | None = None) -> list[dict[str, Any]]:
         the records, as claims.json has them.
     """
     folder = folder or paths.reports(profile)
-    cells = results.read(profile, "cells")
-    records = judge(load(), cells, profile)
+    cells, places = (results.read(profile, name) for name in ("cells", "places"))
+    records = judge(load(), cells, profile, places)
     for name, text in {
         "claims.json": _json(records),
         "claims.md": page(records),

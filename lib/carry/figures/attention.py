@@ -14,6 +14,7 @@ from carry.figures import load, style
 HEAD = ["row", "seed", "layer", "head"]
 CLIPPED = 0.01  # what is less is drawn black, as in the paper
 INCH = 0.05  # of a token, whose character has to fit in
+LONGEST = 130  # tokens with their characters; of more there are the numbers alone
 
 # What the digit of a sum is made of, and what attention else goes to. Pale, so that nobody takes
 # them for schemes (after Paul Tol's light colours), and hatched.
@@ -62,7 +63,9 @@ def maps(
         order = list(range(len(parts)))
     width = max(len(signs) for _, signs, _ in drawn_as)
     height = max(len(signs) - begins for _, signs, begins in drawn_as)
-    size = (INCH * width + 0.7, INCH * height + 0.6)  # and room for what is said around it
+    inch = INCH * min(1, LONGEST / width)
+    # Room for what is said around them, and for the bar.
+    size = (max(2.6, inch * width + 0.7), max(1.3, inch * height + 0.75))
     figure, panels = style.panels(len(order), 2, size)
     for axes, at in zip(panels, order, strict=True):
         head, signs, begins = drawn_as[at]
@@ -70,7 +73,8 @@ def maps(
         own = tokens[(tokens["row"] == head.row) & (tokens["seed"] == head.seed)]
         _numbers(axes, own.sort_values("at"), begins)
         name = "Theorem 4.1" if head.row == load.BY_HAND else style.look(head.row).label
-        title = f"{name}, layer {head.layer + 1}, head {head.head + 1}: {head.share:.0%} as needed"
+        which = f"layer {head.layer + 1}, head {head.head + 1}"
+        title = f"{name}\n{which}: {head.share:.0%} on digits needed"
         axes.set_title(title, fontsize="small", loc="left", pad=11)
     bar = figure.colorbar(picture, ax=panels, shrink=0.6, aspect=30)
     bar.set_label("mean attention")
@@ -95,16 +99,17 @@ def _map(axes: Axes, part: pd.DataFrame, signs: list[str], begins: int):
     """Draw the attention of one head, with all tokens on both axes."""
     square = part.pivot(index="query", columns="key", values="weight").sort_index()
     weights = square.reindex(columns=range(len(signs))).to_numpy(dtype=float)
-    colors = matplotlib.colormaps["inferno"].copy()
-    colors.set_bad("black")
+    colors = matplotlib.colormaps["inferno"].with_extremes(bad="black")
     picture = axes.imshow(
         np.where(weights < CLIPPED, np.nan, weights), norm=PowerNorm(0.5, 0, 1), cmap=colors,
         aspect="equal", interpolation="none",
         extent=(-0.5, len(signs) - 0.5, len(signs) - 1.5, begins - 0.5),
     )  # fmt: skip
     look = {"fontsize": 3.4, "family": "monospace"}
-    axes.set_xticks(range(len(signs)), signs, **look)
-    axes.set_yticks(range(begins, len(signs) - 1), signs[begins:-1], **look)
+    shown = len(signs) <= LONGEST
+    axes.set_xticks(range(len(signs)) if shown else [], signs if shown else [], **look)
+    rows = range(begins, len(signs) - 1)
+    axes.set_yticks(rows if shown else [], signs[begins:-1] if shown else [], **look)
     axes.tick_params(length=0, pad=1)
     axes.grid(visible=False)
     axes.spines[:].set_visible(False)
@@ -140,7 +145,8 @@ def shares(heads: pd.DataFrame) -> tuple[Figure, pd.DataFrame]:
     wide = table.pivot_table(index=HEAD, columns="needed", values="share", sort=False)
     bars = [wide.loc[row] for row in rows]
     longest = max(map(len, bars))
-    figure, panels = style.panels(len(rows), 3, (3.0, 0.13 * longest + 1.0), sharex=True)
+    size = (max(3.0, 4.6 / len(rows)), max(1.9, 0.13 * longest + 1.0))
+    figure, panels = style.panels(len(rows), 3, size, sharex=True)
     for axes, row, of in zip(panels, rows, bars, strict=True):
         left = np.zeros(len(of))
         for name, (label, color, hatch) in NEEDED.items():

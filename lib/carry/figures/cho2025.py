@@ -23,6 +23,10 @@ PARITY_STEPPED = tuple(row for row in PARITY if row.endswith("_scratchpad"))
 MULTIPLIED = names(PRODUCTS, SCHEMES, ("",)) + names(PRODUCTS, SCHEMES, ("_scratchpad",))
 MULTIPLIED_STEPPED = names(PRODUCTS, SCHEMES, ("_scratchpad",))
 
+# The same ids read relatively, with attention kept local: ours, of no paper.
+OURS = (f"{SUMS}_relative_scratchpad",)
+OUR_PARITY = ("parity_relative_scratchpad",)
+
 # By the ending of a row of sums that are coupled and stepped, what is other than usual.
 LENGTHS = {"_short": "shorter", "": "as usual", "_long": "longer"}
 ZEROS = {"": "zeros in front", "_unpadded": "no zeros in front"}
@@ -92,13 +96,18 @@ def _bars(tables: load.Tables) -> Drawing:
     return regions.by_region(tables.cells)
 
 
+def _shapes(tables: load.Tables) -> Drawing:
+    titles = {BASE + end: title for end, title in SHAPES.items()}
+    return regions.by_region(tables.cells, titles=titles)
+
+
 def _steps(**given):
     return lambda tables: steps.by_step(tables.steps, load.starts(tables.cells), **given)
 
 
 def _places(tables: load.Tables) -> Drawing:
     """Draw the bits of a response as steps: each is one."""
-    bits = tables.places[tables.places["row"].isin(PARITY_STEPPED)]
+    bits = tables.places
     given = {"length": "{0} bits", "times": (1.0, 1.75, 3.0, 5.0)}
     starts = load.starts(tables.cells)
     return steps.by_step(bits.rename(columns={"place": "step"}), starts, "bit", **given)
@@ -134,6 +143,7 @@ SCRATCHPAD = {
             tables.cells, tables.places, "bits of the string", guess=0.5
         ),
         (PARITY,),
+        beside=OUR_PARITY,
         source=PAPER + "Fig. 3",
     ),
     "parity_by_place": Entry(
@@ -143,6 +153,7 @@ SCRATCHPAD = {
         "median.",
         _places,
         (PARITY_STEPPED,),
+        beside=OUR_PARITY,
         source=PAPER + "Fig. 3, beside it",
         table="places",
         column="correct",
@@ -154,6 +165,7 @@ SCRATCHPAD = {
         "seeds, thick ones their median.",
         _steps(step="running sum"),
         (STEPPED,),
+        beside=OURS,
         source=PAPER + "Fig. 1, beside it",
         table="steps",
         column="correct",
@@ -173,6 +185,7 @@ COUPLING = {
         f"Responses wholly right, steps included, {MEDIAN}",
         _sums(),
         (ADDED,),
+        beside=OURS,
         source=PAPER + "Fig. 1",
     ),
     "sums_spread": Entry(
@@ -180,6 +193,7 @@ COUPLING = {
         SPREAD,
         _sums(shown="spread"),
         (ADDED,),
+        beside=OURS,
         source=PAPER + "Fig. 1, beside it",
     ),
     "sums_by_region": Entry(
@@ -187,6 +201,7 @@ COUPLING = {
         f"Responses wholly right, steps included. {BARS}",
         _bars,
         (ADDED,),
+        beside=OURS,
         source=PAPER + "Fig. 1, beside it",
     ),
     "sums_by_training": Entry(
@@ -209,8 +224,9 @@ COUPLING = {
     ),
     "sums_by_format": Entry(
         "Six ways to write it",
-        f"Responses wholly right, {MEDIAN} Above: zeros make all numbers as long as the answer "
-        "could be; below: there are none.",
+        f"Responses wholly right, {MEDIAN} Zeros make all numbers as long as the answer could be, "
+        "or there are none. The sixth way, nothing reversed and no zeros, is refused: a digit's "
+        "first id would tell how long its number is before it is written.",
         _sums(WRITTEN, without=REFUSED),
         _ends(WRITTEN),
         least=2,
@@ -286,7 +302,7 @@ SMALL = {
     "shapes_by_region": Entry(
         "Layers and heads, with intervals",
         f"Sums with their steps wholly right. {BARS}",
-        _bars,
+        _shapes,
         _ends(SHAPES),
         least=2,
         source=PAPER + "Fig. 10, beside it",

@@ -51,10 +51,13 @@ def by_lengths(
     if shown != "mean":
         table = with_range(table, grid)
     rows = load.rows(table)
-    names = {row: _title(table[table["row"] == row], shown, titles or {}) for row in rows}
-    count, most = len(rows) + len(without or {}), max(of.count("\n") for of in names.values())
+    lengths = load.lengths(table)
+    once = shown != "mean" and len(set(lengths.values())) == 1
+    names = {row: _title(table[table["row"] == row], shown, titles or {}, once) for row in rows}
+    count, lines = len(rows) + len(without or {}), 1 + max(of.count("\n") for of in names.values())
     # Room for the bar and the labels beside a single panel, and for longer titles over few columns.
-    size = (max(1.9, 4 / count, 7.2 / columns), 2.0 + 0.2 * (most if shown != "mean" else 0))
+    width = max(1.9, 4 / count, 7.2 / columns)
+    size = (width, 2.0 if shown == "mean" else 0.72 * width + 0.25 + 0.19 * lines)
     alike = len(set(load.tested(cells).values())) == 1  # else each has ticks of its own
     figure, drawn = style.panels(count, columns, size, sharex=alike, sharey=alike)
     figure.set_figheight(figure.get_figheight() + 0.4)  # for the label below all panels
@@ -65,6 +68,8 @@ def by_lengths(
             axes.tick_params(labelbottom=number + columns >= len(rows))  # nothing stands below
     for axes, (title, why) in zip(drawn[len(rows) :], (without or {}).items(), strict=True):
         _nothing(axes, title, why)
+    if once:
+        figure.suptitle(style.reached(rows[0], lengths[rows[0]]), fontsize="medium")
     figure.supxlabel(sizes[1], fontsize="medium")
     figure.supylabel(sizes[0], fontsize="medium")
     bar = figure.colorbar(picture, ax=drawn, shrink=0.75, aspect=30)
@@ -88,13 +93,18 @@ def with_range(table: pd.DataFrame, cells: pd.DataFrame) -> pd.DataFrame:
     return table.merge(ranges, on=KEYS, validate="one_to_one")
 
 
-def _title(part: pd.DataFrame, shown: str, titles: Mapping[str, str]) -> str:
-    """Return what a row is called, what it was trained to, and with the median its worst cell."""
+def _title(part: pd.DataFrame, shown: str, titles: Mapping[str, str], once: bool) -> str:
+    """Return what a row is called, what it was trained to, and with the median its worst cell.
+
+    `once`: what it was trained to is said for all panels together.
+    """
     (row, length), *_ = load.lengths(part).items()
     lines = [textwrap.fill(titles.get(row) or style.look(row).label, 26)]
-    lines += [style.reached(row, length)]
+    if not once:
+        reached = style.reached(row, length)
+        lines += [reached if shown == "mean" else textwrap.fill(reached, 26)]
     if shown == "median":
-        cell = part.loc[part["median"].idxmin()]
+        cell = part.sort_values(["median", "lowest", "highest"]).iloc[0]
         shares = [f"{100 * cell[name]:.0f}" for name in ("median", "lowest", "highest")]
         lines += [f"worst cell {shares[0]}% ({shares[1]} to {shares[2]})"]
     return "\n".join(lines)

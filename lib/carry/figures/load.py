@@ -68,6 +68,14 @@ class Tables(NamedTuple):
         kept = [*wanted, BY_HAND]
         return self._replace(**{name: pick(getattr(self, name), kept) for name in WRITTEN})
 
+    def beside(self, more: Mapping[str, pd.DataFrame]) -> Tables:
+        """Return the tables with more rows in those that are named."""
+        both = {name: [getattr(self, name), table] for name, table in more.items()}
+        return self._replace(
+            **{name: pd.concat([of for of in pair if not of.empty], ignore_index=True)
+               for name, pair in both.items()}
+        )  # fmt: skip
+
 
 WRITTEN = ("cells", "places", "curves", *OPTIONAL)
 
@@ -79,6 +87,17 @@ def tables(profile: str) -> Tables:
         SettingsError: for the first file that is not there.
     """
     return Tables(**{name: read(profile, name) for name in WRITTEN})
+
+
+def empty() -> Tables:
+    """Return the tables of no row, for what is added to them.
+
+    >>> rows(empty().cells)
+    []
+    """
+    none = pd.DataFrame(columns=["row"])
+    optional = {name: pd.DataFrame(columns=OPTIONAL[name]) for name in OPTIONAL}
+    return Tables(**dict.fromkeys(("cells", "places", "curves"), none), **optional)
 
 
 def read(profile: str, name: str) -> pd.DataFrame:

@@ -25,6 +25,7 @@ def by_region(
     hits: str = "exact",
     groups: Mapping[str, str] | None = None,
     stated: Mapping[tuple[str, str], float] | None = None,
+    titles: Mapping[str, str] | None = None,
 ) -> tuple[Figure, pd.DataFrame]:
     """Draw accuracy by region: bars with intervals, seeds as dots.
 
@@ -38,11 +39,12 @@ def by_region(
         hits: the column that counts what is right.
         groups: a heading for each row, beside what it was trained to.
         stated: by row and region, values that a paper states, drawn as diamonds.
+        titles: of rows that are not to be called by their names.
     """
     table = region_table(cells, hits)
     named = zip(table["row"], table["region"], strict=True)
     table["stated"] = [(stated or {}).get(name, float("nan")) for name in named]
-    lines = _lines(table, groups or {})
+    lines = [(row, (titles or {}).get(row, label)) for row, label in _lines(table, groups or {})]
     places = list(dict.fromkeys(table["region"]))
     widest = 0.08 * max(len(text) for _, text in lines)  # inches, so that long names cost no bar
     size = (1.75 + widest / len(places), 0.34 * len(lines) + 1.2)

@@ -59,9 +59,10 @@ def by_step(
             axes.axvline(middle, color="#999999", linewidth=0.8, linestyle=":")
         axes.set_title(length.format(digits) if column == "accuracy" else "", fontsize="medium")
         axes.set_ylabel(drawn_as[column] if number % len(wanted) == 0 else "")
-        axes.set_ylim(*((-0.03, 1.03) if column == "accuracy" else (0, None)))
         axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
         style.percent(axes.yaxis)
+    drawn[0].set_ylim(-0.03, 1.03)
+    drawn[-1].set_ylim(0, 1.05 * max(0.1, table["first"].max()))
     label = f"{step}; left of the dots {halves[0]}, right {halves[1]}" if halves else step
     figure.supxlabel(label, fontsize="medium")
     style.legend(figure, load.rows(table), trained=load.lengths(table))

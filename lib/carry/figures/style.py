@@ -135,6 +135,8 @@ def look(row: str) -> Look:
             label, color = SCHEMES[scheme]
             parts = PART.split(name.removeprefix(scheme))
             parts = [part.strip("_") for part in parts if part.strip("_")]
+            if scheme == "relative" and "scratchpad" in parts:  # whose levels Abacus does not have
+                label = "Coupled read relatively"
             known = [VARIANTS[part] for part in parts if part in VARIANTS]
             words = [label, *(_said(part) for part in parts)]
             return Look(", ".join(words), color, [DOTTED, *known][-1] if parts else SOLID)

@@ -12,10 +12,13 @@ from carry.models.encodings import Encoding, Shape
 
 
 class Sinusoidal(Encoding):
-    """Feature pair k turns by id / `base`^(2k / width); any id can be felt.
+    """Feature pair k of n turns by id / `base`^(k / n); any id can be felt.
 
+    With `base: null` by id * pi (k + 1/2) / n: different ids are then at right angles, as long as
+    they differ by less than the width, and the step from one to the next is the same everywhere.
     `turned`: the features are mixed by a random rotation, which is kept with the weights, so that
-    the ids of several levels lie in directions of their own.
+    the ids of several levels lie in directions of their own, and what has no place (id 0) has no
+    features. `scale`: how large features are; tokens have 1 / sqrt(width).
     """
 
     class Settings(settings.Settings):
@@ -45,7 +48,7 @@ class Sinusoidal(Encoding):
 
 
 def waves(ids: Integer[Tensor, "*T"], width: int, base: float | None) -> Float[Tensor, "*T D"]:
-    """Return `width` features of each id, sines and cosines in turn.
+    """Return `width` features of each id, sines and cosines in turn, at rates as in `Sinusoidal`.
 
     >>> waves(torch.tensor([0, 1]), 2, 100.0)
     tensor([[0.0000, 1.0000],
