@@ -187,6 +187,19 @@ def test_the_last_digit_is_counted_from_places(tmp_path):
     assert missing["verdict"] == "not tested" and "no result for digits 12" in missing["reason"]
 
 
+@pytest.mark.parametrize(("known", "verdict"), [(0.95, "holds"), (0.8, "not tested")])
+def test_what_has_not_learnt_its_training_says_nothing_beyond(one, known, verdict):
+    def share(row, longest, seed, start):
+        return known if longest <= 10 else 0.0
+
+    measure = {"rows": ["addition_nope"], "where": {"region": "out of distribution"}}
+    record = one(share, "<= 0.05", measure=measure, learnt=["addition_nope"])
+    assert record["verdict"] == verdict
+    if verdict == "not tested":
+        assert record["reason"].startswith("row addition_nope has learnt") and not record["n"]
+        assert one(share, "<= 0.05", measure=measure)["verdict"] == "holds"
+
+
 @pytest.mark.parametrize(("codes", "verdict"), [("spare", "holds"), ("theorem", "fails")])
 def test_a_construction_is_put_to_sums(tmp_path, codes, verdict):
     asked = {"cells": [[2, 2], [3, 1]], "tokens": 50, "codes": codes}
@@ -243,6 +256,10 @@ BAD = {
     "an unknown row to compare with": (
         {**GOOD, "compare": {"row": "addition_abacsu"}},
         "claims.mine: row 'addition_abacsu' is not there, did you mean 'addition_abacus'",
+    ),
+    "an unknown row that has to have learnt": (
+        {**GOOD, "learnt": ["addition_ropes"]},
+        "claims.mine: row 'addition_ropes' is not there, did you mean 'addition_rope'",
     ),
     "an unknown statistic": (
         {**GOOD, "measure": {**NOPE, "statistic": "medain_over_seeds"}},

@@ -222,17 +222,18 @@ def test_numbers_of_many_lengths(steps):
     """Problems are decoded together if they have as many digits, and as they would be alone."""
     task, form = SCRATCHPADS[steps]
     system = build(levels(task), {"layers": 1}, form, task=task)
-    problems = system.task.draw(9, 3, stream(1, "many lengths"))
-    assert len(alike(problems)) < 9
+    numbers = [[12, 3, 7], [45, 95], [3, 7, 12], [4, 123], [999, 1, 1], [0, 11, 2]]
+    problems = system.task.solve(*to_digits(numbers))
+    assert sorted(rows.tolist() for rows in alike(problems)) == [[0, 2, 5], [1], [3], [4]]
     assert_pass_tells_what_decoding_writes(system, problems)
     together = greedy(system, problems)
-    for row in (0, 6):
+    for row in (2, 3):
         alone = greedy(system, problems[row : row + 1])[0]
         assert torch.equal(together[row, : len(alone)], alone)
         assert (together[row, len(alone) :] == EOS).all()
 
 
-@pytest.mark.parametrize("steps", SCRATCHPADS)
+@pytest.mark.parametrize("steps", ["sums_plain", "sums_unpadded", "products_unpadded", "parity"])
 def test_decoding_hand_made_models_with_steps(steps):
     task, form = SCRATCHPADS[steps]
     for kind in (hand_made.Oracle, hand_made.StopsEarly, hand_made.StopsLate):

@@ -167,13 +167,11 @@ class WrongStep(hand_made.Oracle):
         return "".join(said) + "$"
 
 
-LONG = {name: of for name, of in SCRATCHPADS.items() if of[0] != "parity"}  # of several numbers
-
-
 @pytest.mark.parametrize("how", ["digits", "from", "sign"])
-@pytest.mark.parametrize(("task", "form"), LONG.values(), ids=LONG)
-def test_a_wrong_step_shows_where_it_is(task, form, how):
+@pytest.mark.parametrize("name", ["sums_steps_unpadded", "sums_steps_plain", "products_steps"])
+def test_a_wrong_step_shows_where_it_is(name, how):
     """What follows is judged as if all before it were right; a sign goes with what follows it."""
+    task, form = SCRATCHPADS[name]
     system, table = other(WrongStep, task, form)
     system.how = how
     some = table[table["set"] == "equal"].groupby("i").head(2)
@@ -251,10 +249,10 @@ def test_how_problems_with_steps_are_grouped_changes_nothing(monkeypatch, name):
     system, table = other(System, task, form, **coupled(task))
     table = table.groupby(["set", "i", "j"]).head(2).iloc[::2].reset_index(drop=True)
     table = table[(table["i"] != 4) & (table["j"] < 4)]
-    together = scoring.score(system, table, [1, "middle"])
+    together = scoring.score(system, table, ["middle"])
     monkeypatch.setattr(scoring, "MOST_SCORES", 1)
     order = np.random.default_rng(0).permutation(len(table))
-    alone = scoring.score(system, table.iloc[order], [1, "middle"])
+    alone = scoring.score(system, table.iloc[order], ["middle"])
     keys = (["start", "set", "i", "j"], ["start", "digits", "place"], ["start", "digits", "step"])
     for one, other_, by in zip(together, alone, keys, strict=True):
         one, other_ = (t.sort_values(by).reset_index(drop=True) for t in (one, other_))
@@ -288,7 +286,7 @@ def test_scores_take_the_ids_of_what_is_written(monkeypatch, task, form):
         return plain(system, batch, recurrences=recurrences, ids=ids)
 
     monkeypatch.setattr(scoring, "single_pass", spy)
-    for start in (1, 3, "middle"):
+    for start in (3, "middle"):
         starts.clear()
         scoring.score(system, table[table["set"] != "equal"].iloc[::6], [start])
         assert {len(of) for of in starts} <= {1}
@@ -301,7 +299,7 @@ def test_asking_reads_as_decoding_does(task, form):
     system, table = other(System, task, form, **coupled(task))
     seen = []
     system.network.register_forward_hook(lambda *call: seen.append(call[2]))
-    shown = ask(system, *table["operands"].iloc[-1].split())
+    shown = ask(system, *table.loc[table["set"] == "equal", "operands"].iloc[-1].split())
     surest = seen[-1][0, -1 - len(shown) : -1].softmax(-1).max(-1).values
     assert shown["sure"].to_numpy() == pytest.approx(surest.numpy(), abs=1e-6)
 
@@ -309,7 +307,7 @@ def test_asking_reads_as_decoding_does(task, form):
 @pytest.mark.parametrize(("task", "form"), SCRATCHPADS.values(), ids=SCRATCHPADS)
 def test_asking_shows_steps_and_answer(task, form):
     system, table = other(hand_made.Oracle, task, form)
-    for row in table.tail(2).itertuples():
+    for row in table[table["set"] == "equal"].tail(2).itertuples():
         shown = ask(system, *row.operands.split())
         assert shown["writes"].tolist() == shown["due"].tolist() and (shown["sure"] < 1).all()
         assert answer(system, shown) == row.answer

@@ -432,6 +432,10 @@ def test_an_answer_is_counted_in_three_ways(stepped):
         assert sorted(part["right"]) == sorted(right[way].astype(int))
         assert (part["accuracy"] == part["right"] / part["n"]).all()
     assert load.rows(table[table["counted"] == "whole"]) == rows
+    together = counted.ways(stepped.cells, stepped.places, width=5)
+    assert {5, 10, 15} <= set(together["digits"]) <= {*range(5, 31, 5)}
+    for column in ("n", "right"):
+        assert together[column].sum() == table[column].sum()
 
 
 def test_first_errors_by_step_add_up_to_all_responses_with_one(stepped):

@@ -175,6 +175,7 @@ def test_turned_waves_keep_products_and_lie_elsewhere():
         torch.testing.assert_close(turned @ turned.T, plain @ plain.T, rtol=1e-4, atol=1e-5)
         assert (turned - plain).norm(dim=1).min() > 0.5
     assert (felt[0] - felt[1]).norm(dim=1).min() > 0.5
+    assert not first.embed(torch.zeros(1, 1, dtype=torch.int64)).any()  # what has no place
     # They are kept with the weights, and drawn by the seed alone.
     again, other = System(run, 0), System(run, 1)
     rotation = "encodings.0.rotation"

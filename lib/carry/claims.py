@@ -12,8 +12,9 @@
 another row (or start, or place), and the claim is about the difference: of rows that were trained
 to the same length, or it is not tested. What cannot be measured here has `not_tested` instead, with
 the reason; `parameters` are millions of them, counted in rows of the profile `paper`; a
-`construction` is the model of a proof, put to the test. A claim holds only if all of its interval
-does:
+`construction` is the model of a proof, put to the test; and rows that a claim names as `learnt`
+must have learnt what they were trained on, or it is not tested. A claim holds only if all of its
+interval does:
 
     statistic               the number                  its interval
     median_over_seeds       the median of the seeds     from the lowest seed to the highest, widened
@@ -66,6 +67,8 @@ COUNTS = Literal["exact", "first_right", "digits_right", "last_right"]
 VERDICTS = ("holds", "fails", "undecided", "not tested")
 SIGNS = {">=": operator.ge, ">": operator.gt, "<=": operator.le, "<": operator.lt}
 CONDITION = re.compile(r"(>=|>|<=|<)\s*(-?\d+(?:\.\d+)?)")
+
+LEARNT = 0.9  # of the problems as large as in training
 
 METHOD = (
     "A claim holds, or fails, only if all of its interval does. For a median over seeds that runs "
@@ -134,7 +137,11 @@ class Construction(Settings):
 
 
 class Claim(Settings):
-    """One claim; `scale` says how our check differs from the paper's, if it does."""
+    """One claim; `scale` says how our check differs from the paper's, if it does.
+
+    `learnt`: rows of which `LEARNT` have to be right in distribution (the median of the seeds), or
+    the claim is not tested.
+    """
 
     id: str
     paper: PAPERS
@@ -145,6 +152,7 @@ class Claim(Settings):
     measure: Measure | None = None
     parameters: dict[str, int] = {}
     construction: Construction | None = None
+    learnt: list[str] = []
     compare: Other | None = None
     holds_if: str = ""
     not_tested: str = ""
@@ -220,7 +228,7 @@ def _claim(given: Any, index: int, known: list[str]) -> Claim:
             if isinstance(parsed.get(name), dict):
                 parsed[name] = kind.parse(parsed[name], f"{place}.{name}")
     claim = Claim.parse(parsed, place)
-    named = [*claim.parameters, *(claim.measure.rows if claim.measure else [])]
+    named = [*claim.parameters, *claim.learnt, *(claim.measure.rows if claim.measure else [])]
     named += [claim.compare.row] if claim.compare and claim.compare.row else []
     for row in named:
         if row not in known:
@@ -300,6 +308,7 @@ def _record(
         return {**record, **_count_errors(claim)}
     try:
         rows = [_comparable(claim, cells)] if claim.compare else claim.measure.rows
+        _check_learnt(claim, cells, starts)
         found = [(row, _found(claim, row, cells, starts)) for row in rows]
     except Missing as missing:
         return {**record, "reason": str(missing)}
@@ -387,6 +396,20 @@ def _comparable(claim: Claim, cells: pd.DataFrame) -> str:
             return row
     lengths = f"{trained[known[0]]} and {trained[other]} digits"
     raise Missing(f"rows {known[0]} and {other} were trained to {lengths} in this profile")
+
+
+def _check_learnt(claim: Claim, cells: pd.DataFrame, starts: dict[str, str]) -> None:
+    """Raise `Missing` for the first row that has not learnt what it was trained on."""
+    for row in claim.learnt:
+        known = cells[(cells["row"] == row) & (cells["region"] == "in distribution")]
+        kind = "grid" if (known["set"] == "grid").any() else "equal"
+        where = Where(set=kind, region="in distribution")
+        share = _by_seed(cells, row, where, starts)["accuracy"].median()
+        if share < LEARNT:
+            raise Missing(
+                f"row {row} has learnt {share:.1%} of problems as large as in training in this "
+                f"profile, less than {LEARNT:.0%}"
+            )
 
 
 def _found(claim: Claim, row: str, cells: pd.DataFrame, starts: dict[str, str]) -> Found:

@@ -77,7 +77,7 @@ class Oracle(System):
         from_zero = self.task.from_zero if form.from_zero is None else form.from_zero
         said = []
         for index, (room, numbers) in enumerate(
-            self.task.oracle_stages(*operands, from_zero=from_zero)
+            self.task.oracle_stages(*operands, from_zero=bool(from_zero))
         ):
             written = [number.zfill(room if form.pad else 0) for number in numbers]
             sign = "+" if self.task.levels == 3 and not index else ">"

@@ -16,7 +16,7 @@ from jaxtyping import Bool, Integer
 from torch import Tensor
 
 from carry import problem_sets
-from carry.batch import Batch, Problems
+from carry.batch import NO_PLACE, Batch, Problems
 from carry.evaluation.decoding import alike, question_ids
 from carry.evaluation.intervals import with_interval
 from carry.evaluation.scoring import MOST_SCORES
@@ -92,7 +92,9 @@ def by_recurrence(
             _, target, real = batch.response()
             place = batch.place.long().gather(1, _slots(batch))
             labels["digits"] = digits
-            counts.append(_counted(said, target, real, place).assign(**labels)[RECURRENCES])
+            number = batch.number.gather(1, _slots(batch)) * real
+            counted = torch.where(number == number.amax(1, keepdim=True), place, NO_PLACE)
+            counts.append(_counted(said, target, real, counted).assign(**labels)[RECURRENCES])
             spoken.append(_spoken(said, target, real, place).assign(**labels)[ANSWERS])
     if not counts:
         return pd.DataFrame(columns=RECURRENCES), pd.DataFrame(columns=ANSWERS)
@@ -145,7 +147,11 @@ def _said(
     at_once = max(1, min(MOST_SCORES // batch.tokens.shape[1] ** 2, MOST_LOGITS // logits))
     order, parts = [], []
     for rows in alike(problems):
-        ids = question_ids(system, problems[rows], start)
+        if system.format.settled:
+            ids = question_ids(system, problems[rows], start)
+        else:
+            first = system.first_ids(system.format.open_ended(problems[rows]), start)
+            ids = system.ids_from(batch[rows], first)
         for part in torch.arange(len(rows), device=rows.device).split(at_once):
             some = batch[rows[part]].trim()
             at, _, _ = some.response()  # rows alike begin their responses at the same token

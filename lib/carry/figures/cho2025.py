@@ -137,10 +137,10 @@ SCRATCHPAD = {
         "Parity, counted in three ways",
         "Left, what the paper reports: the last bit, given all parities before it as they should "
         "be. Middle: the last bit of what the model writes by itself. Right: all that it writes. "
-        "Without a scratchpad these are the same. Thin lines are seeds, thick ones their median; "
-        "shaded: the lengths of training; dotted: a guess.",
+        "Without a scratchpad these are the same. Five lengths are counted together. Thin lines "
+        "are seeds, thick ones their median; shaded: the lengths of training; dotted: a guess.",
         lambda tables: counted.by_length(
-            tables.cells, tables.places, "bits of the string", guess=0.5
+            tables.cells, tables.places, "bits of the string, up to", guess=0.5, width=5
         ),
         (PARITY,),
         beside=OUR_PARITY,
@@ -366,6 +366,7 @@ LOOKING = {
         "from, and on others. Every seed; their heads have nothing in common but their numbers.",
         lambda tables: attention.shares(tables.heads),
         (names(SUMS, ("coupled", "fire", "nope"), ("_scratchpad",)) + (f"{SUMS}_fire",),),
+        beside=OURS,
         source=PAPER + "Fig. 7, over all heads",
         table="heads",
         column="share",

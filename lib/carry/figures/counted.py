@@ -5,23 +5,27 @@ from __future__ import annotations
 import pandas as pd
 from matplotlib.figure import Figure
 
-from carry.evaluation.intervals import with_interval
+from carry.evaluation.intervals import pool, with_interval
 from carry.figures import load, style
 
 LABELS = ["row", "start", "seed", "trained", "digits"]
 SCORES = ["n", "right", "accuracy", "low", "high"]
 COUNTED = {
-    "given": "the answer, given the true steps",
-    "decoded": "the answer, after its own steps",
-    "whole": "every token of the response",
+    "given": "the answer,\ngiven the true steps",
+    "decoded": "the answer,\nafter its own steps",
+    "whole": "every token\nof the response",
 }
 
 
-def ways(cells: pd.DataFrame, places: pd.DataFrame) -> pd.DataFrame:
+def ways(cells: pd.DataFrame, places: pd.DataFrame, width: int = 1) -> pd.DataFrame:
     """Return accuracy by length, `counted` in each of three ways, for equal lengths.
 
     The answer is the last place that is written; given the true steps before it, this is one step
     of many. Without steps all three are the same, but for the end behind the answer.
+
+    Args:
+        cells, places: accuracy by cell and by place.
+        width: lengths that are counted together, up to `digits`.
     """
     equal = cells[cells["set"] == "equal"].rename(columns={"i": "digits"})
     steps = equal["digits_right"].notna()
@@ -32,6 +36,8 @@ def ways(cells: pd.DataFrame, places: pd.DataFrame) -> pd.DataFrame:
         equal.rename(columns={"exact": "right"}).assign(counted="whole"),
     ]
     table = pd.concat([of[["counted", *LABELS, *SCORES]] for of in parts], ignore_index=True)
+    table["digits"] = -(-table["digits"] // width) * width
+    table = pool(table, ["counted", *LABELS], "right")
     table = load.pick(load.at_start(table, load.starts(cells)), load.rows(cells))
     order = table["counted"].map(list(COUNTED).index)
     return table.loc[order.sort_values(kind="stable").index].reset_index(drop=True)
@@ -45,7 +51,11 @@ def _last(places: pd.DataFrame) -> pd.DataFrame:
 
 @style.styled
 def by_length(
-    cells: pd.DataFrame, places: pd.DataFrame, noun: str, guess: float | None = None
+    cells: pd.DataFrame,
+    places: pd.DataFrame,
+    noun: str,
+    guess: float | None = None,
+    width: int = 1,
 ) -> tuple[Figure, pd.DataFrame]:
     """Draw accuracy by length for each way of counting: thin lines are seeds, thick ones medians.
 
@@ -53,8 +63,9 @@ def by_length(
         cells, places: accuracy by cell and by place.
         noun: what lengths count.
         guess: what a guess gets right.
+        width: lengths that are counted together.
     """
-    table = ways(cells, places)
+    table = ways(cells, places, width)
     figure, drawn = style.panels(len(COUNTED), 3, (3.1, 3.3), sharey=True, sharex=True)
     for axes, (way, title) in zip(drawn, COUNTED.items(), strict=True):
         here = table[table["counted"] == way]
@@ -67,7 +78,8 @@ def by_length(
             style.seeds_and_median(axes, part, row, "digits", "accuracy")
         if guess is not None:
             axes.axhline(guess, color="#444444", linewidth=1, linestyle=":")
-        axes.set(title=title, ylim=(-0.03, 1.03))
+        axes.set_title(title, fontsize="medium")
+        axes.set_ylim(-0.03, 1.03)
         axes.set_xlim(here["digits"].min(), here["digits"].max())
         style.percent(axes.yaxis)
     figure.supxlabel(noun, fontsize="medium")

@@ -7,10 +7,9 @@ from jaxtyping import Integer
 from torch import Tensor
 
 from carry.batch import NO_PLACE, Batch, Problems
-from carry.formats import ALPHABET, BOS, EOS, EQUALS, PAD, Extent, Format, Piece, join, symbol
+from carry.formats import ALPHABET, BOS, EOS, EQUALS, PAD, Extent, Format, join, symbol
 from carry.formats import levels as levels_of
 from carry.formats.expression import number
-from carry.settings import SettingsError
 from carry.tasks import Line, Stage
 
 
@@ -137,7 +136,9 @@ class Scratchpad(Format):
         sign = (response > 9) & (response < PAD) | (response > PAD)
         part = (first + sign.cumsum(1)).clamp(max=len(lines))
         behind = torch.where(sign, at + 1, 0).cummax(1).values
-        place = torch.where(sign, NO_PLACE, at - behind)
+        # Of a number that goes on for too long, all that is too much stands at the highest place.
+        highest = torch.cat([stage.room for stage in stages], dim=1).gather(1, part - 1) - 1
+        place = torch.where(sign, NO_PLACE, torch.minimum(at - behind, highest))
         if not self.reverse_answer:
             place = torch.full_like(place, NO_PLACE)
         level = levels_of(part, place, lines)

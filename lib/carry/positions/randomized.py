@@ -14,7 +14,7 @@ from pydantic import Field
 from torch import Tensor
 
 from carry.batch import Batch
-from carry.formats import Extent
+from carry.formats import Extent, Format
 from carry.positions import Scheme
 from carry.randomness import stream
 
@@ -40,6 +40,15 @@ class Randomized(Scheme):
         """Return one subset, always the same for sequences of one length (a fixed stream)."""
         device = batch.tokens.device
         return self._draw(batch, 1, stream(0, "randomized", device=device))
+
+    def misfit(self, form: Format) -> str | None:
+        """Refuse a format where how many ids are to be drawn is not known beforehand."""
+        if form.settled:
+            return None
+        return (
+            "'randomized' does not fit a format whose numbers end where the model says, because "
+            "how many ids there are is not known before; expected pad: true"
+        )
 
     def span(self, extent: Extent) -> int:
         """Return one id for each token but the first."""

@@ -5,7 +5,7 @@ running sums    0  57   105   201     each is the one before it and one operand
 
 digits            057+048+096=000>750>501>102
 level 1           432143214321234123412341234     the place; signs stand below the ones
-level 2           111122223333111122223333444     which operand, and the sum that it is added to
+level 2           111122223331111222233334444     which operand, and the sum that it is added to
 """
 
 from __future__ import annotations
@@ -131,11 +131,13 @@ class MultiOperandAddition(Task):
         first = 0 if from_zero else 1
         there_too = F.pad(there, (1, 0), value=True)[:, first:]
         room = problems.room[:, None]
-        question = Stage(self.sign, problems.operands, problems.lengths,
-                         torch.where(there, room, 0), [((1, 1), (j, 0)) for j in range(count)])  # fmt: skip
         written = torch.where(there_too, written_length(sums), 0)
-        lines = [((1, 1), (j, 0)) for j in range(first, count + 1)]
-        return [question, Stage(">", sums, written, torch.where(there_too, room, 0), lines)]
+        lines = [((1, 1), (j, 0)) for j in range(count + 1)]
+        asked = torch.where(there, room, 0), lines[:count]
+        return [
+            Stage(self.sign, problems.operands, problems.lengths, *asked),
+            Stage(">", sums, written, torch.where(there_too, room, 0), lines[first:]),
+        ]
 
     def oracle_stages(self, *operands: str, from_zero: bool) -> list[tuple[int, list[str]]]:
         """Return the running sums of Python integers."""

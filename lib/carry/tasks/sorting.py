@@ -63,6 +63,10 @@ class Sorting(Task):
         """Return the longest array of the cells."""
         return digits
 
+    def largest(self, digits: int) -> Integer[Tensor, "1 M"]:
+        """Return the lengths of so many operands of so many digits."""
+        return torch.full((1, digits), digits)
+
     def solve(
         self, operands: Integer[Tensor, "B M N"], lengths: Integer[Tensor, "B M"]
     ) -> Problems:

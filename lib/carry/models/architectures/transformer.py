@@ -31,7 +31,7 @@ from carry.models.initialisation import initialise_layer
 
 @dataclass
 class Inside:
-    """What a pass does inside, written down as it goes, layer by layer and recurrence by recurrence.
+    """What a pass does inside, written down as it goes, layer by layer, through all recurrences.
 
     `streams`: the residual stream [B, T, D], embedded first, then after each layer's attention and
     after its feed-forward network. `attention`: the weights [B, H, T, T] of each layer.

@@ -42,7 +42,7 @@ Codes = Literal["spare", "theorem"]
 
 
 class Size(NamedTuple):
-    """How large the construction is: digits written in each number, bits of codes, and the width."""
+    """How large the construction is: digits written in a number, bits of codes, and the width."""
 
     digits: int
     first: int

@@ -44,7 +44,7 @@ class Sinusoidal(Encoding):
         features = self.scale * waves(ids, self.width, self.base)
         if self.rotation is None:
             return features
-        return (features @ self.rotation) * (ids > 0)[..., None]
+        return (features.to(self.rotation.dtype) @ self.rotation) * (ids > 0)[..., None]
 
 
 def waves(ids: Integer[Tensor, "*T"], width: int, base: float | None) -> Float[Tensor, "*T D"]:
