@@ -159,7 +159,11 @@ def tokens(rows, seeds=2):
     place = np.arange(len(WRITTEN)) % 4 - 1
     part = pd.DataFrame({"at": range(len(WRITTEN)), "token": list(WRITTEN), "place": place})
     part["number"] = number * [sign.isdigit() for sign in WRITTEN]
-    named = [part.assign(row=row, profile="cpu", seed=s) for row in rows for s in range(seeds)]
+    named = [
+        part.assign(row=row, profile="cpu", seed=s, i=2, j=2, n=9)
+        for row in rows
+        for s in range(seeds)
+    ]
     empty = pd.DataFrame(columns=load.OPTIONAL["tokens"])
     return pd.concat(named, ignore_index=True)[load.OPTIONAL["tokens"]] if named else empty
 
@@ -173,7 +177,7 @@ def attention(rows, seeds=2, layers=2, heads=3):
         for query, key in itertools.product(range(len(WRITTEN)), repeat=2):
             share = 0.1 * (1 + head) * (key == query) + (1 - 0.1 * (1 + head)) * (key == 0)
             if key <= query:
-                found.append([row, "cpu", seed, layer, head, query, key, share])
+                found.append([row, "cpu", seed, 2, 2, 9, layer, head, query, key, share])
     return pd.DataFrame(found, columns=load.OPTIONAL["attention"])
 
 
@@ -185,7 +189,7 @@ def heads(rows, seeds=2, layers=2, heads=3):
     ):
         of = {"operand": 0.1 * head, "sum so far": 0.1, "carry": 0.2, "first token": 0.3}
         for needed, share in {**of, "other": 1 - sum(of.values())}.items():
-            found.append([row, "cpu", seed, layer, head, needed, share])
+            found.append([row, "cpu", seed, 2, 2, 9, layer, head, needed, share])
     return pd.DataFrame(found, columns=load.OPTIONAL["heads"])
 
 

@@ -278,6 +278,10 @@ CASES = {
         {"task": {"name": "multi_operand_addition", "sampling": "random"}},
         ["task.sampling", "'random'", "both"],
     ),
+    "fewer zeros to spare than none": (
+        {"task": {"name": "multi_operand_addition", "spare": -1}},
+        ["task.spare", "-1", "greater than or equal to 0"],
+    ),
     "width that the heads of a model with steps do not divide": (
         steps(model={"width": 36, "heads": 8}),
         ["model", "width 36", "heads 8", "head_width"],

@@ -272,9 +272,8 @@ def test_optional_tables_have_the_columns_that_evaluation_writes():
     system, names = adder(2, 2), ["row", "profile", "seed"]
     drawn = problem_sets.ProblemSet.parse({"task": system.run.task, "equal": 1, "longest": 2}, "x")
     steps = score(system, problem_sets.draw("mine", drawn))[2]
-    batch, weights = inside.averaged(system, (2, 2), count=2)
-    parts = inside.maps(weights), inside.shares(system, batch, weights), inside.tokens(batch)
-    tables = dict(zip(inside.TABLES, ([*names, *of.columns] for of in parts), strict=True))
+    looked = inside.look(system, (2, 2), dict.fromkeys(names), count=2)
+    tables = {name: [*of.columns] for name, of in looked.items()}
     tables["tokens"] = [name for name in tables["tokens"] if "level" not in name]  # as many as are
     tables |= {"recurrences": written.RECURRENCES, "answers": written.ANSWERS}
     assert {**tables, "steps": [*steps.columns]} == load.OPTIONAL

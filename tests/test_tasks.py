@@ -298,13 +298,14 @@ def test_cells_of_sums_are_digits_and_operands():
     assert all({*map(len, row)} == {i} for row, i in zip(operands, table["i"], strict=True))
 
 
+@pytest.mark.parametrize("spare", [0, 2])
 @pytest.mark.parametrize("count", [2, 9, 10, 11, 99, 100, 101])
-def test_the_largest_sum_fits_its_room(count):
+def test_the_largest_sum_fits_its_room(count, spare):
     """One digit more for each power of ten in the count, and one (cho2025, 4.1 and D.3)."""
-    task = tasks.build({"name": ADDING})
+    task = tasks.build({"name": ADDING, "spare": spare})
     problems = task.solve(*to_digits([["999"] * count]))
     assert to_int(problems.answer[0], problems.answer_length[0]) == 999 * count
-    assert problems.room == 3 + len(str(count)) >= problems.answer_length
+    assert problems.room - spare == 3 + len(str(count)) >= problems.answer_length
 
 
 def test_steps_of_long_sums_against_pencil_and_paper():
@@ -334,11 +335,14 @@ CORNERS = {
 }  # fmt: skip
 
 
+SPARE = {"name": ADDING, "spare": 2}
+
+
 @pytest.mark.parametrize("from_zero", [True, False])
-@pytest.mark.parametrize("name", CORNERS)
-def test_stages_agree_with_pythons_integers(name, from_zero):
-    task = tasks.build({"name": name})
-    drawn = [task.draw(1_000, 7, stream(0, "stages")), task.solve(*to_digits(CORNERS[name]))]
+@pytest.mark.parametrize("given", [*({"name": name} for name in CORNERS), SPARE], ids=str)
+def test_stages_agree_with_pythons_integers(given, from_zero):
+    task, corners = tasks.build(given), to_digits(CORNERS[given["name"]])
+    drawn = [task.draw(1_000, 7, stream(0, "stages")), task.solve(*corners)]
     for problems in drawn:
         question, *steps = task.stages(problems, from_zero)
         operands = texts(problems.operands, problems.lengths)

@@ -119,11 +119,3 @@ def test_counts_have_intervals_and_add_up():
     assert (found["n"] >= 100).all() and set(found["sequence"]) == {20, 28}
     share = 1 - found["wrong"] / found["n"]
     pd.testing.assert_series_equal(share, found["accuracy"], check_names=False)
-
-
-def test_where_it_looks_is_labelled_as_a_row():
-    made = construction.looked_at((2, 2), "mine")
-    assert set(made) == {"attention", "heads", "tokens"}
-    assert all((of["row"] == "mine").all() for of in made.values())
-    assert construction.cell_of(made["tokens"]) == (2, 2)
-    assert construction.cell_of(made["tokens"].iloc[:0]) is None

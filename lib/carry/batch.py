@@ -100,3 +100,7 @@ class Batch(_Tensors):
         real = at + 1 < self.length[:, None]
         at = at.clamp(max=self.tokens.shape[1] - 2)
         return at, self.tokens.gather(1, at + 1).long(), real
+
+    def slots(self) -> Integer[Tensor, "B A"]:
+        """Return where the response tokens are; those of a shorter response end at the last."""
+        return self.response()[0] + 1

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import torch
@@ -171,6 +172,25 @@ def tokens(batch: Batch) -> pd.DataFrame:
     return table
 
 
+def look(
+    system: System, cell: tuple[int, int], labels: dict[str, Any], count: int = PROBLEMS
+) -> dict[str, pd.DataFrame]:
+    """Return where the heads of a model look, as `TABLES`, labelled with the cell (`i`, `j`) too.
+
+    >>> from carry.models.constructions.adder import adder
+    >>> heads = look(adder(3, 2), (2, 3), {"row": "mine"}, 4)["heads"]
+    >>> heads.loc[0, ["row", "needed"]].tolist(), heads[["i", "j", "n"]].values[0].tolist()
+    (['mine', 'operand'], [2, 3, 4])
+    """
+    batch, weights = averaged(system, cell, count)
+    made = (maps(weights), shares(system, batch, weights), tokens(batch))
+    labels = {**labels, "i": cell[0], "j": cell[1], "n": count}
+    return {
+        name: table.assign(**labels)[[*labels, *table.columns]]
+        for name, table in zip(TABLES, made, strict=True)
+    }
+
+
 def analyse(row: str, profile: str, seeds: Iterable[int] | None = None) -> Path | None:
     """Average the attention of a row's seeds over the cell that it asks for, and keep the tables.
 
@@ -185,12 +205,10 @@ def analyse(row: str, profile: str, seeds: Iterable[int] | None = None) -> Path 
         return None
     found: dict[str, list[pd.DataFrame]] = {name: [] for name in TABLES}
     for seed in range(asked.seeds) if seeds is None else seeds:
-        system = trained.load(profile, row, seed)
-        batch, weights = averaged(system, tuple(asked.evaluation.attention))
-        made = (maps(weights), shares(system, batch, weights), tokens(batch))
-        for name, table in zip(TABLES, made, strict=True):
-            labels = {"row": row, "profile": profile, "seed": seed}
-            found[name].append(table.assign(**labels)[[*labels, *table.columns]])
+        labels = {"row": row, "profile": profile, "seed": seed}
+        system, cell = trained.load(profile, row, seed), tuple(asked.evaluation.attention)
+        for name, table in look(system, cell, labels).items():
+            found[name].append(table)
     for name, parts in found.items():
         with paths.atomically(target / f"{name}.parquet") as draft:
             pd.concat(parts, ignore_index=True).to_parquet(draft, index=False)

@@ -17,7 +17,6 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from carry.analysis import attention
 from carry.batch import Batch, Problems
 from carry.evaluation.intervals import with_interval
 from carry.formats import ALPHABET, EQUALS
@@ -240,41 +239,6 @@ def _number(value: float) -> str:
     """
     near = Fraction(value).limit_denominator(99)
     return str(near) if abs(near - Fraction(value)) < 1e-9 else f"{value:.3f}"
-
-
-def cell_of(tokens: pd.DataFrame) -> tuple[int, int] | None:
-    """Return the cell that a table of tokens is of, with zeros in front; None if there are none.
-
-    >>> cell_of(looked_at((2, 3), "mine")["tokens"])
-    (2, 3)
-    """
-    if tokens.empty:
-        return None
-    begins = tokens.loc[tokens["token"] == ALPHABET[EQUALS], "at"].min()
-    operands = int(tokens.loc[tokens["at"] < begins, "number"].max())
-    first = tokens[(tokens["number"] == 1) & (tokens["seed"] == tokens["seed"].min())]
-    return len(first) - len(str(operands)), operands
-
-
-def looked_at(cell: tuple[int, int], row: str) -> dict[str, pd.DataFrame]:
-    """Return where the heads of a cell's own model look, as tables of a row (see `attention`).
-
-    >>> looked_at((2, 3), "mine")["heads"].loc[0, ["row", "needed"]].tolist()
-    ['mine', 'operand']
-    """
-    digits, operands = cell
-    model = adder(operands, digits)
-    batch, weights = attention.averaged(model, cell)
-    made = (
-        attention.maps(weights),
-        attention.shares(model, batch, weights),
-        attention.tokens(batch),
-    )
-    labels = {"row": row, "profile": "", "seed": 0}
-    return {
-        name: of.assign(**labels)[[*labels, *of.columns]]
-        for name, of in zip(attention.TABLES, made, strict=True)
-    }
 
 
 class Judged(NamedTuple):

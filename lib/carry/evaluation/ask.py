@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import torch
 
-from carry.evaluation.decoding import greedy, question_ids
+from carry.evaluation.decoding import greedy, written_ids
 from carry.formats import ALPHABET, EOS, text
 from carry.models.system import Start, System
 from carry.settings import SettingsError
@@ -43,10 +43,9 @@ def ask(system: System, *operands: str | int, start: Start = "middle") -> pd.Dat
     ended = (response[0] == EOS).nonzero()
     slots = int(ended[0]) + 1 if len(ended) else response.shape[1]
     tokens = torch.cat([written.tokens[:, :asked], response[:, :slots]], dim=1)
-    ids = question_ids(system, problem, start)
     if not system.format.settled:
-        marked = system.format.continued(problem, written, response[:, :slots])
-        ids = system.ids_from(marked, system.first_ids(written, start))
+        written = system.format.continued(problem, written, response[:, :slots])
+    ids = written_ids(system, problem, written, start)
     with training_in("fp32", tokens.device):
         logits = system.network(tokens, ids)
     sure = logits[0, asked - 1 : -1].softmax(-1).gather(1, response[0, :slots, None])[:, 0]

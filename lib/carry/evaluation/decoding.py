@@ -22,7 +22,7 @@ import torch
 from jaxtyping import Integer
 from torch import Tensor
 
-from carry.batch import Problems
+from carry.batch import Batch, Problems
 from carry.formats import EOS
 from carry.models.cache import Cache
 from carry.models.system import Start, System
@@ -44,6 +44,27 @@ def question_ids(system: System, problems: Problems, start: Start) -> list[Integ
     """
     same = (problems.lengths == problems.lengths[:1]).all()
     return system.ids(system.format.open_ended(problems[:1] if same else problems), start)
+
+
+def written_ids(
+    system: System, problems: Problems, written: Batch, start: Start
+) -> list[Integer[Tensor, "_ S"]]:
+    """Return the ids that decoding takes while it writes just this, for problems that are alike.
+
+    The question settles them, or else what is written does.
+
+    >>> from carry.run import make
+    >>> from carry.tasks import to_digits
+    >>> positions = [{"ids": "coupled", "encoding": "relative", "window": 1}]
+    >>> given = {"task": {"name": "multi_operand_addition"}, "positions": positions}
+    >>> system = System(make({**given, "format": {"name": "scratchpad", "pad": False}}))
+    >>> problems = system.task.solve(*to_digits([[5, 7]]))
+    >>> written_ids(system, problems, system.format.write(problems), 1)[0].tolist()
+    [[0, 2, 1, 2, 1, 2, 1, 2, 1, 2, 3, 0]]
+    """
+    if system.format.settled:
+        return question_ids(system, problems, start)
+    return system.ids_from(written, system.first_ids(system.format.open_ended(problems), start))
 
 
 def alike(problems: Problems) -> list[Integer[Tensor, " _"]]:

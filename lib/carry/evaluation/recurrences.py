@@ -17,7 +17,7 @@ from torch import Tensor
 
 from carry import problem_sets
 from carry.batch import NO_PLACE, Batch, Problems
-from carry.evaluation.decoding import alike, question_ids
+from carry.evaluation.decoding import alike, written_ids
 from carry.evaluation.intervals import with_interval
 from carry.evaluation.scoring import MOST_SCORES
 from carry.formats import ALPHABET
@@ -90,9 +90,9 @@ def by_recurrence(
             batch = system.format.write(problems)
             said = _said(system, problems, batch, start, most, report)
             _, target, real = batch.response()
-            place = batch.place.long().gather(1, _slots(batch))
+            place = batch.place.long().gather(1, batch.slots())
             labels["digits"] = digits
-            number = batch.number.gather(1, _slots(batch)) * real
+            number = batch.number.gather(1, batch.slots()) * real
             counted = torch.where(number == number.amax(1, keepdim=True), place, NO_PLACE)
             counts.append(_counted(said, target, real, counted).assign(**labels)[RECURRENCES])
             spoken.append(_spoken(said, target, real, place).assign(**labels)[ANSWERS])
@@ -127,11 +127,6 @@ def _trained(system: System) -> int:
     return getattr(system.network.given, "recurrences", 1)
 
 
-def _slots(batch: Batch) -> Integer[Tensor, "B A"]:
-    """Return where the response tokens are; those of a shorter response end at the last token."""
-    return batch.response()[0] + 1
-
-
 @torch.inference_mode()
 def _said(
     system: System,
@@ -147,11 +142,7 @@ def _said(
     at_once = max(1, min(MOST_SCORES // batch.tokens.shape[1] ** 2, MOST_LOGITS // logits))
     order, parts = [], []
     for rows in alike(problems):
-        if system.format.settled:
-            ids = question_ids(system, problems[rows], start)
-        else:
-            first = system.first_ids(system.format.open_ended(problems[rows]), start)
-            ids = system.ids_from(batch[rows], first)
+        ids = written_ids(system, problems[rows], batch[rows], start)
         for part in torch.arange(len(rows), device=rows.device).split(at_once):
             some = batch[rows[part]].trim()
             at, _, _ = some.response()  # rows alike begin their responses at the same token

@@ -20,7 +20,7 @@ from torch import Tensor
 from carry import problem_sets
 from carry.batch import Batch, Problems
 from carry.evaluation import faults
-from carry.evaluation.decoding import alike, greedy, question_ids
+from carry.evaluation.decoding import alike, greedy, written_ids
 from carry.evaluation.intervals import with_interval
 from carry.formats import EOS
 from carry.models.single_pass import Pass, single_pass
@@ -144,11 +144,8 @@ def _passes(
     """Run the model over all problems, those that are alike together."""
     most = max(1, MOST_SCORES // batch.tokens.shape[1] ** 2)
     for rows in alike(problems):
-        if system.format.settled:
-            ids = question_ids(system, problems[rows], start)
-        else:  # of what is written, which until the first error is what the model has written
-            first = system.first_ids(system.format.open_ended(problems[rows]), start)
-            ids = system.ids_from(batch[rows], first)
+        # Until the first error the model has written what is true.
+        ids = written_ids(system, problems[rows], batch[rows], start)
         for part in torch.arange(len(rows), device=rows.device).split(most):
             own = [of if len(of) == 1 else of[part] for of in ids]
             some = rows[part]
@@ -161,7 +158,7 @@ def _by_place(
 ) -> pd.DataFrame:
     """Count by place over some rows of a batch, in the last number that each of them writes."""
     slots = torch.arange(seen.real.shape[1], device=batch.start.device)
-    at = (batch.start[:, None] + slots).clamp(max=batch.tokens.shape[1] - 1)
+    at = batch.slots()
     place, number = batch.place.gather(1, at), batch.number.gather(1, at) * seen.real
     last = number == number.amax(1, keepdim=True)
     digit = seen.real & (place >= 0) & (seen.target < 10) & last & rows[:, None]
@@ -178,13 +175,11 @@ def _by_step(
     batch: Batch, seen: Pass, rows: Bool[Tensor, " B"], names: dict[str, object]
 ) -> pd.DataFrame:
     """Count by step over some rows of a batch that write as many steps."""
-    slots = torch.arange(seen.real.shape[1], device=batch.start.device)
-    at = (batch.start[:, None] + slots).clamp(max=batch.tokens.shape[1] - 1)
-    number = batch.number.gather(1, at)
-    number = torch.where(seen.real & (number > 0), number, torch.iinfo(number.dtype).max)
-    first, last = number.amin(1, keepdim=True), (number * seen.real * (number < 2**30)).amax(1)
+    number = batch.number.gather(1, batch.slots()) * seen.real
     # A sign goes with the number behind it, and the end with the last.
-    step = number.flip(1).cummin(1).values.flip(1).minimum(last[:, None]) - first
+    number = torch.where(number > 0, number, number.amax(1, keepdim=True))
+    number = number.flip(1).cummin(1).values.flip(1)
+    step = number - number[:, :1]
     steps = int(step.max()) + 1
     wrong = torch.zeros(len(step), steps, dtype=torch.bool, device=step.device)
     wrong.scatter_reduce_(1, step.long(), seen.wrong, "amax")

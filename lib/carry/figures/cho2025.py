@@ -23,8 +23,8 @@ PARITY_STEPPED = tuple(row for row in PARITY if row.endswith("_scratchpad"))
 MULTIPLIED = names(PRODUCTS, SCHEMES, ("",)) + names(PRODUCTS, SCHEMES, ("_scratchpad",))
 MULTIPLIED_STEPPED = names(PRODUCTS, SCHEMES, ("_scratchpad",))
 
-# The same ids read relatively, with attention kept local: ours, of no paper.
-OURS = (f"{SUMS}_relative_scratchpad",)
+# Ours, of no paper: with zeros to spare; and the same ids read relatively, attention kept local.
+OURS = (f"{BASE}_spare", f"{SUMS}_relative_scratchpad_spare")
 OUR_PARITY = ("parity_relative_scratchpad",)
 
 # By the ending of a row of sums that are coupled and stepped, what is other than usual.

@@ -26,9 +26,11 @@ OPTIONAL = {
         "row", "profile", "seed", "trained", "start", "set", "digits", "step", "n", "correct",
         "first_wrong", "accuracy", "low", "high",
     ],
-    "attention": ["row", "profile", "seed", "layer", "head", "query", "key", "weight"],
-    "heads": ["row", "profile", "seed", "layer", "head", "needed", "share"],
-    "tokens": ["row", "profile", "seed", "at", "token", "number", "place"],
+    "attention": [
+        "row", "profile", "seed", "i", "j", "n", "layer", "head", "query", "key", "weight",
+    ],
+    "heads": ["row", "profile", "seed", "i", "j", "n", "layer", "head", "needed", "share"],
+    "tokens": ["row", "profile", "seed", "i", "j", "n", "at", "token", "number", "place"],
 }  # fmt: skip
 
 # What a notebook adds to `attention`, `heads` and `tokens` under this name: that of the model of

@@ -82,6 +82,7 @@ PARTS = {
     "divided": "gradient divided",
     "hints": "index hints",
     "scratchpad": "scratchpad",
+    "spare": "zeros to spare",
     "unpadded": "no zeros in front",
     "reversed": "question reversed",
     "plain": "nothing reversed",

@@ -150,10 +150,21 @@ class OfOne(Task):
 
     sign: ClassVar[str] = ""
     leading_zeros: ClassVar[bool] = True
+    base: ClassVar[int] = 10  # digits are drawn evenly from 0 up to this
 
     def cells(self, count: int, digits: int, generator: torch.Generator) -> Integer[Tensor, "B 2"]:
         """Draw the lengths of `count` training problems evenly."""
         return draw_cells("equal", count, digits, generator)
+
+    def operands(
+        self, cells: Integer[Tensor, "B 2"], generator: torch.Generator
+    ) -> tuple[Integer[Tensor, "B 1 N"], Integer[Tensor, "B 1"]]:
+        """Draw digits."""
+        lengths = cells[:, :1]
+        place = torch.arange(int(lengths.max()), device=cells.device)
+        shape = (len(cells), 1, len(place))
+        digits = torch.randint(self.base, shape, generator=generator, device=cells.device)
+        return (digits * (place < lengths[:, :, None])).to(torch.uint8), lengths
 
     def largest(self, digits: int) -> Integer[Tensor, "1 1"]:
         """Return the one length."""

@@ -18,16 +18,6 @@ class Copying(OfOne):
     [3, 2, 1, 0]
     """
 
-    def operands(
-        self, cells: Integer[Tensor, "B 2"], generator: torch.Generator
-    ) -> tuple[Integer[Tensor, "B 1 N"], Integer[Tensor, "B 1"]]:
-        """Draw digits."""
-        lengths = cells[:, :1]
-        place = torch.arange(int(lengths.max()), device=cells.device)
-        shape = (len(cells), 1, len(place))
-        digits = torch.randint(10, shape, generator=generator, device=cells.device)
-        return (digits * (place < lengths[:, :, None])).to(torch.uint8), lengths
-
     def room(self, lengths: Integer[Tensor, "B 1"]) -> Integer[Tensor, " B"]:
         """Return the same length."""
         return lengths[:, 0]

@@ -15,6 +15,7 @@ from typing import ClassVar, Literal
 import torch
 import torch.nn.functional as F
 from jaxtyping import Integer
+from pydantic import Field
 from torch import Tensor
 
 from carry.batch import Problems
@@ -27,6 +28,9 @@ class MultiOperandAddition(Task):
 
     Training draws the count of operands evenly, and lengths `independent`ly, or `equal` ones, or
     half of the problems this way and half that (`both`, the S(n, m) of cho2025, 4.2).
+
+    `spare`: zeros before the highest digit that a sum could have (ours). At its highest place a sum
+    of 5 numbers has no digit above 4, so that one of 7 has digits there that training never showed.
 
     >>> from carry.tasks import to_digits
     >>> task = MultiOperandAddition()
@@ -42,6 +46,7 @@ class MultiOperandAddition(Task):
     levels: ClassVar[int] = 2
     from_zero: ClassVar[bool | None] = True
     sampling: Literal["both", "independent", "equal"] = "both"
+    spare: int = Field(default=0, ge=0)
 
     def cells(self, count: int, digits: int, generator: torch.Generator) -> Integer[Tensor, "B 2"]:
         """Draw sizes (i, j): up to so many digits, and up to as many operands."""
@@ -73,10 +78,10 @@ class MultiOperandAddition(Task):
         return torch.stack([lengths.amax(1), cells[:, 1]], dim=1), problems
 
     def room(self, lengths: Integer[Tensor, "B M"]) -> Integer[Tensor, " B"]:
-        """Return the digits of the longest, and one more for each power of ten in their count."""
+        """Return the digits of the longest, one for each power of ten in their count, and spare."""
         count = (lengths > 0).sum(1)
-        powers = 10 ** torch.arange(1, 7, device=lengths.device)
-        return lengths.amax(1) + 1 + (count[:, None] >= powers).sum(1)
+        powers = 10 ** torch.arange(7, device=lengths.device)
+        return lengths.amax(1) + (count[:, None] >= powers).sum(1) + self.spare
 
     def longest_answer(self, digits: int) -> int:
         """Return the room of so many operands of so many digits."""
@@ -142,7 +147,7 @@ class MultiOperandAddition(Task):
     def oracle_stages(self, *operands: str, from_zero: bool) -> list[tuple[int, list[str]]]:
         """Return the running sums of Python integers."""
         sums = [str(sum(map(int, operands[:end]))) for end in range(len(operands) + 1)]
-        room = max(map(len, operands)) + len(str(len(operands)))
+        room = max(map(len, operands)) + len(str(len(operands))) + self.spare
         return [(room, sums if from_zero else sums[1:])]
 
 

@@ -33,18 +33,9 @@ class Parity(OfOne):
     ([0], [0, 1, 1, 0])
     """
 
+    base: ClassVar[int] = 2
     levels: ClassVar[int] = 1
     answer_is_last_digit: ClassVar[bool] = True
-
-    def operands(
-        self, cells: Integer[Tensor, "B 2"], generator: torch.Generator
-    ) -> tuple[Integer[Tensor, "B 1 N"], Integer[Tensor, "B 1"]]:
-        """Draw bits."""
-        lengths = cells[:, :1]
-        place = torch.arange(int(lengths.max()), device=cells.device)
-        shape = (len(cells), 1, len(place))
-        bits = torch.randint(2, shape, generator=generator, device=cells.device)
-        return (bits * (place < lengths[:, :, None])).to(torch.uint8), lengths
 
     def room(self, lengths: Integer[Tensor, "B 1"]) -> Integer[Tensor, " B"]:
         """Return one bit."""
