@@ -18,7 +18,7 @@ from carry.problem_sets import ProblemSet, draw
 from carry.run import make
 from carry.settings import SettingsError
 from carry.tasks import to_digits
-from carry.training.loop import Trainer, save_weights
+from carry.training.loop import Trainer
 
 TASK = {"name": "addition"}
 FORMATS = {
@@ -526,7 +526,7 @@ def home(tmp_path, monkeypatch):
     monkeypatch.setattr(paths, "ROOT", tmp_path)
     row = run.rows("smoke")[0]
     trainer = Trainer(run.load(row, "smoke"), seed=0, checkpoint_path=None)
-    save_weights(trainer, trained.folder("smoke", row) / "seed_0.safetensors")
+    trainer.write(trained.folder("smoke", row) / "seed_0.safetensors")
     pd.DataFrame({"seed": [0], "step": [0], "loss": [2.5]}).to_parquet(
         trained.folder("smoke", row) / "curves.parquet", index=False
     )
@@ -588,7 +588,7 @@ def test_results_with_steps_are_kept(tmp_path, monkeypatch):
     asked = make(given, "mine", "smoke")
     monkeypatch.setattr(run, "load", lambda name, profile: asked)
     trainer = Trainer(asked, seed=0, checkpoint_path=None)
-    save_weights(trainer, trained.folder("smoke", "mine") / "seed_0.safetensors")
+    trainer.write(trained.folder("smoke", "mine") / "seed_0.safetensors")
     path = paths.data("smoke", "questions", "mine.parquet")
     path.parent.mkdir(parents=True)
     given = {"task": {"name": ADDING}, "grid": 3, "each": 1, "equal": 2}

@@ -452,3 +452,26 @@ def test_scratchpads_refuse_what_they_cannot_write():
                 built(task, from_zero=zero)
     with pytest.raises(SettingsError, match="^format: reverse_answer false does not fit, the last"):
         built("parity", reverse_answer=False)
+
+
+@pytest.mark.parametrize("modulus", [7, 113, 1000])
+def test_a_symbol_for_each_number(modulus):
+    task = tasks.build({"name": "modular_addition", "modulus": modulus})
+    form = formats.build({"name": "one_hot"}, task)
+    problems = task.draw(200, 3, stream(0, "test"))
+    batch = form.write(problems)
+    assert batch.tokens.shape[1] == 6 and int(batch.tokens.max()) < form.symbols()
+    assert form.extent(3).tokens == 6
+    read = form.read(batch.tokens[:, 4:])
+    for row, (answer, length) in enumerate(
+        zip(problems.answer, problems.answer_length, strict=True)
+    ):
+        assert read[row, :length].tolist() == answer[:length].tolist()
+        assert (read[row, length:] == EOS).all()
+    signs = form.read(torch.full((1, 2), EOS))
+    assert (signs == EOS).all()
+
+
+def test_numbers_without_end_have_no_symbols():
+    with pytest.raises(SettingsError, match="Addition has no largest one"):
+        formats.build({"name": "one_hot"}, tasks.build({"name": "addition"}))

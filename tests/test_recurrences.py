@@ -17,7 +17,7 @@ from carry.models.system import System
 from carry.problem_sets import ProblemSet, draw
 from carry.run import make
 from carry.settings import SettingsError
-from carry.training.loop import Trainer, save_weights
+from carry.training.loop import Trainer
 
 ADDITION, SORTING = {"name": "addition"}, {"name": "sorting"}
 SUMS = {"name": "multi_operand_addition"}
@@ -263,7 +263,7 @@ def home(tmp_path, monkeypatch):
         asked = run.load(row, "smoke")
         for seed in range(2):
             trainer = Trainer(asked, seed=seed, checkpoint_path=None)
-            save_weights(trainer, trained.folder("smoke", row) / f"seed_{seed}.safetensors")
+            trainer.write(trained.folder("smoke", row) / f"seed_{seed}.safetensors")
         path = paths.data("smoke", "questions", f"{row}.parquet")
         path.parent.mkdir(parents=True, exist_ok=True)
         problem_sets.questions(asked, table).to_parquet(path, index=False)

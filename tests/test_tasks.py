@@ -406,3 +406,31 @@ def test_each_digit_of_a_copy_comes_from_its_place(name):
     if name == "reversing":  # twice, and all is as it was
         again = task.solve(problems.answer[:, None], problems.lengths)
         assert torch.equal(again.answer, problems.operands[:, 0])
+
+
+def test_modular_addition_sees_its_share_of_all_pairs_once_and_holds_the_rest_out():
+    task = tasks.build({"name": "modular_addition", "modulus": 13, "share": 0.3})
+    count = int(0.3 * 169)
+    pairs = integers(task.draw(count, 2, stream(0, "test")))
+    assert len({tuple(pair) for pair in pairs}) == count
+    again = integers(task.draw(count, 2, stream(1, "test")))
+    assert sorted(pairs) == sorted(again) and pairs != again
+    _, problems, names = task.every()
+    seen = [pair for pair, name in zip(integers(problems), names, strict=True) if name == "trained"]
+    assert sorted(seen) == sorted(pairs) and len(names) == 169
+    wraps = task.steps(problems)["wraps"][:, 0].tolist()
+    assert wraps == [int(a + b >= 13) for a, b in integers(problems)]
+    with pytest.raises(SettingsError, match="13 does not fit modulus 13"):
+        task.solve(*to_digits([[13, 1]]))
+
+
+def test_a_noisy_majority_ignores_twos_and_ties_are_zeros():
+    task = tasks.build({"name": "noisy_majority"})
+    problems = task.draw(2_000, 9, stream(0, "test"))
+    counts = task.counts(problems.operands, problems.lengths)
+    assert torch.equal(counts.sum(1), problems.lengths[:, 0])
+    assert torch.equal(problems.answer[:, 0] == 5, counts[:, 1] > counts[:, 0])
+    lead = task.steps(problems)["lead"].gather(1, problems.lengths - 1)[:, 0]
+    assert torch.equal(lead, counts[:, 1] - counts[:, 0])
+    with pytest.raises(SettingsError, match="3 is no symbol"):
+        task.solve(*to_digits([["0130"]]))

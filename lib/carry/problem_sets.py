@@ -42,12 +42,27 @@ class Far(Settings):
         return (self.digits, self.digits) if self.digits else (self.i, self.j)
 
 
+class Range(Settings):
+    """So many problems of equal sizes, drawn evenly from `least` to `most`."""
+
+    least: int = Field(ge=1)
+    most: int = Field(ge=1)
+    count: int = Field(ge=1)
+
+    @pydantic.model_validator(mode="after")
+    def _in_order(self) -> Range:
+        if self.most < self.least:
+            raise ValueError(f"most {self.most} does not fit, expected at least {self.least}")
+        return self
+
+
 class ProblemSet(Settings):
     """What a set holds: for evaluation a grid of cells and larger ones, or random draws.
 
     `grid`: cells (i, j) with both sizes up to this, `each` problems in a cell; `equal`: how many
-    more problems where i = j, up to `longest` (default: the grid's); `far`: cells beyond these.
-    `draw` problems of the training distribution, of sizes up to `digits`.
+    more problems where i = j, up to `longest` (default: the grid's); `far`: cells beyond these;
+    `ranges`: problems of several sizes, in sets of these names; `every`: all that there are, where
+    they are few. `draw` problems of the training distribution, of sizes up to `digits`.
     """
 
     task: dict[str, Any]
@@ -56,6 +71,8 @@ class ProblemSet(Settings):
     equal: int = Field(default=0, ge=0)
     longest: int | None = Field(default=None, ge=1)
     far: list[Far] = []
+    ranges: dict[str, Range] = {}
+    every: bool = False
     draw: int = Field(default=0, ge=0)
     digits: int = Field(default=0, ge=0)
 
@@ -95,6 +112,14 @@ def draw(name: str, given: ProblemSet) -> pd.DataFrame:
         if cells:
             drawn = task.sample(torch.tensor(cells), stream(0, "problems", name, kind))
             tables.append(_table(kind, torch.tensor(cells), drawn, task))
+    for kind, of in given.ranges.items():
+        generator = stream(0, "problems", name, kind)
+        size = torch.randint(of.least, of.most + 1, (of.count, 1), generator=generator)
+        cells = size.expand(-1, 2)
+        tables.append(_table(kind, cells, task.sample(cells, generator), task))
+    if given.every:
+        cells, problems, kinds = task.every()
+        tables.append(_table("every", cells, problems, task).assign(set=kinds))
     if given.draw:
         generator = stream(0, "problems", name, "draw")
         cells, drawn = task.draw_in_cells(given.draw, given.digits, generator)
@@ -192,7 +217,8 @@ def questions(of: Run, table: pd.DataFrame) -> pd.DataFrame:
     equal = (table["set"] == "equal") & (size <= (asked.longest or asked.digits))
     cells = pd.MultiIndex.from_frame(table[["i", "j"]])
     far = (table["set"] == "far") & cells.isin(asked.far_cells())
-    return table[grid | equal | far]
+    named = ~table["set"].isin(["grid", "equal", "far"])  # these are asked whole
+    return table[grid | equal | far | named]
 
 
 def write_questions(profile: str) -> Path:

@@ -12,6 +12,8 @@ from typing import Any
 
 import torch
 
+MOST = 8  # at once: of some more than there are cores all end at about the same time
+
 _news: Any = None  # a worker's queue to the process that shows progress
 
 
@@ -32,7 +34,7 @@ def each(work: Callable[..., Any], jobs: Sequence[tuple], report: Callable[..., 
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([work.__module__])
     news = context.Queue()
-    with ProcessPoolExecutor(len(jobs), context, _start, (news,)) as pool:
+    with ProcessPoolExecutor(min(len(jobs), MOST), context, _start, (news,)) as pool:
         futures = [pool.submit(_call, work, job) for job in jobs]
         listener = threading.Thread(target=_listen, args=(news, futures, report))
         listener.start()
@@ -43,6 +45,11 @@ def each(work: Callable[..., Any], jobs: Sequence[tuple], report: Callable[..., 
                 future.cancel()
             wait(futures)
             listener.join()
+
+
+def cores() -> int:
+    """Return how many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _start(news: Any) -> None:

@@ -20,8 +20,13 @@ class Training(Settings):
     digits: int = Field(default=10, ge=1)
     steps: int = Field(default=1000, ge=1)
     batch: int = Field(default=128, ge=1)
+    together: bool = False  # all seeds as one computation, for layers of attention alone
     fixed: int | None = Field(default=None, ge=1)  # so many problems; None: fresh ones for ever
     noise: float = Field(default=0.0, ge=0.0, lt=1.0)  # pads before so many question tokens
+    dropout: float = Field(default=0.0, ge=0.0, lt=1.0)  # of what attention finds, if together
+    dropout_embeddings: float = Field(default=0.0, ge=0.0, lt=1.0)
+    halving: Literal["random", "masked", "svc", "shapley"] | None = None  # which heads are kept
+    halve_at: float = Field(default=0.95, ge=0.0, le=1.0)  # held-out accuracy
     loss: Literal["answer", "everything"] = "answer"
     mean: Literal["token", "sample"] = "token"  # of all, or of samples' means
     progressive: float = Field(default=0.0, ge=0.0, le=1.0)  # weight of the loss at random depth
@@ -38,9 +43,12 @@ class Training(Settings):
     pool: int = Field(default=8, ge=1)  # batches drawn at once and sorted by length
     score_every: int = Field(default=100, ge=1)
     score_problems: int = Field(default=256, ge=1)
+    held_out: Pair | None = None  # their least and largest size, if together; default: training's
+    keep: Literal["last", "best"] = "last"  # weights: the best on what is held out, if together
     stop_at: float | None = Field(default=None, gt=0.0, le=1.0)  # held-out exact match
     patience: int = Field(default=3, ge=1)  # scores in a row that reach it
     checkpoint_every: int = Field(default=250, ge=1)
+    snapshots: int | None = Field(default=None, ge=1)  # weights that are kept, every so many steps
     device: Literal["auto", "cpu", "cuda"] = "auto"
 
 

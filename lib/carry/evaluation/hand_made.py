@@ -56,6 +56,10 @@ class Oracle(System):
             order = self.digits(*map(self._read, numbers))
             said = self.finish([names[NAMES.index(at)] for at in order])
             return ",".join(said).replace(",$", "$")
+        if self.format.whole:
+            numbers = [str(formats.ALPHABET.index(c) - formats.FIRST_LETTER) for c in asked]
+            said = int(self.task.oracle(*numbers))
+            return "".join(self.finish([formats.ALPHABET[formats.FIRST_LETTER + said]]))
         digits = ["".join(c for c in part if c in DIGITS) for part in self._split(asked)]
         operands = [self._read(number) for number in digits]
         said = self.digits(*operands)
@@ -157,6 +161,7 @@ class Writer(nn.Module):
         super().__init__()
         self.encodings = system.network.encodings
         self.respond = system.respond
+        self.symbols = system.format.symbols()
 
     def forward(
         self,
@@ -176,7 +181,7 @@ class Writer(nn.Module):
         at = at.expand(len(tokens), -1)
         said = [self._said(formats.text(row), of) for row, of in zip(tokens, at, strict=True)]
         said = torch.stack(said).to(tokens.device)
-        return F.one_hot(said, len(formats.ALPHABET)).float()
+        return F.one_hot(said, self.symbols).float()
 
     def _said(self, characters: str, at: Integer[Tensor, " A"]) -> Integer[Tensor, " A"]:
         """Return the next token after each place of one sequence; in the question, none in mind."""

@@ -21,7 +21,9 @@ SIGNS = "0123456789+=^$_*|:,>"
 PLUS, EQUALS, BOS, EOS, PAD = range(10, 15)
 # An ordered set of 102 symbols for index hints (mcleish2024, A.6.5).
 LETTERS = NAMES + "αβγδεζηθικλμνξοπρστυφχψωΓΔΘΛΞΠΣΦΨΩбгджзийлпфцчшщъы"
-ALPHABET = SIGNS + LETTERS
+# More symbols, for formats with one for each number.
+MORE = "".join(map(chr, range(0x4E00, 0x4E00 + 1000)))
+ALPHABET = SIGNS + LETTERS + MORE
 FIRST_LETTER = len(SIGNS)
 
 
@@ -59,6 +61,11 @@ class Format(Settings):
     @property
     def hinted(self) -> bool:
         """Whether letters stand before the digits."""
+        return False
+
+    @property
+    def whole(self) -> bool:
+        """Whether each number is one symbol."""
         return False
 
     @property

@@ -17,6 +17,7 @@ from carry.formats import (
     FIRST_LETTER,
     LETTERS,
     PAD,
+    SIGNS,
     Extent,
     Format,
     Piece,
@@ -73,7 +74,7 @@ class Expression(Format):
     def symbols(self) -> int:
         """Return the digits and signs of addition, further signs, or the letters too."""
         if self.hinted:
-            return len(ALPHABET)
+            return len(SIGNS + LETTERS)
         return max([PAD, *map(ALPHABET.index, self.task.sign)]) + 1
 
     def extent(self, digits: int) -> Extent:

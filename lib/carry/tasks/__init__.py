@@ -59,6 +59,15 @@ class Task(Settings):
     from_zero: ClassVar[bool | None] = None  # whether sums begin with 0 by default; None: no sums
     answer_is_last_digit: ClassVar[bool] = False  # of the scratchpad, or else its last number
 
+    @property
+    def numbers(self) -> int | None:
+        """How many numbers there are, from 0 on; None: numbers without end."""
+        return None
+
+    def every(self) -> tuple[Integer[Tensor, "B 2"], Problems, list[str]]:
+        """Return all problems, their cells, and what set each is in, where they are few."""
+        raise NotImplementedError(f"{type(self).__name__} has problems without end")
+
     @abstractmethod
     def cells(self, count: int, digits: int, generator: torch.Generator) -> Integer[Tensor, "B 2"]:
         """Draw the cells of `count` training problems, both sizes at most `digits`."""
@@ -262,6 +271,15 @@ def to_digits(
     flat = bytearray("".join("".join(row) for row in padded), "ascii")
     digits = torch.frombuffer(flat, dtype=torch.uint8) - ord("0")
     return digits.view(len(numbers), -1, width), lengths
+
+
+def values(digits: Integer[Tensor, "*B N"]) -> Integer[Tensor, "*B"]:
+    """Return numbers from their digits, the ones first.
+
+    >>> values(torch.tensor([[7, 1, 0], [0, 0, 1]])).tolist()
+    [17, 100]
+    """
+    return (digits.long() * 10 ** torch.arange(digits.shape[-1], device=digits.device)).sum(-1)
 
 
 def to_int(digits: Integer[Tensor, " N"], length: int | Tensor) -> int:

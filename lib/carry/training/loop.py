@@ -66,6 +66,7 @@ class Trainer:
         self.depths = stream(seed, "recurrences")
         self.held_out = self._held_out()
         self.step, self.curve, self.in_a_row = 0, [], 0
+        self.snapshots: dict[int, dict[str, Tensor]] = {}  # weights, by step
         self._losses: list[Tensor] = []
         if self.path is not None and self.path.exists():
             self._resume()
@@ -93,10 +94,17 @@ class Trainer:
                 self._score()
             if ends or self.step % training.checkpoint_every == 0:
                 self._save()
+            if training.snapshots and (ends or self.step % training.snapshots == 0):
+                self._keep()
             if self.curve and (ends or self.step % 10 == 0):
                 report(self.step, self.curve[-1]["loss"], self.curve[-1]["exact"])
         self._check_losses()
         return self
+
+    def write(self, path: Path) -> None:
+        """Write the weights of now."""
+        weights = self.system.network.state_dict()
+        save_weights(path, weights, self.run, self.seed, self.step, self.precision)
 
     def _loss(self, batch: Batch) -> Tensor:
         training, network = self.run.training, self.system.network
@@ -176,6 +184,16 @@ class Trainer:
         note = {"step": self.step, "curve": self.curve, "in_a_row": self.in_a_row}
         checkpoint.save(self.path, tensors, note)
 
+    def _keep(self) -> None:
+        """Keep the weights of now, apart from the checkpoint, which is written often."""
+        state = self.system.network.state_dict()
+        self.snapshots[self.step] = {name: of.cpu().clone() for name, of in state.items()}
+        if self.path is not None:
+            checkpoint.save(self._kept(self.step), self.snapshots[self.step], {})
+
+    def _kept(self, step: int) -> Path:
+        return self.path.with_name(f"{self.path.stem}-{step}.safetensors")
+
     def _resume(self) -> None:
         tensors, note = checkpoint.load(self.path)
         model = {k.removeprefix("model."): v for k, v in tensors.items() if k.startswith("model.")}
@@ -189,6 +207,10 @@ class Trainer:
         self._losses = [] if losses is None else list(losses.to(self.device))
         self.step, self.curve = note["step"], note["curve"]
         self.in_a_row = note["in_a_row"]
+        every, last = self.run.training.snapshots, self.run.training.steps
+        for step in range(1, self.step + 1) if every else ():
+            if step % every == 0 or step == last:
+                self.snapshots[step] = checkpoint.load(self._kept(step))[0]
 
 
 def make_optimizers(network: torch.nn.Module, run: Run) -> list[torch.optim.Optimizer]:
@@ -223,16 +245,25 @@ def _step_of(path: Path) -> int:
     return checkpoint.load(path)[1]["step"]
 
 
-def save_weights(trainer: Trainer, path: Path) -> None:
-    """Write the trained weights, and where they come from, as safetensors."""
-    run = trainer.run
+def save_weights(
+    path: Path, weights: dict[str, Tensor], run: Run, seed: int, steps: int, precision: str
+) -> None:
+    """Write trained weights, and where they come from, as safetensors."""
     note = {
         "row": run.name,
         "profile": run.profile,
-        "seed": trainer.seed,
-        "steps": trainer.step,
-        "precision": trainer.precision,
+        "seed": seed,
+        "steps": steps,
+        "precision": precision,
         "torch": torch.__version__.split("+")[0],
         "run": json.loads(run.model_dump_json(exclude={"evaluation"})),
     }
-    checkpoint.save(path, trainer.system.network.state_dict(), note)
+    checkpoint.save(path, weights, note)
+
+
+def save_snapshots(path: Path, snapshots: dict[int, dict[str, Tensor]]) -> None:
+    """Write the weights of several steps as safetensors, the first steps first."""
+    steps = sorted(snapshots)
+    names = snapshots[steps[0]]
+    stacked = {name: torch.stack([snapshots[step][name] for step in steps]) for name in names}
+    checkpoint.save(path, stacked, {"steps": steps})

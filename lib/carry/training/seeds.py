@@ -14,15 +14,17 @@ from carry.progress import bar
 from carry.run import Run
 from carry.training import checkpoint
 from carry.training.data import fixed_problems
-from carry.training.loop import Trainer, save_weights
+from carry.training.loop import Trainer, save_snapshots, save_weights
+from carry.training.together import TogetherTrainer
 
 
 def train_seeds(run: Run, seeds: int | None = None) -> pd.DataFrame:
     """Train every seed of a run, or go on where it was stopped, and keep weights and curves.
 
-    Writes `seed_N.safetensors`, `curves.parquet`, DVCLive's `live/seed_N/`, `run.json` and a fixed
-    data set's `problems.parquet` into the run's folder under data/, each seed's at its end, from
-    checkpoints that outlive a kill.
+    Writes `seed_N.safetensors`, `curves.parquet`, DVCLive's `live/seed_N/` (but for seeds that are
+    trained together, which are many), `run.json`, a fixed data set's `problems.parquet` and
+    `snapshots_N.safetensors` where some are kept into the run's folder under data/, each seed's at
+    its end, from checkpoints that outlive a kill.
 
     Returns:
         The learning curves: one row per seed and scored step.
@@ -37,10 +39,13 @@ def train_seeds(run: Run, seeds: int | None = None) -> pd.DataFrame:
         if other != held:  # of settings or code that are gone
             shutil.rmtree(other)
     system = Trainer(run, 0, None).system  # what does not fit shows here, before any process starts
+    train, jobs = _train, [(run, seed, held, folder) for seed in range(count)]
+    if run.training.together:
+        shares = [range(count)[start :: processes.cores()] for start in range(processes.cores())]
+        train, jobs = _train_together, [(run, of, held, folder) for of in shares if of]
     with bar(count * run.training.steps, run.name) as shown:
-        jobs = [(run, seed, held, folder) for seed in range(count)]
         curves = pd.concat(
-            processes.each(_train, jobs, _Progress(shown, count).report), ignore_index=True
+            processes.each(train, jobs, _Progress(shown, count).report), ignore_index=True
         )
     with paths.atomically(folder / "curves.parquet") as draft:
         curves.to_parquet(draft, index=False)
@@ -58,7 +63,9 @@ def _train(report: Any, run: Run, seed: int, held: Path, folder: Path) -> pd.Dat
     """Train one seed and write its weights and its DVCLive folder; return its learning curve."""
     trainer = Trainer(run, seed, held / f"seed_{seed}.safetensors")
     trainer.train(lambda *news: report(seed, *news))
-    save_weights(trainer, folder / f"seed_{seed}.safetensors")
+    trainer.write(folder / f"seed_{seed}.safetensors")
+    if trainer.snapshots:
+        save_snapshots(folder / f"snapshots_{seed}.safetensors", trainer.snapshots)
     from dvclive import Live  # here, because it takes a second to import
 
     place = str(folder / "live" / f"seed_{seed}")
@@ -68,9 +75,22 @@ def _train(report: Any, run: Run, seed: int, held: Path, folder: Path) -> pd.Dat
             for name in ("loss", "exact", "rate"):
                 live.log_metric(name, row[name])
             live.make_summary()
-    curve = pd.DataFrame(trainer.curve)
-    names = {"row": run.name, "profile": run.profile, "seed": seed}
-    return curve.assign(**names)[[*names, *curve.columns]]
+    return _labelled(pd.DataFrame(trainer.curve).assign(seed=seed), run)
+
+
+def _train_together(report: Any, run: Run, seeds: range, held: Path, folder: Path) -> pd.DataFrame:
+    """Train some seeds as one computation and write their weights; return their learning curves."""
+    trainer = TogetherTrainer(run, seeds, held / f"seeds_{seeds[0]}_{len(seeds)}.safetensors")
+    trainer.train(report)
+    for seed, weights in zip(seeds, trainer.weights(), strict=True):
+        path = folder / f"seed_{seed}.safetensors"
+        save_weights(path, weights, run, seed, trainer.step, "fp32")
+    return _labelled(pd.DataFrame(trainer.curve), run)
+
+
+def _labelled(curve: pd.DataFrame, run: Run) -> pd.DataFrame:
+    names = {"row": run.name, "profile": run.profile}
+    return curve.assign(**names)[[*names, "seed", *curve.columns.drop("seed")]]
 
 
 class _Progress:

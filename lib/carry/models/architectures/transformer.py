@@ -49,7 +49,9 @@ class Transformer(Architecture):
     `read_out`: more layers between the block and the logits, see `ReadOut`.
     `divide_gradient`: the gradients of the layers' parameters are divided by the recurrences that
     were run, and no other gradient is (mcleish2024, A.3.1; the released code rescales the loss).
-    `biases`: of the linear maps; norms keep theirs.
+    `biases`: of the linear maps; norms keep theirs. `logit_bias`: of the last of them.
+    `feed_forward`, `output`, `final_norm`: without them a layer is attention alone, what its heads
+    find is added as it is, and the logits are read off the residual stream (fraknoi2024, 5.2).
     """
 
     class Settings(settings.Settings):
@@ -66,6 +68,10 @@ class Transformer(Architecture):
         norm: Literal["layer", "rms", "none"] = "layer"
         norm_place: Literal["pre", "post", "pre_and_post"] = "pre"
         biases: bool = True
+        logit_bias: bool = False
+        feed_forward: bool = True
+        output: bool = True
+        final_norm: bool = True
         tied: bool = False
         residual_scale: float = 1.0
         initialisation: Literal["normal", "deepnorm", "t5"] = "normal"
@@ -81,6 +87,12 @@ class Transformer(Architecture):
                     f"width {self.width} with heads {self.heads} does not fit, expected a width "
                     "that the heads divide, or a head_width of its own"
                 )
+            inner = self.heads * (self.head_width or self.width // self.heads)
+            if not self.output and inner != self.width:
+                raise ValueError(
+                    f"output false with heads {self.heads} of head_width {self.head_width} does "
+                    f"not fit width {self.width}, expected heads that fill it, or output: true"
+                )
             return self
 
     def __init__(
@@ -91,9 +103,10 @@ class Transformer(Architecture):
         self.encodings = nn.ModuleList(encodings)
         self.tokens = nn.Embedding(symbols, given.width)
         self.blocks = nn.ModuleList(Block(given, shape) for _ in range(given.layers))
-        self.final_norm = make_norm(given) if "pre" in given.norm_place else nn.Identity()
+        last = given.final_norm and "pre" in given.norm_place
+        self.final_norm = make_norm(given) if last else nn.Identity()
         self.read_out = ReadOut(given) if given.read_out else nn.Identity()
-        self.logits = nn.Linear(given.width, symbols, bias=False)
+        self.logits = nn.Linear(given.width, symbols, bias=given.logit_bias)
         self._initialise()
         if given.tied:
             self.logits.weight = self.tokens.weight
@@ -111,6 +124,8 @@ class Transformer(Architecture):
         for encoding in self.encodings:
             encoding.initialise(std)
         nn.init.normal_(self.logits.weight, std=spread)
+        if given.logit_bias:
+            nn.init.zeros_(self.logits.bias)
 
     @staticmethod
     def shape(given: Settings) -> Shape:
@@ -306,11 +321,13 @@ class Block(nn.Module):
         self.given, self.heads = given, shape.heads
         self.query = nn.Linear(given.width, inner, bias=given.biases)
         self.key_value = nn.Linear(given.width, 2 * inner, bias=given.biases)
-        self.output = nn.Linear(inner, given.width, bias=given.biases)
-        self.feed_forward = FeedForward(given)
+        output = nn.Linear(inner, given.width, bias=given.biases) if given.output else nn.Identity()
+        self.output = output
+        self.feed_forward = FeedForward(given) if given.feed_forward else None
         pre, post = "pre" in given.norm_place, "post" in given.norm_place
-        self.before = nn.ModuleList(make_norm(given) if pre else nn.Identity() for _ in range(2))
-        self.after = nn.ModuleList(make_norm(given) if post else nn.Identity() for _ in range(2))
+        parts = range(2 if given.feed_forward else 1)
+        self.before = nn.ModuleList(make_norm(given) if pre else nn.Identity() for _ in parts)
+        self.after = nn.ModuleList(make_norm(given) if post else nn.Identity() for _ in parts)
 
     def forward(
         self,
@@ -328,7 +345,9 @@ class Block(nn.Module):
         else:
             reader = source
         x = self._add(0, x, self._attention(reader, source, encodings, look, cache, inside))
-        after = self._add(1, x, self.feed_forward(self.before[1](x)))
+        after = x
+        if self.feed_forward is not None:
+            after = self._add(1, x, self.feed_forward(self.before[1](x)))
         if inside is not None:
             inside.streams += [x, after]
         return after
