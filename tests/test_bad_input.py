@@ -381,3 +381,17 @@ def test_nothing_is_hidden_by_a_good_row(monkeypatch):
 
 def test_the_hint_names_all_when_nothing_is_near():
     assert nearest("zzz", ["b", "a"]) == "(known: a, b)"
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"test": {"least": 9, "most": 5, "count": 3}}, ["ranges.test", "most 5", "at least 9"]),
+        ({"test": {"least": 1, "most": 5}}, ["ranges.test.count", "missing"]),
+    ],
+)
+def test_a_range_of_sizes_that_is_none(given, words):
+    with pytest.raises(SettingsError) as error:
+        wanted = {"task": {"name": "noisy_majority"}, "ranges": given}
+        problem_sets.ProblemSet.parse(wanted, "problems.mine")
+    assert all(word in str(error.value) for word in words), error.value

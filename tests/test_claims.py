@@ -323,7 +323,7 @@ def test_the_ledger_names_no_row_twice_or_in_vain():
 
 def test_the_files_of_the_ledger(monkeypatch, tmp_path):
     monkeypatch.setattr(run, "rows", lambda profile: list(REACH))
-    tables = {"cells": cells(), "places": places()}
+    tables = {"cells": cells(), "places": places(), "curves": None}
     monkeypatch.setattr(claims.results, "read", lambda profile, name: tables[name])
     records = claims.write("cpu", tmp_path)
     assert json.loads((tmp_path / "claims.json").read_text()) == records
@@ -340,3 +340,69 @@ def test_the_files_of_the_ledger(monkeypatch, tmp_path):
     page = (tmp_path / "claims.md").read_text()
     assert all(f"`{record['id']}`" in page for record in records)
     assert paths.shown(claims.FILE) == "claims.yaml"
+
+
+def strings(row, right, n=100):
+    """Return cells of one row: how many of n strings each seed has right."""
+    cell = {"row": row, "profile": "cpu", "trained": 100, "start": "1", "set": "test"}
+    made = [{**cell, "seed": seed, "i": 150, "j": 150, "n": n, "exact": of}
+            for seed, of in enumerate(right)]  # fmt: skip
+    return pd.DataFrame(made)
+
+
+NOISY = {
+    "rows": ["noisy_majority_d8_a4_svc"],
+    "where": {"set": "test"},
+    "statistic": "seeds_above",
+    "above": 1.0,
+}
+
+
+@pytest.mark.parametrize(
+    ("left", "measured", "verdict"), [(1, 0.8, "holds"), (2, 0.0, "fails")], ids=["one", "two"]
+)
+def test_seeds_that_reach_an_accuracy_are_counted(left, measured, verdict, tmp_path):
+    """Those with more heads left than one have failed, if they were to be halved."""
+    given = {**BASE, "measure": NOISY, "holds_if": "> 0.3"}
+    claim = claims.load(written(tmp_path / "claims.yaml", given))
+    table = strings("noisy_majority_d8_a4_svc", [100] * 16 + [99] * 4)
+    heads = [4, left]
+    curves = pd.DataFrame(
+        [("noisy_majority_d8_a4_svc", seed, of) for seed in range(20) for of in heads],
+        columns=["row", "seed", "heads"],
+    )
+    record = claims.judge(claim, table, "cpu", curves=curves)[0]
+    assert record["measured"] == measured and record["verdict"] == verdict
+    assert record["n"] == record["seeds"] == 20
+    low, high = record["interval"]
+    assert low <= measured <= high and high - low < 0.4
+    plain = {**BASE, "measure": {**NOISY, "rows": ["noisy_majority_d8_a4"]}, "holds_if": "> 0.3"}
+    claim = claims.load(written(tmp_path / "claims.yaml", plain))
+    table, curves = (
+        table.assign(row="noisy_majority_d8_a4"),
+        curves.assign(row="noisy_majority_d8_a4"),
+    )
+    assert claims.judge(claim, table, "cpu", curves=curves)[0]["measured"] == 0.8
+
+
+def test_shares_of_seeds_are_compared_as_shares(tmp_path):
+    given = {
+        **BASE,
+        "measure": NOISY,
+        "holds_if": "> 0",
+        "compare": {"row": "noisy_majority_d8_a4"},
+    }
+    claim = claims.load(written(tmp_path / "claims.yaml", given))
+    one = strings("noisy_majority_d8_a4_svc", [100] * 18 + [99] * 2)
+    other = strings("noisy_majority_d8_a4", [100] * 4 + [99] * 16)
+    both = pd.concat([one, other], ignore_index=True)
+    record = claims.judge(claim, both, "cpu")[0]
+    assert record["measured"] == pytest.approx(0.7) and record["verdict"] == "holds"
+    assert 0.3 < record["interval"][0] < 0.7 < record["interval"][1] < 0.95
+
+
+@pytest.mark.parametrize("measure", [{"statistic": "pooled"}, {"above": None}])
+def test_seeds_are_above_something(measure, tmp_path):
+    given = {**BASE, "measure": {**NOISY, **measure}, "holds_if": "> 0"}
+    with pytest.raises(SettingsError, match="above .* does not fit statistic"):
+        claims.load(written(tmp_path / "claims.yaml", given))

@@ -434,3 +434,17 @@ def test_a_noisy_majority_ignores_twos_and_ties_are_zeros():
     assert torch.equal(lead, counts[:, 1] - counts[:, 0])
     with pytest.raises(SettingsError, match="3 is no symbol"):
         task.solve(*to_digits([["0130"]]))
+
+
+def test_problem_sets_of_ranges_and_of_all_problems():
+    given = {"task": {"name": "noisy_majority"},
+             "ranges": {"validation": {"least": 3, "most": 5, "count": 40},
+                        "test": {"least": 7, "most": 9, "count": 50}}}  # fmt: skip
+    table = problem_sets.draw("mine", ProblemSet.parse(given, "problems.mine"))
+    sizes = table.groupby("set")["i"].agg(["size", "min", "max"])
+    assert sizes.loc["test"].tolist() == [50, 7, 9]
+    assert sizes.loc["validation"].tolist() == [40, 3, 5]
+    given = {"task": {"name": "modular_addition", "modulus": 5, "share": 0.4}, "every": True}
+    table = problem_sets.draw("mine", ProblemSet.parse(given, "problems.mine"))
+    assert table["set"].value_counts().to_dict() == {"held out": 15, "trained": 10}
+    assert len(table["operands"].unique()) == 25

@@ -53,9 +53,8 @@ def written(system, strings=STRINGS):
     return system.format.write(problems), counts
 
 
-@pytest.mark.parametrize("quick", [False, True])
 @pytest.mark.parametrize("model", MODELS)
-def test_counts_tell_what_tokens_tell(model, quick):
+def test_counts_tell_what_tokens_tell(model):
     """One by one, side by side from the tokens, and side by side from counts."""
     made = systems(model)
     together = Together(made)
@@ -63,11 +62,12 @@ def test_counts_tell_what_tokens_tell(model, quick):
     at = batch.start[:, None] + torch.tensor([-1, 0])
     alone = torch.stack([of.network(batch.tokens, [], at) for of in made])
     by_tokens = together.by_tokens(batch.tokens[None].expand(3, -1, -1), at[None])
-    by_counts = [
-        together.by_counts(counted(counts, bool(second)), quick=quick) for second in (0, 1)
-    ]
+    both = [counted(counts, second) for second in (False, True)]
+    by_counts = torch.stack([together.by_counts(of) for of in both], dim=2)
+    quickly = torch.stack([together.by_products(of.spread().double()) for of in both], dim=2)
     torch.testing.assert_close(by_tokens, alone, rtol=1e-10, atol=1e-10)
-    torch.testing.assert_close(torch.stack(by_counts, dim=2), alone, rtol=1e-10, atol=1e-10)
+    torch.testing.assert_close(by_counts, alone, rtol=1e-10, atol=1e-10)
+    torch.testing.assert_close(quickly, alone, rtol=1e-10, atol=1e-10)
 
 
 def test_the_order_of_a_string_is_no_matter():
@@ -122,6 +122,20 @@ def test_a_killed_training_goes_on_to_the_same_weights(embeddings, tmp_path):
     assert [row["heads"] for row in resumed.curve] == [row["heads"] for row in whole.curve]
     for one, other in zip(whole.weights(), resumed.weights(), strict=True):
         assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+def test_the_weights_that_are_kept_are_the_best_on_what_is_held_out():
+    trainer = TogetherTrainer(run_of(keep="best", steps=24, rate=0.1), [0, 1, 2], None).train()
+    last = [of.clone() for of in trainer.network.weights.values()]
+    for index, weights in enumerate(trainer.weights()):
+        trainer.systems[index].network.load_state_dict(weights)
+    again = Together(trainer.systems)
+    strings = counted(trainer.held_out)
+    due = torch.where(strings.ones, 5, 4)
+    right = (again.by_counts(strings).argmax(-1) == due).float().mean(1)
+    best = [max(r["exact"] for r in trainer.curve if r["seed"] == seed) for seed in (0, 1, 2)]
+    assert right.tolist() == pytest.approx(best) == trainer.best.tolist()
+    assert all(map(torch.equal, last, trainer.network.weights.values()))
 
 
 def test_every_problem_is_met_once_an_epoch_in_an_order_of_its_own():

@@ -26,6 +26,8 @@ interval does:
                             least
     errors                  wrong answers, all seeds    that count itself: the claim is about these
                                                         problems, not about others
+    seeds_above             the share of seeds that     Wilson's, 95%, of that many seeds
+                            reach an accuracy
     a difference            of two such numbers         every seed of one against every seed of the
                                                         other, widened to Newcombe's, 95%, of all
 
@@ -48,6 +50,7 @@ from statsmodels.stats.proportion import confint_proportions_2indep
 
 from carry import params, paths, run
 from carry.analysis import construction as theorem
+from carry.evaluation.halved import without_failed
 from carry.evaluation.intervals import LEVEL, wilson
 from carry.evaluation.regions import with_region
 from carry.figures import load as results
@@ -59,7 +62,7 @@ from carry.settings import Settings, SettingsError, nearest
 FILE = paths.ROOT / "claims.yaml"
 PAPERS = Literal["mcleish2024", "cho2025", "fraknoi2024", "ibrahimli2024", "carry"]
 STATISTICS = Literal[
-    "pooled", "median_over_seeds", "worst_seed", "best_seed", "worst_cell", "errors"
+    "pooled", "median_over_seeds", "worst_seed", "best_seed", "worst_cell", "errors", "seeds_above"
 ]
 # What is right of n: the response; its first token; its digits, where it has more; or the last of
 # them, given the truth before it (of parity with its steps, the answer).
@@ -86,7 +89,7 @@ class Where(Settings):
     largest i and j.
     """
 
-    set: Literal["grid", "equal", "far"] | None = None
+    set: Literal["grid", "equal", "far", "test"] | None = None
     region: Literal["in distribution", "out of distribution", "far"] | None = None
     digits: int | None = None
     i: int | None = None
@@ -113,7 +116,15 @@ class Measure(Settings):
     rows: list[str]
     where: Where
     statistic: STATISTICS = "median_over_seeds"
+    above: float | None = None  # the accuracy that seeds have to reach
     count: COUNTS = "exact"
+
+    @model_validator(mode="after")
+    def _says_above_what(self) -> Measure:
+        if (self.statistic == "seeds_above") != (self.above is not None):
+            raise ValueError(f"above {self.above} does not fit statistic {self.statistic!r}, "
+                             "expected both or neither of above and seeds_above")  # fmt: skip
+        return self
 
 
 class Other(Settings):
@@ -246,13 +257,18 @@ def _other(claim: Claim, where: str = "compare.where") -> tuple[str, Where]:
 
 
 def judge(
-    claims: list[Claim], cells: pd.DataFrame, profile: str, places: pd.DataFrame | None = None
+    claims: list[Claim],
+    cells: pd.DataFrame,
+    profile: str,
+    places: pd.DataFrame | None = None,
+    curves: pd.DataFrame | None = None,
 ) -> list[dict[str, Any]]:
     """Return a record for each claim, from the result cells of a profile.
 
-    `places`: accuracy by place, for claims that count the last.
+    `places`: accuracy by place, for claims that count the last; `curves`: learning curves, which
+    say which models have more heads left than they were to have.
     """
-    cells = with_region(with_last(cells, places))
+    cells = without_failed(with_region(with_last(cells, places)), curves, profile)
     longest = cells[["i", "j"]].max(axis=1)
     grid = cells["row"].map(longest[cells["set"] == "grid"].groupby(cells["row"]).max())
     cells = cells.assign(beyond=longest - cells["trained"], grid=grid)
@@ -416,17 +432,19 @@ def _found(claim: Claim, row: str, cells: pd.DataFrame, starts: dict[str, str]) 
     statistic, count = claim.measure.statistic, claim.measure.count
     worst = statistic == "worst_cell"
     own = _by_seed(cells.assign(exact=cells[count]), row, claim.measure.where, starts, worst)
+    own = _reaching(own, claim.measure.above)
     if not claim.compare:
         return _sum_up(own, statistic)
     cells = cells.assign(exact=cells[claim.compare.count or count])
-    other = _by_seed(cells, *_other(claim), starts, worst)
+    other = _reaching(_by_seed(cells, *_other(claim), starts, worst), claim.measure.above)
     one, two = own["accuracy"], other["accuracy"]
     pair = [own["exact"].sum(), own["n"].sum(), other["exact"].sum(), other["n"].sum()]
     low, high = confint_proportions_2indep(*pair, method="newcomb", compare="diff", alpha=1 - LEVEL)
+    counted = statistic == "seeds_above"  # seeds are then what is drawn, and no range holds them
     return Found(
         _sum_up(own, statistic).measured - _sum_up(other, statistic).measured,
-        min(float(low), one.min() - two.max()),
-        max(float(high), one.max() - two.min()),
+        float(low) if counted else min(float(low), one.min() - two.max()),
+        float(high) if counted else max(float(high), one.max() - two.min()),
         int(pair[1] + pair[3]),
         min(len(own), len(other)),
     )
@@ -472,6 +490,14 @@ def _by_seed(
     return by_seed.assign(accuracy=by_seed["exact"] / by_seed["n"])
 
 
+def _reaching(seeds: pd.DataFrame, above: float | None) -> pd.DataFrame:
+    """Return for each seed whether it reaches an accuracy, as one problem that is right or not."""
+    if above is None:
+        return seeds
+    reached = (seeds["accuracy"] >= above).astype(int)
+    return seeds.assign(exact=reached, n=1, accuracy=reached.astype(float))
+
+
 def _sum_up(seeds: pd.DataFrame, statistic: str) -> Found:
     right, n, accuracy = int(seeds["exact"].sum()), int(seeds["n"].sum()), seeds["accuracy"]
     if statistic == "errors":
@@ -481,7 +507,7 @@ def _sum_up(seeds: pd.DataFrame, statistic: str) -> Found:
         low, high = (float(end[0]) for end in wilson([one["exact"]], [one["n"]]))
         return Found(float(one["accuracy"]), low, high, int(one["n"]), len(seeds))
     low, high = (float(end[0]) for end in wilson([right], [n]))
-    if statistic == "pooled":
+    if statistic in ("pooled", "seeds_above"):
         return Found(right / n, low, high, n, len(seeds))
     ends = min(low, float(accuracy.min())), max(high, float(accuracy.max()))
     return Found(float(accuracy.median()), *ends, n, len(seeds))
@@ -494,8 +520,8 @@ def write(profile: str, folder: Path | None = None) -> list[dict[str, Any]]:
         the records, as claims.json has them.
     """
     folder = folder or paths.reports(profile)
-    cells, places = (results.read(profile, name) for name in ("cells", "places"))
-    records = judge(load(), cells, profile, places)
+    cells, places, curves = (results.read(profile, of) for of in ("cells", "places", "curves"))
+    records = judge(load(), cells, profile, places, curves)
     for name, text in {
         "claims.json": _json(records),
         "claims.md": page(records),

@@ -57,6 +57,8 @@ TASKS = {
     "sorting": ("lists", "{0} numbers of {0} digits"),
     "bitwise_or": ("answers", "{0} bits"),
     "multi_operand_addition": ("sums", "{0} operands of {0} digits"),
+    "modular_addition": ("sums", "numbers of {0} digits"),
+    "noisy_majority": ("strings", "{0} symbols"),
 }
 
 # A second sign besides the colour, for variants of a scheme: dashes of lines and hatches of bars.

@@ -58,8 +58,9 @@ class TogetherTrainer:
         self.written = system.format.write(problems)
         # Behind `=` and behind the answer, next to each other, and what is due there.
         both = zip(counted(self.learned), counted(self.learned, second=True), strict=True)
-        self.strings = Strings(*(torch.stack(pair, dim=2)[0] for pair in both))
-        said = torch.where(self.strings.ones[:, 0], ONES, ZEROS)
+        strings = Strings(*(torch.stack(pair, dim=2)[0] for pair in both))
+        self.spread = strings.spread()
+        said = torch.where(strings.ones[:, 0], ONES, ZEROS)
         self.due = torch.stack([said, torch.full_like(said, EOS)], dim=1)
         held_out = self._held_out()
         self.held_out = system.task.counts(held_out.operands, held_out.lengths)
@@ -150,8 +151,7 @@ class TogetherTrainer:
         if self.run.training.dropout_embeddings:
             logits = self._by_tokens(rows, kept)
         else:
-            strings = Strings(*(_picked(of, rows).flatten(1, 2) for of in self.strings))
-            logits = self.network.by_counts(strings, kept, quick=True)
+            logits = self.network.by_products(_picked(self.spread, rows).flatten(1, 2), kept)
         # Symbols go first: over a short last dimension the softmax is several times slower.
         logits, target = logits.transpose(1, 2).contiguous(), _picked(self.due, rows).flatten(1)
         return F.cross_entropy(logits, target, reduction="none").mean(1)
@@ -190,7 +190,7 @@ class TogetherTrainer:
 
     def right(self, strings: Strings) -> Bool[Tensor, "M S"]:
         """Return whether each model says what the majority is."""
-        logits = self.network.by_counts(strings, quick=True)
+        logits = self.network.by_products(strings.spread())
         if not logits.isfinite().all():
             logits = self.network.by_counts(strings)
         said = logits.argmax(-1)
