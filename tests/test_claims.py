@@ -361,8 +361,14 @@ NOISY = {
 @pytest.mark.parametrize(
     ("left", "measured", "verdict"), [(1, 0.8, "holds"), (2, 0.0, "fails")], ids=["one", "two"]
 )
-def test_seeds_that_reach_an_accuracy_are_counted(left, measured, verdict, tmp_path):
+def test_seeds_that_reach_an_accuracy_are_counted(left, measured, verdict, tmp_path, monkeypatch):
     """Those with more heads left than one have failed, if they were to be halved."""
+
+    def known(row, profile):
+        halving = "svc" if row.endswith("svc") else None
+        return run.make({"task": {"name": "noisy_majority"}, "training": {"halving": halving}})
+
+    monkeypatch.setattr(run, "load", known)
     given = {**BASE, "measure": NOISY, "holds_if": "> 0.3"}
     claim = claims.load(written(tmp_path / "claims.yaml", given))
     table = strings("noisy_majority_d8_a4_svc", [100] * 16 + [99] * 4)
