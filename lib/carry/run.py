@@ -6,6 +6,7 @@ import hashlib
 import json
 from typing import Annotated, Any, Literal
 
+import pydantic
 from pydantic import Field
 
 from carry import params
@@ -50,6 +51,27 @@ class Training(Settings):
     checkpoint_every: int = Field(default=250, ge=1)
     snapshots: int | None = Field(default=None, ge=1)  # weights that are kept, every so many steps
     device: Literal["auto", "cpu", "cuda"] = "auto"
+
+    @pydantic.model_validator(mode="after")
+    def _all_of_it_acts(self) -> Training:
+        """Refuse what the chosen trainer would pass over in silence."""
+        for field in APART if self.together else TOGETHER:
+            default = type(self).model_fields[field].default
+            value = getattr(self, field)
+            if value != default and (field, value) != ("precision", "fp32"):
+                raise ValueError(
+                    f"{field} {value!r} does not fit together {str(self.together).lower()}; "
+                    f"expected {default!r}"
+                )
+        return self
+
+
+# What only models trained together have, and what only those trained apart.
+TOGETHER = ("dropout", "dropout_embeddings", "halving", "held_out", "keep")
+APART = (
+    "noise", "loss", "mean", "progressive", "optimizer", "batch_ramp", "clip", "precision",
+    "stop_at", "snapshots",
+)  # fmt: skip
 
 
 class Evaluation(Settings):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import textwrap
+
 import matplotlib
 import numpy as np
 import pandas as pd
@@ -164,7 +166,7 @@ def shares(heads: pd.DataFrame) -> tuple[Figure, pd.DataFrame]:
         axes.set_yticks(range(len(of)), names, fontsize=6)
         axes.set(xlim=(0, 1), ylim=(longest - 0.4, -0.6), xticks=[0, 0.5, 1])
         title = "Theorem 4.1" if row == load.BY_HAND else style.look(row).label
-        axes.set_title(title, fontsize="medium")
+        axes.set_title(textwrap.fill(title, 26), fontsize="medium")
         axes.grid(visible=False)
         axes.tick_params(axis="y", length=0)
         style.percent(axes.xaxis)

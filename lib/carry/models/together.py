@@ -43,6 +43,11 @@ class Strings(NamedTuple):
         """Whether ones are the majority."""
         return self.counts[..., 2] > self.counts[..., 1]
 
+    @property
+    def due(self) -> Integer[Tensor, "_ S"]:
+        """What is due behind `=`."""
+        return torch.where(self.ones, ONES, ZEROS)
+
     def spread(self) -> Float[Tensor, "_ S QC"]:
         """Return the counts, in a part of their own for each that may ask; other parts are 0."""
         return (self.asked[..., None] * self.counts[:, :, None]).flatten(2)

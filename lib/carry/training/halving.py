@@ -156,11 +156,3 @@ def survivors(
         scores = torch.rand(len(heads), generator=generator).tolist()
     best = sorted(range(len(heads)), key=lambda at: -scores[at])[: max(1, len(heads) // 2)]
     return sorted(heads[at] for at in best)
-
-
-def check_dropped(dropped: int, heads: int, where: str) -> None:
-    """Refuse to drop more heads than would leave one."""
-    if not 0 <= dropped < heads:
-        raise SettingsError(
-            f"{where}: {dropped} heads of {heads} do not fit; expected at most {heads - 1}"
-        )

@@ -22,7 +22,6 @@ from carry.models.system import System
 from carry.models.together import Strings, Together, counted
 from carry.randomness import stream
 from carry.run import Run
-from carry.tasks.noisy_majority import ONES, ZEROS
 from carry.training import checkpoint
 from carry.training.data import Batches
 from carry.training.halving import Found, survivors
@@ -60,7 +59,7 @@ class TogetherTrainer:
         both = zip(counted(self.learned), counted(self.learned, second=True), strict=True)
         strings = Strings(*(torch.stack(pair, dim=2)[0] for pair in both))
         self.spread = strings.spread()
-        said = torch.where(strings.ones[:, 0], ONES, ZEROS)
+        said = counted(self.learned).due[0]
         self.due = torch.stack([said, torch.full_like(said, EOS)], dim=1)
         held_out = self._held_out()
         self.held_out = system.task.counts(held_out.operands, held_out.lengths)
@@ -193,12 +192,11 @@ class TogetherTrainer:
         logits = self.network.by_products(strings.spread())
         if not logits.isfinite().all():
             logits = self.network.by_counts(strings)
-        said = logits.argmax(-1)
-        return said == torch.where(strings.ones, ONES, ZEROS)
+        return logits.argmax(-1) == strings.due
 
     def _halve(self, index: int) -> None:
         """Drop half of a model's heads; models with more heads do not count from here on."""
-        found = [self._found(index, counts) for counts in (self.learned, self.held_out)]
+        found = [heads_find(self.network, index, of) for of in (self.learned, self.held_out)]
         active = self.network.heads[index].nonzero()[:, 0].tolist()
         strategy = self.run.training.halving
         self._keep(index, survivors(strategy, active, *found, self.choices[index]))
@@ -207,11 +205,6 @@ class TogetherTrainer:
         self.network.heads[index] = 0.0
         self.network.heads[index, list(heads)] = 1.0
         self.best[index] = -1.0
-
-    def _found(self, index: int, strings: Integer[Tensor, "S 3"]) -> Found:
-        """Return what one model's heads find behind `=`."""
-        every = counted(strings)
-        return Found(self.network.head_outputs(every)[index], every.ones[0])
 
     def _save(self) -> None:
         if self.path is None:
@@ -254,3 +247,10 @@ def _picked(of: Tensor, rows: Integer[Tensor, "M b"]) -> Tensor:
 
 def _states(streams: Sequence[torch.Generator]) -> Tensor:
     return torch.stack([of.get_state() for of in streams])
+
+
+@torch.no_grad()
+def heads_find(network: Together, index: int, counts: Integer[Tensor, "S 3"]) -> Found:
+    """Return what one model's heads find behind `=` in some strings, and what the majority is."""
+    strings = counted(counts)
+    return Found(network.head_outputs(strings)[index], strings.ones[0])
