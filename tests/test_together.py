@@ -6,8 +6,12 @@ import pytest
 import torch
 
 from carry.analysis import heads
+from carry.analysis.by_hand import boundary, majority_range, missed, strings_of
+from carry.analysis.by_hand import written as written_by_hand
+from carry.evaluation.by_counts import counted_pass
 from carry.formats import EOS
 from carry.models.constructions.minimal_majority import minimal_majority
+from carry.models.single_pass import single_pass
 from carry.models.system import System
 from carry.models.together import Together, counted
 from carry.randomness import stream
@@ -68,6 +72,17 @@ def test_counts_tell_what_tokens_tell(model):
     torch.testing.assert_close(by_tokens, alone, rtol=1e-10, atol=1e-10)
     torch.testing.assert_close(by_counts, alone, rtol=1e-10, atol=1e-10)
     torch.testing.assert_close(quickly, alone, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_scores_from_counts_are_those_from_tokens(model):
+    """What a model would write behind any string, and hence its cells, faults included."""
+    system = systems(model, count=1, dtype=torch.float32)[0]
+    problems = system.task.solve(*to_digits([[string] for string in STRINGS]))
+    batch = system.format.write(problems)
+    seen, slowly = counted_pass(system, problems, batch), single_pass(system, batch)
+    for name in ("predicted", "target", "real"):
+        assert torch.equal(getattr(seen, name).long(), getattr(slowly, name).long())
 
 
 def test_the_order_of_a_string_is_no_matter():
@@ -267,6 +282,22 @@ def test_the_threshold_of_the_thesis_is_lost_in_rounding_where_there_are_as_many
     assert len(lost) and (lost[:, 0] == lost[:, 1]).all()
     few = wrong(2.0, 60, torch.float64)  # too small an N: twos are not far enough behind
     assert len(few) and (few[:, 2] > 0).any()
+
+
+def test_read_token_by_token_a_large_number_is_lost_in_single_precision():
+    """Among 200 symbols one more one moves what is found by less than a step between numbers."""
+    found = majority_range([10_000.0], [200]).set_index(["dtype", "threshold"])["wrong"]
+    assert found["float32", "mended"] > 0 and found["float64", "mended"] == 0
+
+
+def test_with_the_answers_of_the_thesis_every_majority_is_the_wrong_one():
+    model = minimal_majority(12.0, 20)
+    batch = written_by_hand(model, strings_of(boundary(20)[:60]))
+    assert not missed(model, batch).any()
+    with torch.no_grad():
+        model.network.logits.weight[[4, 5]] *= -1
+        model.network.logits.bias[[4, 5]] *= -1
+    assert missed(model, batch)[:, 0].all()
 
 
 @pytest.mark.parametrize(("large", "length"), [(0.0, None), (-1.0, None), (9.0, 0)])

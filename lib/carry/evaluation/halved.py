@@ -18,4 +18,5 @@ def without_failed(cells: pd.DataFrame, curves: pd.DataFrame | None, profile: st
     left = curves.dropna(subset="heads").groupby(["row", "seed"])["heads"].last()
     failed = {pair for pair in left[left > 1].index if run.load(pair[0], profile).training.halving}
     lost = pd.MultiIndex.from_frame(cells[["row", "seed"]]).isin(failed)
-    return cells.assign(exact=cells["exact"].mask(lost, 0))
+    right = {name: cells[name].mask(lost, 0) for name in ("exact", "first_right")}
+    return cells.assign(**right)

@@ -20,6 +20,7 @@ from torch import Tensor
 from carry import problem_sets
 from carry.batch import Batch, Problems
 from carry.evaluation import faults
+from carry.evaluation.by_counts import counted_pass
 from carry.evaluation.decoding import alike, greedy, written_ids
 from carry.evaluation.intervals import with_interval
 from carry.formats import EOS
@@ -142,6 +143,9 @@ def _passes(
     system: System, problems: Problems, batch: Batch, start: Start, recurrences: int | None
 ) -> Iterator[tuple[Integer[Tensor, " b"], Pass]]:
     """Run the model over all problems, those that are alike together."""
+    if system.run.training.together:
+        yield torch.arange(len(problems)), counted_pass(system, problems, batch)
+        return
     most = max(1, MOST_SCORES // batch.tokens.shape[1] ** 2)
     for rows in alike(problems):
         # Until the first error the model has written what is true.
