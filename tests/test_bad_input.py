@@ -3,9 +3,12 @@
 import pytest
 import torch
 
-from carry import params, problem_sets, run, tasks
+from carry import params, problem_sets, run, sources, tasks
+from carry.analysis.heads import learned_accuracy
 from carry.models.architectures.transformer import Transformer
+from carry.models.constructions.minimal_majority import minimal_majority
 from carry.models.system import System
+from carry.models.together import Together
 from carry.run import make
 from carry.settings import SettingsError, nearest
 from carry.tasks import to_digits
@@ -53,6 +56,14 @@ CASES = {
     "format setting of wrong type": (
         {**ADDITION, "format": {"pad": "yes"}},
         ["format.pad", "'yes'", "boolean"],
+    ),
+    "dropout of models trained apart": (
+        {**ADDITION, "training": {"dropout": 0.1}},
+        ["training", "dropout 0.1", "together false", "0.0"],
+    ),
+    "Muon for models trained together": (
+        {"task": {"name": "noisy_majority"}, "training": {"together": True, "optimizer": "muon"}},
+        ["training", "optimizer 'muon'", "together true", "'adamw'"],
     ),
     "unknown scheme": (
         positions({"ids": "abcus", "encoding": "learned"}),
@@ -395,3 +406,31 @@ def test_a_range_of_sizes_that_is_none(given, words):
         wanted = {"task": {"name": "noisy_majority"}, "ranges": given}
         problem_sets.ProblemSet.parse(wanted, "problems.mine")
     assert all(word in str(error.value) for word in words), error.value
+
+
+def test_all_problems_of_a_task_without_end():
+    wanted = problem_sets.ProblemSet(task={"name": "addition"}, every=True)
+    with pytest.raises(SettingsError, match="every: Addition has problems without end"):
+        problem_sets.draw("mine", wanted)
+
+
+@pytest.mark.parametrize(
+    ("named", "words"),
+    [
+        ({"noisy_majority_d8_a4_shapley": "head"}, ["'head' is not there", "'heads'"]),
+        ({"addition_nope": "heads"}, ["'heads' does not fit task 'addition'", "'noisy_majority'"]),
+        ({"addition_mine": "heads"}, ["addition_mine", "is not there"]),
+    ],
+)
+def test_an_analysis_that_does_not_fit_is_refused_before_any_stage(named, words, monkeypatch):
+    profile = params.load_profile("smoke")
+    monkeypatch.setattr(params, "load_profile", lambda name: {**profile, "analyses": named})
+    with pytest.raises(SettingsError) as error:
+        sources.check_rows("smoke")
+    assert all(word in str(error.value) for word in words), error.value
+
+
+def test_heads_that_are_not_there():
+    network = Together([minimal_majority(dtype=torch.float32)])
+    with pytest.raises(SettingsError, match=r"heads: \[0, 3\] do not fit; expected some of 0 to 0"):
+        learned_accuracy(network, [0, 3], torch.tensor([[1, 2, 0]]))

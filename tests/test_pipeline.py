@@ -135,7 +135,7 @@ def test_the_command_runs_from_any_folder(tmp_path):
 
 def test_pruning_keeps_the_rows_of_the_profile(tmp_path, monkeypatch):
     monkeypatch.setattr(paths, "ROOT", tmp_path)
-    settings = {"rows": {"kept": {}}, "problems": {"addition": {}}}
+    settings = {"rows": {"kept": {}}, "problems": {"addition": {}}, "analyses": {"kept": "heads"}}
     monkeypatch.setattr(params, "load_profile", lambda profile: settings)
     for row in ("kept", "gone"):
         (tmp_path / "data/smoke/reports/results/smoke" / row / "tables").mkdir(parents=True)

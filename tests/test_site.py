@@ -34,7 +34,7 @@ def home(tmp_path_factory):
     root = tmp_path_factory.mktemp("project")
     patch.setattr(paths, "ROOT", root)
     patch.setattr(run, "rows", lambda profile: ROWS)
-    settings = {"rows": dict.fromkeys(ROWS, {}), "problems": {"addition": {}}}
+    settings = {"rows": dict.fromkeys(ROWS, {}), "problems": {"addition": {}}, "analyses": {}}
     real = params.load_profile  # a claim counts the weights of the paper's profile
     patch.setattr(
         params, "load_profile", lambda profile: settings if profile == "cpu" else real(profile)

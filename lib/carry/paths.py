@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]  # the package is installed editable, in lib/
+ANALYSES = "analyses"  # among results, whose other folders are called as rows
 
 
 def data(profile: str, *more: str) -> Path:

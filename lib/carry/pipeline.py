@@ -19,10 +19,11 @@ from papermill.exceptions import PapermillExecutionError
 from traitlets.config import Config
 
 from carry import params, paths
+from carry.paths import ANALYSES
 from carry.settings import SettingsError, nearest
 
 # Where a profile has the names of a notebook's rows; a notebook that is not here has no rows.
-SECTIONS = {"problems": "problems", "train": "rows", "evaluate": "rows"}
+SECTIONS = {"problems": "problems", "train": "rows", "evaluate": "rows", "analyse": "analyses"}
 
 # For outputs that are compared: no bars, and one thread, since more may add in another order.
 QUIET = {"CARRY_PROGRESS": "off", "OMP_NUM_THREADS": "1"}
@@ -208,7 +209,9 @@ def prune(profile: str) -> list[Path]:
         paths.data(profile, "executed", "problems"): rows("problems", profile),
         paths.data(profile, "executed", "train"): rows("train", profile),
         paths.data(profile, "executed", "evaluate"): rows("evaluate", profile),
-        paths.reports(profile, "results", profile): rows("evaluate", profile),
+        paths.data(profile, "executed", "analyse"): rows("analyse", profile),
+        paths.reports(profile, "results", profile): [*rows("evaluate", profile), ANALYSES],
+        paths.reports(profile, "results", profile, ANALYSES): rows("analyse", profile),
     }
     gone = [
         path

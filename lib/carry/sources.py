@@ -8,8 +8,9 @@ from pathlib import Path
 import nbformat
 import torch
 
-from carry import fingerprint, paths, pipeline, problem_sets, run, tasks
+from carry import analysis, fingerprint, params, paths, pipeline, problem_sets, run, tasks
 from carry.models.system import System
+from carry.models.together import Together
 
 
 def check_rows(profile: str) -> None:
@@ -23,16 +24,21 @@ def check_rows(profile: str) -> None:
     for row in pipeline.rows("train", profile):
         of = run.load(row, profile)
         with torch.device("meta"):
-            System(of, device="meta")
+            system = System(of, device="meta")
+            if of.training.together:
+                Together([system])
         problem_sets.check(of, profile)
+    for row in pipeline.rows("analyse", profile):
+        analysis.chosen(row, profile)
 
 
 def fingerprints(profile: str) -> Path:
     """Write for every stage of a profile what code it depends on, and return their folder.
 
-    A file has a line for the notebook, without its outputs (so that saving it in JupyterLab makes
-    nothing run again), and one for each file of the library that the notebook's imports and its
-    row's choices reach; the row's settings follow, as they are once all that it is like has been
+    Every notebook has a file, and one for each of its rows. A file has a line for the notebook,
+    without its outputs (so that saving it in JupyterLab makes nothing run again), and one for each
+    file of the library that the notebook's imports and its row's choices reach; the row's
+    settings follow, as they are once all that it is like has been
     looked up. Two files that are equal name the same work. What all rows of a profile are set to
     is in `settings/`, for the stages that read them together: this profile's, and the `paper`
     profile's, whose weights are counted anywhere.
@@ -48,8 +54,9 @@ def fingerprints(profile: str) -> Path:
         for row in known:
             text = own + fingerprint.of([*start, *_parts(notebook, row, profile)])
             _write_text(place / notebook / f"{row}.txt", text + _settings(notebook, row, profile))
-        if not known:
-            _write_text(place / f"{notebook}.txt", own + fingerprint.of([*start, *everything]))
+        some = [part for row in known for part in _parts(notebook, row, profile)]
+        whole = fingerprint.of([*start, *(some if known else everything)])
+        _write_text(place / f"{notebook}.txt", own + whole)
     beside = sorted(path for path in (fingerprint.LIBRARY / "site").iterdir() if path.is_file())
     templates = [path for path in beside if path.suffix != ".py"]
     shown = [fingerprint.line(path.read_bytes(), path) for path in templates]
@@ -64,7 +71,10 @@ def fingerprints(profile: str) -> Path:
 def _parts(notebook: str, row: str, profile: str) -> list[str]:
     if notebook == "problems":
         return [f"carry.tasks.{problem_sets.load(row, profile).task.get('name')}"]
-    return run.load(row, profile).parts()
+    own = run.load(row, profile).parts()
+    if notebook == "analyse":
+        own += [f"carry.analysis.{params.load_profile(profile)['analyses'][row]}"]
+    return own
 
 
 def _settings(notebook: str, row: str, profile: str) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from torch import Tensor
 
 from carry import paths, problem_sets, processes, progress, run
 from carry.evaluation.recurrences import by_recurrence, chosen
@@ -60,6 +61,18 @@ def load(profile: str, row: str, seed: int = 0) -> System:
     system.network.load_state_dict(weights)
     system.network.eval()
     return system
+
+
+def snapshots(profile: str, row: str, seed: int = 0) -> dict[int, dict[str, Tensor]]:
+    """Return the weights that training kept on its way, by step; none if it kept none."""
+    path = folder(profile, row) / f"snapshots_{seed}.safetensors"
+    if not path.exists():
+        return {}
+    stacked, note = checkpoint.load(path)
+    return {
+        step: {name: of[at] for name, of in stacked.items()}
+        for at, step in enumerate(note["steps"])
+    }
 
 
 def _compare(stored: dict[str, Any], now: Run, path: Path) -> None:
