@@ -3,13 +3,15 @@
 learned accuracy      what the model says with only these heads, the others zeroed
 separation accuracy   what a linear separator could say from what these heads find
 w01, w02              how much more a zero is looked at than a one, and than a two
+
+Separators are fitted on the strings of training; both accuracies are those on the test strings.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -17,18 +19,98 @@ import torch
 from jaxtyping import Float, Integer
 from torch import Tensor
 
+from carry import problem_sets, processes, progress, run
+from carry.evaluation import trained
+from carry.models.system import System
 from carry.models.together import Together, counted
-from carry.tasks.noisy_majority import ONES, ZEROS
+from carry.run import Run
+from carry.settings import SettingsError
+from carry.training.data import fixed_problems
 from carry.training.halving import Found, separation
+from carry.training.together import heads_find
 
-Counts = Integer[Tensor, "S 3"]
+Counts = Integer[Tensor, "_ 3"]  # of 0, 1 and 2 in each of some strings
+
+TASK = "noisy_majority"
+# Of how many seeds more than single heads are looked at, and in models of how many heads.
+SEEDS, HEADS = 3, 16
+SIZES = ((1, 2, 3), (1, 2), (1, 2))  # of sets of heads, by seed; there are many of three
+DRAWN = 400  # test strings of which the outputs of heads are kept
+GRID = (0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 3.0, 5.0, 10.0, 20.0, 50.0, 100.0)
 
 
-def found(network: Together, index: int, counts: Counts) -> Found:
-    """Return what one model's heads find behind `=`, and what the majority is."""
-    strings = counted(counts)
-    with torch.no_grad():
-        return Found(network.head_outputs(strings)[index], strings.ones[0])
+class Split(NamedTuple):
+    """How often 0, 1 and 2 are in the strings of training and of the test."""
+
+    learned: Counts
+    tested: Counts
+
+
+def tables(row: str, profile: str) -> dict[str, pd.DataFrame]:
+    """Look into the heads of a trained row of the noisy majority (fraknoi2024, 5.4).
+
+    All tables name `row`, `profile` and `seed`; `n` is how many test strings there are.
+
+    Returns:
+        separations: both accuracies of sets of heads (see `subsets`), of single ones in all seeds.
+        ratios: where each head looks and what it reads (see `ratios`), with its separation.
+        outputs: what each head of seed 0 finds in some test strings, in its first two features.
+        by_hand: separations of heads whose attention is set (see `separations_by_hand`).
+    """
+    asked = run.load(row, profile)
+    seeds = range(asked.seeds)
+    with progress.bar(len(seeds), row, unit="seed") as shown:
+        jobs = [(row, profile, seed) for seed in seeds]
+        found = processes.each(_tables_of, jobs, shown.update)
+    names = dict.fromkeys(name for of in found for name in of)
+    return {
+        name: pd.concat([of[name] for of in found if name in of], ignore_index=True)
+        for name in names
+    }
+
+
+def _tables_of(report: Any, row: str, profile: str, seed: int) -> dict[str, pd.DataFrame]:
+    system = trained.load(profile, row, seed)
+    system.network.to("cpu")  # a few thousand products of two features
+    network, strings = Together([system]), _strings(system, run.load(row, profile))
+    heads = network.heads.shape[1]
+    more = seed < SEEDS and 1 < heads <= HEADS
+    sets = subsets(network, 0, *strings, sizes=SIZES[seed] if more else (1,))
+    single = sets[sets["size"] == 1]
+    looks = ratios(network).assign(separation=single["separation"].to_numpy())
+    found = {"separations": sets, "ratios": looks.drop(columns="model")}
+    if seed == 0:
+        found["outputs"] = _outputs(network, strings.tested[:DRAWN])
+    if more:
+        by_hand = separations_by_hand(network, *strings, GRID)
+        found["by_hand"] = by_hand.drop(columns="model")
+    report(1)
+    names = {"row": row, "profile": profile, "seed": seed, "trained": system.run.training.digits}
+    return {
+        name: pd.concat([pd.DataFrame(names, table.index), table], axis=1).assign(
+            n=len(strings.tested)
+        )
+        for name, table in found.items()
+    }
+
+
+def _strings(system: System, of: Run) -> Split:
+    """Return the strings that a row learned from, and those that it is tested on."""
+    asked = problem_sets.read_questions(of)
+    given = (fixed_problems(system), asked[asked["set"] == "test"])
+    both = (problem_sets.to_problems(table, system.task) for table in given)
+    return Split(*(system.task.counts(of.operands, of.lengths) for of in both))
+
+
+def _outputs(network: Together, counts: Counts) -> pd.DataFrame:
+    """Return what each head of one model finds in some strings: `x` and `y`, by `head`."""
+    outputs = heads_find(network, 0, counts).outputs
+    parts = []
+    for head in range(outputs.shape[1]):
+        part = pd.DataFrame(counts.numpy(), columns=["zeros", "ones", "twos"])
+        x, y = outputs[:, head, 0], outputs[:, head, min(1, outputs.shape[2] - 1)]
+        parts.append(part.assign(head=head, x=x.numpy(), y=y.numpy()))
+    return pd.concat(parts, ignore_index=True)
 
 
 @torch.no_grad()
@@ -37,17 +119,23 @@ def learned_accuracy(
 ) -> Float[Tensor, " M"]:
     """Return the share of right answers of each model with these heads alone (Definition 5.1).
 
+    Raises:
+        SettingsError: for a head that is not there.
+
     >>> from carry.models.constructions.minimal_majority import minimal_majority
     >>> alone = Together([minimal_majority(dtype=torch.float32)])
     >>> counts = torch.tensor([[3, 1, 0], [1, 3, 0]])
     >>> learned_accuracy(alone, [0], counts).tolist(), learned_accuracy(alone, [], counts).tolist()
     ([1.0], [0.5])
     """
+    there = network.heads.shape[1]
+    if not all(0 <= head < there for head in heads):
+        raise SettingsError(f"heads: {list(heads)} do not fit; expected some of 0 to {there - 1}")
     strings = counted(counts)
     kept = torch.zeros_like(network.heads)
     kept[:, list(heads)] = 1.0
     said = network.by_counts(strings, heads=kept * network.heads).argmax(-1)
-    return (said == torch.where(strings.ones, ONES, ZEROS)).float().mean(1)
+    return (said == strings.due).float().mean(1)
 
 
 def ratios(network: Together) -> pd.DataFrame:
@@ -85,7 +173,7 @@ def subsets(
         tested: those on which both accuracies are taken.
     """
     there = network.heads[index].nonzero()[:, 0].tolist()
-    known, asked = found(network, index, learned), found(network, index, tested)
+    known, asked = (heads_find(network, index, counts) for counts in (learned, tested))
     rows = []
     for size in sizes:
         for some in itertools.combinations(there, size):
@@ -99,7 +187,7 @@ def subsets(
 
 
 def by_hand(
-    values: Float[Tensor, "3 W"], w01: float, w02: float, counts: Counts
+    values: Float[Tensor, "3 W"], w01: float, w02: float, counts: Integer[Tensor, "S 3"]
 ) -> Float[Tensor, "S 1 W"]:
     """Return what a head of these values finds if it looked as told (fraknoi2024, Fig. 8).
 
