@@ -475,3 +475,38 @@ def test_a_symbol_for_each_number(modulus):
 def test_numbers_without_end_have_no_symbols():
     with pytest.raises(SettingsError, match="Addition has no largest one"):
         formats.build({"name": "one_hot"}, tasks.build({"name": "addition"}))
+
+
+@pytest.mark.parametrize("modulus", [2, 7, 113, 1000])
+def test_bits_are_those_that_python_writes(modulus):
+    task = tasks.build({"name": "modular_addition", "modulus": modulus})
+    form = formats.build({"name": "binary"}, task)
+    problems = task.draw(200, 3, stream(0, "test"))
+    batch, bits = form.write(problems), (modulus - 1).bit_length()
+    extent = form.extent(3)
+    assert extent.tokens == batch.tokens.shape[1] == 3 * bits + 4 and extent.run == bits
+    assert int(batch.tokens.max()) < form.symbols()
+    for row in range(0, len(problems), 7):
+        a, b = (to_int(problems.operands[row, k], problems.lengths[row, k]) for k in range(2))
+        written = [format(number, f"0{bits}b") for number in (a, b, (a + b) % modulus)]
+        assert text(batch.tokens[row]) == "^{}+{}={}$".format(*written)
+        for part in range(3):
+            places = batch.place[row][batch.number[row] == part + 1].tolist()
+            assert places == list(range(bits))[::-1]
+    at, target, real = batch.response()
+    read = form.read(target)
+    assert real.all() and text(batch.tokens[0, : batch.start[0]])[-1] == "="
+    for row, length in enumerate(problems.answer_length):
+        assert read[row, :length].tolist() == problems.answer[row, :length].tolist()
+        assert (read[row, length:] == EOS).all()
+    assert (form.open_ended(problems).start == batch.start).all()
+
+
+def test_what_are_no_bits_reads_as_no_number():
+    task = tasks.build({"name": "modular_addition", "modulus": 7})
+    form = formats.build({"name": "binary"}, task)
+    for wrong in ("1$0$", "12$$", "$$$$", "1"):
+        assert (form.read(encode(wrong)[None]) == EOS).all()
+    assert form.read(encode("110$")[None])[0, 0] == 6
+    with pytest.raises(SettingsError, match="Addition has no largest one"):
+        formats.build({"name": "binary"}, tasks.build({"name": "addition"}))

@@ -424,6 +424,17 @@ def test_modular_addition_sees_its_share_of_all_pairs_once_and_holds_the_rest_ou
         task.solve(*to_digits([[13, 1]]))
 
 
+def test_modular_addition_is_evaluated_on_pairs_that_training_does_not_see():
+    task = tasks.build({"name": "modular_addition", "modulus": 113, "share": 0.3})
+    cells = torch.tensor([[1, 1], [2, 2], [3, 3], [1, 3]]).repeat(500, 1)
+    problems = task.sample(cells, stream(0, "test"))
+    assert torch.equal(problems.lengths, cells)
+    pairs, seen = integers(problems), task.seen()
+    assert not any(seen[113 * a + b] for a, b in pairs) and len({*map(tuple, pairs)}) > 500
+    whole = tasks.build({"name": "modular_addition", "modulus": 5})  # where it sees all of them
+    assert len(whole.sample(torch.ones(9, 2, dtype=torch.long), stream(0, "test"))) == 9
+
+
 def test_a_noisy_majority_ignores_twos_and_ties_are_zeros():
     task = tasks.build({"name": "noisy_majority"})
     problems = task.draw(2_000, 9, stream(0, "test"))

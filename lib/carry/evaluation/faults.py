@@ -86,6 +86,8 @@ def mistakes(task: Task, problems: Problems) -> list[tuple[str, Integer[Tensor, 
         used = steps["carry_used"].long()
         found += [("lost_carry", torch.where(used > 0, (true - used) % 10, NONE))]
         found += [("carry_from_nowhere", torch.where(used > 0, NONE, (true + 1) % 10))]
+    if task.numbers is not None:  # a moved operand might be larger than any
+        return found
     return found + [("misaligned", answer) for answer in _misaligned(task, problems)]
 
 

@@ -20,11 +20,14 @@ from carry.randomness import stream
 from carry.settings import SettingsError
 from carry.tasks import Task, values
 
+DRAWS = 64  # of a pair that training does not see: of 30% seen, one in 10^33 is left
+
 
 class ModularAddition(Task):
     """Addition modulo `modulus` of numbers below it; training sees a `share` of all pairs.
 
     Which pairs these are is the same for all runs. Every one of them is drawn before any is again.
+    Problems of given sizes, which are for evaluation, are of the other pairs.
 
     >>> from carry.tasks import to_digits
     >>> task = ModularAddition(modulus=113)
@@ -48,13 +51,26 @@ class ModularAddition(Task):
     def operands(
         self, cells: Integer[Tensor, "B 2"], generator: torch.Generator
     ) -> tuple[Integer[Tensor, "B M N"], Integer[Tensor, "B M"]]:
-        """Draw numbers of given lengths evenly, seen in training or not."""
+        """Draw numbers of given lengths evenly, of pairs that training does not see.
+
+        Where there are none of these lengths, or `DRAWS` draws find none, of any pair.
+        """
         lengths = cells.clamp(max=len(str(self.modulus - 1)))
+        seen, numbers = self.seen().to(cells.device), self._of_lengths(lengths, generator)
+        for _ in range(DRAWS):
+            again = seen[numbers[:, 0] * self.modulus + numbers[:, 1]]
+            if not again.any():
+                break
+            numbers = torch.where(again[:, None], self._of_lengths(lengths, generator), numbers)
+        return self._digits(numbers), self._lengths(numbers)
+
+    def _of_lengths(
+        self, lengths: Integer[Tensor, "B 2"], generator: torch.Generator
+    ) -> Integer[Tensor, "B 2"]:
         least = torch.where(lengths == 1, 0, 10 ** (lengths - 1))
         end = (10**lengths).clamp(max=self.modulus)
-        share = torch.rand(lengths.shape, generator=generator, device=cells.device)
-        numbers = least + (share.double() * (end - least)).long()
-        return self._digits(numbers), self._lengths(numbers)
+        share = torch.rand(lengths.shape, generator=generator, device=lengths.device)
+        return least + (share.double() * (end - least)).long()
 
     def draw_in_cells(
         self, count: int, digits: int, generator: torch.Generator
