@@ -14,8 +14,9 @@ from carry.batch import LABELS, Problems
 from carry.settings import Settings, SettingsError, choose
 
 # How a cell (i, j) is drawn for training: `stratified`, all pairs alike (mcleish2024, A.5);
-# `equal`, i = j; `random`, half with i and j independent and half with i = j (cho2025, 4.2).
-Sampling = Literal["stratified", "equal", "random"]
+# `equal`, i = j; `random`, half with i and j independent and half with i = j (cho2025, 4.2);
+# `longest`, one as long as it can be and the other in half of them, so that padded all are alike.
+Sampling = Literal["stratified", "equal", "random", "longest"]
 
 # What operands are called, in answers that list operands.
 NAMES = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -66,7 +67,8 @@ class Task(Settings):
 
     def every(self) -> tuple[Integer[Tensor, "B 2"], Problems, list[str]]:
         """Return all problems, their cells, and what set each is in, where they are few."""
-        raise NotImplementedError(f"{type(self).__name__} has problems without end")
+        name = type(self).__name__
+        raise SettingsError(f"every: {name} has problems without end; expected another task")
 
     @abstractmethod
     def cells(self, count: int, digits: int, generator: torch.Generator) -> Integer[Tensor, "B 2"]:
@@ -227,8 +229,12 @@ def draw_cells(
         return torch.stack([cell // digits, cell % digits], dim=1) + 1
     cells = torch.randint(1, digits + 1, (count, 2), generator=generator, device=device)
     equal = torch.ones(count, dtype=torch.bool, device=device)
-    if sampling == "random":
+    if sampling != "equal":
         equal = torch.rand(count, generator=generator, device=device) < 0.5
+    if sampling == "longest":
+        first = torch.rand(count, generator=generator, device=device) < 0.5
+        cells[first, 0], cells[~first, 1] = digits, digits
+        return torch.where(equal[:, None], digits, cells)
     cells[:, 1] = torch.where(equal, cells[:, 0], cells[:, 1])
     return cells
 
