@@ -1,4 +1,4 @@
-"""Speed, as ratios of variants run in turn: `python benchmarks/run.py [training|data|evaluation]`.
+"""Speed, as ratios of variants run in turn: `python benchmarks/run.py [NAME ...]`.
 
 Machines are shared and their clocks drift, so variants take turns within each round, and the
 median of the per-round ratios is what counts. Each round also times one matrix product.
@@ -21,12 +21,13 @@ from minimal_decoder import Decoder
 from carry import problem_sets, run, tasks
 from carry.batch import Batch
 from carry.evaluation.scoring import score
-from carry.formats import ALPHABET, build
+from carry.formats import build
 from carry.models.system import System
 from carry.progress import bar
 from carry.randomness import stream
 from carry.training import precision
 from carry.training.loop import Trainer
+from carry.training.together import TogetherTrainer
 
 # Tasks at the sizes that mcleish2024 trains them to, and the longest that it sorts.
 DRAWN = [("addition", 20), ("multiplication", 15), ("bitwise_or", 20), ("sorting", 10),
@@ -73,9 +74,9 @@ def training(rounds: int = 15) -> dict:
 
         return step
 
-    plain = Decoder(len(ALPHABET), 64, SIZE["width"], SIZE["heads"], SIZE["layers"])
-    optimizer = torch.optim.AdamW(plain.parameters(), lr=1e-3, fused=True)
     system = System(run.make(settings))
+    plain = Decoder(system.format.symbols(), 64, SIZE["width"], SIZE["heads"], SIZE["layers"])
+    optimizer = torch.optim.AdamW(plain.parameters(), lr=1e-3, fused=True)
     batch = system.format.write(system.task.sample(shape, stream(0, "benchmark")))
     tokens = batch.tokens.long()
     answer = torch.arange(1, tokens.shape[1]) >= batch.start[:, None]
@@ -147,6 +148,39 @@ def evaluation(digits: int = 100, each: int = 20) -> dict:
     return {"problems": len(table), **found}
 
 
+def together(models: int = 100, steps: int = 55, rounds: int = 5) -> dict:
+    """Time 100 models of the noisy majority (d = 8, a = 4) as one computation, and one by one.
+
+    One by one a model takes the same fast path by counts, or that of any other row, by tokens.
+    """
+    torch.set_num_threads(1)
+    row = run.load("noisy_majority_d8_a4", "cpu")
+    never = {"steps": 10**6, "score_every": 10**6, "checkpoint_every": 10**6}
+    many = row.training.model_copy(update=never)
+    apart = {"together": False, "held_out": None, "keep": "last", "dropout": 0.0}
+    trainers = {
+        "together": TogetherTrainer(row.model_copy(update={"training": many}), range(models), None),
+        "alone": TogetherTrainer(row.model_copy(update={"training": many}), [0], None),
+        "alone, by tokens": Trainer(
+            row.model_copy(update={"training": many.model_copy(update=apart)}), 0, None
+        ),
+    }
+
+    def some(trainer: Trainer | TogetherTrainer) -> None:
+        ends = trainer.run.training.model_copy(update={"steps": trainer.step + steps})
+        trainer.run = trainer.run.model_copy(update={"training": ends})
+        trainer.train()
+
+    taken = in_turn({name: lambda of=of: some(of) for name, of in trainers.items()}, rounds)
+    times = {name: round(1e3 * statistics.median(of) / steps, 2) for name, of in taken.items()}
+    return {
+        "models": models,
+        **{f"{models} models together, times faster than {name}": round(
+            models * ratio(taken, "together", name), 1) for name in list(trainers)[1:]},
+        "CPU milliseconds a step": times,
+    }  # fmt: skip
+
+
 def machine() -> dict:
     """Return what the numbers were taken on."""
     return {
@@ -159,7 +193,7 @@ def machine() -> dict:
 
 
 if __name__ == "__main__":
-    known = {"training": training, "data": data, "evaluation": evaluation}
+    known = {"training": training, "data": data, "evaluation": evaluation, "together": together}
     chosen = sys.argv[1:] or list(known)
     if set(chosen) - set(known):
         sys.exit(f"benchmark: {chosen} does not fit, expected some of {', '.join(known)}")

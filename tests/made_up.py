@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pandas as pd
 
+from carry.analysis.subtasks import NAMES
 from carry.evaluation.faults import KINDS
 from carry.evaluation.intervals import with_interval
 from carry.figures import load
@@ -83,7 +84,11 @@ def curves(rows=REACH, seeds=3, steps=1500, every=100):
                 learnt = 1 / (1 + np.exp(-(step - 300 - 90 * number - 60 * seed) / 60))
                 found.append([row, "cpu", seed, step, 2.3 * (1 - learnt) + 1e-3, learnt, 1e-3])
     names = ["row", "profile", "seed", "step", "loss", "exact", "rate"]
-    return pd.DataFrame(found, columns=names)
+    table = pd.DataFrame(found, columns=names)
+    halved = table["row"].str.startswith("noisy_majority")
+    if halved.any():  # once all heads, in the middle two, then one
+        table["heads"] = (4 / 2 ** (table["step"] // 500)).clip(lower=1).where(halved)
+    return table
 
 
 def results(root, rows, profile="cpu"):
@@ -113,6 +118,9 @@ def paper_cells(rows, grid=30, seeds=2):
             far = [of.assign(seed=range(seeds), n=50, exact=20, start="1") for of in far]
             part = with_interval(pd.concat([part, *far], ignore_index=True))
             part["first_right"] = part["exact"] + (part["n"] - part["exact"]) // 2
+        elif row.startswith("noisy_majority"):
+            part = part[part["set"] == "equal"]
+            part = pd.concat([part.assign(set=of) for of in ("validation", "test")])
         elif row.startswith("addition"):  # the Abacus table ends earlier
             longer = range(grid + 1, grid + (3 if "abacus" in row else 6))
             equal = part[(part["set"] == "equal") & (part["i"] == grid)]
@@ -193,6 +201,72 @@ def heads(rows, seeds=2, layers=2, heads=3):
     return pd.DataFrame(found, columns=load.OPTIONAL["heads"])
 
 
+def separations(rows, seeds=2, heads=4, n=50):
+    """Return what sets of up to three heads know, the more the more of them there are."""
+    found = []
+    for row, seed, size in itertools.product(rows, range(seeds), (1, 2, 3)):
+        for some in itertools.combinations(range(heads), size):
+            share = min(1.0, 0.5 + 0.1 * (seed + sum(some)))
+            names = " ".join(map(str, some))
+            found.append([row, "cpu", seed, 100, size, names, n, share - 0.1, share])
+    columns = ["row", "profile", "seed", "trained", "size", "heads", "n", "learned", "separation"]
+    return pd.DataFrame(found, columns=columns)
+
+
+def ratios(rows, seeds=2, heads=4, n=50):
+    """Return where heads look, the later ones at twos too, and their values."""
+    values = {f"value_{token}_{at}": token - 2.0 * at for token in range(3) for at in range(2)}
+    found = [
+        {"row": row, "profile": "cpu", "seed": seed, "trained": 100, "head": head, "n": n,
+         "w01": 1.0 + head, "w02": 100.0 / (1 + head), **values, "separation": 1 - head / 10}
+        for row, seed, head in itertools.product(rows, range(seeds), range(heads))
+    ]  # fmt: skip
+    return pd.DataFrame(found, columns=[*load.OPTIONAL["ratios"], *values, "trained"])
+
+
+def outputs(rows, heads=4):
+    """Return what heads find in a few strings."""
+    counts = [(3, 5, 2), (5, 3, 2), (4, 4, 0)]
+    found = [
+        [row, "cpu", 0, head, *of, of[0] / (head + 1), of[1] - head]
+        for row, head, of in itertools.product(rows, range(heads), counts)
+    ]
+    return pd.DataFrame(found, columns=load.OPTIONAL["outputs"])
+
+
+def by_hand(rows, heads=4, n=50):
+    """Return what heads tell if they looked as told."""
+    endless, grid = float("inf"), (0.1, 1.0, 10.0)
+    pairs = [(of, endless) for of in grid] + [(1.0, of) for of in grid]
+    found = [
+        [row, "cpu", 0, head, *pair, n, 0.9 + 0.02 * head]
+        for row, head, pair in itertools.product(rows, range(heads), pairs)
+    ]
+    return pd.DataFrame(found, columns=load.OPTIONAL["by_hand"])
+
+
+def subtasks(rows, seeds=2, n=50):
+    """Return digits right by sub-task over training, the last sub-tasks later."""
+    found = []
+    kinds = itertools.product(rows, range(seeds), (50, 100, 150), enumerate(NAMES), range(3))
+    for row, seed, step, (number, name), place in kinds:
+        right = min(n, step // 3 - 5 * number + place)
+        found.append([row, "cpu", seed, 5, step, name, place, n, max(0, right)])
+    columns = [name for name in load.OPTIONAL["subtasks"] if name not in SHARES]
+    return with_interval(pd.DataFrame(found, columns=columns), "correct")
+
+
+def cascades(rows, seeds=2, n=50):
+    """Return sums right by cascade over training."""
+    kinds = itertools.product(rows, range(seeds), (50, 100, 150), range(4))
+    found = [
+        [row, "cpu", seed, 5, step, long, n, max(0, step // 3 - 10 * long)]
+        for row, seed, step, long in kinds
+    ]
+    columns = [name for name in load.OPTIONAL["cascades"] if name not in SHARES]
+    return with_interval(pd.DataFrame(found, columns=columns))
+
+
 def widths():
     """Return what models of the theorem's width get right."""
     found = [[3, 4, 5, codes, 10, 10 * (codes == "spare")] for codes in ("theorem", "spare")]
@@ -205,6 +279,47 @@ def sharpness():
     kinds = itertools.product((20, 100), ("float32", "float64"), (1.0, 2.0, 3.0))
     found = [[2, 2, *kind, 100, max(0, int(90 - 40 * kind[2]))] for kind in kinds]
     columns = ["operands", "digits", "sequence", "dtype", "scale", "n", "wrong"]
+    table = pd.DataFrame(found, columns=columns)
+    return with_interval(table.assign(right=table["n"] - table["wrong"]), "right")
+
+
+def majority_range():
+    """Return where a majority by hand is right: noise on the left, rounding on the right."""
+    kinds = itertools.product((2.0, 4.0, 12.0, 99.0), (2, 40), ("float64", "float32"))
+    found = [
+        [large, length, dtype, threshold, 50, 9 * (large == 99 and threshold == "thesis"),
+         7 * (large <= 4 < length), 50 * (large == 2)]
+        for large, length, dtype in kinds
+        for threshold in ("thesis", "mended")
+    ]  # fmt: skip
+    columns = ["large", "length", "dtype", "threshold", "n", "ties", "ones", "end"]
+    table = pd.DataFrame(found, columns=columns)
+    table["wrong"] = table[["ties", "ones", "end"]].max(axis=1)
+    return with_interval(table.assign(right=table["n"] - table["wrong"]), "right")
+
+
+def circuit_steps():
+    """Return a chain of thought of two gates on two wires."""
+    gates = ["w3 = a and b", "w4 = not w3"]
+    found = [
+        [step, gates[step - 1], wire, ["a", "b", "w3"][wire - 1], wire % 2, wire == step, wire == 2]
+        for step in (1, 2)
+        for wire in range(1, step + 2)
+    ]
+    columns = ["step", "gate", "wire", "name", "value", "first", "second"]
+    table = pd.DataFrame(found, columns=columns).astype({"first": float, "second": float})
+    return table.assign(said=table["step"] % 2)
+
+
+def circuit_bits():
+    """Return what is wrong with few bits, and with one that leaks."""
+    formats = [(2, 0, 1.0, 0.0, True), (3, 0, 3.0, 0.0, False), (8, 5, 3.97, 0.03, True)]
+    found = [
+        [name, gates, *of, 10 * gates, 3 * gates * of[-1]]
+        for name, gates in (("parity", 14), ("random", 60))
+        for of in formats
+    ]
+    columns = ["circuit", "gates", "bits", "fraction", "largest", "leaks", "refused", "n", "wrong"]
     table = pd.DataFrame(found, columns=columns)
     return with_interval(table.assign(right=table["n"] - table["wrong"]), "right")
 
@@ -236,11 +351,74 @@ def answers(rows, digits=20):
     return pd.DataFrame(found, columns=load.OPTIONAL["answers"])
 
 
+def progress(rows, seeds=2, steps=400, every=50):
+    """Return progress that memorises first; of one row with waves, of others without."""
+    found, chance = [], np.log(113)
+    kinds = itertools.product(rows, range(seeds), range(0, steps + 1, every))
+    for row, seed, step in kinds:
+        known, others = (1 / (1 + np.exp(-(step - at - 20 * seed) / 20)) for at in (80, 250))
+        waves = row.endswith("_113")
+        sets = {"trained": known, "held out": others} | ({"all": others} if waves else {})
+        for name, share in sets.items():
+            loss, n = chance * (1 - share) + 1e-4, 500
+            of = [row, "cpu", seed, step, name, n, int(share * n), 900.0 - step, loss]
+            found.append(of + ([loss, chance * others + 0.01] if waves else [np.nan, np.nan]))
+    names = [name for name in load.OPTIONAL["progress"] if name not in SHARES]
+    table = with_interval(pd.DataFrame(found, columns=names), "correct")
+    return table[load.OPTIONAL["progress"]]
+
+
+KEYS = (5, 14, 40)
+
+
+def spectrum(rows, seeds=2):
+    """Return even power before training, and three key frequencies after."""
+    kinds = itertools.product(rows, range(seeds), ("embedding", "neurons to logits"), range(1, 57))
+    found = [
+        [row, "cpu", seed, step, matrix, at, share]
+        for row, seed, matrix, at in kinds
+        for step, share in ((0, 1 / 56), (400, 0.3 if at in KEYS else 0.1 / 53))
+    ]
+    return pd.DataFrame(found, columns=load.OPTIONAL["spectrum"])
+
+
+def key_frequencies(rows, seeds=2):
+    """Return the key frequencies, the first the strongest."""
+    kinds = itertools.product(rows, range(seeds), enumerate(KEYS))
+    found = [[row, "cpu", s, 12769, at, 0.4 - 0.1 * index, 0.3] for row, s, (index, at) in kinds]
+    return pd.DataFrame(found, columns=load.OPTIONAL["key_frequencies"])
+
+
+def circles(rows, seeds=2):
+    """Return numbers about 0 before training, and on circles after."""
+    found = []
+    for row, s, at, number in itertools.product(rows, range(seeds), KEYS, range(113)):
+        x, y = (wave(2 * np.pi * at * number / 113) for wave in (np.cos, np.sin))
+        found += [[row, "cpu", s, 0, at, number, 0.2 * y * x, 0.2 * x]]
+        found += [[row, "cpu", s, 400, at, number, x, y]]
+    return pd.DataFrame(found, columns=load.OPTIONAL["circles"])
+
+
+def nearness(rows, seeds=2):
+    """Return equal sums that come near to each other, and to no number."""
+    found = []
+    for row, seed, step in itertools.product(rows, range(seeds), (0, 400)):
+        kinds = {"equal sums": 0.1 + step / 800, "other sums": 0.0}
+        if "digits" not in row and "binary" not in row:
+            kinds |= {"their number": 0.05, "other numbers": 0.0}
+        for kind, mean in kinds.items():
+            found.append([row, "cpu", seed, step, kind, 500, mean, mean - 0.02, mean + 0.02])
+    return pd.DataFrame(found, columns=load.OPTIONAL["nearness"])
+
+
 def tables(rows, grid=30):
     """Return all tables of some rows, those that only some rows write of the rows that do."""
     looped = [row for row in rows if "looped" in row and row.startswith("addition_abacus")]
     with_steps = [row for row in rows if "scratchpad" in row]
     looked_at = [row for row in rows if row.startswith("multi_operand_addition")]
+    taken_apart = [row for row in rows if row.startswith("noisy_majority")]
+    modular = [row for row in rows if row.startswith("modular_addition")]
+    prime = [row for row in modular if row.endswith("_113")]
     return load.Tables(
         paper_cells(rows, grid),
         places(rows, seeds=2),
@@ -251,4 +429,15 @@ def tables(rows, grid=30):
         attention=attention(looked_at),
         heads=heads(looked_at),
         tokens=tokens(looked_at),
+        separations=separations(taken_apart),
+        ratios=ratios(taken_apart),
+        outputs=outputs(taken_apart),
+        by_hand=by_hand(taken_apart),
+        subtasks=subtasks([row for row in rows if row == "addition_five_digits"]),
+        cascades=cascades([row for row in rows if row == "addition_five_digits"]),
+        progress=progress(modular),
+        spectrum=spectrum(prime),
+        key_frequencies=key_frequencies(prime),
+        circles=circles(prime),
+        nearness=nearness(modular),
     )

@@ -212,6 +212,16 @@ def test_a_construction_is_put_to_sums(tmp_path, codes, verdict):
     )
 
 
+def test_circuits_are_worked_out(tmp_path, monkeypatch):
+    given = {**BASE, "circuits": {"count": 3, "gates": 9}, "holds_if": "<= 0"}
+    (record,) = claims.judge([claims.Claim(**given)], strings("a", [1]), "cpu")
+    assert record["verdict"] == "holds" and record["measured"] == 0 and record["n"] >= 3
+    wrong = pd.DataFrame({"n": [9], "wrong": [1]})
+    monkeypatch.setattr(claims.by_hand, "random_circuits", lambda *_, **__: wrong)
+    (record,) = claims.judge([claims.Claim(**given)], strings("a", [1]), "cpu")
+    assert record["verdict"] == "fails" and record["n"] == 9
+
+
 @pytest.mark.parametrize(("millions", "verdict"), [(122, "holds"), (121, "fails")])
 def test_parameters_are_counted_without_training(tmp_path, millions, verdict):
     given = {**BASE, "parameters": {"addition_abacus_injected": millions}, "holds_if": "<= 0"}
@@ -345,7 +355,8 @@ def test_the_files_of_the_ledger(monkeypatch, tmp_path):
 def strings(row, right, n=100):
     """Return cells of one row: how many of n strings each seed has right."""
     cell = {"row": row, "profile": "cpu", "trained": 100, "start": "1", "set": "test"}
-    made = [{**cell, "seed": seed, "i": 150, "j": 150, "n": n, "exact": of}
+    made = [{**cell, "seed": seed, "i": 150, "j": 150, "n": n, "exact": of,
+             "first_right": of}
             for seed, of in enumerate(right)]  # fmt: skip
     return pd.DataFrame(made)
 
@@ -366,7 +377,9 @@ def test_seeds_that_reach_an_accuracy_are_counted(left, measured, verdict, tmp_p
 
     def known(row, profile):
         halving = "svc" if row.endswith("svc") else None
-        return run.make({"task": {"name": "noisy_majority"}, "training": {"halving": halving}})
+        return run.make(
+            {"task": {"name": "noisy_majority"}, "training": {"halving": halving, "together": True}}
+        )
 
     monkeypatch.setattr(run, "load", known)
     given = {**BASE, "measure": NOISY, "holds_if": "> 0.3"}

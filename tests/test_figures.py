@@ -12,13 +12,16 @@ import pytest
 
 from carry import paths, positions, problem_sets, run
 from carry.analysis import attention as inside
+from carry.analysis.by_hand import majority_range as majority_by_hand
 from carry.evaluation import recurrences as written
 from carry.evaluation.scoring import score
 from carry.figures import (
     accuracy,
+    by_hand,
     cho2025,
     counted,
     errors,
+    fraknoi2024,
     gallery,
     heatmaps,
     load,
@@ -38,8 +41,11 @@ from made_up import (
     answers,
     attention,
     cells,
+    circuit_bits,
+    circuit_steps,
     curves,
     heads,
+    majority_range,
     paper_cells,
     places,
     results,
@@ -77,6 +83,8 @@ def shares():
 @pytest.fixture(scope="module")
 def tables():
     more = {"sizes": SIZES, "footing": footing(), "widths": widths(), "sharpness": sharpness()}
+    more |= {"majority_range": majority_range(), "circuit_steps": circuit_steps()}
+    more |= {"circuit_bits": circuit_bits()}
     written = cells(ROWS), places(ROWS), curves(ROWS), made_recurrences([]), answers([])
     return load.Tables(*written, **more)
 
@@ -151,8 +159,11 @@ def test_an_entry_draws_the_rows_that_are_there_and_names_those_that_are_not(nam
         assert not drawn or name == "far_beyond"
 
 
-# All but the one answer, which is shown whole, and attention, which is no count.
-MEANS = {name for name, of in PAPER.items() if of.table in ("answers", "attention", "heads")}
+# All but the one answer, which is shown whole, and what is no count: means, outputs, weights.
+NO_COUNTS = (
+    "answers", "attention", "heads", "curves", "outputs", "by_hand", "spectrum", "circles",
+)  # fmt: skip
+MEANS = {name for name, of in PAPER.items() if of.table in NO_COUNTS}
 
 
 @pytest.mark.parametrize("name", sorted(set(PAPER) - MEANS))
@@ -276,7 +287,8 @@ def test_optional_tables_have_the_columns_that_evaluation_writes():
     tables = {name: [*of.columns] for name, of in looked.items()}
     tables["tokens"] = [name for name in tables["tokens"] if "level" not in name]  # as many as are
     tables |= {"recurrences": written.RECURRENCES, "answers": written.ANSWERS}
-    assert {**tables, "steps": [*steps.columns]} == load.OPTIONAL
+    tables["steps"] = [*steps.columns]  # those of analyses: see their own tests
+    assert tables == {name: load.OPTIONAL[name] for name in tables}
 
 
 def test_places_by_recurrence_are_means_over_seeds():
@@ -379,6 +391,24 @@ def stepped():
     made = {"attention": attention, "heads": heads, "tokens": tokens}
     by_hand = {name: of([load.BY_HAND], seeds=1) for name, of in made.items()}
     return made_up_tables([*cho2025.ADDED, *cho2025.PARITY], grid=13).beside(by_hand)
+
+
+@pytest.mark.parametrize("name", fraknoi2024.GROKS)
+def test_pictures_of_modular_addition_are_the_same_bytes(name, shares, tmp_path):
+    for folder in ("one", "two"):
+        check_layout(gallery.write(name, shares["all"], tmp_path / folder)[0])
+    for ending in ("svg", "png", "csv"):
+        one, two = (tmp_path / folder / f"{name}.{ending}" for folder in ("one", "two"))
+        assert one.read_bytes() == two.read_bytes() and one.stat().st_size > 500
+
+
+def test_phases_are_shaded_where_each_seed_comes_to_them(shares):
+    figure, table = gallery.draw("grokking", shares["all"])
+    ends = table.groupby("seed")[["memorised", "formed"]].first()
+    assert (ends["memorised"] < ends["formed"]).all()
+    for column, seed in enumerate(ends.index):
+        spans = [of.get_x() for of in figure.axes[column].patches]
+        assert spans == [0, *ends.loc[seed]]
 
 
 DRAWN_OF_STEPS = ["sums_by_sizes", "sums_spread", "parity_by_length", "sums_by_step"]
@@ -531,6 +561,58 @@ def test_the_least_scale_is_above_every_one_that_fails():
     assert part["wrong"].tolist() == [50, 10, 0] and theorem.least(part) == 3.0
     gap = pd.DataFrame({"scale": [1.0, 2.0, 3.0, 4.0], "wrong": [5, 0, 1, 0]})
     assert theorem.least(gap) == 4.0
+
+
+BY_HAND = ("majority_range", "circuit_steps", "circuit_bits")
+
+
+@pytest.mark.parametrize("name", BY_HAND)
+def test_what_only_a_notebook_adds_is_asked_for(name):
+    figure, table = gallery.draw(name, load.empty())
+    assert "as their notebook makes them" in texts(figure)
+    check_layout(figure)
+    assert len(table) == 1
+
+
+def test_what_is_wrong_with_a_majority_by_hand_is_told_by_its_colour(tables):
+    figure, table = gallery.draw("majority_range", tables)
+    assert {"n", "low", "high"} <= set(table) and len(figure.axes) == 4
+    told = table.assign(fault=by_hand.faults(table))
+    of = told.query("length == 40 and dtype == 'float32' and threshold == 'thesis'")["fault"]
+    assert [text.split(":")[0] for text in of] == ["N too small", "noise", "all right", "rounding"]
+    drawn = figure.axes[0].collections[0].get_array().reshape(2, 4)
+    assert [list(by_hand.FAULTS)[int(kind)] for kind in drawn[1]] == of.tolist()
+
+
+def test_noise_is_borne_just_as_far_as_the_model_shows():
+    """The formula agrees with the strings themselves, wherever nothing is lost in rounding."""
+    larges, lengths = [3.0, 3.5, 4.0, 4.5, 5.0, 6.0], [1, 2, 3, 5, 8, 13, 21]
+    found = majority_by_hand(larges, lengths, dtypes=["float64"])
+    for threshold, part in found.groupby("threshold"):
+        of = part["large"].to_numpy(), part["length"].to_numpy()
+        borne = by_hand.bears(*of, mended=threshold == "mended")
+        assert 0 < borne.sum() < len(part) and (borne == (part["ones"] == 0)).all()
+
+
+def test_marks_stand_where_heads_look(tables):
+    figure, table = gallery.draw("circuit_steps", tables)
+    first, second = figure.axes[0].collections
+    for marks, head in ((first, "first"), (second, "second")):
+        shown = marks.get_offsets()[marks.get_sizes() > 0].tolist()
+        assert shown == table.loc[table[head] > 0, ["wire", "step"]].values.tolist()
+    labels = [label.get_text() for label in figure.axes[0].get_yticklabels()]
+    assert [label.split() for label in labels] == [
+        ["w3", "=", "a", "and", "b", "→", "1"], ["w4", "=", "not", "w3", "→", "0"]
+    ]  # fmt: skip
+
+
+def test_numbers_that_are_refused_stand_at_the_right(tables):
+    figure, table = gallery.draw("circuit_bits", tables)
+    assert {"n", "low", "high"} <= set(table)
+    labels = [label.get_text().split("\n")[0] for label in figure.axes[0].get_xticklabels()]
+    assert labels == ["3", "2", "8"] and "refused" in texts(figure)
+    shown = figure.axes[0].get_images()[0].get_array()
+    assert shown.tolist() == [[0.0, 0.3, 0.3]] * 2
 
 
 def test_ids_are_those_of_the_schemes():

@@ -26,9 +26,9 @@ interval does:
                             least
     errors                  wrong answers, all seeds    that count itself: the claim is about these
                                                         problems, not about others
-    seeds_above             the share of seeds that     Wilson's, 95%, of that many seeds
-                            reach an accuracy
-    a difference            of two such numbers         every seed of one against every seed of the
+    seeds_above             the share of seeds that     Wilson's, 95%, of that many seeds (of a
+                            reach an accuracy           difference: Newcombe's, 95%)
+    a difference            of two other numbers        every seed of one against every seed of the
                                                         other, widened to Newcombe's, 95%, of all
 
 The range of three seeds holds the median of all seeds three times in four, no more. If two rows
@@ -49,6 +49,7 @@ from pydantic import field_validator, model_validator
 from statsmodels.stats.proportion import confint_proportions_2indep
 
 from carry import params, paths, run
+from carry.analysis import by_hand
 from carry.analysis import construction as theorem
 from carry.evaluation.halved import without_failed
 from carry.evaluation.intervals import LEVEL, wilson
@@ -89,7 +90,7 @@ class Where(Settings):
     largest i and j.
     """
 
-    set: Literal["grid", "equal", "far", "test"] | None = None
+    set: Literal["grid", "equal", "far", "test", "held out"] | None = None
     region: Literal["in distribution", "out of distribution", "far"] | None = None
     digits: int | None = None
     i: int | None = None
@@ -147,6 +148,17 @@ class Construction(Settings):
     codes: Codes = "spare"
 
 
+class Circuits(Settings):
+    """Random circuits that the model of Theorem 3.4 (fraknoi2024) works out: wrong gates count.
+
+    `count` of them, of up to so many `gates`, on `strings` of inputs each.
+    """
+
+    count: int
+    gates: int
+    strings: int = 3
+
+
 class Claim(Settings):
     """One claim; `scale` says how our check differs from the paper's, if it does.
 
@@ -163,6 +175,7 @@ class Claim(Settings):
     measure: Measure | None = None
     parameters: dict[str, int] = {}
     construction: Construction | None = None
+    circuits: Circuits | None = None
     learnt: list[str] = []
     compare: Other | None = None
     holds_if: str = ""
@@ -177,7 +190,8 @@ class Claim(Settings):
 
     @model_validator(mode="after")
     def _is_whole(self) -> Claim:
-        tested = bool(self.measure) + bool(self.parameters) + bool(self.construction)
+        ways = (self.measure, self.parameters, self.construction, self.circuits)
+        tested = sum(map(bool, ways))
         if tested + bool(self.not_tested) != 1:
             raise ValueError("expected either measure or not_tested, with the reason")
         if tested != bool(self.holds_if):
@@ -235,7 +249,8 @@ def _claim(given: Any, index: int, known: list[str]) -> Claim:
             if isinstance(of.get("where"), dict):
                 of["where"] = Where.parse(of["where"], f"{place}.measure.where")
             parsed["measure"] = Measure.parse(of, f"{place}.measure")
-        for name, kind in (("compare", Other), ("construction", Construction)):
+        kinds = (("compare", Other), ("construction", Construction), ("circuits", Circuits))
+        for name, kind in kinds:
             if isinstance(parsed.get(name), dict):
                 parsed[name] = kind.parse(parsed[name], f"{place}.{name}")
     claim = Claim.parse(parsed, place)
@@ -320,7 +335,7 @@ def _record(
         return record
     if claim.parameters:
         return {**record, **_count_parameters(claim)}
-    if claim.construction:
+    if claim.construction or claim.circuits:
         return {**record, **_count_errors(claim)}
     try:
         rows = [_comparable(claim, cells)] if claim.compare else claim.measure.rows
@@ -357,9 +372,12 @@ def _count_parameters(claim: Claim) -> dict[str, Any]:
 
 
 def _count_errors(claim: Claim) -> dict[str, Any]:
-    """Return what a record says of tokens that a construction has wrong."""
-    asked = claim.construction
-    tested = theorem.sampled([(i, j) for i, j in asked.cells], asked.tokens, asked.codes)
+    """Return what a record says of tokens, or gates, that a construction has wrong."""
+    if asked := claim.construction:
+        tested = theorem.sampled([(i, j) for i, j in asked.cells], asked.tokens, asked.codes)
+    else:
+        some = claim.circuits
+        tested = by_hand.random_circuits(some.count, some.gates, strings=some.strings)
     wrong, n = int(tested["wrong"].sum()), int(tested["n"].sum())
     return {
         "measured": wrong,
@@ -371,7 +389,7 @@ def _count_errors(claim: Claim) -> dict[str, Any]:
 
 
 def _statistic(claim: Claim) -> str | None:
-    if claim.parameters or claim.construction:
+    if claim.parameters or claim.construction or claim.circuits:
         return "errors"
     if claim.measure is None:
         return None

@@ -14,6 +14,7 @@ from carry.figures import (
     cho2025,
     curves,
     errors,
+    fraknoi2024,
     heatmaps,
     load,
     mcleish2024,
@@ -34,7 +35,11 @@ class Notebook(NamedTuple):
     paper: str = ""
 
 
-PAPERS = {"mcleish2024": mcleish2024.NOTEBOOKS, "cho2025": cho2025.NOTEBOOKS}
+PAPERS = {
+    "mcleish2024": mcleish2024.NOTEBOOKS,
+    "cho2025": cho2025.NOTEBOOKS,
+    "fraknoi2024": fraknoi2024.NOTEBOOKS,
+}
 
 # Of the rows that a paper's entries name, those that the overview has as well.
 SHARED = [

@@ -31,6 +31,29 @@ OPTIONAL = {
     ],
     "heads": ["row", "profile", "seed", "i", "j", "n", "layer", "head", "needed", "share"],
     "tokens": ["row", "profile", "seed", "i", "j", "n", "at", "token", "number", "place"],
+    # Of analyses (see `carry.analysis`).
+    "separations": [
+        "row", "profile", "seed", "trained", "size", "heads", "n", "learned", "separation",
+    ],
+    "ratios": ["row", "profile", "seed", "head", "w01", "w02", "n", "separation"],
+    "outputs": ["row", "profile", "seed", "head", "zeros", "ones", "twos", "x", "y"],
+    "by_hand": ["row", "profile", "seed", "head", "w01", "w02", "n", "separation"],
+    "subtasks": [
+        "row", "profile", "seed", "trained", "step", "subtask", "place", "n", "correct",
+        "accuracy", "low", "high",
+    ],
+    "cascades": [
+        "row", "profile", "seed", "trained", "step", "cascade", "n", "exact", "accuracy", "low",
+        "high",
+    ],
+    "progress": [
+        "row", "profile", "seed", "step", "set", "n", "correct", "norm", "loss", "restricted",
+        "excluded", "accuracy", "low", "high",
+    ],
+    "spectrum": ["row", "profile", "seed", "step", "matrix", "frequency", "share"],
+    "circles": ["row", "profile", "seed", "step", "frequency", "number", "x", "y"],
+    "key_frequencies": ["row", "profile", "seed", "n", "frequency", "share", "explained"],
+    "nearness": ["row", "profile", "seed", "step", "kind", "n", "cosine", "low", "high"],
 }  # fmt: skip
 
 # What a notebook adds to `attention`, `heads` and `tokens` under this name: that of the model of
@@ -47,8 +70,16 @@ class Tables(NamedTuple):
     sizes: how many weights a model has; not a result, so that only its notebook adds it
     footing: accuracy by lengths in another profile, which is in git; added by its notebook, too
     steps: of scratchpads, accuracy by the number written
+    separations, ratios, outputs, by_hand: of heads, what they tell apart and where they look
+    subtasks, cascades: accuracy over training by what digits take, and by how far carries go
+    progress: of modular addition, what is known of pairs, trained and held out, by step
+    spectrum, circles, key_frequencies: the waves that it is known by
+    nearness: how near to each other equal sums are
     attention, heads, tokens: where heads look on average, how much of it is needed, and at what
     widths, sharpness: of the model of Theorem 4.1, added by its notebook
+    majority_range: of the noisy majority set by hand, what is wrong by N and length; and of
+        circuits set by hand (`circuit_steps`, `circuit_bits`) one chain of thought, and what is
+        wrong by bits; added by their notebook
     """
 
     cells: pd.DataFrame
@@ -62,8 +93,22 @@ class Tables(NamedTuple):
     attention: pd.DataFrame = pd.DataFrame(columns=OPTIONAL["attention"])
     heads: pd.DataFrame = pd.DataFrame(columns=OPTIONAL["heads"])
     tokens: pd.DataFrame = pd.DataFrame(columns=OPTIONAL["tokens"])
+    separations: pd.DataFrame = pd.DataFrame(columns=OPTIONAL["separations"])
+    ratios: pd.DataFrame = pd.DataFrame(columns=OPTIONAL["ratios"])
+    outputs: pd.DataFrame = pd.DataFrame(columns=OPTIONAL["outputs"])
+    by_hand: pd.DataFrame = pd.DataFrame(columns=OPTIONAL["by_hand"])
+    subtasks: pd.DataFrame = pd.DataFrame(columns=OPTIONAL["subtasks"])
+    cascades: pd.DataFrame = pd.DataFrame(columns=OPTIONAL["cascades"])
+    progress: pd.DataFrame = pd.DataFrame(columns=OPTIONAL["progress"])
+    spectrum: pd.DataFrame = pd.DataFrame(columns=OPTIONAL["spectrum"])
+    circles: pd.DataFrame = pd.DataFrame(columns=OPTIONAL["circles"])
+    key_frequencies: pd.DataFrame = pd.DataFrame(columns=OPTIONAL["key_frequencies"])
+    nearness: pd.DataFrame = pd.DataFrame(columns=OPTIONAL["nearness"])
     widths: pd.DataFrame = pd.DataFrame(columns=["written", "codes_are", "n", "wrong"])
     sharpness: pd.DataFrame = pd.DataFrame(columns=["sequence", "dtype", "scale", "n", "wrong"])
+    majority_range: pd.DataFrame = pd.DataFrame(columns=["large", "length", "n", "wrong"])
+    circuit_steps: pd.DataFrame = pd.DataFrame(columns=["step", "wire", "first", "second", "said"])
+    circuit_bits: pd.DataFrame = pd.DataFrame(columns=["circuit", "bits", "fraction", "n", "wrong"])
 
     def of(self, wanted: list[str]) -> Tables:
         """Return the tables of some rows alone, in the order given, and what is `BY_HAND`."""
@@ -112,13 +157,15 @@ def read(profile: str, name: str) -> pd.DataFrame:
     if not run.rows(profile):
         raise SettingsError(f"rows: profile {profile!r} has none; expected at least one")
     for row in run.rows(profile):
-        path = paths.reports(profile, "results", profile, row, f"{name}.parquet")
-        if path.exists():
-            parts.append(pd.read_parquet(path))
+        folder, file = paths.reports(profile, "results", profile), f"{name}.parquet"
+        places = [folder / row / file, folder / paths.ANALYSES / row / file]
+        there = [pd.read_parquet(path) for path in places if path.exists()]
+        if there:
+            parts += there
         elif name not in OPTIONAL:
             raise SettingsError(
-                f"results.{row}: {paths.shown(path)} is not there; expected the evaluate stage "
-                f"of profile {profile!r} to have run"
+                f"results.{row}: {paths.shown(places[0])} is not there; expected the evaluate "
+                f"stage of profile {profile!r} to have run"
             )
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=OPTIONAL[name])
 
