@@ -50,6 +50,11 @@ def tables(row: str, profile: str) -> dict[str, pd.DataFrame]:
         SettingsError: for a row without snapshots or weights.
     """
     given = run.load(row, profile)
+    if not given.training.snapshots:
+        raise SettingsError(
+            f"runs.{row}.training.snapshots: {given.training.snapshots} does not fit analysis "
+            "'modular'; expected a number of steps"
+        )
     parts = [of_seed(*stages(row, profile, seed)) for seed in range(given.seeds)]
     return {name: pd.concat([of[name] for of in parts], ignore_index=True) for name in parts[0]}
 
@@ -59,10 +64,6 @@ def stages(row: str, profile: str, seed: int) -> tuple[System, Stages]:
     system = trained.load(profile, row, seed)
     system.network.to("cpu")
     kept = trained.snapshots(profile, row, seed)
-    if not kept:
-        raise SettingsError(
-            f"runs.{row}.training.snapshots: none were kept; expected a number of steps"
-        )
     before = System(system.run, seed).network.state_dict()
     return system, [(0, before), *kept.items()]
 
