@@ -37,9 +37,9 @@ def by_step(tables: load.Tables) -> tuple[Figure, pd.DataFrame]:
         _draw(right, sums, "cascade", length, {"color": color, "label": label})
     left.set(xlabel="steps", ylabel="digits right", ylim=(-0.03, 1.03), title="by sub-task")
     right.set(xlabel="steps", ylabel="sums right", title="by the nines that a carry goes through")
-    for axes in (left, right):
+    for axes, place in ((left, "lower right"), (right, "upper left")):
         style.percent(axes.yaxis)
-        axes.legend(fontsize="small", loc="lower right", frameon=True, framealpha=0.8)
+        axes.legend(fontsize="small", loc=place)
     whole = [digits.rename(columns={"correct": "right"}), sums.rename(columns={"exact": "right"})]
     return figure, pd.concat(whole, ignore_index=True)
 
