@@ -22,6 +22,7 @@ from carry import problem_sets, run, tasks
 from carry.batch import Batch
 from carry.evaluation.scoring import score
 from carry.formats import build
+from carry.models.inside import Inside
 from carry.models.system import System
 from carry.progress import bar
 from carry.randomness import stream
@@ -181,6 +182,31 @@ def together(models: int = 100, steps: int = 55, rounds: int = 5) -> dict:
     }  # fmt: skip
 
 
+def inside(rounds: int = 31, problems: int = 64) -> dict:
+    """Time a forward pass that is looked into, over one that is not, by size of the model."""
+    torch.set_num_threads(1)
+    found = {"problems": problems}
+    for width, layers, digits in ((64, 2, 8), (128, 2, 10), (256, 4, 20)):
+        given = {"task": {"name": "addition"}, "model": {**SIZE, "width": width, "layers": layers}}
+        system = System(run.make(given))
+        cells = torch.full((problems, 2), digits)
+        batch = system.format.write(system.task.sample(cells, stream(0, "benchmark")))
+        looks = {"nothing asked": [], "all but attention weights": ["*.[!p]*"], "all": ["*"]}
+
+        def look(read: list[str] | None, system: System = system, batch: Batch = batch) -> None:
+            with torch.inference_mode():
+                asked = None if read is None else Inside(read)
+                system.network(batch.tokens, system.ids(batch), inside=asked)
+
+        variants = {"not looked into": lambda look=look: look(None)}
+        variants |= {name: lambda look=look, read=read: look(read) for name, read in looks.items()}
+        taken = in_turn(variants, rounds)
+        found[f"width {width}, {layers} layers, {batch.tokens.shape[1]} tokens"] = {
+            f"{name}, times the cost": ratio(taken, "not looked into", name) for name in looks
+        }
+    return found
+
+
 def machine() -> dict:
     """Return what the numbers were taken on."""
     return {
@@ -193,7 +219,8 @@ def machine() -> dict:
 
 
 if __name__ == "__main__":
-    known = {"training": training, "data": data, "evaluation": evaluation, "together": together}
+    known = {"training": training, "data": data, "evaluation": evaluation, "together": together,
+             "inside": inside}  # fmt: skip
     chosen = sys.argv[1:] or list(known)
     if set(chosen) - set(known):
         sys.exit(f"benchmark: {chosen} does not fit, expected some of {', '.join(known)}")

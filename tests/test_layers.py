@@ -8,7 +8,7 @@ from carry import fingerprint
 
 SHARED = ["settings", "params", "paths", "run", "batch", "randomness", "progress", "processes"]
 SHARED += ["fingerprint"]
-ORDER = ["tasks", "problem_sets", "formats", "positions", "models", "training"]
+ORDER = ["tasks", "data_sets", "problem_sets", "formats", "positions", "models", "training"]
 ORDER += ["evaluation", "analysis", "figures", "claims", "numbers", "site"]
 # The runner starts notebooks from outside; no layer knows it, and it knows none, since all that it
 # imports is waited for in every stage. `sources` and `questions` are stages of their own.

@@ -44,7 +44,10 @@ def scheme(request):
     return positions.choose(request.param).parse(SETTINGS.get(request.param, {}), "here")
 
 
-@pytest.mark.parametrize("given", [{}, {"pad": True, "reverse_operands": False}])
+@pytest.mark.parametrize(
+    "given",
+    [{}, {"pad": True, "reverse_operands": False}, {"spaces": 0.5}, {"pad_to": 8, "begin": "$"}],
+)
 def test_ids_stay_within_what_the_scheme_states(scheme, given):
     form, batch = batch_of(**given)
     largest = scheme.largest(form.extent(6))
@@ -235,3 +238,28 @@ def test_randomized_is_an_ordered_subset():
     ids = scheme.train_ids(batch, stream(0, "ids"))
     assert (ids.diff(dim=1) > 0).all() and ids.max() <= 60 and (ids[:, 0] == 0).all()
     assert torch.equal(scheme.ids(batch), scheme.ids(batch))
+
+
+def test_every_subset_is_as_likely():
+    """A chi-squared test of all ordered subsets of a small range; false alarm 1 in 1,000."""
+    _, batch = batch_of(5_000, 1)
+    batch = batch[batch.length == 7]  # one has 0, and six ids are drawn out of eight
+    scheme = positions.choose("randomized")(range=8, per_example=True)
+    ids = scheme.train_ids(batch.trim(), stream(0, "subsets"))[:, 1:]
+    subsets, counts = ids.unique(dim=0, return_counts=True)
+    assert len(subsets) == 28 and chisquare(counts).pvalue > 0.001
+
+
+@pytest.mark.parametrize(
+    "given", [{}, {"pad": True, "reverse_operands": False}, {"hints": "cyclic"}]
+)
+def test_abacus_ids_are_read_off_the_text(given):
+    """mcleish2024, 3.1: digits (and hints) count from 1 in each number, and all else has 0."""
+    _, batch = batch_of(**given)
+    ids = positions.choose("abacus")().ids(batch)
+    for row in range(len(batch)):
+        count, expected = 0, []
+        for character in formats.text(batch.tokens[row]):
+            count = count + 1 if character.isalnum() else 0
+            expected.append(count)
+        assert ids[row, : len(expected)].tolist() == expected

@@ -1,5 +1,6 @@
 """The combinations that contract tests run over: every scheme, encoding and architecture."""
 
+from carry.randomness import stream
 from carry.run import make
 
 POSITIONS = {
@@ -10,14 +11,30 @@ POSITIONS = {
     "rope": [{"ids": "index", "encoding": "rope"}],
     "fire": [{"ids": "index", "encoding": "fire"}],
     "index_relative": [{"ids": "index", "encoding": "relative"}],
+    "alibi": [{"ids": "index", "encoding": "alibi"}],
+    "t5": [{"ids": "index", "encoding": "t5", "buckets": 8, "max_distance": 16}],
+    "shaw": [{"ids": "index", "encoding": "shaw", "clip": 4}],
     "randomized": [{"ids": "randomized", "encoding": "learned", "range": 200}],
     "randomized_fire": [{"ids": "randomized", "encoding": "fire", "range": 200}],
+    "randomized_rope": [{"ids": "randomized", "encoding": "rope", "range": 200}],
+    "randomized_sinusoidal": [{"ids": "randomized", "encoding": "sinusoidal", "range": 200}],
+    "randomized_alibi": [{"ids": "randomized", "encoding": "alibi", "range": 200}],
+    "randomized_t5": [{"ids": "randomized", "encoding": "t5", "range": 200}],
+    "randomized_shaw": [
+        {"ids": "randomized", "encoding": "shaw", "range": 200, "per_example": True}
+    ],
     "abacus": [{"ids": "abacus", "encoding": "learned", "offset": 40}],
     "abacus_rope": [{"ids": "abacus", "encoding": "rope"}],
     "abacus_fire": [
         {"ids": "abacus", "encoding": "learned", "offset": 40},
         {"ids": "index", "encoding": "fire"},
     ],
+    "abacus_alibi": [{"ids": "abacus", "encoding": "alibi"}],
+    "abacus_t5": [
+        {"ids": "abacus", "encoding": "learned", "offset": 40},
+        {"ids": "index", "encoding": "t5"},
+    ],
+    "abacus_shaw": [{"ids": "abacus", "encoding": "shaw"}, {"ids": "index", "encoding": "rope"}],
     "abacus_window": [{"ids": "abacus", "encoding": "relative", "window": 1}],
     "coupled": [{"ids": "coupled", "encoding": "learned", "limit": 40}],
     "coupled_window": [{"ids": "coupled", "encoding": "relative", "window": 2}],
@@ -31,6 +48,13 @@ MODELS = {
     "injected": {"layers": 2, "injection": "every_layer"},
     "looped": {"layers": 2, "recurrences": 3, "injection": "every_layer"},
     "looped_entrance": {"layers": 1, "recurrences": 3, "injection": "entrance"},
+    "adaptive": {
+        "name": "adaptive",
+        "layers": 1,
+        "recurrences": 4,
+        "injection": "every_layer",
+        "halting_bias": -0.5,
+    },
     "read_out": {"layers": 2, "norm_place": "post", "activation": "gated_gelu", "read_out": True},
     "divided": {
         "layers": 2,
@@ -58,6 +82,10 @@ FORMATS = {
     "padded": {"reverse_operands": False, "pad": True},
     "steps": {"name": "scratchpad"},
     "steps_unpadded": {"name": "scratchpad", "pad": False},
+    "spaced": {"spaces": 0.5},
+    "padded_to": {"pad_to": 9, "begin": "$", "reverse_operands": False, "reverse_answer": False},
+    "sub_task": {"name": "sub_task", "prefix": "ali"},
+    "worded": {"name": "worded", "bar": True},
 }
 
 
@@ -75,3 +103,9 @@ def run_of(positions="nope", model="standard", form="reversed", **training):
             "evaluation": {"digits": 8},
         }
     )
+
+
+def written(system, count=6, seed=0):
+    """Return some problems of a system's task, as it writes them."""
+    problems = system.task.draw(count, 4, stream(seed, "models"))
+    return system.format.write(problems)

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float, Integer
 from torch import Tensor, nn
 
-from carry import formats, positions, tasks
+from carry import data_sets, formats, positions, tasks
 from carry.batch import Batch
 from carry.models import architectures, encodings
 from carry.positions import Scheme
@@ -38,6 +38,7 @@ class System:
         self.run, self.seed = run, seed
         self.task = tasks.build(run.task, f"{where}.task")
         self.format = formats.build(run.format, self.task, f"{where}.format")
+        self._check_data_set(where)
         kind, given = architectures.choose(run.model, f"{where}.model")
         shape = kind.shape(given)
         self.schemes: list[Scheme] = []
@@ -83,15 +84,34 @@ class System:
         Raises:
             SettingsError: for problems that the format cannot write.
         """
-        training = self.run.training
-        extent = self._extent(training.digits)
+        training, mixture = self.run.training, self._mixture()
+        extent = self._extent(training.digits, mixture)
         if training.noise:  # a pad may stand before every token
             return extent._replace(tokens=2 * extent.tokens)
         return extent
 
-    def _extent(self, digits: int) -> formats.Extent:
+    def _mixture(self) -> list[str]:
+        """Return the prefixes of the sub-tasks that training mixes, if it does."""
+        return list(self.run.data_set.mixture) if self.run.data_set else []
+
+    def _check_data_set(self, where: str) -> None:
+        """Refuse a data set with fewer problems than asked for, or of what is never written."""
+        of, training = self.run.data_set, self.run.training
+        if of is None:
+            return
+        data_sets.check(training.problems, of, training.fixed, f"{where}.training.fixed")
+        if of.mixture and not self.format.prefixed:
+            raise SettingsError(
+                f"{where}.format: {self.run.format.get('name', 'expression')!r} writes no prefix, "
+                f"and {training.problems!r} mixes {', '.join(of.mixture)}; expected a format of "
+                "sub-tasks"
+            )
+
+    def _extent(self, digits: int, mixture: Sequence[str] = ()) -> formats.Extent:
         try:
             with torch.device("cpu"):  # numbers are wanted, also where weights are but shapes
+                if mixture:
+                    return self.format.extent_of(digits, mixture)
                 return self.format.extent(digits)
         except SettingsError as error:  # a format does not know its place in the run
             raise SettingsError(f"runs.{self.run.name}.{error}") from None

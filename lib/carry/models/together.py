@@ -82,6 +82,13 @@ class Together(nn.Module):
                     f"{where}.model.{field}: {getattr(given, field)!r} does not fit models that "
                     f"are trained together; expected {wanted!r}"
                 )
+        for field, wanted in (("begin", "^"), ("pad_to", None), ("spaces", 0.0)):
+            value = getattr(systems[0].format, field, wanted)
+            if value != wanted:  # other tokens than those that are counted
+                raise SettingsError(
+                    f"{where}.format.{field}: {value!r} does not fit models that are trained "
+                    f"together; expected {wanted!r}"
+                )
         if systems[0].schemes:
             raise SettingsError(
                 f"{where}.positions: {len(systems[0].schemes)} do not fit models that are trained "

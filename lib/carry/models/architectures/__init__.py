@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from torch import nn
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
 
 from carry import settings
 
@@ -14,6 +15,14 @@ class Architecture(nn.Module):
 
     class Settings(settings.Settings):
         """The settings of this kind."""
+
+    def penalty(self, real: Bool[Tensor, "B A"]) -> Float[Tensor, ""] | None:
+        """Return what the last pass in training adds to the loss, if anything; asked once.
+
+        Args:
+            real: which of the tokens that were asked for are not padding.
+        """
+        return None
 
 
 def choose(given: dict[str, Any], where: str = "model") -> tuple[type[Architecture], Any]:

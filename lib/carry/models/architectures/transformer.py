@@ -13,7 +13,6 @@ import collections
 import functools
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Literal
 
 import pydantic
@@ -27,18 +26,7 @@ from carry.models.architectures import Architecture
 from carry.models.cache import Cache
 from carry.models.encodings import Encoding, Shape
 from carry.models.initialisation import initialise_layer
-
-
-@dataclass
-class Inside:
-    """What a pass does inside, written down as it goes, layer by layer, through all recurrences.
-
-    `streams`: the residual stream [B, T, D], embedded first, then after each layer's attention and
-    after its feed-forward network. `attention`: the weights [B, H, T, T] of each layer.
-    """
-
-    streams: list[Tensor] = field(default_factory=list)
-    attention: list[Tensor] = field(default_factory=list)
+from carry.models.inside import Inside, Take, names_of, untouched
 
 
 class Transformer(Architecture):
@@ -152,15 +140,15 @@ class Transformer(Architecture):
                 nothing else.
             recurrences: times to run the block, free to differ from training.
             cache: keys and values of the tokens before these, for decoding.
-            inside: takes down what happens on the way.
+            inside: reads and replaces activations on the way.
 
         Raises:
-            SettingsError: for less than one recurrence.
+            SettingsError: for less than one recurrence, and for activations that are not there.
         """
         rounds = self._rounds(recurrences)
         streams = self._streams(tokens, ids, at, rounds, cache, inside)
         (x,) = collections.deque(streams, maxlen=1)
-        return self._read(self._scaled(x, 1 / rounds))
+        return self.read(self._scaled(x, 1 / rounds), inside)
 
     @torch.no_grad()
     def each_recurrence(
@@ -180,8 +168,17 @@ class Transformer(Architecture):
         rounds, logits = self._rounds(recurrences), []
         for x in self._streams(tokens, ids, at, rounds, None):
             final = len(logits) == rounds - 1
-            logits.append(self._read(x if final or at is None else pick_tokens(x, at)))
+            logits.append(self.read(x if final or at is None else pick_tokens(x, at)))
         return torch.stack(logits)
+
+    def read(self, x: Float[Tensor, "*B D"], inside: Inside | None = None) -> Float[Tensor, "*B V"]:
+        """Return the logits as if the model ended with this residual stream."""
+        take = untouched if inside is None else inside.take
+        return take("logits", self.logits(take("final", self.read_out(self.final_norm(x)))))
+
+    def activations(self, recurrences: int | None = None) -> list[str]:
+        """Return the names of all that `Inside` can read and replace."""
+        return names_of(self._rounds(recurrences) * len(self.blocks), self.given.feed_forward)
 
     def _rounds(self, recurrences: int | None) -> int:
         rounds = self.given.recurrences if recurrences is None else recurrences
@@ -199,12 +196,15 @@ class Transformer(Architecture):
         inside: Inside | None = None,
     ) -> Iterator[Tensor]:
         """Yield the residual stream after each recurrence, the last one at the tokens `at` only."""
+        if inside is not None:
+            inside.begin(self.activations(rounds))
         past = cache.length if cache else 0
         total = past + tokens.shape[1]
         inject = self.tokens(tokens)
         for encoding, of in zip(self.encodings, ids, strict=True):
             felt = encoding.embed(of[:, past:total])
             inject = inject if felt is None else inject + felt
+        inject = inject if inside is None else inside.take("embed", inject)
         inject = self._scaled(inject, rounds)
         index = torch.arange(past, total, device=tokens.device)[None]
         everywhere = self._looks(index, ids, total, rounds)
@@ -217,15 +217,12 @@ class Transformer(Architecture):
                 x = x + inject
             final = step == rounds * len(self.blocks) - 1
             look = wanted if final else everywhere
-            if inside is not None and entrance:
-                inside.streams.append(x)
+            take = untouched if inside is None else inside.layer(step)
+            fused = inside is None or not inside.wants(f"{step}.pattern")
             asked = at if final else None
-            x = self.blocks[layer](x, self.encodings, look(layer), asked, cache, inside)
+            x = self.blocks[layer](x, self.encodings, look(layer), asked, cache, take, fused)
             if layer == len(self.blocks) - 1:
                 yield x
-
-    def _read(self, x: Tensor) -> Tensor:
-        return self.logits(self.read_out(self.final_norm(x)))
 
     def _scaled(self, x: Tensor, factor: int | float) -> Tensor:
         """Divide gradients where the layers end, and multiply them where they begin, if asked to.
@@ -264,16 +261,39 @@ class Transformer(Architecture):
                     bias = encoding.bias(layer, of_query, of_key)
                 score = score if bias is None else score + bias
             score = self._scaled(score, rounds)
-            return Look(torch.where(visible()[:, None], score, -math.inf), places)
+            felt = functools.partial(self._felt, layer, places, rounds)
+            return Look(torch.where(visible()[:, None], score, -math.inf), places, felt)
 
         return look
 
+    def _felt(
+        self, layer: int, places: list[tuple[Tensor, Tensor]], rounds: int, query: Tensor
+    ) -> Iterator[Tensor]:
+        """Yield what encodings add to the scores of given queries."""
+        for encoding, (of_query, of_key) in zip(self.encodings, places, strict=True):
+            # Where gradients are divided, those of queries are, and those of encodings are not.
+            score = encoding.score(layer, self._scaled(query, 1 / rounds), of_query, of_key)
+            if score is not None:
+                yield self._scaled(score, rounds)
+
 
 class Look:
-    """What the encodings say about one layer's attention: scores to add, and ids to rotate by."""
+    """What the encodings say about one layer's attention: scores to add, and ids to rotate by.
 
-    def __init__(self, score: Float[Tensor, "_ _ Q T"], places: list[tuple[Tensor, Tensor]]):
-        self.score, self.places = score, places
+    `felt`: from queries to more scores to add, which are then scaled as the queries are.
+    """
+
+    def __init__(
+        self,
+        score: Float[Tensor, "_ _ Q T"],
+        places: list[tuple[Tensor, Tensor]],
+        felt: Callable[[Tensor], Iterator[Tensor]],
+    ):
+        self.score, self.places, self.felt = score, places, felt
+
+    def added(self, query: Float[Tensor, "B H Q d"], scale: float) -> Float[Tensor, "_ _ Q T"]:
+        """Return all that is added to the products of these queries with keys."""
+        return sum((scale * score for score in self.felt(query)), self.score)
 
 
 def pick_rows(
@@ -336,21 +356,25 @@ class Block(nn.Module):
         look: Look,
         at: Tensor | None,
         cache: Cache | None,
-        inside: Inside | None = None,
+        take: Take = untouched,
+        fused: bool = True,
     ) -> Tensor:
-        """Return the residual stream after this layer, at the tokens `at` only if given."""
+        """Return the residual stream after this layer, at the tokens `at` only if given.
+
+        `take`: what each activation goes through. `fused`: the attention weights are not asked for.
+        """
+        x = take("resid_pre", x)
         source = self.before[0](x)
         if at is not None:
             x, reader = pick_tokens(x, at), pick_tokens(source, at)
         else:
             reader = source
-        x = self._add(0, x, self._attention(reader, source, encodings, look, cache, inside))
-        after = x
+        found = self._attention(reader, source, encodings, look, cache, take, fused)
+        x = take("resid_mid", self._add(0, x, take("attn_out", found)))
         if self.feed_forward is not None:
-            after = self._add(1, x, self.feed_forward(self.before[1](x)))
-        if inside is not None:
-            inside.streams += [x, after]
-        return after
+            made = take("mlp_out", self.feed_forward(self.before[1](x), take))
+            x = self._add(1, x, made)
+        return take("resid_post", x)
 
     def _add(self, part: int, x: Tensor, update: Tensor) -> Tensor:
         if self.given.norm_place == "post":  # the residual is inside the norm
@@ -364,29 +388,28 @@ class Block(nn.Module):
         encodings: nn.ModuleList,
         look: Look,
         cache: Cache | None,
-        inside: Inside | None,
+        take: Take,
+        fused: bool,
     ) -> Tensor:
-        query = self._split(self.query(reader))
-        key, value = (self._split(part) for part in self.key_value(source).chunk(2, dim=-1))
+        query = take("q", self._split(self.query(reader)))
+        both = (self._split(part) for part in self.key_value(source).chunk(2, dim=-1))
+        key, value = (take(part, of) for part, of in zip("kv", both, strict=True))
+        scale = 1.0 if self.given.initialisation == "t5" else query.shape[-1] ** -0.5
+        added = look.added(query, scale)
         new = key.shape[2]
         for encoding, (of_query, of_key) in zip(encodings, look.places, strict=True):
             query = encoding.rotate(query, of_query)
             key = encoding.rotate(key, of_key[:, -new:])
         if cache is not None:
             key, value = cache.extend(key, value)
-        scale = 1.0 if self.given.initialisation == "t5" else query.shape[-1] ** -0.5
-        fused = self.given.attention == "fused"
         quick = self.given.attention == "auto" and (query.is_cuda or not torch.is_grad_enabled())
-        if (fused or quick) and inside is None:
-            score = look.score.expand(query.shape[0], query.shape[1], -1, -1).to(query.dtype)
+        if fused and (quick or self.given.attention == "fused"):
+            score = added.expand(query.shape[0], query.shape[1], -1, -1).to(query.dtype)
             mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=score, scale=scale)
         else:  # on a CPU plain products learn faster, and under "medium" precision by far
-            score = (query * scale) @ key.transpose(-1, -2) + look.score
-            weights = score.softmax(-1).to(value.dtype)
-            if inside is not None:
-                inside.attention.append(weights)
-            mixed = weights @ value
-        return self.output(mixed.transpose(1, 2).flatten(2))
+            score = (query * scale) @ key.transpose(-1, -2) + added
+            mixed = take("pattern", score.softmax(-1).to(value.dtype)) @ value
+        return self.output(take("z", mixed).transpose(1, 2).flatten(2))
 
     def _split(self, x: Tensor) -> Tensor:
         return x.unflatten(2, (self.heads, -1)).transpose(1, 2)
@@ -403,13 +426,15 @@ class FeedForward(nn.Module):
         self.up = nn.Linear(given.width, gates * hidden, bias=given.biases)
         self.down = nn.Linear(hidden, given.width, bias=given.biases)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor, take: Take = untouched) -> Tensor:
         """Return what is to be added to the residual stream, or read."""
         x = self.up(x)
         if self.activation == "gated_gelu":
             gate, x = x.chunk(2, dim=-1)
-            return self.down(F.gelu(gate) * x)
-        return self.down(F.relu(x) if self.activation == "relu" else F.gelu(x))
+            x = F.gelu(gate) * x
+        else:
+            x = F.relu(x) if self.activation == "relu" else F.gelu(x)
+        return self.down(take("mlp_post", x))
 
 
 class ReadOut(nn.Module):

@@ -16,7 +16,8 @@ answer the head finds N^2, and the end is due.
 
 Of as many ones as zeros it finds a itself, but for what leaks to other tokens, e^-N or so: with a
 larger N that is lost in rounding, and the answer is chance. Told the length of the longest strings,
-the model sets its threshold half way to what it finds where there is one more one.
+the model sets its threshold half way to what it finds where there is one more one. In single
+precision that ends too, where N and lengths are hundreds (see `carry.analysis.by_hand`).
 """
 
 from __future__ import annotations

@@ -56,6 +56,16 @@ class Encoding(nn.Module):
         """Return what is added to the attention scores of a layer."""
         return None
 
+    def score(
+        self,
+        layer: int,
+        queries: Float[Tensor, "B H Q d"],
+        query: Integer[Tensor, "_ Q"],
+        key: Integer[Tensor, "_ T"],
+    ) -> Float[Tensor, "B H Q T"] | None:
+        """Return what is added to the scores given queries, not rotated; scaled as they are."""
+        return None
+
     def visible(
         self, query: Integer[Tensor, "_ Q"], key: Integer[Tensor, "_ T"]
     ) -> Bool[Tensor, "_ Q T"] | None:

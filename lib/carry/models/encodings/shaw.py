@@ -1,0 +1,49 @@
+"""A learned vector for each difference of ids, added to keys (Shaw et al. 2018)."""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float, Integer
+from pydantic import Field
+from torch import Tensor, nn
+
+from carry import settings
+from carry.models.encodings import Encoding, Shape
+
+
+class Shaw(Encoding):
+    """Scores q (k + a) / sqrt(d) of query q and key k, with a vector a for the difference of ids.
+
+    Differences are clipped at `clip`; each layer has vectors of its own, which its heads share
+    (3.2, 3.3 there). The paper adds others to values, and loses nothing without them (Table 3).
+    """
+
+    class Settings(settings.Settings):
+        """The settings of this kind."""
+
+        clip: int = Field(default=16, ge=1)
+
+    def __init__(self, given: Settings, shape: Shape, largest: int) -> None:
+        super().__init__(given, shape, largest)
+        self.clip = given.clip
+        size = 2 * given.clip + 1, shape.head_width
+        self.vectors = nn.ParameterList(
+            nn.Parameter(torch.zeros(size)) for _ in range(shape.layers)
+        )
+
+    def initialise(self, std: float) -> None:
+        """Set the first vectors, of length 1 or so; keys are sqrt(d) times as long."""
+        for vectors in self.vectors:
+            nn.init.normal_(vectors, std=vectors.shape[1] ** -0.5)
+
+    def score(
+        self,
+        layer: int,
+        queries: Float[Tensor, "B H Q d"],
+        query: Integer[Tensor, "_ Q"],
+        key: Integer[Tensor, "_ T"],
+    ) -> Float[Tensor, "B H Q T"]:
+        """Return q a: the products with all vectors, and of these the one of each difference."""
+        products = queries @ self.vectors[layer].T
+        difference = (key[:, None, :] - query[:, :, None]).clamp(-self.clip, self.clip) + self.clip
+        return products.gather(3, difference[:, None].expand(*products.shape[:3], -1))

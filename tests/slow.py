@@ -1,0 +1,126 @@
+"""A decoder in plain Python, token by token, with every encoding as its formula has it.
+
+It is for models of two heads and width 32, whose norms stand before what they norm; their linear
+maps are taken as they are.
+"""
+
+import math
+
+import torch
+
+
+def felt_by(encoding, id):
+    """Return what is added to a token, by the formula of its encoding."""
+    match type(encoding).__name__:
+        case "Learned":
+            return encoding.rows.weight[id].tolist()
+        case "Sinusoidal":  # Vaswani et al. 2017, 3.5
+            angles = [id / 10_000 ** (2 * k / 32) for k in range(16)]
+            return [part for of in angles for part in (math.sin(of), math.cos(of))]
+    return [0.0] * 32
+
+
+def turned_by(encoding, vector, id):
+    """Return a query or a key as it is compared (Su et al. 2024, 3.2)."""
+    if type(encoding).__name__ != "RoPE":
+        return vector
+    half = len(vector) // 2
+    turned = list(vector)
+    for k in range(half):
+        angle = id * 10_000 ** (-2 * k / len(vector))
+        one, other = vector[k], vector[k + half]
+        turned[k] = one * math.cos(angle) - other * math.sin(angle)
+        turned[k + half] = one * math.sin(angle) + other * math.cos(angle)
+    return turned
+
+
+def bias_by(encoding, layer, head, query, i, j):
+    """Return what is added to the score of a query with id i and a key with id j."""
+    match type(encoding).__name__:
+        case "Fire":  # Li et al. 2023, section 3.1
+            c = 0.1 * math.exp(encoding.log_c[layer].item())
+            threshold = 512 * math.exp(encoding.log_threshold[layer].item())
+            share = math.log(c * (i - j) + 1) / math.log(c * max(i, threshold) + 1)
+            return encoding.networks[layer](torch.tensor([share], dtype=torch.float64))[head].item()
+        case "Relative":
+            clipped = max(-encoding.clip, min(encoding.clip, i - j))
+            return 8 * encoding.biases[layer][clipped + encoding.clip, head].item()
+        case "ALiBi":  # Press et al. 2021, section 3, for two heads
+            return -(2 ** (-8 * (head + 1) / 2)) * abs(i - j)
+        case "T5":
+            return encoding.biases[bucket_by(i - j, *T5_SIZES[len(encoding.biases)]), head].item()
+        case "Shaw":  # Shaw et al. 2018, eq. 4; its vectors stand beside keys that are not turned
+            clipped = max(-encoding.clip, min(encoding.clip, j - i))
+            vector = encoding.vectors[layer][clipped + encoding.clip].tolist()
+            return dot(query, vector) / math.sqrt(len(query))
+    return 0.0
+
+
+T5_SIZES = {8: (8, 16), 32: (32, 128)}  # buckets and largest distances of the variants
+
+
+def bucket_by(distance, buckets, most):
+    """Return the bucket of a distance (Raffel et al. 2020, 2.1, for a decoder)."""
+    exact = buckets // 2
+    if distance < exact:
+        return distance
+    share = math.log(distance / exact) / math.log(most / exact)
+    return min(buckets - 1, exact + math.floor(share * (buckets - exact) + 1e-9))
+
+
+def dot(one, other):
+    return sum(a * b for a, b in zip(one, other, strict=True))
+
+
+def sees(encoding, i, j):
+    window = getattr(encoding, "window", None)
+    return window is None or abs(i - j) <= window
+
+
+def heads_of(block, layer, source, encodings, ids):
+    """Return what the two heads of a layer find for every token of one sequence."""
+    width = source.shape[1] // 2
+    query, (key, value) = block.query(source), block.key_value(source).chunk(2, dim=1)
+    query, key, value = (x.unflatten(1, (2, width)).tolist() for x in (query, key, value))
+    found = []
+    for q in range(len(source)):
+        found.append([])
+        for head in range(2):
+            seen, scores = [], []
+            for k in range(q + 1):
+                one, other, more, near = query[q][head], key[k][head], 0.0, True
+                for encoding, of in zip(encodings, ids, strict=True):
+                    more += bias_by(encoding, layer, head, query[q][head], of[q], of[k])
+                    one = turned_by(encoding, one, of[q])
+                    other = turned_by(encoding, other, of[k])
+                    near = near and sees(encoding, of[q], of[k])
+                if k == 0 or near:
+                    seen.append(value[k][head])
+                    scores.append(math.exp(dot(one, other) / math.sqrt(width) + more))
+            weights = [score / sum(scores) for score in scores]
+            found[-1] += [dot(weights, feature) for feature in zip(*seen, strict=True)]
+    return torch.tensor(found, dtype=torch.float64)
+
+
+def embedded(network, tokens, ids):
+    """Return what goes into the first layer."""
+    x = []
+    for at, token in enumerate(tokens):
+        parts = [felt_by(of, id[at]) for of, id in zip(network.encodings, ids, strict=True)]
+        parts.append(network.tokens.weight[token].tolist())
+        x.append([sum(features) for features in zip(*parts, strict=True)])
+    return torch.tensor(x, dtype=torch.float64)
+
+
+def through_block(network, x, ids):
+    """Return the residual stream of one sequence after all layers."""
+    for layer, block in enumerate(network.blocks):
+        x = x + block.output(heads_of(block, layer, block.before[0](x), network.encodings, ids))
+        x = x + block.feed_forward(block.before[1](x))
+    return x
+
+
+def logits(network, tokens, ids):
+    """Return the logits of one sequence, for models that are run once."""
+    x = through_block(network, embedded(network, tokens, ids), ids)
+    return network.logits(network.final_norm(x))

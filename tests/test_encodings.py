@@ -1,0 +1,226 @@
+"""Every encoding is its formula, written out slowly; and what the formulas promise."""
+
+import math
+
+import pytest
+import torch
+
+import slow
+from carry.models.architectures.transformer import Transformer
+from carry.models.encodings.alibi import slopes
+from carry.models.encodings.sinusoidal import Sinusoidal, waves
+from carry.models.encodings.t5 import T5, first_distances
+from carry.models.system import System
+from carry.settings import SettingsError, parts
+from variants import POSITIONS, run_of, written
+
+
+@torch.no_grad()
+def as_if_trained(system):
+    """Return the network in float64, with biases of any size and FIRE on both sides of L."""
+    network, generator = system.network.double(), torch.Generator().manual_seed(0)
+    for name, parameter in network.encodings.named_parameters():
+        noise = torch.randn(parameter.shape, generator=generator)
+        parameter += 0.1 * noise - (4.5 if name.endswith("threshold") else 0.0)
+    return network
+
+
+@pytest.mark.parametrize("attention", ["plain", "fused"])
+@pytest.mark.parametrize("positions", [name for name in POSITIONS if name != "levels"])
+def test_every_encoding_is_its_formula(positions, attention):
+    """In float64; waves and rotations are worked out in fp32, and differ by so much."""
+    run = run_of(positions)
+    system = System(run.model_copy(update={"model": {**run.model, "attention": attention}}))
+    network, batch = as_if_trained(system), written(system, 2)
+    ids = system.ids(batch, 3 if positions.startswith("abacus") else 1)
+    with torch.no_grad():
+        logits = network(batch.tokens, ids)
+        rough = {type(of).__name__ for of in network.encodings} & {"RoPE", "Sinusoidal"}
+        for row, length in enumerate(batch.length.tolist()):
+            own = [of[row % len(of), :length].tolist() for of in ids]
+            expected = slow.logits(network, batch.tokens[row, :length].tolist(), own)
+            close = {"rtol": 1e-4, "atol": 1e-5} if rough else {"rtol": 1e-9, "atol": 1e-9}
+            torch.testing.assert_close(logits[row, :length], expected, **close)
+
+
+def test_the_tour_has_every_encoding():
+    named = {pair["encoding"] for pairs in POSITIONS.values() for pair in pairs}
+    assert named == set(parts("carry.models.encodings"))
+
+
+@pytest.mark.parametrize("positions", ["alibi", "t5", "abacus_shaw", "randomized_shaw"])
+@pytest.mark.parametrize("attention", ["plain", "fused"])
+def test_half_precision_says_about_the_same(positions, attention):
+    run = run_of(positions, "looped")
+    system = System(run.model_copy(update={"model": {**run.model, "attention": attention}}))
+    batch = written(system)
+    ids = system.ids(batch)
+    whole = system.logits(batch, ids)
+    with torch.autocast("cpu", torch.bfloat16):
+        half = system.logits(batch, ids)
+    torch.testing.assert_close(half.float(), whole, rtol=0.1, atol=0.1)
+    half.float().square().mean().backward()
+    assert all(of.grad.isfinite().all() for of in system.network.parameters())
+
+
+def test_slopes_of_heads():
+    """Press et al. 2021, section 3: those of 8 and 16 heads; of 12 heads as the code has them."""
+    assert slopes(8) == [2**-h for h in range(1, 9)]
+    assert slopes(16) == [2 ** (-h / 2) for h in range(1, 17)]
+    assert slopes(12) == slopes(8) + [2**-0.5, 2**-1.5, 2**-2.5, 2**-3.5]
+    for heads in range(1, 40):
+        assert len(set(slopes(heads))) == heads and all(0 < slope < 1 for slope in slopes(heads))
+
+
+def test_alibi_tells_neighbours_apart_under_bf16():
+    alibi = System(run_of("alibi")).network.encodings[0]
+    ids = torch.arange(400)[None]
+    with torch.autocast("cpu", torch.bfloat16):
+        felt = alibi.bias(0, ids, ids)
+    assert felt.dtype == torch.float32 and (felt[0, 0, -1].diff() == 2**-4).all()
+    assert not dict(alibi.named_parameters()) and not alibi.state_dict()
+
+
+@pytest.mark.parametrize(("buckets", "most"), [(32, 128), (8, 16), (2, 9), (3, 7), (33, 1000)])
+def test_buckets_of_distances(buckets, most):
+    first = first_distances(buckets, most)
+    for distance in range(2 * most):
+        bucket = sum(distance >= of for of in first) - 1
+        assert bucket == slow.bucket_by(distance, buckets, most)
+    assert len(first) == buckets and first == sorted(first) and first[-1] <= most
+
+
+def test_t5_has_one_table_and_looks_back():
+    t5 = System(run_of("t5")).network.encodings[0]
+    assert [tuple(of.shape) for of in t5.parameters()] == [(8, 2)]
+    ids = torch.arange(40)[None]
+    felt = t5.bias(0, ids, ids)[0]
+    assert torch.equal(felt, t5.bias(1, ids, ids)[0])
+    assert (felt[:, 39, :24] == t5.biases[7][:, None]).all()  # from distance 16 on
+    assert (felt[:, 0] == t5.biases[0][:, None]).all()
+    with pytest.raises(SettingsError, match="max_distance 4 with buckets 8 does not fit, expected"):
+        T5.Settings.parse({"buckets": 8, "max_distance": 4}, "here")
+
+
+def test_shaw_makes_no_vector_for_each_pair_of_tokens():
+    system = System(run_of("shaw", "looped"))
+    batch, sizes = written(system), []
+    with torch.autograd.graph.saved_tensors_hooks(
+        lambda x: sizes.append(x.numel()) or x, lambda x: x
+    ):
+        system.logits(batch, system.ids(batch))
+    rows, tokens = batch.tokens.shape
+    assert max(sizes) < rows * tokens * tokens * 16  # features of one head
+
+
+@pytest.mark.parametrize("positions", ["nope", "fire", "rope", "alibi"])
+def test_an_encoding_without_scores_costs_nothing(positions):
+    """What is added to scores is the very tensor that it is without queries."""
+    system = System(run_of(positions))
+    batch = written(system)
+    index = torch.arange(batch.tokens.shape[1])[None]
+    look = system.network._looks(index, system.ids(batch), index.shape[1], 1)(0)
+    assert look.added(torch.zeros(6, 2, index.shape[1], 16), 0.25) is look.score
+
+
+def test_fire_tells_neighbours_apart_under_bf16():
+    fire = System(run_of("fire")).network.encodings[0]
+    ids = torch.arange(400)[None]
+    with torch.autocast("cpu", torch.bfloat16):
+        felt = fire.bias(0, ids, ids)
+    assert torch.equal(felt, fire.bias(0, ids, ids))
+
+
+def test_fire_learns_c_and_threshold_in_every_layer():
+    system = System(run_of("fire"))
+    with torch.no_grad():
+        system.network.encodings[0].log_threshold -= 4.5  # to about 6: both sides of the maximum
+    batch = written(system, 32)
+    system.logits(batch, system.ids(batch))[..., 3].square().mean().backward()
+    fire = system.network.encodings[0]
+    for parameter in fire.parameters():
+        assert (parameter.grad.reshape(parameter.shape[0], -1).abs().sum(1) > 0).any()
+    assert (fire.log_c.grad != 0).all() and (fire.log_threshold.grad != 0).all()
+
+
+def test_rope_tells_differences_only():
+    """A product of a turned query and a turned key changes not when both ids move."""
+    rope = System(run_of("rope")).network.encodings[0]
+    query, key = torch.randn(2, 1, 2, 5, 16, generator=torch.Generator().manual_seed(0))
+    ids = torch.tensor([[0, 3, 1, 7, 2]])
+    plain = rope.rotate(query, ids) @ rope.rotate(key, ids).mT
+    moved = rope.rotate(query, ids + 40) @ rope.rotate(key, ids + 40).mT
+    torch.testing.assert_close(plain, moved, rtol=1e-4, atol=1e-4)
+
+
+def test_waves_without_a_base_are_orthogonal_within_the_width():
+    """As long as the ids differ by less than the width; beyond it they begin again, turned over."""
+    for width in (8, 32):
+        felt = waves(torch.arange(2 * width + 1), width, None).double()
+        products = felt @ felt.T
+        difference = torch.arange(2 * width + 1)[:, None] - torch.arange(2 * width + 1)
+        expected = torch.where(difference == 0, width / 2, 0.0).double()
+        expected[difference.abs() == width] = -width / 2
+        expected[difference.abs() == 2 * width] = width / 2
+        torch.testing.assert_close(products, expected, rtol=0, atol=1e-4)
+        for k in range(width // 2):
+            angle = math.pi * (k + 0.5) / (width / 2)
+            assert felt[1, 2 * k] == pytest.approx(math.sin(angle), abs=1e-6)
+            assert felt[1, 2 * k + 1] == pytest.approx(math.cos(angle), abs=1e-6)
+
+
+def test_turned_waves_keep_products_and_lie_elsewhere():
+    """Of two levels with the same waves no feature of one is one of the other."""
+    given = {"encoding": "sinusoidal", "base": 100.0}
+    pairs = [{"ids": "coupled", "level": level, "turned": True, "scale": 0.3, **given}
+             for level in (1, 2)]  # fmt: skip
+    run = run_of("levels", form="steps").model_copy(update={"positions": pairs})
+    first, second = System(run, 0).network.encodings
+    ids = torch.arange(1, 30)[None]
+    plain = 0.3 * waves(ids[0], 32, 100.0)
+    felt = [encoding.embed(ids)[0] for encoding in (first, second)]
+    for turned in felt:
+        torch.testing.assert_close(turned @ turned.T, plain @ plain.T, rtol=1e-4, atol=1e-5)
+        assert (turned - plain).norm(dim=1).min() > 0.5
+    assert (felt[0] - felt[1]).norm(dim=1).min() > 0.5
+    assert not first.embed(torch.zeros(1, 1, dtype=torch.int64)).any()  # what has no place
+    # They are kept with the weights, and drawn by the seed alone.
+    again, other = System(run, 0), System(run, 1)
+    rotation = "encodings.0.rotation"
+    assert torch.equal(again.network.state_dict()[rotation], first.rotation)
+    assert not torch.equal(other.network.state_dict()[rotation], first.rotation)
+    other.network.load_state_dict(again.network.state_dict())
+    assert torch.equal(other.network.encodings[0].embed(ids), first.embed(ids))
+    assert not any(parameter is first.rotation for parameter in again.network.parameters())
+
+
+def test_waves_are_as_large_as_they_are_said_to_be():
+    shape, ids = Transformer.shape(Transformer.Settings(width=16)), torch.arange(5)[None]
+    small, large = (Sinusoidal(Sinusoidal.Settings(scale=of), shape, 9) for of in (0.5, 2.0))
+    torch.testing.assert_close(4 * small.embed(ids), large.embed(ids))
+    assert small.state_dict() == {} and small.limit is None
+
+
+def test_a_table_of_waves_tells_differences_only():
+    """The product of two rows changes not when both ids move, before training."""
+    pair = {"ids": "coupled", "encoding": "learned", "limit": 40, "initial": "sinusoidal"}
+    run = run_of("coupled", form="padded").model_copy(update={"positions": [pair]})
+    rows = System(run).network.encodings[0].rows.weight.detach()[1:]
+    products = rows @ rows.T
+    torch.testing.assert_close(products[:-7, :-7], products[7:, 7:], rtol=1e-4, atol=1e-4)
+
+
+def test_a_window_hides_far_places_and_never_the_first_token():
+    """One layer with window 1: only tokens with ids within 1, and the first, are felt."""
+    system = System(run_of("abacus_window", "wide_heads"))
+    batch, network = written(system, 1, seed=3), system.network
+    ids = system.ids(batch)
+    felt = []
+    network.tokens.register_forward_hook(lambda *a: felt.append(a[2].requires_grad_()))
+    logits = network(batch.tokens, ids)
+    for at in range(int(batch.length[0])):
+        (gradient,) = torch.autograd.grad(logits[0, at].square().sum(), felt[0], retain_graph=True)
+        near = (ids[0][0] - ids[0][0, at]).abs() <= 1
+        near[0] = True
+        near[at + 1 :] = False
+        assert torch.equal(gradient[0].abs().sum(1) > 0, near)

@@ -1,0 +1,227 @@
+"""The instrument: every activation of every architecture is read as it is, and can be replaced."""
+
+import pytest
+import torch
+
+from carry.models.architectures.adaptive import Adaptive
+from carry.models.cache import Cache
+from carry.models.constructions.adder import adder
+from carry.models.inside import Inside, names_of
+from carry.models.system import System
+from carry.randomness import stream
+from carry.settings import SettingsError
+from variants import FORMATS, MODELS, POSITIONS, run_of
+
+COMBINATIONS = [(name, "standard", "steps" if name == "levels" else "reversed")
+                for name in POSITIONS]  # fmt: skip
+COMBINATIONS += [(name, model, "reversed") for model in MODELS for name in ("abacus_fire", "rope")]
+COMBINATIONS += [("learned", "looped", form) for form in FORMATS]
+
+
+@pytest.fixture(params=COMBINATIONS, ids="-".join)
+def system(request):
+    return System(run_of(*request.param))
+
+
+def written(system, count=6, digits=4):
+    problems = system.task.draw(count, digits, stream(0, "inside"))
+    return system.format.write(problems)
+
+
+@torch.no_grad()
+def passed(system, batch, *given, **more):
+    """Return the logits of a pass, and what was read."""
+    inside = Inside(*given, **more)
+    return system.network(batch.tokens, system.ids(batch), inside=inside), inside
+
+
+def test_all_names_are_read_in_order_and_in_shape(system):
+    batch, given = written(system), system.network.given
+    logits, inside = passed(system, batch)
+    assert list(inside) == system.network.activations()
+    torch.testing.assert_close(
+        logits, system.logits(batch, system.ids(batch)), rtol=1e-4, atol=1e-5
+    )
+    assert torch.equal(inside["logits"], logits)
+    (count, width), features = batch.tokens.shape, given.width
+    head = given.head_width or features // given.heads
+    by_head = (count, given.heads, width, head)
+    shapes = {"q": by_head, "k": by_head, "v": by_head, "z": by_head,
+              "pattern": (count, given.heads, width, width),
+              "mlp_post": (count, width, given.hidden or 4 * features)}  # fmt: skip
+    for name, value in inside.items():
+        part = name.rpartition(".")[2]
+        expected = logits.shape if name == "logits" else (count, width, features)
+        assert value.shape == shapes.get(part, expected), name
+
+
+def test_attention_sums_to_one_and_sees_no_later_token(system):
+    _, inside = passed(system, written(system), ["*.pattern"])
+    given = system.network.given
+    assert len(inside.each("pattern")) == given.layers * given.recurrences
+    for weights in inside.each("pattern"):
+        sums = weights.sum(-1)
+        torch.testing.assert_close(sums, torch.ones_like(sums))
+        assert weights.min() >= 0 and not weights.triu(1).any()
+        assert (weights[:, :, 0, 0] == 1).all()
+
+
+def test_the_residual_stream_goes_from_layer_to_layer(system):
+    """It begins as the embedding, is handed on (with what is injected), and ends in the logits."""
+    network, batch = system.network, written(system)
+    logits, inside = passed(system, batch)
+    given, ids = network.given, system.ids(batch)
+    embedded = network.tokens(batch.tokens)
+    for encoding, of in zip(network.encodings, ids, strict=True):
+        felt = encoding.embed(of)
+        embedded = embedded if felt is None else embedded + felt
+    torch.testing.assert_close(inside["embed"], embedded)
+    torch.testing.assert_close(inside["0.resid_pre"], embedded)
+    steps = given.layers * given.recurrences
+    for step in range(1, steps):
+        before, entrance = inside[f"{step - 1}.resid_post"], step % given.layers == 0
+        injects = given.injection == "every_layer" or (given.injection == "entrance" and entrance)
+        torch.testing.assert_close(
+            inside[f"{step}.resid_pre"], before + embedded if injects else before
+        )
+    if isinstance(network, Adaptive):  # whose logits are read off a sum of streams
+        return
+    last = inside[f"{steps - 1}.resid_post"]
+    assert torch.equal(network.read(last), logits)
+    torch.testing.assert_close(network.read_out(network.final_norm(last)), inside["final"])
+
+
+def test_what_is_replaced_by_itself_changes_nothing(system):
+    batch = written(system)
+    logits, whole = passed(system, batch)
+    again, _ = passed(system, batch, replace=dict(whole))
+    assert torch.equal(again, logits)
+
+
+def test_every_replacement_is_felt_and_at_no_earlier_token(system):
+    """Each activation in turn, at one token: later logits move, and none before it does."""
+    batch = written(system)
+    logits, whole = passed(system, batch)
+    at = int(batch.start[0]) - 1
+    for name, value in whole.items():
+        by_head = value.ndim == 4
+        if name.endswith("pattern"):  # all looks at the first token instead
+            moved = value.clone()
+            moved[:, :, at] = 0
+            moved[:, :, at, 0] = 1
+        else:
+            moved = value.clone()
+            some = moved[:, :, at] if by_head else moved[:, at]
+            some += torch.randn(some.shape, generator=stream(0, "noise", name))
+        new, _ = passed(system, batch, replace={name: moved})
+        assert torch.equal(new[:, :at], logits[:, :at]), name
+        # Where all tokens have halted, there is nothing left to be felt.
+        if not isinstance(system.network, Adaptive) or name.startswith(("embed", "0.")):
+            assert not torch.allclose(new[:, at:], logits[:, at:], atol=1e-6), name
+
+
+def test_the_whole_of_one_problem_in_place_of_another(system):
+    """After any layer the residual stream is all there is: patched, the logits are the other's."""
+    given, batch = system.network.given, written(system, 12)
+    alike = (batch.length == batch.length[0]) & (batch.start == batch.start[0])
+    rows = alike.nonzero()[:, 0]
+    one, two = batch[rows], batch[rows.roll(1)]
+    _, inside = passed(system, two)
+    steps = given.layers * given.recurrences
+    if isinstance(system.network, Adaptive):
+        return
+    stays = given.injection == "none"  # else the embedding comes in again later
+    for step in range(0 if stays else steps - 1, steps):
+        name = f"{step}.resid_post"
+        new, _ = passed(system, one, [], replace={name: inside[name]})
+        torch.testing.assert_close(new, inside["logits"], rtol=1e-4, atol=1e-5)
+
+
+def test_what_an_attention_head_adds_is_what_it_reads():
+    """Of a bare layer, whose residual stream is a plain sum: each step by its own formula."""
+    system = System(run_of("levels", "bare", "steps"))
+    network, batch = system.network.double(), written(system)
+    logits, inside = passed(system, batch)
+    for layer, block in enumerate(network.blocks):
+        of = {part: inside[f"{layer}.{part}"] for part in names_parts(layer, inside)}
+        value = block.key_value(of["resid_pre"]).chunk(2, dim=-1)[1].unflatten(2, (2, -1))
+        torch.testing.assert_close(of["v"], value.transpose(1, 2))
+        scores = of["q"] @ of["k"].mT / of["q"].shape[-1] ** 0.5
+        causal = torch.ones(scores.shape[-2:]).triu(1).bool()
+        torch.testing.assert_close(of["pattern"], scores.masked_fill(causal, -1e9).softmax(-1))
+        torch.testing.assert_close(of["z"], of["pattern"] @ of["v"])
+        torch.testing.assert_close(of["attn_out"], block.output(of["z"].transpose(1, 2).flatten(2)))
+        torch.testing.assert_close(of["resid_mid"], of["resid_pre"] + of["attn_out"])
+        torch.testing.assert_close(of["mlp_post"], block.feed_forward.up(of["resid_mid"]).relu())
+        torch.testing.assert_close(of["mlp_out"], block.feed_forward.down(of["mlp_post"]))
+        torch.testing.assert_close(of["resid_post"], of["resid_mid"] + of["mlp_out"])
+    torch.testing.assert_close(network.logits(inside["1.resid_post"]), logits)
+
+
+def names_parts(layer, inside):
+    return [name.partition(".")[2] for name in inside if name.startswith(f"{layer}.")]
+
+
+def test_looking_inside_at_some_tokens():
+    """The last layer is worked out for these alone, and so is what is seen of it."""
+    system, some, whole = System(run_of("abacus_fire", "standard")), Inside(), Inside()
+    batch = written(system)
+    ids, at = system.ids(batch), batch.response()[0]
+    with torch.no_grad():
+        system.network(batch.tokens, ids, at, inside=some)
+        system.network(batch.tokens, ids, inside=whole)
+    torch.testing.assert_close(some["0.pattern"], whole["0.pattern"])
+    rows = at[:, None, :, None].expand(-1, 2, -1, batch.tokens.shape[1])
+    torch.testing.assert_close(some["1.pattern"], whole["1.pattern"].gather(2, rows))
+    picked = whole["1.resid_post"].gather(1, at[:, :, None].expand(-1, -1, 32))
+    torch.testing.assert_close(some["1.resid_post"], picked, rtol=1e-4, atol=1e-5)
+
+
+def test_decoding_can_be_looked_into():
+    """With a cache each step shows its own tokens; together they are those of one pass."""
+    system, cache = System(run_of("abacus_fire", "looped")), Cache()
+    batch = written(system)
+    ids, seen = system.ids(batch), []
+    with torch.no_grad():
+        for token in range(batch.tokens.shape[1]):
+            step = Inside(["*.z"])
+            system.network(batch.tokens[:, token : token + 1], ids, cache=cache, inside=step)
+            cache.advance(1)
+            seen.append(step)
+    _, whole = passed(system, batch, ["*.z"])
+    for name in whole:
+        steps = torch.cat([step[name] for step in seen], dim=2)
+        torch.testing.assert_close(steps, whole[name], rtol=1e-4, atol=1e-5)
+
+
+def test_constructions_are_looked_into_alike():
+    model = adder(3, 2)
+    batch = written(model, digits=2)
+    _, inside = passed(model, batch)
+    assert list(inside) == names_of(1)
+    silent, _ = passed(model, batch, [], replace={"0.z": torch.zeros_like})
+    assert not torch.equal(silent, inside["logits"])
+
+
+def test_only_what_is_asked_for_is_kept():
+    system = System(run_of("abacus", "looped"))
+    _, inside = passed(system, written(system), ["*.resid_post", "0.pattern"])
+    assert list(inside) == ["0.pattern", *(f"{step}.resid_post" for step in range(6))]
+    with pytest.raises(SettingsError, match=r"^activation: '1.pattern' was not read, did you mean"):
+        inside["1.pattern"]
+
+
+@pytest.mark.parametrize(("given", "message"), [
+    ({"read": ["0.patern"]}, r"^read: '0.patern' is no activation, did you mean '0.pattern'\?"),
+    ({"read": ["7.pattern"]}, r"^read: '7.pattern' is no activation, did you mean '\d.pattern'\?"),
+    ({"replace": {"0.mlp": torch.zeros(1)}}, r"^replace: '0.mlp' is no activation, did you mean"),
+    ({"replace": {"*.z": torch.zeros_like}}, r"^replace: '\*.z' is no activation, did you mean"),
+    ({"replace": {"1.z": torch.zeros(2, 3)}},
+     r"^replace.1.z: shape \(2, 3\) does not fit, expected \(6, 2, \d+, 16\)$"),
+    ({"replace": {"1.z": lambda z: z[:1]}},
+     r"^replace.1.z: shape \(1, 2, \d+, 16\) does not fit, expected \(6, 2, \d+, 16\)$"),
+])  # fmt: skip
+def test_what_does_not_fit(given, message):
+    system = System(run_of("abacus", "standard"))
+    with pytest.raises(SettingsError, match=message):
+        passed(system, written(system), **given)
