@@ -37,6 +37,17 @@ def level(number, limit):
     return {**COUPLED, "level": number, "limit": limit}
 
 
+def learned(fixed=200, digits=3, evaluation=(), data_set=(), **more):
+    """Return settings of a row that is trained on some of a data set."""
+    training = {"problems": "1-3_digit", "fixed": fixed, "digits": digits, "steps": 1}
+    own = {**ADDITION, "lengths": [1, 2, 3], "test": 5, "validation": 5, **dict(data_set)}
+    given = {"data_set": own} if data_set else {}
+    return {**ADDITION, "training": training, "evaluation": dict(evaluation), **given, **more}
+
+
+MIXED = {"mixture": {"add": 0.5, "rev": 0.5}}
+
+
 # Settings, and words that the one line must hold.
 CASES = {
     "unknown section": ({**ADDITION, "trainning": {}}, ["trainning", "training"]),
@@ -103,6 +114,26 @@ CASES = {
         positions({"ids": "coupled", "encoding": "fire"}),
         ["positions.0.encoding", "'coupled'", "index"],
     ),
+    "T5 over ids that go back": (
+        positions({"ids": "abacus", "encoding": "t5"}),
+        ["positions.0.encoding", "T5", "'abacus'", "index"],
+    ),
+    "buckets that end before they grow": (
+        positions({"ids": "index", "encoding": "t5", "buckets": 64, "max_distance": 32}),
+        ["positions.0", "max_distance 32", "buckets 64", "more than 32"],
+    ),
+    "one bucket": (
+        positions({"ids": "index", "encoding": "t5", "buckets": 1}),
+        ["positions.0.buckets", "1", "greater than or equal to 2"],
+    ),
+    "no difference of ids": (
+        positions({"ids": "index", "encoding": "shaw", "clip": 0}),
+        ["positions.0.clip", "0", "greater than or equal to 1"],
+    ),
+    "slopes that are not to be set": (
+        positions({"ids": "index", "encoding": "alibi", "slopes": [0.5]}),
+        ["positions.0.slopes", "unknown setting"],
+    ),
     "table too small for training": (
         positions({**LEARNED, "table": 20}),
         ["positions.0.table", "20", "10 digits"],
@@ -141,6 +172,26 @@ CASES = {
     "odd head width with RoPE": (
         positions({"ids": "index", "encoding": "rope"}, model={"head_width": 7}),
         ["head_width", "7", "even"],
+    ),
+    "a model that halts after one recurrence": (
+        {**ADDITION, "model": {"name": "adaptive", "recurrences": 1}},
+        ["model.recurrences", "1", "greater than or equal to 2"],
+    ),
+    "pondering that is paid for": (
+        {**ADDITION, "model": {"name": "adaptive", "ponder": -0.1}},
+        ["model.ponder", "-0.1", "greater than or equal to 0"],
+    ),
+    "pondering without end": (
+        {**ADDITION, "model": {"name": "adaptive", "ponder": float("inf")}},
+        ["model.ponder", "inf", "finite"],
+    ),
+    "a sum of chances of one or more": (
+        {**ADDITION, "model": {"name": "adaptive", "epsilon": 0.0}},
+        ["model.epsilon", "0.0", "greater than 0"],
+    ),
+    "ponder cost of a model that does not halt": (
+        {**ADDITION, "model": {"ponder": 0.1}},
+        ["model.ponder", "unknown setting"],
     ),
     "unknown injection": (
         {**ADDITION, "model": {"injection": "every"}},
@@ -193,6 +244,53 @@ CASES = {
     "fixed data set of no problems": (
         {**ADDITION, "training": {"fixed": 0}},
         ["training.fixed", "0"],
+    ),
+    "unknown data set": (
+        {**ADDITION, "training": {"problems": "1-3_digits", "fixed": 9}},
+        ["training.problems", "'1-3_digits'", "did you mean '1-3_digit'"],
+    ),
+    "data set of no lengths": (
+        {**ADDITION, "training": {"problems": "addition", "fixed": 9}},
+        ["training.problems", "'addition' has no lengths", "expected the name of a set"],
+    ),
+    "data set of another task": (
+        learned(task={"name": "multiplication"}),
+        ["training.problems", "'1-3_digit' has problems of 'addition'", "'multiplication'"],
+    ),
+    "data set without a number": (
+        {**ADDITION, "training": {"problems": "1-3_digit"}},
+        ["training", "fixed None", "'1-3_digit'", "how many"],
+    ),
+    "digits that a data set has not": (
+        learned(digits=10),
+        ["training.digits", "10 does not fit '1-3_digit'", "expected 3"],
+    ),
+    "more problems than a data set has": (
+        learned(fixed=10_001),
+        ["training.fixed", "10001", "[1, 2, 3]", "expected 10000 or fewer"],
+    ),
+    "more problems of a length than there are": (
+        learned(fixed=90_000_000, digits=4, data_set={"lengths": [4]}),
+        ["training.fixed", "90000000", "length 4", "80999990"],
+    ),
+    "scored on what may be trained": (
+        learned(evaluation={"problems": "addition"}),
+        ["evaluation.problems", "'addition'", "expected '1-3_digit'"],
+    ),
+    "data set for models trained together": (
+        {
+            "task": {"name": "noisy_majority"},
+            "training": {"together": True, "problems": "1-3_digit", "fixed": 9},
+        },
+        ["training", "problems '1-3_digit'", "together true"],
+    ),
+    "mixture in a format without prefixes": (
+        learned(data_set=MIXED),
+        ["format", "'expression' writes no prefix", "add, rev", "format of sub-tasks"],
+    ),
+    "data set that training does not name": (
+        {**ADDITION, "data_set": {**ADDITION, "lengths": [2], "test": 1, "validation": 1}},
+        ["training.problems", "None"],
     ),
     "unknown start": (
         {**ADDITION, "evaluation": {"starts": ["centre"]}},
@@ -277,6 +375,79 @@ CASES = {
         ["format", "reverse_answer false", "expected true"],
     ),
     "hints in steps": (steps(format={"hints": "cyclic"}), ["format.hints", "unknown setting"]),
+    "padding shorter than operands in training": (
+        {**ADDITION, "format": {"pad_to": 9}, "evaluation": {"digits": 4}},
+        ["format.pad_to", "9 is too short", "10 digits", "expected at least"],
+    ),
+    "padding shorter than operands that are scored": (
+        {**ADDITION, "format": {"pad_to": 12}, "evaluation": {"digits": 9, "far": [[3, 20]]}},
+        ["format.pad_to", "12 is too short", "20 digits", "expected at least"],
+    ),
+    "padding to a length and as long as needed": (
+        {**ADDITION, "format": {"pad_to": 40, "pad": True}},
+        ["format", "pad_to 40", "pad true", "one of them"],
+    ),
+    "padding to no length": (
+        {**ADDITION, "format": {"pad_to": 0}},
+        ["format.pad_to", "0", "greater than or equal to 1"],
+    ),
+    "spaces between hints": (
+        {**ADDITION, "format": {"spaces": 0.5, "hints": "cyclic"}},
+        ["format", "spaces 0.5", "hints 'cyclic'", "one of them"],
+    ),
+    "more spaces than symbols": (
+        {**ADDITION, "format": {"spaces": 1.5}},
+        ["format.spaces", "1.5", "less than or equal to 1"],
+    ),
+    "unknown beginning": (
+        {**ADDITION, "format": {"begin": "#"}},
+        ["format.begin", "'#'", "known: $, ^"],
+    ),
+    "spaces past a table of ids": (
+        positions({**LEARNED, "table": 40}, format={"spaces": 0.5}, evaluation={"digits": 10}),
+        ["positions.0.table", "40", "at least 51"],
+    ),
+    "spaces in what is counted": (
+        {
+            "task": {"name": "noisy_majority"},
+            "format": {"spaces": 0.5},
+            "training": {"together": True},
+            "model": {"layers": 1, "feed_forward": False},
+        },
+        ["format.spaces", "0.5", "trained together", "expected 0.0"],
+    ),
+    "part of an addition without a name": (
+        {**ADDITION, "format": {"name": "sub_task"}},
+        ["format.prefix", "missing", "one of add, ali, car, mad, rev"],
+    ),
+    "unknown part of an addition": (
+        {**ADDITION, "format": {"name": "sub_task", "prefix": "cra"}},
+        ["format.prefix", "'cra'", "did you mean 'car'"],
+    ),
+    "part of what is no addition": (
+        {"task": {"name": "multiplication"}, "format": {"name": "sub_task", "prefix": "car"}},
+        ["format", "'sub_task'", "Multiplication", "expected task 'addition'"],
+    ),
+    "coupled ids of a part": (
+        positions(COUPLED, format={"name": "sub_task", "prefix": "add"}),
+        ["positions.0.ids", "level 1", "has 0"],
+    ),
+    "words for what is no addition of two": (
+        {"task": {"name": "multi_operand_addition"}, "format": {"name": "worded"}},
+        ["format", "'worded'", "MultiOperandAddition", "expected task 'addition'"],
+    ),
+    "coupled ids of words": (
+        positions(COUPLED, format={"name": "worded"}),
+        ["positions.0.ids", "level 1", "has 0"],
+    ),
+    "padding of words": (
+        {**ADDITION, "format": {"name": "worded", "pad": True}},
+        ["format.pad", "unknown setting"],
+    ),
+    "table too small for words": (
+        positions({**LEARNED, "table": 300}, format={"name": "worded"}),
+        ["positions.0", "30 digits", "id 641", "past the largest, 300"],
+    ),
     "one operand to be added": (
         steps(training={"digits": 1}),
         ["digits: 1", "1 operand", "at least 2"],
@@ -406,6 +577,60 @@ def test_a_range_of_sizes_that_is_none(given, words):
         wanted = {"task": {"name": "noisy_majority"}, "ranges": given}
         problem_sets.ProblemSet.parse(wanted, "problems.mine")
     assert all(word in str(error.value) for word in words), error.value
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"lengths": [0, 2]}, ["lengths.0", "0", "greater than or equal to 1"]),
+        ({"lengths": [2, 3, 2]}, ["lengths [2, 3, 2]", "once"]),
+        ({"lengths": [1]}, ["lengths [1]", "validation", "longer"]),
+        ({"beyond": [3, 4]}, ["beyond: [3]", "are trained", "other lengths"]),
+        ({"validation": 0}, ["validation 0", "expected some"]),
+        ({"test": 0}, ["test 0", "expected some"]),
+        ({"lengths": []}, ["test", "without lengths"]),
+        ({"lengths": [], "test": 0, "validation": 0, "beyond": [3]}, ["beyond", "without lengths"]),
+        ({"mixture": {"add": 0.5, "rve": 0.5}}, ["mixture", "'rve'", "did you mean 'rev'"]),
+        ({"mixture": {"add": 0.5, "rev": 0.4}}, ["mixture", "0.9", "expected 1"]),
+        ({"mixture": {"add": 1.0, "rev": 0.0}}, ["mixture.rev", "0.0", "greater than 0"]),
+        ({"grid": 5, "each": 1}, ["grid", "with lengths"]),
+        ({"lenghts": [2]}, ["lenghts", "did you mean 'lengths'"]),
+    ],
+)
+def test_a_data_set_that_is_none(given, words):
+    whole = {**ADDITION, "lengths": [1, 2, 3], "test": 9, "validation": 9, **given}
+    with pytest.raises(SettingsError) as error:
+        problem_sets.ProblemSet.parse(whole, "problems.mine")
+    message = str(error.value)
+    assert message.startswith("problems.mine") and "\n" not in message
+    assert all(word in message for word in words), message
+
+
+def test_a_data_set_whose_tests_leave_nothing():
+    given = {"lengths": [1, 2], "test": 8000, "validation": 9}
+    with pytest.raises(SettingsError, match="^problems.1-3_digit.test: 8000 leaves none for valid"):
+        train_seeds(make(learned(digits=2, data_set=given)), 1)
+
+
+def test_a_data_set_of_another_kind_of_task(monkeypatch):
+    table = params.load()
+    table["problems"]["addition"] = {"task": {"name": "sorting"}, "lengths": [2], "test": 1,
+                                     "validation": 1}  # fmt: skip
+    monkeypatch.setattr(params, "load", lambda: table)
+    monkeypatch.setattr(params, "load_profile", lambda name: {"problems": {"addition": {}}})
+    monkeypatch.setattr(sources.pipeline, "rows", lambda stage, profile: ["addition"])
+    with pytest.raises(
+        SettingsError, match="^problems.addition.lengths: .* 'sorting' .*; expected"
+    ):
+        sources.check_rows("smoke")
+
+
+def test_a_row_has_no_data_set_of_its_own(monkeypatch):
+    table = params.load()
+    table["runs"]["addition_nope"]["data_set"] = {**ADDITION, "lengths": [2]}
+    monkeypatch.setattr(params, "load", lambda: table)
+    with pytest.raises(SettingsError, match="^runs.addition_nope.data_set: unknown setting; exp"):
+        run.load("addition_nope", "cpu")
 
 
 def test_all_problems_of_a_task_without_end():

@@ -11,8 +11,8 @@ from carry.evaluation.decoding import greedy
 from carry.evaluation.faults import KINDS
 from carry.evaluation.scoring import score
 from carry.formats import EOS, EQUALS, text
-from carry.models.architectures.transformer import Inside
 from carry.models.constructions.adder import adder, code, size
+from carry.models.inside import Inside
 from carry.models.single_pass import single_pass
 from carry.problem_sets import ProblemSet, draw
 from carry.randomness import stream
@@ -180,7 +180,7 @@ def test_heads_see_what_the_proof_says():
     with torch.no_grad():
         model.network(batch.tokens, model.ids(batch), inside=inside)
     marks = enumerate(zip(batch.number[0].tolist(), batch.place[0].tolist(), strict=True))
-    found, (weights,) = {mark: at for at, mark in marks}, inside.attention
+    found, (weights,) = {mark: at for at, mark in marks}, inside.each("pattern")
     for step, place in itertools.product(range(4), range(3)):
         asked = weights[0, :, found[4 + step, place] - 1]  # the token before tells what comes
         for head, at in ((0, place), (1, place - 1)):

@@ -14,6 +14,7 @@ import torch
 from carry.evaluation import hand_made
 from carry.evaluation.decoding import alike, greedy, question_ids
 from carry.formats import EOS, text
+from carry.formats.sub_task import SubTask
 from carry.models.cache import Cache
 from carry.models.single_pass import single_pass
 from carry.models.system import System
@@ -33,13 +34,19 @@ ARCHITECTURES = {
     "post": {"norm_place": "post", "activation": "gelu", "initialisation": "deepnorm"},
     "gated": {"activation": "gated_gelu", "norm": "rms", "initialisation": "t5", "tied": True},
     "fused": {"attention": "fused", "layers": 1},
+    "adaptive": {"name": "adaptive", "recurrences": 3, "layers": 1, "halting_bias": 0.0},
 }
 FORMATS = {
     "reversed": {},
     "padded": {"pad": True, "reverse_operands": False},
     "plain": {"reverse_operands": False, "reverse_answer": False},
     "plain_padded": {"pad": True, "reverse_operands": False, "reverse_answer": False},
+    "padded_to": {"pad_to": 5, "begin": "$"},
+    "spaced": {"spaces": 0.5},
 }
+PARTS = {prefix: {"name": "sub_task", "prefix": prefix} for prefix in SubTask.PREFIXES}
+PARTS["add_reversed"] = {**PARTS["add"], "reverse_operands": True, "reverse_answer": True}
+PARTS["worded"] = {"name": "worded", "begin": "$", "bar": True}
 
 
 def pairs():
@@ -139,7 +146,7 @@ def assert_pass_tells_what_decoding_writes(system, problems, start=1, recurrence
     """
     written = greedy(system, problems, start, recurrences)
     right = torch.zeros(len(problems), dtype=torch.bool)
-    for rows in alike(problems):
+    for rows in alike(problems, system.format):
         some = problems[rows].trim()
         batch, ids = truth(system, some, start)
         seen = single_pass(system, batch, recurrences=recurrences, ids=ids)
@@ -175,6 +182,45 @@ def test_every_format(positions, form):
     system = build(PAIRS[positions], form=FORMATS[form])
     start = system.different(["middle"])[0]
     assert_pass_tells_what_decoding_writes(system, questions(system.task), start)
+
+
+@pytest.mark.parametrize("form", PARTS)
+@pytest.mark.parametrize("positions", ["none", "index_learned", "randomized_fire", "windows",
+                                       "abacus_and_rope"])  # fmt: skip
+def test_parts_of_additions(positions, form):
+    system = build(PAIRS[positions], {"layers": 1}, form=PARTS[form])
+    start = system.different(["middle"])[0]
+    shapes = ((2, 2), (1, 3)) if form == "worded" else ((2, 2), (1, 3), (4, 2), (3, 4))
+    assert_pass_tells_what_decoding_writes(system, questions(system.task, 3, shapes), start)
+
+
+@pytest.mark.parametrize("form", PARTS)
+def test_decoding_hand_made_models_of_parts(form):
+    for kind in (hand_made.Oracle, hand_made.StopsEarly, hand_made.StopsLate):
+        system = build(PAIRS["abacus_learned"], form=PARTS[form], kind=kind)
+        problems = questions(system.task, each=3)
+        right = assert_pass_tells_what_decoding_writes(system, problems)
+        assert right.all() == right.any() == (kind is hand_made.Oracle)
+
+
+@pytest.mark.parametrize("task", ["parity", "reversing", "multiplication", "bitwise_or"])
+@pytest.mark.parametrize("positions", ["index_rope", "abacus_and_fire"])
+def test_every_task_with_spaces(positions, task):
+    form = {"spaces": 0.5, "reverse_operands": False}
+    system = build(PAIRS[positions], form=form, task=task)
+    start = system.different(["middle"])[0]
+    problems = questions(system.task, 2, shapes=((2, 2), (3, 3), (1, 1), (4, 4)))
+    assert_pass_tells_what_decoding_writes(system, problems, start)
+
+
+@pytest.mark.parametrize("positions", ["none", "index_rope", "abacus_and_fire"])
+def test_sums_of_several_numbers_with_spaces(positions):
+    """Also such as have as many digits in all, with spaces elsewhere and as many."""
+    system = build(PAIRS[positions], form={"spaces": 0.5}, task="multi_operand_addition")
+    numbers = [[12, 3, 7], [45, 95], [3, 7, 12], [4, 123], [999, 1, 1], [0, 11, 2]]
+    problems = system.task.solve(*to_digits([row for row in numbers for _ in range(4)]))
+    problems = system.task.labelled(problems, stream(0, "labels"))
+    assert_pass_tells_what_decoding_writes(system, problems)
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -278,7 +324,10 @@ def test_trained_models_that_are_right_and_wrong(trained):
 
 
 @pytest.mark.parametrize("model", ARCHITECTURES)
-@pytest.mark.parametrize("positions", ["coupled_learned", "index_rope", "index_fire", "windows"])
+@pytest.mark.parametrize("positions", [
+    "coupled_learned", "index_rope", "index_fire", "windows", "coupled_alibi", "index_t5",
+    "abacus_shaw",
+])  # fmt: skip
 def test_logits_with_a_cache_are_those_without(positions, model):
     system = build(PAIRS[positions], ARCHITECTURES[model])
     batch = system.format.write(questions(system.task, shapes=[[3, 3]]))
@@ -345,6 +394,7 @@ def test_decoding_does_not_see_the_steps(steps, monkeypatch):
 @pytest.mark.parametrize("form", FORMATS)
 def test_decoding_hand_made_models(form):
     problems = build([]).task.solve(*to_digits([[653, 49], [1, 2], [99, 1], [8, 990]]))
+    problems = build([]).task.labelled(problems, stream(0, "hand made"))
     told = {}
     for kind in (hand_made.Oracle, hand_made.StopsEarly, hand_made.StopsLate):
         system = build(PAIRS["abacus_learned"], form=FORMATS[form], kind=kind)

@@ -108,6 +108,22 @@ def test_a_setting_reaches_the_stages_of_its_row_and_those_like_it(copy, monkeyp
     assert not any(name.startswith("train/") for name in found)
 
 
+def test_a_data_set_reaches_the_training_of_rows_that_name_it(monkeypatch):
+    known = params.load()
+    known["runs"]["addition_nope"]["training"] |= {"problems": "1-3_digit", "fixed": 50}
+
+    def after(**change):
+        sets = params.merge(known, {"problems": {"1-3_digit": change}})
+        monkeypatch.setattr(params, "load", lambda: sets)
+        return {row: sources._settings("train", row, "smoke") for row in rows("smoke")}
+
+    before = after()
+    for change in ({"validation": 99}, {"test": 999}, {"mixture": {"add": 1.0}}):
+        now = after(**change)
+        assert [row for row in before if before[row] != now[row]] == ["addition_nope"]
+    assert after(beyond=[4, 5]) == before, "what is only tested trains nothing again"
+
+
 def test_saving_outputs_is_no_change(copy):
     before = written()
     path = copy / "notebooks" / "train.ipynb"

@@ -24,11 +24,23 @@ VARIANTS = [
     for operands, answer, pad in itertools.product([False, True], repeat=3)
     for hints in ("none", "cyclic", "ordered")
 ]
+VARIANTS += [
+    {"reverse_operands": reverse, "reverse_answer": reverse, "pad": False, "hints": "none", **more}
+    for reverse, more in (
+        (False, {"pad_to": 8, "begin": "$"}),
+        (True, {"pad_to": 20}),
+        (False, {"spaces": 0.5, "begin": "$"}),
+        (True, {"spaces": 0.2, "pad": True}),
+        (False, {"spaces": 1.0, "pad_to": 7}),
+        (False, {"hints": "ordered", "pad_to": 9}),
+    )
+]
 DIGITS = "0123456789"
 
 
 def name(given):
-    return "-".join(k if v is True else v for k, v in given.items() if v and v != "none") or "plain"
+    shown = {k: v for k, v in given.items() if v and v != "none"}
+    return "-".join(k if v is True else f"{k}_{v}" for k, v in shown.items()) or "plain"
 
 
 @pytest.fixture(params=VARIANTS, ids=name)
@@ -59,12 +71,15 @@ def test_text_is_the_problem_as_one_writes_it(written, given):
         if given["pad"]:  # of several numbers to be added, all have the room of the sum
             width = room if task is TASKS[ADDING] else max(lengths)
             texts, answer = [part.zfill(width) for part in texts], answer.zfill(room)
+        width = given.get("pad_to", 0)
+        texts, answer = [part.zfill(width) for part in texts], answer.zfill(width)
         if given["reverse_operands"]:
             texts = [part[::-1] for part in texts]
         if given["reverse_answer"]:
             answer = answer[::-1]
-        expected = f"^{task.sign.join(texts)}={answer}$"
-        assert without_letters(text(batch.tokens[row, : batch.length[row]])) == expected
+        expected = f"{given.get('begin', '^')}{task.sign.join(texts)}={answer}$"
+        found = without_letters(text(batch.tokens[row, : batch.length[row]]))
+        assert found.replace(" ", "") == expected and (" " not in found or "spaces" in given)
         assert set(text(batch.tokens[row, batch.length[row] :])) <= {"_"}
         assert text(batch.tokens[row, : batch.start[row]])[-1] == "="
 

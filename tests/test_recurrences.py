@@ -27,6 +27,7 @@ FORMATS = {
     "padded": {"pad": True, "reverse_operands": False},
     "plain": {"reverse_operands": False, "reverse_answer": False},
     "hinted": {"hints": "cyclic"},
+    "padded_to": {"pad_to": 10, "begin": "$", "reverse_operands": False},
 }
 OF_LOOPED = ("recurrences", "answers")
 MODEL = {"layers": 2, "recurrences": 3, "injection": "every_layer", "width": 16, "heads": 2}
@@ -99,9 +100,10 @@ def test_what_is_counted_of_a_model_that_learns_a_token_each_time(table):
 
 
 @pytest.mark.parametrize("start", [1, "middle"])
+@pytest.mark.parametrize("name", ["transformer", "adaptive"])
 @pytest.mark.parametrize("form", FORMATS)
-def test_each_recurrence_is_a_pass_that_ends_there(table, form, start):
-    system = build(form=FORMATS[form])
+def test_each_recurrence_is_a_pass_that_ends_there(table, form, name, start):
+    system = build(form=FORMATS[form], name=name)
     counts, answers = by_recurrence(system, table, start)
     assert set(counts["start"]) == {str(start)}
     assert counts["recurrence"].max() == 7
@@ -123,10 +125,10 @@ def test_each_recurrence_is_a_pass_that_ends_there(table, form, start):
             assert due.equal(seen.target[0, seen.real[0]])
 
 
-@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("form", [*FORMATS, "spaced"])
 @pytest.mark.parametrize("times", [1, 3, 5])
 def test_places_are_those_of_scores(table, form, times):
-    system = build(form=FORMATS[form])
+    system = build(form=FORMATS.get(form, {"spaces": 0.5}))
     cells, places, _ = scoring.score(system, table, ["middle"], times)
     counts, _ = by_recurrence(system, table, "middle")
     counts = counts[(counts["recurrence"] == times) & (counts["digits"] <= 5)]

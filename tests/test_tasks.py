@@ -131,6 +131,7 @@ def test_steps_of_addition_against_pencil_and_paper():
         for place in range(problems.answer.shape[1]):
             total = a // 10**place % 10 + b // 10**place % 10
             assert steps["digit_sum"][row, place] == total
+            assert steps["carry_generated"][row, place] == int(total > 9)
             assert steps["carry_used"][row, place] == carry
             assert steps["cascade"][row, place] == (total == 9 and carry == 1)
             carry = int(total + carry >= 10)

@@ -41,7 +41,13 @@ class Killed(Exception):
         ("coupled", "standard", {"optimizer": "muon", "batch_ramp": 0.6, "pool": 3}),
         ("randomized", "standard", {"precision": "bf16", "loss": "everything"}),
         ("abacus_window", "standard", {}),
+        ("abacus_shaw", "adaptive", {"progressive": 0.5}),
         ("levels", "standard", {"form": "steps_unpadded", "fixed": 50}),
+        ("abacus", "standard", {"problems": "1-3_digit", "fixed": 60, "digits": 3}),
+        ("learned", "standard", {"form": "spaced", "fixed": 50, "noise": 0.1}),
+        ("abacus_window", "standard", {"form": "padded_to", "loss": "everything"}),
+        ("rope", "standard", {"form": "sub_task"}),
+        ("randomized_fire", "standard", {"form": "worded"}),
     ],
 )
 def test_a_killed_training_ends_with_the_same_weights(

@@ -11,6 +11,7 @@ Batch, one row       ^ 6 5 3 + 0 4 9 = 2 0 7 0 $
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TypeVar
 
@@ -104,3 +105,35 @@ class Batch(_Tensors):
     def slots(self) -> Integer[Tensor, "B A"]:
         """Return where the response tokens are; those of a shorter response end at the last."""
         return self.response()[0] + 1
+
+
+def merged(batches: Sequence[Batch], rows: Sequence[Integer[Tensor, " _"]], padding: int) -> Batch:
+    """Return batches of unlike width as one, in which row i of a batch stands where `rows` says.
+
+    Args:
+        rows: for each batch the rows that its own become; each row is given once in all.
+        padding: the token behind the end of what is shorter than the widest.
+
+    >>> def one(token, width):
+    ...     marks = torch.full((1, width), token)
+    ...     size = torch.tensor([width])
+    ...     return Batch(marks, marks, marks, marks.new_empty(1, width, 0), size - 1, size)
+    >>> merged([one(5, 3), one(7, 2)], [torch.tensor([1]), torch.tensor([0])], 14).tokens.tolist()
+    [[7, 7, 14], [5, 5, 5]]
+    """
+    width = max(batch.tokens.shape[1] for batch in batches)
+    order = torch.cat(list(rows)).argsort()
+    empty = {"tokens": padding, "number": 0, "place": NO_PLACE, "levels": NO_LEVEL}
+
+    def whole(name: str) -> Tensor:
+        parts = [getattr(batch, name) for batch in batches]
+        if name in empty:
+            parts = [_widened(part, width, empty[name]) for part in parts]
+        return torch.cat(parts)[order]
+
+    return Batch(**{field.name: whole(field.name) for field in fields(Batch)})
+
+
+def _widened(values: Tensor, width: int, empty: int) -> Tensor:
+    more = values.new_full((len(values), width - values.shape[1], *values.shape[2:]), empty)
+    return torch.cat([values, more], dim=1)

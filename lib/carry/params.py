@@ -51,6 +51,21 @@ def load_profile(profile: str) -> dict[str, Any]:
     return read(known[profile])
 
 
+def problem_set(name: str, profile: str, where: str = "problems") -> dict[str, Any]:
+    """Return the settings of a problem set at the scale of a profile.
+
+    >>> problem_set("1-3_digit", "cpu")["lengths"]
+    [1, 2, 3]
+
+    Raises:
+        SettingsError: for an unknown set, naming the nearest.
+    """
+    known = load()["problems"]
+    if name not in known:
+        raise SettingsError(f"{where}: {name!r} is not there, {nearest(name, known)}")
+    return merge(known[name], load_profile(profile).get("problems", {}).get(name))
+
+
 def merge(*layers: dict[str, Any] | None) -> dict[str, Any]:
     """Merge mappings key by key, later ones first in rank; lists are replaced whole.
 

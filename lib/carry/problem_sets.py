@@ -5,17 +5,16 @@ from __future__ import annotations
 import itertools
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pydantic
 import torch
 from pydantic import Field
 
-from carry import params, paths, run, tasks
+from carry import data_sets, params, paths, run, tasks
 from carry.batch import Problems
 from carry.randomness import stream
-from carry.run import Run
+from carry.run import DataSet, Run, Size
 from carry.settings import Settings, SettingsError, nearest
 
 
@@ -56,16 +55,19 @@ class Range(Settings):
         return self
 
 
-class ProblemSet(Settings):
+class ProblemSet(DataSet):
     """What a set holds: for evaluation a grid of cells and larger ones, or random draws.
 
     `grid`: cells (i, j) with both sizes up to this, `each` problems in a cell; `equal`: how many
     more problems where i = j, up to `longest` (default: the grid's); `far`: cells beyond these;
     `ranges`: problems of several sizes, in sets of these names; `every`: all that there are, where
     they are few. `draw` problems of the training distribution, of sizes up to `digits`.
+
+    Or what is kept apart from training, if the set has `lengths` that are trained; some `beyond`
+    are only tested.
     """
 
-    task: dict[str, Any]
+    beyond: list[Size] = []
     grid: int = Field(default=0, ge=0)
     each: int = Field(default=0, ge=0)
     equal: int = Field(default=0, ge=0)
@@ -76,14 +78,23 @@ class ProblemSet(Settings):
     draw: int = Field(default=0, ge=0)
     digits: int = Field(default=0, ge=0)
 
+    @pydantic.model_validator(mode="after")
+    def _nothing_else(self) -> ProblemSet:
+        """Refuse what might be trained beside what never is."""
+        both = sorted({*self.lengths} & {*self.beyond})
+        if both:
+            raise ValueError(f"beyond: {both} are trained, expected other lengths")
+        if self.beyond and not self.lengths:
+            raise ValueError("beyond does not fit a set without lengths, expected lengths")
+        for kind in ("grid", "equal", "far", "ranges", "every", "draw"):
+            if self.lengths and getattr(self, kind):
+                raise ValueError(f"{kind} does not fit a set with lengths, expected test alone")
+        return self
+
 
 def load(name: str, profile: str) -> ProblemSet:
     """Return the settings of a problem set at the scale of a profile."""
-    known = params.load()["problems"]
-    if name not in known:
-        raise SettingsError(f"problems: {name!r} is not there, {nearest(name, known)}")
-    own = params.load_profile(profile).get("problems", {}).get(name)
-    return ProblemSet.parse(params.merge(known[name], own), f"problems.{name}")
+    return ProblemSet.parse(params.problem_set(name, profile), f"problems.{name}")
 
 
 def draw(name: str, given: ProblemSet) -> pd.DataFrame:
@@ -111,23 +122,27 @@ def draw(name: str, given: ProblemSet) -> pd.DataFrame:
     for kind, cells in wanted.items():  # apart, so that one does not move another's problems
         if cells:
             drawn = task.sample(torch.tensor(cells), stream(0, "problems", name, kind))
-            tables.append(_table(kind, torch.tensor(cells), drawn, task))
+            tables.append(to_table(kind, torch.tensor(cells), drawn, task))
     for kind, of in given.ranges.items():
         generator = stream(0, "problems", name, kind)
         size = torch.randint(of.least, of.most + 1, (of.count, 1), generator=generator)
         cells = size.expand(-1, 2)
-        tables.append(_table(kind, cells, task.sample(cells, generator), task))
+        tables.append(to_table(kind, cells, task.sample(cells, generator), task))
     if given.every:
         cells, problems, kinds = task.every()
-        tables.append(_table("every", cells, problems, task).assign(set=kinds))
+        tables.append(to_table("every", cells, problems, task).assign(set=kinds))
     if given.draw:
         generator = stream(0, "problems", name, "draw")
         cells, drawn = task.draw_in_cells(given.draw, given.digits, generator)
-        tables.append(_table("draw", cells, drawn, task))
+        tables.append(to_table("draw", cells, drawn, task))
+    for length in sorted({*given.lengths, *given.beyond}):
+        for kind, drawn in data_sets.kept_apart(name, given, length).items():
+            tables.append(to_table(kind, drawn.lengths, drawn, task))
     return pd.concat(tables, ignore_index=True)
 
 
-def _table(kind: str, cells: torch.Tensor, problems: Problems, task: tasks.Task) -> pd.DataFrame:
+def to_table(kind: str, cells: torch.Tensor, problems: Problems, task: tasks.Task) -> pd.DataFrame:
+    """Return problems of given cells as the rows of a set, with numbers as texts."""
     pairs = zip(problems.operands.unbind(1), problems.lengths.unbind(1), strict=True)
     operands = [" ".join(row).rstrip() for row in zip(*(_texts(*p) for p in pairs), strict=True)]
     if task.in_digits:
@@ -186,7 +201,7 @@ def name_for(of: Run) -> str:
     >>> name_for(make({"task": {"name": "sorting"}}))
     'sorting'
     """
-    return of.evaluation.problems or str(of.task.get("name"))
+    return of.evaluation.problems or of.training.problems or str(of.task.get("name"))
 
 
 def check(of: Run, profile: str) -> None:
@@ -206,6 +221,9 @@ def check(of: Run, profile: str) -> None:
 def questions(of: Run, table: pd.DataFrame) -> pd.DataFrame:
     """Return the rows of a problem set on which a run is scored.
 
+    Of a data set these are its tests alone: it has no training problems, and those for validation
+    are left out.
+
     >>> from carry.run import make
     >>> of = make({"task": {"name": "addition"}, "evaluation": {"digits": 2, "far": [50]}})
     >>> table = pd.DataFrame({"set": ["grid", "grid", "far", "far"], "i": [2, 3, 50, 99]})
@@ -218,6 +236,8 @@ def questions(of: Run, table: pd.DataFrame) -> pd.DataFrame:
     cells = pd.MultiIndex.from_frame(table[["i", "j"]])
     far = (table["set"] == "far") & cells.isin(asked.far_cells())
     named = ~table["set"].isin(["grid", "equal", "far"])  # these are asked whole
+    if params.load()["problems"].get(name_for(of), {}).get("lengths"):
+        named &= table["set"] != "validation"  # which training looks at
     return table[grid | equal | far | named]
 
 

@@ -13,6 +13,47 @@ from carry import params
 from carry.settings import Settings, SettingsError, nearest
 
 Pair = Annotated[list[int], Field(min_length=2, max_length=2)]
+Size = Annotated[int, Field(ge=1)]
+
+# What a training problem of a mixture may ask for, by the prefixes that say so (ibrahimli2024,
+# 4.2.2): the sum, its operands' digits in pairs, carries, sums of digits, operands reversed.
+SUB_TASKS = ("add", "ali", "car", "mad", "rev")
+
+
+class DataSet(Settings):
+    """What a problem set keeps apart for training (ibrahimli2024, 4.2.2, "Datasets").
+
+    `lengths`: of both operands, trained; `test` and `validation`: so many problems of each length
+    that are never trained; `mixture`: the shares of sub-tasks in training, by prefix; none: no
+    prefix is written.
+    """
+
+    task: dict[str, Any]
+    lengths: list[Size] = []
+    test: int = Field(default=0, ge=0)
+    validation: int = Field(default=0, ge=0)
+    mixture: dict[str, Annotated[float, Field(gt=0.0)]] = {}
+
+    @pydantic.model_validator(mode="after")
+    def _kept_apart(self) -> DataSet:
+        if self.lengths:
+            if len({*self.lengths}) < len(self.lengths):
+                raise ValueError(f"lengths {self.lengths} do not fit, expected each of them once")
+            if max(self.lengths) == 1:  # of one digit all are trained
+                raise ValueError("lengths [1] leave none for validation, expected longer ones")
+            for kind in ("test", "validation"):
+                if not getattr(self, kind):
+                    raise ValueError(f"{kind} 0 does not fit a set with lengths, expected some")
+        for kind in ("test", "validation", "mixture"):
+            if getattr(self, kind) and not self.lengths:
+                raise ValueError(f"{kind} does not fit a set without lengths, expected lengths")
+        for name in self.mixture:
+            if name not in SUB_TASKS:
+                raise ValueError(f"mixture: {name!r} is not there, {nearest(name, SUB_TASKS)}")
+        if self.mixture and abs(sum(self.mixture.values()) - 1) > 1e-6:
+            whole = sum(self.mixture.values())
+            raise ValueError(f"mixture: shares add up to {whole:g}, expected 1")
+        return self
 
 
 class Training(Settings):
@@ -23,6 +64,7 @@ class Training(Settings):
     batch: int = Field(default=128, ge=1)
     together: bool = False  # all seeds as one computation, for layers of attention alone
     fixed: int | None = Field(default=None, ge=1)  # so many problems; None: fresh ones for ever
+    problems: str | None = None  # the data set of which these are; default: drawn as fresh ones are
     noise: float = Field(default=0.0, ge=0.0, lt=1.0)  # pads before so many question tokens
     dropout: float = Field(default=0.0, ge=0.0, lt=1.0)  # of what attention finds, if together
     dropout_embeddings: float = Field(default=0.0, ge=0.0, lt=1.0)
@@ -63,21 +105,25 @@ class Training(Settings):
                     f"{field} {value!r} does not fit together {str(self.together).lower()}; "
                     f"expected {default!r}"
                 )
+        if self.problems is not None and self.fixed is None:
+            raise ValueError(
+                f"fixed None does not fit problems {self.problems!r}; expected how many"
+            )
         return self
 
 
 # What only models trained together have, and what only those trained apart.
 TOGETHER = ("dropout", "dropout_embeddings", "halving", "held_out", "keep")
 APART = (
-    "noise", "loss", "mean", "progressive", "optimizer", "batch_ramp", "clip", "precision",
-    "stop_at", "snapshots",
+    "problems", "noise", "loss", "mean", "progressive", "optimizer", "batch_ramp", "clip",
+    "precision", "stop_at", "snapshots",
 )  # fmt: skip
 
 
 class Evaluation(Settings):
     """What a run is scored on, and from where its ids start."""
 
-    problems: str | None = None  # the problem set; default: the one with the task's name
+    problems: str | None = None  # the problem set; default: training's, or the task's by name
     digits: int = Field(default=30, ge=1)  # largest sizes (i, j) of the grid
     longest: int | None = Field(default=None, ge=1)  # where i = j; default: those of the grid
     far: list[int | Pair] = []  # sizes beyond the grid: (i, j), or one number for both
@@ -121,6 +167,7 @@ class Run(Settings):
     model: dict[str, Any] = {}
     training: Training = Training()
     evaluation: Evaluation = Evaluation()
+    data_set: DataSet | None = None  # what `training.problems` names; `make` fills it in
 
     def key(self) -> str:
         """Return a short hash of all that makes the weights what they are."""
@@ -165,6 +212,8 @@ def load(name: str, profile: str) -> Run:
     known, own = ([rows.get(row) for row in chain] for rows in (table["runs"], here["rows"]))
     merged = params.merge(table["base"], *known, here["scale"], *own)
     merged.pop("like", None)
+    if "data_set" in merged:  # or its tests would be another set's
+        raise SettingsError(f"runs.{name}.data_set: unknown setting; expected training.problems")
     return make(merged, name, profile)
 
 
@@ -189,6 +238,8 @@ def _chain(name: str, known: dict[str, Any]) -> list[str]:
 def make(settings: Any, name: str = "mine", profile: str = "notebook") -> Run:
     """Return a run from settings of your own.
 
+    A data set that training names is looked up among the problem sets, unless it is given.
+
     >>> make({"task": {"name": "addition"}}).training.digits
     10
     """
@@ -198,4 +249,43 @@ def make(settings: Any, name: str = "mine", profile: str = "notebook") -> Run:
     settings = dict(settings)
     for section, kind in (("training", Training), ("evaluation", Evaluation)):
         settings[section] = kind.parse(settings.get(section, {}), f"{where}.{section}")
-    return Run.parse({**settings, "name": name, "profile": profile}, where)
+    of = Run.parse({**settings, "name": name, "profile": profile}, where)
+    if of.data_set is None and of.training.problems is not None:
+        of = of.model_copy(update={"data_set": _data_set(of)})
+    _check_data_set(of)
+    return of
+
+
+def _data_set(of: Run) -> DataSet:
+    """Return what training needs to know of the problem set that it names."""
+    name = of.training.problems
+    given = params.problem_set(name, of.profile, f"runs.{of.name}.training.problems")
+    known = {key: given[key] for key in DataSet.model_fields if key in given}
+    return DataSet.parse(known, f"problems.{name}")
+
+
+def _check_data_set(of: Run) -> None:
+    """Refuse a data set that does not fit the run."""
+    where, given, name = f"runs.{of.name}", of.data_set, of.training.problems
+    if given is None:
+        return
+    if name is None or not given.lengths:
+        raise SettingsError(
+            f"{where}.training.problems: {name!r} has no lengths to train; "
+            "expected the name of a set that has"
+        )
+    if given.task.get("name") != of.task.get("name"):
+        raise SettingsError(
+            f"{where}.training.problems: {name!r} has problems of {given.task.get('name')!r}, "
+            f"expected some of {of.task.get('name')!r}"
+        )
+    if of.training.digits != max(given.lengths):
+        raise SettingsError(
+            f"{where}.training.digits: {of.training.digits} does not fit {name!r}, whose longest "
+            f"trained numbers have {max(given.lengths)}; expected {max(given.lengths)}"
+        )
+    if of.evaluation.problems not in (None, name):
+        raise SettingsError(
+            f"{where}.evaluation.problems: {of.evaluation.problems!r} has problems that may be "
+            f"trained; expected {name!r}"
+        )

@@ -6,7 +6,7 @@ import difflib
 import importlib
 import pkgutil
 from collections.abc import Iterable
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar, get_args, get_origin
 
 import pydantic
 
@@ -81,6 +81,8 @@ def _one_line(cls: type[Settings], error: Any, where: str) -> str:
 
 def _expectation(cls: type[Settings], place: tuple) -> str:
     field = cls.model_fields.get(str(place[-1]))
+    if field and get_origin(field.annotation) is Literal:
+        return f"one of {', '.join(map(str, get_args(field.annotation)))}"
     kind = getattr(field.annotation, "__name__", str(field.annotation)) if field else "a value"
     return f"a value of type {kind}"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import nbformat
 import torch
 
-from carry import analysis, fingerprint, params, paths, pipeline, problem_sets, run, tasks
+from carry import analysis, data_sets, fingerprint, paths, pipeline, problem_sets, run, tasks
 from carry.models.system import System
 from carry.models.together import Together
 
@@ -20,7 +20,10 @@ def check_rows(profile: str) -> None:
         SettingsError: for the first such row.
     """
     for row in pipeline.rows("problems", profile):
-        tasks.build(problem_sets.load(row, profile).task, f"problems.{row}.task")
+        given = problem_sets.load(row, profile)
+        tasks.build(given.task, f"problems.{row}.task")
+        if given.lengths:
+            data_sets.task_of(row, given)
     for row in pipeline.rows("train", profile):
         of = run.load(row, profile)
         with torch.device("meta"):
@@ -73,7 +76,7 @@ def _parts(notebook: str, row: str, profile: str) -> list[str]:
         return [f"carry.tasks.{problem_sets.load(row, profile).task.get('name')}"]
     own = run.load(row, profile).parts()
     if notebook == "analyse":
-        own += [f"carry.analysis.{params.load_profile(profile)['analyses'][row]}"]
+        own += [f"carry.analysis.{name}" for name in analysis.names(row, profile)]
     return own
 
 

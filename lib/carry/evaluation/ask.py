@@ -63,6 +63,8 @@ def ask(system: System, *operands: str | int, start: Start = "middle") -> pd.Dat
 def answer(system: System, steps: pd.DataFrame) -> str:
     """Return the answer that the steps of `ask` spell, its ones last.
 
+    Where no answer is asked for it is what was written, up to its end.
+
     >>> from carry.evaluation.hand_made import Oracle
     >>> from carry.run import make
     >>> oracle = Oracle(make({"task": {"name": "addition"}}))
@@ -71,7 +73,7 @@ def answer(system: System, steps: pd.DataFrame) -> str:
     """
     response = torch.tensor([[ALPHABET.index(token) for token in steps["writes"]]])
     read = [ALPHABET[token] for token in system.format.read(response)[0].tolist() if token != EOS]
-    if not system.task.in_digits:
+    if not system.task.in_digits or not system.format.answers:
         return "".join(read)
     written = "".join(reversed(read))
     return written if system.task.leading_zeros else written.lstrip("0") or "0"

@@ -23,7 +23,7 @@ from jaxtyping import Integer
 from torch import Tensor
 
 from carry.batch import Batch, Problems
-from carry.formats import EOS
+from carry.formats import EOS, Format
 from carry.models.cache import Cache
 from carry.models.system import Start, System
 from carry.training.precision import training_in
@@ -32,7 +32,8 @@ from carry.training.precision import training_in
 def question_ids(system: System, problems: Problems, start: Start) -> list[Integer[Tensor, "_ S"]]:
     """Return the ids that questions settle up to the longest answer, for problems that are alike.
 
-    Where operands have the same lengths in all of them b = 1: the ids are those of all rows.
+    Where operands have the same lengths in all of them b = 1: the ids are those of all rows. Those
+    of a `ragged` format are each row's own, from an id that does not depend on what is ragged.
 
     >>> from carry.run import make
     >>> from carry.tasks import to_digits
@@ -42,8 +43,12 @@ def question_ids(system: System, problems: Problems, start: Start) -> list[Integ
     >>> question_ids(system, problems, 1)[0].tolist()
     [[0, 1, 2, 0, 1, 0, 1, 2, 3, 0]]
     """
+    form = system.format
+    if form.ragged:
+        first = system.first_ids(form.tight().open_ended(problems[:1]), start)
+        return system.ids_from(form.open_ended(problems), first)
     same = (problems.lengths == problems.lengths[:1]).all()
-    return system.ids(system.format.open_ended(problems[:1] if same else problems), start)
+    return system.ids(form.open_ended(problems[:1] if same else problems), start)
 
 
 def written_ids(
@@ -67,16 +72,25 @@ def written_ids(
     return system.ids_from(written, system.first_ids(system.format.open_ended(problems), start))
 
 
-def alike(problems: Problems) -> list[Integer[Tensor, " _"]]:
+def alike(problems: Problems, form: Format | None = None) -> list[Integer[Tensor, " _"]]:
     """Return the rows of problems that are written with as many tokens, for all such numbers.
 
     Pairs have operands of the same lengths; of longer lists these would be too many to tell apart,
-    and it is as many operands with as many digits in all, and in the longest.
+    and it is as many operands with as many digits in all, and in the longest. If the format is
+    `ragged`, their questions are as long, too.
+
+    >>> from carry import formats, tasks
+    >>> task = tasks.build({"name": "addition"})
+    >>> problems = task.solve(*tasks.to_digits([[12, 7], [95, 6], [3, 4]]))
+    >>> [rows.tolist() for rows in alike(problems, formats.build({}, task))]
+    [[2], [0, 1]]
     """
     lengths = problems.lengths
     if lengths.shape[1] > 2:
         count = (lengths > 0).sum(1)
         lengths = torch.stack([count, lengths.sum(1), lengths.amax(1)], dim=1)
+    if form is not None and form.ragged:
+        lengths = torch.cat([lengths, form.open_ended(problems).start[:, None]], dim=1)
     _, shape = torch.unique(lengths, dim=0, return_inverse=True)
     order = shape.argsort(stable=True)
     return list(order.split(shape.bincount().tolist()))
@@ -102,7 +116,7 @@ def greedy(
     system.network.eval()
     parts = []
     with training_in("fp32", device):
-        for rows in alike(problems):
+        for rows in alike(problems, system.format):
             some = problems[rows].trim()
             parts.append((rows, _decode(system, some, start, recurrences)))
     longest = max(response.shape[1] for _, response in parts)

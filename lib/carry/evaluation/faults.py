@@ -4,7 +4,7 @@ Until then the model wrote the truth, so that this token is exactly what greedy 
 what follows would be guessed. The kinds exclude each other; the first that fits is named:
 
     stopped_early        the end, where a digit was due
-    stopped_late         a digit, or another operand, where the end was due
+    stopped_late         a digit, another operand, or another carry's sign, where the end was due
     lost_carry           the digit without the carry that its place uses
     carry_from_nowhere   the digit with a carry, where its place uses none
     misaligned           the digit of the sum with one operand moved by one place
@@ -49,16 +49,21 @@ def named(
 ) -> Integer[Tensor, " B"]:
     """Return the index in `KINDS` of each answer's fault, or `NONE`.
 
-    A wrong digit on a scratchpad is `other`: it need not be one of the answer.
+    A wrong digit on a scratchpad is `other`: it need not be one of the answer. So is one of a
+    response that is no answer, and one in a place above all those that the answer could have.
     """
     place, said, due = errors.unbind(1)
     digits = (said < 10) & (due < 10)
     kind = torch.full_like(said, KINDS.index("other"))
-    for name, would_write in reversed([] if form.has_steps else mistakes(form.task, problems)):
-        fits = would_write.gather(1, place.clamp(min=0)[:, None])[:, 0] == said
-        kind[digits & fits] = KINDS.index(name)
+    told = form.answers and not form.has_steps
+    for name, would_write in reversed(mistakes(form.task, problems) if told else []):
+        known = digits & (place < would_write.shape[1])
+        where = place.clamp(0, would_write.shape[1] - 1)[:, None]
+        kind[known & (would_write.gather(1, where)[:, 0] == said)] = KINDS.index(name)
     kind[(said == EOS) & (due != EOS)] = KINDS.index("stopped_early")
-    goes_on = (said < 10) | (said >= FIRST_LETTER) | (said == ALPHABET.index(","))
+    goes_on = (said < 10) | (said >= FIRST_LETTER)
+    for sign in ",-":
+        goes_on |= said == ALPHABET.index(sign)
     kind[goes_on & (due == EOS)] = KINDS.index("stopped_late")
     kind[said == due] = NONE
     return kind

@@ -48,7 +48,13 @@ class Oracle(System):
 
     def respond(self, question: str) -> str:
         """Return what it writes after a question."""
-        asked = question.strip("^=")
+        asked = question.strip("^$=").replace(" ", "")
+        if hasattr(self.format, "prefix"):
+            prefix, _, asked = asked.partition("$")
+            if prefix != "add":
+                return "".join(self.finish([*self._part(prefix, *asked.split("+"))]))
+        if hasattr(self.format, "bar"):
+            return "".join(self.finish([*self._in_words(*asked.split("+"))]))
         if self.format.has_steps:
             return self._with_steps(asked)
         if not self.task.in_digits:
@@ -63,8 +69,10 @@ class Oracle(System):
         digits = ["".join(c for c in part if c in DIGITS) for part in self._split(asked)]
         operands = [self._read(number) for number in digits]
         said = self.digits(*operands)
-        if self.format.pad:
-            said += ["0"] * (self._room(operands) - len(said))
+        zeros = getattr(self.format, "pad_to", None) or 0
+        if getattr(self.format, "pad", False):
+            zeros = self._room(operands)
+        said += ["0"] * (zeros - len(said))
         if self.format.hinted:
             first = LETTERS.index(asked[0])
             if not self.format.reverse_operands:  # it stands before the highest place
@@ -88,6 +96,34 @@ class Oracle(System):
             said += [sign.join(of[::-1] if form.reverse_answer else of for of in written)]
         return "".join(self.finish([*"=".join(said)]))
 
+    def _part(self, prefix: str, *written: str) -> str:
+        """Return the part of an addition that a prefix asks for."""
+        if prefix == "rev":
+            return "+".join(number[::-1] for number in written)
+        operands = [self._read(number) for number in written]
+        width = max(map(len, operands))
+        pairs = list(zip(*(number.zfill(width) for number in operands), strict=True))
+        sums = [int(a) + int(b) for a, b in pairs]
+        parts = {
+            "ali": [f"{a}+{b}" for a, b in pairs],
+            "car": ["c" if total > 9 else "-" for total in sums],
+            "mad": [str(total % 10) for total in sums],
+        }[prefix]
+        if self.format.reverse_answer:
+            parts = parts[::-1]
+        return (",".join if prefix == "ali" else "".join)(parts)
+
+    def _in_words(self, a: str, b: str) -> str:
+        """Return the addition with a line for each place."""
+        carry, lines, width = 0, [], max(len(a), len(b))
+        for first, second in zip(a.zfill(width)[::-1], b.zfill(width)[::-1], strict=True):
+            total = int(first) + int(second) + carry
+            lines.append(f"{first}+{second}+{carry}={total % 10}, c={total // 10}")
+            carry = total // 10
+        end = "|" if self.format.bar else " "
+        reverse = f"{' '.join(a[::-1])} + {' '.join(b[::-1])}"
+        return f"{reverse}; c=0, {'; '.join(lines)}{end}{self.task.oracle(a, b)}"
+
     def _split(self, asked: str) -> list[str]:
         return asked.split(self.task.sign) if self.task.sign else [asked]
 
@@ -110,7 +146,8 @@ class Adder(Oracle):
     def digits(self, *operands: str) -> list[str]:
         """Return what it writes at each place that the true sum has."""
         a, b = map(int, operands)
-        longest = max(map(len, operands)) + 1 if self.format.pad else len(str(a + b))
+        padded = getattr(self.format, "pad", False)
+        longest = max(map(len, operands)) + 1 if padded else len(str(a + b))
         return [str(self.digit(a, b, place)) for place in range(longest)]
 
 

@@ -141,7 +141,7 @@ def _said(
     logits = max(1, most) * longest * system.format.symbols()
     at_once = max(1, min(MOST_SCORES // batch.tokens.shape[1] ** 2, MOST_LOGITS // logits))
     order, parts = [], []
-    for rows in alike(problems):
+    for rows in alike(problems, system.format):
         ids = written_ids(system, problems[rows], batch[rows], start)
         for part in torch.arange(len(rows), device=rows.device).split(at_once):
             some = batch[rows[part]].trim()

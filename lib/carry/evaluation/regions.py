@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
+
 import numpy as np
 import pandas as pd
 
@@ -20,4 +22,26 @@ def with_region(cells: pd.DataFrame) -> pd.DataFrame:
     """
     inside = cells[["i", "j"]].max(axis=1) <= cells["trained"]
     region = np.where(cells["set"] == "far", "far", np.where(inside, *REGIONS[:2]))
+    return cells.assign(region=region)
+
+
+def with_unseen(cells: pd.DataFrame, lengths: Mapping[str, Collection[int]]) -> pd.DataFrame:
+    """Return the table with other regions for rows that were trained on some lengths alone.
+
+    A length that was never trained is "interpolation" below the longest that was, and
+    "extrapolation" beyond it (ibrahimli2024, 4.2.2).
+
+    Args:
+        cells: with the columns `region`, `row`, `i` and `trained`.
+        lengths: those that each of these rows was trained on.
+
+    >>> cells = pd.DataFrame({"row": "gap", "region": "", "i": [4, 5, 6, 7], "trained": 6})
+    >>> with_unseen(cells, {"gap": [1, 2, 3, 4, 6]})["region"].tolist()
+    ['in distribution', 'interpolation', 'in distribution', 'extrapolation']
+    """
+    region = cells["region"].copy()
+    for row, seen in lengths.items():
+        of = cells[cells["row"] == row]
+        unseen = np.where(of["i"] < of["trained"], "interpolation", "extrapolation")
+        region[of.index] = np.where(of["i"].isin(seen), REGIONS[0], unseen)
     return cells.assign(region=region)

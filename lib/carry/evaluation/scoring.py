@@ -3,7 +3,8 @@
 `carry.models.single_pass` proves that the pass tells what greedy decoding would; the ids that it
 takes are those of `decoding.py`, which know the question only. Problems with operands of the same
 lengths go through the model together: nothing in their questions is padded, and they share ids, so
-that what encodings make of ids is worked out once for all of them. Scores are always plain fp32.
+that what encodings make of ids is worked out once for all of them. (Where a format puts spaces in,
+questions of one length go together, and each has its own.) Scores are always plain fp32.
 """
 
 from __future__ import annotations
@@ -128,15 +129,17 @@ def _digits_right(
     rows = (asked & ~exact).nonzero()[:, 0]
     if len(rows):
         some = problems[rows]
-        read = form.read(greedy(system, some, start, recurrences))
-        slots = torch.arange(read.shape[1], device=read.device)
-        width = max(0, read.shape[1] - some.answer.shape[1])
-        answer = F.pad(some.answer.long(), (0, width))[:, : read.shape[1]]
-        beyond = torch.where(slots < some.room[:, None], 0, EOS) if form.pad else EOS
-        due = torch.where(slots < some.answer_length[:, None], answer, beyond)
-        whole = some.answer_length <= read.shape[1]
-        right[rows] = (whole & (read == due).all(1)).float()
+        said = greedy(system, some, start, recurrences)
+        _, target, real = form.write(some).response()
+        due = torch.where(real, target, EOS)
+        longest = max(said.shape[1], due.shape[1])
+        read, true = (form.read(_ended(of, longest)) for of in (said, due))
+        right[rows] = (read == true).all(1).float()
     return right
+
+
+def _ended(response: Integer[Tensor, "B A"], width: int) -> Integer[Tensor, "B W"]:
+    return F.pad(response, (0, width - response.shape[1]), value=EOS)
 
 
 def _passes(
@@ -147,7 +150,7 @@ def _passes(
         yield torch.arange(len(problems)), counted_pass(system, problems, batch)
         return
     most = max(1, MOST_SCORES // batch.tokens.shape[1] ** 2)
-    for rows in alike(problems):
+    for rows in alike(problems, system.format):
         # Until the first error the model has written what is true.
         ids = written_ids(system, problems[rows], batch[rows], start)
         for part in torch.arange(len(rows), device=rows.device).split(most):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -17,8 +18,9 @@ from carry.tasks import NAMES, Line, Task
 
 # The alphabet of all formats; each uses its beginning, as much as it needs. A digit's token is the
 # digit itself.
-SIGNS = "0123456789+=^$_*|:,>"
+SIGNS = "0123456789+=^$_*|:,> ;-"
 PLUS, EQUALS, BOS, EOS, PAD = range(10, 15)
+SPACE = SIGNS.index(" ")
 # An ordered set of 102 symbols for index hints (mcleish2024, A.6.5).
 LETTERS = NAMES + "αβγδεζηθικλμνξοπρστυφχψωΓΔΘΛΞΠΣΦΨΩбгджзийлпфцчшщъы"
 # More symbols, for formats with one for each number.
@@ -36,14 +38,14 @@ class Extent(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """Some tokens in a row, of one number or a sign that goes with it.
+    """Some tokens in a row, of numbers or a sign that goes with one.
 
     Shapes: B problems, or 1 if they all have the same; W tokens, as many as the longest has.
     """
 
     tokens: Integer[Tensor, "_ W"]
     present: Bool[Tensor, "_ W"]
-    part: int  # which number; 0: none
+    part: int | Tensor  # which number, of all tokens or of each; 0: none
     place: Integer[Tensor, "_ W"]  # of a sign: where it would stand, if it were a digit
     sign: bool = False
 
@@ -74,6 +76,16 @@ class Format(Settings):
         return False
 
     @property
+    def answers(self) -> bool:
+        """Whether a response ends with the task's answer, or else is another part of the work."""
+        return True
+
+    @property
+    def ragged(self) -> bool:
+        """Whether questions whose operands are as long as each other's may differ in length."""
+        return False
+
+    @property
     def levels(self) -> int:
         """At how many levels tokens are coupled."""
         return 0
@@ -82,6 +94,11 @@ class Format(Settings):
     def settled(self) -> bool:
         """Whether the question tells the marks of all that could be written after it."""
         return True
+
+    @property
+    def prefixed(self) -> bool:
+        """Whether a prefix says which sub-task is asked: its setting `prefix`, or others'."""
+        return False
 
     @abstractmethod
     def misfit(self) -> str | None:
@@ -95,10 +112,21 @@ class Format(Settings):
     def write(self, problems: Problems) -> Batch:
         """Write problems as tokens and marks."""
 
+    def write_parts(self, problems: Problems, parts: Integer[Tensor, " B"]) -> Batch:
+        """Write each problem as a sub-task of its own, an index into `carry.run.SUB_TASKS`.
+
+        Only for a format that is `prefixed`.
+        """
+        raise NotImplementedError(f"{type(self).__name__} writes no prefix")
+
     def open_ended(self, problems: Problems) -> Batch:
         """Write the questions, and behind them zeros for the longest answer they could have."""
         nothing = problems.answer.new_zeros(len(problems), int(problems.room.max()))
         return self.write(replace(problems, answer=nothing, answer_length=problems.room))
+
+    def tight(self) -> Format:
+        """Return the format without what makes questions `ragged`."""
+        return self
 
     def continued(
         self, problems: Problems, question: Batch, response: Integer[Tensor, "B A"]
@@ -116,6 +144,12 @@ class Format(Settings):
         Raises:
             SettingsError: for sizes that cannot be written.
         """
+
+    def extent_of(self, digits: int, prefixes: Sequence[str]) -> Extent:
+        """Return how large problems are when written as any of some sub-tasks."""
+        each = [self.model_copy(update={"prefix": of}).extent(digits) for of in prefixes]
+        levels = tuple(map(max, zip(*(of.levels for of in each), strict=True)))
+        return Extent(max(of.run for of in each), max(of.tokens for of in each), levels)
 
     @abstractmethod
     def read(self, response: Integer[Tensor, "B A"]) -> Integer[Tensor, "B A"]:
@@ -247,8 +281,7 @@ def first_letter(
 def noisy(batch: Batch, share: float, generator: torch.Generator) -> Batch:
     """Return a batch with padding before so many of the question's tokens (mcleish2024, A.6.4).
 
-    A pad has no number and no place, and like any other sign it ends a run of digits; where ids
-    restart in each run, they restart behind it. The response stays whole.
+    The response stays whole.
 
     >>> from carry.randomness import stream
     >>> from carry.tasks import build as build_task, to_digits
@@ -260,23 +293,46 @@ def noisy(batch: Batch, share: float, generator: torch.Generator) -> Batch:
     count, width = batch.tokens.shape
     at = torch.arange(width, device=batch.start.device)
     drawn = torch.rand(count, width, generator=generator, device=at.device) < share
-    before = (drawn & (at > 0) & (at < batch.start[:, None])).cumsum(1)
-    moved, more = at + before, before[:, -1]
-    wider = (count, width + int(more.max()))
+    return loosened(batch, (drawn & (at > 0) & (at < batch.start[:, None])).long(), PAD)
+
+
+def loosened(batch: Batch, before: Integer[Tensor, "B T"], token: int) -> Batch:
+    """Return a batch with so many tokens of one kind put in before each token of its questions.
+
+    They have no number and no place, and like any other sign they end a run of digits; where ids
+    restart in each run, they restart behind it.
+
+    >>> from carry.tasks import build as build_task, to_digits
+    >>> task = build_task({"name": "addition"})
+    >>> batch = build({}, task).write(task.solve(*to_digits([[17, 25]])))
+    >>> text(loosened(batch, torch.tensor([[0, 0, 2, 1, 0, 0, 0, 0, 0, 0]]), SPACE).tokens[0])
+    '^7  1 +52=24$'
+    """
+    before = before.cumsum(1)
+    more = before[:, -1]
+    at = torch.arange(batch.tokens.shape[1] + int(more.max()), device=more.device)
+    moved, length = at[: before.shape[1]] + before, batch.length + more
 
     def scattered(values: Tensor, empty: int) -> Tensor:
-        return values.new_full(wider, empty).scatter_(1, moved, values)
+        return values.new_full((len(more), len(at)), empty).scatter_(1, moved, values)
 
     coupled = [scattered(level, NO_LEVEL) for level in batch.levels.unbind(2)]
-
+    tokens = scattered(batch.tokens, token)
     return replace(
         batch,
-        tokens=scattered(batch.tokens, PAD),
+        tokens=torch.where(at < length[:, None], tokens, PAD),
         number=scattered(batch.number, 0),
         place=scattered(batch.place, NO_PLACE),
         levels=torch.stack(coupled, dim=2)
         if coupled
-        else batch.levels[:, :1].expand(-1, wider[1], -1),
+        else batch.levels[:, :1].expand(-1, len(at), -1),
         start=batch.start + more,
-        length=batch.length + more,
+        length=length,
     )
+
+
+def blanked(batch: Batch) -> Batch:
+    """Return a batch with zeros for all that is written behind its questions, but the end."""
+    at = torch.arange(batch.tokens.shape[1], device=batch.start.device)
+    behind = (at >= batch.start[:, None]) & (at < batch.length[:, None] - 1)
+    return replace(batch, tokens=batch.tokens.masked_fill(behind, 0))

@@ -65,6 +65,13 @@ class Task(Settings):
         """How many numbers there are, from 0 on; None: numbers without end."""
         return None
 
+    def count(self, size: int) -> int | None:
+        """Return how many problems the cell (size, size) has, told apart by what is written.
+
+        None: it is not known.
+        """
+        return None
+
     def every(self) -> tuple[Integer[Tensor, "B 2"], Problems, list[str]]:
         """Return all problems, their cells, and what set each is in, where they are few."""
         name = type(self).__name__
@@ -196,6 +203,14 @@ class OfNumbers(Task):
     ) -> tuple[Integer[Tensor, "B M N"], Integer[Tensor, "B M"]]:
         """Draw both numbers uniformly among those of their lengths."""
         return draw_numbers(cells, generator), cells
+
+    def count(self, size: int) -> int:
+        """Return the pairs of numbers of this length, of which only 0 begins with a zero.
+
+        >>> [build({"name": "addition"}).count(size) for size in (1, 2, 3)]
+        [100, 8100, 810000]
+        """
+        return (10 if size == 1 else 9 * 10 ** (size - 1)) ** 2
 
 
 def build(settings: dict[str, Any], where: str = "task") -> Task:

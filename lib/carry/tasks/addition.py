@@ -4,6 +4,7 @@ place          3 2 1 0
 a              . 6 5 3
 b              . . 4 9
 digit sum      0 6 9 12     a + b, without carries
+generated      0 0 0 1      a carry that both digits make by themselves
 carry used     0 1 1 0      a carry comes in
 carry made     0 0 1 1      a carry goes out
 cascade        0 0 1 0      a digit sum of nine that passes the carry on
@@ -54,12 +55,16 @@ class Addition(OfNumbers):
         return self.solved(operands, lengths, answer, longest + (top > 0))
 
     def steps(self, problems: Problems) -> dict[str, Integer[Tensor, "B _"]]:
-        """Return digit sums, carries used and made, and cascades, by place, the ones first."""
+        """Return digit sums, carries generated, used and made, and cascades, by place.
+
+        The ones stand first. A carry is generated where the two digits alone make ten or more.
+        """
         total = _digit_sum(problems.operands)
         used = _carry_used(total)
         made = (total + used >= 10).to(total.dtype)
         return {
             "digit_sum": total,
+            "carry_generated": (total >= 10).to(total.dtype),
             "carry_used": used,
             "carry_made": made,
             "cascade": (total == 9).to(total.dtype) * used,

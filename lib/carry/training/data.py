@@ -2,26 +2,82 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import pandas as pd
 import torch
+from jaxtyping import Integer
+from torch import Tensor
 
-from carry import problem_sets
-from carry.batch import Batch
+from carry import data_sets, problem_sets
+from carry.batch import Batch, Problems
 from carry.formats import noisy
 from carry.models.system import System
+from carry.randomness import stream
+from carry.run import SUB_TASKS
+
+
+class Fixed(NamedTuple):
+    """A fixed data set, and of a mixture which sub-task each problem is (`carry.run.SUB_TASKS`)."""
+
+    problems: Problems
+    parts: Integer[Tensor, " B"] | None = None
+
+
+def fixed(system: System) -> Fixed | None:
+    """Return the fixed data set that a run trains on, the same for all its seeds, if it has one."""
+    of, training = system.run.data_set, system.run.training
+    if of is None:
+        table = fixed_problems(system)
+        return None if table is None else Fixed(problem_sets.to_problems(table, system.task))
+    given = training.problems, of, training.fixed
+    return Fixed(data_sets.learned(*given), data_sets.parts(*given) if of.mixture else None)
 
 
 def fixed_problems(system: System) -> pd.DataFrame | None:
-    """Return the fixed data set that a run trains on, the same for all its seeds, if it has one."""
+    """Return the same as a table, with the sub-task of each problem as `part` if there are some."""
     training = system.run.training
     if training.fixed is None:
         return None
+    if system.run.data_set is not None:
+        problems, parts = fixed(system)
+        table = problem_sets.to_table("training", problems.lengths, problems, system.task)
+        return table if parts is None else table.assign(part=[SUB_TASKS[of] for of in parts])
     given = problem_sets.ProblemSet(
         task=system.run.task, draw=training.fixed, digits=training.digits
     )
     return problem_sets.draw(f"training {system.run.name}", given)
+
+
+def summary(system: System) -> dict[str, Any]:
+    """Return what a data set holds in numbers, and a hash by which to know it again."""
+    problems, parts = fixed(system)
+    name, lengths = system.run.training.problems, problems.lengths[:, 0].bincount().tolist()
+    found = {"set": name, "problems": len(problems)}
+    found["lengths"] = {length: many for length, many in enumerate(lengths) if many}
+    digest = hashlib.sha256(problems.operands.numpy())
+    if parts is not None:
+        counts = parts.bincount(minlength=len(SUB_TASKS)).tolist()
+        found["parts"] = dict(zip(SUB_TASKS, counts, strict=True))
+        digest.update(parts.numpy())
+    return {**found, "sha256": digest.hexdigest()}
+
+
+def held_out(system: System) -> Problems:
+    """Return in-distribution problems that no seed trains on, the same for all.
+
+    They are fresh ones, which nothing keeps out of training but chance; or, of a data set, some of
+    those for validation of trained lengths, or all if these are fewer than are asked for. They are
+    written as the run's format says, whatever training mixes.
+    """
+    run, generator = system.run, stream(0, "held out")
+    count = run.training.score_problems
+    if run.data_set is None:
+        return system.task.draw(count, run.training.digits, generator)
+    problems = data_sets.validation(run.training.problems, run.data_set)
+    return problems[torch.randperm(len(problems), generator=generator)[:count]]
 
 
 class Batches:
@@ -34,12 +90,9 @@ class Batches:
     def __init__(self, system: System, generator: torch.Generator) -> None:
         self.system, self.training = system, system.run.training
         self.generator = generator
-        table = fixed_problems(system)
-        self.fixed = (
-            None
-            if table is None
-            else problem_sets.to_problems(table, system.task).to(generator.device)
-        )
+        given, device = fixed(system), generator.device
+        self.fixed = None if given is None else given.problems.to(device)
+        self.parts = None if given is None or given.parts is None else given.parts.to(device)
         self._pool: list[Batch] = []
         self._drawn_from = generator.get_state()
         self._taken = 0
@@ -54,13 +107,16 @@ class Batches:
 
     def _draw(self, size: int) -> Iterator[Batch]:
         count, device = size * self.training.pool, self.generator.device
+        form = self.system.format
         if self.fixed is None:
-            problems = self.system.task.draw(count, self.training.digits, self.generator)
+            batch = form.write(self.system.task.draw(count, self.training.digits, self.generator))
         else:
             limit = len(self.fixed)
             rows = torch.randint(limit, (count,), generator=self.generator, device=device)
-            problems = self.fixed[rows]
-        batch = self.system.format.write(problems)
+            if self.parts is None:
+                batch = form.write(self.fixed[rows])
+            else:
+                batch = form.write_parts(self.fixed[rows], self.parts[rows])
         if self.training.noise:
             batch = noisy(batch, self.training.noise, self.generator)
         order = batch.length.argsort(stable=True)

@@ -17,7 +17,7 @@ from carry.randomness import stream
 from carry.run import Run
 from carry.settings import SettingsError
 from carry.training import checkpoint, precision
-from carry.training.data import Batches
+from carry.training.data import Batches, held_out
 from carry.training.schedule import batch_at, rate_at
 
 # Called with (steps done, loss, held-out exact match) as training goes on.
@@ -64,7 +64,7 @@ class Trainer:
         self.batches = Batches(self.system, stream(seed, "problems", device=self.device))
         self.draws = stream(seed, "ids", device=self.device)
         self.depths = stream(seed, "recurrences")
-        self.held_out = self._held_out()
+        self.held_out = self.system.format.write(held_out(self.system)).to(self.device)
         self.step, self.curve, self.in_a_row = 0, [], 0
         self.snapshots: dict[int, dict[str, Tensor]] = {}  # weights, by step
         self._losses: list[Tensor] = []
@@ -117,6 +117,10 @@ class Trainer:
             real = steps < batch.length[:, None]
 
         def loss_at(recurrences: int | None) -> Tensor:
+            loss, more = fit_at(recurrences), network.penalty(real)
+            return loss if more is None else loss + more
+
+        def fit_at(recurrences: int | None) -> Tensor:
             logits = network(batch.tokens, ids, at, recurrences)[:, : target.shape[1]]
             if training.mean == "token":
                 return F.cross_entropy(logits[real].float(), target[real])
@@ -130,13 +134,6 @@ class Trainer:
         # A convex combination with the loss at a smaller random depth (mcleish2024, A.4.1).
         fewer = int(torch.randint(1, most, (), generator=self.depths))
         return (1 - training.progressive) * loss_at(None) + training.progressive * loss_at(fewer)
-
-    def _held_out(self) -> Batch:
-        """Return in-distribution problems that no seed trains on by intent, the same for all."""
-        generator = stream(0, "held out")
-        count, digits = self.run.training.score_problems, self.run.training.digits
-        problems = self.system.task.draw(count, digits, generator)
-        return self.system.format.write(problems).to(self.device)
 
     def _score(self) -> None:
         self._check_losses()

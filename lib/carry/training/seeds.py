@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import statistics
 from pathlib import Path
@@ -10,21 +11,25 @@ from typing import Any
 import pandas as pd
 
 from carry import paths, processes
+from carry.models.system import System
 from carry.progress import bar
 from carry.run import Run
 from carry.training import checkpoint
-from carry.training.data import fixed_problems
+from carry.training.data import fixed_problems, summary
 from carry.training.loop import Trainer, save_snapshots, save_weights
 from carry.training.together import TogetherTrainer
+
+KEPT = 1_000_000  # problems of a named set that are written out; any number can be drawn again
 
 
 def train_seeds(run: Run, seeds: int | None = None) -> pd.DataFrame:
     """Train every seed of a run, or go on where it was stopped, and keep weights and curves.
 
     Writes `seed_N.safetensors`, `curves.parquet`, DVCLive's `live/seed_N/` (but for seeds that are
-    trained together, which are many), `run.json`, a fixed data set's `problems.parquet` and
-    `snapshots_N.safetensors` where some are kept into the run's folder under data/, each seed's at
-    its end, from checkpoints that outlive a kill.
+    trained together, which are many), `run.json`, a fixed data set's `problems.parquet` (of more
+    than `KEPT` problems of a named set `problems.json`, a summary) and `snapshots_N.safetensors`
+    where some are kept into the run's folder under data/, each seed's at its end, from checkpoints
+    that outlive a kill.
 
     Returns:
         The learning curves: one row per seed and scored step.
@@ -49,14 +54,22 @@ def train_seeds(run: Run, seeds: int | None = None) -> pd.DataFrame:
         )
     with paths.atomically(folder / "curves.parquet") as draft:
         curves.to_parquet(draft, index=False)
-    problems = fixed_problems(system)
-    if problems is not None:
-        with paths.atomically(folder / "problems.parquet") as draft:
-            problems.to_parquet(draft, index=False)
+    _keep_problems(system, folder)
     with paths.atomically(folder / "run.json") as draft:
         draft.write_text(run.model_dump_json(indent=2, exclude={"evaluation"}) + "\n")
     shutil.rmtree(held)
     return curves
+
+
+def _keep_problems(system: System, folder: Path) -> None:
+    """Write the data set that all seeds have learned from, if they have one, or a summary."""
+    of, training = system.run.data_set, system.run.training
+    if of is not None and training.fixed > KEPT:
+        with paths.atomically(folder / "problems.json") as draft:
+            draft.write_text(json.dumps(summary(system), indent=2) + "\n")
+    elif training.fixed is not None:
+        with paths.atomically(folder / "problems.parquet") as draft:
+            fixed_problems(system).to_parquet(draft, index=False)
 
 
 def _train(report: Any, run: Run, seed: int, held: Path, folder: Path) -> pd.DataFrame:

@@ -1,0 +1,371 @@
+"""Data sets: training, validation and tests have nothing in common, told by Python strings."""
+
+import json
+import random
+
+import pandas as pd
+import pytest
+import torch
+from scipy.stats import binomtest, chisquare
+
+from carry import data_sets, formats, params, paths, problem_sets, run, tasks
+from carry.data_sets import composition, different, packed
+from carry.evaluation import trained
+from carry.formats import FIRST_LETTER, LETTERS, SIGNS
+from carry.formats.expression import Expression
+from carry.models.system import System
+from carry.problem_sets import ProblemSet
+from carry.randomness import stream
+from carry.run import SUB_TASKS, make
+from carry.settings import SettingsError, parts
+from carry.training import data, seeds
+from carry.training.loop import Trainer
+from variants import run_of
+
+SETS = [name for name, of in params.load()["problems"].items() if of.get("lengths")]
+ADDITION = {"task": {"name": "addition"}}
+MINI = [1, 2, 3, 4, 5, 6, 7, 9]
+EVEN = dict.fromkeys(SUB_TASKS, 0.2)
+LARGE = [100_000, 1_000_000, 10_000_000]
+# By the source's rule; of so many lengths as the first's it has a million problems alone, and of
+# three lengths no more than 10,000.
+BY_RULE = [("generalize_to_longer", count) for count in LARGE[1:]]
+BY_RULE += [(name, n) for name in SETS if name not in (BY_RULE[0][0], "1-3_digit") for n in LARGE]
+
+
+def small(name, **more):
+    """Return the settings of a named set with few tests."""
+    given = params.load()["problems"][name]
+    return ProblemSet.parse({**given, "test": 30, "validation": 12, **more}, f"problems.{name}")
+
+
+def mine(lengths=(1, 2, 3), test=30, validation=12, **more):
+    """Return a set of one's own."""
+    given = {"lengths": list(lengths), "test": test, "validation": validation, **more}
+    return ProblemSet.parse({**ADDITION, **given}, "problems.mine")
+
+
+def texts(problems, task="addition"):
+    task = tasks.build({"name": task})
+    return problem_sets.to_table("some", problems.lengths, problems, task)["operands"].tolist()
+
+
+@pytest.mark.parametrize(
+    ("count", "lengths", "expected"),
+    [
+        (10_000, [1, 2, 3], {1: 100, 2: 900, 3: 9_000}),
+        (10_000, MINI, {1: 100, 2: 900} | dict.fromkeys(MINI[2:], 1_500)),
+        (10_000, [1, 2, 3, 4, 6], {1: 100, 2: 900, 3: 3_000, 4: 3_000, 6: 3_000}),
+        (500, [1, 2, 3, 4, 5], dict.fromkeys([1, 2, 3, 4, 5], 100)),
+        (20, [1, 2, 3, 4, 5, 6], {1: 3, 2: 3, 3: 3, 4: 3, 5: 4, 6: 4}),
+        (50_000, [3, 1, 2], {1: 100, 2: 900, 3: 9_000}),  # there are no more to take
+    ],
+)
+def test_compositions(count, lengths, expected):
+    assert composition(count, lengths) == expected
+
+
+@pytest.mark.parametrize(("name", "count"), BY_RULE)
+def test_the_rule_to_the_letter(name, count):
+    """As the source has it: 100, 900 and 9,000, and equal parts for four digits and more."""
+    lengths = small(name).lengths
+    found = composition(count, lengths)
+    longer = [found[length] for length in lengths if length > 3]
+    assert [found[length] for length in (1, 2, 3)] == [100, 900, 9_000]
+    assert sum(longer) == count - 10_000 and max(longer) - min(longer) <= 1
+
+
+def test_a_composition_is_an_equal_share_up_to_a_limit():
+    drawn = random.Random(0)
+    for _ in range(300):
+        lengths = drawn.sample(range(1, 21), drawn.randint(1, 12))
+        count = drawn.choice([7, 300, 5_000, 40_000, 10**6]) + drawn.randint(0, 50)
+        found = composition(count, lengths)
+        assert list(found) == sorted(lengths)
+        free = [many for length, many in found.items() if many < data_sets.MOST.get(length, count)]
+        assert not free or (sum(found.values()) == count and max(free) - min(free) <= 1)
+        assert all(many <= data_sets.MOST.get(length, count) for length, many in found.items())
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_nothing_is_in_two_parts(name):
+    given = small(name)
+    table = problem_sets.draw(name, given)
+    learned = data_sets.learned(name, given, 3_000)
+    trained, kept = texts(learned), table["operands"].tolist()
+    assert len({*trained, *kept}) == len(trained) + len(kept) == 3_000 + len(table)
+    sizes = pd.Series([len(number) for of in trained for number in of.split()]).value_counts() // 2
+    assert sizes.sort_index().to_dict() == composition(3_000, given.lengths)
+    assert {f"{a} {b}" for a in range(10) for b in range(10)} < {*trained}
+    assert [sum(map(int, of.split())) for of in kept] == table["answer"].map(int).tolist()
+    widths = table["operands"].str.split(expand=True).map(len)
+    assert (widths[0] == table["i"]).all() and (widths[1] == table["j"]).all()
+    counts = table.groupby(["i", "set"]).size().unstack()
+    assert counts.index.tolist() == sorted({*given.lengths, *given.beyond} - {1})
+    assert (counts["equal"] == 30).all() and (counts["validation"] == 12).all()
+    answers = [tasks.to_int(*of) for of in zip(learned.answer, learned.answer_length, strict=True)]
+    assert answers == [sum(map(int, of.split())) for of in trained]
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_the_named_sets_as_they_stand(name):
+    """The whole tests of every set are as many as it says, and none of them twice."""
+    given = problem_sets.load(name, "cpu")
+    table = problem_sets.draw(name, given)
+    assert table["operands"].is_unique
+    counts = table.groupby(["set", "i"]).size()
+    assert (counts["equal"] == 1_000).all() and (counts["validation"] == 100).all()
+    data_sets.check(name, given, 10_000, "here")
+
+
+def test_training_leaves_what_there_is_to_tests_first():
+    table = problem_sets.draw("mine", mine([2], test=7_150, validation=100, beyond=[1]))
+    counts = table.groupby(["i", "set"]).size().to_dict()
+    assert counts == {(1, "equal"): 100, (2, "equal"): 7_150, (2, "validation"): 50}
+    given = mine([2], test=7_150, validation=100)
+    trained = texts(data_sets.learned("mine", given, 900))
+    assert len({*trained, *table.loc[table["i"] == 2, "operands"]}) == 8_100
+
+
+@pytest.mark.parametrize("name", parts("carry.tasks"))
+def test_all_problems_that_there_are(name):
+    task = tasks.build({"name": name})
+    if task.count(1) is not None:
+        for length, count in ((1, 100), (2, 8_100)):
+            known = torch.zeros(0, 2, length, dtype=torch.uint8)
+            operands = different(task, length, count, stream(0, "test"), known)
+            pairs = {tuple(tuple(number) for number in of) for of in operands.tolist()}
+            assert len(pairs) == len(operands) == task.count(length)
+
+
+def test_different_problems_are_as_likely():
+    """Chi-squared tests over digits; false alarm 1 in 1,000 each, but the seed is fixed."""
+    task = tasks.build({"name": "addition"})
+    known = torch.zeros(0, 2, 2, dtype=torch.uint8)
+    known = different(task, 2, 4_000, stream(1, "test"), known)
+    operands = different(task, 2, 2_000, stream(0, "test"), known)
+    for place, least in ((0, 0), (1, 1)):
+        counts = torch.bincount(operands[:, :, place].flatten().long(), minlength=10)[least:]
+        assert chisquare(counts.numpy()).pvalue > 0.001
+
+
+@pytest.mark.parametrize("length", [1, 9, 10, 20])
+def test_packed_digits_are_those_digits(length):
+    operands = different(tasks.build({"name": "addition"}), length, 50, stream(0, "test"),
+                         torch.zeros(0, 2, length, dtype=torch.uint8))  # fmt: skip
+    for words, digits in zip(packed(operands).tolist(), operands.flatten(1).tolist(), strict=True):
+        groups = [digits[at : at + 18] for at in range(0, len(digits), 18)]
+        assert words == [int("".join(map(str, of))) for of in groups]
+
+
+def test_what_moves_and_what_does_not():
+    given = mine([1, 2, 3, 5])
+    tests, more = problem_sets.draw("mine", given), mine([1, 2, 3, 5], beyond=[4, 7])
+    assert tests.equals(problem_sets.draw("mine", given))
+    wider = problem_sets.draw("mine", more)
+    assert wider[wider["i"].isin(given.lengths)].reset_index(drop=True).equals(tests)
+    assert not problem_sets.draw("yours", given)["operands"].equals(tests["operands"])
+    learned = [texts(data_sets.learned("mine", of, n)) for of, n in
+               ((given, 400), (given, 400), (more, 400), (given, 900))]  # fmt: skip
+    assert learned[0] == learned[1] == learned[2] and not {*learned[0]} < {*learned[3]}
+
+
+def test_shares_of_a_mixture():
+    """Five binomial tests; false alarm 1 in 1,000 for all together, but the seed is fixed."""
+    shares = {"add": 0.4, "car": 0.3, "rev": 0.3}
+    given = mine(mixture=shares)
+    counts = data_sets.parts("mine", given, 20_000).bincount(minlength=5).tolist()
+    for prefix, count in zip(SUB_TASKS, counts, strict=True):
+        if prefix in shares:
+            assert binomtest(count, 20_000, shares[prefix]).pvalue > 0.001 / 5
+        else:
+            assert count == 0
+    assert torch.equal(*(data_sets.parts("mine", given, 500) for _ in range(2)))
+
+
+class Prefixed(Expression):
+    """Says which sub-task it is with a letter in place of the first token; `ali` is long."""
+
+    prefix: str = "add"
+
+    @property
+    def prefixed(self):
+        return True
+
+    def symbols(self):
+        return len(SIGNS + LETTERS)
+
+    def extent(self, digits):
+        whole = super().extent(digits)
+        return whole._replace(tokens=whole.tokens + 7) if self.prefix == "ali" else whole
+
+    def write_parts(self, problems, parts):
+        batch = self.write(problems)
+        batch.tokens[:, 0] = FIRST_LETTER + parts
+        return batch
+
+
+@pytest.fixture
+def prefixed(monkeypatch):
+    choose = formats.choose
+    monkeypatch.setattr(
+        formats, "choose", lambda place, base, name, where:
+        Prefixed if name == "prefixed" else choose(place, base, name, where))  # fmt: skip
+
+
+def a_run(given=None, **more):
+    """Return a run that is trained on 300 problems of a set."""
+    given = given or mine()
+    known = {key: getattr(given, key) for key in run.DataSet.model_fields}
+    training = {"problems": "mine", "fixed": 300, "digits": max(given.lengths), "steps": 4,
+                "batch": 16, "pool": 2, "score_every": 2, "score_problems": 20}  # fmt: skip
+    training |= more.pop("training", {})
+    model = {"layers": 1, "width": 16, "heads": 2}
+    return make({**ADDITION, "model": model, "training": training, "data_set": known, **more})
+
+
+def shown(batch):
+    """Return what is asked by each problem that a batch has."""
+    asked = (
+        formats.text(row[1:start]) for row, start in zip(batch.tokens, batch.start, strict=True)
+    )
+    return [" ".join(number[::-1] for number in of.rstrip("=").split("+")) for of in asked]
+
+
+def test_batches_are_of_the_training_problems():
+    system = System(a_run())
+    table = data.fixed_problems(system)
+    assert table["operands"].tolist() == texts(data_sets.learned("mine", system.run.data_set, 300))
+    assert set(table["set"]) == {"training"} and "part" not in table
+    batches = data.Batches(system, stream(0, "problems"))
+    seen = {of for _ in range(80) for of in shown(batches.next(16))}
+    assert seen <= {*table["operands"]} and len(seen) > 250
+
+
+def test_a_mixture_is_written_by_its_parts(prefixed):
+    system = System(a_run(mine(mixture=EVEN), format={"name": "prefixed"}))
+    table = data.fixed_problems(system)
+    part = dict(zip(table["operands"], table["part"], strict=True))
+    batches, seen = data.Batches(system, stream(0, "problems")), set()
+    for _ in range(40):
+        batch = batches.next(16)
+        said = [SUB_TASKS[token - FIRST_LETTER] for token in batch.tokens[:, 0].tolist()]
+        assert said == [part[of] for of in shown(batch)]
+        seen |= {*said}
+    assert seen == {*SUB_TASKS}
+
+
+def test_batches_of_a_mixture_go_on_where_they_were(prefixed):
+    system = System(a_run(mine(mixture=EVEN), format={"name": "prefixed"}))
+    first, again = (data.Batches(system, stream(0, "problems")) for _ in range(2))
+    for _ in range(3):
+        first.next(16)
+    again.resume(first.state())
+    for _ in range(5):
+        assert torch.equal(first.next(16).tokens, again.next(16).tokens)
+
+
+def test_a_mixture_is_as_long_as_its_longest_sub_task(prefixed):
+    plain, mixed = (System(a_run(mine(mixture=of), format={"name": "prefixed"}))
+                    for of in ({"add": 1.0}, EVEN))  # fmt: skip
+    assert mixed.training_extent().tokens == plain.training_extent().tokens + 7
+    assert mixed.training_extent()._replace(tokens=0) == plain.training_extent()._replace(tokens=0)
+    assert mixed._extent(3) == plain._extent(3), "scores are of the format's own prefix"
+
+
+@pytest.mark.parametrize("beyond", [[], [4]])
+def test_scores_on_the_way_are_of_validation_problems(beyond):
+    given = mine(beyond=beyond)
+    table = problem_sets.draw("mine", given)
+    known = {*table.loc[(table["set"] == "validation") & (table["i"] < 4), "operands"]}
+    trainer = Trainer(a_run(given), 0, None)
+    found = shown(trainer.held_out)
+    assert len(found) == 20 == len({*found}) and {*found} < known
+    assert {len(of.split()[0]) for of in found} == {2, 3}
+    assert found == shown(Trainer(a_run(given), 1, None).held_out)
+    whole = Trainer(a_run(given, training={"score_problems": 999}), 0, None)
+    assert {*shown(whole.held_out)} == known
+    assert whole.train().curve[-1]["exact"] <= 1.0
+
+
+def test_scores_are_of_tests_alone(monkeypatch):
+    table, known = params.load(), {**ADDITION, "lengths": [1, 2, 4], "beyond": [3, 5, 6]}
+    table["problems"]["mine"] = {**known, "test": 9, "validation": 5}
+    monkeypatch.setattr(params, "load", lambda: table)
+    drawn = problem_sets.draw("mine", problem_sets.load("mine", "notebook"))
+    training = {"problems": "mine", "fixed": 50, "digits": 4}
+    of = make({**ADDITION, "training": training, "evaluation": {"digits": 5}})
+    problem_sets.check(of, "notebook")
+    assert problem_sets.name_for(of) == "mine"
+    asked = problem_sets.questions(of, drawn)
+    assert asked.groupby(["set", "i"]).size().to_dict() == {("equal", n): 9 for n in (2, 3, 4, 5)}
+    learned = data.fixed_problems(System(of))
+    assert not {*asked["operands"]} & {*learned["operands"]}
+    other = make({**ADDITION, "evaluation": {"problems": "mine", "digits": 5}})
+    assert problem_sets.questions(other, drawn).equals(asked)
+    assert problem_sets.read_questions(of).equals(asked)
+
+
+def test_from_a_named_set_to_scores(tmp_path, monkeypatch):
+    """A row of params.yaml that names a set is trained, and scored on each length that it tests."""
+    monkeypatch.setattr(paths, "ROOT", tmp_path)
+    table, smoke = params.load(), params.load_profile("smoke")
+    name, model = "generalize_to_longer_tiny_gap", {"layers": 1, "heads": 2}
+    training = {"problems": name, "fixed": 200}
+    table["runs"] = {"mine": {"model": model, "training": training}}
+    smoke["rows"] = {"mine": {"training": {"digits": 7}, "evaluation": {"digits": 8}}}
+    smoke["problems"] = {name: {"test": 6, "validation": 5}}
+    monkeypatch.setattr(params, "load", lambda: table)
+    monkeypatch.setattr(params, "load_profile", lambda profile: smoke)
+    problem_sets.write(name, "smoke")
+    problem_sets.write_questions("smoke")
+    seeds.train_seeds(run.load("mine", "smoke"), 1)
+    target = trained.evaluate("mine", "smoke", seeds=[0])
+    cells, places = (pd.read_parquet(target / f"{of}.parquet") for of in ("cells", "places"))
+    assert cells.groupby("i")["n"].max().to_dict() == dict.fromkeys(range(2, 9), 6)
+    assert set(cells["set"]) == {"equal"} and (cells["i"] == cells["j"]).all()
+    assert set(places["digits"]) == {*range(2, 9)}
+
+
+def test_what_is_kept_of_a_data_set(tmp_path, monkeypatch, prefixed):
+    monkeypatch.setattr(paths, "ROOT", tmp_path)
+    of = a_run(mine(mixture=EVEN), format={"name": "prefixed"})
+    folder, expected = paths.data("notebook", "runs", "mine"), data.fixed_problems(System(of))
+    seeds.train_seeds(of, 1)
+    table = pd.read_parquet(folder / "problems.parquet")
+    assert table.equals(expected) and not (folder / "problems.json").exists()
+    (folder / "problems.parquet").unlink()
+    monkeypatch.setattr(seeds, "KEPT", 299)
+    seeds.train_seeds(of, 1)
+    found = json.loads((folder / "problems.json").read_text())
+    assert not (folder / "problems.parquet").exists()
+    assert found["problems"] == 300 and found["set"] == "mine"
+    assert found["lengths"] == {"1": 100, "2": 100, "3": 100}
+    assert found["parts"] == table["part"].value_counts().sort_index().to_dict()
+    hashes = {data.summary(System(a_run(mine(test=n))))["sha256"] for n in (30, 30, 31)}
+    assert len(hashes) == 2
+
+
+def test_weights_of_a_data_set_that_has_changed(tmp_path, monkeypatch):
+    monkeypatch.setattr(paths, "ROOT", tmp_path)
+    then, now = a_run(), a_run(mine(test=31))
+    assert then.key() != now.key(), "or a checkpoint of the other would be gone on from"
+    Trainer(then, 0, None).write(trained.folder("smoke", "mine") / "seed_0.safetensors")
+    monkeypatch.setattr(run, "load", lambda name, profile: then)
+    assert trained.load("smoke", "mine").run.data_set == then.data_set
+    monkeypatch.setattr(run, "load", lambda name, profile: now)
+    expected = "^runs.mine.data_set.test: 31 is not what data/smoke/.* was trained with, 30; exp"
+    with pytest.raises(SettingsError, match=expected):
+        trained.load("smoke", "mine")
+
+
+def test_every_set_is_drawn_in_the_default_profile():
+    """DVC draws all of params.yaml there, and asks profile.yaml which sets stay."""
+    assert {*params.load_profile("cpu")["problems"]} == {*params.load()["problems"]}
+
+
+def test_a_named_set_is_looked_up_at_the_scale_of_the_profile():
+    of = run_of(problems="1-3_digit", fixed=50, digits=3)
+    assert of.data_set.lengths == [1, 2, 3] and of.data_set.test == 1_000
+    assert make(of.model_dump(exclude={"name", "profile"})) == of
+    assert run_of().data_set is None

@@ -1,0 +1,218 @@
+"""Table 4.1 of ibrahimli2024 in plain digits, and spaces: as many as said, where they may stand."""
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+import torch
+from scipy.stats import chi2_contingency, chisquare
+
+from carry import formats, tasks
+from carry.batch import LABELS, NO_LEVEL, NO_PLACE
+from carry.evaluation.decoding import alike, greedy, question_ids
+from carry.formats import EOS, PAD, SPACE, text
+from carry.models.system import System
+from carry.randomness import drawn_for, stream
+from carry.run import make
+from carry.settings import SettingsError
+from carry.tasks import to_digits
+
+ADDITION = tasks.build({"name": "addition"})
+PLAIN = {"begin": "$", "reverse_operands": False, "reverse_answer": False}
+PRINTED = {
+    "Plain": ({}, "$123+456=579$"),
+    "Zero Padding": ({"pad_to": 5}, "$00123+00456=00579$"),
+    "Reversed Operands": ({"reverse_operands": True}, "$321+654=579$"),
+    "Reversed Answer": ({"reverse_answer": True}, "$123+456=975$"),
+    "Reversed Both": ({"reverse_operands": True, "reverse_answer": True}, "$321+654=975$"),
+}
+
+
+def form_of(task=ADDITION, **given):
+    return formats.build(given, task)
+
+
+def all_labels(*numbers):
+    """Return one problem with every label that there is."""
+    one = ADDITION.solve(*to_digits([[*numbers]]))
+    return replace(one[torch.zeros(LABELS, dtype=torch.long)], label=torch.arange(LABELS))
+
+
+@pytest.mark.parametrize(("given", "printed"), PRINTED.values(), ids=PRINTED)
+def test_formats_of_table_4_1(given, printed):
+    batch = form_of(**{**PLAIN, **given}).write(ADDITION.solve(*to_digits([[123, 456]])))
+    assert text(batch.tokens[0]) == printed
+
+
+@pytest.mark.parametrize("printed", ["$12 3 +45 6=579$", "$1 23 +4 5 6=579$"])
+def test_printed_spaces_are_among_those_drawn(printed):
+    """In Table 4.1 and in 4.2.1; drawn evenly, one comes once in 252 times, the other in 378."""
+    batch = form_of(**PLAIN, spaces=0.5).write(all_labels(123, 456))
+    wanted = formats.encode(printed).int()
+    found = (batch.length == len(wanted)) & (batch.tokens[:, : len(wanted)] == wanted).all(1)
+    assert found.any()
+
+
+def test_a_longer_answer_is_written_as_it_is():
+    form = form_of(**PLAIN, pad_to=5)
+    problems = ADDITION.solve(*to_digits([[99999, 1], [7, 8], [0, 0]]))
+    written = [text(row) for row in form.write(problems).tokens]
+    assert written == ["$99999+00001=100000$", "$00007+00008=00015$_", "$00000+00000=00000$_"]
+    assert text(form.open_ended(problems).tokens[1]) == "$00007+00008=00000$_"
+    assert form.extent(5) == form.extent(5)._replace(run=6, tokens=20)
+    assert form.extent(3).tokens == form.extent(4).tokens == 19
+    longer = ADDITION.solve(*to_digits([[123456, 1]]))
+    for refuses in (lambda: form.extent(6), lambda: form.write(longer)):
+        short = "^format.pad_to: 5 is too short, .* up to 6 digits; "
+        with pytest.raises(SettingsError, match=short):
+            refuses()
+
+
+@pytest.mark.parametrize("rho", [0.1, 0.29, 0.5, 1.0])
+def test_how_many_spaces_and_where(rho):
+    """At most so many for each symbol behind the first, and between two of the operands only."""
+    plain, form = form_of(**PLAIN), form_of(**PLAIN, spaces=rho)
+    problems = ADDITION.draw(4_000, 5, stream(0, "spaces"))
+    bare, batch = plain.write(problems), form.write(problems)
+    most = 0
+    for row in range(len(problems)):
+        written = text(bare.tokens[row, : bare.length[row]])
+        spaced = text(batch.tokens[row, : batch.length[row]])
+        assert spaced.replace(" ", "") == written
+        question, answer = spaced.split("=")
+        assert " " not in answer and question[1] != " " and question[-1] != " "
+        limit = math.floor(Fraction(str(rho)) * (len(written) - 1))
+        assert spaced.count(" ") <= limit
+        assert set(text(batch.tokens[row, batch.length[row] :])) <= {"_"}
+        most = max(most, int(batch.length[row]))
+    longest = form.write(all_labels(99999, 99999)).length.max()
+    assert most <= form.extent(5).tokens == longest
+
+
+def test_spaces_have_no_marks_and_the_rest_keeps_its_own():
+    bare, batch = (form_of(spaces=of).write(all_labels(78, 965)[:500]) for of in (0.0, 0.5))
+    for row in range(500):
+        space = batch.tokens[row] == SPACE
+        for mark, none in (("number", 0), ("place", NO_PLACE), ("levels", NO_LEVEL)):
+            marks, before = getattr(batch, mark)[row], getattr(bare, mark)[row]
+            assert torch.equal(marks[~space & (batch.tokens[row] != PAD)], before)
+            assert (marks[space] == none).all()
+        assert text(batch.tokens[row, : batch.start[row]])[-1] == "="
+
+
+def test_spaces_are_drawn_evenly():
+    """Chi-squared tests over all labels; false alarm 1 in 1,000 each, and nothing here moves."""
+    batch = form_of(spaces=0.5).write(all_labels(123, 456))
+    space = batch.tokens == SPACE
+    count = space.sum(1)
+    assert count.max() == 6  # half of the 12 tokens behind the first
+    assert chisquare(count.bincount()).pvalue > 0.001
+    symbol = (batch.tokens != SPACE).cumsum(1)  # a space stands in the gap behind so many symbols
+    gap = symbol[space] - 2
+    assert len(gap.bincount()) == 6 and chisquare(gap.bincount()).pvalue > 0.001
+    for number in (1, 6):  # and so where few stand, and where many do
+        some = (symbol[count == number])[space[count == number]] - 2
+        assert chisquare(some.bincount()).pvalue > 0.001
+    two = space & (count == 2)[:, None]
+    first, second = (symbol[two] - 2).view(-1, 2).T  # in order, so that unequal pairs come twice
+    pairs = torch.zeros(6, 6).index_put((first, second), torch.ones(len(first)), accumulate=True)
+    expected = torch.ones(6, 6).triu() + torch.ones(6, 6).triu(1)
+    upper = torch.ones(6, 6).triu() > 0
+    share = expected[upper] / expected.sum() * pairs.sum()
+    assert chisquare(pairs[upper], share).pvalue > 0.001
+
+
+def test_what_is_drawn_for_a_key_is_splitmix64():
+    """Against Python's own integers, and the first published numbers of the generator."""
+
+    def slow(key):
+        wrap, bits = 2**64 - 1, (key + 1) * 0x9E3779B97F4A7C15
+        bits = ((bits & wrap) ^ ((bits & wrap) >> 30)) * 0xBF58476D1CE4E5B9 & wrap
+        bits = (bits ^ (bits >> 27)) * 0x94D049BB133111EB & wrap
+        return bits ^ (bits >> 31)
+
+    published = [0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4, 0x06C45D188009454F]
+    assert [slow(key) for key in range(3)] == published
+    keys = torch.tensor([0, 1, 2, 65535, 65535 << 16, 2**40 + 12345])
+    for count in (1, 10, 2**31):
+        expected = [(slow(key) >> 33) * count >> 31 for key in keys.tolist()]
+        assert drawn_for(keys, count).tolist() == expected
+    some = drawn_for(torch.arange(100_000), 17)
+    assert chisquare(some.bincount()).pvalue > 0.001  # false alarm 1 in 1,000, as above
+    table = (some[::2] * 17 + some[1::2]).bincount(minlength=17**2).view(17, 17)
+    assert chi2_contingency(table).pvalue > 0.001
+
+
+def test_the_same_problem_is_written_the_same():
+    """Alone, among others, and beside longer ones; in open-ended questions too."""
+    form = form_of(spaces=0.5)
+    problems = ADDITION.draw(200, 6, stream(0, "again"))
+    batch, whole = form.write(problems), form.open_ended(problems)
+    assert torch.equal(batch.start, whole.start)
+    for row in range(0, 200, 7):
+        one = problems[row : row + 1].trim()
+        start, length = int(batch.start[row]), int(batch.length[row])
+        assert torch.equal(form.write(one).tokens[0], batch.tokens[row, :length])
+        assert torch.equal(whole.tokens[row, :start], batch.tokens[row, :start])
+
+
+@pytest.mark.parametrize(
+    "task", ["parity", "reversing", "multiplication", "multi_operand_addition"]
+)
+def test_spaces_of_other_tasks(task):
+    """A lone digit has no gap; of several numbers those that are not there have none either."""
+    task = tasks.build({"name": task})
+    form, bare = form_of(task, spaces=1.0), form_of(task)
+    problems = task.draw(500, 3, stream(0, "others"))
+    batch = form.write(problems)
+    for row, written in enumerate(bare.write(problems).tokens):
+        spaced = text(batch.tokens[row, : batch.length[row]])
+        assert spaced.replace(" ", "") == text(written).strip("_")
+        assert spaced[1] != " " and " =" not in spaced and " " not in spaced.split("=")[1]
+    assert batch.length.max() <= form.extent(3).tokens
+    assert form_of(task, spaces=1.0).tight().spaces == 0
+
+
+def system_of(positions=(), **form):
+    model = {"layers": 1, "width": 16, "heads": 2}
+    sizes = {"training": {"digits": 4}, "evaluation": {"digits": 4}}
+    given = {"task": {"name": "addition"}, "positions": list(positions), "model": model}
+    return System(make({**given, **sizes, "format": form}))
+
+
+ABACUS = {"ids": "abacus", "encoding": "learned", "table": 70}
+
+
+@pytest.mark.parametrize("start", [1, "middle"])
+@pytest.mark.parametrize("ids", ["abacus", "index", "coupled"])
+def test_rows_are_decoded_as_they_would_be_alone(ids, start):
+    """With ids of their own, from a start that does not depend on where spaces fall in others."""
+    positions = {"abacus": ABACUS, "coupled": {**ABACUS, "ids": "coupled"},
+                 "index": {"ids": "index", "encoding": "rope"}}  # fmt: skip
+    system = system_of([positions[ids]], spaces=0.5)
+    cells = torch.tensor([[2, 2], [1, 3]]).repeat(20, 1)
+    problems = ADDITION.sample(cells, stream(0, "alone"))
+    together = greedy(system, problems, start)
+    groups = alike(problems, system.format)
+    assert len(groups) > 4 and sorted(torch.cat(groups).tolist()) == [*range(40)]
+    starts = system.format.open_ended(problems).start
+    for rows in groups:
+        assert len(starts[rows].unique()) == 1 and len(problems.lengths[rows].unique(dim=0)) == 1
+        shared = question_ids(system, problems[rows], start)[0].expand(len(rows), -1)
+        for at, row in enumerate(rows[:3].tolist()):
+            own = question_ids(system, problems[row : row + 1], start)[0]
+            assert torch.equal(shared[at], own[0])
+    for row in range(40):
+        alone = greedy(system, problems[row : row + 1], start)[0]
+        assert torch.equal(together[row, : len(alone)], alone)
+        assert (together[row, len(alone) :] == EOS).all()
+
+
+def test_a_dollar_at_the_beginning_ends_nothing():
+    """As a token it is the end; a model that never saw the other symbol reads the same text."""
+    problems = ADDITION.draw(50, 4, stream(0, "dollar"))
+    one, other = (form_of(begin=of).write(problems) for of in "^$")
+    assert (other.tokens[:, 0] == EOS).all() and torch.equal(one.tokens[:, 1:], other.tokens[:, 1:])
+    for mark in ("number", "place", "levels", "start", "length"):
+        assert torch.equal(getattr(one, mark), getattr(other, mark))

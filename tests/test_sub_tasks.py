@@ -1,0 +1,295 @@
+"""Parts of an addition: the printed examples, Python's strings, and streams of several parts."""
+
+import itertools
+
+import pandas as pd
+import pytest
+import torch
+
+from carry import formats, positions, tasks
+from carry.batch import NO_LEVEL, NO_PLACE, merged
+from carry.evaluation import faults, hand_made, scoring
+from carry.evaluation.ask import answer, ask
+from carry.evaluation.decoding import greedy
+from carry.formats import ALPHABET, EOS, PAD, encode, text
+from carry.formats.sub_task import SubTask
+from carry.problem_sets import ProblemSet, draw
+from carry.randomness import stream
+from carry.run import SUB_TASKS, make
+from carry.settings import SettingsError
+from carry.tasks import to_digits
+
+ADDITION = tasks.build({"name": "addition"})
+PRINTED = {
+    "ali": "ali$1234+4567=1+4,2+5,3+6,4+7$",
+    "rev": "rev$1234+4567=4321+7654$",
+    "car": "car$1234+4567=---c$",
+    "mad": "mad$1234+4567=5791$",
+    "add": "add$1234+4567=5801$",
+}
+ORDERS = [*itertools.product([False, True], repeat=2)]
+
+
+def form_of(prefix, operands=False, answer=False):
+    given = {"name": "sub_task", "prefix": prefix}
+    return formats.build(
+        {**given, "reverse_operands": operands, "reverse_answer": answer}, ADDITION
+    )
+
+
+def solved(*numbers):
+    return ADDITION.solve(*to_digits([[*pair] for pair in numbers]))
+
+
+def written(form, *numbers):
+    return text(form.write(solved(numbers)).tokens[0])
+
+
+def model(prefix, kind=hand_made.Oracle, form=(), **more):
+    """Return a model made by hand."""
+    form = {"name": "sub_task", "prefix": prefix, **dict(form)}
+    sizes = {"training": {"digits": 3}, "evaluation": {"digits": 5}}
+    given = {"task": {"name": "addition"}, "format": form, "model": {"width": 4, "heads": 1}}
+    return kind(make({**given, **sizes, **more}))
+
+
+@pytest.fixture(params=SubTask.PREFIXES)
+def prefix(request):
+    return request.param
+
+
+@pytest.fixture(params=ORDERS, ids=["plain", "answer", "operands", "both"])
+def order(request):
+    return request.param
+
+
+def test_the_printed_examples(prefix):
+    assert written(form_of(prefix), 1234, 4567) == PRINTED[prefix]
+    assert sorted(PRINTED) == [*SubTask.PREFIXES] == [*SUB_TASKS]
+
+
+def test_the_example_of_table_4_1():
+    assert written(form_of("rev"), 123, 456) == "rev$123+456=321+654$"
+
+
+def test_orders():
+    """What is written place by place begins with the ones; operands are turned over."""
+    expected = {
+        "add": ("4321+7654=5801", "1234+4567=1085", "4321+7654=1085"),
+        "ali": ("4321+7654=1+4,2+5,3+6,4+7", "1234+4567=4+7,3+6,2+5,1+4",
+                "4321+7654=4+7,3+6,2+5,1+4"),
+        "car": ("4321+7654=---c", "1234+4567=c---", "4321+7654=c---"),
+        "mad": ("4321+7654=5791", "1234+4567=1975", "4321+7654=1975"),
+        "rev": ("4321+7654=1234+4567", "1234+4567=4321+7654", "4321+7654=1234+4567"),
+    }  # fmt: skip
+    for prefix, texts in expected.items():
+        for order, due in zip([(True, False), (False, True), (True, True)], texts, strict=True):
+            assert written(form_of(prefix, *order), 1234, 4567) == f"{prefix}${due}$"
+
+
+def test_a_digit_that_one_operand_lacks_is_0():
+    expected = {"ali": "0+9,0+8,7+3", "rev": "7+389", "car": "--c", "mad": "980", "add": "990"}
+    for prefix, due in expected.items():
+        assert written(form_of(prefix), 7, 983) == f"{prefix}$7+983={due}$"
+
+
+def test_a_carry_is_one_that_two_digits_make_by_themselves():
+    assert written(form_of("car"), 9999, 1) == "car$9999+1=---c$"
+    assert written(form_of("car"), 55, 54) == "car$55+54=c-$"
+
+
+def test_sub_tasks_are_what_pythons_strings_write(prefix, order):
+    form = form_of(prefix, *order)
+    said = model(prefix, form=dict(zip(("reverse_operands", "reverse_answer"), order,
+                                       strict=True))).respond  # fmt: skip
+    problems = ADDITION.draw(3_000, 7, stream(0, "sub-tasks"))
+    batch = form.write(problems)
+    for row in range(len(problems)):
+        numbers = [
+            "".join(map(str, problems.operands[row, k, : problems.lengths[row, k]].tolist()))
+            for k in range(2)
+        ]
+        if not form.reverse_operands:
+            numbers = [number[::-1] for number in numbers]
+        whole = text(batch.tokens[row])
+        start, length = int(batch.start[row]), int(batch.length[row])
+        assert whole[:start] == f"{prefix}${'+'.join(numbers)}="
+        assert whole[start:length] == said(whole[:start])
+        assert set(whole[length:]) <= {"_"}
+
+
+def test_marks_name_the_digit_at_their_place(prefix, order):
+    form = form_of(prefix, *order)
+    problems = ADDITION.draw(300, 5, stream(0, "marks"))
+    batch, steps = form.write(problems), ADDITION.steps(problems)
+    first, second = problems.operands.unbind(1)
+    third = {"add": problems.answer, "mad": steps["digit_sum"] % 10,
+             "car": torch.where(steps["carry_generated"] > 0, *map(ALPHABET.index, "c-")),
+             }.get(prefix, first)  # fmt: skip
+    numbers, places = [first, second, third, second], problems.lengths.amax(1)
+    counts = problems.lengths.T.tolist() if prefix == "rev" else [places.tolist()] * 2
+    for row in range(0, 300, 7):
+        for at in range(int(batch.length[row])):
+            number, place = int(batch.number[row, at]), int(batch.place[row, at])
+            token = int(batch.tokens[row, at])
+            if number:
+                assert token == numbers[number - 1][row, place]
+            else:
+                assert place == NO_PLACE and token >= 10
+        for number, of in enumerate(counts, start=3):
+            there = int((batch.number[row] == number).sum())
+            due = 0 if number == 4 and prefix in ("add", "mad", "car") else of[row]
+            assert there == (int(problems.answer_length[row]) if prefix == "add" and due else due)
+    assert batch.levels.shape[2] == form.levels == 0
+
+
+def test_open_ended_questions_have_the_marks_and_no_truth(prefix, order):
+    form = form_of(prefix, *order)
+    problems = ADDITION.draw(300, 5, stream(0, "marks"))
+    batch, whole = form.write(problems), form.open_ended(problems)
+    assert torch.equal(batch.start, whole.start)
+    for row in range(300):
+        start, end = int(batch.start[row]), int(batch.length[row])
+        assert torch.equal(whole.tokens[row, :start], batch.tokens[row, :start])
+        due = int(problems.room[row]) - int(problems.answer_length[row]) if prefix == "add" else 0
+        assert int(whole.length[row]) == end + due
+        assert text(whole.tokens[row, start:]).strip("_") == "0" * (end + due - start - 1) + "$"
+        if prefix != "add":
+            assert torch.equal(whole.number[row, :end], batch.number[row, :end])
+            assert torch.equal(whole.place[row, :end], batch.place[row, :end])
+
+
+def test_nothing_is_longer_than_its_extent(prefix):
+    form = form_of(prefix)
+    batch = form.write(ADDITION.draw(2_000, 6, stream(0, "extent")))
+    extent = form.extent(6)
+    assert int(batch.length.max()) <= extent.tokens and int(batch.tokens.max()) < form.symbols()
+    longest = form.write(solved((999999, 999999)))
+    assert longest.length.tolist() == [extent.tokens]
+    ids = positions.choose("abacus")().ids(batch)
+    assert int(ids.max()) == extent.run
+    assert form_of("ali").extent(6).tokens == max(
+        form_of(other).extent(6).tokens for other in SubTask.PREFIXES
+    )
+
+
+def test_responses_read_back(prefix, order):
+    form = form_of(prefix, *order)
+    problems = solved((57, 986), (3, 4))
+    _, target, real = form.write(problems).response()
+    read = form.read(torch.where(real, target, EOS))
+    for row, said in enumerate(read):
+        if prefix == "add":
+            length = int(problems.answer_length[row])
+            assert said[:length].tolist() == problems.answer[row, :length].tolist()
+        else:
+            length = int(real[row].sum()) - 1
+            assert torch.equal(said[:length], target[row, :length])
+        assert (said[length:] == EOS).all()
+    late = form.read(encode("12$3c")[None])[0]
+    turned = prefix == "add" and not form.reverse_answer
+    assert text(late) == ("21$$$" if turned else "12$$$")
+
+
+def test_asking_for_another_part():
+    form = form_of("add", True, True)
+    assert written(form.asking("rev"), 12, 345) == "rev$21+543=12+345$"
+    assert form.asking("car").task is ADDITION and form.prefix == "add"
+    assert [form.asking(of).answers for of in SubTask.PREFIXES] == [True] + [False] * 4
+    with pytest.raises(SettingsError, match="^prefix: 'cra' is not there, did you mean 'car'"):
+        form.asking("cra")
+
+
+def test_several_parts_in_one_batch_are_as_written_one_by_one(order):
+    problems = ADDITION.draw(200, 6, stream(0, "parts"))
+    drawn = torch.randint(5, (200,), generator=stream(1, "parts"))
+    for parts in (drawn, torch.full((200,), 2), drawn.clamp(max=1)):
+        batch = form_of("add", *order).write_parts(problems, parts)
+        assert batch.tokens.shape[1] == int(batch.length.max())
+        for row in range(0, 200, 3):
+            form = form_of(SubTask.PREFIXES[int(parts[row])], *order)
+            one, length = form.write(problems[row : row + 1]), int(batch.length[row])
+            assert int(one.length) == length and int(one.start) == int(batch.start[row])
+            for mark in ("tokens", "number", "place", "levels"):
+                assert torch.equal(getattr(batch, mark)[row, :length], getattr(one, mark)[0])
+            assert (batch.tokens[row, length:] == PAD).all()
+            assert not batch.number[row, length:].any()
+            assert (batch.place[row, length:] == NO_PLACE).all()
+
+
+def test_batches_of_unlike_width_are_merged_with_their_levels():
+    problems = ADDITION.draw(90, 6, stream(0, "merged"))
+    form = formats.build({}, ADDITION)
+    whole, order = form.write(problems), torch.randperm(90, generator=stream(1, "merged"))
+    rows = [order[:20], order[20:21], order[21:]]
+    together = merged([form.write(problems[of]) for of in rows], rows, PAD)
+    for mark in ("tokens", "number", "place", "levels", "start", "length"):
+        assert torch.equal(getattr(together, mark), getattr(whole, mark)), mark
+    assert (together.levels[together.tokens == PAD] == NO_LEVEL).all()
+
+
+@pytest.fixture(scope="module")
+def table():
+    given = {"task": {"name": "addition"}, "grid": 3, "each": 4, "equal": 20}
+    return draw("test", ProblemSet.parse(given, "problems.test"))
+
+
+def test_the_oracle_is_right_and_liars_are_named(table, prefix, order):
+    form = dict(zip(("reverse_operands", "reverse_answer"), order, strict=True))
+    cells, places, steps = scoring.score(model(prefix, form=form), table)
+    assert (cells["exact"] == cells["n"]).all() and steps.empty
+    assert places.empty == (prefix == "car")  # signs are no digits of a number
+    assert (places["correct"] == places["n"]).all()
+    if prefix != "car":
+        assert places.loc[places["place"] == 0, "n"].tolist() == [20, 20, 20]
+    for name, kind in (
+        ("stopped_early", hand_made.StopsEarly),
+        ("stopped_late", hand_made.StopsLate),
+    ):
+        cells, _, _ = scoring.score(model(prefix, kind, form), table)
+        assert (cells[name] == cells["n"]).all()
+
+
+def test_places_of_sums_are_those_of_the_expression(table):
+    given = {"reverse_operands": False, "reverse_answer": False}
+    plain = hand_made.ForgetsCarries(make({
+        "task": {"name": "addition"}, "format": given, "model": {"width": 4, "heads": 1},
+        "training": {"digits": 3}, "evaluation": {"digits": 5},
+    }))  # fmt: skip
+    tables = [scoring.score(of, table) for of in (model("add", hand_made.ForgetsCarries), plain)]
+    for of, other in zip(*tables, strict=True):
+        pd.testing.assert_frame_equal(of, other)
+    assert tables[0][0]["lost_carry"].sum() > 50
+
+
+class AddsInstead(hand_made.Oracle):
+    """Writes the sum, whatever part is asked for."""
+
+    def _part(self, prefix, *written):
+        return self.task.oracle(*written)
+
+
+@pytest.mark.parametrize("prefix", ["mad", "ali", "rev"])
+def test_what_is_wrong_in_a_part_is_no_fault_of_a_sum(table, prefix):
+    cells, _, _ = scoring.score(model(prefix, AddsInstead), table)
+    assert cells["other"].sum() > 10
+    assert not cells[["lost_carry", "carry_from_nowhere", "misaligned"]].any(axis=None)
+
+
+def test_one_carry_more_or_less():
+    """A sign where the end was due, and the end where a sign was."""
+    problems, form = solved((12, 99), (5, 5)), form_of("car")
+    dash, end = ALPHABET.index("-"), EOS
+    errors = torch.tensor([[-1, dash, end], [0, end, ALPHABET.index("c")]])
+    kinds = [faults.KINDS[at] for at in faults.named(form, problems, errors).tolist()]
+    assert kinds == ["stopped_late", "stopped_early"]
+
+
+def test_asked_by_hand(prefix):
+    system = model(prefix)
+    said = ask(system, 1234, 4567)
+    assert said["read"].iloc[0] == f"{prefix}$1234+4567="
+    assert "".join(said["writes"]) == "".join(said["due"]) == PRINTED[prefix].split("=")[1]
+    assert answer(system, said) == PRINTED[prefix].split("=")[1].strip("$")
+    read = text(greedy(system, solved((7, 98)))[0]).rstrip("$")
+    assert read == {"add": "105", "ali": "0+9,7+8", "car": "-c", "mad": "95", "rev": "7+89"}[prefix]
