@@ -7,6 +7,8 @@ import pytest
 import ruamel.yaml
 
 from carry import claims, params, paths, run
+from carry.analysis import by_hand
+from carry.claims.stated import PAPERS
 from carry.settings import SettingsError
 from made_up import REACH, cells, places
 
@@ -217,7 +219,7 @@ def test_circuits_are_worked_out(tmp_path, monkeypatch):
     (record,) = claims.judge([claims.Claim(**given)], strings("a", [1]), "cpu")
     assert record["verdict"] == "holds" and record["measured"] == 0 and record["n"] >= 3
     wrong = pd.DataFrame({"n": [9], "wrong": [1]})
-    monkeypatch.setattr(claims.by_hand, "random_circuits", lambda *_, **__: wrong)
+    monkeypatch.setattr(by_hand, "random_circuits", lambda *_, **__: wrong)
     (record,) = claims.judge([claims.Claim(**given)], strings("a", [1]), "cpu")
     assert record["verdict"] == "fails" and record["n"] == 9
 
@@ -328,13 +330,15 @@ def test_the_ledger_names_no_row_twice_or_in_vain():
     named = {row for claim in found if claim.measure for row in claim.measure.rows}
     named |= {claim.compare.row for claim in found if claim.compare and claim.compare.row}
     assert set(planned) <= named, "a planned row that no claim names"
-    assert {claim.paper for claim in found} == set(claims.PAPERS.__args__)
+    assert {claim.paper for claim in found} == set(PAPERS.__args__)
 
 
 def test_the_files_of_the_ledger(monkeypatch, tmp_path):
     monkeypatch.setattr(run, "rows", lambda profile: list(REACH))
     tables = {"cells": cells(), "places": places(), "curves": None}
-    monkeypatch.setattr(claims.results, "read", lambda profile, name: tables[name])
+    monkeypatch.setattr(
+        claims.results, "read", lambda profile, name: tables.get(name, pd.DataFrame({"row": []}))
+    )
     records = claims.write("cpu", tmp_path)
     assert json.loads((tmp_path / "claims.json").read_text()) == records
     wanted = {"id", "paper", "statement", "paper_value", "measured", "interval", "n", "seeds"}
@@ -425,3 +429,79 @@ def test_seeds_are_above_something(measure, tmp_path):
     given = {**BASE, "measure": {**NOISY, **measure}, "holds_if": "> 0"}
     with pytest.raises(SettingsError, match="above .* does not fit statistic"):
         claims.load(written(tmp_path / "claims.yaml", given))
+
+
+def looked(row="addition_equal_abacus", digits=(6, 7), seeds=3):
+    """Return what an analysis of a row counted: of two kinds, at a trained length and beyond it."""
+    return pd.DataFrame(
+        [
+            {"row": row, "seed": seed, "trained": 6, "digits": length, "place": place,
+             "twins": kind, "n": 20, "flipped": 20 - seed if kind == "carry" else place}
+            for seed in range(seeds) for length in digits for place in (0, length - 1)
+            for kind in ("carry", "control")
+        ]
+    )  # fmt: skip
+
+
+LOOK = {"row": "addition_equal_abacus", "table": "confirmed", "hits": "flipped"}
+
+
+@pytest.mark.parametrize(("where", "compare", "measured", "n"), [
+    ({"twins": "carry", "beyond": 0}, None, 38 / 40, 120),
+    ({"twins": "control", "beyond": 1, "from_top": 0}, None, 6 / 20, 60),
+    ({"twins": "control", "beyond": 0, "place": [0, 5]}, None, 5 / 40, 120),
+    ({"twins": "carry", "beyond": 0}, {"where": {"twins": "control"}}, 38 / 40 - 5 / 40, 240),
+    ({"beyond": 0, "twins": "carry", "from_top": 0},
+     {"where": {"from_top": None, "place": 0, "twins": "control"}}, 19 / 20, 120),
+])  # fmt: skip
+def test_what_an_analysis_counted(tmp_path, where, compare, measured, n):
+    given = {**BASE, "look": {**LOOK, "where": where}, "holds_if": "> 0"}
+    given |= {"compare": compare} if compare else {}
+    claim = claims.load(written(tmp_path / "c", given))
+    known = {"confirmed": looked()}
+    (record,) = claims.judge(claim, cells(["addition_nope"]), "cpu", looked=known)
+    assert record["measured"] == pytest.approx(measured, abs=1e-6) and record["n"] == n
+    assert record["row"] == "addition_equal_abacus" and record["seeds"] == 3
+    assert record["compared_with"] == ("addition_equal_abacus" if compare else None)
+    low, high = record["interval"]
+    assert low <= record["measured"] <= high and claims.shown(record)
+
+
+def test_what_was_not_looked_into_is_not_tested(tmp_path):
+    given = {**BASE, "look": {**LOOK, "where": {"twins": "other"}}, "holds_if": "> 0"}
+    claim = claims.load(written(tmp_path / "c", given))
+    for known, reason in (
+        ({}, "row addition_equal_abacus was not looked into in this profile"),
+        ({"confirmed": looked()}, "nothing was counted in row addition_equal_abacus for twins"),
+    ):
+        (record,) = claims.judge(claim, cells(["addition_nope"]), "cpu", looked=known)
+        assert record["verdict"] == "not tested" and record["reason"].startswith(reason)
+
+
+@pytest.mark.parametrize(("look", "message"), [
+    ({**LOOK, "table": "confirmd"}, "look.table: 'confirmd' is not there, did you mean 'confirmed"),
+    ({**LOOK, "row": "addition_equal_abacu"}, "row 'addition_equal_abacu' is not there, did you"),
+    ({**LOOK, "wher": {}}, "look.wher: unknown setting, did you mean 'where'"),
+])  # fmt: skip
+def test_looks_that_do_not_fit(tmp_path, look, message):
+    given = {**BASE, "look": look, "holds_if": "> 0"}
+    with pytest.raises(SettingsError, match=message):
+        claims.load(written(tmp_path / "c", given))
+
+
+def test_lengths_that_were_never_trained_have_regions_of_their_own(tmp_path):
+    """Of a row that learns from a data set: 5 lies within 1 to 4 and 6, and 7 beyond."""
+    row = "addition_equal_abacus"
+    table = pd.DataFrame(
+        [
+            {"row": row, "seed": seed, "start": "1", "set": "equal", "i": i, "j": i, "trained": 6,
+             "n": 10, "exact": i}
+            for seed in range(2) for i in range(2, 9)
+        ]
+    )  # fmt: skip
+    for region, right, n in (("in distribution", 15, 40), ("interpolation", 5, 10),
+                             ("extrapolation", 15, 20)):  # fmt: skip
+        measure = {"rows": [row], "where": {"region": region}}
+        given = {**BASE, "measure": measure, "holds_if": "> 0"}
+        (record,) = claims.judge(claims.load(written(tmp_path / "c", given)), table, "cpu")
+        assert record["measured"] == pytest.approx(right / n) and record["n"] == 2 * n, region

@@ -97,6 +97,10 @@ def test_noise_lies_on_no_circle():
     assert abs(alike[0]) < 0.15 and alike[1] == pytest.approx(1.0, abs=0.1)
 
 
+def every_pair(system):
+    return modular.written(system, torch.arange(system.task.modulus**2))
+
+
 def test_the_waves_of_weights_that_are_set_by_hand_are_its_key_frequencies():
     system = System(tiny(PRIME))
     turn = 2 * math.pi * torch.arange(PRIME)[:, None] * torch.tensor([3.0, 8.0]) / PRIME
@@ -108,7 +112,7 @@ def test_the_waves_of_weights_that_are_set_by_hand_are_its_key_frequencies():
     embedding, neurons = modular.spectra(system)
     assert fourier.key_frequencies(neurons) == [3, 8]
     assert len(fourier.key_frequencies(embedding)) > 8
-    assert modular.number_logits(system).shape == (PRIME**2, PRIME)
+    assert modular.number_logits(system, every_pair(system)).shape == (PRIME**2, PRIME)
 
 
 def test_number_logits_are_those_of_a_plain_pass():
@@ -119,7 +123,9 @@ def test_number_logits_are_those_of_a_plain_pass():
     assert int(batch.tokens[0, 4]) == FIRST_LETTER + (a + b) % 13
     logits = system.logits(batch, system.ids(batch))[0, 3]  # what follows the equals sign
     wanted = logits[FIRST_LETTER : FIRST_LETTER + 13].double()
-    assert torch.allclose(modular.number_logits(system)[a * 13 + b], wanted, atol=1e-5)
+    assert torch.allclose(
+        modular.number_logits(system, every_pair(system))[a * 13 + b], wanted, atol=1e-5
+    )
 
 
 @pytest.mark.parametrize("form", ["one_hot", "expression", "binary"])

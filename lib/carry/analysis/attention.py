@@ -25,7 +25,7 @@ from carry import paths, run
 from carry.batch import Batch
 from carry.evaluation import trained
 from carry.formats import ALPHABET
-from carry.models.architectures.transformer import Inside
+from carry.models.inside import Inside
 from carry.models.system import System
 from carry.randomness import stream
 from carry.settings import SettingsError
@@ -55,16 +55,24 @@ def averaged(
     device = system.network.tokens.weight.device
     cells = torch.tensor([cell] * count, device=device)
     problems = system.task.sample(cells, stream(0, "attention", device=device))
-    batch, inside = system.format.write(problems), Inside()
-    if not (batch.length == batch.length[0]).all() or not (batch.start == batch.start[0]).all():
+    batch = system.format.write(problems)
+    even = (batch.length == batch.length[0]).all() and (batch.start == batch.start[0]).all()
+    if system.format.ragged or not even:
         raise SettingsError(
             f"runs.{system.run.name}.evaluation.attention: {list(cell)} does not fit, problems of "
-            "one cell are not written alike; expected a format with pad: true"
+            "one cell are not written alike; expected a format with pad: true, and no spaces"
         )
     system.network.eval()
     with training_in("fp32", device):
-        system.network(batch.tokens, system.ids(batch), inside=inside)
-    return batch[:1], torch.stack([of.mean(0) for of in inside.attention])
+        return batch[:1], mean(system, batch)
+
+
+@torch.inference_mode()
+def mean(system: System, batch: Batch) -> Float[Tensor, "L H T T"]:
+    """Return the mean attention over problems that are written alike, layer by layer."""
+    inside = Inside(["*.pattern"])
+    system.network(batch.tokens, system.ids(batch), inside=inside)
+    return torch.stack([of.mean(0) for of in inside.each("pattern")])
 
 
 def needed(system: System, batch: Batch) -> tuple[list[int], Bool[Tensor, "G A T"]]:

@@ -17,14 +17,14 @@ import torch
 from jaxtyping import Bool, Integer
 from torch import Tensor
 
+from carry.analysis.construction import DTYPES, accounted
 from carry.batch import Batch
-from carry.evaluation.intervals import with_interval
 from carry.formats import ALPHABET, EOS
-from carry.models.architectures.transformer import Inside
 from carry.models.constructions import circuits
 from carry.models.constructions.chain_of_thought import ChainOfThought, Precision, said_in_bits
 from carry.models.constructions.circuits import AND, Circuit
 from carry.models.constructions.minimal_majority import minimal_majority
+from carry.models.inside import Inside
 from carry.models.single_pass import single_pass
 from carry.models.system import System
 from carry.models.together import KINDS
@@ -33,7 +33,6 @@ from carry.settings import SettingsError
 from carry.tasks import to_digits
 
 Twos = Literal["all", "some"]
-DTYPES = {"float64": torch.float64, "float32": torch.float32}
 THRESHOLDS = ("thesis", "mended")
 TOKENS_AT_ONCE = 2**20
 WIRES_AT_ONCE = 2**21  # squared: the attention of so many sequences is quick to make
@@ -74,12 +73,12 @@ def looks(system: System, string: str) -> pd.DataFrame:
     >>> bool(found > middle)
     True
     """
-    batch, inside = written(system, [string]), Inside()
+    batch, inside = written(system, [string]), Inside(["0.pattern"])
     equals = int(batch.start) - 1
     system.network(batch.tokens, [], inside=inside)
     tokens = batch.tokens[0, : equals + 1]
     values = system.network.tokens.weight[tokens, 0]
-    share = inside.attention[0][0, 0, equals, : equals + 1]
+    share = inside["0.pattern"][0, 0, equals, : equals + 1]
     columns = {"value": values, "score": values * values[-1], "share": share}
     table = pd.DataFrame({**columns, "adds": share * values}, index=[ALPHABET[t] for t in tokens])
     return table.rename_axis("token")
@@ -142,7 +141,7 @@ def majority_range(
     larges: Sequence[float],
     lengths: Iterable[int],
     twos: Twos = "some",
-    dtypes: Sequence[str] = tuple(DTYPES),
+    dtypes: Sequence[str] = ("float64", "float32"),
 ) -> pd.DataFrame:
     """Test the minimal model for each N on the strings that decide, up to each length.
 
@@ -292,9 +291,9 @@ def chain(circuit: Circuit, inputs: Sequence[int], names: Sequence[str] = ()) ->
     model, rows = ChainOfThought([circuit]), []
     asked = torch.tensor([list(inputs)])
     tokens = torch.cat([asked, model.decode(asked)[0]], dim=1)
-    inside = Inside()
+    inside = Inside(["*.pattern"])
     model.network(tokens[:, :-1], [model.ids(model.wires - 1)], inside=inside)
-    looked = [of[0, 0, circuit.inputs - 1 :] for of in inside.attention]
+    looked = [of[0, 0, circuit.inputs - 1 :] for of in inside.each("pattern")]
     wires = [names[at] if at < len(names) else f"w{at + 1}" for at in range(model.wires)]
     for step, (kind, *takes) in enumerate(circuit.gates):
         own = circuit.inputs + step
@@ -357,13 +356,3 @@ def _refused(bits: int, fraction: int) -> bool:
     except SettingsError:
         return True
     return False
-
-
-def accounted(found: pd.DataFrame) -> pd.DataFrame:
-    """Return counts with the share that is right, and its interval.
-
-    >>> accounted(pd.DataFrame({"n": [100], "wrong": [0]})).round(3).loc[0].tolist()
-    [100.0, 0.0, 1.0, 0.963, 1.0]
-    """
-    right = found.assign(right=found["n"] - found["wrong"])
-    return with_interval(right, "right").drop(columns="right")

@@ -20,9 +20,9 @@ from torch import Tensor
 from carry.batch import Batch, Problems
 from carry.evaluation.intervals import with_interval
 from carry.formats import ALPHABET, EQUALS
-from carry.models.architectures.transformer import Inside
 from carry.models.constructions import adder as made
 from carry.models.constructions.adder import Codes, Size, adder
+from carry.models.inside import Inside
 from carry.models.system import System
 from carry.randomness import stream
 from carry.settings import SettingsError
@@ -79,24 +79,19 @@ def walk(system: System, *operands: int, first: Sequence[int] = (1, 1)) -> Walk:
     batch = system.format.write(system.task.solve(*to_digits([[*operands]])))
     ids, inside = system.ids_from(batch, first), Inside()
     logits = system.network(batch.tokens, ids, inside=inside)
-    block, (embedded, attended, concluded) = system.network.blocks[0], inside.streams
-    heads = block.heads
-    query = block.query(embedded)[0].unflatten(1, (heads, -1))
-    key, value = (
-        of[0].unflatten(1, (heads, -1)) for of in block.key_value(embedded).chunk(2, dim=-1)
-    )
-    output = block.output.weight.unflatten(1, (heads, -1))
+    block = system.network.blocks[0]
+    output = block.output.weight.unflatten(1, (block.heads, -1))
     read = int(batch.length) - 1  # all but the end, which is said and not read
     return Walk(
         [ALPHABET[token] for token in batch.tokens[0, :read].tolist()],
         [of[0, :read].tolist() for of in ids],
-        embedded[0, :read].T,
-        query[:read].permute(1, 2, 0),
-        key[:read].permute(1, 2, 0),
-        torch.einsum("dhk,thk->hdt", output, value[:read]),
-        inside.attention[0][0, :, :read, :read],
-        attended[0, :read].T,
-        concluded[0, :read].T,
+        inside["embed"][0, :read].T,
+        inside["0.q"][0, :, :read].mT,
+        inside["0.k"][0, :, :read].mT,
+        torch.einsum("dhk,htk->hdt", output, inside["0.v"][0, :, :read]),
+        inside["0.pattern"][0, :, :read, :read],
+        inside["0.resid_mid"][0, :read].T,
+        inside["0.resid_post"][0, :read].T,
         logits[0, :read].T,
     )
 
@@ -339,7 +334,7 @@ def exhaustive(cells: Iterable[tuple[int, int]], codes: Codes = "spare") -> pd.D
     for operands, digits in cells:
         model = adder(operands, digits, codes=codes)
         found.append(_named(model, judge(model, every(model, operands, digits)), operands, digits))
-    return _accounted(found)
+    return accounted(pd.DataFrame(found))
 
 
 def sampled(cells: Iterable[tuple[int, int]], tokens: int, codes: Codes = "spare") -> pd.DataFrame:
@@ -354,7 +349,7 @@ def sampled(cells: Iterable[tuple[int, int]], tokens: int, codes: Codes = "spare
         count = math.ceil(tokens / response_tokens(operands, digits))
         judged = judge(model, random(model, operands, digits, count))
         found.append(_named(model, judged, operands, digits))
-    return _accounted(found)
+    return accounted(pd.DataFrame(found))
 
 
 def _named(system: System, judged: Judged, operands: int, digits: int) -> dict[str, object]:
@@ -366,10 +361,13 @@ def _width(system: System) -> int:
     return system.network.tokens.weight.shape[1]
 
 
-def _accounted(found: list[dict[str, object]]) -> pd.DataFrame:
-    """Return counts as a table, with the share that is right and its interval."""
-    table = pd.DataFrame(found)
-    right = table.assign(right=table["n"] - table["wrong"])
+def accounted(found: pd.DataFrame) -> pd.DataFrame:
+    """Return counts of what is `wrong` of `n` with the share that is right, and its interval.
+
+    >>> accounted(pd.DataFrame({"n": [100], "wrong": [0]})).round(3).loc[0].tolist()
+    [100.0, 0.0, 1.0, 0.963, 1.0]
+    """
+    right = found.assign(right=found["n"] - found["wrong"])
     return with_interval(right, "right").drop(columns="right")
 
 
@@ -395,7 +393,7 @@ def by_length(written: Iterable[int], operands: int = 2, count: int = 200) -> pd
             judged = judge(model, random(model, operands, digits, count))
             of = {"written": length, "bits": bits, "codes": 2**bits, "ids": length + 2}
             found.append({**of, "codes_are": codes, "width": _width(model), **judged._asdict()})
-    return _accounted(found)
+    return accounted(pd.DataFrame(found))
 
 
 def by_scale(
@@ -424,4 +422,4 @@ def by_scale(
                 length = (2 * operands + 1) * (made.size(operands, digits).digits + 1)
                 of = {"operands": operands, "digits": digits, "sequence": length}
                 found.append({**of, "dtype": dtype, "scale": scale, **judged._asdict()})
-    return _accounted(found)
+    return accounted(pd.DataFrame(found))

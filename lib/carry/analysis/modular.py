@@ -27,7 +27,7 @@ from carry.batch import Batch
 from carry.evaluation import trained
 from carry.evaluation.intervals import with_interval
 from carry.formats import FIRST_LETTER
-from carry.models.architectures.transformer import Inside
+from carry.models.inside import Inside
 from carry.models.system import System
 from carry.randomness import stream
 from carry.settings import SettingsError
@@ -75,12 +75,17 @@ def of_seed(system: System, stages: Stages) -> dict[str, pd.DataFrame]:
     Waves are looked for where each number is a symbol and all pairs can be asked.
     """
     system.network.load_state_dict(stages[-1][1])
-    whole = system.format.whole and system.task.modulus**2 <= FEW
-    keys = fourier.key_frequencies(fourier.explained(number_logits(system))) if whole else []
+    whole, asked = system.format.whole and system.task.modulus**2 <= FEW, pick(system, "progress")
+    keys = []
+    if whole:
+        batch = written(system, torch.arange(system.task.modulus**2))
+        explained = fourier.explained(number_logits(system, batch))
+        keys = fourier.key_frequencies(explained)
     by_step, ends = [], {"nearness": []} | ({"spectrum": [], "circles": []} if whole else {})
     for step, weights in stages:
         system.network.load_state_dict(weights)
-        by_step.append((_of_all(system, keys) if whole else _of_some(system)).assign(step=step))
+        known = _of_all(system, asked, batch, keys) if whole else _of_some(system, asked)
+        by_step.append(known.assign(step=step))
         if step in (stages[0][0], stages[-1][0]):
             ends["nearness"].append(nearness(system).assign(step=step))
             if whole:
@@ -88,7 +93,7 @@ def of_seed(system: System, stages: Stages) -> dict[str, pd.DataFrame]:
                 ends["circles"].append(_circles(system, keys).assign(step=step))
     found = {"progress": pd.concat(by_step)} | {name: pd.concat(of) for name, of in ends.items()}
     if whole:
-        found["key_frequencies"] = _key_frequencies(system, keys)
+        found["key_frequencies"] = _key_frequencies(system, keys, explained)
     return {name: _labelled(system, name, table) for name, table in found.items()}
 
 
@@ -114,9 +119,9 @@ def written(system: System, pairs: Pairs) -> Batch:
 
 
 @torch.no_grad()
-def number_logits(system: System) -> Float[Tensor, "B P"]:
+def number_logits(system: System, batch: Batch) -> Float[Tensor, "B P"]:
     """Return the logits of all numbers as the answer to every pair, each number a symbol."""
-    batch, modulus = written(system, torch.arange(system.task.modulus**2)), system.task.modulus
+    modulus = system.task.modulus
     at = batch.response()[0][:1, :1]
     parts = [
         system.logits(some, system.ids(some), at)[:, 0, FIRST_LETTER : FIRST_LETTER + modulus]
@@ -125,31 +130,32 @@ def number_logits(system: System) -> Float[Tensor, "B P"]:
     return torch.cat(parts).double()
 
 
-def _of_all(system: System, keys: Sequence[int]) -> pd.DataFrame:
+def _of_all(
+    system: System, asked: dict[str, Pairs], batch: Batch, keys: Sequence[int]
+) -> pd.DataFrame:
     """Return what is known of all pairs, with restricted and excluded logits.
 
     The answer alone is judged, among the numbers; that an answer ends is no part of it.
     """
-    logits, answers = number_logits(system), fourier.sums(system.task.modulus)
+    logits, answers = number_logits(system, batch), fourier.sums(system.task.modulus)
     known = {
         "loss": fourier.losses(logits, answers),
         "restricted": fourier.losses(fourier.restricted(logits, keys), answers),
         "excluded": fourier.losses(fourier.excluded(logits, keys), answers),
     }
-    right, asked = logits.argmax(1) == answers, pick(system, "progress")
-    asked["all"] = torch.arange(len(answers))
+    right, every = logits.argmax(1) == answers, {"all": torch.arange(len(answers))}
     rows = [
         {"set": name, "n": len(pairs), "correct": int(right[pairs].sum()), "norm": _norm(system)}
         | {of: float(loss[pairs].mean()) for of, loss in known.items()}
-        for name, pairs in asked.items() if len(pairs)
+        for name, pairs in (asked | every).items() if len(pairs)
     ]  # fmt: skip
     return pd.DataFrame(rows)
 
 
-def _of_some(system: System) -> pd.DataFrame:
+def _of_some(system: System, asked: dict[str, Pairs]) -> pd.DataFrame:
     """Return what is known of some pairs of each set; the loss is that of the whole response."""
     rows = []
-    for name, pairs in pick(system, "progress").items():
+    for name, pairs in asked.items():
         batch = written(system, pairs)
         at, target, real = batch.response()
         logits = system.logits(batch, system.ids(batch), at)
@@ -193,12 +199,13 @@ def _spectrum(system: System) -> pd.DataFrame:
     return pd.concat(parts)
 
 
-def _key_frequencies(system: System, keys: list[int]) -> pd.DataFrame:
+def _key_frequencies(
+    system: System, keys: list[int], explained: Float[Tensor, " K"]
+) -> pd.DataFrame:
     """Return each key frequency's share of the neuron-to-logit map and of the logits' variance."""
     at = torch.tensor(keys) - 1
-    share, explained = spectra(system)[1][at], fourier.explained(number_logits(system))[at]
-    columns = {"n": system.task.modulus**2, "frequency": keys, "share": share}
-    return pd.DataFrame({**columns, "explained": explained})
+    columns = {"n": system.task.modulus**2, "frequency": keys, "share": spectra(system)[1][at]}
+    return pd.DataFrame({**columns, "explained": explained[at]})
 
 
 def _circles(system: System, keys: list[int]) -> pd.DataFrame:
@@ -267,10 +274,11 @@ def equal_sums(system: System) -> tuple[Pairs, Pairs, Integer[Tensor, " B"]]:
 @torch.no_grad()
 def at_equals(system: System, pairs: Pairs) -> Float[Tensor, "B D"]:
     """Return the residual stream behind the last layer where the answer begins."""
-    batch, inside = written(system, pairs), Inside()
+    last = system.network.activations()[-3]
+    batch, inside = written(system, pairs), Inside([last])
     at = batch.response()[0][:, :1]
     system.network(batch.tokens, system.ids(batch), at, inside=inside)
-    return inside.streams[-1][:, 0].double()
+    return inside[last][:, 0].double()
 
 
 # ---- Tables --------------------------------------------------------------------------------------

@@ -1,0 +1,158 @@
+"""What answers look like, told from strings; what is right by place, as the scores say it too."""
+
+import random
+
+import pytest
+import torch
+
+from carry import paths, problem_sets
+from carry.analysis import learning
+from carry.evaluation.hand_made import ForgetsCarries, Oracle
+from carry.evaluation.scoring import score
+from carry.figures import load
+from carry.formats import build, encode
+from carry.models.system import System
+from carry.run import make
+from carry.tasks import build as build_task
+from carry.tasks import to_digits
+from carry.training.loop import Trainer, save_snapshots, save_weights
+
+PLAIN = {"begin": "$", "reverse_operands": False, "reverse_answer": False}
+FORMATS = {
+    "plain": PLAIN,
+    "reversed": {"begin": "$"},
+    "padded": {**PLAIN, "pad_to": 6},
+    "spaces": {"begin": "$", "spaces": 0.5},
+    "worded": {"name": "worded", "begin": "$"},
+}
+WIDTH = 9
+
+
+def model(form, digits=4, **more):
+    return make({
+        "task": {"name": "addition", "sampling": "equal"}, "format": form, "seeds": 1,
+        "positions": [{"ids": "index", "encoding": "learned", "table": 120}],
+        "model": {"layers": 1, "width": 12, "heads": 2},
+        "training": {"digits": digits, "steps": 4, "batch": 8, "snapshots": 2},
+        "evaluation": {"digits": digits}, **more,
+    }, "addition_mine", "cpu")  # fmt: skip
+
+
+def asked(count=8, longest=4):
+    """Return test problems of equally long numbers."""
+    task = {"name": "addition", "sampling": "equal"}
+    given = {"task": task, "equal": count, "longest": longest}
+    return problem_sets.draw("mine", problem_sets.ProblemSet.parse(given, "problems"))
+
+
+def slowly(said, due):
+    """Return what was written, where `$` is an end, beside what was due."""
+    if "$" not in said:
+        return "longer"
+    wrote = said[: said.index("$")]
+    if wrote == due:
+        return "right"
+    if len(wrote) >= len(due):
+        return "wrong digits" if len(wrote) == len(due) else "longer"
+    if due.startswith(wrote):
+        return "stops early"
+    cuts = range(1, len(wrote))
+    if any(due.startswith(wrote[:at]) and due.endswith(wrote[at:]) for at in cuts):
+        return "middle lost"
+    return "shorter"
+
+
+def wrong_in_many_ways(due, draw):
+    """Return something that might be written, as long as all others; few symbols, much alike."""
+    first, last = sorted(draw.choices(range(len(due) + 1), k=2))
+    noise = "".join(draw.choices("12+", k=draw.randrange(WIDTH + 1)))
+    text = draw.choice([due, due[:first], due[first:], due[:first] + due[last:], noise])
+    text = text + noise if draw.random() < 0.2 else text
+    end = "" if draw.random() < 0.1 else "$"
+    return f"{text[: WIDTH - 1]}{end}{noise}".ljust(WIDTH, "$" if end else "2")[:WIDTH]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_kinds_of_answers_are_those_of_the_strings(seed):
+    draw, task = random.Random(seed), build_task({"name": "addition"})
+    due = ["".join(draw.choices("12", k=draw.randint(1, 6))) for _ in range(2000)]
+    said = [wrong_in_many_ways(of, draw) for of in due]
+    batch = build(PLAIN, task).write(task.solve(*to_digits([[int(of), 0] for of in due])))
+    told = learning.told(torch.stack([encode(of) for of in said]), batch)
+    expected = [slowly(*of) for of in zip(said, due, strict=True)]
+    assert [learning.KINDS[of] for of in told] == expected
+    assert set(expected) == set(learning.KINDS)
+
+
+def test_an_answer_may_be_written_wider_or_narrower_than_it_is():
+    task = build_task({"name": "addition"})
+    batch = build(PLAIN, task).write(task.solve(*to_digits([[1200, 34]])))
+    for text, kind in (("1", "longer"), ("$", "stops early"), ("1234$" + "$" * 9, "right")):
+        assert learning.KINDS[learning.told(encode(text)[None], batch)] == kind
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_digits_right_by_place_are_those_of_the_scores(form):
+    system = System(model(FORMATS[form]), 0)
+    system.network.eval()
+    table = asked(count=40)
+    cells, places, _ = score(system, table)
+    cells, places = cells.set_index("i"), places.set_index(["digits", "place"])
+    assert 0 < places["correct"].sum() < places["n"].sum()
+    for digits, of in table.groupby("i"):
+        loss, found = learning.known(system, problem_sets.to_problems(of, system.task))
+        expected = places.loc[digits][["n", "correct"]].astype(int)
+        assert found.set_index("place").astype(int).to_dict() == expected.to_dict()
+        assert (loss["n"], loss["exact"]) == tuple(cells.loc[digits, ["n", "exact"]])
+        assert loss["loss"] > 0
+
+
+def test_an_oracle_is_right_and_who_forgets_carries_has_the_ones():
+    table = asked()
+    of = {kind: kind(model(FORMATS["reversed"])) for kind in (Oracle, ForgetsCarries)}
+    for digits, rows in table.groupby("i"):
+        for kind, system in of.items():
+            problems = problem_sets.to_problems(rows, system.task)
+            loss, places = learning.known(system, problems)
+            assert loss["exact"] == len(rows) or kind is ForgetsCarries
+            assert places["correct"].iloc[0] == places["n"].iloc[0] == len(rows)
+            right = learning.kinds(system, problems).set_index("kind")["count"]["right"]
+            carries = system.task.steps(problems)["carry_used"].any(1).sum()
+            assert right == len(rows) - (int(carries) if kind is ForgetsCarries else 0), digits
+
+
+def test_trained_lengths_are_those_of_the_data_set():
+    more = {"digits": 6, "problems": "generalize_to_longer_tiny", "fixed": 100}
+    of = model(PLAIN, training=more, evaluation={"digits": 8})
+    assert learning.seen(System(of, 0)) == [1, 2, 3, 4, 6]
+
+
+@pytest.mark.parametrize("form", ["plain", "worded"])
+def test_tables_of_a_trained_row(form, tmp_path, monkeypatch):
+    monkeypatch.setattr(paths, "ROOT", tmp_path)
+    given = model(FORMATS[form], digits=3, evaluation={"digits": 4})
+    monkeypatch.setattr("carry.run.load", lambda row, profile: given)
+    table = asked()
+    monkeypatch.setattr(problem_sets, "read_questions", lambda of: table)
+    folder, trainer = paths.data("cpu", "runs", given.name), Trainer(given, 0, None).train()
+    weights = trainer.system.network.state_dict()
+    save_snapshots(folder / "snapshots_0.safetensors", trainer.snapshots)
+    save_weights(folder / "seed_0.safetensors", weights, given, 0, 4, "fp32")
+
+    found = learning.tables(given.name, "cpu")
+    for name, of in found.items():
+        assert sorted(load.OPTIONAL[name]) == sorted(of.columns)
+        assert (of["low"] <= of["high"]).all() and (of["trained"] == 3).all()
+    for name in ("losses", "order"):
+        assert found[name]["step"].unique().tolist() == [2, 4]
+        assert found[name]["digits"].unique().tolist() == [1, 2, 3, 4]
+    known = found["losses"].groupby("digits")["seen"].unique().map(list).to_dict()
+    assert known == {1: [True], 2: [True], 3: [True], 4: [False]}
+    ones = found["order"].query("place == 0")
+    assert (ones["n"] == 8).all() and (found["order"]["place"] <= found["order"]["digits"]).all()
+    shares = found["written"].groupby("digits")[["count", "accuracy"]].sum()
+    assert (shares["count"] == 8).all() and shares["accuracy"].sub(1).abs().max() < 1e-9
+    # What stands at the last step is what the last weights say.
+    last, of = found["losses"].query("step == 4 and digits == 3"), table[table["i"] == 3]
+    loss, _ = learning.known(trainer.system, problem_sets.to_problems(of, trainer.system.task))
+    assert last["loss"].item() == pytest.approx(loss["loss"], rel=1e-5)
