@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pandas as pd
 
+import made_up_lengths as alike
 from carry.analysis.subtasks import NAMES
 from carry.evaluation.faults import KINDS
 from carry.evaluation.intervals import with_interval
@@ -109,6 +110,9 @@ def paper_cells(rows, grid=30, seeds=2):
     """Return cells for the rows of a paper, each trained as far as its name says, of any task."""
     parts = []
     for row in rows:
+        if alike.is_equal(row):
+            parts.append(alike.cells(row, seeds))
+            continue
         trained = LENGTHS.get(row.rsplit("_", 1)[-1], 10)
         part = cells([row], trained, grid, each=5, equal=10, seeds=seeds)
         if row.startswith("sorting"):
@@ -411,24 +415,116 @@ def nearness(rows, seeds=2):
     return pd.DataFrame(found, columns=load.OPTIONAL["nearness"])
 
 
+EQUAL = "addition_equal_"  # rows of equally long sums, with a gap in their lengths
+POINTS = ("0.resid_pre", "0.resid_mid", "0.resid_post", "1.resid_mid", "1.resid_post")
+
+
+def counted(rows, columns, n=40, hits="correct", **more):
+    """Return counts of each row, seed and length, and all that there is `more` of, as columns.
+
+    The later ones of the last are right more often, by one seed more than by the other.
+    """
+    names, found = list(more), []
+    for row, seed, digits in itertools.product(rows, (0, 1), (10, 11)):
+        for values in itertools.product(*more.values()):
+            late = list(more[names[-1]]).index(values[-1])
+            right = min(n, 6 * (1 + late) + 5 * seed + 3 * (digits == 10))
+            labels = {"row": row, "profile": "cpu", "seed": seed, "trained": 10, "digits": digits}
+            found.append({**labels, **dict(zip(names, values, strict=True)), "n": n, hits: right})
+    table = pd.DataFrame(found, columns=None if found else columns)
+    return (with_interval(table, hits) if found else table).reindex(columns=columns)
+
+
+def lens(rows):
+    """Return what is right at each point of the stream, more at the later ones."""
+    table = counted(rows, load.OPTIONAL["lens"], place=(-1, 0, 1, 2), activation=POINTS)
+    return table.assign(sure=table["accuracy"])
+
+
+def probes(rows):
+    """Return what is told of steps, with and without training."""
+    steps = ("digit_sum", "carry_used", "carry_made", "cascade", "answer")
+    of = {"of": ("trained", "untrained"), "step": steps, "activation": POINTS}
+    return counted(rows, load.OPTIONAL["probes"], **of).assign(commonest=6)
+
+
+def ablations(rows):
+    """Return what is right without a head, and with all."""
+    heads = ((0, 0), (0, 1), (1, 0), (1, 1), (-1, -1))
+    columns = [name for name in load.OPTIONAL["ablations"] if name not in ("layer", "head")]
+    kinds = (*NAMES, "all")
+    table = counted(rows, [*columns, "which"], subtask=kinds, which=heads)
+    layer, head = zip(*table.pop("which"), strict=True) if len(table) else ((), ())
+    return table.assign(layer=layer, head=head)[load.OPTIONAL["ablations"]]
+
+
+def patches(rows):
+    """Return how many answers each cell flips, of the last layer one token alone."""
+    cells = [(name, at) for name in POINTS for at in range(6) if name != POINTS[-1] or at == 5]
+    return _cells(rows, "patches", cells)
+
+
+def confirmed(rows):
+    """Return how many answers some cells flip of either twins."""
+    return _cells(rows, "confirmed", [(name, 5) for name in POINTS[1:]], twins=("control", "carry"))
+
+
+def _cells(rows, name, cells, **more):
+    roles, columns = ("^", "a0", "a1", "b0", "=", "s0"), load.OPTIONAL[name]
+    table = counted(
+        rows, [*columns, "cell"], hits="flipped", place=(1, 2, 3, 4), cell=cells, **more
+    )
+    activation, token = zip(*table.pop("cell"), strict=True) if len(table) else ((), ())
+    table = table.assign(activation=activation, token=token, restored=0.5)
+    return table.assign(role=[roles[at] for at in token])[columns]
+
+
+def depths(rows):
+    """Return how deep digits go: the deeper the longer the cascade."""
+    of = {"place": (0, 1, 2), "carry": (0, 1), "cascade": (0, 1, 2)}
+    table = counted(rows, load.OPTIONAL["depths"], **of)
+    deep = {"taken": 2.0 + table["cascade"] / 2, "depth": 1.0 + table["cascade"] / 3}
+    return table.assign(**deep, taken_spread=0.4, depth_spread=0.2, recurrences_trained=4)
+
+
+def rounds(rows):
+    """Return accuracy by how many recurrences there may be."""
+    table = counted(rows, load.OPTIONAL["rounds"], hits="exact", recurrences=range(1, 9))
+    return table.assign(recurrences_trained=4)
+
+
+def twice(made, rows):
+    """Return tables made up for one cell, as if for the longest trained length and one beyond."""
+    parts = [made(rows).assign(i=digits, j=digits) for digits in (10, 11)]
+    return pd.concat(parts, ignore_index=True)
+
+
 def tables(rows, grid=30):
     """Return all tables of some rows, those that only some rows write of the rows that do."""
-    looped = [row for row in rows if "looped" in row and row.startswith("addition_abacus")]
+    equal = [row for row in rows if row.startswith(EQUAL)]
+    within = [row for row in equal if row in (f"{EQUAL}abacus", f"{EQUAL}learned")]
+    adaptive = [row for row in equal if "_adaptive" in row]
+    begins = ("addition_abacus", f"{EQUAL}abacus")
+    looped = [row for row in rows if row.startswith(begins) and ("looped" in row or "adapt" in row)]
     with_steps = [row for row in rows if "scratchpad" in row]
     looked_at = [row for row in rows if row.startswith("multi_operand_addition")]
     taken_apart = [row for row in rows if row.startswith("noisy_majority")]
     modular = [row for row in rows if row.startswith("modular_addition")]
     prime = [row for row in modular if row.endswith("_113")]
+    as_long = [row for row in rows if alike.is_equal(row)]
+    scored = paper_cells(rows, grid)
+    by_place = [places([row for row in rows if row not in as_long], seeds=2)]
+    by_place += [alike.places(row, scored[scored["row"] == row]) for row in as_long]
     return load.Tables(
-        paper_cells(rows, grid),
-        places(rows, seeds=2),
+        scored,
+        pd.concat(by_place, ignore_index=True),
         curves(rows, 2),
         recurrences(looped),
         answers(looped),
         steps=steps(with_steps, grid=grid),
-        attention=attention(looked_at),
-        heads=heads(looked_at),
-        tokens=tokens(looked_at),
+        attention=pd.concat([attention(looked_at), twice(attention, within)]),
+        heads=pd.concat([heads(looked_at), twice(heads, within)]),
+        tokens=pd.concat([tokens(looked_at), twice(tokens, within)]),
         separations=separations(taken_apart),
         ratios=ratios(taken_apart),
         outputs=outputs(taken_apart),
@@ -440,4 +536,15 @@ def tables(rows, grid=30):
         key_frequencies=key_frequencies(prime),
         circles=circles(prime),
         nearness=nearness(modular),
+        losses=alike.losses(as_long),
+        order=alike.order(as_long),
+        written=alike.written(as_long),
+        parts=alike.parts([row for row in as_long if row.endswith("parts")]),
+        lens=lens(within),
+        probes=probes(within),
+        ablations=ablations(within),
+        patches=patches(within),
+        confirmed=confirmed(within),
+        depths=depths(adaptive),
+        rounds=rounds(adaptive),
     )

@@ -10,6 +10,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.colors import PowerNorm
 from matplotlib.figure import Figure
+from matplotlib.image import AxesImage
 
 from carry.figures import load, style
 
@@ -71,7 +72,7 @@ def maps(
     figure, panels = style.panels(len(order), 2, size)
     for axes, at in zip(panels, order, strict=True):
         head, signs, begins = drawn_as[at]
-        picture = _map(axes, parts[at], signs, begins)
+        picture = draw(axes, parts[at], signs, begins)
         own = tokens[(tokens["row"] == head.row) & (tokens["seed"] == head.seed)]
         _numbers(axes, own.sort_values("at"), begins)
         name = "Theorem 4.1" if head.row == load.BY_HAND else style.look(head.row).label
@@ -97,8 +98,10 @@ def _choose(heads: pd.DataFrame, most: int) -> pd.DataFrame:
     return load.pick(chosen, rows)
 
 
-def _map(axes: Axes, part: pd.DataFrame, signs: list[str], begins: int):
-    """Draw the attention of one head, with all tokens on both axes."""
+def draw(
+    axes: Axes, part: pd.DataFrame, signs: list[str], begins: int, size: float = 3.4
+) -> AxesImage:
+    """Draw the attention of one head, with all tokens on both axes, written in a font size."""
     square = part.pivot(index="query", columns="key", values="weight").sort_index()
     weights = square.reindex(columns=range(len(signs))).to_numpy(dtype=float)
     colors = matplotlib.colormaps["inferno"].with_extremes(bad="black")
@@ -107,7 +110,7 @@ def _map(axes: Axes, part: pd.DataFrame, signs: list[str], begins: int):
         aspect="equal", interpolation="none",
         extent=(-0.5, len(signs) - 0.5, len(signs) - 1.5, begins - 0.5),
     )  # fmt: skip
-    look = {"fontsize": 3.4, "family": "monospace"}
+    look = {"fontsize": size, "family": "monospace"}
     shown = len(signs) <= LONGEST
     axes.set_xticks(range(len(signs)) if shown else [], signs if shown else [], **look)
     rows = range(begins, len(signs) - 1)

@@ -21,6 +21,8 @@ BARS = (
     "seeds."
 )
 
+MOST = 12  # rows that are all named where some are lacking
+
 
 def names(task: str, *parts: Rows) -> Rows:
     """Return the rows of a task that have one of each of the parts, the first changing slowest.
@@ -32,6 +34,15 @@ def names(task: str, *parts: Rows) -> Rows:
     for part in parts:
         found = [name + more for name in found for more in part]
     return tuple(found)
+
+
+def listed(rows: list[str]) -> str:
+    """Return rows in words, the first and the last of many.
+
+    >>> listed(["a", "b"]), listed([str(number) for number in range(48)])
+    ('a, b', '0 to 47 (48 rows)')
+    """
+    return ", ".join(rows) if len(rows) <= MOST else f"{rows[0]} to {rows[-1]} ({len(rows)} rows)"
 
 
 class Entry(NamedTuple):
@@ -77,7 +88,7 @@ class Entry(NamedTuple):
         """
         text = self.caption + (f" ({self.source}.)" if self.source else "")
         missing = [row for row in self.wanted() if row not in rows]
-        return text + (f" Not in this profile: {', '.join(missing)}." if missing else "")
+        return text + (f" Not in this profile: {listed(missing)}." if missing else "")
 
     def wanted(self) -> list[str]:
         """Return all rows that the entry would draw, each once."""
@@ -118,7 +129,7 @@ class Entry(NamedTuple):
 @style.styled
 def lacking(name: str, rows: list[str], profile: str = "gpu") -> Drawing:
     """Return a picture that says which rows' results another one needs, and how to make them."""
-    text = f"{name} needs results that this profile does not have: {', '.join(rows)}"
+    text = f"{name} needs results that this profile does not have: {listed(rows)}"
     lines = textwrap.wrap(text, 110, break_on_hyphens=False)
     lines += ["", f"make repro PROFILE={profile}"]
     figure, axes = plt.subplots(figsize=(8.2, 0.3 + 0.17 * len(lines)), layout="constrained")

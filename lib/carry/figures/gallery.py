@@ -16,6 +16,8 @@ from carry.figures import (
     errors,
     fraknoi2024,
     heatmaps,
+    ibrahimli2024,
+    ibrahimli2024_inside,
     load,
     mcleish2024,
     numbering,
@@ -39,6 +41,7 @@ PAPERS = {
     "mcleish2024": mcleish2024.NOTEBOOKS,
     "cho2025": cho2025.NOTEBOOKS,
     "fraknoi2024": fraknoi2024.NOTEBOOKS,
+    "ibrahimli2024": ibrahimli2024.NOTEBOOKS | ibrahimli2024_inside.NOTEBOOKS,
 }
 
 # Of the rows that a paper's entries name, those that the overview has as well.

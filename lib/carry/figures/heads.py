@@ -155,11 +155,9 @@ def sets(tables: load.Tables) -> tuple[Figure, pd.DataFrame]:
     parts = []
     for axes, (of, words) in zip(drawn, KNOWN.items(), strict=True):
         for (size, name), color in zip(SIZES.items(), shades, strict=True):
-            known = table.loc[table["size"] == size, of].to_numpy()
-            reach = (known[:, None] >= levels).sum(0)
-            axes.plot(levels, reach / len(known), color=color, label=name)
-            made = {"knows": of, "size": size, "at least": levels, "sets": reach, "seeds": seeds}
-            parts.append(with_interval(pd.DataFrame({**made, "n": len(known)}), "sets"))
+            known, names = table.loc[table["size"] == size, of], {"knows": of, "size": size}
+            parts.append(load.at_least(known, levels, "sets", **names, seeds=seeds))
+            axes.plot(levels, parts[-1]["accuracy"], color=color, label=name)
         axes.set(xlabel=words, ylim=(-0.03, 1.03))
         style.percent(axes.xaxis)
         style.percent(axes.yaxis)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+import numpy as np
 import pandas as pd
 
 from carry import paths, run
-from carry.evaluation.intervals import pool, wilson
+from carry.evaluation.intervals import pool, wilson, with_interval
 from carry.evaluation.regions import REGIONS, with_region
 from carry.settings import SettingsError
 
@@ -54,6 +55,51 @@ OPTIONAL = {
     "circles": ["row", "profile", "seed", "step", "frequency", "number", "x", "y"],
     "key_frequencies": ["row", "profile", "seed", "n", "frequency", "share", "explained"],
     "nearness": ["row", "profile", "seed", "step", "kind", "n", "cosine", "low", "high"],
+    "lens": [
+        "row", "profile", "seed", "trained", "digits", "activation", "place", "n", "correct",
+        "sure", "accuracy", "low", "high",
+    ],
+    "probes": [
+        "row", "profile", "seed", "trained", "digits", "activation", "step", "n", "correct",
+        "commonest", "of", "accuracy", "low", "high",
+    ],
+    "ablations": [
+        "row", "profile", "seed", "trained", "digits", "subtask", "n", "correct", "layer", "head",
+        "accuracy", "low", "high",
+    ],
+    "patches": [
+        "row", "profile", "seed", "trained", "digits", "activation", "token", "role", "n",
+        "flipped", "restored", "place",
+    ],
+    "confirmed": [
+        "row", "profile", "seed", "trained", "digits", "activation", "token", "role", "n",
+        "flipped", "restored", "twins", "accuracy", "low", "high", "place",
+    ],
+    "depths": [
+        "row", "profile", "seed", "trained", "recurrences_trained", "digits", "place", "carry",
+        "cascade", "n", "taken", "taken_spread", "depth", "depth_spread", "correct", "accuracy",
+        "low", "high",
+    ],
+    "rounds": [
+        "row", "profile", "seed", "trained", "recurrences_trained", "digits", "recurrences", "n",
+        "exact", "accuracy", "low", "high",
+    ],
+    "losses": [
+        "row", "profile", "seed", "trained", "step", "digits", "n", "loss", "exact", "seen",
+        "accuracy", "low", "high",
+    ],
+    "order": [
+        "row", "profile", "seed", "trained", "step", "digits", "place", "n", "correct", "accuracy",
+        "low", "high",
+    ],
+    "written": [
+        "row", "profile", "seed", "trained", "digits", "kind", "n", "count", "accuracy", "low",
+        "high",
+    ],
+    "parts": [
+        "row", "profile", "seed", "trained", "part", "n", "exact", "digits", "accuracy", "low",
+        "high",
+    ],
 }  # fmt: skip
 
 # What a notebook adds to `attention`, `heads` and `tokens` under this name: that of the model of
@@ -75,6 +121,12 @@ class Tables(NamedTuple):
     progress: of modular addition, what is known of pairs, trained and held out, by step
     spectrum, circles, key_frequencies: the waves that it is known by
     nearness: how near to each other equal sums are
+    losses, order, written: of equally long numbers, losses by length and digits right by place over
+        training, and what whole answers look like in the end
+    parts: of rows that mix sub-tasks, how many responses to each are right in the end
+    lens, probes, ablations, patches, confirmed: of equally long sums, what is known layer by layer,
+        what answers are without a head, and where a carry lives
+    depths, rounds: of adaptive rows, how deep digits go, and accuracy where they may go deeper
     attention, heads, tokens: where heads look on average, how much of it is needed, and at what
     widths, sharpness: of the model of Theorem 4.1, added by its notebook
     majority_range: of the noisy majority set by hand, what is wrong by N and length; and of
@@ -104,6 +156,17 @@ class Tables(NamedTuple):
     circles: pd.DataFrame = pd.DataFrame(columns=OPTIONAL["circles"])
     key_frequencies: pd.DataFrame = pd.DataFrame(columns=OPTIONAL["key_frequencies"])
     nearness: pd.DataFrame = pd.DataFrame(columns=OPTIONAL["nearness"])
+    losses: pd.DataFrame = pd.DataFrame(columns=OPTIONAL["losses"])
+    order: pd.DataFrame = pd.DataFrame(columns=OPTIONAL["order"])
+    written: pd.DataFrame = pd.DataFrame(columns=OPTIONAL["written"])
+    parts: pd.DataFrame = pd.DataFrame(columns=OPTIONAL["parts"])
+    lens: pd.DataFrame = pd.DataFrame(columns=OPTIONAL["lens"])
+    probes: pd.DataFrame = pd.DataFrame(columns=OPTIONAL["probes"])
+    ablations: pd.DataFrame = pd.DataFrame(columns=OPTIONAL["ablations"])
+    patches: pd.DataFrame = pd.DataFrame(columns=OPTIONAL["patches"])
+    confirmed: pd.DataFrame = pd.DataFrame(columns=OPTIONAL["confirmed"])
+    depths: pd.DataFrame = pd.DataFrame(columns=OPTIONAL["depths"])
+    rounds: pd.DataFrame = pd.DataFrame(columns=OPTIONAL["rounds"])
     widths: pd.DataFrame = pd.DataFrame(columns=["written", "codes_are", "n", "wrong"])
     sharpness: pd.DataFrame = pd.DataFrame(columns=["sequence", "dtype", "scale", "n", "wrong"])
     majority_range: pd.DataFrame = pd.DataFrame(columns=["large", "length", "n", "wrong"])
@@ -211,6 +274,18 @@ def over_seeds(table: pd.DataFrame, keys: list[str], hits: str = "exact") -> pd.
     found = table.groupby(keys, sort=False).agg(**of).reset_index()
     low, high = wilson(found[hits], found["n"])
     return found.assign(low=low, high=high)
+
+
+def at_least(known: pd.Series, levels: np.ndarray, hits: str, **names: object) -> pd.DataFrame:
+    """Return how many (`hits`) of `n` accuracies reach each level, with the share and its interval.
+
+    >>> found = at_least(pd.Series([0.5, 0.9, 1.0]), np.array([0.6, 1.0]), "models")
+    >>> found[["at least", "models"]].values.tolist()
+    [[0.6, 2.0], [1.0, 1.0]]
+    """
+    reach = (known.to_numpy()[:, None] >= levels).sum(0)
+    counted = {**names, "at least": levels, hits: reach, "n": len(known)}
+    return with_interval(pd.DataFrame(counted), hits)
 
 
 def lengths(table: pd.DataFrame) -> dict[str, int]:

@@ -75,7 +75,7 @@ def perfect(tables: load.Tables, stated: Mapping[str, float]) -> tuple[Figure, p
         axes.barh(place, row.accuracy, color=color, alpha=0.75, height=0.7)
         axes.plot([row.low, row.high], [place, place], color="#444444", linewidth=1.5)
         if not np.isnan(row.stated):
-            axes.plot(row.stated, place, "D", color="white", markeredgecolor="black", markersize=7)
+            axes.plot(row.stated, place, **style.STATED)
     axes.set_yticks(range(len(table)), [_label(row) for row in table["row"]])
     axes.invert_yaxis()
     axes.set(xlim=(0, 1), xlabel="models with every test string right")
@@ -97,19 +97,17 @@ def reaching(tables: load.Tables) -> tuple[Figure, pd.DataFrame]:
             if kind(row)[:2] != size:
                 continue
             own = seeds[seeds["row"] == row]
-            accuracy = own["accuracy"].to_numpy()
-            share = (accuracy[:, None] >= levels).mean(0)
-            strategy = kind(row).strategy
-            axes.plot(levels, share, color=COLORS[strategy], label=STRATEGIES[strategy])
-            counted = {"n": len(own), "seeds": len(own), "trained": own["trained"].iloc[0]}
-            made = {"row": row, "at least": levels, "models": (share * len(own)).round()}
-            parts.append(with_interval(pd.DataFrame({**made, **counted}), "models"))
+            names = {"row": row, "seeds": len(own), "trained": own["trained"].iloc[0]}
+            parts.append(load.at_least(own["accuracy"], levels, "models", **names))
+            look = {"color": COLORS[kind(row).strategy], "label": STRATEGIES[kind(row).strategy]}
+            axes.plot(levels, parts[-1]["accuracy"], **look)
         axes.set(title=f"d = {size[0]}, a = {size[1]}", xlabel="test accuracy", ylim=(-0.03, 1.03))
         axes.set_xticks([0.98, 0.99, 1.0])
         style.percent(axes.xaxis)
         style.percent(axes.yaxis)
     drawn[0].set_ylabel("models that reach it")
-    shown = {text: line for axes in drawn for line, text in zip(*_handles(axes), strict=True)}
+    both = [zip(*axes.get_legend_handles_labels(), strict=True) for axes in drawn]
+    shown = {text: line for of in both for line, text in of}
     figure.legend(shown.values(), shown, loc="outside right center")
     return figure, pd.concat(parts, ignore_index=True)
 
@@ -176,14 +174,12 @@ def one_or_many(tables: load.Tables) -> tuple[Figure, pd.DataFrame]:
         (drawn[1], heads, "separation", "separation accuracy of a head"),
     ):
         for row, color in zip(load.rows(seeds), ("#08519C", "#E6843B"), strict=False):
-            known = of.loc[of["row"] == row, column].to_numpy()
-            if not len(known):  # a row that nothing looked into
+            known = of.loc[of["row"] == row, column]
+            if known.empty:  # a row that nothing looked into
                 continue
-            reach = (known[:, None] >= levels).sum(0)
-            axes.plot(levels, reach / len(known), color=color, label=_heads(row))
-            made = {"row": row, "of": column, "at least": levels, "reach it": reach}
-            counted = pd.DataFrame({**made, "n": len(known), "seeds": len(known)})
-            parts.append(with_interval(counted, "reach it"))
+            names = {"row": row, "of": column, "seeds": of.loc[known.index, "seed"].nunique()}
+            parts.append(load.at_least(known, levels, "reach it", **names))
+            axes.plot(levels, parts[-1]["accuracy"], color=color, label=_heads(row))
         axes.set(xlabel=words, ylim=(-0.03, 1.03))
         style.percent(axes.xaxis)
         style.percent(axes.yaxis)
@@ -216,10 +212,6 @@ def halvings(tables: load.Tables, count: int = 3) -> tuple[Figure, pd.DataFrame]
     drawn[0].set_ylabel("held-out strings right")
     table = curves[["row", "seed", "step", "exact", "heads"]].reset_index(drop=True)
     return figure, table
-
-
-def _handles(axes):
-    return axes.get_legend_handles_labels()
 
 
 def _label(row: str) -> str:

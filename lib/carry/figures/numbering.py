@@ -117,6 +117,66 @@ def of_steps(task: str, *operands: str | int, start: int = 1) -> tuple[Figure, p
     return figure, table
 
 
+@style.styled
+def of_lengths(
+    trained: tuple[int, ...] = (1, 2, 3),
+    sums: tuple[tuple[int, int], ...] = ((123, 456), (1234, 5678)),
+) -> tuple[Figure, pd.DataFrame]:
+    """Draw sums in plain order, and frame what no sum of the trained lengths has at that id.
+
+    What stands at an id is a sign, or a place of one of the three numbers.
+
+    Args:
+        trained: lengths of both operands that are known.
+        sums: those to draw.
+    """
+    # Without a carry out of the highest place, and with one.
+    ends = [_plain(of, of) for length in trained for of in (10 ** (length - 1), 10**length - 1)]
+    marks = ["id", "number", "place", "sign"]
+    known = set(pd.concat(ends)[marks].itertuples(index=False, name=None))
+    parts = [_plain(*of).assign(sum=f"{of[0]} + {of[1]}") for of in sums]
+    table = pd.concat(parts, ignore_index=True)
+    met = {of[0] for of in known}
+    table["new"] = [
+        "nothing" if of in known else "meaning" if of[0] in met else "id"
+        for of in table[marks].itertuples(index=False, name=None)
+    ]
+    widest = int(table["at"].max()) + 1
+    figure, drawn = style.panels(len(sums), 1, (0.42 * widest + 0.2, 1.15))
+    for axes, (told, part) in zip(drawn, table.groupby("sum", sort=False), strict=True):
+        _strip(axes, part, widest)
+        for at, new in part[["at", "new"]].itertuples(index=False):
+            if new != "nothing":
+                _frame(axes, at, "-" if new == "id" else (0, (2.4, 1.6)))
+        digits = len(told.split(" ")[0])
+        kind = "trained" if digits in trained else "never trained"
+        axes.set_title(f"{digits} digits: {kind}", loc="left", fontsize="medium")
+    return figure, table
+
+
+def _frame(axes: Axes, at: int, dashes: str | tuple) -> None:
+    """Frame a cell, so that it is seen on dark and on light."""
+    for color, line in (("white", "-"), ("#D00000", dashes)):
+        frame = {"fill": False, "edgecolor": color, "linestyle": line, "linewidth": 2.2}
+        axes.add_patch(Rectangle((at + 0.04, 0.04), 0.86, 0.82, **frame))
+
+
+def _plain(*operands: int) -> pd.DataFrame:
+    """Return the tokens of a sum in the thesis's own spelling, with plain ids."""
+    task = tasks.build({"name": "addition"})
+    spelling = {"begin": "$", "reverse_operands": False, "reverse_answer": False}
+    batch = formats.build(spelling, task).write(task.solve(*tasks.to_digits([[*operands]])))
+    token = list(formats.text(batch.tokens[0]))
+    part = {
+        "token": token,
+        "id": positions.choose("index")().ids(batch).expand(1, -1)[0].tolist(),
+        "number": batch.number[0].tolist(),
+        "place": batch.place[0].tolist(),
+        "sign": ["digit" if of.isdigit() else of for of in token],
+    }
+    return pd.DataFrame(part).rename_axis("at").reset_index()
+
+
 def _strip(axes: Axes, part: pd.DataFrame, width: int, small: bool = False) -> None:
     """Draw the cells of one numbering; id 0, which says nothing of place, stays white."""
     order = sorted(set(part["id"]) - {0})

@@ -7,6 +7,7 @@ What a row is called and how it is drawn follows from its name alone, `task_sche
     addition_abacus_looped_4    Abacus, looped 4 times    blue, dashed more finely
     addition_abacus_fire        Abacus + FIRE             light blue
     parity_fire_scratchpad      FIRE, scratchpad          red, with long dashes
+    addition_equal_alibi        ALiBi                     light green (operands equally long)
     addition_new_idea           New idea                  grey, until it is given a colour here
 """
 
@@ -43,6 +44,9 @@ SCHEMES = {
     "abacus_rope": ("Abacus + RoPE", "#2A189F"),
     "coupled": ("Coupled", "#009E73"),
     "relative": ("Abacus read relatively", "#882255"),
+    "shaw": ("Shaw", "#550061"),
+    "t5": ("T5", "#0C550C"),
+    "alibi": ("ALiBi", "#9EDB92"),
 }
 OTHER = "#808080"
 
@@ -60,6 +64,8 @@ TASKS = {
     "modular_addition": ("sums", "numbers of {0} digits"),
     "noisy_majority": ("strings", "{0} symbols"),
 }
+
+EQUAL = "equal_"  # after the task: rows of operands that are as long as each other
 
 # A second sign besides the colour, for variants of a scheme: dashes of lines and hatches of bars.
 SOLID, DOTTED = (1.0, 0.0), (1.0, 1.0)
@@ -91,6 +97,14 @@ PARTS = {
     "from_first": "sums from the first operand",
     "narrow_heads": "heads half as wide",
     "wide_heads": "heads twice as wide",
+    "gap": "a larger gap",
+    "longer": "no gap",
+    "padded": "nothing reversed, zeros in front",
+    "operands": "operands reversed",
+    "both": "both reversed",
+    "spaces": "random spaces",
+    "worded": "steps in words",
+    "dear": "at five times the price",
 }
 COUNTED = r"looped_\d+|\d+l\d+h|width_\d+|\d+[km]"
 PART = re.compile(rf"(?:^|_)({COUNTED}|{'|'.join(PARTS)})(?=_|$)")
@@ -132,7 +146,7 @@ def look(row: str) -> Look:
     >>> look("addition_new_idea")
     Look(label='New idea', color='#808080', dashes=(1.0, 0.0))
     """
-    name = row.removeprefix(f"{task(row)}_")
+    name = row.removeprefix(f"{task(row)}_").removeprefix(EQUAL)
     for scheme in sorted(SCHEMES, key=len, reverse=True):
         if name == scheme or name.startswith(f"{scheme}_"):
             label, color = SCHEMES[scheme]

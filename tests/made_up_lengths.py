@@ -1,0 +1,130 @@
+"""Tables made up for tests, of rows whose operands are as long as each other (ibrahimli2024)."""
+
+import itertools
+
+import numpy as np
+import pandas as pd
+
+from carry.analysis.learning import KINDS
+from carry.evaluation import faults
+from carry.evaluation.intervals import with_interval
+from carry.figures import load
+
+SHARES = ("accuracy", "low", "high")
+STEPS = tuple(range(80, 801, 80))
+STARTS = {True: ("1", "middle"), False: ("1",)}
+
+
+def is_equal(row):
+    """Return whether a row is of this kind."""
+    return row.startswith("addition_equal_")
+
+
+def seen(row):
+    """Return the lengths that a row is trained on."""
+    if row.endswith(("baseline", "worded")):
+        return [1, 2, 3]
+    if row.endswith("longer"):
+        return [1, 2, 3, 4, 5]
+    return [1, 2, 3, 4, 7] if row.endswith("gap") else [1, 2, 3, 4, 6]
+
+
+def tested(row):
+    """Return the lengths that a row is tested on."""
+    longest = max(seen(row))
+    return range(1, longest + (2 if longest in (3, 5) else 3))
+
+
+def share(row, digits, seed=0):
+    """Return how many answers are right: all that were trained, few others, more with Abacus."""
+    if digits in seen(row):
+        return 0.99
+    return (0.9 if digits < max(seen(row)) else 0.6) - 0.1 * seed if "abacus" in row else 0.03
+
+
+def cells(row, seeds=2, n=50):
+    """Return accuracy by length."""
+    random, found = np.random.default_rng(3), []
+    kinds = itertools.product(range(seeds), STARTS["abacus" in row], tested(row))
+    for seed, start, digits in kinds:
+        exact = random.binomial(n, share(row, digits, seed))
+        wrong = random.multinomial(n - exact, [0.3, 0.1, 0.2, 0.05, 0.25, 0.1])
+        known = [row, "cpu", seed, max(seen(row)), start, "equal", digits, digits, n, exact]
+        found.append([*known, *wrong])
+    names = ["row", "profile", "seed", "trained", "start", "set", "i", "j", "n", "exact"]
+    table = with_interval(pd.DataFrame(found, columns=[*names, *faults.KINDS]))
+    some = table["exact"] + (table["n"] - table["exact"]) // 2 if "worded" in row else np.nan
+    return table.assign(first_right=table["n"], digits_right=some)
+
+
+def places(row, of):
+    """Return accuracy by place, for the row's cells: errors begin somewhere, or at the end."""
+    random, found = np.random.default_rng(4), []
+    for cell in of.itertuples():
+        wrong = cell.n - cell.exact
+        first = random.multinomial(wrong, [1 / (cell.i + 2)] * (cell.i + 2))[:-1]
+        for place in range(cell.i + 1):
+            n = cell.n if place < cell.i else cell.n // 2
+            correct = n - random.binomial(n, wrong / cell.n * (0.3 + 0.5 * place / cell.i))
+            known = [row, "cpu", cell.seed, cell.trained, cell.start, "equal", cell.i, place]
+            found.append([*known, n, correct, min(first[place], n)])
+    names = ["row", "profile", "seed", "trained", "start", "set", "digits", "place", "n"]
+    return with_interval(pd.DataFrame(found, columns=[*names, "correct", "first_wrong"]), "correct")
+
+
+def _table(name, rows, found, hits):
+    columns = [of for of in load.OPTIONAL[name] if of not in SHARES]
+    table = with_interval(pd.DataFrame(found, columns=columns), hits)
+    return table[load.OPTIONAL[name]]
+
+
+def losses(rows, seeds=2, n=50):
+    """Return losses that fall where lengths are trained."""
+    found = []
+    for row, seed, step in itertools.product(rows, range(seeds), STEPS):
+        for digits in tested(row):
+            known = digits in seen(row)
+            loss = 2.3 * np.exp(-step / (60 * (digits + seed))) + 0.01 if known else 2.5
+            exact = min(n, step // (3 * digits)) if known else 0
+            trained = max(seen(row))
+            found.append([row, "cpu", seed, trained, step, digits, n, loss, exact, known])
+    return _table("losses", rows, found, "exact")
+
+
+def order(rows, seeds=2, n=50):
+    """Return digits right by place, the highest first, and a place that is never learned."""
+    found = []
+    for row, seed, step in itertools.product(rows, range(seeds), STEPS):
+        for digits in tested(row):
+            for place in range(digits + 1):
+                late = 1 / (1 + np.exp((120 * (digits - place) - step + 60 * seed) / 40))
+                count = n if place < digits else n // 2
+                right = int(count * (0.1 + 0.9 * late * (place > 0 or "plain" not in row)))
+                trained = max(seen(row))
+                found.append([row, "cpu", seed, trained, step, digits, place, count, right])
+    return _table("order", rows, found, "correct")
+
+
+def written(rows, seeds=2, n=60):
+    """Return kinds of answers: right where lengths are trained, of all kinds elsewhere."""
+    found = []
+    for row, seed in itertools.product(rows, range(seeds)):
+        for digits in tested(row):
+            right = int(n * share(row, digits, seed))
+            others = np.full(len(KINDS) - 1, (n - right) // (len(KINDS) - 1))
+            others[0] += n - right - others.sum()
+            for kind, count in zip(KINDS, [right, *others], strict=True):
+                found.append([row, "cpu", seed, max(seen(row)), digits, kind, n, count])
+    return _table("written", rows, found, "count")
+
+
+def parts(rows, seeds=2, n=60):
+    """Return responses to sub-tasks: all right where lengths are trained, fewer of later parts."""
+    found = []
+    for row, seed in itertools.product(rows, range(seeds)):
+        for digits, (late, part) in itertools.product(
+            tested(row), enumerate(("add", "ali", "car", "mad", "rev"))
+        ):
+            exact = int(n * share(row, digits, seed) * (1 - 0.1 * late))
+            found.append([row, "cpu", seed, max(seen(row)), part, n, exact, digits])
+    return _table("parts", rows, found, "exact")
