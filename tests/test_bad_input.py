@@ -5,9 +5,7 @@ import torch
 
 from carry import params, problem_sets, run, sources, tasks
 from carry.analysis.heads import learned_accuracy
-from carry.models.architectures.transformer import Transformer
 from carry.models.constructions.minimal_majority import minimal_majority
-from carry.models.system import System
 from carry.models.together import Together
 from carry.run import make
 from carry.settings import SettingsError, nearest
@@ -549,16 +547,6 @@ def test_cuda_where_there_is_none(monkeypatch):
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     with pytest.raises(SettingsError, match="runs.mine.training.device: 'cuda'"):
         train_seeds(run_of(device="cuda"), 1)
-
-
-def test_nothing_is_hidden_by_a_good_row(monkeypatch):
-    """Every row of every profile is accepted as it stands."""
-    # There are hundreds, and weights that are but shapes are not to be drawn.
-    monkeypatch.setattr(Transformer, "_initialise", lambda network: None)
-    for profile in params.profiles():
-        for row in run.rows(profile):
-            with torch.device("meta"):
-                System(run.load(row, profile), device="meta")
 
 
 def test_the_hint_names_all_when_nothing_is_near():

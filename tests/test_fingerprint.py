@@ -1,5 +1,6 @@
 """Stages depend on exactly the code they reach: no less, and on nothing that a neighbour brings."""
 
+import functools
 import shutil
 import subprocess
 import sys
@@ -9,6 +10,7 @@ import pytest
 
 from carry import fingerprint, params, paths, pipeline, sources
 from carry.figures import gallery
+from carry.models.architectures.transformer import Transformer
 from carry.run import load, rows
 from carry.settings import SettingsError
 
@@ -33,9 +35,18 @@ def test_training_imports_just_what_its_fingerprint_names(row):
     assert sorted(done.stdout.split()) == fingerprint.reached(start)
 
 
+IMPORTED = functools.cache(fingerprint.imported)  # by what a file holds, not by its name
+
+
 @pytest.fixture
 def copy(tmp_path, monkeypatch):
-    """Let the pipeline see a copy of the library that a test may change."""
+    """Let the pipeline see a copy of the library that a test may change.
+
+    A file is parsed once for all rows and stages that reach it, until it is changed.
+    """
+    monkeypatch.setattr(
+        fingerprint, "imported", lambda source, known: IMPORTED(source, tuple(known))
+    )
     shutil.copytree(fingerprint.LIBRARY, tmp_path / "lib" / "carry")
     shutil.copytree(paths.ROOT / "notebooks", tmp_path / "notebooks")
     monkeypatch.setattr(fingerprint, "LIBRARY", tmp_path / "lib" / "carry")
@@ -110,10 +121,11 @@ def test_a_setting_reaches_the_stages_of_its_row_and_those_like_it(copy, monkeyp
 
 def test_a_data_set_reaches_the_training_of_rows_that_name_it(monkeypatch):
     known = params.load()
-    known["runs"]["addition_nope"]["training"] |= {"problems": "1-3_digit", "fixed": 50}
+    known["problems"]["mine"] = known["problems"]["1-3_digit"]  # which no profile makes smaller
+    known["runs"]["addition_nope"]["training"] |= {"problems": "mine", "fixed": 50}
 
     def after(**change):
-        sets = params.merge(known, {"problems": {"1-3_digit": change}})
+        sets = params.merge(known, {"problems": {"mine": change}})
         monkeypatch.setattr(params, "load", lambda: sets)
         return {row: sources._settings("train", row, "smoke") for row in rows("smoke")}
 
@@ -153,13 +165,15 @@ def test_the_pipeline_draws_the_figures_of_every_notebook_that_has_some():
 
 
 def test_a_row_that_does_not_fit_is_refused_before_any_stage(monkeypatch):
-    table = params.load()
-    table["runs"]["addition_rope"]["positions"] = [{"ids": "abacus", "encoding": "fire"}]
+    table, row = params.load(), rows("smoke")[0]
+    table["runs"][row]["positions"] = [{"ids": "abacus", "encoding": "fire"}]
     monkeypatch.setattr(params, "load", lambda: table)
-    with pytest.raises(SettingsError, match="runs.addition_rope.positions.0.encoding: Fire needs"):
+    with pytest.raises(SettingsError, match=f"runs.{row}.positions.0.encoding: Fire needs"):
         sources.check_rows("smoke")
 
 
-@pytest.mark.parametrize("profile", ["cpu", "smoke", "gpu", "paper"])
-def test_the_rows_of_every_profile_fit(profile):
+@pytest.mark.parametrize("profile", params.profiles())
+def test_the_rows_of_every_profile_fit(profile, monkeypatch):
+    """There are hundreds, and weights that are but shapes are not to be drawn."""
+    monkeypatch.setattr(Transformer, "_initialise", lambda network: None)
     sources.check_rows(profile)

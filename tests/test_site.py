@@ -6,7 +6,7 @@ import json
 import nbformat
 import pytest
 
-from carry import claims, numbers, params, paths, run, site
+from carry import claims, numbers, params, paths, site
 from carry.figures import gallery
 from carry.settings import SettingsError
 from made_up import REACH, results
@@ -30,29 +30,30 @@ def executed(path, code="print(6 * 7)"):
 @pytest.fixture(scope="module")
 def home(tmp_path_factory):
     """Make a project folder with all that the site is made from, in a profile of three rows."""
-    patch = pytest.MonkeyPatch()
     root = tmp_path_factory.mktemp("project")
-    patch.setattr(paths, "ROOT", root)
-    patch.setattr(run, "rows", lambda profile: ROWS)
-    settings = {"rows": dict.fromkeys(ROWS, {}), "problems": {"addition": {}}, "analyses": {}}
     real = params.load_profile  # a claim counts the weights of the paper's profile
-    patch.setattr(
-        params, "load_profile", lambda profile: settings if profile == "cpu" else real(profile)
-    )
-    results(root, ROWS)
-    for place, drawn in gallery.NOTEBOOKS.items():
-        figures = paths.reports("cpu", "figures", place)
-        figures.mkdir(parents=True)
-        for name in drawn.entries:  # what is in them is for test_figures.py to look at
-            for ending in ("svg", "csv"):
-                (figures / f"{name}.{ending}").write_text(f"{name}.{ending}")
-    claims.write("cpu")
-    numbers.write("cpu")
-    for page in site.notebooks("cpu"):
-        executed(page.source)
-    executed(root / "notebooks" / "tour.ipynb")
-    yield root
-    patch.undo()
+    cpu = real("cpu")
+    few = {"rows": {row: cpu["rows"][row] for row in ROWS}, "problems": {"addition": {}}}
+
+    def load_profile(profile):
+        return {**cpu, **few, "analyses": {}} if profile == "cpu" else real(profile)
+
+    with pytest.MonkeyPatch.context() as patch:  # undone also where something below raises
+        patch.setattr(paths, "ROOT", root)
+        patch.setattr(params, "load_profile", load_profile)
+        results(root, ROWS)
+        for place, drawn in gallery.NOTEBOOKS.items():
+            figures = paths.reports("cpu", "figures", place)
+            figures.mkdir(parents=True)
+            for name in drawn.entries:  # what is in them is for test_figures.py to look at
+                for ending in ("svg", "csv"):
+                    (figures / f"{name}.{ending}").write_text(f"{name}.{ending}")
+        claims.write("cpu")
+        numbers.write("cpu")
+        for page in site.notebooks("cpu"):
+            executed(page.source)
+        executed(root / "notebooks" / "tour.ipynb")
+        yield root
 
 
 @pytest.fixture(scope="module")
