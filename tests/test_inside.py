@@ -15,7 +15,7 @@ from variants import FORMATS, MODELS, POSITIONS, run_of
 COMBINATIONS = [(name, "standard", "steps" if name == "levels" else "reversed")
                 for name in POSITIONS]  # fmt: skip
 COMBINATIONS += [(name, model, "reversed") for model in MODELS for name in ("abacus_fire", "rope")]
-COMBINATIONS += [("learned", "looped", form) for form in FORMATS]
+COMBINATIONS += [("learned", "standard", form) for form in FORMATS]
 
 
 @pytest.fixture(params=COMBINATIONS, ids="-".join)
