@@ -155,6 +155,8 @@ def test_a_notebook_in_a_folder_is_called_by_it(tmp_path, monkeypatch):
         write(
             tmp_path / "notebooks" / folder / "how_far.ipynb", "profile", parameters="profile = ''"
         )
+    for folder in ("", "paper2024"):  # drafts of notebooks that are being refreshed
+        (tmp_path / "notebooks" / folder / ".how_far-1a2b3c.ipynb").touch()
     assert list(pipeline.sources()) == ["how_far", "paper2024/how_far"]
     done = pipeline.run("paper2024/how_far", "smoke")
     assert done == tmp_path / "data/smoke/executed/paper2024/how_far.ipynb" and done.exists()

@@ -32,9 +32,12 @@ WIDGET = "application/vnd.jupyter.widget-view+json"
 
 
 def sources() -> dict[str, Path]:
-    """Return the notebooks by name, with their folder if it is not the first."""
+    """Return the notebooks by name, with their folder if it is not the first.
+
+    A draft, whose name begins with a dot while a notebook is being refreshed, is none.
+    """
     folder = paths.ROOT / "notebooks"
-    found = [*folder.glob("*.ipynb"), *folder.glob("[!.]*/*.ipynb")]
+    found = [*folder.glob("[!.]*.ipynb"), *folder.glob("[!.]*/[!.]*.ipynb")]
     return {path.relative_to(folder).with_suffix("").as_posix(): path for path in sorted(found)}
 
 
