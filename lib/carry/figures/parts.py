@@ -93,7 +93,7 @@ def each(tables: load.Tables) -> tuple[Figure, pd.DataFrame]:
     table = lengths.together(tables.parts, ["row", "trained", "part", "digits"], "exact")
     table = lengths.with_region(table, known)
     rows = load.rows(table)
-    figure, drawn = style.panels(len(rows), 2, (3.7, 2.9), sharey=True)
+    figure, drawn = lengths.grid(len(rows), 2, (3.7, 2.9), sharey=True)
     for axes, row in zip(drawn, rows, strict=True):
         part = table[table["row"] == row]
         lengths.shade(axes, part)
