@@ -49,10 +49,13 @@ def tables(row: str, profile: str) -> dict[str, pd.DataFrame]:
 def _of_seed(report: Any, row: str, profile: str, seed: int) -> dict[str, pd.DataFrame]:
     system = trained.load(profile, row, seed)
     longest = system.run.training.digits
+    names = {"row": row, "profile": profile, "seed": seed}
     parts: dict[str, list[pd.DataFrame]] = {}
     for digits in (longest, longest + 1):
-        names = {"row": row, "profile": profile, "seed": seed, "trained": longest, "digits": digits}
+        lengths = {"trained": longest, "digits": digits}
         for name, table in look(system, digits).items():
+            if "i" not in table:  # the length; as attention is kept of any row
+                table = table.assign(**lengths)[[*lengths, *table.columns]]
             parts.setdefault(name, []).append(table.assign(**names)[[*names, *table.columns]])
         report(1)
     return {name: pd.concat(of, ignore_index=True) for name, of in parts.items()}
