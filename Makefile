@@ -24,7 +24,7 @@ NEAREST := $(shell $(PYTHON) -c 'import difflib, sys; near = difflib.get_close_m
 $(error PROFILE=$(PROFILE): expected one of $(PROFILES)$(NEAREST))
 endif
 
-.PHONY: help setup repro smoke test lab bench notebooks clean
+.PHONY: help setup repro smoke test certify lab bench notebooks clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z]*\):.*  ## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -57,6 +57,9 @@ test: setup  ## lint, unit tests, doctests, every notebook, then smoke
 	  --nbval --nbval-current-env --nbval-cell-timeout=120 \
 	  --nbval-sanitize-with tests/nbval_sanitize.cfg notebooks/*.ipynb notebooks/*/*.ipynb
 	tests/smoke.sh
+
+certify: setup  ## prove again, from the committed weights, what reports/certificates says
+	python -m carry certify
 
 notebooks: setup  ## run every notebook with its defaults and keep the outputs, which test compares
 	python -m carry refresh

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import resource
 import statistics
 import sys
 import time
@@ -23,6 +24,7 @@ from carry.batch import Batch
 from carry.evaluation.scoring import score
 from carry.formats import build
 from carry.models.inside import Inside
+from carry.models.single_pass import single_pass
 from carry.models.system import System
 from carry.progress import bar
 from carry.randomness import stream
@@ -207,6 +209,38 @@ def inside(rounds: int = 31, problems: int = 64) -> dict:
     return found
 
 
+def long(rounds: int = 5) -> dict:
+    """Time attention to neighbours alone, against attention to all tokens, by length.
+
+    And one pass over a sum of 100,000 digits, which only the former can do, with the memory that
+    this process has taken by then.
+    """
+    torch.set_num_threads(2)
+    given = {"task": {"name": "addition"}, "model": {"layers": 1, "width": 64, "heads": 4}}
+    given["positions"] = [{"ids": "abacus", "encoding": "relative", "window": [0, 1]}]
+    found: dict = {}
+
+    def passed(attention: str, digits: int) -> Callable[[], object]:
+        of = {**given, "model": {**given["model"], "attention": attention}}
+        system = System(run.make(of))
+        cells = torch.full((1, 2), digits)
+        batch = system.format.write(system.task.sample(cells, stream(0, "benchmark")))
+        ids = system.ids(batch)
+        return lambda: single_pass(system, batch, ids=ids)
+
+    for digits in (100, 300, 1000, 3000):
+        variants = {name: passed(name, digits) for name in ("fused", "gathered")}
+        taken = in_turn(variants, rounds)
+        found[f"{digits} digits, times faster"] = ratio(taken, "gathered", "fused")
+    whole = passed("gathered", 100_000)
+    began = time.perf_counter()
+    whole()
+    found["100,000 digits, seconds"] = round(time.perf_counter() - began, 1)
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    found["memory at its most, GB"] = round(most / 1e6, 2)
+    return found
+
+
 def machine() -> dict:
     """Return what the numbers were taken on."""
     return {
@@ -220,7 +254,7 @@ def machine() -> dict:
 
 if __name__ == "__main__":
     known = {"training": training, "data": data, "evaluation": evaluation, "together": together,
-             "inside": inside}  # fmt: skip
+             "inside": inside, "long": long}  # fmt: skip
     chosen = sys.argv[1:] or list(known)
     if set(chosen) - set(known):
         sys.exit(f"benchmark: {chosen} does not fit, expected some of {', '.join(known)}")

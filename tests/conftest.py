@@ -4,6 +4,7 @@ import os
 
 os.environ["OMP_NUM_THREADS"] = "1"  # for notebooks' kernels, and before torch reads it
 
+import pytest
 import torch
 from jaxtyping import install_import_hook
 
@@ -11,3 +12,23 @@ from jaxtyping import install_import_hook
 install_import_hook("carry", "beartype.beartype")
 
 torch.set_num_threads(1)
+
+
+@pytest.fixture
+def every_row(monkeypatch):
+    """Let every profile run every row: made-up tables have more than the profile that they name."""
+    from carry import params  # behind the hook
+
+    known, rows = params.load_profile, dict.fromkeys(params.load()["runs"])
+    monkeypatch.setattr(
+        params, "load_profile", lambda name: params.merge({"rows": rows}, known(name))
+    )
+
+
+@pytest.fixture
+def closed_figures():
+    """Leave no figure open behind a test."""
+    from matplotlib import pyplot as plt
+
+    yield
+    plt.close("all")

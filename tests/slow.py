@@ -13,7 +13,8 @@ def felt_by(encoding, id):
     """Return what is added to a token, by the formula of its encoding."""
     match type(encoding).__name__:
         case "Learned":
-            return encoding.rows.weight[id].tolist()
+            row = (id - 1) % encoding.table + 1 if encoding.given.ring and id else id
+            return encoding.rows.weight[row].tolist()
         case "Sinusoidal":  # Vaswani et al. 2017, 3.5
             angles = [id / 10_000 ** (2 * k / 32) for k in range(16)]
             return [part for of in angles for part in (math.sin(of), math.cos(of))]
@@ -43,8 +44,11 @@ def bias_by(encoding, layer, head, query, i, j):
             share = math.log(c * (i - j) + 1) / math.log(c * max(i, threshold) + 1)
             return encoding.networks[layer](torch.tensor([share], dtype=torch.float64))[head].item()
         case "Relative":
-            clipped = max(-encoding.clip, min(encoding.clip, i - j))
-            return 8 * encoding.biases[layer][clipped + encoding.clip, head].item()
+            row = max(-encoding.clip, min(encoding.clip, i - j)) + encoding.clip
+            lacking = [at == encoding.absent for at in (i, j)]
+            if any(lacking):  # the last three rows: of query, of key, of both
+                row = [(True, False), (False, True), (True, True)].index((*lacking,)) - 3
+            return 8 * encoding.biases[layer][row, head].item()
         case "ALiBi":  # Press et al. 2021, section 3, for two heads
             return -(2 ** (-8 * (head + 1) / 2)) * abs(i - j)
         case "T5":
@@ -72,9 +76,16 @@ def dot(one, other):
     return sum(a * b for a, b in zip(one, other, strict=True))
 
 
-def sees(encoding, i, j):
-    window = getattr(encoding, "window", None)
-    return window is None or abs(i - j) <= window
+def sees(encodings, ids, q, k):
+    """Say whether windows show a token; of those before it, a query sees the first and itself."""
+    says = []
+    for encoding, of in zip(encodings, ids, strict=True):
+        if encoding.window is not None:
+            behind, ahead = encoding.window
+            counted = encoding.absent not in (of[q], of[k])
+            says += [of[q] - behind <= of[k] <= of[q] + ahead] if counted else [None]
+    first = k == 0 and all(of.first for of in encodings if of.window is not None)
+    return not says or k == q or first or (True in says and False not in says)
 
 
 def heads_of(block, layer, source, encodings, ids):
@@ -88,13 +99,12 @@ def heads_of(block, layer, source, encodings, ids):
         for head in range(2):
             seen, scores = [], []
             for k in range(q + 1):
-                one, other, more, near = query[q][head], key[k][head], 0.0, True
+                one, other, more = query[q][head], key[k][head], 0.0
                 for encoding, of in zip(encodings, ids, strict=True):
                     more += bias_by(encoding, layer, head, query[q][head], of[q], of[k])
                     one = turned_by(encoding, one, of[q])
                     other = turned_by(encoding, other, of[k])
-                    near = near and sees(encoding, of[q], of[k])
-                if k == 0 or near:
+                if sees(encodings, ids, q, k):
                     seen.append(value[k][head])
                     scores.append(math.exp(dot(one, other) / math.sqrt(width) + more))
             weights = [score / sum(scores) for score in scores]

@@ -27,7 +27,7 @@ def encoding_of(name, heads=4, head_width=16, **settings):
     """Return an encoding for a model of one layer, with weights as they are first."""
     kind = encodings.choose(name, "here")
     shape = encodings.Shape(heads * head_width, heads, head_width, 1)
-    felt = kind(kind.Settings.parse(settings, "here"), shape, 300)
+    felt = kind(kind.Settings.parse(settings, "here"), shape, encodings.Ids(300))
     with torch.no_grad(), torch.random.fork_rng():
         torch.manual_seed(0)
         felt.initialise(1.0)

@@ -104,6 +104,18 @@ CASES = {
         positions({"ids": "abacus", "encoding": "relative", "window": -1}),
         ["positions.0.window", "-1"],
     ),
+    "window of three numbers": (
+        positions({"ids": "abacus", "encoding": "relative", "window": [1, 0, 1]}),
+        ["positions.0.window", "[1, 0, 1]"],
+    ),
+    "window over random ids": (
+        positions({"ids": "randomized", "encoding": "alibi", "range": 200, "window": 1}),
+        ["positions.0.window", "1", "'randomized'", "how far apart", "'index'"],
+    ),
+    "window over numbers that begin anywhere": (
+        positions({"ids": "abacus", "encoding": "rope", "offset": 25, "window": [0, 1]}),
+        ["positions.0.window", "[0, 1]", "'abacus'", "offset 1"],
+    ),
     "positions that are not a list": (
         {**ADDITION, "positions": {"ids": "index", "encoding": "rope"}},
         ["positions", "list"],
@@ -427,8 +439,8 @@ CASES = {
         ["format", "'sub_task'", "Multiplication", "expected task 'addition'"],
     ),
     "coupled ids of a part": (
-        positions(COUPLED, format={"name": "sub_task", "prefix": "add"}),
-        ["positions.0.ids", "level 1", "has 0"],
+        positions({**COUPLED, "level": 3}, format={"name": "sub_task", "prefix": "add"}),
+        ["positions.0.ids", "level 3", "has 2"],
     ),
     "words for what is no addition of two": (
         {"task": {"name": "multi_operand_addition"}, "format": {"name": "worded"}},

@@ -10,7 +10,7 @@ from carry import claims, params, paths, run
 from carry.analysis import by_hand
 from carry.claims.stated import PAPERS
 from carry.settings import SettingsError
-from made_up import REACH, cells, places
+from made_up import REACH, cells, certificates, places
 
 BASE = {"id": "mine", "paper": "carry", "section": "1", "statement": "so", "paper_value": "none"}
 NOPE = {"rows": ["addition_nope"], "where": {"digits": 12}}
@@ -339,6 +339,7 @@ def test_the_files_of_the_ledger(monkeypatch, tmp_path):
     monkeypatch.setattr(
         claims.results, "read", lambda profile, name: tables.get(name, pd.DataFrame({"row": []}))
     )
+    monkeypatch.setattr(claims.results, "certified", lambda profile: certificates())
     records = claims.write("cpu", tmp_path)
     assert json.loads((tmp_path / "claims.json").read_text()) == records
     wanted = {"id", "paper", "statement", "paper_value", "measured", "interval", "n", "seeds"}
@@ -505,3 +506,25 @@ def test_lengths_that_were_never_trained_have_regions_of_their_own(tmp_path):
         given = {**BASE, "measure": measure, "holds_if": "> 0"}
         (record,) = claims.judge(claims.load(written(tmp_path / "c", given)), table, "cpu")
         assert record["measured"] == pytest.approx(right / n) and record["n"] == 2 * n, region
+
+
+def test_a_proof_is_no_sample():
+    """Two of two seeds are certified, or none of one: the share has no interval."""
+    table = certificates()
+    claim = {
+        "paper": "carry",
+        "section": "",
+        "statement": "",
+        "paper_value": "",
+        "holds_if": ">= 1",
+    }
+    of = [
+        claims.Claim(id=row, certified={"row": row}, **claim)
+        for row in ("addition_relative", "multiplication_relative_scratchpad", "copying_relative")
+    ]
+    of.append(claims.Claim(id="other", certified={"row": "addition_nope"}, **claim))
+    records = claims.judge(of, cells(), "cpu", certificates=table)
+    assert [record["verdict"] for record in records] == ["holds", "fails", "fails", "not tested"]
+    assert records[0]["interval"] == [1.0, 1.0] and records[0]["seeds"] == 2
+    assert records[0]["n"] == 800 and records[0]["statistic"] == "seeds_certified"
+    assert "has no certificate" in records[3]["reason"]

@@ -7,9 +7,11 @@ import torch
 
 import slow
 from carry.models.architectures.transformer import Transformer
+from carry.models.encodings import Ids
 from carry.models.encodings.alibi import slopes
 from carry.models.encodings.sinusoidal import Sinusoidal, waves
 from carry.models.encodings.t5 import T5, first_distances
+from carry.models.looks import Felt, Looks
 from carry.models.system import System
 from carry.settings import SettingsError, parts
 from variants import POSITIONS, run_of, written
@@ -25,11 +27,16 @@ def as_if_trained(system):
     return network
 
 
-@pytest.mark.parametrize("attention", ["plain", "fused"])
+WINDOWS = [name for name, pairs in POSITIONS.items() if any("window" in of for of in pairs)]
+
+
+@pytest.mark.parametrize("attention", ["plain", "fused", "gathered"])
 @pytest.mark.parametrize("positions", [name for name in POSITIONS if name != "levels"])
 def test_every_encoding_is_its_formula(positions, attention):
     """In float64; waves and rotations are worked out in fp32, and differ by so much."""
-    run = run_of(positions)
+    if attention == "gathered" and positions not in WINDOWS:
+        pytest.skip("only windows have neighbours")
+    run = run_of(positions, form="steps" if "levels" in positions else "reversed")
     system = System(run.model_copy(update={"model": {**run.model, "attention": attention}}))
     network, batch = as_if_trained(system), written(system, 2)
     ids = system.ids(batch, 3 if positions.startswith("abacus") else 1)
@@ -119,8 +126,10 @@ def test_an_encoding_without_scores_costs_nothing(positions):
     system = System(run_of(positions))
     batch = written(system)
     index = torch.arange(batch.tokens.shape[1])[None]
-    look = system.network._looks(index, system.ids(batch), index.shape[1], 1)(0)
-    assert look.added(torch.zeros(6, 2, index.shape[1], 16), 0.25) is look.score
+    felt = Felt(system.network.encodings, "auto", lambda x, _: x, 1)
+    looks = Looks(felt, index, system.ids(batch), index.shape[1])
+    queries = torch.zeros(6, 2, index.shape[1], 16)
+    assert not list(felt.scores(0, queries, looks.places))
 
 
 def test_fire_tells_neighbours_apart_under_bf16():
@@ -196,7 +205,7 @@ def test_turned_waves_keep_products_and_lie_elsewhere():
 
 def test_waves_are_as_large_as_they_are_said_to_be():
     shape, ids = Transformer.shape(Transformer.Settings(width=16)), torch.arange(5)[None]
-    small, large = (Sinusoidal(Sinusoidal.Settings(scale=of), shape, 9) for of in (0.5, 2.0))
+    small, large = (Sinusoidal(Sinusoidal.Settings(scale=of), shape, Ids(9)) for of in (0.5, 2.0))
     torch.testing.assert_close(4 * small.embed(ids), large.embed(ids))
     assert small.state_dict() == {} and small.limit is None
 

@@ -27,6 +27,7 @@ FORMATS = {
     "plain": {"reverse_operands": False, "reverse_answer": False},
     "padded_to": {"reverse_operands": False, "pad_to": 20, "begin": "$"},
     "spaced": {"spaces": 0.5},
+    "line": {"name": "line", "text": [0, 3], "sums": [1, 3]},
 }
 LIARS = {
     "lost_carry": hand_made.ForgetsCarries,
@@ -88,6 +89,7 @@ OTHERS = {
     "products": ("multiplication", {}),
     "or": ("bitwise_or", {"hints": "ordered"}),
     "sorting": ("sorting", {"name": "labelled"}),
+    "sorting_steps": ("sorting", {"name": "insertion_sort"}),
     "sums_of_two": ("addition", {"hints": "cyclic", "reverse_answer": False}),
     "sums": (ADDING, {}),
     "sums_padded": (ADDING, {"pad": True, "reverse_operands": False}),
@@ -96,6 +98,7 @@ OTHERS = {
     "products_spaced": ("multiplication", {"spaces": 0.5, "pad_to": 12, "reverse_answer": False}),
     "sums_hinted_padded_to": ("addition", {"hints": "ordered", "pad_to": 12}),
     "worded": ("addition", {"name": "worded"}),
+    "line": ("addition", {"name": "line"}),
     "alignment": ("addition", {"name": "sub_task", "prefix": "ali"}),
     **SCRATCHPADS,
 }
@@ -119,8 +122,8 @@ def test_every_task_has_its_oracle_and_its_liars(task, form):
     assert (cells["exact"] == cells["n"]).all() and (cells["first_right"] == cells["n"]).all()
     for of in (places, steps):
         assert (of["correct"] == of["n"]).all() and (of["first_wrong"] == 0).all()
-    assert places.empty == (task == "sorting")  # whose answers have no places
-    written = form.get("name") in ("scratchpad", "worded")
+    assert places.empty == (form.get("name") == "labelled")  # names have no places
+    written = form.get("name") in ("scratchpad", "worded", "insertion_sort")
     assert steps.empty == (not written)
     # Decoding steps takes long, and is done for equal sizes only.
     decoded = np.where(written, cells["set"] == "equal", "hints" in form)
@@ -128,7 +131,10 @@ def test_every_task_has_its_oracle_and_its_liars(task, form):
     assert cells["digits_right"][~decoded].isna().all()
     for name in ("stopped_early", "stopped_late"):
         liar, table = other(LIARS[name], task, form)
-        cells, _, _ = scoring.score(liar, table[table["set"] != "grid"])
+        some = table[table["set"] != "grid"]
+        if form.get("name") == "insertion_sort":  # a single number is sorted as it stands
+            some = some[some["i"] > 1]
+        cells, _, _ = scoring.score(liar, some)
         assert (cells[name] == cells["n"]).all()
 
 
@@ -300,7 +306,15 @@ def test_scores_take_the_ids_of_what_is_written(monkeypatch, task, form):
         assert start == "middle" or all(of == [start - 1] for of in starts)
 
 
-ASKED = ["sums", "products_spaced", "sums_hinted_padded_to", "worded", "alignment", *SCRATCHPADS]
+ASKED = [
+    "sums",
+    "products_spaced",
+    "sums_hinted_padded_to",
+    "worded",
+    "alignment",
+    "line",
+    *SCRATCHPADS,
+]
 
 
 @pytest.mark.parametrize("name", ASKED)

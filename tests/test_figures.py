@@ -42,22 +42,26 @@ from made_up import (
     answers,
     attention,
     cells,
+    certificates,
     circuit_bits,
     circuit_steps,
     curves,
     heads,
+    limits,
     majority_range,
     paper_cells,
     places,
     results,
     sharpness,
     tokens,
+    variants,
     widths,
 )
 from made_up import recurrences as made_recurrences
 from made_up import tables as made_up_tables
 
 matplotlib.use("Agg")
+pytestmark = pytest.mark.usefixtures("closed_figures")
 ROWS = ["addition_nope", "addition_abacus", "addition_coupled", "addition_relative"]
 
 
@@ -85,15 +89,10 @@ def shares():
 def tables():
     more = {"sizes": SIZES, "footing": footing(), "widths": widths(), "sharpness": sharpness()}
     more |= {"majority_range": majority_range(), "circuit_steps": circuit_steps()}
-    more |= {"circuit_bits": circuit_bits()}
+    more |= {"circuit_bits": circuit_bits(), **variants()}
+    more |= {"certificates": certificates(), "limits": limits()}
     written = cells(ROWS), places(ROWS), curves(ROWS), made_recurrences([]), answers([])
     return load.Tables(*written, **more)
-
-
-@pytest.fixture(autouse=True)
-def _close():
-    yield
-    plt.close("all")
 
 
 def check_layout(figure):
@@ -135,11 +134,12 @@ def texts(figure):
 
 # All but the one answer, which is shown whole, and what is no count: means, outputs, weights.
 NO_COUNTS = (
-    "answers", "attention", "heads", "curves", "outputs", "by_hand", "spectrum", "circles",
+    "answers", "attention", "heads", "curves", "outputs", "by_hand", "spectrum", "circles", "looks",
 )  # fmt: skip
 MEANS = {name for name, of in PAPER.items() if of.table in NO_COUNTS}
 
 
+@pytest.mark.usefixtures("every_row")
 @pytest.mark.parametrize("share", ["all", "some", "none"])
 @pytest.mark.parametrize("name", PAPER)
 def test_an_entry_draws_the_rows_that_are_there_and_names_those_that_are_not(name, share, shares):
@@ -159,7 +159,8 @@ def test_an_entry_draws_the_rows_that_are_there_and_names_those_that_are_not(nam
         assert set(table["needs"]) >= set(missing)
         words = text.get_text().split()
         assert listed(table["needs"].tolist()) in " ".join(words)
-        assert words[-1] == "PROFILE=gpu" and of.source in " ".join(words)
+        assert words[-1] == f"PROFILE={of.profile}"
+        assert (of.source or of.title) in " ".join(words)
     elif of.table == "cells":
         assert set(table["row"]) == set(drawn)
         assert ("worst cell" in texts(figure)) == ("worst cell" in of.caption)
@@ -170,7 +171,7 @@ def test_an_entry_draws_the_rows_that_are_there_and_names_those_that_are_not(nam
             assert {"n", "low", "high"} <= set(table) and {"seed", "seeds"} & set(table)
             assert (table["low"] <= table["high"]).all()
     if share == "none":
-        assert not drawn or name == "far_beyond"
+        assert not drawn or {*of.wanted()} & {*ROWS[2:]}
 
 
 def test_rows_that_were_trained_to_other_lengths_stand_in_other_groups(tables):

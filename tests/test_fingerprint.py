@@ -1,6 +1,5 @@
 """Stages depend on exactly the code they reach: no less, and on nothing that a neighbour brings."""
 
-import functools
 import shutil
 import subprocess
 import sys
@@ -35,18 +34,9 @@ def test_training_imports_just_what_its_fingerprint_names(row):
     assert sorted(done.stdout.split()) == fingerprint.reached(start)
 
 
-IMPORTED = functools.cache(fingerprint.imported)  # by what a file holds, not by its name
-
-
 @pytest.fixture
 def copy(tmp_path, monkeypatch):
-    """Let the pipeline see a copy of the library that a test may change.
-
-    A file is parsed once for all rows and stages that reach it, until it is changed.
-    """
-    monkeypatch.setattr(
-        fingerprint, "imported", lambda source, known: IMPORTED(source, tuple(known))
-    )
+    """Let the pipeline see a copy of the library that a test may change."""
     shutil.copytree(fingerprint.LIBRARY, tmp_path / "lib" / "carry")
     shutil.copytree(paths.ROOT / "notebooks", tmp_path / "notebooks")
     monkeypatch.setattr(fingerprint, "LIBRARY", tmp_path / "lib" / "carry")
@@ -79,10 +69,10 @@ def test_a_change_reaches_the_stages_that_use_it_and_no_other(copy):
     (library / "tasks" / "subtraction.py").write_text("from carry.tasks import Task\n")
     assert not changed(before), "a new part is no one's business"
 
-    with (library / "positions" / "coupled.py").open("a") as file:
+    with (library / "positions" / "randomized.py").open("a") as file:
         file.write("# a remark\n")
-    coupled = [row for row in rows("smoke") if "coupled" in row]
-    ours = {f"{stage}/{row}.txt" for stage in ("train", "evaluate") for row in coupled}
+    randomized = [row for row in rows("smoke") if "randomized" in row]
+    ours = {f"{stage}/{row}.txt" for stage in ("train", "evaluate") for row in randomized}
     found = changed(before)
     assert ours <= found and not of_rows(found - ours)
 
@@ -150,7 +140,7 @@ def test_every_stage_that_runs_a_notebook_depends_on_its_code():
         stage = stage.get("do", stage)
         commands = str(stage["cmd"])
         if "carry notebook" in commands or "carry.site" in commands:
-            by_row = "/${key}" if "row=${key}" in commands else ""
+            by_row = next((f"/{of}" for of in ("${key}", "${item}") if f"row={of}" in commands), "")
             name = "${item}" if "notebook ${item}" in commands else name
             assert f"data/${{profile}}/code/{name}{by_row}.txt" in stage["deps"]
 

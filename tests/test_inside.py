@@ -12,7 +12,7 @@ from carry.randomness import stream
 from carry.settings import SettingsError
 from variants import FORMATS, MODELS, POSITIONS, run_of
 
-COMBINATIONS = [(name, "standard", "steps" if name == "levels" else "reversed")
+COMBINATIONS = [(name, "standard", "steps" if "levels" in name else "reversed")
                 for name in POSITIONS]  # fmt: skip
 COMBINATIONS += [(name, model, "reversed") for model in MODELS for name in ("abacus_fire", "rope")]
 COMBINATIONS += [("learned", "standard", form) for form in FORMATS]

@@ -15,6 +15,7 @@ from carry.figures.alignment import scores
 from made_up import tables as made_up_tables
 
 matplotlib.use("Agg")
+pytestmark = pytest.mark.usefixtures("every_row", "closed_figures")
 ENTRIES = {name: of for _, some in entries.NOTEBOOKS.values() for name, of in some.items()}
 
 
@@ -22,12 +23,6 @@ ENTRIES = {name: of for _, some in entries.NOTEBOOKS.values() for name, of in so
 def tables():
     rows = dict.fromkeys(row for of in ENTRIES.values() for row in (*of.wanted(), *of.beside))
     return made_up_tables(list(rows), grid=14)
-
-
-@pytest.fixture(autouse=True)
-def _close():
-    yield
-    plt.close("all")
 
 
 @pytest.mark.parametrize("name", ENTRIES)

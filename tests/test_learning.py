@@ -121,12 +121,6 @@ def test_an_oracle_is_right_and_who_forgets_carries_has_the_ones():
             assert right == len(rows) - (int(carries) if kind is ForgetsCarries else 0), digits
 
 
-def test_trained_lengths_are_those_of_the_data_set():
-    more = {"digits": 6, "problems": "generalize_to_longer_tiny", "fixed": 100}
-    of = model(PLAIN, training=more, evaluation={"digits": 8})
-    assert learning.seen(System(of, 0)) == [1, 2, 3, 4, 6]
-
-
 @pytest.mark.parametrize("form", ["plain", "worded"])
 def test_tables_of_a_trained_row(form, tmp_path, monkeypatch):
     monkeypatch.setattr(paths, "ROOT", tmp_path)

@@ -1,7 +1,6 @@
 """Pictures of lengths that were trained and of others are what the tables say (ibrahimli2024)."""
 
 import matplotlib
-import matplotlib.pyplot as plt
 import pandas as pd
 import pytest
 
@@ -12,6 +11,7 @@ from carry.figures import spellings as spelt
 from made_up import tables as made_up_tables
 
 matplotlib.use("Agg")
+pytestmark = pytest.mark.usefixtures("every_row", "closed_figures")
 ENTRIES = [name for _, of in ibrahimli2024.NOTEBOOKS.values() for name in of]
 DRAWN = [name for name in ENTRIES if gallery.FIGURES[name].rows]
 LEARNED, WORDED, ABACUS = (f"addition_equal_{of}" for of in ("learned", "learned_worded", "abacus"))
@@ -21,12 +21,6 @@ LEARNED, WORDED, ABACUS = (f"addition_equal_{of}" for of in ("learned", "learned
 def tables():
     rows = [row for name in DRAWN for row in gallery.FIGURES[name].wanted()]
     return made_up_tables(list(dict.fromkeys(rows)))
-
-
-@pytest.fixture(autouse=True)
-def _close():
-    yield
-    plt.close("all")
 
 
 @pytest.mark.parametrize("name", DRAWN)
@@ -39,12 +33,9 @@ def test_pictures_are_the_same_bytes(name, tables, tmp_path):
     assert (tmp_path / "one" / f"{name}.svg").stat().st_size < 400_000
 
 
-def test_trained_lengths_come_from_the_analysis_or_else_from_the_settings(tables):
-    known = lengths.seen(tables)
-    assert {row: made.seen(row) for row in known} == known
-    rows = [LEARNED, f"{LEARNED}_gap", f"{LEARNED}_baseline"]
-    none = tables.of(rows)._replace(losses=pd.DataFrame(columns=load.OPTIONAL["losses"]))
-    assert lengths.seen(none) == {row: made.seen(row) for row in rows}
+def test_trained_lengths_are_those_of_the_settings(tables):
+    rows = load.rows(tables.cells)
+    assert lengths.seen(tables) == {row: made.seen(row) for row in rows}
 
 
 def test_answers_by_length_are_recounted_from_the_cells(tables):

@@ -6,6 +6,7 @@ import torch
 from carry import params
 from carry.models.architectures import choose
 from carry.models.architectures.transformer import Transformer, parameters
+from carry.models.encodings import Ids
 from carry.models.encodings.learned import Learned
 from carry.models.single_pass import single_pass
 from carry.models.system import System
@@ -13,7 +14,7 @@ from carry.randomness import stream
 from carry.settings import SettingsError
 from variants import FORMATS, MODELS, POSITIONS, run_of, written
 
-COMBINATIONS = [(name, "standard", "steps" if name == "levels" else "reversed")
+COMBINATIONS = [(name, "standard", "steps" if "levels" in name else "reversed")
                 for name in POSITIONS]  # fmt: skip
 COMBINATIONS += [(name, model, "reversed") for model in MODELS for name in ("abacus_fire", "rope")]
 COMBINATIONS += [(name, "looped", form) for form in FORMATS for name in ("abacus", "learned")]
@@ -206,7 +207,7 @@ def test_parameters_of_the_paper(layers, recurrences, millions):
     given = Transformer.Settings.parse(settings, "model")
     shape = Transformer.shape(given)
     with torch.device("meta"):
-        abacus = Learned(Learned.Settings(table=511), shape, 511)
+        abacus = Learned(Learned.Settings(table=511), shape, Ids(511))
         network = Transformer(given, 19, [abacus], shape)
     assert round(parameters(network) / 1e6) == millions
     width, hidden = 1024, 1024  # the paper's intermediate size, 2048, counts both halves of a gate

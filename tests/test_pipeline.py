@@ -136,15 +136,20 @@ def test_the_command_runs_from_any_folder(tmp_path):
 def test_pruning_keeps_the_rows_of_the_profile(tmp_path, monkeypatch):
     monkeypatch.setattr(paths, "ROOT", tmp_path)
     settings = {"rows": {"kept": {}}, "problems": {"addition": {}}, "analyses": {"kept": "heads"}}
+    settings |= {"ablations": {"kept": {}}, "certificates": ["kept"]}
     monkeypatch.setattr(params, "load_profile", lambda profile: settings)
+    results = paths.reports("smoke", "results", "smoke")
     for row in ("kept", "gone"):
-        (tmp_path / "data/smoke/reports/results/smoke" / row / "tables").mkdir(parents=True)
+        for folder in (results, results / paths.ANALYSES, results / paths.ABLATIONS):
+            (folder / row / "tables").mkdir(parents=True)
         executed = tmp_path / "data/smoke/executed/train" / f"{row}.failed.ipynb"
-        executed.parent.mkdir(parents=True, exist_ok=True)
-        executed.touch()
+        proved = paths.reports("smoke", "certificates", f"{row}.json")
+        for path in (executed, proved):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch()
     pipeline.prune("smoke")
     assert not list(tmp_path.rglob("gone*"))
-    assert len(list(tmp_path.rglob("kept*"))) == 2
+    assert len(list(tmp_path.rglob("kept*"))) == 5
     assert (tmp_path / "data/smoke/rows.txt").read_text() == "kept\n"
 
 

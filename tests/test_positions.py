@@ -46,7 +46,13 @@ def scheme(request):
 
 @pytest.mark.parametrize(
     "given",
-    [{}, {"pad": True, "reverse_operands": False}, {"spaces": 0.5}, {"pad_to": 8, "begin": "$"}],
+    [
+        {},
+        {"pad": True, "reverse_operands": False},
+        {"spaces": 0.5},
+        {"pad_to": 8, "begin": "$"},
+        {"name": "line", "sums": 3},
+    ],
 )
 def test_ids_stay_within_what_the_scheme_states(scheme, given):
     form, batch = batch_of(**given)

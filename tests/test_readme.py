@@ -13,7 +13,7 @@ def test_examples_run():
     """They build on each other, as a reader meets them."""
     names: dict = {}
     examples = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-    assert len(examples) == 4
+    assert len(examples) == 5
     for example in examples:
         exec(compile(example, "README.md", "exec"), names)
     assert names["logits"].shape[0] == 8

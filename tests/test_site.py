@@ -7,9 +7,9 @@ import nbformat
 import pytest
 
 from carry import claims, numbers, params, paths, site
-from carry.figures import gallery
+from carry.figures import gallery, load
 from carry.settings import SettingsError
-from made_up import REACH, results
+from made_up import REACH, certificates, results
 
 ROWS = ["addition_nope", "addition_coupled", "addition_relative"]
 
@@ -41,6 +41,7 @@ def home(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:  # undone also where something below raises
         patch.setattr(paths, "ROOT", root)
         patch.setattr(params, "load_profile", load_profile)
+        patch.setattr(load, "certified", lambda profile: certificates())
         results(root, ROWS)
         for place, drawn in gallery.NOTEBOOKS.items():
             figures = paths.reports("cpu", "figures", place)
@@ -132,9 +133,12 @@ def test_numbers_are_filled_in_between_markers(home):
     marker = "<!-- numbers:addition_relative.100 digits -->"
     readme.write_text(
         f"At 100: {marker}old<!-- /numbers -->. <!-- numbers:accuracy --><!-- /numbers -->"
+        "<!-- numbers:certificates --><!-- /numbers -->"
     )
     text = numbers.fill_readme(readme).read_text()
     assert f"{marker}100%<!-- /numbers -->" in text and "| Coupled |" in text
+    assert "| Addition | 10 | 5,000 | 400 | 2 of 2 seeds |" in text
+    assert "| Copying | 10 | 5,000 | 400 | 0 of 1 seeds |" in text
     assert numbers.fill_readme(readme).read_text() == text
     with pytest.raises(SettingsError, match="did you mean 'accuracy'"):
         numbers.fill("<!-- numbers:acuracy --><!-- /numbers -->", found)

@@ -140,7 +140,24 @@ def test_marks_name_the_digit_at_their_place(prefix, order):
             there = int((batch.number[row] == number).sum())
             due = 0 if number == 4 and prefix in ("add", "mad", "car") else of[row]
             assert there == (int(problems.answer_length[row]) if prefix == "add" and due else due)
-    assert batch.levels.shape[2] == form.levels == 0
+    assert batch.levels.shape[2] == form.levels == 2
+
+
+LEVELS = {  # of both operands in the question and behind it, and of the signs before them
+    ("rev", False, False): ("....21.3210120123.", "....1112221112222."),
+    ("rev", True, False): ("....12.1233214321.", "....1112221112222."),
+    ("ali", True, True): ("....120123011112222333.", "....111222112211221122."),
+    ("ali", False, False): ("....210321433332222111.", "....111222112211221122."),
+    ("car", True, True): ("....1201230123.", "....111222....."),
+}
+
+
+@pytest.mark.parametrize("which", LEVELS, ids=str)
+def test_levels_count_places_and_operands(which):
+    batch = form_of(which[0], *which[1:]).write(ADDITION.solve(*to_digits([[57, 123]])))
+    levels = batch.levels[0].T.tolist()
+    shown = ["".join("." if of < 0 else str(of) for of in level) for level in levels]
+    assert tuple(shown) == LEVELS[which]
 
 
 def test_open_ended_questions_have_the_marks_and_no_truth(prefix, order):

@@ -337,10 +337,11 @@ CORNERS = {
 
 
 SPARE = {"name": ADDING, "spare": 2}
+LOCAL = {"name": "multiplication", "local": True}
 
 
 @pytest.mark.parametrize("from_zero", [True, False])
-@pytest.mark.parametrize("given", [*({"name": name} for name in CORNERS), SPARE], ids=str)
+@pytest.mark.parametrize("given", [*({"name": name} for name in CORNERS), SPARE, LOCAL], ids=str)
 def test_stages_agree_with_pythons_integers(given, from_zero):
     task, corners = tasks.build(given), to_digits(CORNERS[given["name"]])
     drawn = [task.draw(1_000, 7, stream(0, "stages")), task.solve(*corners)]
@@ -352,10 +353,10 @@ def test_stages_agree_with_pythons_integers(given, from_zero):
         rooms = [[[n for n in row if n] for row in stage.room.tolist()] for stage in steps]
         for row, numbers in enumerate(operands):
             due = task.oracle_stages(*numbers, from_zero=from_zero)
-            assert [of[row] for of in written] == [of for _, of in due]
-            assert [of[row] for of in rooms] == [[room] * len(of) for room, of in due]
-            assert all(len(number) <= room for room, of in due for number in of)
-            last = due[-1][1][-1]
+            assert [of[row] for of in written] == [[of for _, of in stage] for stage in due]
+            assert [of[row] for of in rooms] == [[room for room, _ in stage] for stage in due]
+            assert all(len(number) <= room for stage in due for room, number in stage)
+            last = due[-1][-1][1]
             assert task.oracle(*numbers) == (last[0] if task.answer_is_last_digit else last)
         for stage in (question, *steps):
             assert (stage.lengths <= stage.room).all()

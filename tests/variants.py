@@ -36,8 +36,17 @@ POSITIONS = {
     ],
     "abacus_shaw": [{"ids": "abacus", "encoding": "shaw"}, {"ids": "index", "encoding": "rope"}],
     "abacus_window": [{"ids": "abacus", "encoding": "relative", "window": 1}],
+    "abacus_window_alone": [
+        {"ids": "abacus", "encoding": "none", "window": [0, 1], "first": False},
+        {"ids": "index", "encoding": "rope"},
+    ],
+    "abacus_ring": [{"ids": "abacus", "encoding": "learned", "table": 3, "ring": True}],
     "coupled": [{"ids": "coupled", "encoding": "learned", "limit": 40}],
     "coupled_window": [{"ids": "coupled", "encoding": "relative", "window": 2}],
+    "levels_window": [
+        {"ids": "coupled", "level": 1, "encoding": "relative", "window": [0, 1]},
+        {"ids": "coupled", "level": 2, "encoding": "shaw", "window": [1, 0]},
+    ],
     "levels": [
         {"ids": "coupled", "level": 1, "encoding": "learned", "limit": 40},
         {"ids": "coupled", "level": 2, "encoding": "sinusoidal", "turned": True, "base": None},
@@ -86,6 +95,7 @@ FORMATS = {
     "padded_to": {"pad_to": 9, "begin": "$", "reverse_operands": False, "reverse_answer": False},
     "sub_task": {"name": "sub_task", "prefix": "ali"},
     "worded": {"name": "worded", "bar": True},
+    "line": {"name": "line", "text": [0, 3], "sums": [1, 3]},
 }
 
 

@@ -48,6 +48,8 @@ def main(arguments: list[str] | None = None) -> None:
     command.add_argument("parameters", nargs=2, metavar="profile=NAME row=NAME")
     command = commands.add_parser("prune", help="delete what rows that are gone have left")
     command.add_argument("parameters", nargs=1, metavar="profile=NAME")
+    command = commands.add_parser("certify", help="prove again what reports/certificates says")
+    command.add_argument("names", nargs="*", help="all of them if none is named")
     command = commands.add_parser("refresh", help="run notebooks in place, with their defaults")
     command.add_argument("names", nargs="*", help="all of them if none is named")
 
@@ -57,6 +59,10 @@ def main(arguments: list[str] | None = None) -> None:
             print(f"refreshing {name}", flush=True)
             pipeline.refresh(pipeline.source(name))
         return
+    if given.command == "certify":
+        from carry.certificates import kept  # here, because it imports torch
+
+        sys.exit(0 if kept.verify_all(given.names) else 1)
     values = parameters(given.parameters)
     profile = values.pop("profile", "cpu")
     params.load_profile(profile)  # refuses an unknown one before anything is written

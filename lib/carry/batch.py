@@ -16,6 +16,7 @@ from dataclasses import dataclass, fields, replace
 from typing import TypeVar
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Bool, Integer
 from torch import Tensor
 
@@ -105,6 +106,26 @@ class Batch(_Tensors):
     def slots(self) -> Integer[Tensor, "B A"]:
         """Return where the response tokens are; those of a shorter response end at the last."""
         return self.response()[0] + 1
+
+
+def joined(parts: Sequence[Problems]) -> Problems:
+    """Return problems of unlike width as one, as wide as the widest of them.
+
+    >>> def one(digits):
+    ...     number, size = torch.tensor([digits]), torch.tensor([len(digits)])
+    ...     return Problems(number[None], size[None], number, size, size, size)
+    >>> joined([one([5]), one([3, 2, 1])]).answer.tolist()
+    [[5, 0, 0], [3, 2, 1]]
+    """
+
+    def whole(name: str) -> Tensor:
+        tensors = [getattr(part, name) for part in parts]
+        if tensors[0].ndim > 1:
+            width = max(of.shape[-1] for of in tensors)
+            tensors = [F.pad(of, (0, width - of.shape[-1])) for of in tensors]
+        return torch.cat(tensors)
+
+    return Problems(**{field.name: whole(field.name) for field in fields(Problems)})
 
 
 def merged(batches: Sequence[Batch], rows: Sequence[Integer[Tensor, " _"]], padding: int) -> Batch:

@@ -7,17 +7,15 @@ drawn twice. Problems are told apart by how they are written: 12 + 34 is not 34 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import fields
+from collections.abc import Iterable
 
 import pandas as pd
 import torch
-import torch.nn.functional as F
 from jaxtyping import Integer
 from torch import Tensor
 
 from carry import tasks
-from carry.batch import Problems
+from carry.batch import Problems, joined
 from carry.randomness import stream
 from carry.run import SUB_TASKS, DataSet
 from carry.settings import SettingsError
@@ -127,7 +125,7 @@ def kept_apart(name: str, of: DataSet, length: int) -> dict[str, Problems]:
 def validation(name: str, of: DataSet) -> Problems:
     """Return the validation problems of all lengths that are trained."""
     parts = [kept_apart(name, of, length).get("validation") for length in sorted(of.lengths)]
-    return _joined([part for part in parts if part is not None])
+    return joined([part for part in parts if part is not None])
 
 
 def learned(name: str, of: DataSet, count: int) -> Problems:
@@ -143,7 +141,7 @@ def learned(name: str, of: DataSet, count: int) -> Problems:
             generator = stream(0, "problems", name, "training", count, length)
             operands = different(task, length, many, generator, known)
             parts.append(_labelled(task, operands, generator))
-    return _joined(parts)
+    return joined(parts)
 
 
 def parts(name: str, of: DataSet, count: int) -> Integer[Tensor, " B"]:
@@ -206,15 +204,3 @@ def _labelled(
 ) -> Problems:
     lengths = torch.full(operands.shape[:2], operands.shape[2])
     return task.labelled(task.solve(operands, lengths), generator)
-
-
-def _joined(parts: Sequence[Problems]) -> Problems:
-    """Return problems of several lengths as one, as wide as the longest of them."""
-
-    def joined(tensors: list[Tensor]) -> Tensor:
-        width = max(of.shape[-1] for of in tensors)
-        wide = [F.pad(of, (0, width - of.shape[-1])) if of.ndim > 1 else of for of in tensors]
-        return torch.cat(wide)
-
-    names = [field.name for field in fields(Problems)]
-    return Problems(**{name: joined([getattr(of, name) for of in parts]) for name in names})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import hashlib
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 
 LIBRARY = Path(__file__).parent
@@ -32,13 +33,18 @@ def imported(source: str, known: Iterable[str]) -> set[str]:
     >>> sorted(imported("from carry.tasks import addition, build; import torch", known))
     ['carry', 'carry.tasks', 'carry.tasks.addition']
     """
+    return {part for name in _names(source) for part in _within(name)} & set(known)
+
+
+@cache
+def _names(source: str) -> tuple[str, ...]:  # many rows and stages reach the same files
     names = []
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             names += [f"{node.module}.{alias.name}" for alias in node.names]
-    return {part for name in names for part in _within(name)} & set(known)
+    return tuple(names)
 
 
 def reached(start: Iterable[str]) -> list[str]:

@@ -5,6 +5,7 @@ Text between two markers is ours to replace; everything else in the file stays a
     <!-- numbers:accuracy -->...<!-- /numbers -->                          the overview's rows
     <!-- numbers:addition_relative.100 digits -->...<!-- /numbers -->      one number of any row
     <!-- numbers:claims -->...<!-- /numbers -->                            how many claims hold
+    <!-- numbers:certificates -->...<!-- /numbers -->                      what is proved
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from carry import claims, paths
 from carry.evaluation.intervals import wilson
 from carry.evaluation.regions import with_region
 from carry.figures import gallery, load, style
+from carry.figures.certificates import named
 from carry.settings import SettingsError, nearest
 
 TIMES = {2: "twice as long", 3: "three times as long"}  # as in training
@@ -76,10 +78,31 @@ def write(profile: str, folder: Path | None = None) -> dict[str, Any]:
         "profile": profile,
         "claims": claims.summary(json.loads(ledger.read_text(encoding="utf-8"))),
         "rows": of_rows(load.read(profile, "cells")),
+        "certificates": of_certificates(load.certified(profile)),
     }
     with paths.atomically(folder / "numbers.json") as draft:
         draft.write_text(json.dumps(numbers, indent=2) + "\n", encoding="utf-8")
     return numbers
+
+
+def of_certificates(seeds: pd.DataFrame) -> dict[str, dict[str, Any]]:
+    """Return by row what its certificates say: of so many `seeds` how many are `exact`."""
+    found = {}
+    for row, of in seeds.groupby("row", sort=False):
+        counted = {name: int(of[name].max()) for name in ("trained", "parameters", "contexts")}
+        found[row] = {**counted, "exact": int((of["verdict"] == "exact").sum()), "seeds": len(of)}
+    return found
+
+
+def proved(certificates: dict[str, dict[str, Any]]) -> str:
+    """Return as Markdown which rows are right at every length, and in how many seeds."""
+    names = ["right at every length", "trained to", "parameters", "contexts", "proved"]
+    lines = [f"| {' | '.join(names)} |", f"|{'---|' * len(names)}"]
+    for row, of in certificates.items():
+        counts = [f"{of[name]:,}" for name in ("trained", "parameters", "contexts")]
+        cells = [named(row), *counts, f"{of['exact']} of {of['seeds']} seeds"]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
 
 
 def table(rows: dict[str, dict[str, Any]]) -> str:
@@ -92,7 +115,7 @@ def table(rows: dict[str, dict[str, Any]]) -> str:
         first = [style.look(row).label, f"{of['trained']} digits"]
         lines.append(f"| {' | '.join([*first, *cells])} |")
     counts = {of[name]["seeds"] for of in rows.values() for name in COLUMNS if name in of}
-    seeds = "/".join(map(str, sorted(counts)))
+    seeds = " or ".join(map(str, sorted(counts)))
     lines += [
         "",
         f"Sums wholly right: the median of {seeds} seeds, and the range where they differ.",
@@ -125,7 +148,11 @@ def fill(text: str, numbers: dict[str, Any]) -> str:
     Raises:
         SettingsError: for a marker of a name that there is no number for.
     """
-    known = {"accuracy": f"\n{table(numbers['rows'])}\n", "claims": numbers["claims"]}
+    known = {
+        "accuracy": f"\n{table(numbers['rows'])}\n",
+        "claims": numbers["claims"],
+        "certificates": f"\n{proved(numbers['certificates'])}\n",
+    }
     for row, of in numbers["rows"].items():
         known |= {f"{row}.{name}": shown(of[name]) for name in COLUMNS if name in of}
 

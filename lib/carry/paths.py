@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]  # the package is installed editable, in lib/
-ANALYSES = "analyses"  # among results, whose other folders are called as rows
+# Among results, whose other folders are called as rows.
+ANALYSES, ABLATIONS = "analyses", "ablations"
 
 
 def data(profile: str, *more: str) -> Path:

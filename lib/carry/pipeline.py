@@ -19,11 +19,18 @@ from papermill.exceptions import PapermillExecutionError
 from traitlets.config import Config
 
 from carry import params, paths
-from carry.paths import ANALYSES
+from carry.paths import ABLATIONS, ANALYSES
 from carry.settings import SettingsError, nearest
 
 # Where a profile has the names of a notebook's rows; a notebook that is not here has no rows.
-SECTIONS = {"problems": "problems", "train": "rows", "evaluate": "rows", "analyse": "analyses"}
+SECTIONS = {
+    "problems": "problems",
+    "train": "rows",
+    "evaluate": "rows",
+    "analyse": "analyses",
+    "ablate": "ablations",
+    "certify": "certificates",
+}
 
 # For outputs that are compared: no bars, and one thread, since more may add in another order.
 QUIET = {"CARRY_PROGRESS": "off", "OMP_NUM_THREADS": "1"}
@@ -195,11 +202,15 @@ def check(parameters: dict[str, Any], known: dict[str, Any], where: str) -> None
 
 
 def publish(profile: str, row: str) -> Path:
-    """Copy what the tour needs of a trained row to reports/models/, which is committed."""
+    """Copy a trained row to reports/models/, which is committed: one seed, for notebooks.
+
+    Of a row that is certified it is all seeds, so that anybody can certify them again.
+    """
     source, target = paths.data(profile, "runs", row), paths.reports(profile, "models", row)
     target.mkdir(parents=True, exist_ok=True)
-    for name in ("run.json", "seed_0.safetensors"):
-        shutil.copyfile(source / name, target / name)
+    seeds = "seed_*" if row in rows("certify", profile) else "seed_0"
+    for path in (source / "run.json", *sorted(source.glob(f"{seeds}.safetensors"))):
+        shutil.copyfile(path, target / path.name)
     return target
 
 
@@ -208,13 +219,18 @@ def prune(profile: str) -> list[Path]:
 
     The rows that stay are written to rows.txt, for those stages to depend on.
     """
+    results = paths.reports(profile, "results", profile)
     folders = {
         paths.data(profile, "executed", "problems"): rows("problems", profile),
         paths.data(profile, "executed", "train"): rows("train", profile),
         paths.data(profile, "executed", "evaluate"): rows("evaluate", profile),
         paths.data(profile, "executed", "analyse"): rows("analyse", profile),
-        paths.reports(profile, "results", profile): [*rows("evaluate", profile), ANALYSES],
-        paths.reports(profile, "results", profile, ANALYSES): rows("analyse", profile),
+        paths.data(profile, "executed", "ablate"): rows("ablate", profile),
+        paths.data(profile, "executed", "certify"): rows("certify", profile),
+        results: [*rows("evaluate", profile), ANALYSES, ABLATIONS],
+        results / ANALYSES: rows("analyse", profile),
+        results / ABLATIONS: rows("ablate", profile),
+        paths.reports(profile, "certificates"): rows("certify", profile),
     }
     gone = [
         path
@@ -224,6 +240,8 @@ def prune(profile: str) -> list[Path]:
     ]
     for path in gone:
         shutil.rmtree(path) if path.is_dir() else path.unlink()
+    # Figures wait for this folder, which a profile without certificates would not have.
+    paths.reports(profile, "certificates").mkdir(parents=True, exist_ok=True)
     with paths.atomically(paths.data(profile, "rows.txt")) as draft:
         draft.write_text("".join(f"{row}\n" for row in rows("evaluate", profile)))
     return gone

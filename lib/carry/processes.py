@@ -12,16 +12,18 @@ from typing import Any
 
 import torch
 
-MOST = 8  # at once: of some more than there are cores all end at about the same time
+MOST = 8  # at once, of a row's few seeds: of some more than there are cores all end together
 
 _news: Any = None  # a worker's queue to the process that shows progress
 
 
-def each(work: Callable[..., Any], jobs: Sequence[tuple], report: Callable[..., None]) -> list[Any]:
+def each(
+    work: Callable[..., Any], jobs: Sequence[tuple], report: Callable[..., None], most: int = MOST
+) -> list[Any]:
     """Return `work(report, *job)` for every job; a job alone is done in this process.
 
-    What the jobs call `report` with, it is called with here. Workers end when this
-    process does, however it went.
+    Of more than `most` some wait until others are done. What the jobs call `report` with, it is
+    called with here. Workers end when this process does, however it went.
 
     >>> heard = []
     >>> each(lambda report, a, b: report(a) or a + b, [(1, 2)], heard.append), heard
@@ -34,7 +36,7 @@ def each(work: Callable[..., Any], jobs: Sequence[tuple], report: Callable[..., 
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([work.__module__])
     news = context.Queue()
-    with ProcessPoolExecutor(min(len(jobs), MOST), context, _start, (news,)) as pool:
+    with ProcessPoolExecutor(min(len(jobs), most), context, _start, (news,)) as pool:
         futures = [pool.submit(_call, work, job) for job in jobs]
         listener = threading.Thread(target=_listen, args=(news, futures, report))
         listener.start()

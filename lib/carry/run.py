@@ -13,6 +13,7 @@ from carry import params
 from carry.settings import Settings, SettingsError, nearest
 
 Pair = Annotated[list[int], Field(min_length=2, max_length=2)]
+Reach = Annotated[list[int], Field(min_length=3, max_length=3)]
 Size = Annotated[int, Field(ge=1)]
 
 # What a training problem of a mixture may ask for, by the prefixes that say so (ibrahimli2024,
@@ -130,6 +131,7 @@ class Evaluation(Settings):
     starts: list[int | Literal["middle"]] = Field(default=[1, "middle"], min_length=1)
     recurrences: int | None = Field(default=None, ge=1)  # default: as trained
     attention: Pair | None = None  # the cell (i, j) over which attention is averaged, if it is
+    reach: list[Reach] = []  # sizes i and j, and how many problems, for one seed (see `reach`)
 
     def largest(self) -> int:
         """Return the largest size of all.
@@ -173,6 +175,16 @@ class Run(Settings):
         """Return a short hash of all that makes the weights what they are."""
         made_of = self.model_dump(exclude={"evaluation", "seeds"})
         return hashlib.sha256(json.dumps(made_of, sort_keys=True).encode()).hexdigest()[:16]
+
+    def lengths(self) -> list[int]:
+        """Return the lengths of numbers that it is trained on: its data set's, or all up to digits.
+
+        >>> load("addition_relative", "notebook").lengths()
+        [1, 2, 3, 4, 5]
+        >>> load("addition_equal_learned_gap", "cpu").lengths()
+        [1, 2, 3, 4, 7]
+        """
+        return [*(self.data_set.lengths if self.data_set else range(1, self.training.digits + 1))]
 
     def parts(self) -> list[str]:
         """Return the modules of the library that the four choices name.

@@ -8,7 +8,18 @@ from pathlib import Path
 import nbformat
 import torch
 
-from carry import analysis, data_sets, fingerprint, paths, pipeline, problem_sets, run, tasks
+from carry import (
+    ablations,
+    analysis,
+    data_sets,
+    fingerprint,
+    paths,
+    pipeline,
+    problem_sets,
+    run,
+    tasks,
+)
+from carry.certificates import contexts
 from carry.models.system import System
 from carry.models.together import Together
 
@@ -33,6 +44,11 @@ def check_rows(profile: str) -> None:
         problem_sets.check(of, profile)
     for row in pipeline.rows("analyse", profile):
         analysis.chosen(row, profile)
+    for name in pipeline.rows("ablate", profile):
+        ablations.check(name, profile)
+    for row in pipeline.rows("certify", profile):
+        with torch.device("meta"):
+            contexts.check(System(run.load(row, profile), device="meta"))
 
 
 def fingerprints(profile: str) -> Path:
@@ -74,6 +90,8 @@ def fingerprints(profile: str) -> Path:
 def _parts(notebook: str, row: str, profile: str) -> list[str]:
     if notebook == "problems":
         return [f"carry.tasks.{problem_sets.load(row, profile).task.get('name')}"]
+    if notebook == "ablate":
+        return [part for of in ablations.variants(row, profile) for part in of.run.parts()]
     own = run.load(row, profile).parts()
     if notebook == "analyse":
         own += [f"carry.analysis.{name}" for name in analysis.names(row, profile)]
@@ -83,7 +101,11 @@ def _parts(notebook: str, row: str, profile: str) -> list[str]:
 def _settings(notebook: str, row: str, profile: str) -> str:
     if notebook == "problems":
         return ""
-    without = {"evaluation"} if notebook == "train" else None
+    if notebook == "ablate":
+        asked = ablations.load(row, profile).model_dump(include={*ablations.Scale.model_fields})
+        each = {of.where: of.run.model_dump() for of in ablations.variants(row, profile)}
+        return json.dumps({**asked, "runs": each}, indent=1) + "\n"
+    without = {"evaluation"} if notebook in ("train", "certify") else None
     return run.load(row, profile).model_dump_json(indent=1, exclude=without) + "\n"
 
 

@@ -2,8 +2,8 @@
 
 What a row is analysed by is in a profile's `analyses`: the name of a module here, or a list of
 them, whose `tables(row, profile)` returns tables by name, and whose `TASK` is the one that it
-knows. The tables are kept apart from scores, so that another look at some weights scores nothing
-again.
+knows, or `ANY`. The tables are kept apart from scores, so that another look at some weights scores
+nothing again.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ import pandas as pd
 
 from carry import params, paths, run
 from carry.settings import SettingsError, nearest, parts
+
+ANY = "any task"
 
 
 def names(row: str, profile: str) -> list[str]:
@@ -48,7 +50,7 @@ def chosen(row: str, profile: str) -> list[ModuleType]:
             raise SettingsError(f"{where} is not there, {nearest(name, known)}")
         module = importlib.import_module(f"carry.analysis.{name}")
         wanted = getattr(module, "TASK", None)  # some analyse what a notebook makes, and no row
-        if wanted != task:
+        if wanted not in (task, ANY):
             raise SettingsError(f"{where} does not fit task {task!r}; expected one of {wanted!r}")
         found.append(module)
     return found

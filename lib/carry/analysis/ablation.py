@@ -48,12 +48,12 @@ def ablations(system: System, problems: Problems) -> pd.DataFrame:
     parts = [_counted(system, batch, kinds, None).assign(layer=NO_HEAD, head=NO_HEAD)]
     for layer, found in enumerate(inside.each("z")):
         for head in range(found.shape[1]):
-            without = Inside([], {f"{layer}.z": _mean_of(head)})
+            without = Inside([], {f"{layer}.z": mean_of(head)})
             parts.append(_counted(system, batch, kinds, without).assign(layer=layer, head=head))
     return with_interval(pd.concat(parts, ignore_index=True), "correct")
 
 
-def _mean_of(head: int) -> Callable[[Tensor], Tensor]:
+def mean_of(head: int) -> Callable[[Tensor], Tensor]:
     """Return what puts the mean over problems in the place of what one head finds."""
 
     def ablated(found: Tensor) -> Tensor:

@@ -87,19 +87,8 @@ def _of_seed(report: Any, row: str, profile: str, seed: int) -> tuple[pd.DataFra
     labels = {"row": row, "profile": profile, "seed": seed, "trained": system.run.training.digits}
     report(1)
     parts = [pd.concat(of, ignore_index=True) for of in (losses, order, answers, asked)]
-    parts[0]["seen"] = parts[0]["digits"].isin(seen(system))
+    parts[0]["seen"] = parts[0]["digits"].isin(system.run.lengths())
     return tuple(part.assign(**labels)[[*labels, *part.columns]] for part in parts)
-
-
-def seen(system: System) -> list[int]:
-    """Return the lengths that a model was trained on.
-
-    >>> from carry.run import make
-    >>> seen(System(make({"task": {"name": "addition"}, "training": {"digits": 3}})))
-    [1, 2, 3]
-    """
-    of = system.run.data_set
-    return list(range(1, system.run.training.digits + 1)) if of is None else list(of.lengths)
 
 
 @torch.inference_mode()

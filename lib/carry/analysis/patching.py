@@ -25,7 +25,7 @@ from jaxtyping import Bool, Float, Integer
 from torch import Tensor
 
 from carry.analysis.lens import stream_names
-from carry.batch import Batch, Problems
+from carry.batch import Batch, Problems, joined
 from carry.evaluation.intervals import with_interval
 from carry.formats import ALPHABET
 from carry.models.inside import Inside
@@ -79,13 +79,8 @@ def twins(
         fits &= (one.answer_length == digits) & (two.answer_length == digits)
         rows = fits.nonzero()[:, 0]
         found.append((one[rows], two[rows]))
-    joined = [_joined([pair[side] for pair in found])[torch.arange(count)] for side in (0, 1)]
-    return joined[0], joined[1]
-
-
-def _joined(parts: Sequence[Problems]) -> Problems:
-    columns = {name: [getattr(part, name) for part in parts] for name in vars(parts[0])}
-    return Problems(**{name: torch.cat(of) for name, of in columns.items()})
+    one, two = (joined(side)[:count] for side in zip(*found, strict=True))
+    return one, two
 
 
 @torch.inference_mode()

@@ -12,7 +12,8 @@
 another row (or start, or place), and the claim is about the difference: of rows that were trained
 to the same length, or it is not tested. What cannot be measured here has `not_tested` instead, with
 the reason; `parameters` are millions of them, counted in rows of the profile `paper`; a
-`construction` is the model of a proof, put to the test; and rows that a claim names as `learnt`
+`construction` is the model of a proof, put to the test; of a row that is `certified` the seeds are
+counted that are proved right at every length; and rows that a claim names as `learnt`
 must have learnt what they were trained on, or it is not tested. A claim holds only if all of its
 interval does:
 
@@ -26,6 +27,8 @@ interval does:
                             least
     errors                  wrong answers, all seeds    that count itself: the claim is about these
                                                         problems, not about others
+    seeds_certified         the share of seeds with     that share itself: a proof is no sample
+                            a certificate
     seeds_above             the share of seeds that     Wilson's, 95%, of that many seeds (of a
                             reach an accuracy           difference: Newcombe's, 95%)
     a difference            of two other numbers        every seed of one against every seed of the
@@ -73,7 +76,8 @@ def write(profile: str, folder: Path | None = None) -> list[dict[str, Any]]:
     claims = load()
     tables = {claim.look.table for claim in claims if claim.look}
     looked = {table: results.read(profile, table) for table in sorted(tables)}
-    records = judge(claims, cells, profile, places, curves, looked)
+    proved = results.certified(profile)
+    records = judge(claims, cells, profile, places, curves, looked, proved)
     for name, text in {
         "claims.json": _json(records),
         "claims.md": page(records),

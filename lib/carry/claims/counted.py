@@ -34,9 +34,8 @@ class Missing(Exception):
 def lengths(cells: pd.DataFrame, profile: str) -> dict[str, list[int]]:
     """Return what rows that learn from a data set of some lengths were trained on."""
     rows = run.rows(profile) if profile in params.profiles() else []
-    here = [row for row in cells["row"].unique() if row in rows]
-    sets = {row: run.load(row, profile).data_set for row in here}
-    return {row: of.lengths for row, of in sets.items() if of is not None}
+    known = [run.load(row, profile) for row in cells["row"].unique() if row in rows]
+    return {of.name: of.lengths() for of in known if of.data_set is not None}
 
 
 def with_last(cells: pd.DataFrame, places: pd.DataFrame | None) -> pd.DataFrame:

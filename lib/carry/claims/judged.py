@@ -32,11 +32,13 @@ def judge(
     places: pd.DataFrame | None = None,
     curves: pd.DataFrame | None = None,
     looked: Mapping[str, pd.DataFrame] | None = None,
+    certificates: pd.DataFrame | None = None,
 ) -> list[dict[str, Any]]:
     """Return a record for each claim, from the result cells of a profile.
 
     `places`: accuracy by place, for claims that count the last; `curves`: learning curves, which
-    say which models have more heads left than they were to have; `looked`: tables of analyses.
+    say which models have more heads left than they were to have; `looked`: tables of analyses;
+    `certificates`: what is proved of seeds.
     """
     cells = without_failed(with_region(counted.with_last(cells, places)), curves, profile)
     cells = with_unseen(cells, counted.lengths(cells, profile))
@@ -44,12 +46,15 @@ def judge(
     grid = cells["row"].map(longest[cells["set"] == "grid"].groupby(cells["row"]).max())
     cells = cells.assign(beyond=longest - cells["trained"], grid=grid)
     starts = results.starts(cells)
-    return [
-        _looked_record(claim, looked or {}, profile)
-        if claim.look
-        else _record(claim, cells, starts, profile)
-        for claim in claims
-    ]
+    records = []
+    for claim in claims:
+        if claim.look:
+            records.append(_looked_record(claim, looked or {}, profile))
+        elif claim.certified:
+            records.append(_certified_record(claim, certificates, profile))
+        else:
+            records.append(_record(claim, cells, starts, profile))
+    return records
 
 
 def _blank(claim: Claim, profile: str) -> dict[str, Any]:
@@ -93,6 +98,19 @@ def _looked_record(
     return {**record, **_shown(claim, found), "row": asked.row}
 
 
+def _certified_record(
+    claim: Claim, certificates: pd.DataFrame | None, profile: str
+) -> dict[str, Any]:
+    """Return what a record says of the seeds that are proved right; these are all there are."""
+    record, row = _blank(claim, profile), claim.certified.row
+    own = certificates[certificates["row"] == row] if certificates is not None else []
+    if not len(own):
+        return {**record, "reason": f"{row} has no certificate in profile {profile}"}
+    share = float((own["verdict"] == "exact").mean())
+    found = Found(share, share, share, n=int(own["contexts"].sum()), seeds=len(own))
+    return {**record, **_shown(claim, found), "row": row}
+
+
 def _record(
     claim: Claim, cells: pd.DataFrame, starts: dict[str, str], profile: str
 ) -> dict[str, Any]:
@@ -134,6 +152,8 @@ def _shown(claim: Claim, of: Found) -> dict[str, Any]:
 def _statistic(claim: Claim) -> str | None:
     if claim.parameters or claim.construction or claim.circuits:
         return "errors"
+    if claim.certified:
+        return "seeds_certified"
     if claim.look:
         return "median_over_seeds" + (", difference" if claim.compare else "")
     if claim.measure is None:

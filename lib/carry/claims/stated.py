@@ -121,6 +121,12 @@ class Circuits(Settings):
     strings: int = 3
 
 
+class Certified(Settings):
+    """Which seeds of a row have a certificate that says they are right at every length."""
+
+    row: str
+
+
 class Claim(Settings):
     """One claim; `scale` says how our check differs from the paper's, if it does.
 
@@ -136,6 +142,7 @@ class Claim(Settings):
     scale: str = ""
     measure: Measure | None = None
     look: Look | None = None
+    certified: Certified | None = None
     parameters: dict[str, int] = {}
     construction: Construction | None = None
     circuits: Circuits | None = None
@@ -153,7 +160,8 @@ class Claim(Settings):
 
     @model_validator(mode="after")
     def _is_whole(self) -> Claim:
-        ways = (self.measure, self.look, self.parameters, self.construction, self.circuits)
+        ways = (self.measure, self.look, self.certified, self.parameters, self.construction,
+                self.circuits)  # fmt: skip
         tested = sum(map(bool, ways))
         if tested + bool(self.not_tested) != 1:
             raise ValueError("expected either measure or not_tested, with the reason")
@@ -200,14 +208,14 @@ def _claim(given: Any, index: int, known: list[str]) -> Claim:
                 of["where"] = Where.parse(of["where"], f"{place}.measure.where")
             parsed["measure"] = Measure.parse(of, f"{place}.measure")
         kinds = (("compare", Other), ("construction", Construction), ("circuits", Circuits),
-                 ("look", Look))  # fmt: skip
+                 ("look", Look), ("certified", Certified))  # fmt: skip
         for name, kind in kinds:
             if isinstance(parsed.get(name), dict):
                 parsed[name] = kind.parse(parsed[name], f"{place}.{name}")
     claim = Claim.parse(parsed, place)
     named = [*claim.parameters, *claim.learnt, *(claim.measure.rows if claim.measure else [])]
     named += [claim.compare.row] if claim.compare and claim.compare.row else []
-    named += [claim.look.row] if claim.look else []
+    named += [of.row for of in (claim.look, claim.certified) if of]
     for row in named:
         if row not in known:
             raise SettingsError(f"{place}: row {row!r} is not there, {nearest(row, known)}")

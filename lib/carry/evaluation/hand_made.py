@@ -7,6 +7,7 @@ are asked) is that of any other model.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import torch
@@ -16,6 +17,7 @@ from torch import Tensor, nn
 
 from carry import formats
 from carry.formats import LETTERS
+from carry.formats.insertion_sort import InsertionSort
 from carry.models.cache import Cache
 from carry.models.system import System
 from carry.run import Run
@@ -48,6 +50,8 @@ class Oracle(System):
 
     def respond(self, question: str) -> str:
         """Return what it writes after a question."""
+        if hasattr(self.format, "sums"):  # the last of a line
+            question = re.split("[a-z =^]", question.rstrip("="))[-1]
         asked = question.strip("^$=").replace(" ", "")
         if hasattr(self.format, "prefix"):
             prefix, _, asked = asked.partition("$")
@@ -55,6 +59,8 @@ class Oracle(System):
                 return "".join(self.finish([*self._part(prefix, *asked.split("+"))]))
         if hasattr(self.format, "bar"):
             return "".join(self.finish([*self._in_words(*asked.split("+"))]))
+        if isinstance(self.format, InsertionSort):
+            return "".join(self.finish([*self._by_insertion(asked.split(","))]))
         if self.format.has_steps:
             return self._with_steps(asked)
         if not self.task.in_digits:
@@ -88,13 +94,30 @@ class Oracle(System):
             operands = [str(int(operand)) for operand in operands]
         from_zero = self.task.from_zero if form.from_zero is None else form.from_zero
         said = []
-        for index, (room, numbers) in enumerate(
-            self.task.oracle_stages(*operands, from_zero=bool(from_zero))
-        ):
-            written = [number.zfill(room if form.pad else 0) for number in numbers]
-            sign = "+" if self.task.levels == 3 and not index else ">"
+        stages = self.task.oracle_stages(*operands, from_zero=bool(from_zero))
+        for index, stage in enumerate(stages):
+            written = [number.zfill(room if form.pad else 0) for room, number in stage]
+            sign = "+" if len(stages) > 1 and not index else ">"
             said += [sign.join(of[::-1] if form.reverse_answer else of for of in written)]
         return "".join(self.finish([*"=".join(said)]))
+
+    def _by_insertion(self, numbers: list[str]) -> str:
+        """Return how each number compares with the list of those before it, and the list with it.
+
+        Of equally long texts the order is that of the numbers.
+        """
+        listed, said = numbers[:1], []
+        for new in numbers[1:]:
+            compared = [
+                "".join(
+                    "-" if of[:end] < new[:end] else "+" if of[:end] > new[:end] else "|"
+                    for end in range(1, len(new) + 1)
+                )
+                for of in listed
+            ]
+            listed = sorted([*listed, new])
+            said.append(":".join([*compared, ",".join(listed)]))
+        return ";".join(said)
 
     def _part(self, prefix: str, *written: str) -> str:
         """Return the part of an addition that a prefix asks for."""
@@ -198,6 +221,8 @@ class Writer(nn.Module):
         super().__init__()
         self.encodings = system.network.encodings
         self.respond = system.respond
+        # Where a question ends: at the first sign, but in a line of sums at the last one.
+        self.end = str.rindex if hasattr(system.format, "sums") else str.index
         self.symbols = system.format.symbols()
 
     def forward(
@@ -222,7 +247,7 @@ class Writer(nn.Module):
 
     def _said(self, characters: str, at: Integer[Tensor, " A"]) -> Integer[Tensor, " A"]:
         """Return the next token after each place of one sequence; in the question, none in mind."""
-        question = characters[: characters.index("=") + 1]
+        question = characters[: self.end(characters, "=") + 1]
         whole = formats.encode(question[1:] + self.respond(question))
         ended = at.cpu() >= len(whole)
         return torch.where(ended, formats.EOS, whole[at.cpu().clamp(max=len(whole) - 1)])

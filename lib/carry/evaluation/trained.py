@@ -46,18 +46,46 @@ def load(profile: str, row: str, seed: int = 0) -> System:
     Raises:
         SettingsError: if there are none, or if the row has changed since; names the difference.
     """
-    asked = run.load(row, profile)
+    path = weights(profile, row, seed)
+    return restore(path, settings(profile, row, path), seed)
+
+
+def weights(profile: str, row: str, seed: int) -> Path:
+    """Return the file with the weights of one seed.
+
+    Raises:
+        SettingsError: if there is none.
+    """
     path = folder(profile, row) / f"seed_{seed}.safetensors"
     if not path.exists():
         raise SettingsError(
             f"runs.{row}: {paths.shown(path)} is not there; expected the train stage of profile "
             f"{profile!r} to have run for seed {seed}"
         )
+    return path
+
+
+def settings(profile: str, row: str, path: Path) -> Run:
+    """Return a row as it was trained for a file of weights, with the seeds and evaluation of now.
+
+    Committed weights were trained by another profile, at whose scale the row is then taken.
+    """
+    asked = run.load(row, profile)
+    if profile != COMMITTED:
+        return asked
+    there = run.load(row, checkpoint.note(path)["run"]["profile"])
+    return there.model_copy(update={"evaluation": asked.evaluation, "seeds": asked.seeds})
+
+
+def restore(path: Path, of: Run, seed: int) -> System:
+    """Return a run with the weights of a file, on the device that it asks for.
+
+    Raises:
+        SettingsError: if the run has changed since; names the difference.
+    """
     weights, note = checkpoint.load(path)
-    stored = note["run"]
-    now = run.load(row, stored["profile"]) if profile == COMMITTED else asked
-    _compare(stored, now, path)
-    system = System(now.model_copy(update={"evaluation": asked.evaluation}), seed, device_of(now))
+    _compare(note["run"], of, path)
+    system = System(of, seed, device_of(of))
     system.network.load_state_dict(weights)
     system.network.eval()
     return system

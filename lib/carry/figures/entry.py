@@ -55,6 +55,7 @@ class Entry(NamedTuple):
     beside: rows that are drawn as well if they were trained as far as one of those.
     source: where a paper has this picture.
     table, column: what a row needs to have written to be there.
+    profile: the one to make for what is lacking.
     """
 
     title: str
@@ -67,6 +68,7 @@ class Entry(NamedTuple):
     source: str = ""
     table: str = "cells"
     column: str = "exact"
+    profile: str = "gpu"
 
     def draw(self, tables: load.Tables) -> Drawing:
         """Return the picture and the table behind it, or a picture of what it needs."""
@@ -76,7 +78,7 @@ class Entry(NamedTuple):
         if not chosen:
             there = self._there(tables)
             needed = [row for row in self.wanted() if row not in there]
-            return lacking(self.source or self.title, needed)
+            return lacking(self.source or self.title, needed, self.profile)
         return self.picture(tables.of(chosen))
 
     def told(self, rows: list[str]) -> str:

@@ -11,9 +11,11 @@ import matplotlib.pyplot as plt
 from carry.figures import (
     accuracy,
     architectures,
+    certificates,
     cho2025,
     curves,
     errors,
+    every_length,
     fraknoi2024,
     heatmaps,
     ibrahimli2024,
@@ -44,21 +46,24 @@ PAPERS = {
     "ibrahimli2024": ibrahimli2024.NOTEBOOKS | ibrahimli2024_inside.NOTEBOOKS,
 }
 
-# Of the rows that a paper's entries name, those that the overview has as well.
+OURS = {"every_length": every_length.NOTEBOOKS | certificates.NOTEBOOKS}  # after no paper
+
+# Of the rows that their entries name, those that the overview has as well.
 SHARED = [
-    "addition_nope", "addition_rope", "addition_fire", "addition_abacus_short", "addition_abacus",
-    "addition_abacus_looped", "addition_abacus_fire",
+    "addition_nope", "addition_learned", "addition_rope", "addition_fire", "addition_abacus_short",
+    "addition_abacus", "addition_abacus_looped", "addition_abacus_fire", "addition_coupled",
+    "addition_relative",
 ]  # fmt: skip
 
 
 def overview(rows: Iterable[str]) -> list[str]:
-    """Return the rows of addition, without those that only vary one for a paper's figure.
+    """Return the rows of addition, without those that only vary one for another figure.
 
     >>> overview(["addition_abacus", "addition_abacus_noise", "sorting_fire", "addition_mine"])
     ['addition_abacus', 'addition_mine']
     """
-    papers = [entries for of in PAPERS.values() for _, entries in of.values()]
-    varied = {row for of in papers for entry in of.values() for row in entry.wanted()} - {*SHARED}
+    drawn = [entries for of in (PAPERS | OURS).values() for _, entries in of.values()]
+    varied = {row for of in drawn for entry in of.values() for row in entry.wanted()} - {*SHARED}
     return [row for row in rows if style.task(row) in ("addition", "") and row not in varied]
 
 
@@ -132,6 +137,11 @@ NOTEBOOKS = {
     **{
         name: Notebook(f"{paper}/{name}", question, entries, paper)
         for paper, of in PAPERS.items()
+        for name, (question, entries) in of.items()
+    },
+    **{
+        name: Notebook(f"{folder}/{name}", question, entries)
+        for folder, of in OURS.items()
         for name, (question, entries) in of.items()
     },
 }

@@ -31,26 +31,12 @@ KEYS = ["row", "trained", "digits"]
 
 
 def seen(tables: load.Tables) -> dict[str, list[int]]:
-    """Return the lengths that each row was trained on, as its analysis or else its settings say.
-
-    What is shorter than all tests was trained too: no sum of one digit is left to test.
-    """
-    told = tables.losses
-    found = told[told["seen"].astype(bool)].groupby("row")["digits"].unique()
+    """Return the lengths that each row was trained on."""
     named = tables.cells.drop_duplicates("row")
     return {
-        row: _with_shorter(found[row].tolist()) if row in found else _declared(row, profile)
+        row: run.load(row, profile).lengths()
         for row, profile in zip(named["row"], named["profile"], strict=True)
     }
-
-
-def _with_shorter(tested: list[int]) -> list[int]:
-    return sorted({*range(1, min(tested)), *tested})
-
-
-def _declared(row: str, profile: str) -> list[int]:
-    of = run.load(row, profile)
-    return list(of.data_set.lengths) if of.data_set else list(range(1, of.training.digits + 1))
 
 
 def region(digits: int, lengths: Iterable[int]) -> str:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from carry import paths, run
+from carry import params, paths, run
+from carry.evaluation.faults import KINDS
 from carry.evaluation.intervals import pool, wilson, with_interval
 from carry.evaluation.regions import REGIONS, with_region
 from carry.settings import SettingsError
@@ -100,6 +102,56 @@ OPTIONAL = {
         "row", "profile", "seed", "trained", "part", "n", "exact", "digits", "accuracy", "low",
         "high",
     ],
+    "lines": [
+        "row", "profile", "seed", "trained", "digits", "characters", "sums", "n", "exact",
+        "accuracy", "low", "high",
+    ],
+    "verdicts": [
+        "row", "profile", "seed", "trained", "verdict", "contexts", "wrong", "context", "due",
+        "said", "problem", "right", "written",
+    ],
+    "learned": [
+        "row", "profile", "seed", "trained", "step", "contexts", "wrong", "n", "exact", "accuracy",
+        "low", "high",
+    ],
+    "disturbed": [
+        "row", "profile", "seed", "trained", "noise", "contexts", "wrong", "n", "exact",
+        "accuracy", "low", "high",
+    ],
+    "reach": [
+        "row", "profile", "seed", "trained", "i", "j", "n", "exact", "accuracy", "low", "high",
+        "wrong", "tokens",
+    ],
+    "looks": ["row", "profile", "seed", "head", "where", "share", "n"],
+    "without": [
+        "row", "profile", "seed", "head", "n", "right", "carry", "accuracy", "low", "high",
+    ],
+    "carries": ["row", "profile", "seed", "below", "written", "possible", "carry", "none", "n"],
+    "read": [
+        "row", "profile", "seed", "where", "what", "n", "right", "accuracy", "low", "high",
+    ],
+}  # fmt: skip
+
+LIMITS = [
+    "case", "window", "problems", "contexts", "context", "one", "then", "other", "or_then",
+]  # fmt: skip
+
+# What certificates say (see `carry.certificates`), a row for each seed.
+CERTIFIED = [
+    "row", "profile", "seed", "trained", "parameters", "verdict", "contexts", "wrong", "open",
+    "margin", "error",
+]  # fmt: skip
+
+# Tables of ablations (see `carry.ablations.jobs`), whose variants are no rows of a profile.
+ABLATED = {
+    "lengths": [
+        "ablation", "group", "variant", "row", "profile", "seed", "trained", "times", "digits", "n",
+        "exact", *KINDS, "near", "accuracy", "low", "high",
+    ],
+    "training": [
+        "ablation", "group", "variant", "row", "profile", "seed", "trained", "parameters", "steps",
+        "steps_to_999", "exact", "loss", "core_seconds", "verdict", "contexts", "wrong",
+    ],
 }  # fmt: skip
 
 # What a notebook adds to `attention`, `heads` and `tokens` under this name: that of the model of
@@ -127,6 +179,16 @@ class Tables(NamedTuple):
     lens, probes, ablations, patches, confirmed: of equally long sums, what is known layer by layer,
         what answers are without a head, and where a carry lives
     depths, rounds: of adaptive rows, how deep digits go, and accuracy where they may go deeper
+    lines: of sums inside a line, by what stands around them
+    verdicts, learned, disturbed: of models that are not right everywhere, in how many contexts
+        they are wrong: in the end, over training, with noise
+    certificates: what is proved of a row's seeds; and what no window can decide (`limits`); added
+        by their notebooks
+    reach: of rows read relatively, problems a thousand times as long as those of training
+    looks, without, carries, read: of local adders, where heads look, what is wrong without one,
+        what adds a carry, and what a linear map tells
+    variants, trainings: of ablations, accuracy by length and how training went (`lengths` and
+        `training` of `ablated`); added by their notebook
     attention, heads, tokens: where heads look on average, how much of it is needed, and at what
     widths, sharpness: of the model of Theorem 4.1, added by its notebook
     majority_range: of the noisy majority set by hand, what is wrong by N and length; and of
@@ -167,6 +229,19 @@ class Tables(NamedTuple):
     confirmed: pd.DataFrame = pd.DataFrame(columns=OPTIONAL["confirmed"])
     depths: pd.DataFrame = pd.DataFrame(columns=OPTIONAL["depths"])
     rounds: pd.DataFrame = pd.DataFrame(columns=OPTIONAL["rounds"])
+    lines: pd.DataFrame = pd.DataFrame(columns=OPTIONAL["lines"])
+    verdicts: pd.DataFrame = pd.DataFrame(columns=OPTIONAL["verdicts"])
+    learned: pd.DataFrame = pd.DataFrame(columns=OPTIONAL["learned"])
+    disturbed: pd.DataFrame = pd.DataFrame(columns=OPTIONAL["disturbed"])
+    certificates: pd.DataFrame = pd.DataFrame(columns=CERTIFIED)
+    limits: pd.DataFrame = pd.DataFrame(columns=LIMITS)
+    reach: pd.DataFrame = pd.DataFrame(columns=OPTIONAL["reach"])
+    looks: pd.DataFrame = pd.DataFrame(columns=OPTIONAL["looks"])
+    without: pd.DataFrame = pd.DataFrame(columns=OPTIONAL["without"])
+    carries: pd.DataFrame = pd.DataFrame(columns=OPTIONAL["carries"])
+    read: pd.DataFrame = pd.DataFrame(columns=OPTIONAL["read"])
+    variants: pd.DataFrame = pd.DataFrame(columns=ABLATED["lengths"])
+    trainings: pd.DataFrame = pd.DataFrame(columns=ABLATED["training"])
     widths: pd.DataFrame = pd.DataFrame(columns=["written", "codes_are", "n", "wrong"])
     sharpness: pd.DataFrame = pd.DataFrame(columns=["sequence", "dtype", "scale", "n", "wrong"])
     majority_range: pd.DataFrame = pd.DataFrame(columns=["large", "length", "n", "wrong"])
@@ -231,6 +306,45 @@ def read(profile: str, name: str) -> pd.DataFrame:
                 f"stage of profile {profile!r} to have run"
             )
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=OPTIONAL[name])
+
+
+def ablated(profile: str, name: str) -> pd.DataFrame:
+    """Return one of the tables `ABLATED` of all ablations that a profile names.
+
+    Raises:
+        SettingsError: for the first file that is not there.
+    """
+    parts = []
+    for ablation in params.load_profile(profile)["ablations"]:
+        folder = paths.reports(profile, "results", profile, paths.ABLATIONS, ablation)
+        path = folder / f"{name}.parquet"
+        if not path.exists():
+            raise SettingsError(
+                f"ablations.{ablation}: {paths.shown(path)} is not there; expected the ablate "
+                f"stage of profile {profile!r} to have run"
+            )
+        parts.append(pd.read_parquet(path))
+    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=ABLATED[name])
+
+
+def certified(profile: str) -> pd.DataFrame:
+    """Return what the certificates of a profile say, a row for each seed.
+
+    Raises:
+        SettingsError: for the first certificate that is not there.
+    """
+    rows = []
+    for row in params.load_profile(profile)["certificates"]:
+        path = paths.reports(profile, "certificates") / f"{row}.json"
+        if not path.exists():
+            raise SettingsError(
+                f"certificates.{row}: {paths.shown(path)} is not there; expected the certify stage "
+                f"of profile {profile!r} to have run"
+            )
+        found = json.loads(path.read_text())
+        rows += [{**{name: found[name] for name in ("row", "profile", "trained", "parameters")},
+                  **of} for of in found["seeds"]]  # fmt: skip
+    return pd.DataFrame(rows).reindex(columns=CERTIFIED)
 
 
 def committed(profile: str) -> pd.DataFrame:

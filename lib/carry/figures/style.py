@@ -63,6 +63,8 @@ TASKS = {
     "multi_operand_addition": ("sums", "{0} operands of {0} digits"),
     "modular_addition": ("sums", "numbers of {0} digits"),
     "noisy_majority": ("strings", "{0} symbols"),
+    "copying": ("strings", "{0} digits"),
+    "reversing": ("strings", "{0} digits"),
 }
 
 EQUAL = "equal_"  # after the task: rows of operands that are as long as each other
@@ -81,6 +83,7 @@ VARIANTS = {
 HATCHES = {SOLID: "", DOTTED: r"\\\\", VARIANTS["injected"]: "...."}  # what is looped: ////
 # How the parts of a variant are said; parts that are not here are said as they stand.
 PARTS = {
+    "scratchpad_padded": "scratchpad, zeros in front",
     "injected": "injected",
     "looped": "looped",
     "far": "more ids",
@@ -105,7 +108,14 @@ PARTS = {
     "spaces": "random spaces",
     "worded": "steps in words",
     "dear": "at five times the price",
+    "carries": "its carries alone",
+    "digits": "its digit sums alone",
+    "backwards": "its numbers backwards",
+    "aligned": "its digits in pairs",
 }
+# Whose ids are coupled where they are read relatively: levels or letters that Abacus does not have.
+COUPLED_PARTS = {"scratchpad", "scratchpad_padded", "carries", "digits", "backwards", "aligned"}
+COUPLED_TASKS = {"copying", "reversing"}
 COUNTED = r"looped_\d+|\d+l\d+h|width_\d+|\d+[km]"
 PART = re.compile(rf"(?:^|_)({COUNTED}|{'|'.join(PARTS)})(?=_|$)")
 
@@ -152,7 +162,8 @@ def look(row: str) -> Look:
             label, color = SCHEMES[scheme]
             parts = PART.split(name.removeprefix(scheme))
             parts = [part.strip("_") for part in parts if part.strip("_")]
-            if scheme == "relative" and "scratchpad" in parts:  # whose levels Abacus does not have
+            coupled = task(row) in COUPLED_TASKS or COUPLED_PARTS & {*parts}
+            if scheme == "relative" and coupled:
                 label = "Coupled read relatively"
             known = [VARIANTS[part] for part in parts if part in VARIANTS]
             words = [label, *(_said(part) for part in parts)]

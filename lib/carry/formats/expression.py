@@ -30,6 +30,7 @@ from carry.formats import (
 )
 from carry.randomness import drawn_for
 from carry.settings import SettingsError
+from carry.tasks import backwards
 
 
 class Expression(Format):
@@ -126,7 +127,8 @@ class Expression(Format):
     def write(self, problems: Problems) -> Batch:
         """Write problems as tokens and marks; a sign is coupled one below the ones.
 
-        Where the answer is written with its highest digit first, `=` is coupled one above it.
+        Where the answer is written with its highest digit first, `=` is coupled one above it. Its
+        digits have the places that they come from: a task that goes `backwards` counts them down.
 
         Raises:
             SettingsError: for operands that are longer than what they are to be padded to.
@@ -146,12 +148,14 @@ class Expression(Format):
         device, first = problems.operands.device, self._first(problems)
         lengths = self._padded(problems.lengths)
         part, each = lengths.shape[1] + 1, 2 if self.hinted else 1
-        above = NO_PLACE if self.reverse_answer else length[:, None]
+        up = self.reverse_answer != self.task.backwards
+        above = NO_PLACE if up else length[:, None]
+        answer = backwards(answer, length) if self.task.backwards else answer
         pieces = [
             symbol(ALPHABET.index(self.begin), device),
             *asked(problems.operands, lengths, self.task.sign, self.reverse_operands),
             symbol(EQUALS, device, None, part, above),
-            number(answer, length, part, self.reverse_answer),
+            number(answer, length, part, up),
             symbol(EOS, device),
         ]
         if self.hinted:

@@ -90,15 +90,24 @@ class Scratchpad(Format):
         """Write the questions, and behind them numbers that are as long as they could be."""
         return self._written(problems, padded=True)
 
-    def _stages(self, problems: Problems) -> list[Stage]:
+    def stages(self, problems: Problems) -> list[Stage]:
+        """Return what is written: the question, then the steps."""
         from_zero = self.task.from_zero if self.from_zero is None else self.from_zero
         return self.task.stages(problems, bool(from_zero))
 
     def _written(self, problems: Problems, padded: bool) -> Batch:
-        device, pieces = problems.operands.device, [symbol(BOS, problems.operands.device)]
-        lines: list[tuple[Line, ...]] = []
-        question = torch.zeros_like(problems.room)
-        for order, stage in enumerate(self._stages(problems)):
+        return self.laid_out(self.stages(problems), padded)
+
+    def laid_out(self, stages: list[Stage], padded: bool) -> Batch:
+        """Write stages, true or not; those behind the question are `padded` to their room or not.
+
+        A certificate writes numbers that no problem has, to look at each step by itself.
+        """
+        count, device = len(stages[0].lengths), stages[0].lengths.device
+        pieces, lines = [symbol(BOS, device)], list[tuple[Line, ...]]()
+        numbers = sum(len(stage.lines) for stage in stages)
+        signs, question = list[tuple[Line, ...]](), torch.zeros(count, dtype=torch.long)
+        for order, stage in enumerate(stages):
             lengths = stage.room if (padded if order else self.pad) else stage.lengths
             reverse = self.reverse_answer if order else self.reverse_operands
             for index in range(lengths.shape[1]):
@@ -109,16 +118,18 @@ class Scratchpad(Format):
                 if order and not index:
                     pieces += [symbol(EQUALS, device, None, part, above)]
                 elif stage.sign and index:
-                    sign = ALPHABET.index(stage.sign)
                     tied = (part, above) if order else (part - 1, NO_PLACE)
-                    pieces += [symbol(sign, device, there, *(tied if stage.tied else ()))]
+                    if stage.signs is not None:  # with a line of its own, behind those of numbers
+                        signs.append(stage.signs[index - 1])
+                        tied = (numbers + len(signs), NO_PLACE)
+                    pieces += [symbol(ALPHABET.index(stage.sign), device, there, *tied)]
                 pieces += [number(stage.numbers[:, index], length, part, reverse)]
                 lines.append(stage.lines[index])
             if not order:
                 question = sum(piece.present.sum(1) for piece in pieces) + 1
         pieces += [symbol(EOS, device)]
-        tokens, marks, total = join(pieces, len(problems), device, lines)
-        return Batch(tokens, *marks, question.expand(len(problems)), total)
+        tokens, marks, total = join(pieces, count, device, lines + signs)
+        return Batch(tokens, *marks, question.expand(count), total)
 
     def continued(
         self, problems: Problems, question: Batch, response: Integer[Tensor, "B A"]
@@ -129,7 +140,7 @@ class Scratchpad(Format):
         on; where the highest digit is written first it is not known, and there is none.
         """
         asked = int(question.start[0])
-        stages = self._stages(problems)
+        stages = self.stages(problems)
         first = stages[0].lengths.shape[1] + 1
         lines = [line for stage in stages for line in stage.lines]
         at = torch.arange(response.shape[1], device=response.device)

@@ -8,6 +8,13 @@
 
 Of operands of unlike length the shorter one has zeros where it lacks digits, but when reversed:
 `mad$57+123=170$`, `rev$57+123=75+321$`.
+
+Digits are coupled by place, and by operand where both are listed. Signs stand where what comes
+behind them is near: below the ones, or above the highest digit if that comes first.
+
+digits        rev$1234+4567=4321+7654$        ali$4321+7654=4+7,3+6,2+5,1+4$
+level 1       ....4321.43210123401234.        ....1234012340111122223333444.
+level 2       ....1111122221111122222.        ....1111122221122112211221122.
 """
 
 from __future__ import annotations
@@ -39,6 +46,7 @@ from carry.tasks.addition import Addition
 
 Prefix = Literal["add", "ali", "car", "mad", "rev"]
 COMMA, DASH, CARRY = map(ALPHABET.index, ",-c")
+BETWEEN = 5  # of no place: where any place of `rev` can see that a second operand is to come
 
 
 class SubTask(Format):
@@ -74,6 +82,11 @@ class SubTask(Format):
     def prefixed(self) -> bool:
         """The prefix says which."""
         return True
+
+    @property
+    def levels(self) -> int:
+        """Places, as in an `expression`, and operands."""
+        return 2
 
     @property
     def answers(self) -> bool:
@@ -116,19 +129,28 @@ class SubTask(Format):
         """Return the longest number, and the tokens of the longest problem with this prefix."""
         longest = self.task.longest_answer(digits) if self.answers else digits
         behind = {"ali": 4 * digits - 1, "rev": 2 * digits + 1}.get(self.prefix, longest)
-        return Extent(longest, len(self.prefix) + 2 * digits + 4 + behind)
+        tokens = len(self.prefix) + 2 * digits + 4 + behind
+        return Extent(longest, tokens, (longest + 1, 3))
 
     def write(self, problems: Problems) -> Batch:
         """Write problems as tokens and marks; signs have no number and no place."""
-        device = problems.operands.device
+        device, longest = problems.operands.device, problems.lengths.amax(1)
+        length, up = problems.answer_length if self.answers else longest, self.reverse_answer
+        operands = asked(problems.operands, problems.lengths, "+", self.reverse_operands)
+        if self.prefix == "rev":
+            length, up = problems.lengths[:, 0], not self.reverse_operands
+            operands[1] = symbol(PLUS, device, None, BETWEEN)
         question = [
             phrase(self.prefix, device),
             symbol(EOS, device),
-            *asked(problems.operands, problems.lengths, "+", self.reverse_operands),
-            symbol(EQUALS, device),
+            *operands,
+            symbol(EQUALS, device, None, 3, NO_PLACE if up else length[:, None]),
         ]
         response = [*self._response(problems), symbol(EOS, device)]
-        tokens, marks, total = join([*question, *response], len(problems), device, [()] * 4)
+        both = self.prefix in ("ali", "rev")
+        lines = [((1, 1), (operand, 0)) for operand in (1, 2, 1, 2)] + [(None, (1, 0))]
+        lines[2] = lines[2] if both else ((1, 1), None)
+        tokens, marks, total = join([*question, *response], len(problems), device, lines)
         start = problems.lengths.sum(1) + len(self.prefix) + 3
         return Batch(tokens, *marks, start, total)
 
@@ -169,14 +191,31 @@ class SubTask(Format):
             return [number(signs, longest, 3, self.reverse_answer)]
         first, second = problems.operands.unbind(1)
         if self.prefix == "ali":
-            pairs = [(first, 3), (PLUS, 0), (second, 4)]
-            return [columns(pairs, longest, self.reverse_answer, between=COMMA)]
-        back = not self.reverse_operands
+            return self._pairs(first, second, longest)
+        back, (one, other) = not self.reverse_operands, problems.lengths.unbind(1)
         return [
-            number(first, problems.lengths[:, 0], 3, back),
-            symbol(PLUS, first.device),
-            number(second, problems.lengths[:, 1], 4, back),
+            number(first, one, 3, back),
+            symbol(PLUS, first.device, None, 4, NO_PLACE if back else other[:, None]),
+            number(second, other, 4, back),
         ]
+
+    def _pairs(self, first: Tensor, second: Tensor, longest: Integer[Tensor, " B"]) -> list[Piece]:
+        """Return the digits of each place, with `+` between them and a comma behind them."""
+        device, pieces = first.device, []
+        for place in range(int(longest.max())):
+            there, more = ((of < longest)[:, None] for of in (place, place + 1))
+            at, comma = torch.full((1, 1), place, device=device), []
+            if place or not self.reverse_answer:
+                last = there if self.reverse_answer else more
+                comma = [symbol(COMMA, device, last, 3, place + (-1 if self.reverse_answer else 1))]
+            pair = [
+                *comma,
+                Piece(first[:, place, None], there, 3, at),
+                symbol(PLUS, device, there, 4, place),
+                Piece(second[:, place, None], there, 4, at),
+            ]
+            pieces = pieces + pair if self.reverse_answer else pair + pieces
+        return pieces
 
     def read(self, response: Integer[Tensor, "B A"]) -> Integer[Tensor, "B A"]:
         """Return the digits of a sum with the ones first, or else what is written as it stands.
@@ -185,49 +224,6 @@ class SubTask(Format):
         """
         kept = (response == EOS).cumsum(1) == 0
         return ones_first(response, kept, self.reverse_answer or not self.answers)
-
-
-def columns(
-    each: list[tuple[Tensor | int, Tensor | int]],
-    length: Integer[Tensor, " B"],
-    reverse: bool,
-    between: int | None = None,
-) -> Piece:
-    """Return the piece that has several tokens for each place, one place behind the other.
-
-    Args:
-        each: tokens by place with the ones first, or one for all, and the number that they belong
-            to; 0: they are signs.
-        length: how many places there are.
-        reverse: whether the ones stand first.
-        between: a sign between two places.
-
-    >>> each = [(torch.tensor([[3, 5]]), 1), (PLUS, 0), (torch.tensor([[4, 8]]), 2)]
-    >>> piece = columns(each, torch.tensor([2]), reverse=False, between=ALPHABET.index(","))
-    >>> piece.tokens[piece.present].tolist(), piece.place[piece.present].tolist()
-    ([5, 10, 8, 18, 3, 10, 4], [1, -1, 1, -1, 0, -1, 0])
-    """
-    device = length.device
-    place = torch.arange(int(length.max()), device=device)[None]
-    shape = (len(length), place.shape[1])
-
-    def wide(of: Tensor | int) -> Tensor:
-        return (
-            of[:, : shape[1]].long().expand(shape)
-            if isinstance(of, Tensor)
-            else (torch.full(shape, of, device=device))
-        )
-
-    if between is not None:
-        each = [(between, 0), *each]
-    tokens = torch.stack([wide(of) for of, _ in each], dim=2)
-    part = torch.stack([wide(of) for _, of in each], dim=2)
-    where = torch.where(part > 0, place[:, :, None], NO_PLACE)
-    present = (place < length[:, None])[:, :, None].repeat(1, 1, len(each))
-    if between is not None:
-        present[:, :, 0] &= place != (0 if reverse else length[:, None] - 1)
-    found = [of if reverse else of.flip(1) for of in (tokens, present, part, where)]
-    return Piece(*(of.flatten(1) for of in found))
 
 
 def phrase(characters: str, device: torch.device) -> Piece:

@@ -26,7 +26,7 @@ import torch
 from jaxtyping import Integer
 from torch import Tensor
 
-from carry.batch import Batch, Problems
+from carry.batch import NO_PLACE, Batch, Problems
 from carry.formats import (
     ALPHABET,
     EOS,
@@ -41,7 +41,7 @@ from carry.formats import (
     symbol,
 )
 from carry.formats.expression import asked, number, ones_first
-from carry.formats.sub_task import columns, phrase
+from carry.formats.sub_task import phrase
 from carry.tasks.addition import Addition
 
 BAR, COMMA, SEMICOLON, CARRY = map(ALPHABET.index, "|,;c")
@@ -104,9 +104,9 @@ class Worded(Format):
         (first, second), (one, other) = problems.operands.unbind(1), problems.lengths.unbind(1)
         nothing = torch.zeros(1, 1, dtype=torch.long, device=device)
         response = [
-            columns([(first, 3)], one, reverse=True, between=SPACE),
+            columns([(first, 3)], one, between=SPACE),
             phrase(" + ", device),
-            columns([(second, 4)], other, reverse=True, between=SPACE),
+            columns([(second, 4)], other, between=SPACE),
             phrase("; c=", device),
             Piece(nothing, nothing == 0, FIRST_LINE, nothing),
             self._lines(problems),
@@ -135,7 +135,7 @@ class Worded(Format):
             (steps["digit_sum"] + used - 10 * made, line), (COMMA, 0), (SPACE, 0),
             (CARRY, 0), (EQUALS, 0), (made, line),
         ]  # fmt: skip
-        return columns(each, problems.lengths.amax(1), reverse=True)
+        return columns(each, problems.lengths.amax(1))
 
     def read(self, response: Integer[Tensor, "B A"]) -> Integer[Tensor, "B A"]:
         """Return the answer with the ones first; what stands behind it is EOS.
@@ -151,3 +151,41 @@ class Worded(Format):
         whole = (begins > 0) & ~(last & (response > 9)).any(1, keepdim=True)
         moved = response.gather(1, (begins + at).clamp(max=len(at) - 1))
         return ones_first(moved, whole & (at < last.sum(1, keepdim=True)), reverse=False)
+
+
+def columns(
+    each: list[tuple[Tensor | int, Tensor | int]],
+    length: Integer[Tensor, " B"],
+    between: int | None = None,
+) -> Piece:
+    """Return the piece that has several tokens for each place, the ones first.
+
+    Args:
+        each: tokens by place with the ones first, or one for all, and the number that they belong
+            to; 0: they are signs.
+        length: how many places there are.
+        between: a sign between two places.
+
+    >>> each = [(torch.tensor([[3, 5]]), 1), (PLUS, 0), (torch.tensor([[4, 8]]), 2)]
+    >>> piece = columns(each, torch.tensor([2]), between=COMMA)
+    >>> piece.tokens[piece.present].tolist(), piece.place[piece.present].tolist()
+    ([3, 10, 4, 18, 5, 10, 8], [0, -1, 0, -1, 1, -1, 1])
+    """
+    device = length.device
+    place = torch.arange(int(length.max()), device=device)[None]
+    shape = (len(length), place.shape[1])
+
+    def wide(of: Tensor | int) -> Tensor:
+        if isinstance(of, Tensor):
+            return of[:, : shape[1]].long().expand(shape)
+        return torch.full(shape, of, device=device)
+
+    if between is not None:
+        each = [(between, 0), *each]
+    tokens = torch.stack([wide(of) for of, _ in each], dim=2)
+    part = torch.stack([wide(of) for _, of in each], dim=2)
+    where = torch.where(part > 0, place[:, :, None], NO_PLACE)
+    present = (place < length[:, None])[:, :, None].repeat(1, 1, len(each))
+    if between is not None:
+        present[:, :1, 0] = False
+    return Piece(*(of.flatten(1) for of in (tokens, present, part, where)))

@@ -72,9 +72,10 @@ class System:
             raise SettingsError(f"{where}.ids: {why}")
         encodings.check(kind, scheme, where)
         given = kind.Settings.parse({k: v for k, v in pair.items() if k in own_keys}, where)
-        largest = scheme.largest(self.training_extent())
+        encodings.check_window(given, scheme, where)
+        ids = encodings.Ids(scheme.largest(self.training_extent()), scheme.absent)
         try:
-            return scheme, kind(given, shape, largest)
+            return scheme, kind(given, shape, ids)
         except SettingsError as error:  # an encoding does not know its place in the run
             raise SettingsError(f"{where}: {error}") from None
 

@@ -23,6 +23,12 @@ class Scheme(settings.Settings):
 
     movable: ClassVar[bool] = True  # evaluation may start elsewhere than at 1
     ordered: ClassVar[bool] = False  # ids grow from left to right, so that differences are >= 0
+    absent: ClassVar[int | None] = None  # the id of tokens that are not counted, if some are not
+
+    @property
+    def measures(self) -> bool:
+        """Whether the difference of two ids says how far apart their tokens stand."""
+        return True
 
     @abstractmethod
     def train_ids(self, batch: Batch, generator: torch.Generator) -> Integer[Tensor, "b T"]:

@@ -26,6 +26,11 @@ class Abacus(Scheme):
     offset: int = Field(default=1, ge=1)
     per_example: bool = False
 
+    @property
+    def measures(self) -> bool:
+        """Whether numbers always start at 1, as far from the signs' 0 in training as later on."""
+        return self.offset == 1
+
     def train_ids(self, batch: Batch, generator: torch.Generator) -> Integer[Tensor, "b T"]:
         """Return ids from a random start."""
         ids = self.ids(batch)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
 from jaxtyping import Integer
 from pydantic import Field
@@ -27,6 +29,8 @@ class Coupled(Scheme):
     >>> drawn(Coupled(), "653", "49", reverse_operands=False, pad=True)
     '^ 6 5 3 + 0 4 9 = 2 0 7 0 $ | 0 4 3 2 1 4 3 2 1 2 3 4 5 0'
     """
+
+    absent: ClassVar[int | None] = 0
 
     level: int = Field(default=1, ge=1)
     limit: int | None = Field(default=None, ge=1)

@@ -32,6 +32,11 @@ class Randomized(Scheme):
     range: int = Field(ge=1)
     per_example: bool = False
 
+    @property
+    def measures(self) -> bool:
+        """No: only the order of ids is not chance."""
+        return False
+
     def train_ids(self, batch: Batch, generator: torch.Generator) -> Integer[Tensor, "b T"]:
         """Draw a subset for the batch, or one for each row."""
         return self._draw(batch, len(batch) if self.per_example else 1, generator)

@@ -31,8 +31,8 @@ class Stage:
 
     Shapes: B problems, S numbers of at most K digits, the ones first. A number of length 0 is not
     there; `room` is how long each could be, which is how long it is when padded. `lines` has for
-    each number what it is coupled by, at each level; a sign goes with the number that it belongs to
-    unless they are not `tied`.
+    each number what it is coupled by, at each level, and `signs` so for each sign between two, if
+    it does not go with the number that it belongs to.
     """
 
     sign: str
@@ -40,7 +40,7 @@ class Stage:
     lengths: Integer[Tensor, "B S"]
     room: Integer[Tensor, "B S"]
     lines: list[tuple[Line, ...]]
-    tied: bool = True
+    signs: list[tuple[Line, ...]] | None = None
 
 
 class Task(Settings):
@@ -58,6 +58,7 @@ class Task(Settings):
     least: ClassVar[tuple[int, int]] = (1, 1)  # the smallest cell
     levels: ClassVar[int] = 0  # at which a scratchpad's digits are coupled; 0: it has none
     from_zero: ClassVar[bool | None] = None  # whether sums begin with 0 by default; None: no sums
+    backwards: ClassVar[bool] = False  # the answer's lowest digit comes from the highest place
     answer_is_last_digit: ClassVar[bool] = False  # of the scratchpad, or else its last number
 
     @property
@@ -121,8 +122,8 @@ class Task(Settings):
         """Return what a scratchpad writes: the question, then the steps, the last the answer."""
         raise NotImplementedError(f"{type(self).__name__} has no scratchpad")
 
-    def oracle_stages(self, *operands: str, from_zero: bool) -> list[tuple[int, list[str]]]:
-        """Return the room and the numbers of each stage behind the question, slow and sure."""
+    def oracle_stages(self, *operands: str, from_zero: bool) -> list[list[tuple[int, str]]]:
+        """Return the numbers of each stage behind the question with their room, slow and sure."""
         raise NotImplementedError(f"{type(self).__name__} has no scratchpad")
 
     def sample(self, cells: Integer[Tensor, "B 2"], generator: torch.Generator) -> Problems:
@@ -301,6 +302,18 @@ def values(digits: Integer[Tensor, "*B N"]) -> Integer[Tensor, "*B"]:
     [17, 100]
     """
     return (digits.long() * 10 ** torch.arange(digits.shape[-1], device=digits.device)).sum(-1)
+
+
+def backwards(
+    digits: Integer[Tensor, "B N"], length: Integer[Tensor, " B"]
+) -> Integer[Tensor, "B N"]:
+    """Return the digits of numbers of some lengths in the opposite order.
+
+    >>> backwards(torch.tensor([[3, 5, 6, 0]]), torch.tensor([3])).tolist()
+    [[6, 5, 3, 0]]
+    """
+    back = length[:, None] - 1 - torch.arange(digits.shape[1], device=digits.device)
+    return digits.gather(1, back.clamp(min=0)) * (back >= 0)
 
 
 def to_int(digits: Integer[Tensor, " N"], length: int | Tensor) -> int:

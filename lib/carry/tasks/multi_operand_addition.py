@@ -26,11 +26,15 @@ from carry.tasks import Stage, Task, draw_numbers
 class MultiOperandAddition(Task):
     """Addition of several numbers; a cell (i, j) is j operands of i digits each.
 
-    Training draws the count of operands evenly, and lengths `independent`ly, or `equal` ones, or
-    half of the problems this way and half that (`both`, the S(n, m) of cho2025, 4.2).
+    Training draws the count of operands evenly, up to `most_operands` if these are fewer, and
+    lengths `independent`ly, or `equal` ones, or half of the problems this way and half that
+    (`both`, the S(n, m) of cho2025, 4.2).
 
     `spare`: zeros before the highest digit that a sum could have (ours). At its highest place a sum
     of 5 numbers has no digit above 4, so that one of 7 has digits there that training never showed.
+
+    `local` (ours): a `+` between operands stands at no place, only with the operand before it, so
+    that wherever a sum ends it is near, and tells that there is more to add.
 
     >>> from carry.tasks import to_digits
     >>> task = MultiOperandAddition()
@@ -47,11 +51,14 @@ class MultiOperandAddition(Task):
     from_zero: ClassVar[bool | None] = True
     sampling: Literal["both", "independent", "equal"] = "both"
     spare: int = Field(default=0, ge=0)
+    local: bool = False
+    most_operands: int | None = Field(default=None, ge=2)
 
     def cells(self, count: int, digits: int, generator: torch.Generator) -> Integer[Tensor, "B 2"]:
         """Draw sizes (i, j): up to so many digits, and up to as many operands."""
         self.largest(digits)
-        high = torch.tensor([digits, digits - 1], device=generator.device)
+        most = min(digits, self.most_operands or digits)
+        high = torch.tensor([digits, most - 1], device=generator.device)
         share = torch.rand(count, 2, generator=generator, device=generator.device)
         return (share * high).long() + torch.tensor(self.least, device=generator.device)
 
@@ -139,16 +146,17 @@ class MultiOperandAddition(Task):
         written = torch.where(there_too, written_length(sums), 0)
         lines = [((1, 1), (j, 0)) for j in range(count + 1)]
         asked = torch.where(there, room, 0), lines[:count]
+        signs = [(None, (j, 0)) for j in range(count - 1)] if self.local else None
         return [
-            Stage(self.sign, problems.operands, problems.lengths, *asked),
+            Stage(self.sign, problems.operands, problems.lengths, *asked, signs),
             Stage(">", sums, written, torch.where(there_too, room, 0), lines[first:]),
         ]
 
-    def oracle_stages(self, *operands: str, from_zero: bool) -> list[tuple[int, list[str]]]:
+    def oracle_stages(self, *operands: str, from_zero: bool) -> list[list[tuple[int, str]]]:
         """Return the running sums of Python integers."""
         sums = [str(sum(map(int, operands[:end]))) for end in range(len(operands) + 1)]
         room = max(map(len, operands)) + len(str(len(operands))) + self.spare
-        return [(room, sums if from_zero else sums[1:])]
+        return [[(room, of) for of in (sums if from_zero else sums[1:])]]
 
 
 def running_sums(operands: Integer[Tensor, "B M N"], width: int) -> Integer[Tensor, "B S K"]:

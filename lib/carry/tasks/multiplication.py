@@ -17,6 +17,16 @@ digits         37*925=581+470+333=58100>52900>52243
 level 1        320000123412341234000000000000000000     the place in a, and in a by a digit
 level 2        000321111122223333111111222222333333     the digit of b, and what was made with it
 level 3        000000123423453456123456123456123456     the place in the answer
+
+`local` steps (ours) can be read off what stands next to them, and are as long as that tells: sums
+have a place more each, and rows stand one above what they are made of, the digit of b, or at a
+level of its own the sum before and the product that is added to it.
+
+digits         37*925=581+470+333=581>5290>52243
+level 1        320000123412341234000000000000000     the place in a, and in a by a digit
+level 2        000321222233334444000000000000000     the digit of b, and above it what it makes
+level 3        000000123423453456123412345123456     the place in the answer
+level 4        000000111122223333222233333444444     the product, and above it the sum with it
 """
 
 from __future__ import annotations
@@ -44,7 +54,12 @@ class Multiplication(OfNumbers):
     """
 
     sign: ClassVar[str] = "*"
-    levels: ClassVar[int] = 3
+    local: bool = False
+
+    @property
+    def levels(self) -> int:
+        """Three, and one more where steps are local."""
+        return 4 if self.local else 3
 
     def room(self, lengths: Integer[Tensor, "B M"]) -> Integer[Tensor, " B"]:
         """Return the digits of both numbers together."""
@@ -82,25 +97,33 @@ class Multiplication(OfNumbers):
         count = int(problems.lengths[:, 1].max())
         partial, sums = (of[:, :count] for of in _by_hand(problems.operands))
         there = torch.arange(count, device=sums.device) < problems.lengths[:, 1:]
-        room = torch.where(there, problems.lengths[:, :1] + 1, 0)
+        long = problems.lengths[:, :1] + 1
         orders = range(count)
+        digits = [((1, 1), None, None), (None, (0, 1), None)]
         lines = [((1, 1), (k, 0), (1 + k, 1)) for k in orders]
-        summed = [(None, (k, 0), (1, 1)) for k in orders]
+        summed, room = [(None, (k, 0), (1, 1)) for k in orders], problems.room[:, None]
+        if self.local:
+            digits = [(*line, None) for line in digits]
+            lines = [((1, 1), (k + 1, 0), (1 + k, 1), (k, 0)) for k in orders]
+            summed = [(None, None, (1, 1), (k + 1, 0)) for k in orders]
+            room = long + torch.arange(count, device=sums.device)
         return [
-            Stage(self.sign, problems.operands, problems.lengths, problems.lengths,
-                  [((1, 1), None, None), (None, (0, 1), None)], tied=False),
-            Stage("+", partial, there * written_length(partial), room, lines),
-            Stage(">", sums, there * written_length(sums), there * problems.room[:, None], summed),
+            Stage(self.sign, problems.operands, problems.lengths, problems.lengths, digits,
+                  [tuple(None for _ in digits[0])]),
+            Stage("+", partial, there * written_length(partial), there * long, lines),
+            Stage(">", sums, there * written_length(sums), there * room, summed),
         ]  # fmt: skip
 
-    def oracle_stages(self, *operands: str, from_zero: bool) -> list[tuple[int, list[str]]]:
+    def oracle_stages(self, *operands: str, from_zero: bool) -> list[list[tuple[int, str]]]:
         """Return products and running sums of Python integers."""
         a, digits = int(operands[0]), [int(digit) for digit in reversed(operands[1])]
         partial = [a * digit for digit in digits]
         sums = [sum(of * 10**k for k, of in enumerate(partial[: end + 1]))
                 for end in range(len(digits))]  # fmt: skip
         a, b = map(len, operands)
-        return [(a + 1, [*map(str, partial)]), (a + b, [*map(str, sums)])]
+        rooms = [a + 1 + k if self.local else a + b for k in range(b)]
+        summed = [(room, str(of)) for room, of in zip(rooms, sums, strict=True)]
+        return [[(a + 1, str(of)) for of in partial], summed]
 
 
 def _column_sums(operands: Integer[Tensor, "B 2 N"]) -> Integer[Tensor, "B K"]:

@@ -75,8 +75,8 @@ class Parity(OfOne):
             Stage("", prefixes, lengths, lengths, lines),
         ]
 
-    def oracle_stages(self, *operands: str, from_zero: bool) -> list[tuple[int, list[str]]]:
+    def oracle_stages(self, *operands: str, from_zero: bool) -> list[list[tuple[int, str]]]:
         """Count the ones in the end of the text from each place on."""
         bits = operands[0]
         prefixes = "".join(str(bits[at:].count("1") % 2) for at in range(len(bits)))
-        return [(len(bits), [prefixes])]
+        return [[(len(bits), prefixes)]]

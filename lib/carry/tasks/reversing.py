@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
 from jaxtyping import Integer
 from torch import Tensor
 
 from carry.batch import Problems
+from carry.tasks import backwards
 from carry.tasks.copying import Copying
 
 
@@ -18,12 +21,13 @@ class Reversing(Copying):
     [0, 1, 2, 3]
     """
 
+    backwards: ClassVar[bool] = True
+
     def solve(
         self, operands: Integer[Tensor, "B 1 N"], lengths: Integer[Tensor, "B 1"]
     ) -> Problems:
         """Take the digits from the other end."""
-        back = lengths - 1 - torch.arange(operands.shape[2], device=lengths.device)
-        answer = operands[:, 0].gather(1, back.clamp(min=0)) * (back >= 0)
+        answer = backwards(operands[:, 0], lengths[:, 0])
         return self.solved(operands, lengths, answer, lengths[:, 0])
 
     def steps(self, problems: Problems) -> dict[str, Integer[Tensor, "B _"]]:

@@ -41,6 +41,12 @@ def load(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         return tensors, json.loads((file.metadata() or {})["note"])
 
 
+def note(path: Path) -> dict[str, Any]:
+    """Read the note that `save` wrote, and no tensors."""
+    with safetensors.safe_open(path, "pt") as file:
+        return json.loads((file.metadata() or {})["note"])
+
+
 def flatten(optimizer: torch.optim.Optimizer, prefix: str) -> dict[str, Tensor]:
     """Return an optimizer's state as named tensors."""
     return {

@@ -10,9 +10,7 @@ tokens -> embedding (+ encodings of ids) ------+--------+----- injection
 from __future__ import annotations
 
 import collections
-import functools
-import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 import pydantic
@@ -27,6 +25,7 @@ from carry.models.cache import Cache
 from carry.models.encodings import Encoding, Shape
 from carry.models.initialisation import initialise_layer
 from carry.models.inside import Inside, Take, names_of, untouched
+from carry.models.looks import Felt, Look, Looks, Near
 
 
 class Transformer(Architecture):
@@ -40,6 +39,8 @@ class Transformer(Architecture):
     `biases`: of the linear maps; norms keep theirs. `logit_bias`: of the last of them.
     `feed_forward`, `output`, `final_norm`: without them a layer is attention alone, what its heads
     find is added as it is, and the logits are read off the residual stream (fraknoi2024, 5.2).
+    `attention`: by plain products, by torch's fused kernel, or to what windows show alone, gathered
+    for each query; `auto` chooses by what is faster. All find the same.
     """
 
     class Settings(settings.Settings):
@@ -66,7 +67,7 @@ class Transformer(Architecture):
         embedding_std: float | None = pydantic.Field(default=None, gt=0.0)
         read_out: bool = False
         divide_gradient: bool = False
-        attention: Literal["auto", "plain", "fused"] = "auto"
+        attention: Literal["auto", "plain", "fused", "gathered"] = "auto"
 
         @pydantic.model_validator(mode="after")
         def _divides(self) -> Transformer.Settings:
@@ -87,6 +88,10 @@ class Transformer(Architecture):
         self, given: Settings, symbols: int, encodings: Sequence[Encoding], shape: Shape
     ) -> None:
         super().__init__()
+        if given.attention == "gathered" and not any(of.window for of in encodings):
+            raise settings.SettingsError(
+                "attention 'gathered' does not fit without a window; expected 'auto'"
+            )
         self.given = given
         self.encodings = nn.ModuleList(encodings)
         self.tokens = nn.Embedding(symbols, given.width)
@@ -207,8 +212,9 @@ class Transformer(Architecture):
         inject = inject if inside is None else inside.take("embed", inject)
         inject = self._scaled(inject, rounds)
         index = torch.arange(past, total, device=tokens.device)[None]
-        everywhere = self._looks(index, ids, total, rounds)
-        wanted = everywhere if at is None else self._looks(at, ids, total, rounds)
+        felt = Felt(self.encodings, self.given.attention, self._scaled, rounds)
+        everywhere = Looks(felt, index, ids, total)
+        wanted = everywhere if at is None else Looks(felt, at, ids, total)
         x = torch.zeros_like(inject)
         for step in range(rounds * len(self.blocks)):
             layer = step % len(self.blocks)
@@ -216,11 +222,10 @@ class Transformer(Architecture):
             if entrance or self.given.injection == "every_layer":
                 x = x + inject
             final = step == rounds * len(self.blocks) - 1
-            look = wanted if final else everywhere
             take = untouched if inside is None else inside.layer(step)
-            fused = inside is None or not inside.wants(f"{step}.pattern")
-            asked = at if final else None
-            x = self.blocks[layer](x, self.encodings, look(layer), asked, cache, take, fused)
+            whole = inside is not None and inside.wants(f"{step}.pattern")
+            look = (wanted if final else everywhere).layer(layer, whole or cache is not None)
+            x = self.blocks[layer](x, look, at if final else None, cache, take, whole)
             if layer == len(self.blocks) - 1:
                 yield x
 
@@ -230,82 +235,6 @@ class Transformer(Architecture):
         So those of the layers alone are divided, and what is before them keeps its own.
         """
         return ScaledGradient.apply(x, factor) if self.given.divide_gradient else x
-
-    def _looks(
-        self, query: Tensor, ids: Sequence[Tensor], total: int, rounds: int
-    ) -> Callable[[int], Look]:
-        """Return a function from a layer to its `Look`, worked out once for all recurrences."""
-        places = []
-        for of in ids:
-            rows = of.expand(max(len(of), len(query)), -1)
-            places += [(rows.gather(1, query.expand(len(rows), -1)), of[:, :total])]
-
-        @functools.cache
-        def visible() -> Tensor:
-            keys = torch.arange(total, device=query.device)
-            seen = keys <= query[:, :, None]
-            for encoding, (of_query, of_key) in zip(self.encodings, places, strict=True):
-                window = encoding.visible(of_query, of_key)
-                if window is not None:
-                    seen = seen & (window | (keys == 0))
-            return seen
-
-        @functools.cache
-        def look(layer: int) -> Look:
-            score = torch.zeros((), device=query.device)
-            for encoding, (of_query, of_key) in zip(self.encodings, places, strict=True):
-                if len(of_key) < len(of_query):  # ids that all rows share: work them out once
-                    bias = encoding.bias(layer, of_key, of_key)
-                    bias = bias if bias is None else pick_rows(bias[0], query)
-                else:
-                    bias = encoding.bias(layer, of_query, of_key)
-                score = score if bias is None else score + bias
-            score = self._scaled(score, rounds)
-            felt = functools.partial(self._felt, layer, places, rounds)
-            return Look(torch.where(visible()[:, None], score, -math.inf), places, felt)
-
-        return look
-
-    def _felt(
-        self, layer: int, places: list[tuple[Tensor, Tensor]], rounds: int, query: Tensor
-    ) -> Iterator[Tensor]:
-        """Yield what encodings add to the scores of given queries."""
-        for encoding, (of_query, of_key) in zip(self.encodings, places, strict=True):
-            # Where gradients are divided, those of queries are, and those of encodings are not.
-            score = encoding.score(layer, self._scaled(query, 1 / rounds), of_query, of_key)
-            if score is not None:
-                yield self._scaled(score, rounds)
-
-
-class Look:
-    """What the encodings say about one layer's attention: scores to add, and ids to rotate by.
-
-    `felt`: from queries to more scores to add, which are then scaled as the queries are.
-    """
-
-    def __init__(
-        self,
-        score: Float[Tensor, "_ _ Q T"],
-        places: list[tuple[Tensor, Tensor]],
-        felt: Callable[[Tensor], Iterator[Tensor]],
-    ):
-        self.score, self.places, self.felt = score, places, felt
-
-    def added(self, query: Float[Tensor, "B H Q d"], scale: float) -> Float[Tensor, "_ _ Q T"]:
-        """Return all that is added to the products of these queries with keys."""
-        return sum((scale * score for score in self.felt(query)), self.score)
-
-
-def pick_rows(
-    bias: Float[Tensor, "H T S"], query: Integer[Tensor, "B Q"]
-) -> Float[Tensor, "B H Q S"]:
-    """Return the rows of a bias at the queries of each example.
-
-    >>> pick_rows(torch.eye(3)[None], torch.tensor([[2], [0]]))[:, 0, 0].tolist()
-    [[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]
-    """
-    rows = F.embedding(query, bias.transpose(0, 1).flatten(1))  # its gradient adds up quickly
-    return rows.unflatten(2, (bias.shape[0], -1)).transpose(1, 2)
 
 
 def pick_tokens(x: Float[Tensor, "B T D"], at: Integer[Tensor, "_ A"]) -> Float[Tensor, "B A D"]:
@@ -352,16 +281,15 @@ class Block(nn.Module):
     def forward(
         self,
         x: Tensor,
-        encodings: nn.ModuleList,
-        look: Look,
+        look: Look | Near,
         at: Tensor | None,
         cache: Cache | None,
         take: Take = untouched,
-        fused: bool = True,
+        whole: bool = False,
     ) -> Tensor:
         """Return the residual stream after this layer, at the tokens `at` only if given.
 
-        `take`: what each activation goes through. `fused`: the attention weights are not asked for.
+        `take`: what each activation goes through. `whole`: the attention weights are asked for.
         """
         x = take("resid_pre", x)
         source = self.before[0](x)
@@ -369,7 +297,7 @@ class Block(nn.Module):
             x, reader = pick_tokens(x, at), pick_tokens(source, at)
         else:
             reader = source
-        found = self._attention(reader, source, encodings, look, cache, take, fused)
+        found = self._attention(reader, source, look, cache, take, whole)
         x = take("resid_mid", self._add(0, x, take("attn_out", found)))
         if self.feed_forward is not None:
             made = take("mlp_out", self.feed_forward(self.before[1](x), take))
@@ -385,30 +313,16 @@ class Block(nn.Module):
         self,
         reader: Tensor,
         source: Tensor,
-        encodings: nn.ModuleList,
-        look: Look,
+        look: Look | Near,
         cache: Cache | None,
         take: Take,
-        fused: bool,
+        whole: bool,
     ) -> Tensor:
         query = take("q", self._split(self.query(reader)))
         both = (self._split(part) for part in self.key_value(source).chunk(2, dim=-1))
         key, value = (take(part, of) for part, of in zip("kv", both, strict=True))
         scale = 1.0 if self.given.initialisation == "t5" else query.shape[-1] ** -0.5
-        added = look.added(query, scale)
-        new = key.shape[2]
-        for encoding, (of_query, of_key) in zip(encodings, look.places, strict=True):
-            query = encoding.rotate(query, of_query)
-            key = encoding.rotate(key, of_key[:, -new:])
-        if cache is not None:
-            key, value = cache.extend(key, value)
-        quick = self.given.attention == "auto" and (query.is_cuda or not torch.is_grad_enabled())
-        if fused and (quick or self.given.attention == "fused"):
-            score = added.expand(query.shape[0], query.shape[1], -1, -1).to(query.dtype)
-            mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=score, scale=scale)
-        else:  # on a CPU plain products learn faster, and under "medium" precision by far
-            score = (query * scale) @ key.transpose(-1, -2) + added
-            mixed = take("pattern", score.softmax(-1).to(value.dtype)) @ value
+        mixed = look.attend(query, key, value, scale, cache, take, whole)
         return self.output(take("z", mixed).transpose(1, 2).flatten(2))
 
     def _split(self, x: Tensor) -> Tensor:

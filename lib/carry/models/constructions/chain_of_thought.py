@@ -32,6 +32,7 @@ from torch import Tensor
 from carry.models.architectures.transformer import Transformer
 from carry.models.cache import Cache
 from carry.models.constructions.circuits import AND, NOT, Circuit
+from carry.models.encodings import Ids
 from carry.models.encodings.learned import Learned
 from carry.settings import SettingsError
 
@@ -85,7 +86,7 @@ class ChainOfThought:
         )
         shape = Transformer.shape(given)
         rows = len(self.circuits) * self.wires
-        table = Learned(Learned.Settings(table=rows), shape, rows)
+        table = Learned(Learned.Settings(table=rows), shape, Ids(rows))
         network = Transformer(given, 2, [table], shape)
         with torch.no_grad():
             for weights in network.parameters():

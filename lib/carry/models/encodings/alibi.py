@@ -6,15 +6,14 @@ import torch
 from jaxtyping import Float, Integer
 from torch import Tensor
 
-from carry import settings
-from carry.models.encodings import Encoding, Shape
+from carry.models.encodings import Encoding, Ids, Shape
 
 
 class ALiBi(Encoding):
     """A bias -r |i - j|, query id i, key id j, whose slope r is each head's own, see `slopes`."""
 
-    def __init__(self, given: settings.Settings, shape: Shape, largest: int) -> None:
-        super().__init__(given, shape, largest)
+    def __init__(self, given: Encoding.Settings, shape: Shape, ids: Ids) -> None:
+        super().__init__(given, shape, ids)
         self.register_buffer("slopes", torch.tensor(slopes(shape.heads)), persistent=False)
 
     def bias(

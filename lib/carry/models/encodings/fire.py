@@ -7,8 +7,7 @@ from jaxtyping import Float, Integer
 from pydantic import Field
 from torch import Tensor, nn
 
-from carry import settings
-from carry.models.encodings import Encoding, Shape
+from carry.models.encodings import Encoding, Ids, Shape
 
 
 class Fire(Encoding):
@@ -18,7 +17,7 @@ class Fire(Encoding):
     `hidden` units. Every layer has all of these for itself.
     """
 
-    class Settings(settings.Settings):
+    class Settings(Encoding.Settings):
         """The settings of this kind."""
 
         hidden: int = Field(default=32, ge=1)
@@ -27,8 +26,8 @@ class Fire(Encoding):
 
     needs_order = True
 
-    def __init__(self, given: Settings, shape: Shape, largest: int) -> None:
-        super().__init__(given, shape, largest)
+    def __init__(self, given: Settings, shape: Shape, ids: Ids) -> None:
+        super().__init__(given, shape, ids)
         self.start = given.c, given.threshold
         # Both are stored as logarithms of their ratio to the start, which keeps them positive.
         self.log_c = nn.Parameter(torch.zeros(shape.layers))

@@ -7,22 +7,22 @@ from jaxtyping import Float, Integer
 from pydantic import Field
 from torch import Tensor
 
-from carry import settings
-from carry.models.encodings import Encoding, Shape
+from carry.models.encodings import Encoding, Ids, Shape
+from carry.settings import SettingsError
 
 
 class RoPE(Encoding):
     """Each pair (k, k + d/2) of a head's d features turns by id / `base`^(2k / d)."""
 
-    class Settings(settings.Settings):
+    class Settings(Encoding.Settings):
         """The settings of this kind."""
 
         base: float = Field(default=10_000.0, gt=0.0)
 
-    def __init__(self, given: Settings, shape: Shape, largest: int) -> None:
-        super().__init__(given, shape, largest)
+    def __init__(self, given: Settings, shape: Shape, ids: Ids) -> None:
+        super().__init__(given, shape, ids)
         if shape.head_width % 2:
-            raise settings.SettingsError(
+            raise SettingsError(
                 f"a head_width of {shape.head_width} does not fit RoPE, expected an even one"
             )
         exponent = torch.arange(0, shape.head_width, 2) / shape.head_width

@@ -7,8 +7,7 @@ from jaxtyping import Float, Integer
 from pydantic import Field
 from torch import Tensor, nn
 
-from carry import settings
-from carry.models.encodings import Encoding, Shape
+from carry.models.encodings import Encoding, Ids, Shape
 
 
 class Shaw(Encoding):
@@ -18,13 +17,13 @@ class Shaw(Encoding):
     (3.2, 3.3 there). The paper adds others to values, and loses nothing without them (Table 3).
     """
 
-    class Settings(settings.Settings):
+    class Settings(Encoding.Settings):
         """The settings of this kind."""
 
         clip: int = Field(default=16, ge=1)
 
-    def __init__(self, given: Settings, shape: Shape, largest: int) -> None:
-        super().__init__(given, shape, largest)
+    def __init__(self, given: Settings, shape: Shape, ids: Ids) -> None:
+        super().__init__(given, shape, ids)
         self.clip = given.clip
         size = 2 * given.clip + 1, shape.head_width
         self.vectors = nn.ParameterList(

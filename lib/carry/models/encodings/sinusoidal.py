@@ -7,8 +7,7 @@ from jaxtyping import Float, Integer
 from pydantic import Field
 from torch import Tensor
 
-from carry import settings
-from carry.models.encodings import Encoding, Shape
+from carry.models.encodings import Encoding, Ids, Shape
 
 
 class Sinusoidal(Encoding):
@@ -21,15 +20,15 @@ class Sinusoidal(Encoding):
     features. `scale`: how large features are; tokens have 1 / sqrt(width).
     """
 
-    class Settings(settings.Settings):
+    class Settings(Encoding.Settings):
         """The settings of this kind."""
 
         base: float | None = Field(default=10_000.0, gt=0.0)
         turned: bool = False
         scale: float = Field(default=1.0, gt=0.0)
 
-    def __init__(self, given: Settings, shape: Shape, largest: int) -> None:
-        super().__init__(given, shape, largest)
+    def __init__(self, given: Settings, shape: Shape, ids: Ids) -> None:
+        super().__init__(given, shape, ids)
         self.width, self.base, self.scale = shape.width, given.base, given.scale
         rotation = torch.eye(shape.width) if given.turned else None
         self.register_buffer("rotation", rotation)

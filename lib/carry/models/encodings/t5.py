@@ -10,8 +10,7 @@ from jaxtyping import Float, Integer
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 
-from carry import settings
-from carry.models.encodings import Encoding, Shape
+from carry.models.encodings import Encoding, Ids, Shape
 
 
 class T5(Encoding):
@@ -22,7 +21,7 @@ class T5(Encoding):
     back only: keys with later ids would share the bucket of distance 0.
     """
 
-    class Settings(settings.Settings):
+    class Settings(Encoding.Settings):
         """The settings of this kind."""
 
         buckets: int = Field(default=32, ge=2)
@@ -39,11 +38,11 @@ class T5(Encoding):
 
     needs_order = True
 
-    def __init__(self, given: Settings, shape: Shape, largest: int) -> None:
-        super().__init__(given, shape, largest)
+    def __init__(self, given: Settings, shape: Shape, ids: Ids) -> None:
+        super().__init__(given, shape, ids)
         self.width = shape.width
         first = torch.tensor(first_distances(given.buckets, given.max_distance))
-        self.register_buffer("first", first, persistent=False)
+        self.register_buffer("starts", first, persistent=False)
         self.biases = nn.Parameter(torch.zeros(given.buckets, shape.heads))
 
     def initialise(self, std: float) -> None:
@@ -55,7 +54,7 @@ class T5(Encoding):
     ) -> Float[Tensor, "_ H Q T"]:
         """Look the buckets of the distances up."""
         distance = (query[:, :, None] - key[:, None, :]).clamp(min=0)
-        bucket = torch.bucketize(distance, self.first, right=True) - 1
+        bucket = torch.bucketize(distance, self.starts, right=True) - 1
         return F.embedding(bucket, self.biases).permute(0, 3, 1, 2)
 
 

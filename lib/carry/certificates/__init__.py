@@ -1,0 +1,1 @@
+"""Proofs by enumeration: a model with bounded neighbourhoods is right in every local context."""

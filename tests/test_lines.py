@@ -1,0 +1,359 @@
+"""Sums inside lines of text: written the same each time, right, marked, read, and certified."""
+
+import re
+from dataclasses import replace
+
+import pandas as pd
+import pytest
+import torch
+from scipy.stats import chisquare
+
+from carry import analysis, formats, paths, tasks
+from carry.analysis import lines
+from carry.analysis.lines import Around, right
+from carry.batch import LABELS, NO_LEVEL, NO_PLACE
+from carry.certificates.certify import certificate, enumerated
+from carry.certificates.contexts import Undetermined, contexts, distinct, keys
+from carry.evaluation.decoding import alike, greedy, question_ids
+from carry.evaluation.hand_made import ForgetsCarries, Oracle
+from carry.formats import EOS, FIRST_LETTER, PAD, SPACE, encode, text
+from carry.models.single_pass import single_pass
+from carry.models.system import System
+from carry.randomness import stream
+from carry.run import load, make
+from carry.settings import SettingsError
+from carry.tasks import to_digits
+from carry.training.loop import Trainer
+
+ADDITION = tasks.build({"name": "addition"})
+GIVEN = {
+    "short": {"text": [0, 3], "sums": [1, 3]},
+    "text": {"text": [5, 12], "sums": 1},
+    "sums": {"text": 0, "sums": 4},
+    "plain": {"text": [0, 2], "reverse_operands": False, "reverse_answer": False},
+}
+SUM = re.compile(r"(\d+)\+(\d+)=(\d+)")
+
+
+def form_of(**given):
+    return formats.build({"name": "line", **given}, ADDITION)
+
+
+def all_labels(*numbers):
+    """Return one problem with every label that there is."""
+    one = ADDITION.solve(*to_digits([[*numbers]]))
+    return replace(one[torch.zeros(LABELS, dtype=torch.long)], label=torch.arange(LABELS))
+
+
+@pytest.fixture(params=GIVEN.values(), ids=GIVEN)
+def written(request):
+    form, problems = form_of(**request.param), ADDITION.draw(200, 6, stream(0, "lines"))
+    return form, problems, form.write(problems)
+
+
+def characters(batch, row):
+    return text(batch.tokens[row, : batch.length[row]])
+
+
+def test_a_line_is_text_and_sums_that_are_right(written):
+    """Each number is as one writes it, and not longer than its own, which the last sum has."""
+    form, problems, batch = written
+    counts, longest_text = set(), 0
+    for row in range(len(problems)):
+        line = characters(batch, row)
+        found = SUM.findall(line)
+        turned = [
+            [n[:: -1 if reverse else 1] for n, reverse in zip(of, [form.reverse_operands] * 2
+             + [form.reverse_answer], strict=True)] for of in found
+        ]  # fmt: skip
+        for a, b, c in turned:
+            assert int(a) + int(b) == int(c)
+            assert all(str(int(n)) == n for n in (a, b, c))
+        lengths = problems.lengths[row].tolist()
+        assert max(len(n) for a, b, _ in turned[:-1] or turned for n in (a, b)) <= max(lengths)
+        own = [tasks.to_int(problems.operands[row, k], lengths[k]) for k in range(2)]
+        assert list(map(int, turned[-1][:2])) == own
+        assert line[0] == "^" and line[-1] == "$" and line[batch.start[row] - 1] == "="
+        between = SUM.sub("|", line[1:-1]).split("|")
+        assert between[-1] == "" and re.fullmatch("[a-z |]*", "|".join(between))
+        assert all(of[0] == " " for of in between[1:-1])  # which ends the sum before it
+        sizes = [len(of) - bool(index) for index, of in enumerate(between[:-1])]
+        assert min(sizes) >= form.text[0] and max(sizes) <= form.text[1]
+        counts, longest_text = counts | {len(found)}, max(longest_text, *sizes)
+    assert counts == set(range(form.sums[0], form.sums[1] + 1)) and longest_text == form.text[1]
+
+
+def test_marks_of_lines(written):
+    """Letters have none; numbers are counted through the line, and level 2 counts its sums."""
+    form, _, batch = written
+    for row in range(len(batch)):
+        marks = [of[row].tolist() for of in (batch.number, batch.place)]
+        levels = batch.levels[row].tolist()
+        line = characters(batch, row)
+        for at in range(batch.tokens.shape[1]):
+            if at >= len(line) or line[at] in "^$" or not line[at].isascii() or line[at].isalpha():
+                assert levels[at] == [NO_LEVEL] * 2
+            if at >= len(line) or not line[at].isdigit():
+                assert [of[at] for of in marks] == [0, NO_PLACE]
+        for index, found in enumerate(SUM.finditer(line)):
+            reverse = [form.reverse_operands] * 2 + [form.reverse_answer]
+            for part, turned in enumerate(reverse, start=1):
+                span = range(*found.span(part))
+                places = [*range(len(span))][:: 1 if turned else -1]
+                assert [marks[0][at] for at in span] == [3 * index + part] * len(span)
+                assert [marks[1][at] for at in span] == places
+                assert [levels[at] for at in span] == [[place + 1, index] for place in places]
+            plus, equals = found.end(1), found.end(2)
+            above = 0 if form.reverse_answer else len(found[3]) + 1
+            assert levels[plus] == [0, index] and levels[equals] == [above, index]
+
+
+def test_a_problem_is_written_the_same_each_time(written):
+    """Alone, among longer ones, in open-ended questions, and with more sums to come."""
+    form, problems, batch = written
+    whole = form.open_ended(problems)
+    assert torch.equal(batch.start, whole.start) and (whole.length >= batch.length).all()
+    for row in range(0, 200, 7):
+        one = problems[row : row + 1].trim()
+        start, length = int(batch.start[row]), int(batch.length[row])
+        assert torch.equal(form.write(one).tokens[0], batch.tokens[row, :length])
+        assert torch.equal(whole.tokens[row, :start], batch.tokens[row, :start])
+        # With the highest digit first, `=` stands one above an answer of any length.
+        for mark in ("number", "place", "levels")[: 3 if form.reverse_answer else 2]:
+            before = [getattr(of, mark)[row, :start] for of in (batch, whole)]
+            assert torch.equal(*before)
+    one, more = (form_of(text=4, sums=of).write(problems) for of in (2, 3))
+    for row in range(0, 200, 7):
+        first = [SUM.search(characters(of, row)).group() for of in (one, more)]
+        assert first[0] == first[1]
+
+
+def test_lines_are_within_their_extent_and_reach_it(written):
+    form, _, batch = written
+    extent = form.extent(6)
+    assert int(batch.length.max()) <= extent.tokens and int(batch.tokens.max()) < form.symbols()
+    assert int(batch.place.max()) < extent.run == 7 and form.levels == len(extent.levels) == 2
+    assert (batch.levels.amax((0, 1)) < torch.tensor(extent.levels)).all()
+    longest = form_of(text=3, sums=2)
+    lengths = longest.write(all_labels(9, 9)).length
+    assert lengths.max() == longest.extent(1).tokens
+
+
+def test_the_response_reads_back(written):
+    form, problems, batch = written
+    _, target, real = batch.response()
+    back = form.read(torch.where(real, target, EOS))
+    for row, length in enumerate(problems.answer_length.tolist()):
+        assert torch.equal(back[row, :length], problems.answer[row, :length].long())
+        assert (back[row, length:] == EOS).all()
+
+
+def test_what_is_drawn_is_drawn_evenly():
+    """Chi-squared tests over all labels; false alarm 1 in 1,000 each, and nothing here moves."""
+    form, problems = form_of(text=[2, 6], sums=[1, 3]), all_labels(99, 999)
+    batch = form.write(problems)
+    sums = (batch.number.amax(1) // 3).bincount()[1:]
+    assert len(sums) == 3 and chisquare(sums).pvalue > 0.001
+    one = batch[batch.number.amax(1) == 3]
+    drawn = torch.arange(one.tokens.shape[1]) < (one.start - 7)[:, None]
+    drawn[:, 0] = False
+    size = drawn.sum(1)
+    assert chisquare(size.bincount()[2:]).pvalue > 0.001
+    letters = one.tokens[drawn] - FIRST_LETTER
+    letters = torch.where(one.tokens[drawn] == SPACE, 26, letters).bincount()
+    assert len(letters) == 27 and chisquare(letters).pvalue > 0.001
+    earlier = form._earlier(problems, 0)
+    cells = ((earlier.lengths[:, 0] - 1) * 3 + earlier.lengths[:, 1] - 1).bincount()
+    assert len(cells) == 9 and chisquare(cells).pvalue > 0.001
+    three = earlier.operands[earlier.lengths == 3].long()
+    assert chisquare(three[:, 2].bincount()[1:]).pvalue > 0.001 and three[:, 2].min() == 1
+    for place in (0, 1):
+        assert chisquare(three[:, place].bincount()).pvalue > 0.001
+
+
+def test_questions_are_ragged_if_anything_of_them_is_drawn():
+    assert form_of().ragged and form_of(text=3, sums=2).ragged and form_of(text=[0, 1]).ragged
+    assert not form_of(text=3, sums=1).ragged and not form_of().tight().ragged
+    assert form_of().tight().extent(5) == formats.build({}, ADDITION).extent(5)._replace(
+        levels=(7, 1)
+    )
+
+
+REFUSED = {
+    "sums of many": ({"task": "multi_operand_addition"}, "'line' writes sums, and MultiOperand"),
+    "no sum": ({"sums": 0}, "format.sums.0: 0 does not fit, expected greater than or equal to 1"),
+    "three numbers": ({"text": [1, 2, 3]}, r"format.text: \[1, 2, 3\] does not fit, expected"),
+    "the most first": ({"text": [5, 2]}, r"format: text \[5, 2\] has nothing in it; expected the"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_lines_that_cannot_be_written(name):
+    given, said = REFUSED[name]
+    given = dict(given)
+    task = tasks.build({"name": given.pop("task", "addition")})
+    with pytest.raises(SettingsError, match=said):
+        formats.build({"name": "line", **given}, task)
+
+
+def test_ids_that_would_tell_the_length_of_the_answer_are_refused():
+    plain = {"reverse_operands": False, "reverse_answer": False}
+    with pytest.raises(SettingsError, match="would tell the answer's length"):
+        system_of([{"ids": "coupled", "encoding": "relative", "window": 1}], **plain)
+
+
+PLACES = {"ids": "coupled", "level": 1, "encoding": "relative", "window": [0, 1]}
+ROWS = {"ids": "coupled", "level": 2, "encoding": "relative", "window": 0}
+ABACUS = {"ids": "abacus", "encoding": "relative", "window": [0, 1]}
+
+
+def system_of(positions, kind=System, training=(), **form):
+    return kind(make({
+        "task": {"name": "addition"}, "format": {"name": "line", **form}, "positions": positions,
+        "model": {"layers": 1, "width": 32, "heads": 2},
+        "training": {"digits": 4, **dict(training)}, "evaluation": {"digits": 4},
+    }))  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "positions", [[], [ABACUS], [PLACES, ROWS]], ids=["none", "abacus", "rows"]
+)
+def test_lines_are_decoded_as_they_would_be_alone(positions):
+    system = system_of(positions, text=[0, 2], sums=[1, 2])
+    problems = ADDITION.sample(torch.tensor([[2, 2], [1, 3]]).repeat(8, 1), stream(0, "alone"))
+    together = greedy(system, problems)
+    for rows in alike(problems, system.format):
+        shared = question_ids(system, problems[rows], 1)
+        for at, row in enumerate(rows.tolist()):
+            own = question_ids(system, problems[row : row + 1], 1)
+            for one, other in zip(shared, own, strict=True):
+                assert torch.equal(one[at], other[0])
+            alone = greedy(system, problems[row : row + 1])[0]
+            assert torch.equal(together[row, : len(alone)], alone)
+
+
+def test_the_oracle_reads_the_last_sum_of_a_line():
+    oracle = system_of([], Oracle)
+    assert oracle.respond("^kq 7+5=21 x21+43=") == "64$"
+    assert oracle.respond("^9+1=") == "01$"
+    for around in (Around(0, 1), Around(30, 1), Around(3, 6)):
+        assert right(oracle, 5, around, 10) == 10
+        assert right(system_of([], ForgetsCarries), 12, around, 10) < 5
+
+
+def of_context(some):
+    """Return the tokens of each context as text, without padding."""
+    return [text(of[of != PAD]) for of in some.tokens]
+
+
+@pytest.mark.parametrize("sums", [1, 3])
+def test_contexts_of_a_sum_in_a_line_are_those_of_a_sum(sums):
+    """Of ids of places and of sums; whatever stands around it, and however long it is."""
+    bare = enumerated(system_of([PLACES, ROWS], text=0, sums=1))
+    system = system_of([PLACES, ROWS], text=[0, 9], sums=[1, sums])
+    found = enumerated(system)
+    known = {bytes(key) for key in keys(system, bare.contexts)}
+    assert found.complete and {bytes(key) for key in keys(system, found.contexts)} == known
+    shown = set()
+    for i, j in ((1, 1), (3, 2), (7, 7), (30, 4), (4, 30)):
+        problems = ADDITION.sample(torch.tensor([[i, j]] * 100), stream(0, "contexts", i, j))
+        for given in ({"text": [0, 9], "sums": [1, sums]}, {"text": [50, 50], "sums": [4, 4]}):
+            batch = system.format.model_copy(update=given).write(problems)
+            some = contexts(system, batch, batch.response()[2])
+            assert not any(letter.isalpha() for of in of_context(some) for letter in of)
+            shown |= {tuple(key[key >= 0]) for key in keys(system, some)}
+    assert shown <= {tuple(key[key >= 0]) for key in keys(system, found.contexts)}
+    assert len(shown) > 1000
+
+
+def test_places_alone_are_enough_for_text_and_not_for_sums():
+    """Two lines of two sums, of which no model with such a window can write both."""
+    found = enumerated(system_of([PLACES], text=[0, 10], sums=1))
+    assert found.complete and not any(letter in "".join(of_context(found.contexts))
+                                      for letter in "abcdefghijklmnopqrstuvwxyz ")  # fmt: skip
+    for positions in ([PLACES], [ABACUS]):
+        system = system_of(positions)
+        with pytest.raises(Undetermined) as met:
+            enumerated(system)
+        assert met.value.one.target.item() != met.value.other.target.item()
+        assert certificate(system, met.value)["verdict"] == "impossible"
+
+
+def test_two_lines_that_places_alone_confuse():
+    """Of `1+5=6 2+3=` and `1+2=3 5+6=` the same digits are seen, and other answers are due."""
+    lines_ = ["1+5=6 2+3=5", "1+2=3 5+6=11"]
+    for positions, told in (([PLACES], False), ([PLACES, ROWS], True)):
+        system = system_of(positions, text=0, sums=2)
+        asked = ADDITION.solve(*to_digits([[2, 3], [5, 6]]))
+        batch = system.format.write(asked)
+        start = int(batch.start[0])
+        for row, line in enumerate(lines_):
+            batch.tokens[row, :start] = encode("^" + line[: line.rindex("=") + 1]).int()
+        first = torch.zeros(batch.response()[0].shape, dtype=torch.bool)
+        first[:, 0] = True
+        some = contexts(system, batch, first)
+        if told:
+            assert len(distinct(system, [some])) == 2
+        else:
+            with pytest.raises(Undetermined):
+                distinct(system, [some])
+
+
+def test_abacus_ids_show_all_letters_to_the_sign():
+    system = system_of([ABACUS], text=50, sums=1)
+    batch = system.format.write(ADDITION.sample(torch.tensor([[3, 3]]), stream(0, "sign")))
+    some = of_context(contexts(system, batch, batch.response()[2]))
+    letters = [sum(c.isalpha() or c == " " for c in of) for of in some]
+    assert letters == [50] + [0] * (len(some) - 1)
+    assert not enumerated(system).complete
+
+
+@pytest.mark.parametrize(
+    ("positions", "text_alone", "sums_alone"),
+    [([PLACES, ROWS], True, True), ([PLACES], True, False), ([ABACUS], False, False)],
+    ids=["rows", "places", "abacus"],
+)
+def test_what_is_hidden_changes_nothing_that_is_written(positions, text_alone, sums_alone):
+    """Any weights say the same of a sum in any line, but where letters or other sums are seen."""
+    system = system_of(positions)
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for of in system.network.parameters():
+            of += 0.3 * torch.randn(of.shape, generator=generator)
+    problems = ADDITION.sample(torch.tensor([[9, 9]] * 50), stream(0, "hidden"))
+
+    def said(characters, sums):
+        given = {"text": [characters] * 2, "sums": [sums] * 2}
+        batch = system.format.model_copy(update=given).write(problems)
+        seen = single_pass(system, batch)
+        return torch.where(seen.real, seen.predicted, EOS)
+
+    bare = said(0, 1)
+    assert torch.equal(said(200, 1), bare) == text_alone
+    assert torch.equal(said(200, 1)[:, 1:], bare[:, 1:])  # `=` alone may see letters
+    assert torch.equal(said(0, 20), bare) == torch.equal(said(20, 3), bare) == sums_alone
+
+
+def test_tables_of_lines(tmp_path, monkeypatch):
+    monkeypatch.setattr(paths, "ROOT", tmp_path)
+    name = "addition_line_rows_relative"
+    small = {"digits": 2, "steps": 2, "score_problems": 8}
+    row = load(name, "smoke")
+    row = row.model_copy(update={"training": row.training.model_copy(update=small)})
+    monkeypatch.setattr("carry.run.load", lambda *asked: row)
+    Trainer(row, 0, None).write(paths.data("smoke", "runs", name) / "seed_0.safetensors")
+    monkeypatch.setattr(lines.processes, "each", lambda work, jobs, report: [
+        work(report, *job) for job in jobs])  # fmt: skip
+    table = lines.tables(name, "smoke")["lines"]
+    assert list(map(Around._make, table[[*Around._fields]].itertuples(index=False))) == [
+        *lines.AROUND
+    ]
+    assert (table["digits"] == 4).all() and (table["n"] == 5).all() and set(table["seed"]) == {0}
+    assert ((table["low"] <= table["accuracy"]) & (table["accuracy"] <= table["high"])).all()
+    assert set(table["row"]) == {name} and isinstance(table, pd.DataFrame)
+    assert [of.__name__ for of in analysis.chosen(name, "smoke")] == ["carry.analysis.lines"]
+
+
+def test_another_format_has_no_lines():
+    with pytest.raises(SettingsError, match="'expression' does not fit 'lines'; expected 'line'"):
+        right(System(make({"task": {"name": "addition"}})), 3, Around(0, 1), 1)

@@ -1,0 +1,82 @@
+"""What a local adder computes, told of adders whose algorithm is known."""
+
+import pytest
+import torch
+
+from carry.analysis import local_adder
+from carry.analysis.local_adder import look, middle
+from carry.models.system import System
+from carry.run import load, make
+from carry.settings import SettingsError
+
+
+@pytest.fixture
+def adder(monkeypatch):
+    """A model of the right shape that says x + y and a carry that `rule` finds in a + b and d."""
+    system = System(load("addition_relative", "cpu"))
+
+    def ruled(rule):
+        def said(system, some, inside=None):
+            if inside is not None and inside.read:
+                system.network.eval()(some.tokens, [some.ids], inside=inside)
+            return (some.sum + rule(some)) % 10
+
+        monkeypatch.setattr(local_adder, "_said", said)
+        return system
+
+    return ruled
+
+
+def test_contexts_of_the_middle():
+    of = middle()
+    assert len(of.tokens.unique(dim=0)) == len(of.tokens) == 55 * 55 * 10
+    some = of.tokens[of.possible]
+    for a, b, _, _, d in some[::97, 1:].tolist():
+        assert d in ((a + b) % 10, (a + b + 1) % 10)
+    carries = of.carry[of.possible]
+    nine = (of.below == 9)[of.possible]
+    assert ((some[:, 5] == 0)[nine] == (carries == 1)[nine]).all()
+    assert (carries[of.below[of.possible] > 9] == 1).all()
+    assert (carries[of.below[of.possible] < 9] == 0).all()
+
+
+def test_the_rule_of_a_carry_is_seen_where_it_makes_a_difference(adder):
+    """Two adders that are always right, by different rules."""
+    by_difference = look(adder(lambda some: (some.below - some.written > 4).long()))
+    by_sum = look(adder(lambda some: (some.below > 9).long() + (some.below == 9)
+                        * (some.written == 0)))  # fmt: skip
+    for tables in (by_difference, by_sum):
+        whole = tables["without"].query("head == -1")
+        assert whole["right"].item() == whole["n"].item() == 6050
+    one, other = by_difference["carries"], by_sum["carries"]
+    assert one["n"].sum() == 30_250 and (one["carry"] + one["none"] == one["n"]).all()
+    possible = one["possible"]
+    assert (one["carry"] == other["carry"])[possible].all()
+    assert not (one["carry"] == other["carry"]).all()
+    at = one.query("below == 18 and written == 0")
+    assert at["carry"].item() == at["n"].item() and not at["possible"].item()
+
+
+def test_an_adder_that_forgets_carries_is_wrong_by_them_alone(adder):
+    tables = look(adder(lambda some: 0 * some.below))
+    whole = tables["without"].query("head == -1").iloc[0]
+    assert whole["right"] + whole["carry"] == whole["n"] and whole["carry"] > 2000
+
+
+def test_shares_of_attention_add_up_and_maps_read_what_is_there():
+    tables = look(System(load("addition_relative", "cpu")))
+    shares = tables["looks"].groupby("head")["share"].sum()
+    assert len(shares) == 4 and torch.allclose(torch.tensor(shares.values), torch.ones(4).double())
+    assert set(tables["read"]["what"]) == {"sum", "carry", "answer"}
+    assert (tables["read"]["right"] <= tables["read"]["n"]).all()
+    assert (tables["without"]["low"] <= tables["without"]["accuracy"]).all()
+
+
+def test_other_adders_are_refused():
+    pair = {"ids": "abacus", "encoding": "relative", "window": 1}
+    with pytest.raises(SettingsError, match=r"windows \[\[1, 1\]\] do not fit .* one, \[0, 1\]"):
+        look(System(make({"task": {"name": "addition"}, "positions": [pair]})))
+    model = {"layers": 2}
+    pair["window"] = [0, 1]
+    with pytest.raises(SettingsError, match="layers: 2 do not fit 'local_adder'; expected 1"):
+        look(System(make({"task": {"name": "addition"}, "positions": [pair], "model": model})))

@@ -1,0 +1,115 @@
+"""What windows show: neighbours found by sorting are those found by comparing, at any length."""
+
+import pytest
+import torch
+
+from carry.models import looks
+from carry.models.encodings import Window
+from carry.models.neighbours import HIDDEN, MOST, Level, neighbours
+from carry.models.system import System
+from carry.randomness import stream
+from carry.run import make
+from carry.settings import SettingsError
+from test_encodings import WINDOWS
+from variants import MODELS, run_of, written
+
+
+def slowly(levels, row, at, first):
+    """Return what a query sees, by the definition in `Encoding`."""
+    seen = []
+    for key in range(at + 1):
+        says = []
+        for ids, (behind, ahead), absent in levels:
+            one, other = int(ids[row, at]), int(ids[row, key])
+            if absent not in (one, other):
+                says.append(one - behind <= other <= one + ahead)
+        if key == at or (first and key == 0) or (says and all(says)):
+            seen.append(key)
+    return seen
+
+
+@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize("seed", range(4))
+def test_sorting_finds_what_comparing_finds(seed, first):
+    random = torch.Generator().manual_seed(seed)
+    count, absents = 1 + seed % 3, [None, 0]
+    levels = [
+        Level(
+            torch.randint(0, 6, (3, 40), generator=random),
+            Window(*torch.randint(0, 3, (2,), generator=random).tolist()),
+            absents[(seed + level) % 2],
+        )
+        for level in range(count)
+    ]
+    query = torch.randint(0, 40, (3, 11), generator=random)
+    found = neighbours(levels, query, first)
+    for row in range(3):
+        for asked in range(11):
+            seen = found[row, asked]
+            expected = slowly(levels, row, int(query[row, asked]), first)
+            assert seen[seen != HIDDEN].tolist() == expected
+            assert (seen[len(expected) :] == HIDDEN).all()  # they stand at the end
+
+
+def system_of(positions, model, attention):
+    form = "steps" if "levels" in positions else "reversed"
+    run = run_of(positions, model, form)
+    return System(run.model_copy(update={"model": {**run.model, "attention": attention}}))
+
+
+@pytest.mark.parametrize("model", [name for name in MODELS if name != "adaptive"])
+@pytest.mark.parametrize("positions", WINDOWS)
+def test_gathered_attention_is_dense_attention(positions, model):
+    """Logits and gradients, at all tokens and at those asked for."""
+    found = []
+    for attention in ("plain", "gathered"):
+        system = system_of(positions, model, attention)
+        batch = written(system, 5)
+        ids, (at, _, _) = system.train_ids(batch, stream(0, "ids")), batch.response()
+        whole, asked = system.logits(batch, ids), system.logits(batch, ids, at)
+        (whole.square().mean() + asked.square().mean()).backward()
+        gradients = [of.grad for of in system.network.parameters() if of.grad is not None]
+        found.append([whole.detach(), asked.detach(), *gradients])
+    for dense, gathered in zip(*found, strict=True):
+        torch.testing.assert_close(gathered, dense, rtol=1e-4, atol=2e-5)
+
+
+def test_neighbours_are_looked_for_in_long_sequences_alone(monkeypatch):
+    system = system_of("abacus_window", "standard", "auto")
+    batch, calls = written(system, 2), []
+    monkeypatch.setattr(looks, "neighbours", lambda *of: calls.append(of) or neighbours(*of))
+    with torch.inference_mode():
+        dense = system.logits(batch, system.ids(batch))
+        assert not calls
+        monkeypatch.setattr(looks, "LONG", 4)
+        monkeypatch.setattr(looks, "GATHERED", 1000)  # a few queries at a time
+        gathered = system.logits(batch, system.ids(batch))
+    assert len(calls) == 1  # for all layers
+    torch.testing.assert_close(gathered, dense, rtol=1e-4, atol=1e-5)
+
+
+def test_what_is_gathered_grows_as_the_sequence_does():
+    """Twice the digits, twice the numbers kept for the gradient: the dense way has four times."""
+    system, sizes = system_of("abacus_window", "standard", "gathered"), []
+    for digits in (40, 80):
+        problems = system.task.sample(torch.tensor([[digits, digits]]), stream(0, "long"))
+        batch, kept = system.format.write(problems), []
+        with torch.autograd.graph.saved_tensors_hooks(
+            lambda x, kept=kept: kept.append(x.numel()) or x, lambda x: x
+        ):
+            system.logits(batch, system.ids(batch))
+        sizes.append(sum(kept))
+    assert sizes[1] < 2.1 * sizes[0]
+
+
+def test_a_window_that_shows_ever_more_is_refused():
+    """Numbers that all begin at id 1: a token sees one more for every operand."""
+    level = Level(torch.ones(1, 2 * MOST, dtype=torch.long), Window(0, 0), None)
+    with pytest.raises(SettingsError, match=f"a token sees {2 * MOST} others .* at most {MOST}"):
+        neighbours([level], torch.tensor([[2 * MOST - 1]]), True)
+
+
+def test_gathering_needs_a_window():
+    given = {"task": {"name": "addition"}, "model": {"attention": "gathered"}}
+    with pytest.raises(SettingsError, match="'gathered' does not fit without a window; expected"):
+        System(make(given))
