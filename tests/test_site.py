@@ -34,9 +34,10 @@ def home(tmp_path_factory):
     real = params.load_profile  # a claim counts the weights of the paper's profile
     cpu = real("cpu")
     few = {"rows": {row: cpu["rows"][row] for row in ROWS}, "problems": {"addition": {}}}
+    none = {"analyses": {}, "ablations": {}, "certificates": []}
 
     def load_profile(profile):
-        return {**cpu, **few, "analyses": {}} if profile == "cpu" else real(profile)
+        return {**cpu, **few, **none} if profile == "cpu" else real(profile)
 
     with pytest.MonkeyPatch.context() as patch:  # undone also where something below raises
         patch.setattr(paths, "ROOT", root)

@@ -55,7 +55,10 @@ def reached(start: Iterable[str]) -> list[str]:
     >>> reached(["carry.paths"])
     ['carry', 'carry.paths']
     """
-    known = modules()
+    return _reached(start, modules())
+
+
+def _reached(start: Iterable[str], known: dict[str, Path]) -> list[str]:
     found: set[str] = set()
     waiting = {part for name in start for part in _within(name)} & set(known)
     while waiting:
@@ -68,7 +71,8 @@ def reached(start: Iterable[str]) -> list[str]:
 def of(start: Iterable[str]) -> str:
     """Return one line for each file that is reached: a hash of its content, and its path."""
     known = modules()
-    return "".join(line(known[name].read_bytes(), known[name]) for name in reached(start))
+    found = _reached(start, known)
+    return "".join(line(known[name].read_bytes(), known[name]) for name in found)
 
 
 def line(content: bytes, path: Path) -> str:

@@ -108,7 +108,8 @@ def notebooks(profile: str) -> list[Page]:
         path = done / f"{drawn.source}.ipynb"
         pages.append(Page(path, path.stem, drawn.question, drawn.paper or "all rows"))
     pages.append(Page(done / "claims.ipynb", "claims", "claims", "all rows"))
-    stages = {"problems": "problems", "train": "rows", "evaluate": "rows", "analyse": "analyses"}
+    stages = {"problems": "problems", "train": "rows", "evaluate": "rows", "analyse": "analyses",
+              "ablate": "ablations", "certify": "certificates"}  # fmt: skip
     for stage, of in stages.items():
         for row in settings[of]:
             path = done / stage / f"{row}.ipynb"
