@@ -31,7 +31,7 @@ def test_training_imports_just_what_its_fingerprint_names(row):
     command = [sys.executable, "-c", IMPORTS, row]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     start = ["carry.training.seeds", *load(row, "smoke").parts()]
-    assert sorted(done.stdout.split()) == fingerprint.reached(start)
+    assert sorted(done.stdout.split()) == list(fingerprint.reached(start))
 
 
 @pytest.fixture

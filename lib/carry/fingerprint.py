@@ -47,32 +47,27 @@ def _names(source: str) -> tuple[str, ...]:  # many rows and stages reach the sa
     return tuple(names)
 
 
-def reached(start: Iterable[str]) -> list[str]:
-    """Return the modules that some modules reach by their imports, themselves included.
+def reached(start: Iterable[str]) -> dict[str, Path]:
+    """Return the files of the modules that some modules reach by imports, their own included.
 
     Modules that are chosen by name at run time (`carry.settings.choose`) are for the caller to add.
 
-    >>> reached(["carry.paths"])
+    >>> list(reached(["carry.paths"]))
     ['carry', 'carry.paths']
     """
-    return _reached(start, modules())
-
-
-def _reached(start: Iterable[str], known: dict[str, Path]) -> list[str]:
+    known = modules()
     found: set[str] = set()
     waiting = {part for name in start for part in _within(name)} & set(known)
     while waiting:
         found |= waiting
         sources = [known[name].read_text() for name in waiting]
         waiting = set().union(*(imported(source, known) for source in sources)) - found
-    return sorted(found)
+    return {name: known[name] for name in sorted(found)}
 
 
 def of(start: Iterable[str]) -> str:
     """Return one line for each file that is reached: a hash of its content, and its path."""
-    known = modules()
-    found = _reached(start, known)
-    return "".join(line(known[name].read_bytes(), known[name]) for name in found)
+    return "".join(line(path.read_bytes(), path) for path in reached(start).values())
 
 
 def line(content: bytes, path: Path) -> str:

@@ -56,11 +56,10 @@ def fingerprints(profile: str) -> Path:
 
     Every notebook has a file, and one for each of its rows. A file has a line for the notebook,
     without its outputs (so that saving it in JupyterLab makes nothing run again), and one for each
-    file of the library that the notebook's imports and its row's choices reach; the row's
-    settings follow, as they are once all that it is like has been
-    looked up. Two files that are equal name the same work. What all rows of a profile are set to
-    is in `settings/`, for the stages that read them together: this profile's, and the `paper`
-    profile's, whose weights are counted anywhere.
+    file of the library that the notebook's imports and its row's choices reach; the row's settings
+    follow, as they are once all that it is like has been looked up. Two files that are equal name
+    the same work. What all rows of a profile are set to is in `settings/`, for the stages that read
+    them together: this profile's, and the `paper` profile's, whose weights are counted anywhere.
     """
     place = paths.data(profile, "code")
     rows = pipeline.rows("train", profile)
