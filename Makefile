@@ -44,7 +44,7 @@ $(STAMP): requirements.txt pyproject.toml
 repro: setup  ## run the pipeline; PROFILE=smoke, gpu or paper for another scale than cpu
 	@[ $(PIPELINE) = dvc.yaml ] || cp dvc.yaml $(PIPELINE)  # why a copy: see dvc.yaml
 	dvc repro $(PIPELINE)
-	@[ $(PIPELINE) != dvc.yaml ] || python -m carry.numbers  # the numbers that README.md quotes
+	@[ $(PIPELINE) != dvc.yaml ] || python -m carry.pipeline.readme_numbers  # the numbers that README.md quotes
 
 smoke: setup  ## run the smoke profile in a copy, twice; the second time must run nothing
 	tests/smoke.sh

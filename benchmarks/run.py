@@ -19,18 +19,20 @@ import torch
 import torch.nn.functional as F
 from minimal_decoder import Decoder
 
-from carry import problem_sets, run, tasks
-from carry.batch import Batch
-from carry.evaluation.scoring import score
+from carry import tasks
+from carry.config import run_settings
+from carry.data import problem_sets
+from carry.data.batch import Batch
+from carry.evaluation.scoring import score_system
 from carry.formats import build
-from carry.models.inside import Inside
-from carry.models.single_pass import single_pass
+from carry.models.hooks import Hooks
 from carry.models.system import System
-from carry.progress import bar
+from carry.models.teacher_forcing import teacher_forced_pass
+from carry.progress import progress_bar
 from carry.randomness import stream
 from carry.training import precision
+from carry.training.batched.trainer import BatchedTrainer
 from carry.training.loop import Trainer
-from carry.training.together import TogetherTrainer
 
 # Tasks at the sizes that mcleish2024 trains them to, and the longest that it sorts.
 DRAWN = [("addition", 20), ("multiplication", 15), ("bitwise_or", 20), ("sorting", 10),
@@ -64,7 +66,9 @@ def training(rounds: int = 15) -> dict:
                 "positions": [{"ids": "index", "encoding": "learned", "table": 100}]}  # fmt: skip
 
     def ours(name: str) -> Callable[[], None]:
-        trainer = Trainer(run.make({**settings, "training": {"precision": name}}), 0, None)
+        trainer = Trainer(
+            run_settings.make_run({**settings, "training": {"precision": name}}), 0, None
+        )
         problems = trainer.system.task.sample(shape, stream(0, "benchmark"))
         batch: Batch = trainer.system.format.write(problems)
 
@@ -77,7 +81,7 @@ def training(rounds: int = 15) -> dict:
 
         return step
 
-    system = System(run.make(settings))
+    system = System(run_settings.make_run(settings))
     plain = Decoder(system.format.symbols(), 64, SIZE["width"], SIZE["heads"], SIZE["layers"])
     optimizer = torch.optim.AdamW(plain.parameters(), lr=1e-3, fused=True)
     batch = system.format.write(system.task.sample(shape, stream(0, "benchmark")))
@@ -136,16 +140,25 @@ def evaluation(digits: int = 100, each: int = 20) -> dict:
     """
     torch.set_num_threads(2)
     given = {"task": {"name": "addition"}, "grid": digits, "each": each}
-    table = problem_sets.draw("benchmark", problem_sets.ProblemSet.parse(given, "problems"))
+    table = problem_sets.draw_problem_set(
+        "benchmark", problem_sets.ProblemSet.parse(given, "problems")
+    )
     reach = {"table": 310, "offset": 100, "limit": 120}
-    found, rows = {}, [row for row in run.rows("cpu") if run.load(row, "cpu").task == given["task"]]
-    with bar(len(rows), "evaluation") as shown:
+    found, rows = (
+        {},
+        [
+            row
+            for row in run_settings.list_rows("cpu")
+            if run_settings.load_run(row, "cpu").task == given["task"]
+        ],
+    )
+    with progress_bar(len(rows), "evaluation") as shown:
         for row in rows:
-            of = run.load(row, "cpu")
+            of = run_settings.load_run(row, "cpu")
             wide = [{**pair, **{k: reach[k] for k in reach.keys() & pair}} for pair in of.positions]
             system = System(of.model_copy(update={"positions": wide}))
             began = time.perf_counter()
-            score(system, table)
+            score_system(system, table)
             found[f"{row}, seconds"] = round(time.perf_counter() - began, 1)
             shown.update()
     return {"problems": len(table), **found}
@@ -157,19 +170,19 @@ def together(models: int = 100, steps: int = 55, rounds: int = 5) -> dict:
     One by one a model takes the same fast path by counts, or that of any other row, by tokens.
     """
     torch.set_num_threads(1)
-    row = run.load("noisy_majority_d8_a4", "cpu")
+    row = run_settings.load_run("noisy_majority_d8_a4", "cpu")
     never = {"steps": 10**6, "score_every": 10**6, "checkpoint_every": 10**6}
     many = row.training.model_copy(update=never)
     apart = {"together": False, "held_out": None, "keep": "last", "dropout": 0.0}
     trainers = {
-        "together": TogetherTrainer(row.model_copy(update={"training": many}), range(models), None),
-        "alone": TogetherTrainer(row.model_copy(update={"training": many}), [0], None),
+        "together": BatchedTrainer(row.model_copy(update={"training": many}), range(models), None),
+        "alone": BatchedTrainer(row.model_copy(update={"training": many}), [0], None),
         "alone, by tokens": Trainer(
             row.model_copy(update={"training": many.model_copy(update=apart)}), 0, None
         ),
     }
 
-    def some(trainer: Trainer | TogetherTrainer) -> None:
+    def some(trainer: Trainer | BatchedTrainer) -> None:
         ends = trainer.run.training.model_copy(update={"steps": trainer.step + steps})
         trainer.run = trainer.run.model_copy(update={"training": ends})
         trainer.train()
@@ -190,14 +203,14 @@ def inside(rounds: int = 31, problems: int = 64) -> dict:
     found = {"problems": problems}
     for width, layers, digits in ((64, 2, 8), (128, 2, 10), (256, 4, 20)):
         given = {"task": {"name": "addition"}, "model": {**SIZE, "width": width, "layers": layers}}
-        system = System(run.make(given))
+        system = System(run_settings.make_run(given))
         cells = torch.full((problems, 2), digits)
         batch = system.format.write(system.task.sample(cells, stream(0, "benchmark")))
         looks = {"nothing asked": [], "all but attention weights": ["*.[!p]*"], "all": ["*"]}
 
         def look(read: list[str] | None, system: System = system, batch: Batch = batch) -> None:
             with torch.inference_mode():
-                asked = None if read is None else Inside(read)
+                asked = None if read is None else Hooks(read)
                 system.network(batch.tokens, system.ids(batch), inside=asked)
 
         variants = {"not looked into": lambda look=look: look(None)}
@@ -222,11 +235,11 @@ def long(rounds: int = 5) -> dict:
 
     def passed(attention: str, digits: int) -> Callable[[], object]:
         of = {**given, "model": {**given["model"], "attention": attention}}
-        system = System(run.make(of))
+        system = System(run_settings.make_run(of))
         cells = torch.full((1, 2), digits)
         batch = system.format.write(system.task.sample(cells, stream(0, "benchmark")))
         ids = system.ids(batch)
-        return lambda: single_pass(system, batch, ids=ids)
+        return lambda: teacher_forced_pass(system, batch, ids=ids)
 
     for digits in (100, 300, 1000, 3000):
         variants = {name: passed(name, digits) for name in ("fused", "gathered")}

@@ -17,11 +17,11 @@ torch.set_num_threads(1)
 @pytest.fixture
 def every_row(monkeypatch):
     """Let every profile run every row: made-up tables have more than the profile that they name."""
-    from carry import params  # behind the hook
+    from carry.config import profiles  # behind the hook
 
-    known, rows = params.load_profile, dict.fromkeys(params.load()["runs"])
+    known, rows = profiles.load_profile, dict.fromkeys(profiles.load_params()["runs"])
     monkeypatch.setattr(
-        params, "load_profile", lambda name: params.merge({"rows": rows}, known(name))
+        profiles, "load_profile", lambda name: profiles.merge({"rows": rows}, known(name))
     )
 
 

@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 
 import made_up_lengths as alike
-from carry.analysis.subtasks import NAMES
-from carry.evaluation.faults import KINDS
-from carry.evaluation.intervals import with_interval
-from carry.figures import load
+from carry.analyses.subtasks import NAMES
+from carry.evaluation.intervals import add_interval
+from carry.evaluation.mistakes import KINDS
+from carry.plots import load
 
 # How far each row goes, as a multiple of the training lengths, and from which start.
 REACH = {
@@ -51,7 +51,7 @@ def cells(rows=REACH, trained=10, grid=30, each=20, equal=200, far=None, seeds=3
                     wrong = random.multinomial(n - exact, [0.3, 0.1, 0.2, 0.05, 0.25, 0.1])
                     found.append([row, "cpu", seed, trained, start, kind, i, j, n, exact, *wrong])
     names = ["row", "profile", "seed", "trained", "start", "set", "i", "j", "n", "exact", *KINDS]
-    table = with_interval(pd.DataFrame(found, columns=names))
+    table = add_interval(pd.DataFrame(found, columns=names))
     return table.assign(first_right=table["n"], digits_right=np.nan)
 
 
@@ -72,7 +72,7 @@ def places(rows=REACH, trained=10, grid=30, n=200, seeds=3):
                         found.append([row, "cpu", seed, trained, start, "equal", digits, place, n])
                         found[-1] += [correct, n - correct]
     names = ["row", "profile", "seed", "trained", "start", "set", "digits", "place", "n"]
-    return with_interval(pd.DataFrame(found, columns=[*names, "correct", "first_wrong"]), "correct")
+    return add_interval(pd.DataFrame(found, columns=[*names, "correct", "first_wrong"]), "correct")
 
 
 def curves(rows=REACH, seeds=3, steps=1500, every=100):
@@ -120,7 +120,7 @@ def paper_cells(rows, grid=30, seeds=2):
             pairs = ((10, 30), (30, 10), (30, 30), (20, 20))
             far = [part.iloc[:seeds].assign(set="far", i=i, j=j) for i, j in pairs]
             far = [of.assign(seed=range(seeds), n=50, exact=20, start="1") for of in far]
-            part = with_interval(pd.concat([part, *far], ignore_index=True))
+            part = add_interval(pd.concat([part, *far], ignore_index=True))
             part["first_right"] = part["exact"] + (part["n"] - part["exact"]) // 2
         elif row.startswith("noisy_majority"):
             part = part[part["set"] == "equal"]
@@ -159,7 +159,7 @@ def steps(rows, trained=10, grid=30, n=50, seeds=2):
             of = [row, "cpu", seed, trained, "1", "equal", digits, step, n, n - wrong, wrong]
             found.append(of)
     table = pd.DataFrame(found, columns=[c for c in load.OPTIONAL["steps"] if c not in SHARES])
-    return with_interval(table, "correct")[load.OPTIONAL["steps"]]
+    return add_interval(table, "correct")[load.OPTIONAL["steps"]]
 
 
 WRITTEN = "^012+034=000>210>640$"  # 12 + 34, with its steps
@@ -257,7 +257,7 @@ def subtasks(rows, seeds=2, n=50):
         right = min(n, step // 3 - 5 * number + place)
         found.append([row, "cpu", seed, 5, step, name, place, n, max(0, right)])
     columns = [name for name in load.OPTIONAL["subtasks"] if name not in SHARES]
-    return with_interval(pd.DataFrame(found, columns=columns), "correct")
+    return add_interval(pd.DataFrame(found, columns=columns), "correct")
 
 
 def cascades(rows, seeds=2, n=50):
@@ -268,7 +268,7 @@ def cascades(rows, seeds=2, n=50):
         for row, seed, step, long in kinds
     ]
     columns = [name for name in load.OPTIONAL["cascades"] if name not in SHARES]
-    return with_interval(pd.DataFrame(found, columns=columns))
+    return add_interval(pd.DataFrame(found, columns=columns))
 
 
 def widths():
@@ -284,7 +284,7 @@ def sharpness():
     found = [[2, 2, *kind, 100, max(0, int(90 - 40 * kind[2]))] for kind in kinds]
     columns = ["operands", "digits", "sequence", "dtype", "scale", "n", "wrong"]
     table = pd.DataFrame(found, columns=columns)
-    return with_interval(table.assign(right=table["n"] - table["wrong"]), "right")
+    return add_interval(table.assign(right=table["n"] - table["wrong"]), "right")
 
 
 def majority_range():
@@ -299,7 +299,7 @@ def majority_range():
     columns = ["large", "length", "dtype", "threshold", "n", "ties", "ones", "end"]
     table = pd.DataFrame(found, columns=columns)
     table["wrong"] = table[["ties", "ones", "end"]].max(axis=1)
-    return with_interval(table.assign(right=table["n"] - table["wrong"]), "right")
+    return add_interval(table.assign(right=table["n"] - table["wrong"]), "right")
 
 
 def circuit_steps():
@@ -325,7 +325,7 @@ def circuit_bits():
     ]
     columns = ["circuit", "gates", "bits", "fraction", "largest", "leaks", "refused", "n", "wrong"]
     table = pd.DataFrame(found, columns=columns)
-    return with_interval(table.assign(right=table["n"] - table["wrong"]), "right")
+    return add_interval(table.assign(right=table["n"] - table["wrong"]), "right")
 
 
 def recurrences(rows, seeds=2):
@@ -339,7 +339,7 @@ def recurrences(rows, seeds=2):
             same = 90 if step > 1 else np.nan
             found.append([row, "cpu", seed, 10, "1", digits, often, step, place, 100, right, same])
     names = [name for name in load.OPTIONAL["recurrences"] if name not in SHARES]
-    table = with_interval(pd.DataFrame(found, columns=names), "correct")
+    table = add_interval(pd.DataFrame(found, columns=names), "correct")
     return table[load.OPTIONAL["recurrences"]]
 
 
@@ -368,7 +368,7 @@ def progress(rows, seeds=2, steps=400, every=50):
             of = [row, "cpu", seed, step, name, n, int(share * n), 900.0 - step, loss]
             found.append(of + ([loss, chance * others + 0.01] if waves else [np.nan, np.nan]))
     names = [name for name in load.OPTIONAL["progress"] if name not in SHARES]
-    table = with_interval(pd.DataFrame(found, columns=names), "correct")
+    table = add_interval(pd.DataFrame(found, columns=names), "correct")
     return table[load.OPTIONAL["progress"]]
 
 
@@ -432,7 +432,7 @@ def counted(rows, columns, n=40, hits="correct", **more):
             labels = {"row": row, "profile": "cpu", "seed": seed, "trained": 10, "digits": digits}
             found.append({**labels, **dict(zip(names, values, strict=True)), "n": n, hits: right})
     table = pd.DataFrame(found, columns=None if found else columns)
-    return (with_interval(table, hits) if found else table).reindex(columns=columns)
+    return (add_interval(table, hits) if found else table).reindex(columns=columns)
 
 
 def lens(rows):
@@ -501,7 +501,7 @@ def reach(rows):
         found.append([row, "cpu", 0, 10, size, size, n, n - wrong, 3 * wrong, 3 * size + 3])
     columns = [name for name in load.OPTIONAL["reach"] if name not in SHARES]
     table = pd.DataFrame(found, columns=columns).astype({"n": int, "exact": int})
-    return with_interval(table)[load.OPTIONAL["reach"]]
+    return add_interval(table)[load.OPTIONAL["reach"]]
 
 
 WHERE = (
@@ -526,7 +526,7 @@ def without(rows, seeds=2, heads=4, n=60):
         found.append([row, "cpu", seed, head, n, right, carry])
     columns = [name for name in load.OPTIONAL["without"] if name not in SHARES]
     table = pd.DataFrame(found, columns=columns).astype({"n": int, "right": int})
-    return with_interval(table, "right")[load.OPTIONAL["without"]]
+    return add_interval(table, "right")[load.OPTIONAL["without"]]
 
 
 def carries(rows, seeds=2, n=8):
@@ -551,7 +551,7 @@ def read(rows, seeds=2, n=40):
         found.append([row, "cpu", seed, where, what, n, n - 2 if what == "carry" else late])
     columns = [name for name in load.OPTIONAL["read"] if name not in SHARES]
     table = pd.DataFrame(found, columns=columns).astype({"n": int, "right": int})
-    return with_interval(table, "right")[load.OPTIONAL["read"]]
+    return add_interval(table, "right")[load.OPTIONAL["read"]]
 
 
 # Variants by ablation and group; what is said of them is no part of any figure.
@@ -580,7 +580,7 @@ def variants(seeds=3, times=(1, 2, 100), n=20):
         judged = ("exact", 50, 0) if taken > 0 else (None, np.nan, np.nan)
         trainings.append([*of, 900, 400, taken, 1.0, 0.01, 1.0, *judged])
     columns = [name for name in load.ABLATED["lengths"] if name not in SHARES]
-    table = with_interval(pd.DataFrame(lengths, columns=columns))
+    table = add_interval(pd.DataFrame(lengths, columns=columns))
     known = pd.DataFrame(trainings, columns=load.ABLATED["training"])
     return {"variants": table[load.ABLATED["lengths"]], "trainings": known}
 
@@ -600,7 +600,7 @@ def lines(rows, seeds=2, n=20):
         found.append([row, "cpu", seed, 6, digits, characters, sums, n, right])
     columns = [name for name in load.OPTIONAL["lines"] if name not in SHARES]
     table = pd.DataFrame(found, columns=columns).astype({"n": int, "exact": int})
-    return with_interval(table)[load.OPTIONAL["lines"]]
+    return add_interval(table)[load.OPTIONAL["lines"]]
 
 
 def verdicts(rows, seeds=2):
@@ -619,7 +619,7 @@ def learned(rows, seeds=2, n=60, steps=(100, 200, 300)):
         )
     columns = [name for name in load.OPTIONAL["learned"] if name not in SHARES]
     table = pd.DataFrame(found, columns=columns).astype({"n": int, "exact": int})
-    return with_interval(table)[load.OPTIONAL["learned"]]
+    return add_interval(table)[load.OPTIONAL["learned"]]
 
 
 def disturbed(rows):

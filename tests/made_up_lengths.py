@@ -5,10 +5,10 @@ import itertools
 import numpy as np
 import pandas as pd
 
-from carry.analysis.learning import KINDS
-from carry.evaluation import faults
-from carry.evaluation.intervals import with_interval
-from carry.figures import load
+from carry.analyses.learning import KINDS
+from carry.evaluation import mistakes
+from carry.evaluation.intervals import add_interval
+from carry.plots import load
 
 SHARES = ("accuracy", "low", "high")
 STEPS = tuple(range(80, 801, 80))
@@ -52,7 +52,7 @@ def cells(row, seeds=2, n=50):
         known = [row, "cpu", seed, max(seen(row)), start, "equal", digits, digits, n, exact]
         found.append([*known, *wrong])
     names = ["row", "profile", "seed", "trained", "start", "set", "i", "j", "n", "exact"]
-    table = with_interval(pd.DataFrame(found, columns=[*names, *faults.KINDS]))
+    table = add_interval(pd.DataFrame(found, columns=[*names, *mistakes.KINDS]))
     some = table["exact"] + (table["n"] - table["exact"]) // 2 if "worded" in row else np.nan
     return table.assign(first_right=table["n"], digits_right=some)
 
@@ -69,12 +69,12 @@ def places(row, of):
             known = [row, "cpu", cell.seed, cell.trained, cell.start, "equal", cell.i, place]
             found.append([*known, n, correct, min(first[place], n)])
     names = ["row", "profile", "seed", "trained", "start", "set", "digits", "place", "n"]
-    return with_interval(pd.DataFrame(found, columns=[*names, "correct", "first_wrong"]), "correct")
+    return add_interval(pd.DataFrame(found, columns=[*names, "correct", "first_wrong"]), "correct")
 
 
 def _table(name, rows, found, hits):
     columns = [of for of in load.OPTIONAL[name] if of not in SHARES]
-    table = with_interval(pd.DataFrame(found, columns=columns), hits)
+    table = add_interval(pd.DataFrame(found, columns=columns), hits)
     return table[load.OPTIONAL[name]]
 
 

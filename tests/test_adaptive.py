@@ -4,13 +4,13 @@ import pytest
 import torch
 
 import slow
-from carry.evaluation.recurrences import WHOLE, by_recurrence
+from carry.data.problem_sets import ProblemSet, draw_problem_set
+from carry.evaluation.recurrences import WHOLE, score_by_recurrence
 from carry.models.architectures.adaptive import Mixture
-from carry.models.size import weights
+from carry.models.parameter_counts import count_parameters
 from carry.models.system import System
-from carry.problem_sets import ProblemSet, draw
 from carry.training.loop import Trainer
-from variants import run_of, written
+from model_cases import run_of, written
 
 
 def built(positions="abacus_fire", form="reversed", training=(), **model):
@@ -90,7 +90,7 @@ def test_weights_are_those_of_a_looped_model_and_a_halting_unit():
     assert {*mine} - {*plain} == {"halting.weight", "halting.bias"}
     assert all(torch.equal(mine[name], of) for name, of in plain.items())
     assert mine["halting.bias"].tolist() == [-0.5]
-    assert weights(system.run) == weights(like) + 32 + 1
+    assert count_parameters(system.run) == count_parameters(like) + 32 + 1
 
 
 def slow_pass(network, tokens, ids, recurrences):
@@ -227,11 +227,11 @@ def test_what_it_says_after_each_recurrence_is_counted():
     """Rows that halt are looped models to what looks between recurrences."""
     system = halting_at(built("abacus"), -0.7, 3.0)
     given = {"task": {"name": "addition"}, "grid": 4, "equal": 5}
-    table = draw("mine", ProblemSet.parse(given, "problems.mine"))
-    counts, answers = by_recurrence(system, table)
+    table = draw_problem_set("mine", ProblemSet.parse(given, "problems.mine"))
+    counts, answers = score_by_recurrence(system, table)
     assert set(counts["recurrence"]) == {*range(1, 9)}  # trained 4, and as many again
     assert (counts["recurrences_trained"] == 4).all() and not answers.empty
     # As all tokens halt at once, nothing changes afterwards.
-    counts, _ = by_recurrence(halting_at(system, 30.0), table)
+    counts, _ = score_by_recurrence(halting_at(system, 30.0), table)
     later = counts[(counts["recurrence"] > 1) & (counts["place"] == WHOLE)]
     assert (later["same"] == later["n"]).all()

@@ -4,28 +4,30 @@ import pandas as pd
 import pytest
 import torch
 
-from carry import analysis, paths, problem_sets
-from carry.analysis import heads, subtasks
-from carry.evaluation.hand_made import ForgetsCarries, Oracle
-from carry.figures import load
-from carry.run import make
-from carry.settings import SettingsError
+from carry import analyses
+from carry.analyses import heads, subtasks
+from carry.config import paths
+from carry.config.run_settings import make_run
+from carry.config.settings import SettingsError
+from carry.data import problem_sets
+from carry.evaluation.mock_models import ForgetsCarries, Oracle
+from carry.plots import load
 from carry.tasks import build
+from carry.training.batched.trainer import BatchedTrainer
 from carry.training.loop import Trainer, save_snapshots, save_weights
-from carry.training.together import TogetherTrainer
 
-NOISY = make({
+NOISY = make_run({
     "task": {"name": "noisy_majority"}, "seeds": 1,
     "model": {"width": 6, "heads": 3, "feed_forward": False, "output": False},
-    "training": {"together": True, "digits": 8, "fixed": 80, "steps": 6, "batch": 20,
+    "training": {"batched_seeds": True, "digits": 8, "examples": 80, "steps": 6, "batch": 20,
                  "score_every": 3, "score_problems": 20},
 }, "noisy_majority_d6_a3", "cpu")  # fmt: skip
-FIVE = make({
+FIVE = make_run({
     "task": {"name": "addition", "sampling": "longest"}, "seeds": 1,
     "format": {"pad": True, "reverse_operands": False, "reverse_answer": False},
     "positions": [{"ids": "index", "encoding": "learned", "table": 20}],
     "model": {"layers": 1, "width": 12, "heads": 2},
-    "training": {"digits": 3, "steps": 4, "batch": 8, "snapshots": 2}, "evaluation": {"digits": 3},
+    "training": {"digits": 3, "steps": 4, "batch": 8, "snapshot_every": 2}, "evaluation": {"digits": 3},
 }, "addition_mine", "cpu")  # fmt: skip
 
 
@@ -35,10 +37,10 @@ def trained(tmp_path, monkeypatch):
     monkeypatch.setattr(paths, "ROOT", tmp_path)
 
     def keep(given):
-        monkeypatch.setattr("carry.run.load", lambda row, profile: given)
-        folder = paths.data("cpu", "runs", given.name)
-        if given.training.together:
-            weights = TogetherTrainer(given, [0], None).train().weights()[0]
+        monkeypatch.setattr("carry.config.run_settings.load_run", lambda row, profile: given)
+        folder = paths.data_path("cpu", "runs", given.name)
+        if given.training.batched_seeds:
+            weights = BatchedTrainer(given, [0], None).train().weights()[0]
         else:
             trainer = Trainer(given, 0, None).train()
             weights = trainer.system.network.state_dict()
@@ -52,7 +54,7 @@ def test_tables_of_heads(trained, monkeypatch):
     trained(NOISY)
     ranges = {"test": {"least": 9, "most": 12, "count": 40}}
     given = problem_sets.ProblemSet.parse({"task": NOISY.task, "ranges": ranges}, "problems")
-    asked = problem_sets.draw("mine", given)
+    asked = problem_sets.draw_problem_set("mine", given)
     monkeypatch.setattr(problem_sets, "read_questions", lambda of: asked)
     found = heads.tables(NOISY.name, "cpu")
     for name, table in found.items():
@@ -108,11 +110,11 @@ def test_every_cascade_is_drawn_and_steps_tell_it(digits):
 def test_what_is_kept_is_what_is_returned(trained, monkeypatch):
     trained(FIVE)
     monkeypatch.setattr(
-        "carry.params.load_profile", lambda profile: {"analyses": {FIVE.name: "subtasks"}}
+        "carry.config.profiles.load_profile", lambda profile: {"analyses": {FIVE.name: "subtasks"}}
     )
-    folder, found = analysis.analyse(FIVE.name, "cpu")
-    assert folder == paths.reports("cpu", "results", "cpu", paths.ANALYSES, FIVE.name)
+    folder, found = analyses.analyse(FIVE.name, "cpu")
+    assert folder == paths.reports_path("cpu", "results", "cpu", paths.ANALYSES, FIVE.name)
     for name, table in found.items():
         pd.testing.assert_frame_equal(pd.read_parquet(folder / f"{name}.parquet"), table)
     with pytest.raises(SettingsError, match="analyses: 'none' is not there"):
-        analysis.analyse("none", "cpu")
+        analyses.analyse("none", "cpu")

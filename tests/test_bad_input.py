@@ -3,15 +3,18 @@
 import pytest
 import torch
 
-from carry import params, problem_sets, run, sources, tasks
-from carry.analysis.heads import learned_accuracy
+from carry import tasks
+from carry.analyses.heads import learned_accuracy
+from carry.config import profiles, run_settings
+from carry.config.run_settings import make_run
+from carry.config.settings import SettingsError, suggest_name
+from carry.data import problem_sets
 from carry.models.constructions.minimal_majority import minimal_majority
-from carry.models.together import Together
-from carry.run import make
-from carry.settings import SettingsError, nearest
+from carry.pipeline import dependencies
 from carry.tasks import to_digits
+from carry.training.batched.network import BatchedNetwork
 from carry.training.seeds import train_seeds
-from variants import run_of
+from model_cases import run_of
 
 ADDITION = {"task": {"name": "addition"}}
 
@@ -71,7 +74,10 @@ CASES = {
         ["training", "dropout 0.1", "together false", "0.0"],
     ),
     "Muon for models trained together": (
-        {"task": {"name": "noisy_majority"}, "training": {"together": True, "optimizer": "muon"}},
+        {
+            "task": {"name": "noisy_majority"},
+            "training": {"batched_seeds": True, "optimizer": "muon"},
+        },
         ["training", "optimizer 'muon'", "together true", "'adamw'"],
     ),
     "unknown scheme": (
@@ -228,10 +234,15 @@ CASES = {
         ["positions.0.table", "60", "shows id 90"],
     ),
     "noise past a table of ids": (
-        positions({**LEARNED, "table": 50}, training={"noise": 0.2}, evaluation={"digits": 10}),
+        positions(
+            {**LEARNED, "table": 50}, training={"random_padding": 0.2}, evaluation={"digits": 10}
+        ),
         ["positions.0.table", "50", "at least 69"],
     ),
-    "noise everywhere": ({**ADDITION, "training": {"noise": 1.0}}, ["training.noise", "1.0"]),
+    "noise everywhere": (
+        {**ADDITION, "training": {"random_padding": 1.0}},
+        ["training.random_padding", "1.0"],
+    ),
     "a cell of three sizes": (
         {**ADDITION, "evaluation": {"far": [[10, 20, 30]]}},
         ["evaluation.far", "[10, 20, 30]"],
@@ -241,7 +252,10 @@ CASES = {
         ["runs.mine.training.stpes", "'steps'"],
     ),
     "steps of zero": ({**ADDITION, "training": {"steps": 0}}, ["training.steps", "0"]),
-    "rate as text": ({**ADDITION, "training": {"rate": "1e-3"}}, ["training.rate", "'1e-3'"]),
+    "rate as text": (
+        {**ADDITION, "training": {"learning_rate": "1e-3"}},
+        ["training.learning_rate", "'1e-3'"],
+    ),
     "share above one": ({**ADDITION, "training": {"progressive": 1.5}}, ["progressive", "1.5"]),
     "unknown optimizer": (
         {**ADDITION, "training": {"optimizer": "adam"}},
@@ -252,23 +266,23 @@ CASES = {
         ["training.decay", "'cosin'", "'cosine'"],
     ),
     "fixed data set of no problems": (
-        {**ADDITION, "training": {"fixed": 0}},
-        ["training.fixed", "0"],
+        {**ADDITION, "training": {"examples": 0}},
+        ["training.examples", "0"],
     ),
     "unknown data set": (
-        {**ADDITION, "training": {"problems": "1-3_digits", "fixed": 9}},
-        ["training.problems", "'1-3_digits'", "did you mean '1-3_digit'"],
+        {**ADDITION, "training": {"problem_set": "1-3_digits", "examples": 9}},
+        ["training.problem_set", "'1-3_digits'", "did you mean '1-3_digit'"],
     ),
     "data set of no lengths": (
-        {**ADDITION, "training": {"problems": "addition", "fixed": 9}},
-        ["training.problems", "'addition' has no lengths", "expected the name of a set"],
+        {**ADDITION, "training": {"problem_set": "addition", "examples": 9}},
+        ["training.problem_set", "'addition' has no lengths", "expected the name of a set"],
     ),
     "data set of another task": (
         learned(task={"name": "multiplication"}),
-        ["training.problems", "'1-3_digit' has problems of 'addition'", "'multiplication'"],
+        ["training.problem_set", "'1-3_digit' has problems of 'addition'", "'multiplication'"],
     ),
     "data set without a number": (
-        {**ADDITION, "training": {"problems": "1-3_digit"}},
+        {**ADDITION, "training": {"problem_set": "1-3_digit"}},
         ["training", "fixed None", "'1-3_digit'", "how many"],
     ),
     "digits that a data set has not": (
@@ -277,20 +291,20 @@ CASES = {
     ),
     "more problems than a data set has": (
         learned(fixed=10_001),
-        ["training.fixed", "10001", "[1, 2, 3]", "expected 10000 or fewer"],
+        ["training.examples", "10001", "[1, 2, 3]", "expected 10000 or fewer"],
     ),
     "more problems of a length than there are": (
         learned(fixed=90_000_000, digits=4, data_set={"lengths": [4]}),
-        ["training.fixed", "90000000", "length 4", "80999990"],
+        ["training.examples", "90000000", "length 4", "80999990"],
     ),
     "scored on what may be trained": (
-        learned(evaluation={"problems": "addition"}),
-        ["evaluation.problems", "'addition'", "expected '1-3_digit'"],
+        learned(evaluation={"problem_set": "addition"}),
+        ["evaluation.problem_set", "'addition'", "expected '1-3_digit'"],
     ),
     "data set for models trained together": (
         {
             "task": {"name": "noisy_majority"},
-            "training": {"together": True, "problems": "1-3_digit", "fixed": 9},
+            "training": {"batched_seeds": True, "problem_set": "1-3_digit", "examples": 9},
         },
         ["training", "problems '1-3_digit'", "together true"],
     ),
@@ -300,7 +314,7 @@ CASES = {
     ),
     "data set that training does not name": (
         {**ADDITION, "data_set": {**ADDITION, "lengths": [2], "test": 1, "validation": 1}},
-        ["training.problems", "None"],
+        ["training.problem_set", "None"],
     ),
     "unknown start": (
         {**ADDITION, "evaluation": {"starts": ["centre"]}},
@@ -421,7 +435,7 @@ CASES = {
         {
             "task": {"name": "noisy_majority"},
             "format": {"spaces": 0.5},
-            "training": {"together": True},
+            "training": {"batched_seeds": True},
             "model": {"layers": 1, "feed_forward": False},
         },
         ["format.spaces", "0.5", "trained together", "expected 0.0"],
@@ -484,8 +498,8 @@ CASES = {
         ["positions.0.scale", "0.0", "greater than 0"],
     ),
     "attention over half a cell": (
-        {**ADDITION, "evaluation": {"attention": [6]}},
-        ["evaluation.attention", "[6]"],
+        {**ADDITION, "evaluation": {"attention_cell": [6]}},
+        ["evaluation.attention_cell", "[6]"],
     ),
     "settings that are no mapping": (["addition"], ["runs.mine", "mapping"]),
 }
@@ -494,7 +508,7 @@ CASES = {
 @pytest.mark.parametrize("settings, words", CASES.values(), ids=CASES)
 def test_one_clear_line_before_any_work(settings, words):
     with pytest.raises(SettingsError) as error:
-        train_seeds(make(settings), 1)
+        train_seeds(make_run(settings), 1)
     message = str(error.value)
     assert "\n" not in message and message.startswith("runs.mine")
     for word in words:
@@ -507,14 +521,14 @@ def test_there_are_enough_cases():
 
 def test_unknown_profile_and_row():
     with pytest.raises(SettingsError, match="profile: 'smok' is not there, did you mean 'smoke'"):
-        run.load("addition_nope", "smok")
+        run_settings.load_run("addition_nope", "smok")
     with pytest.raises(SettingsError, match="did you mean 'addition_nope'"):
-        run.load("addition_nop", "cpu")
+        run_settings.load_run("addition_nop", "cpu")
 
 
 def test_problem_sets():
     with pytest.raises(SettingsError, match="'addtion' is not there, did you mean 'addition'"):
-        problem_sets.load("addtion", "cpu")
+        problem_sets.load_problem_set("addtion", "cpu")
     with pytest.raises(SettingsError, match="problems.mine.grid: -1"):
         problem_sets.ProblemSet.parse({**ADDITION, "grid": -1}, "problems.mine")
     with pytest.raises(SettingsError, match="expected the problems stage of profile 'paper'"):
@@ -531,10 +545,10 @@ def test_a_cell_of_one_operand(cell):
     wanted = problem_sets.ProblemSet.parse(given, "problems.mine")
     expected = r"^problems.mine.far.1: \(\d, 1\) is too small, expected at least \(1, 2\)$"
     with pytest.raises(SettingsError, match=expected):
-        problem_sets.draw("mine", wanted)
+        problem_sets.draw_problem_set("mine", wanted)
     given = {"task": {"name": "multi_operand_addition"}, "draw": 5, "digits": 1}
     with pytest.raises(SettingsError, match="^digits: 1 does not fit, .* 1 operand; expected at l"):
-        problem_sets.draw("mine", problem_sets.ProblemSet.parse(given, "problems.mine"))
+        problem_sets.draw_problem_set("mine", problem_sets.ProblemSet.parse(given, "problems.mine"))
 
 
 def test_bits_that_are_none():
@@ -544,15 +558,15 @@ def test_bits_that_are_none():
 
 def test_a_run_and_its_problem_set():
     """The name is the task's unless said otherwise, and the problems have to be the task's."""
-    mine = make({**ADDITION, "evaluation": {"problems": "additoin"}})
-    with pytest.raises(SettingsError, match="evaluation.problems: 'additoin' is not there, did"):
-        problem_sets.check(mine, "cpu")
-    mine = make({"task": {"name": "sorting"}, "evaluation": {"problems": "addition"}})
+    mine = make_run({**ADDITION, "evaluation": {"problem_set": "additoin"}})
+    with pytest.raises(SettingsError, match="evaluation.problem_set: 'additoin' is not there, did"):
+        problem_sets.check_problem_set(mine, "cpu")
+    mine = make_run({"task": {"name": "sorting"}, "evaluation": {"problem_set": "addition"}})
     with pytest.raises(SettingsError, match="'addition' has problems of 'addition', expected some"):
-        problem_sets.check(mine, "cpu")
-    problem_sets.check(make(ADDITION), "cpu")
+        problem_sets.check_problem_set(mine, "cpu")
+    problem_sets.check_problem_set(make_run(ADDITION), "cpu")
     with pytest.raises(SettingsError, match="expected the questions stage of profile 'paper'"):
-        problem_sets.read_questions(run.load("addition_abacus", "paper"))
+        problem_sets.read_questions(run_settings.load_run("addition_abacus", "paper"))
 
 
 def test_cuda_where_there_is_none(monkeypatch):
@@ -562,7 +576,7 @@ def test_cuda_where_there_is_none(monkeypatch):
 
 
 def test_the_hint_names_all_when_nothing_is_near():
-    assert nearest("zzz", ["b", "a"]) == "(known: a, b)"
+    assert suggest_name("zzz", ["b", "a"]) == "(known: a, b)"
 
 
 @pytest.mark.parametrize(
@@ -609,34 +623,34 @@ def test_a_data_set_that_is_none(given, words):
 def test_a_data_set_whose_tests_leave_nothing():
     given = {"lengths": [1, 2], "test": 8000, "validation": 9}
     with pytest.raises(SettingsError, match="^problems.1-3_digit.test: 8000 leaves none for valid"):
-        train_seeds(make(learned(digits=2, data_set=given)), 1)
+        train_seeds(make_run(learned(digits=2, data_set=given)), 1)
 
 
 def test_a_data_set_of_another_kind_of_task(monkeypatch):
-    table = params.load()
+    table = profiles.load_params()
     table["problems"]["addition"] = {"task": {"name": "sorting"}, "lengths": [2], "test": 1,
                                      "validation": 1}  # fmt: skip
-    monkeypatch.setattr(params, "load", lambda: table)
-    monkeypatch.setattr(params, "load_profile", lambda name: {"problems": {"addition": {}}})
-    monkeypatch.setattr(sources.pipeline, "rows", lambda stage, profile: ["addition"])
+    monkeypatch.setattr(profiles, "load_params", lambda: table)
+    monkeypatch.setattr(profiles, "load_profile", lambda name: {"problems": {"addition": {}}})
+    monkeypatch.setattr(dependencies.runner, "rows", lambda stage, profile: ["addition"])
     with pytest.raises(
         SettingsError, match="^problems.addition.lengths: .* 'sorting' .*; expected"
     ):
-        sources.check_rows("smoke")
+        dependencies.check_rows("smoke")
 
 
 def test_a_row_has_no_data_set_of_its_own(monkeypatch):
-    table = params.load()
+    table = profiles.load_params()
     table["runs"]["addition_nope"]["data_set"] = {**ADDITION, "lengths": [2]}
-    monkeypatch.setattr(params, "load", lambda: table)
+    monkeypatch.setattr(profiles, "load_params", lambda: table)
     with pytest.raises(SettingsError, match="^runs.addition_nope.data_set: unknown setting; exp"):
-        run.load("addition_nope", "cpu")
+        run_settings.load_run("addition_nope", "cpu")
 
 
 def test_all_problems_of_a_task_without_end():
     wanted = problem_sets.ProblemSet(task={"name": "addition"}, every=True)
     with pytest.raises(SettingsError, match="every: Addition has problems without end"):
-        problem_sets.draw("mine", wanted)
+        problem_sets.draw_problem_set("mine", wanted)
 
 
 @pytest.mark.parametrize(
@@ -648,14 +662,14 @@ def test_all_problems_of_a_task_without_end():
     ],
 )
 def test_an_analysis_that_does_not_fit_is_refused_before_any_stage(named, words, monkeypatch):
-    profile = params.load_profile("smoke")
-    monkeypatch.setattr(params, "load_profile", lambda name: {**profile, "analyses": named})
+    profile = profiles.load_profile("smoke")
+    monkeypatch.setattr(profiles, "load_profile", lambda name: {**profile, "analyses": named})
     with pytest.raises(SettingsError) as error:
-        sources.check_rows("smoke")
+        dependencies.check_rows("smoke")
     assert all(word in str(error.value) for word in words), error.value
 
 
 def test_heads_that_are_not_there():
-    network = Together([minimal_majority(dtype=torch.float32)])
+    network = BatchedNetwork([minimal_majority(dtype=torch.float32)])
     with pytest.raises(SettingsError, match=r"heads: \[0, 3\] do not fit; expected some of 0 to 0"):
         learned_accuracy(network, [0, 3], torch.tensor([[1, 2, 0]]))

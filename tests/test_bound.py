@@ -10,11 +10,11 @@ import torch
 import torch.nn.functional as F
 
 from carry.certificates import rounding
-from carry.certificates.bound import bounded_logits
+from carry.certificates.logit_bounds import bounded_logits
 from carry.certificates.rounding import Bounded
+from carry.config.settings import SettingsError
 from carry.models.system import System
-from carry.settings import SettingsError
-from variants import run_of
+from model_cases import run_of
 
 LAYERS = {
     "pre": {},

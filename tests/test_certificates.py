@@ -7,16 +7,7 @@ import pickle
 import pytest
 import torch
 
-from carry import paths
-from carry.certificates import covering, kept
-from carry.certificates.certify import (
-    Judged,
-    certificate,
-    digest,
-    enumerated,
-    judged,
-    sampled,
-)
+from carry.certificates import coverings, files
 from carry.certificates.contexts import (
     FAR,
     Undetermined,
@@ -28,13 +19,15 @@ from carry.certificates.contexts import (
     of_problems,
     reach,
 )
-from carry.evaluation.decoding import greedy
+from carry.certificates.verification import Judged, certificate, digest, enumerated, judged, sampled
+from carry.config import paths
+from carry.config.run_settings import load_run, make_run
+from carry.config.settings import SettingsError
+from carry.evaluation.decoding import decode_greedily
 from carry.formats import EOS, encode, text
-from carry.models.single_pass import single_pass
 from carry.models.system import System
+from carry.models.teacher_forcing import teacher_forced_pass
 from carry.randomness import stream
-from carry.run import load, make
-from carry.settings import SettingsError
 from carry.training.loop import Trainer
 
 ROWS = [
@@ -56,7 +49,7 @@ LARGE = ROWS[-2:]  # whose contexts are some millions
 
 
 def system_of(row, **changes):
-    run = load(row, "cpu")
+    run = load_run(row, "cpu")
     for name, change in changes.items():
         own = getattr(run, name)
         run = run.model_copy(update={name: {**own, **change} if isinstance(own, dict) else change})
@@ -114,9 +107,9 @@ def test_no_long_problem_has_a_context_that_is_not_enumerated(row):
 @pytest.mark.parametrize("row", LARGE)
 def test_no_long_problem_ends_in_a_way_that_is_not_enumerated(row, monkeypatch):
     """Of millions of contexts those of few digits, with all digits taken for one."""
-    monkeypatch.setattr(covering, "DIGITS", (0, 1, 9))
+    monkeypatch.setattr(coverings, "DIGITS", (0, 1, 9))
     system = system_of(row)
-    parts = [contexts(system, of.batch, of.wanted) for of in covering.cover(system)]
+    parts = [contexts(system, of.batch, of.wanted) for of in coverings.cover(system)]
     known = known_by(system, without_digits(joined(parts)))
     for problems in problems_of(system):
         assert known_by(system, without_digits(contexts_of(system, problems))) <= known
@@ -126,9 +119,9 @@ def test_no_long_problem_ends_in_a_way_that_is_not_enumerated(row, monkeypatch):
 def test_every_digit_is_tried_where_a_step_looks(row, monkeypatch):
     """Of numbers with few digits all contexts are enumerated whose sums have such digits, too."""
     few = (0, 2, 7)
-    monkeypatch.setattr(covering, "DIGITS", few)
+    monkeypatch.setattr(coverings, "DIGITS", few)
     system = system_of(row)
-    parts = [contexts(system, of.batch, of.wanted) for of in covering.cover(system)]
+    parts = [contexts(system, of.batch, of.wanted) for of in coverings.cover(system)]
     known, met = known_by(system, joined(parts)), 0
     for problems in problems_of(system, ((2, 2), (4, 3), (6, 5))):
         digits = torch.tensor(few)[problems.operands.long() % 3]
@@ -181,7 +174,7 @@ def test_what_no_window_can_decide_is_found():
     """With the highest digit first, a carry comes from as far as it likes."""
     plain = {"reverse_operands": False, "reverse_answer": False}
     pair = {"ids": "coupled", "encoding": "relative", "window": 1}
-    run = make(
+    run = make_run(
         {"task": {"name": "addition"}, "format": {**plain, "pad": True}, "positions": [pair]}
     )
     system = System(run)
@@ -205,7 +198,7 @@ def test_sums_that_end_far_from_the_next_number_are_undetermined():
 
 @functools.cache
 def trained(row, steps, seed=0):
-    run = load(row, "cpu")
+    run = load_run(row, "cpu")
     training = {"steps": steps, "digits": 6, "score_problems": 32, "score_every": steps}
     trainer = Trainer(run.model_copy(update={"training": run.training.model_copy(update=training)}),
                       seed, None).train()  # fmt: skip
@@ -219,7 +212,7 @@ def test_a_model_that_is_right_is_certified_and_right_on_long_problems():
     assert own["verdict"] == "exact" and own["wrong"] == own["open"] == 0
     assert own["margin"] > own["error"] > 0
     problems = system.task.sample(torch.tensor([[500, 500]] * 5), stream(0, "long"))
-    assert single_pass(system, system.format.write(problems)).exact.all()
+    assert teacher_forced_pass(system, system.format.write(problems)).exact.all()
 
 
 def shows_a_fault(system, told):
@@ -230,7 +223,7 @@ def shows_a_fault(system, told):
     from carry.tasks import to_digits
 
     problem = system.task.solve(*to_digits([[number[::turn] for number in digits]]))
-    said = greedy(system, problem)[0]
+    said = decode_greedily(system, problem)[0]
     end = int((said == EOS).int().argmax()) + 1 if (said == EOS).any() else len(said)
     batch = system.format.write(problem)
     due = text(batch.tokens[0, batch.start[0] : batch.length[0]])
@@ -264,7 +257,7 @@ def test_perturbed_weights_are_found_out():
 
 def test_a_model_that_never_saw_a_carry_go_on_is_wrong_there(monkeypatch):
     """Trained on sums in which no carry comes into a place whose digits make nine."""
-    run = load("addition_relative", "cpu")
+    run = load_run("addition_relative", "cpu")
     training = {"steps": 350, "digits": 4, "batch": 64, "rate": 0.005, "score_every": 350}
     model = {**run.model, "width": 32}
     trainer = Trainer(
@@ -343,8 +336,8 @@ NOT_ENUMERATED = {
 @pytest.mark.parametrize("name", NOT_ENUMERATED)
 def test_what_nobody_has_enumerated_is_never_said_to_be_exact(name):
     row, changes = NOT_ENUMERATED[name]
-    with pytest.raises(covering.TooMany):
-        list(covering.cover(system_of(row, **changes)))
+    with pytest.raises(coverings.TooMany):
+        list(coverings.cover(system_of(row, **changes)))
 
 
 def test_a_lead_that_is_no_number_proves_nothing():
@@ -396,7 +389,7 @@ def test_what_cannot_be_certified_is_refused_in_one_line(name):
     pair = {"ids": "abacus", "encoding": "relative", "window": [0, 1]}
     given = {"task": {"name": "addition"}, "positions": [pair], **changes}
     with pytest.raises(SettingsError) as error:
-        enumerated(System(make(given)))
+        enumerated(System(make_run(given)))
     assert said in str(error.value) and "\n" not in str(error.value)
     assert any(word in str(error.value) for word in ("expected", "known: "))
 
@@ -413,21 +406,23 @@ def committed(tmp_path, monkeypatch):
     monkeypatch.setattr(paths, "ROOT", tmp_path)
     from carry.training import loop
 
-    place = paths.reports("cpu", "models", row) / "seed_0.safetensors"
+    place = paths.reports_path("cpu", "models", row) / "seed_0.safetensors"
     place.parent.mkdir(parents=True)
     loop.save_weights(place, system.network.state_dict(), run, 0, 120, "fp32")
-    monkeypatch.setattr(kept.run, "load", lambda name, profile: run.model_copy(update={"seeds": 1}))
-    folder = paths.data("cpu", "runs", row)
+    monkeypatch.setattr(
+        files.run_settings, "load_run", lambda name, profile: run.model_copy(update={"seeds": 1})
+    )
+    folder = paths.data_path("cpu", "runs", row)
     folder.mkdir(parents=True)
     (folder / place.name).write_bytes(place.read_bytes())
-    kept.certify(row, "cpu")
+    files.certify(row, "cpu")
     return row, place
 
 
 def test_a_certificate_is_proved_again(committed, capsys):
     row, _ = committed
-    assert kept.verify(row)["seeds"][0]["verdict"] == "exact"
-    assert kept.verify_all([])
+    assert files.verify(row)["seeds"][0]["verdict"] == "exact"
+    assert files.verify_all([])
     assert "exact at every length: right in all 14 contexts" in capsys.readouterr().out
 
 
@@ -440,14 +435,14 @@ def test_weights_that_do_not_match_are_refused(committed):
     with pytest.raises(
         SettingsError, match=r"parity_relative_scratchpad.json: the weights of seed"
     ):
-        kept.verify(row)
+        files.verify(row)
 
 
 def test_a_certificate_without_weights_is_refused(committed):
     row, place = committed
     place.unlink()
     with pytest.raises(SettingsError, match="seed_0.safetensors is not there; expected"):
-        kept.verify(row)
+        files.verify(row)
 
 
 def trained_again(row):
@@ -458,22 +453,22 @@ def trained_again(row):
 
 def test_a_certificate_that_says_too_much_is_refused(committed):
     row, _ = committed
-    path = kept.folder("cpu") / f"{row}.json"
+    path = files.folder("cpu") / f"{row}.json"
     stored = json.loads(path.read_text())
     stored["seeds"][0]["contexts"] += 1
     path.write_text(json.dumps(stored))
     with pytest.raises(SettingsError, match="contexts of seed 0 is 14; expected 15"):
-        kept.verify(row)
+        files.verify(row)
     with pytest.raises(SettingsError, match="'mine' is not there"):
-        kept.verify("mine")
+        files.verify("mine")
 
 
 def test_weights_are_known_by_their_values_alone():
-    one = System(make({"task": {"name": "addition"}}))
-    assert digest(one) == digest(System(make({"task": {"name": "addition"}})))
+    one = System(make_run({"task": {"name": "addition"}}))
+    assert digest(one) == digest(System(make_run({"task": {"name": "addition"}})))
     with torch.no_grad():
         one.network.logits.weight[0, 0] += 1e-6
-    assert digest(one) != digest(System(make({"task": {"name": "addition"}})))
+    assert digest(one) != digest(System(make_run({"task": {"name": "addition"}})))
 
 
 def test_padding_of_contexts_is_far_from_everything():

@@ -5,12 +5,12 @@ import itertools
 import pytest
 import torch
 
-from carry.analysis import by_hand
+from carry.config.settings import SettingsError
+from carry.interpretability import majority_constructions
 from carry.models.constructions import circuits
 from carry.models.constructions.chain_of_thought import ChainOfThought, Precision, said_in_bits
 from carry.models.constructions.circuits import Circuit, parse
 from carry.randomness import stream
-from carry.settings import SettingsError
 
 FULL_ADDER = """
 in a b c                    # what goes in
@@ -222,14 +222,14 @@ def test_numbers_are_rounded_to_the_nearest_and_ties_towards_zero():
 def test_errors_are_counted_by_circuit_by_bits_and_in_random_ones(monkeypatch):
     """Nothing is wrong with a right model, and a liar is found out."""
     named = {"adder": NAMED["adder"], "written": NAMED["written"]}
-    right = by_hand.by_circuit(named), by_hand.random_circuits(30, 40)
+    right = majority_constructions.by_circuit(named), majority_constructions.random_circuits(30, 40)
     assert not any(table["wrong"].any() for table in right)
     assert right[0]["steps"].tolist() == [circuit.size for circuit in named.values()]
     assert right[1]["exact"].item() == 30 and right[1]["smallest"].item() >= 1
     told = ChainOfThought.said
     monkeypatch.setattr(ChainOfThought, "decode", lambda self, inputs: 1 - every_gate(self, inputs))
     monkeypatch.setattr(ChainOfThought, "said", lambda self, tokens: 1 - told(self, tokens))
-    wrong = by_hand.by_circuit(named), by_hand.random_circuits(30, 40)
+    wrong = majority_constructions.by_circuit(named), majority_constructions.random_circuits(30, 40)
     assert all((table["wrong"] == table["n"]).all() for table in wrong)
     assert wrong[1]["n"].equals(right[1]["n"]) and wrong[1]["exact"].item() == 0
 
@@ -241,14 +241,14 @@ def every_gate(model, inputs):
 def test_two_bits_say_or_for_and():
     """Minus two becomes minus one: AND of any 1 is 1, and so is NOT of 1."""
     both = parse("in a b\nc = and a b\nd = not b\nout c d")
-    said = by_hand.by_bits({"both": both}, [(2, 0), (3, 0)])
+    said = majority_constructions.by_bits({"both": both}, [(2, 0), (3, 0)])
     assert said[["wrong_and", "wrong_not"]].values.tolist() == [[2, 2], [0, 0]]
     assert said["refused"].tolist() == [True, False]
 
 
 def test_a_chain_of_thought_looks_at_what_its_gates_take():
     circuit = NAMED["written"]
-    steps = by_hand.chain(circuit, [1, 0, 1], names="abc")
+    steps = majority_constructions.chain(circuit, [1, 0, 1], names="abc")
     for step, (_, *takes) in enumerate(circuit.gates, start=1):
         of = steps[steps["step"] == step]
         looked = [of.loc[of[head].idxmax(), "wire"] for head in ("first", "second")]

@@ -6,10 +6,11 @@ import pandas as pd
 import pytest
 import ruamel.yaml
 
-from carry import claims, params, paths, run
-from carry.analysis import by_hand
+from carry import claims
 from carry.claims.stated import PAPERS
-from carry.settings import SettingsError
+from carry.config import paths, profiles, run_settings
+from carry.config.settings import SettingsError
+from carry.interpretability import majority_constructions
 from made_up import REACH, cells, certificates, places
 
 BASE = {"id": "mine", "paper": "carry", "section": "1", "statement": "so", "paper_value": "none"}
@@ -219,7 +220,7 @@ def test_circuits_are_worked_out(tmp_path, monkeypatch):
     (record,) = claims.judge([claims.Claim(**given)], strings("a", [1]), "cpu")
     assert record["verdict"] == "holds" and record["measured"] == 0 and record["n"] >= 3
     wrong = pd.DataFrame({"n": [9], "wrong": [1]})
-    monkeypatch.setattr(by_hand, "random_circuits", lambda *_, **__: wrong)
+    monkeypatch.setattr(majority_constructions, "random_circuits", lambda *_, **__: wrong)
     (record,) = claims.judge([claims.Claim(**given)], strings("a", [1]), "cpu")
     assert record["verdict"] == "fails" and record["n"] == 9
 
@@ -326,7 +327,7 @@ def test_an_id_comes_once_and_the_file_has_claims(tmp_path):
 
 def test_the_ledger_names_no_row_twice_or_in_vain():
     found = claims.load()
-    planned = params.read(claims.FILE)["planned"]
+    planned = profiles.read_yaml(claims.FILE)["planned"]
     named = {row for claim in found if claim.measure for row in claim.measure.rows}
     named |= {claim.compare.row for claim in found if claim.compare and claim.compare.row}
     assert set(planned) <= named, "a planned row that no claim names"
@@ -334,7 +335,7 @@ def test_the_ledger_names_no_row_twice_or_in_vain():
 
 
 def test_the_files_of_the_ledger(monkeypatch, tmp_path):
-    monkeypatch.setattr(run, "rows", lambda profile: list(REACH))
+    monkeypatch.setattr(run_settings, "list_rows", lambda profile: list(REACH))
     tables = {"cells": cells(), "places": places(), "curves": None}
     monkeypatch.setattr(
         claims.results, "read", lambda profile, name: tables.get(name, pd.DataFrame({"row": []}))
@@ -354,7 +355,7 @@ def test_the_files_of_the_ledger(monkeypatch, tmp_path):
     assert metrics["addition_relative"]["far"] == 1.0
     page = (tmp_path / "claims.md").read_text()
     assert all(f"`{record['id']}`" in page for record in records)
-    assert paths.shown(claims.FILE) == "claims.yaml"
+    assert paths.display_path(claims.FILE) == "claims.yaml"
 
 
 def strings(row, right, n=100):
@@ -382,11 +383,14 @@ def test_seeds_that_reach_an_accuracy_are_counted(left, measured, verdict, tmp_p
 
     def known(row, profile):
         halving = "svc" if row.endswith("svc") else None
-        return run.make(
-            {"task": {"name": "noisy_majority"}, "training": {"halving": halving, "together": True}}
+        return run_settings.make_run(
+            {
+                "task": {"name": "noisy_majority"},
+                "training": {"halving": halving, "batched_seeds": True},
+            }
         )
 
-    monkeypatch.setattr(run, "load", known)
+    monkeypatch.setattr(run_settings, "load_run", known)
     given = {**BASE, "measure": NOISY, "holds_if": "> 0.3"}
     claim = claims.load(written(tmp_path / "claims.yaml", given))
     table = strings("noisy_majority_d8_a4_svc", [100] * 16 + [99] * 4)

@@ -6,17 +6,17 @@ import math
 import pytest
 import torch
 
+from carry.config.settings import SettingsError
+from carry.data.problem_sets import ProblemSet, draw_problem_set
 from carry.evaluation.ask import answer, ask
-from carry.evaluation.decoding import greedy
-from carry.evaluation.faults import KINDS
-from carry.evaluation.scoring import score
+from carry.evaluation.decoding import decode_greedily
+from carry.evaluation.mistakes import KINDS
+from carry.evaluation.scoring import score_system
 from carry.formats import EOS, EQUALS, text
 from carry.models.constructions.adder import adder, code, size
-from carry.models.inside import Inside
-from carry.models.single_pass import single_pass
-from carry.problem_sets import ProblemSet, draw
+from carry.models.hooks import Hooks
+from carry.models.teacher_forcing import teacher_forced_pass
 from carry.randomness import stream
-from carry.settings import SettingsError
 from carry.tasks import draw_numbers, to_digits
 
 TYPES = [torch.float32, torch.float64]
@@ -39,12 +39,12 @@ def sums(model, operands, digits, count):
 
 
 def exact(model, problems, most=None):
-    return single_pass(model, model.format.write(problems), most=most).exact
+    return teacher_forced_pass(model, model.format.write(problems), most=most).exact
 
 
 def assert_decodes(model, problems):
     """Write every response as a user would see it, and compare all of it with the truth."""
-    batch, said = model.format.write(problems), greedy(model, problems)
+    batch, said = model.format.write(problems), decode_greedily(model, problems)
     for row in range(len(problems)):
         due = text(batch.tokens[row, int(batch.start[row]) : int(batch.length[row])])
         whole = text(said[row])
@@ -100,7 +100,9 @@ def test_the_worked_example_of_the_proof():
 def test_the_ruler_finds_it_right_everywhere():
     model = adder(5, 5, dtype=torch.float32)
     given = {"task": {"name": "multi_operand_addition"}, "grid": 5, "each": 2, "equal": 3}
-    cells, places, steps = score(model, draw("test", ProblemSet.parse(given, "problems.test")))
+    cells, places, steps = score_system(
+        model, draw_problem_set("test", ProblemSet.parse(given, "problems.test"))
+    )
     for of, right in ((cells, "exact"), (places, "correct"), (steps, "correct")):
         assert (of[right] == of["n"]).all() and not of.empty
     assert not cells[list(KINDS)].any(axis=None)
@@ -175,7 +177,7 @@ def test_how_sharp_attention_has_to_be(operands, digits):
 
 def test_heads_see_what_the_proof_says():
     """The first token, and at the next place the operand to be added and the sum before it."""
-    model, inside = adder(3, 2), Inside()
+    model, inside = adder(3, 2), Hooks()
     batch = model.format.write(model.task.solve(*to_digits([[57, 48, 96]])))
     with torch.no_grad():
         model.network(batch.tokens, model.ids(batch), inside=inside)

@@ -8,21 +8,23 @@ import pytest
 import torch
 from scipy.stats import binomtest, chisquare
 
-from carry import data_sets, formats, params, paths, problem_sets, run, tasks
-from carry.data_sets import composition, different, packed
-from carry.evaluation import trained
+from carry import formats, tasks
+from carry.config import paths, profiles, run_settings
+from carry.config.run_settings import SUB_TASKS, make_run
+from carry.config.settings import SettingsError, list_modules
+from carry.data import data_sets, problem_sets, training_batches
+from carry.data.data_sets import composition, different, packed
+from carry.data.problem_sets import ProblemSet
+from carry.evaluation import trained_models
 from carry.formats import FIRST_LETTER, LETTERS, SIGNS
 from carry.formats.expression import Expression
 from carry.models.system import System
-from carry.problem_sets import ProblemSet
 from carry.randomness import stream
-from carry.run import SUB_TASKS, make
-from carry.settings import SettingsError, parts
-from carry.training import data, seeds
+from carry.training import seeds
 from carry.training.loop import Trainer
-from variants import run_of
+from model_cases import run_of
 
-SETS = [name for name, of in params.load()["problems"].items() if of.get("lengths")]
+SETS = [name for name, of in profiles.load_params()["problems"].items() if of.get("lengths")]
 ADDITION = {"task": {"name": "addition"}}
 MINI = [1, 2, 3, 4, 5, 6, 7, 9]
 EVEN = dict.fromkeys(SUB_TASKS, 0.2)
@@ -35,7 +37,7 @@ BY_RULE += [(name, n) for name in SETS if name not in (BY_RULE[0][0], "1-3_digit
 
 def small(name, **more):
     """Return the settings of a named set with few tests."""
-    given = params.load()["problems"][name]
+    given = profiles.load_params()["problems"][name]
     return ProblemSet.parse({**given, "test": 30, "validation": 12, **more}, f"problems.{name}")
 
 
@@ -90,7 +92,7 @@ def test_a_composition_is_an_equal_share_up_to_a_limit():
 @pytest.mark.parametrize("name", SETS)
 def test_nothing_is_in_two_parts(name):
     given = small(name)
-    table = problem_sets.draw(name, given)
+    table = problem_sets.draw_problem_set(name, given)
     learned = data_sets.learned(name, given, 3_000)
     trained, kept = texts(learned), table["operands"].tolist()
     assert len({*trained, *kept}) == len(trained) + len(kept) == 3_000 + len(table)
@@ -110,8 +112,8 @@ def test_nothing_is_in_two_parts(name):
 @pytest.mark.parametrize("name", SETS)
 def test_the_named_sets_as_they_stand(name):
     """The whole tests of every set are as many as it says, and none of them twice."""
-    given = problem_sets.load(name, "cpu")
-    table = problem_sets.draw(name, given)
+    given = problem_sets.load_problem_set(name, "cpu")
+    table = problem_sets.draw_problem_set(name, given)
     assert table["operands"].is_unique
     counts = table.groupby(["set", "i"]).size()
     assert (counts["equal"] == 1_000).all() and (counts["validation"] == 100).all()
@@ -119,7 +121,7 @@ def test_the_named_sets_as_they_stand(name):
 
 
 def test_training_leaves_what_there_is_to_tests_first():
-    table = problem_sets.draw("mine", mine([2], test=7_150, validation=100, beyond=[1]))
+    table = problem_sets.draw_problem_set("mine", mine([2], test=7_150, validation=100, beyond=[1]))
     counts = table.groupby(["i", "set"]).size().to_dict()
     assert counts == {(1, "equal"): 100, (2, "equal"): 7_150, (2, "validation"): 50}
     given = mine([2], test=7_150, validation=100)
@@ -127,7 +129,7 @@ def test_training_leaves_what_there_is_to_tests_first():
     assert len({*trained, *table.loc[table["i"] == 2, "operands"]}) == 8_100
 
 
-@pytest.mark.parametrize("name", parts("carry.tasks"))
+@pytest.mark.parametrize("name", list_modules("carry.tasks"))
 def test_all_problems_that_there_are(name):
     task = tasks.build({"name": name})
     if task.count(1) is not None:
@@ -160,11 +162,11 @@ def test_packed_digits_are_those_digits(length):
 
 def test_what_moves_and_what_does_not():
     given = mine([1, 2, 3, 5])
-    tests, more = problem_sets.draw("mine", given), mine([1, 2, 3, 5], beyond=[4, 7])
-    assert tests.equals(problem_sets.draw("mine", given))
-    wider = problem_sets.draw("mine", more)
+    tests, more = problem_sets.draw_problem_set("mine", given), mine([1, 2, 3, 5], beyond=[4, 7])
+    assert tests.equals(problem_sets.draw_problem_set("mine", given))
+    wider = problem_sets.draw_problem_set("mine", more)
     assert wider[wider["i"].isin(given.lengths)].reset_index(drop=True).equals(tests)
-    assert not problem_sets.draw("yours", given)["operands"].equals(tests["operands"])
+    assert not problem_sets.draw_problem_set("yours", given)["operands"].equals(tests["operands"])
     learned = [texts(data_sets.learned("mine", of, n)) for of, n in
                ((given, 400), (given, 400), (more, 400), (given, 900))]  # fmt: skip
     assert learned[0] == learned[1] == learned[2] and not {*learned[0]} < {*learned[3]}
@@ -189,7 +191,7 @@ class Prefixed(Expression):
     prefix: str = "add"
 
     @property
-    def prefixed(self):
+    def has_task_prefix(self):
         return True
 
     def symbols(self):
@@ -207,7 +209,7 @@ class Prefixed(Expression):
 
 @pytest.fixture
 def prefixed(monkeypatch):
-    choose = formats.choose
+    choose = formats.choose_class
     monkeypatch.setattr(
         formats, "choose", lambda place, base, name, where:
         Prefixed if name == "prefixed" else choose(place, base, name, where))  # fmt: skip
@@ -216,12 +218,12 @@ def prefixed(monkeypatch):
 def a_run(given=None, **more):
     """Return a run that is trained on 300 problems of a set."""
     given = given or mine()
-    known = {key: getattr(given, key) for key in run.DataSet.model_fields}
+    known = {key: getattr(given, key) for key in run_settings.DataSet.model_fields}
     training = {"problems": "mine", "fixed": 300, "digits": max(given.lengths), "steps": 4,
                 "batch": 16, "pool": 2, "score_every": 2, "score_problems": 20}  # fmt: skip
     training |= more.pop("training", {})
     model = {"layers": 1, "width": 16, "heads": 2}
-    return make({**ADDITION, "model": model, "training": training, "data_set": known, **more})
+    return make_run({**ADDITION, "model": model, "training": training, "data_set": known, **more})
 
 
 def shown(batch):
@@ -234,19 +236,19 @@ def shown(batch):
 
 def test_batches_are_of_the_training_problems():
     system = System(a_run())
-    table = data.fixed_problems(system)
+    table = training_batches.training_set_table(system)
     assert table["operands"].tolist() == texts(data_sets.learned("mine", system.run.data_set, 300))
     assert set(table["set"]) == {"training"} and "part" not in table
-    batches = data.Batches(system, stream(0, "problems"))
+    batches = training_batches.TrainingBatches(system, stream(0, "problems"))
     seen = {of for _ in range(80) for of in shown(batches.next(16))}
     assert seen <= {*table["operands"]} and len(seen) > 250
 
 
 def test_a_mixture_is_written_by_its_parts(prefixed):
     system = System(a_run(mine(mixture=EVEN), format={"name": "prefixed"}))
-    table = data.fixed_problems(system)
+    table = training_batches.training_set_table(system)
     part = dict(zip(table["operands"], table["part"], strict=True))
-    batches, seen = data.Batches(system, stream(0, "problems")), set()
+    batches, seen = training_batches.TrainingBatches(system, stream(0, "problems")), set()
     for _ in range(40):
         batch = batches.next(16)
         said = [SUB_TASKS[token - FIRST_LETTER] for token in batch.tokens[:, 0].tolist()]
@@ -257,7 +259,9 @@ def test_a_mixture_is_written_by_its_parts(prefixed):
 
 def test_batches_of_a_mixture_go_on_where_they_were(prefixed):
     system = System(a_run(mine(mixture=EVEN), format={"name": "prefixed"}))
-    first, again = (data.Batches(system, stream(0, "problems")) for _ in range(2))
+    first, again = (
+        training_batches.TrainingBatches(system, stream(0, "problems")) for _ in range(2)
+    )
     for _ in range(3):
         first.next(16)
     again.resume(first.state())
@@ -276,7 +280,7 @@ def test_a_mixture_is_as_long_as_its_longest_sub_task(prefixed):
 @pytest.mark.parametrize("beyond", [[], [4]])
 def test_scores_on_the_way_are_of_validation_problems(beyond):
     given = mine(beyond=beyond)
-    table = problem_sets.draw("mine", given)
+    table = problem_sets.draw_problem_set("mine", given)
     known = {*table.loc[(table["set"] == "validation") & (table["i"] < 4), "operands"]}
     trainer = Trainer(a_run(given), 0, None)
     found = shown(trainer.held_out)
@@ -289,19 +293,19 @@ def test_scores_on_the_way_are_of_validation_problems(beyond):
 
 
 def test_scores_are_of_tests_alone(monkeypatch):
-    table, known = params.load(), {**ADDITION, "lengths": [1, 2, 4], "beyond": [3, 5, 6]}
+    table, known = profiles.load_params(), {**ADDITION, "lengths": [1, 2, 4], "beyond": [3, 5, 6]}
     table["problems"]["mine"] = {**known, "test": 9, "validation": 5}
-    monkeypatch.setattr(params, "load", lambda: table)
-    drawn = problem_sets.draw("mine", problem_sets.load("mine", "notebook"))
+    monkeypatch.setattr(profiles, "load_params", lambda: table)
+    drawn = problem_sets.draw_problem_set("mine", problem_sets.load_problem_set("mine", "notebook"))
     training = {"problems": "mine", "fixed": 50, "digits": 4}
-    of = make({**ADDITION, "training": training, "evaluation": {"digits": 5}})
-    problem_sets.check(of, "notebook")
+    of = make_run({**ADDITION, "training": training, "evaluation": {"digits": 5}})
+    problem_sets.check_problem_set(of, "notebook")
     assert problem_sets.name_for(of) == "mine"
     asked = problem_sets.questions(of, drawn)
     assert asked.groupby(["set", "i"]).size().to_dict() == {("equal", n): 9 for n in (2, 3, 4, 5)}
-    learned = data.fixed_problems(System(of))
+    learned = training_batches.training_set_table(System(of))
     assert not {*asked["operands"]} & {*learned["operands"]}
-    other = make({**ADDITION, "evaluation": {"problems": "mine", "digits": 5}})
+    other = make_run({**ADDITION, "evaluation": {"problem_set": "mine", "digits": 5}})
     assert problem_sets.questions(other, drawn).equals(asked)
     assert problem_sets.read_questions(of).equals(asked)
 
@@ -309,18 +313,18 @@ def test_scores_are_of_tests_alone(monkeypatch):
 def test_from_a_named_set_to_scores(tmp_path, monkeypatch):
     """A row of params.yaml that names a set is trained, and scored on each length that it tests."""
     monkeypatch.setattr(paths, "ROOT", tmp_path)
-    table, smoke = params.load(), params.load_profile("smoke")
+    table, smoke = profiles.load_params(), profiles.load_profile("smoke")
     name, model = "generalize_to_longer_tiny_gap", {"layers": 1, "heads": 2}
     training = {"problems": name, "fixed": 200}
     table["runs"] = {"mine": {"model": model, "training": training}}
     smoke["rows"] = {"mine": {"training": {"digits": 7}, "evaluation": {"digits": 8}}}
     smoke["problems"] = {name: {"test": 6, "validation": 5}}
-    monkeypatch.setattr(params, "load", lambda: table)
-    monkeypatch.setattr(params, "load_profile", lambda profile: smoke)
-    problem_sets.write(name, "smoke")
+    monkeypatch.setattr(profiles, "load_params", lambda: table)
+    monkeypatch.setattr(profiles, "load_profile", lambda profile: smoke)
+    problem_sets.write_problem_set(name, "smoke")
     problem_sets.write_questions("smoke")
-    seeds.train_seeds(run.load("mine", "smoke"), 1)
-    target = trained.evaluate("mine", "smoke", seeds=[0])
+    seeds.train_seeds(run_settings.load_run("mine", "smoke"), 1)
+    target = trained_models.evaluate_row("mine", "smoke", seeds=[0])
     cells, places = (pd.read_parquet(target / f"{of}.parquet") for of in ("cells", "places"))
     assert cells.groupby("i")["n"].max().to_dict() == dict.fromkeys(range(2, 9), 6)
     assert set(cells["set"]) == {"equal"} and (cells["i"] == cells["j"]).all()
@@ -330,7 +334,10 @@ def test_from_a_named_set_to_scores(tmp_path, monkeypatch):
 def test_what_is_kept_of_a_data_set(tmp_path, monkeypatch, prefixed):
     monkeypatch.setattr(paths, "ROOT", tmp_path)
     of = a_run(mine(mixture=EVEN), format={"name": "prefixed"})
-    folder, expected = paths.data("notebook", "runs", "mine"), data.fixed_problems(System(of))
+    folder, expected = (
+        paths.data_path("notebook", "runs", "mine"),
+        training_batches.training_set_table(System(of)),
+    )
     seeds.train_seeds(of, 1)
     table = pd.read_parquet(folder / "problems.parquet")
     assert table.equals(expected) and not (folder / "problems.json").exists()
@@ -342,7 +349,10 @@ def test_what_is_kept_of_a_data_set(tmp_path, monkeypatch, prefixed):
     assert found["problems"] == 300 and found["set"] == "mine"
     assert found["lengths"] == {"1": 100, "2": 100, "3": 100}
     assert found["parts"] == table["part"].value_counts().sort_index().to_dict()
-    hashes = {data.summary(System(a_run(mine(test=n))))["sha256"] for n in (30, 30, 31)}
+    hashes = {
+        training_batches.summarise_training_set(System(a_run(mine(test=n))))["sha256"]
+        for n in (30, 30, 31)
+    }
     assert len(hashes) == 2
 
 
@@ -350,22 +360,24 @@ def test_weights_of_a_data_set_that_has_changed(tmp_path, monkeypatch):
     monkeypatch.setattr(paths, "ROOT", tmp_path)
     then, now = a_run(), a_run(mine(test=31))
     assert then.key() != now.key(), "or a checkpoint of the other would be gone on from"
-    Trainer(then, 0, None).write(trained.folder("smoke", "mine") / "seed_0.safetensors")
-    monkeypatch.setattr(run, "load", lambda name, profile: then)
-    assert trained.load("smoke", "mine").run.data_set == then.data_set
-    monkeypatch.setattr(run, "load", lambda name, profile: now)
+    Trainer(then, 0, None).write(
+        trained_models.weights_folder("smoke", "mine") / "seed_0.safetensors"
+    )
+    monkeypatch.setattr(run_settings, "load_run", lambda name, profile: then)
+    assert trained_models.load_trained("smoke", "mine").run.data_set == then.data_set
+    monkeypatch.setattr(run_settings, "load_run", lambda name, profile: now)
     expected = "^runs.mine.data_set.test: 31 is not what data/smoke/.* was trained with, 30; exp"
     with pytest.raises(SettingsError, match=expected):
-        trained.load("smoke", "mine")
+        trained_models.load_trained("smoke", "mine")
 
 
 def test_every_set_is_drawn_in_the_default_profile():
     """DVC draws all of params.yaml there, and asks profile.yaml which sets stay."""
-    assert {*params.load_profile("cpu")["problems"]} == {*params.load()["problems"]}
+    assert {*profiles.load_profile("cpu")["problems"]} == {*profiles.load_params()["problems"]}
 
 
 def test_a_named_set_is_looked_up_at_the_scale_of_the_profile():
     of = run_of(problems="1-3_digit", fixed=50, digits=3)
     assert of.data_set.lengths == [1, 2, 3] and of.data_set.test == 1_000
-    assert make(of.model_dump(exclude={"name", "profile"})) == of
+    assert make_run(of.model_dump(exclude={"name", "profile"})) == of
     assert run_of().data_set is None

@@ -11,16 +11,16 @@ from dataclasses import replace
 import pytest
 import torch
 
-from carry.evaluation import hand_made
-from carry.evaluation.decoding import alike, greedy, question_ids
+from carry.config.run_settings import make_run
+from carry.config.settings import SettingsError, list_modules
+from carry.evaluation import mock_models
+from carry.evaluation.decoding import decode_greedily, group_by_shape, question_ids
 from carry.formats import EOS, text
 from carry.formats.sub_task import SubTask
 from carry.models.cache import Cache
-from carry.models.single_pass import single_pass
 from carry.models.system import System
+from carry.models.teacher_forcing import teacher_forced_pass
 from carry.randomness import stream
-from carry.run import make
-from carry.settings import SettingsError, parts
 from carry.tasks import to_digits
 from carry.training.loop import Trainer
 
@@ -53,7 +53,7 @@ PARTS["worded"] = {"name": "worded", "begin": "$", "bar": True}
 def pairs():
     """Return every scheme with every encoding that takes its ids, and some lists of pairs."""
     found = {"none": []}
-    schemes, encodings = parts("carry.positions"), parts("carry.models.encodings")
+    schemes, encodings = list_modules("carry.positions"), list_modules("carry.models.encodings")
     for ids, encoding in itertools.product(schemes, encodings):
         more = SCHEMES.get(ids, {}) | ENCODINGS.get(encoding, {})
         positions = [{"ids": ids, "encoding": encoding, **more}]
@@ -79,7 +79,7 @@ def build(positions, model=(), form=(), kind=System, task="addition", **training
         "training": {"digits": 4, **training},
         "evaluation": {"digits": 4},
     }
-    return kind(make(settings))
+    return kind(make_run(settings))
 
 
 PAIRS = pairs()
@@ -128,17 +128,17 @@ def questions(task, each=5, shapes=((2, 2), (1, 3))):
 def truth(system, problems, start):
     """Return problems as they are written, with the ids that decoding gives what is right."""
     batch, form = system.format.write(problems), system.format
-    if form.settled:
+    if form.marks_known_from_question:
         return batch, question_ids(system, problems, start)
-    return batch, system.ids_from(batch, system.first_ids(form.open_ended(problems), start))
+    return batch, system.ids_from(batch, system.first_ids(form.write_open_ended(problems), start))
 
 
 def in_its_own_eyes(system, problems, said, start):
     """Return what a model has written behind the questions as if it were true, and its ids."""
-    own = system.format.open_ended(problems)
+    own = system.format.write_open_ended(problems)
     asked, end = int(own.start[0]), int(own.length[0])
     said = said[:, : end - asked]
-    if system.format.settled:
+    if system.format.marks_known_from_question:
         own.tokens[:, asked:] = said.to(own.tokens.dtype)
         return own, said, question_ids(system, problems, start)
     first = system.first_ids(own, start)
@@ -151,12 +151,12 @@ def assert_pass_tells_what_decoding_writes(system, problems, start=1, recurrence
 
     Returns which problems are answered right.
     """
-    written = greedy(system, problems, start, recurrences)
+    written = decode_greedily(system, problems, start, recurrences)
     right = torch.zeros(len(problems), dtype=torch.bool)
-    for rows in alike(problems, system.format):
+    for rows in group_by_shape(problems, system.format):
         some = problems[rows].trim()
         batch, ids = truth(system, some, start)
-        seen = single_pass(system, batch, recurrences=recurrences, ids=ids)
+        seen = teacher_forced_pass(system, batch, recurrences=recurrences, ids=ids)
         said = written[rows, : seen.target.shape[1]]
         decoded_right = ~((said != seen.target) & seen.real).any(1)
         assert torch.equal(seen.exact, decoded_right)
@@ -168,7 +168,7 @@ def assert_pass_tells_what_decoding_writes(system, problems, start=1, recurrence
 
         # In its own eyes a model makes no error, so that every token is compared.
         own, said, ids = in_its_own_eyes(system, some, written[rows], start)
-        seen = single_pass(system, own, recurrences=recurrences, ids=ids)
+        seen = teacher_forced_pass(system, own, recurrences=recurrences, ids=ids)
         ended = (said == EOS).cumsum(1) - (said == EOS).int() > 0
         assert torch.equal(seen.predicted[~ended], said[~ended])
     return right
@@ -191,7 +191,7 @@ def test_every_format(positions, form):
         pytest.skip("refused: the first id of the answer would tell its length")
     system = build(PAIRS[positions], form=FORMATS[form])
     start = system.different(["middle"])[0]
-    each = 3 if system.format.ragged else 5  # most of which are decoded alone
+    each = 3 if system.format.variable_length else 5  # most of which are decoded alone
     assert_pass_tells_what_decoding_writes(system, questions(system.task, each), start)
 
 
@@ -207,11 +207,11 @@ def test_parts_of_additions(positions, form):
 
 @pytest.mark.parametrize("form", PARTS)
 def test_decoding_hand_made_models_of_parts(form):
-    for kind in (hand_made.Oracle, hand_made.StopsEarly, hand_made.StopsLate):
+    for kind in (mock_models.Oracle, mock_models.StopsEarly, mock_models.StopsLate):
         system = build(PAIRS["abacus_learned"], form=PARTS[form], kind=kind)
         problems = questions(system.task, each=3)
         right = assert_pass_tells_what_decoding_writes(system, problems)
-        assert right.all() == right.any() == (kind is hand_made.Oracle)
+        assert right.all() == right.any() == (kind is mock_models.Oracle)
 
 
 @pytest.mark.parametrize("task", ["parity", "reversing", "multiplication", "bitwise_or"])
@@ -246,10 +246,10 @@ def test_every_task(positions, task):
 @pytest.mark.parametrize("task", TASKS)
 def test_decoding_hand_made_models_of_every_task(task):
     problems = questions(build([], form=TASKS[task], task=task).task, each=20)
-    for kind in (hand_made.Oracle, hand_made.StopsEarly, hand_made.StopsLate):
+    for kind in (mock_models.Oracle, mock_models.StopsEarly, mock_models.StopsLate):
         system = build(PAIRS["abacus_learned"], form=TASKS[task], task=task, kind=kind)
         right = assert_pass_tells_what_decoding_writes(system, problems)
-        assert right.all() == right.any() == (kind is hand_made.Oracle)
+        assert right.all() == right.any() == (kind is mock_models.Oracle)
 
 
 @pytest.mark.parametrize("steps", SCRATCHPADS)
@@ -281,11 +281,11 @@ def test_numbers_of_many_lengths(steps):
     system = build(levels(task), {"layers": 1}, form, task=task)
     numbers = [[12, 3, 7], [45, 95], [3, 7, 12], [4, 123], [999, 1, 1], [0, 11, 2]]
     problems = system.task.solve(*to_digits(numbers))
-    assert sorted(rows.tolist() for rows in alike(problems)) == [[0, 2, 5], [1], [3], [4]]
+    assert sorted(rows.tolist() for rows in group_by_shape(problems)) == [[0, 2, 5], [1], [3], [4]]
     assert_pass_tells_what_decoding_writes(system, problems)
-    together = greedy(system, problems)
+    together = decode_greedily(system, problems)
     for row in (2, 3):
-        alone = greedy(system, problems[row : row + 1])[0]
+        alone = decode_greedily(system, problems[row : row + 1])[0]
         assert torch.equal(together[row, : len(alone)], alone)
         assert (together[row, len(alone) :] == EOS).all()
 
@@ -293,13 +293,13 @@ def test_numbers_of_many_lengths(steps):
 @pytest.mark.parametrize("steps", ["sums_plain", "sums_unpadded", "products_unpadded", "parity"])
 def test_decoding_hand_made_models_with_steps(steps):
     task, form = SCRATCHPADS[steps]
-    for kind in (hand_made.Oracle, hand_made.StopsEarly, hand_made.StopsLate):
+    for kind in (mock_models.Oracle, mock_models.StopsEarly, mock_models.StopsLate):
         system = build(levels(task), {"layers": 1}, form, task=task, kind=kind)
         problems = system.task.draw(4, 3, stream(0, "hand made"))
         right = assert_pass_tells_what_decoding_writes(system, problems)
-        assert right.all() == right.any() == (kind is hand_made.Oracle)
-        if kind is hand_made.Oracle:
-            read = system.format.read(greedy(system, problems))
+        assert right.all() == right.any() == (kind is mock_models.Oracle)
+        if kind is mock_models.Oracle:
+            read = system.format.read(decode_greedily(system, problems))
             digits = torch.where(read == EOS, 0, read)[:, : problems.answer.shape[1]]
             assert torch.equal(digits, problems.answer.long()[:, : digits.shape[1]])
 
@@ -373,11 +373,11 @@ def test_rows_that_have_ended_leave_the_cache():
 def test_decoding_does_not_see_the_answer():
     system = build(PAIRS["coupled_learned"])
     problems = questions(system.task)
-    true = greedy(system, problems)
+    true = decode_greedily(system, problems)
     wrong = system.task.solve(problems.operands * 0, problems.lengths)
     problems.answer[:] = wrong.answer
     problems.answer_length[:] = 1
-    assert torch.equal(greedy(system, problems), true)
+    assert torch.equal(decode_greedily(system, problems), true)
 
 
 @pytest.mark.parametrize("steps", ["sums", "sums_unpadded", "products_unpadded", "parity"])
@@ -386,7 +386,7 @@ def test_decoding_does_not_see_the_steps(steps, monkeypatch):
     task, form = SCRATCHPADS[steps]
     system = build(levels(task, "sinusoidal"), {"layers": 1}, form, task=task)
     problems = questions(system.task, each=3)
-    true, whole, kind = greedy(system, problems), system.task.stages, type(system.task)
+    true, whole, kind = decode_greedily(system, problems), system.task.stages, type(system.task)
 
     def hidden(task, problems, from_zero):
         question, *stages = whole(problems, from_zero)
@@ -402,7 +402,7 @@ def test_decoding_does_not_see_the_steps(steps, monkeypatch):
         )
     ]
     assert not set("123456789") & set("".join(responses))
-    assert torch.equal(greedy(system, problems), true)
+    assert torch.equal(decode_greedily(system, problems), true)
 
 
 @pytest.mark.parametrize("form", FORMATS)
@@ -410,12 +410,12 @@ def test_decoding_hand_made_models(form):
     problems = build([]).task.solve(*to_digits([[653, 49], [1, 2], [99, 1], [8, 990]]))
     problems = build([]).task.labelled(problems, stream(0, "hand made"))
     told = {}
-    for kind in (hand_made.Oracle, hand_made.StopsEarly, hand_made.StopsLate):
+    for kind in (mock_models.Oracle, mock_models.StopsEarly, mock_models.StopsLate):
         system = build(PAIRS["abacus_learned"], form=FORMATS[form], kind=kind)
         assert_pass_tells_what_decoding_writes(system, problems)
-        told[kind.__name__] = [text(row) for row in greedy(system, problems)]
-        if kind is hand_made.Oracle:
-            read = system.format.read(greedy(system, problems))
+        told[kind.__name__] = [text(row) for row in decode_greedily(system, problems)]
+        if kind is mock_models.Oracle:
+            read = system.format.read(decode_greedily(system, problems))
             numbers = [int(text(row).strip("$")[::-1]) for row in read]
             assert numbers == [702, 3, 100, 998]
     if form == "reversed":

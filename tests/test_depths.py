@@ -7,16 +7,18 @@ from collections import defaultdict
 import pytest
 import torch
 
-from carry import problem_sets, processes, run
-from carry.analysis import depths
-from carry.evaluation import trained
+from carry import processes
+from carry.analyses import depths
+from carry.config import run_settings
+from carry.config.run_settings import make_run
+from carry.config.settings import SettingsError
+from carry.data import problem_sets
+from carry.evaluation import trained_models
 from carry.models.system import System
 from carry.randomness import stream
-from carry.run import make
-from carry.settings import SettingsError
 from carry.tasks import to_int
 
-RUN = make({
+RUN = make_run({
     "task": {"name": "addition", "sampling": "equal"},
     "format": {"reverse_operands": True},
     "positions": [{"ids": "abacus", "encoding": "learned", "offset": 9}],
@@ -99,11 +101,17 @@ def test_other_numbers_of_recurrences_are_other_passes(system):
 def row(monkeypatch):
     """Make the untrained model a row of a profile, and its test problems a few of each length."""
     few = problem_sets.ProblemSet.parse({"task": RUN.task, "equal": 8, "longest": 4}, "problems.x")
-    monkeypatch.setattr(run, "load", lambda name, profile: RUN.model_copy(update={"seeds": 2}))
-    monkeypatch.setattr(trained, "load", lambda profile, row, seed: System(RUN, seed))
-    monkeypatch.setattr(problem_sets, "read_questions", lambda of: problem_sets.draw("x", few))
+    monkeypatch.setattr(
+        run_settings, "load_run", lambda name, profile: RUN.model_copy(update={"seeds": 2})
+    )
+    monkeypatch.setattr(
+        trained_models, "load_trained", lambda profile, row, seed: System(RUN, seed)
+    )
+    monkeypatch.setattr(
+        problem_sets, "read_questions", lambda of: problem_sets.draw_problem_set("x", few)
+    )
     here = lambda function, jobs, report: [function(report, *job) for job in jobs]  # noqa: E731
-    monkeypatch.setattr(processes, "each", here)  # another process would know nothing of this
+    monkeypatch.setattr(processes, "run_jobs", here)  # another process would know nothing of this
 
 
 def test_tables_hold_all_seeds_and_lengths(row):
@@ -122,7 +130,7 @@ def test_tables_hold_all_seeds_and_lengths(row):
 
 def test_a_model_that_goes_as_deep_for_all_tokens_is_refused(monkeypatch):
     plain = RUN.model_copy(update={"model": {"layers": 1, "recurrences": 3}})
-    monkeypatch.setattr(run, "load", lambda name, profile: plain)
+    monkeypatch.setattr(run_settings, "load_run", lambda name, profile: plain)
     with pytest.raises(SettingsError) as error:
         depths.tables("mine", "notebook")
     assert str(error.value) == (

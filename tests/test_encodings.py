@@ -6,15 +6,15 @@ import pytest
 import torch
 
 import slow
+from carry.config.settings import SettingsError, list_modules
 from carry.models.architectures.transformer import Transformer
+from carry.models.attention import AttentionContext, PositionEncodings
 from carry.models.encodings import Ids
 from carry.models.encodings.alibi import slopes
 from carry.models.encodings.sinusoidal import Sinusoidal, waves
 from carry.models.encodings.t5 import T5, first_distances
-from carry.models.looks import Felt, Looks
 from carry.models.system import System
-from carry.settings import SettingsError, parts
-from variants import POSITIONS, run_of, written
+from model_cases import POSITIONS, run_of, written
 
 
 @torch.no_grad()
@@ -52,7 +52,7 @@ def test_every_encoding_is_its_formula(positions, attention):
 
 def test_the_tour_has_every_encoding():
     named = {pair["encoding"] for pairs in POSITIONS.values() for pair in pairs}
-    assert named == set(parts("carry.models.encodings"))
+    assert named == set(list_modules("carry.models.encodings"))
 
 
 @pytest.mark.parametrize("positions", ["alibi", "t5", "abacus_shaw", "randomized_shaw"])
@@ -126,8 +126,8 @@ def test_an_encoding_without_scores_costs_nothing(positions):
     system = System(run_of(positions))
     batch = written(system)
     index = torch.arange(batch.tokens.shape[1])[None]
-    felt = Felt(system.network.encodings, "auto", lambda x, _: x, 1)
-    looks = Looks(felt, index, system.ids(batch), index.shape[1])
+    felt = PositionEncodings(system.network.encodings, "auto", lambda x, _: x, 1)
+    looks = AttentionContext(felt, index, system.ids(batch), index.shape[1])
     queries = torch.zeros(6, 2, index.shape[1], 16)
     assert not list(felt.scores(0, queries, looks.places))
 

@@ -8,15 +8,17 @@ import pytest
 import torch
 from scipy.stats import binomtest
 
-from carry import paths, problem_sets, run, tasks
-from carry.evaluation import faults, hand_made, intervals, regions, scoring, trained
+from carry import tasks
+from carry.config import paths, run_settings
+from carry.config.run_settings import make_run
+from carry.config.settings import SettingsError
+from carry.data import problem_sets
+from carry.data.problem_sets import ProblemSet, draw_problem_set
+from carry.evaluation import intervals, mistakes, mock_models, regions, scoring, trained_models
 from carry.evaluation.ask import answer, ask
 from carry.formats import EOS, LETTERS
-from carry.models.single_pass import Pass, single_pass
 from carry.models.system import System
-from carry.problem_sets import ProblemSet, draw
-from carry.run import make
-from carry.settings import SettingsError
+from carry.models.teacher_forcing import TeacherForcedPass, teacher_forced_pass
 from carry.tasks import to_digits
 from carry.training.loop import Trainer
 
@@ -30,11 +32,11 @@ FORMATS = {
     "line": {"name": "line", "text": [0, 3], "sums": [1, 3]},
 }
 LIARS = {
-    "lost_carry": hand_made.ForgetsCarries,
-    "carry_from_nowhere": hand_made.InventsCarries,
-    "misaligned": hand_made.OffByOnePlace,
-    "stopped_early": hand_made.StopsEarly,
-    "stopped_late": hand_made.StopsLate,
+    "lost_carry": mock_models.ForgetsCarries,
+    "carry_from_nowhere": mock_models.InventsCarries,
+    "misaligned": mock_models.OffByOnePlace,
+    "stopped_early": mock_models.StopsEarly,
+    "stopped_late": mock_models.StopsLate,
 }
 LABELS = ["row", "profile", "seed", "trained", "start", "set"]
 
@@ -49,14 +51,14 @@ def build(kind=System, form=(), positions=None, **model):
         "training": {"digits": 3},
         "evaluation": {"digits": 5, "far": [20]},
     }
-    return kind(make(settings))
+    return kind(make_run(settings))
 
 
 @pytest.fixture(scope="module")
 def table():
     far = [{"digits": 20, "each": 7}]
     given = {"task": TASK, "grid": 5, "each": 4, "equal": 12, "far": far}
-    return draw("test", ProblemSet.parse(given, "problems.test"))
+    return draw_problem_set("test", ProblemSet.parse(given, "problems.test"))
 
 
 def of_numbers(numbers):
@@ -69,10 +71,12 @@ def of_numbers(numbers):
 
 @pytest.mark.parametrize("form", FORMATS)
 def test_the_oracle_is_right_everywhere(table, form):
-    cells, places, _ = scoring.score(build(hand_made.Oracle, FORMATS[form]), table, [1, "middle"])
+    cells, places, _ = scoring.score_system(
+        build(mock_models.Oracle, FORMATS[form]), table, [1, "middle"]
+    )
     assert (cells["exact"] == cells["n"]).all() and (cells["accuracy"] == 1).all()
     assert (places["correct"] == places["n"]).all() and (places["first_wrong"] == 0).all()
-    assert not cells[list(faults.KINDS)].any(axis=None)
+    assert not cells[list(mistakes.KINDS)].any(axis=None)
 
 
 STEPS = {"name": "scratchpad"}
@@ -112,13 +116,13 @@ def other(kind, task, form, **more):
     if task in ("parity", "reversing"):  # of one operand
         given |= {"grid": 0, "longest": 5, "far": []}
         evaluation = {"digits": 5}
-    made = make({"task": {"name": task}, "format": form, "evaluation": evaluation, **more})
-    return kind(made), draw("test", ProblemSet.parse(given, "problems.test"))
+    made = make_run({"task": {"name": task}, "format": form, "evaluation": evaluation, **more})
+    return kind(made), draw_problem_set("test", ProblemSet.parse(given, "problems.test"))
 
 
 @pytest.mark.parametrize(("task", "form"), OTHERS.values(), ids=OTHERS)
 def test_every_task_has_its_oracle_and_its_liars(task, form):
-    cells, places, steps = scoring.score(*other(hand_made.Oracle, task, form))
+    cells, places, steps = scoring.score_system(*other(mock_models.Oracle, task, form))
     assert (cells["exact"] == cells["n"]).all() and (cells["first_right"] == cells["n"]).all()
     for of in (places, steps):
         assert (of["correct"] == of["n"]).all() and (of["first_wrong"] == 0).all()
@@ -134,21 +138,21 @@ def test_every_task_has_its_oracle_and_its_liars(task, form):
         some = table[table["set"] != "grid"]
         if form.get("name") == "insertion_sort":  # a single number is sorted as it stands
             some = some[some["i"] > 1]
-        cells, _, _ = scoring.score(liar, some)
+        cells, _, _ = scoring.score_system(liar, some)
         assert (cells[name] == cells["n"]).all()
 
 
 def test_wrong_hints_and_right_digits():
     """With the hints nothing is right, without them everything."""
 
-    class WrongHints(hand_made.Oracle):
+    class WrongHints(mock_models.Oracle):
         def respond(self, question):
             said = super().respond(question)
             return "".join("a" if symbol in LETTERS else symbol for symbol in said)
 
     system, table = other(WrongHints, "addition", {"hints": "ordered"})
     table = table[table["label"] > 10_000]  # so that no hint is an a
-    cells, _, _ = scoring.score(system, table)
+    cells, _, _ = scoring.score_system(system, table)
     assert (cells["exact"] == 0).all() and (cells["digits_right"] == cells["n"]).all()
     assert (cells["first_right"] == 0).all() and (cells["other"] == cells["n"]).all()
 
@@ -164,7 +168,7 @@ def other_digits(number):
     return "".join(str((int(digit) + 1) % 10) for digit in number)
 
 
-class WrongStep(hand_made.Oracle):
+class WrongStep(mock_models.Oracle):
     """Writes other digits in step 2, or from there on, or another sign before it."""
 
     how = "digits"
@@ -188,7 +192,7 @@ def test_a_wrong_step_shows_where_it_is(name, how):
     system, table = other(WrongStep, task, form)
     system.how = how
     some = table[table["set"] == "equal"].groupby("i").head(2)
-    cells, places, steps = scoring.score(system, some)
+    cells, places, steps = scoring.score_system(system, some)
     exact = cells.set_index("i")["exact"]
     for digits, of in steps.groupby("digits"):
         first = 0 if form.get("from_zero", True) else 1
@@ -201,19 +205,19 @@ def test_a_wrong_step_shows_where_it_is(name, how):
         last = places[places["digits"] == digits]
         touched = how == "from" and count > 2 or how == "digits" and count == 3
         assert (last["correct"] == (0 if touched else last["n"])).all()
-        kinds = cells.set_index("i").loc[digits, list(faults.KINDS)]
+        kinds = cells.set_index("i").loc[digits, list(mistakes.KINDS)]
         assert kinds["other"] == 2 - exact[digits] == kinds.sum()
 
 
 def test_an_end_goes_with_the_last_step():
     for name in ("stopped_early", "stopped_late"):
-        cells, _, steps = scoring.score(*other(LIARS[name], *SCRATCHPADS["sums_steps"]))
+        cells, _, steps = scoring.score_system(*other(LIARS[name], *SCRATCHPADS["sums_steps"]))
         last = steps.groupby("digits")["step"].transform("max") == steps["step"]
         assert (steps["first_wrong"] == 4 * last).all() and (steps["correct"] == 4 * ~last).all()
         assert (cells[name] == cells["n"]).all()
 
 
-class Mixed(hand_made.Oracle):
+class Mixed(mock_models.Oracle):
     """Errs in its steps, in its answer, in both or in neither, by the length of the question."""
 
     def respond(self, question):
@@ -233,7 +237,7 @@ def test_wrong_steps_and_right_answers(task, form):
     """A response is exact if all is right, and its digits are if the last number is."""
     system, table = other(Mixed, task, form)
     table = table[(table["set"] == "equal") & (table["i"] > 1)]
-    cells, places, steps = scoring.score(system, table)
+    cells, places, steps = scoring.score_system(system, table)
     kinds = table["operands"].map(lambda of: sum(map(int, re.findall("[0-9]", of))) % 4)
     assert set(kinds) == {0, 1, 2, 3}
     for i, of in kinds.groupby(table["i"]):
@@ -262,10 +266,10 @@ def test_how_problems_with_steps_are_grouped_changes_nothing(monkeypatch, name):
     system, table = other(System, task, form, **coupled(task))
     table = table.groupby(["set", "i", "j"]).head(2).iloc[::2].reset_index(drop=True)
     table = table[(table["i"] != 4) & (table["j"] < 4)]
-    together = scoring.score(system, table, ["middle"])
+    together = scoring.score_system(system, table, ["middle"])
     monkeypatch.setattr(scoring, "MOST_SCORES", 1)
     order = np.random.default_rng(0).permutation(len(table))
-    alone = scoring.score(system, table.iloc[order], ["middle"])
+    alone = scoring.score_system(system, table.iloc[order], ["middle"])
     keys = (["start", "set", "i", "j"], ["start", "digits", "place"], ["start", "digits", "step"])
     for one, other_, by in zip(together, alone, keys, strict=True):
         one, other_ = (t.sort_values(by).reset_index(drop=True) for t in (one, other_))
@@ -287,7 +291,7 @@ def test_how_problems_with_steps_are_grouped_changes_nothing(monkeypatch, name):
 def test_scores_take_the_ids_of_what_is_written(monkeypatch, task, form):
     """All from one start, which is the same for problems that are alike; the end needs none."""
     system, table = other(System, task, form, **coupled(task))
-    starts, plain = [], scoring.single_pass
+    starts, plain = [], scoring.teacher_forced_pass
 
     def spy(system, batch, recurrences, ids):
         inside = torch.arange(batch.tokens.shape[1]) < batch.length[:, None] - 1
@@ -298,10 +302,10 @@ def test_scores_take_the_ids_of_what_is_written(monkeypatch, task, form):
             starts.append(moved[inside & (own > 0)].unique().tolist())
         return plain(system, batch, recurrences=recurrences, ids=ids)
 
-    monkeypatch.setattr(scoring, "single_pass", spy)
+    monkeypatch.setattr(scoring, "teacher_forced_pass", spy)
     for start in (3, "middle"):
         starts.clear()
-        scoring.score(system, table[table["set"] != "equal"].iloc[::6], [start])
+        scoring.score_system(system, table[table["set"] != "equal"].iloc[::6], [start])
         assert {len(of) for of in starts} <= {1}
         assert start == "middle" or all(of == [start - 1] for of in starts)
 
@@ -332,7 +336,7 @@ def test_asking_reads_as_decoding_does(name):
 @pytest.mark.parametrize("name", [name for name in ASKED if name != "alignment"])
 def test_asking_shows_steps_and_answer(name):
     task, form = OTHERS[name]
-    system, table = other(hand_made.Oracle, task, form)
+    system, table = other(mock_models.Oracle, task, form)
     for row in table[table["set"] == "equal"].tail(2).itertuples():
         shown = ask(system, *row.operands.split())
         assert shown["writes"].tolist() == shown["due"].tolist() and (shown["sure"] < 1).all()
@@ -344,13 +348,13 @@ def test_asking_shows_steps_and_answer(name):
 def test_the_smallest_number_alone():
     """One that swaps all but the first is wrong and has the first right."""
 
-    class FirstOnly(hand_made.Oracle):
+    class FirstOnly(mock_models.Oracle):
         def digits(self, *operands):
             first, *rest = super().digits(*operands)
             return [first, *rest[::-1]]
 
     system, table = other(FirstOnly, "sorting", {"name": "labelled"})
-    cells, _, _ = scoring.score(system, table)
+    cells, _, _ = scoring.score_system(system, table)
     assert (cells["first_right"] == cells["n"]).all()
     assert (cells.loc[cells["i"] > 2, "exact"] == 0).all()
 
@@ -359,7 +363,7 @@ def test_carries_of_more_than_one_can_be_lost():
     """99 x 99: the tens sum 81 twice and use 8; without it they are 2, not 0."""
     task = tasks.build({"name": "multiplication"})
     problems = task.solve(*to_digits([[99, 99]]))
-    kinds = dict(faults.mistakes(task, problems)[:2])
+    kinds = dict(mistakes.mistakes(task, problems)[:2])
     assert task.steps(problems)["carry_used"].tolist() == [[0, 8, 17, 9]]
     assert problems.answer.tolist() == [[1, 0, 8, 9]]
     assert kinds["lost_carry"].tolist() == [[-1, 2, 1, 0]]
@@ -369,7 +373,7 @@ def test_carries_of_more_than_one_can_be_lost():
 @pytest.mark.parametrize("fault", [name for name in LIARS if name != "misaligned"])
 def test_each_liar_is_found_out(table, fault, form):
     """Whatever the problems: the wrong ones are just those that the liar's fault touches."""
-    cells, _, _ = scoring.score(build(LIARS[fault], FORMATS[form]), table)
+    cells, _, _ = scoring.score_system(build(LIARS[fault], FORMATS[form]), table)
     assert (cells[fault] == cells["n"] - cells["exact"]).all()
     total = cells[["n", "exact"]].sum()
     if fault == "lost_carry":
@@ -389,7 +393,7 @@ def test_the_liar_who_is_off_by_a_place_is_found_out(form):
     """
     even = [n for n in range(1000) if set(str(n)) <= set("024")]
     table = of_numbers([(a, b) for a in even for b in even])
-    cells, _, _ = scoring.score(build(hand_made.OffByOnePlace, FORMATS[form]), table)
+    cells, _, _ = scoring.score_system(build(mock_models.OffByOnePlace, FORMATS[form]), table)
     wrong = cells["n"] - cells["exact"]
     assert (cells["misaligned"] == wrong).all()
     # Right where the second number is 0, and where all that differs is cut off at the top.
@@ -416,10 +420,10 @@ def test_a_fault_is_named_from_the_first_wrong_token():
     said[6, 1], said[6, 2] = 7, EOS  # only the first counts
     said[7, 3] = 0  # the carry out of the highest place
     said[8, 1] = 9  # 8 and one more: it has its carry already
-    seen = Pass(said, target, real)
-    kinds = [*faults.KINDS, "none"]
-    errors = faults.first_error(batch, seen)
-    named = [kinds[kind] for kind in faults.named(form, problems, errors).tolist()]
+    seen = TeacherForcedPass(said, target, real)
+    kinds = [*mistakes.KINDS, "none"]
+    errors = mistakes.first_error(batch, seen)
+    named = [kinds[kind] for kind in mistakes.named(form, problems, errors).tolist()]
     assert named[:8] == ["none", "lost_carry", "carry_from_nowhere", "stopped_early",
                          "stopped_late", "other", "lost_carry", "lost_carry"]  # fmt: skip
     assert named[8] in ("misaligned", "other")
@@ -430,7 +434,7 @@ def test_of_nine_wrong_digits_one_is_a_carry():
     task = build().task
     problems = task.draw(200, 6, torch.Generator().manual_seed(0))
     true = problems.answer
-    kinds = dict(faults.mistakes(task, problems)[:2])
+    kinds = dict(mistakes.mistakes(task, problems)[:2])
     fits = sum((kinds[name] >= 0).int() for name in ("lost_carry", "carry_from_nowhere"))
     assert (fits == 1).all()
     for digits in kinds.values():
@@ -440,8 +444,8 @@ def test_of_nine_wrong_digits_one_is_a_carry():
 @pytest.mark.parametrize("positions", [None, [], [{"ids": "index", "encoding": "fire"}]])
 def test_counts_add_up(table, positions):
     system = build(positions=positions)
-    cells, places, _ = scoring.score(system, table, [1, "middle"])
-    assert (cells[["exact", *faults.KINDS]].sum(axis=1) == cells["n"]).all()
+    cells, places, _ = scoring.score_system(system, table, [1, "middle"])
+    assert (cells[["exact", *mistakes.KINDS]].sum(axis=1) == cells["n"]).all()
     starts = ["1", "middle"] if positions is None else ["1"]
     assert cells["start"].unique().tolist() == starts
     assert cells.columns[:6].tolist() == places.columns[:6].tolist() == LABELS
@@ -473,10 +477,10 @@ def test_counts_add_up(table, positions):
 @pytest.mark.parametrize("form", ["reversed", "spaced"])
 def test_how_problems_are_grouped_changes_nothing(table, monkeypatch, positions, form):
     system, table = build(form=FORMATS[form], positions=positions), table.iloc[::6]
-    together = scoring.score(system, table, [1, "middle"])
+    together = scoring.score_system(system, table, [1, "middle"])
     monkeypatch.setattr(scoring, "MOST_SCORES", 1)
     order = np.random.default_rng(0).permutation(len(table))
-    alone = scoring.score(system, table.iloc[order], [1, "middle"])
+    alone = scoring.score_system(system, table.iloc[order], [1, "middle"])
     keys = (["start", "set", "i", "j"], ["start", "digits", "place"], ["start", "digits", "step"])
     for one, other, by in zip(together, alone, keys, strict=True):
         one, other = (t.sort_values(by).reset_index(drop=True) for t in (one, other))
@@ -487,8 +491,8 @@ def test_a_padded_pass_over_all_lengths_scores_the_same(table):
     system = build(positions=[{"ids": "abacus", "encoding": "relative", "window": 1}])
     problems = problem_sets.to_problems(table, system.task)
     batch = system.format.write(problems)
-    seen = single_pass(system, batch)
-    cells, places, _ = scoring.score(system, table)
+    seen = teacher_forced_pass(system, batch)
+    cells, places, _ = scoring.score_system(system, table)
     assert int(seen.exact.sum()) == cells["exact"].sum()
     equal = torch.from_numpy((table["set"] == "equal").to_numpy().copy())
     slot = torch.arange(seen.real.shape[1]) + batch.start[:, None]
@@ -500,7 +504,7 @@ def test_a_padded_pass_over_all_lengths_scores_the_same(table):
 def test_scores_are_plain_fp32_and_leave_the_precision_as_it_was(table):
     found = []
 
-    class Spy(hand_made.Oracle):
+    class Spy(mock_models.Oracle):
         def respond(self, question):
             found.append(torch.get_float32_matmul_precision())
             return super().respond(question)
@@ -508,7 +512,7 @@ def test_scores_are_plain_fp32_and_leave_the_precision_as_it_was(table):
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("medium")
     try:
-        scoring.score(build(Spy), table.head(3))
+        scoring.score_system(build(Spy), table.head(3))
         assert torch.get_float32_matmul_precision() == "medium"
     finally:
         torch.set_float32_matmul_precision(before)
@@ -518,7 +522,7 @@ def test_scores_are_plain_fp32_and_leave_the_precision_as_it_was(table):
 def test_wilson_is_scipys():
     for n in (1, 7, 100, 1000):
         hits = np.unique(np.linspace(0, n, 8).astype(int))
-        low, high = intervals.wilson(hits, np.full(len(hits), n))
+        low, high = intervals.wilson_interval(hits, np.full(len(hits), n))
         for index, count in enumerate(hits.tolist()):
             expected = binomtest(count, n).proportion_ci(0.95, method="wilson")
             found = low[index], high[index]
@@ -526,19 +530,19 @@ def test_wilson_is_scipys():
 
 
 def test_pooling_keeps_every_problem(table):
-    cells, _, _ = scoring.score(build(hand_made.ForgetsCarries), table, [1, "middle"])
-    pooled = intervals.pool(cells, ["start", "set"])
+    cells, _, _ = scoring.score_system(build(mock_models.ForgetsCarries), table, [1, "middle"])
+    pooled = intervals.pool_cells(cells, ["start", "set"])
     assert pooled["n"].sum() == cells["n"].sum() == 2 * len(table)
-    low, high = intervals.wilson(pooled["exact"], pooled["n"])
+    low, high = intervals.wilson_interval(pooled["exact"], pooled["n"])
     assert (pooled["low"] == low).all() and (pooled["high"] == high).all()
-    whole = intervals.pool(pooled, ["start"])
+    whole = intervals.pool_cells(pooled, ["start"])
     assert (whole["n"] == len(table)).all()
     assert (whole["exact"] == pooled.groupby("start")["exact"].sum().to_numpy()).all()
 
 
 def test_regions(table):
-    cells, _, _ = scoring.score(build(hand_made.Oracle), table)
-    found = regions.with_region(cells).groupby("region", sort=False)["n"].sum().to_dict()
+    cells, _, _ = scoring.score_system(build(mock_models.Oracle), table)
+    found = regions.add_region(cells).groupby("region", sort=False)["n"].sum().to_dict()
     inside = 9 * 4 + 3 * 12  # 3 digits trained, of a grid of 5
     assert found == {
         "in distribution": inside,
@@ -551,55 +555,55 @@ def test_regions(table):
 def home(tmp_path, monkeypatch):
     """Return an untrained row of the smoke profile, kept as training keeps it, somewhere else."""
     monkeypatch.setattr(paths, "ROOT", tmp_path)
-    row = run.rows("smoke")[0]
-    trainer = Trainer(run.load(row, "smoke"), seed=0, checkpoint_path=None)
-    trainer.write(trained.folder("smoke", row) / "seed_0.safetensors")
+    row = run_settings.list_rows("smoke")[0]
+    trainer = Trainer(run_settings.load_run(row, "smoke"), seed=0, checkpoint_path=None)
+    trainer.write(trained_models.weights_folder("smoke", row) / "seed_0.safetensors")
     pd.DataFrame({"seed": [0], "step": [0], "loss": [2.5]}).to_parquet(
-        trained.folder("smoke", row) / "curves.parquet", index=False
+        trained_models.weights_folder("smoke", row) / "curves.parquet", index=False
     )
     return row
 
 
 def test_trained_weights_come_back(home):
-    system = trained.load("smoke", home)
-    fresh = System(run.load(home, "smoke"), 0)
+    system = trained_models.load_trained("smoke", home)
+    fresh = System(run_settings.load_run(home, "smoke"), 0)
     for name, value in fresh.network.state_dict().items():
         assert torch.equal(system.network.state_dict()[name].cpu(), value)
 
 
 def test_weights_that_are_absent(home):
     with pytest.raises(SettingsError, match=rf"^runs.{home}: data/smoke/runs/.*seed_7.* expected"):
-        trained.load("smoke", home, seed=7)
+        trained_models.load_trained("smoke", home, seed=7)
 
 
 def test_weights_of_a_row_that_has_changed(home, monkeypatch):
-    now = run.load(home, "smoke")
+    now = run_settings.load_run(home, "smoke")
     changed = now.model_copy(update={"model": {**now.model, "width": 48}})
-    monkeypatch.setattr(run, "load", lambda name, profile: changed)
+    monkeypatch.setattr(run_settings, "load_run", lambda name, profile: changed)
     expected = rf"^runs.{home}.model.width: 48 is not what data/smoke/.* was trained with, \d+; exp"
     with pytest.raises(SettingsError, match=expected):
-        trained.load("smoke", home)
+        trained_models.load_trained("smoke", home)
 
 
 def test_seeds_and_evaluation_may_change(home, monkeypatch):
-    now = run.load(home, "smoke")
+    now = run_settings.load_run(home, "smoke")
     evaluation = now.evaluation.model_copy(update={"starts": [1]})
     changed = now.model_copy(update={"seeds": 9, "evaluation": evaluation})
-    monkeypatch.setattr(run, "load", lambda name, profile: changed)
-    assert trained.load("smoke", home).run.evaluation.starts == [1]
+    monkeypatch.setattr(run_settings, "load_run", lambda name, profile: changed)
+    assert trained_models.load_trained("smoke", home).run.evaluation.starts == [1]
 
 
 def test_results_are_kept(home):
-    asked = run.load(home, "smoke")
+    asked = run_settings.load_run(home, "smoke")
     digits = min(2, asked.evaluation.digits)
     far = [{"digits": 999, "each": 1}]
     given = {"task": TASK, "grid": digits, "each": 3, "equal": 3, "far": far}
-    path = paths.data("smoke", "questions", f"{home}.parquet")
+    path = paths.data_path("smoke", "questions", f"{home}.parquet")
     path.parent.mkdir(parents=True)
-    table = draw("addition", ProblemSet.parse(given, "problems.addition"))
+    table = draw_problem_set("addition", ProblemSet.parse(given, "problems.addition"))
     problem_sets.questions(asked, table).to_parquet(path, index=False)
-    target = trained.evaluate(home, "smoke", seeds=[0])
-    assert target == paths.reports("smoke", "results", "smoke", home)
+    target = trained_models.evaluate_row(home, "smoke", seeds=[0])
+    assert target == paths.reports_path("smoke", "results", "smoke", home)
     assert sorted(path.name for path in target.iterdir()) == [
         "cells.parquet", "curves.parquet", "places.parquet"]  # fmt: skip
     cells = pd.read_parquet(target / "cells.parquet")
@@ -612,15 +616,15 @@ def test_results_with_steps_are_kept(tmp_path, monkeypatch):
     monkeypatch.setattr(paths, "ROOT", tmp_path)
     given = {"task": {"name": ADDING}, "format": STEPS, **coupled(ADDING),
              "evaluation": {"digits": 3}}  # fmt: skip
-    asked = make(given, "mine", "smoke")
-    monkeypatch.setattr(run, "load", lambda name, profile: asked)
+    asked = make_run(given, "mine", "smoke")
+    monkeypatch.setattr(run_settings, "load_run", lambda name, profile: asked)
     trainer = Trainer(asked, seed=0, checkpoint_path=None)
-    trainer.write(trained.folder("smoke", "mine") / "seed_0.safetensors")
-    path = paths.data("smoke", "questions", "mine.parquet")
+    trainer.write(trained_models.weights_folder("smoke", "mine") / "seed_0.safetensors")
+    path = paths.data_path("smoke", "questions", "mine.parquet")
     path.parent.mkdir(parents=True)
     given = {"task": {"name": ADDING}, "grid": 3, "each": 1, "equal": 2}
-    draw("mine", ProblemSet.parse(given, "problems.mine")).to_parquet(path, index=False)
-    target = trained.evaluate("mine", "smoke", seeds=[0])
+    draw_problem_set("mine", ProblemSet.parse(given, "problems.mine")).to_parquet(path, index=False)
+    target = trained_models.evaluate_row("mine", "smoke", seeds=[0])
     assert sorted(path.stem for path in target.iterdir()) == ["cells", "places", "steps"]
     steps = pd.read_parquet(target / "steps.parquet")
     assert set(steps["row"]) == {"mine"} and set(steps["digits"]) == {2, 3}

@@ -5,10 +5,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from carry.analysis import local_adder
-from carry.figures import adders, every_length, gallery, ingredients, load, reaches, style
+from carry.analyses import local_adder
+from carry.config.run_settings import load_run as settings
 from carry.models.system import System
-from carry.run import load as settings
+from carry.plots import adders, every_length, gallery, ingredients, load, reaches, style
 from made_up import VARIED, cells, certificates, limits, variants
 from made_up import tables as made_up_tables
 from test_figures import check_layout, texts

@@ -10,12 +10,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from carry import paths, positions, problem_sets, run
-from carry.analysis import attention as inside
-from carry.analysis.by_hand import majority_range as majority_by_hand
+from carry import positions
+from carry.config import paths, run_settings
+from carry.config.settings import SettingsError, list_modules
+from carry.data import problem_sets
 from carry.evaluation import recurrences as written
-from carry.evaluation.scoring import score
-from carry.figures import (
+from carry.evaluation.scoring import score_system
+from carry.interpretability import attention as inside
+from carry.interpretability.majority_constructions import majority_range as majority_by_hand
+from carry.models.constructions.adder import adder
+from carry.plots import (
     accuracy,
     by_hand,
     cho2025,
@@ -31,11 +35,9 @@ from carry.figures import (
     style,
     theorem,
 )
-from carry.figures import attention as attention_drawn
-from carry.figures import curves as learning
-from carry.figures.entry import listed
-from carry.models.constructions.adder import adder
-from carry.settings import SettingsError, parts
+from carry.plots import attention as attention_drawn
+from carry.plots import curves as learning
+from carry.plots.entry import listed
 from made_up import (
     REACH,
     WRITTEN,
@@ -283,7 +285,7 @@ def test_a_long_answer_goes_on_in_another_panel():
 def test_optional_tables_have_the_columns_that_evaluation_writes():
     system, names = adder(2, 2), ["row", "profile", "seed"]
     drawn = problem_sets.ProblemSet.parse({"task": system.run.task, "equal": 1, "longest": 2}, "x")
-    steps = score(system, problem_sets.draw("mine", drawn))[2]
+    steps = score_system(system, problem_sets.draw_problem_set("mine", drawn))[2]
     looked = inside.look(system, (2, 2), dict.fromkeys(names), count=2)
     tables = {name: [*of.columns] for name, of in looked.items()}
     tables["tokens"] = [name for name in tables["tokens"] if "level" not in name]  # as many as are
@@ -623,7 +625,7 @@ def test_ids_are_those_of_the_schemes():
                             reverse_operands=False)  # fmt: skip
     spelt = f"{' '.join(coupled['token'])} | {' '.join(map(str, coupled['id']))}"
     assert spelt == drawn
-    assert set(table["scheme"]) == set(parts("carry.positions"))  # each has to be drawn
+    assert set(table["scheme"]) == set(list_modules("carry.positions"))  # each has to be drawn
 
 
 def test_a_new_row_is_drawn_without_a_change_of_code():
@@ -665,7 +667,9 @@ def test_tables_are_read_in_the_order_of_the_profile(monkeypatch, tmp_path):
     monkeypatch.setattr(paths, "ROOT", tmp_path)
     rows = ["addition_rope", "addition_nope"]
     results(tmp_path, [*rows, "addition_fire"])
-    monkeypatch.setattr(run, "rows", lambda profile: rows)  # another row has left its files
+    monkeypatch.setattr(
+        run_settings, "list_rows", lambda profile: rows
+    )  # another row has left its files
     tables = load.tables("cpu")
     assert [load.rows(getattr(tables, name)) for name in load.WRITTEN[:3]] == [rows] * 3
     assert tables.answers.empty and list(tables.answers) == load.OPTIONAL["answers"]

@@ -7,15 +7,17 @@ import sys
 import nbformat
 import pytest
 
-from carry import fingerprint, params, paths, pipeline, sources
-from carry.figures import gallery
+from carry import fingerprint
+from carry.config import paths, profiles
+from carry.config.run_settings import list_rows, load_run
+from carry.config.settings import SettingsError
 from carry.models.architectures.transformer import Transformer
-from carry.run import load, rows
-from carry.settings import SettingsError
+from carry.pipeline import dependencies, runner
+from carry.plots import gallery
 
 IMPORTS = """
 import sys
-from carry.run import load
+from carry.config.run_settings import load
 from carry.models.system import System
 from carry.training.loop import Trainer
 import carry.training.seeds
@@ -30,8 +32,8 @@ print(*[name for name in sys.modules if name.split(".")[0] == "carry"])
 def test_training_imports_just_what_its_fingerprint_names(row):
     command = [sys.executable, "-c", IMPORTS, row]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    start = ["carry.training.seeds", *load(row, "smoke").parts()]
-    assert sorted(done.stdout.split()) == list(fingerprint.reached(start))
+    start = ["carry.training.seeds", *load_run(row, "smoke").parts()]
+    assert sorted(done.stdout.split()) == list(fingerprint.reachable_files(start))
 
 
 @pytest.fixture
@@ -45,7 +47,7 @@ def copy(tmp_path, monkeypatch):
 
 
 def written():
-    place = sources.fingerprints("smoke")
+    place = dependencies.fingerprints("smoke")
     return {path.relative_to(place).as_posix(): path.read_text() for path in place.rglob("*.txt")}
 
 
@@ -57,21 +59,21 @@ def changed(before):
 
 def of_rows(names):
     """Return those of the stages that run for each row."""
-    return {name for name in names if name.split("/")[0] in pipeline.SECTIONS}
+    return {name for name in names if name.split("/")[0] in runner.SECTIONS}
 
 
 def test_a_change_reaches_the_stages_that_use_it_and_no_other(copy):
     before = written()
-    assert {f"{stage}/{row}.txt" for stage in ("train", "evaluate") for row in rows("smoke")} < set(
-        before
-    )
+    assert {
+        f"{stage}/{row}.txt" for stage in ("train", "evaluate") for row in list_rows("smoke")
+    } < set(before)
     library = copy / "lib" / "carry"
     (library / "tasks" / "subtraction.py").write_text("from carry.tasks import Task\n")
     assert not changed(before), "a new part is no one's business"
 
     with (library / "positions" / "randomized.py").open("a") as file:
         file.write("# a remark\n")
-    randomized = [row for row in rows("smoke") if "randomized" in row]
+    randomized = [row for row in list_rows("smoke") if "randomized" in row]
     ours = {f"{stage}/{row}.txt" for stage in ("train", "evaluate") for row in randomized}
     found = changed(before)
     assert ours <= found and not of_rows(found - ours)
@@ -89,17 +91,21 @@ def test_a_change_reaches_the_stages_that_use_it_and_no_other(copy):
     before = written()
     with (library / "training" / "loop.py").open("a") as file:
         file.write("# a remark\n")
-    assert {f"train/{row}.txt" for row in rows("smoke")} < changed(before)
+    assert {f"train/{row}.txt" for row in list_rows("smoke")} < changed(before)
 
 
 def test_a_setting_reaches_the_stages_of_its_row_and_those_like_it(copy, monkeypatch):
-    before, known = written(), params.load()
+    before, known = written(), profiles.load_params()
 
     def after(change):
-        monkeypatch.setattr(params, "load", lambda: params.merge(known, {"runs": change}))
+        monkeypatch.setattr(
+            profiles, "load_params", lambda: profiles.merge(known, {"runs": change})
+        )
         return of_rows(changed(before))
 
-    like = {"addition_abacus", "addition_abacus_looped", "addition_abacus_short"} & {*rows("smoke")}
+    like = {"addition_abacus", "addition_abacus_looped", "addition_abacus_short"} & {
+        *list_rows("smoke")
+    }
     assert len(like) > 1
     found = after({"addition_abacus": {"training": {"clip": 0.5}}})
     assert {f"{stage}/{row}.txt" for stage in ("train", "evaluate") for row in like} <= found
@@ -110,14 +116,14 @@ def test_a_setting_reaches_the_stages_of_its_row_and_those_like_it(copy, monkeyp
 
 
 def test_a_data_set_reaches_the_training_of_rows_that_name_it(monkeypatch):
-    known = params.load()
+    known = profiles.load_params()
     known["problems"]["mine"] = known["problems"]["1-3_digit"]  # which no profile makes smaller
     known["runs"]["addition_nope"]["training"] |= {"problems": "mine", "fixed": 50}
 
     def after(**change):
-        sets = params.merge(known, {"problems": {"mine": change}})
-        monkeypatch.setattr(params, "load", lambda: sets)
-        return {row: sources._settings("train", row, "smoke") for row in rows("smoke")}
+        sets = profiles.merge(known, {"problems": {"mine": change}})
+        monkeypatch.setattr(profiles, "load_params", lambda: sets)
+        return {row: dependencies._settings("train", row, "smoke") for row in list_rows("smoke")}
 
     before = after()
     for change in ({"validation": 99}, {"test": 999}, {"mixture": {"add": 1.0}}):
@@ -129,24 +135,24 @@ def test_a_data_set_reaches_the_training_of_rows_that_name_it(monkeypatch):
 def test_saving_outputs_is_no_change(copy):
     before = written()
     path = copy / "notebooks" / "train.ipynb"
-    clean = pipeline.stripped(nbformat.read(path, as_version=4))
+    clean = runner.strip_outputs(nbformat.read(path, as_version=4))
     assert nbformat.writes(clean) != path.read_text()
     path.write_text(nbformat.writes(clean))
     assert not changed(before)
 
 
 def test_every_stage_that_runs_a_notebook_depends_on_its_code():
-    for name, stage in params.read(paths.ROOT / "dvc.yaml")["stages"].items():
+    for name, stage in profiles.read_yaml(paths.ROOT / "dvc.yaml")["stages"].items():
         stage = stage.get("do", stage)
         commands = str(stage["cmd"])
-        if "carry notebook" in commands or "carry.site" in commands:
+        if "carry notebook" in commands or "carry.pipeline.site" in commands:
             by_row = next((f"/{of}" for of in ("${key}", "${item}") if f"row={of}" in commands), "")
             name = "${item}" if "notebook ${item}" in commands else name
             assert f"data/${{profile}}/code/{name}{by_row}.txt" in stage["deps"]
 
 
 def test_the_pipeline_draws_the_figures_of_every_notebook_that_has_some():
-    stages = params.read(paths.ROOT / "dvc.yaml")["stages"]
+    stages = profiles.read_yaml(paths.ROOT / "dvc.yaml")["stages"]
     drawn = {folder: of.source for folder, of in gallery.NOTEBOOKS.items()}
     assert stages["figures"]["foreach"] == drawn
     for source in drawn.values():
@@ -155,15 +161,15 @@ def test_the_pipeline_draws_the_figures_of_every_notebook_that_has_some():
 
 
 def test_a_row_that_does_not_fit_is_refused_before_any_stage(monkeypatch):
-    table, row = params.load(), rows("smoke")[0]
+    table, row = profiles.load_params(), list_rows("smoke")[0]
     table["runs"][row]["positions"] = [{"ids": "abacus", "encoding": "fire"}]
-    monkeypatch.setattr(params, "load", lambda: table)
+    monkeypatch.setattr(profiles, "load_params", lambda: table)
     with pytest.raises(SettingsError, match=f"runs.{row}.positions.0.encoding: Fire needs"):
-        sources.check_rows("smoke")
+        dependencies.check_rows("smoke")
 
 
-@pytest.mark.parametrize("profile", params.profiles())
+@pytest.mark.parametrize("profile", profiles.find_profiles())
 def test_the_rows_of_every_profile_fit(profile, monkeypatch):
     """There are hundreds, and weights that are but shapes are not to be drawn."""
     monkeypatch.setattr(Transformer, "_initialise", lambda network: None)
-    sources.check_rows(profile)
+    dependencies.check_rows(profile)

@@ -7,12 +7,13 @@ import pytest
 import torch
 
 from carry import formats, positions, tasks
-from carry.batch import LABELS, NO_PLACE
-from carry.evaluation.hand_made import Oracle
+from carry.config.run_settings import make_run
+from carry.config.settings import SettingsError
+from carry.data.batch import NO_PLACE
+from carry.data.problems import LABEL_RANGE
+from carry.evaluation.mock_models import Oracle
 from carry.formats import ALPHABET, EOS, FIRST_LETTER, LETTERS, encode, noisy, text
 from carry.randomness import stream
-from carry.run import make
-from carry.settings import SettingsError
 from carry.tasks import NAMES, to_digits, to_int
 
 ADDING = "multi_operand_addition"
@@ -143,7 +144,7 @@ def test_nothing_is_longer_than_its_extent(written):
     assert len(extent.levels) == form.levels == batch.levels.shape[2] == 1
     assert int(batch.levels.max()) < extent.levels[0]
     assert int(batch.tokens.max()) < form.symbols()
-    longest = form.open_ended(problems)
+    longest = form.write_open_ended(problems)
     assert (longest.start == batch.start).all() and (longest.length >= batch.length).all()
 
 
@@ -226,7 +227,7 @@ def test_the_alphabet_has_no_symbol_twice():
 
 
 def test_labels_begin_alphabets_about_evenly():
-    starts = formats.first_letter(torch.arange(LABELS), 43).bincount()
+    starts = formats.first_letter(torch.arange(LABEL_RANGE), 43).bincount()
     assert len(starts) == 43 and starts.max() - starts.min() <= 1
 
 
@@ -251,7 +252,7 @@ def scratchpad(task, **given):
     """Return a hand-made model that writes the steps of a task."""
     form = {"name": "scratchpad", **given}
     model = {"layers": 1, "width": 4, "heads": 1}
-    return Oracle(make({"task": {"name": task}, "format": form, "model": model}))
+    return Oracle(make_run({"task": {"name": task}, "format": form, "model": model}))
 
 
 def from_first(given):
@@ -324,7 +325,7 @@ def test_answers_read_back_from_scratchpads(steps):
 def test_scratchpads_fill_their_extent_and_no_more(steps):
     system, problems, batch = steps
     form, extent = system.format, system.format.extent(5)
-    whole = form.open_ended(problems)
+    whole = form.write_open_ended(problems)
     assert torch.equal(whole.start, batch.start) and (whole.length >= batch.length).all()
     assert form.has_steps and len(extent.levels) == form.levels == system.task.levels
     for of in (batch, whole):
@@ -334,7 +335,7 @@ def test_scratchpads_fill_their_extent_and_no_more(steps):
         assert (of.levels.amax((0, 1)) < torch.tensor(extent.levels)).all()
         assert int(of.tokens.max()) < form.symbols()
     largest = system.task.sample(torch.tensor([[5, 5]]), stream(0, "largest"))
-    reached = form.open_ended(largest)
+    reached = form.write_open_ended(largest)
     assert reached.length.tolist() == [extent.tokens]
     assert int(reached.place.max()) + 1 == extent.run
     assert tuple((reached.levels.amax((0, 1)) + 1).tolist()) == extent.levels
@@ -344,8 +345,8 @@ def test_what_has_been_written_is_marked_as_what_is_true(steps):
     """For true responses; of an end, which is never read on from, nothing is said."""
     system, problems, batch = steps
     form = system.format
-    assert form.settled == (form.pad or system.run.task["name"] == "parity")
-    if form.settled:
+    assert form.marks_known_from_question == (form.pad or system.run.task["name"] == "parity")
+    if form.marks_known_from_question:
         pytest.skip("the question tells all marks")
     for row in range(10):
         one = problems[row : row + 1].trim()
@@ -370,10 +371,10 @@ def test_what_never_ends_is_marked_within_the_extent(steps):
     """A model may write one number for ever, or one sign after the other: no table holds more."""
     system, problems, _ = steps
     form, extent = system.format, system.format.extent(5)
-    if form.settled:
+    if form.marks_known_from_question:
         pytest.skip("the question tells all marks")
     one = problems[problems.lengths.sum(1).argsort()[:1]].trim()
-    whole = form.open_ended(one)
+    whole = form.write_open_ended(one)
     slots = int(whole.length[0] - whole.start[0])
     most = whole.levels[0].amax(0)
     for said in range(form.symbols()):
@@ -387,13 +388,13 @@ def test_marks_of_padded_steps_depend_on_the_question_alone(steps):
     """Other numbers of the same lengths have the same marks, and so has what is not yet known."""
     system, problems, batch = steps
     form = system.format
-    if not form.settled:
+    if not form.marks_known_from_question:
         pytest.skip("numbers end where the model says")
     place = torch.arange(problems.operands.shape[2])
     ones = (place < problems.lengths[:, :, None]).to(torch.uint8)
     other = form.write(system.task.solve(ones, problems.lengths))
     assert not torch.equal(other.tokens, batch.tokens)
-    for of in (other, form.open_ended(problems)):
+    for of in (other, form.write_open_ended(problems)):
         for mark in ("number", "place", "levels", "start", "length"):
             assert torch.equal(getattr(of, mark), getattr(batch, mark)), mark
 
@@ -514,7 +515,7 @@ def test_bits_are_those_that_python_writes(modulus):
     for row, length in enumerate(problems.answer_length):
         assert read[row, :length].tolist() == problems.answer[row, :length].tolist()
         assert (read[row, length:] == EOS).all()
-    assert (form.open_ended(problems).start == batch.start).all()
+    assert (form.write_open_ended(problems).start == batch.start).all()
 
 
 def test_what_are_no_bits_reads_as_no_number():

@@ -5,18 +5,18 @@ import torch
 
 from carry import formats, tasks
 from carry.certificates.contexts import Undetermined, contexts, distinct
+from carry.config.run_settings import load_run, make_run
+from carry.config.settings import SettingsError
 from carry.evaluation.ask import answer, ask
-from carry.evaluation.decoding import greedy
-from carry.evaluation.hand_made import Oracle
+from carry.evaluation.decoding import decode_greedily
+from carry.evaluation.mock_models import Oracle
 from carry.formats import EOS, insertion_sort, text
 from carry.models.system import System
 from carry.positions.coupled import Coupled
 from carry.randomness import stream
-from carry.run import load, make
-from carry.settings import SettingsError
 from carry.tasks import to_digits
 
-ORACLE = Oracle(make({"task": {"name": "sorting"}, "format": {"name": "insertion_sort"}}))
+ORACLE = Oracle(make_run({"task": {"name": "sorting"}, "format": {"name": "insertion_sort"}}))
 SORTING, FORM = ORACLE.task, ORACLE.format
 
 
@@ -70,8 +70,12 @@ def test_marks_depend_on_the_question_alone():
     for of in (SORTING.solve(ones, problems.lengths), SORTING.solve(ones, longest)):
         for mark in ("number", "place", "levels", "start", "length"):
             assert torch.equal(getattr(FORM.write(of), mark), getattr(batch, mark)), mark
-    whole = FORM.open_ended(problems)
-    assert torch.equal(whole.levels, batch.levels) and FORM.settled and FORM.has_steps
+    whole = FORM.write_open_ended(problems)
+    assert (
+        torch.equal(whole.levels, batch.levels)
+        and FORM.marks_known_from_question
+        and FORM.has_steps
+    )
     extent = FORM.extent(5)
     assert int(batch.length.max()) <= extent.tokens and extent.run == 5
     assert (batch.levels.amax((0, 1)) < torch.tensor(extent.levels)).all()
@@ -94,7 +98,7 @@ def test_the_sorted_list_is_read_back():
     for row, own in zip(read, kept, strict=True):
         said = text(row[row != EOS])
         assert [int(of) for of in said.split(",") if of] == (sorted(own) if len(own) > 1 else [])
-    assert torch.equal(greedy(ORACLE, problems), torch.where(real, target, EOS))
+    assert torch.equal(decode_greedily(ORACLE, problems), torch.where(real, target, EOS))
     assert answer(ORACLE, ask(ORACLE, 57, 8, 120)) == "008,057,120"
 
 
@@ -107,7 +111,7 @@ def test_other_tasks_and_longer_lists_are_refused():
 
 def contexts_with(changes):
     """Return what windows show of many problems, some windows changed, by level."""
-    run = load("sorting_relative_scratchpad", "cpu")
+    run = load_run("sorting_relative_scratchpad", "cpu")
     pairs = [dict(pair) for pair in run.positions]
     for level, window in changes.items():
         pairs[level - 1]["window"] = window

@@ -3,14 +3,14 @@
 import pytest
 import torch
 
+from carry.config.settings import SettingsError
 from carry.models.architectures.adaptive import Adaptive
 from carry.models.cache import Cache
 from carry.models.constructions.adder import adder
-from carry.models.inside import Inside, names_of
+from carry.models.hooks import Hooks, activation_names
 from carry.models.system import System
 from carry.randomness import stream
-from carry.settings import SettingsError
-from variants import FORMATS, MODELS, POSITIONS, run_of
+from model_cases import FORMATS, MODELS, POSITIONS, run_of
 
 COMBINATIONS = [(name, "standard", "steps" if "levels" in name else "reversed")
                 for name in POSITIONS]  # fmt: skip
@@ -31,7 +31,7 @@ def written(system, count=6, digits=4):
 @torch.no_grad()
 def passed(system, batch, *given, **more):
     """Return the logits of a pass, and what was read."""
-    inside = Inside(*given, **more)
+    inside = Hooks(*given, **more)
     return system.network(batch.tokens, system.ids(batch), inside=inside), inside
 
 
@@ -164,7 +164,7 @@ def names_parts(layer, inside):
 
 def test_looking_inside_at_some_tokens():
     """The last layer is worked out for these alone, and so is what is seen of it."""
-    system, some, whole = System(run_of("abacus_fire", "standard")), Inside(), Inside()
+    system, some, whole = System(run_of("abacus_fire", "standard")), Hooks(), Hooks()
     batch = written(system)
     ids, at = system.ids(batch), batch.response()[0]
     with torch.no_grad():
@@ -184,7 +184,7 @@ def test_decoding_can_be_looked_into():
     ids, seen = system.ids(batch), []
     with torch.no_grad():
         for token in range(batch.tokens.shape[1]):
-            step = Inside(["*.z"])
+            step = Hooks(["*.z"])
             system.network(batch.tokens[:, token : token + 1], ids, cache=cache, inside=step)
             cache.advance(1)
             seen.append(step)
@@ -198,7 +198,7 @@ def test_constructions_are_looked_into_alike():
     model = adder(3, 2)
     batch = written(model, digits=2)
     _, inside = passed(model, batch)
-    assert list(inside) == names_of(1)
+    assert list(inside) == activation_names(1)
     silent, _ = passed(model, batch, [], replace={"0.z": torch.zeros_like})
     assert not torch.equal(silent, inside["logits"])
 

@@ -9,9 +9,9 @@ import pandas as pd
 import pytest
 
 from carry.evaluation import differences
-from carry.figures import depths, gallery, lengths, load, parts, parts_by_size, patching, style
-from carry.figures import ibrahimli2024_inside as entries
-from carry.figures.alignment import scores
+from carry.plots import depths, gallery, lengths, load, parts, parts_by_size, patching, style
+from carry.plots import ibrahimli2024_inside as entries
+from carry.plots.alignment import scores
 from made_up import tables as made_up_tables
 
 matplotlib.use("Agg")

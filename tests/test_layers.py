@@ -19,10 +19,10 @@ OUTSIDE = ["pipeline", "sources", "__main__"]
 
 def imports():
     """Return the layers that each layer imports."""
-    known = fingerprint.modules()
+    known = fingerprint.library_modules()
     found = {}
     for name, path in known.items():
-        reached = fingerprint.imported(path.read_text(), known) - {"carry"}
+        reached = fingerprint.imported_modules(path.read_text(), known) - {"carry"}
         layer = ".".join(name.split(".")[1:2])
         found.setdefault(layer, set()).update(module.split(".")[1] for module in reached)
     assert not found.pop(""), "or every import would reach it"
@@ -45,9 +45,9 @@ def test_imports_point_one_way(layer):
     assert IMPORTS[layer] <= allowed
 
 
-@pytest.mark.parametrize("module", fingerprint.modules())
+@pytest.mark.parametrize("module", fingerprint.library_modules())
 def test_imports_say_the_whole_name(module):
     """A relative import would be missed by fingerprints, and by the test above."""
-    tree = ast.parse(fingerprint.modules()[module].read_text())
+    tree = ast.parse(fingerprint.library_modules()[module].read_text())
     imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
     assert all(node.level == 0 for node in imports)

@@ -5,14 +5,15 @@ import random
 import pytest
 import torch
 
-from carry import paths, problem_sets
-from carry.analysis import learning
-from carry.evaluation.hand_made import ForgetsCarries, Oracle
-from carry.evaluation.scoring import score
-from carry.figures import load
+from carry.analyses import learning
+from carry.config import paths
+from carry.config.run_settings import make_run
+from carry.data import problem_sets
+from carry.evaluation.mock_models import ForgetsCarries, Oracle
+from carry.evaluation.scoring import score_system
 from carry.formats import build, encode
 from carry.models.system import System
-from carry.run import make
+from carry.plots import load
 from carry.tasks import build as build_task
 from carry.tasks import to_digits
 from carry.training.loop import Trainer, save_snapshots, save_weights
@@ -29,11 +30,11 @@ WIDTH = 9
 
 
 def model(form, digits=4, **more):
-    return make({
+    return make_run({
         "task": {"name": "addition", "sampling": "equal"}, "format": form, "seeds": 1,
         "positions": [{"ids": "index", "encoding": "learned", "table": 120}],
         "model": {"layers": 1, "width": 12, "heads": 2},
-        "training": {"digits": digits, "steps": 4, "batch": 8, "snapshots": 2},
+        "training": {"digits": digits, "steps": 4, "batch": 8, "snapshot_every": 2},
         "evaluation": {"digits": digits}, **more,
     }, "addition_mine", "cpu")  # fmt: skip
 
@@ -42,7 +43,7 @@ def asked(count=8, longest=4):
     """Return test problems of equally long numbers."""
     task = {"name": "addition", "sampling": "equal"}
     given = {"task": task, "equal": count, "longest": longest}
-    return problem_sets.draw("mine", problem_sets.ProblemSet.parse(given, "problems"))
+    return problem_sets.draw_problem_set("mine", problem_sets.ProblemSet.parse(given, "problems"))
 
 
 def slowly(said, due):
@@ -96,7 +97,7 @@ def test_digits_right_by_place_are_those_of_the_scores(form):
     system = System(model(FORMATS[form]), 0)
     system.network.eval()
     table = asked(count=40)
-    cells, places, _ = score(system, table)
+    cells, places, _ = score_system(system, table)
     cells, places = cells.set_index("i"), places.set_index(["digits", "place"])
     assert 0 < places["correct"].sum() < places["n"].sum()
     for digits, of in table.groupby("i"):
@@ -125,10 +126,10 @@ def test_an_oracle_is_right_and_who_forgets_carries_has_the_ones():
 def test_tables_of_a_trained_row(form, tmp_path, monkeypatch):
     monkeypatch.setattr(paths, "ROOT", tmp_path)
     given = model(FORMATS[form], digits=3, evaluation={"digits": 4})
-    monkeypatch.setattr("carry.run.load", lambda row, profile: given)
+    monkeypatch.setattr("carry.config.run_settings.load_run", lambda row, profile: given)
     table = asked()
     monkeypatch.setattr(problem_sets, "read_questions", lambda of: table)
-    folder, trainer = paths.data("cpu", "runs", given.name), Trainer(given, 0, None).train()
+    folder, trainer = paths.data_path("cpu", "runs", given.name), Trainer(given, 0, None).train()
     weights = trainer.system.network.state_dict()
     save_snapshots(folder / "snapshots_0.safetensors", trainer.snapshots)
     save_weights(folder / "seed_0.safetensors", weights, given, 0, 4, "fp32")

@@ -5,9 +5,9 @@ import pandas as pd
 import pytest
 
 import made_up_lengths as made
-from carry.analysis import learning as analysis
-from carry.figures import answers, gallery, ibrahimli2024, learning, lengths, load, numbering
-from carry.figures import spellings as spelt
+from carry.analyses import learning as analysis
+from carry.plots import answers, gallery, ibrahimli2024, learning, lengths, load, numbering
+from carry.plots import spellings as spelt
 from made_up import tables as made_up_tables
 
 matplotlib.use("Agg")

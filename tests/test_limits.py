@@ -2,8 +2,8 @@
 
 import pytest
 
-from carry.analysis import limits
-from carry.analysis.limits import CASES
+from carry.analyses import limits
+from carry.analyses.limits import CASES
 from carry.tasks import build
 
 

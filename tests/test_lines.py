@@ -8,20 +8,22 @@ import pytest
 import torch
 from scipy.stats import chisquare
 
-from carry import analysis, formats, paths, tasks
-from carry.analysis import lines
-from carry.analysis.lines import Around, right
-from carry.batch import LABELS, NO_LEVEL, NO_PLACE
-from carry.certificates.certify import certificate, enumerated
+from carry import analyses, formats, tasks
+from carry.analyses import lines
+from carry.analyses.lines import Around, right
 from carry.certificates.contexts import Undetermined, contexts, distinct, keys
-from carry.evaluation.decoding import alike, greedy, question_ids
-from carry.evaluation.hand_made import ForgetsCarries, Oracle
+from carry.certificates.verification import certificate, enumerated
+from carry.config import paths
+from carry.config.run_settings import load_run, make_run
+from carry.config.settings import SettingsError
+from carry.data.batch import NO_LEVEL, NO_PLACE
+from carry.data.problems import LABEL_RANGE
+from carry.evaluation.decoding import decode_greedily, group_by_shape, question_ids
+from carry.evaluation.mock_models import ForgetsCarries, Oracle
 from carry.formats import EOS, FIRST_LETTER, PAD, SPACE, encode, text
-from carry.models.single_pass import single_pass
 from carry.models.system import System
+from carry.models.teacher_forcing import teacher_forced_pass
 from carry.randomness import stream
-from carry.run import load, make
-from carry.settings import SettingsError
 from carry.tasks import to_digits
 from carry.training.loop import Trainer
 
@@ -42,7 +44,7 @@ def form_of(**given):
 def all_labels(*numbers):
     """Return one problem with every label that there is."""
     one = ADDITION.solve(*to_digits([[*numbers]]))
-    return replace(one[torch.zeros(LABELS, dtype=torch.long)], label=torch.arange(LABELS))
+    return replace(one[torch.zeros(LABEL_RANGE, dtype=torch.long)], label=torch.arange(LABEL_RANGE))
 
 
 @pytest.fixture(params=GIVEN.values(), ids=GIVEN)
@@ -111,7 +113,7 @@ def test_marks_of_lines(written):
 def test_a_problem_is_written_the_same_each_time(written):
     """Alone, among longer ones, in open-ended questions, and with more sums to come."""
     form, problems, batch = written
-    whole = form.open_ended(problems)
+    whole = form.write_open_ended(problems)
     assert torch.equal(batch.start, whole.start) and (whole.length >= batch.length).all()
     for row in range(0, 200, 7):
         one = problems[row : row + 1].trim()
@@ -172,9 +174,16 @@ def test_what_is_drawn_is_drawn_evenly():
 
 
 def test_questions_are_ragged_if_anything_of_them_is_drawn():
-    assert form_of().ragged and form_of(text=3, sums=2).ragged and form_of(text=[0, 1]).ragged
-    assert not form_of(text=3, sums=1).ragged and not form_of().tight().ragged
-    assert form_of().tight().extent(5) == formats.build({}, ADDITION).extent(5)._replace(
+    assert (
+        form_of().variable_length
+        and form_of(text=3, sums=2).variable_length
+        and form_of(text=[0, 1]).variable_length
+    )
+    assert (
+        not form_of(text=3, sums=1).variable_length
+        and not form_of().without_padding().variable_length
+    )
+    assert form_of().without_padding().extent(5) == formats.build({}, ADDITION).extent(5)._replace(
         levels=(7, 1)
     )
 
@@ -208,7 +217,7 @@ ABACUS = {"ids": "abacus", "encoding": "relative", "window": [0, 1]}
 
 
 def system_of(positions, kind=System, training=(), **form):
-    return kind(make({
+    return kind(make_run({
         "task": {"name": "addition"}, "format": {"name": "line", **form}, "positions": positions,
         "model": {"layers": 1, "width": 32, "heads": 2},
         "training": {"digits": 4, **dict(training)}, "evaluation": {"digits": 4},
@@ -221,14 +230,14 @@ def system_of(positions, kind=System, training=(), **form):
 def test_lines_are_decoded_as_they_would_be_alone(positions):
     system = system_of(positions, text=[0, 2], sums=[1, 2])
     problems = ADDITION.sample(torch.tensor([[2, 2], [1, 3]]).repeat(8, 1), stream(0, "alone"))
-    together = greedy(system, problems)
-    for rows in alike(problems, system.format):
+    together = decode_greedily(system, problems)
+    for rows in group_by_shape(problems, system.format):
         shared = question_ids(system, problems[rows], 1)
         for at, row in enumerate(rows.tolist()):
             own = question_ids(system, problems[row : row + 1], 1)
             for one, other in zip(shared, own, strict=True):
                 assert torch.equal(one[at], other[0])
-            alone = greedy(system, problems[row : row + 1])[0]
+            alone = decode_greedily(system, problems[row : row + 1])[0]
             assert torch.equal(together[row, : len(alone)], alone)
 
 
@@ -325,7 +334,7 @@ def test_what_is_hidden_changes_nothing_that_is_written(positions, text_alone, s
     def said(characters, sums):
         given = {"text": [characters] * 2, "sums": [sums] * 2}
         batch = system.format.model_copy(update=given).write(problems)
-        seen = single_pass(system, batch)
+        seen = teacher_forced_pass(system, batch)
         return torch.where(seen.real, seen.predicted, EOS)
 
     bare = said(0, 1)
@@ -338,10 +347,10 @@ def test_tables_of_lines(tmp_path, monkeypatch):
     monkeypatch.setattr(paths, "ROOT", tmp_path)
     name = "addition_line_rows_relative"
     small = {"digits": 2, "steps": 2, "score_problems": 8}
-    row = load(name, "smoke")
+    row = load_run(name, "smoke")
     row = row.model_copy(update={"training": row.training.model_copy(update=small)})
-    monkeypatch.setattr("carry.run.load", lambda *asked: row)
-    Trainer(row, 0, None).write(paths.data("smoke", "runs", name) / "seed_0.safetensors")
+    monkeypatch.setattr("carry.config.run_settings.load_run", lambda *asked: row)
+    Trainer(row, 0, None).write(paths.data_path("smoke", "runs", name) / "seed_0.safetensors")
     monkeypatch.setattr(lines.processes, "each", lambda work, jobs, report: [
         work(report, *job) for job in jobs])  # fmt: skip
     table = lines.tables(name, "smoke")["lines"]
@@ -351,9 +360,9 @@ def test_tables_of_lines(tmp_path, monkeypatch):
     assert (table["digits"] == 4).all() and (table["n"] == 5).all() and set(table["seed"]) == {0}
     assert ((table["low"] <= table["accuracy"]) & (table["accuracy"] <= table["high"])).all()
     assert set(table["row"]) == {name} and isinstance(table, pd.DataFrame)
-    assert [of.__name__ for of in analysis.chosen(name, "smoke")] == ["carry.analysis.lines"]
+    assert [of.__name__ for of in analyses.chosen(name, "smoke")] == ["carry.analyses.lines"]
 
 
 def test_another_format_has_no_lines():
     with pytest.raises(SettingsError, match="'expression' does not fit 'lines'; expected 'line'"):
-        right(System(make({"task": {"name": "addition"}})), 3, Around(0, 1), 1)
+        right(System(make_run({"task": {"name": "addition"}})), 3, Around(0, 1), 1)

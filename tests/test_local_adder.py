@@ -3,17 +3,17 @@
 import pytest
 import torch
 
-from carry.analysis import local_adder
-from carry.analysis.local_adder import look, middle
+from carry.analyses import local_adder
+from carry.analyses.local_adder import look, middle
+from carry.config.run_settings import load_run, make_run
+from carry.config.settings import SettingsError
 from carry.models.system import System
-from carry.run import load, make
-from carry.settings import SettingsError
 
 
 @pytest.fixture
 def adder(monkeypatch):
     """A model of the right shape that says x + y and a carry that `rule` finds in a + b and d."""
-    system = System(load("addition_relative", "cpu"))
+    system = System(load_run("addition_relative", "cpu"))
 
     def ruled(rule):
         def said(system, some, inside=None):
@@ -64,7 +64,7 @@ def test_an_adder_that_forgets_carries_is_wrong_by_them_alone(adder):
 
 
 def test_shares_of_attention_add_up_and_maps_read_what_is_there():
-    tables = look(System(load("addition_relative", "cpu")))
+    tables = look(System(load_run("addition_relative", "cpu")))
     shares = tables["looks"].groupby("head")["share"].sum()
     assert len(shares) == 4 and torch.allclose(torch.tensor(shares.values), torch.ones(4).double())
     assert set(tables["read"]["what"]) == {"sum", "carry", "answer"}
@@ -75,8 +75,8 @@ def test_shares_of_attention_add_up_and_maps_read_what_is_there():
 def test_other_adders_are_refused():
     pair = {"ids": "abacus", "encoding": "relative", "window": 1}
     with pytest.raises(SettingsError, match=r"windows \[\[1, 1\]\] do not fit .* one, \[0, 1\]"):
-        look(System(make({"task": {"name": "addition"}, "positions": [pair]})))
+        look(System(make_run({"task": {"name": "addition"}, "positions": [pair]})))
     model = {"layers": 2}
     pair["window"] = [0, 1]
     with pytest.raises(SettingsError, match="layers: 2 do not fit 'local_adder'; expected 1"):
-        look(System(make({"task": {"name": "addition"}, "positions": [pair], "model": model})))
+        look(System(make_run({"task": {"name": "addition"}, "positions": [pair], "model": model})))

@@ -6,22 +6,23 @@ import pandas as pd
 import pytest
 import torch
 
-from carry.analysis import ablation, lens, mechanism, patching, probes
-from carry.batch import Problems
-from carry.models.inside import Inside
+from carry.analyses import mechanism
+from carry.config.run_settings import make_run
+from carry.config.settings import SettingsError
+from carry.data.problems import Problems
+from carry.interpretability import head_ablation, lens, patching, probes
+from carry.models.hooks import Hooks
 from carry.models.system import System
 from carry.randomness import stream
-from carry.run import make
-from carry.settings import SettingsError
 from carry.tasks import build, to_digits, to_int
 from carry.training.loop import Trainer
 
 ADDITION = build({"name": "addition"})
-RUN = make({
+RUN = make_run({
     "task": {"name": "addition", "sampling": "equal"},
     "positions": [{"ids": "abacus", "encoding": "relative", "window": 1}],
     "model": {"layers": 1, "width": 48, "heads": 4},
-    "training": {"digits": 3, "steps": 300, "batch": 64, "optimizer": "muon", "rate": 0.02,
+    "training": {"digits": 3, "steps": 300, "batch": 64, "optimizer": "muon", "learning_rate": 0.02,
                  "score_every": 300, "score_problems": 64},
     "evaluation": {"digits": 4},
 })  # fmt: skip
@@ -101,7 +102,7 @@ def test_patching_cells_one_by_one_is_patching_by_hand(adder):
     asked = 0
     for row in range(10):
         single, twin = one[row : row + 1], two[row : row + 1]
-        inside = Inside()
+        inside = Hooks()
         with torch.no_grad():
             own = adder.network(single.tokens, adder.ids(single))[0, at].argmax()
             other = adder.network(twin.tokens, adder.ids(twin), inside=inside)[0, at].argmax()
@@ -118,7 +119,7 @@ def test_patching_cells_one_by_one_is_patching_by_hand(adder):
                 return value
 
             with torch.no_grad():
-                moved = Inside([], {name: put})
+                moved = Hooks([], {name: put})
                 logits = adder.network(single.tokens, adder.ids(single), inside=moved)
             counted[name, token] += int(logits[0, at].argmax()) == truth[1]
     found = table.set_index(["activation", "token"])
@@ -192,15 +193,15 @@ def test_probes_find_what_is_there_and_nothing_before_training(adder):
 
 def test_an_ablated_head_says_the_same_of_all_problems(adder):
     problems = mechanism.alike(adder, 3, "ablations")
-    table = ablation.ablations(adder, problems)
-    whole = table[table["head"] == ablation.NO_HEAD].set_index("subtask")
+    table = head_ablation.ablations(adder, problems)
+    whole = table[table["head"] == head_ablation.NO_HEAD].set_index("subtask")
     assert whole.loc["all", "n"] == 3 * len(problems) and whole.loc["all", "accuracy"] > 0.9
     assert set(table["head"]) == {-1, 0, 1, 2, 3}
     # Without all heads nothing is known of the operands but what has been written.
     mean = {"0.z": lambda z: z.mean(0, keepdim=True).expand_as(z)}
     batch = adder.format.write(problems)
     with torch.no_grad():
-        logits = adder.network(batch.tokens, adder.ids(batch), inside=Inside([], mean))
+        logits = adder.network(batch.tokens, adder.ids(batch), inside=Hooks([], mean))
     at, target, _ = batch.response()
     right = (logits.argmax(-1).gather(1, at) == target)[:, :3].float().mean()
     heads = table[(table["subtask"] == "all") & (table["head"] >= 0)]

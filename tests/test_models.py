@@ -3,16 +3,16 @@
 import pytest
 import torch
 
-from carry import params
+from carry.config import profiles
+from carry.config.settings import SettingsError
 from carry.models.architectures import choose
 from carry.models.architectures.transformer import Transformer, parameters
 from carry.models.encodings import Ids
 from carry.models.encodings.learned import Learned
-from carry.models.single_pass import single_pass
 from carry.models.system import System
+from carry.models.teacher_forcing import teacher_forced_pass
 from carry.randomness import stream
-from carry.settings import SettingsError
-from variants import FORMATS, MODELS, POSITIONS, run_of, written
+from model_cases import FORMATS, MODELS, POSITIONS, run_of, written
 
 COMBINATIONS = [(name, "standard", "steps" if "levels" in name else "reversed")
                 for name in POSITIONS]  # fmt: skip
@@ -108,7 +108,10 @@ def test_a_pass_in_parts_tells_the_same(form, most):
         system = System(run_of(positions, "standard", form))
         batch = written(system, 6)
         for some in (batch, batch[batch.start == batch.start.mode().values].trim()):
-            whole, parts = single_pass(system, some), single_pass(system, some, most=most)
+            whole, parts = (
+                teacher_forced_pass(system, some),
+                teacher_forced_pass(system, some, most=most),
+            )
             for name in ("predicted", "target", "real"):
                 given = getattr(whole, name)[whole.real], getattr(parts, name)[whole.real]
                 assert torch.equal(*given), name
@@ -202,7 +205,7 @@ def test_a_read_out_has_no_residual_and_its_weights_are_not_made_smaller():
 )
 def test_parameters_of_the_paper(layers, recurrences, millions):
     """mcleish2024, Table 3, for the paper profile with the symbols and ids of the released code."""
-    shared = params.load_profile("paper")["scale"]["model"]
+    shared = profiles.load_profile("paper")["scale"]["model"]
     settings = {**shared, "layers": layers, "recurrences": recurrences, "injection": "every_layer"}
     given = Transformer.Settings.parse(settings, "model")
     shape = Transformer.shape(given)

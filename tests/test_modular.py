@@ -6,17 +6,20 @@ import pandas as pd
 import pytest
 import torch
 
-from carry import analysis, paths, problem_sets
-from carry.analysis import fourier, modular
-from carry.evaluation import faults
-from carry.evaluation.scoring import score
-from carry.figures import load
-from carry.figures import modular as drawn
+from carry import analyses
+from carry.analyses import modular
+from carry.config import paths
+from carry.config.run_settings import make_run
+from carry.config.settings import SettingsError
+from carry.data import problem_sets
+from carry.evaluation import mistakes
+from carry.evaluation.scoring import score_system
 from carry.formats import FIRST_LETTER
+from carry.interpretability import fourier
 from carry.models.system import System
+from carry.plots import load
+from carry.plots import modular as drawn
 from carry.randomness import stream
-from carry.run import make
-from carry.settings import SettingsError
 from carry.training.loop import Trainer, save_snapshots, save_weights
 
 WAVES = {3: 30.0, 8: 20.0, 14: 10.0}
@@ -25,14 +28,14 @@ ROW = "modular_addition_13"
 
 
 def tiny(modulus=13, form="one_hot", **training):
-    return make(
+    return make_run(
         {
             "task": {"name": "modular_addition", "modulus": modulus, "share": 0.3},
             "format": {"name": form},
             "positions": [{"ids": "index", "encoding": "learned"}],
             "model": {"layers": 1, "width": 16, "heads": 2, "norm": "none", "biases": False},
-            "training": {"digits": 2, "steps": 4, "batch": 16, "pool": 2, "fixed": 40,
-                         "score_problems": 16, "snapshots": 2, **training},
+            "training": {"digits": 2, "steps": 4, "batch": 16, "pool": 2, "examples": 40,
+                         "score_problems": 16, "snapshot_every": 2, **training},
             "evaluation": {"digits": 2},
         },
         ROW,
@@ -147,11 +150,11 @@ def trained_row(form, modulus, folder, monkeypatch):
     """Train a tiny row, keep it as the train stage does, and return its tables."""
     given = tiny(modulus, form)
     monkeypatch.setattr(paths, "ROOT", folder)
-    monkeypatch.setattr("carry.run.load", lambda row, profile: given.model_copy(
+    monkeypatch.setattr("carry.config.run_settings.load_run", lambda row, profile: given.model_copy(
         update={"seeds": 2}))  # fmt: skip
     for seed in range(2):
         trainer = Trainer(given, seed, None).train()
-        place = paths.data("cpu", "runs", ROW)
+        place = paths.data_path("cpu", "runs", ROW)
         weights = trainer.system.network.state_dict()
         save_weights(place / f"seed_{seed}.safetensors", weights, given, seed, 4, "fp32")
         save_snapshots(place / f"snapshots_{seed}.safetensors", trainer.snapshots)
@@ -197,11 +200,15 @@ def test_many_pairs_are_sampled_the_same_each_time(monkeypatch):
 
 
 def test_rows_that_have_nothing_to_look_at_are_refused(monkeypatch):
-    monkeypatch.setattr("carry.run.load", lambda row, profile: tiny(snapshots=None))
-    with pytest.raises(SettingsError, match=rf"^runs.{ROW}.training.snapshots: None does not fit"):
+    monkeypatch.setattr(
+        "carry.config.run_settings.load_run", lambda row, profile: tiny(snapshots=None)
+    )
+    with pytest.raises(
+        SettingsError, match=rf"^runs.{ROW}.training.snapshot_every: None does not fit"
+    ):
         modular.tables(ROW, "cpu")
     with pytest.raises(SettingsError, match="^analyses: 'mine' is not there"):
-        analysis.analyse("mine", "cpu")
+        analyses.analyse("mine", "cpu")
 
 
 def made(accuracy, restricted):
@@ -238,10 +245,12 @@ def test_what_models_know_at_ends_is_read_off_their_progress():
 def test_no_fault_moves_an_operand_past_the_modulus(form):
     system = System(tiny(form=form))
     _, problems, names = system.task.every()
-    assert faults.mistakes(system.task, problems) == []
+    assert mistakes.mistakes(system.task, problems) == []
     given = {"task": system.run.task, "every": True}
-    table = problem_sets.draw("mine", problem_sets.ProblemSet.parse(given, "problems.mine"))
-    cells = score(system, table)[0]
+    table = problem_sets.draw_problem_set(
+        "mine", problem_sets.ProblemSet.parse(given, "problems.mine")
+    )
+    cells = score_system(system, table)[0]
     assert cells.groupby("set")["n"].sum().to_dict() == {
         name: names.count(name) for name in ("trained", "held out")
     }

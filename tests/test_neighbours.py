@@ -3,15 +3,15 @@
 import pytest
 import torch
 
-from carry.models import looks
+from carry.config.run_settings import make_run
+from carry.config.settings import SettingsError
+from carry.models import attention
 from carry.models.encodings import Window
 from carry.models.neighbours import HIDDEN, MOST, Level, neighbours
 from carry.models.system import System
 from carry.randomness import stream
-from carry.run import make
-from carry.settings import SettingsError
+from model_cases import MODELS, run_of, written
 from test_encodings import WINDOWS
-from variants import MODELS, run_of, written
 
 
 def slowly(levels, row, at, first):
@@ -77,12 +77,12 @@ def test_gathered_attention_is_dense_attention(positions, model):
 def test_neighbours_are_looked_for_in_long_sequences_alone(monkeypatch):
     system = system_of("abacus_window", "standard", "auto")
     batch, calls = written(system, 2), []
-    monkeypatch.setattr(looks, "neighbours", lambda *of: calls.append(of) or neighbours(*of))
+    monkeypatch.setattr(attention, "neighbours", lambda *of: calls.append(of) or neighbours(*of))
     with torch.inference_mode():
         dense = system.logits(batch, system.ids(batch))
         assert not calls
-        monkeypatch.setattr(looks, "LONG", 4)
-        monkeypatch.setattr(looks, "GATHERED", 1000)  # a few queries at a time
+        monkeypatch.setattr(attention, "LONG", 4)
+        monkeypatch.setattr(attention, "GATHERED", 1000)  # a few queries at a time
         gathered = system.logits(batch, system.ids(batch))
     assert len(calls) == 1  # for all layers
     torch.testing.assert_close(gathered, dense, rtol=1e-4, atol=1e-5)
@@ -112,4 +112,4 @@ def test_a_window_that_shows_ever_more_is_refused():
 def test_gathering_needs_a_window():
     given = {"task": {"name": "addition"}, "model": {"attention": "gathered"}}
     with pytest.raises(SettingsError, match="'gathered' does not fit without a window; expected"):
-        System(make(given))
+        System(make_run(given))

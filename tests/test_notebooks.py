@@ -6,9 +6,9 @@ import re
 import nbformat
 import pytest
 
-from carry import pipeline
+from carry.pipeline import runner
 
-NOTEBOOKS = list(pipeline.sources().values())
+NOTEBOOKS = list(runner.find_notebooks().values())
 MACHINE_PATH = re.compile(r"(?<![\w.])(?:/(?:home|Users|root|tmp|usr|opt|var|mnt)/|[A-Z]:\\)")
 TIME = re.compile(r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d|\b\d\d:\d\d:\d\d\b|\bit/s\b|\bWall time\b")
 

@@ -7,9 +7,10 @@ import nbformat
 import pytest
 from papermill.exceptions import PapermillExecutionError
 
-from carry import params, paths, pipeline
 from carry.__main__ import command_line
-from carry.settings import SettingsError
+from carry.config import paths, profiles
+from carry.config.settings import SettingsError
+from carry.pipeline import runner
 
 
 def write(path, *cells, parameters="steps = 1"):
@@ -35,7 +36,7 @@ number
 def test_the_same_run_writes_the_same_bytes(tmp_path, capfd):
     source = write(tmp_path / "note.ipynb", NOISY)
     written = [
-        pipeline.execute(source, tmp_path / name / "done.ipynb", {"steps": 5}).read_bytes()
+        runner.execute_notebook(source, tmp_path / name / "done.ipynb", {"steps": 5}).read_bytes()
         for name in ("first", "second")
     ]
     assert written[0] == written[1]
@@ -52,17 +53,17 @@ def test_a_failing_notebook_leaves_no_output(tmp_path):
     target.write_text("from an earlier run")
     source = write(tmp_path / "note.ipynb", "1 / 0", "'not reached'")
     with pytest.raises(PapermillExecutionError, match="ZeroDivisionError"):
-        pipeline.execute(source, target, {})
+        runner.execute_notebook(source, target, {})
     assert [path.name for path in target.parent.iterdir()] == ["done.failed.ipynb"]
 
 
 def test_bad_settings_in_a_notebook_are_one_line(tmp_path):
     source = write(
         tmp_path / "note.ipynb",
-        "from carry.settings import SettingsError\nraise SettingsError('runs.a.b: 3 does not fit')",
+        "from carry.config.settings import SettingsError\nraise SettingsError('runs.a.b: 3 does not fit')",
     )
     with pytest.raises(SettingsError, match="^runs.a.b: 3 does not fit$"):
-        pipeline.execute(source, tmp_path / "done.ipynb", {})
+        runner.execute_notebook(source, tmp_path / "done.ipynb", {})
 
 
 @pytest.mark.parametrize(
@@ -77,13 +78,13 @@ def test_bad_settings_in_a_notebook_are_one_line(tmp_path):
 def test_parameters_are_refused_before_anything_runs(tmp_path, given, message):
     source = write(tmp_path / "note.ipynb", "steps")
     with pytest.raises(SettingsError, match=message):
-        pipeline.execute(source, tmp_path / "out" / "done.ipynb", given)
+        runner.execute_notebook(source, tmp_path / "out" / "done.ipynb", given)
     assert not (tmp_path / "out").exists()
 
 
 def test_stripping_is_idempotent_and_keeps_the_code(tmp_path):
-    once = pipeline.stripped(nbformat.read(write(tmp_path / "note.ipynb", NOISY), as_version=4))
-    assert pipeline.stripped(once) == once
+    once = runner.strip_outputs(nbformat.read(write(tmp_path / "note.ipynb", NOISY), as_version=4))
+    assert runner.strip_outputs(once) == once
     assert [cell.source for cell in once.cells] == ["steps = 1", NOISY]
     assert not any(cell.outputs for cell in once.cells)
     assert "editable" not in nbformat.writes(once)
@@ -91,8 +92,8 @@ def test_stripping_is_idempotent_and_keeps_the_code(tmp_path):
 
 def test_refreshing_keeps_outputs_and_warnings(tmp_path):
     source = write(tmp_path / "note.ipynb", "import sys\nprint('no', file=sys.stderr)\nsteps")
-    once = pipeline.refresh(source).read_bytes()
-    assert pipeline.refresh(source).read_bytes() == once
+    once = runner.refresh_notebook(source).read_bytes()
+    assert runner.refresh_notebook(source).read_bytes() == once
     notebook = nbformat.reads(once.decode(), as_version=4)
     assert [cell.execution_count for cell in notebook.cells] == [1, 2]
     assert [output.output_type for output in notebook.cells[1].outputs] == [
@@ -136,18 +137,18 @@ def test_the_command_runs_from_any_folder(tmp_path):
 def test_pruning_keeps_the_rows_of_the_profile(tmp_path, monkeypatch):
     monkeypatch.setattr(paths, "ROOT", tmp_path)
     settings = {"rows": {"kept": {}}, "problems": {"addition": {}}, "analyses": {"kept": "heads"}}
-    settings |= {"ablations": {"kept": {}}, "certificates": ["kept"]}
-    monkeypatch.setattr(params, "load_profile", lambda profile: settings)
-    results = paths.reports("smoke", "results", "smoke")
+    settings |= {"variant_sets": {"kept": {}}, "certificates": ["kept"]}
+    monkeypatch.setattr(profiles, "load_profile", lambda profile: settings)
+    results = paths.reports_path("smoke", "results", "smoke")
     for row in ("kept", "gone"):
-        for folder in (results, results / paths.ANALYSES, results / paths.ABLATIONS):
+        for folder in (results, results / paths.ANALYSES, results / paths.VARIANTS):
             (folder / row / "tables").mkdir(parents=True)
-        executed = tmp_path / "data/smoke/executed/train" / f"{row}.failed.ipynb"
-        proved = paths.reports("smoke", "certificates", f"{row}.json")
+        executed = tmp_path / "data/smoke/executed/pipeline/train" / f"{row}.failed.ipynb"
+        proved = paths.reports_path("smoke", "certificates", f"{row}.json")
         for path in (executed, proved):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.touch()
-    pipeline.prune("smoke")
+    runner.prune_results("smoke")
     assert not list(tmp_path.rglob("gone*"))
     assert len(list(tmp_path.rglob("kept*"))) == 5
     assert (tmp_path / "data/smoke/rows.txt").read_text() == "kept\n"
@@ -162,8 +163,8 @@ def test_a_notebook_in_a_folder_is_called_by_it(tmp_path, monkeypatch):
         )
     for folder in ("", "paper2024"):  # drafts of notebooks that are being refreshed
         (tmp_path / "notebooks" / folder / ".how_far-1a2b3c.ipynb").touch()
-    assert list(pipeline.sources()) == ["how_far", "paper2024/how_far"]
-    done = pipeline.run("paper2024/how_far", "smoke")
+    assert list(runner.find_notebooks()) == ["how_far", "paper2024/how_far"]
+    done = runner.run_notebook("paper2024/how_far", "smoke")
     assert done == tmp_path / "data/smoke/executed/paper2024/how_far.ipynb" and done.exists()
     with pytest.raises(SettingsError, match="did you mean 'paper2024/how_far'"):
-        pipeline.source("paper2024/how_fra")
+        runner.find_notebook("paper2024/how_fra")

@@ -7,12 +7,12 @@ import torch
 from scipy.stats import chi2_contingency, chisquare
 
 from carry import formats, positions, tasks
+from carry.config.run_settings import make_run
+from carry.config.settings import list_modules
 from carry.formats import EOS, EQUALS, PAD
 from carry.models.system import System
 from carry.positions import drawn
 from carry.randomness import stream
-from carry.run import make
-from carry.settings import parts
 
 SETTINGS = {"randomized": {"range": 90}, "abacus": {"offset": 9}, "coupled": {"limit": 17}}
 TASK = tasks.build({"name": "addition"})
@@ -39,7 +39,7 @@ def steps(request):
     return batch_of(100, 4, tasks.build({"name": task}), **given)
 
 
-@pytest.fixture(params=parts("carry.positions"))
+@pytest.fixture(params=list_modules("carry.positions"))
 def scheme(request):
     return positions.choose(request.param).parse(SETTINGS.get(request.param, {}), "here")
 
@@ -105,7 +105,7 @@ def test_levels_start_independently():
     run = {"task": {"name": "multiplication"}, "format": STEPS, "positions": pairs,
            "model": {"width": 8, "heads": 1, "layers": 1},
            "training": {"digits": 3}, "evaluation": {"digits": 3}}  # fmt: skip
-    system = System(make(run))
+    system = System(make_run(run))
     problems = system.task.sample(torch.full((4_000, 2), 3), stream(0, "independent"))
     batch = system.format.write(problems)
     plain, ids = system.ids(batch), system.train_ids(batch, stream(0, "starts"))
@@ -226,7 +226,7 @@ def test_a_level_that_the_format_has_not_is_refused():
     for form, most in (({}, 1), (STEPS, 2)):
         form = formats.build(form, tasks.build({"name": "multi_operand_addition"}))
         for level in range(1, 5):
-            why = positions.choose("coupled")(level=level, limit=9).misfit(form)
+            why = positions.choose("coupled")(level=level, limit=9).incompatibility(form)
             assert (why is None) == (level <= most)
             assert why is None or why.startswith(
                 f"level {level} is not there, the format has {most}"

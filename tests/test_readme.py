@@ -3,8 +3,8 @@
 import json
 import re
 
-from carry import numbers
-from carry.paths import ROOT
+from carry.config.paths import ROOT
+from carry.pipeline import readme_numbers
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
@@ -36,4 +36,4 @@ def test_links_and_pictures_exist():
 
 def test_numbers_are_those_of_the_pipeline():
     quoted = json.loads((ROOT / "reports" / "numbers.json").read_text(encoding="utf-8"))
-    assert numbers.fill(README, quoted) == README
+    assert readme_numbers.fill(README, quoted) == README

@@ -8,15 +8,16 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from carry import paths, problem_sets, run
-from carry.evaluation import hand_made, recurrences, scoring, trained
-from carry.evaluation.recurrences import WHOLE, by_recurrence, chosen
+from carry.config import paths, run_settings
+from carry.config.run_settings import make_run
+from carry.config.settings import SettingsError
+from carry.data import problem_sets
+from carry.data.problem_sets import ProblemSet, draw_problem_set
+from carry.evaluation import mock_models, recurrences, scoring, trained_models
+from carry.evaluation.recurrences import WHOLE, choose_problems, score_by_recurrence
 from carry.formats import ALPHABET, PAD, encode
-from carry.models.single_pass import single_pass
 from carry.models.system import System
-from carry.problem_sets import ProblemSet, draw
-from carry.run import make
-from carry.settings import SettingsError
+from carry.models.teacher_forcing import teacher_forced_pass
 from carry.training.loop import Trainer
 
 ADDITION, SORTING = {"name": "addition"}, {"name": "sorting"}
@@ -42,13 +43,13 @@ def build(kind=System, task=ADDITION, form=(), **model):
         "training": {"digits": 3},
         "evaluation": {"digits": 5, "far": [9]},
     }
-    return kind(make(settings))
+    return kind(make_run(settings))
 
 
 def drawn(task=ADDITION, **more):
     given = {"task": task, "grid": 5, "each": 1, "equal": 12, "far": [{"digits": 9, "each": 4}]}
     given |= more
-    return draw("test", ProblemSet.parse(given, "problems.test"))
+    return draw_problem_set("test", ProblemSet.parse(given, "problems.test"))
 
 
 @pytest.fixture(scope="module")
@@ -56,14 +57,14 @@ def table():
     return drawn()
 
 
-class Learner(hand_made.Oracle):
+class Learner(mock_models.Oracle):
     """Right in as many tokens as it had recurrences; of the others it says what is none."""
 
     def __init__(self, run, seed=0, device="cpu"):
         super().__init__(run, seed, device)
         given = SimpleNamespace(recurrences=2)
 
-        class Network(hand_made.Writer):
+        class Network(mock_models.Writer):
             def each_recurrence(self, tokens, ids, at, recurrences):
                 known = self(tokens, ids, at)
                 known, none = known.argmax(-1), torch.tensor(PAD)
@@ -76,7 +77,7 @@ class Learner(hand_made.Oracle):
 
 
 def test_what_is_counted_of_a_model_that_learns_a_token_each_time(table):
-    counts, answers = by_recurrence(build(Learner), table)
+    counts, answers = score_by_recurrence(build(Learner), table)
     assert counts["recurrence"].unique().tolist() == [*range(1, 7)]  # trained 2, and 4 more
     assert (counts["recurrences_trained"] == 2).all() and set(counts["digits"]) == {3, 5, 9}
     for (digits, r), of in counts.groupby(["digits", "recurrence"]):
@@ -105,15 +106,15 @@ def test_what_is_counted_of_a_model_that_learns_a_token_each_time(table):
 @pytest.mark.parametrize("form", FORMATS)
 def test_each_recurrence_is_a_pass_that_ends_there(table, form, name, start):
     system = build(form=FORMATS[form], name=name)
-    counts, answers = by_recurrence(system, table, start)
+    counts, answers = score_by_recurrence(system, table, start)
     assert set(counts["start"]) == {str(start)}
     assert counts["recurrence"].max() == 7
     whole = counts[counts["place"] == WHOLE]
-    for digits, some in chosen(system, table).groupby("i"):
+    for digits, some in choose_problems(system, table).groupby("i"):
         batch = system.format.write(problem_sets.to_problems(some, system.task))
         before = None
         for r in range(1, 8):
-            seen = single_pass(system, batch, start, r)
+            seen = teacher_forced_pass(system, batch, start, r)
             of = whole[(whole["digits"] == digits) & (whole["recurrence"] == r)].iloc[0]
             assert of["n"] == len(some) and of["correct"] == int(seen.exact.sum())
             if r > 1:
@@ -130,8 +131,10 @@ def test_each_recurrence_is_a_pass_that_ends_there(table, form, name, start):
 @pytest.mark.parametrize("times", [1, 3, 5])
 def test_places_are_those_of_scores(table, form, times):
     system = build(form=FORMATS.get(form, {"spaces": 0.5}))
-    cells, places, _ = scoring.score(system, chosen(system, table), ["middle"], times)
-    counts, _ = by_recurrence(system, table, "middle")
+    cells, places, _ = scoring.score_system(
+        system, choose_problems(system, table), ["middle"], times
+    )
+    counts, _ = score_by_recurrence(system, table, "middle")
     counts = counts[(counts["recurrence"] == times) & (counts["digits"] <= 5)]
     keys, shown = ["digits", "place"], ["n", "correct", "accuracy", "low", "high"]
     expected = places[places["digits"].isin([3, 5])].set_index(keys)[shown].sort_index()
@@ -147,10 +150,10 @@ def test_steps_are_read_out_as_they_are_scored(pad):
     """Exact responses of a pass that ends there, and places of the last number alone."""
     table = drawn(SUMS, grid=0, equal=4, longest=5, far=[])
     system = build(task=SUMS, form={"name": "scratchpad", "pad": pad}, layers=1)
-    counts, answers = by_recurrence(system, table, most=3)
+    counts, answers = score_by_recurrence(system, table, most=3)
     keys, shown = ["digits", "place"], ["n", "correct", "accuracy", "low", "high"]
     for times in (1, 3):
-        cells, places, _ = scoring.score(system, table, [1], times)
+        cells, places, _ = scoring.score_system(system, table, [1], times)
         of = counts[counts["recurrence"] == times]
         exact = cells[cells["set"] == "equal"].set_index("i")["exact"].loc[[3, 5]]
         whole = of[of["place"] == WHOLE].set_index("digits")["correct"]
@@ -158,16 +161,16 @@ def test_steps_are_read_out_as_they_are_scored(pad):
         expected = places[places["digits"].isin([3, 5])].set_index(keys)[shown].sort_index()
         found = of[of["place"] != WHOLE].set_index(keys)[shown].sort_index()
         pd.testing.assert_frame_equal(found, expected, check_dtype=False)
-        for digits, some in chosen(system, table).groupby("i"):
+        for digits, some in choose_problems(system, table).groupby("i"):
             batch = system.format.write(problem_sets.to_problems(some, system.task))
             told = answers[(answers["digits"] == digits) & (answers["recurrence"] == times)]
-            seen = single_pass(system, batch[:1].trim(), 1, times)
+            seen = teacher_forced_pass(system, batch[:1].trim(), 1, times)
             said, due = (encode("".join(told[name])) for name in ("said", "due"))
             assert said.equal(seen.predicted[0]) and due.equal(seen.target[0])
 
 
 def test_counts_add_up(table):
-    counts, answers = by_recurrence(build(), table)
+    counts, answers = score_by_recurrence(build(), table)
     assert counts.columns.tolist() == recurrences.RECURRENCES
     assert answers.columns.tolist() == recurrences.ANSWERS
     assert ((counts["low"] <= counts["accuracy"]) & (counts["accuracy"] <= counts["high"])).all()
@@ -189,23 +192,27 @@ def test_counts_add_up(table):
 def test_how_problems_are_grouped_changes_nothing(monkeypatch, task):
     name = "expression" if task is ADDITION else "labelled"
     system, table = build(task=task, form={"name": name}), drawn(task)
-    together = by_recurrence(system, table, "middle")
+    together = score_by_recurrence(system, table, "middle")
     monkeypatch.setattr(recurrences, "MOST_LOGITS", 1)
     heard = []
-    alone = by_recurrence(system, table, "middle", report=heard.append)
+    alone = score_by_recurrence(system, table, "middle", report=heard.append)
     for one, other in zip(together, alone, strict=True):
         pd.testing.assert_frame_equal(one, other)
-    assert set(heard) == {1} and len(heard) == len(chosen(system, table))
+    assert set(heard) == {1} and len(heard) == len(choose_problems(system, table))
 
 
 def test_the_answer_of_a_list_has_no_places():
-    counts, answers = by_recurrence(build(task=SORTING, form={"name": "labelled"}), drawn(SORTING))
+    counts, answers = score_by_recurrence(
+        build(task=SORTING, form={"name": "labelled"}), drawn(SORTING)
+    )
     assert set(counts["place"]) == {WHOLE} and set(counts["digits"]) == {3, 5, 9}
     assert (answers["slot"] == answers["place"]).all()
 
 
 def test_places_stand_where_they_are_written(table):
-    _, answers = by_recurrence(build(form=FORMATS["padded"] | {"reverse_answer": False}), table)
+    _, answers = score_by_recurrence(
+        build(form=FORMATS["padded"] | {"reverse_answer": False}), table
+    )
     of = answers[(answers["digits"] == 3) & (answers["recurrence"] == 1)]
     assert of["slot"].tolist() == [0, 1, 2, 3, 4] and of["place"].tolist() == [3, 2, 1, 0, 4]
 
@@ -217,35 +224,35 @@ def test_a_model_whose_block_does_nothing_is_at_a_fixed_point(table):
         for last in (block.output, block.feed_forward.down):
             torch.nn.init.zeros_(last.weight)
             torch.nn.init.zeros_(last.bias)
-    counts, answers = by_recurrence(system, table, "middle")
+    counts, answers = score_by_recurrence(system, table, "middle")
     later = counts[counts["recurrence"] > 1]
     assert (later["same"] == later["n"]).all()
     assert (answers.groupby(["digits", "slot"])["said"].nunique() == 1).all()
-    counts, _ = by_recurrence(build(), table, "middle")  # and of others it is not said
+    counts, _ = score_by_recurrence(build(), table, "middle")  # and of others it is not said
     later = counts[(counts["recurrence"] == 2) & (counts["place"] == WHOLE)]
     assert (later["same"] < later["n"]).any()
 
 
 def test_the_same_twice(table):
-    for one, other in zip(*(by_recurrence(build(), table) for _ in range(2)), strict=True):
+    for one, other in zip(*(score_by_recurrence(build(), table) for _ in range(2)), strict=True):
         pd.testing.assert_frame_equal(one, other)
 
 
 def test_the_first_problems_of_few_lengths(table, monkeypatch):
     system = build()
-    found = chosen(system, table)
+    found = choose_problems(system, table)
     assert found.groupby(["set", "i"]).size().to_dict() == {
         ("equal", 3): 12, ("equal", 5): 12, ("far", 9): 4}  # fmt: skip
     monkeypatch.setattr(recurrences, "MOST_PROBLEMS", 2)
-    pd.testing.assert_frame_equal(chosen(system, table), found.groupby("i").head(2))
-    assert chosen(system, table[table["i"] <= 2])["i"].unique().tolist() == [2]
-    assert chosen(system, table[table["i"] > 3])["i"].unique().tolist() == [5, 9]
+    pd.testing.assert_frame_equal(choose_problems(system, table), found.groupby("i").head(2))
+    assert choose_problems(system, table[table["i"] <= 2])["i"].unique().tolist() == [2]
+    assert choose_problems(system, table[table["i"] > 3])["i"].unique().tolist() == [5, 9]
 
 
 def test_of_a_model_that_is_not_looped_nothing_is_said(table):
     system = build(recurrences=1)
-    assert chosen(system, table).empty
-    counts, answers = by_recurrence(system, table)
+    assert choose_problems(system, table).empty
+    counts, answers = score_by_recurrence(system, table)
     assert counts.columns.tolist() == recurrences.RECURRENCES and counts.empty
     assert answers.columns.tolist() == recurrences.ANSWERS and answers.empty
 
@@ -253,7 +260,7 @@ def test_of_a_model_that_is_not_looped_nothing_is_said(table):
 @pytest.mark.parametrize("most", [0, -1])
 def test_less_than_one_recurrence_is_refused(table, most):
     with pytest.raises(SettingsError, match=f"^recurrences: {most} does not fit, expected at lea"):
-        by_recurrence(build(), table, most=most)
+        score_by_recurrence(build(), table, most=most)
 
 
 @pytest.fixture
@@ -261,20 +268,20 @@ def home(tmp_path, monkeypatch):
     """Return untrained rows of the smoke profile, looped or not, with questions for each."""
     monkeypatch.setattr(paths, "ROOT", tmp_path)
     given = {"task": ADDITION, "grid": 4, "each": 1, "equal": 3}
-    table = draw("addition", ProblemSet.parse(given, "problems.addition"))
+    table = draw_problem_set("addition", ProblemSet.parse(given, "problems.addition"))
     for row in ("addition_abacus", "addition_abacus_looped"):
-        asked = run.load(row, "smoke")
+        asked = run_settings.load_run(row, "smoke")
         for seed in range(2):
             trainer = Trainer(asked, seed=seed, checkpoint_path=None)
-            trainer.write(trained.folder("smoke", row) / f"seed_{seed}.safetensors")
-        path = paths.data("smoke", "questions", f"{row}.parquet")
+            trainer.write(trained_models.weights_folder("smoke", row) / f"seed_{seed}.safetensors")
+        path = paths.data_path("smoke", "questions", f"{row}.parquet")
         path.parent.mkdir(parents=True, exist_ok=True)
         problem_sets.questions(asked, table).to_parquet(path, index=False)
     return tmp_path
 
 
 def test_tables_of_looped_rows_are_kept(home):
-    target = trained.evaluate("addition_abacus_looped", "smoke", seeds=[0])
+    target = trained_models.evaluate_row("addition_abacus_looped", "smoke", seeds=[0])
     assert sorted(path.stem for path in target.iterdir()) == [
         "answers", "cells", "places", "recurrences"]  # fmt: skip
     counts, answers = (pd.read_parquet(target / f"{name}.parquet") for name in OF_LOOPED)
@@ -291,11 +298,11 @@ def test_tables_of_looped_rows_are_kept(home):
 
 
 def test_a_row_that_is_not_looped_keeps_none(home):
-    target = paths.reports("smoke", "results", "smoke", "addition_abacus")
+    target = paths.reports_path("smoke", "results", "smoke", "addition_abacus")
     target.mkdir(parents=True)
-    for name in trained.OPTIONAL:  # as if it had been looped before, or with steps
+    for name in trained_models.OPTIONAL:  # as if it had been looped before, or with steps
         (target / f"{name}.parquet").touch()
-    assert trained.evaluate("addition_abacus", "smoke", seeds=[0]) == target
+    assert trained_models.evaluate_row("addition_abacus", "smoke", seeds=[0]) == target
     assert sorted(path.stem for path in target.iterdir()) == ["cells", "places"]
 
 
@@ -307,10 +314,10 @@ def test_the_bar_ends_where_it_was_told_to(home, monkeypatch):
         return bars[-1]
 
     monkeypatch.setenv("CARRY_PROGRESS", "text")
-    bar = trained.progress.bar
-    monkeypatch.setattr(trained.progress, "bar", kept)
+    bar = trained_models.progress.bar
+    monkeypatch.setattr(trained_models.progress, "bar", kept)
     for row in ("addition_abacus", "addition_abacus_looped"):
-        trained.evaluate(row, "smoke", seeds=[0])
+        trained_models.evaluate_row(row, "smoke", seeds=[0])
     assert [of.n for of in bars] == [of.total for of in bars]
     assert bars[1].total == bars[0].total + 6
 
@@ -319,8 +326,8 @@ def test_seeds_side_by_side(home, monkeypatch):
     def in_turn(work, jobs, report):
         return [work(report, *job) for job in jobs]
 
-    monkeypatch.setattr(trained.processes, "each", in_turn)  # workers know no other home
-    target = trained.evaluate("addition_abacus_looped", "smoke", seeds=[0, 1])
+    monkeypatch.setattr(trained_models.processes, "each", in_turn)  # workers know no other home
+    target = trained_models.evaluate_row("addition_abacus_looped", "smoke", seeds=[0, 1])
     for name in OF_LOOPED:
         of = pd.read_parquet(target / f"{name}.parquet")
         assert of.groupby("seed").size().nunique() == 1 and set(of["seed"]) == {0, 1}

@@ -6,9 +6,11 @@ import json
 import nbformat
 import pytest
 
-from carry import claims, numbers, params, paths, site
-from carry.figures import gallery, load
-from carry.settings import SettingsError
+from carry import claims
+from carry.config import paths, profiles
+from carry.config.settings import SettingsError
+from carry.pipeline import readme_numbers, site
+from carry.plots import gallery, load
 from made_up import REACH, certificates, results
 
 ROWS = ["addition_nope", "addition_coupled", "addition_relative"]
@@ -31,27 +33,27 @@ def executed(path, code="print(6 * 7)"):
 def home(tmp_path_factory):
     """Make a project folder with all that the site is made from, in a profile of three rows."""
     root = tmp_path_factory.mktemp("project")
-    real = params.load_profile  # a claim counts the weights of the paper's profile
+    real = profiles.load_profile  # a claim counts the weights of the paper's profile
     cpu = real("cpu")
     few = {"rows": {row: cpu["rows"][row] for row in ROWS}, "problems": {"addition": {}}}
-    none = {"analyses": {}, "ablations": {}, "certificates": []}
+    none = {"analyses": {}, "variant_sets": {}, "certificates": []}
 
     def load_profile(profile):
         return {**cpu, **few, **none} if profile == "cpu" else real(profile)
 
     with pytest.MonkeyPatch.context() as patch:  # undone also where something below raises
         patch.setattr(paths, "ROOT", root)
-        patch.setattr(params, "load_profile", load_profile)
+        patch.setattr(profiles, "load_profile", load_profile)
         patch.setattr(load, "certified", lambda profile: certificates())
         results(root, ROWS)
         for place, drawn in gallery.NOTEBOOKS.items():
-            figures = paths.reports("cpu", "figures", place)
+            figures = paths.reports_path("cpu", "figures", place)
             figures.mkdir(parents=True)
             for name in drawn.entries:  # what is in them is for test_figures.py to look at
                 for ending in ("svg", "csv"):
                     (figures / f"{name}.{ending}").write_text(f"{name}.{ending}")
         claims.write("cpu")
-        numbers.write("cpu")
+        readme_numbers.write("cpu")
         for page in site.notebooks("cpu"):
             executed(page.source)
         executed(root / "notebooks" / "tour.ipynb")
@@ -67,7 +69,7 @@ def test_it_has_all_figures_claims_and_notebooks(first):
     text = first.read_text()
     for name in gallery.FIGURES:
         assert f'src="figures/{name}.svg"' in text
-    for record in json.loads(paths.reports("cpu", "claims.json").read_text()):
+    for record in json.loads(paths.reports_path("cpu", "claims.json").read_text()):
         assert f'id="claim-{record["id"]}"' in text
     for page in site.notebooks("cpu"):
         assert "42" in (first.parent / "notebooks" / f"{page.name}.html").read_text()
@@ -115,17 +117,19 @@ def test_a_script_from_a_network_is_refused(home, first):
 
 
 def test_a_notebook_that_is_not_there_is_named_in_one_line(home, first):
-    path = paths.data("cpu", "executed", "claims.ipynb")
+    path = paths.data_path("cpu", "executed", "pipeline", "claims.ipynb")
     kept = path.read_bytes()
     path.unlink()
-    with pytest.raises(SettingsError, match=r"^site: data/cpu/executed/claims.ipynb is not there"):
+    with pytest.raises(
+        SettingsError, match=r"^site: data/cpu/executed/pipeline/claims.ipynb is not there"
+    ):
         site.write("cpu")
     path.write_bytes(kept)
     site.write("cpu")
 
 
 def test_numbers_are_filled_in_between_markers(home):
-    found = json.loads(paths.reports("cpu", "numbers.json").read_text())
+    found = json.loads(paths.reports_path("cpu", "numbers.json").read_text())
     assert list(found["rows"]) == ROWS and set(ROWS) <= set(REACH)
     relative = found["rows"]["addition_relative"]["1000 digits"]
     assert relative == {**relative, "value": 1.0, "n": 300, "seeds": 3, "range": [1.0, 1.0]}
@@ -136,10 +140,10 @@ def test_numbers_are_filled_in_between_markers(home):
         f"At 100: {marker}old<!-- /numbers -->. <!-- numbers:accuracy --><!-- /numbers -->"
         "<!-- numbers:certificates --><!-- /numbers -->"
     )
-    text = numbers.fill_readme(readme).read_text()
+    text = readme_numbers.fill_readme(readme).read_text()
     assert f"{marker}100%<!-- /numbers -->" in text and "| Coupled |" in text
     assert "| Addition | 10 | 5,000 | 400 | 2 of 2 seeds |" in text
     assert "| Copying | 10 | 5,000 | 400 | 0 of 1 seeds |" in text
-    assert numbers.fill_readme(readme).read_text() == text
+    assert readme_numbers.fill_readme(readme).read_text() == text
     with pytest.raises(SettingsError, match="did you mean 'accuracy'"):
-        numbers.fill("<!-- numbers:acuracy --><!-- /numbers -->", found)
+        readme_numbers.fill("<!-- numbers:acuracy --><!-- /numbers -->", found)

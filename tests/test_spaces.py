@@ -9,13 +9,14 @@ import torch
 from scipy.stats import chi2_contingency, chisquare
 
 from carry import formats, tasks
-from carry.batch import LABELS, NO_LEVEL, NO_PLACE
-from carry.evaluation.decoding import alike, greedy, question_ids
+from carry.config.run_settings import make_run
+from carry.config.settings import SettingsError
+from carry.data.batch import NO_LEVEL, NO_PLACE
+from carry.data.problems import LABEL_RANGE
+from carry.evaluation.decoding import decode_greedily, group_by_shape, question_ids
 from carry.formats import EOS, PAD, SPACE, text
 from carry.models.system import System
 from carry.randomness import drawn_for, stream
-from carry.run import make
-from carry.settings import SettingsError
 from carry.tasks import to_digits
 
 ADDITION = tasks.build({"name": "addition"})
@@ -36,7 +37,7 @@ def form_of(task=ADDITION, **given):
 def all_labels(*numbers):
     """Return one problem with every label that there is."""
     one = ADDITION.solve(*to_digits([[*numbers]]))
-    return replace(one[torch.zeros(LABELS, dtype=torch.long)], label=torch.arange(LABELS))
+    return replace(one[torch.zeros(LABEL_RANGE, dtype=torch.long)], label=torch.arange(LABEL_RANGE))
 
 
 @pytest.mark.parametrize(("given", "printed"), PRINTED.values(), ids=PRINTED)
@@ -59,7 +60,7 @@ def test_a_longer_answer_is_written_as_it_is():
     problems = ADDITION.solve(*to_digits([[99999, 1], [7, 8], [0, 0]]))
     written = [text(row) for row in form.write(problems).tokens]
     assert written == ["$99999+00001=100000$", "$00007+00008=00015$_", "$00000+00000=00000$_"]
-    assert text(form.open_ended(problems).tokens[1]) == "$00007+00008=00000$_"
+    assert text(form.write_open_ended(problems).tokens[1]) == "$00007+00008=00000$_"
     assert form.extent(5) == form.extent(5)._replace(run=6, tokens=20)
     assert form.extent(3).tokens == form.extent(4).tokens == 19
     longer = ADDITION.solve(*to_digits([[123456, 1]]))
@@ -148,7 +149,7 @@ def test_the_same_problem_is_written_the_same():
     """Alone, among others, and beside longer ones; in open-ended questions too."""
     form = form_of(spaces=0.5)
     problems = ADDITION.draw(200, 6, stream(0, "again"))
-    batch, whole = form.write(problems), form.open_ended(problems)
+    batch, whole = form.write(problems), form.write_open_ended(problems)
     assert torch.equal(batch.start, whole.start)
     for row in range(0, 200, 7):
         one = problems[row : row + 1].trim()
@@ -171,14 +172,14 @@ def test_spaces_of_other_tasks(task):
         assert spaced.replace(" ", "") == text(written).strip("_")
         assert spaced[1] != " " and " =" not in spaced and " " not in spaced.split("=")[1]
     assert batch.length.max() <= form.extent(3).tokens
-    assert form_of(task, spaces=1.0).tight().spaces == 0
+    assert form_of(task, spaces=1.0).without_padding().spaces == 0
 
 
 def system_of(positions=(), **form):
     model = {"layers": 1, "width": 16, "heads": 2}
     sizes = {"training": {"digits": 4}, "evaluation": {"digits": 4}}
     given = {"task": {"name": "addition"}, "positions": list(positions), "model": model}
-    return System(make({**given, **sizes, "format": form}))
+    return System(make_run({**given, **sizes, "format": form}))
 
 
 ABACUS = {"ids": "abacus", "encoding": "learned", "table": 70}
@@ -193,10 +194,10 @@ def test_rows_are_decoded_as_they_would_be_alone(ids, start):
     system = system_of([positions[ids]], spaces=0.5)
     cells = torch.tensor([[2, 2], [1, 3]]).repeat(8, 1)
     problems = ADDITION.sample(cells, stream(0, "alone"))
-    together = greedy(system, problems, start)
-    groups = alike(problems, system.format)
+    together = decode_greedily(system, problems, start)
+    groups = group_by_shape(problems, system.format)
     assert len(groups) > 4 and sorted(torch.cat(groups).tolist()) == [*range(16)]
-    starts = system.format.open_ended(problems).start
+    starts = system.format.write_open_ended(problems).start
     for rows in groups:
         assert len(starts[rows].unique()) == 1 and len(problems.lengths[rows].unique(dim=0)) == 1
         shared = question_ids(system, problems[rows], start)[0].expand(len(rows), -1)
@@ -204,7 +205,7 @@ def test_rows_are_decoded_as_they_would_be_alone(ids, start):
             own = question_ids(system, problems[row : row + 1], start)[0]
             assert torch.equal(shared[at], own[0])
     for row in range(16):
-        alone = greedy(system, problems[row : row + 1], start)[0]
+        alone = decode_greedily(system, problems[row : row + 1], start)[0]
         assert torch.equal(together[row, : len(alone)], alone)
         assert (together[row, len(alone) :] == EOS).all()
 

@@ -7,16 +7,16 @@ import pytest
 import torch
 
 from carry import formats, positions, tasks
-from carry.batch import NO_LEVEL, NO_PLACE, merged
-from carry.evaluation import faults, hand_made, scoring
+from carry.config.run_settings import SUB_TASKS, make_run
+from carry.config.settings import SettingsError
+from carry.data.batch import NO_LEVEL, NO_PLACE, merge_batches
+from carry.data.problem_sets import ProblemSet, draw_problem_set
+from carry.evaluation import mistakes, mock_models, scoring
 from carry.evaluation.ask import answer, ask
-from carry.evaluation.decoding import greedy
+from carry.evaluation.decoding import decode_greedily
 from carry.formats import ALPHABET, EOS, PAD, encode, text
 from carry.formats.sub_task import SubTask
-from carry.problem_sets import ProblemSet, draw
 from carry.randomness import stream
-from carry.run import SUB_TASKS, make
-from carry.settings import SettingsError
 from carry.tasks import to_digits
 
 ADDITION = tasks.build({"name": "addition"})
@@ -45,12 +45,12 @@ def written(form, *numbers):
     return text(form.write(solved(numbers)).tokens[0])
 
 
-def model(prefix, kind=hand_made.Oracle, form=(), **more):
+def model(prefix, kind=mock_models.Oracle, form=(), **more):
     """Return a model made by hand."""
     form = {"name": "sub_task", "prefix": prefix, **dict(form)}
     sizes = {"training": {"digits": 3}, "evaluation": {"digits": 5}}
     given = {"task": {"name": "addition"}, "format": form, "model": {"width": 4, "heads": 1}}
-    return kind(make({**given, **sizes, **more}))
+    return kind(make_run({**given, **sizes, **more}))
 
 
 @pytest.fixture(params=SubTask.PREFIXES)
@@ -163,7 +163,7 @@ def test_levels_count_places_and_operands(which):
 def test_open_ended_questions_have_the_marks_and_no_truth(prefix, order):
     form = form_of(prefix, *order)
     problems = ADDITION.draw(300, 5, stream(0, "marks"))
-    batch, whole = form.write(problems), form.open_ended(problems)
+    batch, whole = form.write(problems), form.write_open_ended(problems)
     assert torch.equal(batch.start, whole.start)
     for row in range(300):
         start, end = int(batch.start[row]), int(batch.length[row])
@@ -239,7 +239,7 @@ def test_batches_of_unlike_width_are_merged_with_their_levels():
     form = formats.build({}, ADDITION)
     whole, order = form.write(problems), torch.randperm(90, generator=stream(1, "merged"))
     rows = [order[:20], order[20:21], order[21:]]
-    together = merged([form.write(problems[of]) for of in rows], rows, PAD)
+    together = merge_batches([form.write(problems[of]) for of in rows], rows, PAD)
     for mark in ("tokens", "number", "place", "levels", "start", "length"):
         assert torch.equal(getattr(together, mark), getattr(whole, mark)), mark
     assert (together.levels[together.tokens == PAD] == NO_LEVEL).all()
@@ -248,38 +248,40 @@ def test_batches_of_unlike_width_are_merged_with_their_levels():
 @pytest.fixture(scope="module")
 def table():
     given = {"task": {"name": "addition"}, "grid": 3, "each": 4, "equal": 20}
-    return draw("test", ProblemSet.parse(given, "problems.test"))
+    return draw_problem_set("test", ProblemSet.parse(given, "problems.test"))
 
 
 def test_the_oracle_is_right_and_liars_are_named(table, prefix, order):
     form = dict(zip(("reverse_operands", "reverse_answer"), order, strict=True))
-    cells, places, steps = scoring.score(model(prefix, form=form), table)
+    cells, places, steps = scoring.score_system(model(prefix, form=form), table)
     assert (cells["exact"] == cells["n"]).all() and steps.empty
     assert places.empty == (prefix == "car")  # signs are no digits of a number
     assert (places["correct"] == places["n"]).all()
     if prefix != "car":
         assert places.loc[places["place"] == 0, "n"].tolist() == [20, 20, 20]
     for name, kind in (
-        ("stopped_early", hand_made.StopsEarly),
-        ("stopped_late", hand_made.StopsLate),
+        ("stopped_early", mock_models.StopsEarly),
+        ("stopped_late", mock_models.StopsLate),
     ):
-        cells, _, _ = scoring.score(model(prefix, kind, form), table)
+        cells, _, _ = scoring.score_system(model(prefix, kind, form), table)
         assert (cells[name] == cells["n"]).all()
 
 
 def test_places_of_sums_are_those_of_the_expression(table):
     given = {"reverse_operands": False, "reverse_answer": False}
-    plain = hand_made.ForgetsCarries(make({
+    plain = mock_models.ForgetsCarries(make_run({
         "task": {"name": "addition"}, "format": given, "model": {"width": 4, "heads": 1},
         "training": {"digits": 3}, "evaluation": {"digits": 5},
     }))  # fmt: skip
-    tables = [scoring.score(of, table) for of in (model("add", hand_made.ForgetsCarries), plain)]
+    tables = [
+        scoring.score_system(of, table) for of in (model("add", mock_models.ForgetsCarries), plain)
+    ]
     for of, other in zip(*tables, strict=True):
         pd.testing.assert_frame_equal(of, other)
     assert tables[0][0]["lost_carry"].sum() > 50
 
 
-class AddsInstead(hand_made.Oracle):
+class AddsInstead(mock_models.Oracle):
     """Writes the sum, whatever part is asked for."""
 
     def _part(self, prefix, *written):
@@ -288,7 +290,7 @@ class AddsInstead(hand_made.Oracle):
 
 @pytest.mark.parametrize("prefix", ["mad", "ali", "rev"])
 def test_what_is_wrong_in_a_part_is_no_fault_of_a_sum(table, prefix):
-    cells, _, _ = scoring.score(model(prefix, AddsInstead), table)
+    cells, _, _ = scoring.score_system(model(prefix, AddsInstead), table)
     assert cells["other"].sum() > 10
     assert not cells[["lost_carry", "carry_from_nowhere", "misaligned"]].any(axis=None)
 
@@ -298,7 +300,7 @@ def test_one_carry_more_or_less():
     problems, form = solved((12, 99), (5, 5)), form_of("car")
     dash, end = ALPHABET.index("-"), EOS
     errors = torch.tensor([[-1, dash, end], [0, end, ALPHABET.index("c")]])
-    kinds = [faults.KINDS[at] for at in faults.named(form, problems, errors).tolist()]
+    kinds = [mistakes.KINDS[at] for at in mistakes.named(form, problems, errors).tolist()]
     assert kinds == ["stopped_late", "stopped_early"]
 
 
@@ -308,5 +310,5 @@ def test_asked_by_hand(prefix):
     assert said["read"].iloc[0] == f"{prefix}$1234+4567="
     assert "".join(said["writes"]) == "".join(said["due"]) == PRINTED[prefix].split("=")[1]
     assert answer(system, said) == PRINTED[prefix].split("=")[1].strip("$")
-    read = text(greedy(system, solved((7, 98)))[0]).rstrip("$")
+    read = text(decode_greedily(system, solved((7, 98)))[0]).rstrip("$")
     assert read == {"add": "105", "ali": "0+9,7+8", "car": "-c", "mad": "95", "rev": "7+89"}[prefix]

@@ -4,15 +4,16 @@ import pytest
 import torch
 from scipy.stats import binomtest, chisquare
 
-from carry import problem_sets, tasks
-from carry.batch import LABELS
-from carry.problem_sets import ProblemSet
+from carry import tasks
+from carry.config.settings import SettingsError, list_modules
+from carry.data import problem_sets
+from carry.data.problem_sets import ProblemSet
+from carry.data.problems import LABEL_RANGE
 from carry.randomness import stream
-from carry.settings import SettingsError, parts
 from carry.tasks import to_digits, to_int
 
 SAMPLINGS = ["stratified", "equal", "random"]
-TASKS = parts("carry.tasks")
+TASKS = list_modules("carry.tasks")
 MOST = 25_000  # problems of each of four sizes: 100,000 of each task
 ADDING = "multi_operand_addition"
 
@@ -50,7 +51,7 @@ def test_answers_agree_with_the_oracle(name, digits):
     """Operands as text, ones last, in; the answer as text out: nothing is shared but the task."""
     task = tasks.build({"name": name})
     given = {"task": {"name": name}, "draw": MOST, "digits": digits + smallest(task) - 1}
-    table = problem_sets.draw("test", ProblemSet.parse(given, "problems.test"))
+    table = problem_sets.draw_problem_set("test", ProblemSet.parse(given, "problems.test"))
     assert [task.oracle(*row.split()) for row in table["operands"]] == table["answer"].tolist()
     assert len(table) == MOST
 
@@ -72,7 +73,7 @@ def test_what_every_task_keeps(task, digits):
     assert (padded >= problems.lengths).all()
     assert torch.equal(padded > 0, problems.lengths > 0)
     assert torch.equal(problems.room, task.room(problems.lengths))
-    assert problems.label.min() >= 0 and problems.label.max() < LABELS
+    assert problems.label.min() >= 0 and problems.label.max() < LABEL_RANGE
     for name, step in task.steps(problems).items():
         assert len(step) == 2_000, name
 
@@ -153,9 +154,13 @@ def test_problem_sets_do_not_move():
         "equal": 2,
         "far": [{"digits": 60, "each": 2}],
     }
-    first = problem_sets.draw("mine", problem_sets.ProblemSet.parse(settings, "problems.mine"))
+    first = problem_sets.draw_problem_set(
+        "mine", problem_sets.ProblemSet.parse(settings, "problems.mine")
+    )
     more = {**settings, "equal": 5, "far": [{"digits": 60, "each": 2}, {"digits": 80, "each": 1}]}
-    second = problem_sets.draw("mine", problem_sets.ProblemSet.parse(more, "problems.mine"))
+    second = problem_sets.draw_problem_set(
+        "mine", problem_sets.ProblemSet.parse(more, "problems.mine")
+    )
     grids = [table[table["set"] == "grid"] for table in (first, second)]
     assert grids[0].equals(grids[1])
     numbers = second["operands"].str.split(expand=True)
@@ -168,7 +173,7 @@ def test_problem_sets_do_not_move():
 def test_a_problem_set_reads_back(name):
     task = tasks.build({"name": name})
     given = {"task": {"name": name}, "draw": 300, "digits": 6}
-    table = problem_sets.draw("mine", ProblemSet.parse(given, "problems.mine"))
+    table = problem_sets.draw_problem_set("mine", ProblemSet.parse(given, "problems.mine"))
     problems = problem_sets.to_problems(table, task)
     cells, drawn = task.draw_in_cells(300, 6, stream(0, "problems", "mine", "draw"))
     for field in ("operands", "lengths", "answer_length", "room", "label"):
@@ -291,7 +296,7 @@ def test_cells_of_sums_are_digits_and_operands():
     assert problems.lengths.amax(1).tolist() == [3, 7, 1]
     assert problems.room.tolist() == [5, 8, 3]  # 12 x 999 has five digits, 30 x 9 has three
     given = {"task": {"name": ADDING}, "grid": 3, "each": 2, "equal": 1}
-    table = problem_sets.draw("mine", ProblemSet.parse(given, "problems.mine"))
+    table = problem_sets.draw_problem_set("mine", ProblemSet.parse(given, "problems.mine"))
     assert set(zip(*table[["i", "j"]].to_numpy().T, strict=True)) == {
         (i, j) for i in (1, 2, 3) for j in (2, 3)}  # fmt: skip
     operands = table["operands"].str.split()
@@ -453,11 +458,11 @@ def test_problem_sets_of_ranges_and_of_all_problems():
     given = {"task": {"name": "noisy_majority"},
              "ranges": {"validation": {"least": 3, "most": 5, "count": 40},
                         "test": {"least": 7, "most": 9, "count": 50}}}  # fmt: skip
-    table = problem_sets.draw("mine", ProblemSet.parse(given, "problems.mine"))
+    table = problem_sets.draw_problem_set("mine", ProblemSet.parse(given, "problems.mine"))
     sizes = table.groupby("set")["i"].agg(["size", "min", "max"])
     assert sizes.loc["test"].tolist() == [50, 7, 9]
     assert sizes.loc["validation"].tolist() == [40, 3, 5]
     given = {"task": {"name": "modular_addition", "modulus": 5, "share": 0.4}, "every": True}
-    table = problem_sets.draw("mine", ProblemSet.parse(given, "problems.mine"))
+    table = problem_sets.draw_problem_set("mine", ProblemSet.parse(given, "problems.mine"))
     assert table["set"].value_counts().to_dict() == {"held out": 15, "trained": 10}
     assert len(table["operands"].unique()) == 25

@@ -4,11 +4,11 @@ import pandas as pd
 import pytest
 import torch
 
-from carry.analysis import construction
-from carry.evaluation.decoding import greedy
+from carry.evaluation.decoding import decode_greedily
 from carry.formats import EOS
+from carry.interpretability import adder_construction
 from carry.models.constructions.adder import adder
-from carry.models.single_pass import single_pass
+from carry.models.teacher_forcing import teacher_forced_pass
 
 # cho2025, appendix D, from "=" on: what each table says of the rows that are not 0.
 PRE_SUM = "0 0 0 0 7 5 0 0 15 9 0 0 11 9 1 0"
@@ -35,7 +35,7 @@ STATED = {
 
 @pytest.fixture(scope="module")
 def shown():
-    return construction.tables(construction.example(), 57, 48, 96, first=(4, 2))
+    return adder_construction.tables(adder_construction.example(), 57, 48, 96, first=(4, 2))
 
 
 @pytest.mark.parametrize(("number", "row"), STATED)
@@ -44,8 +44,8 @@ def test_tables_are_those_of_the_paper(shown, number, row):
 
 
 def test_there_are_all_tables_with_titles_and_only_named_rows_differ_from_0(shown):
-    assert list(shown) == list(construction.TITLES) == list(range(4, 27))
-    left = {number: list(construction.brief(table).index) for number, table in shown.items()}
+    assert list(shown) == list(adder_construction.TITLES) == list(range(4, 27))
+    left = {number: list(adder_construction.brief(table).index) for number, table in shown.items()}
     assert left[7] == left[8] == ["PRE_SUM"] and left[20] == ["PRE_EOS"]
     assert left[22] == ["SUM", "ARROW", "EOS"]
     codes = ["POS_1", "POS_1_NEXT", "POS_2", "POS_2_NEXT"]
@@ -76,8 +76,8 @@ def test_where_the_papers_tables_disagree_the_tensors_follow_the_earlier(shown):
 
 def test_a_step_is_what_the_model_makes_of_it():
     """Each matrix that is shown leads to the next, up to the logits."""
-    model = construction.example()
-    steps = construction.walk(model, 57, 48, 96, first=(4, 2))
+    model = adder_construction.example()
+    steps = adder_construction.walk(model, 57, 48, 96, first=(4, 2))
     mixed = torch.einsum("hdt,hqt->dq", steps.value, steps.attention)
     torch.testing.assert_close(steps.embedded + mixed, steps.attended)
     scores = torch.einsum("hkq,hkt->hqt", steps.query, steps.key)
@@ -91,29 +91,29 @@ def test_a_step_is_what_the_model_makes_of_it():
 @pytest.mark.parametrize("scale", [1.0, 2.0, 64.0])
 @pytest.mark.parametrize("most", [2**24, 2**12])
 def test_margins_tell_what_the_pass_and_decoding_tell(scale, most, monkeypatch):
-    monkeypatch.setattr(construction, "MOST_SCORES", most)  # a part of a response at a time
+    monkeypatch.setattr(adder_construction, "MOST_SCORES", most)  # a part of a response at a time
     model = adder(4, 3, scale=scale)
-    problems = construction.random(model, 4, 3, count=20)
-    judged = construction.judge(model, problems)
+    problems = adder_construction.random(model, 4, 3, count=20)
+    judged = adder_construction.judge(model, problems)
     batch = model.format.write(problems)
-    seen = single_pass(model, batch)
+    seen = teacher_forced_pass(model, batch)
     assert judged.n == seen.real.sum() and judged.wrong == seen.wrong.sum()
     assert judged.exact == seen.exact.sum() and (judged.margin > 0) == (judged.wrong == 0)
-    written = greedy(model, problems)
+    written = decode_greedily(model, problems)
     due = torch.where(seen.real, seen.target, EOS)
     assert (written == due[:, : written.shape[1]]).all(1).sum() == judged.exact
 
 
 def test_every_sum_is_asked_once():
     model = adder(2, 2)
-    problems = construction.every(model, 2, 2)
+    problems = adder_construction.every(model, 2, 2)
     asked = {tuple(of) for of in (problems.operands * torch.tensor([1, 10])).sum(2).tolist()}
     assert len(asked) == len(problems) == 10_000
     assert (problems.lengths.sum(1)[:10] == 2).all() and problems.lengths.max() == 2
 
 
 def test_counts_have_intervals_and_add_up():
-    found = construction.by_scale([(2, 2), (3, 2)], [1.0, 8.0], tokens=100)
+    found = adder_construction.by_scale([(2, 2), (3, 2)], [1.0, 8.0], tokens=100)
     assert (found["low"] <= found["accuracy"]).all() and (found["accuracy"] <= found["high"]).all()
     assert (found["wrong"] > 0).tolist() == [True, False] * 4
     assert (found["n"] >= 100).all() and set(found["sequence"]) == {20, 28}

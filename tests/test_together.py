@@ -5,21 +5,26 @@ import itertools
 import pytest
 import torch
 
-from carry.analysis import heads
-from carry.analysis.by_hand import boundary, majority_range, missed, strings_of
-from carry.analysis.by_hand import written as written_by_hand
-from carry.evaluation.by_counts import counted_pass
+from carry.analyses import heads
+from carry.config.run_settings import make_run
+from carry.config.settings import SettingsError
 from carry.formats import EOS
+from carry.interpretability.majority_constructions import (
+    boundary,
+    majority_range,
+    missed,
+    strings_of,
+)
+from carry.interpretability.majority_constructions import written as written_by_hand
 from carry.models.constructions.minimal_majority import minimal_majority
-from carry.models.single_pass import single_pass
 from carry.models.system import System
-from carry.models.together import Together, counted
+from carry.models.teacher_forcing import teacher_forced_pass
 from carry.randomness import stream
-from carry.run import make
-from carry.settings import SettingsError
 from carry.tasks import to_digits
-from carry.training.halving import Found, separation, shapley, survivors
-from carry.training.together import TogetherTrainer
+from carry.training.batched.count_pass import counted_pass
+from carry.training.batched.head_halving import HeadOutputs, select_heads, separation, shapley
+from carry.training.batched.network import BatchedNetwork, count_strings
+from carry.training.batched.trainer import BatchedTrainer
 
 MODELS = {
     "thesis": {"output": False, "final_norm": False, "logit_bias": True},
@@ -36,7 +41,7 @@ def run_of(model="thesis", task=None, **training):
     small = {"together": True, "digits": 9, "fixed": 60, "steps": 12, "batch": 16, "rate": 0.01,
              "score_every": 4, "score_problems": 30, "checkpoint_every": 1000}  # fmt: skip
     shape = {"width": 8, "heads": 4, "feed_forward": False, "biases": False, **MODELS[model]}
-    return make({"task": {"name": "noisy_majority", **(task or {})}, "model": shape,
+    return make_run({"task": {"name": "noisy_majority", **(task or {})}, "model": shape,
                  "training": {**small, **training}})  # fmt: skip
 
 
@@ -61,12 +66,12 @@ def written(system, strings=STRINGS):
 def test_counts_tell_what_tokens_tell(model):
     """One by one, side by side from the tokens, and side by side from counts."""
     made = systems(model)
-    together = Together(made)
+    together = BatchedNetwork(made)
     batch, counts = written(made[0])
     at = batch.start[:, None] + torch.tensor([-1, 0])
     alone = torch.stack([of.network(batch.tokens, [], at) for of in made])
     by_tokens = together.by_tokens(batch.tokens[None].expand(3, -1, -1), at[None])
-    both = [counted(counts, second) for second in (False, True)]
+    both = [count_strings(counts, second) for second in (False, True)]
     by_counts = torch.stack([together.by_counts(of) for of in both], dim=2)
     quickly = torch.stack([together.by_products(of.spread().double()) for of in both], dim=2)
     torch.testing.assert_close(by_tokens, alone, rtol=1e-10, atol=1e-10)
@@ -80,7 +85,7 @@ def test_scores_from_counts_are_those_from_tokens(model):
     system = systems(model, count=1, dtype=torch.float32)[0]
     problems = system.task.solve(*to_digits([[string] for string in STRINGS]))
     batch = system.format.write(problems)
-    seen, slowly = counted_pass(system, problems, batch), single_pass(system, batch)
+    seen, slowly = counted_pass(system, problems, batch), teacher_forced_pass(system, batch)
     for name in ("predicted", "target", "real"):
         assert torch.equal(getattr(seen, name).long(), getattr(slowly, name).long())
 
@@ -96,9 +101,9 @@ def test_the_order_of_a_string_is_no_matter():
 @pytest.mark.parametrize("dropout", [0.0, 0.2])
 def test_seeds_trained_together_end_as_alone(dropout):
     run = run_of(dropout=dropout, keep="best", halving="svc", halve_at=0.6)
-    together = TogetherTrainer(run, [0, 1, 2], None).train()
+    together = BatchedTrainer(run, [0, 1, 2], None).train()
     for index, seed in enumerate(together.seeds):
-        alone = TogetherTrainer(run, [seed], None).train()
+        alone = BatchedTrainer(run, [seed], None).train()
         for name, weights in alone.weights()[0].items():
             torch.testing.assert_close(
                 together.weights()[index][name], weights, rtol=1e-4, atol=1e-5
@@ -110,7 +115,7 @@ def test_seeds_trained_together_end_as_alone(dropout):
 def test_dropout_behind_attention_alone_needs_no_tokens():
     """With no dropout on embeddings, the path by tokens is that by counts."""
     runs = [run_of(dropout=0.2, dropout_embeddings=share) for share in (0.0, 1e-12)]
-    by_counts, by_tokens = (TogetherTrainer(run, [0, 1], None) for run in runs)
+    by_counts, by_tokens = (BatchedTrainer(run, [0, 1], None) for run in runs)
     for _ in range(4):
         batch = by_counts._next_batch()
         loss = by_counts._losses_of(*batch)
@@ -123,7 +128,7 @@ def test_dropout_behind_attention_alone_needs_no_tokens():
 def test_a_killed_training_goes_on_to_the_same_weights(embeddings, tmp_path):
     given = {"dropout": 0.1, "dropout_embeddings": embeddings, "keep": "best", "halving": "random",
              "halve_at": 0.5, "checkpoint_every": 3}  # fmt: skip
-    whole = TogetherTrainer(run_of(**given), [0, 1], None).train()
+    whole = BatchedTrainer(run_of(**given), [0, 1], None).train()
     path = tmp_path / "seeds.safetensors"
 
     def killed(seed, step, loss, exact):
@@ -131,8 +136,8 @@ def test_a_killed_training_goes_on_to_the_same_weights(embeddings, tmp_path):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):  # the last checkpoint is of step 6, within an epoch
-        TogetherTrainer(run_of(**given), [0, 1], path).train(killed)
-    resumed = TogetherTrainer(run_of(**given), [0, 1], path).train()
+        BatchedTrainer(run_of(**given), [0, 1], path).train(killed)
+    resumed = BatchedTrainer(run_of(**given), [0, 1], path).train()
     assert resumed.step == whole.step
     assert [row["heads"] for row in resumed.curve] == [row["heads"] for row in whole.curve]
     for one, other in zip(whole.weights(), resumed.weights(), strict=True):
@@ -140,12 +145,12 @@ def test_a_killed_training_goes_on_to_the_same_weights(embeddings, tmp_path):
 
 
 def test_the_weights_that_are_kept_are_the_best_on_what_is_held_out():
-    trainer = TogetherTrainer(run_of(keep="best", steps=24, rate=0.1), [0, 1, 2], None).train()
+    trainer = BatchedTrainer(run_of(keep="best", steps=24, rate=0.1), [0, 1, 2], None).train()
     last = [of.clone() for of in trainer.network.weights.values()]
     for index, weights in enumerate(trainer.weights()):
         trainer.systems[index].network.load_state_dict(weights)
-    again = Together(trainer.systems)
-    strings = counted(trainer.held_out)
+    again = BatchedNetwork(trainer.systems)
+    strings = count_strings(trainer.held_out)
     due = torch.where(strings.ones, 5, 4)
     right = (again.by_counts(strings).argmax(-1) == due).float().mean(1)
     best = [max(r["exact"] for r in trainer.curve if r["seed"] == seed) for seed in (0, 1, 2)]
@@ -154,7 +159,7 @@ def test_the_weights_that_are_kept_are_the_best_on_what_is_held_out():
 
 
 def test_every_problem_is_met_once_an_epoch_in_an_order_of_its_own():
-    trainer = TogetherTrainer(run_of(), [0, 1], None)
+    trainer = BatchedTrainer(run_of(), [0, 1], None)
     rows = []
     for trainer.step in range(4):
         rows.append(trainer._next_batch()[0])
@@ -165,21 +170,21 @@ def test_every_problem_is_met_once_an_epoch_in_an_order_of_its_own():
 
 def test_heads_that_are_left_out_are_as_if_they_were_not_there():
     made = systems("thesis")
-    together = Together(made)
+    together = BatchedNetwork(made)
     together.heads[1, [0, 2]] = 0.0
     made[1].network.load_state_dict(together.state_of(1))
     batch, counts = written(made[1])
     alone = made[1].network(batch.tokens, [], batch.start[:, None] - 1)[:, 0]
-    strings = counted(counts)
+    strings = count_strings(counts)
     torch.testing.assert_close(together.by_counts(strings)[1], alone, rtol=1e-10, atol=1e-10)
     kept = torch.tensor([[0.0, 1.0, 0.0, 1.0]]).expand(3, -1).double()
-    again = Together(systems("thesis")).by_counts(strings, heads=kept)[1]
+    again = BatchedNetwork(systems("thesis")).by_counts(strings, heads=kept)[1]
     torch.testing.assert_close(again, alone, rtol=1e-10, atol=1e-10)
 
 
 @pytest.mark.parametrize("strategy", ["random", "masked", "svc", "shapley"])
 def test_halving_leaves_one_head(strategy):
-    trainer = TogetherTrainer(run_of(halving=strategy, halve_at=0.0), [0, 1], None).train()
+    trainer = BatchedTrainer(run_of(halving=strategy, halve_at=0.0), [0, 1], None).train()
     left = [[row["heads"] for row in trainer.curve if row["seed"] == seed] for seed in (0, 1)]
     assert left == ([[1, 1, 1]] * 2 if strategy == "masked" else [[4, 2, 1]] * 2)
     for weights in trainer.weights():
@@ -199,27 +204,27 @@ BAD = {
 def test_models_that_cannot_be_trained_together_are_refused(name):
     model, more, words = BAD[name]
     given = run_of().model_dump(exclude={"name", "profile"})
-    run = make({**given, "model": {**given["model"], **model}, **more})
+    run = make_run({**given, "model": {**given["model"], **model}, **more})
     with pytest.raises(SettingsError) as error:
-        TogetherTrainer(run, [0], None)
+        BatchedTrainer(run, [0], None)
     assert all(word in str(error.value) for word in words), error.value
 
 
 def test_heads_that_do_not_fill_the_width_need_a_projection():
     with pytest.raises(SettingsError, match="output false with heads 4 of head_width 3"):
         model = {"width": 8, "heads": 4, "head_width": 3, "output": False}
-        System(make({"task": {"name": "addition"}, "model": model}))
+        System(make_run({"task": {"name": "addition"}, "model": model}))
 
 
 def test_a_separator_finds_a_line_and_needs_both_majorities():
     generator = stream(0, "points")
     points = torch.randn(400, 1, 2, generator=generator)
     ones = points[:, 0] @ torch.tensor([1.0, -2.0]) > 0.5
-    found = Found(torch.cat([points, 0 * points], dim=1), ones)
+    found = HeadOutputs(torch.cat([points, 0 * points], dim=1), ones)
     assert separation([0], found, found) > 0.98
     assert separation([1], found, found) == max(ones.float().mean(), 1 - ones.float().mean())
     with pytest.raises(SettingsError, match="all 400 strings have the majority 1"):
-        separation([0], Found(found.outputs, torch.ones(400, dtype=torch.bool)), found)
+        separation([0], HeadOutputs(found.outputs, torch.ones(400, dtype=torch.bool)), found)
 
 
 def worth(some):
@@ -252,10 +257,10 @@ def test_the_better_half_is_kept():
     ones = torch.rand(300, generator=generator) < 0.5
     noise = [3.0, 0.1, 2.0, 0.5]
     outputs = [ones.float() + of * torch.randn(300, generator=generator) for of in noise]
-    found = Found(torch.stack(outputs, dim=1)[..., None], ones)
-    assert survivors("svc", [0, 1, 2, 3], found, found, generator) == [1, 3]
-    assert survivors("shapley", [0, 2, 3], found, found, generator) == [3]
-    assert len(survivors("random", [0, 1, 2, 3], found, found, generator)) == 2
+    found = HeadOutputs(torch.stack(outputs, dim=1)[..., None], ones)
+    assert select_heads("svc", [0, 1, 2, 3], found, found, generator) == [1, 3]
+    assert select_heads("shapley", [0, 2, 3], found, found, generator) == [3]
+    assert len(select_heads("random", [0, 1, 2, 3], found, found, generator)) == 2
 
 
 COUNTS = torch.tensor([*itertools.product(range(12), range(12), (0, 1, 30))])
@@ -263,10 +268,10 @@ COUNTS = torch.tensor([*itertools.product(range(12), range(12), (0, 1, 30))])
 
 def wrong(large, length, dtype):
     """Return of which strings the model by hand says the wrong majority, or does not end."""
-    network = Together([minimal_majority(large, length, dtype)])
+    network = BatchedNetwork([minimal_majority(large, length, dtype)])
     due = torch.where(COUNTS[:, 1] > COUNTS[:, 0], 5, 4)
-    said = network.by_counts(counted(COUNTS)).argmax(-1)[0]
-    ends = network.by_counts(counted(COUNTS, second=True)).argmax(-1)[0] == EOS
+    said = network.by_counts(count_strings(COUNTS)).argmax(-1)[0]
+    ends = network.by_counts(count_strings(COUNTS, second=True)).argmax(-1)[0] == EOS
     return COUNTS[(said != due) | ~ends]
 
 
@@ -316,7 +321,7 @@ def test_by_hand_looks_as_told():
 
 def test_metrics_of_heads_are_about_those_that_are_there():
     made = systems(count=2, dtype=torch.float32)
-    network = Together(made)
+    network = BatchedNetwork(made)
     network.heads[1, 0] = 0.0
     counts = torch.randint(0, 9, (80, 3), generator=stream(0, "counts"))
     table = heads.subsets(network, 1, counts, counts, sizes=(1, 2))

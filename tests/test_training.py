@@ -10,16 +10,16 @@ import pytest
 import torch
 from tqdm import tqdm
 
-from carry import paths
+from carry.config import paths
+from carry.config.run_settings import Training
+from carry.data.training_batches import TrainingBatches
 from carry.formats import text
 from carry.models.system import System
 from carry.randomness import stream
-from carry.run import Training
 from carry.training import checkpoint, loop, precision, seeds
-from carry.training.data import Batches
 from carry.training.loop import Trainer, TrainingDiverged
 from carry.training.schedule import batch_at, rate_at
-from variants import run_of
+from model_cases import run_of
 
 
 def weights(trainer):
@@ -98,19 +98,19 @@ def test_a_loss_that_is_not_a_number_stops_with_step_and_checkpoint(tmp_path):
     with pytest.raises(TrainingDiverged, match=r"up to 4; last good checkpoint: step 2") as error:
         trainer.train()
     assert "\n" not in str(error.value)
-    assert checkpoint.load(path)[1]["step"] == 2  # what was good is kept
+    assert checkpoint.load_tensors(path)[1]["step"] == 2  # what was good is kept
 
 
 def test_early_stop_on_the_held_out_score(monkeypatch):
     run = run_of("abacus", steps=50, score_every=5, stop_at=0.5, patience=2)
     always = SimpleNamespace(exact=torch.ones(16))
-    monkeypatch.setattr(loop, "single_pass", lambda *given, **more: always)
+    monkeypatch.setattr(loop, "teacher_forced_pass", lambda *given, **more: always)
     assert Trainer(run, 0, None).train().step == 10
 
 
 def test_progressive_loss_is_a_convex_combination():
     run = run_of("abacus", "looped")
-    batch = Batches(System(run), stream(0, "problems")).next(8)
+    batch = TrainingBatches(System(run), stream(0, "problems")).next(8)
     losses = {}
     for share in (0.0, 0.25, 1.0):
         of = run.model_copy(update={"training": run.training.model_copy(
@@ -174,7 +174,7 @@ def test_loss_on_everything_covers_the_question_too():
 
 @pytest.mark.parametrize("decay", ["none", "linear", "cosine", "trapezoid"])
 def test_schedules_warm_up_and_come_down(decay):
-    plan = Training(steps=200, rate=2.0, warmup=0.1, decay=decay, final_rate=0.05)
+    plan = Training(steps=200, learning_rate=2.0, warmup=0.1, decay=decay, final_learning_rate=0.05)
     rates = [rate_at(step, plan) for step in range(200)]
     assert rates[:20] == pytest.approx([0.1 * (step + 1) for step in range(20)])
     assert max(rates) == pytest.approx(2.0)
@@ -191,7 +191,7 @@ def test_batch_ramp_reaches_the_full_batch():
 
 def test_pools_cut_padding_and_keep_every_problem():
     system = System(run_of("abacus", digits=10, pool=16, batch=32))
-    batches = Batches(system, stream(0, "problems"))
+    batches = TrainingBatches(system, stream(0, "problems"))
     drawn = [batches.next(32) for _ in range(16)]
     slots = sum(batch.tokens.numel() for batch in drawn)
     real = sum(int(batch.length.sum()) for batch in drawn)
@@ -205,7 +205,7 @@ def test_a_fixed_data_set(tmp_path, monkeypatch):
     monkeypatch.setattr(paths, "ROOT", tmp_path)
     run = run_of("abacus", fixed=20)
     seeds.train_seeds(run, 1)
-    table = pd.read_parquet(paths.data("notebook", "runs", "mine", "problems.parquet"))
+    table = pd.read_parquet(paths.data_path("notebook", "runs", "mine", "problems.parquet"))
     assert len(table) == 20
     pairs = table["operands"].str.split()
     allowed = {f"^{a[::-1]}+{b[::-1]}=" for a, b in pairs}
@@ -220,13 +220,13 @@ def test_seeds_side_by_side_write_everything_and_clean_up(tmp_path, monkeypatch)
     monkeypatch.setattr(paths, "ROOT", tmp_path)
     run = run_of("abacus")
     curves = seeds.train_seeds(run, 1)
-    folder = paths.data("notebook", "runs", "mine")
-    tensors, note = checkpoint.load(folder / "seed_0.safetensors")
+    folder = paths.data_path("notebook", "runs", "mine")
+    tensors, note = checkpoint.load_tensors(folder / "seed_0.safetensors")
     assert same(tensors, weights(Trainer(run, 0, None).train()))
     assert note["row"] == "mine" and note["seed"] == 0 and note["steps"] == 6
     assert pd.read_parquet(folder / "curves.parquet").equals(curves)
     assert (folder / "live/seed_0/plots/metrics/loss.tsv").exists()
-    assert (folder / "run.json").exists() and not checkpoint.folder(run).exists()
+    assert (folder / "run.json").exists() and not checkpoint.checkpoint_folder(run).exists()
 
 
 def test_processes_train_what_one_process_trains(tmp_path, monkeypatch):
@@ -235,8 +235,8 @@ def test_processes_train_what_one_process_trains(tmp_path, monkeypatch):
     monkeypatch.setattr(seeds._Progress, "report", lambda self, *news: heard.append(news))
     seeds.train_seeds(run, 2)
     for seed in range(2):
-        path = paths.data("notebook", "runs", "mine", f"seed_{seed}.safetensors")
-        assert same(checkpoint.load(path)[0], weights(Trainer(run, seed, None).train()))
+        path = paths.data_path("notebook", "runs", "mine", f"seed_{seed}.safetensors")
+        assert same(checkpoint.load_tensors(path)[0], weights(Trainer(run, seed, None).train()))
     assert {news[:2] for news in heard} == {(seed, step) for seed in (0, 1) for step in (10, 20)}
     assert not multiprocessing.active_children()
 

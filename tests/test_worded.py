@@ -5,13 +5,13 @@ import pytest
 import torch
 
 from carry import formats, positions, tasks
-from carry.batch import NO_PLACE
-from carry.evaluation import hand_made, scoring
+from carry.config.run_settings import make_run
+from carry.data.batch import NO_PLACE
+from carry.data.problem_sets import ProblemSet, draw_problem_set
+from carry.evaluation import mock_models, scoring
 from carry.evaluation.ask import answer, ask
 from carry.formats import EOS, encode, text
-from carry.problem_sets import ProblemSet, draw
 from carry.randomness import stream
-from carry.run import make
 from carry.tasks import to_digits
 
 ADDITION = tasks.build({"name": "addition"})
@@ -97,7 +97,7 @@ def test_marks():
 
 def test_open_ended_questions_have_the_marks_and_no_truth():
     problems, form = ADDITION.draw(200, 5, stream(0, "marks")), form_of()
-    batch, whole = form.write(problems), form.open_ended(problems)
+    batch, whole = form.write(problems), form.write_open_ended(problems)
     assert torch.equal(batch.start, whole.start)
     for row in range(200):
         start, end = int(batch.start[row]), int(batch.length[row]) - 1
@@ -149,19 +149,19 @@ def test_answers_of_malformed_text(said):
         assert text(read[0]) == MALFORMED[said].ljust(len(said), "$")
 
 
-def model(kind=hand_made.Oracle, **form):
+def model(kind=mock_models.Oracle, **form):
     sizes = {"training": {"digits": 3}, "evaluation": {"digits": 4}}
     given = {"task": {"name": "addition"}, "model": {"width": 4, "heads": 1}}
-    return kind(make({**given, **sizes, "format": {"name": "worded", **form}}))
+    return kind(make_run({**given, **sizes, "format": {"name": "worded", **form}}))
 
 
 @pytest.fixture(scope="module")
 def table():
     given = {"task": {"name": "addition"}, "grid": 3, "each": 2, "equal": 8}
-    return draw("test", ProblemSet.parse(given, "problems.test"))
+    return draw_problem_set("test", ProblemSet.parse(given, "problems.test"))
 
 
-class Slips(hand_made.Oracle):
+class Slips(mock_models.Oracle):
     """Writes the carry out of the tens wrong, where there are tens, and all else right."""
 
     def _in_words(self, a, b):
@@ -173,7 +173,7 @@ class Slips(hand_made.Oracle):
 
 def test_steps_and_places_are_tallied(table):
     """Steps 0 and 1 are the reversed operands, then comes a line a step, and last the answer."""
-    cells, places, steps = scoring.score(model(), table)
+    cells, places, steps = scoring.score_system(model(), table)
     assert (cells["exact"] == cells["n"]).all()
     assert (cells["digits_right"] == cells["n"])[cells["set"] == "equal"].all()
     counted = steps.groupby("digits")["step"].agg(list).to_dict()
@@ -182,7 +182,7 @@ def test_steps_and_places_are_tallied(table):
     highest = places[places["place"] == places["digits"]]["n"]
     assert (places[places["place"] < places["digits"]]["n"] == 8).all() and (highest < 8).all()
 
-    cells, places, steps = scoring.score(model(Slips), table)
+    cells, places, steps = scoring.score_system(model(Slips), table)
     wrong = (cells["i"] > 2) | (cells["j"] > 2)
     pd.testing.assert_series_equal(cells["exact"], cells["n"].where(~wrong, 0), check_names=False)
     assert (cells["other"] == cells["n"])[wrong].all()

@@ -12,8 +12,9 @@ sys.modules.setdefault("rfc3987_syntax", None)
 import ruamel.yaml  # noqa: E402
 from papermill.exceptions import PapermillExecutionError  # noqa: E402
 
-from carry import params, paths, pipeline  # noqa: E402
-from carry.settings import SettingsError  # noqa: E402
+from carry.config import paths, profiles
+from carry.config.settings import SettingsError  # noqa: E402
+from carry.pipeline import runner  # noqa: E402
 
 
 def parameters(words: list[str]) -> dict:
@@ -55,33 +56,33 @@ def main(arguments: list[str] | None = None) -> None:
 
     given = parser.parse_args(arguments)
     if given.command == "refresh":
-        for name in given.names or sorted(pipeline.sources()):
+        for name in given.names or sorted(runner.find_notebooks()):
             print(f"refreshing {name}", flush=True)
-            pipeline.refresh(pipeline.source(name))
+            runner.refresh_notebook(runner.find_notebook(name))
         return
     if given.command == "certify":
-        from carry.certificates import kept  # here, because it imports torch
+        from carry.certificates import files  # here, because it imports torch
 
-        sys.exit(0 if kept.verify_all(given.names) else 1)
+        sys.exit(0 if files.verify_all(given.names) else 1)
     values = parameters(given.parameters)
     profile = values.pop("profile", "cpu")
-    params.load_profile(profile)  # refuses an unknown one before anything is written
+    profiles.load_profile(profile)  # refuses an unknown one before anything is written
     if given.command == "notebook":
-        pipeline.run(given.name, profile, **values)
+        runner.run_notebook(given.name, profile, **values)
     elif given.command == "code":
-        from carry import sources  # here, because it imports torch, which takes a second
+        from carry.pipeline import dependencies  # here, because it imports torch
 
-        sources.check_rows(profile)
-        sources.fingerprints(profile)
+        dependencies.check_rows(profile)
+        dependencies.fingerprints(profile)
     elif given.command == "questions":
-        from carry import problem_sets
+        from carry.data import problem_sets
 
         problem_sets.write_questions(profile)
     elif given.command == "models":
-        pipeline.publish(profile, values["row"])
+        runner.publish_weights(profile, values["row"])
     else:
-        for path in pipeline.prune(profile):
-            print(f"pruned {paths.shown(path)}")
+        for path in runner.prune_results(profile):
+            print(f"pruned {paths.display_path(path)}")
 
 
 def command_line(arguments: list[str] | None = None) -> None:

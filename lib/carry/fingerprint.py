@@ -11,10 +11,10 @@ from pathlib import Path
 LIBRARY = Path(__file__).parent
 
 
-def modules() -> dict[str, Path]:
+def library_modules() -> dict[str, Path]:
     """Return the files of the library by the names of their modules.
 
-    >>> modules()["carry.tasks"].name, modules()["carry.tasks.addition"].name
+    >>> library_modules()["carry.tasks"].name, library_modules()["carry.tasks.addition"].name
     ('__init__.py', 'addition.py')
     """
     found = {}
@@ -24,13 +24,13 @@ def modules() -> dict[str, Path]:
     return found
 
 
-def imported(source: str, known: Iterable[str]) -> set[str]:
+def imported_modules(source: str, known: Iterable[str]) -> set[str]:
     """Return the modules that a piece of Python imports, wherever the import stands.
 
     A module brings the packages that it lies in.
 
-    >>> known = ["carry", "carry.tasks", "carry.tasks.addition", "carry.paths"]
-    >>> sorted(imported("from carry.tasks import addition, build; import torch", known))
+    >>> known = ["carry", "carry.tasks", "carry.tasks.addition", "carry.config.paths"]
+    >>> sorted(imported_modules("from carry.tasks import addition, build; import torch", known))
     ['carry', 'carry.tasks', 'carry.tasks.addition']
     """
     return {part for name in _names(source) for part in _within(name)} & set(known)
@@ -47,33 +47,33 @@ def _names(source: str) -> tuple[str, ...]:  # many rows and stages reach the sa
     return tuple(names)
 
 
-def reached(start: Iterable[str]) -> dict[str, Path]:
+def reachable_files(start: Iterable[str]) -> dict[str, Path]:
     """Return the files of the modules that some modules reach by imports, their own included.
 
-    Modules that are chosen by name at run time (`carry.settings.choose`) are for the caller to add.
+    Modules that are chosen by name at run time (`carry.config.settings.choose_class`) are for the caller to add.
 
-    >>> list(reached(["carry.paths"]))
-    ['carry', 'carry.paths']
+    >>> list(reachable_files(["carry.config.paths"]))
+    ['carry', 'carry.config.paths']
     """
-    known = modules()
+    known = library_modules()
     found: set[str] = set()
     waiting = {part for name in start for part in _within(name)} & set(known)
     while waiting:
         found |= waiting
         sources = [known[name].read_text() for name in waiting]
-        waiting = set().union(*(imported(source, known) for source in sources)) - found
+        waiting = set().union(*(imported_modules(source, known) for source in sources)) - found
     return {name: known[name] for name in sorted(found)}
 
 
-def of(start: Iterable[str]) -> str:
+def hash_code(start: Iterable[str]) -> str:
     """Return one line for each file that is reached: a hash of its content, and its path."""
-    return "".join(line(path.read_bytes(), path) for path in reached(start).values())
+    return "".join(hash_line(path.read_bytes(), path) for path in reachable_files(start).values())
 
 
-def line(content: bytes, path: Path) -> str:
+def hash_line(content: bytes, path: Path) -> str:
     """Return the line of one file.
 
-    >>> line(b"", LIBRARY / "mine.py")
+    >>> hash_line(b"", LIBRARY / "mine.py")
     'e3b0c44298fc1c14  lib/carry/mine.py\\n'
     """
     root = LIBRARY.parent.parent

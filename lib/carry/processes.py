@@ -17,7 +17,7 @@ MOST = 8  # at once, of a row's few seeds: of some more than there are cores all
 _news: Any = None  # a worker's queue to the process that shows progress
 
 
-def each(
+def run_jobs(
     work: Callable[..., Any], jobs: Sequence[tuple], report: Callable[..., None], most: int = MOST
 ) -> list[Any]:
     """Return `work(report, *job)` for every job; a job alone is done in this process.
@@ -26,7 +26,7 @@ def each(
     called with here. Workers end when this process does, however it went.
 
     >>> heard = []
-    >>> each(lambda report, a, b: report(a) or a + b, [(1, 2)], heard.append), heard
+    >>> run_jobs(lambda report, a, b: report(a) or a + b, [(1, 2)], heard.append), heard
     ([3], [1])
     """
     if len(jobs) == 1:
@@ -49,7 +49,7 @@ def each(
             listener.join()
 
 
-def cores() -> int:
+def count_cores() -> int:
     """Return how many cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 

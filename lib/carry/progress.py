@@ -10,13 +10,13 @@ import tqdm
 import tqdm.auto
 
 
-def bar(total: int, label: str, **more: Any) -> tqdm.tqdm:
+def progress_bar(total: int, label: str, **more: Any) -> tqdm.tqdm:
     """Return a tqdm bar: a widget in JupyterLab, text in a terminal or under the pipeline.
 
     The variable CARRY_PROGRESS chooses: `auto` (default), `text`, or `off` for notebooks whose
     outputs are committed and compared.
 
-    >>> with bar(2, "steps", disable=True) as steps:
+    >>> with progress_bar(2, "steps", disable=True) as steps:
     ...     _ = steps.update(2)
     """
     mode = os.environ.get("CARRY_PROGRESS", "auto")

@@ -21,15 +21,16 @@ import torch
 from jaxtyping import Bool, Integer
 from torch import Tensor
 
-from carry.batch import Batch, Problems
+from carry.config.settings import SettingsError
+from carry.data.batch import Batch
+from carry.data.problems import Problems
 from carry.formats import PAD
 from carry.models.architectures.transformer import Transformer
+from carry.models.attention import AttentionContext, PositionEncodings
 from carry.models.encodings.none import NoPE
 from carry.models.encodings.relative import Relative
 from carry.models.encodings.shaw import Shaw
-from carry.models.looks import Felt, Looks
 from carry.models.system import System
-from carry.settings import SettingsError
 
 AT_ONCE = 50  # problems that are written together
 KEYS = 100_000  # that are worked out together, with ten times the memory that they then take
@@ -105,10 +106,10 @@ def check(system: System) -> None:
 def reach(system: System) -> list[tuple[int, int]]:
     """Return how far below and above a token's id what it depends on may be, at each pair of ids.
 
-    >>> from carry.run import make
+    >>> from carry.config.run_settings import make_run
     >>> pair = {"ids": "abacus", "encoding": "relative", "window": [0, 1]}
     >>> made = {"task": {"name": "addition"}, "positions": [pair], "model": {"layers": 2}}
-    >>> reach(System(make(made)))
+    >>> reach(System(make_run(made)))
     [(0, 2)]
     """
     layers = system.network.given.layers
@@ -126,10 +127,10 @@ def contexts(
         first_problem: the number of the batch's first problem.
 
     >>> from carry.formats import text
-    >>> from carry.run import make
+    >>> from carry.config.run_settings import make_run
     >>> from carry.tasks import to_digits
     >>> pair = {"ids": "abacus", "encoding": "relative", "window": [0, 1]}
-    >>> system = System(make({"task": {"name": "addition"}, "positions": [pair]}))
+    >>> system = System(make_run({"task": {"name": "addition"}, "positions": [pair]}))
     >>> batch = system.format.write(system.task.solve(*to_digits([[653, 49]])))
     >>> wanted = torch.tensor([[False, False, True, False]])
     >>> text(contexts(system, batch, wanted).tokens[0])
@@ -140,12 +141,12 @@ def contexts(
     total = batch.tokens.shape[1]
     row, slot = (wanted & real).nonzero(as_tuple=True)
     own = at[row, slot]
-    felt = Felt(system.network.encodings, "plain", lambda x, _: x, 1)
+    felt = PositionEncodings(system.network.encodings, "plain", lambda x, _: x, 1)
     if system.network.given.layers == 1:
-        seen = Looks(felt, own[:, None], [of[row] for of in ids], total).visible[:, 0]
+        seen = AttentionContext(felt, own[:, None], [of[row] for of in ids], total).visible[:, 0]
     else:
         everywhere = torch.arange(total, device=at.device).expand(len(batch), -1)
-        visible = Looks(felt, everywhere, ids, total).visible
+        visible = AttentionContext(felt, everywhere, ids, total).visible
         seen = visible[row, own]
         for _ in range(system.network.given.layers - 1):
             seen = (seen[:, None].float() @ visible[row].float())[:, 0] > 0

@@ -44,11 +44,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-from carry import paths
 from carry.claims.judged import METHOD, VERDICTS, judge
 from carry.claims.page import metrics, page, shown, summary
 from carry.claims.stated import FILE, Claim, load
-from carry.figures import load as results
+from carry.config import paths
+from carry.plots import load as results
 
 __all__ = [
     "FILE",
@@ -71,7 +71,7 @@ def write(profile: str, folder: Path | None = None) -> list[dict[str, Any]]:
     Returns:
         the records, as claims.json has them.
     """
-    folder = folder or paths.reports(profile)
+    folder = folder or paths.reports_path(profile)
     cells, places, curves = (results.read(profile, of) for of in ("cells", "places", "curves"))
     claims = load()
     tables = {claim.look.table for claim in claims if claim.look}
@@ -83,7 +83,7 @@ def write(profile: str, folder: Path | None = None) -> list[dict[str, Any]]:
         "claims.md": page(records),
         "metrics.json": _json(metrics(records, cells)),
     }.items():
-        with paths.atomically(folder / name) as draft:
+        with paths.write_atomically(folder / name) as draft:
             draft.write_text(text, encoding="utf-8")
     return records
 

@@ -6,13 +6,13 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from carry import params, run
-from carry.analysis import by_hand
-from carry.analysis import construction as theorem
 from carry.claims.stated import Claim, Where, compared
+from carry.config import profiles, run_settings
 from carry.evaluation.differences import interval, newcombe
-from carry.evaluation.intervals import wilson
-from carry.models.size import weights
+from carry.evaluation.intervals import wilson_interval
+from carry.interpretability import adder_construction as theorem
+from carry.interpretability import majority_constructions
+from carry.models.parameter_counts import count_parameters
 
 LEARNT = 0.9  # of the problems as large as in training
 
@@ -33,8 +33,8 @@ class Missing(Exception):
 
 def lengths(cells: pd.DataFrame, profile: str) -> dict[str, list[int]]:
     """Return what rows that learn from a data set of some lengths were trained on."""
-    rows = run.rows(profile) if profile in params.profiles() else []
-    known = [run.load(row, profile) for row in cells["row"].unique() if row in rows]
+    rows = run_settings.list_rows(profile) if profile in profiles.find_profiles() else []
+    known = [run_settings.load_run(row, profile) for row in cells["row"].unique() if row in rows]
     return {of.name: of.lengths() for of in known if of.data_set is not None}
 
 
@@ -198,9 +198,9 @@ def sum_up(seeds: pd.DataFrame, statistic: str) -> Found:
         return Found(n - right, n - right, n - right, n, len(seeds))
     if statistic in ("worst_seed", "best_seed"):
         one = seeds.loc[accuracy.idxmin() if statistic == "worst_seed" else accuracy.idxmax()]
-        low, high = (float(end[0]) for end in wilson([one["exact"]], [one["n"]]))
+        low, high = (float(end[0]) for end in wilson_interval([one["exact"]], [one["n"]]))
         return Found(float(one["accuracy"]), low, high, int(one["n"]), len(seeds))
-    low, high = (float(end[0]) for end in wilson([right], [n]))
+    low, high = (float(end[0]) for end in wilson_interval([right], [n]))
     if statistic in ("pooled", "seeds_above"):
         return Found(right / n, low, high, n, len(seeds))
     ends = min(low, float(accuracy.min())), max(high, float(accuracy.max()))
@@ -210,7 +210,7 @@ def sum_up(seeds: pd.DataFrame, statistic: str) -> Found:
 def wrong_parameters(claim: Claim) -> Found:
     """Count the rows that have other than the stated millions of parameters."""
     wrong = sum(
-        round(weights(run.load(row, "paper")) / 1e6) != millions
+        round(count_parameters(run_settings.load_run(row, "paper")) / 1e6) != millions
         for row, millions in claim.parameters.items()
     )
     return Found(wrong, wrong, wrong, len(claim.parameters), 0)
@@ -222,6 +222,8 @@ def wrong_by_hand(claim: Claim) -> Found:
         tested = theorem.sampled([(i, j) for i, j in asked.cells], asked.tokens, asked.codes)
     else:
         some = claim.circuits
-        tested = by_hand.random_circuits(some.count, some.gates, strings=some.strings)
+        tested = majority_constructions.random_circuits(
+            some.count, some.gates, strings=some.strings
+        )
     wrong, n = int(tested["wrong"].sum()), int(tested["n"].sum())
     return Found(wrong, wrong, wrong, n, 0)

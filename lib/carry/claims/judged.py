@@ -11,9 +11,9 @@ import pandas as pd
 from carry.claims import counted
 from carry.claims.counted import Found, Missing
 from carry.claims.stated import CONDITION, Claim
-from carry.evaluation.halved import without_failed
-from carry.evaluation.regions import with_region, with_unseen
-from carry.figures import load as results
+from carry.evaluation.failed_halving import without_failed
+from carry.evaluation.regions import add_region, add_unseen
+from carry.plots import load as results
 
 VERDICTS = ("holds", "fails", "undecided", "not tested")
 SIGNS = {">=": operator.ge, ">": operator.gt, "<=": operator.le, "<": operator.lt}
@@ -40,8 +40,8 @@ def judge(
     say which models have more heads left than they were to have; `looked`: tables of analyses;
     `certificates`: what is proved of seeds.
     """
-    cells = without_failed(with_region(counted.with_last(cells, places)), curves, profile)
-    cells = with_unseen(cells, counted.lengths(cells, profile))
+    cells = without_failed(add_region(counted.with_last(cells, places)), curves, profile)
+    cells = add_unseen(cells, counted.lengths(cells, profile))
     longest = cells[["i", "j"]].max(axis=1)
     grid = cells["row"].map(longest[cells["set"] == "grid"].groupby(cells["row"]).max())
     cells = cells.assign(beyond=longest - cells["trained"], grid=grid)

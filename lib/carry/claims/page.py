@@ -8,15 +8,15 @@ from typing import Any
 import pandas as pd
 
 from carry.claims.judged import METHOD, VERDICTS
-from carry.evaluation.regions import with_region
-from carry.figures import load as results
+from carry.evaluation.regions import add_region
+from carry.plots import load as results
 
 
 def metrics(records: list[dict[str, Any]], cells: pd.DataFrame) -> dict[str, Any]:
     """Return what `dvc metrics show` shows: the verdicts, and accuracy by row and region."""
     count = Counter(record["verdict"] for record in records)
     found = {"claims": {verdict.replace(" ", "_"): count[verdict] for verdict in VERDICTS}}
-    cells = with_region(results.at_start(cells, results.starts(cells)))
+    cells = add_region(results.at_start(cells, results.starts(cells)))
     cells = cells[cells["set"] != "equal"]
     summed = cells.groupby(["row", "region"], sort=False)[["exact", "n"]].sum()
     for (row, region), of in summed.iterrows():

@@ -9,11 +9,11 @@ from typing import Any, Literal
 
 from pydantic import field_validator, model_validator
 
-from carry import params, paths
-from carry.figures import load as results
+from carry.config import paths, profiles
+from carry.config.run_settings import Pair
+from carry.config.settings import Settings, SettingsError, suggest_name
 from carry.models.constructions.adder import Codes
-from carry.run import Pair
-from carry.settings import Settings, SettingsError, nearest
+from carry.plots import load as results
 
 FILE = paths.ROOT / "claims.yaml"
 PAPERS = Literal["mcleish2024", "cho2025", "fraknoi2024", "ibrahimli2024", "carry"]
@@ -183,13 +183,15 @@ def load(path: Path = FILE) -> list[Claim]:
     Raises:
         SettingsError: for an unknown key, row, statistic or region, or an id that comes twice.
     """
-    given = params.read(path)
+    given = profiles.read_yaml(path)
     for key in given:
         if key not in ("planned", "claims"):
-            raise SettingsError(f"{key}: unknown setting, {nearest(key, ['planned', 'claims'])}")
+            raise SettingsError(
+                f"{key}: unknown setting, {suggest_name(key, ['planned', 'claims'])}"
+            )
     if not isinstance(given.get("claims"), list):
         raise SettingsError("claims: missing; expected a list of claims")
-    known = [*params.load()["runs"], *given.get("planned", [])]
+    known = [*profiles.load_params()["runs"], *given.get("planned", [])]
     claims = [_claim(of, index, known) for index, of in enumerate(given["claims"])]
     for name, count in Counter(claim.id for claim in claims).items():
         if count > 1:
@@ -218,9 +220,9 @@ def _claim(given: Any, index: int, known: list[str]) -> Claim:
     named += [of.row for of in (claim.look, claim.certified) if of]
     for row in named:
         if row not in known:
-            raise SettingsError(f"{place}: row {row!r} is not there, {nearest(row, known)}")
+            raise SettingsError(f"{place}: row {row!r} is not there, {suggest_name(row, known)}")
     if claim.look and claim.look.table not in results.OPTIONAL:
-        hint = nearest(claim.look.table, results.OPTIONAL)
+        hint = suggest_name(claim.look.table, results.OPTIONAL)
         raise SettingsError(f"{place}.look.table: {claim.look.table!r} is not there, {hint}")
     if claim.compare and claim.measure:
         compared(claim, f"{place}.compare.where")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pandas as pd
 import torch
 
-from carry.evaluation.decoding import greedy, written_ids
+from carry.config.settings import SettingsError
+from carry.evaluation.decoding import decode_greedily, written_ids
 from carry.formats import ALPHABET, EOS, text
 from carry.models.system import Start, System
-from carry.settings import SettingsError
 from carry.tasks import to_digits
 from carry.training.precision import training_in
 
@@ -20,9 +20,9 @@ def ask(system: System, *operands: str | int, start: Start = "middle") -> pd.Dat
     Columns: what it has `read`, the token it `writes`, how `sure` it is (its probability), and the
     token that would be `due`.
 
-    >>> from carry.evaluation.hand_made import Oracle
-    >>> from carry.run import make
-    >>> ask(Oracle(make({"task": {"name": "addition"}})), 17, 25)["writes"].tolist()
+    >>> from carry.evaluation.mock_models import Oracle
+    >>> from carry.config.run_settings import make_run
+    >>> ask(Oracle(make_run({"task": {"name": "addition"}})), 17, 25)["writes"].tolist()
     ['2', '4', '$']
 
     Raises:
@@ -37,13 +37,13 @@ def ask(system: System, *operands: str | int, start: Start = "middle") -> pd.Dat
     if not system.task.leading_zeros:
         texts = [written.lstrip("0") or "0" for written in texts]
     problem = system.task.solve(*to_digits([texts]))
-    response = greedy(system, problem, start)
-    written = system.format.open_ended(problem)
+    response = decode_greedily(system, problem, start)
+    written = system.format.write_open_ended(problem)
     asked = int(written.start[0])
     ended = (response[0] == EOS).nonzero()
     slots = int(ended[0]) + 1 if len(ended) else response.shape[1]
     tokens = torch.cat([written.tokens[:, :asked], response[:, :slots]], dim=1)
-    if not system.format.settled:
+    if not system.format.marks_known_from_question:
         written = system.format.continued(problem, written, response[:, :slots])
     ids = written_ids(system, problem, written, start)
     with training_in("fp32", tokens.device):
@@ -65,9 +65,9 @@ def answer(system: System, steps: pd.DataFrame) -> str:
 
     Where no answer is asked for it is what was written, up to its end.
 
-    >>> from carry.evaluation.hand_made import Oracle
-    >>> from carry.run import make
-    >>> oracle = Oracle(make({"task": {"name": "addition"}}))
+    >>> from carry.evaluation.mock_models import Oracle
+    >>> from carry.config.run_settings import make_run
+    >>> oracle = Oracle(make_run({"task": {"name": "addition"}}))
     >>> answer(oracle, ask(oracle, 999, 2))
     '1001'
     """

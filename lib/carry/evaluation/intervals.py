@@ -12,10 +12,10 @@ from statsmodels.stats.proportion import proportion_confint
 LEVEL = 0.95
 
 
-def wilson(hits: ArrayLike, n: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+def wilson_interval(hits: ArrayLike, n: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     """Return both ends of the 95% Wilson interval of each share; of none in none, all of [0, 1].
 
-    >>> low, high = wilson([0, 50, 100, 0], [100, 100, 100, 0])
+    >>> low, high = wilson_interval([0, 50, 100, 0], [100, 100, 100, 0])
     >>> low.round(3).tolist(), high.round(3).tolist()
     ([0.0, 0.404, 0.963, 0.0], [0.037, 0.596, 1.0, 1.0])
     """
@@ -26,26 +26,26 @@ def wilson(hits: ArrayLike, n: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     return low, high
 
 
-def with_interval(table: pd.DataFrame, hits: str = "exact") -> pd.DataFrame:
+def add_interval(table: pd.DataFrame, hits: str = "exact") -> pd.DataFrame:
     """Return the table with `accuracy`, `low` and `high`, from its columns `n` and `hits`.
 
-    >>> with_interval(pd.DataFrame({"n": [4], "exact": [1]})).round(2).loc[0].tolist()
+    >>> add_interval(pd.DataFrame({"n": [4], "exact": [1]})).round(2).loc[0].tolist()
     [4.0, 1.0, 0.25, 0.05, 0.7]
     """
     accuracy = table[hits] / table["n"].where(table["n"] > 0)
-    low, high = wilson(table[hits], table["n"])
+    low, high = wilson_interval(table[hits], table["n"])
     return table.assign(accuracy=accuracy, low=low, high=high)
 
 
-def pool(table: pd.DataFrame, by: Sequence[str], hits: str = "exact") -> pd.DataFrame:
+def pool_cells(table: pd.DataFrame, by: Sequence[str], hits: str = "exact") -> pd.DataFrame:
     """Sum `n` and `hits` over the rows that agree in `by`, and work the shares out again.
 
     Where seeds are pooled, the interval speaks of these models and all problems, never of other
     seeds: show those beside it.
 
     >>> cells = pd.DataFrame({"i": [1, 1, 2], "n": [10, 30, 10], "exact": [10, 20, 0]})
-    >>> pool(cells, ["i"])[["i", "n", "exact", "accuracy"]].values.tolist()
+    >>> pool_cells(cells, ["i"])[["i", "n", "exact", "accuracy"]].values.tolist()
     [[1.0, 40.0, 30.0, 0.75], [2.0, 10.0, 0.0, 0.0]]
     """
     summed = table.groupby(list(by), as_index=False, sort=False)[["n", hits]].sum()
-    return with_interval(summed, hits)
+    return add_interval(summed, hits)

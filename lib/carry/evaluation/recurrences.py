@@ -15,10 +15,11 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Integer
 from torch import Tensor
 
-from carry import problem_sets
-from carry.batch import NO_PLACE, Batch, Problems
-from carry.evaluation.decoding import alike, written_ids
-from carry.evaluation.intervals import with_interval
+from carry.data import problem_sets
+from carry.data.batch import NO_PLACE, Batch
+from carry.data.problems import Problems
+from carry.evaluation.decoding import group_by_shape, written_ids
+from carry.evaluation.intervals import add_interval
 from carry.evaluation.scoring import MOST_SCORES
 from carry.formats import ALPHABET
 from carry.models.system import Start, System
@@ -34,7 +35,7 @@ RECURRENCES = [*LABELS, "recurrence", "place", "n", "correct", "accuracy", "low"
 ANSWERS = [*LABELS, "recurrence", "slot", "place", "due", "said"]
 
 
-def by_recurrence(
+def score_by_recurrence(
     system: System,
     table: pd.DataFrame,
     start: Start = 1,
@@ -63,12 +64,12 @@ def by_recurrence(
     Raises:
         SettingsError: for less than one recurrence.
 
-    >>> from carry.run import make
+    >>> from carry.config.run_settings import make_run
     >>> given = {"task": {"name": "addition"}, "grid": 3, "equal": 5}
-    >>> table = problem_sets.draw("mine", problem_sets.ProblemSet.parse(given, "problems.mine"))
+    >>> table = problem_sets.draw_problem_set("mine", problem_sets.ProblemSet.parse(given, "problems.mine"))
     >>> model = {"layers": 1, "recurrences": 2, "width": 8, "heads": 1}
-    >>> system = System(make({"task": given["task"], "model": model, "training": {"digits": 2}}))
-    >>> recurrences, answers = by_recurrence(system, table, most=3)
+    >>> system = System(make_run({"task": given["task"], "model": model, "training": {"digits": 2}}))
+    >>> recurrences, answers = score_by_recurrence(system, table, most=3)
     >>> whole = recurrences[recurrences["place"] == WHOLE]
     >>> whole[["digits", "recurrence", "n"]].values.tolist()
     [[2, 1, 5], [2, 2, 5], [2, 3, 5], [3, 1, 5], [3, 2, 5], [3, 3, 5]]
@@ -81,7 +82,7 @@ def by_recurrence(
     labels = {"row": system.run.name, "profile": system.run.profile, "seed": system.seed,
               "trained": system.run.training.digits, "start": str(start),
               "recurrences_trained": trained}  # fmt: skip
-    table = chosen(system, table)
+    table = choose_problems(system, table)
     counts, spoken = [], []
     system.network.to(device).eval()
     with training_in("fp32", torch.device(device)):
@@ -101,16 +102,16 @@ def by_recurrence(
     return pd.concat(counts, ignore_index=True), pd.concat(spoken, ignore_index=True)
 
 
-def chosen(system: System, table: pd.DataFrame) -> pd.DataFrame:
+def choose_problems(system: System, table: pd.DataFrame) -> pd.DataFrame:
     """Return the problems that a looped model is run on, of any other model none.
 
     They are of equal lengths: the longest in training, the longest inside the grid, and those
     beyond it; of each length the first `MOST_PROBLEMS`.
 
-    >>> from carry.run import make
-    >>> system = System(make({"task": {"name": "addition"}, "model": {"recurrences": 2}}))
+    >>> from carry.config.run_settings import make_run
+    >>> system = System(make_run({"task": {"name": "addition"}, "model": {"recurrences": 2}}))
     >>> table = pd.DataFrame({"set": ["equal"] * 4 + ["far"], "i": [9, 10, 11, 30, 99]})
-    >>> chosen(system, table.assign(j=table["i"]))["i"].tolist()
+    >>> choose_problems(system, table.assign(j=table["i"]))["i"].tolist()
     [10, 30, 99]
     """
     if _trained(system) == 1:
@@ -141,7 +142,7 @@ def _said(
     logits = max(1, most) * longest * system.format.symbols()
     at_once = max(1, min(MOST_SCORES // batch.tokens.shape[1] ** 2, MOST_LOGITS // logits))
     order, parts = [], []
-    for rows in alike(problems, system.format):
+    for rows in group_by_shape(problems, system.format):
         ids = written_ids(system, problems[rows], batch[rows], start)
         for part in torch.arange(len(rows), device=rows.device).split(at_once):
             some = batch[rows[part]].trim()
@@ -177,7 +178,7 @@ def _counted(
     index = pd.MultiIndex.from_product([recurrences, places], names=["recurrence", "place"])
     table = pd.DataFrame(columns, index=index).reset_index()
     table["same"] = table["same"].where(table["recurrence"] > 1)
-    return with_interval(table[table["n"] > 0], "correct")
+    return add_interval(table[table["n"] > 0], "correct")
 
 
 def _spoken(

@@ -10,14 +10,14 @@ import pandas as pd
 REGIONS = ("in distribution", "out of distribution", "far")
 
 
-def with_region(cells: pd.DataFrame) -> pd.DataFrame:
+def add_region(cells: pd.DataFrame) -> pd.DataFrame:
     """Return the table with a column `region`, from its columns `set`, `i`, `j` and `trained`.
 
     In distribution both operands are as short as in training; out of distribution at least one is
     longer, within the grid; far are the equal lengths beyond it.
 
     >>> cells = pd.DataFrame({"set": ["grid", "grid", "far"], "i": [3, 3, 90], "j": [9, 11, 90]})
-    >>> with_region(cells.assign(trained=10))["region"].tolist()
+    >>> add_region(cells.assign(trained=10))["region"].tolist()
     ['in distribution', 'out of distribution', 'far']
     """
     inside = cells[["i", "j"]].max(axis=1) <= cells["trained"]
@@ -25,7 +25,7 @@ def with_region(cells: pd.DataFrame) -> pd.DataFrame:
     return cells.assign(region=region)
 
 
-def with_unseen(cells: pd.DataFrame, lengths: Mapping[str, Collection[int]]) -> pd.DataFrame:
+def add_unseen(cells: pd.DataFrame, lengths: Mapping[str, Collection[int]]) -> pd.DataFrame:
     """Return the table with other regions for rows that were trained on some lengths alone.
 
     A length that was never trained is "interpolation" below the longest that was, and
@@ -36,7 +36,7 @@ def with_unseen(cells: pd.DataFrame, lengths: Mapping[str, Collection[int]]) -> 
         lengths: those that each of these rows was trained on.
 
     >>> cells = pd.DataFrame({"row": "gap", "region": "", "i": [4, 5, 6, 7], "trained": 6})
-    >>> with_unseen(cells, {"gap": [1, 2, 3, 4, 6]})["region"].tolist()
+    >>> add_unseen(cells, {"gap": [1, 2, 3, 4, 6]})["region"].tolist()
     ['in distribution', 'interpolation', 'in distribution', 'extrapolation']
     """
     region = cells["region"].copy()

@@ -1,6 +1,6 @@
 """Exact match, accuracy by place and by step, and kinds of faults, from one pass over each problem.
 
-`carry.models.single_pass` proves that the pass tells what greedy decoding would; the ids that it
+`carry.models.teacher_forcing` proves that the pass tells what greedy decoding would; the ids that it
 takes are those of `decoding.py`, which know the question only. Problems with operands of the same
 lengths go through the model together: nothing in their questions is padded, and they share ids, so
 that what encodings make of ids is worked out once for all of them. (Where a format puts spaces in,
@@ -18,15 +18,16 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Integer
 from torch import Tensor
 
-from carry import problem_sets
-from carry.batch import Batch, Problems
-from carry.evaluation import faults
-from carry.evaluation.by_counts import counted_pass
-from carry.evaluation.decoding import alike, greedy, written_ids
-from carry.evaluation.intervals import with_interval
+from carry.data import problem_sets
+from carry.data.batch import Batch
+from carry.data.problems import Problems
+from carry.evaluation import mistakes
+from carry.evaluation.decoding import decode_greedily, group_by_shape, written_ids
+from carry.evaluation.intervals import add_interval
 from carry.formats import EOS
-from carry.models.single_pass import Pass, single_pass
 from carry.models.system import Start, System
+from carry.models.teacher_forcing import TeacherForcedPass, teacher_forced_pass
+from carry.training.batched.count_pass import counted_pass
 from carry.training.precision import training_in
 
 # Attention scores of one head in one batch: problems x tokens x tokens.
@@ -36,7 +37,7 @@ MOST_SCORES = 2**22
 ALSO = ("first_right", "digits_right")
 
 
-def score(
+def score_system(
     system: System,
     table: pd.DataFrame,
     starts: Sequence[Start] = (1,),
@@ -66,11 +67,11 @@ def score(
             it, and in how many it holds the `first_wrong` token. Empty for other formats.
         All name the `row`, `profile` and `seed` of the model, and the digits it was `trained` to.
 
-    >>> from carry.evaluation.hand_made import ForgetsCarries
-    >>> from carry.run import make
+    >>> from carry.evaluation.mock_models import ForgetsCarries
+    >>> from carry.config.run_settings import make_run
     >>> table = pd.DataFrame({"operands": ["17 25", "12 25"], "set": "grid", "i": 2, "j": 2})
     >>> table["label"] = 0
-    >>> cells, places, _ = score(ForgetsCarries(make({"task": {"name": "addition"}})), table)
+    >>> cells, places, _ = score_system(ForgetsCarries(make_run({"task": {"name": "addition"}})), table)
     >>> cells[["n", "exact", "lost_carry", "other"]].values.tolist()
     [[2, 1, 1, 0]]
     """
@@ -90,7 +91,7 @@ def score(
                 errors = torch.zeros(len(rows), 3, dtype=torch.long, device=device)
                 begun = torch.zeros(len(rows), dtype=torch.bool, device=device)
                 for some, seen in _passes(system, problems, batch, start, recurrences):
-                    errors[some] = faults.first_error(batch[some], seen)
+                    errors[some] = mistakes.first_error(batch[some], seen)
                     begun[some] = ~seen.wrong[:, 0]
                     counted = equal[some]
                     if counted.any():
@@ -99,8 +100,8 @@ def score(
                         if system.format.has_steps:
                             by_step.append(_by_step(batch[some], seen, counted, names))
                     report(len(some))
-                kind = faults.named(system.format, problems, errors)
-                exact = kind == faults.NONE
+                kind = mistakes.named(system.format, problems, errors)
+                exact = kind == mistakes.NONE
                 digits_right = _digits_right(system, problems, exact, equal, start, recurrences)
                 for name, of in zip(seen_of, (kind, begun, digits_right), strict=True):
                     seen_of[name][index, rows] = of.cpu()
@@ -122,14 +123,14 @@ def _digits_right(
     but where all is right, so are they.
     """
     form = system.format
-    if not form.hinted and not form.has_steps:
+    if not form.has_index_hints and not form.has_steps:
         return torch.full((len(problems),), torch.nan)
     asked = equal if form.has_steps else torch.ones_like(equal)
     right = torch.where(asked, exact.float(), torch.nan)
     rows = (asked & ~exact).nonzero()[:, 0]
     if len(rows):
         some = problems[rows]
-        said = greedy(system, some, start, recurrences)
+        said = decode_greedily(system, some, start, recurrences)
         _, target, real = form.write(some).response()
         due = torch.where(real, target, EOS)
         longest = max(said.shape[1], due.shape[1])
@@ -144,24 +145,24 @@ def _ended(response: Integer[Tensor, "B A"], width: int) -> Integer[Tensor, "B W
 
 def _passes(
     system: System, problems: Problems, batch: Batch, start: Start, recurrences: int | None
-) -> Iterator[tuple[Integer[Tensor, " b"], Pass]]:
+) -> Iterator[tuple[Integer[Tensor, " b"], TeacherForcedPass]]:
     """Run the model over all problems, those that are alike together."""
-    if system.run.training.together:
+    if system.run.training.batched_seeds:
         yield torch.arange(len(problems)), counted_pass(system, problems, batch)
         return
     most = max(1, MOST_SCORES // batch.tokens.shape[1] ** 2)
-    for rows in alike(problems, system.format):
+    for rows in group_by_shape(problems, system.format):
         # Until the first error the model has written what is true.
         ids = written_ids(system, problems[rows], batch[rows], start)
         for part in torch.arange(len(rows), device=rows.device).split(most):
             own = [of if len(of) == 1 else of[part] for of in ids]
             some = rows[part]
-            seen = single_pass(system, batch[some].trim(), recurrences=recurrences, ids=own)
+            seen = teacher_forced_pass(system, batch[some].trim(), recurrences=recurrences, ids=own)
             yield some, seen
 
 
 def _by_place(
-    batch: Batch, seen: Pass, rows: Bool[Tensor, " B"], names: dict[str, object]
+    batch: Batch, seen: TeacherForcedPass, rows: Bool[Tensor, " B"], names: dict[str, object]
 ) -> pd.DataFrame:
     """Count by place over some rows of a batch, in the last number that each of them writes."""
     slots = torch.arange(seen.real.shape[1], device=batch.start.device)
@@ -179,7 +180,7 @@ def _by_place(
 
 
 def _by_step(
-    batch: Batch, seen: Pass, rows: Bool[Tensor, " B"], names: dict[str, object]
+    batch: Batch, seen: TeacherForcedPass, rows: Bool[Tensor, " B"], names: dict[str, object]
 ) -> pd.DataFrame:
     """Count by step over some rows of a batch that write as many steps."""
     number = batch.number.gather(1, batch.slots()) * seen.real
@@ -206,14 +207,14 @@ def _cells(
     parts = []
     for index, start in enumerate(starts):
         kind = seen_of["kind"][index]
-        counted = {"n": np.ones(len(table), dtype=int), "exact": kind == faults.NONE}
-        counted |= {name: kind == number for number, name in enumerate(faults.KINDS)}
+        counted = {"n": np.ones(len(table), dtype=int), "exact": kind == mistakes.NONE}
+        counted |= {name: kind == number for number, name in enumerate(mistakes.KINDS)}
         counted |= {name: seen_of[name][index] for name in ALSO}
         part = table[["set", "i", "j"]].assign(start=str(start), **counted)
         grouped = part.groupby(["start", "set", "i", "j"], as_index=False, sort=False)
         parts.append(grouped.sum(min_count=1))  # of what is missing the sum is missing, not 0
-    cells = with_interval(pd.concat(parts, ignore_index=True))
-    order = ["start", "set", "i", "j", "n", "exact", "accuracy", "low", "high", *faults.KINDS]
+    cells = add_interval(pd.concat(parts, ignore_index=True))
+    order = ["start", "set", "i", "j", "n", "exact", "accuracy", "low", "high", *mistakes.KINDS]
     return _labelled(system, cells[[*order, *ALSO]])
 
 
@@ -221,7 +222,7 @@ def _tallied(system: System, tallies: list[pd.DataFrame], by: str) -> pd.DataFra
     columns = ["start", "digits", by, "n", "correct", "first_wrong"]
     tally = pd.concat(tallies) if tallies else pd.DataFrame(columns=columns, dtype=int)
     counted = tally.groupby(columns[:3], as_index=False, sort=False).sum()
-    counted = with_interval(counted[counted["n"] > 0].reset_index(drop=True), "correct")
+    counted = add_interval(counted[counted["n"] > 0].reset_index(drop=True), "correct")
     counted.insert(1, "set", "equal")
     return _labelled(system, counted)
 

@@ -12,8 +12,9 @@ import torch
 from jaxtyping import Bool, Integer
 from torch import Tensor
 
-from carry.batch import LABELS, NO_LEVEL, NO_PLACE, Batch, Problems
-from carry.settings import Settings, SettingsError, choose
+from carry.config.settings import Settings, SettingsError, choose_class
+from carry.data.batch import NO_LEVEL, NO_PLACE, Batch
+from carry.data.problems import LABEL_RANGE, Problems
 from carry.tasks import NAMES, Line, Task
 
 # The alphabet of all formats; each uses its beginning, as much as it needs. A digit's token is the
@@ -61,7 +62,7 @@ class Format(Settings):
         return self._task
 
     @property
-    def hinted(self) -> bool:
+    def has_index_hints(self) -> bool:
         """Whether letters stand before the digits."""
         return False
 
@@ -81,7 +82,7 @@ class Format(Settings):
         return True
 
     @property
-    def ragged(self) -> bool:
+    def variable_length(self) -> bool:
         """Whether questions whose operands are as long as each other's may differ in length."""
         return False
 
@@ -91,17 +92,17 @@ class Format(Settings):
         return 0
 
     @property
-    def settled(self) -> bool:
+    def marks_known_from_question(self) -> bool:
         """Whether the question tells the marks of all that could be written after it."""
         return True
 
     @property
-    def prefixed(self) -> bool:
+    def has_task_prefix(self) -> bool:
         """Whether a prefix says which sub-task is asked: its setting `prefix`, or others'."""
         return False
 
     @abstractmethod
-    def misfit(self) -> str | None:
+    def incompatibility(self) -> str | None:
         """Return why the format cannot write its task, if it cannot."""
 
     @abstractmethod
@@ -113,18 +114,18 @@ class Format(Settings):
         """Write problems as tokens and marks."""
 
     def write_parts(self, problems: Problems, parts: Integer[Tensor, " B"]) -> Batch:
-        """Write each problem as a sub-task of its own, an index into `carry.run.SUB_TASKS`.
+        """Write each problem as a sub-task of its own, an index into `carry.config.run_settings.SUB_TASKS`.
 
         Only for a format that is `prefixed`.
         """
         raise NotImplementedError(f"{type(self).__name__} writes no prefix")
 
-    def open_ended(self, problems: Problems) -> Batch:
+    def write_open_ended(self, problems: Problems) -> Batch:
         """Write the questions, and behind them zeros for the longest answer they could have."""
         nothing = problems.answer.new_zeros(len(problems), int(problems.room.max()))
         return self.write(replace(problems, answer=nothing, answer_length=problems.room))
 
-    def tight(self) -> Format:
+    def without_padding(self) -> Format:
         """Return the format without what makes questions `ragged`."""
         return self
 
@@ -165,9 +166,9 @@ def build(settings: dict[str, Any], task: Task, where: str = "format") -> Format
     """
     settings = dict(settings)
     name = settings.pop("name", "expression")
-    form = choose("carry.formats", Format, name, f"{where}.name").parse(settings, where)
+    form = choose_class("carry.formats", Format, name, f"{where}.name").parse(settings, where)
     form._task = task
-    why = form.misfit()
+    why = form.incompatibility()
     if why is not None:
         raise SettingsError(f"{where}: {why}")
     return form
@@ -272,10 +273,10 @@ def first_letter(
 ) -> Integer[Tensor, " B"]:
     """Return where each problem begins in an ordered set, from its label: 0 to `starts` - 1.
 
-    >>> first_letter(torch.tensor([0, LABELS // 2, LABELS - 1]), 10).tolist()
+    >>> first_letter(torch.tensor([0, LABEL_RANGE // 2, LABEL_RANGE - 1]), 10).tolist()
     [0, 5, 9]
     """
-    return label * starts // LABELS
+    return label * starts // LABEL_RANGE
 
 
 def noisy(batch: Batch, share: float, generator: torch.Generator) -> Batch:

@@ -6,7 +6,8 @@ import torch
 from jaxtyping import Integer
 from torch import Tensor
 
-from carry.batch import NO_PLACE, Batch, Problems
+from carry.data.batch import NO_PLACE, Batch
+from carry.data.problems import Problems
 from carry.formats import ALPHABET, BOS, EOS, EQUALS, PAD, Extent, Format
 from carry.tasks import values
 
@@ -29,7 +30,7 @@ class Binary(Format):
         """How many bits the largest number has."""
         return max(1, (self.task.numbers - 1).bit_length())
 
-    def misfit(self) -> str | None:
+    def incompatibility(self) -> str | None:
         """Refuse tasks on numbers without end."""
         if self.task.numbers is None:
             name = type(self.task).__name__

@@ -9,7 +9,9 @@ from jaxtyping import Bool, Integer
 from pydantic import Field
 from torch import Tensor
 
-from carry.batch import NO_PLACE, Batch, Problems
+from carry.config.settings import SettingsError
+from carry.data.batch import NO_PLACE, Batch
+from carry.data.problems import Problems
 from carry.formats import (
     ALPHABET,
     EOS,
@@ -29,7 +31,6 @@ from carry.formats import (
     together,
 )
 from carry.randomness import drawn_for
-from carry.settings import SettingsError
 from carry.tasks import backwards
 
 
@@ -72,12 +73,12 @@ class Expression(Format):
     spaces: float = Field(default=0.0, ge=0.0, le=1.0)
 
     @property
-    def hinted(self) -> bool:
+    def has_index_hints(self) -> bool:
         """Whether letters stand before the digits."""
         return self.hints != "none"
 
     @property
-    def ragged(self) -> bool:
+    def variable_length(self) -> bool:
         """With spaces, questions differ in length."""
         return self.spaces > 0
 
@@ -86,21 +87,21 @@ class Expression(Format):
         """Digits are coupled by their place, at one level (Cho et al. 2024)."""
         return 1
 
-    def misfit(self) -> str | None:
+    def incompatibility(self) -> str | None:
         """Refuse answers that are no numbers, and settings that do not go together."""
         if not self.task.in_digits:
             return "'expression' writes numbers, and the answer is a list; expected 'labelled'"
         if self.pad and self.pad_to is not None:
             return f"pad_to {self.pad_to} does not fit pad true; expected one of them"
-        if self.hinted and self.ragged:
+        if self.has_index_hints and self.variable_length:
             return f"spaces {self.spaces} do not fit hints {self.hints!r}; expected one of them"
         return None
 
     def symbols(self) -> int:
         """Return the digits and signs of addition, further signs, or the letters too."""
-        if self.hinted:
+        if self.has_index_hints:
             return len(SIGNS + LETTERS)
-        space = [SPACE] if self.ragged else []
+        space = [SPACE] if self.variable_length else []
         return max([PAD, *space, *map(ALPHABET.index, self.task.sign)]) + 1
 
     def extent(self, digits: int) -> Extent:
@@ -112,12 +113,12 @@ class Expression(Format):
         """
         longest, lengths = self.task.longest_answer(digits), self.task.largest(digits)
         lengths, longest = self._padded(lengths), max(longest, self.pad_to or 0)
-        if self.hinted and longest > len(LETTERS):
+        if self.has_index_hints and longest > len(LETTERS):
             raise SettingsError(
                 f"format.hints: {longest} places of a number do not fit, there are "
                 f"{len(LETTERS)} letters; expected fewer digits"
             )
-        each, signs = 2 if self.hinted else 1, 2 + lengths.shape[1]
+        each, signs = 2 if self.has_index_hints else 1, 2 + lengths.shape[1]
         tokens = each * (int(lengths.sum()) + longest) + signs
         symbols = int(lengths.sum()) + lengths.shape[1] - 1
         tokens += int(self._most_spaces(torch.tensor([tokens - 1]), torch.tensor([symbols])))
@@ -135,7 +136,7 @@ class Expression(Format):
         """
         return self._written(problems, problems.answer, self._length(problems))
 
-    def open_ended(self, problems: Problems) -> Batch:
+    def write_open_ended(self, problems: Problems) -> Batch:
         """Write the questions, and behind them zeros for the longest answer they could have."""
         length = problems.room if self.pad_to is None else problems.room.clamp(min=self.pad_to)
         nothing = problems.answer.new_zeros(len(problems), int(length.max()))
@@ -147,7 +148,7 @@ class Expression(Format):
         """Write the questions of problems, and behind them an answer of a length."""
         device, first = problems.operands.device, self._first(problems)
         lengths = self._padded(problems.lengths)
-        part, each = lengths.shape[1] + 1, 2 if self.hinted else 1
+        part, each = lengths.shape[1] + 1, 2 if self.has_index_hints else 1
         up = self.reverse_answer != self.task.backwards
         above = NO_PLACE if up else length[:, None]
         answer = backwards(answer, length) if self.task.backwards else answer
@@ -158,11 +159,11 @@ class Expression(Format):
             number(answer, length, part, up),
             symbol(EOS, device),
         ]
-        if self.hinted:
+        if self.has_index_hints:
             pieces = [piece if piece.sign else _hinted(piece, first) for piece in pieces]
         tokens, marks, total = join(pieces, len(problems), device, [((1, 1),)] * part)
         batch = Batch(tokens, *marks, total - each * length - 1, total)
-        if not self.ragged:
+        if not self.variable_length:
             return batch
         symbols = batch.start - 2  # of the question, without its first and its last
         # Of the true answer, as in the source, also where the longest one is written.
@@ -171,7 +172,7 @@ class Expression(Format):
         before = torch.nn.functional.pad(before, (1, tokens.shape[1] - before.shape[1] - 1))
         return loosened(batch, before, SPACE)
 
-    def tight(self) -> Expression:
+    def without_padding(self) -> Expression:
         """Return the format without spaces."""
         return self.model_copy(update={"spaces": 0.0})
 
@@ -181,7 +182,7 @@ class Expression(Format):
         Letters are left out, wherever they stand.
         """
         kept = (response == EOS).cumsum(1) == 0
-        if self.hinted:
+        if self.has_index_hints:
             response, kept = together(response, kept & (response < FIRST_LETTER))
         return ones_first(response, kept, self.reverse_answer)
 

@@ -35,9 +35,10 @@ import torch
 from jaxtyping import Integer
 from torch import Tensor
 
-from carry.batch import NO_PLACE, Batch, Problems
+from carry.config.settings import SettingsError
+from carry.data.batch import NO_PLACE, Batch
+from carry.data.problems import Problems
 from carry.formats import ALPHABET, BOS, EOS, EQUALS, Extent, Format, Piece, join, symbol, together
-from carry.settings import SettingsError
 from carry.tasks import Line
 from carry.tasks.sorting import Sorting
 
@@ -67,7 +68,7 @@ class InsertionSort(Format):
         """When, in which column, at which rank, by which newcomer."""
         return 4
 
-    def misfit(self) -> str | None:
+    def incompatibility(self) -> str | None:
         """Refuse all but arrays."""
         if not isinstance(self.task, Sorting):
             name = type(self.task).__name__
@@ -88,7 +89,7 @@ class InsertionSort(Format):
         batch = self.write(self.task.solve(nines, lengths))
         return Extent(digits, int(batch.length), tuple((batch.levels[0].amax(0) + 1).tolist()))
 
-    def open_ended(self, problems: Problems) -> Batch:
+    def write_open_ended(self, problems: Problems) -> Batch:
         """Write the problems: how long all of it is depends on the question alone."""
         return self.write(problems)
 

@@ -6,7 +6,9 @@ import torch
 from jaxtyping import Integer
 from torch import Tensor
 
-from carry.batch import Batch, Problems
+from carry.config.settings import SettingsError
+from carry.data.batch import Batch
+from carry.data.problems import Problems
 from carry.formats import (
     ALPHABET,
     BOS,
@@ -21,7 +23,6 @@ from carry.formats import (
     symbol,
     together,
 )
-from carry.settings import SettingsError
 from carry.tasks import NAMES
 
 
@@ -40,7 +41,7 @@ class Labelled(Format):
 
     reverse_operands: bool = True
 
-    def misfit(self) -> str | None:
+    def incompatibility(self) -> str | None:
         """Refuse answers that are numbers."""
         if self.task.in_digits:
             return "'labelled' names operands, and the answer is a number; expected 'expression'"

@@ -19,7 +19,8 @@ from jaxtyping import Integer
 from pydantic import BeforeValidator, Field
 from torch import Tensor
 
-from carry.batch import NO_PLACE, Batch, Problems
+from carry.data.batch import NO_PLACE, Batch
+from carry.data.problems import Problems
 from carry.formats import (
     BOS,
     EOS,
@@ -82,7 +83,7 @@ class Line(Format):
     reverse_answer: bool = True
 
     @property
-    def ragged(self) -> bool:
+    def variable_length(self) -> bool:
         """Text, and the sums before the own, are as long as they are drawn."""
         return self.text[0] < self.text[1] or self.sums[1] > 1
 
@@ -91,7 +92,7 @@ class Line(Format):
         """Digits are coupled by their place, and by the sum that they stand in."""
         return 2
 
-    def misfit(self) -> str | None:
+    def incompatibility(self) -> str | None:
         """Refuse all but the addition of two numbers, and ranges that have nothing in them."""
         if not isinstance(self.task, Addition):
             name = type(self.task).__name__
@@ -131,7 +132,7 @@ class Line(Format):
         tokens, marks, total = join(pieces, len(problems), device, lines)
         return Batch(tokens, *marks, total - problems.answer_length - 1, total)
 
-    def tight(self) -> Line:
+    def without_padding(self) -> Line:
         """Return the format without text and without other sums."""
         return self.model_copy(update={"text": [0, 0], "sums": [1, 1]})
 

@@ -6,7 +6,8 @@ import torch
 from jaxtyping import Integer
 from torch import Tensor
 
-from carry.batch import NO_PLACE, Batch, Problems
+from carry.data.batch import NO_PLACE, Batch
+from carry.data.problems import Problems
 from carry.formats import BOS, EOS, EQUALS, FIRST_LETTER, Extent, Format
 from carry.tasks import values
 
@@ -27,7 +28,7 @@ class OneHot(Format):
         """Each number is one symbol."""
         return True
 
-    def misfit(self) -> str | None:
+    def incompatibility(self) -> str | None:
         """Refuse tasks on numbers without end."""
         if self.task.numbers is None:
             name = type(self.task).__name__

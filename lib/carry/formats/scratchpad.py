@@ -6,7 +6,8 @@ import torch
 from jaxtyping import Integer
 from torch import Tensor
 
-from carry.batch import NO_PLACE, Batch, Problems
+from carry.data.batch import NO_PLACE, Batch
+from carry.data.problems import Problems
 from carry.formats import ALPHABET, BOS, EOS, EQUALS, PAD, Extent, Format, join, symbol
 from carry.formats import levels as levels_of
 from carry.formats.expression import number
@@ -49,11 +50,11 @@ class Scratchpad(Format):
         return self.task.levels
 
     @property
-    def settled(self) -> bool:
+    def marks_known_from_question(self) -> bool:
         """Without padding, where a number ends is for the model to say."""
         return self.pad or self.task.answer_is_last_digit
 
-    def misfit(self) -> str | None:
+    def incompatibility(self) -> str | None:
         """Refuse a task without steps, zeros where there are no sums, and steps in disorder."""
         if not self.task.levels:
             name = type(self.task).__name__
@@ -78,7 +79,7 @@ class Scratchpad(Format):
         lengths = self.task.largest(digits)
         nine = 1 if self.task.answer_is_last_digit else 9
         digit = torch.full((*lengths.shape, int(lengths.max())), nine, dtype=torch.uint8)
-        batch = self.open_ended(self.task.solve(digit, lengths))
+        batch = self.write_open_ended(self.task.solve(digit, lengths))
         counted = tuple((batch.levels[0].amax(0) + 1).tolist())
         return Extent(int(batch.place.max()) + 1, int(batch.length), counted)
 
@@ -86,7 +87,7 @@ class Scratchpad(Format):
         """Write problems as tokens and marks."""
         return self._written(problems, padded=self.pad)
 
-    def open_ended(self, problems: Problems) -> Batch:
+    def write_open_ended(self, problems: Problems) -> Batch:
         """Write the questions, and behind them numbers that are as long as they could be."""
         return self._written(problems, padded=True)
 

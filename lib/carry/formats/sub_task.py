@@ -25,7 +25,9 @@ import torch
 from jaxtyping import Integer
 from torch import Tensor
 
-from carry.batch import NO_PLACE, Batch, Problems, merged
+from carry.config.settings import SettingsError, suggest_name
+from carry.data.batch import NO_PLACE, Batch, merge_batches
+from carry.data.problems import Problems
 from carry.formats import (
     ALPHABET,
     EOS,
@@ -41,7 +43,6 @@ from carry.formats import (
     symbol,
 )
 from carry.formats.expression import asked, number, ones_first
-from carry.settings import SettingsError, nearest
 from carry.tasks.addition import Addition
 
 Prefix = Literal["add", "ali", "car", "mad", "rev"]
@@ -79,7 +80,7 @@ class SubTask(Format):
     reverse_answer: bool = False
 
     @property
-    def prefixed(self) -> bool:
+    def has_task_prefix(self) -> bool:
         """The prefix says which."""
         return True
 
@@ -107,11 +108,11 @@ class SubTask(Format):
         """
         if prefix not in self.PREFIXES:
             raise SettingsError(
-                f"prefix: {prefix!r} is not there, {nearest(prefix, self.PREFIXES)}"
+                f"prefix: {prefix!r} is not there, {suggest_name(prefix, self.PREFIXES)}"
             )
         return self.model_copy(update={"prefix": prefix})
 
-    def misfit(self) -> str | None:
+    def incompatibility(self) -> str | None:
         """Refuse all but the addition of two numbers."""
         if not isinstance(self.task, Addition):
             name = type(self.task).__name__
@@ -173,11 +174,11 @@ class SubTask(Format):
         rows = [(parts == index).nonzero()[:, 0] for index in range(len(self.PREFIXES))]
         own = [(name, of) for name, of in zip(self.PREFIXES, rows, strict=True) if len(of)]
         batches = [self.asking(name).write(problems[of]) for name, of in own]
-        return merged(batches, [of for _, of in own], PAD)
+        return merge_batches(batches, [of for _, of in own], PAD)
 
-    def open_ended(self, problems: Problems) -> Batch:
+    def write_open_ended(self, problems: Problems) -> Batch:
         """Write the questions, and behind them zeros for the longest response they could have."""
-        return blanked(super().open_ended(problems))
+        return blanked(super().write_open_ended(problems))
 
     def _response(self, problems: Problems) -> list[Piece]:
         """Return the pieces behind `=`, from the steps of the task."""

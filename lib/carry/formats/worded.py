@@ -26,7 +26,8 @@ import torch
 from jaxtyping import Integer
 from torch import Tensor
 
-from carry.batch import NO_PLACE, Batch, Problems
+from carry.data.batch import NO_PLACE, Batch
+from carry.data.problems import Problems
 from carry.formats import (
     ALPHABET,
     EOS,
@@ -73,7 +74,7 @@ class Worded(Format):
         """Steps stand before the answer."""
         return True
 
-    def misfit(self) -> str | None:
+    def incompatibility(self) -> str | None:
         """Refuse all but the addition of two numbers."""
         if not isinstance(self.task, Addition):
             name = type(self.task).__name__
@@ -118,9 +119,9 @@ class Worded(Format):
         tokens, marks, total = join([*question, *response], len(problems), device, [()] * parts)
         return Batch(tokens, *marks, problems.lengths.sum(1) + 3, total)
 
-    def open_ended(self, problems: Problems) -> Batch:
+    def write_open_ended(self, problems: Problems) -> Batch:
         """Write the questions, and behind them zeros for the longest response they could have."""
-        return blanked(super().open_ended(problems))
+        return blanked(super().write_open_ended(problems))
 
     def _lines(self, problems: Problems) -> Piece:
         """Return the lines of all places: `, 7+0+0=7, c=0` and so on, each a number."""

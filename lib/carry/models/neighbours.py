@@ -9,7 +9,7 @@ places 6 and 7 stand in a sorted list:
 With windows over several levels the list is sorted by all levels that both count, and tokens that
 count other levels have lists of their own. What a query sees is then a short list, however long
 the sequence is, and attention costs as much as the sequence is long (see `Near` in
-`carry.models.looks`).
+`carry.models.attention`).
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ import torch
 from jaxtyping import Bool, Integer
 from torch import Tensor
 
+from carry.config.settings import SettingsError
 from carry.models.encodings import Window
-from carry.settings import SettingsError
 
 MOST = 256  # of one difference at each level; windows that show more are local in nothing
 HIDDEN = -1

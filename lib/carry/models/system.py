@@ -9,13 +9,14 @@ import torch
 from jaxtyping import Float, Integer
 from torch import Tensor, nn
 
-from carry import data_sets, formats, positions, tasks
-from carry.batch import Batch
+from carry import formats, positions, tasks
+from carry.config.run_settings import Run
+from carry.config.settings import SettingsError, suggest_name
+from carry.data import data_sets
+from carry.data.batch import Batch
 from carry.models import architectures, encodings
 from carry.positions import Scheme
 from carry.randomness import stream
-from carry.run import Run
-from carry.settings import SettingsError, nearest
 
 Start = int | Literal["middle"]
 
@@ -23,9 +24,9 @@ Start = int | Literal["middle"]
 class System:
     """All that a run's settings build; what does not fit together is refused here, before work.
 
-    >>> from carry.run import make
+    >>> from carry.config.run_settings import make_run
     >>> positions = [{"ids": "abacus", "encoding": "learned", "offset": 25}]
-    >>> system = System(make({"task": {"name": "addition"}, "positions": positions}))
+    >>> system = System(make_run({"task": {"name": "addition"}, "positions": positions}))
     >>> system.network.encodings[0].limit
     35
 
@@ -65,9 +66,9 @@ class System:
         for key in pair:
             if key not in {"ids", "encoding", *scheme_keys, *own_keys}:
                 known = ["ids", "encoding", *scheme_keys, *own_keys]
-                raise SettingsError(f"{where}.{key}: unknown setting, {nearest(key, known)}")
+                raise SettingsError(f"{where}.{key}: unknown setting, {suggest_name(key, known)}")
         scheme = scheme_kind.parse({k: v for k, v in pair.items() if k in scheme_keys}, where)
-        why = scheme.misfit(self.format)
+        why = scheme.incompatibility(self.format)
         if why is not None:
             raise SettingsError(f"{where}.ids: {why}")
         encodings.check(kind, scheme, where)
@@ -87,7 +88,7 @@ class System:
         """
         training, mixture = self.run.training, self._mixture()
         extent = self._extent(training.digits, mixture)
-        if training.noise:  # a pad may stand before every token
+        if training.random_padding:  # a pad may stand before every token
             return extent._replace(tokens=2 * extent.tokens)
         return extent
 
@@ -100,11 +101,11 @@ class System:
         of, training = self.run.data_set, self.run.training
         if of is None:
             return
-        data_sets.check(training.problems, of, training.fixed, f"{where}.training.fixed")
-        if of.mixture and not self.format.prefixed:
+        data_sets.check(training.problem_set, of, training.examples, f"{where}.training.examples")
+        if of.mixture and not self.format.has_task_prefix:
             raise SettingsError(
                 f"{where}.format: {self.run.format.get('name', 'expression')!r} writes no prefix, "
-                f"and {training.problems!r} mixes {', '.join(of.mixture)}; expected a format of "
+                f"and {training.problem_set!r} mixes {', '.join(of.mixture)}; expected a format of "
                 "sub-tasks"
             )
 

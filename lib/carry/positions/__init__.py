@@ -9,8 +9,8 @@ import torch
 from jaxtyping import Integer
 from torch import Tensor
 
-from carry import settings
-from carry.batch import Batch
+from carry.config import settings
+from carry.data.batch import Batch
 from carry.formats import Extent, Format
 
 
@@ -38,7 +38,7 @@ class Scheme(settings.Settings):
     def ids(self, batch: Batch, start: int = 1) -> Integer[Tensor, "b T"]:
         """Return ids that begin at `start`."""
 
-    def misfit(self, form: Format) -> str | None:
+    def incompatibility(self, form: Format) -> str | None:
         """Return why the scheme does not go with a format, if it does not."""
         return None
 
@@ -61,7 +61,7 @@ def choose(name: object, where: str = "positions.ids") -> type[Scheme]:
     >>> choose("abacus")(offset=99).offset
     99
     """
-    return settings.choose("carry.positions", Scheme, name, where)
+    return settings.choose_class("carry.positions", Scheme, name, where)
 
 
 def drawn(scheme: Scheme, a: str, b: str, **format_settings: Any) -> str:

@@ -7,7 +7,7 @@ from jaxtyping import Integer
 from pydantic import Field
 from torch import Tensor
 
-from carry.batch import Batch
+from carry.data.batch import Batch
 from carry.formats import Extent
 from carry.positions import Scheme
 

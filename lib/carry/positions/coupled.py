@@ -9,7 +9,7 @@ from jaxtyping import Integer
 from pydantic import Field
 from torch import Tensor
 
-from carry.batch import Batch
+from carry.data.batch import Batch
 from carry.formats import Extent, Format
 from carry.positions import Scheme
 
@@ -48,7 +48,7 @@ class Coupled(Scheme):
         move = (share * (last + 1 + 2 * beyond)).floor().long() - beyond
         return torch.where(ids > 0, ids + move.clamp(min=0).minimum(last), 0)
 
-    def misfit(self, form: Format) -> str | None:
+    def incompatibility(self, form: Format) -> str | None:
         """Refuse a level that is not there, and an answer whose first id would tell its length."""
         if self.level > form.levels:
             return f"level {self.level} is not there, the format has {form.levels}; expected less"

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Integer
 from torch import Tensor
 
-from carry.batch import Batch
+from carry.data.batch import Batch
 from carry.formats import Extent
 from carry.positions import Scheme
 

@@ -13,7 +13,7 @@ from jaxtyping import Integer
 from pydantic import Field
 from torch import Tensor
 
-from carry.batch import Batch
+from carry.data.batch import Batch
 from carry.formats import Extent, Format
 from carry.positions import Scheme
 from carry.randomness import stream
@@ -46,9 +46,9 @@ class Randomized(Scheme):
         device = batch.tokens.device
         return self._draw(batch, 1, stream(0, "randomized", device=device))
 
-    def misfit(self, form: Format) -> str | None:
+    def incompatibility(self, form: Format) -> str | None:
         """Refuse a format where how many ids are to be drawn is not known beforehand."""
-        if form.settled:
+        if form.marks_known_from_question:
             return None
         return (
             "'randomized' does not fit a format whose numbers end where the model says, because "

@@ -10,8 +10,8 @@ import torch
 from jaxtyping import Integer
 from torch import Tensor
 
-from carry.batch import LABELS, Problems
-from carry.settings import Settings, SettingsError, choose
+from carry.config.settings import Settings, SettingsError, choose_class
+from carry.data.problems import LABEL_RANGE, Problems
 
 # How a cell (i, j) is drawn for training: `stratified`, all pairs alike (mcleish2024, A.5);
 # `equal`, i = j; `random`, half with i and j independent and half with i = j (cho2025, 4.2);
@@ -133,7 +133,7 @@ class Task(Settings):
     def labelled(self, problems: Problems, generator: torch.Generator) -> Problems:
         """Return problems with labels drawn."""
         shape, device = (len(problems),), problems.room.device
-        label = torch.randint(LABELS, shape, generator=generator, device=device)
+        label = torch.randint(LABEL_RANGE, shape, generator=generator, device=device)
         return replace(problems, label=label)
 
     def draw(self, count: int, digits: int, generator: torch.Generator) -> Problems:
@@ -223,7 +223,7 @@ def build(settings: dict[str, Any], where: str = "task") -> Task:
     settings = dict(settings)
     if "name" not in settings:
         raise SettingsError(f"{where}.name: missing; expected the name of a task")
-    kind = choose("carry.tasks", Task, settings.pop("name"), f"{where}.name")
+    kind = choose_class("carry.tasks", Task, settings.pop("name"), f"{where}.name")
     return kind.parse(settings, where)
 
 

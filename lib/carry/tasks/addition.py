@@ -20,7 +20,7 @@ import torch.nn.functional as F
 from jaxtyping import Integer
 from torch import Tensor
 
-from carry.batch import Problems
+from carry.data.problems import Problems
 from carry.tasks import OfNumbers
 
 

@@ -17,8 +17,8 @@ import torch
 from jaxtyping import Integer
 from torch import Tensor
 
-from carry.batch import Problems
-from carry.settings import SettingsError
+from carry.config.settings import SettingsError
+from carry.data.problems import Problems
 from carry.tasks import Task, draw_cells
 
 

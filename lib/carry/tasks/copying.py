@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Integer
 from torch import Tensor
 
-from carry.batch import Problems
+from carry.data.problems import Problems
 from carry.tasks import OfOne
 
 

@@ -15,9 +15,9 @@ from jaxtyping import Bool, Integer
 from pydantic import Field
 from torch import Tensor
 
-from carry.batch import Problems
+from carry.config.settings import SettingsError
+from carry.data.problems import Problems
 from carry.randomness import stream
-from carry.settings import SettingsError
 from carry.tasks import Task, values
 
 DRAWS = 64  # of a pair that training does not see: of 30% seen, one in 10^33 is left

@@ -18,8 +18,8 @@ from jaxtyping import Integer
 from pydantic import Field
 from torch import Tensor
 
-from carry.batch import Problems
-from carry.settings import SettingsError
+from carry.config.settings import SettingsError
+from carry.data.problems import Problems
 from carry.tasks import Stage, Task, draw_numbers
 
 

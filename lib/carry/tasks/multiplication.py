@@ -37,7 +37,7 @@ import torch
 from jaxtyping import Integer
 from torch import Tensor
 
-from carry.batch import Problems
+from carry.data.problems import Problems
 from carry.tasks import OfNumbers, Stage
 from carry.tasks.multi_operand_addition import written_length
 

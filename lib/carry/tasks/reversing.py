@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Integer
 from torch import Tensor
 
-from carry.batch import Problems
+from carry.data.problems import Problems
 from carry.tasks import backwards
 from carry.tasks.copying import Copying
 

@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Bool, Integer
 from torch import Tensor
 
-from carry.batch import Problems
+from carry.data.problems import Problems
 from carry.tasks import NAMES, Sampling, Task, draw_cells
 
 CHUNK = 18  # digits that fit into a 64-bit integer

@@ -13,35 +13,35 @@ import torch
 from torch import Tensor
 
 from carry import fingerprint
-from carry.paths import atomically, data
-from carry.run import Run
+from carry.config.paths import data_path, write_atomically
+from carry.config.run_settings import Run
 
 
-def folder(run: Run) -> Path:
+def checkpoint_folder(run: Run) -> Path:
     """Return where a run's checkpoints are kept: apart from its outputs, which DVC deletes.
 
     A checkpoint of other settings, or of other code that training reaches, is not gone on from.
     """
-    code = fingerprint.of(["carry.training.seeds", *run.parts()])
+    code = fingerprint.hash_code(["carry.training.seeds", *run.parts()])
     code = hashlib.sha256(code.encode()).hexdigest()[:16]
-    return data(run.profile, "checkpoints", f"{run.name}-{run.key()}-{code}")
+    return data_path(run.profile, "checkpoints", f"{run.name}-{run.key()}-{code}")
 
 
-def save(path: Path, tensors: dict[str, Tensor], note: dict[str, Any]) -> None:
+def save_tensors(path: Path, tensors: dict[str, Tensor], note: dict[str, Any]) -> None:
     """Write tensors and a JSON note, all or nothing."""
     whole = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    with atomically(path) as draft:
+    with write_atomically(path) as draft:
         safetensors.torch.save_file(whole, draft, {"note": json.dumps(note)})
 
 
-def load(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Read what `save` wrote."""
     with safetensors.safe_open(path, "pt") as file:
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         return tensors, json.loads((file.metadata() or {})["note"])
 
 
-def note(path: Path) -> dict[str, Any]:
+def load_note(path: Path) -> dict[str, Any]:
     """Read the note that `save` wrote, and no tensors."""
     with safetensors.safe_open(path, "pt") as file:
         return json.loads((file.metadata() or {})["note"])

@@ -10,14 +10,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from carry.batch import Batch
-from carry.models.single_pass import single_pass
+from carry.config.run_settings import Run
+from carry.config.settings import SettingsError
+from carry.data.batch import Batch
+from carry.data.training_batches import TrainingBatches, draw_held_out
 from carry.models.system import System
+from carry.models.teacher_forcing import teacher_forced_pass
 from carry.randomness import stream
-from carry.run import Run
-from carry.settings import SettingsError
 from carry.training import checkpoint, precision
-from carry.training.data import Batches, held_out
 from carry.training.schedule import batch_at, rate_at
 
 # Called with (steps done, loss, held-out exact match) as training goes on.
@@ -48,8 +48,8 @@ def device_of(run: Run) -> torch.device:
 class Trainer:
     """One seed of one run: everything that a checkpoint has to bring back.
 
-    >>> from carry.run import make
-    >>> run = make({"task": {"name": "addition"}, "training": {"steps": 2, "batch": 4}})
+    >>> from carry.config.run_settings import make_run
+    >>> run = make_run({"task": {"name": "addition"}, "training": {"steps": 2, "batch": 4}})
     >>> trainer = Trainer(run, seed=0, checkpoint_path=None)
     >>> trainer.train().step
     2
@@ -61,10 +61,10 @@ class Trainer:
         self.system = System(run, seed, self.device)
         self.precision = precision.choose(run.training.precision, self.device)
         self.optimizers = make_optimizers(self.system.network, run)
-        self.batches = Batches(self.system, stream(seed, "problems", device=self.device))
+        self.batches = TrainingBatches(self.system, stream(seed, "problems", device=self.device))
         self.draws = stream(seed, "ids", device=self.device)
         self.depths = stream(seed, "recurrences")
-        self.held_out = self.system.format.write(held_out(self.system)).to(self.device)
+        self.held_out = self.system.format.write(draw_held_out(self.system)).to(self.device)
         self.step, self.curve, self.in_a_row = 0, [], 0
         self.snapshots: dict[int, dict[str, Tensor]] = {}  # weights, by step
         self._losses: list[Tensor] = []
@@ -94,7 +94,7 @@ class Trainer:
                 self._score()
             if ends or self.step % training.checkpoint_every == 0:
                 self._save()
-            if training.snapshots and (ends or self.step % training.snapshots == 0):
+            if training.snapshot_every and (ends or self.step % training.snapshot_every == 0):
                 self._keep()
             if self.curve and (ends or self.step % 10 == 0):
                 report(self.step, self.curve[-1]["loss"], self.curve[-1]["exact"])
@@ -122,7 +122,7 @@ class Trainer:
 
         def fit_at(recurrences: int | None) -> Tensor:
             logits = network(batch.tokens, ids, at, recurrences)[:, : target.shape[1]]
-            if training.mean == "token":
+            if training.loss_average == "token":
                 return F.cross_entropy(logits[real].float(), target[real])
             losses = F.cross_entropy(logits[real].float(), target[real], reduction="none")
             share = real / real.sum(1, keepdim=True)  # a sample's mean first (mcleish2024, A.7)
@@ -144,7 +144,7 @@ class Trainer:
         for rows in torch.arange(len(self.held_out)).chunk(16):
             some = self.held_out[rows.to(self.device)]
             ids = self.system.train_ids(some, draws)
-            right += int(single_pass(self.system, some, ids=ids).exact.sum())
+            right += int(teacher_forced_pass(self.system, some, ids=ids).exact.sum())
         exact = right / len(self.held_out)
         network.train()
         loss = float(torch.stack(self._losses).mean())
@@ -164,7 +164,7 @@ class Trainer:
             raise TrainingDiverged(
                 f"runs.{self.run.name}: the loss of seed {self.seed} is not a number within the "
                 f"steps up to {self.step}; last good checkpoint: {good}; expected finite losses, "
-                f"try a training.rate below {self.run.training.rate}"
+                f"try a training.learning_rate below {self.run.training.learning_rate}"
             )
 
     def _save(self) -> None:
@@ -179,20 +179,20 @@ class Trainer:
         if self._losses:
             tensors["losses"] = torch.stack(self._losses)
         note = {"step": self.step, "curve": self.curve, "in_a_row": self.in_a_row}
-        checkpoint.save(self.path, tensors, note)
+        checkpoint.save_tensors(self.path, tensors, note)
 
     def _keep(self) -> None:
         """Keep the weights of now, apart from the checkpoint, which is written often."""
         state = self.system.network.state_dict()
         self.snapshots[self.step] = {name: of.cpu().clone() for name, of in state.items()}
         if self.path is not None:
-            checkpoint.save(self._kept(self.step), self.snapshots[self.step], {})
+            checkpoint.save_tensors(self._kept(self.step), self.snapshots[self.step], {})
 
     def _kept(self, step: int) -> Path:
         return self.path.with_name(f"{self.path.stem}-{step}.safetensors")
 
     def _resume(self) -> None:
-        tensors, note = checkpoint.load(self.path)
+        tensors, note = checkpoint.load_tensors(self.path)
         model = {k.removeprefix("model."): v for k, v in tensors.items() if k.startswith("model.")}
         self.system.network.load_state_dict(model)
         for index, optimizer in enumerate(self.optimizers):
@@ -204,10 +204,10 @@ class Trainer:
         self._losses = [] if losses is None else list(losses.to(self.device))
         self.step, self.curve = note["step"], note["curve"]
         self.in_a_row = note["in_a_row"]
-        every, last = self.run.training.snapshots, self.run.training.steps
+        every, last = self.run.training.snapshot_every, self.run.training.steps
         for step in range(1, self.step + 1) if every else ():
             if step % every == 0 or step == last:
-                self.snapshots[step] = checkpoint.load(self._kept(step))[0]
+                self.snapshots[step] = checkpoint.load_tensors(self._kept(step))[0]
 
 
 def make_optimizers(network: torch.nn.Module, run: Run) -> list[torch.optim.Optimizer]:
@@ -222,7 +222,7 @@ def make_optimizers(network: torch.nn.Module, run: Run) -> list[torch.optim.Opti
         {"params": vectors, "weight_decay": 0.0},
     ]
     adamw = torch.optim.AdamW(
-        groups, lr=training.rate, betas=tuple(training.betas), eps=1e-8, fused=True
+        groups, lr=training.learning_rate, betas=tuple(training.betas), eps=1e-8, fused=True
     )
     if not muon:
         return [adamw]
@@ -230,7 +230,7 @@ def make_optimizers(network: torch.nn.Module, run: Run) -> list[torch.optim.Opti
     return [
         torch.optim.Muon(
             rest,
-            lr=training.rate,
+            lr=training.learning_rate,
             weight_decay=training.weight_decay,
             adjust_lr_fn="match_rms_adamw",
         ),
@@ -239,7 +239,7 @@ def make_optimizers(network: torch.nn.Module, run: Run) -> list[torch.optim.Opti
 
 
 def _step_of(path: Path) -> int:
-    return checkpoint.load(path)[1]["step"]
+    return checkpoint.load_tensors(path)[1]["step"]
 
 
 def save_weights(
@@ -255,7 +255,7 @@ def save_weights(
         "torch": torch.__version__.split("+")[0],
         "run": json.loads(run.model_dump_json(exclude={"evaluation"})),
     }
-    checkpoint.save(path, weights, note)
+    checkpoint.save_tensors(path, weights, note)
 
 
 def save_snapshots(path: Path, snapshots: dict[int, dict[str, Tensor]]) -> None:
@@ -263,4 +263,4 @@ def save_snapshots(path: Path, snapshots: dict[int, dict[str, Tensor]]) -> None:
     steps = sorted(snapshots)
     names = snapshots[steps[0]]
     stacked = {name: torch.stack([snapshots[step][name] for step in steps]) for name in names}
-    checkpoint.save(path, stacked, {"steps": steps})
+    checkpoint.save_tensors(path, stacked, {"steps": steps})

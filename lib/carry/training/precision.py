@@ -7,7 +7,7 @@ from contextlib import contextmanager, nullcontext
 
 import torch
 
-from carry.settings import SettingsError
+from carry.config.settings import SettingsError
 
 
 def product_error(precision: str = "medium") -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from carry.run import Training
+from carry.config.run_settings import Training
 
 
 def rate_at(step: int, training: Training) -> float:
@@ -13,13 +13,13 @@ def rate_at(step: int, training: Training) -> float:
     Linear warm-up over the share `warmup` of all steps, then `decay` to `final_rate` times the
     rate: linear, cosine, or trapezoid (constant, then linear over the last fifth).
 
-    >>> plan = Training(steps=100, rate=1.0, warmup=0.1, decay="linear")
+    >>> plan = Training(steps=100, learning_rate=1.0, warmup=0.1, decay="linear")
     >>> rate_at(0, plan), rate_at(9, plan), round(rate_at(99, plan), 3)
     (0.1, 1.0, 0.011)
     """
     warm = round(training.warmup * training.steps)
     if step < warm:
-        return training.rate * (step + 1) / warm
+        return training.learning_rate * (step + 1) / warm
     gone = (step - warm) / max(1, training.steps - warm)
     if training.decay == "none":
         share = 1.0
@@ -29,7 +29,9 @@ def rate_at(step: int, training: Training) -> float:
         share = 0.5 + 0.5 * math.cos(math.pi * gone)
     else:
         share = min(1.0, 5.0 * (1.0 - gone))
-    return training.rate * (training.final_rate + (1.0 - training.final_rate) * share)
+    return training.learning_rate * (
+        training.final_learning_rate + (1.0 - training.final_learning_rate) * share
+    )
 
 
 def batch_at(step: int, training: Training) -> int:

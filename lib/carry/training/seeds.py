@@ -10,14 +10,15 @@ from typing import Any
 
 import pandas as pd
 
-from carry import paths, processes
+from carry import processes
+from carry.config import paths
+from carry.config.run_settings import Run
+from carry.data.training_batches import summarise_training_set, training_set_table
 from carry.models.system import System
-from carry.progress import bar
-from carry.run import Run
+from carry.progress import progress_bar
 from carry.training import checkpoint
-from carry.training.data import fixed_problems, summary
+from carry.training.batched.trainer import BatchedTrainer
 from carry.training.loop import Trainer, save_snapshots, save_weights
-from carry.training.together import TogetherTrainer
 
 KEPT = 1_000_000  # problems of a named set that are written out; any number can be drawn again
 
@@ -39,23 +40,26 @@ def train_seeds(run: Run, seeds: int | None = None) -> pd.DataFrame:
         TrainingDiverged: for a loss that is not a number.
     """
     count = seeds or run.seeds
-    held, folder = checkpoint.folder(run), paths.data(run.profile, "runs", run.name)
+    held, folder = checkpoint.checkpoint_folder(run), paths.data_path(run.profile, "runs", run.name)
     for other in held.parent.glob(f"{run.name}-*"):
         if other != held:  # of settings or code that are gone
             shutil.rmtree(other)
     system = Trainer(run, 0, None).system  # what does not fit shows here, before any process starts
     train, jobs = _train, [(run, seed, held, folder) for seed in range(count)]
-    if run.training.together:
-        shares = [range(count)[start :: processes.cores()] for start in range(processes.cores())]
+    if run.training.batched_seeds:
+        shares = [
+            range(count)[start :: processes.count_cores()]
+            for start in range(processes.count_cores())
+        ]
         train, jobs = _train_together, [(run, of, held, folder) for of in shares if of]
-    with bar(count * run.training.steps, run.name) as shown:
+    with progress_bar(count * run.training.steps, run.name) as shown:
         curves = pd.concat(
-            processes.each(train, jobs, _Progress(shown, count).report), ignore_index=True
+            processes.run_jobs(train, jobs, _Progress(shown, count).report), ignore_index=True
         )
-    with paths.atomically(folder / "curves.parquet") as draft:
+    with paths.write_atomically(folder / "curves.parquet") as draft:
         curves.to_parquet(draft, index=False)
     _keep_problems(system, folder)
-    with paths.atomically(folder / "run.json") as draft:
+    with paths.write_atomically(folder / "run.json") as draft:
         draft.write_text(run.model_dump_json(indent=2, exclude={"evaluation"}) + "\n")
     shutil.rmtree(held)
     return curves
@@ -64,12 +68,12 @@ def train_seeds(run: Run, seeds: int | None = None) -> pd.DataFrame:
 def _keep_problems(system: System, folder: Path) -> None:
     """Write the data set that all seeds have learned from, if they have one, or a summary."""
     of, training = system.run.data_set, system.run.training
-    if of is not None and training.fixed > KEPT:
-        with paths.atomically(folder / "problems.json") as draft:
-            draft.write_text(json.dumps(summary(system), indent=2) + "\n")
-    elif training.fixed is not None:
-        with paths.atomically(folder / "problems.parquet") as draft:
-            fixed_problems(system).to_parquet(draft, index=False)
+    if of is not None and training.examples > KEPT:
+        with paths.write_atomically(folder / "problems.json") as draft:
+            draft.write_text(json.dumps(summarise_training_set(system), indent=2) + "\n")
+    elif training.examples is not None:
+        with paths.write_atomically(folder / "problems.parquet") as draft:
+            training_set_table(system).to_parquet(draft, index=False)
 
 
 def _train(report: Any, run: Run, seed: int, held: Path, folder: Path) -> pd.DataFrame:
@@ -93,7 +97,7 @@ def _train(report: Any, run: Run, seed: int, held: Path, folder: Path) -> pd.Dat
 
 def _train_together(report: Any, run: Run, seeds: range, held: Path, folder: Path) -> pd.DataFrame:
     """Train some seeds as one computation and write their weights; return their learning curves."""
-    trainer = TogetherTrainer(run, seeds, held / f"seeds_{seeds[0]}_{len(seeds)}.safetensors")
+    trainer = BatchedTrainer(run, seeds, held / f"seeds_{seeds[0]}_{len(seeds)}.safetensors")
     trainer.train(report)
     for seed, weights in zip(seeds, trainer.weights(), strict=True):
         path = folder / f"seed_{seed}.safetensors"

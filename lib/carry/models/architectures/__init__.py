@@ -7,7 +7,7 @@ from typing import Any
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from carry import settings
+from carry.config import settings
 
 
 class Architecture(nn.Module):
@@ -34,5 +34,5 @@ def choose(given: dict[str, Any], where: str = "model") -> tuple[type[Architectu
     """
     given = dict(given)
     name = given.pop("name", "transformer")
-    kind = settings.choose("carry.models.architectures", Architecture, name, f"{where}.name")
+    kind = settings.choose_class("carry.models.architectures", Architecture, name, f"{where}.name")
     return kind, kind.Settings.parse(given, where)

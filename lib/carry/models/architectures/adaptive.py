@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from carry.models.architectures.transformer import Transformer, pick_tokens
 from carry.models.cache import Cache
 from carry.models.encodings import Encoding, Shape
-from carry.models.inside import Inside
+from carry.models.hooks import Hooks
 
 
 class Adaptive(Transformer):
@@ -58,7 +58,7 @@ class Adaptive(Transformer):
         at: Integer[Tensor, "_ A"] | None = None,
         recurrences: int | None = None,
         cache: Cache | None = None,
-        inside: Inside | None = None,
+        inside: Hooks | None = None,
     ) -> Float[Tensor, "B _ V"]:
         """Return logits for the next token; takes and raises what a `Transformer` does."""
         rounds, mixture = self._rounds(recurrences), self._mixture(tokens, at)
@@ -102,9 +102,9 @@ class Adaptive(Transformer):
 
         >>> from carry.randomness import stream
         >>> from carry.models.system import System
-        >>> from carry.run import make
+        >>> from carry.config.run_settings import make_run
         >>> model = {"name": "adaptive", "recurrences": 3, "width": 8, "halting_bias": 9.0}
-        >>> system = System(make({"task": {"name": "addition"}, "model": model}))
+        >>> system = System(make_run({"task": {"name": "addition"}, "model": model}))
         >>> batch = system.format.write(system.task.draw(1, 1, stream(0, "doctest")))
         >>> taken = system.network.recurrences_taken(batch.tokens, [], batch.response()[0])
         >>> taken.count.tolist(), taken.mean.tolist()
@@ -134,7 +134,7 @@ class Adaptive(Transformer):
         at: Tensor | None,
         rounds: int,
         cache: Cache | None = None,
-        inside: Inside | None = None,
+        inside: Hooks | None = None,
     ) -> Iterator[tuple[Tensor, Tensor]]:
         """Yield the streams of the tokens asked after each recurrence, and the chance to halt."""
         streams = self._streams(tokens, ids, at, rounds, cache, inside)

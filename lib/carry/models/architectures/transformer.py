@@ -19,13 +19,18 @@ import torch.nn.functional as F
 from jaxtyping import Float, Integer
 from torch import Tensor, nn
 
-from carry import settings
+from carry.config import settings
 from carry.models.architectures import Architecture
+from carry.models.attention import (
+    AttentionContext,
+    DenseAttention,
+    PositionEncodings,
+    WindowedAttention,
+)
 from carry.models.cache import Cache
 from carry.models.encodings import Encoding, Shape
+from carry.models.hooks import Hook, Hooks, activation_names, no_hook
 from carry.models.initialisation import initialise_layer
-from carry.models.inside import Inside, Take, names_of, untouched
-from carry.models.looks import Felt, Look, Looks, Near
 
 
 class Transformer(Architecture):
@@ -133,7 +138,7 @@ class Transformer(Architecture):
         at: Integer[Tensor, "_ A"] | None = None,
         recurrences: int | None = None,
         cache: Cache | None = None,
-        inside: Inside | None = None,
+        inside: Hooks | None = None,
     ) -> Float[Tensor, "B _ V"]:
         """Return logits for the next token.
 
@@ -176,14 +181,16 @@ class Transformer(Architecture):
             logits.append(self.read(x if final or at is None else pick_tokens(x, at)))
         return torch.stack(logits)
 
-    def read(self, x: Float[Tensor, "*B D"], inside: Inside | None = None) -> Float[Tensor, "*B V"]:
+    def read(self, x: Float[Tensor, "*B D"], inside: Hooks | None = None) -> Float[Tensor, "*B V"]:
         """Return the logits as if the model ended with this residual stream."""
-        take = untouched if inside is None else inside.take
+        take = no_hook if inside is None else inside.take
         return take("logits", self.logits(take("final", self.read_out(self.final_norm(x)))))
 
     def activations(self, recurrences: int | None = None) -> list[str]:
         """Return the names of all that `Inside` can read and replace."""
-        return names_of(self._rounds(recurrences) * len(self.blocks), self.given.feed_forward)
+        return activation_names(
+            self._rounds(recurrences) * len(self.blocks), self.given.feed_forward
+        )
 
     def _rounds(self, recurrences: int | None) -> int:
         rounds = self.given.recurrences if recurrences is None else recurrences
@@ -198,7 +205,7 @@ class Transformer(Architecture):
         at: Tensor | None,
         rounds: int,
         cache: Cache | None,
-        inside: Inside | None = None,
+        inside: Hooks | None = None,
     ) -> Iterator[Tensor]:
         """Yield the residual stream after each recurrence, the last one at the tokens `at` only."""
         if inside is not None:
@@ -212,9 +219,9 @@ class Transformer(Architecture):
         inject = inject if inside is None else inside.take("embed", inject)
         inject = self._scaled(inject, rounds)
         index = torch.arange(past, total, device=tokens.device)[None]
-        felt = Felt(self.encodings, self.given.attention, self._scaled, rounds)
-        everywhere = Looks(felt, index, ids, total)
-        wanted = everywhere if at is None else Looks(felt, at, ids, total)
+        felt = PositionEncodings(self.encodings, self.given.attention, self._scaled, rounds)
+        everywhere = AttentionContext(felt, index, ids, total)
+        wanted = everywhere if at is None else AttentionContext(felt, at, ids, total)
         x = torch.zeros_like(inject)
         for step in range(rounds * len(self.blocks)):
             layer = step % len(self.blocks)
@@ -222,7 +229,7 @@ class Transformer(Architecture):
             if entrance or self.given.injection == "every_layer":
                 x = x + inject
             final = step == rounds * len(self.blocks) - 1
-            take = untouched if inside is None else inside.layer(step)
+            take = no_hook if inside is None else inside.layer(step)
             whole = inside is not None and inside.wants(f"{step}.pattern")
             look = (wanted if final else everywhere).layer(layer, whole or cache is not None)
             x = self.blocks[layer](x, look, at if final else None, cache, take, whole)
@@ -281,10 +288,10 @@ class Block(nn.Module):
     def forward(
         self,
         x: Tensor,
-        look: Look | Near,
+        look: DenseAttention | WindowedAttention,
         at: Tensor | None,
         cache: Cache | None,
-        take: Take = untouched,
+        take: Hook = no_hook,
         whole: bool = False,
     ) -> Tensor:
         """Return the residual stream after this layer, at the tokens `at` only if given.
@@ -313,9 +320,9 @@ class Block(nn.Module):
         self,
         reader: Tensor,
         source: Tensor,
-        look: Look | Near,
+        look: DenseAttention | WindowedAttention,
         cache: Cache | None,
-        take: Take,
+        take: Hook,
         whole: bool,
     ) -> Tensor:
         query = take("q", self._split(self.query(reader)))
@@ -340,7 +347,7 @@ class FeedForward(nn.Module):
         self.up = nn.Linear(given.width, gates * hidden, bias=given.biases)
         self.down = nn.Linear(hidden, given.width, bias=given.biases)
 
-    def forward(self, x: Tensor, take: Take = untouched) -> Tensor:
+    def forward(self, x: Tensor, take: Hook = no_hook) -> Tensor:
         """Return what is to be added to the residual stream, or read."""
         x = self.up(x)
         if self.activation == "gated_gelu":

@@ -29,10 +29,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from carry.config.run_settings import make_run
+from carry.config.settings import SettingsError
 from carry.formats import ALPHABET, EOS
 from carry.models.system import System
-from carry.run import make
-from carry.settings import SettingsError
 
 NUM, IS_BOS, FULL_ONES, PRE_SUM, PRE_CARRY, PRE_ARROW, PRE_EOS = range(7)
 SUM, ARROW, END = 7, 17, 18
@@ -91,7 +91,7 @@ def adder(
     of = of or size(operands, digits)
     ends = (of.digits + 1, operands + 1)  # the largest ids, from 1 on
     system = System(
-        make(
+        make_run(
             {
                 "task": {"name": "multi_operand_addition"},
                 "format": {"name": "scratchpad"},

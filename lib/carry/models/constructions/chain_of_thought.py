@@ -29,12 +29,12 @@ import torch
 from jaxtyping import Float, Integer
 from torch import Tensor
 
+from carry.config.settings import SettingsError
 from carry.models.architectures.transformer import Transformer
 from carry.models.cache import Cache
 from carry.models.constructions.circuits import AND, NOT, Circuit
 from carry.models.encodings import Ids
 from carry.models.encodings.learned import Learned
-from carry.settings import SettingsError
 
 TOKEN, FIRST, SECOND, GATE, KIND, CODES = range(6)
 
@@ -146,7 +146,7 @@ class ChainOfThought:
     def said(self, tokens: Integer[Tensor, "C B T"]) -> Integer[Tensor, "C B G"]:
         """Return the value that is said of each gate, given the true values of those before it.
 
-        What is right here everywhere is what `decode` returns (see `carry.models.single_pass`).
+        What is right here everywhere is what `decode` returns (see `carry.models.teacher_forcing`).
         """
         batch = tokens.shape[1]
         ids = self.ids(self.wires).repeat_interleave(batch, dim=0)

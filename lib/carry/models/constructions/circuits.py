@@ -24,7 +24,7 @@ import torch
 from jaxtyping import Integer
 from torch import Tensor
 
-from carry.settings import SettingsError, nearest
+from carry.config.settings import SettingsError, suggest_name
 
 NOT, AND = 0, 1
 KINDS = ("not", "and", "or", "nand", "nor", "xor", "xnor")
@@ -171,7 +171,7 @@ def parse(text: str) -> Circuit:
     for of, (number, gate) in {**gates, "out": (outputs.number, outputs)}.items():
         for name in gate.names():
             if name not in known:
-                hint = nearest(name, known)
+                hint = suggest_name(name, known)
                 raise SettingsError(f"line {number}, {of}: {name!r} is not defined, {hint}")
     needs = {name: {*gate.names()} & {*gates} for name, (_, gate) in gates.items()}
     try:
@@ -248,7 +248,7 @@ def _gate(words: list[str], number: int) -> _Gate:
     """Take a gate off the words of a line."""
     kind = words.pop(0) if words else ""
     if kind not in KINDS:
-        raise SettingsError(f"line {number}: {kind!r} is no gate, {nearest(kind, KINDS)}")
+        raise SettingsError(f"line {number}: {kind!r} is no gate, {suggest_name(kind, KINDS)}")
     takes: list[str | _Gate] = []
     while words and words[0] != ")":
         word = words.pop(0)

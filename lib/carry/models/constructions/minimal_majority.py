@@ -17,7 +17,7 @@ answer the head finds N^2, and the end is due.
 Of as many ones as zeros it finds a itself, but for what leaks to other tokens, e^-N or so: with a
 larger N that is lost in rounding, and the answer is chance. Told the length of the longest strings,
 the model sets its threshold half way to what it finds where there is one more one. In single
-precision that ends too, where N and lengths are hundreds (see `carry.analysis.by_hand`).
+precision that ends too, where N and lengths are hundreds (see `carry.interpretability.majority_constructions`).
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ import math
 
 import torch
 
+from carry.config.run_settings import make_run
+from carry.config.settings import SettingsError
 from carry.formats import BOS, EOS, EQUALS
 from carry.models.system import System
-from carry.run import make
-from carry.settings import SettingsError
 from carry.tasks.noisy_majority import ONES, ZEROS
 
 
@@ -64,7 +64,7 @@ def minimal_majority(
         "logit_bias": True,
     }
     given = {"task": {"name": "noisy_majority"}, "model": model}
-    system = System(make(given, "minimal_majority"))
+    system = System(make_run(given, "minimal_majority"))
     network = system.network.to(dtype)
     embedded = {BOS: 0.0, 0: large, 1: large + 1, 2: 0.0, EQUALS: 1.0}
     embedded |= dict.fromkeys((ZEROS, ONES), large**2)

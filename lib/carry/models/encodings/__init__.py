@@ -10,7 +10,7 @@ from jaxtyping import Float, Int8, Integer
 from pydantic import BeforeValidator, Field
 from torch import Tensor, nn
 
-from carry import settings
+from carry.config import settings
 from carry.positions import Scheme
 
 
@@ -120,7 +120,7 @@ def choose(name: object, where: str) -> type[Encoding]:
     >>> choose("rope", "positions.0.encoding").__name__
     'RoPE'
     """
-    return settings.choose("carry.models.encodings", Encoding, name, where)
+    return settings.choose_class("carry.models.encodings", Encoding, name, where)
 
 
 def check(kind: type[Encoding], scheme: Scheme, where: str) -> None:

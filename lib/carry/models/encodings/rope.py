@@ -7,8 +7,8 @@ from jaxtyping import Float, Integer
 from pydantic import Field
 from torch import Tensor
 
+from carry.config.settings import SettingsError
 from carry.models.encodings import Encoding, Ids, Shape
-from carry.settings import SettingsError
 
 
 class RoPE(Encoding):

@@ -1,0 +1,98 @@
+"""Written problems: tokens, and the marks of each token that position schemes read.
+
+Problem                     6 5 3 + 4 9      digits, least significant first; a length each
+Batch, one row       ^ 6 5 3 + 0 4 9 = 2 0 7 0 $
+    number           0 1 1 1 0 2 2 2 0 3 3 3 3 0     which number a digit belongs to; 0: none
+    place            . 2 1 0 . 2 1 0 . 0 1 2 3 .     its power of ten; -1 (printed as a dot): none
+    levels           . 3 2 1 0 3 2 1 0 1 2 3 4 .     its coupling number, one for each level
+    start                            9               index of the first response token
+    length           14                              number of tokens; padding follows
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+
+import torch
+from jaxtyping import Bool, Integer
+from torch import Tensor
+
+from carry.data.problems import TensorRows
+
+NO_PLACE = NO_LEVEL = -1
+
+
+@dataclass(frozen=True)
+class Batch(TensorRows):
+    """Problems as tokens, with the marks of each token.
+
+    Shapes: B sequences of at most T tokens, L levels of coupling. Padding is on the right, where
+    a causal model never sees it from a real token. Tokens with the same number at a level are
+    coupled (cho2025, 4.1); a token that a level does not count has -1 there.
+    """
+
+    tokens: Integer[Tensor, "B T"]
+    number: Integer[Tensor, "B T"]
+    place: Integer[Tensor, "B T"]
+    levels: Integer[Tensor, "B T L"]
+    start: Integer[Tensor, " B"]
+    length: Integer[Tensor, " B"]
+
+    def trim(self) -> Batch:
+        """Drop the columns that hold only padding."""
+        width = int(self.length.max())
+        marks = (self.tokens, self.number, self.place, self.levels)
+        return Batch(*(mark[:, :width] for mark in marks), self.start, self.length)
+
+    def response(
+        self,
+    ) -> tuple[Integer[Tensor, "B A"], Integer[Tensor, "B A"], Bool[Tensor, "B A"]]:
+        """Return for each response token: the index that predicts it, the token, whether it is real.
+
+        The token at index t is predicted from t - 1. A is the longest response of the batch.
+        """
+        longest = int((self.length - self.start).max())
+        at = self.start[:, None] - 1 + torch.arange(longest, device=self.start.device)
+        real = at + 1 < self.length[:, None]
+        at = at.clamp(max=self.tokens.shape[1] - 2)
+        return at, self.tokens.gather(1, at + 1).long(), real
+
+    def slots(self) -> Integer[Tensor, "B A"]:
+        """Return the indices of the response tokens; shorter responses repeat the last index."""
+        return self.response()[0] + 1
+
+
+def merge_batches(
+    batches: Sequence[Batch], rows: Sequence[Integer[Tensor, " _"]], padding: int
+) -> Batch:
+    """Merge batches of different widths into one, with row i of a batch at the index in `rows`.
+
+    Args:
+        rows: for each batch the indices of its rows in the result; each index occurs once.
+        padding: the token that fills rows shorter than the widest.
+
+    >>> def batch(token, width):
+    ...     marks = torch.full((1, width), token)
+    ...     size = torch.tensor([width])
+    ...     return Batch(marks, marks, marks, marks.new_empty(1, width, 0), size - 1, size)
+    >>> rows = [torch.tensor([1]), torch.tensor([0])]
+    >>> merge_batches([batch(5, 3), batch(7, 2)], rows, 14).tokens.tolist()
+    [[7, 7, 14], [5, 5, 5]]
+    """
+    width = max(batch.tokens.shape[1] for batch in batches)
+    order = torch.cat(list(rows)).argsort()
+    empty = {"tokens": padding, "number": 0, "place": NO_PLACE, "levels": NO_LEVEL}
+
+    def merge(name: str) -> Tensor:
+        parts = [getattr(batch, name) for batch in batches]
+        if name in empty:
+            parts = [_widen(part, width, empty[name]) for part in parts]
+        return torch.cat(parts)[order]
+
+    return Batch(**{field.name: merge(field.name) for field in fields(Batch)})
+
+
+def _widen(values: Tensor, width: int, empty: int) -> Tensor:
+    extra = values.new_full((len(values), width - values.shape[1], *values.shape[2:]), empty)
+    return torch.cat([values, extra], dim=1)

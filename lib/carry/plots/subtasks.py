@@ -1,0 +1,89 @@
+"""Which part of an addition comes last: accuracy by sub-task, place and cascade over training."""
+
+from __future__ import annotations
+
+import matplotlib
+import numpy as np
+import pandas as pd
+import seaborn as sns
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from carry.evaluation.intervals import add_interval
+from carry.plots import load, style
+
+SUBTASKS = {
+    "base_add": "base add",
+    "make_carry": "make carry",
+    "use_carry": "use carry",
+    "make_sum_9": "make sum 9",
+    "use_sum_9": "use sum 9",
+}
+COLORS = dict(zip(SUBTASKS, sns.color_palette("colorblind"), strict=False))
+KEYS = ["row", "trained", "step"]
+
+
+@style.styled
+def by_step(tables: load.Tables) -> tuple[Figure, pd.DataFrame]:
+    """Draw accuracy over training: of digits by sub-task, and of sums by their longest cascade."""
+    figure, (left, right) = style.panels(2, 2, (4.3, 3.0), sharey=True)
+    digits = _over(tables.subtasks, "subtask", "correct")
+    sums = _over(tables.cascades, "cascade", "exact")
+    for name, text in SUBTASKS.items():
+        _draw(left, digits, "subtask", name, {"color": COLORS[name], "label": text})
+    longest = sorted(sums["cascade"].unique())
+    for length, color in zip(longest, _shades(len(longest)), strict=True):
+        label = "none" if length == 0 else f"{length} place{'s' if length > 1 else ''}"
+        _draw(right, sums, "cascade", length, {"color": color, "label": label})
+    left.set(xlabel="steps", ylabel="digits right", ylim=(-0.03, 1.03), title="by sub-task")
+    right.set(xlabel="steps", ylabel="sums right", title="by the nines that a carry goes through")
+    for axes, place in ((left, "lower right"), (right, "upper left")):
+        style.percent(axes.yaxis)
+        axes.legend(fontsize="small", loc=place)
+    whole = [digits.rename(columns={"correct": "right"}), sums.rename(columns={"exact": "right"})]
+    return figure, pd.concat(whole, ignore_index=True)
+
+
+@style.styled
+def by_place(tables: load.Tables) -> tuple[Figure, pd.DataFrame]:
+    """Draw accuracy over training by place of the answer, a panel for each sub-task."""
+    table = tables.subtasks.groupby([*KEYS, "subtask", "place"], as_index=False, sort=False)
+    table = table.agg(n=("n", "sum"), correct=("correct", "sum"), seeds=("seed", "nunique"))
+    table = add_interval(table, "correct")
+    figure, drawn = style.panels(len(SUBTASKS), len(SUBTASKS), (2.1, 2.5), sharex=True, sharey=True)
+    places = sorted(table["place"].unique())
+    shades = dict(zip(places, _shades(len(places)), strict=True))
+    for axes, (name, text) in zip(drawn, SUBTASKS.items(), strict=True):
+        for place, of in table[table["subtask"] == name].groupby("place"):
+            axes.plot(of["step"], of["accuracy"], color=shades[place], linewidth=1.4)
+        axes.set(title=text, xlabel="steps", ylim=(-0.03, 1.03))
+        style.percent(axes.yaxis)
+    drawn[0].set_ylabel("digits right")
+    handles = [matplotlib.lines.Line2D([], [], color=shades[of], label=str(of)) for of in places]
+    figure.legend(handles=handles, title="place\n(0: the ones)", loc="outside right center")
+    return figure, table
+
+
+def _over(table: pd.DataFrame, by: str, hits: str) -> pd.DataFrame:
+    """Return counts by step, of each seed and of all of them together (`seed`: all)."""
+    keys = [*KEYS, by]
+    seeds = table.groupby([*keys, "seed"], as_index=False, sort=False)[["n", hits]].sum()
+    pooled = seeds.groupby(keys, as_index=False, sort=False)[["n", hits]].sum()
+    both = [seeds.astype({"seed": str}), pooled.assign(seed="all")]
+    return add_interval(pd.concat(both, ignore_index=True), hits)
+
+
+def _draw(axes: Axes, table: pd.DataFrame, by: str, value: object, look: dict) -> None:
+    """Draw thin lines for seeds, and a thick one for all together with its interval."""
+    of = table[table[by] == value]
+    for _, seed in of[of["seed"] != "all"].groupby("seed"):
+        axes.plot(seed["step"], seed["accuracy"], color=look["color"], linewidth=0.6, alpha=0.6)
+    pooled = of[of["seed"] == "all"]
+    axes.plot(pooled["step"], pooled["accuracy"], linewidth=2, **look)
+    axes.fill_between(
+        pooled["step"], pooled["low"], pooled["high"], color=look["color"], alpha=0.2, linewidth=0
+    )
+
+
+def _shades(count: int) -> np.ndarray:
+    return matplotlib.colormaps["viridis"](np.linspace(0.0, 0.9, count))

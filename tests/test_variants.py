@@ -1,0 +1,356 @@
+"""Ablations: variants differ from their row and from nothing else, and each is worked on once."""
+
+import pandas as pd
+import pytest
+import torch
+
+from carry import processes, variants
+from carry.config import paths, profiles
+from carry.config.settings import SettingsError
+from carry.evaluation.mock_models import ForgetsCarries, Oracle
+from carry.models.system import System
+from carry.models.teacher_forcing import teacher_forced_pass
+from carry.pipeline import dependencies, runner
+from carry.plots import load
+from carry.variants import REFERENCE, jobs
+
+NAME = "mine"
+ABACUS = {"ids": "abacus", "encoding": "relative"}
+GROUPS = {
+    REFERENCE: {"row": {}},
+    "window": {"none": {"positions": [ABACUS]}, "two": {"positions": [{**ABACUS, "window": 2}]}},
+    "ids": {"learned": {"positions": [{"ids": "abacus", "encoding": "learned"}]}},
+}
+SMALL = {
+    "training": {"digits": 2, "steps": 4, "batch": 4, "pool": 2, "score_every": 2},
+    "model": {"width": 16, "heads": 2},
+}
+SCALE = {"seeds": 2, "times": [1, 2, 10], "problems": 12}
+KNOWN, PROFILE = profiles.load_params(), profiles.load_profile("smoke")
+
+
+@pytest.fixture
+def given(tmp_path, monkeypatch):
+    """Return a function that sets what an ablation is; nothing is written outside of a test."""
+    monkeypatch.setattr(paths, "ROOT", tmp_path)
+
+    def give(groups=GROUPS, scale=SCALE, **more):
+        known = {"of": "addition_relative", "base": SMALL, "groups": groups, **more}
+        monkeypatch.setattr(profiles, "load_params", lambda: {**KNOWN, "variants": {NAME: known}})
+        profile = {**PROFILE, "analyses": {}, "variant_sets": {NAME: scale}}
+        monkeypatch.setattr(profiles, "load_profile", lambda name: profile)
+
+    give()
+    return give
+
+
+@pytest.fixture
+def worked(monkeypatch):
+    """Do all work in this process, and return the list of what has been done."""
+    done = []
+
+    def each(work, waiting, report, most):
+        for variant, seed, *more in waiting:
+            work(report, variant, seed, *more)
+            done.append((f"{variant.group}.{variant.name}", seed))
+
+    monkeypatch.setattr(processes, "run_jobs", each)
+    return done
+
+
+ALL = [(f"{group}.{name}", seed) for group in GROUPS for name in GROUPS[group] for seed in (0, 1)]
+
+
+def by_variant():
+    return {f"{of.group}.{of.name}": of for of in variants.list_variants(NAME, "smoke")}
+
+
+def system_of(variant):
+    return System(by_variant()[variant].run)
+
+
+@pytest.mark.parametrize("profile", profiles.find_profiles())
+def test_every_variant_differs_from_its_row_and_from_all_others(profile):
+    for name in runner.rows_of_notebook("ablate", profile):
+        found = variants.list_variants(name, profile)
+        assert len({of.run.key() for of in found}) == len(found)
+        changed = [of for of in found if of.change]
+        assert changed and all(of.group != REFERENCE for of in changed)
+        whole = next(of.run for of in found if of.group == REFERENCE).model_dump()
+        for of in changed:
+            own = of.run.model_dump()
+            assert {key for key in own if own[key] != whole[key]} <= {*of.change, "evaluation"}
+
+
+def test_tables(given, worked):
+    folder, tables = jobs.run_variants(NAME, "smoke")
+    assert folder == paths.reports_path("smoke", "results", "smoke", paths.VARIANTS, NAME)
+    assert worked == ALL
+    for name, table in tables.items():
+        assert list(table.columns) == load.ABLATED[name]
+        kept = load.ablated("smoke", name)
+        pd.testing.assert_frame_equal(kept, table)
+        each = table[["group", "variant", "seed"]].drop_duplicates()
+        assert [(f"{group}.{name}", seed) for group, name, seed in each.values] == ALL
+    assert (tables["training"]["steps"] == 4).all() and (tables["training"]["loss"] > 0).all()
+    lengths = tables["lengths"]
+    assert lengths["digits"].tolist() == [2, 4, 20] * len(ALL)
+    assert (lengths["low"] <= lengths["high"]).all()
+
+
+def test_progress_counts_the_steps_of_all(given, worked, monkeypatch):
+    moves = []
+
+    class Shown:
+        def __init__(self, total, label):
+            self.n, self.total = 0, total
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *of):
+            moves.append((self.n, self.total))
+
+        def update(self, by):
+            self.n += by
+
+    monkeypatch.setattr(jobs, "bar", Shown)
+    jobs.run_variants(NAME, "smoke")
+    jobs.run_variants(NAME, "smoke")
+    assert moves == [(4 * len(ALL), 4 * len(ALL))] * 2
+
+
+def test_what_was_killed_goes_on_and_ends_the_same(given, worked, monkeypatch):
+    _, undisturbed = jobs.run_variants(NAME, "smoke")
+    for path in paths.data_path("smoke", "checkpoints").rglob("*.json"):
+        path.unlink()
+    worked.clear()
+    whole, killed_at = jobs._job, ALL[5]
+
+    def killed(report, variant, seed, *more):
+        if (f"{variant.group}.{variant.name}", seed) == killed_at:
+            raise KeyboardInterrupt
+        whole(report, variant, seed, *more)
+
+    monkeypatch.setattr(jobs, "_job", killed)
+    with pytest.raises(KeyboardInterrupt):
+        jobs.run_variants(NAME, "smoke")
+    assert worked == ALL[:5]
+    monkeypatch.setattr(jobs, "_job", whole)
+    _, tables = jobs.run_variants(NAME, "smoke")
+    assert worked == ALL, "each once"
+    for name, table in tables.items():
+        timed = ["core_seconds"] if name == "training" else []
+        pd.testing.assert_frame_equal(
+            table.drop(columns=timed), undisturbed[name].drop(columns=timed)
+        )
+
+
+def test_a_variant_that_changes_is_worked_on_alone(given, worked):
+    jobs.run_variants(NAME, "smoke")
+    worked.clear()
+    jobs.run_variants(NAME, "smoke")
+    assert not worked
+    three = {"window": {**GROUPS["window"], "two": {"positions": [{**ABACUS, "window": 3}]}}}
+    given({**GROUPS, **three})
+    _, tables = jobs.run_variants(NAME, "smoke")
+    assert worked == [("window.two", 0), ("window.two", 1)]
+    assert len(tables["training"]) == len(ALL)
+    kept = list(paths.data_path("smoke", "checkpoints").rglob("*.json"))
+    assert len(kept) == len(ALL), "what is no longer asked for is gone"
+
+
+def test_other_problems_are_other_work(given, worked):
+    given(scale={**SCALE, "seeds": 1, "only": ["window.none"]})
+    jobs.run_variants(NAME, "smoke")
+    given(scale={**SCALE, "seeds": 1, "only": ["window.none"], "problems": 13})
+    _, tables = jobs.run_variants(NAME, "smoke")
+    assert worked == [("window.none", 0)] * 2 and (tables["lengths"]["n"] == 13).all()
+
+
+def test_all_variants_are_asked_the_same(given, worked, monkeypatch):
+    asked, whole = {}, jobs.score_system
+
+    def seen(system, table, *more):
+        asked.setdefault(int(table["i"].max()), []).append(table)
+        return whole(system, table, *more)
+
+    monkeypatch.setattr(jobs, "score_system", seen)
+    jobs.run_variants(NAME, "smoke")
+    assert sorted(asked) == [2, 4, 20]
+    for digits, tables in asked.items():
+        first = tables[0]
+        assert (first[["i", "j"]] == digits).all(axis=None)
+        assert all(len(of) == digits for text in first["operands"] for of in text.split())
+        assert all(first.equals(table) for table in tables)
+    assert len(asked[2]) == len(ALL) and len(asked[20]) == len(ALL) - 2, "a table that ends"
+
+
+def test_problems_have_so_many_tokens_together(given):
+    system = system_of("window.two")
+    asked = variants.load_variant_set(NAME, "smoke").model_copy(update={"tokens": 200})
+    tokens = system.format.extent(20).tokens
+    assert 1 < jobs._count(system, 20, asked) == 200 // tokens < asked.problems
+    assert jobs._count(system, 2000, asked) == 1, "one at least"
+
+
+def test_where_a_table_ends_a_score_is_missing(given, worked):
+    _, tables = jobs.run_variants(NAME, "smoke")
+    lengths = tables["lengths"].set_index(["variant", "times"]).sort_index()
+    assert lengths.loc[("learned", 1), "n"].tolist() == [12, 12]
+    ends = lengths.loc[("learned", 10)]
+    assert ends["n"].tolist() == [0, 0] and ends["accuracy"].isna().all()
+    assert ends[["low", "high"]].values.tolist() == [[0.0, 1.0]] * 2
+    assert (lengths.drop("learned")["n"] == 12).all()
+
+
+def test_what_a_format_cannot_write_is_missing(given):
+    given({REFERENCE: {"row": {}}, "format": {"padded": {"format": {"pad_to": 6}}}})
+    system, asked = system_of("format.padded"), variants.load_variant_set(NAME, "smoke")
+    assert jobs._count(system, 4, asked) == 12 and jobs._count(system, 20, asked) == 0
+
+
+def test_a_model_without_a_window_is_not_asked_what_is_too_long_to_compare(given):
+    asked = variants.load_variant_set(NAME, "smoke").model_copy(update={"dense": 40})
+    for variant, counts in {"window.none": [12, 0], "window.two": [12, 12]}.items():
+        assert [jobs._count(system_of(variant), digits, asked) for digits in (4, 20)] == counts
+    plain = by_variant()["window.two"].run
+    plain = plain.model_copy(update={"model": {**plain.model, "attention": "plain"}})
+    assert jobs._count(System(plain), 20, asked) == 0
+
+
+def test_what_is_counted_is_what_is_right(given, monkeypatch):
+    monkeypatch.setattr(jobs, "DRAWN", 0)  # models made by hand have no attention
+    asked, of = variants.load_variant_set(NAME, "smoke"), by_variant()["window.two"].run
+    assert jobs._scored(Oracle(of), NAME, 10, asked)["exact"] == 12
+    assert jobs._scored(ForgetsCarries(of), NAME, 10, asked)["exact"] == 0
+    system = System(of)
+    system.network.eval()
+    table = jobs._problems(system, NAME, 2, 12)
+    operands = torch.tensor([[int(text) for text in row.split()] for row in table["operands"]])
+    answers = [int(text) for text in table["answer"]]
+    assert operands.sum(1).tolist() == answers
+
+
+def test_a_kept_number_is_that_of_one_pass(given, worked, monkeypatch):
+    learns = {"training": {"digits": 1, "steps": 150, "batch": 64}}
+    scale = {"seeds": 1, "times": [1], "problems": 200, "only": [REFERENCE]}
+    given(scale=scale, base=profiles.merge(SMALL, learns))
+    systems, whole = [], jobs._scored
+    monkeypatch.setattr(jobs, "_scored", lambda of, *more: systems.append(of) or whole(of, *more))
+    _, tables = jobs.run_variants(NAME, "smoke")
+    (system,) = systems
+    cells = torch.full((200, 2), 1)
+    problems = system.task.sample(cells, jobs.stream(0, "ablations", NAME, 1))
+    exact = int(teacher_forced_pass(system, system.format.write(problems)).exact.sum())
+    assert tables["lengths"]["exact"].tolist() == [exact] and exact > 0
+
+
+def test_what_code_an_ablation_reaches(given):
+    parts = dependencies._parts("ablate", NAME, "smoke")
+    assert {"carry.models.encodings.relative", "carry.models.encodings.learned"} <= {*parts}
+    before = dependencies._settings("ablate", NAME, "smoke")
+    given(scale={**SCALE, "problems": 13})
+    assert dependencies._settings("ablate", NAME, "smoke") != before
+    given({**GROUPS, "window": {"two": GROUPS["window"]["two"]}})
+    assert "window.none" in before
+    assert "window.none" not in dependencies._settings("ablate", NAME, "smoke")
+
+
+def groups(**changes):
+    return {"groups": {REFERENCE: {"row": {}}, "mine": changes}}
+
+
+HERE = "variants.mine"
+# What an ablation is, and words that the one line must begin with and hold.
+CASES = {
+    "unknown row": ({"of": "addition_relativ"}, f"{HERE}.of: ", ["'addition_relative'"]),
+    "no row": ({"of": None}, f"{HERE}.of: ", ["None", "string"]),
+    "unknown setting": ({"time": [1]}, f"{HERE}.time: ", ["'times'"]),
+    "no group": ({"groups": {}}, f"{HERE}.groups: ", ["at least 1"]),
+    "name that is a number": ({"groups": {"window": {1: {}}}}, HERE, ["1", "string"]),
+    "change that is none": (groups(a=None), f"{HERE}.groups.mine.a: ", ["None"]),
+    "unknown section": (groups(a={"modle": {}}), f"{HERE}.groups.mine.a.modle: ", ["'model'"]),
+    "evaluation": (
+        groups(a={"evaluation": {"digits": 9}}),
+        f"{HERE}.groups.mine.a.ev",
+        ["unknown"],
+    ),
+    "nothing changed": (groups(a={}), f"{HERE}.groups.mine.a: ", ["runs.addition_relative"]),
+    "what the base says": (
+        groups(a={"training": {"steps": 4}}),
+        f"{HERE}.groups.mine.a: ",
+        ["nothing is different", "reference"],
+    ),
+    "two alike": (
+        groups(a={"training": {"steps": 5}}, b={"training": {"steps": 5}}),
+        f"{HERE}.groups.mine.b: ",
+        [f"{HERE}.groups.mine.a"],
+    ),
+    "setting of training": (
+        groups(a={"training": {"step": 5}}),
+        f"{HERE}.groups.mine.a.training.step: ",
+        ["'steps'"],
+    ),
+    "positions that do not build": (
+        groups(a={"positions": [{"ids": "abacus", "encoding": "fire"}]}),
+        f"{HERE}.groups.mine.a.positions.0.encoding: ",
+        ["Fire", "'index'"],
+    ),
+    "model that does not build": (
+        groups(a={"model": {"heads": 3}}),
+        f"{HERE}.groups.mine.a.model",
+        ["width 16", "heads 3"],
+    ),
+    "trained together": (
+        groups(a={"training": {"batched_seeds": True}}),
+        f"{HERE}.groups.mine.a.training",
+        ["together"],
+    ),
+    "base that does not build": (
+        {"base": {"model": {"wdth": 3}}},
+        f"{HERE}.base.model.wdth: ",
+        ["'width'"],
+    ),
+    "section of the base": ({"base": {"modle": {}}}, f"{HERE}.base.modle: ", ["'model'"]),
+}
+SCALES = {
+    "unknown group": ({"only": ["windw"]}, "ablations.mine.only: ", ["'windw'", "'window'"]),
+    "unknown variant": ({"only": ["window.tow"]}, "ablations.mine.only: ", ["'window.two'"]),
+    "unknown setting of scale": ({"seed": 3}, "ablations.mine.seed: ", ["'seeds'"]),
+    "variants in a profile": ({"groups": {}}, "ablations.mine.groups: ", ["unknown setting"]),
+    "times that are none": ({"times": [0]}, "ablations.mine.times.0: ", ["0", "greater"]),
+    "no seeds": ({"seeds": 0}, "ablations.mine.seeds: ", ["0", "greater"]),
+    "no mapping": (None, "ablations.mine: ", ["None"]),
+}
+
+
+@pytest.mark.parametrize("case", [*CASES, *SCALES])
+def test_bad_input_is_one_line(case, given):
+    if case in CASES:
+        more, begins, words = CASES[case]
+        given(**more)
+    else:
+        scale, begins, words = SCALES[case]
+        given(scale=scale)
+    with pytest.raises(SettingsError) as error:
+        variants.check_variant_set(NAME, "smoke")
+    said = str(error.value)
+    assert said.startswith(begins) and all(word in said for word in words), said
+    assert "\n" not in said
+
+
+def test_an_ablation_is_checked_before_any_stage(given):
+    given(groups=groups(a={})["groups"])
+    with pytest.raises(SettingsError, match="^variants.mine.groups.mine.a: nothing is different"):
+        dependencies.check_rows("smoke")
+
+
+def test_an_ablation_that_is_not_there(given, monkeypatch):
+    with pytest.raises(
+        SettingsError, match="variant_sets: 'min' is not in .* 'smoke', did you mean"
+    ):
+        variants.load_variant_set("min", "smoke")
+    monkeypatch.setattr(profiles, "load_params", lambda: KNOWN)
+    with pytest.raises(SettingsError, match="variant_sets: 'mine' is not in variants"):
+        variants.load_variant_set(NAME, "smoke")
