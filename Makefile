@@ -1,4 +1,4 @@
-# Each target makes the virtual environment that it needs, then goes on. `make help` lists them.
+# Each target first makes the virtual environment that it needs. `make help` lists the targets.
 
 VENV ?= .venv
 PYTHON ?= python3
@@ -7,11 +7,11 @@ PROFILE ?= cpu
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 
-# The commands of the pipeline's stages say plain `python`; it has to be the one in here.
+# The commands of the pipeline say plain `python`: it must be the one of the environment.
 export PATH := $(abspath $(VENV))/bin:$(PATH)
 export DVC_NO_ANALYTICS := 1
 
-# `notebook` is what notebooks run at by themselves, which is no pipeline.
+# `notebook` is the scale of a notebook opened on its own; it has no pipeline.
 PROFILES := cpu $(filter-out notebook,$(patsubst profiles/%/profile.yaml,%, \
   $(wildcard profiles/*/profile.yaml)))
 PIPELINE := $(if $(filter cpu,$(PROFILE)),dvc.yaml,profiles/$(PROFILE)/dvc.yaml)
@@ -44,7 +44,7 @@ $(STAMP): requirements.txt pyproject.toml
 repro: setup  ## run the pipeline; PROFILE=smoke, gpu or paper for another scale than cpu
 	@[ $(PIPELINE) = dvc.yaml ] || cp dvc.yaml $(PIPELINE)  # why a copy: see dvc.yaml
 	dvc repro $(PIPELINE)
-	@[ $(PIPELINE) != dvc.yaml ] || python -m carry.pipeline.readme_numbers  # the numbers that README.md quotes
+	@[ $(PIPELINE) != dvc.yaml ] || python -m carry.pipeline.readme_numbers
 
 smoke: setup  ## run the smoke profile in a copy, twice; the second time must run nothing
 	tests/smoke.sh
@@ -58,10 +58,10 @@ test: setup  ## lint, unit tests, doctests, every notebook, then smoke
 	  --nbval-sanitize-with tests/nbval_sanitize.cfg notebooks/*.ipynb notebooks/*/*.ipynb
 	tests/smoke.sh
 
-certify: setup  ## prove again, from the committed weights, what reports/certificates says
-	python -m carry certify
+certify: setup  ## verify reports/certificates again from the committed weights
+	carry certify
 
-notebooks: setup  ## run every notebook with its defaults and keep the outputs, which test compares
+notebooks: setup  ## run every notebook with its defaults and keep the outputs that `test` compares
 	python -m carry refresh
 
 lab: setup  ## open JupyterLab on the notebooks
@@ -70,7 +70,7 @@ lab: setup  ## open JupyterLab on the notebooks
 bench: setup  ## measure speed
 	python benchmarks/run.py
 
-# data/ holds nothing that the pipeline cannot make again, most of it from DVC's cache.
+# The pipeline can make everything in data/ again, most of it from DVC's cache.
 clean:  ## remove the virtual environment, scratch files and data/; DVC's cache stays
 	rm -rf $(VENV) data build lib/*.egg-info .pytest_cache .ruff_cache .hypothesis
 	find lib tests notebooks benchmarks -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true

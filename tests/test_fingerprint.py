@@ -13,6 +13,7 @@ from carry.config.run_settings import list_rows, load_run
 from carry.config.settings import SettingsError
 from carry.models.architectures.transformer import Transformer
 from carry.pipeline import dependencies, runner
+from carry.pipeline.stages import STAGES
 from carry.plots import gallery
 
 IMPORTS = """
@@ -36,6 +37,9 @@ def test_training_imports_just_what_its_fingerprint_names(row):
     assert sorted(done.stdout.split()) == list(fingerprint.reachable_files(start))
 
 
+LOOPING = {stage.notebook for stage in STAGES.values() if stage.section}
+
+
 @pytest.fixture
 def copy(tmp_path, monkeypatch):
     """Let the pipeline see a copy of the library that a test may change."""
@@ -47,7 +51,7 @@ def copy(tmp_path, monkeypatch):
 
 
 def written():
-    place = dependencies.fingerprints("smoke")
+    place = dependencies.write_fingerprints("smoke")
     return {path.relative_to(place).as_posix(): path.read_text() for path in place.rglob("*.txt")}
 
 
@@ -59,13 +63,17 @@ def changed(before):
 
 def of_rows(names):
     """Return those of the stages that run for each row."""
-    return {name for name in names if name.split("/")[0] in runner.SECTIONS}
+    return {
+        name for name in names if "/".join(name.split("/")[:2]) in LOOPING and name.count("/") == 2
+    }
 
 
 def test_a_change_reaches_the_stages_that_use_it_and_no_other(copy):
     before = written()
     assert {
-        f"{stage}/{row}.txt" for stage in ("train", "evaluate") for row in list_rows("smoke")
+        f"pipeline/{stage}/{row}.txt"
+        for stage in ("train", "evaluate")
+        for row in list_rows("smoke")
     } < set(before)
     library = copy / "lib" / "carry"
     (library / "tasks" / "subtraction.py").write_text("from carry.tasks import Task\n")
@@ -74,24 +82,24 @@ def test_a_change_reaches_the_stages_that_use_it_and_no_other(copy):
     with (library / "positions" / "randomized.py").open("a") as file:
         file.write("# a remark\n")
     randomized = [row for row in list_rows("smoke") if "randomized" in row]
-    ours = {f"{stage}/{row}.txt" for stage in ("train", "evaluate") for row in randomized}
+    ours = {f"pipeline/{stage}/{row}.txt" for stage in ("train", "evaluate") for row in randomized}
     found = changed(before)
     assert ours <= found and not of_rows(found - ours)
 
     before = written()
-    with (library / "figures" / "style.py").open("a") as file:
+    with (library / "plots" / "style.py").open("a") as file:
         file.write("# a remark\n")
     assert not of_rows(changed(before))
 
     before = written()
-    with (library / "site" / "style.css").open("a") as file:
+    with (library / "pipeline" / "site" / "style.css").open("a") as file:
         file.write("/* a remark */\n")
     assert changed(before) == {"site.txt"}
 
     before = written()
     with (library / "training" / "loop.py").open("a") as file:
         file.write("# a remark\n")
-    assert {f"train/{row}.txt" for row in list_rows("smoke")} < changed(before)
+    assert {f"pipeline/train/{row}.txt" for row in list_rows("smoke")} < changed(before)
 
 
 def test_a_setting_reaches_the_stages_of_its_row_and_those_like_it(copy, monkeypatch):
@@ -99,7 +107,7 @@ def test_a_setting_reaches_the_stages_of_its_row_and_those_like_it(copy, monkeyp
 
     def after(change):
         monkeypatch.setattr(
-            profiles, "load_params", lambda: profiles.merge(known, {"runs": change})
+            profiles, "load_params", lambda: profiles.merge_settings(known, {"runs": change})
         )
         return of_rows(changed(before))
 
@@ -108,22 +116,24 @@ def test_a_setting_reaches_the_stages_of_its_row_and_those_like_it(copy, monkeyp
     }
     assert len(like) > 1
     found = after({"addition_abacus": {"training": {"clip": 0.5}}})
-    assert {f"{stage}/{row}.txt" for stage in ("train", "evaluate") for row in like} <= found
+    assert {
+        f"pipeline/{stage}/{row}.txt" for stage in ("train", "evaluate") for row in like
+    } <= found
     assert all("abacus" in name for name in found)
     found = after({"addition_abacus": {"evaluation": {"starts": [2]}}})
-    assert {f"evaluate/{row}.txt" for row in like} <= found
-    assert not any(name.startswith("train/") for name in found)
+    assert {f"pipeline/evaluate/{row}.txt" for row in like} <= found
+    assert not any(name.startswith("pipeline/train/") for name in found)
 
 
 def test_a_data_set_reaches_the_training_of_rows_that_name_it(monkeypatch):
     known = profiles.load_params()
     known["problems"]["mine"] = known["problems"]["1-3_digit"]  # which no profile makes smaller
-    known["runs"]["addition_nope"]["training"] |= {"problems": "mine", "fixed": 50}
+    known["runs"]["addition_nope"]["training"] |= {"problem_set": "mine", "examples": 50}
 
     def after(**change):
-        sets = profiles.merge(known, {"problems": {"mine": change}})
+        sets = profiles.merge_settings(known, {"problems": {"mine": change}})
         monkeypatch.setattr(profiles, "load_params", lambda: sets)
-        return {row: dependencies._settings("train", row, "smoke") for row in list_rows("smoke")}
+        return {row: STAGES["train"].settings(row, "smoke") for row in list_rows("smoke")}
 
     before = after()
     for change in ({"validation": 99}, {"test": 999}, {"mixture": {"add": 1.0}}):
@@ -134,7 +144,7 @@ def test_a_data_set_reaches_the_training_of_rows_that_name_it(monkeypatch):
 
 def test_saving_outputs_is_no_change(copy):
     before = written()
-    path = copy / "notebooks" / "train.ipynb"
+    path = copy / "notebooks" / "pipeline" / "train.ipynb"
     clean = runner.strip_outputs(nbformat.read(path, as_version=4))
     assert nbformat.writes(clean) != path.read_text()
     path.write_text(nbformat.writes(clean))
@@ -147,7 +157,8 @@ def test_every_stage_that_runs_a_notebook_depends_on_its_code():
         commands = str(stage["cmd"])
         if "carry notebook" in commands or "carry.pipeline.site" in commands:
             by_row = next((f"/{of}" for of in ("${key}", "${item}") if f"row={of}" in commands), "")
-            name = "${item}" if "notebook ${item}" in commands else name
+            if "carry notebook" in commands:
+                name = "${item}" if "notebook ${item}" in commands else f"pipeline/{name}"
             assert f"data/${{profile}}/code/{name}{by_row}.txt" in stage["deps"]
 
 

@@ -10,7 +10,8 @@ from papermill.exceptions import PapermillExecutionError
 from carry.__main__ import command_line
 from carry.config import paths, profiles
 from carry.config.settings import SettingsError
-from carry.pipeline import runner
+from carry.pipeline import files, runner
+from carry.pipeline.stages import SECTIONS, STAGES
 
 
 def write(path, *cells, parameters="steps = 1"):
@@ -60,7 +61,8 @@ def test_a_failing_notebook_leaves_no_output(tmp_path):
 def test_bad_settings_in_a_notebook_are_one_line(tmp_path):
     source = write(
         tmp_path / "note.ipynb",
-        "from carry.config.settings import SettingsError\nraise SettingsError('runs.a.b: 3 does not fit')",
+        "from carry.config.settings import SettingsError\n"
+        "raise SettingsError('runs.a.b: 3 does not fit')",
     )
     with pytest.raises(SettingsError, match="^runs.a.b: 3 does not fit$"):
         runner.execute_notebook(source, tmp_path / "done.ipynb", {})
@@ -105,13 +107,22 @@ def test_refreshing_keeps_outputs_and_warnings(tmp_path):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["notebook", "trian", "profile=cpu"], "notebook: 'trian' is not there, did you mean"),
-        (["notebook", "train", "profile=smok", "row=a"], "did you mean 'smoke'"),
-        (["notebook", "train", "profile=cpu"], "row: missing for notebook 'train'"),
-        (["notebook", "train", "profile=cpu", "row=none_such"], "row: 'none_such' is not in"),
-        (["notebook", "figures", "profile=cpu", "row=a"], "notebook 'figures' has no rows"),
-        (["notebook", "figures", "cpu"], "'cpu': expected name=value"),
-        (["refresh", "tuor"], "notebook: 'tuor' is not there"),
+        (
+            ["notebook", "ovreview", "profile=cpu"],
+            "'ovreview' does not exist, did you mean 'overview'",
+        ),
+        (["notebook", "pipeline/train", "profile=smok", "row=a"], "did you mean 'smoke'"),
+        (
+            ["notebook", "pipeline/train", "profile=cpu"],
+            "row: missing for notebook 'pipeline/train'",
+        ),
+        (
+            ["notebook", "pipeline/train", "profile=cpu", "row=none_such"],
+            "row: 'none_such' is not in",
+        ),
+        (["notebook", "overview", "profile=cpu", "row=a"], "notebook 'overview' has no rows"),
+        (["notebook", "overview", "cpu"], "'cpu': expected name=value"),
+        (["refresh", "tuor"], "notebook: 'tuor' does not exist"),
     ],
 )
 def test_commands_refuse_in_one_line(words, message, capsys):
@@ -125,33 +136,63 @@ def test_commands_refuse_in_one_line(words, message, capsys):
 
 def test_the_command_runs_from_any_folder(tmp_path):
     done = subprocess.run(
-        [sys.executable, "-m", "carry", "notebook", "trian"],
+        [sys.executable, "-m", "carry", "notebook", "tuor"],
         cwd=tmp_path,
         capture_output=True,
         text=True,
     )
     assert done.returncode == 2
-    assert done.stderr.startswith("notebook: 'trian' is not there")
+    assert done.stderr.startswith("notebook: 'tuor' does not exist")
 
 
-def test_pruning_keeps_the_rows_of_the_profile(tmp_path, monkeypatch):
+def test_pruning_removes_every_file_of_a_removed_row(tmp_path, monkeypatch):
     monkeypatch.setattr(paths, "ROOT", tmp_path)
-    settings = {"rows": {"kept": {}}, "problems": {"addition": {}}, "analyses": {"kept": "heads"}}
-    settings |= {"variant_sets": {"kept": {}}, "certificates": ["kept"]}
+    settings = {"rows": {"kept": {}}, "problems": {"kept": {}}, "analyses": {"kept": "heads"}}
+    settings |= {"variant_sets": {"kept": {}}, "certificates": ["kept"], "models": []}
     monkeypatch.setattr(profiles, "load_profile", lambda profile: settings)
-    results = paths.reports_path("smoke", "results", "smoke")
-    for row in ("kept", "gone"):
-        for folder in (results, results / paths.ANALYSES, results / paths.VARIANTS):
+    looping = [stage for stage in STAGES.values() if stage.section]
+    folders = {folder for stage in looping for folder in stage.folders("smoke")}
+    folders |= {paths.reports_path("smoke", "models")}
+    for row in ("kept", "removed"):
+        for folder in folders:  # a folder of tables, or a file for a certificate
             (folder / row / "tables").mkdir(parents=True)
-        executed = tmp_path / "data/smoke/executed/pipeline/train" / f"{row}.failed.ipynb"
-        proved = paths.reports_path("smoke", "certificates", f"{row}.json")
-        for path in (executed, proved):
+            (folder / f"{row}.json").touch()
+        for stage in looping:
+            path = stage.executed("smoke", row)
             path.parent.mkdir(parents=True, exist_ok=True)
             path.touch()
-    runner.prune_results("smoke")
-    assert not list(tmp_path.rglob("gone*"))
-    assert len(list(tmp_path.rglob("kept*"))) == 5
+            path.with_name(f"{row}.failed.ipynb").touch()
+    files.prune_results("smoke")
+    assert not list(tmp_path.rglob("removed*"))
+    assert len(list(tmp_path.rglob("kept*"))) == 2 * (len(folders) + len(looping))
     assert (tmp_path / "data/smoke/rows.txt").read_text() == "kept\n"
+
+
+def test_dvc_names_the_stages_of_the_registry():
+    """DVC reads its own file only; whoever adds a stage to one of both is told here."""
+    dvc = profiles.read_yaml(paths.ROOT / "dvc.yaml")["stages"]
+    for stage in STAGES.values():
+        looping = stage.section is not None
+        body = dvc[stage.name]["do"] if looping else dvc[stage.name]
+        commands = [body["cmd"]] if isinstance(body["cmd"], str) else body["cmd"]
+        assert commands[0].startswith(f"python -m carry notebook {stage.notebook} ")
+        outs = [out if isinstance(out, str) else next(iter(out)) for out in body["outs"]]
+        executed = f"data/${{profile}}/executed/{stage.notebook}"
+        if looping:
+            assert dvc[stage.name]["foreach"] == f"${{{stage.section}}}"
+            key = "${item}" if stage.name == "certify" else "${key}"
+            assert f"{executed}/{key}.ipynb" in outs
+            for place in stage.results:
+                folder = f"${{reports}}/{place.format(profile='${profile}')}/{key}"
+                assert folder in outs or f"{folder}.json" in outs
+        else:
+            assert f"{executed}.ipynb" in outs
+
+
+def test_pruning_runs_again_when_any_list_of_rows_changes():
+    prune = profiles.read_yaml(paths.ROOT / "dvc.yaml")["stages"]["prune"]
+    (sections,) = (value for entry in prune["params"] for value in entry.values())
+    assert {*SECTIONS, "models"} == {*sections}
 
 
 def test_a_notebook_in_a_folder_is_called_by_it(tmp_path, monkeypatch):

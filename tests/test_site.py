@@ -44,7 +44,7 @@ def home(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:  # undone also where something below raises
         patch.setattr(paths, "ROOT", root)
         patch.setattr(profiles, "load_profile", load_profile)
-        patch.setattr(load, "certified", lambda profile: certificates())
+        patch.setattr(load, "read_certificates", lambda profile: certificates())
         results(root, ROWS)
         for place, drawn in gallery.NOTEBOOKS.items():
             figures = paths.reports_path("cpu", "figures", place)
@@ -53,8 +53,8 @@ def home(tmp_path_factory):
                 for ending in ("svg", "csv"):
                     (figures / f"{name}.{ending}").write_text(f"{name}.{ending}")
         claims.write("cpu")
-        readme_numbers.write("cpu")
-        for page in site.notebooks("cpu"):
+        readme_numbers.write_numbers("cpu")
+        for page in site.list_pages("cpu"):
             executed(page.source)
         executed(root / "notebooks" / "tour.ipynb")
         yield root
@@ -62,7 +62,7 @@ def home(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def first(home):
-    return site.write("cpu")
+    return site.write_site("cpu")
 
 
 def test_it_has_all_figures_claims_and_notebooks(first):
@@ -71,10 +71,10 @@ def test_it_has_all_figures_claims_and_notebooks(first):
         assert f'src="figures/{name}.svg"' in text
     for record in json.loads(paths.reports_path("cpu", "claims.json").read_text()):
         assert f'id="claim-{record["id"]}"' in text
-    for page in site.notebooks("cpu"):
+    for page in site.list_pages("cpu"):
         assert "42" in (first.parent / "notebooks" / f"{page.name}.html").read_text()
-    assert len(site.notebooks("cpu")) == 1 + len(gallery.NOTEBOOKS) + 1 + 1 + 2 * len(ROWS)
-    names = [page.name for page in site.notebooks("cpu")]
+    assert len(site.list_pages("cpu")) == 1 + len(gallery.NOTEBOOKS) + 1 + 1 + 2 * len(ROWS)
+    names = [page.name for page in site.list_pages("cpu")]
     assert len(set(names)) == len(names)
 
 
@@ -92,7 +92,7 @@ def test_figures_stand_under_their_questions_with_their_source_and_what_is_missi
 
 
 def test_it_loads_nothing_from_a_network_and_its_links_lead_somewhere(first):
-    assert site.check(first.parent) == []
+    assert site.check_links(first.parent) == []
     tour = (first.parent / "notebooks" / "tour.html").read_text()
     assert 'href="train.html"' not in tour and "README.md" not in tour  # no such pages
     assert 'href="https://example.org"' in tour  # a link that a reader may follow
@@ -103,7 +103,7 @@ def test_it_loads_nothing_from_a_network_and_its_links_lead_somewhere(first):
 def test_two_writings_are_the_same_and_leave_nothing_behind(first):
     before = {path: path.read_bytes() for path in first.parent.rglob("*.*")}
     (first.parent / "notebooks" / "train_gone.html").write_text("old")
-    site.write("cpu")
+    site.write_site("cpu")
     assert {path: path.read_bytes() for path in first.parent.rglob("*.*")} == before
 
 
@@ -111,7 +111,7 @@ def test_a_script_from_a_network_is_refused(home, first):
     bad = '<script src="https://example.org/x.js"></script><a href="gone.html">x</a>'
     page = first.parent / "bad.html"
     page.write_text(bad)
-    faults = site.check(first.parent)
+    faults = site.check_links(first.parent)
     page.unlink()
     assert len(faults) == 2 and "network" in faults[0] and "gone.html" in faults[1]
 
@@ -123,9 +123,9 @@ def test_a_notebook_that_is_not_there_is_named_in_one_line(home, first):
     with pytest.raises(
         SettingsError, match=r"^site: data/cpu/executed/pipeline/claims.ipynb is not there"
     ):
-        site.write("cpu")
+        site.write_site("cpu")
     path.write_bytes(kept)
-    site.write("cpu")
+    site.write_site("cpu")
 
 
 def test_numbers_are_filled_in_between_markers(home):
@@ -146,4 +146,4 @@ def test_numbers_are_filled_in_between_markers(home):
     assert "| Copying | 10 | 5,000 | 400 | 0 of 1 seeds |" in text
     assert readme_numbers.fill_readme(readme).read_text() == text
     with pytest.raises(SettingsError, match="did you mean 'accuracy'"):
-        readme_numbers.fill("<!-- numbers:acuracy --><!-- /numbers -->", found)
+        readme_numbers.fill_numbers("<!-- numbers:acuracy --><!-- /numbers -->", found)

@@ -1,11 +1,11 @@
-"""The numbers that prose quotes: written by the pipeline, and filled into README.md from there.
+"""The numbers that prose quotes: written by the pipeline, filled into README.md from there.
 
-Text between two markers is ours to replace; everything else in the file stays as it is:
+The text between two markers is replaced; everything else in the file stays as it is:
 
-    <!-- numbers:accuracy -->...<!-- /numbers -->                          the overview's rows
-    <!-- numbers:addition_relative.100 digits -->...<!-- /numbers -->      one number of any row
-    <!-- numbers:claims -->...<!-- /numbers -->                            how many claims hold
-    <!-- numbers:certificates -->...<!-- /numbers -->                      what is proved
+    <!-- numbers:accuracy -->...<!-- /numbers -->                          the rows of the overview
+    <!-- numbers:addition_relative.100 digits -->...<!-- /numbers -->      one number of one row
+    <!-- numbers:claims -->...<!-- /numbers -->                            claims by verdict
+    <!-- numbers:certificates -->...<!-- /numbers -->                      certified rows
 """
 
 from __future__ import annotations
@@ -28,36 +28,37 @@ from carry.plots.certificates import named
 TIMES = {2: "twice as long", 3: "three times as long"}  # as in training
 LENGTHS = (100, 1000)
 COLUMNS = ["in distribution", *TIMES.values(), *(f"{length} digits" for length in LENGTHS)]
-MARKED = re.compile(r"(<!-- numbers:(.+?) -->)(.*?)(<!-- /numbers -->)", re.DOTALL)
+MARKER = re.compile(r"(<!-- numbers:(.+?) -->)(.*?)(<!-- /numbers -->)", re.DOTALL)
 
 
-def of_rows(cells: pd.DataFrame) -> dict[str, dict[str, Any]]:
+def summarise_rows(cells: pd.DataFrame) -> dict[str, dict[str, Any]]:
     """Return accuracy by row, in distribution and at a few equal lengths beyond.
 
-    Each number is a median over `seeds`, with the lowest and the highest of them as its `range`,
-    and Wilson's `interval` (95%) of all `n` problems together; `start` says where ids started.
+    Each number has the median over `seeds` as its `value`, the lowest and the highest seed as its
+    `range`, and Wilson's `interval` (95%) over all `n` problems. `start` is the id from which the
+    problems were numbered.
     """
-    starts = load.starts(cells)
-    cells = add_region(load.at_start(cells, starts))
-    inside = (cells["set"] == "grid") & (cells["region"] == "in distribution")
+    starts = load.choose_starts(cells)
+    cells = add_region(load.select_start(cells, starts))
+    in_distribution = (cells["set"] == "grid") & (cells["region"] == "in distribution")
     equal = (cells["set"] != "grid") & (cells["i"] == cells["j"])
     column = cells["i"].map("{} digits".format).where(equal & cells["i"].isin(LENGTHS))
     times = (cells["i"] / cells["trained"]).map(TIMES)
-    column = column.mask(equal & times.notna(), times).mask(inside, COLUMNS[0])
+    column = column.mask(equal & times.notna(), times).mask(in_distribution, COLUMNS[0])
     seeds = cells.assign(column=column).groupby(["row", "column", "seed"])[["exact", "n"]].sum()
-    found: dict[str, dict[str, Any]] = {}
-    for row in load.rows(cells):
-        found[row] = {
+    summaries: dict[str, dict[str, Any]] = {}
+    for row in load.list_rows(cells):
+        summaries[row] = {
             "start": starts[row],
             "trained": int(cells[cells["row"] == row].trained.max()),
         }
         for name in COLUMNS:
             if (row, name) in seeds.index.droplevel("seed"):
-                found[row][name] = _number(seeds.loc[(row, name)])
-    return found
+                summaries[row][name] = _summarise_seeds(seeds.loc[(row, name)])
+    return summaries
 
 
-def _number(seeds: pd.DataFrame) -> dict[str, Any]:
+def _summarise_seeds(seeds: pd.DataFrame) -> dict[str, Any]:
     accuracy = seeds["exact"] / seeds["n"]
     low, high = (
         float(end[0]) for end in wilson_interval([seeds["exact"].sum()], [seeds["n"].sum()])
@@ -71,67 +72,73 @@ def _number(seeds: pd.DataFrame) -> dict[str, Any]:
     }
 
 
-def write(profile: str, folder: Path | None = None) -> dict[str, Any]:
-    """Write numbers.json beside the ledger, from results and claims of a profile, and return it."""
+def write_numbers(profile: str, folder: Path | None = None) -> dict[str, Any]:
+    """Write numbers.json next to the ledger of claims, and return its content.
+
+    Raises:
+        SettingsError: if there is no ledger yet.
+    """
     folder = folder or paths.reports_path(profile)
     ledger = folder / "claims.json"
     if not ledger.exists():
-        raise SettingsError(f"numbers: {ledger.name} is not there; expected claims.write before")
+        raise SettingsError(f"numbers: {ledger.name} does not exist; expected the claims stage")
     numbers = {
         "profile": profile,
         "claims": claims.summary(json.loads(ledger.read_text(encoding="utf-8"))),
-        "rows": of_rows(load.read(profile, "cells")),
-        "certificates": of_certificates(load.certified(profile)),
+        "rows": summarise_rows(load.read_table(profile, "cells")),
+        "certificates": summarise_certificates(load.read_certificates(profile)),
     }
     with paths.write_atomically(folder / "numbers.json") as draft:
         draft.write_text(json.dumps(numbers, indent=2) + "\n", encoding="utf-8")
     return numbers
 
 
-def of_certificates(seeds: pd.DataFrame) -> dict[str, dict[str, Any]]:
-    """Return by row what its certificates say: of so many `seeds` how many are `exact`."""
-    found = {}
-    for row, of in seeds.groupby("row", sort=False):
-        counted = {name: int(of[name].max()) for name in ("trained", "parameters", "contexts")}
-        found[row] = {**counted, "exact": int((of["verdict"] == "exact").sum()), "seeds": len(of)}
-    return found
+def summarise_certificates(certificates: pd.DataFrame) -> dict[str, dict[str, Any]]:
+    """Return for each certified row its sizes, its number of `seeds` and how many are `exact`."""
+    summaries = {}
+    for row, seeds in certificates.groupby("row", sort=False):
+        sizes = {name: int(seeds[name].max()) for name in ("trained", "parameters", "contexts")}
+        exact = int((seeds["verdict"] == "exact").sum())
+        summaries[row] = {**sizes, "exact": exact, "seeds": len(seeds)}
+    return summaries
 
 
-def proved(certificates: dict[str, dict[str, Any]]) -> str:
-    """Return as Markdown which rows are right at every length, and in how many seeds."""
-    names = ["right at every length", "trained to", "parameters", "contexts", "proved"]
+def format_certificates(certificates: dict[str, dict[str, Any]]) -> str:
+    """Return a Markdown table of certified rows, with the number of certified seeds."""
+    names = ["exact at every length", "trained to", "parameters", "contexts", "certified"]
     lines = [f"| {' | '.join(names)} |", f"|{'---|' * len(names)}"]
-    for row, of in certificates.items():
-        counts = [f"{of[name]:,}" for name in ("trained", "parameters", "contexts")]
-        cells = [named(row), *counts, f"{of['exact']} of {of['seeds']} seeds"]
+    for row, summary in certificates.items():
+        counts = [f"{summary[name]:,}" for name in ("trained", "parameters", "contexts")]
+        cells = [named(row), *counts, f"{summary['exact']} of {summary['seeds']} seeds"]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
-def table(rows: dict[str, dict[str, Any]]) -> str:
-    """Return the accuracy of the overview as Markdown: the median of seeds, and their range."""
+def format_accuracy(rows: dict[str, dict[str, Any]]) -> str:
+    """Return a Markdown table of the overview's rows: median over seeds and range."""
     names = ["scheme", "trained to", *COLUMNS]
     lines = [f"| {' | '.join(names)} |", f"|{'---|' * len(names)}"]
-    rows = {row: rows[row] for row in gallery.overview(rows)}
-    for row, of in rows.items():
-        cells = [shown(of[name]) if name in of else "" for name in COLUMNS]
-        first = [style.look(row).label, f"{of['trained']} digits"]
+    rows = {row: rows[row] for row in gallery.select_overview_rows(rows)}
+    for row, summary in rows.items():
+        cells = [format_number(summary[name]) if name in summary else "" for name in COLUMNS]
+        first = [style.choose_style(row).label, f"{summary['trained']} digits"]
         lines.append(f"| {' | '.join([*first, *cells])} |")
-    counts = {of[name]["seeds"] for of in rows.values() for name in COLUMNS if name in of}
+    counts = {
+        summary[name]["seeds"] for summary in rows.values() for name in COLUMNS if name in summary
+    }
     seeds = " or ".join(map(str, sorted(counts)))
-    lines += [
-        "",
-        f"Sums wholly right: the median of {seeds} seeds, and the range where they differ.",
-    ]
+    lines += ["", f"Exact match: the median of {seeds} seeds, and the range where seeds differ."]
     return "\n".join(lines)
 
 
-def shown(number: dict[str, Any]) -> str:
-    """Return one number as it is quoted; only what has no error is written as 100%.
+def format_number(number: dict[str, Any]) -> str:
+    """Return a number as text; only a share without any error is written as 100%.
 
-    >>> shown({"value": 0.985, "range": [0.97, 1.0]}), shown({"value": 1.0, "range": [1.0, 1.0]})
-    ('98.5% (97.0 to 100)', '100%')
-    >>> shown({"value": 0.99999, "range": [0.99999, 0.99999]})
+    >>> format_number({"value": 0.985, "range": [0.97, 1.0]})
+    '98.5% (97.0 to 100)'
+    >>> format_number({"value": 1.0, "range": [1.0, 1.0]})
+    '100%'
+    >>> format_number({"value": 0.99999, "range": [0.99999, 0.99999]})
     '>99.9%'
     """
     low, high = number["range"]
@@ -145,34 +152,36 @@ def _percent(share: float) -> str:
     return ">99.9" if share >= 0.9995 else "<0.1" if share < 0.0005 else f"{100 * share:.1f}"
 
 
-def fill(text: str, numbers: dict[str, Any]) -> str:
-    """Return a text with what stands between its markers renewed.
+def fill_numbers(text: str, numbers: dict[str, Any]) -> str:
+    """Return a text with everything between its markers replaced by the current numbers.
 
     Raises:
-        SettingsError: for a marker of a name that there is no number for.
+        SettingsError: for a marker with an unknown name.
     """
-    known = {
-        "accuracy": f"\n{table(numbers['rows'])}\n",
+    texts = {
+        "accuracy": f"\n{format_accuracy(numbers['rows'])}\n",
         "claims": numbers["claims"],
-        "certificates": f"\n{proved(numbers['certificates'])}\n",
+        "certificates": f"\n{format_certificates(numbers['certificates'])}\n",
     }
-    for row, of in numbers["rows"].items():
-        known |= {f"{row}.{name}": shown(of[name]) for name in COLUMNS if name in of}
+    for row, summary in numbers["rows"].items():
+        for name in COLUMNS:
+            if name in summary:
+                texts[f"{row}.{name}"] = format_number(summary[name])
 
-    def renewed(found: re.Match) -> str:
-        if found[2] not in known:
+    def replace(match: re.Match) -> str:
+        if match[2] not in texts:
             raise SettingsError(
-                f"numbers: {found[2]!r} is not there, {suggest_name(found[2], known)}"
+                f"numbers: {match[2]!r} does not exist, {suggest_name(match[2], texts)}"
             )
-        return f"{found[1]}{known[found[2]]}{found[4]}"
+        return f"{match[1]}{texts[match[2]]}{match[4]}"
 
-    return MARKED.sub(renewed, text)
+    return MARKER.sub(replace, text)
 
 
 def fill_readme(readme: Path = paths.ROOT / "README.md", profile: str = "cpu") -> Path:
-    """Renew the numbers of README.md from numbers.json."""
+    """Replace the numbers of README.md by those of numbers.json, and return its path."""
     numbers = json.loads(paths.reports_path(profile, "numbers.json").read_text(encoding="utf-8"))
-    text = fill(readme.read_text(encoding="utf-8"), numbers)
+    text = fill_numbers(readme.read_text(encoding="utf-8"), numbers)
     with paths.write_atomically(readme) as draft:
         draft.write_text(text, encoding="utf-8")
     return readme

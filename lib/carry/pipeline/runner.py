@@ -1,10 +1,9 @@
-"""Run a notebook as a step of the pipeline: typed parameters in, a file that never varies out."""
+"""Execute a notebook as a stage: typed parameters in, a file that never varies out."""
 
 from __future__ import annotations
 
 import ast
 import os
-import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -18,124 +17,111 @@ from nbformat import NotebookNode
 from papermill.exceptions import PapermillExecutionError
 from traitlets.config import Config
 
-from carry.config import paths, profiles
-from carry.config.paths import ANALYSES, VARIANTS
+from carry.config import paths
 from carry.config.settings import SettingsError, suggest_name
+from carry.pipeline.stages import find_stage, rows_of_notebook
 
-# Where a profile has the names of a notebook's rows; a notebook that is not here has no rows.
-SECTIONS = {
-    "problems": "problems",
-    "train": "rows",
-    "evaluate": "rows",
-    "analyse": "analyses",
-    "variants": "variant_sets",
-    "certify": "certificates",
-}
-
-# For outputs that are compared: no bars, and one thread, since more may add in another order.
+# For outputs that nbval compares: no progress bars, and one thread, since several threads may add
+# in another order.
 QUIET = {"CARRY_PROGRESS": "off", "OMP_NUM_THREADS": "1"}
 
 WIDGET = "application/vnd.jupyter.widget-view+json"
 
 
 def find_notebooks() -> dict[str, Path]:
-    """Return the notebooks by name, with their folder if it is not the first.
+    """Return the notebooks by name; a name holds the folder below notebooks/, if any.
 
-    A draft, whose name begins with a dot while a notebook is being refreshed, is none.
+    Files whose name starts with a dot are drafts that a refresh is writing; they are left out.
     """
     folder = paths.ROOT / "notebooks"
-    found = [*folder.glob("[!.]*.ipynb"), *folder.glob("[!.]*/[!.]*.ipynb")]
-    return {path.relative_to(folder).with_suffix("").as_posix(): path for path in sorted(found)}
+    files = [*folder.glob("[!.]*.ipynb"), *folder.glob("[!.]*/[!.]*.ipynb")]
+    return {path.relative_to(folder).with_suffix("").as_posix(): path for path in sorted(files)}
 
 
-def find_notebook(notebook: str) -> Path:
-    """Return where a notebook is.
+def find_notebook(name: str) -> Path:
+    """Return the path of a notebook.
 
     Raises:
-        SettingsError: if there is none of that name, naming the nearest.
+        SettingsError: for an unknown name; names the nearest.
     """
-    known = find_notebooks()
-    if notebook not in known:
-        raise SettingsError(f"notebook: {notebook!r} is not there, {suggest_name(notebook, known)}")
-    return known[notebook]
+    notebooks = find_notebooks()
+    if name not in notebooks:
+        raise SettingsError(f"notebook: {name!r} does not exist, {suggest_name(name, notebooks)}")
+    return notebooks[name]
 
 
-def rows_of_notebook(notebook: str, profile: str) -> list[str]:
-    """Return the rows that a notebook runs for in a profile, none if it runs just once."""
-    settings = profiles.load_profile(profile)
-    stage = notebook.removeprefix("pipeline/")
-    return list(settings[SECTIONS[stage]]) if stage in SECTIONS else []
-
-
-def run_notebook(notebook: str, profile: str, row: str | None = None, **more: Any) -> Path:
-    """Run a notebook for a profile, and for one row where it has rows; return the executed copy.
+def run_notebook(name: str, profile: str, row: str | None = None, **parameters: Any) -> Path:
+    """Execute a notebook for a profile, and for one row if its stage loops; return the copy.
 
     Raises:
         SettingsError: for an unknown notebook, profile, row or parameter, before anything runs.
     """
-    original = find_notebook(notebook)
-    known = rows_of_notebook(notebook, profile)
-    if known and row is None:
-        raise SettingsError(f"row: missing for notebook {notebook!r}; known: {', '.join(known)}")
-    if row is not None and row not in known:
-        hint = suggest_name(row, known) if known else f"notebook {notebook!r} has no rows"
+    source, stage = find_notebook(name), find_stage(name)
+    rows = rows_of_notebook(name, profile)
+    if rows and row is None:
+        raise SettingsError(f"row: missing for notebook {name!r}, {suggest_name('', rows)}")
+    if row is not None and row not in rows:
+        hint = suggest_name(row, rows) if rows else f"notebook {name!r} has no rows"
         raise SettingsError(f"row: {row!r} is not in profile {profile!r}, {hint}")
-    place = paths.data_path(profile, "executed", notebook)
-    target = place / f"{row}.ipynb" if row else place.with_suffix(".ipynb")
-    given = {"profile": profile, **({"row": row} if row else {}), **more}
-    return execute_notebook(original, target, given)
+    if stage is not None:
+        target = stage.executed(profile, row)
+    else:
+        target = paths.data_path(profile, "executed", name).with_suffix(".ipynb")
+    values = {"profile": profile, **({"row": row} if row else {}), **parameters}
+    return execute_notebook(source, target, values)
 
 
 def execute_notebook(source: Path, target: Path, parameters: dict[str, Any]) -> Path:
-    """Run the notebook `source` with `parameters` and write it to `target`, once all went well.
+    """Execute the notebook `source` with `parameters`; write `target` only on success.
 
-    Until then it grows in `NAME.failed.ipynb` beside it, which stays behind if a cell fails. What
-    the cells write to stderr (progress bars) goes to this process's stderr, not into the file.
+    While it runs, the output grows in `NAME.failed.ipynb` next to the target; that file remains
+    if a cell fails. What cells write to stderr (progress bars) goes to this process's stderr, not
+    into the file.
 
     Raises:
-        SettingsError: for a parameter that the notebook does not declare or has with another type.
+        SettingsError: for a parameter that the notebook does not declare, or of another type.
     """
     notebook = strip_outputs(nbformat.read(source, as_version=4))
     check_parameters(parameters, declared_parameters(notebook), source.name)
-    failed = target.with_name(f"{target.stem}.failed.ipynb")
+    draft = target.with_name(f"{target.stem}.failed.ipynb")
     target.parent.mkdir(parents=True, exist_ok=True)
     target.unlink(missing_ok=True)
     with set_environment(CARRY_PROGRESS=os.environ.get("CARRY_PROGRESS", "text")):
-        done = _papermill(notebook, failed, parameters, paths.ROOT)
-    _write(remove_varying_output(done, keep_stderr=False), failed)
-    failed.replace(target)
+        executed = _run_papermill(notebook, draft, parameters, paths.ROOT)
+    _write_notebook(remove_varying_output(executed, keep_stderr=False), draft)
+    draft.replace(target)
     return target
 
 
 def refresh_notebook(source: Path) -> Path:
-    """Run a notebook where it stands, with its own small parameters, and keep the new outputs.
+    """Execute a notebook in place with its own small parameters, and keep the new outputs.
 
-    It runs as JupyterLab and nbval run it, in its own folder, and without progress bars. A warning
-    stays in the outputs, for the tests to find.
+    It runs as JupyterLab and nbval run it: in its own folder, without progress bars. Warnings
+    stay in the outputs, where a test finds them.
     """
     notebook = strip_outputs(nbformat.read(source, as_version=4))
     with paths.write_atomically(source) as draft, set_environment(**QUIET):
-        done = _papermill(notebook, draft, {}, source.parent)
-        _write(remove_varying_output(done, keep_stderr=True), draft)
+        executed = _run_papermill(notebook, draft, {}, source.parent)
+        _write_notebook(remove_varying_output(executed, keep_stderr=True), draft)
     return source
 
 
 def strip_outputs(notebook: NotebookNode) -> NotebookNode:
-    """Return a notebook without outputs and without what an editor adds to its metadata."""
+    """Return a notebook without outputs and without the metadata that editors add."""
     cells = []
     for number, cell in enumerate(notebook.cells, start=1):
         tags = cell.metadata.get("tags")
-        kept = {
+        content = {
             "cell_type": cell.cell_type,
             "id": cell.get("id", f"cell-{number}"),
             "metadata": {"tags": tags} if tags else {},
             "source": cell.source,
         }
         if cell.cell_type == "code":
-            kept |= {"execution_count": None, "outputs": []}
-        cells.append(kept)
+            content |= {"execution_count": None, "outputs": []}
+        cells.append(content)
     kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
-    # Without the version of Python, which would change with the machine.
+    # Without the version of Python, which differs between machines.
     metadata = {"kernelspec": kernel, "language_info": {"name": "python"}}
     return nbformat.from_dict(
         {"cells": cells, "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}
@@ -143,11 +129,11 @@ def strip_outputs(notebook: NotebookNode) -> NotebookNode:
 
 
 def remove_varying_output(notebook: NotebookNode, keep_stderr: bool) -> NotebookNode:
-    """Return an executed notebook without what differs from one run to the next."""
+    """Return an executed notebook without what differs between two runs."""
     clean = strip_outputs(notebook)
     for cell, executed in zip(clean.cells, notebook.cells, strict=True):
         if "injected-parameters" in cell.metadata.get("tags", []):
-            cell.id = "injected-parameters"  # papermill draws a new one each time
+            cell.id = "injected-parameters"  # papermill draws a random id
         if cell.cell_type == "code":
             cell.execution_count = executed.execution_count
             cell.outputs = [
@@ -160,112 +146,50 @@ def remove_varying_output(notebook: NotebookNode, keep_stderr: bool) -> Notebook
 
 
 def notebook_code(notebook: NotebookNode) -> str:
-    """Return the Python of a notebook."""
-    cells = [cell.source for cell in notebook.cells if cell.cell_type == "code"]
-    lines = [line for source in cells for line in source.splitlines()]
+    """Return the Python of a notebook, without IPython's magic lines."""
+    sources = [cell.source for cell in notebook.cells if cell.cell_type == "code"]
+    lines = [line for source in sources for line in source.splitlines()]
     return "\n".join(line for line in lines if not line.lstrip().startswith(("%", "!")))
 
 
 def declared_parameters(notebook: NotebookNode) -> dict[str, Any]:
-    """Return the parameters that a notebook declares in its `parameters` cell, with defaults.
+    """Return the parameters that the cell tagged `parameters` declares, with their defaults.
 
     >>> cell = nbformat.v4.new_code_cell('profile = "notebook"', metadata={"tags": ["parameters"]})
     >>> declared_parameters(nbformat.v4.new_notebook(cells=[cell]))
     {'profile': 'notebook'}
     """
-    found = {}
+    parameters = {}
     for cell in notebook.cells:
         if "parameters" in cell.metadata.get("tags", []):
             for line in ast.parse(cell.source).body:
                 if isinstance(line, ast.Assign):
-                    found[ast.unparse(line.targets[0])] = ast.literal_eval(line.value)
-    return found
+                    parameters[ast.unparse(line.targets[0])] = ast.literal_eval(line.value)
+    return parameters
 
 
-def check_parameters(parameters: dict[str, Any], known: dict[str, Any], where: str) -> None:
+def check_parameters(parameters: dict[str, Any], declared: dict[str, Any], where: str) -> None:
     """Refuse parameters that a notebook does not declare, or declares with another type.
 
     >>> check_parameters({"step": 2}, {"steps": 1}, "train.ipynb")
     Traceback (most recent call last):
         ...
-    carry.config.settings.SettingsError: train.ipynb: unknown parameter 'step', did you mean 'steps'? \
-(known: steps)
+    carry.config.settings.SettingsError: train.ipynb: unknown parameter 'step', did you mean \
+'steps'? (known: steps)
     """
     for name, value in parameters.items():
-        if name not in known:
-            hint = suggest_name(name, known)
+        if name not in declared:
+            hint = suggest_name(name, declared)
             raise SettingsError(f"{where}: unknown parameter {name!r}, {hint}")
-        kind = type(known[name])
-        if known[name] is not None and type(value) is not kind:
+        if declared[name] is not None and type(value) is not type(declared[name]):
             raise SettingsError(
-                f"{where}: {name} = {value!r}, expected a value like {known[name]!r}"
+                f"{where}: {name} = {value!r}, expected a value like {declared[name]!r}"
             )
-
-
-def publish_weights(profile: str, row: str) -> Path:
-    """Copy a trained row to reports/models/, which is committed: one seed, for notebooks.
-
-    Of a row that is certified it is all seeds, so that anybody can certify them again.
-    """
-    source, target = (
-        paths.data_path(profile, "runs", row),
-        paths.reports_path(profile, "models", row),
-    )
-    target.mkdir(parents=True, exist_ok=True)
-    seeds = "seed_*" if row in rows_of_notebook("certify", profile) else "seed_0"
-    for path in (source / "run.json", *sorted(source.glob(f"{seeds}.safetensors"))):
-        shutil.copyfile(path, target / path.name)
-    return target
-
-
-def prune_results(profile: str) -> list[Path]:
-    """Delete what rows that are gone have left in the folders that later stages read whole.
-
-    The rows that stay are written to rows.txt, for those stages to depend on.
-    """
-    results = paths.reports_path(profile, "results", profile)
-    folders = {
-        paths.data_path(profile, "executed", "pipeline", "problems"): rows_of_notebook(
-            "problems", profile
-        ),
-        paths.data_path(profile, "executed", "pipeline", "train"): rows_of_notebook(
-            "train", profile
-        ),
-        paths.data_path(profile, "executed", "pipeline", "evaluate"): rows_of_notebook(
-            "evaluate", profile
-        ),
-        paths.data_path(profile, "executed", "pipeline", "analyse"): rows_of_notebook(
-            "analyse", profile
-        ),
-        paths.data_path(profile, "executed", "pipeline", "variants"): rows_of_notebook(
-            "variants", profile
-        ),
-        paths.data_path(profile, "executed", "pipeline", "certify"): rows_of_notebook(
-            "certify", profile
-        ),
-        results: [*rows_of_notebook("evaluate", profile), ANALYSES, VARIANTS],
-        results / ANALYSES: rows_of_notebook("analyse", profile),
-        results / VARIANTS: rows_of_notebook("variants", profile),
-        paths.reports_path(profile, "certificates"): rows_of_notebook("certify", profile),
-    }
-    gone = [
-        path
-        for folder, kept in folders.items()
-        for path in sorted(folder.glob("*"))
-        if path.name.split(".")[0] not in kept
-    ]
-    for path in gone:
-        shutil.rmtree(path) if path.is_dir() else path.unlink()
-    # Figures wait for this folder, which a profile without certificates would not have.
-    paths.reports_path(profile, "certificates").mkdir(parents=True, exist_ok=True)
-    with paths.write_atomically(paths.data_path(profile, "rows.txt")) as draft:
-        draft.write_text("".join(f"{row}\n" for row in rows_of_notebook("evaluate", profile)))
-    return gone
 
 
 @contextmanager
 def set_environment(**values: str) -> Iterator[None]:
-    """Set variables for the kernels that start inside, and put them back."""
+    """Set environment variables for the kernels that start inside, then restore the old values."""
     before = {name: os.environ.get(name) for name in values}
     os.environ.update(values)
     try:
@@ -277,11 +201,11 @@ def set_environment(**values: str) -> Iterator[None]:
                 os.environ[name] = value
 
 
-def _papermill(
+def _run_papermill(
     notebook: NotebookNode, target: Path, parameters: dict[str, Any], folder: Path
 ) -> NotebookNode:
     with tempfile.TemporaryDirectory() as sockets:
-        # Talk to the kernel through files: a free port may be taken before the kernel takes it.
+        # Talk to the kernel through files: another process may take a free port first.
         manager = {"transport": "ipc", "connection_file": f"{sockets}/kernel.json"}
         try:
             return papermill.execute_notebook(
@@ -290,9 +214,9 @@ def _papermill(
                 parameters,
                 kernel_name="python3",
                 cwd=folder,
-                progress_bar=False,  # of cells; it would tear the bars of the cells
+                progress_bar=False,  # a bar of cells would tear the bars that the cells draw
                 stderr_file=sys.stderr,
-                coalesce_streams=True,  # or text is cut anew each time, as the clock has it
+                coalesce_streams=True,  # otherwise text is split differently on every run
                 config=Config(KernelManager=manager),
                 # The kernel's own log calls an ordinary shutdown an error.
                 extra_arguments=["--IPKernelApp.log_level=CRITICAL"],
@@ -303,6 +227,6 @@ def _papermill(
             raise
 
 
-def _write(notebook: NotebookNode, path: Path) -> None:
+def _write_notebook(notebook: NotebookNode, path: Path) -> None:
     nbformat.validate(notebook)
     nbformat.write(notebook, path)

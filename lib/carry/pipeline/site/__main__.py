@@ -5,4 +5,4 @@ import sys
 from carry.pipeline import site
 
 if __name__ == "__main__":
-    site.write(sys.argv[1])
+    site.write_site(sys.argv[1])
