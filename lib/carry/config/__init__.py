@@ -1,1 +1,1 @@
-""""""
+"""Settings, rows, profiles and paths."""

@@ -1,7 +1,8 @@
-"""Every path of the project, the same from the root, a notebook's folder or anywhere else."""
+"""Paths of the project, which do not depend on the working directory."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import tempfile
 from collections.abc import Iterator
@@ -9,44 +10,47 @@ from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]  # the package is installed editable, in lib/
-# Among results, whose other folders are called as rows.
+# Folders among the results of rows; no row may have these names.
 ANALYSES, VARIANTS = "analyses", "variants"
 
 
-def data_path(profile: str, *more: str) -> Path:
-    """Return a place under data/ where the pipeline keeps what it can make again.
+def data_path(profile: str, *parts: str) -> Path:
+    """Return a path below data/, where the pipeline keeps files that it can make again.
 
     >>> data_path("cpu", "runs").relative_to(ROOT).as_posix()
     'data/cpu/runs'
     """
-    return ROOT.joinpath("data", profile, *more)
+    return ROOT.joinpath("data", profile, *parts)
 
 
-def reports_path(profile: str, *more: str) -> Path:
-    """Return a place for results: reports/ for the `cpu` profile, under data/ for any other.
+def reports_path(profile: str, *parts: str) -> Path:
+    """Return a path for results: below reports/ for the profile `cpu`, else below data/.
 
     >>> reports_path("smoke", "figures").relative_to(ROOT).as_posix()
     'data/smoke/reports/figures'
     """
     top = ROOT / "reports" if profile == "cpu" else data_path(profile, "reports")
-    return top.joinpath(*more)
+    return top.joinpath(*parts)
 
 
 def display_path(path: Path) -> str:
-    """Return a path as it may be printed: relative to the project, the same on every machine."""
+    """Return a path relative to the project, so that printed paths are equal on all machines."""
     return Path(path).resolve().relative_to(ROOT).as_posix()
 
 
 @contextmanager
 def write_atomically(path: Path) -> Iterator[Path]:
-    """Give a temporary path to write to, which takes the place of `path` only on success.
+    """Yield a temporary path, and move that file to `path` after the block succeeds.
+
+    The file and its folder are synced, so that after a power failure `path` has either its old or
+    its new content. If the block raises, `path` stays as it was.
 
     >>> import tempfile
     >>> target = Path(tempfile.mkdtemp()) / "deep" / "note.txt"
     >>> with write_atomically(target) as draft:
-    ...     _ = draft.write_text("whole")
-    >>> target.read_text()
-    'whole'
+    ...     _ = draft.write_text("complete", encoding="utf-8")
+    >>> target.read_text(encoding="utf-8")
+    'complete'
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -57,7 +61,19 @@ def write_atomically(path: Path) -> Iterator[Path]:
         yield Path(name)
         mask = os.umask(0)
         os.umask(mask)
-        os.chmod(name, 0o666 & ~mask)  # mkstemp makes private files; results are for everybody
+        os.chmod(name, 0o666 & ~mask)  # mkstemp makes private files; results are for all users
+        sync_path(name)
         os.replace(name, path)
+        with contextlib.suppress(OSError):  # not every file system syncs folders
+            sync_path(path.parent)
     finally:
         Path(name).unlink(missing_ok=True)
+
+
+def sync_path(path: str | Path) -> None:
+    """Write a file, or the entries of a folder, from memory to the disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

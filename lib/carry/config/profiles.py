@@ -1,4 +1,4 @@
-"""params.yaml and the profiles: which rows there are, and how large each is made."""
+"""Read params.yaml (which rows exist) and the profiles (which of them run, and how large)."""
 
 from __future__ import annotations
 
@@ -8,48 +8,209 @@ from pathlib import Path
 from typing import Any
 
 import ruamel.yaml
+from pydantic import Field
 
-from carry.config.paths import ROOT
-from carry.config.settings import SettingsError, suggest_name
+from carry.config.paths import ANALYSES, ROOT, VARIANTS
+from carry.config.settings import (
+    PROBLEM_SET_NAME,
+    Settings,
+    SettingsError,
+    check_name,
+    describe,
+    shorten,
+    suggest_name,
+)
+
+DEEPEST = 20  # nested levels of a YAML file: deeper ones exhaust the stack
+MOST_VALUES = 1_000_000  # values of a YAML file after its aliases are expanded
+
+Sections = dict[str, dict[str, Any] | None]
+
+
+class Params(Settings):
+    """The sections of params.yaml."""
+
+    base: dict[str, Any]
+    runs: Sections = Field(min_length=1)
+    problems: Sections = Field(min_length=1)
+    variants: Sections = {}
+
+    def check(self, where: str) -> None:
+        """Refuse names that cannot be paths, and settings of one row that all rows would have."""
+        for section in ("runs", "variants"):
+            for name in getattr(self, section):
+                _check_row_name(name, f"{where}: {section}")
+        for name in self.problems:
+            check_name(name, f"{where}: problems", PROBLEM_SET_NAME)
+        _check_shared(self.base, f"{where}: base")
+
+
+class Profile(Settings):
+    """The sections of a profile; dvc.yaml reads the first four too."""
+
+    profile: str
+    file: str | None = None
+    root: str | None = None
+    reports: str | None = None
+    scale: dict[str, Any]
+    rows: Sections
+    problems: Sections
+    analyses: dict[str, str | list[str]]
+    variant_sets: Sections
+    certificates: list[str]
+    models: list[str] = []
+
+    def check(self, where: str) -> None:
+        """Refuse names that cannot be paths, and paths of another profile."""
+        for section in ("rows", "analyses", "variant_sets", "certificates", "models"):
+            for name in getattr(self, section):
+                _check_row_name(name, f"{where}: {section}")
+        for name in self.problems:
+            check_name(name, f"{where}: problems", PROBLEM_SET_NAME)
+        _check_shared(self.scale, f"{where}: scale")
+        at_root = where == "profile.yaml"
+        name = "cpu" if at_root else Path(where).parent.name
+        expected = {
+            "profile": name,
+            "file": where,
+            "root": "." if at_root else "../..",
+            "reports": "reports" if at_root else f"data/{name}/reports",
+        }
+        for key, value in expected.items():
+            if getattr(self, key) not in (value, None):
+                raise SettingsError(
+                    f"{where}: {key}: {describe(getattr(self, key))} does not fit the folder; "
+                    f"expected {value!r}"
+                )
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
-    """Read a YAML file with the one parser that this project uses (YAML 1.2: 1e-3 is a number)."""
-    return marshal.loads(_parsed(Path(path).read_text()))
+    """Read a YAML 1.2 file of mappings, lists, texts, numbers, booleans and nulls.
+
+    Raises:
+        SettingsError: for a syntax error, a duplicate key, or a value of another type.
+    """
+    return marshal.loads(_parse_yaml(_read_text(path), _file_name(path)))
+
+
+def _file_name(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix() if path.is_relative_to(ROOT) else path.name
+
+
+def _read_text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise SettingsError(f"{_file_name(path)}: {error}; expected text in UTF-8") from None
 
 
 @cache
-def _parsed(text: str) -> bytes:
-    """Parse once what is asked for each row; kept so that a copy takes a tenth of `deepcopy`."""
-    return marshal.dumps(ruamel.yaml.YAML(typ="safe", pure=True).load(text))
+def _parse_yaml(text: str, where: str) -> bytes:
+    """Parse a text once; `marshal` copies the result ten times as fast as `deepcopy`."""
+    # YAML 1.2: 1e-3 is a number.
+    try:
+        parsed = ruamel.yaml.YAML(typ="safe", pure=True).load(text)
+    except ruamel.yaml.error.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line = f" line {mark.line + 1}" if mark else ""
+        problem = shorten(error.problem or error.context)
+        raise SettingsError(f"{where}{line}: {problem}; expected valid YAML") from None
+    except RecursionError:
+        raise SettingsError(f"{where}: nested too deeply; expected {DEEPEST} levels") from None
+    except (ruamel.yaml.error.YAMLError, ValueError, TypeError) as error:
+        problem = describe(str(error))  # such as a date that does not exist
+        raise SettingsError(f"{where}: {problem}; expected valid YAML") from None
+    if not isinstance(parsed, dict):
+        raise SettingsError(f"{where}: {describe(parsed)} is not valid; expected a mapping")
+    _check_plain(parsed, where, DEEPEST, [MOST_VALUES])
+    return marshal.dumps(parsed)
+
+
+def _check_plain(value: Any, where: str, depth: int, budget: list[int]) -> None:
+    """Refuse dates, sets, keys that are not text, huge integers, and aliases without end."""
+    budget[0] -= 1
+    if depth == 0 or budget[0] < 0:
+        raise SettingsError(
+            f"{where}: too much is nested; expected {DEEPEST} levels and {MOST_VALUES} values"
+        )
+    separator = ": " if depth == DEEPEST else "."
+    if isinstance(value, dict):
+        for key, item in value.items():
+            if not isinstance(key, str):
+                raise SettingsError(
+                    f"{where}: key {describe(key)} is not text; expected a name, or quotes"
+                )
+            _check_plain(item, f"{where}{separator}{shorten(key)}", depth - 1, budget)
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            _check_plain(item, f"{where}{separator}{index}", depth - 1, budget)
+    elif isinstance(value, int) and value.bit_length() > 63:
+        raise SettingsError(f"{where}: an integer of {value.bit_length()} bits; expected at most 63")
+    elif value is not None and not isinstance(value, (str, int, float)):
+        raise SettingsError(
+            f"{where}: {describe(value)} is a {type(value).__name__}; expected a number or a text"
+        )
+
+
+def _check_row_name(name: str, where: str) -> None:
+    check_name(name, where)
+    if name in (ANALYSES, VARIANTS):  # folders among the results of rows
+        raise SettingsError(f"{where}: {name!r} is reserved; expected another name")
+
+
+def _check_shared(settings: dict[str, Any], where: str) -> None:
+    for key in ("like", "label", "data_set"):
+        if key in settings:
+            raise SettingsError(f"{where}: {key}: not for all rows; expected it in a row alone")
+
+
+@cache
+def _parse_sections(kind: type[Params | Profile], text: str, where: str) -> bytes:
+    """Parse and check a file once."""
+    parsed = _parse_yaml(text, where)
+    try:
+        sections = kind.parse(marshal.loads(parsed), "")
+    except SettingsError as error:
+        raise SettingsError(f"{where}: {str(error).removeprefix('.')}") from None
+    sections.check(where)
+    return parsed
+
+
+def _read_sections(kind: type[Params | Profile], path: Path) -> dict[str, Any]:
+    return marshal.loads(_parse_sections(kind, _read_text(path), _file_name(path)))
 
 
 def load_params() -> dict[str, Any]:
-    """Return params.yaml: what is compared (`base`, `runs`, `problems`), whatever the size."""
-    return read_yaml(ROOT / "params.yaml")
+    """Return params.yaml: the rows and problem sets that are compared, without their scale.
+
+    Raises:
+        SettingsError: for invalid YAML, sections of another type, or names that are not allowed.
+    """
+    return _read_sections(Params, ROOT / "params.yaml")
 
 
-@cache
 def find_profiles() -> dict[str, Path]:
-    """Return the profile files by name; `cpu`, the default, stands at the root.
+    """Return the files of the profiles by name; `cpu`, the default, is at the root.
 
     >>> sorted(find_profiles())
     ['baselines', 'cpu', 'gpu', 'notebook', 'paper', 'smoke']
     """
-    beside = {path.parent.name: path for path in ROOT.glob("profiles/*/profile.yaml")}
-    return {"cpu": ROOT / "profile.yaml", **beside}
+    others = {path.parent.name: path for path in ROOT.glob("profiles/*/profile.yaml")}
+    return {"cpu": ROOT / "profile.yaml", **others}
 
 
 def load_profile(profile: str) -> dict[str, Any]:
-    """Return a profile: `scale` for every row, and `rows`, the rows it runs and their own scale.
+    """Return a profile: `scale` for all rows, and `rows`, which names its rows and their scale.
 
     Raises:
-        SettingsError: for an unknown profile, naming the nearest.
+        SettingsError: for an unknown profile, or one that is not valid.
     """
-    known = find_profiles()
-    if profile not in known:
-        raise SettingsError(f"profile: {profile!r} is not there, {suggest_name(profile, known)}")
-    return read_yaml(known[profile])
+    files = find_profiles()
+    if profile not in files:
+        raise SettingsError(
+            f"profile: {describe(profile)} is unknown, {suggest_name(profile, files)}"
+        )
+    return _read_sections(Profile, files[profile])
 
 
 def load_problem_set(name: str, profile: str, where: str = "problems") -> dict[str, Any]:
@@ -59,23 +220,35 @@ def load_problem_set(name: str, profile: str, where: str = "problems") -> dict[s
     [1, 2, 3]
 
     Raises:
-        SettingsError: for an unknown set, naming the nearest.
+        SettingsError: for an unknown problem set; names the most similar.
     """
-    known = load_params()["problems"]
-    if name not in known:
-        raise SettingsError(f"{where}: {name!r} is not there, {suggest_name(name, known)}")
-    return merge(known[name], load_profile(profile).get("problems", {}).get(name))
+    problem_sets = load_params()["problems"]
+    if name not in problem_sets:
+        hint = suggest_name(name, problem_sets)
+        raise SettingsError(f"{where}: {describe(name)} is unknown, {hint}")
+    scale = load_profile(profile).get("problems", {}).get(name)
+    return merge_settings(problem_sets[name], scale, where=f"problems.{name}")
 
 
-def merge(*layers: dict[str, Any] | None) -> dict[str, Any]:
-    """Merge mappings key by key, later ones first in rank; lists are replaced whole.
+def merge_settings(*layers: dict[str, Any] | None, where: str = "settings") -> dict[str, Any]:
+    """Merge mappings key by key; later layers win, and lists are replaced.
 
-    >>> merge({"model": {"width": 64, "layers": 1}}, {"model": {"layers": 2}})
+    >>> merge_settings({"model": {"width": 64, "layers": 1}}, {"model": {"layers": 2}})
     {'model': {'width': 64, 'layers': 2}}
+
+    Raises:
+        SettingsError: for a value in place of a mapping, which would drop the mapping's settings.
     """
     merged: dict[str, Any] = {}
     for layer in layers:
         for key, value in (layer or {}).items():
-            both = isinstance(value, dict) and isinstance(merged.get(key), dict)
-            merged[key] = merge(merged[key], value) if both else value
+            before = merged.get(key)
+            if not isinstance(before, dict):
+                merged[key] = value
+            elif isinstance(value, dict):
+                merged[key] = merge_settings(before, value, where=f"{where}.{key}")
+            else:
+                raise SettingsError(
+                    f"{where}.{key}: {describe(value)} would replace a mapping; expected a mapping"
+                )
     return merged

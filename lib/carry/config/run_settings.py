@@ -1,157 +1,176 @@
-"""A run: one row of params.yaml, made as large as a profile says."""
+"""A run: one row of params.yaml at the scale of a profile."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from typing import Annotated, Any, Literal
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal, NamedTuple
 
 import pydantic
 from pydantic import Field
 
 from carry.config import profiles
-from carry.config.settings import Settings, SettingsError, suggest_name
+from carry.config.settings import (
+    Settings,
+    SettingsError,
+    check_name,
+    describe,
+    shorten,
+    suggest_name,
+)
 
+# Upper limits keep the check of a row below 20 s; each is at least ten times what any row uses.
+MOST_DIGITS = 100_000  # a problem of this size is written to measure it
+MOST_PROBLEMS = 100_000_000  # ten times the largest training set of ibrahimli2024
+MOST_BATCH = 1_000_000
+MOST_SEEDS = 100_000
+
+Share = Annotated[float, Field(ge=0.0, le=1.0)]
+ShareBelowOne = Annotated[float, Field(ge=0.0, lt=1.0)]
+Count = Annotated[int, Field(ge=1)]
+Size = Annotated[int, Field(ge=1, le=MOST_DIGITS)]  # of operands: digits, or their number
+ProblemCount = Annotated[int, Field(ge=1, le=MOST_PROBLEMS)]
 Pair = Annotated[list[int], Field(min_length=2, max_length=2)]
-Reach = Annotated[list[int], Field(min_length=3, max_length=3)]
-Size = Annotated[int, Field(ge=1)]
+Cell = Annotated[list[Size], Field(min_length=2, max_length=2)]  # sizes (i, j)
+# Sizes i and j, and the number of problems.
+ReachCell = Annotated[
+    list[Annotated[int, Field(ge=1, le=1_000_000)]], Field(min_length=3, max_length=3)
+]
 
-# What a training problem of a mixture may ask for, by the prefixes that say so (ibrahimli2024,
-# 4.2.2): the sum, its operands' digits in pairs, carries, sums of digits, operands reversed.
+# Prefixes of the sub-tasks that a mixture may contain (ibrahimli2024, 4.2.2): the sum, the aligned
+# operands, the carries, the digit sums without carries, the reversed operands.
 SUB_TASKS = ("add", "ali", "car", "mad", "rev")
 
 
 class DataSet(Settings):
-    """What a problem set keeps apart for training (ibrahimli2024, 4.2.2, "Datasets").
-
-    `lengths`: of both operands, trained; `test` and `validation`: so many problems of each length
-    that are never trained; `mixture`: the shares of sub-tasks in training, by prefix; none: no
-    prefix is written.
-    """
+    """The part of a problem set that training uses (ibrahimli2024, 4.2.2, "Datasets")."""
 
     task: dict[str, Any]
-    lengths: list[Size] = []
-    test: int = Field(default=0, ge=0)
-    validation: int = Field(default=0, ge=0)
+    # Trained lengths of both operands, in digits.
+    lengths: list[Annotated[int, Field(ge=1, le=1000)]] = Field(default=[], max_length=1000)
+    # Problems of each length that are never trained.
+    test: int = Field(default=0, ge=0, le=MOST_PROBLEMS)
+    validation: int = Field(default=0, ge=0, le=MOST_PROBLEMS)
+    # Shares of the sub-tasks in training, by prefix; without them no prefix is written.
     mixture: dict[str, Annotated[float, Field(gt=0.0)]] = {}
 
     @pydantic.model_validator(mode="after")
-    def _kept_apart(self) -> DataSet:
+    def _check_split(self) -> DataSet:
         if self.lengths:
             if len({*self.lengths}) < len(self.lengths):
-                raise ValueError(f"lengths {self.lengths} do not fit, expected each of them once")
-            if max(self.lengths) == 1:  # of one digit all are trained
+                lengths = describe(self.lengths)
+                raise ValueError(f"lengths {lengths} do not fit, expected each of them once")
+            if max(self.lengths) == 1:  # all problems of one digit are trained
                 raise ValueError("lengths [1] leave none for validation, expected longer ones")
             for kind in ("test", "validation"):
                 if not getattr(self, kind):
-                    raise ValueError(f"{kind} 0 does not fit a set with lengths, expected some")
+                    raise ValueError(f"{kind} 0 does not fit a set with lengths; expected 1 or more")
         for kind in ("test", "validation", "mixture"):
             if getattr(self, kind) and not self.lengths:
                 raise ValueError(f"{kind} does not fit a set without lengths, expected lengths")
         for name in self.mixture:
             if name not in SUB_TASKS:
-                raise ValueError(f"mixture: {name!r} is not there, {suggest_name(name, SUB_TASKS)}")
-        if self.mixture and abs(sum(self.mixture.values()) - 1) > 1e-6:
-            whole = sum(self.mixture.values())
-            raise ValueError(f"mixture: shares add up to {whole:g}, expected 1")
+                hint = suggest_name(name, SUB_TASKS)
+                raise ValueError(f"mixture: {describe(name)} is unknown, {hint}")
+        total = sum(self.mixture.values())
+        if self.mixture and abs(total - 1) > 1e-6:
+            raise ValueError(f"mixture: shares add up to {total:g}, expected 1")
         return self
 
 
 class Training(Settings):
-    """How a run is trained; defaults are a small model's on a laptop."""
+    """How a run is trained. The defaults suit a small model on a laptop."""
 
-    digits: int = Field(default=10, ge=1)
-    steps: int = Field(default=1000, ge=1)
-    batch: int = Field(default=128, ge=1)
-    batched_seeds: bool = False  # all seeds as one computation, for layers of attention alone
-    examples: int | None = Field(default=None, ge=1)  # so many problems; None: fresh ones for ever
-    problem_set: str | None = (
-        None  # the data set of which these are; default: drawn as fresh ones are
-    )
-    random_padding: float = Field(
-        default=0.0, ge=0.0, lt=1.0
-    )  # pads before so many question tokens
-    dropout: float = Field(default=0.0, ge=0.0, lt=1.0)  # of what attention finds, if together
-    dropout_embeddings: float = Field(default=0.0, ge=0.0, lt=1.0)
-    halving: Literal["random", "masked", "svc", "shapley"] | None = None  # which heads are kept
-    halving_accuracy: float = Field(default=0.95, ge=0.0, le=1.0)  # held-out accuracy
-    loss: Literal["answer", "everything"] = "answer"
-    loss_average: Literal["token", "sample"] = "token"  # of all, or of samples' means
-    progressive: float = Field(default=0.0, ge=0.0, le=1.0)  # weight of the loss at random depth
+    digits: Size = 10  # largest size of an operand; 10 train in minutes on two cores
+    steps: Count = 1000  # optimizer steps
+    batch: Annotated[int, Field(ge=1, le=MOST_BATCH)] = 128  # problems in a step
+    batched_seeds: bool = False  # train all seeds as one computation; for attention-only models
+    examples: ProblemCount | None = None  # size of a fixed training set; null: fresh problems
+    problem_set: str | None = None  # the data set of the examples; null: drawn as fresh problems
+    random_padding: ShareBelowOne = 0.0  # chance of a pad before a question token (mcleish2024)
+    dropout: ShareBelowOne = 0.0  # of attention outputs; only with batched seeds
+    dropout_embeddings: ShareBelowOne = 0.0  # of embeddings; only with batched seeds
+    halving: Literal["random", "masked", "svc", "shapley"] | None = None  # how heads are dropped
+    halving_accuracy: Share = 0.95  # held-out accuracy that starts a halving (fraknoi2024)
+    loss: Literal["answer", "everything"] = "answer"  # tokens in the loss: response, or all
+    loss_average: Literal["token", "sample"] = "token"  # mean of tokens, or of samples' means
+    progressive: Share = 0.0  # weight of the loss at a random depth (mcleish2024)
     optimizer: Literal["adamw", "muon"] = "adamw"
-    learning_rate: float = Field(default=1e-3, gt=0.0)
-    weight_decay: float = Field(default=0.0, ge=0.0)
-    betas: list[float] = Field(default=[0.9, 0.98], min_length=2, max_length=2)
-    warmup: float = Field(default=0.05, ge=0.0, le=1.0)  # shares of all steps
-    decay: Literal["none", "linear", "cosine", "trapezoid"] = "cosine"
-    final_learning_rate: float = Field(default=0.0, ge=0.0, le=1.0)  # a share of the rate
-    batch_ramp: float = Field(default=0.0, ge=0.0, le=1.0)  # share of steps to the full batch
-    clip: float = Field(default=1.0, gt=0.0)
-    precision: Literal["auto", "fp32", "medium", "bf16"] = "auto"
-    pool: int = Field(default=8, ge=1)  # batches drawn at once and sorted by length
-    score_every: int = Field(default=100, ge=1)
-    score_problems: int = Field(default=256, ge=1)
-    held_out: Pair | None = None  # their least and largest size, if together; default: training's
-    keep_weights: Literal["last", "best"] = (
-        "last"  # weights: the best on what is held out, if together
-    )
-    stop_at: float | None = Field(default=None, gt=0.0, le=1.0)  # held-out exact match
-    patience: int = Field(default=3, ge=1)  # scores in a row that reach it
-    checkpoint_every: int = Field(default=250, ge=1)
-    snapshot_every: int | None = Field(
-        default=None, ge=1
-    )  # weights that are kept, every so many steps
-    device: Literal["auto", "cpu", "cuda"] = "auto"
+    learning_rate: Annotated[float, Field(gt=0.0, le=10.0)] = 1e-3  # peak, after the warmup
+    weight_decay: Annotated[float, Field(ge=0.0, le=1000.0)] = 0.0
+    betas: list[ShareBelowOne] = Field(default=[0.9, 0.98], min_length=2, max_length=2)  # of Adam
+    warmup: Share = 0.05  # share of steps with a rising learning rate
+    decay: Literal["none", "linear", "cosine", "trapezoid"] = "cosine"  # after the warmup
+    final_learning_rate: Share = 0.0  # share of the peak at the last step
+    batch_ramp: Share = 0.0  # share of steps until the batch has its full size
+    clip: Annotated[float, Field(gt=0.0)] = 1.0  # largest norm of the gradient
+    precision: Literal["auto", "fp32", "medium", "bf16"] = "auto"  # auto: by device
+    pool: Annotated[int, Field(ge=1, le=10_000)] = 8  # batches drawn at once and sorted by length
+    score_every: Count = 100  # steps between points of the learning curve
+    score_problems: Annotated[int, Field(ge=1, le=MOST_BATCH)] = 256  # held-out problems in a point
+    held_out: Cell | None = None  # smallest and largest held-out size; only with batched seeds
+    keep_weights: Literal["last", "best"] = "last"  # best on held-out; only with batched seeds
+    stop_at: Annotated[float, Field(gt=0.0, le=1.0)] | None = None  # held-out exact match
+    patience: Count = 3  # scores in a row that must reach stop_at
+    checkpoint_every: Count = 250  # steps between checkpoints: a minute or less on two cores
+    snapshot_every: Count | None = None  # steps between kept weights, for plots of learning
+    device: Literal["auto", "cpu", "cuda"] = "auto"  # auto: CUDA if the machine has it
 
     @pydantic.model_validator(mode="after")
-    def _all_of_it_acts(self) -> Training:
-        """Refuse what the chosen trainer would pass over in silence."""
+    def _check_trainer(self) -> Training:
+        """Refuse settings that the chosen trainer would ignore."""
         for field in ONLY_SEPARATE if self.batched_seeds else ONLY_BATCHED:
             default = type(self).model_fields[field].default
             value = getattr(self, field)
             if value != default and (field, value) != ("precision", "fp32"):
                 raise ValueError(
-                    f"{field} {value!r} does not fit batched_seeds {str(self.batched_seeds).lower()}; "
-                    f"expected {default!r}"
+                    f"{field} {describe(value)} does not fit batched_seeds "
+                    f"{str(self.batched_seeds).lower()}; expected {default!r}"
                 )
+        if self.held_out is not None and self.held_out[0] > self.held_out[1]:
+            raise ValueError(f"held_out {self.held_out} does not fit; expected [smallest, largest]")
         if self.problem_set is not None and self.examples is None:
             raise ValueError(
-                f"examples None does not fit problem_set {self.problem_set!r}; expected a number"
+                f"examples None does not fit problem_set {describe(self.problem_set)}; "
+                "expected a number"
             )
         return self
 
 
-# What only models trained together have, and what only those trained apart.
+# Settings of the trainer of batched seeds, and of the trainer of one seed.
 ONLY_BATCHED = ("dropout", "dropout_embeddings", "halving", "held_out", "keep_weights")
 ONLY_SEPARATE = (
-    "problem_set", "random_padding", "loss", "loss_average", "progressive", "optimizer", "batch_ramp", "clip",
-    "precision", "stop_at", "snapshot_every",
-)  # fmt: skip
+    *("problem_set", "random_padding", "loss", "loss_average", "progressive", "optimizer"),
+    *("batch_ramp", "clip", "precision", "stop_at", "snapshot_every"),
+)
 
 
 class Evaluation(Settings):
-    """What a run is scored on, and from where its ids start."""
+    """The problems on which a run is scored, and the ids from which they start."""
 
-    problem_set: str | None = None  # the problem set; default: training's, or the task's by name
-    digits: int = Field(default=30, ge=1)  # largest sizes (i, j) of the grid
-    longest: int | None = Field(default=None, ge=1)  # where i = j; default: those of the grid
-    far: list[int | Pair] = []  # sizes beyond the grid: (i, j), or one number for both
-    starts: list[int | Literal["middle"]] = Field(default=[1, "middle"], min_length=1)
-    recurrences: int | None = Field(default=None, ge=1)  # default: as trained
-    attention_cell: Pair | None = None  # the cell (i, j) over which attention is averaged, if it is
-    reach: list[Reach] = []  # sizes i and j, and how many problems, for one seed (see `reach`)
+    problem_set: str | None = None  # null: that of training, else the one named after the task
+    digits: Size = 30  # largest sizes (i, j) of the grid; three times the trained digits
+    longest: Size | None = None  # largest size of problems with i = j; null: that of the grid
+    far: Annotated[list[Size | Cell], Field(max_length=1000)] = []  # cells beyond the grid
+    starts: list[Size | Literal["middle"]] = Field(
+        default=[1, "middle"], min_length=1, max_length=100
+    )  # first ids: one id, or the middle of each table of ids
+    recurrences: Annotated[int, Field(ge=1, le=1000)] | None = None  # null: as trained
+    attention_cell: Cell | None = None  # cell (i, j) of the averaged attention maps; null: no maps
+    reach: Annotated[list[ReachCell], Field(max_length=1000)] = []  # see `carry.analyses.reach`
 
-    def largest(self) -> int:
-        """Return the largest size of all.
+    def largest_size(self) -> int:
+        """Return the largest size of all scored problems.
 
-        >>> Evaluation(digits=30, far=[100, [10, 30]]).largest()
+        >>> Evaluation(digits=30, far=[100, [10, 30]]).largest_size()
         100
         """
         far = [size for cell in self.far_cells() for size in cell]
         return max([self.digits, self.longest or 0, *far])
 
     def far_cells(self) -> list[tuple[int, int]]:
-        """Return the sizes beyond the grid as pairs.
+        """Return the cells beyond the grid; one number stands for both sizes.
 
         >>> Evaluation(far=[100, [10, 30]]).far_cells()
         [(100, 100), (10, 30)]
@@ -161,7 +180,7 @@ class Evaluation(Settings):
 
 
 class Run(Settings):
-    """A run names its four choices (task, format, positions, model), and how it is made.
+    """A run: task, format, positions and model, with its training and evaluation.
 
     >>> run = load_run("addition_relative", "notebook")
     >>> run.positions[0]["ids"], run.model["layers"]
@@ -170,45 +189,64 @@ class Run(Settings):
 
     name: str
     profile: str
-    seeds: int = Field(default=3, ge=1)
+    # Shown in figures and tables in place of the name. Not dumped: it changes no weights.
+    label: Annotated[str, Field(min_length=1, max_length=60, pattern=r"^[^\n]*$")] | None = Field(
+        default=None, exclude=True
+    )
+    seeds: Annotated[int, Field(ge=1, le=MOST_SEEDS)] = 3  # the fewest with a median and a range
     task: dict[str, Any]
     format: dict[str, Any] = {}
     positions: list[dict[str, Any]] = []
     model: dict[str, Any] = {}
     training: Training = Training()
     evaluation: Evaluation = Evaluation()
-    data_set: DataSet | None = None  # what `training.problem_set` names; `make` fills it in
+    data_set: DataSet | None = None  # that of `training.problem_set`; `make_run` fills it in
 
     def key(self) -> str:
-        """Return a short hash of all that makes the weights what they are."""
-        made_of = self.model_dump(exclude={"evaluation", "seeds"})
-        return hashlib.sha256(json.dumps(made_of, sort_keys=True).encode()).hexdigest()[:16]
+        """Return a short hash of all settings that change the weights."""
+        settings = self.model_dump(exclude={"evaluation", "seeds"})
+        return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:16]
 
-    def lengths(self) -> list[int]:
-        """Return the lengths of numbers that it is trained on: its data set's, or all up to digits.
+    def trained_lengths(self) -> list[int]:
+        """Return the lengths of trained numbers: those of the data set, else 1 to `digits`.
 
-        >>> load_run("addition_relative", "notebook").lengths()
+        >>> load_run("addition_relative", "notebook").trained_lengths()
         [1, 2, 3, 4, 5]
-        >>> load_run("addition_equal_learned_gap", "cpu").lengths()
+        >>> load_run("addition_equal_learned_gap", "cpu").trained_lengths()
         [1, 2, 3, 4, 7]
         """
         return [*(self.data_set.lengths if self.data_set else range(1, self.training.digits + 1))]
 
-    def parts(self) -> list[str]:
-        """Return the modules of the library that the four choices name.
+    def module_names(self) -> list[str]:
+        """Return the modules that implement task, format, architecture, schemes and encodings.
 
-        >>> load_run("addition_relative", "notebook").parts()[-2:]
+        >>> load_run("addition_relative", "notebook").module_names()[-2:]
         ['carry.positions.abacus', 'carry.models.encodings.relative']
         """
-        found = [
+        names = [
             f"carry.tasks.{self.task.get('name')}",
             f"carry.formats.{self.format.get('name', 'expression')}",
             f"carry.models.architectures.{self.model.get('name', 'transformer')}",
         ]
         for pair in self.positions:
-            found += [f"carry.positions.{pair.get('ids')}"]
-            found += [f"carry.models.encodings.{pair.get('encoding')}"]
-        return found
+            names += [f"carry.positions.{pair.get('ids')}"]
+            names += [f"carry.models.encodings.{pair.get('encoding')}"]
+        return names
+
+
+class Layer(NamedTuple):
+    """Settings of a run from one place; later layers win."""
+
+    origin: str
+    settings: dict[str, Any]
+
+
+class ResolvedSetting(NamedTuple):
+    """One setting of a run: its place, its value and the place that set it."""
+
+    place: str
+    value: Any
+    origin: str
 
 
 def list_rows(profile: str) -> list[str]:
@@ -217,95 +255,176 @@ def list_rows(profile: str) -> list[str]:
 
 
 def load_run(name: str, profile: str) -> Run:
-    """Return the run that a row of params.yaml describes, at the scale of a profile.
+    """Return the run of a row of params.yaml at the scale of a profile.
 
     Raises:
         SettingsError: for an unknown row or profile, or a setting that does not fit.
     """
-    here, table = profiles.load_profile(profile), profiles.load_params()
-    if name not in table["runs"]:
-        raise SettingsError(f"runs: {name!r} is not there, {suggest_name(name, table['runs'])}")
-    if name not in here["rows"]:
-        raise SettingsError(f"row: {name!r} is not in profile {profile!r}, "
-                            f"{suggest_name(name, here['rows'])}")  # fmt: skip
-    chain = _chain(name, table["runs"])
-    known, own = ([rows.get(row) for row in chain] for rows in (table["runs"], here["rows"]))
-    merged = profiles.merge(table["base"], *known, here["scale"], *own)
-    merged.pop("like", None)
-    if "data_set" in merged:  # or its tests would be another set's
+    layers = list_layers(name, profile)
+    merged = profiles.merge_settings(*(layer.settings for layer in layers), where=f"runs.{name}")
+    if "data_set" in merged:  # its tests would be those of another set
         raise SettingsError(f"runs.{name}.data_set: unknown setting; expected training.problem_set")
     return make_run(merged, name, profile)
 
 
-def _chain(name: str, known: dict[str, Any]) -> list[str]:
-    """Return the rows that a row is like, the furthest first, and the row itself.
+def load_row_settings(name: str) -> dict[str, Any]:
+    """Return the settings of a row in params.yaml, without the scale of a profile.
+
+    >>> load_row_settings("addition_abacus_short")["training"]["digits"]
+    5
+
+    Raises:
+        SettingsError: for an unknown row.
+    """
+    params = profiles.load_params()
+    rows = params["runs"]
+    if name not in rows:
+        raise SettingsError(f"runs: {describe(name)} is unknown, {suggest_name(name, rows)}")
+    layers = [_inherited(rows[row], row, name) for row in _chain(name, rows)]
+    return profiles.merge_settings(params["base"], *layers, where=f"runs.{name}")
+
+
+def list_layers(name: str, profile: str) -> list[Layer]:
+    """Return the layers of a row: base, the rows that it is like, itself, then the profile's.
+
+    >>> [layer.origin for layer in list_layers("addition_relative_small", "cpu")]  # doctest: \
++NORMALIZE_WHITESPACE
+    ['base', 'runs.addition_relative', 'runs.addition_relative_small', 'cpu: scale',
+     'cpu: rows.addition_relative', 'cpu: rows.addition_relative_small']
+    """
+    own, params = profiles.load_profile(profile), profiles.load_params()
+    if name not in params["runs"]:
+        raise SettingsError(
+            f"runs: {describe(name)} is unknown, {suggest_name(name, params['runs'])}"
+        )
+    if name not in own["rows"]:
+        hint = suggest_name(name, own["rows"])
+        raise SettingsError(f"row: {name!r} is not in profile {profile!r}, {hint}")
+    chain = _chain(name, params["runs"])
+    layers = [Layer("base", params["base"])]
+    layers += [Layer(f"runs.{row}", _inherited(params["runs"][row], row, name)) for row in chain]
+    layers += [Layer(f"{profile}: scale", own["scale"])]
+    layers += [
+        Layer(f"{profile}: rows.{row}", _inherited(own["rows"][row], row, name))
+        for row in chain
+        if row in own["rows"]
+    ]
+    return layers
+
+
+def _inherited(settings: dict[str, Any] | None, row: str, name: str) -> dict[str, Any]:
+    """Return the settings that `row` gives to row `name`: a label is for one row alone."""
+    ignored = {"like"} if row == name else {"like", "label"}
+    return {key: value for key, value in (settings or {}).items() if key not in ignored}
+
+
+def _chain(name: str, rows: dict[str, Any]) -> list[str]:
+    """Return the rows that a row is like, the most basic first, and the row.
 
     >>> _chain("c", {"a": {}, "b": {"like": "a"}, "c": {"like": "b"}})
     ['a', 'b', 'c']
     """
     chain = [name]
-    while (like := (known[chain[0]] or {}).get("like")) is not None:
-        if like not in known:
-            raise SettingsError(
-                f"runs.{chain[0]}.like: {like!r} is not there, {suggest_name(like, known)}"
-            )
+    while (like := (rows[chain[0]] or {}).get("like")) is not None:
+        place = f"runs.{chain[0]}.like"
+        if not isinstance(like, str) or like not in rows:
+            raise SettingsError(f"{place}: {describe(like)} is unknown, {suggest_name(like, rows)}")
         if like in chain:
-            raise SettingsError(f"runs.{chain[0]}.like: {like!r} is like it, expected another row")
+            raise SettingsError(f"{place}: {like!r} is like this row; expected another row")
         chain.insert(0, like)
     return chain
 
 
-def make_run(settings: Any, name: str = "mine", profile: str = "notebook") -> Run:
-    """Return a run from settings of your own.
+def explain_run(name: str, profile: str) -> list[ResolvedSetting]:
+    """Return all settings of a row, each with the layer that set it last.
 
-    A data set that training names is looked up among the problem sets, unless it is given.
+    >>> settings = {setting.place: setting for setting in explain_run("addition_relative", "cpu")}
+    >>> settings["seeds"][1:], settings["training.digits"].origin, settings["training.clip"].origin
+    ((10, 'cpu: rows.addition_relative'), 'base', 'default')
+    """
+    layers, run = list_layers(name, profile), load_run(name, profile)
+    resolved = []
+    values = {**run.model_dump(exclude={"name", "profile"}), "label": run.label}
+    for path, value in _leaves(values):
+        origins = [layer.origin for layer in layers if _has(layer.settings, path)]
+        origin = origins[-1] if origins else "default"
+        if path[0] == "data_set":
+            if run.training.problem_set is None:
+                continue
+            origin = f"problems.{run.training.problem_set}"
+        resolved.append(ResolvedSetting(".".join(path), value, origin))
+    return resolved
+
+
+def _leaves(settings: dict[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[tuple, Any]]:
+    for key, value in settings.items():
+        if isinstance(value, dict) and value:
+            yield from _leaves(value, (*path, key))
+        else:
+            yield (*path, key), value
+
+
+def _has(settings: Any, path: tuple[str, ...]) -> bool:
+    for key in path:
+        if not isinstance(settings, dict) or key not in settings:
+            return False
+        settings = settings[key]
+    return True
+
+
+def make_run(settings: Any, name: str = "mine", profile: str = "notebook") -> Run:
+    """Return a run from settings that need not be in params.yaml.
+
+    Looks up the data set that training names, unless `settings` contains it.
 
     >>> make_run({"task": {"name": "addition"}}).training.digits
     10
     """
-    where = f"runs.{name}"
+    where = f"runs.{shorten(name)}"
+    check_name(name, "runs")
     if not isinstance(settings, dict):
-        raise SettingsError(f"{where}: {settings!r} is not a mapping of settings")
+        raise SettingsError(f"{where}: {describe(settings)} is not valid; expected a mapping")
     settings = dict(settings)
     for section, kind in (("training", Training), ("evaluation", Evaluation)):
         settings[section] = kind.parse(settings.get(section, {}), f"{where}.{section}")
-    of = Run.parse({**settings, "name": name, "profile": profile}, where)
-    if of.data_set is None and of.training.problem_set is not None:
-        of = of.model_copy(update={"data_set": _data_set(of)})
-    _check_data_set(of)
-    return of
+    run = Run.parse({**settings, "name": name, "profile": profile}, where)
+    if run.data_set is None and run.training.problem_set is not None:
+        run = run.model_copy(update={"data_set": _load_data_set(run)})
+    _check_data_set(run)
+    return run
 
 
-def _data_set(of: Run) -> DataSet:
-    """Return what training needs to know of the problem set that it names."""
-    name = of.training.problem_set
-    given = profiles.load_problem_set(name, of.profile, f"runs.{of.name}.training.problem_set")
-    known = {key: given[key] for key in DataSet.model_fields if key in given}
-    return DataSet.parse(known, f"problems.{name}")
+def _load_data_set(run: Run) -> DataSet:
+    """Return the data set of the problem set that training names."""
+    name, where = run.training.problem_set, f"runs.{run.name}.training.problem_set"
+    problem_set = profiles.load_problem_set(name, run.profile, where)
+    settings = {key: problem_set[key] for key in DataSet.model_fields if key in problem_set}
+    return DataSet.parse(settings, f"problems.{name}")
 
 
-def _check_data_set(of: Run) -> None:
+def _check_data_set(run: Run) -> None:
     """Refuse a data set that does not fit the run."""
-    where, given, name = f"runs.{of.name}", of.data_set, of.training.problem_set
-    if given is None:
+    where, data_set, name = f"runs.{run.name}", run.data_set, run.training.problem_set
+    if data_set is None:
         return
-    if name is None or not given.lengths:
+    if name is None or not data_set.lengths:
         raise SettingsError(
-            f"{where}.training.problem_set: {name!r} has no lengths to train; "
-            "expected the name of a set that has"
+            f"{where}.training.problem_set: {describe(name)} has no lengths to train; "
+            "expected the name of a set with lengths"
         )
-    if given.task.get("name") != of.task.get("name"):
+    if data_set.task.get("name") != run.task.get("name"):
         raise SettingsError(
-            f"{where}.training.problem_set: {name!r} has problems of {given.task.get('name')!r}, "
-            f"expected some of {of.task.get('name')!r}"
+            f"{where}.training.problem_set: {name!r} has problems of "
+            f"{describe(data_set.task.get('name'))}; expected {describe(run.task.get('name'))}"
         )
-    if of.training.digits != max(given.lengths):
+    longest = max(data_set.lengths)
+    if run.training.digits != longest:
         raise SettingsError(
-            f"{where}.training.digits: {of.training.digits} does not fit {name!r}, whose longest "
-            f"trained numbers have {max(given.lengths)}; expected {max(given.lengths)}"
+            f"{where}.training.digits: {run.training.digits} does not fit {name!r}, whose longest "
+            f"trained numbers have {longest}; expected {longest}"
         )
-    if of.evaluation.problem_set not in (None, name):
+    if run.evaluation.problem_set not in (None, name):
         raise SettingsError(
-            f"{where}.evaluation.problem_set: {of.evaluation.problem_set!r} has problems that may be "
-            f"trained; expected {name!r}"
+            f"{where}.evaluation.problem_set: {describe(run.evaluation.problem_set)} may contain "
+            f"trained problems; expected {name!r}"
         )
