@@ -13,7 +13,7 @@ def felt_by(encoding, id):
     """Return what is added to a token, by the formula of its encoding."""
     match type(encoding).__name__:
         case "Learned":
-            row = (id - 1) % encoding.table + 1 if encoding.given.ring and id else id
+            row = (id - 1) % encoding.table + 1 if encoding.settings.ring and id else id
             return encoding.rows.weight[row].tolist()
         case "Sinusoidal":  # Vaswani et al. 2017, 3.5
             angles = [id / 10_000 ** (2 * k / 32) for k in range(16)]
@@ -45,7 +45,7 @@ def bias_by(encoding, layer, head, query, i, j):
             return encoding.networks[layer](torch.tensor([share], dtype=torch.float64))[head].item()
         case "Relative":
             row = max(-encoding.clip, min(encoding.clip, i - j)) + encoding.clip
-            lacking = [at == encoding.absent for at in (i, j)]
+            lacking = [at == encoding.uncounted_id for at in (i, j)]
             if any(lacking):  # the last three rows: of query, of key, of both
                 row = [(True, False), (False, True), (True, True)].index((*lacking,)) - 3
             return 8 * encoding.biases[layer][row, head].item()
@@ -82,9 +82,9 @@ def sees(encodings, ids, q, k):
     for encoding, of in zip(encodings, ids, strict=True):
         if encoding.window is not None:
             behind, ahead = encoding.window
-            counted = encoding.absent not in (of[q], of[k])
+            counted = encoding.uncounted_id not in (of[q], of[k])
             says += [of[q] - behind <= of[k] <= of[q] + ahead] if counted else [None]
-    first = k == 0 and all(of.first for of in encodings if of.window is not None)
+    first = k == 0 and all(of.sees_first for of in encodings if of.window is not None)
     return not says or k == q or first or (True in says and False not in says)
 
 

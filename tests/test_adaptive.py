@@ -5,8 +5,8 @@ import torch
 
 import slow
 from carry.data.problem_sets import ProblemSet, draw_problem_set
-from carry.evaluation.recurrences import WHOLE, score_by_recurrence
-from carry.models.architectures.adaptive import Mixture
+from carry.evaluation.recurrences import WHOLE_ANSWER, score_by_recurrence
+from carry.models.architectures.adaptive import HaltingMixture
 from carry.models.parameter_counts import count_parameters
 from carry.models.system import System
 from carry.training.loop import Trainer
@@ -42,7 +42,7 @@ def halting_by(chances, epsilon):
 def test_weights_of_any_chances(epsilon):
     generator = torch.Generator().manual_seed(0)
     chances = torch.rand(6, 50, 4, generator=generator).double() ** 2
-    mixture, ones = Mixture(torch.zeros_like(chances[0]), epsilon), torch.ones(50, 4, 1).double()
+    mixture, ones = HaltingMixture(torch.zeros_like(chances[0]), epsilon), torch.ones(50, 4, 1).double()
     for chance in [*chances[:-1], torch.ones_like(chances[0])]:
         mixture.add(ones * len(mixture.weights), chance)
     found = torch.stack(mixture.weights, dim=-1)
@@ -53,7 +53,7 @@ def test_weights_of_any_chances(epsilon):
             own, taken, cost = halting_by(chances[:, row, token].tolist(), epsilon)
             assert found[row, token].tolist() == pytest.approx(own)
             assert int(mixture.taken[row, token]) == taken
-            assert float(mixture.cost[row, token]) == pytest.approx(cost)
+            assert float(mixture.ponder_cost[row, token]) == pytest.approx(cost)
             said = sum(weight * step for step, weight in enumerate(own))
             assert float(mixture.sum[row, token]) == pytest.approx(said)
 
@@ -98,7 +98,7 @@ def slow_pass(network, tokens, ids, recurrences):
     start = slow.embedded(network, tokens, ids)
     x, streams, chances = start * 0, [], []
     for recurrence in range(recurrences):
-        if recurrence == 0 or network.given.injection != "none":
+        if recurrence == 0 or network.settings.injection != "none":
             x = x + start
         x = slow.through_block(network, x, ids)
         streams.append(x)
@@ -118,7 +118,7 @@ def test_every_token_against_a_slow_oracle(positions, injection):
         slowly.append(slow_pass(network, batch.tokens[row, :length].tolist(), own, 5))
     each = network.each_recurrence(batch.tokens, ids, None, 5)
     for few in range(1, 6):
-        logits, costs = network(batch.tokens, ids, None, few), network._cost.detach()
+        logits, costs = network(batch.tokens, ids, None, few), network._ponder_cost.detach()
         taken = network.recurrences_taken(batch.tokens, ids, None, few)
         torch.testing.assert_close(each[few - 1], logits)
         for row, of in enumerate(slowly):
@@ -188,7 +188,7 @@ def test_training_pays_for_the_tokens_that_are_asked(loss):
     network = trainer.system.network
     network(batch.tokens, trainer.system.ids(batch))
     first = [int(start) if loss == "answer" else 1 for start in batch.start]
-    costs = [network._cost[row, token - 1] for row, start in enumerate(first)
+    costs = [network._ponder_cost[row, token - 1] for row, start in enumerate(first)
              for token in range(start, int(batch.length[row]))]  # fmt: skip
     expected = 0.5 * float(torch.stack(costs).mean().detach())
     assert losses[0.5] - losses[0.0] == pytest.approx(expected, rel=1e-4)
@@ -212,7 +212,7 @@ def test_a_penalty_is_of_training_and_paid_once():
 def test_training_learns_and_a_larger_ponder_takes_fewer_recurrences():
     taken = {}
     for ponder in (0.0, 0.1):
-        training = {"digits": 1, "steps": 60, "batch": 32, "rate": 0.01, "score_every": 20}
+        training = {"digits": 1, "steps": 60, "batch": 32, "learning_rate": 0.01, "score_every": 20}
         system = built("coupled", "padded", training, ponder=ponder, halting_bias=-3.0)
         trainer = Trainer(system.run, 0, None).train()
         assert trainer.curve[-1]["loss"] < 0.8 * trainer.curve[0]["loss"]
@@ -233,5 +233,5 @@ def test_what_it_says_after_each_recurrence_is_counted():
     assert (counts["recurrences_trained"] == 4).all() and not answers.empty
     # As all tokens halt at once, nothing changes afterwards.
     counts, _ = score_by_recurrence(halting_at(system, 30.0), table)
-    later = counts[(counts["recurrence"] > 1) & (counts["place"] == WHOLE)]
+    later = counts[(counts["recurrence"] > 1) & (counts["place"] == WHOLE_ANSWER)]
     assert (later["same"] == later["n"]).all()

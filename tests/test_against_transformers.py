@@ -18,16 +18,16 @@ from transformers.models.wav2vec2_bert.modeling_wav2vec2_bert import (
 
 from carry.models import encodings
 from carry.models.architectures.transformer import Transformer
-from carry.models.encodings.sinusoidal import waves
+from carry.models.encodings.sinusoidal import compute_sinusoids
 
 IDS = torch.arange(300)[None]
 
 
 def encoding_of(name, heads=4, head_width=16, **settings):
     """Return an encoding for a model of one layer, with weights as they are first."""
-    kind = encodings.choose(name, "here")
-    shape = encodings.Shape(heads * head_width, heads, head_width, 1)
-    felt = kind(kind.Settings.parse(settings, "here"), shape, encodings.Ids(300))
+    kind = encodings.choose_encoding(name, "here")
+    shape = encodings.ModelShape(heads * head_width, heads, head_width, 1)
+    felt = kind(kind.Settings.parse(settings, "here"), shape, encodings.IdRange(300))
     with torch.no_grad(), torch.random.fork_rng():
         torch.manual_seed(0)
         felt.initialise(1.0)
@@ -77,7 +77,7 @@ def test_rotations_as_in_llama(base):
 def test_waves_as_in_distilbert():
     """Sines and cosines in turn, as in the paper; other models have all sines first."""
     expected = create_sinusoidal_embeddings(300, 64, torch.empty(300, 64))
-    torch.testing.assert_close(waves(IDS[0], 64, 10_000.0), expected, rtol=0, atol=1e-4)
+    torch.testing.assert_close(compute_sinusoids(IDS[0], 64, 10_000.0), expected, rtol=0, atol=1e-4)
 
 
 def test_vectors_beside_keys_as_in_wav2vec2_bert():

@@ -8,8 +8,8 @@ import torch
 from carry.config.settings import SettingsError
 from carry.interpretability import majority_constructions
 from carry.models.constructions import circuits
-from carry.models.constructions.chain_of_thought import ChainOfThought, Precision, said_in_bits
-from carry.models.constructions.circuits import Circuit, parse
+from carry.models.constructions.chain_of_thought import ChainOfThought, Precision, predict_gates_rounded
+from carry.models.constructions.circuits import Circuit, parse_circuit
 from carry.randomness import stream
 
 FULL_ADDER = """
@@ -28,16 +28,16 @@ def every(inputs):
 
 def wires(circuit, inputs):
     """Return the values of all wires."""
-    return torch.cat([inputs, circuit.all_values(inputs)], dim=1)
+    return torch.cat([inputs, circuit.batched_values(inputs)], dim=1)
 
 
-@pytest.mark.parametrize("kind", circuits.KINDS)
+@pytest.mark.parametrize("kind", circuits.GATE_KINDS)
 @pytest.mark.parametrize("count", [1, 2, 3])
 def test_gates_do_what_their_names_say(kind, count):
     if kind == "not" and count > 1:
         return
     names = [f"w{number}" for number in range(count)]
-    made = parse(f"in {' '.join(names)}\ny = {kind} {' '.join(names)}\nout y")
+    made = parse_circuit(f"in {' '.join(names)}\ny = {kind} {' '.join(names)}\nout y")
     truth = {"not": lambda x: not x[0], "and": all, "or": any, "xor": lambda x: sum(x) % 2,
              "nand": lambda x: not all(x), "nor": lambda x: not any(x),
              "xnor": lambda x: not sum(x) % 2}[kind]  # fmt: skip
@@ -46,19 +46,19 @@ def test_gates_do_what_their_names_say(kind, count):
 
 
 def test_a_description_in_any_order_with_brackets():
-    made = parse(FULL_ADDER)
+    made = parse_circuit(FULL_ADDER)
     for bits in itertools.product((0, 1), repeat=3):
         assert made.evaluate(bits) == [sum(bits) % 2, sum(bits) // 2]
 
 
 def test_the_same_gate_is_there_but_once():
-    made = parse("in a b\nc = and a b\nd = and b a\ne = not c\nf = not e\nout d f")
+    made = parse_circuit("in a b\nc = and a b\nd = and b a\ne = not c\nf = not e\nout d f")
     assert made.size == 2 and made.outputs == (3, 3)
 
 
 def test_a_long_chain_written_backwards():
     lines = [f"w{number + 1} = not w{number}" for number in range(3_000)]
-    made = parse("\n".join(["in w0", "out w3000", *reversed(lines)]))
+    made = parse_circuit("\n".join(["in w0", "out w3000", *reversed(lines)]))
     assert made.evaluate([1]) == [1]
 
 
@@ -66,28 +66,28 @@ def test_a_long_chain_written_backwards():
 def test_parity_and_majority_count(inputs):
     bits = every(inputs)
     for made, due in (
-        (circuits.parity(inputs), bits.sum(1) % 2),
-        (circuits.majority(inputs), bits.sum(1) > inputs / 2),
+        (circuits.build_parity_circuit(inputs), bits.sum(1) % 2),
+        (circuits.build_majority_circuit(inputs), bits.sum(1) > inputs / 2),
     ):
         assert [made.evaluate(row) for row in bits.tolist()] == [[int(value)] for value in due]
 
 
 def test_adders_add():
-    made = circuits.adder(4)
+    made = circuits.build_adder_circuit(4)
     for a, b in itertools.product(range(16), repeat=2):
         bits = [number >> place & 1 for number in (a, b) for place in range(4)]
         assert sum(bit << place for place, bit in enumerate(made.evaluate(bits))) == a + b
 
 
 def test_many_inputs_at_once_are_as_one_by_one():
-    made = circuits.random(4, 50, stream(0, "circuit"))
-    together = made.all_values(every(4))
+    made = circuits.draw_random_circuit(4, 50, stream(0, "circuit"))
+    together = made.batched_values(every(4))
     assert together.tolist() == [made.values(row) for row in every(4).tolist()]
 
 
 def test_what_is_described_is_read_back():
-    made = circuits.adder(3)
-    again = parse("\n".join(circuits.describe(made)))
+    made = circuits.build_adder_circuit(3)
+    again = parse_circuit("\n".join(circuits.describe_circuit(made)))
     for row in every(6)[::5].tolist():
         assert again.evaluate(row) == made.evaluate(row)
 
@@ -114,7 +114,7 @@ BAD = {
 def test_a_bad_description_is_refused_in_one_line(name):
     text, words = BAD[name]
     with pytest.raises(SettingsError) as error:
-        parse(text)
+        parse_circuit(text)
     said = str(error.value)
     assert "\n" not in said and all(word in said for word in words), said
 
@@ -135,7 +135,7 @@ def test_gates_take_what_is_before_them(given, words):
 
 
 def test_inputs_are_as_many_as_the_circuit_has_and_bits():
-    made = circuits.parity(3)
+    made = circuits.build_parity_circuit(3)
     for bad in ([1, 0], [1, 0, 2]):
         with pytest.raises(SettingsError, match="expected 3 of 0 and 1"):
             made.evaluate(bad)
@@ -144,11 +144,11 @@ def test_inputs_are_as_many_as_the_circuit_has_and_bits():
 
 
 NAMED = {
-    "parity": circuits.parity(7),
-    "majority": circuits.majority(7),
-    "adder": circuits.adder(3),
-    "written": parse(FULL_ADDER),
-    "one gate": parse("in a\nb = not a\nout b"),
+    "parity": circuits.build_parity_circuit(7),
+    "majority": circuits.build_majority_circuit(7),
+    "adder": circuits.build_adder_circuit(3),
+    "written": parse_circuit(FULL_ADDER),
+    "one gate": parse_circuit("in a\nb = not a\nout b"),
 }
 
 
@@ -159,9 +159,9 @@ def test_the_transformer_works_a_circuit_out_a_gate_a_step(name, dtype):
     model = ChainOfThought([circuit], dtype=dtype)
     decoded = model.decode(inputs)[0]
     assert decoded.shape[1] == circuit.size
-    assert torch.equal(decoded, circuit.all_values(inputs))
+    assert torch.equal(decoded, circuit.batched_values(inputs))
     assert model.outputs(inputs)[0].tolist() == [circuit.evaluate(row) for row in inputs.tolist()]
-    assert torch.equal(model.said(wires(circuit, inputs)[None])[0], decoded)
+    assert torch.equal(model.predict_gates(wires(circuit, inputs)[None])[0], decoded)
 
 
 def test_its_width_is_that_of_the_theorem():
@@ -173,27 +173,27 @@ def test_its_width_is_that_of_the_theorem():
 
 def test_many_circuits_of_different_sizes_at_once():
     generator = stream(0, "many")
-    some = [circuits.random(5, size, generator) for size in (1, 2, 17, 64, 200)]
+    some = [circuits.draw_random_circuit(5, size, generator) for size in (1, 2, 17, 64, 200)]
     inputs = every(5)
     decoded = ChainOfThought(some).decode(inputs)
     for circuit, values in zip(some, decoded, strict=True):
-        assert torch.equal(values[:, : circuit.size], circuit.all_values(inputs))
+        assert torch.equal(values[:, : circuit.size], circuit.batched_values(inputs))
 
 
 def test_a_thousand_gates():
-    circuit, generator = circuits.random(10, 1_000, stream(1, "large")), stream(1, "inputs")
+    circuit, generator = circuits.draw_random_circuit(10, 1_000, stream(1, "large")), stream(1, "inputs")
     inputs = torch.randint(2, (4, 10), generator=generator)
-    assert torch.equal(ChainOfThought([circuit]).decode(inputs)[0], circuit.all_values(inputs))
+    assert torch.equal(ChainOfThought([circuit]).decode(inputs)[0], circuit.batched_values(inputs))
 
 
 @pytest.mark.parametrize(("bits", "fraction"), [(3, 0), (4, 1), (6, 2), (8, 3)])
 def test_few_bits_are_enough(bits, fraction):
-    for circuit in [*NAMED.values(), circuits.random(6, 120, stream(2, "bits"))]:
+    for circuit in [*NAMED.values(), circuits.draw_random_circuit(6, 120, stream(2, "bits"))]:
         inputs = every(circuit.inputs)[:16]
         whole = wires(circuit, inputs)[None]
         model = ChainOfThought([circuit])
-        said = said_in_bits(model, whole, Precision(bits, fraction))
-        assert torch.equal(said[0], circuit.all_values(inputs))
+        said = predict_gates_rounded(model, whole, Precision(bits, fraction))
+        assert torch.equal(said[0], circuit.batched_values(inputs))
 
 
 @pytest.mark.parametrize(("bits", "fraction"), [(2, 0), (3, 1), (6, 4)])
@@ -204,55 +204,55 @@ def test_too_few_bits_are_refused(bits, fraction):
 
 def test_attention_that_leaks_is_refused():
     with pytest.raises(SettingsError, match=r"scale: 1.0 is too low for \d+ wires"):
-        ChainOfThought([circuits.random(3, 100, stream(0, "leak"))], scale=1.0)
+        ChainOfThought([circuits.draw_random_circuit(3, 100, stream(0, "leak"))], scale=1.0)
 
 
 def test_circuits_of_different_inputs_are_refused():
     with pytest.raises(SettingsError, match="differ"):
-        ChainOfThought([circuits.parity(2), circuits.parity(3)])
+        ChainOfThought([circuits.build_parity_circuit(2), circuits.build_parity_circuit(3)])
 
 
 def test_numbers_are_rounded_to_the_nearest_and_ties_towards_zero():
     half = Precision(4, 1)
     x = torch.tensor([0.24, 0.25, 0.26, -0.25, -0.26, 3.4, 99.0, -99.0])
-    assert half.rounded(x).tolist() == [0.0, 0.0, 0.5, 0.0, -0.5, 3.5, 3.5, -3.5]
-    assert half.total(torch.tensor([3.5, 3.5, -3.5])) == 0.0  # sums end at the largest
+    assert half.round(x).tolist() == [0.0, 0.0, 0.5, 0.0, -0.5, 3.5, 3.5, -3.5]
+    assert half.sum(torch.tensor([3.5, 3.5, -3.5])) == 0.0  # sums end at the largest
 
 
 def test_errors_are_counted_by_circuit_by_bits_and_in_random_ones(monkeypatch):
     """Nothing is wrong with a right model, and a liar is found out."""
     named = {"adder": NAMED["adder"], "written": NAMED["written"]}
-    right = majority_constructions.by_circuit(named), majority_constructions.random_circuits(30, 40)
+    right = majority_constructions.score_circuits(named), majority_constructions.score_random_circuits(30, 40)
     assert not any(table["wrong"].any() for table in right)
     assert right[0]["steps"].tolist() == [circuit.size for circuit in named.values()]
     assert right[1]["exact"].item() == 30 and right[1]["smallest"].item() >= 1
-    told = ChainOfThought.said
+    told = ChainOfThought.predict_gates
     monkeypatch.setattr(ChainOfThought, "decode", lambda self, inputs: 1 - every_gate(self, inputs))
-    monkeypatch.setattr(ChainOfThought, "said", lambda self, tokens: 1 - told(self, tokens))
-    wrong = majority_constructions.by_circuit(named), majority_constructions.random_circuits(30, 40)
+    monkeypatch.setattr(ChainOfThought, "predict_gates", lambda self, tokens: 1 - told(self, tokens))
+    wrong = majority_constructions.score_circuits(named), majority_constructions.score_random_circuits(30, 40)
     assert all((table["wrong"] == table["n"]).all() for table in wrong)
     assert wrong[1]["n"].equals(right[1]["n"]) and wrong[1]["exact"].item() == 0
 
 
 def every_gate(model, inputs):
-    return model.circuits[0].all_values(inputs)[None]
+    return model.circuits[0].batched_values(inputs)[None]
 
 
 def test_two_bits_say_or_for_and():
     """Minus two becomes minus one: AND of any 1 is 1, and so is NOT of 1."""
-    both = parse("in a b\nc = and a b\nd = not b\nout c d")
-    said = majority_constructions.by_bits({"both": both}, [(2, 0), (3, 0)])
+    both = parse_circuit("in a b\nc = and a b\nd = not b\nout c d")
+    said = majority_constructions.score_by_bits({"both": both}, [(2, 0), (3, 0)])
     assert said[["wrong_and", "wrong_not"]].values.tolist() == [[2, 2], [0, 0]]
     assert said["refused"].tolist() == [True, False]
 
 
 def test_a_chain_of_thought_looks_at_what_its_gates_take():
     circuit = NAMED["written"]
-    steps = majority_constructions.chain(circuit, [1, 0, 1], names="abc")
+    steps = majority_constructions.trace_circuit(circuit, [1, 0, 1], names="abc")
     for step, (_, *takes) in enumerate(circuit.gates, start=1):
         of = steps[steps["step"] == step]
         looked = [of.loc[of[head].idxmax(), "wire"] for head in ("first", "second")]
         assert looked == takes
-    said = steps.drop_duplicates("step")["said"]
+    said = steps.drop_duplicates("step")["predicted"]
     assert said.tolist() == circuit.values([1, 0, 1])
     assert steps.drop_duplicates("step")["gate"].iloc[0] == "w4 = not a"

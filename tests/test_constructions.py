@@ -8,12 +8,12 @@ import torch
 
 from carry.config.settings import SettingsError
 from carry.data.problem_sets import ProblemSet, draw_problem_set
-from carry.evaluation.ask import answer, ask
+from carry.evaluation.ask import read_answer, ask
 from carry.evaluation.decoding import decode_greedily
 from carry.evaluation.mistakes import KINDS
 from carry.evaluation.scoring import score_system
-from carry.formats import EOS, EQUALS, text
-from carry.models.constructions.adder import adder, code, size
+from carry.formats import EOS, EQUALS, to_text
+from carry.models.constructions.adder import build_adder, encode_id, compute_adder_size
 from carry.models.hooks import Hooks
 from carry.models.teacher_forcing import teacher_forced_pass
 from carry.randomness import stream
@@ -46,15 +46,15 @@ def assert_decodes(model, problems):
     """Write every response as a user would see it, and compare all of it with the truth."""
     batch, said = model.format.write(problems), decode_greedily(model, problems)
     for row in range(len(problems)):
-        due = text(batch.tokens[row, int(batch.start[row]) : int(batch.length[row])])
-        whole = text(said[row])
+        due = to_text(batch.tokens[row, int(batch.start[row]) : int(batch.length[row])])
+        whole = to_text(said[row])
         assert whole[: len(due)] == due and set(whole[len(due) :]) <= {"$"}
 
 
 @pytest.mark.parametrize(("operands", "digits"), [(2, 1), (3, 1), (2, 2)])
 def test_every_sum_there_is(operands, digits):
     """Of numbers of one digit, or of up to two; with fewer operands too."""
-    model = adder(operands, digits)
+    model = build_adder(operands, digits)
     for count in range(2, operands + 1):
         rows = itertools.product(range(10**digits), repeat=count)
         problems = model.task.solve(*to_digits([list(row) for row in rows]))
@@ -70,20 +70,20 @@ LARGEST = [(2, 1), (2, 40), (3, 2), (5, 6), (9, 4), (10, 3), (11, 7), (16, 8), (
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
 @pytest.mark.parametrize(("operands", "digits"), LARGEST)
 def test_sums_of_any_size_up_to_the_largest(operands, digits, dtype):
-    model = adder(operands, digits, dtype=dtype)
+    model = build_adder(operands, digits, dtype=dtype)
     assert exact(model, sums(model, operands, digits, 12)).all()
 
 
 @pytest.mark.parametrize(("operands", "digits"), [(3, 2), (10, 3), (6, 7)])
 def test_it_decodes_what_a_pass_tells(operands, digits):
-    model = adder(operands, digits)
+    model = build_adder(operands, digits)
     assert_decodes(model, sums(model, operands, digits, 6))
 
 
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
 def test_thirty_numbers_of_thirty_digits(dtype):
     """The largest of cho2025's problems: 1,023 tokens in a row (4.3)."""
-    model = adder(30, 30, dtype=dtype)
+    model = build_adder(30, 30, dtype=dtype)
     problems = sums(model, 30, 30, 5)[torch.tensor([0, 4])]
     batch = model.format.write(problems)
     assert int(batch.length[0] - batch.start[0]) == 1_023
@@ -91,14 +91,14 @@ def test_thirty_numbers_of_thirty_digits(dtype):
 
 
 def test_the_worked_example_of_the_proof():
-    model = adder(3, 2)
+    model = build_adder(3, 2)
     steps = ask(model, 57, 48, 96, start=1)
     assert "".join(steps["writes"]) == "".join(steps["due"]) == "000>750>501>102$"
-    assert answer(model, steps) == "201"
+    assert read_answer(model, steps) == "201"
 
 
 def test_the_ruler_finds_it_right_everywhere():
-    model = adder(5, 5, dtype=torch.float32)
+    model = build_adder(5, 5, dtype=torch.float32)
     given = {"task": {"name": "multi_operand_addition"}, "grid": 5, "each": 2, "equal": 3}
     cells, places, steps = score_system(
         model, draw_problem_set("test", ProblemSet.parse(given, "problems.test"))
@@ -118,14 +118,14 @@ def test_the_width_of_the_theorem(operands):
     for digits in (1, 2, 3, 6, 7, 14, 30, 1000):
         powers = next(power for power in itertools.count() if 10 ** (power + 1) > operands)
         first, second = bits(digits + 1 + powers), bits(operands + 1)
-        of = size(operands, digits)
+        of = compute_adder_size(operands, digits)
         assert of == (digits + 1 + powers, first, second, 2 * first + 2 * second + 19)
 
 
 def test_it_has_one_layer_four_heads_and_no_norm():
-    model = adder(5, 6)
-    network, of = model.network, size(5, 6)
-    given, (block,) = network.given, network.blocks
+    model = build_adder(5, 6)
+    network, of = model.network, compute_adder_size(5, 6)
+    given, (block,) = network.settings, network.blocks
     assert (given.width, given.heads, given.norm) == (of.width, 4, "none")
     assert block.query.weight.shape == (4 * (of.first + of.second + 1), of.width)
     assert isinstance(network.final_norm, torch.nn.Identity)
@@ -134,38 +134,38 @@ def test_it_has_one_layer_four_heads_and_no_norm():
 
 def test_codes_are_different_corners_of_a_cube():
     for bits in (1, 2, 4):
-        corners = torch.stack([code(index, bits) for index in range(2**bits)])
+        corners = torch.stack([encode_id(index, bits) for index in range(2**bits)])
         assert (corners.abs() == 1).all()
         products = corners @ corners.T
         assert (products.diagonal() == bits).all()
         assert (products - 2 * bits * torch.eye(2**bits)).max() <= bits - 2
-        assert torch.equal(code(2**bits + 1, bits), code(1, bits))
+        assert torch.equal(encode_id(2**bits + 1, bits), encode_id(1, bits))
 
 
 @pytest.mark.parametrize("operands", [2, 10])
 def test_the_codes_of_the_theorem_are_too_few_where_a_power_of_two_is_met(operands):
     """Where it fails it always does: an arrow is missed. One bit more mends it, or spare codes."""
     for digits in (1, 2, 3, 4, 5, 6, 7, 13, 14, 15):
-        of = size(operands, digits)
-        model = adder(operands, digits, codes="theorem")
-        problems = model.task.sample(torch.tensor([[digits, operands]] * 2), stream(0, "theorem"))
+        of = compute_adder_size(operands, digits)
+        model = build_adder(operands, digits, codes="theorem")
+        problems = model.task.draw_for_cells(torch.tensor([[digits, operands]] * 2), stream(0, "theorem"))
         few = any(math.log2(number).is_integer() for number in (of.digits, of.digits + 1))
         right = exact(model, problems)
         assert right.any() == right.all() == (not few), digits
         more = of._replace(first=of.first + 1, width=of.width + 2)
         if few:
-            for mended in (adder(operands, digits, codes="theorem", of=more),
-                           adder(operands, digits)):  # fmt: skip
+            for mended in (build_adder(operands, digits, codes="theorem", of=more),
+                           build_adder(operands, digits)):  # fmt: skip
                 assert exact(mended, problems).all()
 
 
 @pytest.mark.parametrize(("operands", "digits"), [(2, 1), (3, 2), (12, 5)])
 def test_how_sharp_attention_has_to_be(operands, digits):
     """From some power of two on, all are exact, and float32 holds the largest of them."""
-    problems = sums(adder(operands, digits), operands, digits, 20)
+    problems = sums(build_adder(operands, digits), operands, digits, 20)
 
     def right(power):
-        model = adder(operands, digits, scale=2.0**power, dtype=torch.float32)
+        model = build_adder(operands, digits, scale=2.0**power, dtype=torch.float32)
         return bool(exact(model, problems).all())
 
     assert not right(0)  # so that what is not looked for is seen too
@@ -177,12 +177,12 @@ def test_how_sharp_attention_has_to_be(operands, digits):
 
 def test_heads_see_what_the_proof_says():
     """The first token, and at the next place the operand to be added and the sum before it."""
-    model, inside = adder(3, 2), Hooks()
+    model, inside = build_adder(3, 2), Hooks()
     batch = model.format.write(model.task.solve(*to_digits([[57, 48, 96]])))
     with torch.no_grad():
-        model.network(batch.tokens, model.ids(batch), inside=inside)
+        model.network(batch.tokens, model.ids(batch), hooks=inside)
     marks = enumerate(zip(batch.number[0].tolist(), batch.place[0].tolist(), strict=True))
-    found, (weights,) = {mark: at for at, mark in marks}, inside.each("pattern")
+    found, (weights,) = {mark: at for at, mark in marks}, inside.all_layers("pattern")
     for step, place in itertools.product(range(4), range(3)):
         asked = weights[0, :, found[4 + step, place] - 1]  # the token before tells what comes
         for head, at in ((0, place), (1, place - 1)):
@@ -205,6 +205,6 @@ def test_heads_see_what_the_proof_says():
     (1, 5, "operands: 1 "), (0, 5, "operands: 0 "), (3, 0, "digits: 0 "), (3, -1, "digits: -1 "),
 ])  # fmt: skip
 def test_sizes_that_do_not_fit(operands, digits, name):
-    for function in (adder, size):
+    for function in (build_adder, compute_adder_size):
         with pytest.raises(SettingsError, match=rf"^{name}does not fit, expected at least \d$"):
             function(operands, digits)

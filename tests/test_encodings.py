@@ -9,10 +9,10 @@ import slow
 from carry.config.settings import SettingsError, list_modules
 from carry.models.architectures.transformer import Transformer
 from carry.models.attention import AttentionContext, PositionEncodings
-from carry.models.encodings import Ids
-from carry.models.encodings.alibi import slopes
-from carry.models.encodings.sinusoidal import Sinusoidal, waves
-from carry.models.encodings.t5 import T5, first_distances
+from carry.models.encodings import IdRange
+from carry.models.encodings.alibi import compute_slopes
+from carry.models.encodings.sinusoidal import Sinusoidal, compute_sinusoids
+from carry.models.encodings.t5 import T5, compute_bucket_starts
 from carry.models.system import System
 from model_cases import POSITIONS, run_of, written
 
@@ -72,11 +72,11 @@ def test_half_precision_says_about_the_same(positions, attention):
 
 def test_slopes_of_heads():
     """Press et al. 2021, section 3: those of 8 and 16 heads; of 12 heads as the code has them."""
-    assert slopes(8) == [2**-h for h in range(1, 9)]
-    assert slopes(16) == [2 ** (-h / 2) for h in range(1, 17)]
-    assert slopes(12) == slopes(8) + [2**-0.5, 2**-1.5, 2**-2.5, 2**-3.5]
+    assert compute_slopes(8) == [2**-h for h in range(1, 9)]
+    assert compute_slopes(16) == [2 ** (-h / 2) for h in range(1, 17)]
+    assert compute_slopes(12) == compute_slopes(8) + [2**-0.5, 2**-1.5, 2**-2.5, 2**-3.5]
     for heads in range(1, 40):
-        assert len(set(slopes(heads))) == heads and all(0 < slope < 1 for slope in slopes(heads))
+        assert len(set(compute_slopes(heads))) == heads and all(0 < slope < 1 for slope in compute_slopes(heads))
 
 
 def test_alibi_tells_neighbours_apart_under_bf16():
@@ -90,7 +90,7 @@ def test_alibi_tells_neighbours_apart_under_bf16():
 
 @pytest.mark.parametrize(("buckets", "most"), [(32, 128), (8, 16), (2, 9), (3, 7), (33, 1000)])
 def test_buckets_of_distances(buckets, most):
-    first = first_distances(buckets, most)
+    first = compute_bucket_starts(buckets, most)
     for distance in range(2 * most):
         bucket = sum(distance >= of for of in first) - 1
         assert bucket == slow.bucket_by(distance, buckets, most)
@@ -121,15 +121,14 @@ def test_shaw_makes_no_vector_for_each_pair_of_tokens():
 
 
 @pytest.mark.parametrize("positions", ["nope", "fire", "rope", "alibi"])
-def test_an_encoding_without_scores_costs_nothing(positions):
-    """What is added to scores is the very tensor that it is without queries."""
+def test_an_encoding_without_query_scores_adds_none(positions):
     system = System(run_of(positions))
     batch = written(system)
     index = torch.arange(batch.tokens.shape[1])[None]
-    felt = PositionEncodings(system.network.encodings, "auto", lambda x, _: x, 1)
-    looks = AttentionContext(felt, index, system.ids(batch), index.shape[1])
+    positions = PositionEncodings(system.network.encodings)
+    context = AttentionContext(positions, index, system.ids(batch), index.shape[1])
     queries = torch.zeros(6, 2, index.shape[1], 16)
-    assert not list(felt.scores(0, queries, looks.places))
+    assert not list(positions.query_scores(0, queries, context.query_key_ids))
 
 
 def test_fire_tells_neighbours_apart_under_bf16():
@@ -165,7 +164,7 @@ def test_rope_tells_differences_only():
 def test_waves_without_a_base_are_orthogonal_within_the_width():
     """As long as the ids differ by less than the width; beyond it they begin again, turned over."""
     for width in (8, 32):
-        felt = waves(torch.arange(2 * width + 1), width, None).double()
+        felt = compute_sinusoids(torch.arange(2 * width + 1), width, None).double()
         products = felt @ felt.T
         difference = torch.arange(2 * width + 1)[:, None] - torch.arange(2 * width + 1)
         expected = torch.where(difference == 0, width / 2, 0.0).double()
@@ -186,7 +185,7 @@ def test_turned_waves_keep_products_and_lie_elsewhere():
     run = run_of("levels", form="steps").model_copy(update={"positions": pairs})
     first, second = System(run, 0).network.encodings
     ids = torch.arange(1, 30)[None]
-    plain = 0.3 * waves(ids[0], 32, 100.0)
+    plain = 0.3 * compute_sinusoids(ids[0], 32, 100.0)
     felt = [encoding.embed(ids)[0] for encoding in (first, second)]
     for turned in felt:
         torch.testing.assert_close(turned @ turned.T, plain @ plain.T, rtol=1e-4, atol=1e-5)
@@ -205,7 +204,7 @@ def test_turned_waves_keep_products_and_lie_elsewhere():
 
 def test_waves_are_as_large_as_they_are_said_to_be():
     shape, ids = Transformer.shape(Transformer.Settings(width=16)), torch.arange(5)[None]
-    small, large = (Sinusoidal(Sinusoidal.Settings(scale=of), shape, Ids(9)) for of in (0.5, 2.0))
+    small, large = (Sinusoidal(Sinusoidal.Settings(scale=of), shape, IdRange(9)) for of in (0.5, 2.0))
     torch.testing.assert_close(4 * small.embed(ids), large.embed(ids))
     assert small.state_dict() == {} and small.limit is None
 

@@ -5,9 +5,10 @@ import torch
 
 from carry.config import profiles
 from carry.config.settings import SettingsError
-from carry.models.architectures import choose
-from carry.models.architectures.transformer import Transformer, parameters
-from carry.models.encodings import Ids
+from carry.models.architectures import choose_architecture
+from carry.models.architectures.transformer import Transformer
+from carry.models.parameter_counts import count_network_parameters
+from carry.models.encodings import IdRange
 from carry.models.encodings.learned import Learned
 from carry.models.system import System
 from carry.models.teacher_forcing import teacher_forced_pass
@@ -128,7 +129,7 @@ def test_without_norms_there_is_no_weight_of_one():
 
 
 def test_settings_of_the_model_are_found_by_name():
-    assert choose({"recurrences": 2})[1].recurrences == 2
+    assert choose_architecture({"recurrences": 2})[1].recurrences == 2
 
 
 def test_recurrences_below_one_are_refused():
@@ -156,7 +157,7 @@ def test_logits_after_each_recurrence_are_those_of_a_model_that_ends_there(model
         assert torch.equal(each[-1], alone) and len(each) == 5
         assert not torch.equal(each[0], each[1])
         trained = system.network.each_recurrence(batch.tokens, ids, at)
-        assert len(trained) == system.network.given.recurrences
+        assert len(trained) == system.network.settings.recurrences
     if not everywhere:  # one row of tokens for all sequences
         shared = system.network.each_recurrence(batch.tokens, ids, at[:1], 2)
         expected = system.network.each_recurrence(batch.tokens, ids, at[:1].expand(len(at), -1), 2)
@@ -210,9 +211,9 @@ def test_parameters_of_the_paper(layers, recurrences, millions):
     given = Transformer.Settings.parse(settings, "model")
     shape = Transformer.shape(given)
     with torch.device("meta"):
-        abacus = Learned(Learned.Settings(table=511), shape, Ids(511))
+        abacus = Learned(Learned.Settings(table=511), shape, IdRange(511))
         network = Transformer(given, 19, [abacus], shape)
-    assert round(parameters(network) / 1e6) == millions
+    assert round(count_network_parameters(network) / 1e6) == millions
     width, hidden = 1024, 1024  # the paper's intermediate size, 2048, counts both halves of a gate
     attention, feed_forward, norm = 4 * width**2, 3 * width * hidden, 2 * width
     parts = {
@@ -221,4 +222,4 @@ def test_parameters_of_the_paper(layers, recurrences, millions):
         "tokens and logits": 2 * 19 * width,
         "ids": 512 * width,
     }
-    assert parameters(network) == sum(parts.values())
+    assert count_network_parameters(network) == sum(parts.values())

@@ -7,7 +7,7 @@ from carry.config.run_settings import make_run
 from carry.config.settings import SettingsError
 from carry.models import attention
 from carry.models.encodings import Window
-from carry.models.neighbours import HIDDEN, MOST, Level, neighbours
+from carry.models.neighbours import NO_TOKEN, MAX_TOKENS_PER_ID, WindowedIds, find_neighbours
 from carry.models.system import System
 from carry.randomness import stream
 from model_cases import MODELS, run_of, written
@@ -34,7 +34,7 @@ def test_sorting_finds_what_comparing_finds(seed, first):
     random = torch.Generator().manual_seed(seed)
     count, absents = 1 + seed % 3, [None, 0]
     levels = [
-        Level(
+        WindowedIds(
             torch.randint(0, 6, (3, 40), generator=random),
             Window(*torch.randint(0, 3, (2,), generator=random).tolist()),
             absents[(seed + level) % 2],
@@ -42,13 +42,13 @@ def test_sorting_finds_what_comparing_finds(seed, first):
         for level in range(count)
     ]
     query = torch.randint(0, 40, (3, 11), generator=random)
-    found = neighbours(levels, query, first)
+    found = find_neighbours(levels, query, first)
     for row in range(3):
         for asked in range(11):
             seen = found[row, asked]
             expected = slowly(levels, row, int(query[row, asked]), first)
-            assert seen[seen != HIDDEN].tolist() == expected
-            assert (seen[len(expected) :] == HIDDEN).all()  # they stand at the end
+            assert seen[seen != NO_TOKEN].tolist() == expected
+            assert (seen[len(expected) :] == NO_TOKEN).all()  # they stand at the end
 
 
 def system_of(positions, model, attention):
@@ -77,12 +77,14 @@ def test_gathered_attention_is_dense_attention(positions, model):
 def test_neighbours_are_looked_for_in_long_sequences_alone(monkeypatch):
     system = system_of("abacus_window", "standard", "auto")
     batch, calls = written(system, 2), []
-    monkeypatch.setattr(attention, "neighbours", lambda *of: calls.append(of) or neighbours(*of))
+    monkeypatch.setattr(
+        attention, "find_neighbours", lambda *args: calls.append(args) or find_neighbours(*args)
+    )
     with torch.inference_mode():
         dense = system.logits(batch, system.ids(batch))
         assert not calls
-        monkeypatch.setattr(attention, "LONG", 4)
-        monkeypatch.setattr(attention, "GATHERED", 1000)  # a few queries at a time
+        monkeypatch.setattr(attention, "GATHER_FROM_LENGTH", 4)
+        monkeypatch.setattr(attention, "MAX_GATHERED_NUMBERS", 1000)  # a few queries at a time
         gathered = system.logits(batch, system.ids(batch))
     assert len(calls) == 1  # for all layers
     torch.testing.assert_close(gathered, dense, rtol=1e-4, atol=1e-5)
@@ -92,7 +94,7 @@ def test_what_is_gathered_grows_as_the_sequence_does():
     """Twice the digits, twice the numbers kept for the gradient: the dense way has four times."""
     system, sizes = system_of("abacus_window", "standard", "gathered"), []
     for digits in (40, 80):
-        problems = system.task.sample(torch.tensor([[digits, digits]]), stream(0, "long"))
+        problems = system.task.draw_for_cells(torch.tensor([[digits, digits]]), stream(0, "long"))
         batch, kept = system.format.write(problems), []
         with torch.autograd.graph.saved_tensors_hooks(
             lambda x, kept=kept: kept.append(x.numel()) or x, lambda x: x
@@ -104,9 +106,9 @@ def test_what_is_gathered_grows_as_the_sequence_does():
 
 def test_a_window_that_shows_ever_more_is_refused():
     """Numbers that all begin at id 1: a token sees one more for every operand."""
-    level = Level(torch.ones(1, 2 * MOST, dtype=torch.long), Window(0, 0), None)
-    with pytest.raises(SettingsError, match=f"a token sees {2 * MOST} others .* at most {MOST}"):
-        neighbours([level], torch.tensor([[2 * MOST - 1]]), True)
+    level = WindowedIds(torch.ones(1, 2 * MAX_TOKENS_PER_ID, dtype=torch.long), Window(0, 0), None)
+    with pytest.raises(SettingsError, match="a token attends to 512 others .* at most 256"):
+        find_neighbours([level], torch.tensor([[2 * MAX_TOKENS_PER_ID - 1]]), True)
 
 
 def test_gathering_needs_a_window():

@@ -1,6 +1,5 @@
 """What a looped model says after each recurrence: counted right, and the same as any other way."""
 
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -14,8 +13,8 @@ from carry.config.settings import SettingsError
 from carry.data import problem_sets
 from carry.data.problem_sets import ProblemSet, draw_problem_set
 from carry.evaluation import mock_models, recurrences, scoring, trained_models
-from carry.evaluation.recurrences import WHOLE, choose_problems, score_by_recurrence
-from carry.formats import ALPHABET, PAD, encode
+from carry.evaluation.recurrences import WHOLE_ANSWER, choose_problems, score_by_recurrence
+from carry.formats import ALPHABET, PAD, to_tokens
 from carry.models.system import System
 from carry.models.teacher_forcing import teacher_forced_pass
 from carry.training.loop import Trainer
@@ -62,9 +61,10 @@ class Learner(mock_models.Oracle):
 
     def __init__(self, run, seed=0, device="cpu"):
         super().__init__(run, seed, device)
-        given = SimpleNamespace(recurrences=2)
 
-        class Network(mock_models.Writer):
+        class Network(mock_models.MockNetwork):
+            recurrences = 2
+
             def each_recurrence(self, tokens, ids, at, recurrences):
                 known = self(tokens, ids, at)
                 known, none = known.argmax(-1), torch.tensor(PAD)
@@ -73,7 +73,6 @@ class Learner(mock_models.Oracle):
                 return F.one_hot(torch.stack(said), len(ALPHABET)).float()
 
         self.network = Network(self)
-        self.network.given = given
 
 
 def test_what_is_counted_of_a_model_that_learns_a_token_each_time(table):
@@ -84,13 +83,13 @@ def test_what_is_counted_of_a_model_that_learns_a_token_each_time(table):
         some = table[(table["i"] == digits) & (table["set"] == ("far" if digits == 9 else "equal"))]
         tokens = some["answer"].str.len() + 1  # and the end
         of = of.set_index("place")
-        assert of.loc[WHOLE, "n"] == len(some)
-        assert of.loc[WHOLE, "correct"] == (tokens <= r).sum()
+        assert of.loc[WHOLE_ANSWER, "n"] == len(some)
+        assert of.loc[WHOLE_ANSWER, "correct"] == (tokens <= r).sum()
         for place in range(tokens.max() - 1):
             n = (tokens > place + 1).sum()
             assert of.loc[place, ["n", "correct"]].tolist() == [n, n * (place < r)]
             assert r == 1 or of.loc[place, "same"] == n * (place != r - 1)
-        assert r == 1 or of.loc[WHOLE, "same"] == (tokens < r).sum()
+        assert r == 1 or of.loc[WHOLE_ANSWER, "same"] == (tokens < r).sum()
     assert (counts["same"].isna() == (counts["recurrence"] == 1)).all()
     for digits, of in answers.groupby("digits"):
         due = table[(table["i"] == digits) & (table["set"] != "grid")]["answer"].iloc[0][::-1] + "$"
@@ -109,7 +108,7 @@ def test_each_recurrence_is_a_pass_that_ends_there(table, form, name, start):
     counts, answers = score_by_recurrence(system, table, start)
     assert set(counts["start"]) == {str(start)}
     assert counts["recurrence"].max() == 7
-    whole = counts[counts["place"] == WHOLE]
+    whole = counts[counts["place"] == WHOLE_ANSWER]
     for digits, some in choose_problems(system, table).groupby("i"):
         batch = system.format.write(problem_sets.to_problems(some, system.task))
         before = None
@@ -122,7 +121,7 @@ def test_each_recurrence_is_a_pass_that_ends_there(table, form, name, start):
                 assert of["same"] == int((~moved).sum())
             before = seen.predicted
             told = answers[(answers["digits"] == digits) & (answers["recurrence"] == r)]
-            said, due = (encode("".join(told[name])) for name in ("said", "due"))
+            said, due = (to_tokens("".join(told[name])) for name in ("said", "due"))
             assert said.equal(seen.predicted[0, seen.real[0]])
             assert due.equal(seen.target[0, seen.real[0]])
 
@@ -138,10 +137,10 @@ def test_places_are_those_of_scores(table, form, times):
     counts = counts[(counts["recurrence"] == times) & (counts["digits"] <= 5)]
     keys, shown = ["digits", "place"], ["n", "correct", "accuracy", "low", "high"]
     expected = places[places["digits"].isin([3, 5])].set_index(keys)[shown].sort_index()
-    found = counts[counts["place"] != WHOLE].set_index(keys)[shown].sort_index()
+    found = counts[counts["place"] != WHOLE_ANSWER].set_index(keys)[shown].sort_index()
     pd.testing.assert_frame_equal(found, expected, check_dtype=False)
     exact = cells[cells["set"] == "equal"].set_index("i")["exact"]
-    of = counts[counts["place"] == WHOLE].set_index("digits")["correct"]
+    of = counts[counts["place"] == WHOLE_ANSWER].set_index("digits")["correct"]
     assert of.to_dict() == exact.loc[[3, 5]].to_dict()
 
 
@@ -156,30 +155,30 @@ def test_steps_are_read_out_as_they_are_scored(pad):
         cells, places, _ = scoring.score_system(system, table, [1], times)
         of = counts[counts["recurrence"] == times]
         exact = cells[cells["set"] == "equal"].set_index("i")["exact"].loc[[3, 5]]
-        whole = of[of["place"] == WHOLE].set_index("digits")["correct"]
+        whole = of[of["place"] == WHOLE_ANSWER].set_index("digits")["correct"]
         assert whole.to_dict() == exact.to_dict()
         expected = places[places["digits"].isin([3, 5])].set_index(keys)[shown].sort_index()
-        found = of[of["place"] != WHOLE].set_index(keys)[shown].sort_index()
+        found = of[of["place"] != WHOLE_ANSWER].set_index(keys)[shown].sort_index()
         pd.testing.assert_frame_equal(found, expected, check_dtype=False)
         for digits, some in choose_problems(system, table).groupby("i"):
             batch = system.format.write(problem_sets.to_problems(some, system.task))
             told = answers[(answers["digits"] == digits) & (answers["recurrence"] == times)]
             seen = teacher_forced_pass(system, batch[:1].trim(), 1, times)
-            said, due = (encode("".join(told[name])) for name in ("said", "due"))
+            said, due = (to_tokens("".join(told[name])) for name in ("said", "due"))
             assert said.equal(seen.predicted[0]) and due.equal(seen.target[0])
 
 
 def test_counts_add_up(table):
     counts, answers = score_by_recurrence(build(), table)
-    assert counts.columns.tolist() == recurrences.RECURRENCES
-    assert answers.columns.tolist() == recurrences.ANSWERS
+    assert counts.columns.tolist() == recurrences.RECURRENCE_COLUMNS
+    assert answers.columns.tolist() == recurrences.ANSWER_COLUMNS
     assert ((counts["low"] <= counts["accuracy"]) & (counts["accuracy"] <= counts["high"])).all()
     assert (counts["correct"] <= counts["n"]).all()
     later = counts[counts["recurrence"] > 1]
     assert ((later["same"] >= 0) & (later["same"] <= later["n"])).all()
     by = counts.set_index(["digits", "recurrence", "place"])
-    rest = by.drop(WHOLE, level="place").groupby(["digits", "recurrence"])[["correct", "same"]]
-    whole = by.xs(WHOLE, level="place")
+    rest = by.drop(WHOLE_ANSWER, level="place").groupby(["digits", "recurrence"])[["correct", "same"]]
+    whole = by.xs(WHOLE_ANSWER, level="place")
     # No place that all answers have is less often right, or left alone, than the whole.
     ones = by.xs(0, level="place")
     assert (ones["n"] == whole["n"]).all() and (rest.count()["correct"] >= 3).all()
@@ -193,7 +192,7 @@ def test_how_problems_are_grouped_changes_nothing(monkeypatch, task):
     name = "expression" if task is ADDITION else "labelled"
     system, table = build(task=task, form={"name": name}), drawn(task)
     together = score_by_recurrence(system, table, "middle")
-    monkeypatch.setattr(recurrences, "MOST_LOGITS", 1)
+    monkeypatch.setattr(recurrences, "MAX_LOGITS", 1)
     heard = []
     alone = score_by_recurrence(system, table, "middle", report=heard.append)
     for one, other in zip(together, alone, strict=True):
@@ -205,7 +204,7 @@ def test_the_answer_of_a_list_has_no_places():
     counts, answers = score_by_recurrence(
         build(task=SORTING, form={"name": "labelled"}), drawn(SORTING)
     )
-    assert set(counts["place"]) == {WHOLE} and set(counts["digits"]) == {3, 5, 9}
+    assert set(counts["place"]) == {WHOLE_ANSWER} and set(counts["digits"]) == {3, 5, 9}
     assert (answers["slot"] == answers["place"]).all()
 
 
@@ -229,7 +228,7 @@ def test_a_model_whose_block_does_nothing_is_at_a_fixed_point(table):
     assert (later["same"] == later["n"]).all()
     assert (answers.groupby(["digits", "slot"])["said"].nunique() == 1).all()
     counts, _ = score_by_recurrence(build(), table, "middle")  # and of others it is not said
-    later = counts[(counts["recurrence"] == 2) & (counts["place"] == WHOLE)]
+    later = counts[(counts["recurrence"] == 2) & (counts["place"] == WHOLE_ANSWER)]
     assert (later["same"] < later["n"]).any()
 
 
@@ -243,7 +242,7 @@ def test_the_first_problems_of_few_lengths(table, monkeypatch):
     found = choose_problems(system, table)
     assert found.groupby(["set", "i"]).size().to_dict() == {
         ("equal", 3): 12, ("equal", 5): 12, ("far", 9): 4}  # fmt: skip
-    monkeypatch.setattr(recurrences, "MOST_PROBLEMS", 2)
+    monkeypatch.setattr(recurrences, "MAX_PROBLEMS", 2)
     pd.testing.assert_frame_equal(choose_problems(system, table), found.groupby("i").head(2))
     assert choose_problems(system, table[table["i"] <= 2])["i"].unique().tolist() == [2]
     assert choose_problems(system, table[table["i"] > 3])["i"].unique().tolist() == [5, 9]
@@ -253,8 +252,8 @@ def test_of_a_model_that_is_not_looped_nothing_is_said(table):
     system = build(recurrences=1)
     assert choose_problems(system, table).empty
     counts, answers = score_by_recurrence(system, table)
-    assert counts.columns.tolist() == recurrences.RECURRENCES and counts.empty
-    assert answers.columns.tolist() == recurrences.ANSWERS and answers.empty
+    assert counts.columns.tolist() == recurrences.RECURRENCE_COLUMNS and counts.empty
+    assert answers.columns.tolist() == recurrences.ANSWER_COLUMNS and answers.empty
 
 
 @pytest.mark.parametrize("most", [0, -1])
@@ -273,10 +272,10 @@ def home(tmp_path, monkeypatch):
         asked = run_settings.load_run(row, "smoke")
         for seed in range(2):
             trainer = Trainer(asked, seed=seed, checkpoint_path=None)
-            trainer.write(trained_models.weights_folder("smoke", row) / f"seed_{seed}.safetensors")
+            trainer.save_weights(trained_models.get_weights_folder("smoke", row) / f"seed_{seed}.safetensors")
         path = paths.data_path("smoke", "questions", f"{row}.parquet")
         path.parent.mkdir(parents=True, exist_ok=True)
-        problem_sets.questions(asked, table).to_parquet(path, index=False)
+        problem_sets.select_questions(asked, table).to_parquet(path, index=False)
     return tmp_path
 
 
@@ -293,14 +292,14 @@ def test_tables_of_looped_rows_are_kept(home):
     cells = pd.read_parquet(target / "cells.parquet")
     cells = cells[(cells["set"] == "equal") & (cells["start"] == "middle")].set_index("i")
     ends = counts[(counts["recurrence"] == counts["recurrences_trained"])]
-    ends = ends[ends["place"] == WHOLE].set_index("digits")["correct"]
+    ends = ends[ends["place"] == WHOLE_ANSWER].set_index("digits")["correct"]
     assert np.array_equal(cells.loc[[3, 4], "exact"], ends.loc[[3, 4]])
 
 
 def test_a_row_that_is_not_looped_keeps_none(home):
     target = paths.reports_path("smoke", "results", "smoke", "addition_abacus")
     target.mkdir(parents=True)
-    for name in trained_models.OPTIONAL:  # as if it had been looped before, or with steps
+    for name in trained_models.OPTIONAL_TABLES:  # as if it had been looped before, or with steps
         (target / f"{name}.parquet").touch()
     assert trained_models.evaluate_row("addition_abacus", "smoke", seeds=[0]) == target
     assert sorted(path.stem for path in target.iterdir()) == ["cells", "places"]

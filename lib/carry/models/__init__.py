@@ -1,1 +1,1 @@
-"""Ids and tokens become logits: encodings, architectures, and weights set by hand."""
+"""Models from ids and tokens to logits: encodings, architectures, and constructed weights."""

@@ -1,8 +1,10 @@
-"""What queries see of keys, what encodings add to their scores, and what they then find.
+"""Attention: which keys each query attends to, and the weighted sum of their values.
 
-Look    each query is compared with every key before it; what a window hides scores -inf
-Near    each query is compared with its neighbours alone (`carry.models.neighbours`), which
-        costs as much as the sequence is long, not its square, and finds the same
+DenseAttention     compares each query with all keys; keys that it must not attend to score -inf
+WindowedAttention  compares each query only with the keys that windows show it (see
+                   `carry.models.neighbours`); the cost is linear in the length of the sequence
+
+Both compute the same function.
 """
 
 from __future__ import annotations
@@ -19,134 +21,172 @@ from torch import Tensor, nn
 
 from carry.models.cache import Cache
 from carry.models.hooks import Hook
-from carry.models.neighbours import HIDDEN, Level, neighbours
+from carry.models.neighbours import NO_TOKEN, WindowedIds, find_neighbours
 
-LONG = 256  # from so many tokens on, looking for neighbours takes less time than comparing all
-GATHERED = 2**24  # numbers in the keys that are gathered at once
+GATHER_FROM_LENGTH = 256  # tokens; in longer sequences finding neighbours is faster than comparing
+MAX_GATHERED_NUMBERS = 2**24  # in the keys that are gathered at once
 
-Places = Sequence[tuple[Integer[Tensor, "_ Q"], Integer[Tensor, "_ T"]]]  # of queries and of keys
+# The ids of the queries and of the keys, for each encoding.
+QueryKeyIds = Sequence[tuple[Integer[Tensor, "_ Q"], Integer[Tensor, "_ T"]]]
+
+
+def keep_gradient(x: Tensor, factor: float) -> Tensor:
+    """Return x, whose gradient is not scaled."""
+    return x
 
 
 class PositionEncodings(NamedTuple):
-    """The encodings of a pass, and how gradients are divided on their way to them."""
+    """The encodings of a pass, and the scaling of gradients on their way to them.
+
+    `attention` is the setting of `Transformer`. `scale_gradient(x, factor)` returns x, and its
+    gradient is multiplied by the factor if the model divides gradients by the `recurrences`.
+    """
 
     encodings: nn.ModuleList
-    attention: str  # which way is taken, see `Transformer`
-    scaled: Callable[[Tensor, float], Tensor]
-    rounds: int
+    attention: str = "plain"
+    scale_gradient: Callable[[Tensor, float], Tensor] = keep_gradient
+    recurrences: int = 1
 
     @property
-    def windows(self) -> bool:
-        """Whether any of the encodings has a window."""
-        return any(of.window is not None for of in self.encodings)
+    def has_windows(self) -> bool:
+        """Whether an encoding has a window."""
+        return any(encoding.window is not None for encoding in self.encodings)
 
     @property
-    def first(self) -> bool:
-        """Whether the first token is seen from everywhere."""
-        return all(of.first for of in self.encodings if of.window is not None)
+    def sees_first(self) -> bool:
+        """Whether every token attends to the first one, also outside the windows."""
+        return all(
+            encoding.sees_first for encoding in self.encodings if encoding.window is not None
+        )
 
     def bias(
-        self, layer: int, places: Places, at: Integer[Tensor, "_ Q"] | None = None
+        self, layer: int, ids: QueryKeyIds, query_index: Integer[Tensor, "_ Q"] | None = None
     ) -> Float[Tensor, "_ _ Q T"] | None:
-        """Return what encodings add to the scores of a layer, if anything.
+        """Return the sum of the biases of a layer, or None if no encoding has one.
 
-        `at`: the indices of the queries, to work out what all rows share once for all of them.
+        Args:
+            query_index: the indices of the queries in the sequences. If all rows share their ids,
+                the bias of all pairs is computed once, and the rows of the queries are picked.
         """
-        some = []
-        for encoding, (query, key) in zip(self.encodings, places, strict=True):
-            if at is not None and len(key) < len(query):
+        biases = []
+        for encoding, (query, key) in zip(self.encodings, ids, strict=True):
+            if query_index is not None and len(key) < len(query):
                 bias = encoding.bias(layer, key, key)
-                bias = bias if bias is None else pick_rows(bias[0], at)
+                bias = bias if bias is None else pick_rows(bias[0], query_index)
             else:
                 bias = encoding.bias(layer, query, key)
-            some += [] if bias is None else [bias]
-        return self.scaled(sum(some[1:], some[0]), self.rounds) if some else None
+            biases += [] if bias is None else [bias]
+        return self.scale_gradient(sum(biases[1:], biases[0]), self.recurrences) if biases else None
 
-    def scores(self, layer: int, queries: Tensor, places: Places) -> Iterator[Tensor]:
-        """Yield what encodings add to the scores of given queries."""
-        for encoding, (query, key) in zip(self.encodings, places, strict=True):
-            # Where gradients are divided, those of queries are, and those of encodings are not.
-            score = encoding.score(layer, self.scaled(queries, 1 / self.rounds), query, key)
+    def query_scores(self, layer: int, queries: Tensor, ids: QueryKeyIds) -> Iterator[Tensor]:
+        """Yield the scores of the encodings that depend on the queries."""
+        for encoding, (query, key) in zip(self.encodings, ids, strict=True):
+            # A model that divides gradients divides those of queries, and not those of encodings.
+            scaled = self.scale_gradient(queries, 1 / self.recurrences)
+            score = encoding.score(layer, scaled, query, key)
             if score is not None:
-                yield self.scaled(score, self.rounds)
+                yield self.scale_gradient(score, self.recurrences)
 
-    def rotated(self, query: Tensor, key: Tensor, places: Places) -> tuple[Tensor, Tensor]:
-        """Return queries and keys turned by their ids; of the keys the last ones are new."""
+    def rotate(self, query: Tensor, key: Tensor, ids: QueryKeyIds) -> tuple[Tensor, Tensor]:
+        """Return queries and new keys, rotated by their ids; new keys have the last of the ids."""
         new = key.shape[2]
-        for encoding, (of_query, of_key) in zip(self.encodings, places, strict=True):
-            query = encoding.rotate(query, of_query)
-            key = encoding.rotate(key, of_key[:, -new:])
+        for encoding, (query_ids, key_ids) in zip(self.encodings, ids, strict=True):
+            query = encoding.rotate(query, query_ids)
+            key = encoding.rotate(key, key_ids[:, -new:])
         return query, key
 
 
 class AttentionContext:
-    """What some queries see and feel in each layer, worked out once for all recurrences.
+    """The ids, biases and windows of a set of queries, shared by all recurrences of a layer.
 
     Args:
-        query: the indices of the tokens that look, for each sequence or in one row for all.
-        ids: one for each encoding, as far as `total` tokens and maybe farther.
+        positions: the encodings.
+        query_index: the indices of the queries in the sequences, for each row or one row for all.
+        ids: the ids of `key_count` tokens or more, for each encoding.
+        key_count: the number of keys.
     """
 
     def __init__(
         self,
-        felt: PositionEncodings,
-        query: Integer[Tensor, "_ Q"],
+        positions: PositionEncodings,
+        query_index: Integer[Tensor, "_ Q"],
         ids: Sequence[Tensor],
-        total: int,
+        key_count: int,
     ) -> None:
-        self.felt, self.query, self.total = felt, query, total
-        self.places = []
-        for of in ids:
-            rows = of.expand(max(len(of), len(query)), -1)
-            asked = rows.gather(1, query.expand(len(rows), -1))
-            self.places.append((asked, of[:, :total]))
-        self.layer = functools.cache(self._layer)
+        self.positions, self.query_index, self.key_count = positions, query_index, key_count
+        self.query_key_ids = []
+        for token_ids in ids:
+            rows = token_ids.expand(max(len(token_ids), len(query_index)), -1)
+            query_ids = rows.gather(1, query_index.expand(len(rows), -1))
+            self.query_key_ids.append((query_ids, token_ids[:, :key_count]))
+        # A dictionary of this object: `functools.cache` on a method would refer back to it, and
+        # the cycle would keep its tensors until the next garbage collection.
+        self._attention: dict[tuple[int, bool], DenseAttention | WindowedAttention] = {}
 
-    def _layer(self, layer: int, whole: bool) -> DenseAttention | WindowedAttention:
-        """Return what a layer's queries see; `whole`: the weights of all keys are wanted."""
-        if not whole and self._gathers():
-            return WindowedAttention(self.felt, layer, self.places, self.neighbours)
-        bias = self.felt.bias(layer, self.places, self.query)
-        score = torch.zeros((), device=self.query.device) if bias is None else bias
+    def attention(self, layer: int, dense: bool) -> DenseAttention | WindowedAttention:
+        """Return the attention of a layer; `dense` asks for one that compares all pairs."""
+        key = layer, dense or not self._gathers()
+        if key not in self._attention:
+            self._attention[key] = self._build_attention(*key)
+        return self._attention[key]
+
+    def _build_attention(self, layer: int, dense: bool) -> DenseAttention | WindowedAttention:
+        positions, ids = self.positions, self.query_key_ids
+        if not dense:
+            return WindowedAttention(positions, layer, ids, self.neighbours)
+        bias = positions.bias(layer, ids, self.query_index)
+        score = torch.zeros((), device=self.query_index.device) if bias is None else bias
         score = torch.where(self.visible[:, None], score, -math.inf)
-        return DenseAttention(self.felt, layer, self.places, score)
+        return DenseAttention(positions, layer, ids, score)
 
     def _gathers(self) -> bool:
-        asked = self.felt.attention
-        long = asked == "auto" and self.felt.windows and self.total >= LONG
-        return asked == "gathered" or long
+        setting = self.positions.attention
+        is_long = self.positions.has_windows and self.key_count >= GATHER_FROM_LENGTH
+        return setting == "gathered" or (setting == "auto" and is_long)
 
     @functools.cached_property
     def visible(self) -> Bool[Tensor, "_ Q T"]:
-        """Whether a query sees a token: not a later one, and none that a window hides."""
-        query, keys = self.query[:, :, None], torch.arange(self.total, device=self.query.device)
-        each = zip(self.felt.encodings, self.places, strict=True)
-        said = [of.visible(*places) for of, places in each if of.window is not None]
-        if not said:
-            return keys <= query
-        hidden, shown = functools.reduce(torch.minimum, said), functools.reduce(torch.maximum, said)
-        near = (hidden >= 0) & (shown > 0) | (keys == query)
-        if self.felt.first:
-            near = near | (keys == 0)
-        return near & (keys <= query)
+        """Whether a query attends to a key: not a later one, and none that a window hides."""
+        query = self.query_index[:, :, None]
+        key = torch.arange(self.key_count, device=query.device)
+        votes = [
+            encoding.visibility(*ids)
+            for encoding, ids in zip(self.positions.encodings, self.query_key_ids, strict=True)
+            if encoding.window is not None
+        ]
+        if not votes:
+            return key <= query
+        lowest = functools.reduce(torch.minimum, votes)
+        highest = functools.reduce(torch.maximum, votes)
+        shown = (lowest >= 0) & (highest > 0) | (key == query)
+        if self.positions.sees_first:
+            shown = shown | (key == 0)
+        return shown & (key <= query)
 
     @functools.cached_property
     def neighbours(self) -> Integer[Tensor, "_ Q W"]:
-        """The indices of what each query sees, see `carry.models.neighbours`."""
-        each = zip(self.felt.encodings, self.places, strict=True)
-        levels = [Level(key, of.window, of.absent) for of, (_, key) in each if of.window]
-        rows = max([len(self.query), *(len(level.ids) for level in levels)])
+        """The indices of the keys that windows show each query (see `carry.models.neighbours`)."""
+        levels = [
+            WindowedIds(key, encoding.window, encoding.uncounted_id)
+            for encoding, (_, key) in zip(self.positions.encodings, self.query_key_ids, strict=True)
+            if encoding.window
+        ]
+        rows = max([len(self.query_index), *(len(level.ids) for level in levels)])
         levels = [level._replace(ids=level.ids.expand(rows, -1)) for level in levels]
-        return neighbours(levels, self.query.expand(rows, -1), self.felt.first)
+        return find_neighbours(levels, self.query_index.expand(rows, -1), self.positions.sees_first)
 
 
 class DenseAttention:
-    """Attention to every token before a query; `score` is added, -inf where it sees nothing."""
+    """Attention to all keys; `score` is the bias, -inf where a query must not attend to a key."""
 
     def __init__(
-        self, felt: PositionEncodings, layer: int, places: Places, score: Float[Tensor, "_ _ Q T"]
+        self,
+        positions: PositionEncodings,
+        layer: int,
+        ids: QueryKeyIds,
+        score: Float[Tensor, "_ _ Q T"],
     ) -> None:
-        self.felt, self.layer, self.places, self.score = felt, layer, places, score
+        self.positions, self.layer, self.ids, self.score = positions, layer, ids, score
 
     def attend(
         self,
@@ -155,35 +195,40 @@ class DenseAttention:
         value: Float[Tensor, "B H T d"],
         scale: float,
         cache: Cache | None,
-        take: Hook,
-        whole: bool,
+        hook: Hook,
+        needs_weights: bool,
     ) -> Float[Tensor, "B H Q d"]:
-        """Return what each head finds.
+        """Return the weighted sum of values for each head and query.
 
-        `take`: what the attention weights go through, if they are wanted as a `whole`.
+        Args:
+            hook: reads or replaces the attention weights, if `needs_weights`.
         """
-        felt = self.felt.scores(self.layer, query, self.places)
-        added = sum((scale * score for score in felt), self.score)
-        query, key = self.felt.rotated(query, key, self.places)
+        query_scores = self.positions.query_scores(self.layer, query, self.ids)
+        bias = sum((scale * score for score in query_scores), self.score)
+        query, key = self.positions.rotate(query, key, self.ids)
         if cache is not None:
             key, value = cache.extend(key, value)
-        asked = self.felt.attention
-        quick = asked == "auto" and (query.is_cuda or not torch.is_grad_enabled())
-        if not whole and (quick or asked == "fused"):
-            score = added.expand(query.shape[0], query.shape[1], -1, -1).to(query.dtype)
-            return F.scaled_dot_product_attention(query, key, value, attn_mask=score, scale=scale)
-        # On a CPU plain products learn faster, and under "medium" precision by far.
-        score = (query * scale) @ key.transpose(-1, -2) + added
-        return take("pattern", score.softmax(-1).to(value.dtype)) @ value
+        setting = self.positions.attention
+        fused_is_faster = setting == "auto" and (query.is_cuda or not torch.is_grad_enabled())
+        if not needs_weights and (fused_is_faster or setting == "fused"):
+            mask = bias.expand(query.shape[0], query.shape[1], -1, -1).to(query.dtype)
+            return F.scaled_dot_product_attention(query, key, value, attn_mask=mask, scale=scale)
+        # On a CPU plain products train faster, and much faster under "medium" precision.
+        score = (query * scale) @ key.transpose(-1, -2) + bias
+        return hook("pattern", score.softmax(-1).to(value.dtype)) @ value
 
 
 class WindowedAttention:
-    """Attention to the neighbours of a query, each with its own: [B H Q d] as [BQ H 1 d]."""
+    """Attention to the neighbours of each query: [B H Q d] is computed as [BQ H 1 d]."""
 
     def __init__(
-        self, felt: PositionEncodings, layer: int, places: Places, seen: Integer[Tensor, "_ Q W"]
+        self,
+        positions: PositionEncodings,
+        layer: int,
+        ids: QueryKeyIds,
+        neighbours: Integer[Tensor, "_ Q W"],
     ) -> None:
-        self.felt, self.layer, self.places, self.seen = felt, layer, places, seen
+        self.positions, self.layer, self.ids, self.neighbours = positions, layer, ids, neighbours
 
     def attend(
         self,
@@ -192,45 +237,51 @@ class WindowedAttention:
         value: Float[Tensor, "B H T d"],
         scale: float,
         cache: Cache | None,
-        take: Hook,
-        whole: bool,
+        hook: Hook,
+        needs_weights: bool,
     ) -> Float[Tensor, "B H Q d"]:
-        """Return what each head finds, some queries at a time; takes what `Look.attend` does."""
-        rows, heads, asked, width = query.shape
-        each = max(1, GATHERED // (rows * self.seen.shape[2] * heads * width))
-        both = key.transpose(1, 2), value.transpose(1, 2)
+        """Return the weighted sum of values for each head and query, in chunks of queries.
+
+        The arguments are those of `DenseAttention.attend`; it has no cache and no hook.
+        """
+        rows, heads, queries, width = query.shape
+        chunk = max(1, MAX_GATHERED_NUMBERS // (rows * self.neighbours.shape[2] * heads * width))
+        key, value = key.transpose(1, 2), value.transpose(1, 2)
         parts = [
-            self._some(query[:, :, some], *both, some, scale)
-            for some in torch.arange(asked, device=query.device).split(each)
+            self._attend_chunk(query[:, :, index], key, value, index, scale)
+            for index in torch.arange(queries, device=query.device).split(chunk)
         ]
         return torch.cat(parts, dim=2)
 
-    def _some(
+    def _attend_chunk(
         self,
         query: Float[Tensor, "B H q d"],
         key: Float[Tensor, "B T H d"],
         value: Float[Tensor, "B T H d"],
-        some: Integer[Tensor, " q"],
+        index: Integer[Tensor, " q"],
         scale: float,
     ) -> Float[Tensor, "B H q d"]:
         rows = len(query)
-        seen = self.seen.expand(rows, -1, -1)[:, some]
-        at, row = seen.clamp(min=0), torch.arange(rows, device=seen.device)[:, None, None]
-        places = []
-        for of_query, of_key in self.places:
-            own = of_query.expand(rows, -1)[:, some].flatten()[:, None]
-            others = of_key.expand(rows, -1).gather(1, at.flatten(1)).view(-1, at.shape[2])
-            places.append((own, others))
+        neighbours = self.neighbours.expand(rows, -1, -1)[:, index]
+        at = neighbours.clamp(min=0)
+        row = torch.arange(rows, device=at.device)[:, None, None]
+        ids = []
+        for query_ids, key_ids in self.ids:
+            chunk_ids = query_ids.expand(rows, -1)[:, index].flatten()[:, None]
+            neighbour_ids = key_ids.expand(rows, -1).gather(1, at.flatten(1)).view(-1, at.shape[2])
+            ids.append((chunk_ids, neighbour_ids))
         query = query.transpose(1, 2).flatten(0, 1)[:, :, None]
-        key, value = (of[row, at].flatten(0, 1).transpose(1, 2) for of in (key, value))
-        felt = [scale * score for score in self.felt.scores(self.layer, query, places)]
-        bias = self.felt.bias(self.layer, places)
-        query, key = self.felt.rotated(query, key, places)
+        key, value = (x[row, at].flatten(0, 1).transpose(1, 2) for x in (key, value))
+        query_scores = self.positions.query_scores(self.layer, query, ids)
+        scaled_scores = [scale * score for score in query_scores]
+        bias = self.positions.bias(self.layer, ids)
+        query, key = self.positions.rotate(query, key, ids)
         score = (query * scale) @ key.transpose(-1, -2)
-        score = sum(felt, score if bias is None else score + bias)
-        score = score.masked_fill((seen == HIDDEN).flatten(0, 1)[:, None, None], -math.inf)
-        found = score.softmax(-1).to(value.dtype) @ value
-        return found[:, :, 0].unflatten(0, (rows, -1)).transpose(1, 2)
+        score = sum(scaled_scores, score if bias is None else score + bias)
+        hidden = (neighbours == NO_TOKEN).flatten(0, 1)[:, None, None]
+        score = score.masked_fill(hidden, -math.inf)
+        mixed = score.softmax(-1).to(value.dtype) @ value
+        return mixed[:, :, 0].unflatten(0, (rows, -1)).transpose(1, 2)
 
 
 def pick_rows(
@@ -241,5 +292,6 @@ def pick_rows(
     >>> pick_rows(torch.eye(3)[None], torch.tensor([[2], [0]]))[:, 0, 0].tolist()
     [[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]
     """
-    rows = F.embedding(query, bias.transpose(0, 1).flatten(1))  # its gradient adds up quickly
+    # The gradient of an embedding is summed faster than the gradient of an index.
+    rows = F.embedding(query, bias.transpose(0, 1).flatten(1))
     return rows.unflatten(2, (bias.shape[0], -1)).transpose(1, 2)

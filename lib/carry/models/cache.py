@@ -1,4 +1,4 @@
-"""What decoding remembers of the tokens it has read, so that it reads each of them once."""
+"""The cache of decoding: a model reads each token once."""
 
 from __future__ import annotations
 
@@ -7,29 +7,34 @@ from torch import Tensor
 
 
 class Cache:
-    """Keys and values of the tokens read so far, for each layer and recurrence."""
+    """Tensors of the tokens read so far, one tuple for each call of `extend` in a pass.
+
+    A transformer keeps keys and values of each layer and recurrence. Another architecture may keep
+    any tensors whose first dimension is the batch.
+    """
 
     def __init__(self) -> None:
-        self.steps: list[tuple[Tensor, Tensor]] = []
+        self.steps: list[tuple[Tensor, ...]] = []
         self.length = 0
         self._next = 0
 
-    def extend(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-        """Append this step's keys and values to those of its earlier calls, and return all."""
+    def extend(self, *new: Tensor, dim: int = 2) -> tuple[Tensor, ...]:
+        """Append tensors to those of the same call in earlier passes, and return the result."""
         if self._next == len(self.steps):
-            self.steps.append((key, value))
+            self.steps.append(new)
         else:
             old = self.steps[self._next]
-            pair = torch.cat([old[0], key], dim=2), torch.cat([old[1], value], dim=2)
-            self.steps[self._next] = pair
+            self.steps[self._next] = tuple(
+                torch.cat(pair, dim=dim) for pair in zip(old, new, strict=True)
+            )
         self._next += 1
         return self.steps[self._next - 1]
 
     def advance(self, tokens: int) -> None:
-        """Close one call of the model that read so many tokens."""
+        """End a pass that read this number of tokens."""
         self.length += tokens
         self._next = 0
 
-    def keep(self, rows: Tensor) -> None:
-        """Keep only some sequences, when others have ended."""
-        self.steps = [(key[rows], value[rows]) for key, value in self.steps]
+    def keep_rows(self, rows: Tensor) -> None:
+        """Keep some sequences of the batch, when the others have ended."""
+        self.steps = [tuple(tensor[rows] for tensor in step) for step in self.steps]

@@ -1,22 +1,22 @@
-"""What happens inside a model: every activation of a pass has a name, to be read or replaced by.
+"""Hooks: every activation of a pass has a name, by which it can be read or replaced.
 
-    embed                 tokens, with what encodings add to them     [B, T, D]
-    0.resid_pre           the residual stream before layer 0          [B, T, D]
-    0.q  0.k  0.v         queries, keys, values, as yet unturned      [B, H, T, d]
+    embed                 token embeddings plus those of encodings    [B, T, D]
+    0.resid_pre           residual stream before layer 0              [B, T, D]
+    0.q  0.k  0.v         queries, keys, values before rotation       [B, H, T, d]
     0.pattern             attention weights, queries by keys          [B, H, T, T]
-    0.z                   what each head finds                        [B, H, T, d]
-    0.attn_out            what attention adds                         [B, T, D]
-    0.resid_mid           the stream after attention                  [B, T, D]
-    0.mlp_post            the feed-forward network's hidden units     [B, T, F]
-    0.mlp_out             what that network adds                      [B, T, D]
-    0.resid_post          the stream after layer 0                    [B, T, D]
-    final                 what the logits are read from               [B, T, D]
+    0.z                   weighted sum of values of each head         [B, H, T, d]
+    0.attn_out            output of attention                         [B, T, D]
+    0.resid_mid           residual stream after attention             [B, T, D]
+    0.mlp_post            hidden units of the feed-forward network    [B, T, F]
+    0.mlp_out             output of the feed-forward network          [B, T, D]
+    0.resid_post          residual stream after layer 0               [B, T, D]
+    final                 input of the linear map to the logits       [B, T, D]
     logits                                                            [B, T, V]
 
 Layers are counted through all recurrences. A model without feed-forward networks has no `mlp`. The
 names are those of TransformerLens (Nanda & Bloom 2022), shortened. That library has its own
-transformers, and its hooks are modules, which our weights would have to be copied into; ours is a
-mapping that the pass is given, so that decoding, loops and constructions have it too.
+transformers, and its hooks are modules, so our weights would have to be copied into them. Here
+hooks are a mapping that a pass receives, and they work in decoding, loops and constructions too.
 """
 
 from __future__ import annotations
@@ -31,30 +31,41 @@ from carry.config.settings import SettingsError, suggest_name
 Replacement = Tensor | Callable[[Tensor], Tensor]
 Hook = Callable[[str, Tensor], Tensor]
 
-OF_LAYER = ("resid_pre", "q", "k", "v", "pattern", "z", "attn_out", "resid_mid", "mlp_post",
-            "mlp_out", "resid_post")  # fmt: skip
+LAYER_ACTIVATIONS = (
+    "resid_pre",
+    "q",
+    "k",
+    "v",
+    "pattern",
+    "z",
+    "attn_out",
+    "resid_mid",
+    "mlp_post",
+    "mlp_out",
+    "resid_post",
+)
 
 
 class Hooks(Mapping[str, Tensor]):
-    """The activations of one pass by name, as they were after any replacement.
+    """The activations of one pass by name, as they are after any replacement.
 
     Args:
-        read: names to be kept, all by default; `*` stands for anything, as in `*.pattern`.
-        replace: a tensor of the same shape for a name, or a function from what the pass worked out
-            to what it goes on with.
+        read: names to keep, all by default; `*` matches anything, as in `*.pattern`.
+        replace: for a name, a tensor of the same shape, or a function from the activation to the
+            tensor that replaces it.
 
     Raises:
-        SettingsError: when the pass begins, for a name that the model does not have, with the
-            nearest; and for a tensor of another shape than the activation's.
+        SettingsError: when a pass begins, for a name that the model does not have; in the pass, for
+            a tensor whose shape is not the activation's.
 
     >>> from carry.models.system import System
     >>> from carry.randomness import stream
     >>> from carry.config.run_settings import make_run
     >>> system = System(make_run({"task": {"name": "addition"}}))
     >>> batch = system.format.write(system.task.draw(5, digits=3, generator=stream(0, "doctest")))
-    >>> inside = Hooks(["*.pattern"], replace={"0.z": lambda z: 0 * z})
-    >>> logits = system.network(batch.tokens, system.ids(batch), inside=inside)
-    >>> list(inside), inside["0.pattern"].shape
+    >>> hooks = Hooks(["*.pattern"], replace={"0.z": lambda z: 0 * z})
+    >>> logits = system.network(batch.tokens, system.ids(batch), hooks=hooks)
+    >>> list(hooks), hooks["0.pattern"].shape
     (['0.pattern'], torch.Size([5, 4, 12, 12]))
     """
 
@@ -62,80 +73,82 @@ class Hooks(Mapping[str, Tensor]):
         self, read: Iterable[str] = ("*",), replace: Mapping[str, Replacement] | None = None
     ) -> None:
         self.read, self.replace = list(read), dict(replace or {})
-        self._kept: dict[str, Tensor] = {}
-        self._wanted: set[str] = set()
+        self._activations: dict[str, Tensor] = {}
+        self._names_to_read: set[str] = set()
 
     def __getitem__(self, name: str) -> Tensor:
-        if name not in self._kept:
+        if name not in self._activations:
             raise SettingsError(
-                f"activation: {name!r} was not read, {suggest_name(name, self._kept)}"
+                f"activation: {name!r} was not read, {suggest_name(name, self._activations)}"
             )
-        return self._kept[name]
+        return self._activations[name]
 
     def __iter__(self):
-        return iter(self._kept)
+        return iter(self._activations)
 
     def __len__(self) -> int:
-        return len(self._kept)
+        return len(self._activations)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._kept
+        return name in self._activations
 
-    def each(self, part: str) -> list[Tensor]:
-        """Return one activation of every layer that it was read of, through all recurrences."""
-        return [value for name, value in self._kept.items() if name.partition(".")[2] == part]
+    def all_layers(self, part: str) -> list[Tensor]:
+        """Return one activation, such as `pattern`, of every layer that it was read in."""
+        return [
+            value for name, value in self._activations.items() if name.partition(".")[2] == part
+        ]
 
-    def begin(self, names: Iterable[str]) -> None:
-        """Start a pass of a model that has these activations; forget what was read before."""
-        names, self._kept, self._wanted = list(names), {}, set()
-        for asked in self.read:
-            found = fnmatch.filter(names, asked)
-            if not found:
+    def start_pass(self, names: Iterable[str]) -> None:
+        """Start a pass of a model with these activations; forget those of the last pass."""
+        names, self._activations, self._names_to_read = list(names), {}, set()
+        for pattern in self.read:
+            matches = fnmatch.filter(names, pattern)
+            if not matches:
                 raise SettingsError(
-                    f"read: {asked!r} is no activation, {suggest_name(asked, names)}"
+                    f"read: {pattern!r} is no activation, {suggest_name(pattern, names)}"
                 )
-            self._wanted.update(found)
-        for asked in self.replace:
-            if asked not in names:
+            self._names_to_read.update(matches)
+        for name in self.replace:
+            if name not in names:
                 raise SettingsError(
-                    f"replace: {asked!r} is no activation, {suggest_name(asked, names)}"
+                    f"replace: {name!r} is no activation, {suggest_name(name, names)}"
                 )
 
-    def wants(self, name: str) -> bool:
-        """Say whether a pass has to work an activation out that it could do without."""
-        return name in self._wanted or name in self.replace
+    def requests(self, name: str) -> bool:
+        """Return whether an activation is read or replaced, so that the pass has to compute it."""
+        return name in self._names_to_read or name in self.replace
 
-    def take(self, name: str, value: Tensor) -> Tensor:
-        """Take an activation down, and return what the pass is to go on with."""
+    def apply(self, name: str, value: Tensor) -> Tensor:
+        """Replace an activation if requested, keep it if requested, and return it."""
         if name in self.replace:
-            value = _replaced(name, value, self.replace[name])
-        if name in self._wanted:
-            self._kept[name] = value
+            value = _replace(name, value, self.replace[name])
+        if name in self._names_to_read:
+            self._activations[name] = value
         return value
 
-    def layer(self, number: int) -> Hook:
-        """Return `take` for the parts of one layer."""
-        return lambda part, value: self.take(f"{number}.{part}", value)
+    def layer_hook(self, number: int) -> Hook:
+        """Return `apply` for the activations of one layer, by their names without the number."""
+        return lambda part, value: self.apply(f"{number}.{part}", value)
 
 
 def no_hook(part: str, value: Tensor) -> Tensor:
-    """Return an activation as it is: the `take` of a pass that nobody looks into."""
+    """Return an activation unchanged: the hook of a pass without `Hooks`."""
     return value
 
 
-def activation_names(steps: int, feed_forward: bool = True) -> list[str]:
-    """Return the names of the activations of a model of so many layers, through all recurrences.
+def activation_names(layers: int, feed_forward: bool = True) -> list[str]:
+    """Return the activations of a transformer with this number of layers times recurrences.
 
     >>> activation_names(1, feed_forward=False)[:3], len(activation_names(2))
     (['embed', '0.resid_pre', '0.q'], 25)
     """
-    parts = [part for part in OF_LAYER if feed_forward or not part.startswith("mlp")]
-    layers = [f"{step}.{part}" for step in range(steps) for part in parts]
-    return ["embed", *layers, "final", "logits"]
+    parts = [part for part in LAYER_ACTIVATIONS if feed_forward or not part.startswith("mlp")]
+    of_layers = [f"{layer}.{part}" for layer in range(layers) for part in parts]
+    return ["embed", *of_layers, "final", "logits"]
 
 
-def _replaced(name: str, value: Tensor, by: Replacement) -> Tensor:
-    new = by if isinstance(by, Tensor) else by(value)
+def _replace(name: str, value: Tensor, replacement: Replacement) -> Tensor:
+    new = replacement if isinstance(replacement, Tensor) else replacement(value)
     if new.shape != value.shape:
         raise SettingsError(
             f"replace.{name}: shape {tuple(new.shape)} does not fit, expected {tuple(value.shape)}"

@@ -1,4 +1,4 @@
-"""The first weights of a layer, in three schools."""
+"""The first weights of a layer, by one of three methods."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from torch import nn
 
 
 @torch.no_grad()
-def initialise_layer(layer: nn.Module, school: str, depth: int | None, heads: int) -> None:
+def initialise_layer(layer: nn.Module, method: str, depth: int | None, heads: int) -> None:
     """Set the first weights of a layer's linear maps, by their names; biases are 0.
 
-    `normal`: standard deviation 1 / sqrt(fan-in), and for what writes into the residual stream
-    (`output`, `down`) 1 / sqrt(2 depth) of it (Radford et al. 2019, 2.3). `deepnorm`: Wang et al.
-    2022, Fig. 2, for a decoder alone. `t5`: Raffel et al. 2020, whose attention is not scaled by
-    1 / sqrt(head width), so that its queries start smaller.
+    `normal`: standard deviation 1 / sqrt(fan-in), divided by sqrt(2 depth) for the maps that write
+    into the residual stream, `output` and `down` (Radford et al. 2019, 2.3). `deepnorm`: Wang et
+    al. 2022, Fig. 2, for a decoder alone. `t5`: Raffel et al. 2020, who do not scale attention by
+    1 / sqrt(head width), so queries start smaller.
 
     Args:
-        depth: how many layers the residual stream passes, recurrences counted; None for what
-            writes into no residual stream, whose weights are not made smaller.
+        depth: the number of layers in the residual stream, with recurrences; None for maps that do
+            not write into it, whose weights are not divided.
         heads: attention heads, which share the rows of `query`.
 
     >>> layer = nn.ModuleDict({"query": nn.Linear(400, 400), "output": nn.Linear(400, 400)})
@@ -30,15 +30,15 @@ def initialise_layer(layer: nn.Module, school: str, depth: int | None, heads: in
         if not isinstance(linear, nn.Linear):
             continue
         fan_in, fan_out = linear.in_features, linear.out_features
-        if school == "deepnorm":
+        if method == "deepnorm":
             gain = (8 * depth) ** -0.25 if depth else 1.0
             parts = linear.weight.chunk(2 if name == "key_value" else 1)
-            for part in parts:  # the first of two holds the keys; like queries, not scaled
+            for part in parts:  # keys, the first of two parts, are not scaled, like queries
                 keys = len(parts) == 2 and part is parts[0]
                 nn.init.xavier_normal_(part, 1.0 if name == "query" or keys else gain)
-        elif school == "t5":
-            smaller = (fan_out // heads) ** -0.5 if name == "query" else 1.0
-            nn.init.normal_(linear.weight, std=smaller * fan_in**-0.5)
+        elif method == "t5":
+            shrink = (fan_out // heads) ** -0.5 if name == "query" else 1.0
+            nn.init.normal_(linear.weight, std=shrink * fan_in**-0.5)
         else:
             shrink = (2 * depth) ** -0.5 if depth and name in ("output", "down") else 1.0
             nn.init.normal_(linear.weight, std=shrink * fan_in**-0.5)

@@ -1,15 +1,15 @@
-"""Which tokens windows show to each query, found by sorting, without comparing all with all.
+"""Neighbours: the tokens that windows show to each query, found by sorting instead of comparing.
 
-A token of place 7 that sees one place down and none up finds its neighbours where the keys of the
-places 6 and 7 stand in a sorted list:
+A token of place 7 whose window is one place down and none up has its neighbours where a sorted
+list holds the keys of places 6 and 7:
 
     keys by place      ...  6 6 6  7 7 7  8 8 8  ...
-    query of place 7        '---------'             as far as they stand before it
+    query of place 7        '---------'             those before it in the sequence
 
-With windows over several levels the list is sorted by all levels that both count, and tokens that
-count other levels have lists of their own. What a query sees is then a short list, however long
-the sequence is, and attention costs as much as the sequence is long (see `Near` in
-`carry.models.attention`).
+With windows over several levels the list is sorted by all levels that count both tokens, and
+tokens that other levels count have their own lists. The neighbours of a query are then a short list
+at any length, and the cost of attention is linear in the length of the sequence (see
+`WindowedAttention` in `carry.models.attention`).
 """
 
 from __future__ import annotations
@@ -26,102 +26,104 @@ from torch import Tensor
 from carry.config.settings import SettingsError
 from carry.models.encodings import Window
 
-MOST = 256  # of one difference at each level; windows that show more are local in nothing
-HIDDEN = -1
+MAX_TOKENS_PER_ID = 256  # at one difference of each level; larger windows are not local
+MAX_SORT_KEY = 2**62  # sort keys are 64-bit integers
+NO_TOKEN = -1
 
 
-class Level(NamedTuple):
-    """The ids of one pair, and its window over them."""
+class WindowedIds(NamedTuple):
+    """The ids of one encoding, its window, and the id of tokens that its scheme does not count."""
 
     ids: Integer[Tensor, "b T"]
     window: Window
-    absent: int | None
+    uncounted_id: int | None
 
 
-def neighbours(
-    levels: Sequence[Level], query: Integer[Tensor, "b Q"], first: bool
+def find_neighbours(
+    levels: Sequence[WindowedIds], query: Integer[Tensor, "b Q"], first: bool
 ) -> Integer[Tensor, "b Q W"]:
-    """Return the tokens that each query sees, in order, and `HIDDEN` where it sees no more.
+    """Return the indices of the tokens that each query attends to, in order, then `NO_TOKEN`.
 
     Args:
-        levels: those with a window, one at least.
-        query: the indices of the tokens that look.
-        first: the first token is always seen.
+        levels: the ids that have a window, at least one.
+        query: the indices of the queries.
+        first: whether every query attends to the first token.
 
     Raises:
-        SettingsError: where a window shows more tokens than a neighbourhood has.
+        SettingsError: for a window that shows too many tokens of one id, or ids too large to sort.
 
     >>> place = torch.tensor([[0, 1, 2, 3, 0, 1, 2, 3]])
-    >>> level = Level(place, Window(behind=1, ahead=0), absent=None)
-    >>> neighbours([level], torch.tensor([[2, 6]]), first=True).tolist()
+    >>> level = WindowedIds(place, Window(lower=1, upper=0), uncounted_id=None)
+    >>> find_neighbours([level], torch.tensor([[2, 6]]), first=True).tolist()
     [[[0, 1, 2, -1, -1], [0, 1, 2, 5, 6]]]
     """
-    kinds = _kinds(levels)
-    asked = kinds.gather(1, query)
-    found = [query] if first is False else [query, torch.zeros_like(query)]
-    for one, other in itertools.product(asked.unique().tolist(), kinds.unique().tolist()):
-        shared = [level for at, level in enumerate(levels) if one & other & 1 << at]
+    counted = _counted_levels(levels)
+    counted_query = counted.gather(1, query)
+    columns = [query, torch.zeros_like(query)] if first else [query]
+    for one, other in itertools.product(counted_query.unique().tolist(), counted.unique().tolist()):
+        shared = [level for index, level in enumerate(levels) if one & other & 1 << index]
         if shared:
-            found += _of_kind(shared, query, asked == one, kinds == other)
-    seen = torch.stack(found, dim=2)
-    last = torch.iinfo(seen.dtype).max  # where what is hidden is sorted to
-    seen = torch.where(seen == HIDDEN, last, seen).sort(dim=2).values
-    again = torch.zeros_like(seen, dtype=torch.bool)
-    again[:, :, 1:] = seen[:, :, 1:] == seen[:, :, :-1]
-    seen = torch.where(again, last, seen).sort(dim=2).values
-    width = int((seen != last).sum(2).max())
-    return torch.where(seen == last, HIDDEN, seen)[:, :, :width]
+            columns += _find_in_levels(shared, query, counted_query == one, counted == other)
+    tokens = torch.stack(columns, dim=2)
+    last = torch.iinfo(tokens.dtype).max  # sorts absent tokens to the end
+    tokens = torch.where(tokens == NO_TOKEN, last, tokens).sort(dim=2).values
+    duplicate = torch.zeros_like(tokens, dtype=torch.bool)
+    duplicate[:, :, 1:] = tokens[:, :, 1:] == tokens[:, :, :-1]
+    tokens = torch.where(duplicate, last, tokens).sort(dim=2).values
+    width = int((tokens != last).sum(2).max())
+    return torch.where(tokens == last, NO_TOKEN, tokens)[:, :, :width]
 
 
-def _kinds(levels: Sequence[Level]) -> Integer[Tensor, "b T"]:
-    """Return which levels count each token, as bits."""
-    kinds = torch.zeros_like(levels[0].ids)
-    for at, level in enumerate(levels):
-        counted = True if level.absent is None else level.ids != level.absent
-        kinds = kinds + (1 << at) * counted * torch.ones_like(level.ids)
-    return kinds
+def _counted_levels(levels: Sequence[WindowedIds]) -> Integer[Tensor, "b T"]:
+    """Return the levels that count each token, as bits."""
+    bits = torch.zeros_like(levels[0].ids)
+    for index, level in enumerate(levels):
+        counted = True if level.uncounted_id is None else level.ids != level.uncounted_id
+        bits = bits + (1 << index) * counted * torch.ones_like(level.ids)
+    return bits
 
 
-def _of_kind(
-    levels: Sequence[Level],
+def _find_in_levels(
+    levels: Sequence[WindowedIds],
     query: Integer[Tensor, "b Q"],
-    asks: Bool[Tensor, "b Q"],
+    is_query: Bool[Tensor, "b Q"],
     is_key: Bool[Tensor, "b T"],
 ) -> Iterator[Integer[Tensor, "b Q"]]:
-    """Yield what queries see of keys that share these levels with them, a column at a time."""
+    """Yield the neighbours of queries among keys that share these levels with them, by columns."""
     rows, total = is_key.shape
     row = torch.arange(rows, device=query.device)[:, None]
-    least = [int(level.ids.min()) - level.window.behind for level in levels]
+    lowest = [int(level.ids.min()) - level.window.lower for level in levels]
     sizes = [
-        int(level.ids.max()) + level.window.ahead + 1 - low
-        for level, low in zip(levels, least, strict=True)
+        int(level.ids.max()) + level.window.upper + 1 - low
+        for level, low in zip(levels, lowest, strict=True)
     ]
-    if rows * math.prod(sizes) * total >= 2**62:
+    if rows * math.prod(sizes) * total >= MAX_SORT_KEY:
         raise SettingsError(
             f"window: ids of {' x '.join(map(str, sizes))} differences in {total} tokens are too "
             "many to sort; expected fewer levels, or shorter problems"
         )
 
-    def code(of: Sequence[Tensor]) -> Tensor:
-        packed = row.expand_as(of[0])
-        for ids, low, size in zip(of, least, sizes, strict=True):
+    def sort_key(ids_by_level: Sequence[Tensor]) -> Tensor:
+        packed = row.expand_as(ids_by_level[0])
+        for ids, low, size in zip(ids_by_level, lowest, sizes, strict=True):
             packed = packed * size + (ids - low)
         return packed * total
 
-    at = torch.arange(total, device=query.device).expand(rows, -1)
-    order = (code([level.ids.long() for level in levels]) + at)[is_key].sort().values
-    places = [level.ids.long().gather(1, query) for level in levels]
-    steps = [range(-level.window.behind, level.window.ahead + 1) for level in levels]
-    for step in itertools.product(*steps):
-        begin = code([of + more for of, more in zip(places, step, strict=True)])
-        low = torch.searchsorted(order, begin)
-        high = torch.searchsorted(order, begin + query, right=True)
-        count = torch.where(asks, high - low, 0)
-        if int(count.max()) > MOST:
+    index = torch.arange(total, device=query.device).expand(rows, -1)
+    order = (sort_key([level.ids.long() for level in levels]) + index)[is_key].sort().values
+    query_ids = [level.ids.long().gather(1, query) for level in levels]
+    differences = [range(-level.window.lower, level.window.upper + 1) for level in levels]
+    for difference in itertools.product(*differences):
+        start = sort_key([ids + step for ids, step in zip(query_ids, difference, strict=True)])
+        low = torch.searchsorted(order, start)
+        high = torch.searchsorted(order, start + query, right=True)
+        count = torch.where(is_query, high - low, 0)
+        most = int(count.max())
+        if most > MAX_TOKENS_PER_ID:
             raise SettingsError(
-                f"window: a token sees {int(count.max())} others that stand at the same ids; "
-                f"expected at most {MOST}, for a neighbourhood is bounded"
+                f"window: a token attends to {most} others of the same ids; expected at most "
+                f"{MAX_TOKENS_PER_ID}, so that a neighbourhood is bounded"
             )
-        for nth in range(int(count.max())):
-            key = order[(low + nth).clamp(max=len(order) - 1)] % total
-            yield torch.where(nth < count, key, HIDDEN)
+        for number in range(most):
+            key = order[(low + number).clamp(max=len(order) - 1)] % total
+            yield torch.where(number < count, key, NO_TOKEN)

@@ -1,8 +1,7 @@
-"""The training of one seed, from its first step or from where it was killed."""
+"""The training of one seed of one run, from its first step or from its last checkpoint."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,37 +15,44 @@ from carry.data.batch import Batch
 from carry.data.training_batches import TrainingBatches, draw_held_out
 from carry.models.system import System
 from carry.models.teacher_forcing import teacher_forced_pass
+from carry.processes import one_thread
+from carry.progress import print_warning
 from carry.randomness import stream
-from carry.training import checkpoint, precision
-from carry.training.schedule import batch_at, rate_at
+from carry.training import checkpoint
+from carry.training.optimizers import make_optimizers
+from carry.training.precision import choose_precision, use_precision
+from carry.training.schedule import compute_batch_size, compute_learning_rate
 
-# Called with (steps done, loss, held-out exact match) as training goes on.
+# Called during training with the steps done, the loss, and the exact match on held-out problems.
 Report = Callable[[int, float, float], None]
 
 
 class TrainingDiverged(RuntimeError):
-    """The loss was not a number; the text names step and last good checkpoint."""
+    """The loss is not finite. The text names the step and the last good checkpoint."""
 
 
-def device_of(run: Run) -> torch.device:
-    """Return the device that the run asks for, or the best there is.
+def choose_device(run: Run) -> torch.device:
+    """Return the device that a run names; `auto` is CUDA if the machine has it.
 
     Raises:
-        SettingsError: if CUDA is asked for and there is none.
+        SettingsError: for CUDA on a machine without it.
     """
-    wanted = run.training.device
-    if wanted == "cuda" and not torch.cuda.is_available():
+    name = run.training.device
+    if name == "cuda" and not torch.cuda.is_available():
         raise SettingsError(
             f"runs.{run.name}.training.device: 'cuda' does not fit, torch sees no GPU here; "
             "expected 'auto' or 'cpu'"
         )
-    if wanted == "auto":
-        wanted = "cuda" if torch.cuda.is_available() else "cpu"
-    return torch.device(wanted)
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    return torch.device(name)
 
 
 class Trainer:
-    """One seed of one run: everything that a checkpoint has to bring back.
+    """The training of one seed.
+
+    It continues from the file `checkpoint_path` if that is a checkpoint of this seed and these
+    settings. A damaged checkpoint is reported with one line, and training starts from step 0.
 
     >>> from carry.config.run_settings import make_run
     >>> run = make_run({"task": {"name": "addition"}, "training": {"steps": 2, "batch": 4}})
@@ -56,211 +62,207 @@ class Trainer:
     """
 
     def __init__(self, run: Run, seed: int, checkpoint_path: Path | None) -> None:
-        self.run, self.seed, self.path = run, seed, checkpoint_path
-        self.device = device_of(run)
-        self.system = System(run, seed, self.device)
-        self.precision = precision.choose(run.training.precision, self.device)
-        self.optimizers = make_optimizers(self.system.network, run)
-        self.batches = TrainingBatches(self.system, stream(seed, "problems", device=self.device))
-        self.draws = stream(seed, "ids", device=self.device)
-        self.depths = stream(seed, "recurrences")
-        self.held_out = self.system.format.write(draw_held_out(self.system)).to(self.device)
-        self.step, self.curve, self.in_a_row = 0, [], 0
-        self.snapshots: dict[int, dict[str, Tensor]] = {}  # weights, by step
-        self._losses: list[Tensor] = []
-        if self.path is not None and self.path.exists():
-            self._resume()
+        self.run, self.seed, self.checkpoint_path = run, seed, checkpoint_path
+        self.device = choose_device(run)
+        self.precision = choose_precision(run.training.precision, self.device)
+        self._start()
+        if checkpoint_path is not None and checkpoint_path.exists():
+            try:
+                self._restore()
+            except checkpoint.DamagedFile as error:
+                print_warning(f"{error}; training starts again from step 0")
+                self._start()
+
+    @property
+    def finished(self) -> bool:
+        """Whether all steps are done, or the held-out exact match has reached `stop_at`."""
+        training = self.run.training
+        stopped = training.stop_at is not None and self.good_scores >= training.patience
+        return stopped or self.step >= training.steps
 
     def train(self, report: Report = lambda step, loss, exact: None) -> Trainer:
-        """Train until the last step, or until the held-out score asks to stop."""
-        training, network = self.run.training, self.system.network
-        network.train()
-        while self.step < training.steps and not self._satisfied():
-            with precision.training_in(self.precision, self.device):
-                batch = self.batches.next(batch_at(self.step, training))
-                loss = self._loss(batch)
-                for optimizer in self.optimizers:
-                    optimizer.zero_grad(set_to_none=True)
-                loss.backward()
-            torch.nn.utils.clip_grad_norm_(network.parameters(), training.clip)
-            for optimizer in self.optimizers:
-                for group in optimizer.param_groups:
-                    group["lr"] = rate_at(self.step, training)
-                optimizer.step()
-            self._losses.append(loss.detach())
-            self.step += 1
-            ends = self.step == training.steps
-            if ends or self.step % training.score_every == 0:
-                self._score()
-            if ends or self.step % training.checkpoint_every == 0:
-                self._save()
-            if training.snapshot_every and (ends or self.step % training.snapshot_every == 0):
-                self._keep()
-            if self.curve and (ends or self.step % 10 == 0):
-                report(self.step, self.curve[-1]["loss"], self.curve[-1]["exact"])
+        """Train with one thread until `finished`.
+
+        Raises:
+            TrainingDiverged: for a loss that is not finite.
+        """
+        self.system.network.train()
+        with one_thread():
+            while not self.finished:
+                self._update()
+                self._record(report)
         self._check_losses()
         return self
 
-    def write(self, path: Path) -> None:
-        """Write the weights of now."""
+    def save_weights(self, path: Path) -> None:
+        """Write the present weights."""
         weights = self.system.network.state_dict()
-        save_weights(path, weights, self.run, self.seed, self.step, self.precision)
+        checkpoint.save_weights(path, weights, self.run, self.seed, self.step, self.precision)
+
+    def _start(self) -> None:
+        """Set everything that a checkpoint restores to its value before the first step."""
+        run, seed = self.run, self.seed
+        self.system = system = System(run, seed, self.device)
+        self.optimizers = make_optimizers(system.network, run.training)
+        draws = stream(seed, "problems", device=self.device)
+        self.batches = TrainingBatches(run, system.task, system.format, draws)
+        self.id_draws = stream(seed, "ids", device=self.device)
+        self.recurrence_draws = stream(seed, "recurrences")
+        self.held_out = system.format.write(draw_held_out(run, system.task)).to(self.device)
+        self.step = 0
+        self.curve: list[dict[str, float]] = []
+        self.good_scores = 0  # the number of last scores in a row that reach `stop_at`
+        self.snapshots: dict[int, dict[str, Tensor]] = {}  # weights by step
+        self._losses: list[Tensor] = []  # since the last score
+
+    def _update(self) -> None:
+        """Do one step of the optimizers."""
+        training, network = self.run.training, self.system.network
+        with use_precision(self.precision, self.device):
+            batch = self.batches.next(compute_batch_size(self.step, training))
+            loss = self._loss(batch)
+            for optimizer in self.optimizers:
+                optimizer.zero_grad(set_to_none=True)
+            loss.backward()
+        torch.nn.utils.clip_grad_norm_(network.parameters(), training.clip)
+        for optimizer in self.optimizers:
+            for group in optimizer.param_groups:
+                group["lr"] = compute_learning_rate(self.step, training)
+            optimizer.step()
+        self._losses.append(loss.detach())
+        self.step += 1
+
+    def _record(self, report: Report) -> None:
+        """Score, take a snapshot, write a checkpoint and report, each if this step needs it."""
+        training = self.run.training
+        if self.step == training.steps or self.step % training.score_every == 0:
+            self._score()
+        every = training.snapshot_every
+        if every and (self.finished or self.step % every == 0):
+            self._take_snapshot()  # before the checkpoint, which lists the snapshots
+        if self.finished or self.step % training.checkpoint_every == 0:
+            self._save_checkpoint()
+        if self.curve and (self.finished or self.step % 10 == 0):
+            report(self.step, self.curve[-1]["loss"], self.curve[-1]["exact"])
 
     def _loss(self, batch: Batch) -> Tensor:
         training, network = self.run.training, self.system.network
-        ids = self.system.train_ids(batch, self.draws)
+        ids = self.system.train_ids(batch, self.id_draws)
         if training.loss == "answer":
             at, target, real = batch.response()
-        else:  # every token after the first, the question's too
+        else:  # all tokens after the first, those of the question too
             at, target = None, batch.tokens[:, 1:].long()
-            steps = torch.arange(1, batch.tokens.shape[1], device=batch.length.device)
-            real = steps < batch.length[:, None]
+            index = torch.arange(1, batch.tokens.shape[1], device=batch.length.device)
+            real = index < batch.length[:, None]
 
         def loss_at(recurrences: int | None) -> Tensor:
-            loss, more = fit_at(recurrences), network.penalty(real)
-            return loss if more is None else loss + more
-
-        def fit_at(recurrences: int | None) -> Tensor:
             logits = network(batch.tokens, ids, at, recurrences)[:, : target.shape[1]]
-            if training.loss_average == "token":
-                return F.cross_entropy(logits[real].float(), target[real])
-            losses = F.cross_entropy(logits[real].float(), target[real], reduction="none")
-            share = real / real.sum(1, keepdim=True)  # a sample's mean first (mcleish2024, A.7)
-            return (losses * share[real]).sum() / len(real)
+            loss = average_loss(logits, target, real, training.loss_average)
+            penalty = network.penalty(real)
+            return loss if penalty is None else loss + penalty
 
-        most = getattr(network.given, "recurrences", 1)
-        if training.progressive == 0 or most == 1:
+        if training.progressive == 0 or network.recurrences == 1:
             return loss_at(None)
         # A convex combination with the loss at a smaller random depth (mcleish2024, A.4.1).
-        fewer = int(torch.randint(1, most, (), generator=self.depths))
+        fewer = int(torch.randint(1, network.recurrences, (), generator=self.recurrence_draws))
         return (1 - training.progressive) * loss_at(None) + training.progressive * loss_at(fewer)
 
     def _score(self) -> None:
+        """Add a point to the learning curve: mean loss, and exact match on held-out problems."""
         self._check_losses()
         network = self.system.network.eval()
-        # Ids as training draws them: a score of what was trained, never of other ids or lengths.
-        # In parts, since some schemes draw one offset for a batch, and one offset tells little.
-        draws, right = stream(0, "held out", device=self.device), 0
+        # Ids are drawn as in training, so the score is about trained ids and lengths only. Small
+        # batches, because some schemes draw one offset for a batch, and one offset is no average.
+        draws, correct = stream(0, "held out", device=self.device), 0
         for rows in torch.arange(len(self.held_out)).chunk(16):
-            some = self.held_out[rows.to(self.device)]
-            ids = self.system.train_ids(some, draws)
-            right += int(teacher_forced_pass(self.system, some, ids=ids).exact.sum())
-        exact = right / len(self.held_out)
+            batch = self.held_out[rows.to(self.device)]
+            ids = self.system.train_ids(batch, draws)
+            correct += int(teacher_forced_pass(self.system, batch, ids=ids).exact.sum())
+        exact = correct / len(self.held_out)
         network.train()
         loss = float(torch.stack(self._losses).mean())
         self._losses = []
-        self.curve.append({"step": self.step, "loss": loss, "exact": exact,
-                           "rate": rate_at(self.step - 1, self.run.training)})  # fmt: skip
-        wanted = self.run.training.stop_at
-        self.in_a_row = self.in_a_row + 1 if wanted is not None and exact >= wanted else 0
-
-    def _satisfied(self) -> bool:
         training = self.run.training
-        return training.stop_at is not None and self.in_a_row >= training.patience
+        rate = compute_learning_rate(self.step - 1, training)
+        self.curve.append({"step": self.step, "loss": loss, "exact": exact, "rate": rate})
+        good = training.stop_at is not None and exact >= training.stop_at
+        self.good_scores = self.good_scores + 1 if good else 0
 
     def _check_losses(self) -> None:
-        if self._losses and not torch.stack(self._losses).isfinite().all():
-            good = f"step {_step_of(self.path)}" if self.path and self.path.exists() else "none"
-            raise TrainingDiverged(
-                f"runs.{self.run.name}: the loss of seed {self.seed} is not a number within the "
-                f"steps up to {self.step}; last good checkpoint: {good}; expected finite losses, "
-                f"try a training.learning_rate below {self.run.training.learning_rate}"
-            )
-
-    def _save(self) -> None:
-        self._check_losses()
-        if self.path is None:
+        if not self._losses or torch.stack(self._losses).isfinite().all():
             return
-        tensors = {f"model.{k}": v for k, v in self.system.network.state_dict().items()}
+        saved = self.checkpoint_path is not None and self.checkpoint_path.exists()
+        last = f"step {checkpoint.load_note(self.checkpoint_path)['step']}" if saved else "none"
+        raise TrainingDiverged(
+            f"runs.{self.run.name}: the loss of seed {self.seed} is not a number within the "
+            f"steps up to {self.step}; last good checkpoint: {last}; expected finite losses, "
+            f"try a training.learning_rate below {self.run.training.learning_rate}"
+        )
+
+    def _save_checkpoint(self) -> None:
+        self._check_losses()
+        if self.checkpoint_path is None:
+            return
+        network = self.system.network
+        tensors = {f"model.{name}": tensor for name, tensor in network.state_dict().items()}
         for index, optimizer in enumerate(self.optimizers):
-            tensors |= checkpoint.flatten(optimizer, f"optimizer{index}")
+            tensors |= checkpoint.flatten_optimizer(optimizer, f"optimizer{index}")
         tensors |= self.batches.state()
-        tensors |= {"draws": self.draws.get_state(), "depths": self.depths.get_state()}
+        tensors["id_draws"] = self.id_draws.get_state()
+        tensors["recurrence_draws"] = self.recurrence_draws.get_state()
         if self._losses:
             tensors["losses"] = torch.stack(self._losses)
-        note = {"step": self.step, "curve": self.curve, "in_a_row": self.in_a_row}
-        checkpoint.save_tensors(self.path, tensors, note)
+        note = {
+            "run": self.run.key(),
+            "seed": self.seed,
+            "step": self.step,
+            "curve": self.curve,
+            "good_scores": self.good_scores,
+            "snapshots": [*self.snapshots],
+        }
+        checkpoint.save_tensors(self.checkpoint_path, tensors, note)
 
-    def _keep(self) -> None:
-        """Keep the weights of now, apart from the checkpoint, which is written often."""
+    def _take_snapshot(self) -> None:
+        """Keep the present weights, in a file of their own, which is written once."""
         state = self.system.network.state_dict()
-        self.snapshots[self.step] = {name: of.cpu().clone() for name, of in state.items()}
-        if self.path is not None:
-            checkpoint.save_tensors(self._kept(self.step), self.snapshots[self.step], {})
+        self.snapshots[self.step] = {name: value.cpu().clone() for name, value in state.items()}
+        if self.checkpoint_path is not None:
+            checkpoint.save_tensors(self._snapshot_path(self.step), self.snapshots[self.step], {})
 
-    def _kept(self, step: int) -> Path:
-        return self.path.with_name(f"{self.path.stem}-{step}.safetensors")
+    def _snapshot_path(self, step: int) -> Path:
+        return self.checkpoint_path.with_name(f"{self.checkpoint_path.stem}-{step}.safetensors")
 
-    def _resume(self) -> None:
-        tensors, note = checkpoint.load_tensors(self.path)
-        model = {k.removeprefix("model."): v for k, v in tensors.items() if k.startswith("model.")}
-        self.system.network.load_state_dict(model)
-        for index, optimizer in enumerate(self.optimizers):
-            checkpoint.unflatten(optimizer, f"optimizer{index}", tensors)
-        self.batches.resume(tensors)
-        self.draws.set_state(tensors["draws"])
-        self.depths.set_state(tensors["depths"])
-        losses = tensors.get("losses")
-        self._losses = [] if losses is None else list(losses.to(self.device))
-        self.step, self.curve = note["step"], note["curve"]
-        self.in_a_row = note["in_a_row"]
-        every, last = self.run.training.snapshot_every, self.run.training.steps
-        for step in range(1, self.step + 1) if every else ():
-            if step % every == 0 or step == last:
-                self.snapshots[step] = checkpoint.load_tensors(self._kept(step))[0]
-
-
-def make_optimizers(network: torch.nn.Module, run: Run) -> list[torch.optim.Optimizer]:
-    """Return AdamW, or Muon for the matrices inside the layers with AdamW for the rest."""
-    training = run.training
-    inner = {id(p) for p in network.blocks.parameters() if p.ndim == 2}
-    muon = training.optimizer == "muon"
-    matrices = [p for p in network.parameters() if p.ndim >= 2 and not (muon and id(p) in inner)]
-    vectors = [p for p in network.parameters() if p.ndim < 2]
-    groups = [
-        {"params": matrices, "weight_decay": training.weight_decay},
-        {"params": vectors, "weight_decay": 0.0},
-    ]
-    adamw = torch.optim.AdamW(
-        groups, lr=training.learning_rate, betas=tuple(training.betas), eps=1e-8, fused=True
-    )
-    if not muon:
-        return [adamw]
-    rest = [p for p in network.parameters() if id(p) in inner]
-    return [
-        torch.optim.Muon(
-            rest,
-            lr=training.learning_rate,
-            weight_decay=training.weight_decay,
-            adjust_lr_fn="match_rms_adamw",
-        ),
-        adamw,
-    ]
+    def _restore(self) -> None:
+        tensors, note = checkpoint.load_tensors(self.checkpoint_path)
+        with checkpoint.report_damage(self.checkpoint_path):
+            if (note["run"], note["seed"]) != (self.run.key(), self.seed):
+                raise ValueError("it is of another seed or other settings")
+            network = self.system.network
+            weights = checkpoint.select_tensors(tensors, "model.")
+            network.load_state_dict(checkpoint.check_tensors(weights, network.state_dict()))
+            for index, optimizer in enumerate(self.optimizers):
+                checkpoint.restore_optimizer(optimizer, f"optimizer{index}", tensors)
+            self.batches.resume(tensors)
+            self.id_draws.set_state(tensors["id_draws"])
+            self.recurrence_draws.set_state(tensors["recurrence_draws"])
+            self._losses = [*tensors["losses"].to(self.device)] if "losses" in tensors else []
+            self.step, self.curve = note["step"], note["curve"]
+            self.good_scores = note["good_scores"]
+            for step in note["snapshots"]:
+                path = self._snapshot_path(step)
+                if not path.exists():
+                    raise ValueError(f"its snapshot of step {step} is missing")
+                self.snapshots[step] = checkpoint.load_tensors(path)[0]
 
 
-def _step_of(path: Path) -> int:
-    return checkpoint.load_tensors(path)[1]["step"]
+def average_loss(logits: Tensor, target: Tensor, real: Tensor, average: str) -> Tensor:
+    """Return the mean cross-entropy of the real tokens, by `token` or by `sample`.
 
-
-def save_weights(
-    path: Path, weights: dict[str, Tensor], run: Run, seed: int, steps: int, precision: str
-) -> None:
-    """Write trained weights, and where they come from, as safetensors."""
-    note = {
-        "row": run.name,
-        "profile": run.profile,
-        "seed": seed,
-        "steps": steps,
-        "precision": precision,
-        "torch": torch.__version__.split("+")[0],
-        "run": json.loads(run.model_dump_json(exclude={"evaluation"})),
-    }
-    checkpoint.save_tensors(path, weights, note)
-
-
-def save_snapshots(path: Path, snapshots: dict[int, dict[str, Tensor]]) -> None:
-    """Write the weights of several steps as safetensors, the first steps first."""
-    steps = sorted(snapshots)
-    names = snapshots[steps[0]]
-    stacked = {name: torch.stack([snapshots[step][name] for step in steps]) for name in names}
-    checkpoint.save_tensors(path, stacked, {"steps": steps})
+    Shapes: B sequences, A tokens, V symbols; logits [B A V], target and real [B A]. `sample` first
+    takes the mean of each sequence (mcleish2024, A.7).
+    """
+    if average == "token":
+        return F.cross_entropy(logits[real].float(), target[real])
+    losses = F.cross_entropy(logits[real].float(), target[real], reduction="none")
+    share = real / real.sum(1, keepdim=True)
+    return (losses * share[real]).sum() / len(real)

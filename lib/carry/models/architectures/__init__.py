@@ -1,38 +1,180 @@
-"""Architectures: tokens and ids become logits."""
+"""Architectures: models from tokens and ids to the logits of the next token."""
 
 from __future__ import annotations
 
-from typing import Any
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
-from jaxtyping import Bool, Float
+import torch
+from jaxtyping import Bool, Float, Integer
 from torch import Tensor, nn
 
-from carry.config import settings
+from carry.config import settings as config
+from carry.config.settings import SettingsError
+from carry.models.cache import Cache
+from carry.models.encodings import Encoding, ModelShape
+from carry.models.hooks import Hooks
 
 
-class Architecture(nn.Module):
-    """An architecture; its settings are `Settings`, and its name is its file's."""
+class Architecture(nn.Module, ABC):
+    """A causal model. Its settings are `Settings`, and its name in a row is the name of its file.
 
-    class Settings(settings.Settings):
-        """The settings of this kind."""
+    A subclass has to define `shape` and `forward`. Training, evaluation and decoding then work:
+    decoding runs the model on the whole prefix at each step, unless `next_logits` uses the cache.
+    The other members have defaults, which refuse in one line where a model lacks the feature.
 
-    def penalty(self, real: Bool[Tensor, "B A"]) -> Float[Tensor, ""] | None:
-        """Return what the last pass in training adds to the loss, if anything; asked once.
+    Args:
+        settings: the settings.
+        symbols: the size of the vocabulary.
+        encodings: the encodings of the ids, in the order of the row's `positions`.
+        shape: the result of `shape`.
+
+    Shapes: B sequences of T tokens; A of them (`at`) are followed by wanted tokens; V symbols.
+    """
+
+    class Settings(config.Settings):
+        """The settings of an architecture."""
+
+    label: ClassVar[str] = ""  # for figures and tables; by default the name of the class
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "label" not in vars(cls):
+            cls.label = cls.__name__
+
+    def __init__(
+        self, settings: Settings, symbols: int, encodings: Sequence[Encoding], shape: ModelShape
+    ) -> None:
+        super().__init__()
+        self.settings = settings
+        self.encodings = nn.ModuleList(encodings)
+
+    @staticmethod
+    @abstractmethod
+    def shape(settings: Any) -> ModelShape:
+        """Return the sizes that encodings depend on."""
+
+    @abstractmethod
+    def forward(
+        self,
+        tokens: Integer[Tensor, "B T"],
+        ids: Sequence[Integer[Tensor, "_ S"]],
+        at: Integer[Tensor, "_ A"] | None = None,
+        recurrences: int | None = None,
+        *,
+        hooks: Hooks | None = None,
+    ) -> Float[Tensor, "B _ V"]:
+        """Return the logits of the next token. They must not depend on later tokens.
 
         Args:
-            real: which of the tokens that were asked for are not padding.
+            tokens: the sequences.
+            ids: for each encoding the ids of all T tokens, maybe of more tokens.
+            at: the indices of the tokens whose next tokens are wanted (default: all T), for each
+                sequence, or one row for all.
+            recurrences: how often a looped model runs its block (default: as in training).
+            hooks: reads and replaces activations. Start with `self.start_hooks(hooks)`.
+        """
+
+    @property
+    def name(self) -> str:
+        """The name in a row's settings."""
+        return type(self).__module__.rpartition(".")[2]
+
+    @property
+    def device(self) -> torch.device:
+        """The device of the weights."""
+        weights = next(self.parameters(), None)
+        return torch.device("cpu") if weights is None else weights.device
+
+    @property
+    def recurrences(self) -> int:
+        """How often the block of a looped model is run in training; 1 if it is not looped."""
+        return 1
+
+    def next_logits(
+        self,
+        tokens: Integer[Tensor, "B T"],
+        ids: Sequence[Integer[Tensor, "_ S"]],
+        recurrences: int | None,
+        cache: Cache,
+    ) -> Float[Tensor, "B V"]:
+        """Return the logits of the token that follows new tokens of a sequence; decoding uses it.
+
+        This default keeps the tokens in the cache, and runs the model on the whole prefix.
+
+        Args:
+            tokens: the tokens since the last call.
+            ids: for each encoding the ids of all tokens from the first one, maybe of later tokens.
+            cache: the state after the last call, or an empty cache; it is updated.
+        """
+        (prefix,) = cache.extend(tokens, dim=1)
+        cache.advance(tokens.shape[1])
+        last = torch.full((1, 1), prefix.shape[1] - 1, device=prefix.device)
+        return self(prefix, ids, last, recurrences)[:, 0]
+
+    @torch.no_grad()
+    def each_recurrence(
+        self,
+        tokens: Integer[Tensor, "B T"],
+        ids: Sequence[Integer[Tensor, "_ S"]],
+        at: Integer[Tensor, "_ A"] | None = None,
+        recurrences: int | None = None,
+    ) -> Float[Tensor, "R B _ V"]:
+        """Return the logits as if the model ended after each of its R recurrences."""
+        return self(tokens, ids, at, recurrences)[None]
+
+    def penalty(self, real: Bool[Tensor, "B A"]) -> Float[Tensor, ""] | None:
+        """Return the term that the last training pass adds to the loss, or None; read it once.
+
+        Args:
+            real: which of the tokens `at` are not padding.
         """
         return None
 
+    def hidden_matrices(self) -> list[nn.Parameter]:
+        """Return the matrices inside the layers, which Muon trains."""
+        raise self._lacks("hidden_matrices", "training.optimizer 'adamw'")
 
-def choose(given: dict[str, Any], where: str = "model") -> tuple[type[Architecture], Any]:
-    """Return the architecture that the settings name (`transformer` by default), and its settings.
+    def activation_names(self, recurrences: int | None = None) -> list[str]:
+        """Return the names of all activations that `Hooks` can read and replace."""
+        raise self._lacks("activation_names for hooks", "'transformer'")
 
-    >>> kind, given = choose({"layers": 2, "width": 64})
-    >>> kind.__name__, given.layers
+    def start_hooks(self, hooks: Hooks | None, recurrences: int | None = None) -> None:
+        """Start a pass with hooks, if there are any; refuse names that the model does not have."""
+        if hooks is not None:
+            hooks.start_pass(self.activation_names(recurrences))
+
+    def read_logits(
+        self, x: Float[Tensor, "*B D"], hooks: Hooks | None = None
+    ) -> Float[Tensor, "*B V"]:
+        """Return the logits as if the model ended with this residual stream."""
+        raise self._lacks("residual stream", "'transformer'")
+
+    def recurrences_taken(
+        self,
+        tokens: Integer[Tensor, "B T"],
+        ids: Sequence[Integer[Tensor, "_ S"]],
+        at: Integer[Tensor, "_ A"] | None = None,
+        recurrences: int | None = None,
+    ) -> Any:
+        """Return the number of recurrences of each token, if the model chooses it."""
+        raise self._lacks("recurrences_taken", "'adaptive'")
+
+    def _lacks(self, member: str, expected: str) -> SettingsError:
+        return SettingsError(f"model.name: {self.name!r} has no {member}; expected {expected}")
+
+
+def choose_architecture(
+    settings: dict[str, Any], where: str = "model"
+) -> tuple[type[Architecture], Any]:
+    """Return the architecture that settings name (`transformer` by default), and its settings.
+
+    >>> kind, settings = choose_architecture({"layers": 2, "width": 64})
+    >>> kind.__name__, settings.layers
     ('Transformer', 2)
     """
-    given = dict(given)
-    name = given.pop("name", "transformer")
-    kind = settings.choose_class("carry.models.architectures", Architecture, name, f"{where}.name")
-    return kind, kind.Settings.parse(given, where)
+    settings = dict(settings)
+    name = settings.pop("name", "transformer")
+    kind = config.choose_class("carry.models.architectures", Architecture, name, f"{where}.name")
+    return kind, kind.Settings.parse(settings, where)

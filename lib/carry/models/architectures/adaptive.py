@@ -1,8 +1,8 @@
-"""A looped decoder that decides for each token how deep to go (Graves 2016, Dehghani et al. 2018).
+"""A looped decoder that chooses the depth of each token (Graves 2016, Dehghani et al. 2018).
 
 embedding -> [ block ] -> x1 -> [ block ] -> x2 -> [ block ] -> x3
                            |                  |                  |
-                          p1 x1       +      p2 x2       +      what is left, times x3 -> logits
+                          p1 x1       +      p2 x2       +   (1 - p1 - p2) x3 -> logits
 """
 
 from __future__ import annotations
@@ -17,25 +17,26 @@ from torch import Tensor, nn
 
 from carry.models.architectures.transformer import Transformer, pick_tokens
 from carry.models.cache import Cache
-from carry.models.encodings import Encoding, Shape
+from carry.models.encodings import Encoding, ModelShape
 from carry.models.hooks import Hooks
 
 
 class Adaptive(Transformer):
-    """A decoder whose block is run up to `recurrences` times, and where each token halts by itself.
+    """A decoder whose block is run up to `recurrences` times, and in which each token halts.
 
     After recurrence t a learned unit reads a token's residual stream x_t: p_t = sigmoid(w x_t + b).
-    The token halts where the sum of these reaches 1 - `epsilon`, at the last recurrence at latest,
-    and its logits are read off the sum of p_t x_t, in which x_t of that recurrence has the weight
-    that is left to 1 (Graves 2016, section 2). Its stream goes on being worked out, for others to
-    look at, as in the released code of the Universal Transformer (which reads p_t off x_(t-1)).
+    The token halts when the sum of these probabilities reaches 1 - `epsilon`, or at the last
+    recurrence. Its logits are read from the sum of p_t x_t, in which the last x_t has the remaining
+    weight to 1 (Graves 2016, section 2). The stream of a halted token is still computed, so that
+    other tokens can attend to it, as in the released code of the Universal Transformer (which
+    reads p_t from x_(t-1)).
 
-    `ponder`: the weight in the loss of the recurrences taken and the weight left when halting
-    (2.1 there). `halting_bias`: the first b; tokens halt sooner where it is larger.
+    `ponder`: the weight in the loss of the recurrences taken plus the remaining weight
+    (2.1 there). `halting_bias`: the first b; tokens halt sooner with a larger one.
     """
 
     class Settings(Transformer.Settings):
-        """The settings of this kind."""
+        """The settings of adaptive depth, besides a transformer's."""
 
         recurrences: int = pydantic.Field(default=4, ge=2)
         ponder: float = pydantic.Field(default=0.01, ge=0.0, allow_inf_nan=False)
@@ -43,13 +44,14 @@ class Adaptive(Transformer):
         halting_bias: float = pydantic.Field(default=1.0, allow_inf_nan=False)
 
     def __init__(
-        self, given: Settings, symbols: int, encodings: Sequence[Encoding], shape: Shape
+        self, settings: Settings, symbols: int, encodings: Sequence[Encoding], shape: ModelShape
     ) -> None:
-        super().__init__(given, symbols, encodings, shape)
-        self.halting = nn.Linear(given.width, 1)  # drawn last, so that the rest is as without it
-        nn.init.normal_(self.halting.weight, std=given.width**-0.5)
-        nn.init.constant_(self.halting.bias, given.halting_bias)
-        self._cost: Tensor | None = None  # of each token asked, in the last pass in training
+        super().__init__(settings, symbols, encodings, shape)
+        # Drawn last, so that the other weights are those of a looped model.
+        self.halting = nn.Linear(settings.width, 1)
+        nn.init.normal_(self.halting.weight, std=settings.width**-0.5)
+        nn.init.constant_(self.halting.bias, settings.halting_bias)
+        self._ponder_cost: Tensor | None = None  # of each token in the last training pass
 
     def forward(
         self,
@@ -58,15 +60,15 @@ class Adaptive(Transformer):
         at: Integer[Tensor, "_ A"] | None = None,
         recurrences: int | None = None,
         cache: Cache | None = None,
-        inside: Hooks | None = None,
+        hooks: Hooks | None = None,
     ) -> Float[Tensor, "B _ V"]:
-        """Return logits for the next token; takes and raises what a `Transformer` does."""
-        rounds, mixture = self._rounds(recurrences), self._mixture(tokens, at)
-        for x, chance in self._recurrences(tokens, ids, at, rounds, cache, inside):
-            mixture.add(x, chance)
+        """Return the logits of the next token; see `Transformer.forward`."""
+        count, mixture = self._count_recurrences(recurrences), self._make_mixture(tokens, at)
+        for x, probability in self._halting_steps(tokens, ids, at, count, cache, hooks):
+            mixture.add(x, probability)
         if self.training and torch.is_grad_enabled():
-            self._cost = mixture.cost
-        return self.read(mixture.sum, inside)
+            self._ponder_cost = mixture.ponder_cost
+        return self.read_logits(mixture.sum, hooks)
 
     @torch.no_grad()
     def each_recurrence(
@@ -76,15 +78,16 @@ class Adaptive(Transformer):
         at: Integer[Tensor, "_ A"] | None = None,
         recurrences: int | None = None,
     ) -> Float[Tensor, "R B _ V"]:
-        """Return logits as if the model ended after each recurrence, where all that go on halt.
+        """Return logits as if all running tokens halted after each recurrence.
 
         Raises:
             SettingsError: for less than one recurrence.
         """
-        rounds, mixture, logits = self._rounds(recurrences), self._mixture(tokens, at), []
-        for x, chance in self._recurrences(tokens, ids, at, rounds):
-            logits.append(self.read(mixture.if_ended(x)))
-            mixture.add(x, chance)
+        count, mixture = self._count_recurrences(recurrences), self._make_mixture(tokens, at)
+        logits = []
+        for x, probability in self._halting_steps(tokens, ids, at, count):
+            logits.append(self.read_logits(mixture.sum_if_halted(x)))
+            mixture.add(x, probability)
         return torch.stack(logits)
 
     @torch.no_grad()
@@ -94,8 +97,8 @@ class Adaptive(Transformer):
         ids: Sequence[Integer[Tensor, "_ S"]],
         at: Integer[Tensor, "_ A"] | None = None,
         recurrences: int | None = None,
-    ) -> Taken:
-        """Return how deep tokens go before their successors are said; takes what `forward` does.
+    ) -> RecurrencesTaken:
+        """Return the depth of each token `at`; the arguments are those of `forward`.
 
         Raises:
             SettingsError: for less than one recurrence.
@@ -110,88 +113,93 @@ class Adaptive(Transformer):
         >>> taken.count.tolist(), taken.mean.tolist()
         ([[1, 1, 1]], [[1.0, 1.0, 1.0]])
         """
-        rounds, mixture = self._rounds(recurrences), self._mixture(tokens, at)
-        for x, chance in self._recurrences(tokens, ids, at, rounds):
-            mixture.add(x, chance)
+        count, mixture = self._count_recurrences(recurrences), self._make_mixture(tokens, at)
+        for x, probability in self._halting_steps(tokens, ids, at, count):
+            mixture.add(x, probability)
         weights = torch.stack(mixture.weights, dim=-1)
-        depths = torch.arange(1, rounds + 1, device=weights.device).to(weights.dtype)
-        return Taken(mixture.taken, weights @ depths)
+        depths = torch.arange(1, count + 1, device=weights.device).to(weights.dtype)
+        return RecurrencesTaken(mixture.taken, weights @ depths)
 
     def penalty(self, real: Bool[Tensor, "B A"]) -> Float[Tensor, ""] | None:
-        """Return the ponder cost of the last pass in training, a mean over the tokens `real`."""
-        cost, self._cost = self._cost, None
-        return None if cost is None else self.given.ponder * cost[:, : real.shape[1]][real].mean()
+        """Return the mean ponder cost of the last training pass over the tokens `real`."""
+        cost, self._ponder_cost = self._ponder_cost, None
+        if cost is None:
+            return None
+        return self.settings.ponder * cost[:, : real.shape[1]][real].mean()
 
-    def _mixture(self, tokens: Tensor, at: Tensor | None) -> Mixture:
-        asked = tokens if at is None else at.expand(len(tokens), -1)
-        spent = torch.zeros_like(asked, dtype=self.halting.weight.dtype)
-        return Mixture(spent, self.given.epsilon)
+    def _make_mixture(self, tokens: Tensor, at: Tensor | None) -> HaltingMixture:
+        index = tokens if at is None else at.expand(len(tokens), -1)
+        used = torch.zeros_like(index, dtype=self.halting.weight.dtype)
+        return HaltingMixture(used, self.settings.epsilon)
 
-    def _recurrences(
+    def _halting_steps(
         self,
         tokens: Tensor,
         ids: Sequence[Tensor],
         at: Tensor | None,
-        rounds: int,
+        recurrences: int,
         cache: Cache | None = None,
-        inside: Hooks | None = None,
+        hooks: Hooks | None = None,
     ) -> Iterator[tuple[Tensor, Tensor]]:
-        """Yield the streams of the tokens asked after each recurrence, and the chance to halt."""
-        streams = self._streams(tokens, ids, at, rounds, cache, inside)
+        """Yield the streams of the tokens `at` and their halting probabilities."""
+        streams = self._residual_streams(tokens, ids, at, recurrences, cache, hooks)
         for recurrence, x in enumerate(streams, start=1):
-            final = recurrence == rounds
-            x = self._scaled(x if final or at is None else pick_tokens(x, at), 1 / rounds)
-            yield x, self._chance(x, final)
+            final = recurrence == recurrences
+            x = x if final or at is None else pick_tokens(x, at)
+            x = self._scale_gradient(x, 1 / recurrences)
+            yield x, self._halting_probability(x, final)
 
-    def _chance(self, x: Tensor, final: bool) -> Tensor:
+    def _halting_probability(self, x: Tensor, final: bool) -> Tensor:
         weight = self.halting.weight
-        if final:  # whatever is left is spent
+        if final:  # all remaining tokens halt
             return torch.ones(x.shape[:2], dtype=weight.dtype, device=x.device)
-        with torch.autocast(x.device.type, enabled=False):  # thresholds are no place for bf16
+        with torch.autocast(x.device.type, enabled=False):  # bf16 is too coarse for a threshold
             return self.halting(x.to(weight.dtype))[..., 0].sigmoid()
 
 
-class Taken(NamedTuple):
-    """How deep tokens go: in how many recurrences, and their mean by the weights of the streams."""
+class RecurrencesTaken(NamedTuple):
+    """The recurrences of each token, and their mean by the weights of the streams."""
 
     count: Integer[Tensor, "B A"]
     mean: Float[Tensor, "B A"]
 
 
-class Mixture:
-    """The weighted sum of the residual streams of tokens, as recurrences go on until all halt.
+class HaltingMixture:
+    """The weighted sum of residual streams over recurrences, until all tokens have halted.
 
-    >>> mixture = Mixture(torch.zeros(1, 2), epsilon=0.01)
-    >>> for chance in ([0.25, 0.5], [0.5, 0.75], [1.0, 1.0]):
-    ...     mixture.add(torch.ones(1, 2, 4), torch.tensor([chance]))
+    `weights` has the weights of each recurrence, `taken` the recurrences of each token.
+
+    >>> mixture = HaltingMixture(torch.zeros(1, 2), epsilon=0.01)
+    >>> for probability in ([0.25, 0.5], [0.5, 0.75], [1.0, 1.0]):
+    ...     mixture.add(torch.ones(1, 2, 4), torch.tensor([probability]))
     >>> [weight.tolist() for weight in mixture.weights]
     [[[0.25, 0.5]], [[0.5, 0.5]], [[0.25, 0.0]]]
-    >>> mixture.taken.tolist(), mixture.cost.tolist()
+    >>> mixture.taken.tolist(), mixture.ponder_cost.tolist()
     ([[3, 2]], [[3.25, 2.5]])
     """
 
-    def __init__(self, spent: Float[Tensor, "B A"], epsilon: float) -> None:
-        self.spent, self.epsilon = spent, epsilon  # what recurrences before that of halting have
-        self.going = torch.ones_like(spent, dtype=torch.bool)
-        self.taken = torch.zeros_like(spent, dtype=torch.long)
+    def __init__(self, used: Float[Tensor, "B A"], epsilon: float) -> None:
+        self.used, self.epsilon = used, epsilon  # the sum of weights before the halting recurrence
+        self.running = torch.ones_like(used, dtype=torch.bool)
+        self.taken = torch.zeros_like(used, dtype=torch.long)
         self.weights: list[Tensor] = []
         self.sum: Tensor | float = 0.0
 
-    def add(self, x: Float[Tensor, "B A D"], chance: Float[Tensor, "B A"]) -> None:
-        """Add the streams of one more recurrence, at which each token has a chance to halt."""
-        halts = self.going & (self.spent + chance >= 1 - self.epsilon)
-        stays = self.going & ~halts
-        weight = torch.where(halts, 1 - self.spent, chance * stays)
+    def add(self, x: Float[Tensor, "B A D"], probability: Float[Tensor, "B A"]) -> None:
+        """Add the streams of one recurrence, at which each token may halt."""
+        halts = self.running & (self.used + probability >= 1 - self.epsilon)
+        stays = self.running & ~halts
+        weight = torch.where(halts, 1 - self.used, probability * stays)
         self.sum = self.sum + weight[..., None] * x
         self.weights.append(weight.detach())
-        self.taken = self.taken + self.going
-        self.spent, self.going = self.spent + chance * stays, stays
+        self.taken = self.taken + self.running
+        self.used, self.running = self.used + probability * stays, stays
 
-    def if_ended(self, x: Float[Tensor, "B A D"]) -> Float[Tensor, "B A D"]:
-        """Return the sum as it would be if all tokens that go on halted at this recurrence."""
-        return self.sum + ((1 - self.spent) * self.going)[..., None] * x
+    def sum_if_halted(self, x: Float[Tensor, "B A D"]) -> Float[Tensor, "B A D"]:
+        """Return the sum as if all running tokens halted at this recurrence."""
+        return self.sum + ((1 - self.used) * self.running)[..., None] * x
 
     @property
-    def cost(self) -> Float[Tensor, "B A"]:
-        """The ponder cost once all have halted: recurrences taken, and what was left at the end."""
-        return self.taken + (1 - self.spent)
+    def ponder_cost(self) -> Float[Tensor, "B A"]:
+        """The cost of each token: recurrences taken, plus the weight of the last one."""
+        return self.taken + (1 - self.used)

@@ -1,4 +1,4 @@
-"""One decoder for all: standard, with input injection, looped.
+"""A decoder: standard, with input injection, or looped.
 
 tokens -> embedding (+ encodings of ids) ------+--------+----- injection
                       |                        |        |
@@ -19,7 +19,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Integer
 from torch import Tensor, nn
 
-from carry.config import settings
+from carry.config.settings import SettingsError
 from carry.models.architectures import Architecture
 from carry.models.attention import (
     AttentionContext,
@@ -28,7 +28,7 @@ from carry.models.attention import (
     WindowedAttention,
 )
 from carry.models.cache import Cache
-from carry.models.encodings import Encoding, Shape
+from carry.models.encodings import Encoding, ModelShape
 from carry.models.hooks import Hook, Hooks, activation_names, no_hook
 from carry.models.initialisation import initialise_layer
 
@@ -36,20 +36,21 @@ from carry.models.initialisation import initialise_layer
 class Transformer(Architecture):
     """A decoder of `layers` layers, run `recurrences` times.
 
-    `injection`: the embedded input is added again before every layer, or at the entrance of each
+    `injection`: the embedded input is added again before every layer, at the entrance of each
     recurrence of the block, or never (mcleish2024, 3.2 and Fig. 19).
     `read_out`: more layers between the block and the logits, see `ReadOut`.
-    `divide_gradient`: the gradients of the layers' parameters are divided by the recurrences that
-    were run, and no other gradient is (mcleish2024, A.3.1; the released code rescales the loss).
-    `biases`: of the linear maps; norms keep theirs. `logit_bias`: of the last of them.
-    `feed_forward`, `output`, `final_norm`: without them a layer is attention alone, what its heads
-    find is added as it is, and the logits are read off the residual stream (fraknoi2024, 5.2).
-    `attention`: by plain products, by torch's fused kernel, or to what windows show alone, gathered
-    for each query; `auto` chooses by what is faster. All find the same.
+    `divide_gradient`: the gradients of the layers' parameters are divided by the recurrences of the
+    pass, and no other gradient is (mcleish2024, A.3.1; the released code rescales the loss).
+    `biases`: of the linear maps; norms keep theirs. `logit_bias`: of the map to the logits.
+    `feed_forward`, `output`, `final_norm`: without them a layer is attention alone, the outputs of
+    its heads are added to the residual stream, and the logits are read from the stream
+    (fraknoi2024, 5.2).
+    `attention`: by plain products, by PyTorch's fused kernel, or only to the keys that windows
+    show, gathered for each query. `auto` chooses the fastest. All compute the same function.
     """
 
-    class Settings(settings.Settings):
-        """The settings of this kind; `hidden` and `head_width` follow from the width if unset."""
+    class Settings(Architecture.Settings):
+        """The settings of a transformer; `hidden` and `head_width` default to the width's."""
 
         layers: int = pydantic.Field(default=1, ge=1)
         recurrences: int = pydantic.Field(default=1, ge=1)
@@ -75,11 +76,11 @@ class Transformer(Architecture):
         attention: Literal["auto", "plain", "fused", "gathered"] = "auto"
 
         @pydantic.model_validator(mode="after")
-        def _divides(self) -> Transformer.Settings:
+        def _check_widths(self) -> Transformer.Settings:
             if self.head_width is None and self.width % self.heads:
                 raise ValueError(
-                    f"width {self.width} with heads {self.heads} does not fit, expected a width "
-                    "that the heads divide, or a head_width of its own"
+                    f"width {self.width} with heads {self.heads} does not fit, expected a multiple "
+                    "of heads, or a head_width"
                 )
             inner = self.heads * (self.head_width or self.width // self.heads)
             if not self.output and inner != self.width:
@@ -90,46 +91,44 @@ class Transformer(Architecture):
             return self
 
     def __init__(
-        self, given: Settings, symbols: int, encodings: Sequence[Encoding], shape: Shape
+        self, settings: Settings, symbols: int, encodings: Sequence[Encoding], shape: ModelShape
     ) -> None:
-        super().__init__()
-        if given.attention == "gathered" and not any(of.window for of in encodings):
-            raise settings.SettingsError(
+        super().__init__(settings, symbols, encodings, shape)
+        if settings.attention == "gathered" and not any(of.window for of in encodings):
+            raise SettingsError(
                 "attention 'gathered' does not fit without a window; expected 'auto'"
             )
-        self.given = given
-        self.encodings = nn.ModuleList(encodings)
-        self.tokens = nn.Embedding(symbols, given.width)
-        self.blocks = nn.ModuleList(Block(given, shape) for _ in range(given.layers))
-        last = given.final_norm and "pre" in given.norm_place
-        self.final_norm = make_norm(given) if last else nn.Identity()
-        self.read_out = ReadOut(given) if given.read_out else nn.Identity()
-        self.logits = nn.Linear(given.width, symbols, bias=given.logit_bias)
+        self.tokens = nn.Embedding(symbols, settings.width)
+        self.blocks = nn.ModuleList(Block(settings, shape) for _ in range(settings.layers))
+        has_final_norm = settings.final_norm and "pre" in settings.norm_place
+        self.final_norm = make_norm(settings) if has_final_norm else nn.Identity()
+        self.read_out = ReadOut(settings) if settings.read_out else nn.Identity()
+        self.logits = nn.Linear(settings.width, symbols, bias=settings.logit_bias)
         self._initialise()
-        if given.tied:
+        if settings.tied:
             self.logits.weight = self.tokens.weight
 
     @torch.no_grad()
     def _initialise(self) -> None:
-        given = self.given
+        settings = self.settings
         for block in self.blocks:
-            depth = given.layers * given.recurrences
-            initialise_layer(block, given.initialisation, depth, given.heads)
-        initialise_layer(self.read_out, given.initialisation, None, given.heads)
-        spread = given.width**-0.5
-        std = given.embedding_std or (1.0 if given.initialisation == "t5" else spread)
+            depth = settings.layers * settings.recurrences
+            initialise_layer(block, settings.initialisation, depth, settings.heads)
+        initialise_layer(self.read_out, settings.initialisation, None, settings.heads)
+        spread = settings.width**-0.5
+        std = settings.embedding_std or (1.0 if settings.initialisation == "t5" else spread)
         nn.init.normal_(self.tokens.weight, std=std)
         for encoding in self.encodings:
             encoding.initialise(std)
         nn.init.normal_(self.logits.weight, std=spread)
-        if given.logit_bias:
+        if settings.logit_bias:
             nn.init.zeros_(self.logits.bias)
 
     @staticmethod
-    def shape(given: Settings) -> Shape:
-        """Return the sizes that encodings need to know."""
-        return Shape(given.width, given.heads, given.head_width or given.width // given.heads,
-                     given.layers)  # fmt: skip
+    def shape(settings: Settings) -> ModelShape:
+        """Return the sizes that encodings depend on."""
+        head_width = settings.head_width or settings.width // settings.heads
+        return ModelShape(settings.width, settings.heads, head_width, settings.layers)
 
     def forward(
         self,
@@ -138,27 +137,37 @@ class Transformer(Architecture):
         at: Integer[Tensor, "_ A"] | None = None,
         recurrences: int | None = None,
         cache: Cache | None = None,
-        inside: Hooks | None = None,
+        hooks: Hooks | None = None,
     ) -> Float[Tensor, "B _ V"]:
-        """Return logits for the next token.
+        """Return the logits of the next token; see `Architecture.forward`.
+
+        The last layer is computed for the tokens `at` alone, which changes nothing else.
 
         Args:
-            tokens: the sequences.
-            ids: one for each encoding.
-            at: the tokens whose successors are wanted (default: all), in a single row if they
-                are the same for all. The last layer is worked out for these alone, which changes
-                nothing else.
-            recurrences: times to run the block, free to differ from training.
-            cache: keys and values of the tokens before these, for decoding.
-            inside: reads and replaces activations on the way.
+            cache: keys and values of the tokens before these, for decoding; these are added.
 
         Raises:
-            SettingsError: for less than one recurrence, and for activations that are not there.
+            SettingsError: for less than one recurrence, and for unknown activations.
         """
-        rounds = self._rounds(recurrences)
-        streams = self._streams(tokens, ids, at, rounds, cache, inside)
+        count = self._count_recurrences(recurrences)
+        streams = self._residual_streams(tokens, ids, at, count, cache, hooks)
         (x,) = collections.deque(streams, maxlen=1)
-        return self.read(self._scaled(x, 1 / rounds), inside)
+        return self.read_logits(self._scale_gradient(x, 1 / count), hooks)
+
+    @property
+    def recurrences(self) -> int:
+        """How often the block is run in training."""
+        return self.settings.recurrences
+
+    def next_logits(
+        self,
+        tokens: Integer[Tensor, "B T"],
+        ids: Sequence[Integer[Tensor, "_ S"]],
+        recurrences: int | None,
+        cache: Cache,
+    ) -> Float[Tensor, "B V"]:
+        """Return the logits of the token that follows new tokens; the cache has keys and values."""
+        return self(tokens, ids, None, recurrences, cache)[:, -1]
 
     @torch.no_grad()
     def each_recurrence(
@@ -170,82 +179,93 @@ class Transformer(Architecture):
     ) -> Float[Tensor, "R B _ V"]:
         """Return logits as if the model ended after each recurrence (mcleish2024, Fig. 13).
 
-        Takes what `forward` does, and one pass for all recurrences; the last are its logits.
+        One pass computes all recurrences. The arguments are those of `forward`.
 
         Raises:
             SettingsError: for less than one recurrence.
         """
-        rounds, logits = self._rounds(recurrences), []
-        for x in self._streams(tokens, ids, at, rounds, None):
-            final = len(logits) == rounds - 1
-            logits.append(self.read(x if final or at is None else pick_tokens(x, at)))
+        count, logits = self._count_recurrences(recurrences), []
+        for x in self._residual_streams(tokens, ids, at, count, None):
+            final = len(logits) == count - 1
+            logits.append(self.read_logits(x if final or at is None else pick_tokens(x, at)))
         return torch.stack(logits)
 
-    def read(self, x: Float[Tensor, "*B D"], inside: Hooks | None = None) -> Float[Tensor, "*B V"]:
+    def read_logits(
+        self, x: Float[Tensor, "*B D"], hooks: Hooks | None = None
+    ) -> Float[Tensor, "*B V"]:
         """Return the logits as if the model ended with this residual stream."""
-        take = no_hook if inside is None else inside.take
-        return take("logits", self.logits(take("final", self.read_out(self.final_norm(x)))))
+        hook = no_hook if hooks is None else hooks.apply
+        return hook("logits", self.logits(hook("final", self.read_out(self.final_norm(x)))))
 
-    def activations(self, recurrences: int | None = None) -> list[str]:
-        """Return the names of all that `Inside` can read and replace."""
-        return activation_names(
-            self._rounds(recurrences) * len(self.blocks), self.given.feed_forward
-        )
+    def activation_names(self, recurrences: int | None = None) -> list[str]:
+        """Return the names of all activations that `Hooks` can read and replace."""
+        layers = self._count_recurrences(recurrences) * len(self.blocks)
+        return activation_names(layers, self.settings.feed_forward)
 
-    def _rounds(self, recurrences: int | None) -> int:
-        rounds = self.given.recurrences if recurrences is None else recurrences
-        if rounds < 1:
-            raise settings.SettingsError(f"recurrences: {rounds} does not fit, expected at least 1")
-        return rounds
+    def hidden_matrices(self) -> list[nn.Parameter]:
+        """Return the matrices inside the layers, which Muon trains."""
+        return [weights for weights in self.blocks.parameters() if weights.ndim == 2]
 
-    def _streams(
+    def _count_recurrences(self, recurrences: int | None) -> int:
+        count = self.recurrences if recurrences is None else recurrences
+        if count < 1:
+            raise SettingsError(f"recurrences: {count} does not fit, expected at least 1")
+        return count
+
+    def _residual_streams(
         self,
         tokens: Tensor,
         ids: Sequence[Tensor],
         at: Tensor | None,
-        rounds: int,
+        recurrences: int,
         cache: Cache | None,
-        inside: Hooks | None = None,
+        hooks: Hooks | None = None,
     ) -> Iterator[Tensor]:
         """Yield the residual stream after each recurrence, the last one at the tokens `at` only."""
-        if inside is not None:
-            inside.begin(self.activations(rounds))
+        self.start_hooks(hooks, recurrences)
         past = cache.length if cache else 0
         total = past + tokens.shape[1]
-        inject = self.tokens(tokens)
-        for encoding, of in zip(self.encodings, ids, strict=True):
-            felt = encoding.embed(of[:, past:total])
-            inject = inject if felt is None else inject + felt
-        inject = inject if inside is None else inside.take("embed", inject)
-        inject = self._scaled(inject, rounds)
+        embedded = self.tokens(tokens)
+        for encoding, token_ids in zip(self.encodings, ids, strict=True):
+            vectors = encoding.embed(token_ids[:, past:total])
+            embedded = embedded if vectors is None else embedded + vectors
+        embedded = embedded if hooks is None else hooks.apply("embed", embedded)
+        embedded = self._scale_gradient(embedded, recurrences)
         index = torch.arange(past, total, device=tokens.device)[None]
-        felt = PositionEncodings(self.encodings, self.given.attention, self._scaled, rounds)
-        everywhere = AttentionContext(felt, index, ids, total)
-        wanted = everywhere if at is None else AttentionContext(felt, at, ids, total)
-        x = torch.zeros_like(inject)
-        for step in range(rounds * len(self.blocks)):
+        positions = PositionEncodings(
+            self.encodings, self.settings.attention, self._scale_gradient, recurrences
+        )
+        everywhere = AttentionContext(positions, index, ids, total)
+        wanted = everywhere if at is None else AttentionContext(positions, at, ids, total)
+        x = torch.zeros_like(embedded)
+        steps = recurrences * len(self.blocks)
+        for step in range(steps):
             layer = step % len(self.blocks)
-            entrance = layer == 0 and (step == 0 or self.given.injection != "none")
-            if entrance or self.given.injection == "every_layer":
-                x = x + inject
-            final = step == rounds * len(self.blocks) - 1
-            take = no_hook if inside is None else inside.layer(step)
-            whole = inside is not None and inside.wants(f"{step}.pattern")
-            look = (wanted if final else everywhere).layer(layer, whole or cache is not None)
-            x = self.blocks[layer](x, look, at if final else None, cache, take, whole)
+            entrance = layer == 0 and (step == 0 or self.settings.injection != "none")
+            if entrance or self.settings.injection == "every_layer":
+                x = x + embedded
+            final = step == steps - 1
+            hook = no_hook if hooks is None else hooks.layer_hook(step)
+            needs_weights = hooks is not None and hooks.requests(f"{step}.pattern")
+            context = wanted if final else everywhere
+            attention = context.attention(layer, dense=needs_weights or cache is not None)
+            x = self.blocks[layer](x, attention, at if final else None, cache, hook, needs_weights)
             if layer == len(self.blocks) - 1:
                 yield x
+        if cache is not None:
+            cache.advance(tokens.shape[1])
 
-    def _scaled(self, x: Tensor, factor: int | float) -> Tensor:
-        """Divide gradients where the layers end, and multiply them where they begin, if asked to.
+    def _scale_gradient(self, x: Tensor, factor: int | float) -> Tensor:
+        """Return x; with `divide_gradient` its gradient is multiplied by the factor.
 
-        So those of the layers alone are divided, and what is before them keeps its own.
+        Gradients are divided after the layers and multiplied before them, so that only those of the
+        layers are divided.
         """
-        return ScaledGradient.apply(x, factor) if self.given.divide_gradient else x
+        return ScaledGradient.apply(x, factor) if self.settings.divide_gradient else x
 
 
 def pick_tokens(x: Float[Tensor, "B T D"], at: Integer[Tensor, "_ A"]) -> Float[Tensor, "B A D"]:
-    """Return the vectors of the tokens `at`, given for each sequence or in one row for all.
+    """Return the vectors of the tokens `at`: indices for each sequence, or one row for all.
 
     >>> pick_tokens(torch.arange(6.0).reshape(2, 3, 1), torch.tensor([[2, 0]]))[..., 0].tolist()
     [[2.0, 0.0], [5.0, 3.0]]
@@ -254,7 +274,7 @@ def pick_tokens(x: Float[Tensor, "B T D"], at: Integer[Tensor, "_ A"]) -> Float[
 
 
 class ScaledGradient(torch.autograd.Function):
-    """The identity, whose gradient is multiplied by a factor on its way back."""
+    """The identity, whose gradient is multiplied by a factor."""
 
     @staticmethod
     def forward(ctx, x: Tensor, factor: int | float) -> Tensor:
@@ -269,125 +289,118 @@ class ScaledGradient(torch.autograd.Function):
 
 
 class Block(nn.Module):
-    """Attention and a feed-forward network, each with its residual and its norms."""
+    """A layer: attention and a feed-forward network, each with its residual and its norms."""
 
-    def __init__(self, given: Transformer.Settings, shape: Shape) -> None:
+    def __init__(self, settings: Transformer.Settings, shape: ModelShape) -> None:
         super().__init__()
-        inner = shape.heads * shape.head_width
-        self.given, self.heads = given, shape.heads
-        self.query = nn.Linear(given.width, inner, bias=given.biases)
-        self.key_value = nn.Linear(given.width, 2 * inner, bias=given.biases)
-        output = nn.Linear(inner, given.width, bias=given.biases) if given.output else nn.Identity()
-        self.output = output
-        self.feed_forward = FeedForward(given) if given.feed_forward else None
-        pre, post = "pre" in given.norm_place, "post" in given.norm_place
-        parts = range(2 if given.feed_forward else 1)
-        self.before = nn.ModuleList(make_norm(given) if pre else nn.Identity() for _ in parts)
-        self.after = nn.ModuleList(make_norm(given) if post else nn.Identity() for _ in parts)
+        inner, width = shape.heads * shape.head_width, settings.width
+        self.settings, self.heads = settings, shape.heads
+        self.query = nn.Linear(width, inner, bias=settings.biases)
+        self.key_value = nn.Linear(width, 2 * inner, bias=settings.biases)
+        self.output = (
+            nn.Linear(inner, width, bias=settings.biases) if settings.output else nn.Identity()
+        )
+        self.feed_forward = FeedForward(settings) if settings.feed_forward else None
+        pre, post = "pre" in settings.norm_place, "post" in settings.norm_place
+        parts = range(2 if settings.feed_forward else 1)
+        self.before = nn.ModuleList(make_norm(settings) if pre else nn.Identity() for _ in parts)
+        self.after = nn.ModuleList(make_norm(settings) if post else nn.Identity() for _ in parts)
 
     def forward(
         self,
         x: Tensor,
-        look: DenseAttention | WindowedAttention,
+        attention: DenseAttention | WindowedAttention,
         at: Tensor | None,
         cache: Cache | None,
-        take: Hook = no_hook,
-        whole: bool = False,
+        hook: Hook = no_hook,
+        needs_weights: bool = False,
     ) -> Tensor:
-        """Return the residual stream after this layer, at the tokens `at` only if given.
+        """Return the residual stream after this layer, only at the tokens `at` unless it is None.
 
-        `take`: what each activation goes through. `whole`: the attention weights are asked for.
+        Args:
+            hook: reads or replaces each activation.
+            needs_weights: whether the hook uses the attention weights.
         """
-        x = take("resid_pre", x)
+        x = hook("resid_pre", x)
         source = self.before[0](x)
+        reader = source
         if at is not None:
             x, reader = pick_tokens(x, at), pick_tokens(source, at)
-        else:
-            reader = source
-        found = self._attention(reader, source, look, cache, take, whole)
-        x = take("resid_mid", self._add(0, x, take("attn_out", found)))
+        update = self._attend(reader, source, attention, cache, hook, needs_weights)
+        x = hook("resid_mid", self._add(0, x, hook("attn_out", update)))
         if self.feed_forward is not None:
-            made = take("mlp_out", self.feed_forward(self.before[1](x), take))
-            x = self._add(1, x, made)
-        return take("resid_post", x)
+            update = hook("mlp_out", self.feed_forward(self.before[1](x), hook))
+            x = self._add(1, x, update)
+        return hook("resid_post", x)
 
     def _add(self, part: int, x: Tensor, update: Tensor) -> Tensor:
-        if self.given.norm_place == "post":  # the residual is inside the norm
-            return self.after[part](self.given.residual_scale * x + update)
-        return self.given.residual_scale * x + self.after[part](update)
+        if self.settings.norm_place == "post":  # the residual is inside the norm
+            return self.after[part](self.settings.residual_scale * x + update)
+        return self.settings.residual_scale * x + self.after[part](update)
 
-    def _attention(
+    def _attend(
         self,
         reader: Tensor,
         source: Tensor,
-        look: DenseAttention | WindowedAttention,
+        attention: DenseAttention | WindowedAttention,
         cache: Cache | None,
-        take: Hook,
-        whole: bool,
+        hook: Hook,
+        needs_weights: bool,
     ) -> Tensor:
-        query = take("q", self._split(self.query(reader)))
-        both = (self._split(part) for part in self.key_value(source).chunk(2, dim=-1))
-        key, value = (take(part, of) for part, of in zip("kv", both, strict=True))
-        scale = 1.0 if self.given.initialisation == "t5" else query.shape[-1] ** -0.5
-        mixed = look.attend(query, key, value, scale, cache, take, whole)
-        return self.output(take("z", mixed).transpose(1, 2).flatten(2))
+        query = hook("q", self._split_heads(self.query(reader)))
+        key, value = self.key_value(source).chunk(2, dim=-1)
+        key, value = hook("k", self._split_heads(key)), hook("v", self._split_heads(value))
+        scale = 1.0 if self.settings.initialisation == "t5" else query.shape[-1] ** -0.5
+        mixed = attention.attend(query, key, value, scale, cache, hook, needs_weights)
+        return self.output(hook("z", mixed).transpose(1, 2).flatten(2))
 
-    def _split(self, x: Tensor) -> Tensor:
+    def _split_heads(self, x: Tensor) -> Tensor:
         return x.unflatten(2, (self.heads, -1)).transpose(1, 2)
 
 
 class FeedForward(nn.Module):
     """A network of one hidden layer, gated or not; `hidden` counts its units after the gate."""
 
-    def __init__(self, given: Transformer.Settings) -> None:
+    def __init__(self, settings: Transformer.Settings) -> None:
         super().__init__()
-        hidden = given.hidden or 4 * given.width
-        gates = 2 if given.activation == "gated_gelu" else 1
-        self.activation = given.activation
-        self.up = nn.Linear(given.width, gates * hidden, bias=given.biases)
-        self.down = nn.Linear(hidden, given.width, bias=given.biases)
+        hidden = settings.hidden or 4 * settings.width
+        gates = 2 if settings.activation == "gated_gelu" else 1
+        self.activation = settings.activation
+        self.up = nn.Linear(settings.width, gates * hidden, bias=settings.biases)
+        self.down = nn.Linear(hidden, settings.width, bias=settings.biases)
 
-    def forward(self, x: Tensor, take: Hook = no_hook) -> Tensor:
-        """Return what is to be added to the residual stream, or read."""
+    def forward(self, x: Tensor, hook: Hook = no_hook) -> Tensor:
+        """Return the output for each vector."""
         x = self.up(x)
         if self.activation == "gated_gelu":
             gate, x = x.chunk(2, dim=-1)
             x = F.gelu(gate) * x
         else:
             x = F.relu(x) if self.activation == "relu" else F.gelu(x)
-        return self.down(take("mlp_post", x))
+        return self.down(hook("mlp_post", x))
 
 
 class ReadOut(nn.Module):
     """A feed-forward network without residual, a norm and a square matrix without bias.
 
-    They stand before the logits in the released code of mcleish2024, and in its Table 3.
+    They precede the logits in the released code of mcleish2024, and in its Table 3.
     """
 
-    def __init__(self, given: Transformer.Settings) -> None:
+    def __init__(self, settings: Transformer.Settings) -> None:
         super().__init__()
-        self.feed_forward = FeedForward(given)
-        self.norm = make_norm(given)
-        self.square = nn.Linear(given.width, given.width, bias=False)
+        self.feed_forward = FeedForward(settings)
+        self.norm = make_norm(settings)
+        self.square = nn.Linear(settings.width, settings.width, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return what the logits are read from."""
+        """Return the input of the map to the logits."""
         return self.square(self.norm(self.feed_forward(x)))
 
 
-def make_norm(given: Transformer.Settings) -> nn.Module:
-    """Return a LayerNorm or an RMSNorm of the model's width, or nothing."""
-    if given.norm == "none":
+def make_norm(settings: Transformer.Settings) -> nn.Module:
+    """Return a LayerNorm or an RMSNorm of the model's width, or the identity."""
+    if settings.norm == "none":
         return nn.Identity()
-    if given.norm == "rms":
-        return nn.RMSNorm(given.width, eps=1e-6)
-    return nn.LayerNorm(given.width)
-
-
-def parameters(network: nn.Module) -> int:
-    """Return the number of parameters, shared ones counted once.
-
-    >>> parameters(nn.Linear(3, 2))
-    8
-    """
-    return sum(parameter.numel() for parameter in network.parameters())
+    if settings.norm == "rms":
+        return nn.RMSNorm(settings.width, eps=1e-6)
+    return nn.LayerNorm(settings.width)

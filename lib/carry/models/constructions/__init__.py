@@ -1,1 +1,1 @@
-"""Transformers whose weights are set by hand, from the works' proofs."""
+"""Transformers with constructed weights, from the proofs of the works."""

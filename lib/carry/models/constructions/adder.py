@@ -1,23 +1,23 @@
 """One layer and four heads that add any numbers of any length (cho2025, Theorem 4.1, appendix D).
 
-A token's embedding is what it says (NUM to FULL_ONES), room for what is worked out (PRE_SUM to
-EOS), and for each level of coupling the code of its id and of the next one. Codes are vectors of
-+1 and -1, so that a query meets an equal key with the full score P, and any other with P - 2 at
-most; the first token always scores P. What the four heads find for the token that comes next:
+The embedding of a token has features of the token (NUM to FULL_ONES), features that the layer
+writes (PRE_SUM to EOS), and for each level of coupling the codes of its id and of the next id.
+Codes are vectors of +1 and -1: a query has the full score P with an equal key, and at most P - 2
+with any other. The first token always scores P. The four heads read, for the next token:
 
-    head 1   digits of this place      NUM of one operand and of the sum so far: PRE_SUM
-    head 2   digits of the place below their sum again, to see whether it carried: PRE_CARRY
-    head 3   how many have such a place  1 if only the first token is seen, so the number ends
-    head 4   how many have this place  1/2 if no operand is left to be added, else 1/3
+    head 1   digits of its place         NUM of one operand and of the running sum: PRE_SUM
+    head 2   digits of the lower place   their sum again, which tells the carry: PRE_CARRY
+    head 3   numbers with this place     1 if it attends only to the first token: the number ends
+    head 4   numbers left to add         1/2 if no operand is left, else 1/3
 
-The feed-forward layer reads the next digit, `>` and the end off these four.
+The feed-forward layer computes the next digit, `>` or the end from these four values.
 
-With the width of the theorem, 2^P1 codes stand for l + 1 ids of the first level (l digits and a
-sign) and the one after the last. Taken literally (`codes="theorem"`) that is too few where l or
-l + 1 is a power of two: the code after the highest digit is then that of a sign, or of the ones,
-and the arrow is missed. Two ids need no code of their own: the sign's, which nothing looks for, and
-the one after the last, which nothing has. Given none (`codes="spare"`), l codes are enough, as the
-theorem counts, if the end is told by a unit that cannot exceed 1.
+With the width of the theorem, 2^P1 codes serve l + 1 ids of the first level (l digits and a sign)
+and the id after the last. Taken literally (`codes="theorem"`) these are too few if l or l + 1 is a
+power of two: the code after the highest digit is then that of a sign, or of the lowest digit, and
+the model misses the arrow. Two ids need no code: no query looks for the sign's id, and no token has
+the id after the last. Without them (`codes="spare"`) l codes are enough, as in the theorem's count,
+if the feature of the end is at most 1.
 """
 
 from __future__ import annotations
@@ -32,17 +32,18 @@ from torch import Tensor
 from carry.config.run_settings import make_run
 from carry.config.settings import SettingsError
 from carry.formats import ALPHABET, EOS
+from carry.models.architectures.transformer import Block, FeedForward, Transformer
 from carry.models.system import System
 
 NUM, IS_BOS, FULL_ONES, PRE_SUM, PRE_CARRY, PRE_ARROW, PRE_EOS = range(7)
 SUM, ARROW, END = 7, 17, 18
-CODES = 19  # where the codes of the ids begin
+CODES = 19  # the first feature of the codes
 
 Codes = Literal["spare", "theorem"]
 
 
-class Size(NamedTuple):
-    """How large the construction is: digits written in a number, bits of codes, and the width."""
+class AdderSize(NamedTuple):
+    """The size of the construction: written digits, bits of both codes, and the width."""
 
     digits: int
     first: int
@@ -50,14 +51,14 @@ class Size(NamedTuple):
     width: int
 
 
-def size(operands: int, digits: int) -> Size:
-    """Return the size that Theorem 4.1 gives for so many operands of so many digits.
+def compute_adder_size(operands: int, digits: int) -> AdderSize:
+    """Return the size that Theorem 4.1 gives for a number of operands and of digits.
 
-    >>> size(3, 2)
-    Size(digits=3, first=2, second=2, width=27)
+    >>> compute_adder_size(3, 2)
+    AdderSize(digits=3, first=2, second=2, width=27)
 
     Raises:
-        SettingsError: for less than two operands, or none of their digits.
+        SettingsError: for less than two operands or one digit.
     """
     if operands < 2:
         raise SettingsError(f"operands: {operands} does not fit, expected at least 2")
@@ -65,66 +66,57 @@ def size(operands: int, digits: int) -> Size:
         raise SettingsError(f"digits: {digits} does not fit, expected at least 1")
     written = digits + len(str(operands))
     first, second = math.ceil(math.log2(written)), math.ceil(math.log2(operands + 1))
-    return Size(written, first, second, 2 * first + 2 * second + CODES)
+    return AdderSize(written, first, second, 2 * first + 2 * second + CODES)
 
 
-def adder(
+def build_adder(
     operands: int,
     digits: int,
     scale: float = 64.0,
     codes: Codes = "spare",
     dtype: torch.dtype = torch.float64,
-    of: Size | None = None,
+    size: AdderSize | None = None,
 ) -> System:
-    """Return a model that adds up to so many operands of up to so many digits each.
+    """Return a model that adds up to `operands` numbers of up to `digits` digits each.
 
     Args:
-        scale: how sharp attention is (the alphas of the proof).
-        codes: which ids have a code of their own, see above.
-        of: another size than the theorem's, such as more bits.
+        scale: the sharpness of attention (the alphas of the proof).
+        codes: the ids that have a code, see above.
+        size: another size than the theorem's, for example with more bits.
 
-    >>> from carry.evaluation.ask import answer, ask
-    >>> model = adder(3, 2)
-    >>> answer(model, ask(model, 57, 48, 96, start=1))
+    >>> from carry.evaluation.ask import ask, read_answer
+    >>> model = build_adder(3, 2)
+    >>> read_answer(model, ask(model, 57, 48, 96, start=1))
     '201'
     """
-    of = of or size(operands, digits)
-    ends = (of.digits + 1, operands + 1)  # the largest ids, from 1 on
-    system = System(
-        make_run(
-            {
-                "task": {"name": "multi_operand_addition"},
-                "format": {"name": "scratchpad"},
-                "positions": [
-                    {
-                        "ids": "coupled",
-                        "level": level + 1,
-                        "encoding": "learned",
-                        "table": max(end, 4),
-                    }
-                    for level, end in enumerate(ends)
-                ],
-                "model": {
-                    "width": of.width,
-                    "heads": 4,
-                    "head_width": of.first + of.second + 1,
-                    "hidden": 84,
-                    "norm": "none",
-                    "initialisation": "t5",  # whose scores are not divided
-                },
-                "training": {"digits": 2},
-                "evaluation": {"digits": 2, "starts": [1]},
-            },
-            "adder",
-        )
-    )
+    size = size or compute_adder_size(operands, digits)
+    largest_ids = (size.digits + 1, operands + 1)  # ids start at 1
+    settings = {
+        "task": {"name": "multi_operand_addition"},
+        "format": {"name": "scratchpad"},
+        "positions": [
+            {"ids": "coupled", "level": level, "encoding": "learned", "table": max(largest, 4)}
+            for level, largest in enumerate(largest_ids, start=1)
+        ],
+        "model": {
+            "width": size.width,
+            "heads": 4,
+            "head_width": size.first + size.second + 1,
+            "hidden": 84,
+            "norm": "none",
+            "initialisation": "t5",  # attention scores are then not divided
+        },
+        "training": {"digits": 2},
+        "evaluation": {"digits": 2, "starts": [1]},
+    }
+    system = System(make_run(settings, "adder"))
     network = system.network.to(dtype)
     with torch.no_grad():
         for weights in network.parameters():
             weights.zero_()
-        _embed(network, of, ends, codes)
-        _attend(network.blocks[0], of, scale)
-        _conclude(network.blocks[0].feed_forward, codes)
+        _set_embeddings(network, size, largest_ids, codes)
+        _set_heads(network.blocks[0], size, scale)
+        _set_feed_forward(network.blocks[0].feed_forward, codes)
         for token in range(10):
             network.logits.weight[token, SUM + token] = 1.0
         network.logits.weight[ALPHABET.index(">"), ARROW] = 10.0
@@ -132,79 +124,86 @@ def adder(
     return system
 
 
-def code(index: int, bits: int) -> Float[Tensor, " P"]:
-    """Return the code of the ids that leave this remainder: the bits, as +1 and -1.
+def encode_id(index: int, bits: int) -> Float[Tensor, " P"]:
+    """Return the code of an id modulo 2^`bits`: its bits as +1 and -1, the highest first.
 
-    >>> code(5, 3).tolist()
+    >>> encode_id(5, 3).tolist()
     [1.0, -1.0, 1.0]
     """
     return torch.tensor([1.0 if index >> bit & 1 else -1.0 for bit in reversed(range(bits))])
 
 
-def _embed(network: torch.nn.Module, of: Size, ends: tuple[int, int], codes: Codes) -> None:
-    """Set what each token says, and the codes of each id and of the next."""
+def _set_embeddings(
+    network: Transformer, size: AdderSize, largest_ids: tuple[int, int], codes: Codes
+) -> None:
+    """Set the features of each token, and the codes of each id and of the next one."""
     tokens = network.tokens.weight
     tokens[:, FULL_ONES] = 1.0
     tokens[:10, NUM] = torch.arange(10.0, dtype=tokens.dtype)
     tokens[ALPHABET.index("^"), IS_BOS] = 1.0
     begin = CODES
-    for level, (end, bits) in enumerate(zip(ends, (of.first, of.second), strict=True)):
-        spare = codes == "spare" and level == 0
+    for level, (largest, bits) in enumerate(
+        zip(largest_ids, (size.first, size.second), strict=True)
+    ):
+        spares_codes = codes == "spare" and level == 0
         rows = network.encodings[level].rows.weight
-        for index in range(1, end + 1):
-            for position, which in ((begin, index), (begin + bits, index + 1)):
-                # Spared are the sign's, id 1, and the one after the last.
-                if spare and not 1 < which <= end:
+        for index in range(1, largest + 1):
+            for feature, coded_id in ((begin, index), (begin + bits, index + 1)):
+                # The sign's id, 1, and the id after the last have no code.
+                if spares_codes and not 1 < coded_id <= largest:
                     continue
-                rows[index, position : position + bits] = code(which, bits).to(rows)
+                rows[index, feature : feature + bits] = encode_id(coded_id, bits).to(rows)
         begin += 2 * bits
 
 
-def _attend(block: torch.nn.Module, of: Size, scale: float) -> None:
-    """Set the four heads: what each compares at both levels, what it reads, and where to."""
-    own, following = 0, 1
-    heads = [  # (query, key) at the first level, at the second, what is read, how often, where to
-        ((following, own), (own, following), NUM, 3.0, PRE_SUM),
-        ((own, own), (own, following), NUM, 3.0, PRE_CARRY),
-        ((following, own), None, IS_BOS, 1.0, PRE_ARROW),
-        ((own, own), (own, own), IS_BOS, 1.0, PRE_EOS),
+def _set_heads(block: Block, size: AdderSize, scale: float) -> None:
+    """Set the four heads: the codes they compare, and the features they read and write."""
+    this, following = 0, 1
+    # Codes of query and key at the first and at the second level, feature that is read, factor,
+    # feature that is written.
+    heads = [
+        ((following, this), (this, following), NUM, 3.0, PRE_SUM),
+        ((this, this), (this, following), NUM, 3.0, PRE_CARRY),
+        ((following, this), None, IS_BOS, 1.0, PRE_ARROW),
+        ((this, this), (this, this), IS_BOS, 1.0, PRE_EOS),
     ]
-    width, inner = of.first + of.second + 1, 4 * (of.first + of.second + 1)
+    width = size.first + size.second + 1
+    inner = 4 * width
     query, key = block.query.weight, block.key_value.weight[:inner]
     value, output = block.key_value.weight[inner:], block.output.weight
-    for index, (first, second, read, times, found) in enumerate(heads):
-        row, bits = index * width, 0
-        parts = [(first, of.first, CODES), (second, of.second, CODES + 2 * of.first)]
-        for pair, count, begin in parts:
+    for index, (first, second, source, factor, target) in enumerate(heads):
+        row, compared = index * width, 0
+        levels = [(first, size.first, CODES), (second, size.second, CODES + 2 * size.first)]
+        for pair, bits, begin in levels:
             if pair is None:
                 continue
-            for bit in range(count):
-                query[row + bits + bit, begin + pair[0] * count + bit] = scale
-                key[row + bits + bit, begin + pair[1] * count + bit] = 1.0
-            bits += count
-        query[row + width - 1, FULL_ONES] = scale * bits
+            for bit in range(bits):
+                query[row + compared + bit, begin + pair[0] * bits + bit] = scale
+                key[row + compared + bit, begin + pair[1] * bits + bit] = 1.0
+            compared += bits
+        query[row + width - 1, FULL_ONES] = scale * compared
         key[row + width - 1, IS_BOS] = 1.0
-        value[row, read] = times
-        output[found, row] = 1.0
+        value[row, source] = factor
+        output[target, row] = 1.0
 
 
-def _conclude(layer: torch.nn.Module, codes: Codes) -> None:
-    """Set the feed-forward layer, which reads the next token off what the heads have found."""
+def _set_feed_forward(layer: FeedForward, codes: Codes) -> None:
+    """Set the feed-forward layer, which computes the next token from the outputs of the heads."""
     up, down, unit = layer.up, layer.down, 0
     for digit in range(10):
         for kink, slope in ((-0.5, 2), (0, -2), (0.5, -2), (1, 2)):
-            for carried in (0, 10):  # the digit of a sum of ten or more is the same
+            for tens in (0, 10):  # a sum of ten or more has the same digit as its remainder
                 up.weight[unit, PRE_SUM] = 1.0
                 up.weight[unit, PRE_CARRY], up.weight[unit, NUM] = 0.1, -0.1
-                up.bias[unit] = 0.21 - (digit + carried + kink)
+                up.bias[unit] = 0.21 - (digit + tens + kink)
                 down.weight[SUM + digit, unit] = slope
                 unit += 1
-    last = [(PRE_ARROW, 1 / 2, {ARROW: 2.0, END: 2.0}), (PRE_EOS, 1 / 3, {END: 6.0})]
-    if codes == "spare":  # a sign, which has no code, sees the first token alone
-        last.append((PRE_EOS, 1 / 2, {END: -6.0}))
-    for source, kink, slopes in last:
+    ends = [(PRE_ARROW, 1 / 2, {ARROW: 2.0, END: 2.0}), (PRE_EOS, 1 / 3, {END: 6.0})]
+    if codes == "spare":  # a sign, which has no code, attends to the first token alone
+        ends.append((PRE_EOS, 1 / 2, {END: -6.0}))
+    for source, kink, slopes in ends:
         up.weight[unit, source], up.bias[unit] = 1.0, -kink
-        for found, slope in slopes.items():
-            down.weight[found, unit] = slope
+        for target, slope in slopes.items():
+            down.weight[target, unit] = slope
         unit += 1
     down.bias[END] = -1.0

@@ -1,21 +1,22 @@
-"""How the model feels ids: added to tokens, turned into rotations, or into attention biases."""
+"""Encodings of ids: added to tokens, as rotations of queries and keys, or as attention biases."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import torch
 from jaxtyping import Float, Int8, Integer
 from pydantic import BeforeValidator, Field
 from torch import Tensor, nn
 
-from carry.config import settings
+from carry.config import settings as config
+from carry.config.settings import SettingsError
 from carry.positions import Scheme
 
 
 @dataclass(frozen=True)
-class Shape:
+class ModelShape:
     """The sizes of a model that encodings depend on."""
 
     width: int
@@ -24,70 +25,77 @@ class Shape:
     layers: int
 
 
-class Ids(NamedTuple):
-    """What an encoding knows of the ids that it is to feel."""
+class IdRange(NamedTuple):
+    """The ids that an encoding gets from its scheme."""
 
-    largest: int  # that training can show
-    absent: int | None = None  # that of tokens which are not counted
+    largest: int  # in training
+    uncounted: int | None = None  # the id of tokens that the scheme does not count
 
 
 class Window(NamedTuple):
-    """From how far below its own id up to how far above it a token sees others."""
+    """The largest differences to lower and to higher ids that a token attends to."""
 
-    behind: int
-    ahead: int
+    lower: int
+    upper: int
 
 
-def _both(window: object) -> object:
-    """Return a window that is one number as two."""
+def _to_pair(window: object) -> object:
+    """Return a window of one number as two numbers."""
     return [window, window] if isinstance(window, int) else window
 
 
-Steps = Annotated[int, Field(ge=0)]
-Sides = Annotated[list[Steps], Field(min_length=2, max_length=2), BeforeValidator(_both)]
+Side = Annotated[int, Field(ge=0)]
+Sides = Annotated[list[Side], Field(min_length=2, max_length=2), BeforeValidator(_to_pair)]
 
 
 class Encoding(nn.Module):
-    """An encoding of ids; what a kind does not do, it leaves as it is here.
+    """An encoding of ids. A subclass overrides the methods that it needs; the defaults do nothing.
 
-    `window`: a token sees only tokens whose ids are at most so far from its own, `[behind, ahead]`
-    if that differs below and above, and itself. Of several windows all must allow it, and one at
-    least has to count both tokens. `first`: it sees the first token, too, wherever it stands.
+    `window`: a token attends to itself and to tokens whose ids differ from its id by at most this
+    number; `[lower, upper]` sets different limits for lower and for higher ids. With several
+    windows, each one has to allow a token, and at least one of them has to count both tokens.
+    `first`: a token also attends to the first token of the sequence.
 
     Shapes: ids [b, T], where b is the batch, or 1 if all rows share their ids.
     """
 
-    class Settings(settings.Settings):
-        """The settings that all kinds have; some have more."""
+    class Settings(config.Settings):
+        """The settings of every encoding."""
 
         window: Sides | None = None
         first: bool = True
 
+    label: ClassVar[str] = ""  # for figures and tables; by default the name of the class
     needs_order: ClassVar[bool] = False  # ids must grow from left to right
 
-    def __init__(self, given: Settings, shape: Shape, ids: Ids) -> None:
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "label" not in vars(cls):
+            cls.label = cls.__name__
+
+    def __init__(self, settings: Settings, shape: ModelShape, ids: IdRange) -> None:
         super().__init__()
-        self.window = None if given.window is None else Window(*given.window)
-        self.first, self.absent = given.first, ids.absent
-        self.limit: int | None = None  # the largest id that can be felt; None: any
+        self.window = None if settings.window is None else Window(*settings.window)
+        self.sees_first, self.uncounted_id = settings.first, ids.uncounted
+        self.limit: int | None = None  # the largest id that it can encode; None: any id
 
     def initialise(self, std: float) -> None:
-        """Set the first weights, of embeddings with the spread of the model's own."""
+        """Set the first weights; embeddings get the standard deviation of the token embeddings."""
 
     def embed(self, ids: Integer[Tensor, "b T"]) -> Float[Tensor, "b T D"] | None:
-        """Return what is added to the token embeddings."""
+        """Return the vectors that are added to the token embeddings."""
         return None
 
     def rotate(
         self, x: Float[Tensor, "B H T d"], ids: Integer[Tensor, "_ T"]
     ) -> Float[Tensor, "B H T d"]:
-        """Return queries or keys turned by their ids."""
+        """Return queries or keys rotated by their ids."""
         return x
 
     def bias(
         self, layer: int, query: Integer[Tensor, "_ Q"], key: Integer[Tensor, "_ T"]
     ) -> Float[Tensor, "_ H Q T"] | None:
-        """Return what is added to the attention scores of a layer."""
+        """Return the bias that is added to the attention scores of a layer."""
         return None
 
     def score(
@@ -97,47 +105,53 @@ class Encoding(nn.Module):
         query: Integer[Tensor, "_ Q"],
         key: Integer[Tensor, "_ T"],
     ) -> Float[Tensor, "B H Q T"] | None:
-        """Return what is added to the scores given queries, not rotated; scaled as they are."""
+        """Return scores that depend on the queries; attention scales them like its own scores.
+
+        Args:
+            queries: the query vectors before rotation.
+            query: their ids.
+            key: the ids of the keys.
+        """
         return None
 
-    def visible(
+    def visibility(
         self, query: Integer[Tensor, "_ Q"], key: Integer[Tensor, "_ T"]
     ) -> Int8[Tensor, "_ Q T"] | None:
-        """Return 1 where the window shows a key, -1 where it hides it, 0 where it says nothing."""
+        """Return 1 for keys inside the window, -1 outside, and 0 for uncounted tokens."""
         if self.window is None:
             return None
         query, key = query[:, :, None], key[:, None, :]
-        shown = (key >= query - self.window.behind) & (key <= query + self.window.ahead)
-        said = 2 * shown.to(torch.int8) - 1
-        if self.absent is None:
-            return said
-        return said * ((query != self.absent) & (key != self.absent))
+        inside = (key >= query - self.window.lower) & (key <= query + self.window.upper)
+        visibility = 2 * inside.to(torch.int8) - 1
+        if self.uncounted_id is None:
+            return visibility
+        return visibility * ((query != self.uncounted_id) & (key != self.uncounted_id))
 
 
-def choose(name: object, where: str) -> type[Encoding]:
+def choose_encoding(name: object, where: str) -> type[Encoding]:
     """Return the encoding called `name`.
 
-    >>> choose("rope", "positions.0.encoding").__name__
+    >>> choose_encoding("rope", "positions.0.encoding").__name__
     'RoPE'
     """
-    return settings.choose_class("carry.models.encodings", Encoding, name, where)
+    return config.choose_class("carry.models.encodings", Encoding, name, where)
 
 
-def check(kind: type[Encoding], scheme: Scheme, where: str) -> None:
-    """Refuse an encoding for a scheme whose ids it has no meaning for."""
-    if kind.needs_order and not scheme.ordered:
+def check_order(kind: type[Encoding], scheme: Scheme, where: str) -> None:
+    """Refuse an encoding that needs ids in order for a scheme whose ids are not."""
+    if kind.needs_order and not scheme.increasing:
         name = type(scheme).__name__.lower()
-        raise settings.SettingsError(
-            f"{where}.encoding: {kind.__name__} needs ids that grow from left to right, and those "
-            f"of {name!r} do not; expected ids 'index' or 'randomized'"
+        raise SettingsError(
+            f"{where}.encoding: {kind.__name__} needs ids that grow from left to right, unlike ids "
+            f"{name!r}; expected ids 'index' or 'randomized'"
         )
 
 
-def check_window(given: Encoding.Settings, scheme: Scheme, where: str) -> None:
-    """Refuse a window over ids whose differences do not say how far apart tokens stand."""
-    if given.window is not None and not scheme.measures:
+def check_window(settings: Encoding.Settings, scheme: Scheme, where: str) -> None:
+    """Refuse a window over ids whose differences are not distances between tokens."""
+    if settings.window is not None and not scheme.ids_measure_distance:
         name = type(scheme).__name__.lower()
-        raise settings.SettingsError(
-            f"{where}.window: {given.window} does not fit ids {name!r}, whose differences do not "
-            "say how far apart tokens stand; expected 'index', 'coupled', or 'abacus' of offset 1"
+        raise SettingsError(
+            f"{where}.window: {settings.window} does not fit ids {name!r}, whose differences are "
+            "not distances; expected 'index', 'coupled', or 'abacus' of offset 1"
         )

@@ -9,43 +9,43 @@ from jaxtyping import Float, Integer
 from pydantic import Field
 from torch import Tensor, nn
 
-from carry.models.encodings import Encoding, Ids, Shape
-from carry.models.encodings.sinusoidal import waves
+from carry.models.encodings import Encoding, IdRange, ModelShape
+from carry.models.encodings.sinusoidal import compute_sinusoids
 
 
 class Learned(Encoding):
-    """An embedding table; its row 0, the id of tokens without a place, is learned as well.
+    """An embedding table. Its row 0, for tokens without a place, is learned as well.
 
-    `table`: the largest id with a row of its own (default: the largest that training can show).
-    `initial`: rows begin as `normal` noise, or as `sinusoidal` waves (of the id, with `base`), so
-    that from the start the product of two rows depends on the difference of their ids alone.
-    `ring`: behind the last row comes the first again, so that none is at an edge, and any id can be
-    felt; ids a whole table apart are felt alike.
+    `table`: the largest id that has a row (default: the largest id of training).
+    `initial`: rows start as `normal` noise, or as `sinusoidal` features (of the id, with `base`).
+    The product of two sinusoidal rows depends only on the difference of their ids.
+    `ring`: the first row follows the last one. No id is then at an edge, and every id has a row;
+    ids that differ by the length of the table share it.
     """
 
     class Settings(Encoding.Settings):
-        """The settings of this kind."""
+        """The settings of learned embeddings."""
 
         table: int | None = Field(default=None, ge=1)
         initial: Literal["normal", "sinusoidal"] = "normal"
         base: float = Field(default=100.0, gt=0.0)
         ring: bool = False
 
-    def __init__(self, given: Settings, shape: Shape, ids: Ids) -> None:
-        super().__init__(given, shape, ids)
-        self.given, self.table = given, given.table or ids.largest
-        self.limit = None if given.ring else self.table
+    def __init__(self, settings: Settings, shape: ModelShape, ids: IdRange) -> None:
+        super().__init__(settings, shape, ids)
+        self.settings, self.table = settings, settings.table or ids.largest
+        self.limit = None if settings.ring else self.table
         self.rows = nn.Embedding(self.table + 1, shape.width)
 
     def initialise(self, std: float) -> None:
-        """Set the first rows; what has no place begins as noise in any case."""
+        """Set the first rows; the row of tokens without a place always starts as noise."""
         nn.init.normal_(self.rows.weight, std=std)
-        if self.given.initial == "sinusoidal":
-            ids = torch.arange(1, self.table + 1)
-            self.rows.weight[1:] = waves(ids, self.rows.embedding_dim, self.given.base)
+        if self.settings.initial == "sinusoidal":
+            ids, width = torch.arange(1, self.table + 1), self.rows.embedding_dim
+            self.rows.weight[1:] = compute_sinusoids(ids, width, self.settings.base)
 
     def embed(self, ids: Integer[Tensor, "b T"]) -> Float[Tensor, "b T D"]:
-        """Look the ids up."""
-        if self.given.ring:
+        """Return the rows of the ids."""
+        if self.settings.ring:
             ids = torch.where(ids > 0, (ids - 1) % self.table + 1, 0)
         return self.rows(ids)

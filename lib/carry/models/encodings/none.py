@@ -1,7 +1,7 @@
-"""No encoding at all (NoPE): order shows only through the causal mask."""
+"""No encoding (NoPE): only the causal mask tells the order of tokens."""
 
 from carry.models.encodings import Encoding
 
 
 class NoPE(Encoding):
-    """Ids are not felt."""
+    """The model does not use the ids, except for a window over them."""

@@ -1,4 +1,4 @@
-"""Rotary encoding: queries and keys are turned by their ids (Su et al. 2024)."""
+"""Rotary encoding: queries and keys are rotated by their ids (Su et al. 2024)."""
 
 from __future__ import annotations
 
@@ -8,30 +8,30 @@ from pydantic import Field
 from torch import Tensor
 
 from carry.config.settings import SettingsError
-from carry.models.encodings import Encoding, Ids, Shape
+from carry.models.encodings import Encoding, IdRange, ModelShape
 
 
 class RoPE(Encoding):
-    """Each pair (k, k + d/2) of a head's d features turns by id / `base`^(2k / d)."""
+    """Each pair (k, k + d/2) of a head's d features is rotated by id / `base`^(2k / d)."""
 
     class Settings(Encoding.Settings):
-        """The settings of this kind."""
+        """The settings of rotations."""
 
         base: float = Field(default=10_000.0, gt=0.0)
 
-    def __init__(self, given: Settings, shape: Shape, ids: Ids) -> None:
-        super().__init__(given, shape, ids)
+    def __init__(self, settings: Settings, shape: ModelShape, ids: IdRange) -> None:
+        super().__init__(settings, shape, ids)
         if shape.head_width % 2:
             raise SettingsError(
                 f"a head_width of {shape.head_width} does not fit RoPE, expected an even one"
             )
         exponent = torch.arange(0, shape.head_width, 2) / shape.head_width
-        self.register_buffer("rates", given.base**-exponent, persistent=False)
+        self.register_buffer("rates", settings.base**-exponent, persistent=False)
 
     def rotate(
         self, x: Float[Tensor, "B H T d"], ids: Integer[Tensor, "_ T"]
     ) -> Float[Tensor, "B H T d"]:
-        """Turn every pair of features."""
+        """Rotate every pair of features."""
         angles = ids[:, None, :, None] * self.rates
         cos, sin = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
         first, second = x.chunk(2, dim=-1)

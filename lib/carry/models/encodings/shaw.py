@@ -7,31 +7,31 @@ from jaxtyping import Float, Integer
 from pydantic import Field
 from torch import Tensor, nn
 
-from carry.models.encodings import Encoding, Ids, Shape
+from carry.models.encodings import Encoding, IdRange, ModelShape
 
 
 class Shaw(Encoding):
     """Scores q (k + a) / sqrt(d) of query q and key k, with a vector a for the difference of ids.
 
-    Differences are clipped at `clip`; each layer has vectors of its own, which its heads share
-    (3.2, 3.3 there). The paper adds others to values, and loses nothing without them (Table 3).
+    Differences are clipped at `clip`. Each layer has its own vectors, and its heads share them
+    (3.2, 3.3 there). The paper also adds vectors to values, which changes no result (Table 3).
     """
 
     class Settings(Encoding.Settings):
-        """The settings of this kind."""
+        """The settings of relative vectors."""
 
         clip: int = Field(default=16, ge=1)
 
-    def __init__(self, given: Settings, shape: Shape, ids: Ids) -> None:
-        super().__init__(given, shape, ids)
-        self.clip = given.clip
-        size = 2 * given.clip + 1, shape.head_width
+    def __init__(self, settings: Settings, shape: ModelShape, ids: IdRange) -> None:
+        super().__init__(settings, shape, ids)
+        self.clip = settings.clip
+        size = 2 * settings.clip + 1, shape.head_width
         self.vectors = nn.ParameterList(
             nn.Parameter(torch.zeros(size)) for _ in range(shape.layers)
         )
 
     def initialise(self, std: float) -> None:
-        """Set the first vectors, of length 1 or so; keys are sqrt(d) times as long."""
+        """Set the first vectors, of length 1 on average; keys are sqrt(d) times as long."""
         for vectors in self.vectors:
             nn.init.normal_(vectors, std=vectors.shape[1] ** -0.5)
 
@@ -42,7 +42,7 @@ class Shaw(Encoding):
         query: Integer[Tensor, "_ Q"],
         key: Integer[Tensor, "_ T"],
     ) -> Float[Tensor, "B H Q T"]:
-        """Return q a: the products with all vectors, and of these the one of each difference."""
+        """Return q a: the products with all vectors, gathered by the difference of ids."""
         products = queries @ self.vectors[layer].T
         difference = (key[:, None, :] - query[:, :, None]).clamp(-self.clip, self.clip) + self.clip
         return products.gather(3, difference[:, None].expand(*products.shape[:3], -1))

@@ -7,30 +7,30 @@ from jaxtyping import Float, Integer
 from pydantic import Field
 from torch import Tensor
 
-from carry.models.encodings import Encoding, Ids, Shape
+from carry.models.encodings import Encoding, IdRange, ModelShape
 
 
 class Sinusoidal(Encoding):
-    """Feature pair k of n turns by id / `base`^(k / n); any id can be felt.
+    """Sine and cosine of an angle for each feature pair k of n: id / `base`^(k / n). Any id works.
 
-    With `base: null` by id * pi (k + 1/2) / n: different ids are then at right angles, as long as
-    they differ by less than the width, and the step from one to the next is the same everywhere.
-    `turned`: the features are mixed by a random rotation, which is kept with the weights, so that
-    the ids of several levels lie in directions of their own, and what has no place (id 0) has no
-    features. `scale`: how large features are; tokens have 1 / sqrt(width).
+    With `base: null` the angle is id * pi (k + 1/2) / n: ids that differ by less than the width
+    are orthogonal, and every step from one id to the next has the same length.
+    `turned`: a random rotation, which is saved with the weights, mixes the features. The ids of
+    several levels then lie in different directions, and id 0 (no place) has no features.
+    `scale`: the size of the features; those of tokens have 1 / sqrt(width).
     """
 
     class Settings(Encoding.Settings):
-        """The settings of this kind."""
+        """The settings of sinusoidal features."""
 
         base: float | None = Field(default=10_000.0, gt=0.0)
         turned: bool = False
         scale: float = Field(default=1.0, gt=0.0)
 
-    def __init__(self, given: Settings, shape: Shape, ids: Ids) -> None:
-        super().__init__(given, shape, ids)
-        self.width, self.base, self.scale = shape.width, given.base, given.scale
-        rotation = torch.eye(shape.width) if given.turned else None
+    def __init__(self, settings: Settings, shape: ModelShape, ids: IdRange) -> None:
+        super().__init__(settings, shape, ids)
+        self.width, self.base, self.scale = shape.width, settings.base, settings.scale
+        rotation = torch.eye(shape.width) if settings.turned else None
         self.register_buffer("rotation", rotation)
 
     def initialise(self, std: float) -> None:
@@ -39,17 +39,19 @@ class Sinusoidal(Encoding):
             torch.nn.init.orthogonal_(self.rotation)
 
     def embed(self, ids: Integer[Tensor, "b T"]) -> Float[Tensor, "b T D"]:
-        """Work the features out."""
-        features = self.scale * waves(ids, self.width, self.base)
+        """Compute the features."""
+        features = self.scale * compute_sinusoids(ids, self.width, self.base)
         if self.rotation is None:
             return features
         return (features.to(self.rotation.dtype) @ self.rotation) * (ids > 0)[..., None]
 
 
-def waves(ids: Integer[Tensor, "*T"], width: int, base: float | None) -> Float[Tensor, "*T D"]:
-    """Return `width` features of each id, sines and cosines in turn, at rates as in `Sinusoidal`.
+def compute_sinusoids(
+    ids: Integer[Tensor, "*T"], width: int, base: float | None
+) -> Float[Tensor, "*T D"]:
+    """Return `width` features of each id, sines and cosines in turn, at the rates of `Sinusoidal`.
 
-    >>> waves(torch.tensor([0, 1]), 2, 100.0)
+    >>> compute_sinusoids(torch.tensor([0, 1]), 2, 100.0)
     tensor([[0.0000, 1.0000],
             [0.8415, 0.5403]])
     """

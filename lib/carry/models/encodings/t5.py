@@ -10,25 +10,25 @@ from jaxtyping import Float, Integer
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 
-from carry.models.encodings import Encoding, Ids, Shape
+from carry.models.encodings import Encoding, IdRange, ModelShape
 
 
 class T5(Encoding):
     """Biases by the bucket of i - j, query id i, key id j, in one table for all layers.
 
-    The first half of the `buckets` hold one distance each, the others grow evenly in its logarithm
-    up to `max_distance`, and the last holds all beyond. They are those of a decoder, which looks
-    back only: keys with later ids would share the bucket of distance 0.
+    The first half of the `buckets` hold one distance each. The others grow evenly in the logarithm
+    of the distance up to `max_distance`, and the last one holds all larger distances. These are the
+    buckets of a decoder: keys with later ids share the bucket of distance 0.
     """
 
     class Settings(Encoding.Settings):
-        """The settings of this kind."""
+        """The settings of buckets."""
 
         buckets: int = Field(default=32, ge=2)
         max_distance: int = Field(default=128, ge=2)
 
         @model_validator(mode="after")
-        def _grow(self) -> T5.Settings:
+        def _check_distance(self) -> T5.Settings:
             if self.max_distance <= self.buckets // 2:
                 raise ValueError(
                     f"max_distance {self.max_distance} with buckets {self.buckets} does not fit, "
@@ -38,37 +38,37 @@ class T5(Encoding):
 
     needs_order = True
 
-    def __init__(self, given: Settings, shape: Shape, ids: Ids) -> None:
-        super().__init__(given, shape, ids)
+    def __init__(self, settings: Settings, shape: ModelShape, ids: IdRange) -> None:
+        super().__init__(settings, shape, ids)
         self.width = shape.width
-        first = torch.tensor(first_distances(given.buckets, given.max_distance))
-        self.register_buffer("starts", first, persistent=False)
-        self.biases = nn.Parameter(torch.zeros(given.buckets, shape.heads))
+        starts = compute_bucket_starts(settings.buckets, settings.max_distance)
+        self.register_buffer("starts", torch.tensor(starts), persistent=False)
+        self.biases = nn.Parameter(torch.zeros(settings.buckets, shape.heads))
 
     def initialise(self, std: float) -> None:
-        """Set the first biases, whose spread does not depend on that of embeddings."""
+        """Set the first biases; their spread does not depend on the embeddings'."""
         nn.init.normal_(self.biases, std=self.width**-0.5)
 
     def bias(
         self, layer: int, query: Integer[Tensor, "_ Q"], key: Integer[Tensor, "_ T"]
     ) -> Float[Tensor, "_ H Q T"]:
-        """Look the buckets of the distances up."""
+        """Return the biases of the buckets of the distances."""
         distance = (query[:, :, None] - key[:, None, :]).clamp(min=0)
         bucket = torch.bucketize(distance, self.starts, right=True) - 1
         return F.embedding(bucket, self.biases).permute(0, 3, 1, 2)
 
 
-def first_distances(buckets: int, max_distance: int) -> list[int]:
-    """Return the smallest distance of each bucket, for comparisons in whole numbers.
+def compute_bucket_starts(buckets: int, max_distance: int) -> list[int]:
+    """Return the smallest distance of each bucket, so that integers can be compared.
 
-    Of n buckets, distance d from e = n // 2 on is in e + floor((n - e) log(d / e) / log(m / e)),
-    with m the `max_distance`.
+    Of n buckets, with e = n // 2 and m the `max_distance`, a distance d >= e is in bucket
+    e + floor((n - e) log(d / e) / log(m / e)).
 
-    >>> first_distances(8, 32)
+    >>> compute_bucket_starts(8, 32)
     [0, 1, 2, 3, 4, 7, 12, 20]
     """
     exact = buckets // 2
     growth = (max_distance / exact) ** (1 / (buckets - exact))
-    # A whole number may come out a little larger, which is no reason to round up.
-    grown = [math.ceil(exact * growth**step - 1e-9) for step in range(buckets - exact)]
-    return [*range(exact), *grown]
+    # Rounding may leave an integer slightly too large, and it must not be rounded up then.
+    starts = [math.ceil(exact * growth**step - 1e-9) for step in range(buckets - exact)]
+    return [*range(exact), *starts]

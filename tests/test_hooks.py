@@ -6,7 +6,7 @@ import torch
 from carry.config.settings import SettingsError
 from carry.models.architectures.adaptive import Adaptive
 from carry.models.cache import Cache
-from carry.models.constructions.adder import adder
+from carry.models.constructions.adder import build_adder
 from carry.models.hooks import Hooks, activation_names
 from carry.models.system import System
 from carry.randomness import stream
@@ -32,13 +32,13 @@ def written(system, count=6, digits=4):
 def passed(system, batch, *given, **more):
     """Return the logits of a pass, and what was read."""
     inside = Hooks(*given, **more)
-    return system.network(batch.tokens, system.ids(batch), inside=inside), inside
+    return system.network(batch.tokens, system.ids(batch), hooks=inside), inside
 
 
 def test_all_names_are_read_in_order_and_in_shape(system):
-    batch, given = written(system), system.network.given
+    batch, given = written(system), system.network.settings
     logits, inside = passed(system, batch)
-    assert list(inside) == system.network.activations()
+    assert list(inside) == system.network.activation_names()
     torch.testing.assert_close(
         logits, system.logits(batch, system.ids(batch)), rtol=1e-4, atol=1e-5
     )
@@ -57,9 +57,9 @@ def test_all_names_are_read_in_order_and_in_shape(system):
 
 def test_attention_sums_to_one_and_sees_no_later_token(system):
     _, inside = passed(system, written(system), ["*.pattern"])
-    given = system.network.given
-    assert len(inside.each("pattern")) == given.layers * given.recurrences
-    for weights in inside.each("pattern"):
+    given = system.network.settings
+    assert len(inside.all_layers("pattern")) == given.layers * given.recurrences
+    for weights in inside.all_layers("pattern"):
         sums = weights.sum(-1)
         torch.testing.assert_close(sums, torch.ones_like(sums))
         assert weights.min() >= 0 and not weights.triu(1).any()
@@ -70,7 +70,7 @@ def test_the_residual_stream_goes_from_layer_to_layer(system):
     """It begins as the embedding, is handed on (with what is injected), and ends in the logits."""
     network, batch = system.network, written(system)
     logits, inside = passed(system, batch)
-    given, ids = network.given, system.ids(batch)
+    given, ids = network.settings, system.ids(batch)
     embedded = network.tokens(batch.tokens)
     for encoding, of in zip(network.encodings, ids, strict=True):
         felt = encoding.embed(of)
@@ -87,7 +87,7 @@ def test_the_residual_stream_goes_from_layer_to_layer(system):
     if isinstance(network, Adaptive):  # whose logits are read off a sum of streams
         return
     last = inside[f"{steps - 1}.resid_post"]
-    assert torch.equal(network.read(last), logits)
+    assert torch.equal(network.read_logits(last), logits)
     torch.testing.assert_close(network.read_out(network.final_norm(last)), inside["final"])
 
 
@@ -122,7 +122,7 @@ def test_every_replacement_is_felt_and_at_no_earlier_token(system):
 
 def test_the_whole_of_one_problem_in_place_of_another(system):
     """After any layer the residual stream is all there is: patched, the logits are the other's."""
-    given, batch = system.network.given, written(system, 12)
+    given, batch = system.network.settings, written(system, 12)
     alike = (batch.length == batch.length[0]) & (batch.start == batch.start[0])
     rows = alike.nonzero()[:, 0]
     one, two = batch[rows], batch[rows.roll(1)]
@@ -168,8 +168,8 @@ def test_looking_inside_at_some_tokens():
     batch = written(system)
     ids, at = system.ids(batch), batch.response()[0]
     with torch.no_grad():
-        system.network(batch.tokens, ids, at, inside=some)
-        system.network(batch.tokens, ids, inside=whole)
+        system.network(batch.tokens, ids, at, hooks=some)
+        system.network(batch.tokens, ids, hooks=whole)
     torch.testing.assert_close(some["0.pattern"], whole["0.pattern"])
     rows = at[:, None, :, None].expand(-1, 2, -1, batch.tokens.shape[1])
     torch.testing.assert_close(some["1.pattern"], whole["1.pattern"].gather(2, rows))
@@ -185,8 +185,7 @@ def test_decoding_can_be_looked_into():
     with torch.no_grad():
         for token in range(batch.tokens.shape[1]):
             step = Hooks(["*.z"])
-            system.network(batch.tokens[:, token : token + 1], ids, cache=cache, inside=step)
-            cache.advance(1)
+            system.network(batch.tokens[:, token : token + 1], ids, cache=cache, hooks=step)
             seen.append(step)
     _, whole = passed(system, batch, ["*.z"])
     for name in whole:
@@ -195,7 +194,7 @@ def test_decoding_can_be_looked_into():
 
 
 def test_constructions_are_looked_into_alike():
-    model = adder(3, 2)
+    model = build_adder(3, 2)
     batch = written(model, digits=2)
     _, inside = passed(model, batch)
     assert list(inside) == activation_names(1)
