@@ -1,12 +1,14 @@
-"""How deep the tokens of an answer go, where each decides for itself (ibrahimli2024, 2.1.3).
+"""Recurrences of adaptive models for each digit of the answer (ibrahimli2024, 2.1.3).
 
-A token of an adaptive model halts after some recurrences, or at the last one. What it is read from
-is a weighted sum of its streams after each of these: so a token that takes four recurrences may
-still be made of the first for the most part. Both are counted, `taken` and `depth`:
+A token of an adaptive model halts after some recurrences, or at the last one. Its output is a
+weighted sum of its residual streams after each recurrence, so a token that takes four recurrences
+may depend mostly on the first. Two numbers are measured:
 
-    weights of the streams     0.7  0.2  0.1   0        taken 3, depth 0.7 + 2 0.2 + 3 0.1 = 1.4
+    weights of the streams     0.7  0.2  0.1   0     taken: 3 recurrences
+                                                     depth: 0.7 + 2 * 0.2 + 3 * 0.1 = 1.4
 
-Both are of the token behind which a digit is written, given the truth before it; ids start at 1.
+A digit has the numbers of the token before it, the one that predicts it. Responses are teacher
+forced; ids start at 1.
 """
 
 from __future__ import annotations
@@ -16,127 +18,131 @@ from typing import Any
 import pandas as pd
 import torch
 
-from carry import processes, progress
-from carry.analyses.subtasks import cascade
+from carry.analyses import analyse_seeds, join_tables, label_table
 from carry.config import run_settings
 from carry.config.settings import SettingsError
 from carry.data import problem_sets
 from carry.data.problems import Problems
 from carry.evaluation import trained_models
 from carry.evaluation.intervals import add_interval
+from carry.interpretability.carry_subtasks import measure_cascades
 from carry.models.system import System
-from carry.training.precision import training_in
+from carry.training.precision import use_precision
 
 TASK = "addition"
 ARCHITECTURE = "adaptive"
-CELL = ["digits", "place", "carry", "cascade"]
+LABELS = ("row", "profile", "seed", "trained", "recurrences_trained", "digits")
+COLUMNS = {
+    "depths": (
+        *LABELS, "place", "carry", "cascade", "n", "recurrences_taken", "recurrences_taken_spread",
+        "depth", "depth_spread", "correct", "accuracy", "low", "high",
+    ),
+    "rounds": (*LABELS, "recurrences", "n", "exact", "accuracy", "low", "high"),
+}  # fmt: skip
 
 
 def tables(row: str, profile: str) -> dict[str, pd.DataFrame]:
-    """Watch every seed of a row answer its test problems of equal lengths.
+    """Measure the recurrences of every seed of a row, on test problems of equal lengths.
 
     Returns:
-        Each for all `seed`s, and with the `recurrences_trained`: `depths` and `rounds` as the
-        functions of these names return them.
+        depths: see `measure_depths`.
+        rounds: see `score_recurrences`.
 
     Raises:
-        SettingsError: for a row whose model goes as deep for each token.
+        SettingsError: for a row of another architecture than `ARCHITECTURE`.
     """
-    asked = run_settings.load_run(row, profile)
-    model = asked.model.get("name", "transformer")
-    if model != ARCHITECTURE:
+    name = run_settings.load_run(row, profile).model.get("name", "transformer")
+    if name != ARCHITECTURE:
         raise SettingsError(
-            f"analyses.{row}: 'depths' does not fit model {model!r}, whose tokens all go as deep; "
-            f"expected {ARCHITECTURE!r}"
+            f"analyses.{row}: 'depths' does not fit model {name!r}, where all tokens take the same "
+            f"recurrences; expected {ARCHITECTURE!r}"
         )
-    jobs = [(row, profile, seed) for seed in range(asked.seeds)]
-    with progress.progress_bar(len(jobs), row, unit="seed") as shown:
-        found = processes.run_jobs(_of_seed, jobs, shown.update)
-    return {name: pd.concat([of[name] for of in found], ignore_index=True) for name in found[0]}
+    return analyse_seeds(_analyse_seed, row, profile)
 
 
-def _of_seed(report: Any, row: str, profile: str, seed: int) -> dict[str, pd.DataFrame]:
+def _analyse_seed(report: Any, row: str, profile: str, seed: int) -> dict[str, pd.DataFrame]:
     system = trained_models.load_trained(profile, row, seed)
     questions = problem_sets.read_questions(system.run)
-    equal = questions[questions["set"] == "equal"]
-    names = {
+    labels = {
         "row": row,
         "profile": profile,
         "seed": seed,
         "trained": system.run.training.digits,
-        "recurrences_trained": system.network.given.recurrences,
+        "recurrences_trained": system.network.recurrences,
     }
-    found: dict[str, list[pd.DataFrame]] = {"depths": [], "rounds": []}
-    device = system.network.tokens.weight.device
-    with training_in("fp32", device):
-        for digits, of in equal.groupby("i"):
-            problems = problem_sets.to_problems(of, system.task).to(device)
-            for name, part in (("depths", depths), ("rounds", rounds)):
-                found[name].append(part(system, problems).assign(digits=digits))
+    parts = []
+    device = system.device
+    with use_precision("fp32", device):
+        for digits, part in questions[questions["set"] == "equal"].groupby("i"):
+            problems = problem_sets.to_problems(part, system.task).to(device)
+            measured = {
+                "depths": measure_depths(system, problems),
+                "rounds": score_recurrences(system, problems),
+            }
+            parts.append({
+                name: label_table(table, {**labels, "digits": digits})
+                for name, table in measured.items()
+            })  # fmt: skip
     report(1)
-    joined = {name: pd.concat(of, ignore_index=True) for name, of in found.items()}
-    return {
-        name: table.assign(**names)[[*names, "digits", *table.columns.drop("digits")]]
-        for name, table in joined.items()
-    }
+    return join_tables(parts)
 
 
 @torch.inference_mode()
-def depths(system: System, problems: Problems) -> pd.DataFrame:
-    """Count how deep the digits of some answers go, problems of one length.
+def measure_depths(system: System, problems: Problems) -> pd.DataFrame:
+    """Measure the recurrences of each digit of some answers; problems of one length.
 
     Returns:
-        For each `place` of the answer (0: the ones), whether a `carry` comes into it, and the
-        longest `cascade` of the problem (see `carry.analyses.subtasks`): of `n` digits the mean of
-        the recurrences `taken` and of the `depth`, with their standard deviations (`taken_spread`,
-        `depth_spread`), and how many are `correct`, given the truth before them, with an interval.
+        For each `place` of the answer (0: least significant), whether a `carry` comes in, and the
+        length of the longest `cascade` of the problem: of `n` digits the mean `recurrences_taken`
+        and `depth` with their standard deviations (`..._spread`), and how many are `correct`, with
+        an interval.
 
     >>> from carry.randomness import stream
     >>> from carry.config.run_settings import make_run
     >>> model = {"name": "adaptive", "recurrences": 3, "width": 8, "halting_bias": 9.0}
     >>> system = System(make_run({"task": {"name": "addition"}, "model": model}))
-    >>> table = depths(system, system.task.sample(torch.full((9, 2), 2), stream(0, "doctest")))
-    >>> table["taken"].unique().tolist(), int(table.loc[table["place"] == 0, "n"].sum())
+    >>> problems = system.task.draw_for_cells(torch.full((9, 2), 2), stream(0, "doctest"))
+    >>> table = measure_depths(system, problems)
+    >>> table["recurrences_taken"].unique().tolist(), int(table.query("place == 0")["n"].sum())
     ([1.0], 9)
     """
     batch = system.format.write(problems)
     (at, target, real), ids = batch.response(), system.ids(batch)
-    right = system.logits(batch, ids, at).argmax(-1) == target
+    correct = system.logits(batch, ids, at).argmax(-1) == target
     taken = system.network.recurrences_taken(batch.tokens, ids, at)
     place = batch.place.gather(1, batch.slots()).long()
-    digit = real & (place >= 0)
-    steps = system.task.steps(problems.to("cpu"))
-    longest = cascade(system.task, problems.to("cpu"))[:, None].expand(place.shape)
-    carry = steps["carry_used"].long().gather(1, place.clamp(min=0).cpu())
-    known = {
+    is_digit = (real & (place >= 0)).cpu()
+    steps = system.task.compute_steps(problems.to("cpu"))
+    cascade = measure_cascades(system.task, problems.to("cpu"))[:, None].expand(place.shape)
+    columns = {
         "place": place,
-        "carry": carry,
-        "cascade": longest,
+        "carry": steps["carry_used"].long().gather(1, place.clamp(min=0).cpu()),
+        "cascade": cascade,
         "taken": taken.count,
         "depth": taken.mean,
-        "correct": right,
+        "correct": correct,
     }
-    said = pd.DataFrame({name: of.cpu()[digit.cpu()].numpy() for name, of in known.items()})
-    grouped = said.groupby(CELL[1:], as_index=False)
+    digits = pd.DataFrame({name: part.cpu()[is_digit].numpy() for name, part in columns.items()})
+    grouped = digits.groupby(["place", "carry", "cascade"], as_index=False)
     table = grouped.agg(
         n=("taken", "size"),
-        taken=("taken", "mean"),
-        taken_spread=("taken", _spread),
+        recurrences_taken=("taken", "mean"),
+        recurrences_taken_spread=("taken", _population_deviation),
         depth=("depth", "mean"),
-        depth_spread=("depth", _spread),
+        depth_spread=("depth", _population_deviation),
         correct=("correct", "sum"),
     )
     return add_interval(table, "correct")
 
 
-def _spread(values: pd.Series) -> float:
-    """Return the standard deviation of all values there are, 0 of one."""
+def _population_deviation(values: pd.Series) -> float:
+    """Return the standard deviation of values that are the whole population: 0 for one value."""
     return float(values.astype(float).std(ddof=0))
 
 
 @torch.inference_mode()
-def rounds(system: System, problems: Problems) -> pd.DataFrame:
-    """Score a model where tokens may go on for other numbers of recurrences than in training.
+def score_recurrences(system: System, problems: Problems) -> pd.DataFrame:
+    """Score a model with other maximal numbers of recurrences than in training.
 
     Returns:
         For each number of `recurrences`, from one to twice the trained number, how many of `n`
@@ -146,14 +152,15 @@ def rounds(system: System, problems: Problems) -> pd.DataFrame:
     >>> from carry.config.run_settings import make_run
     >>> model = {"name": "adaptive", "recurrences": 2, "width": 8}
     >>> system = System(make_run({"task": {"name": "addition"}, "model": model}))
-    >>> table = rounds(system, system.task.sample(torch.full((9, 2), 2), stream(0, "doctest")))
+    >>> problems = system.task.draw_for_cells(torch.full((9, 2), 2), stream(0, "doctest"))
+    >>> table = score_recurrences(system, problems)
     >>> table["recurrences"].tolist(), table["n"].unique().tolist()
     ([1, 2, 3, 4], [9])
     """
     batch = system.format.write(problems)
     at, target, real = batch.response()
-    most = 2 * system.network.given.recurrences
-    said = system.logits_by_recurrence(batch, system.ids(batch), at, most).argmax(-1)
-    exact = ((said == target) | ~real).all(2).sum(1)
-    numbers = {"recurrences": range(1, most + 1), "n": len(problems), "exact": exact.tolist()}
-    return add_interval(pd.DataFrame(numbers))
+    most = 2 * system.network.recurrences
+    logits = system.logits_by_recurrence(batch, system.ids(batch), at, most)
+    exact = ((logits.argmax(-1) == target) | ~real).all(2).sum(1)
+    counts = {"recurrences": range(1, most + 1), "n": len(problems), "exact": exact.tolist()}
+    return add_interval(pd.DataFrame(counts))

@@ -1,7 +1,7 @@
-"""In how many contexts models are wrong that are not right everywhere, and what shows it.
+"""Faulty models: the number of contexts where they are wrong, next to a score on random problems.
 
-Models on their way, as training kept them; models whose weights have been disturbed; and models
-whose marks or windows do not suffice. What a score on random problems says of them stands beside.
+Three kinds of models are analysed: the last weights, the snapshots of training, and the last
+weights with noise. For a model whose ids or windows determine no answer, the verdict says so.
 """
 
 from __future__ import annotations
@@ -11,11 +11,14 @@ from typing import Any
 import pandas as pd
 import torch
 
-from carry import processes, progress
-from carry.analyses import ANY
-from carry.certificates.contexts import Undetermined
-from carry.certificates.verification import Enumerated, certificate, found, said
-from carry.config import run_settings
+from carry.analyses import ANY, analyse_seeds
+from carry.certificates.contexts import ConflictingContexts
+from carry.certificates.verification import (
+    EnumeratedContexts,
+    certify_model,
+    find_contexts_or_conflict,
+    predict_tokens,
+)
 from carry.evaluation import trained_models
 from carry.evaluation.intervals import add_interval
 from carry.models.system import System
@@ -23,83 +26,96 @@ from carry.models.teacher_forcing import teacher_forced_pass
 from carry.randomness import stream
 
 TASK = ANY
-ASKED = 1_000  # random problems, of the sizes that are trained
-NOISE = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)  # shares of the spread of each tensor's weights
-FEW = 100_000  # contexts that can be asked again and again
+LABELS = ("row", "profile", "seed", "trained")
+COUNTS = ("contexts", "wrong", "n", "exact")
+COLUMNS = {
+    "verdicts": (
+        *LABELS, "verdict", "contexts", "wrong", "context", "target", "predicted", "problem",
+        "right", "written",
+    ),
+    "learned": ("step", *COUNTS, *LABELS, "accuracy", "low", "high"),
+    "disturbed": ("noise", *COUNTS, *LABELS, "accuracy", "low", "high"),
+}  # fmt: skip
+PROBLEMS = 1_000  # random problems, of the sizes of training
+NOISE = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)  # as shares of the standard deviation of each tensor
+MAX_CONTEXTS = 100_000  # of models that are scored after every snapshot
 
 
 def tables(row: str, profile: str) -> dict[str, pd.DataFrame]:
-    """Certify every seed of a row, and what has become of it or was to become of it.
+    """Certify every seed of a row, and count the wrong contexts of its snapshots and with noise.
 
     Returns:
-        Each with row, profile, seed, and the digits it was `trained` to.
-        verdicts: the `verdict`, of how many `contexts` how many are `wrong`, and of a wrong one the
-            `context`, what is `due` there and what is `said`, and the `problem` that shows it, with
-            the `right` response and the one `written`.
-        learned: after each `step` of which weights were kept, in how many of `contexts` the model
-            is `wrong`, and how many of `n` random problems of trained sizes are `exact`, with
-            interval.
-        disturbed: so with `noise` added to the last weights, a share of their spread.
-        The latter two are empty where contexts are many.
+        verdicts: the `verdict`, the number of `contexts` and of `wrong` ones; of a wrong one the
+            `context`, its `target` and the `predicted` token, and a `problem` with this context,
+            with the `right` response and the `written` one.
+        learned: for each `step` with a snapshot, the number of `contexts` and of `wrong` ones, and
+            how many of `n` random problems of trained sizes are `exact`, with an interval.
+        disturbed: the same with `noise` added to the last weights.
+        The last two are empty if there are more than `MAX_CONTEXTS`.
 
     Raises:
-        SettingsError: if there are no weights, or no contexts.
+        SettingsError: if the row has no weights, or its contexts are not bounded.
     """
-    of = run_settings.load_run(row, profile)
-    first = trained_models.load_trained(profile, row)
-    known = found(first)
-    jobs = [(row, profile, seed, known) for seed in range(of.seeds)]
-    with progress.progress_bar(len(jobs), row, unit="seed") as shown:
-        each = processes.run_jobs(_of_seed, jobs, shown.update)
-    return {name: pd.concat([part[name] for part in each], ignore_index=True) for name in each[0]}
+    contexts = find_contexts_or_conflict(trained_models.load_trained(profile, row))
+    return analyse_seeds(_analyse_seed, row, profile, contexts)
 
 
-def _of_seed(
-    report: Any, row: str, profile: str, seed: int, known: Enumerated | Undetermined
+def _analyse_seed(
+    report: Any,
+    row: str,
+    profile: str,
+    seed: int,
+    contexts: EnumeratedContexts | ConflictingContexts,
 ) -> dict[str, pd.DataFrame]:
     system = trained_models.load_trained(profile, row, seed)
-    own = certificate(system, known)
-    verdict = {"verdict": own["verdict"], "contexts": own["contexts"], "wrong": own.get("wrong")}
-    told = own.get("counterexample", {})
-    verdict |= {name: told.get(name) for name in
-                ("context", "due", "said", "problem", "right", "written")}  # fmt: skip
+    result = certify_model(system, contexts)
+    example = result.get("counterexample", {})
+    verdict = {"verdict": result["verdict"], "contexts": result["contexts"]}
+    verdict |= {"wrong": result.get("wrong"), "context": example.get("context")}
+    verdict |= {"target": example.get("due"), "predicted": example.get("said")}
+    verdict |= {name: example.get(name) for name in ("problem", "right", "written")}
     learned, disturbed = [], []
-    if isinstance(known, Enumerated) and known.complete and len(known.contexts) <= FEW:
+    if (
+        isinstance(contexts, EnumeratedContexts)
+        and contexts.complete
+        and len(contexts.contexts) <= MAX_CONTEXTS
+    ):
         for step, weights in trained_models.load_snapshots(profile, row, seed).items():
             system.network.load_state_dict(weights)
-            learned.append({"step": step, **_asked(system, known)})
+            learned.append({"step": step, **_score(system, contexts)})
         last = trained_models.load_trained(profile, row, seed).network.state_dict()
         for noise in NOISE:
-            system.network.load_state_dict(_with_noise(last, noise, seed))
-            disturbed.append({"noise": noise, **_asked(system, known)})
+            system.network.load_state_dict(_add_noise(last, noise, seed))
+            disturbed.append({"noise": noise, **_score(system, contexts)})
     report(1)
-    names = {"row": row, "profile": profile, "seed": seed, "trained": system.run.training.digits}
+    labels = dict(zip(LABELS, (row, profile, seed, system.run.training.digits), strict=True))
     return {
-        "verdicts": pd.DataFrame([{**names, **verdict}]),
-        "learned": _counted(learned, names),
-        "disturbed": _counted(disturbed, names),
+        "verdicts": pd.DataFrame([{**labels, **verdict}]),
+        "learned": _tabulate("learned", learned, labels),
+        "disturbed": _tabulate("disturbed", disturbed, labels),
     }
 
 
-def _counted(rows: list[dict[str, Any]], names: dict[str, Any]) -> pd.DataFrame:
+def _tabulate(name: str, rows: list[dict[str, Any]], labels: dict[str, Any]) -> pd.DataFrame:
     table = pd.DataFrame(rows)
-    return add_interval(table.assign(**names)) if len(table) else table
+    return add_interval(table.assign(**labels)) if rows else table.reindex(columns=COLUMNS[name])
 
 
-def _asked(system: System, known: Enumerated) -> dict[str, int]:
-    """Ask a model all contexts, and some random problems."""
-    wrong = int((said(system, known.contexts) != known.contexts.target).sum())
-    problems = system.task.draw(ASKED, system.run.training.digits, stream(0, "faults"))
+def _score(system: System, contexts: EnumeratedContexts) -> dict[str, int]:
+    """Count the wrong contexts of a model, and its exact responses to random problems."""
+    wrong = int((predict_tokens(system, contexts.contexts) != contexts.contexts.target).sum())
+    problems = system.task.draw(PROBLEMS, system.run.training.digits, stream(0, "faults"))
     exact = int(teacher_forced_pass(system, system.format.write(problems)).exact.sum())
-    return {"contexts": len(known.contexts), "wrong": wrong, "n": ASKED, "exact": exact}
+    return {"contexts": len(contexts.contexts), "wrong": wrong, "n": PROBLEMS, "exact": exact}
 
 
-def _with_noise(
+def _add_noise(
     weights: dict[str, torch.Tensor], noise: float, seed: int
 ) -> dict[str, torch.Tensor]:
-    """Return weights with normal noise, for each tensor a share of its spread."""
+    """Return weights with normal noise, scaled by the standard deviation of each tensor."""
     generator = stream(seed, "noise", noise)
     return {
-        name: of + noise * of.std(correction=0) * torch.randn(of.shape, generator=generator)
-        for name, of in weights.items()
+        name: tensor
+        + noise * tensor.std(correction=0) * torch.randn(tensor.shape, generator=generator)
+        for name, tensor in weights.items()
     }

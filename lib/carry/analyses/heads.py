@@ -1,10 +1,10 @@
-"""What single heads know of a majority, and what they know together (fraknoi2024, 5.4).
+"""Heads of models of the noisy majority, alone and in sets (fraknoi2024, 5.4).
 
-learned accuracy      what the model says with only these heads, the others zeroed
-separation accuracy   what a linear separator could say from what these heads find
-w01, w02              how much more a zero is looked at than a one, and than a two
+learned accuracy      of the model with only these heads, the others set to zero
+separation accuracy   of a linear separator on the outputs of these heads
+w01, w02              attention to a zero over attention to a one, and to a two
 
-Separators are fitted on the strings of training; both accuracies are those on the test strings.
+Separators are fitted on the training strings. Both accuracies are measured on the test strings.
 """
 
 from __future__ import annotations
@@ -19,97 +19,94 @@ import torch
 from jaxtyping import Float, Integer
 from torch import Tensor
 
-from carry import processes, progress
+from carry.analyses import analyse_seeds, label_table
 from carry.config import run_settings
 from carry.config.run_settings import Run
 from carry.config.settings import SettingsError
 from carry.data import problem_sets
-from carry.data.training_batches import training_set_table
+from carry.data.training_batches import tabulate_training_set
 from carry.evaluation import trained_models
 from carry.models.system import System
-from carry.training.batched.head_halving import HeadOutputs, separation
-from carry.training.batched.network import BatchedNetwork, count_strings
-from carry.training.batched.trainer import head_outputs
+from carry.training.batched.head_halving import HeadOutputs, compute_separation
+from carry.training.batched.network import BatchedNetwork, make_string_counts
+from carry.training.batched.trainer import compute_head_outputs
 
-Counts = Integer[Tensor, "_ 3"]  # of 0, 1 and 2 in each of some strings
+Counts = Integer[Tensor, "_ 3"]  # how often 0, 1 and 2 occur in each string
 
 TASK = "noisy_majority"
-# Of how many seeds more than single heads are looked at, and in models of how many heads.
-SEEDS, HEADS = 3, 16
-SIZES = ((1, 2, 3), (1, 2), (1, 2))  # of sets of heads, by seed; there are many of three
-DRAWN = 400  # test strings of which the outputs of heads are kept
+LABELS = ("row", "profile", "seed", "trained")
+COLUMNS = {
+    "separations": (*LABELS, "size", "heads", "learned", "separation", "n"),
+    "ratios": (
+        *LABELS, "head", "w01", "w02", "value_*", "separation", "n",
+    ),
+    "outputs": (*LABELS, "zeros", "ones", "twos", "head", "x", "y", "n"),
+    "by_hand": (*LABELS, "head", "w01", "w02", "separation", "n"),
+}  # fmt: skip
+SET_SEEDS, MAX_SET_HEADS = 3, 16  # sets of heads are scored in so few seeds and models
+SET_SIZES = ((1, 2, 3), (1, 2), (1, 2))  # by seed, since there are many sets of three
+OUTPUT_STRINGS = 400  # test strings in the table `outputs`
 GRID = (0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 3.0, 5.0, 10.0, 20.0, 50.0, 100.0)
 
 
-class Split(NamedTuple):
-    """How often 0, 1 and 2 are in the strings of training and of the test."""
+class StringCounts(NamedTuple):
+    """The counts of 0, 1 and 2 in the training strings and in the test strings."""
 
-    learned: Counts
-    tested: Counts
+    training: Counts
+    test: Counts
 
 
 def tables(row: str, profile: str) -> dict[str, pd.DataFrame]:
-    """Look into the heads of a trained row of the noisy majority (fraknoi2024, 5.4).
-
-    All tables name `row`, `profile` and `seed`; `n` is how many test strings there are.
+    """Analyse the heads of every seed of a row of the noisy majority.
 
     Returns:
-        separations: both accuracies of sets of heads (see `subsets`), of single ones in all seeds.
-        ratios: where each head looks and what it reads (see `ratios`), with its separation.
-        outputs: what each head of seed 0 finds in some test strings, in its first two features.
-        by_hand: separations of heads whose attention is set (see `separations_by_hand`).
+        separations: both accuracies of sets of heads (see `score_head_sets`); of single heads in
+            all seeds, of larger sets in the first `SET_SEEDS`.
+        ratios: the attention and the values of each head (see `measure_ratios`), and its
+            separation accuracy.
+        outputs: the first two features of each head's output on test strings, for seed 0.
+        by_hand: separation accuracies of heads with given ratios (see `score_ratio_grid`).
+        `n` is the number of test strings.
     """
-    asked = run_settings.load_run(row, profile)
-    seeds = range(asked.seeds)
-    with progress.progress_bar(len(seeds), row, unit="seed") as shown:
-        jobs = [(row, profile, seed) for seed in seeds]
-        found = processes.run_jobs(_tables_of, jobs, shown.update)
-    names = dict.fromkeys(name for of in found for name in of)
-    return {
-        name: pd.concat([of[name] for of in found if name in of], ignore_index=True)
-        for name in names
-    }
+    return analyse_seeds(_analyse_seed, row, profile)
 
 
-def _tables_of(report: Any, row: str, profile: str, seed: int) -> dict[str, pd.DataFrame]:
+def _analyse_seed(report: Any, row: str, profile: str, seed: int) -> dict[str, pd.DataFrame]:
     system = trained_models.load_trained(profile, row, seed)
     system.network.to("cpu")  # a few thousand products of two features
-    network, strings = (
-        BatchedNetwork([system]),
-        _strings(system, run_settings.load_run(row, profile)),
-    )
-    heads = network.heads.shape[1]
-    more = seed < SEEDS and 1 < heads <= HEADS
-    sets = subsets(network, 0, *strings, sizes=SIZES[seed] if more else (1,))
+    network = BatchedNetwork([system])
+    strings = _count_symbols(system, run_settings.load_run(row, profile))
+    scores_sets = seed < SET_SEEDS and 1 < network.heads.shape[1] <= MAX_SET_HEADS
+    sizes = SET_SIZES[seed] if scores_sets else (1,)
+    sets = score_head_sets(network, 0, *strings, sizes=sizes)
     single = sets[sets["size"] == 1]
-    looks = ratios(network).assign(separation=single["separation"].to_numpy())
-    found = {"separations": sets, "ratios": looks.drop(columns="model")}
+    ratios = measure_ratios(network).assign(separation=single["separation"].to_numpy())
+    tables = {"separations": sets, "ratios": ratios.drop(columns="model")}
     if seed == 0:
-        found["outputs"] = _outputs(network, strings.tested[:DRAWN])
-    if more:
-        by_hand = separations_by_hand(network, *strings, GRID)
-        found["by_hand"] = by_hand.drop(columns="model")
+        tables["outputs"] = _tabulate_outputs(network, strings.test[:OUTPUT_STRINGS])
+    if scores_sets:
+        tables["by_hand"] = score_ratio_grid(network, *strings, GRID).drop(columns="model")
     report(1)
-    names = {"row": row, "profile": profile, "seed": seed, "trained": system.run.training.digits}
+    labels = dict(zip(LABELS, (row, profile, seed, system.run.training.digits), strict=True))
     return {
-        name: pd.concat([pd.DataFrame(names, table.index), table], axis=1).assign(
-            n=len(strings.tested)
-        )
-        for name, table in found.items()
+        name: label_table(table, labels).assign(n=len(strings.test))
+        for name, table in tables.items()
     }
 
 
-def _strings(system: System, of: Run) -> Split:
-    """Return the strings that a row learned from, and those that it is tested on."""
-    asked = problem_sets.read_questions(of)
-    given = (training_set_table(system), asked[asked["set"] == "test"])
-    both = (problem_sets.to_problems(table, system.task) for table in given)
-    return Split(*(system.task.counts(of.operands, of.lengths) for of in both))
+def _count_symbols(system: System, run: Run) -> StringCounts:
+    """Return the symbol counts of a row's training strings and test strings."""
+    questions = problem_sets.read_questions(run)
+    sets = (tabulate_training_set(system.run, system.task), questions[questions["set"] == "test"])
+    problems = (problem_sets.to_problems(table, system.task) for table in sets)
+    return StringCounts(
+        *(system.task.count_symbols(part.operands, part.lengths) for part in problems)
+    )
 
 
-def _outputs(network: BatchedNetwork, counts: Counts) -> pd.DataFrame:
-    """Return what each head of one model finds in some strings: `x` and `y`, by `head`."""
-    outputs = head_outputs(network, 0, counts).outputs
+def _tabulate_outputs(network: BatchedNetwork, counts: Counts) -> pd.DataFrame:
+    """Return the output of each head of the first model: features `x` and `y`, by string."""
+    outputs = compute_head_outputs(network, 0, counts).outputs
     parts = []
     for head in range(outputs.shape[1]):
         part = pd.DataFrame(counts.numpy(), columns=["zeros", "ones", "twos"])
@@ -119,46 +116,47 @@ def _outputs(network: BatchedNetwork, counts: Counts) -> pd.DataFrame:
 
 
 @torch.no_grad()
-def learned_accuracy(
+def measure_learned_accuracy(
     network: BatchedNetwork, heads: Sequence[int], counts: Counts
 ) -> Float[Tensor, " M"]:
-    """Return the share of right answers of each model with these heads alone (Definition 5.1).
+    """Return the accuracy of each model with only these heads (fraknoi2024, Definition 5.1).
 
     Raises:
-        SettingsError: for a head that is not there.
+        SettingsError: for a head that the models lack.
 
-    >>> from carry.models.constructions.minimal_majority import minimal_majority
-    >>> alone = BatchedNetwork([minimal_majority(dtype=torch.float32)])
+    >>> from carry.models.constructions.minimal_majority import build_minimal_majority
+    >>> network = BatchedNetwork([build_minimal_majority(dtype=torch.float32)])
     >>> counts = torch.tensor([[3, 1, 0], [1, 3, 0]])
-    >>> learned_accuracy(alone, [0], counts).tolist(), learned_accuracy(alone, [], counts).tolist()
-    ([1.0], [0.5])
+    >>> [measure_learned_accuracy(network, heads, counts).tolist() for heads in ([0], [])]
+    [[1.0], [0.5]]
     """
-    there = network.heads.shape[1]
-    if not all(0 <= head < there for head in heads):
-        raise SettingsError(f"heads: {list(heads)} do not fit; expected some of 0 to {there - 1}")
-    strings = count_strings(counts)
+    number = network.heads.shape[1]
+    if not all(0 <= head < number for head in heads):
+        raise SettingsError(f"heads: {list(heads)} do not fit; expected some of 0 to {number - 1}")
+    strings = make_string_counts(counts)
     kept = torch.zeros_like(network.heads)
     kept[:, list(heads)] = 1.0
-    said = network.by_counts(strings, heads=kept * network.heads).argmax(-1)
-    return (said == strings.due).float().mean(1)
+    predicted = network.logits_from_counts(strings, heads=kept * network.heads).argmax(-1)
+    return (predicted == strings.due).float().mean(1)
 
 
-def ratios(network: BatchedNetwork) -> pd.DataFrame:
-    """Return w01 and w02 of each model's heads, with the values of the tokens 0, 1 and 2.
+def measure_ratios(network: BatchedNetwork) -> pd.DataFrame:
+    """Return w01 and w02 of each model's heads, and their values of the tokens 0, 1 and 2.
 
-    Columns: `model`, `head`, `w01`, `w02`, and `value_0_0` to `value_2_1` (the token, and the
-    feature; of the first two).
+    Columns: `model`, `head`, `w01`, `w02`, and `value_0_0` to `value_2_1`, by token and feature
+    (the first two).
 
-    >>> from carry.models.constructions.minimal_majority import minimal_majority
-    >>> ratios(BatchedNetwork([minimal_majority(8.0)])).round(3)[["w01", "value_1_0"]].values.tolist()
+    >>> from carry.models.constructions.minimal_majority import build_minimal_majority
+    >>> table = measure_ratios(BatchedNetwork([build_minimal_majority(8.0)]))
+    >>> table.round(3)[["w01", "value_1_0"]].values.tolist()
     [[0.368, 9.0]]
     """
     with torch.no_grad():
         scores, values = network.scores()
-    behind = scores[:, :, 0, 1:4]
+    symbol_scores = scores[:, :, 0, 1:4]
     rows = []
-    for model, head in itertools.product(range(len(network)), range(behind.shape[1])):
-        zero, one, two = behind[model, head].double().tolist()
+    for model, head in itertools.product(range(len(network)), range(symbol_scores.shape[1])):
+        zero, one, two = symbol_scores[model, head].double().tolist()
         row = {"model": model, "head": head, "w01": np.exp(zero - one), "w02": np.exp(zero - two)}
         for token, feature in itertools.product(range(3), range(min(2, values.shape[-1]))):
             row[f"value_{token}_{feature}"] = float(values[model, head, 1 + token, feature])
@@ -166,45 +164,46 @@ def ratios(network: BatchedNetwork) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def subsets(
+def score_head_sets(
     network: BatchedNetwork,
     index: int,
-    learned: Counts,
-    tested: Counts,
+    training: Counts,
+    test: Counts,
     sizes: Iterable[int] = (1, 2),
 ) -> pd.DataFrame:
-    """Return both accuracies of all sets of heads of some sizes of one model.
+    """Return both accuracies of all sets of heads of the given sizes, for one model.
 
-    Columns: `size`, `heads` (their numbers, a space between them), `learned`, `separation`.
+    Columns: `size`, `heads` (their numbers, separated by spaces), `learned`, `separation`.
 
     Args:
-        learned: the strings on which separators are fitted.
-        tested: those on which both accuracies are taken.
+        training: the strings on which separators are fitted.
+        test: the strings on which both accuracies are measured.
     """
-    there = network.heads[index].nonzero()[:, 0].tolist()
-    known, asked = (head_outputs(network, index, counts) for counts in (learned, tested))
-    rows = []
-    for size in sizes:
-        for some in itertools.combinations(there, size):
-            rows.append({
-                "size": size,
-                "heads": " ".join(map(str, some)),
-                "learned": float(learned_accuracy(network, some, tested)[index]),
-                "separation": separation(some, known, asked),
-            })  # fmt: skip
-    return pd.DataFrame(rows)
+    heads = network.heads[index].nonzero()[:, 0].tolist()
+    fitted, scored = (compute_head_outputs(network, index, counts) for counts in (training, test))
+    return pd.DataFrame([
+        {
+            "size": size,
+            "heads": " ".join(map(str, head_set)),
+            "learned": float(measure_learned_accuracy(network, head_set, test)[index]),
+            "separation": compute_separation(head_set, fitted, scored),
+        }
+        for size in sizes
+        for head_set in itertools.combinations(heads, size)
+    ])  # fmt: skip
 
 
-def by_hand(
+def attend_by_ratios(
     values: Float[Tensor, "3 W"], w01: float, w02: float, counts: Integer[Tensor, "S 3"]
 ) -> Float[Tensor, "S 1 W"]:
-    """Return what a head of these values finds if it looked as told (fraknoi2024, Fig. 8).
+    """Return the output of a head with these values and attention ratios (fraknoi2024, Fig. 8).
 
-    A zero counts 1, a one 1 / w01 and a two 1 / w02; all else counts nothing. Of an empty string
-    nothing is found.
+    A zero has weight 1, a one 1 / w01, a two 1 / w02, every other token 0. The output for an empty
+    string is 0.
 
     >>> values = torch.tensor([[1.0], [-1.0], [5.0]])
-    >>> by_hand(values, 1.0, float("inf"), torch.tensor([[3, 1, 9], [0, 0, 2]])).flatten().tolist()
+    >>> counts = torch.tensor([[3, 1, 9], [0, 0, 2]])
+    >>> attend_by_ratios(values, 1.0, float("inf"), counts).flatten().tolist()
     [0.5, 0.0]
     """
     weights = counts.double() / torch.tensor([1.0, w01, w02], dtype=torch.float64)
@@ -213,29 +212,26 @@ def by_hand(
     return (shares @ values.double())[:, None]
 
 
-def separations_by_hand(
-    network: BatchedNetwork,
-    learned: Counts,
-    tested: Counts,
-    grid: Sequence[float],
+def score_ratio_grid(
+    network: BatchedNetwork, training: Counts, test: Counts, grid: Sequence[float]
 ) -> pd.DataFrame:
-    """Return separation accuracies of heads whose attention is set, as in both halves of Fig. 8.
+    """Return separation accuracies of heads with given ratios, as in both halves of Fig. 8.
 
-    Columns: `model`, `head`, `w01`, `w02`, `separation`: w02 without end and w01 from the grid,
-    then w01 of 1 and w02 from the grid.
+    Columns: `model`, `head`, `w01`, `w02`, `separation`. First w02 is infinite and w01 is from the
+    grid; then w01 is 1 and w02 is from the grid.
     """
     rows: list[dict[str, Any]] = []
-    endless = float("inf")
-    pairs = [(w01, endless) for w01 in grid] + [(1.0, w02) for w02 in grid]
+    pairs = [(w01, float("inf")) for w01 in grid] + [(1.0, w02) for w02 in grid]
     with torch.no_grad():
         values = network.scores()[1][:, :, 1:4]
-    ones = [counts[:, 1] > counts[:, 0] for counts in (learned, tested)]
+    more_ones = [counts[:, 1] > counts[:, 0] for counts in (training, test)]
     for model, head in itertools.product(range(len(network)), range(values.shape[1])):
         for w01, w02 in pairs:
-            both = [
-                HeadOutputs(by_hand(values[model, head], w01, w02, counts), of)
-                for counts, of in zip((learned, tested), ones, strict=True)
+            outputs = [
+                HeadOutputs(attend_by_ratios(values[model, head], w01, w02, counts), labels)
+                for counts, labels in zip((training, test), more_ones, strict=True)
             ]
-            share = separation([0], *both)
-            rows.append({"model": model, "head": head, "w01": w01, "w02": w02, "separation": share})
+            accuracy = compute_separation([0], *outputs)
+            ratios = {"model": model, "head": head, "w01": w01, "w02": w02}
+            rows.append({**ratios, "separation": accuracy})
     return pd.DataFrame(rows)

@@ -1,8 +1,7 @@
-"""Sums inside a line: right or not, by how much text stands before them and how many there are.
+"""Accuracy of sums inside a line, by the text before each sum and by the number of sums.
 
-Each seed is asked lines longer than those that it was trained on, in three ways: longer numbers,
-more text, more sums. How long its numbers are, and how many lines it is asked of each kind, its row
-says (`evaluation.reach`).
+Each seed is scored on lines longer than those of training, in three ways: longer numbers, more
+text, more sums. The row lists the lengths of numbers and the number of lines (`evaluation.reach`).
 """
 
 from __future__ import annotations
@@ -22,70 +21,86 @@ from carry.models.system import System
 from carry.randomness import stream
 
 TASK = "addition"
+COLUMNS = {
+    "lines": (
+        "seed", "digits", "characters", "sums", "n", "exact", "row", "profile", "trained",
+        "accuracy", "low", "high",
+    )
+}  # fmt: skip
 
 
-class Around(NamedTuple):
-    """What a sum stands in: characters before each sum, and the sums of the line."""
+class Surroundings(NamedTuple):
+    """The number of characters before each sum, and the number of sums in the line."""
 
     characters: int
     sums: int
 
 
-AROUND = (
-    *(Around(characters, 1) for characters in (0, 10, 100, 1000)),
-    *(Around(0, sums) for sums in (2, 5, 20)),
-    Around(100, 5),
+SURROUNDINGS = (
+    *(Surroundings(characters, 1) for characters in (0, 10, 100, 1000)),
+    *(Surroundings(0, sums) for sums in (2, 5, 20)),
+    Surroundings(100, 5),
 )
 
 
 def tables(row: str, profile: str) -> dict[str, pd.DataFrame]:
-    """Ask all seeds of a row sums in lines of all kinds.
+    """Score all seeds of a row on the last sum of lines with all `SURROUNDINGS`.
 
     Returns:
-        lines: for each seed, number of `digits` of both operands, `characters` before each sum and
-            number of `sums` in the line, how many of `n` are wholly right (`exact`), that as
-            `accuracy` with its interval (`low`, `high`); with row, profile, and the digits it was
-            `trained` to.
+        lines: for each seed, number of `digits` of both operands, number of `characters` before
+            each sum and number of `sums` in the line, how many of `n` responses are `exact`, with
+            `accuracy` and its interval (`low`, `high`).
 
     Raises:
-        SettingsError: if there are no weights, or for a row of another format.
+        SettingsError: if the row has no weights, or has another format.
     """
-    asked = trained_models.load_trained(profile, row).run
+    run = trained_models.load_trained(profile, row).run
     jobs = [
-        (profile, row, seed, max(i, j), around, count)
-        for seed in range(asked.seeds)
-        for i, j, count in asked.evaluation.reach
-        for around in AROUND
+        (profile, row, seed, max(i, j), surroundings, count)
+        for seed in range(run.seeds)
+        for i, j, count in run.evaluation.reach
+        for surroundings in SURROUNDINGS
     ]
     with progress.progress_bar(sum(count for *_, count in jobs), row, unit="problem") as shown:
-        found = pd.DataFrame(processes.run_jobs(_ask, jobs, shown.update))
-    table = found.assign(row=row, profile=profile, trained=asked.training.digits)
-    return {"lines": add_interval(table)}
+        counts = pd.DataFrame(processes.run_jobs(_score, jobs, shown.update))
+    return {
+        "lines": add_interval(counts.assign(row=row, profile=profile, trained=run.training.digits))
+    }
 
 
-def _ask(
-    report: Any, profile: str, row: str, seed: int, digits: int, around: Around, count: int
+def _score(
+    report: Any,
+    profile: str,
+    row: str,
+    seed: int,
+    digits: int,
+    surroundings: Surroundings,
+    count: int,
 ) -> dict[str, int]:
     system = trained_models.load_trained(profile, row, seed)
-    exact = right(system, digits, around, count, report)
-    return {"seed": seed, "digits": digits, **around._asdict(), "n": count, "exact": exact}
+    exact = count_exact(system, digits, surroundings, count, report)
+    return {"seed": seed, "digits": digits, **surroundings._asdict(), "n": count, "exact": exact}
 
 
-def right(
-    system: System, digits: int, around: Around, count: int, report: Any = lambda asked: None
+def count_exact(
+    system: System,
+    digits: int,
+    surroundings: Surroundings,
+    count: int,
+    report: Any = lambda problems: None,
 ) -> int:
-    """Return how many of some sums are wholly right, the same sums for all models.
+    """Count the exact responses to the last sums of lines; all models get the same lines.
 
     Args:
-        report: called with how many have been asked since its last call.
+        report: called with the number of problems scored since its last call.
 
     Raises:
-        SettingsError: for a model that reads no lines.
+        SettingsError: for a model of another format than `line`.
 
     >>> from carry.evaluation.mock_models import Oracle
     >>> from carry.config.run_settings import make_run
     >>> oracle = Oracle(make_run({"task": {"name": "addition"}, "format": {"name": "line"}}))
-    >>> right(oracle, 3, Around(characters=5, sums=3), count=7)
+    >>> count_exact(oracle, 3, Surroundings(characters=5, sums=3), count=7)
     7
     """
     if not isinstance(system.format, Line):
@@ -93,10 +108,9 @@ def right(
         raise SettingsError(
             f"runs.{system.run.name}.format.name: {name!r} does not fit 'lines'; expected 'line'"
         )
-    characters, sums = around
+    characters, sums = surroundings
     generator = stream(0, "lines", digits, characters, sums)
-    problems = system.task.sample(torch.tensor([[digits, digits]] * count), generator)
-    form = system.format.model_copy(update={"text": [characters] * 2, "sums": [sums] * 2})
-    batch = form.write(problems)
-    exact, _ = reach.right(system, batch, report)
+    problems = system.task.draw_for_cells(torch.tensor([[digits, digits]] * count), generator)
+    line = system.format.model_copy(update={"text": [characters] * 2, "sums": [sums] * 2})
+    exact, _ = reach.count_correct(system, line.write(problems), report)
     return exact

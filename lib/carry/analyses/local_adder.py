@@ -1,10 +1,10 @@
-"""What a local adder computes: its heads and its feed-forward network, in all of its contexts.
+"""Heads and feed-forward network of a local adder, in all contexts in the middle of a sum.
 
-In the middle of a sum the next token depends on six tokens, wherever that is:
+There the next token depends on six tokens, for sums of any length:
 
-    place          k+1 k+1   k k k          the first of the sequence besides
-    tokens           x   y   a b d          d, the digit just written, looks
-    due              x + y + carry          of a + b and what d shows of it, modulo 10
+    place      k+1 k+1   k k k         and the first token of the sequence
+    tokens       x   y   a b d         d: the last written digit, the query
+    target       x + y + carry         of a + b, as d shows; modulo 10
 """
 
 from __future__ import annotations
@@ -16,24 +16,31 @@ import torch
 from jaxtyping import Bool, Float, Integer
 from torch import Tensor
 
-from carry import processes, progress
-from carry.config import run_settings
+from carry.analyses import analyse_seeds, label_table
 from carry.config.settings import SettingsError
 from carry.evaluation import trained_models
 from carry.evaluation.intervals import add_interval
 from carry.formats import BOS
-from carry.interpretability.head_ablation import NO_HEAD, mean_of
+from carry.interpretability.head_ablation import NO_HEAD, mean_ablation
 from carry.models.hooks import Hooks
 from carry.models.system import System
-from carry.training.precision import training_in
+from carry.training.precision import use_precision
 
 TASK = "addition"
-PLACE = 5  # any that is not at the edge
-READ = {"0.resid_mid": "after attention", "0.resid_post": "after the feed-forward network"}
+LABELS = ("row", "profile", "seed")
+INTERVAL = ("accuracy", "low", "high")
+COLUMNS = {
+    "attention_places": (*LABELS, "head", "where", "share", "n"),
+    "without_head": (*LABELS, "head", "n", "right", "carry", *INTERVAL),
+    "carries": (*LABELS, "below", "written", "possible", "carry", "none", "n"),
+    "read_positions": (*LABELS, "where", "what", "n", "right", *INTERVAL),
+}
+PLACE = 5  # any place that is not the first or the last
+POINTS = {"0.resid_mid": "after attention", "0.resid_post": "after the feed-forward network"}
 
 
-class Middle(NamedTuple):
-    """Contexts in the middle of a sum: `^ a b x y d` in this order."""
+class MiddleContexts(NamedTuple):
+    """Contexts in the middle of a sum: the tokens `^ a b x y d`, in this order."""
 
     tokens: Integer[Tensor, "N 6"]
     ids: Integer[Tensor, "N 6"]
@@ -45,31 +52,30 @@ class Middle(NamedTuple):
 
     @property
     def sum(self) -> Integer[Tensor, " N"]:
-        """x + y, the digits of the place that is due."""
+        """x + y, the digits of the target's place."""
         return self.tokens[:, 3:5].sum(1)
 
     @property
     def written(self) -> Integer[Tensor, " N"]:
-        """d, the digit just written."""
+        """d, the last written digit."""
         return self.tokens[:, 5]
 
     @property
     def possible(self) -> Bool[Tensor, " N"]:
-        """Whether d can be what is written of a + b, with a carry from below or without."""
-        over = (self.written - self.below) % 10
-        return over <= 1
+        """Whether d is the digit of a + b, with or without a carry."""
+        return (self.written - self.below) % 10 <= 1
 
     @property
     def carry(self) -> Integer[Tensor, " N"]:
-        """The carry that is due, where d is possible: it shows whether one came in."""
+        """The carry into the target's place, in possible contexts: d shows the carry into a + b."""
         return (self.below + (self.written - self.below) % 10 >= 10).long()
 
 
-def middle() -> Middle:
-    """Return all contexts of the middle, each pair of digits in one order; many are impossible.
+def enumerate_middle() -> MiddleContexts:
+    """Return all contexts of the middle, possible or not, each pair of digits in one order.
 
-    >>> of = middle()
-    >>> len(of.tokens), int(of.possible.sum())
+    >>> contexts = enumerate_middle()
+    >>> len(contexts.tokens), int(contexts.possible.sum())
     (30250, 6050)
     """
     pairs = torch.combinations(torch.arange(10), with_replacement=True)
@@ -77,125 +83,140 @@ def middle() -> Middle:
     digits = [pairs[rows[:, 0]], pairs[rows[:, 1]], rows[:, 2:]]
     tokens = torch.cat([torch.full((len(rows), 1), BOS), *digits], dim=1)
     ids = torch.tensor([0, PLACE, PLACE, PLACE + 1, PLACE + 1, PLACE]).expand(len(rows), -1)
-    return Middle(tokens, ids)
+    return MiddleContexts(tokens, ids)
 
 
 def tables(row: str, profile: str) -> dict[str, pd.DataFrame]:
-    """Look into every seed of a row of additions whose windows show a place and the next.
+    """Analyse every seed of a row of additions with one layer and window [0, 1].
 
     Returns:
-        Each with row, profile and seed, about the contexts of the middle.
-        looks: the mean share of each `head`'s attention that goes to tokens of a kind (`where`),
-            over the `n` contexts that are possible.
-        without: without each `head` in turn (its mean in place of what it finds; -1: with all),
-            in how many of `n` contexts the model is `right`, and in how many it has the digit of
-            another `carry`; with accuracy and interval.
-        carries: for each sum of the digits `below` and each digit `written` there, of `n` contexts,
-            in how many a `carry` is added, in how many `none`; and whether that is `possible`.
-        read: how many of `n` contexts a linear map fitted to the other half tells the digit `sum`
-            modulo 10, the `carry`, or the `answer` of, from the residual stream at `where`.
+        attention_places: the mean share of each `head`'s attention on tokens of a kind (`where`),
+            over the `n` possible contexts.
+        without_head: without each `head` in turn (mean ablation; -1: complete model), in how many
+            of `n` contexts the model is `right`, and in how many it predicts the digit of the other
+            `carry`; with accuracy and interval.
+        carries: for each sum of the digits `below` and each `written` digit, of `n` contexts, in
+            how many the model adds a `carry`, in how many `none`; and whether they are `possible`.
+        read_positions: in how many of `n` contexts a linear map, fitted on the other half, is
+            `right` about `what` (the digit "sum" modulo 10, the "carry", the "answer"), from the
+            residual stream at `where`.
 
     Raises:
         SettingsError: for other windows, or several layers.
     """
-    seeds = range(run_settings.load_run(row, profile).seeds)
-    jobs = [(row, profile, seed) for seed in seeds]
-    with progress.progress_bar(len(jobs), row, unit="seed") as shown:
-        found = processes.run_jobs(_of_seed, jobs, shown.update)
-    return {name: pd.concat([of[name] for of in found], ignore_index=True) for name in found[0]}
+    return analyse_seeds(_analyse_seed, row, profile)
 
 
-def _of_seed(report: Any, row: str, profile: str, seed: int) -> dict[str, pd.DataFrame]:
+def _analyse_seed(report: Any, row: str, profile: str, seed: int) -> dict[str, pd.DataFrame]:
     system = trained_models.load_trained(profile, row, seed)
-    names = {"row": row, "profile": profile, "seed": seed}
-    found = look(system)
+    labels = dict(zip(LABELS, (row, profile, seed), strict=True))
+    found = {name: label_table(table, labels) for name, table in adder_tables(system).items()}
     report(1)
-    return {name: table.assign(**names)[[*names, *table.columns]] for name, table in found.items()}
+    return found
 
 
 @torch.inference_mode()
-def look(system: System) -> dict[str, pd.DataFrame]:
-    """Return what `tables` does of one model."""
-    check(system)
-    every = middle()
-    rows = every.possible.nonzero()[:, 0]
-    some = Middle(every.tokens[rows], every.ids[rows])
-    with training_in("fp32", torch.device("cpu")):
-        inside = Hooks(["0.pattern", *READ])
-        said = _said(system, some, inside)
+def adder_tables(system: System) -> dict[str, pd.DataFrame]:
+    """Return the tables of one model (see `tables`)."""
+    check_model(system)
+    contexts = enumerate_middle()
+    rows = contexts.possible.nonzero()[:, 0]
+    possible = MiddleContexts(contexts.tokens[rows], contexts.ids[rows])
+    with use_precision("fp32", torch.device("cpu")):
+        hooks = Hooks(["0.pattern", *POINTS])
+        predicted = _predict(system, possible, hooks)
+        heads = hooks["0.pattern"].shape[1]
         return {
-            "looks": _looks(inside["0.pattern"][:, :, -1]),
-            "without": _without(system, some, said, inside["0.pattern"].shape[1]),
-            "carries": _carries(every, _said(system, every)),
-            "read": pd.concat([_read(some, inside[name][:, -1], READ[name]) for name in READ]),
+            "attention_places": _share_attention(hooks["0.pattern"][:, :, -1]),
+            "without_head": _ablate_heads(system, possible, predicted, heads),
+            "carries": _count_carries(contexts, _predict(system, contexts)),
+            "read_positions": pd.concat(
+                [_fit_maps(possible, hooks[name][:, -1], POINTS[name]) for name in POINTS]
+            ),
         }
 
 
-def check(system: System) -> None:
-    """Refuse a model whose middle has other contexts."""
-    network, where = system.network, f"runs.{system.run.name}"
-    if network.given.layers > 1:
+def check_model(system: System) -> None:
+    """Refuse a model with other contexts in the middle of a sum."""
+    network, place = system.network, f"runs.{system.run.name}"
+    if network.settings.layers > 1:
         raise SettingsError(
-            f"{where}.model.layers: {network.given.layers} do not fit 'local_adder'; expected 1"
+            f"{place}.model.layers: {network.settings.layers} do not fit 'local_adder'; expected 1"
         )
-    windows = [of.window for of in network.encodings]
+    windows = [encoding.window for encoding in network.encodings]
     if windows != [(0, 1)]:
         raise SettingsError(
-            f"{where}.positions: windows {[list(of or ()) for of in windows]} do not fit "
+            f"{place}.positions: windows {[list(window or ()) for window in windows]} do not fit "
             "'local_adder'; expected one, [0, 1]"
         )
 
 
-def _said(system: System, some: Middle, inside: Hooks | None = None) -> Integer[Tensor, " N"]:
-    ids = [some.ids]
-    return system.network.eval()(some.tokens, ids, inside=inside)[:, -1].argmax(-1)
+def _predict(
+    system: System, contexts: MiddleContexts, hooks: Hooks | None = None
+) -> Integer[Tensor, " N"]:
+    logits = system.network.eval()(contexts.tokens, [contexts.ids], hooks=hooks)
+    return logits[:, -1].argmax(-1)
 
 
-def _looks(weights: Float[Tensor, "N H 6"]) -> pd.DataFrame:
-    kinds = {"the first token": [0], "digits of this place": [1, 2],
-             "digits of the next place": [3, 4], "itself": [5]}  # fmt: skip
-    mean = weights.mean(0)
+def _share_attention(weights: Float[Tensor, "N H 6"]) -> pd.DataFrame:
+    kinds = {
+        "the first token": [0],
+        "digits of this place": [1, 2],
+        "digits of the next place": [3, 4],
+        "itself": [5],
+    }
     return pd.DataFrame(
-        {"head": head, "where": kind, "share": float(of[at].sum()), "n": len(weights)}
-        for head, of in enumerate(mean)
-        for kind, at in kinds.items()
+        {"head": head, "where": kind, "share": float(mean[tokens].sum()), "n": len(weights)}
+        for head, mean in enumerate(weights.mean(0))
+        for kind, tokens in kinds.items()
     )
 
 
-def _without(system: System, some: Middle, said: Integer[Tensor, " N"], heads: int) -> pd.DataFrame:
-    due, rows = (some.sum + some.carry) % 10, []
-    other = (some.sum + 1 - some.carry) % 10
-
-    def counted(head: int, said: Tensor) -> None:
-        rows.append({"head": head, "n": len(due), "right": int((said == due).sum()),
-                     "carry": int((said == other).sum())})  # fmt: skip
-
-    counted(NO_HEAD, said)
+def _ablate_heads(
+    system: System, contexts: MiddleContexts, predicted: Integer[Tensor, " N"], heads: int
+) -> pd.DataFrame:
+    target = (contexts.sum + contexts.carry) % 10
+    other = (contexts.sum + 1 - contexts.carry) % 10
+    predictions = {NO_HEAD: predicted}
     for head in range(heads):
-        counted(head, _said(system, some, Hooks([], {"0.z": mean_of(head)})))
+        ablation = Hooks([], {"0.z": mean_ablation(head)})
+        predictions[head] = _predict(system, contexts, ablation)
+    rows = []
+    for head, digits in predictions.items():
+        counts = {"right": int((digits == target).sum()), "carry": int((digits == other).sum())}
+        rows.append({"head": head, "n": len(target), **counts})
     return add_interval(pd.DataFrame(rows), "right")
 
 
-def _carries(every: Middle, said: Integer[Tensor, " N"]) -> pd.DataFrame:
-    over = (said - every.sum) % 10
-    known = (said < 10) & (over <= 1)
-    table = pd.DataFrame({
-        "below": every.below, "written": every.written, "possible": every.possible,
-        "carry": known & (over == 1), "none": known & (over == 0), "n": 1,
-    })  # fmt: skip
-    return table.groupby(["below", "written", "possible"], as_index=False).sum()
+def _count_carries(contexts: MiddleContexts, predicted: Integer[Tensor, " N"]) -> pd.DataFrame:
+    added = (predicted - contexts.sum) % 10
+    is_sum = (predicted < 10) & (added <= 1)
+    columns = {
+        "below": contexts.below,
+        "written": contexts.written,
+        "possible": contexts.possible,
+        "carry": is_sum & (added == 1),
+        "none": is_sum & (added == 0),
+        "n": 1,
+    }
+    keys = ["below", "written", "possible"]
+    return pd.DataFrame(columns).groupby(keys, as_index=False).sum()
 
 
-def _read(some: Middle, stream: Float[Tensor, "N D"], where: str) -> pd.DataFrame:
-    """Fit linear maps to every other context, and ask them of those between."""
+def _fit_maps(contexts: MiddleContexts, stream: Float[Tensor, "N D"], where: str) -> pd.DataFrame:
+    """Fit linear maps from the residual stream on one half of the contexts; score the other."""
     x = torch.cat([stream.double(), torch.ones(len(stream), 1)], dim=1)
     order = torch.randperm(len(x), generator=torch.Generator().manual_seed(0))
-    learn, ask = order.chunk(2)
+    fitted, scored = order.chunk(2)
+    targets = {
+        "sum": contexts.sum % 10,
+        "carry": contexts.carry,
+        "answer": (contexts.sum + contexts.carry) % 10,
+    }
     rows = []
-    for name, of in (("sum", some.sum % 10), ("carry", some.carry),
-                     ("answer", (some.sum + some.carry) % 10)):  # fmt: skip
-        wanted = torch.nn.functional.one_hot(of).double()
-        weight = torch.linalg.lstsq(x[learn], wanted[learn], driver="gelsd").solution
-        right = int(((x[ask] @ weight).argmax(1) == of[ask]).sum())
-        rows.append({"where": where, "what": name, "n": len(ask), "right": right})
+    for name, target in targets.items():
+        one_hot = torch.nn.functional.one_hot(target).double()
+        weight = torch.linalg.lstsq(x[fitted], one_hot[fitted], driver="gelsd").solution
+        right = int(((x[scored] @ weight).argmax(1) == target[scored]).sum())
+        rows.append({"where": where, "what": name, "n": len(scored), "right": right})
     return add_interval(pd.DataFrame(rows), "right")

@@ -1,7 +1,7 @@
-"""What happens inside a model that adds: all that this folder can ask of one, at two lengths.
+"""Mechanism of models that add: all tools of `carry.interpretability`, at two lengths.
 
-At the largest length that the model was trained on, and at one digit more: the logit lens, linear
-probes, heads ablated, where heads look, and where a carry lives.
+The lengths are the longest of training and one digit more. The tools are the logit lens, linear
+probes, head ablations, attention, and patching of carries.
 """
 
 from __future__ import annotations
@@ -11,95 +11,112 @@ from typing import Any
 import pandas as pd
 import torch
 
-from carry import processes, progress
-from carry.config import run_settings
+from carry.analyses import analyse_seeds, join_tables, label_table
 from carry.data.problems import Problems
 from carry.evaluation import trained_models
 from carry.interpretability import attention, patching
-from carry.interpretability.head_ablation import ablations
-from carry.interpretability.lens import lens
-from carry.interpretability.patching import check_alike
-from carry.interpretability.probes import probes
+from carry.interpretability.head_ablation import ablate_heads
+from carry.interpretability.lens import apply_logit_lens
+from carry.interpretability.patching import check_same_layout
+from carry.interpretability.probes import train_probes
 from carry.models.system import System
 from carry.randomness import stream
-from carry.training.precision import training_in
+from carry.training.precision import use_precision
 
 TASK = "addition"
+LABELS = ("row", "profile", "seed")
+LENGTHS = ("trained", "digits")
+INTERVAL = ("accuracy", "low", "high")
+CELL = ("i", "j", "n")
+FLIPS = ("activation", "token", "role", "n", "flipped", "restored")
+COLUMNS = {
+    "lens": (
+        *LABELS, *LENGTHS, "activation", "place", "n", "correct", "confidence", *INTERVAL,
+    ),
+    "probes": (
+        *LABELS, *LENGTHS, "activation", "step", "n", "correct", "commonest", "model", *INTERVAL,
+    ),
+    "head_ablations": (
+        *LABELS, *LENGTHS, "subtask", "n", "correct", "layer", "head", *INTERVAL,
+    ),
+    "attention": (*LABELS, "layer", "head", "query", "key", "weight", *CELL),
+    "heads": (*LABELS, "layer", "head", "needed", "share", *CELL),
+    "tokens": (*LABELS, "at", "token", "number", "place", "level_*", *CELL),
+    "patches": (*LABELS, *LENGTHS, *FLIPS, "place"),
+    "confirmed": (*LABELS, *LENGTHS, *FLIPS, "twins", *INTERVAL, "place"),
+}  # fmt: skip
+# The words are also names of random streams.
 PROBLEMS = {"lens": 500, "learn": 400, "ask": 300, "attention": 200, "ablations": 300}
 TWINS = 100
 
 
 def tables(row: str, profile: str) -> dict[str, pd.DataFrame]:
-    """Look into every seed of a row of additions.
+    """Apply all tools to every seed of a row of additions.
 
     Returns:
-        Each for all `seed`s and numbers of `digits`: `lens`, `probes`, `ablations`, `patches` and
-        `confirmed` (for each `place` a carry can come into) as the functions of these modules
-        return them; `attention`, `heads` and `tokens` as in `carry.interpretability.attention`.
+        For all `seed`s and numbers of `digits`, what `model_tables` returns.
 
     Raises:
-        SettingsError: for a format that does not write problems of one length alike.
+        SettingsError: for a format that writes problems of one length differently.
     """
-    asked = run_settings.load_run(row, profile)
-    jobs = [(row, profile, seed) for seed in range(asked.seeds)]
-    with progress.progress_bar(len(jobs) * 2, row, unit="look") as shown:
-        found = processes.run_jobs(_of_seed, jobs, shown.update)
-    return {name: pd.concat([of[name] for of in found], ignore_index=True) for name in found[0]}
+    return analyse_seeds(_analyse_seed, row, profile, updates=2)
 
 
-def _of_seed(report: Any, row: str, profile: str, seed: int) -> dict[str, pd.DataFrame]:
+def _analyse_seed(report: Any, row: str, profile: str, seed: int) -> dict[str, pd.DataFrame]:
     system = trained_models.load_trained(profile, row, seed)
-    longest = system.run.training.digits
-    names = {"row": row, "profile": profile, "seed": seed}
-    parts: dict[str, list[pd.DataFrame]] = {}
-    for digits in (longest, longest + 1):
-        lengths = {"trained": longest, "digits": digits}
-        for name, table in look(system, digits).items():
-            if "i" not in table:  # the length; as attention is kept of any row
-                table = table.assign(**lengths)[[*lengths, *table.columns]]
-            parts.setdefault(name, []).append(table.assign(**names)[[*names, *table.columns]])
+    trained = system.run.training.digits
+    labels = dict(zip(LABELS, (row, profile, seed), strict=True))
+    parts = []
+    for digits in (trained, trained + 1):
+        lengths = dict(zip(LENGTHS, (trained, digits), strict=True))
+        # Tables of attention have the length as `i` and `j`.
+        parts.append({
+            name: label_table(table, labels if "i" in table else {**labels, **lengths})
+            for name, table in model_tables(system, digits).items()
+        })  # fmt: skip
         report(1)
-    return {name: pd.concat(of, ignore_index=True) for name, of in parts.items()}
+    return join_tables(parts)
 
 
-def look(system: System, digits: int, twins: int = TWINS) -> dict[str, pd.DataFrame]:
-    """Return what `tables` does of one model, for problems of one length."""
+def model_tables(system: System, digits: int, twins: int = TWINS) -> dict[str, pd.DataFrame]:
+    """Apply all tools to one model, on sums of one length.
+
+    Returns:
+        lens, probes, head_ablations: see `apply_logit_lens`, `train_probes` and `ablate_heads`.
+        attention, heads, tokens: see `carry.interpretability.attention`.
+        patches, confirmed: see `locate_carry`, for each `place` with a carry from below.
+    """
     system.network.eval()
-    problems = {name: alike(system, digits, name) for name in PROBLEMS}
-    batch = system.format.write(problems["attention"].to(system.network.tokens.weight.device))
-    check_alike(batch, batch)
-    cell = {"i": digits, "j": digits, "n": len(batch)}
-    with training_in("fp32", batch.tokens.device):
-        weights = attention.mean(system, batch)
-        places = [
-            patching.where_the_carry_lives(system, digits, place, twins)
-            for place in range(1, digits)
-        ]
-        both = zip(*places, strict=True)
-        patches, confirmed = (
-            pd.concat([of.assign(place=at) for at, of in enumerate(tables, start=1)])
-            for tables in both
-        )
+    problems = {name: draw_problems(system, digits, name) for name in PROBLEMS}
+    batch = system.format.write(problems["attention"].to(system.device))
+    check_same_layout(batch, batch)
+    cell = dict(zip(CELL, (digits, digits, len(batch)), strict=True))
+    with use_precision("fp32", batch.tokens.device):
+        weights = attention.mean_attention(system, batch)
+        carries = []
+        for place in range(1, digits):
+            patches, confirmed = patching.locate_carry(system, digits, place, twins)
+            part = {"patches": patches, "confirmed": confirmed}
+            carries.append({name: table.assign(place=place) for name, table in part.items()})
         return {
-            "lens": lens(system, problems["lens"]),
-            "probes": probes(system, problems["learn"], problems["ask"]),
-            "ablations": ablations(system, problems["ablations"]),
-            "attention": attention.maps(weights).assign(**cell),
-            "heads": attention.shares(system, batch[:1], weights).assign(**cell),
-            "tokens": attention.tokens(batch[:1]).assign(**cell),
-            "patches": patches,
-            "confirmed": confirmed,
+            "lens": apply_logit_lens(system, problems["lens"]),
+            "probes": train_probes(system, problems["learn"], problems["ask"]),
+            "head_ablations": ablate_heads(system, problems["ablations"]),
+            "attention": attention.tabulate_attention(weights).assign(**cell),
+            "heads": attention.measure_needed_shares(system, batch[:1], weights).assign(**cell),
+            "tokens": attention.tabulate_tokens(batch[:1]).assign(**cell),
+            **join_tables(carries),
         }
 
 
-def alike(system: System, digits: int, purpose: str) -> Problems:
-    """Return sums of two numbers of so many digits, with as many in the answer.
+def draw_problems(system: System, digits: int, purpose: str) -> Problems:
+    """Draw sums of two numbers of `digits` digits whose answers have as many digits.
 
     >>> from carry.config.run_settings import make_run
-    >>> problems = alike(System(make_run({"task": {"name": "addition"}})), 3, "lens")
+    >>> problems = draw_problems(System(make_run({"task": {"name": "addition"}})), 3, "lens")
     >>> len(problems), problems.answer_length.unique().tolist()
     (500, [3])
     """
     count, generator = PROBLEMS[purpose], stream(0, "mechanism", purpose, digits)
-    drawn = system.task.sample(torch.full((4 * count, 2), digits), generator)
+    drawn = system.task.draw_for_cells(torch.full((4 * count, 2), digits), generator)
     return drawn[(drawn.answer_length == digits).nonzero()[:count, 0]]

@@ -1,13 +1,13 @@
-"""How a model comes to add modulo a number (fraknoi2024, section 4): what it knows, step by step.
+"""Training of modular addition, step by step (fraknoi2024, section 4).
 
-progress          loss and accuracy on pairs of training and on others; where all pairs are asked,
-                  also the losses of restricted and of excluded logits (`carry.interpretability.fourier`)
-spectrum          the waves of the embedding and of the neuron-to-logit map, before and after
-key_frequencies   the few of them that the logits are made of
-circles           where numbers stand in the plane of such a wave, before and after
-nearness          how near to each other 123 + 456, 291 + 288 and 579 are, before and after
+progress          loss and accuracy on trained and other pairs; with all pairs, also the losses of
+                  restricted and of excluded logits (see `carry.interpretability.fourier`)
+spectrum          frequencies of the embedding and of the neuron-to-logit map, before and after
+key_frequencies   the few frequencies of the logits
+circles           coordinates of the numbers in the plane of each key frequency, before and after
+nearness          cosines between 123 + 456, 291 + 288 and 579, before and after
 
-Step 0 is the model as it was before training, made again from its seed.
+Step 0 is the model before training, built from its seed.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Integer
 from torch import Tensor
 
+from carry.analyses import join_tables
 from carry.config import run_settings
 from carry.config.settings import SettingsError
 from carry.data.batch import Batch
@@ -34,151 +35,169 @@ from carry.randomness import stream
 from carry.tasks import to_digits
 
 TASK = "modular_addition"
-FEW = 2**15  # pairs that are all asked; of more, `ASKED` of each set
-ASKED = 1000
-AT_ONCE = 4096
+LABELS = ("row", "profile", "seed")
+COLUMNS = {
+    "progress": (
+        *LABELS, "step", "set", "n", "correct", "norm", "loss", "restricted", "excluded",
+        "accuracy", "low", "high",
+    ),
+    "spectrum": (*LABELS, "step", "matrix", "frequency", "share"),
+    "key_frequencies": (*LABELS, "n", "frequency", "share", "explained"),
+    "circles": (*LABELS, "step", "frequency", "number", "x", "y"),
+    "nearness": (*LABELS, "step", "kind", "n", "cosine", "low", "high"),
+}  # fmt: skip
+MAX_PAIRS = 2**15  # all pairs are scored up to so many; else `SAMPLED_PAIRS` of each set
+SAMPLED_PAIRS = 1000
+BATCH = 4096
 MATRICES = ("embedding", "neurons to logits")
 
-Pairs = Integer[Tensor, " B"]  # counted a * modulus + b
+Pairs = Integer[Tensor, " B"]  # (a, b) as a * modulus + b
 Stages = list[tuple[int, dict[str, Tensor]]]  # weights by step
 
 
 def tables(row: str, profile: str) -> dict[str, pd.DataFrame]:
-    """Return the tables of all seeds of a row that was trained with snapshots.
+    """Analyse the snapshots of all seeds of a row.
+
+    Returns:
+        The tables of the module's docstring; without `spectrum`, `key_frequencies` and `circles`
+        for a row whose format or modulus does not allow them.
 
     Raises:
         SettingsError: for a row without snapshots or weights.
     """
-    given = run_settings.load_run(row, profile)
-    if not given.training.snapshot_every:
+    run = run_settings.load_run(row, profile)
+    if not run.training.snapshot_every:
         raise SettingsError(
-            f"runs.{row}.training.snapshot_every: {given.training.snapshot_every} does not fit analysis "
-            "'modular'; expected a number of steps"
+            f"runs.{row}.training.snapshot_every: {run.training.snapshot_every} does not fit "
+            "analysis 'modular'; expected a number of steps"
         )
-    parts = [of_seed(*stages(row, profile, seed)) for seed in range(given.seeds)]
-    return {name: pd.concat([of[name] for of in parts], ignore_index=True) for name in parts[0]}
+    return join_tables(seed_tables(*load_stages(row, profile, seed)) for seed in range(run.seeds))
 
 
-def stages(row: str, profile: str, seed: int) -> tuple[System, Stages]:
+def load_stages(row: str, profile: str, seed: int) -> tuple[System, Stages]:
     """Return a trained system, and its weights from before training to the last snapshot."""
     system = trained_models.load_trained(profile, row, seed)
     system.network.to("cpu")
-    kept = trained_models.load_snapshots(profile, row, seed)
-    before = System(system.run, seed).network.state_dict()
-    return system, [(0, before), *kept.items()]
+    snapshots = trained_models.load_snapshots(profile, row, seed)
+    untrained = System(system.run, seed).network.state_dict()
+    return system, [(0, untrained), *snapshots.items()]
 
 
 @torch.no_grad()
-def of_seed(system: System, stages: Stages) -> dict[str, pd.DataFrame]:
-    """Return the tables of one model: all of them, or those that its format and modulus allow.
+def seed_tables(system: System, stages: Stages) -> dict[str, pd.DataFrame]:
+    """Return the tables of one model.
 
-    Waves are looked for where each number is a symbol and all pairs can be asked.
+    Frequencies are computed if each number is a symbol and all pairs can be scored.
     """
     system.network.load_state_dict(stages[-1][1])
-    whole, asked = system.format.whole and system.task.modulus**2 <= FEW, pick(system, "progress")
-    keys = []
-    if whole:
-        batch = written(system, torch.arange(system.task.modulus**2))
-        explained = fourier.explained(number_logits(system, batch))
-        keys = fourier.key_frequencies(explained)
-    by_step, ends = [], {"nearness": []} | ({"spectrum": [], "circles": []} if whole else {})
+    scores_all = system.format.numbers_are_symbols and system.task.modulus**2 <= MAX_PAIRS
+    pairs = choose_pairs(system, "progress")
+    parts: list[dict[str, pd.DataFrame]] = []
+    keys: list[int] = []
+    if scores_all:
+        batch = write_pairs(system, torch.arange(system.task.modulus**2))
+        explained = fourier.explained_variance(compute_number_logits(system, batch))
+        keys = fourier.find_key_frequencies(explained)
     for step, weights in stages:
         system.network.load_state_dict(weights)
-        known = _of_all(system, asked, batch, keys) if whole else _of_some(system, asked)
-        by_step.append(known.assign(step=step))
+        score = _score_all(system, pairs, batch, keys) if scores_all else _score(system, pairs)
+        new = {"progress": score}
         if step in (stages[0][0], stages[-1][0]):
-            ends["nearness"].append(nearness(system).assign(step=step))
-            if whole:
-                ends["spectrum"].append(_spectrum(system).assign(step=step))
-                ends["circles"].append(_circles(system, keys).assign(step=step))
-    found = {"progress": pd.concat(by_step)} | {name: pd.concat(of) for name, of in ends.items()}
-    if whole:
-        found["key_frequencies"] = _key_frequencies(system, keys, explained)
-    return {name: _labelled(system, name, table) for name, table in found.items()}
+            new["nearness"] = measure_nearness(system)
+            if scores_all:
+                new |= {"spectrum": _spectrum(system), "circles": _circles(system, keys)}
+        parts.append({name: table.assign(step=step) for name, table in new.items()})
+    if scores_all:
+        parts.append({"key_frequencies": _key_frequencies(system, keys, explained)})
+    labels = dict(zip(LABELS, (system.run.name, system.run.profile, system.seed), strict=True))
+    joined = join_tables(parts)
+    joined["progress"] = add_interval(joined["progress"], "correct")
+    return {name: table.assign(**labels)[list(COLUMNS[name])] for name, table in joined.items()}
 
 
-# ---- What it knows -------------------------------------------------------------------------------
+# ---- Scores --------------------------------------------------------------------------------------
 
 
-def pick(system: System, name: str) -> dict[str, Pairs]:
-    """Return pairs by set, `trained` and `held out`: all there are, or some where they are many."""
-    seen = system.task.seen()
-    found = {"trained": seen.nonzero()[:, 0], "held out": (~seen).nonzero()[:, 0]}
-    if len(seen) <= FEW:
-        return found
+def choose_pairs(system: System, name: str) -> dict[str, Pairs]:
+    """Return the sets of pairs `trained` and `held out`: complete, or sampled if there are many."""
+    is_trained = system.task.trained_pairs()
+    sets = {"trained": is_trained.nonzero()[:, 0], "held out": (~is_trained).nonzero()[:, 0]}
+    if len(is_trained) <= MAX_PAIRS:
+        return sets
     generator = stream(0, "analysis", name)
-    order = {of: torch.randperm(len(pairs), generator=generator) for of, pairs in found.items()}
-    return {of: pairs[order[of][:ASKED]] for of, pairs in found.items()}
+    order = {key: torch.randperm(len(pairs), generator=generator) for key, pairs in sets.items()}
+    return {key: pairs[order[key][:SAMPLED_PAIRS]] for key, pairs in sets.items()}
 
 
-def written(system: System, pairs: Pairs) -> Batch:
-    """Return pairs as the model's format writes them, with their answers."""
+def write_pairs(system: System, pairs: Pairs) -> Batch:
+    """Return pairs and their answers in the model's format."""
     modulus = system.task.modulus
     numbers = torch.stack([pairs // modulus, pairs % modulus], dim=1)
     return system.format.write(system.task.solve(*to_digits(numbers.tolist())))
 
 
 @torch.no_grad()
-def number_logits(system: System, batch: Batch) -> Float[Tensor, "B P"]:
-    """Return the logits of all numbers as the answer to every pair, each number a symbol."""
+def compute_number_logits(system: System, batch: Batch) -> Float[Tensor, "B P"]:
+    """Return the logits of all numbers as the answer to every pair; each number is a symbol."""
     modulus = system.task.modulus
     at = batch.response()[0][:1, :1]
     parts = [
-        system.logits(some, system.ids(some), at)[:, 0, FIRST_LETTER : FIRST_LETTER + modulus]
-        for some in (batch[rows] for rows in torch.arange(modulus**2).split(AT_ONCE))
+        system.logits(part, system.ids(part), at)[:, 0, FIRST_LETTER : FIRST_LETTER + modulus]
+        for part in (batch[rows] for rows in torch.arange(modulus**2).split(BATCH))
     ]
     return torch.cat(parts).double()
 
 
-def _of_all(
-    system: System, asked: dict[str, Pairs], batch: Batch, keys: Sequence[int]
+def _score_all(
+    system: System, sets: dict[str, Pairs], batch: Batch, keys: Sequence[int]
 ) -> pd.DataFrame:
-    """Return what is known of all pairs, with restricted and excluded logits.
+    """Score all pairs, with the losses of restricted and excluded logits.
 
-    The answer alone is judged, among the numbers; that an answer ends is no part of it.
+    The score covers the answer, as one of the numbers, and not the end token.
     """
-    logits, answers = number_logits(system, batch), fourier.sums(system.task.modulus)
-    known = {
-        "loss": fourier.losses(logits, answers),
-        "restricted": fourier.losses(fourier.restricted(logits, keys), answers),
-        "excluded": fourier.losses(fourier.excluded(logits, keys), answers),
+    logits = compute_number_logits(system, batch)
+    answers = fourier.modular_sums(system.task.modulus)
+    losses = {
+        "loss": fourier.pair_losses(logits, answers),
+        "restricted": fourier.pair_losses(fourier.restrict_logits(logits, keys), answers),
+        "excluded": fourier.pair_losses(fourier.exclude_waves(logits, keys), answers),
     }
-    right, every = logits.argmax(1) == answers, {"all": torch.arange(len(answers))}
-    rows = [
-        {"set": name, "n": len(pairs), "correct": int(right[pairs].sum()), "norm": _norm(system)}
-        | {of: float(loss[pairs].mean()) for of, loss in known.items()}
-        for name, pairs in (asked | every).items() if len(pairs)
-    ]  # fmt: skip
+    correct = logits.argmax(1) == answers
+    rows = []
+    for name, pairs in {**sets, "all": torch.arange(len(answers))}.items():
+        if len(pairs):
+            counts = {"set": name, "n": len(pairs), "correct": int(correct[pairs].sum())}
+            means = {kind: float(loss[pairs].mean()) for kind, loss in losses.items()}
+            rows.append({**counts, "norm": _norm(system), **means})
     return pd.DataFrame(rows)
 
 
-def _of_some(system: System, asked: dict[str, Pairs]) -> pd.DataFrame:
-    """Return what is known of some pairs of each set; the loss is that of the whole response."""
+def _score(system: System, sets: dict[str, Pairs]) -> pd.DataFrame:
+    """Score the pairs of each set, with the loss of the complete response."""
     rows = []
-    for name, pairs in asked.items():
-        batch = written(system, pairs)
+    for name, pairs in sets.items():
+        batch = write_pairs(system, pairs)
         at, target, real = batch.response()
         logits = system.logits(batch, system.ids(batch), at)
         loss = F.cross_entropy(logits.transpose(1, 2), target, reduction="none")
-        right = ((logits.argmax(-1) == target) | ~real).all(1)
-        rows.append({
-            "set": name, "n": len(pairs), "correct": int(right.sum()), "norm": _norm(system),
-            "loss": float((loss * real).sum(1).double().mean()),
-            "restricted": math.nan, "excluded": math.nan,
-        })  # fmt: skip
+        correct = ((logits.argmax(-1) == target) | ~real).all(1)
+        counts = {"set": name, "n": len(pairs), "correct": int(correct.sum())}
+        loss = float((loss * real).sum(1).double().mean())
+        losses = {"loss": loss, "restricted": math.nan, "excluded": math.nan}
+        rows.append({**counts, "norm": _norm(system), **losses})
     return pd.DataFrame(rows)
 
 
 def _norm(system: System) -> float:
-    """Return the sum of all weights' squares, which weight decay makes small."""
-    return sum(float(of.double().square().sum()) for of in system.network.parameters())
+    """Return the sum of the squares of all weights, which weight decay reduces."""
+    return sum(float(weight.double().square().sum()) for weight in system.network.parameters())
 
 
-# ---- How its insides turn ------------------------------------------------------------------------
+# ---- Frequencies ---------------------------------------------------------------------------------
 
 
-def maps(system: System) -> tuple[Float[Tensor, "P D"], Float[Tensor, "P M"]]:
-    """Return the embedding of the numbers, and what each neuron of the last layer adds to each."""
+def number_matrices(system: System) -> tuple[Float[Tensor, "P D"], Float[Tensor, "P M"]]:
+    """Return the embedding of the numbers, and the neuron-to-logit map of the last layer."""
     numbers = slice(FIRST_LETTER, FIRST_LETTER + system.task.modulus)
     network = system.network
     down = network.blocks[-1].feed_forward.down.weight
@@ -186,109 +205,96 @@ def maps(system: System) -> tuple[Float[Tensor, "P D"], Float[Tensor, "P M"]]:
     return embedding.detach(), (logits @ down).detach()
 
 
-def spectra(system: System) -> list[Float[Tensor, " K"]]:
-    """Return the share of power at each frequency, of both `MATRICES`."""
-    return [fourier.spectrum(of) for of in maps(system)]
+def compute_spectra(system: System) -> list[Float[Tensor, " K"]]:
+    """Return the share of power at each frequency, for both `MATRICES`."""
+    return [fourier.compute_spectrum(matrix) for matrix in number_matrices(system)]
 
 
 def _spectrum(system: System) -> pd.DataFrame:
-    parts = [
+    return pd.concat(
         pd.DataFrame({"matrix": name, "frequency": range(1, len(share) + 1), "share": share})
-        for name, share in zip(MATRICES, spectra(system), strict=True)
-    ]
-    return pd.concat(parts)
+        for name, share in zip(MATRICES, compute_spectra(system), strict=True)
+    )
 
 
 def _key_frequencies(
     system: System, keys: list[int], explained: Float[Tensor, " K"]
 ) -> pd.DataFrame:
-    """Return each key frequency's share of the neuron-to-logit map and of the logits' variance."""
+    """Return the share of each key frequency in the neuron-to-logit map and in the logits."""
     at = torch.tensor(keys) - 1
-    columns = {"n": system.task.modulus**2, "frequency": keys, "share": spectra(system)[1][at]}
-    return pd.DataFrame({**columns, "explained": explained[at]})
+    shares = {"share": compute_spectra(system)[1][at], "explained": explained[at]}
+    return pd.DataFrame({"n": system.task.modulus**2, "frequency": keys, **shares})
 
 
 def _circles(system: System, keys: list[int]) -> pd.DataFrame:
-    embedding = maps(system)[0]
+    embedding = number_matrices(system)[0]
     parts = []
     for frequency in keys:
-        x, y = fourier.on_circle(embedding, frequency).T
+        x, y = fourier.project_on_circle(embedding, frequency).T
         number = range(len(embedding))
         parts.append(pd.DataFrame({"frequency": frequency, "number": number, "x": x, "y": y}))
     return pd.concat(parts)
 
 
-# ---- What is near to what ------------------------------------------------------------------------
+# ---- Cosines -------------------------------------------------------------------------------------
 
 
-def nearness(system: System) -> pd.DataFrame:
-    """Return mean cosines between what the model has at `=` for pairs that it was not trained on.
+def measure_nearness(system: System) -> pd.DataFrame:
+    """Return mean cosines between the residual streams of held-out pairs at `=`.
 
-    Of each kind there are `n` cosines with a 95% interval of their mean. "equal sums": 123 + 456
-    and 291 + 288, never 456 + 123; "other sums": 123 + 456 and the next problem's pair; and where a
-    number is a symbol, "their number": 123 + 456 and the embedding of 579, "other numbers": of the
-    next problem's. What is at `=` is the residual stream behind the last layer; means are taken off
-    first, of streams and of embeddings, since all streams have much in common.
+    Each kind has `n` cosines and a 95% interval of their mean. "equal sums": 123 + 456 and
+    291 + 288, never 456 + 123; "other sums": 123 + 456 and the pair of the next problem. If numbers
+    are symbols, also "their number": 123 + 456 and the embedding of 579, and "other numbers": the
+    embedding of the next problem's answer. Streams come from the last layer; the mean of all
+    streams and of all embeddings is subtracted first, since all streams have much in common.
     """
-    one, two, answers = equal_sums(system)
-    streams = at_equals(system, torch.cat([one, two]))
+    one, two, answers = draw_equal_sums(system)
+    streams = stream_at_equals(system, torch.cat([one, two]))
     streams = streams - streams.mean(0)
     first, second = streams.chunk(2)
     differ = answers != answers.roll(1)
-    pairs = {
+    kinds = {
         "equal sums": (first, second),
         "other sums": (first[differ], second.roll(1, 0)[differ]),
     }
-    if system.format.whole:
-        numbers = maps(system)[0].double()
-        own = (numbers - numbers.mean(0))[answers]
-        pairs["their number"] = (first, own)
-        pairs["other numbers"] = (first[differ], own.roll(1, 0)[differ])
+    if system.format.numbers_are_symbols:
+        numbers = number_matrices(system)[0].double()
+        embedded = (numbers - numbers.mean(0))[answers]
+        kinds["their number"] = (first, embedded)
+        kinds["other numbers"] = (first[differ], embedded.roll(1, 0)[differ])
     rows = []
-    for kind, (left, right) in pairs.items():
+    for kind, (left, right) in kinds.items():
         cosine = F.cosine_similarity(left, right)
-        mean, spread = float(cosine.mean()), 1.96 * float(cosine.std()) / math.sqrt(len(cosine))
-        found = {"cosine": mean, "low": mean - spread, "high": mean + spread}
-        rows.append({"kind": kind, "n": len(cosine), **found})
+        mean, margin = float(cosine.mean()), 1.96 * float(cosine.std()) / math.sqrt(len(cosine))
+        interval = {"cosine": mean, "low": mean - margin, "high": mean + margin}
+        rows.append({"kind": kind, "n": len(cosine), **interval})
     return pd.DataFrame(rows)
 
 
-def equal_sums(system: System) -> tuple[Pairs, Pairs, Integer[Tensor, " B"]]:
-    """Return held-out pairs, others with the same sums that are not their mirrors, and the sums.
+def draw_equal_sums(system: System) -> tuple[Pairs, Pairs, Integer[Tensor, " B"]]:
+    """Return held-out pairs, other held-out pairs with equal sums, and the sums.
 
-    All are as long as most when written, since what is at `=` depends on where it stands.
+    No pair has a number of its partner. All have the most common length of the question, since the
+    stream at `=` depends on its position.
     """
     task, generator = system.task, stream(0, "analysis", "nearness")
-    modulus, held_out = task.modulus, ~task.seen()
-    known = held_out.nonzero()[:, 0]
-    one = known[torch.randint(len(known), (8 * ASKED,), generator=generator)]
+    modulus, held_out = task.modulus, ~task.trained_pairs()
+    candidates = held_out.nonzero()[:, 0]
+    one = candidates[torch.randint(len(candidates), (8 * SAMPLED_PAIRS,), generator=generator)]
     a, b = one // modulus, one % modulus
     other = torch.randint(modulus, a.shape, generator=generator)
     two = other * modulus + (a + b - other) % modulus
     fits = (held_out[two] & (other != a) & (other != b)).nonzero()[:, 0]
-    begins = torch.stack([written(system, pairs[fits]).start for pairs in (one, two)])
-    fits = fits[(begins == begins.flatten().mode().values).all(0)][:ASKED]
+    starts = torch.stack([write_pairs(system, pairs[fits]).start for pairs in (one, two)])
+    fits = fits[(starts == starts.flatten().mode().values).all(0)][:SAMPLED_PAIRS]
     return one[fits], two[fits], ((a + b) % modulus)[fits]
 
 
 @torch.no_grad()
-def at_equals(system: System, pairs: Pairs) -> Float[Tensor, "B D"]:
-    """Return the residual stream behind the last layer where the answer begins."""
-    last = system.network.activations()[-3]
-    batch, inside = written(system, pairs), Hooks([last])
+def stream_at_equals(system: System, pairs: Pairs) -> Float[Tensor, "B D"]:
+    """Return the residual stream after the last layer at `=`, the token before the answer."""
+    last = system.network.activation_names()[-3]
+    batch, hooks = write_pairs(system, pairs), Hooks([last])
     at = batch.response()[0][:, :1]
-    system.network(batch.tokens, system.ids(batch), at, inside=inside)
-    return inside[last][:, 0].double()
-
-
-# ---- Tables --------------------------------------------------------------------------------------
-
-
-def _labelled(system: System, name: str, table: pd.DataFrame) -> pd.DataFrame:
-    """Return a table that names its model; with shares that are right, where they are counted."""
-    labels = {"row": system.run.name, "profile": system.run.profile, "seed": system.seed}
-    if name == "progress":
-        table = add_interval(table.reset_index(drop=True), "correct")
-    left = [of for of in ("step", "set", "kind", "n") if of in table]
-    order = [*labels, *left, *table.columns.drop(left)]
-    return table.assign(**labels)[order].reset_index(drop=True)
+    system.network(batch.tokens, system.ids(batch), at, hooks=hooks)
+    return hooks[last][:, 0].double()

@@ -1,8 +1,7 @@
-"""The adder of Theorem 4.1 taken apart and put to the test (cho2025, 4.4 and appendix D).
+"""The adder of Theorem 4.1: its tensors, and tests of its limits (cho2025, 4.4 and appendix D).
 
-`tables` shows one sum on its way through the model, by the numbers of the paper's own tables, read
-off the tensors as they are. The rest asks how far the theorem holds: for which problems, at which
-width, and how sharp attention has to be.
+`paper_tables` shows the tensors of one sum with the numbers of the paper's tables. The other
+functions measure for which problems and widths, and with how sharp attention, the theorem holds.
 """
 
 from __future__ import annotations
@@ -22,37 +21,46 @@ from carry.data.batch import Batch
 from carry.data.problems import Problems
 from carry.evaluation.intervals import add_interval
 from carry.formats import ALPHABET, EQUALS
-from carry.models.constructions import adder as made
-from carry.models.constructions.adder import Codes, Size, adder
+from carry.models.constructions import adder
+from carry.models.constructions.adder import AdderSize, Codes, build_adder, compute_adder_size
 from carry.models.hooks import Hooks
 from carry.models.system import System
 from carry.randomness import stream
 from carry.tasks import to_digits
 
-MOST_SCORES = 2**24  # of all four heads at once
+MAX_ATTENTION_SCORES = 2**24  # of all four heads in one pass
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
+SCORES = ("problems", "n", "wrong", "exact", "margin", "accuracy", "low", "high")
+COLUMNS = {
+    "widths": ("written", "bits", "codes", "ids", "codes_are", "width", *SCORES),
+    "sharpness": ("operands", "digits", "sequence", "dtype", "scale", *SCORES),
+}
 PAPER = "cho2025, Table {}"
 HEADS = ("digits of this place", "digits of the place below", "has such a place", "has this place")
 TITLES = {
-    4: "What the tokens say, X(0)",
+    4: "The embedded tokens, X(0)",
     **{
-        5 + 4 * head + number: f"Head {head + 1}, {what}"
+        5 + 4 * head + number: f"Head {head + 1}, {matrix}"
         for head in range(4)
-        for number, what in enumerate(
-            ["the query, QX / scale", "the key, KX", "the value, UVX", "what it finds, UVXA"]
+        for number, matrix in enumerate(
+            ["the query, QX / scale", "the key, KX", "the value, UVX", "the output, UVXA"]
         )
     },
-    21: "All heads added to the input, Y(1)",
-    22: "What the feed-forward layer says of it, FF(Y)",
-    23: "Both together, X(1)",
-    24: "What the logits read, transposed",
+    21: "The input and the outputs of all heads, Y(1)",
+    22: "The output of the feed-forward layer, FF(Y)",
+    23: "The sum of both, X(1)",
+    24: "The weights of the logits, transposed",
     25: "The logits",
-    26: "The tokens, and what is said after each",
+    26: "The tokens, and the predicted next tokens",
 }
+FEATURES = (
+    "NUM", "IS_BOS", "FULL_ONES", "PRE_SUM", "PRE_CARRY", "PRE_ARROW", "PRE_EOS",
+    *(f"SUM {digit}" for digit in range(10)), "ARROW", "EOS",
+)  # fmt: skip
 
 
-class Walk(NamedTuple):
-    """One problem on its way through the model, a column for each token that is read.
+class ForwardTrace(NamedTuple):
+    """All tensors of one problem, with a column for each token that the model reads.
 
     Shapes: D features, T tokens, H heads of K features, V symbols.
     """
@@ -70,177 +78,176 @@ class Walk(NamedTuple):
 
 
 @torch.no_grad()
-def walk(system: System, *operands: int, first: Sequence[int] = (1, 1)) -> Walk:
-    """Take a problem through a construction, its ids from `first` on at each level.
+def trace_problem(system: System, *operands: int, first: Sequence[int] = (1, 1)) -> ForwardTrace:
+    """Return all tensors of a construction for one problem, with start ids `first` by level.
 
-    >>> steps = walk(adder(3, 2), 57, 48, 96)
-    >>> "".join(steps.tokens), steps.ids[1][:6]
+    >>> trace = trace_problem(build_adder(3, 2), 57, 48, 96)
+    >>> "".join(trace.tokens), trace.ids[1][:6]
     ('^057+048+096=000>750>501>102', [0, 1, 1, 1, 1, 2])
     """
     batch = system.format.write(system.task.solve(*to_digits([[*operands]])))
-    ids, inside = system.ids_from(batch, first), Hooks()
-    logits = system.network(batch.tokens, ids, inside=inside)
+    ids, hooks = system.ids_from(batch, first), Hooks()
+    logits = system.network(batch.tokens, ids, hooks=hooks)
     block = system.network.blocks[0]
     output = block.output.weight.unflatten(1, (block.heads, -1))
-    read = int(batch.length) - 1  # all but the end, which is said and not read
-    return Walk(
+    read = int(batch.length) - 1  # the model predicts the end token and does not read it
+    return ForwardTrace(
         [ALPHABET[token] for token in batch.tokens[0, :read].tolist()],
-        [of[0, :read].tolist() for of in ids],
-        inside["embed"][0, :read].T,
-        inside["0.q"][0, :, :read].mT,
-        inside["0.k"][0, :, :read].mT,
-        torch.einsum("dhk,htk->hdt", output, inside["0.v"][0, :, :read]),
-        inside["0.pattern"][0, :, :read, :read],
-        inside["0.resid_mid"][0, :read].T,
-        inside["0.resid_post"][0, :read].T,
+        [level[0, :read].tolist() for level in ids],
+        hooks["embed"][0, :read].T,
+        hooks["0.q"][0, :, :read].mT,
+        hooks["0.k"][0, :, :read].mT,
+        torch.einsum("dhk,htk->hdt", output, hooks["0.v"][0, :, :read]),
+        hooks["0.pattern"][0, :, :read, :read],
+        hooks["0.resid_mid"][0, :read].T,
+        hooks["0.resid_post"][0, :read].T,
         logits[0, :read].T,
     )
 
 
-def example(scale: float = 64.0) -> System:
-    """Return the model of the paper's tables: its sum has ids from 4 and 2 on, up to 8 and 6.
+def paper_example(scale: float = 64.0) -> System:
+    """Return the model of the paper's tables, where ids start at 4 and 2, and end at 8 and 6.
 
-    The width is more than that of the theorem, whose codes are too few for these ids.
+    It is wider than the theorem requires: the theorem has too few codes for these ids.
 
-    >>> example().largest_id(0), example().network.tokens.weight.shape[1]
+    >>> paper_example().largest_id(0), paper_example().network.tokens.weight.shape[1]
     (7, 31)
     """
-    return adder(4, 5, scale, "theorem", of=Size(digits=6, first=3, second=3, width=31))
+    size = AdderSize(digits=6, first=3, second=3, width=31)
+    return build_adder(4, 5, scale, "theorem", size=size)
 
 
 @torch.no_grad()
-def tables(
+def paper_tables(
     system: System, *operands: int, first: Sequence[int] = (1, 1)
 ) -> dict[int, pd.DataFrame]:
-    """Return the tables 4 to 26 of the paper, as the tensors of this model have them.
+    """Return the tables 4 to 26 of the paper from the tensors of this model.
 
-    A code is shown by its bits, + and -; of what is worked out the response is shown alone.
+    Codes are shown by their bits, as + and -. Computed tensors are shown for the response only.
 
-    >>> shown = tables(example(), 57, 48, 96, first=(4, 2))
-    >>> shown[8].loc["PRE_SUM"].tolist()
+    >>> tables = paper_tables(paper_example(), 57, 48, 96, first=(4, 2))
+    >>> tables[8].loc["PRE_SUM"].tolist()
     ['0', '0', '0', '0', '7', '5', '0', '0', '15', '9', '0', '0', '11', '9', '1', '0']
-    >>> "".join(shown[26].loc["O"])
+    >>> "".join(tables[26].loc["O"])
     '000>750>501>102$'
     """
-    steps, bits = walk(system, *operands, first=first), _bits(system)
+    trace, bits = trace_problem(system, *operands, first=first), _count_bits(system)
     scale = float(system.network.blocks[0].query.weight.max()) / sum(bits)
-    begins = steps.tokens.index(ALPHABET[EQUALS])
-    responds = slice(begins, len(steps.tokens))
-    whole = pd.DataFrame(steps.ids, index=["p1", "p2"], columns=steps.tokens).astype(str)
-    found = {4: pd.concat([whole, _features(steps.embedded, steps.tokens, bits)])}
-    for head in range(len(steps.query)):
-        mixed = steps.value[head] @ steps.attention[head].T
-        found |= {
-            5 + 4 * head: _codes(steps.query[head] / scale, steps.tokens, bits),
-            6 + 4 * head: _codes(steps.key[head], steps.tokens, bits),
-            7 + 4 * head: _features(steps.value[head], steps.tokens, bits),
-            8 + 4 * head: _features(mixed[:, responds], steps.tokens[responds], bits),
+    response = slice(trace.tokens.index(ALPHABET[EQUALS]), len(trace.tokens))
+    read = trace.tokens[response]
+    ids = pd.DataFrame(trace.ids, index=["p1", "p2"], columns=trace.tokens).astype(str)
+    tables = {4: pd.concat([ids, _tabulate_stream(trace.embedded, trace.tokens, bits)])}
+    for head in range(len(trace.query)):
+        output = trace.value[head] @ trace.attention[head].T
+        tables |= {
+            5 + 4 * head: _tabulate_codes(trace.query[head] / scale, trace.tokens, bits),
+            6 + 4 * head: _tabulate_codes(trace.key[head], trace.tokens, bits),
+            7 + 4 * head: _tabulate_stream(trace.value[head], trace.tokens, bits),
+            8 + 4 * head: _tabulate_stream(output[:, response], read, bits),
         }
-    said = [ALPHABET[token] for token in steps.logits.argmax(0).tolist()]
-    symbols = list(ALPHABET[: len(steps.logits)])
-    streams = (steps.attended, steps.concluded - steps.attended, steps.concluded)
-    for number, stream_ in zip((21, 22, 23), streams, strict=True):
-        found[number] = _features(stream_[:, responds], steps.tokens[responds], bits)
-    read = system.network.logits.weight.T[: made.CODES]
-    found[24] = pd.DataFrame(_numbers(read), index=_names(), columns=symbols)
-    found[25] = pd.DataFrame(
-        _numbers(steps.logits[:, responds]), index=symbols, columns=steps.tokens[responds]
-    )
-    both = [steps.tokens[responds], said[responds]]
-    found[26] = pd.DataFrame(both, index=["I", "O"], columns=range(1, len(both[0]) + 1))
-    return found
+    predicted = [ALPHABET[token] for token in trace.logits.argmax(0).tolist()]
+    symbols = list(ALPHABET[: len(trace.logits)])
+    streams = (trace.attended, trace.concluded - trace.attended, trace.concluded)
+    for number, part in zip((21, 22, 23), streams, strict=True):
+        tables[number] = _tabulate_stream(part[:, response], read, bits)
+    weights = system.network.logits.weight.T[: adder.CODES]
+    tables[24] = pd.DataFrame(_format_rows(weights), index=list(FEATURES), columns=symbols)
+    logits = _format_rows(trace.logits[:, response])
+    tables[25] = pd.DataFrame(logits, index=symbols, columns=read)
+    tokens = [read, predicted[response]]
+    tables[26] = pd.DataFrame(tokens, index=["I", "O"], columns=range(1, len(read) + 1))
+    return tables
 
 
-def brief(table: pd.DataFrame) -> pd.DataFrame:
-    """Return a table without the rows that are all 0.
+def drop_zero_rows(table: pd.DataFrame) -> pd.DataFrame:
+    """Return a table without the rows of zeros.
 
-    >>> brief(pd.DataFrame({"a": ["0", "1"], "b": ["0", "0"]}, index=["NUM", "EOS"])).index.tolist()
+    >>> table = pd.DataFrame({"a": ["0", "1"], "b": ["0", "0"]}, index=["NUM", "EOS"])
+    >>> drop_zero_rows(table).index.tolist()
     ['EOS']
     """
     return table[(table != "0").any(axis=1)]
 
 
-def _bits(system: System) -> tuple[int, int]:
-    """Return the bits of the codes at both levels."""
+def _count_bits(system: System) -> tuple[int, int]:
+    """Return the number of bits of the codes at both levels."""
     network = system.network
-    rows = network.encodings[0].rows.weight[2]  # an id that has a code, whichever the codes are
-    first = int((rows != 0).sum()) // 2
-    return first, (network.tokens.weight.shape[1] - made.CODES) // 2 - first
+    code = network.encodings[0].rows.weight[2]  # of an id that has a code with all kinds of codes
+    first = int((code != 0).sum()) // 2
+    return first, (network.tokens.weight.shape[1] - adder.CODES) // 2 - first
 
 
-def _names() -> list[str]:
-    """Return the names of the features, one by one."""
-    names = ["NUM", "IS_BOS", "FULL_ONES", "PRE_SUM", "PRE_CARRY", "PRE_ARROW", "PRE_EOS"]
-    return [*names, *(f"SUM {digit}" for digit in range(10)), "ARROW", "EOS"]
-
-
-def _features(
+def _tabulate_stream(
     matrix: Float[Tensor, "D T"], tokens: list[str], bits: tuple[int, int]
 ) -> pd.DataFrame:
-    """Return the residual stream, or a part of it, with the names of its rows."""
-    single = [name for name in _names() if not name.startswith("SUM")]
-    rows = {name: _numbers(matrix[[at]])[0] for at, name in enumerate(single[:-2])}
-    rows["SUM"] = [_one_hot(of) for of in matrix[made.SUM : made.SUM + 10].T.tolist()]
-    rows |= dict(zip(single[-2:], _numbers(matrix[[made.ARROW, made.END]]), strict=True))
-    begin = made.CODES
-    for name, count in zip(
-        ("POS_1", "POS_1_NEXT", "POS_2", "POS_2_NEXT"), _twice(bits), strict=True
-    ):
-        rows[name] = _signs(matrix[begin : begin + count])
+    """Return the residual stream, or a part of it, with named rows."""
+    single = [name for name in FEATURES if not name.startswith("SUM")]
+    rows = {name: _format_rows(matrix[[at]])[0] for at, name in enumerate(single[:-2])}
+    rows["SUM"] = [
+        _format_one_hot(column) for column in matrix[adder.SUM : adder.SUM + 10].T.tolist()
+    ]
+    ends = _format_rows(matrix[[adder.ARROW, adder.END]])
+    rows |= dict(zip(single[-2:], ends, strict=True))
+    begin = adder.CODES
+    names = ("POS_1", "POS_1_NEXT", "POS_2", "POS_2_NEXT")
+    for name, count in zip(names, (bits[0], bits[0], bits[1], bits[1]), strict=True):
+        rows[name] = _format_codes(matrix[begin : begin + count])
         begin += count
     return pd.DataFrame(rows, index=pd.Index(range(len(tokens)))).T.set_axis(tokens, axis=1)
 
 
-def _twice(bits: tuple[int, int]) -> tuple[int, int, int, int]:
-    return bits[0], bits[0], bits[1], bits[1]
-
-
-def _codes(matrix: Float[Tensor, "K T"], tokens: list[str], bits: tuple[int, int]) -> pd.DataFrame:
-    """Return the queries or keys of one head, as the paper names their rows."""
+def _tabulate_codes(
+    matrix: Float[Tensor, "K T"], tokens: list[str], bits: tuple[int, int]
+) -> pd.DataFrame:
+    """Return the queries or keys of one head, with the paper's names of the rows."""
     first, both = bits[0], sum(bits)
-    rows = [_signs(matrix[:first]), _signs(matrix[first:both]), _numbers(matrix[[both]])[0]]
+    rows = [
+        _format_codes(matrix[:first]),
+        _format_codes(matrix[first:both]),
+        _format_rows(matrix[[both]])[0],
+    ]
     return pd.DataFrame(rows, index=["1 to P1", "P1+1 to P", "P+1"], columns=tokens)
 
 
-def _signs(matrix: Float[Tensor, "P T"]) -> list[str]:
-    """Return the bits of codes as signs, nothing as 0; what is neither as it is."""
-    shown = []
+def _format_codes(matrix: Float[Tensor, "P T"]) -> list[str]:
+    """Return codes as signs, zero vectors as 0, and other columns as they are."""
+    texts = []
     for column in matrix.T.tolist():
         if not any(column):
-            shown.append("0")
+            texts.append("0")
         elif all(abs(bit) == 1 for bit in column):
-            shown.append("".join("+" if bit > 0 else "-" for bit in column))
+            texts.append("".join("+" if bit > 0 else "-" for bit in column))
         else:
-            shown.append(str(column))
-    return shown
+            texts.append(str(column))
+    return texts
 
 
-def _one_hot(column: list[float]) -> str:
-    """Return which of ten numbers is 1; if none is, 0."""
-    shown = [_number(value) for value in column]
-    if set(shown) <= {"0", "1"} and shown.count("1") <= 1:
-        return f"1 at {shown.index('1')}" if "1" in shown else "0"
-    return ", ".join(shown)
+def _format_one_hot(column: list[float]) -> str:
+    """Return the index of the 1 in a one-hot vector; 0 for a zero vector."""
+    texts = [_format_number(value) for value in column]
+    if set(texts) <= {"0", "1"} and texts.count("1") <= 1:
+        return f"1 at {texts.index('1')}" if "1" in texts else "0"
+    return ", ".join(texts)
 
 
-def _numbers(matrix: Float[Tensor, "R T"]) -> list[list[str]]:
-    return [[_number(value) for value in row] for row in matrix.tolist()]
+def _format_rows(matrix: Float[Tensor, "R T"]) -> list[list[str]]:
+    return [[_format_number(value) for value in row] for row in matrix.tolist()]
 
 
-def _number(value: float) -> str:
-    """Return a number as a fraction if it is one, up to what attention leaks.
+def _format_number(value: float) -> str:
+    """Return a number as a fraction if it is close to one, since attention is never exactly 0.
 
-    >>> _number(1 / 3 + 1e-12), _number(-100.0), _number(0.123456)
+    >>> _format_number(1 / 3 + 1e-12), _format_number(-100.0), _format_number(0.123456)
     ('1/3', '-100', '0.123')
     """
-    near = Fraction(value).limit_denominator(99)
-    return str(near) if abs(near - Fraction(value)) < 1e-9 else f"{value:.3f}"
+    fraction = Fraction(value).limit_denominator(99)
+    return str(fraction) if abs(fraction - Fraction(value)) < 1e-9 else f"{value:.3f}"
 
 
-class Judged(NamedTuple):
-    """What a pass over problems shows: response tokens, those that are wrong, and by how little.
+class ConstructionScore(NamedTuple):
+    """The score of a construction: problems, response tokens `n`, and how many are wrong.
 
-    `margin`: by how much the right token's logit leads every other, at the worst token.
+    `margin`: the smallest difference between the target's logit and the largest other one.
     """
 
     problems: int
@@ -251,176 +258,181 @@ class Judged(NamedTuple):
 
 
 @torch.no_grad()
-def judge(system: System, problems: Problems) -> Judged:
-    """Score a construction on problems, by the pass that tells what decoding would write.
+def score_construction(system: System, problems: Problems) -> ConstructionScore:
+    """Score a construction on problems in one teacher-forced pass.
 
-    (See `carry.models.teacher_forcing`. Sequences may be so long that their attention is worked out
-    for some of the response at a time.)
+    The pass predicts what decoding would write (see `carry.models.teacher_forcing`). For very long
+    sequences it computes the response in parts.
 
-    >>> model = adder(2, 1)
-    >>> judge(model, every(model, 2, 1))[:4]
+    >>> model = build_adder(2, 1)
+    >>> score_construction(model, all_sums(model, 2, 1))[:4]
     (100, 900, 0, 100)
     """
     device = system.network.tokens.weight.device
     batch = system.format.write(problems.to(device))
-    longest, responds = batch.tokens.shape[1], int((batch.length - batch.start).max())
-    at_once = max(1, MOST_SCORES // (4 * longest * responds))
-    most = max(1, MOST_SCORES // (4 * longest)) if at_once == 1 else responds
+    tokens, queries = batch.tokens.shape[1], int((batch.length - batch.start).max())
+    rows_at_once = max(1, MAX_ATTENTION_SCORES // (4 * tokens * queries))
+    queries_at_once = max(1, MAX_ATTENTION_SCORES // (4 * tokens)) if rows_at_once == 1 else queries
     n = wrong = exact = 0
-    worst = math.inf
-    for rows in torch.arange(len(problems), device=device).split(at_once):
-        margins, real = _margins(system, batch[rows], most)
-        missed = real & (margins <= 0)
-        n, wrong = n + int(real.sum()), wrong + int(missed.sum())
-        exact += int((~missed.any(1)).sum())
-        worst = min(worst, float(margins[real].min()))
-    return Judged(len(problems), n, wrong, exact, worst)
+    margin = math.inf
+    for rows in torch.arange(len(problems), device=device).split(rows_at_once):
+        margins, real = _compute_margins(system, batch[rows], queries_at_once)
+        errors = real & (margins <= 0)
+        n, wrong = n + int(real.sum()), wrong + int(errors.sum())
+        exact += int((~errors.any(1)).sum())
+        margin = min(margin, float(margins[real].min()))
+    return ConstructionScore(len(problems), n, wrong, exact, margin)
 
 
-def _margins(
-    system: System, batch: Batch, most: int
+def _compute_margins(
+    system: System, batch: Batch, queries_at_once: int
 ) -> tuple[Float[Tensor, "B A"], Bool[Tensor, "B A"]]:
-    """Return by how much each right token leads, and which tokens are not padding."""
+    """Return the margin of each target, and which response tokens are not padding."""
     at, target, real = batch.response()
     ids, parts = system.ids(batch), []
-    for some, due in zip(at.split(most, dim=1), target.split(most, dim=1), strict=True):
-        logits = system.logits(batch, ids, some)
-        right = logits.gather(2, due[..., None])
-        other = logits.scatter(2, due[..., None], -math.inf).amax(2)
-        parts.append(right[..., 0] - other)
+    chunks = (positions.split(queries_at_once, dim=1) for positions in (at, target))
+    for queries, targets in zip(*chunks, strict=True):
+        logits = system.logits(batch, ids, queries)
+        correct = logits.gather(2, targets[..., None])
+        others = logits.scatter(2, targets[..., None], -math.inf).amax(2)
+        parts.append(correct[..., 0] - others)
     return torch.cat(parts, dim=1), real
 
 
-def every(system: System, operands: int, digits: int) -> Problems:
-    """Return all sums of so many numbers of up to so many digits.
+def all_sums(system: System, operands: int, digits: int) -> Problems:
+    """Return all sums of `operands` numbers of up to `digits` digits.
 
-    >>> problems = every(adder(3, 1), 3, 1)
+    >>> problems = all_sums(build_adder(3, 1), 3, 1)
     >>> len(problems), problems.operands[123, :, 0].tolist()
     (1000, [1, 2, 3])
     """
-    count = 10**digits
-    values = torch.cartesian_prod(*[torch.arange(count)] * operands).reshape(-1, operands)
+    values = torch.cartesian_prod(*[torch.arange(10**digits)] * operands).reshape(-1, operands)
     powers = 10 ** torch.arange(digits)
     written = (values[..., None] // powers % 10).to(torch.uint8)
     lengths = 1 + (values[..., None] >= powers[1:]).sum(-1)
     return system.task.solve(written, lengths)
 
 
-def random(system: System, operands: int, digits: int, count: int, seed: int = 0) -> Problems:
-    """Return sums of so many numbers of just so many digits.
+def random_sums(system: System, operands: int, digits: int, count: int, seed: int = 0) -> Problems:
+    """Return random sums of `operands` numbers of exactly `digits` digits.
 
-    >>> random(adder(3, 2), 3, 2, count=4).lengths.tolist()[0]
+    >>> random_sums(build_adder(3, 2), 3, 2, count=4).lengths.tolist()[0]
     [2, 2, 2]
     """
     generator = stream(seed, "construction", operands, digits)
-    return system.task.sample(torch.tensor([[digits, operands]] * count), generator)
+    return system.task.draw_for_cells(torch.tensor([[digits, operands]] * count), generator)
 
 
-def response_tokens(operands: int, digits: int) -> int:
-    """Return how many tokens the response to a sum of equal lengths has.
+def count_response_tokens(operands: int, digits: int) -> int:
+    """Return the number of tokens in the response to a sum of numbers of equal length.
 
-    >>> response_tokens(30, 30)  # as the paper counts them, and the end
+    >>> count_response_tokens(30, 30)  # as the paper counts them, with the end token
     1023
     """
-    return (operands + 1) * (made.size(operands, digits).digits + 1)
+    return (operands + 1) * (compute_adder_size(operands, digits).digits + 1)
 
 
-def exhaustive(cells: Iterable[tuple[int, int]], codes: Codes = "spare") -> pd.DataFrame:
-    """Test each cell's own model on all sums of so many operands of up to so many digits.
+def score_all_sums(cells: Iterable[tuple[int, int]], codes: Codes = "spare") -> pd.DataFrame:
+    """Score the model of each cell (operands, digits) on all of its sums.
 
-    >>> exhaustive([(2, 1)])[["problems", "n", "wrong"]].values.tolist()
+    >>> score_all_sums([(2, 1)])[["problems", "n", "wrong"]].values.tolist()
     [[100, 900, 0]]
     """
-    found = []
+    rows = []
     for operands, digits in cells:
-        model = adder(operands, digits, codes=codes)
-        found.append(_named(model, judge(model, every(model, operands, digits)), operands, digits))
-    return accounted(pd.DataFrame(found))
+        model = build_adder(operands, digits, codes=codes)
+        rows.append(_score_cell(model, all_sums(model, operands, digits), operands, digits))
+    return add_accuracy(pd.DataFrame(rows))
 
 
-def sampled(cells: Iterable[tuple[int, int]], tokens: int, codes: Codes = "spare") -> pd.DataFrame:
-    """Test each cell's own model on random sums, as many as make so many response tokens at least.
+def score_random_sums(
+    cells: Iterable[tuple[int, int]], tokens: int, codes: Codes = "spare"
+) -> pd.DataFrame:
+    """Score the model of each cell on random sums with at least `tokens` response tokens.
 
-    >>> sampled([(3, 2)], tokens=100)[["problems", "n", "wrong"]].values.tolist()
+    >>> score_random_sums([(3, 2)], tokens=100)[["problems", "n", "wrong"]].values.tolist()
     [[7, 112, 0]]
     """
-    found = []
+    rows = []
     for operands, digits in cells:
-        model = adder(operands, digits, codes=codes)
-        count = math.ceil(tokens / response_tokens(operands, digits))
-        judged = judge(model, random(model, operands, digits, count))
-        found.append(_named(model, judged, operands, digits))
-    return accounted(pd.DataFrame(found))
+        model = build_adder(operands, digits, codes=codes)
+        count = math.ceil(tokens / count_response_tokens(operands, digits))
+        problems = random_sums(model, operands, digits, count)
+        rows.append(_score_cell(model, problems, operands, digits))
+    return add_accuracy(pd.DataFrame(rows))
 
 
-def _named(system: System, judged: Judged, operands: int, digits: int) -> dict[str, object]:
-    sizes = {"operands": operands, "digits": digits, "width": _width(system)}
-    return {**sizes, **judged._asdict()}
+def _score_cell(
+    system: System, problems: Problems, operands: int, digits: int
+) -> dict[str, object]:
+    sizes = {"operands": operands, "digits": digits, "width": _get_width(system)}
+    return {**sizes, **score_construction(system, problems)._asdict()}
 
 
-def _width(system: System) -> int:
+def _get_width(system: System) -> int:
     return system.network.tokens.weight.shape[1]
 
 
-def accounted(found: pd.DataFrame) -> pd.DataFrame:
-    """Return counts of what is `wrong` of `n` with the share that is right, and its interval.
+def add_accuracy(counts: pd.DataFrame) -> pd.DataFrame:
+    """Add the accuracy and its interval to counts of `wrong` among `n`.
 
-    >>> accounted(pd.DataFrame({"n": [100], "wrong": [0]})).round(3).loc[0].tolist()
+    >>> add_accuracy(pd.DataFrame({"n": [100], "wrong": [0]})).round(3).loc[0].tolist()
     [100.0, 0.0, 1.0, 0.963, 1.0]
     """
-    right = found.assign(right=found["n"] - found["wrong"])
+    right = counts.assign(right=counts["n"] - counts["wrong"])
     return add_interval(right, "right").drop(columns="right")
 
 
-def by_length(written: Iterable[int], operands: int = 2, count: int = 200) -> pd.DataFrame:
-    """Test the theorem's width with both ways to give ids codes, by the digits that are written.
+def score_by_length(written: Iterable[int], operands: int = 2, count: int = 200) -> pd.DataFrame:
+    """Score models of the theorem's width with both kinds of codes, by the digits of numbers.
 
-    Columns: digits `written` in each number, the `bits` of its codes and how many `codes` these
-    make, how many ids there are with the one after the last (`ids`), which `codes_are` used, and
-    how many of `n` response tokens are `wrong`.
+    Columns: digits `written` in each number, the `bits` of its codes and the number of such
+    `codes`, the number of `ids` including the one after the last, the kind of codes (`codes_are`),
+    and how many of `n` response tokens are `wrong`.
 
-    >>> found = by_length([3, 4], count=5)
-    >>> [row for row in zip(found["written"], found["codes_are"], found["wrong"] > 0)]
+    >>> table = score_by_length([3, 4], count=5)
+    >>> [row for row in zip(table["written"], table["codes_are"], table["wrong"] > 0)]
     [(3, 'theorem', True), (3, 'spare', False), (4, 'theorem', True), (4, 'spare', False)]
     """
-    found = []
+    rows = []
     for length in written:
         digits = length - len(str(operands))
         if digits < 1:
             raise SettingsError(f"written: {length} does not fit, expected more digits")
         for codes in ("theorem", "spare"):
-            model = adder(operands, digits, codes=codes)
-            bits = made.size(operands, digits).first
-            judged = judge(model, random(model, operands, digits, count))
-            of = {"written": length, "bits": bits, "codes": 2**bits, "ids": length + 2}
-            found.append({**of, "codes_are": codes, "width": _width(model), **judged._asdict()})
-    return accounted(pd.DataFrame(found))
+            model = build_adder(operands, digits, codes=codes)
+            bits = compute_adder_size(operands, digits).first
+            score = score_construction(model, random_sums(model, operands, digits, count))
+            sizes = {"written": length, "bits": bits, "codes": 2**bits, "ids": length + 2}
+            sizes |= {"codes_are": codes, "width": _get_width(model)}
+            rows.append({**sizes, **score._asdict()})
+    return add_accuracy(pd.DataFrame(rows))
 
 
-def by_scale(
+def score_by_scale(
     cells: Iterable[tuple[int, int]],
     scales: Sequence[float],
     tokens: int = 1000,
     dtypes: Sequence[str] = ("float32", "float64"),
 ) -> pd.DataFrame:
-    """Test how sharp attention has to be, in each cell and number format.
+    """Score models by the sharpness of attention (`scale`), in each cell and number format.
 
-    Columns: `sequence` (tokens that are read of one problem, with its response), `dtype`, `scale`,
-    how many of `n` response tokens are `wrong`, and the least `margin` of the right one.
+    Columns: `sequence` (tokens of a problem and its response), `dtype`, `scale`, how many of `n`
+    response tokens are `wrong`, and the smallest `margin` of a target.
 
-    >>> found = by_scale([(2, 2)], [1.0, 8.0], tokens=50, dtypes=["float32"])
-    >>> (found["wrong"] > 0).tolist()
+    >>> table = score_by_scale([(2, 2)], [1.0, 8.0], tokens=50, dtypes=["float32"])
+    >>> (table["wrong"] > 0).tolist()
     [True, False]
     """
-    found = []
+    rows = []
     for operands, digits in cells:
-        count = math.ceil(tokens / response_tokens(operands, digits))
+        count = math.ceil(tokens / count_response_tokens(operands, digits))
+        length = (2 * operands + 1) * (compute_adder_size(operands, digits).digits + 1)
         for dtype in dtypes:
             for scale in scales:
-                model = adder(operands, digits, scale=scale, dtype=DTYPES[dtype])
-                problems = random(model, operands, digits, count)
-                judged = judge(model, problems)
-                length = (2 * operands + 1) * (made.size(operands, digits).digits + 1)
-                of = {"operands": operands, "digits": digits, "sequence": length}
-                found.append({**of, "dtype": dtype, "scale": scale, **judged._asdict()})
-    return accounted(pd.DataFrame(found))
+                model = build_adder(operands, digits, scale=scale, dtype=DTYPES[dtype])
+                problems = random_sums(model, operands, digits, count)
+                sizes = {"operands": operands, "digits": digits, "sequence": length}
+                sizes |= {"dtype": dtype, "scale": scale}
+                rows.append({**sizes, **score_construction(model, problems)._asdict()})
+    return add_accuracy(pd.DataFrame(rows))

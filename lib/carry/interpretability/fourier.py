@@ -1,14 +1,14 @@
-"""Waves over the numbers of modular addition (fraknoi2024, section 4, after Nanda et al. 2023).
+"""Fourier analysis of modular addition (fraknoi2024, section 4, after Nanda et al. 2023).
 
-A frequency k stands for w = 2 pi k / P. A model that adds by rotation has logits
+Frequency k has the angle w = 2 pi k / P. A model that adds by rotation has logits
 
-    logits[a, b, c]  =  sum over some k of  amplitude_k * cos(w_k (a + b - c))
+    logits[a, b, c]  =  sum over few k of  amplitude_k * cos(w_k (a + b - c))
 
-key frequencies     those few k; here the fewest with 95% of what such waves explain of the logits
-restricted logits   their constant, and their waves in a + b at key frequencies: all else is gone
-excluded logits     the logits without these waves: what a model knows that is no rotation
+key frequencies     these few k: the fewest that hold 95% of the variance that such waves explain
+restricted logits   the constant and the waves in a + b at key frequencies, without the rest
+excluded logits     the logits without these waves: what a model knows without rotation
 
-Logits come as [P * P, P], the pair (a, b) in row a * P + b.
+Logits have shape [P * P, P], with the pair (a, b) in row a * P + b.
 """
 
 from __future__ import annotations
@@ -21,100 +21,102 @@ import torch.nn.functional as F
 from jaxtyping import Float, Integer
 from torch import Tensor
 
-HOLDS = 0.95  # of what waves explain, by key frequencies
+KEY_SHARE = 0.95  # of the variance that waves explain is at key frequencies
 
 
-def spectrum(weights: Float[Tensor, "P D"]) -> Float[Tensor, " K"]:
-    """Return the share of power at each frequency 1 .. P // 2 of what varies over the numbers.
+def compute_spectrum(weights: Float[Tensor, "P D"]) -> Float[Tensor, " K"]:
+    """Return the share of power at each frequency 1 .. P // 2, without the constant.
 
     >>> number = torch.arange(7)
     >>> wave = torch.cos(2 * torch.pi * 3 * number / 7)[:, None]
-    >>> spectrum(5.0 + wave).round(decimals=3).tolist()
+    >>> compute_spectrum(5.0 + wave).round(decimals=3).tolist()
     [0.0, 0.0, 1.0]
     """
     power = torch.fft.rfft(weights.double(), dim=0).abs().square().sum(1)
     if len(weights) % 2 == 0:
-        power[-1] /= 2  # the others stand for a pair, k and P - k
+        power[-1] /= 2  # the others stand for two frequencies, k and P - k
     return power[1:] / power[1:].sum()
 
 
-def key_frequencies(share: Float[Tensor, " K"], holds: float = HOLDS) -> list[int]:
-    """Return the fewest frequencies that hold so much of what all of them have, in order.
+def find_key_frequencies(share: Float[Tensor, " K"], holds: float = KEY_SHARE) -> list[int]:
+    """Return the fewest frequencies that hold the share `holds` of the total, in order.
 
-    >>> key_frequencies(torch.tensor([0.01, 0.6, 0.02, 0.37]))
+    >>> find_key_frequencies(torch.tensor([0.01, 0.6, 0.02, 0.37]))
     [2, 4]
     """
-    most, order = share.sort(descending=True)
-    before = most.cumsum(0) - most
-    return sorted((order[before < holds * most.sum()] + 1).tolist())
+    descending, order = share.sort(descending=True)
+    before = descending.cumsum(0) - descending
+    return sorted((order[before < holds * descending.sum()] + 1).tolist())
 
 
-def sums(numbers: int) -> Integer[Tensor, " B"]:
-    """Return the answer to every pair, counted a * P + b."""
-    of = torch.arange(numbers)
-    return (of[:, None] + of).flatten() % numbers
+def modular_sums(numbers: int) -> Integer[Tensor, " B"]:
+    """Return the answer to every pair, in the order a * P + b."""
+    number = torch.arange(numbers)
+    return (number[:, None] + number).flatten() % numbers
 
 
-def waves_of_sums(logits: Float[Tensor, "B P"], frequencies: Sequence[int]) -> Float[Tensor, "P P"]:
-    """Return, for each sum and c, the part of the logits that are waves in a + b at some k.
+def project_on_waves(
+    logits: Float[Tensor, "B P"], frequencies: Sequence[int]
+) -> Float[Tensor, "P P"]:
+    """Return the part of the logits that are waves in a + b at these frequencies, by sum and c.
 
-    Waves in a + b are what is left of a mean over all pairs of a sum; 0 stands for the constant.
+    It is a projection of the mean over all pairs of a sum; frequency 0 is the constant.
     """
     numbers = logits.shape[1]
     mean = torch.zeros(numbers, numbers, dtype=torch.float64)
-    mean.index_add_(0, sums(numbers), logits.double()).div_(numbers)
-    found = torch.fft.rfft(mean, dim=0)
-    kept = torch.zeros(len(found), 1, dtype=found.dtype)
+    mean.index_add_(0, modular_sums(numbers), logits.double()).div_(numbers)
+    transformed = torch.fft.rfft(mean, dim=0)
+    kept = torch.zeros(len(transformed), 1, dtype=transformed.dtype)
     kept[list(frequencies)] = 1.0
-    return torch.fft.irfft(found * kept, n=numbers, dim=0)
+    return torch.fft.irfft(transformed * kept, n=numbers, dim=0)
 
 
-def restricted(logits: Float[Tensor, "B P"], keys: Sequence[int]) -> Float[Tensor, "B P"]:
-    """Return the logits that key frequencies alone would give.
+def restrict_logits(logits: Float[Tensor, "B P"], keys: Sequence[int]) -> Float[Tensor, "B P"]:
+    """Return the part of the logits at key frequencies, with the constant.
 
-    >>> logits = rotation(11, {2: 3.0, 5: 1.0})
+    >>> logits = rotation_logits(11, {2: 3.0, 5: 1.0})
     >>> noisy = logits + torch.arange(121)[:, None] % 11 * torch.arange(11)
-    >>> gone = restricted(noisy, [2, 5]) - logits
-    >>> bool(torch.allclose(gone, gone[:1], atol=1e-9))  # but for a constant of each c
+    >>> removed = restrict_logits(noisy, [2, 5]) - logits
+    >>> bool(torch.allclose(removed, removed[:1], atol=1e-9))  # up to a constant of each c
     True
     """
-    return waves_of_sums(logits, [0, *keys])[sums(logits.shape[1])]
+    return project_on_waves(logits, [0, *keys])[modular_sums(logits.shape[1])]
 
 
-def excluded(logits: Float[Tensor, "B P"], keys: Sequence[int]) -> Float[Tensor, "B P"]:
+def exclude_waves(logits: Float[Tensor, "B P"], keys: Sequence[int]) -> Float[Tensor, "B P"]:
     """Return the logits without their waves at key frequencies.
 
-    >>> left = excluded(rotation(11, {2: 3.0, 5: 1.0}), [2])
-    >>> bool(torch.allclose(left, rotation(11, {5: 1.0}), atol=1e-9))
+    >>> left = exclude_waves(rotation_logits(11, {2: 3.0, 5: 1.0}), [2])
+    >>> bool(torch.allclose(left, rotation_logits(11, {5: 1.0}), atol=1e-9))
     True
     """
-    return logits.double() - waves_of_sums(logits, keys)[sums(logits.shape[1])]
+    return logits.double() - project_on_waves(logits, keys)[modular_sums(logits.shape[1])]
 
 
-def rotation(numbers: int, amplitudes: dict[int, float]) -> Float[Tensor, "B P"]:
-    """Return the logits of a model that adds by rotation, at frequencies of some amplitudes.
+def rotation_logits(numbers: int, amplitudes: dict[int, float]) -> Float[Tensor, "B P"]:
+    """Return the logits of a model that adds by rotation, with an amplitude by frequency.
 
-    >>> rotation(5, {1: 2.0}).argmax(1)[:6].tolist()  # 0 + 0, 0 + 1, ..., 1 + 0
+    >>> rotation_logits(5, {1: 2.0}).argmax(1)[:6].tolist()  # 0 + 0, 0 + 1, ..., 1 + 0
     [0, 1, 2, 3, 4, 1]
     """
-    apart = sums(numbers)[:, None] - torch.arange(numbers)
-    turns = {k: 2 * math.pi * k / numbers * apart.double() for k in amplitudes}
-    return sum(amplitudes[k] * torch.cos(turn) for k, turn in turns.items())
+    difference = modular_sums(numbers)[:, None] - torch.arange(numbers)
+    angles = {k: 2 * math.pi * k / numbers * difference.double() for k in amplitudes}
+    return sum(amplitudes[k] * torch.cos(angle) for k, angle in angles.items())
 
 
-def explained(logits: Float[Tensor, "B P"]) -> Float[Tensor, " K"]:
+def explained_variance(logits: Float[Tensor, "B P"]) -> Float[Tensor, " K"]:
     """Return the share of the logits' variance that cos(w (a + b - c)) explains, by frequency.
 
-    What is the same for all c of a pair is left out of the variance: softmax does not see it.
+    The mean over c of each pair does not count as variance: softmax ignores it.
 
-    >>> explained(rotation(7, {1: 3.0, 2: 4.0})).round(decimals=3).tolist()
+    >>> explained_variance(rotation_logits(7, {1: 3.0, 2: 4.0})).round(decimals=3).tolist()
     [0.36, 0.64, 0.0]
     """
     numbers = logits.shape[1]
     centred = logits.double() - logits.double().mean(1, keepdim=True)
-    apart = (sums(numbers)[:, None] - torch.arange(numbers)) % numbers
+    difference = (modular_sums(numbers)[:, None] - torch.arange(numbers)) % numbers
     mean = torch.zeros(numbers, dtype=torch.float64)
-    mean.index_add_(0, apart.flatten(), centred.flatten()).div_(len(logits))
+    mean.index_add_(0, difference.flatten(), centred.flatten()).div_(len(logits))
     amplitude = torch.fft.rfft(mean).real[1:] * 2 / numbers
     power = amplitude.square() / 2
     if numbers % 2 == 0:
@@ -122,30 +124,32 @@ def explained(logits: Float[Tensor, "B P"]) -> Float[Tensor, " K"]:
     return power / centred.square().mean()
 
 
-def losses(logits: Float[Tensor, "B P"], answers: Integer[Tensor, " B"]) -> Float[Tensor, " B"]:
-    """Return the loss of each pair, among the numbers alone: no model doubts that one is due."""
+def pair_losses(
+    logits: Float[Tensor, "B P"], answers: Integer[Tensor, " B"]
+) -> Float[Tensor, " B"]:
+    """Return the cross-entropy of each pair, over the numbers as the only possible answers."""
     return F.cross_entropy(logits.double(), answers, reduction="none")
 
 
-def on_circle(weights: Float[Tensor, "P D"], frequency: int) -> Float[Tensor, "P 2"]:
-    """Return where each number stands in the plane of a wave's cosine and sine.
+def project_on_circle(weights: Float[Tensor, "P D"], frequency: int) -> Float[Tensor, "P 2"]:
+    """Return the coordinates of each number in the plane of a wave's cosine and sine.
 
-    The plane is fitted to the other half of the numbers, even or odd: among as many directions as
-    there are numbers, one that is fitted to all of them draws a circle out of noise.
+    The plane of the even numbers is fitted to the odd ones, and the other way round: with as many
+    features as numbers, a plane fitted to all numbers would show a circle in noise.
 
     >>> number = torch.arange(9.0)
-    >>> turn = 2 * torch.pi * 2 * number / 9
-    >>> places = on_circle(torch.stack([torch.cos(turn), torch.sin(turn)], dim=1), 2)
+    >>> angle = 2 * torch.pi * 2 * number / 9
+    >>> places = project_on_circle(torch.stack([torch.cos(angle), torch.sin(angle)], dim=1), 2)
     >>> [round(x, 1) for x in places.norm(dim=1).tolist()]
     [1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0]
     """
     numbers = len(weights)
-    turn = 2 * math.pi * frequency / numbers * torch.arange(numbers, dtype=torch.float64)
-    waves = torch.stack([torch.cos(turn), torch.sin(turn)], dim=1)
+    angle = 2 * math.pi * frequency / numbers * torch.arange(numbers, dtype=torch.float64)
+    waves = torch.stack([torch.cos(angle), torch.sin(angle)], dim=1)
     centred = weights.double() - weights.double().mean(0)
-    found = torch.empty(numbers, 2, dtype=torch.float64)
+    coordinates = torch.empty(numbers, 2, dtype=torch.float64)
     for half in range(2):
-        drawn = torch.arange(numbers) % 2 == half
-        plane = torch.linalg.lstsq(waves[~drawn], centred[~drawn]).solution  # [2, D]
-        found[drawn] = torch.linalg.lstsq(plane.T, centred[drawn].T).solution.T
-    return found
+        projected = torch.arange(numbers) % 2 == half
+        plane = torch.linalg.lstsq(waves[~projected], centred[~projected]).solution  # [2, D]
+        coordinates[projected] = torch.linalg.lstsq(plane.T, centred[projected].T).solution.T
+    return coordinates

@@ -1,8 +1,8 @@
-"""Weights set by hand, put to the test (fraknoi2024, 3.3 and 5.3).
+"""Tests of constructed models: the minimal majority and circuits (fraknoi2024, 3.3 and 5.3).
 
-The majority is asked of real strings, token by token: from counts alone (see
-`carry.training.batched.network`) the same sums are rounded otherwise, and how far the model holds is a
-question of rounding. Circuits are worked out gate by gate and compared with Python.
+The majority model reads strings token by token. `carry.training.batched.network` computes the same
+sums from counts, with other rounding errors, and the limit of the model depends on rounding.
+Circuits are computed gate by gate and compared with Python.
 """
 
 from __future__ import annotations
@@ -20,103 +20,120 @@ from torch import Tensor
 from carry.config.settings import SettingsError
 from carry.data.batch import Batch
 from carry.formats import ALPHABET, EOS
-from carry.interpretability.adder_construction import DTYPES, accounted
+from carry.interpretability.adder_construction import DTYPES, add_accuracy
 from carry.models.constructions import circuits
-from carry.models.constructions.chain_of_thought import ChainOfThought, Precision, said_in_bits
+from carry.models.constructions.chain_of_thought import (
+    ChainOfThought,
+    Precision,
+    predict_gates_rounded,
+)
 from carry.models.constructions.circuits import AND, Circuit
-from carry.models.constructions.minimal_majority import minimal_majority
+from carry.models.constructions.minimal_majority import build_minimal_majority
 from carry.models.hooks import Hooks
 from carry.models.system import System
 from carry.models.teacher_forcing import teacher_forced_pass
 from carry.randomness import stream
 from carry.tasks import to_digits
-from carry.training.batched.network import KINDS
+from carry.training.batched.network import TOKEN_KINDS
 
 Twos = Literal["all", "some"]
 THRESHOLDS = ("thesis", "mended")
+INTERVAL = ("accuracy", "low", "high")
+COLUMNS = {
+    "majority_range": (
+        "large", "length", "dtype", "threshold", "n", "wrong", "ties", "ones", "end", *INTERVAL,
+    ),
+    "circuit_steps": (
+        "step", "gate", "wire", "name", "value", "first", "second", "predicted",
+    ),
+    "circuit_bits": (
+        "circuit", "gates", "bits", "fraction", "largest", "leaks", "refused", "n", "wrong",
+        "wrong_and", "wrong_not", *INTERVAL,
+    ),
+}  # fmt: skip
 TOKENS_AT_ONCE = 2**20
-WIRES_AT_ONCE = 2**21  # squared: the attention of so many sequences is quick to make
-STRINGS = 256  # on as many, at most, a circuit is asked
+WIRES_AT_ONCE = 2**21  # squared: the attention of these sequences is quick to compute
+MAX_INPUTS = 256  # of a circuit are tested
 
 # ---- The majority --------------------------------------------------------------------------------
 
 
-def tensors(system: System) -> pd.DataFrame:
-    """Return all that the minimal model holds, by token: embedding, and how its logit is read.
+def tabulate_weights(system: System) -> pd.DataFrame:
+    """Return the weights of the minimal model by token: its embedding, and the logit's weights.
 
     (Query, key and value are 1.)
 
-    >>> tensors(minimal_majority(12.0))["embedding"].tolist()
+    >>> tabulate_weights(build_minimal_majority(12.0))["embedding"].tolist()
     [0.0, 12.0, 13.0, 0.0, 1.0, 144.0, 144.0, 0.0]
     """
     network = system.network
-    shown = {
+    columns = {
         "embedding": network.tokens.weight[:, 0],
         "logit weight": network.logits.weight[:, 0],
         "logit bias": network.logits.bias,
     }
     table = pd.DataFrame(
-        {name: of.tolist() for name, of in shown.items()},
+        {name: values.tolist() for name, values in columns.items()},
         index=[*ALPHABET[: network.logits.out_features]],
     )
-    own = [ALPHABET[token] for token in (*KINDS, EOS)]
-    return table.loc[own]
+    return table.loc[[ALPHABET[token] for token in (*TOKEN_KINDS, EOS)]]
 
 
 @torch.no_grad()
-def looks(system: System, string: str) -> pd.DataFrame:
-    """Return what the minimal model does behind `=`, a row for each token it looks at.
+def trace_majority(system: System, string: str) -> pd.DataFrame:
+    """Return the attention of the minimal model at `=`, with a line for each token.
 
-    Columns: `score`, the share that it has of the attention, and what it adds to what is found.
+    Columns: `value`, `score`, the token's `share` of the attention, and what it `adds` to the
+    output.
 
-    >>> found, middle = looks(minimal_majority(12.0), "0112")["adds"].sum(), 12 + 2.718 / 3.718
-    >>> bool(found > middle)
+    >>> output = trace_majority(build_minimal_majority(12.0), "0112")["adds"].sum()
+    >>> bool(output > 12 + 2.718 / 3.718)  # the threshold
     True
     """
-    batch, inside = written(system, [string]), Hooks(["0.pattern"])
+    batch, hooks = write_strings(system, [string]), Hooks(["0.pattern"])
     equals = int(batch.start) - 1
-    system.network(batch.tokens, [], inside=inside)
+    system.network(batch.tokens, [], hooks=hooks)
     tokens = batch.tokens[0, : equals + 1]
     values = system.network.tokens.weight[tokens, 0]
-    share = inside["0.pattern"][0, 0, equals, : equals + 1]
+    share = hooks["0.pattern"][0, 0, equals, : equals + 1]
     columns = {"value": values, "score": values * values[-1], "share": share}
     table = pd.DataFrame({**columns, "adds": share * values}, index=[ALPHABET[t] for t in tokens])
     return table.rename_axis("token")
 
 
-def written(system: System, strings: Iterable[str]) -> Batch:
-    """Return strings as the model reads them, with the right answer and the end."""
+def write_strings(system: System, strings: Iterable[str]) -> Batch:
+    """Return strings in the model's format, with the correct answers and the end token."""
     return system.format.write(system.task.solve(*to_digits([[string] for string in strings])))
 
 
-def boundary(length: int, twos: Twos = "all") -> Integer[Tensor, "S 3"]:
-    """Return how many zeros, ones and twos there are where the majority is decided by one.
+def boundary_counts(length: int, twos: Twos = "all") -> Integer[Tensor, "S 3"]:
+    """Return the counts of zeros, ones and twos next to the decision boundary.
 
-    That is all strings of up to so many symbols with as many ones as zeros, or one more: all others
-    are further from the threshold, on the same side as one of these with as many twos. With "some"
-    twos there are none, one, or as many as fit.
+    These are all strings of up to `length` symbols with as many ones as zeros, or one more. Every
+    other string is farther from the boundary, on the same side as one of these with equally many
+    twos. With `twos="some"`, the number of twos is zero, one, or the largest possible.
 
-    >>> boundary(2).tolist()
+    >>> boundary_counts(2).tolist()
     [[0, 0, 1], [0, 0, 2], [1, 1, 0], [0, 1, 0], [0, 1, 1]]
-    >>> len(boundary(100)), len(boundary(100, "some"))
+    >>> len(boundary_counts(100)), len(boundary_counts(100, "some"))
     (5150, 299)
     """
     parts = []
-    for more in (0, 1):
+    for excess in (0, 1):  # of ones over zeros
         counts = torch.cartesian_prod(torch.arange(length // 2 + 1), torch.arange(length + 1))
         zeros, noise = counts.T
-        left = length - 2 * zeros - more
-        fits = (noise <= left) & (noise + 2 * zeros + more > 0)
+        room = length - 2 * zeros - excess
+        fits = (noise <= room) & (noise + 2 * zeros + excess > 0)
         if twos == "some":
-            fits &= (noise <= 1) | (noise == left)
-        parts.append(torch.stack([zeros, zeros + more, noise], dim=1)[fits])
+            fits &= (noise <= 1) | (noise == room)
+        parts.append(torch.stack([zeros, zeros + excess, noise], dim=1)[fits])
     return torch.cat(parts)
 
 
-def strings_of(counts: Integer[Tensor, "S 3"], seed: int = 0) -> Iterator[str]:
-    """Yield a string of so many zeros, ones and twos for each row, in any order.
+def draw_strings(counts: Integer[Tensor, "S 3"], seed: int = 0) -> Iterator[str]:
+    """Yield a string with the counts of each row, in random order.
 
-    >>> sorted(next(strings_of(torch.tensor([[2, 1, 3]]))))
+    >>> sorted(next(draw_strings(torch.tensor([[2, 1, 3]]))))
     ['0', '0', '1', '2', '2', '2']
     """
     generator = stream(seed, "by_hand", "strings")
@@ -126,71 +143,73 @@ def strings_of(counts: Integer[Tensor, "S 3"], seed: int = 0) -> Iterator[str]:
         yield "".join(map(str, symbols[order].tolist()))
 
 
-def missed(system: System, batch: Batch) -> Bool[Tensor, "S 2"]:
-    """Return which answers are wrong, and behind which the end is missed.
+def find_errors(system: System, batch: Batch) -> Bool[Tensor, "S 2"]:
+    """Return which answers are wrong, and which end tokens.
 
-    >>> missed(minimal_majority(2.0), written(minimal_majority(2.0), ["01", "1"])).tolist()
+    >>> model = build_minimal_majority(2.0)
+    >>> find_errors(model, write_strings(model, ["01", "1"])).tolist()
     [[False, True], [True, True]]
     """
     at_once = max(1, TOKENS_AT_ONCE // batch.tokens.shape[1])
-    rows = torch.arange(len(batch.tokens)).split(at_once)
-    return torch.cat([teacher_forced_pass(system, batch[some]).wrong for some in rows])
+    chunks = torch.arange(len(batch.tokens)).split(at_once)
+    return torch.cat([teacher_forced_pass(system, batch[rows]).wrong for rows in chunks])
 
 
-def majority_range(
+def score_majority(
     larges: Sequence[float],
     lengths: Iterable[int],
     twos: Twos = "some",
     dtypes: Sequence[str] = ("float64", "float32"),
 ) -> pd.DataFrame:
-    """Test the minimal model for each N on the strings that decide, up to each length.
+    """Score the minimal model on the strings next to the boundary, by its N and by length.
 
-    Columns: `large` (N), `length`, `dtype`, `threshold` (that of the thesis, or mended: half way to
-    what is found where there is one more one), of `n` strings how many are `wrong`: `ties` said to
-    be ones, `ones` (one more) said to be zeros, and those behind whose answer the `end` is missed.
+    Columns: `large` (N), `length`, `dtype`, `threshold` ("thesis", or "mended": half way to the
+    output for one more one), and of `n` strings how many are `wrong`: `ties` answered with one,
+    `ones` (one more one) answered with zero, and answers without the `end` token.
 
-    >>> found = majority_range([3.0, 12.0, 100.0], [20], dtypes=["float64"])
-    >>> found.query("wrong > 0")[["large", "threshold"]].values.tolist()
+    >>> table = score_majority([3.0, 12.0, 100.0], [20], dtypes=["float64"])
+    >>> table.query("wrong > 0")[["large", "threshold"]].values.tolist()
     [[3.0, 'thesis'], [100.0, 'thesis'], [3.0, 'mended']]
     """
     rows = []
     for length in lengths:
-        counts = boundary(length, twos)
-        batch = written(minimal_majority(), strings_of(counts))
+        counts = boundary_counts(length, twos)
+        batch = write_strings(build_minimal_majority(), draw_strings(counts))
         tie = counts[:, 0] == counts[:, 1]
         for dtype in dtypes:
             for threshold in THRESHOLDS:
-                told = length if threshold == "mended" else None
+                longest = length if threshold == "mended" else None
                 for large in larges:
-                    answer, end = missed(minimal_majority(large, told, DTYPES[dtype]), batch).T
-                    of = {"large": large, "length": length, "dtype": dtype}
+                    model = build_minimal_majority(large, longest, DTYPES[dtype])
+                    answer, end = find_errors(model, batch).T
+                    names = {"large": large, "length": length, "dtype": dtype}
                     kinds = {"ties": answer & tie, "ones": answer & ~tie, "end": end}
-                    wrong = {"wrong": answer | end, **kinds}
-                    sums = {name: int(value.sum()) for name, value in wrong.items()}
-                    rows.append({**of, "threshold": threshold, "n": len(counts), **sums})
-    return accounted(pd.DataFrame(rows))
+                    errors = {"wrong": answer | end, **kinds}
+                    sums = {name: int(value.sum()) for name, value in errors.items()}
+                    rows.append({**names, "threshold": threshold, "n": len(counts), **sums})
+    return add_accuracy(pd.DataFrame(rows))
 
 
-def longest(found: pd.DataFrame) -> pd.DataFrame:
-    """Return the longest of the lengths up to which nothing is wrong, 0 if there is none, by N.
+def longest_correct(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the longest length up to which the model has no errors (0: none), by N.
 
-    >>> found = majority_range([8.0, 12.0], [20, 500], dtypes=["float64"])
-    >>> longest(found).loc["mended", "float64"].tolist()
+    >>> table = score_majority([8.0, 12.0], [20, 500], dtypes=["float64"])
+    >>> longest_correct(table).loc["mended", "float64"].tolist()
     [20, 500]
     """
-    keys = ["threshold", "dtype", "large"]
-    whole = found["wrong"].eq(0).groupby([found[key] for key in keys]).cummin()
-    reached = found["length"].where(whole, 0).groupby([found[key] for key in keys]).max()
-    return reached.unstack("large").astype(int)
+    keys = [table[key] for key in ("threshold", "dtype", "large")]
+    correct = table["wrong"].eq(0).groupby(keys).cummin()
+    longest = table["length"].where(correct, 0).groupby(keys).max()
+    return longest.unstack("large").astype(int)
 
 
 # ---- Circuits ------------------------------------------------------------------------------------
 
 
-def questions(circuit: Circuit, count: int, seed: int = 0) -> Integer[Tensor, "B N"]:
-    """Return all inputs that a circuit may have, or if these are more than `count`, random ones.
+def circuit_inputs(circuit: Circuit, count: int, seed: int = 0) -> Integer[Tensor, "B N"]:
+    """Return all inputs of a circuit, or `count` random ones if there are more.
 
-    >>> questions(circuits.parity(2), 4).tolist()
+    >>> circuit_inputs(circuits.build_parity_circuit(2), 4).tolist()
     [[0, 0], [0, 1], [1, 0], [1, 1]]
     """
     if 2**circuit.inputs <= count:
@@ -200,118 +219,126 @@ def questions(circuit: Circuit, count: int, seed: int = 0) -> Integer[Tensor, "B
     return torch.randint(2, (count, circuit.inputs), generator=generator)
 
 
-def by_circuit(named: Mapping[str, Circuit]) -> pd.DataFrame:
-    """Let the model work circuits out, decoding a gate a step, and compare with Python.
+def score_circuits(named: Mapping[str, Circuit]) -> pd.DataFrame:
+    """Decode circuits with the constructed model, one gate a step, and compare with Python.
 
-    Columns: `circuit`, its `inputs` and `gates`, the `steps` that were decoded, the `width` of the
-    model, on how many `strings` it was asked, and of `n` gates how many were said `wrong`.
+    Columns: `circuit`, its `inputs` and `gates`, the decoded `steps`, the `width` of the model, the
+    number of inputs (`strings`), and how many of `n` gates are `wrong`.
 
-    >>> by_circuit({"parity": circuits.parity(3)})[["gates", "steps", "n", "wrong"]].values.tolist()
+    >>> table = score_circuits({"parity": circuits.build_parity_circuit(3)})
+    >>> table[["gates", "steps", "n", "wrong"]].values.tolist()
     [[14, 14, 112, 0]]
     """
     rows = []
     for name, circuit in named.items():
-        model, inputs = ChainOfThought([circuit]), questions(circuit, STRINGS)
-        said = model.decode(inputs)[0]
-        due = torch.tensor([circuit.values(row) for row in inputs.tolist()])
-        of = {"circuit": name, "inputs": circuit.inputs, "gates": circuit.size}
-        of |= {"steps": said.shape[1], "width": model.network.tokens.weight.shape[1]}
-        wrong = int((said != due).sum())
-        rows.append({**of, "strings": len(inputs), "n": due.numel(), "wrong": wrong})
-    return accounted(pd.DataFrame(rows))
+        model, inputs = ChainOfThought([circuit]), circuit_inputs(circuit, MAX_INPUTS)
+        predicted = model.decode(inputs)[0]
+        target = torch.tensor([circuit.values(row) for row in inputs.tolist()])
+        sizes = {"circuit": name, "inputs": circuit.inputs, "gates": circuit.size}
+        sizes |= {"steps": predicted.shape[1], "width": model.network.tokens.weight.shape[1]}
+        wrong = int((predicted != target).sum())
+        rows.append({**sizes, "strings": len(inputs), "n": target.numel(), "wrong": wrong})
+    return add_accuracy(pd.DataFrame(rows))
 
 
-def random_circuits(
+def score_random_circuits(
     count: int, gates: int, inputs: int = 8, strings: int = 4, seed: int = 0, least: int = 1
 ) -> pd.DataFrame:
-    """Let the model work random circuits out, of `least` to so many gates, and compare with Python.
+    """Predict the gates of random circuits of `least` to `gates` gates, and compare with Python.
 
-    By `ChainOfThought.said`: what is right there everywhere is what decoding writes.
+    Gates are predicted in one pass; if all are correct, decoding writes the same.
 
-    Columns: `circuits`, the `smallest` and `largest`, on how many `strings` each was asked, of `n`
-    gates how many were said `wrong`, and how many circuits were `exact`.
+    Columns: `circuits`, the `smallest` and `largest`, the number of inputs of each (`strings`), how
+    many of `n` gates are `wrong`, and how many circuits are `exact`.
 
-    >>> random_circuits(20, 30)[["circuits", "strings", "wrong", "exact"]].values.tolist()
+    >>> table = score_random_circuits(20, 30)
+    >>> table[["circuits", "strings", "wrong", "exact"]].values.tolist()
     [[20, 4, 0, 20]]
     """
     generator = stream(seed, "by_hand", "circuits", inputs, gates)
     sizes = torch.randint(least, gates + 1, (count,), generator=generator).sort().values.tolist()
-    some = [circuits.random(inputs, size, generator) for size in sizes]
-    asked = torch.randint(2, (count, strings, inputs), generator=generator)
+    drawn = [circuits.draw_random_circuit(inputs, size, generator) for size in sizes]
+    strings_drawn = torch.randint(2, (count, strings, inputs), generator=generator)
     wrong = []
-    for part in _parts(sizes, inputs, strings):
-        due = _values(some[part], asked[part])
-        model = ChainOfThought(some[part])
-        said = model.said(torch.cat([asked[part], due.clamp(min=0)], dim=2))
-        wrong.append(((said != due) & (due >= 0)).sum((1, 2)))  # -1 where there is no gate
-    each = torch.cat(wrong)
-    of = {"circuits": count, "smallest": sizes[0], "largest": sizes[-1], "strings": strings}
-    of |= {"n": sum(sizes) * strings, "wrong": int(each.sum()), "exact": int((each == 0).sum())}
-    return accounted(pd.DataFrame([of]))
+    for part in _split_by_size(sizes, inputs, strings):
+        target = _compute_values(drawn[part], strings_drawn[part])
+        model = ChainOfThought(drawn[part])
+        tokens = torch.cat([strings_drawn[part], target.clamp(min=0)], dim=2)
+        predicted = model.predict_gates(tokens)
+        wrong.append(((predicted != target) & (target >= 0)).sum((1, 2)))  # -1: no gate
+    errors = torch.cat(wrong)
+    row = {"circuits": count, "smallest": sizes[0], "largest": sizes[-1], "strings": strings}
+    row |= {"n": sum(sizes) * strings, "wrong": int(errors.sum())}
+    return add_accuracy(pd.DataFrame([{**row, "exact": int((errors == 0).sum())}]))
 
 
-def _parts(sizes: list[int], inputs: int, strings: int) -> Iterator[slice]:
-    """Yield runs of circuits of about one size, so many that their attention fits."""
+def _split_by_size(sizes: list[int], inputs: int, strings: int) -> Iterator[slice]:
+    """Yield slices of circuits of similar size whose attention fits into memory."""
     begin = 0
     while begin < len(sizes):
         end = begin + 1
         while end < len(sizes):
-            held = (end + 1 - begin) * strings * (inputs + sizes[end]) ** 2
-            if held > WIRES_AT_ONCE:
+            scores = (end + 1 - begin) * strings * (inputs + sizes[end]) ** 2
+            if scores > WIRES_AT_ONCE:
                 break
             end += 1
         yield slice(begin, end)
         begin = end
 
 
-def _values(some: Sequence[Circuit], asked: Integer[Tensor, "C B N"]) -> Integer[Tensor, "C B G"]:
-    """Return what Python makes of all gates, -1 where a circuit has no more."""
-    most = max(circuit.size for circuit in some)
+def _compute_values(
+    drawn: Sequence[Circuit], strings: Integer[Tensor, "C B N"]
+) -> Integer[Tensor, "C B G"]:
+    """Return the values of all gates, computed by Python; -1 beyond the gates of a circuit."""
+    most = max(circuit.size for circuit in drawn)
     values = [
         [circuit.values(row) + [-1] * (most - circuit.size) for row in rows]
-        for circuit, rows in zip(some, asked.tolist(), strict=True)
+        for circuit, rows in zip(drawn, strings.tolist(), strict=True)
     ]
     return torch.tensor(values)
 
 
 @torch.no_grad()
-def chain(circuit: Circuit, inputs: Sequence[int], names: Sequence[str] = ()) -> pd.DataFrame:
-    """Return a chain of thought: at each step, where both heads look and what is said.
+def trace_circuit(
+    circuit: Circuit, inputs: Sequence[int], names: Sequence[str] = ()
+) -> pd.DataFrame:
+    """Return a chain of thought: the attention of both heads and the prediction at each step.
 
-    Columns: the `step`, its `gate` as it is described, each `wire` that is there with its `name`
-    and `value`, the attention of the `first` and the `second` head on it, and what is `said`.
+    Columns: the `step`, a description of its `gate`, each earlier `wire` with its `name` and
+    `value`, the attention of the `first` and the `second` head on it, and the `predicted` value.
 
     Args:
         names: of the inputs (default: w1, w2, ...).
 
-    >>> steps = chain(circuits.parity(2), [1, 0])
+    >>> steps = trace_circuit(circuits.build_parity_circuit(2), [1, 0])
     >>> steps.query("first > 0.5")[["step", "wire"]].values.tolist()[:3]
     [[1, 1], [2, 2], [3, 3]]
     """
     model, rows = ChainOfThought([circuit]), []
-    asked = torch.tensor([list(inputs)])
-    tokens = torch.cat([asked, model.decode(asked)[0]], dim=1)
-    inside = Hooks(["*.pattern"])
-    model.network(tokens[:, :-1], [model.ids(model.wires - 1)], inside=inside)
-    looked = [of[0, 0, circuit.inputs - 1 :] for of in inside.each("pattern")]
+    string = torch.tensor([list(inputs)])
+    tokens = torch.cat([string, model.decode(string)[0]], dim=1)
+    hooks = Hooks(["*.pattern"])
+    model.network(tokens[:, :-1], [model.ids(model.wires - 1)], hooks=hooks)
+    patterns = [part[0, 0, circuit.inputs - 1 :] for part in hooks.all_layers("pattern")]
     wires = [names[at] if at < len(names) else f"w{at + 1}" for at in range(model.wires)]
-    for step, (kind, *takes) in enumerate(circuit.gates):
-        own = circuit.inputs + step
-        taken = [wires[wire - 1] for wire in takes]
-        gate = f"{wires[own]} = " + (" and ".join(taken) if kind == AND else f"not {taken[0]}")
-        for wire in range(own):
-            of = {"step": step + 1, "gate": gate, "wire": wire + 1, "name": wires[wire]}
-            heads = {"first": float(looked[0][step, wire]), "second": float(looked[1][step, wire])}
-            values = {"value": int(tokens[0, wire]), **heads, "said": int(tokens[0, own])}
-            rows.append({**of, **values})
+    for step, (kind, *operands) in enumerate(circuit.gates):
+        output = circuit.inputs + step
+        read = [wires[wire - 1] for wire in operands]
+        formula = " and ".join(read) if kind == AND else f"not {read[0]}"
+        gate = {"step": step + 1, "gate": f"{wires[output]} = {formula}"}
+        for wire in range(output):
+            shares = {"first": float(patterns[0][step, wire])}
+            shares |= {"second": float(patterns[1][step, wire])}
+            row = {**gate, "wire": wire + 1, "name": wires[wire], "value": int(tokens[0, wire])}
+            rows.append({**row, **shares, "predicted": int(tokens[0, output])})
     return pd.DataFrame(rows)
 
 
 @dataclass(frozen=True)
-class AnyPrecision(Precision):
-    """Numbers of any few bits, also of so few that `Precision` refuses them.
+class UncheckedPrecision(Precision):
+    """Numbers of any number of bits, also of fewer than `Precision` allows.
 
-    >>> AnyPrecision(2).largest
+    >>> UncheckedPrecision(2).largest
     1.0
     """
 
@@ -319,38 +346,39 @@ class AnyPrecision(Precision):
         pass
 
 
-def by_bits(
+def score_by_bits(
     named: Mapping[str, Circuit], formats: Iterable[tuple[int, int]], strings: int = 16
 ) -> pd.DataFrame:
-    """Let the model say gates with every number rounded, given the right ones before.
+    """Predict gates with every number rounded to few bits, with all earlier gates correct.
 
-    Columns: `circuit`, `gates`, `bits` with `fraction` of them behind the point, the `largest` such
-    number, by how much a wrong key `leaks` where the right one has 1, whether `Precision` refuses
-    it, and of `n` gates how many were said `wrong`: `wrong_and` and `wrong_not`, of AND and NOT.
+    Columns: `circuit`, `gates`, `bits` and how many of them are the `fraction`, the `largest` such
+    number, the attention weight of a wrong key (`leaks`) relative to the correct one, whether
+    `Precision` refuses the format, and of `n` gates how many are `wrong`, by kind (`wrong_and`,
+    `wrong_not`).
 
-    >>> found = by_bits({"parity": circuits.parity(3)}, [(2, 0), (3, 0)])
-    >>> found[["bits", "refused"]].values.tolist(), (found["wrong"] > 0).tolist()
+    >>> table = score_by_bits({"parity": circuits.build_parity_circuit(3)}, [(2, 0), (3, 0)])
+    >>> table[["bits", "refused"]].values.tolist(), (table["wrong"] > 0).tolist()
     ([[2, True], [3, False]], [True, False])
     """
     rows = []
     for name, circuit in named.items():
-        model, inputs = ChainOfThought([circuit]), questions(circuit, strings)
-        due = circuit.all_values(inputs)
-        both = torch.tensor([kind == AND for kind, *_ in circuit.gates])
+        model, inputs = ChainOfThought([circuit]), circuit_inputs(circuit, strings)
+        target = circuit.batched_values(inputs)
+        is_and = torch.tensor([kind == AND for kind, *_ in circuit.gates])
+        tokens = torch.cat([inputs, target], dim=1)[None]
         for bits, fraction in formats:
-            numbers = AnyPrecision(bits, fraction)
-            whole = torch.cat([inputs, due], dim=1)[None]
-            wrong = said_in_bits(model, whole, numbers)[0] != due
-            leaks = abs(float(numbers.rounded(torch.tensor(math.exp(-numbers.largest)))))  # not -0
-            of = {"circuit": name, "gates": circuit.size, "bits": bits, "fraction": fraction}
-            of |= {"largest": numbers.largest, "leaks": leaks, "refused": _refused(bits, fraction)}
-            sums = {"wrong": wrong, "wrong_and": wrong[:, both], "wrong_not": wrong[:, ~both]}
-            counted = {what: int(value.sum()) for what, value in sums.items()}
-            rows.append({**of, "n": due.numel(), **counted})
-    return accounted(pd.DataFrame(rows))
+            precision = UncheckedPrecision(bits, fraction)
+            wrong = predict_gates_rounded(model, tokens, precision)[0] != target
+            weight = precision.round(torch.tensor(math.exp(-precision.largest)))
+            row = {"circuit": name, "gates": circuit.size, "bits": bits, "fraction": fraction}
+            row |= {"largest": precision.largest, "leaks": abs(float(weight))}  # not -0
+            row |= {"refused": _is_refused(bits, fraction), "n": target.numel()}
+            sums = {"wrong": wrong, "wrong_and": wrong[:, is_and], "wrong_not": wrong[:, ~is_and]}
+            rows.append({**row, **{kind: int(value.sum()) for kind, value in sums.items()}})
+    return add_accuracy(pd.DataFrame(rows))
 
 
-def _refused(bits: int, fraction: int) -> bool:
+def _is_refused(bits: int, fraction: int) -> bool:
     try:
         Precision(bits, fraction)
     except SettingsError:

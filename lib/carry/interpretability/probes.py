@@ -1,10 +1,10 @@
-"""Which steps of a task can be read off the residual stream, layer by layer, by a linear map.
+"""Linear probes: which steps of a task can be read off the residual stream, layer by layer.
 
-Where the answer's digit of a place is due, a logistic regression guesses the step of that place
-(the digit sum, whether a carry comes in, ...) from the residual stream of one point. It learns on
-some problems and is counted on others. A probe may find what the model makes no use of, or what
-any random map of the input holds too: so beside each stands one of the same model before training,
-and how often the commonest value of the step is right.
+For each digit of an answer a logistic regression predicts a step of its place (the digit sum,
+whether a carry comes in, ...) from the residual stream that predicts the digit. Probes are fitted
+on some problems and scored on others. A probe may find information that the model does not use, or
+that a random network has too. So each is compared with a probe of the same model before training,
+and with the most common value of the step.
 """
 
 from __future__ import annotations
@@ -20,80 +20,83 @@ from torch import Tensor
 
 from carry.data.problems import Problems
 from carry.evaluation.intervals import add_interval
-from carry.interpretability.lens import stream_names
+from carry.interpretability.lens import residual_stream_names
 from carry.models.architectures.transformer import pick_tokens
 from carry.models.hooks import Hooks
 from carry.models.system import System
 
-FOUND, ASKED = 1500, 1000  # digits that a probe learns on at most, and is counted on
-ITERATIONS = 1000  # at most; some 200 are enough for it to converge
+FITTED_DIGITS, SCORED_DIGITS = 1500, 1000  # at most
+MAX_ITERATIONS = 1000  # about 200 are enough to converge
 
 
-def probes(system: System, learn: Problems, ask: Problems) -> pd.DataFrame:
-    """Probe every point of the residual stream for every step of the task.
+def train_probes(system: System, learn: Problems, ask: Problems) -> pd.DataFrame:
+    """Fit and score a probe for every point of the residual stream and every step of the task.
 
     Args:
-        learn: what probes learn on.
-        ask: what they are counted on; each of both has operands of one length.
+        learn: the problems on which probes are fitted.
+        ask: the problems on which probes are scored; in each set operands have one length.
 
     Returns:
-        For each `activation` and `step`, of the model as it is (`of`: "trained") and of the same
-        before training ("untrained"), how many of `n` digits' steps are `correct`, and how many
-        would be by the commonest value (`commonest`).
+        For each `activation` and `step`, of the model after training (`model`: "trained") and
+        before ("untrained"), how many of `n` steps are `correct`, with an interval, and how many
+        the `commonest` value predicts.
 
     >>> from carry.randomness import stream
     >>> from carry.config.run_settings import make_run
     >>> system = System(make_run({"task": {"name": "addition"}, "model": {"width": 16}}))
     >>> sets = [system.task.draw(60, 3, stream(0, "doctest", name)) for name in ("a", "b")]
-    >>> table = probes(system, *sets)
+    >>> table = train_probes(system, *sets)
     >>> table["step"].unique().tolist()
     ['digit_sum', 'carry_generated', 'carry_used', 'carry_made', 'cascade', 'answer']
     """
-    before = System(system.run, system.seed, system.network.tokens.weight.device)
-    parts = [
-        _of_model(model.network.eval() and model, learn, ask).assign(of=name)
-        for name, model in (("trained", system), ("untrained", before))
-    ]
+    untrained = System(system.run, system.seed, system.device)
+    parts = []
+    for name, model in (("trained", system), ("untrained", untrained)):
+        model.network.eval()
+        parts.append(_probe_model(model, learn, ask).assign(model=name))
     return add_interval(pd.concat(parts, ignore_index=True), "correct")
 
 
-def _of_model(system: System, learn: Problems, ask: Problems) -> pd.DataFrame:
-    streams, labels = zip(*(activations(system, of) for of in (learn, ask)), strict=True)
+def _probe_model(system: System, learn: Problems, ask: Problems) -> pd.DataFrame:
+    fit_streams, fit_steps = collect_activations(system, learn)
+    score_streams, score_steps = collect_activations(system, ask)
     rows = []
-    for step in labels[0]:
-        known, wanted = labels[0][step][:FOUND], labels[1][step][:ASKED]
-        commonest = int((wanted == known.mode().values).sum())
-        for name in streams[0]:
-            probe = make_pipeline(StandardScaler(), LogisticRegression(max_iter=ITERATIONS))
-            if len(known.unique()) > 1:
+    for step in fit_steps:
+        fitted, target = fit_steps[step][:FITTED_DIGITS], score_steps[step][:SCORED_DIGITS]
+        commonest = int((target == fitted.mode().values).sum())
+        for name in fit_streams:
+            correct = commonest  # if all steps are equal
+            if len(fitted.unique()) > 1:
+                probe = make_pipeline(StandardScaler(), LogisticRegression(max_iter=MAX_ITERATIONS))
                 with threadpool_limits(torch.get_num_threads()):  # each seed is a process
-                    probe.fit(streams[0][name][:FOUND].numpy(), known.numpy())
-                said = torch.from_numpy(probe.predict(streams[1][name][:ASKED].numpy()))
-                correct = int((said == wanted).sum())
-            else:  # nothing to tell apart
-                correct = commonest
-            counts = {"n": len(wanted), "correct": correct, "commonest": commonest}
+                    probe.fit(fit_streams[name][:FITTED_DIGITS].numpy(), fitted.numpy())
+                predicted = probe.predict(score_streams[name][:SCORED_DIGITS].numpy())
+                correct = int((torch.from_numpy(predicted) == target).sum())
+            counts = {"n": len(target), "correct": correct, "commonest": commonest}
             rows.append({"activation": name, "step": step, **counts})
     return pd.DataFrame(rows)
 
 
 @torch.inference_mode()
-def activations(
+def collect_activations(
     system: System, problems: Problems
 ) -> tuple[dict[str, Float[Tensor, "N D"]], dict[str, Integer[Tensor, " N"]]]:
-    """Return the streams where digits of answers are due, and the steps of their places.
+    """Return the residual streams that predict the answers' digits, and the steps of their places.
 
-    A digit is a row; those of a problem stand together, and problems are drawn at random.
+    The digits of a problem are adjacent rows.
     """
-    device = system.network.tokens.weight.device
+    device = system.device
     batch = system.format.write(problems.to(device))
-    inside = Hooks(stream_names(system))
-    system.network(batch.tokens, system.ids(batch), inside=inside)
+    hooks = Hooks(residual_stream_names(system))
+    system.network(batch.tokens, system.ids(batch), hooks=hooks)
     at, _, real = batch.response()
     place = batch.place.gather(1, batch.slots())
-    # Beyond the operands there is nothing to add.
-    digit = real & (place >= 0) & (place < problems.lengths.amax(1, keepdim=True).to(device))
-    streams = {name: pick_tokens(value, at)[digit].cpu() for name, value in inside.items()}
-    steps = {**system.task.steps(problems), "answer": problems.answer}
-    where = place.clamp(min=0).cpu()
-    return streams, {name: of.long().gather(1, where)[digit.cpu()] for name, of in steps.items()}
+    # The highest digit of an answer, above all operands, is only a carry.
+    has_operands = place < problems.lengths.amax(1, keepdim=True).to(device)
+    is_digit = real & (place >= 0) & has_operands
+    streams = {name: pick_tokens(value, at)[is_digit].cpu() for name, value in hooks.items()}
+    steps = {**system.task.compute_steps(problems), "answer": problems.answer}
+    places = place.clamp(min=0).cpu()
+    return streams, {
+        name: values.long().gather(1, places)[is_digit.cpu()] for name, values in steps.items()
+    }
