@@ -1,9 +1,9 @@
-"""Ablations: one row, changed in one thing at a time, to see which of its ingredients it needs.
+"""Variants: a row changed in one ingredient at a time, to see which ingredients it needs.
 
-`variants` in params.yaml holds them by name: the row, what all of its variants have in common
-(`base`), and `groups` of variants, each with what it changes. Which of them run, and how large,
-is in a profile's `ablations`. So many small models are trained as one piece of work, since starting
-one for each would take longer than training it (see `carry.variants.jobs`).
+The section `variants` of params.yaml lists sets of variants by name: the row, the settings that all
+variants share (`base`), and `groups` of variants with their changes. A profile's `variant_sets`
+lists the sets that it trains, and their scale. All variants of a set are one stage, since they are
+small (see `carry.variants.jobs`).
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from carry.config.settings import Settings, SettingsError, suggest_name
 from carry.models.system import System
 from carry.training.loop import TrainingDiverged
 
-REFERENCE = "reference"  # the group whose variants may change nothing: the row as it is
+REFERENCE = "reference"  # only the variants of this group may change nothing
 
 
 class Change(Settings):
-    """What is changed of a row: positions are replaced whole, all else is merged."""
+    """The changed settings of a row: positions are replaced, all other sections are merged."""
 
     task: dict[str, Any] = {}
     format: dict[str, Any] = {}
@@ -35,12 +35,12 @@ class Change(Settings):
 
 
 class Scale(Settings):
-    """How large an ablation is made, and on what its variants are scored.
+    """The scale of a set of variants, and the problems on which they are scored.
 
-    `times`: lengths, as multiples of the one trained, each with as many `problems`, or fewer, so
-    that they have no more than so many `tokens` together. A model without a window compares all
-    tokens with all: it is not asked where one problem has more than `dense`. `only`: groups, and
-    variants as `group.variant`; default: all.
+    times: lengths of problems, as multiples of the trained length.
+    problems: for each length, or fewer such that they have at most `tokens` tokens in total.
+    dense: longest problem in tokens for a model without a window, which compares all tokens.
+    only: groups, and variants as `group.variant`; default: all.
     """
 
     seeds: int = Field(default=5, ge=1)
@@ -55,73 +55,75 @@ class Scale(Settings):
 class VariantSet(Scale):
     """The row that variants change, and the variants by group and name."""
 
-    of: str
+    row: str
     groups: dict[str, dict[str, dict[str, Any]]] = Field(min_length=1)
 
 
 class Variant(NamedTuple):
-    """A row with a change, as a run of its own."""
+    """A changed row, as a run."""
 
-    ablation: str
+    variant_set: str
     group: str
     name: str
     change: dict[str, Any]
     run: Run
 
     @property
-    def where(self) -> str:
-        """The place where the change stands in params.yaml."""
-        return _place(self.ablation, self.group, self.name)
+    def place(self) -> str:
+        """The place of the change in params.yaml."""
+        return _change_place(self.variant_set, self.group, self.name)
 
 
 def load_variant_set(name: str, profile: str) -> VariantSet:
-    """Return an ablation at the scale of a profile.
+    """Return a set of variants at the scale of a profile.
 
-    >>> load_variant_set("addition_relative", "notebook").of
+    >>> load_variant_set("addition_relative", "notebook").row
     'addition_relative'
 
     Raises:
-        SettingsError: for an ablation that is not there, or a setting that does not fit.
+        SettingsError: for an unknown set, and for a setting that does not fit.
     """
-    here, known = profiles.load_profile(profile)["variant_sets"], profiles.load_params()["variants"]
-    if name not in here:
+    scales = profiles.load_profile(profile)["variant_sets"]
+    known = profiles.load_params()["variants"]
+    if name not in scales:
         raise SettingsError(
-            f"variant_sets: {name!r} is not in profile {profile!r}, {suggest_name(name, here)}"
+            f"variant_sets: {name!r} is not in profile {profile!r}, {suggest_name(name, scales)}"
         )
     if name not in known:
         raise SettingsError(
             f"variant_sets: {name!r} is not in variants, {suggest_name(name, known)}"
         )
-    Scale.parse(here[name], f"variant_sets.{name}")  # what is changed is no matter of size
-    found = VariantSet.parse(profiles.merge(known[name], here[name]), f"variants.{name}")
-    there = _names(found)
-    for wanted in found.only or ():
-        if wanted not in there:
-            hint = suggest_name(wanted, there)
-            raise SettingsError(f"variant_sets.{name}.only: {wanted!r} is not there, {hint}")
-    return found
+    Scale.parse(scales[name], f"variant_sets.{name}")  # a profile changes no variants
+    merged = profiles.merge_settings(known[name], scales[name])
+    variant_set = VariantSet.parse(merged, f"variants.{name}")
+    names = _list_names(variant_set)
+    for requested in variant_set.only or ():
+        if requested not in names:
+            hint = suggest_name(requested, names)
+            raise SettingsError(f"variant_sets.{name}.only: unknown variant {requested!r}, {hint}")
+    return variant_set
 
 
-def base_run(name: str, profile: str) -> Run:
-    """Return what the variants of an ablation change: its row, with what they share.
+def load_base_run(name: str, profile: str) -> Run:
+    """Return the run that the variants of a set change: the row with the settings of `base`.
 
-    >>> base_run("addition_relative", "notebook").training.steps
+    >>> load_base_run("addition_relative", "notebook").training.steps
     60
     """
-    given, rows = load_variant_set(name, profile), run_settings.list_rows(profile)
-    if given.of not in rows:
-        hint = suggest_name(given.of, rows)
+    variant_set, rows = load_variant_set(name, profile), run_settings.list_rows(profile)
+    if variant_set.row not in rows:
+        hint = suggest_name(variant_set.row, rows)
         raise SettingsError(
-            f"variants.{name}.of: {given.of!r} is not in profile {profile!r}, {hint}"
+            f"variants.{name}.row: {variant_set.row!r} is not in profile {profile!r}, {hint}"
         )
-    row = run_settings.load_run(given.of, profile)
-    return _changed(row, given.base, f"variants.{name}.base")
+    row = run_settings.load_run(variant_set.row, profile)
+    return _change_run(row, variant_set.base, f"variants.{name}.base")
 
 
 def list_variants(name: str, profile: str) -> list[Variant]:
-    """Return the variants of an ablation that a profile wants, in order.
+    """Return the variants of a set that a profile trains, in order.
 
-    Their evaluation is that of no row: it is `Scale` that says what they are asked.
+    They are scored as `Scale` says; the `evaluation` of their runs is not used.
 
     >>> [variant.name for variant in list_variants("addition_relative", "notebook")]
     ['row', 'none']
@@ -129,43 +131,44 @@ def list_variants(name: str, profile: str) -> list[Variant]:
     Raises:
         SettingsError: for a change that does not fit, or that changes nothing.
     """
-    given, whole = load_variant_set(name, profile), base_run(name, profile)
-    seen = {whole.key(): f"runs.{given.of}"}
-    found = []
-    for group, of in given.groups.items():
-        for variant, change in of.items():
-            if given.only is not None and not {group, f"{group}.{variant}"} & {*given.only}:
+    variant_set, base = load_variant_set(name, profile), load_base_run(name, profile)
+    places = {base.key(): f"runs.{variant_set.row}"}
+    variants = []
+    for group, changes in variant_set.groups.items():
+        for variant, change in changes.items():
+            names = {group, f"{group}.{variant}"}
+            if variant_set.only is not None and not names & {*variant_set.only}:
                 continue
-            where = _place(name, group, variant)
-            made = _changed(whole, change, where)
+            place = _change_place(name, group, variant)
+            run = _change_run(base, change, place)
             if (group, change) != (REFERENCE, {}):
-                _check_new(made, where, seen)
-            found.append(Variant(name, group, variant, change, made))
-    return found
+                _check_new(run, place, places)
+            variants.append(Variant(name, group, variant, change, run))
+    return variants
 
 
 def check_variant_set(name: str, profile: str) -> None:
-    """Refuse an ablation with a variant that does not build; weights are not made.
+    """Refuse a set with a variant that does not build; no weights are allocated.
 
     Raises:
         SettingsError: for the first such variant.
     """
-    asked, whole = load_variant_set(name, profile), base_run(name, profile)
-    runs = {f"variants.{name}.base": whole}
-    runs |= {variant.where: variant.run for variant in list_variants(name, profile)}
-    for where, of in runs.items():
-        with blamed(where, f"runs.{of.name}"), torch.device("meta"):
-            system = System(of, device="meta")
-        for times in asked.times:
-            digits = times * of.training.digits
+    variant_set = load_variant_set(name, profile)
+    runs = {f"variants.{name}.base": load_base_run(name, profile)}
+    runs |= {variant.place: variant.run for variant in list_variants(name, profile)}
+    for place, run in runs.items():
+        with errors_at(place, f"runs.{run.name}"), torch.device("meta"):
+            system = System(run, device="meta")
+        for times in variant_set.times:
+            digits = times * run.training.digits
             system.task.check_cell((digits, digits), f"variants.{name}.times")
 
 
 @contextmanager
-def blamed(where: str, row: str) -> Iterator[None]:
-    """Let what is wrong with a variant name the place of its change, and not the row.
+def errors_at(place: str, row: str) -> Iterator[None]:
+    """Replace the place of the row in error messages by the place of the variant's change.
 
-    >>> with blamed("variants.mine.groups.window.wide", "runs.mine"):
+    >>> with errors_at("variants.mine.groups.window.wide", "runs.mine"):
     ...     raise SettingsError("runs.mine.positions.0.window: -1 does not fit")
     Traceback (most recent call last):
         ...
@@ -175,40 +178,41 @@ def blamed(where: str, row: str) -> Iterator[None]:
     try:
         yield
     except (SettingsError, TrainingDiverged) as error:
-        said = str(error)
-        said = said.removeprefix(row) if said.startswith(row) else f": {said}"
-        raise type(error)(f"{where}{said}") from None
+        message = str(error)
+        message = message.removeprefix(row) if message.startswith(row) else f": {message}"
+        raise type(error)(f"{place}{message}") from None
 
 
-def _place(name: str, group: str, variant: str) -> str:
+def _change_place(name: str, group: str, variant: str) -> str:
     return f"variants.{name}.groups.{group}.{variant}"
 
 
-def _names(of: VariantSet) -> list[str]:
+def _list_names(variant_set: VariantSet) -> list[str]:
     """Return the names of all groups, and of all variants with their groups."""
-    each = [f"{group}.{variant}" for group, named in of.groups.items() for variant in named]
-    return [*of.groups, *each]
+    groups = variant_set.groups
+    return [*groups, *(f"{group}.{name}" for group in groups for name in groups[group])]
 
 
-def _changed(row: Run, change: dict[str, Any], where: str) -> Run:
-    """Return a run whose settings are merged with a change, to be asked no more than is trained."""
-    Change.parse(change, where)
-    merged = profiles.merge(row.model_dump(include={*Change.model_fields}), change)
-    with blamed(where, f"runs.{row.name}"):
-        trained = run_settings.make_run(merged, row.name, row.profile).training
-        if trained.batched_seeds:
+def _change_run(row: Run, change: dict[str, Any], place: str) -> Run:
+    """Return a run with changed settings, and with an evaluation on trained lengths only."""
+    Change.parse(change, place)
+    merged = profiles.merge_settings(row.model_dump(include={*Change.model_fields}), change)
+    with errors_at(place, f"runs.{row.name}"):
+        training = run_settings.make_run(merged, row.name, row.profile).training
+        if training.batched_seeds:
             raise SettingsError(
-                f"runs.{row.name}.training.batched_seeds: True does not fit an ablation, expected False"
+                f"runs.{row.name}.training.batched_seeds: True does not fit a variant; "
+                "expected False"
             )
-        evaluation = {"digits": trained.digits, "recurrences": row.evaluation.recurrences}
-        given = {**merged, "evaluation": {**evaluation, "starts": [1]}}
-        return run_settings.make_run(given, row.name, row.profile)
+        evaluation = {"digits": training.digits, "recurrences": row.evaluation.recurrences}
+        settings = {**merged, "evaluation": {**evaluation, "starts": [1]}}
+        return run_settings.make_run(settings, row.name, row.profile)
 
 
-def _check_new(made: Run, where: str, seen: dict[str, str]) -> None:
-    """Refuse a variant that is trained as the row is, or as another one."""
-    same = seen.setdefault(made.key(), where)
-    if same != where:
+def _check_new(run: Run, place: str, places: dict[str, str]) -> None:
+    """Refuse a variant with the same settings as the row or as another variant."""
+    same = places.setdefault(run.key(), place)
+    if same != place:
         raise SettingsError(
-            f"{where}: nothing is different from {same}; expected a change, or group {REFERENCE!r}"
+            f"{place}: same settings as {same}; expected a change, or group {REFERENCE!r}"
         )

@@ -1,8 +1,8 @@
-"""All variants of an ablation and all their seeds, trained and scored side by side.
+"""Train and score all variants of a set, with all their seeds, as parallel jobs.
 
-What a seed has come to is kept where DVC does not delete it, under a name made of its settings and
-of the code that it reaches. An ablation that was killed goes on with those that are lacking, and so
-does one of which a variant has changed.
+The result of each seed is kept in a file outside of DVC's outputs, named by a hash of its settings
+and code. A run that was killed trains only the missing seeds, and a changed variant is trained
+alone. A damaged file is ignored with a warning, and its seed is trained again.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import functools
 import hashlib
 import json
 import math
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -20,108 +21,145 @@ import torch
 
 from carry import fingerprint, processes
 from carry.certificates import contexts
-from carry.certificates.verification import certificate, found
+from carry.certificates.verification import certify_model, find_contexts_or_conflict
 from carry.config import paths
 from carry.config.settings import SettingsError
 from carry.data import problem_sets
 from carry.evaluation.intervals import add_interval
 from carry.evaluation.mistakes import KINDS
 from carry.evaluation.scoring import score_system
-from carry.models.architectures.transformer import parameters
 from carry.models.hooks import Hooks
+from carry.models.parameter_counts import count_network_parameters
 from carry.models.system import System
 from carry.progress import progress_bar
 from carry.randomness import stream
-from carry.training.loop import Trainer, device_of
+from carry.training.loop import Trainer, choose_device
 from carry.variants import (
     Scale,
     Variant,
     VariantSet,
-    blamed,
     check_variant_set,
+    errors_at,
     list_variants,
     load_variant_set,
 )
 
-LOOKS = 2  # places that models may look around for all contexts to be enumerated in seconds
-DRAWN, LOOKED_AT = 400, 10  # tokens of a problem, and problems, whose attention is looked at
-LEARNED = 0.999  # of held-out problems, from which on they count as learned
+LABELS = ("variant_set", "group", "variant", "row", "profile", "seed", "trained")
+COLUMNS = {
+    "lengths": (
+        *LABELS, "times", "digits", "n", "exact", *KINDS, "local_attention", "accuracy", "low",
+        "high",
+    ),
+    "training": (
+        *LABELS, "parameters", "steps", "steps_to_999", "exact", "loss", "core_seconds", "verdict",
+        "contexts", "wrong",
+    ),
+}  # fmt: skip
+MAX_WINDOW = 2  # ids in a window, for contexts that can be enumerated in seconds
+MAX_ATTENTION_TOKENS, ATTENTION_PROBLEMS = 400, 10  # for `local_attention`
+LEARNED = 0.999  # held-out exact match of a model that has learned its task
+
+Job = tuple[Variant, int, VariantSet, Path]  # seed, and file of the result
 
 
 def run_variants(name: str, profile: str) -> tuple[Path, dict[str, pd.DataFrame]]:
-    """Train and score every seed of every variant; keep the tables, and return them.
+    """Train and score every seed of every variant; write the tables, and return them.
 
     Returns:
-        The folder, and the tables by name. All have one row for each `seed`, which is named by
-        `ablation`, `group` and `variant`, by the `row` that is changed and its `profile`, and by
-        the digits it was `trained` to.
-        lengths: one row more for each length, which is `times` the trained one: how many of `n`
-            problems with operands of so many `digits` are wholly right, the end included
-            (`exact`), and that as `accuracy` with its interval (`low`, `high`); how many have each
-            fault (see `carry.evaluation.mistakes`); and which share of attention goes to where the
-            next token is settled, a place and the next and the first token (`near`, in problems
-            of not too many tokens). Where a variant cannot go, for its ids or its format end
-            before, n is 0 and the accuracy missing; so it is where the model would compare too
-            many tokens with each other (`Scale.dense`).
-        training: how many `parameters` the model has, the `steps` it was trained, the first score
-            from which on held-out exact match stays at 0.999 or above (`steps_to_999`, missing if
-            there is none), that match (`exact`) and the `loss` at the end, and for information the
-            time that training took of one core (`core_seconds`); where contexts are few enough to
-            be enumerated, the `verdict` of a certificate, and in how many of `contexts` the model
-            is `wrong` (see `carry.certificates`).
+        The folder, and the tables by name. Both name the `variant_set`, `group` and `variant`, the
+        changed `row` and its `profile`, the `seed`, and the digits it was `trained` to.
+        lengths: for each length (`digits`, which is `times` the trained one), how many of `n`
+            responses are `exact`, with `accuracy` and its interval (`low`, `high`), how many have
+            each fault (see `carry.evaluation.mistakes`), and the share of attention on the place of
+            the next token, on the next place, and on the first token (`local_attention`; only for
+            short problems). `n` is 0 for lengths beyond a variant's ids or format, and for problems
+            longer than `Scale.dense` in models without a window.
+        training: the number of `parameters`, the trained `steps`, the first step from which
+            held-out exact match stays at 0.999 or above (`steps_to_999`; missing if none), the last
+            `exact` match and `loss`, and the processor time of training (`core_seconds`). If
+            contexts can be enumerated in seconds, also the `verdict` of a certificate, and the
+            number of `contexts` and of `wrong` ones (see `carry.certificates`).
 
     Raises:
-        SettingsError: for a variant that does not build, before anything is trained.
+        SettingsError: for a variant that does not build, before any training.
         TrainingDiverged: for a loss that is not a number.
     """
     check_variant_set(name, profile)
-    asked, kept = (
-        load_variant_set(name, profile),
-        paths.data_path(profile, "checkpoints", paths.VARIANTS, name),
-    )
+    variant_set = load_variant_set(name, profile)
+    folder = paths.data_path(profile, "checkpoints", paths.VARIANTS, name)
     jobs = [
-        (variant, seed, asked, kept / f"{_known_by(variant, asked)}-{seed}.json")
+        (variant, seed, variant_set, folder / f"{_hash_job(variant, variant_set)}-{seed}.json")
         for variant in list_variants(name, profile)
-        for seed in range(asked.seeds)
+        for seed in range(variant_set.seeds)
     ]
-    places = [place for *_, place in jobs]
-    for path in {*kept.glob("*")} - {*places}:  # of settings or code that are gone
-        path.unlink()
-    waiting = [job for job in jobs if not job[-1].exists()]
+    files = [file for *_, file in jobs]
+    for file in {*folder.glob("*")} - {*files}:  # of earlier settings or code
+        file.unlink()
+    results = {file: load_result(file) for file in files}
+    waiting = [job for job in jobs if results[job[-1]] is None]
     with progress_bar(sum(variant.run.training.steps for variant, *_ in jobs), name) as shown:
         progress = _Progress(shown)
-        for variant, _, _, place in jobs:
-            if place.exists():
-                progress.report(place.name, variant.run.training.steps)
+        for variant, *_, file in jobs:
+            if results[file] is not None:
+                progress.report(file.name, variant.run.training.steps)
         if waiting:
-            processes.run_jobs(_job, waiting, progress.report, processes.count_cores())
-    found = [json.loads(place.read_text()) for place in places]
+            processes.run_jobs(_run_job, waiting, progress.report, processes.count_cores())
+    results |= {file: json.loads(_read_checked(file)) for *_, file in waiting}
     tables = {
-        "lengths": add_interval(_labelled(jobs, [of["lengths"] for of in found])),
-        "training": _labelled(jobs, [[of["training"]] for of in found]),
+        "lengths": add_interval(_tabulate(jobs, [results[file]["lengths"] for file in files])),
+        "training": _tabulate(jobs, [[results[file]["training"]] for file in files]),
     }
-    folder = paths.reports_path(profile, "results", profile, paths.VARIANTS, name)
+    target = paths.reports_path(profile, "results", profile, paths.VARIANTS, name)
     for kind, table in tables.items():
-        with paths.write_atomically(folder / f"{kind}.parquet") as draft:
+        with paths.write_atomically(target / f"{kind}.parquet") as draft:
             table.to_parquet(draft, index=False)
-    return folder, tables
+    return target, tables
 
 
-def _known_by(variant: Variant, asked: VariantSet) -> str:
-    """Return a short hash of all that makes a seed's numbers what they are."""
-    scored = asked.model_dump(include={"times", "problems", "tokens", "dense"})
-    code = _code(tuple(variant.run.parts()))
-    made_of = json.dumps([variant.ablation, variant.run.key(), scored, code], sort_keys=True)
-    return hashlib.sha256(made_of.encode()).hexdigest()[:16]
+def _hash_job(variant: Variant, variant_set: VariantSet) -> str:
+    """Return a short hash of all settings and code that determine the result of a seed."""
+    scored = variant_set.model_dump(include={"times", "problems", "tokens", "dense"})
+    code = _hash_code(tuple(variant.run.module_names()))
+    inputs = json.dumps([variant.variant_set, variant.run.key(), scored, code], sort_keys=True)
+    return hashlib.sha256(inputs.encode()).hexdigest()[:16]
 
 
-@functools.cache  # half a second, asked for each seed
-def _code(parts: tuple[str, ...]) -> str:
-    return fingerprint.hash_code([__name__, *parts])
+@functools.cache  # it takes half a second
+def _hash_code(modules: tuple[str, ...]) -> str:
+    return fingerprint.hash_code([__name__, *modules])
+
+
+def save_result(file: Path, result: dict[str, Any]) -> None:
+    """Write the result of a seed to a file that begins with a hash of its content."""
+    text = json.dumps(result)
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    with paths.write_atomically(file) as draft:
+        draft.write_text(f"{digest}\n{text}", encoding="utf-8")
+
+
+def load_result(file: Path) -> dict[str, Any] | None:
+    """Return the result in a file of `save_result`; None without a file, and for a damaged one."""
+    if not file.exists():
+        return None
+    try:
+        return json.loads(_read_checked(file))
+    except (OSError, ValueError) as error:
+        reason = str(error).splitlines()[0]
+        print(f"warning: {paths.display_path(file)}: {reason}; this seed is trained again",
+              file=sys.stderr)  # fmt: skip
+        return None
+
+
+def _read_checked(file: Path) -> str:
+    """Return the content of a file of `save_result`, after a check of its hash."""
+    digest, _, text = file.read_bytes().partition(b"\n")
+    if digest != hashlib.sha256(text).hexdigest().encode():
+        raise ValueError("damaged; its hash does not match its content")
+    return text.decode()
 
 
 class _Progress:
-    """One bar for all seeds of all variants: steps done of all."""
+    """One progress bar for all seeds of all variants, in training steps."""
 
     def __init__(self, shown: Any) -> None:
         self.shown, self.steps = shown, {}
@@ -131,130 +169,135 @@ class _Progress:
         self.shown.update(sum(self.steps.values()) - self.shown.n)
 
 
-def _job(report: Any, variant: Variant, seed: int, asked: VariantSet, place: Path) -> None:
-    """Train one seed of a variant and score it, and keep what it has come to."""
-    with blamed(variant.where, f"runs.{variant.run.name}"):
+def _run_job(report: Any, variant: Variant, seed: int, variant_set: VariantSet, file: Path) -> None:
+    """Train and score one seed of a variant, and save its result."""
+    with errors_at(variant.place, f"runs.{variant.run.name}"):
         began = time.process_time()
         trainer = Trainer(variant.run, seed, None)
-        trainer.train(lambda step, loss, exact: report(place.name, step))
-        spent = time.process_time() - began
-        scored = [_scored(trainer.system, variant.ablation, times, asked) for times in asked.times]
+        trainer.train(lambda step, loss, exact: report(file.name, step))
+        seconds = time.process_time() - began
+        lengths = [
+            _score_length(trainer.system, variant.variant_set, times, variant_set)
+            for times in variant_set.times
+        ]
     last = trainer.curve[-1]
     training = {
-        "parameters": parameters(trainer.system.network),
+        "parameters": count_network_parameters(trainer.system.network),
         "steps": trainer.step,
-        "steps_to_999": _learned_at(trainer.curve),
+        "steps_to_999": _find_learned_step(trainer.curve),
         "exact": last["exact"],
         "loss": last["loss"],
-        "core_seconds": spent,
-        **_certified(trainer.system),
+        "core_seconds": seconds,
+        **_certify(trainer.system),
     }
-    with paths.write_atomically(place) as draft:
-        draft.write_text(json.dumps({"lengths": scored, "training": training}))
+    save_result(file, {"lengths": lengths, "training": training})
 
 
-def _certified(system: System) -> dict[str, Any]:
-    """Return in how many of its contexts a model is wrong, if they can be enumerated quickly.
+def _certify(system: System) -> dict[str, Any]:
+    """Return the verdict of a certificate, if contexts can be enumerated in seconds.
 
-    Where two contexts look alike, that is "impossible", whatever the model.
+    If two problems with different targets have the same context, the verdict is "impossible".
     """
-    nothing = {"verdict": None, "contexts": math.nan, "wrong": math.nan}
+    result = {"verdict": None, "contexts": math.nan, "wrong": math.nan}
     try:
-        contexts.check(system)
+        contexts.require_bounded_contexts(system)
     except SettingsError:
-        return nothing
-    # Of two layers there are half a million, and a bound for each takes minutes.
-    many = any(behind + ahead > LOOKS for behind, ahead in contexts.reach(system))
-    if many or system.network.given.layers > 1:
-        return nothing
-    own = certificate(system, found(system))
-    return nothing | {name: own[name] for name in nothing if name in own}
+        return result
+    # Two layers have half a million contexts, and a bound for each takes minutes.
+    wide = any(lower + upper > MAX_WINDOW for lower, upper in contexts.compute_id_reach(system))
+    if wide or system.network.settings.layers > 1:
+        return result
+    certificate = certify_model(system, find_contexts_or_conflict(system))
+    return result | {name: certificate[name] for name in result if name in certificate}
 
 
-def _learned_at(curve: list[dict[str, Any]]) -> float:
-    """Return the first scored step from which on nearly all is right; not a number if none is.
+def _find_learned_step(curve: list[dict[str, Any]]) -> float:
+    """Return the first scored step from which exact match stays at `LEARNED`; NaN without one.
 
-    >>> _learned_at([{"step": step, "exact": exact} for step, exact in
-    ...              [(10, 0.5), (20, 1.0), (30, 0.9), (40, 1.0), (50, 1.0)]])
+    >>> _find_learned_step([{"step": step, "exact": exact} for step, exact in
+    ...                     [(10, 0.5), (20, 1.0), (30, 0.9), (40, 1.0), (50, 1.0)]])
     40.0
     """
-    found = math.nan
-    for scored in reversed(curve):
-        if scored["exact"] < LEARNED:
+    first = math.nan
+    for score in reversed(curve):
+        if score["exact"] < LEARNED:
             break
-        found = float(scored["step"])
-    return found
+        first = float(score["step"])
+    return first
 
 
-def _scored(system: System, name: str, times: int, asked: Scale) -> dict[str, int]:
-    """Count how many problems of one length are wholly right.
-
-    They are drawn for the ablation and the length, so that all variants have the same.
-    """
+def _score_length(system: System, name: str, times: int, scale: Scale) -> dict[str, Any]:
+    """Score a model on problems of one length; all variants of a set get the same problems."""
     digits = times * system.run.training.digits
-    n = _count(system, digits, asked)
-    counts, near = dict.fromkeys(("exact", *KINDS), 0), math.nan
+    n = _count_problems(system, digits, scale)
+    counts, local = dict.fromkeys(("exact", *KINDS), 0), math.nan
     if n:
-        table, of = _problems(system, name, digits, asked.problems).head(n), system.run
-        cells, _, _ = score_system(system, table, (1,), of.evaluation.recurrences, device_of(of))
-        counts = {name: int(cells[name].sum()) for name in counts}
-        if system.format.extent(digits).tokens <= DRAWN:
-            near = _near(system, table.head(LOOKED_AT))
-    return {"times": times, "digits": digits, "n": n, **counts, "near": near}
+        run = system.run
+        table = _draw_problems(system, name, digits, scale.problems).head(n)
+        cells, _, _ = score_system(
+            system, table, (1,), run.evaluation.recurrences, choose_device(run)
+        )
+        counts = {kind: int(cells[kind].sum()) for kind in counts}
+        if system.format.extent(digits).tokens <= MAX_ATTENTION_TOKENS:
+            local = _measure_local_attention(system, table.head(ATTENTION_PROBLEMS))
+    return {"times": times, "digits": digits, "n": n, **counts, "local_attention": local}
 
 
 @torch.inference_mode()
-def _near(system: System, table: pd.DataFrame) -> float:
-    """Return the share of attention that goes to a place and the next, and to the first token.
+def _measure_local_attention(system: System, table: pd.DataFrame) -> float:
+    """Return the share of attention on a place, on the next place, and on the first token.
 
-    It is that of the tokens before each token of a response, over all heads and layers.
+    It is a mean over all queries of the responses, heads and layers.
     """
     batch = system.format.write(problem_sets.to_problems(table, system.task))
-    inside, network = Hooks(["*.pattern"]), system.network.cpu().eval()
-    network(batch.tokens, system.ids(batch), inside=inside)
+    hooks, network = Hooks(["*.pattern"]), system.network.cpu().eval()
+    network(batch.tokens, system.ids(batch), hooks=hooks)
     at, _, real = batch.response()
     place = batch.levels[:, :, 0]
-    ahead = place[:, None] - place.gather(1, at)[:, :, None]
-    seen = (place >= 0)[:, None] & (ahead >= 0) & (ahead <= 1)
-    seen[:, :, 0] = True
+    offset = place[:, None] - place.gather(1, at)[:, :, None]
+    is_local = (place >= 0)[:, None] & (offset >= 0) & (offset <= 1)
+    is_local[:, :, 0] = True
     rows = torch.arange(len(batch))[:, None]
-    shares = [(of[rows, :, at] * seen[:, :, None]).sum(-1) for of in inside.each("pattern")]
+    shares = [
+        (pattern[rows, :, at] * is_local[:, :, None]).sum(-1)
+        for pattern in hooks.all_layers("pattern")
+    ]
     return float(torch.stack(shares).mean(dim=(0, 3))[real].mean())
 
 
-def _problems(system: System, name: str, digits: int, count: int) -> pd.DataFrame:
+def _draw_problems(system: System, name: str, digits: int, count: int) -> pd.DataFrame:
     cells = torch.full((count, 2), digits)
-    drawn = system.task.sample(cells, stream(0, "ablations", name, digits))
-    return problem_sets.to_table("far", cells, drawn, system.task)
+    problems = system.task.draw_for_cells(cells, stream(0, "ablations", name, digits))
+    return problem_sets.to_table("far", cells, problems, system.task)
 
 
-def _count(system: System, digits: int, asked: Scale) -> int:
-    """Return how many problems of a length are scored; none where the model cannot go there."""
+def _count_problems(system: System, digits: int, scale: Scale) -> int:
+    """Return the number of scored problems of a length; 0 beyond the limits of the model."""
     try:
         extent = system.format.extent(digits)
     except SettingsError:  # the format cannot write them
         return 0
     for index, scheme in enumerate(system.schemes):
-        table = system.largest_id(index)
-        if table is not None and scheme.span(extent) > table:
+        largest = system.largest_id(index)
+        if largest is not None and scheme.required_ids(extent) > largest:
             return 0
-    if extent.tokens > asked.dense and not _is_local(system):
+    if extent.tokens > scale.dense and not _has_windowed_attention(system):
         return 0
-    return max(1, min(asked.problems, asked.tokens // extent.tokens))
+    return max(1, min(scale.problems, scale.tokens // extent.tokens))
 
 
-def _is_local(system: System) -> bool:
+def _has_windowed_attention(system: System) -> bool:
     """Return whether long problems are read window by window (see `carry.models.neighbours`)."""
     windows = any(pair.get("window") is not None for pair in system.run.positions)
     return windows and system.run.model.get("attention", "auto") in ("auto", "gathered")
 
 
-def _labelled(jobs: list[tuple], found: list[list[dict[str, Any]]]) -> pd.DataFrame:
-    """Return what was found as rows that name the ablation, the variant, the row and the seed."""
+def _tabulate(jobs: list[Job], results: list[list[dict[str, Any]]]) -> pd.DataFrame:
+    """Return results as a table with `LABELS`."""
     rows = []
-    for (variant, seed, *_), some in zip(jobs, found, strict=True):
-        of = variant.run
-        names = {"ablation": variant.ablation, "group": variant.group, "variant": variant.name}
-        names |= {"row": of.name, "profile": of.profile, "seed": seed}
-        rows += [{**names, "trained": of.training.digits, **one} for one in some]
+    for (variant, seed, *_), parts in zip(jobs, results, strict=True):
+        run = variant.run
+        names = (variant.variant_set, variant.group, variant.name, run.name, run.profile, seed)
+        labels = dict(zip(LABELS, (*names, run.training.digits), strict=True))
+        rows += [{**labels, **part} for part in parts]
     return pd.DataFrame(rows)
