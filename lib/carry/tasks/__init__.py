@@ -1,8 +1,14 @@
-"""What is true: operands, answer, and the labelled steps between them."""
+"""Tasks: operands, answers, and the intermediate steps between them.
+
+Digits are stored by place, least significant first. A task is one file of this package and one
+subclass of `Task`; the contract tests run over every file.
+"""
 
 from __future__ import annotations
 
+import sys
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
@@ -10,93 +16,109 @@ import torch
 from jaxtyping import Integer
 from torch import Tensor
 
-from carry.config.settings import Settings, SettingsError, choose_class
+from carry.config.settings import Settings, SettingsError, choose_class, label_from_class
 from carry.data.problems import LABEL_RANGE, Problems
 
-# How a cell (i, j) is drawn for training: `stratified`, all pairs alike (mcleish2024, A.5);
-# `equal`, i = j; `random`, half with i and j independent and half with i = j (cho2025, 4.2);
-# `longest`, one as long as it can be and the other in half of them, so that padded all are alike.
+# Distribution of training cells (i, j): `stratified`, all pairs equally often (mcleish2024, A.5);
+# `equal`, i = j; `random`, half with independent i and j, half with i = j (cho2025, 4.2);
+# `longest`, one size at its maximum and the other equal to it in half of the problems, so that
+# padded problems have one length.
 Sampling = Literal["stratified", "equal", "random", "longest"]
 
-# What operands are called, in answers that list operands.
-NAMES = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+# Names of operands in answers that list operands.
+OPERAND_LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
-# What a digit of a number is coupled by at one level: (at the ones, more for each place), or None.
-Line = tuple[int, int] | None
+# Coupling of the digits of one number at one level: place p has the coupling number
+# first + step * p for (first, step); None: the level does not count them.
+Coupling = tuple[int, int] | None
+
+INT64_DIGITS = 18  # numbers with as many digits fit 64 bits
 
 
 @dataclass(frozen=True)
-class Stage:
-    """Numbers that a problem writes one behind another, with a sign between them.
+class ScratchpadStage:
+    """Numbers that a scratchpad writes in a row, with a sign between them.
 
-    Shapes: B problems, S numbers of at most K digits, the ones first. A number of length 0 is not
-    there; `room` is how long each could be, which is how long it is when padded. `lines` has for
-    each number what it is coupled by, at each level, and `signs` so for each sign between two, if
-    it does not go with the number that it belongs to.
+    Shapes: B problems, S numbers of at most K digits, least significant first. An absent number
+    has length 0; `room` is the padded length of each number. `couplings` has one entry for each
+    number and level; so has `sign_couplings` for the signs between numbers (None: a sign is
+    coupled with its number).
     """
 
     sign: str
     numbers: Integer[Tensor, "B S K"]
     lengths: Integer[Tensor, "B S"]
     room: Integer[Tensor, "B S"]
-    lines: list[tuple[Line, ...]]
-    signs: list[tuple[Line, ...]] | None = None
+    couplings: list[tuple[Coupling, ...]]
+    sign_couplings: list[tuple[Coupling, ...]] | None = None
 
 
 class Task(Settings):
-    """A task; its settings are its fields, and its name is its file's.
+    """A task: its settings are its fields, and its name is the name of its file.
 
-    A problem lies in a cell (i, j), by which training draws and evaluation counts: the lengths of
-    two operands, or whatever two sizes a task has. Steps serve three things from one source: a
-    scratchpad is the steps written, a probe's target is the steps predicted, a sub-task's metric
-    is the steps scored.
+    Each problem belongs to a cell (i, j) of two sizes, usually the lengths of two operands;
+    training samples cells and evaluation reports accuracy for each cell. A scratchpad writes the
+    steps of a task, a probe predicts them, and a sub-task scores them.
     """
 
-    sign: ClassVar[str]  # what stands between two operands
-    in_digits: ClassVar[bool] = True  # the answer is a number, or else a list of operands
-    leading_zeros: ClassVar[bool] = False  # 007 is not 7
-    least: ClassVar[tuple[int, int]] = (1, 1)  # the smallest cell
-    levels: ClassVar[int] = 0  # at which a scratchpad's digits are coupled; 0: it has none
-    from_zero: ClassVar[bool | None] = None  # whether sums begin with 0 by default; None: no sums
-    backwards: ClassVar[bool] = False  # the answer's lowest digit comes from the highest place
-    answer_is_last_digit: ClassVar[bool] = False  # of the scratchpad, or else its last number
+    label: ClassVar[str]  # name in figures and tables; derived from the class name by default
+    noun: ClassVar[str] = "problems"  # plural of its problems
+    unit: ClassVar[str] = "{0} digits"  # a training length in words
+
+    sign: ClassVar[str]  # separates two operands
+    base: ClassVar[int] = 10  # digits of operands are smaller than this
+    operand_count: ClassVar[int | None] = None  # None: any number of operands
+    smallest_cell: ClassVar[tuple[int, int]] = (1, 1)
+    answer_is_number: ClassVar[bool] = True  # or else the answer lists operands
+    keeps_leading_zeros: ClassVar[bool] = False  # True: 007 and 7 are different operands
+    answer_is_reversed: ClassVar[bool] = False  # the answer's place 0 has the operand's last digit
+    scratchpad_levels: ClassVar[int] = 0  # levels of coupling of the scratchpad; 0: no scratchpad
+    from_zero: ClassVar[bool | None] = None  # whether running sums start with 0; None: no sums
+    answer_is_last_digit: ClassVar[bool] = False  # of the scratchpad, instead of its last number
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "label" not in vars(cls):
+            cls.label = label_from_class(cls)
 
     @property
-    def numbers(self) -> int | None:
-        """How many numbers there are, from 0 on; None: numbers without end."""
+    def number_count(self) -> int | None:
+        """The number of different operands, 0, 1, 2, ...; None: unlimited."""
         return None
 
-    def count(self, size: int) -> int | None:
-        """Return how many problems the cell (size, size) has, told apart by what is written.
+    def count_problems(self, size: int) -> int | None:
+        """Return the number of different problems of the cell (size, size); None: unknown."""
+        return None
 
-        None: it is not known.
+    def enumerate_problems(self) -> tuple[Integer[Tensor, "B 2"], Problems, list[str]]:
+        """Return the cells of all problems, the problems, and the name of the set of each.
+
+        Raises:
+            SettingsError: for a task with an unlimited number of problems.
         """
-        return None
-
-    def every(self) -> tuple[Integer[Tensor, "B 2"], Problems, list[str]]:
-        """Return all problems, their cells, and what set each is in, where they are few."""
-        name = type(self).__name__
-        raise SettingsError(f"every: {name} has problems without end; expected another task")
+        raise SettingsError(f"every: {self.label} has unlimited problems; expected another task")
 
     @abstractmethod
-    def cells(self, count: int, digits: int, generator: torch.Generator) -> Integer[Tensor, "B 2"]:
+    def draw_training_cells(
+        self, count: int, digits: int, generator: torch.Generator
+    ) -> Integer[Tensor, "B 2"]:
         """Draw the cells of `count` training problems, both sizes at most `digits`."""
 
     @abstractmethod
-    def operands(
+    def draw_operands(
         self, cells: Integer[Tensor, "B 2"], generator: torch.Generator
     ) -> tuple[Integer[Tensor, "B M N"], Integer[Tensor, "B M"]]:
-        """Draw operands and their lengths for problems of given cells."""
+        """Draw operands and their lengths, one problem for each cell."""
 
     @abstractmethod
-    def room(self, lengths: Integer[Tensor, "B M"]) -> Integer[Tensor, " B"]:
-        """Return how long the answer to operands of these lengths could be."""
+    def answer_room(self, lengths: Integer[Tensor, "B M"]) -> Integer[Tensor, " B"]:
+        """Return the length of the longest answer to operands of these lengths."""
 
     @abstractmethod
-    def longest_answer(self, digits: int) -> int:
-        """Return the length of the longest answer of all cells up to (digits, digits)."""
+    def max_answer_length(self, digits: int) -> int:
+        """Return the length of the longest answer in all cells up to (digits, digits)."""
 
-    def largest(self, digits: int) -> Integer[Tensor, "1 M"]:
+    def largest_lengths(self, digits: int) -> Integer[Tensor, "1 M"]:
         """Return the lengths of the operands in the cell (digits, digits)."""
         return torch.tensor([[digits, digits]])
 
@@ -104,120 +126,149 @@ class Task(Settings):
     def solve(
         self, operands: Integer[Tensor, "B M N"], lengths: Integer[Tensor, "B M"]
     ) -> Problems:
-        """Work out the answers, on the device that holds the operands."""
+        """Compute the answers, on the device of the operands."""
 
     @abstractmethod
-    def steps(self, problems: Problems) -> dict[str, Integer[Tensor, "B _"]]:
-        """Return the labelled steps, by place, the ones first."""
+    def compute_steps(self, problems: Problems) -> dict[str, Integer[Tensor, "B _"]]:
+        """Return the intermediate steps by name; columns are places, least significant first."""
 
     @abstractmethod
-    def oracle(self, *operands: str) -> str:
-        """Return the answer as text, from Python's own objects: slow, and surely right."""
+    def solve_text(self, *operands: str) -> str:
+        """Return the answer as text, computed by Python: the slow oracle of the tests."""
 
-    def padded(self, lengths: Integer[Tensor, "B M"]) -> Integer[Tensor, "B M"]:
-        """Return how long operands of these lengths are when padded: as the longest of them."""
+    def padded_lengths(self, lengths: Integer[Tensor, "B M"]) -> Integer[Tensor, "B M"]:
+        """Return the padded lengths of operands: the length of the longest of each problem."""
         return torch.where(lengths > 0, lengths.amax(1, keepdim=True), 0)
 
-    def stages(self, problems: Problems, from_zero: bool) -> list[Stage]:
-        """Return what a scratchpad writes: the question, then the steps, the last the answer."""
+    def scratchpad_stages(self, problems: Problems, from_zero: bool) -> list[ScratchpadStage]:
+        """Return the stages of a scratchpad: the question, the steps, and last the answer."""
         raise NotImplementedError(f"{type(self).__name__} has no scratchpad")
 
-    def oracle_stages(self, *operands: str, from_zero: bool) -> list[list[tuple[int, str]]]:
-        """Return the numbers of each stage behind the question with their room, slow and sure."""
+    def scratchpad_text(self, *operands: str, from_zero: bool) -> list[list[tuple[int, str]]]:
+        """Return (room, number) for each number of each stage after the question, from Python."""
         raise NotImplementedError(f"{type(self).__name__} has no scratchpad")
 
-    def sample(self, cells: Integer[Tensor, "B 2"], generator: torch.Generator) -> Problems:
-        """Draw problems of given cells."""
-        return self.labelled(self.solve(*self.operands(cells, generator)), generator)
+    def draw_for_cells(self, cells: Integer[Tensor, "B 2"], generator: torch.Generator) -> Problems:
+        """Draw one problem for each cell."""
+        return self.with_labels(self.solve(*self.draw_operands(cells, generator)), generator)
 
-    def labelled(self, problems: Problems, generator: torch.Generator) -> Problems:
-        """Return problems with labels drawn."""
+    def draw(self, count: int, digits: int, generator: torch.Generator) -> Problems:
+        """Draw training problems of sizes up to `digits`."""
+        return self.draw_with_cells(count, digits, generator)[1]
+
+    def draw_with_cells(
+        self, count: int, digits: int, generator: torch.Generator
+    ) -> tuple[Integer[Tensor, "B 2"], Problems]:
+        """Draw training problems of sizes up to `digits`, and return their cells too."""
+        cells = self.draw_training_cells(count, digits, generator)
+        return cells, self.draw_for_cells(cells, generator)
+
+    def with_labels(self, problems: Problems, generator: torch.Generator) -> Problems:
+        """Return the problems with random labels."""
         shape, device = (len(problems),), problems.room.device
         label = torch.randint(LABEL_RANGE, shape, generator=generator, device=device)
         return replace(problems, label=label)
 
-    def draw(self, count: int, digits: int, generator: torch.Generator) -> Problems:
-        """Draw training problems of sizes up to `digits`."""
-        return self.draw_in_cells(count, digits, generator)[1]
-
-    def draw_in_cells(
-        self, count: int, digits: int, generator: torch.Generator
-    ) -> tuple[Integer[Tensor, "B 2"], Problems]:
-        """Draw training problems of sizes up to `digits`, and say in which cell each lies."""
-        cells = self.cells(count, digits, generator)
-        return cells, self.sample(cells, generator)
-
-    def check_cell(self, cell: tuple[int, int], where: str) -> None:
-        """Refuse a cell that is smaller than the smallest."""
-        if cell[0] < self.least[0] or cell[1] < self.least[1]:
-            raise SettingsError(f"{where}: {cell} is too small, expected at least {self.least}")
-
-    def solved(
+    def make_problems(
         self,
         operands: Integer[Tensor, "B M N"],
         lengths: Integer[Tensor, "B M"],
         answer: Integer[Tensor, "B K"],
         answer_length: Integer[Tensor, " B"],
     ) -> Problems:
-        """Return operands with their answer as problems, whose alphabets begin at the start."""
-        room = self.room(lengths)
+        """Return operands and answers as problems with label 0."""
+        room = self.answer_room(lengths)
         return Problems(operands, lengths, answer, answer_length, room, torch.zeros_like(room))
 
+    def check_cell(self, cell: tuple[int, int], where: str) -> None:
+        """Refuse a cell below the smallest one.
 
-class OfOne(Task):
+        Raises:
+            SettingsError: for a size that is too small.
+        """
+        smallest = self.smallest_cell
+        if cell[0] < smallest[0] or cell[1] < smallest[1]:
+            raise SettingsError(f"{where}: {cell} is too small, expected at least {smallest}")
+
+    def check_operands(self, operands: Integer[Tensor, "B M N"]) -> None:
+        """Refuse a wrong number of operands, and digits that `base` does not have.
+
+        Raises:
+            SettingsError: for operands that the task cannot solve.
+        """
+        count = operands.shape[1]
+        if self.operand_count is not None and count != self.operand_count:
+            raise SettingsError(
+                f"operands: {count} do not fit {self.label}; expected {self.operand_count}"
+            )
+        if self.base < 10 and operands.numel() and int(operands.max()) >= self.base:
+            raise SettingsError(
+                f"operands: digit {int(operands.max())} does not fit {self.label}; "
+                f"expected 0 to {self.base - 1}"
+            )
+
+
+class StringTask(Task):
     """A task on one string of digits; a cell (i, i) is its length."""
 
+    noun: ClassVar[str] = "strings"
     sign: ClassVar[str] = ""
-    leading_zeros: ClassVar[bool] = True
-    base: ClassVar[int] = 10  # digits are drawn evenly from 0 up to this
+    operand_count: ClassVar[int | None] = 1
+    keeps_leading_zeros: ClassVar[bool] = True
 
-    def cells(self, count: int, digits: int, generator: torch.Generator) -> Integer[Tensor, "B 2"]:
-        """Draw the lengths of `count` training problems evenly."""
+    def draw_training_cells(
+        self, count: int, digits: int, generator: torch.Generator
+    ) -> Integer[Tensor, "B 2"]:
+        """Draw the lengths of `count` training problems uniformly."""
         return draw_cells("equal", count, digits, generator)
 
-    def operands(
+    def draw_operands(
         self, cells: Integer[Tensor, "B 2"], generator: torch.Generator
     ) -> tuple[Integer[Tensor, "B 1 N"], Integer[Tensor, "B 1"]]:
-        """Draw digits."""
+        """Draw digits uniformly."""
         lengths = cells[:, :1]
         place = torch.arange(int(lengths.max()), device=cells.device)
         shape = (len(cells), 1, len(place))
         digits = torch.randint(self.base, shape, generator=generator, device=cells.device)
         return (digits * (place < lengths[:, :, None])).to(torch.uint8), lengths
 
-    def largest(self, digits: int) -> Integer[Tensor, "1 1"]:
-        """Return the one length."""
+    def largest_lengths(self, digits: int) -> Integer[Tensor, "1 1"]:
+        """Return the length of the string."""
         return torch.tensor([[digits]])
 
 
-class OfNumbers(Task):
-    """A task on two natural numbers, whose cells are their lengths (mcleish2024, A.3.1, A.5)."""
+class NumberPairTask(Task):
+    """A task on two natural numbers; a cell is their lengths (mcleish2024, A.3.1 and A.5)."""
+
+    operand_count: ClassVar[int | None] = 2
 
     sampling: Sampling = "stratified"
 
-    def cells(self, count: int, digits: int, generator: torch.Generator) -> Integer[Tensor, "B 2"]:
+    def draw_training_cells(
+        self, count: int, digits: int, generator: torch.Generator
+    ) -> Integer[Tensor, "B 2"]:
         """Draw the lengths (i, j) of `count` training problems."""
         return draw_cells(self.sampling, count, digits, generator)
 
-    def operands(
+    def draw_operands(
         self, cells: Integer[Tensor, "B 2"], generator: torch.Generator
     ) -> tuple[Integer[Tensor, "B M N"], Integer[Tensor, "B M"]]:
-        """Draw both numbers uniformly among those of their lengths."""
+        """Draw both numbers uniformly from the numbers of their lengths."""
         return draw_numbers(cells, generator), cells
 
-    def count(self, size: int) -> int:
-        """Return the pairs of numbers of this length, of which only 0 begins with a zero.
+    def count_problems(self, size: int) -> int:
+        """Return the number of pairs of numbers of this length, without leading zeros.
 
-        >>> [build({"name": "addition"}).count(size) for size in (1, 2, 3)]
+        >>> [build_task({"name": "addition"}).count_problems(size) for size in (1, 2, 3)]
         [100, 8100, 810000]
         """
         return (10 if size == 1 else 9 * 10 ** (size - 1)) ** 2
 
 
-def build(settings: dict[str, Any], where: str = "task") -> Task:
+def build_task(settings: dict[str, Any], where: str = "task") -> Task:
     """Return the task that `settings` names.
 
-    >>> build({"name": "addition"}).oracle("999", "1")
+    >>> build_task({"name": "addition"}).solve_text("999", "1")
     '1000'
     """
     settings = dict(settings)
@@ -238,7 +289,7 @@ def draw_cells(
     """
     device = generator.device
     if sampling == "stratified":
-        # Every pair equally often, up to the remainder, which is drawn; then shuffled.
+        # Each pair occurs equally often, except for a random remainder; the order is random.
         order = torch.randperm(count, generator=generator, device=device)
         shift = torch.randint(digits**2, (1,), generator=generator, device=device)
         cell = (order + shift) % digits**2
@@ -258,7 +309,7 @@ def draw_cells(
 def draw_numbers(
     lengths: Integer[Tensor, "B M"], generator: torch.Generator
 ) -> Integer[Tensor, "B M N"]:
-    """Draw numbers of given lengths: a leading digit is not zero, except of the number 0 itself.
+    """Draw numbers of these lengths uniformly, without leading zeros; length 0 gives zeros.
 
     >>> from carry.randomness import stream
     >>> draw_numbers(torch.tensor([[2, 0]]), stream(0, "doctest"))[0, 1].tolist()
@@ -269,24 +320,31 @@ def draw_numbers(
     digits.random_(0, 10, generator=generator)
     lead = torch.randint(1, 10, lengths.shape, generator=generator, device=device)
     lead = torch.where(lengths == 1, digits[:, :, 0].long(), lead)
-    at = (lengths - 1).clamp(min=0)
-    digits.scatter_(2, at[:, :, None], lead[:, :, None].to(torch.uint8))
+    last = (lengths - 1).clamp(min=0)
+    digits.scatter_(2, last[:, :, None], lead[:, :, None].to(torch.uint8))
     return digits * (torch.arange(width, device=device) < lengths[:, :, None])
 
 
 def to_digits(
     numbers: list[list[int | str]],
 ) -> tuple[Integer[Tensor, "B M N"], Integer[Tensor, "B M"]]:
-    """Turn Python integers, or their texts, into digits, the ones first, and lengths.
+    """Convert natural numbers, or their texts, to digits by place and lengths.
 
-    Rows with fewer numbers than others are filled with numbers of length 0.
+    Shorter rows are filled with numbers of length 0.
 
     >>> digits, lengths = to_digits([[653, 49]])
     >>> digits.tolist(), lengths.tolist()
     ([[[3, 5, 6], [9, 4, 0]]], [[3, 2]])
+
+    Raises:
+        SettingsError: for a number that has other characters than digits, or no numbers.
     """
-    most = max(map(len, numbers))
+    most = max(map(len, numbers), default=0)
     texts = [[*(str(number) for number in row), *[""] * (most - len(row))] for row in numbers]
+    characters = "".join("".join(row) for row in texts)
+    if not (characters.isascii() and characters.isdigit()):
+        wrong = next((text for row in texts for text in row if not text.isdigit()), "")
+        raise SettingsError(f"operands: {wrong[:80]!r} is not a number; expected digits 0 to 9")
     lengths = torch.tensor([[len(text) for text in row] for row in texts])
     width = int(lengths.max())
     padded = [[text[::-1].ljust(width, "0") for text in row] for row in texts]
@@ -295,31 +353,79 @@ def to_digits(
     return digits.view(len(numbers), -1, width), lengths
 
 
-def values(digits: Integer[Tensor, "*B N"]) -> Integer[Tensor, "*B"]:
-    """Return numbers from their digits, the ones first.
+def digits_to_values(digits: Integer[Tensor, "*B N"]) -> Integer[Tensor, "*B"]:
+    """Convert digits by place to 64-bit integers.
 
-    >>> values(torch.tensor([[7, 1, 0], [0, 0, 1]])).tolist()
+    >>> digits_to_values(torch.tensor([[7, 1, 0], [0, 0, 1]])).tolist()
     [17, 100]
+
+    Raises:
+        SettingsError: for a number of more than 18 digits.
     """
+    if digits.shape[-1] > INT64_DIGITS:
+        if digits[..., INT64_DIGITS:].any():
+            raise SettingsError(
+                f"operands: a number has more than {INT64_DIGITS} digits; expected fewer"
+            )
+        digits = digits[..., :INT64_DIGITS]
     return (digits.long() * 10 ** torch.arange(digits.shape[-1], device=digits.device)).sum(-1)
 
 
-def backwards(
-    digits: Integer[Tensor, "B N"], length: Integer[Tensor, " B"]
-) -> Integer[Tensor, "B N"]:
-    """Return the digits of numbers of some lengths in the opposite order.
+def digits_to_int(digits: Integer[Tensor, " N"], length: int | Tensor) -> int:
+    """Convert the digits by place of one number to a Python integer.
 
-    >>> backwards(torch.tensor([[3, 5, 6, 0]]), torch.tensor([3])).tolist()
-    [[6, 5, 3, 0]]
-    """
-    back = length[:, None] - 1 - torch.arange(digits.shape[1], device=digits.device)
-    return digits.gather(1, back.clamp(min=0)) * (back >= 0)
-
-
-def to_int(digits: Integer[Tensor, " N"], length: int | Tensor) -> int:
-    """Turn one number's digits, the ones first, back into a Python integer.
-
-    >>> to_int(torch.tensor([3, 5, 6, 0]), 3)
+    >>> digits_to_int(torch.tensor([3, 5, 6, 0]), 3)
     653
     """
-    return int("".join(map(str, digits[: int(length)].flip(0).tolist())))
+    return text_to_int("".join(map(str, digits[: int(length)].flip(0).tolist())))
+
+
+def text_to_int(text: str) -> int:
+    """Convert decimal text to a Python integer.
+
+    Raises:
+        SettingsError: for more digits than Python converts, 4,300 by default.
+    """
+    limit = sys.get_int_max_str_digits()
+    if limit and len(text) > limit:
+        raise SettingsError(
+            f"operands: {len(text)} digits exceed the limit of Python's integers; "
+            f"expected at most {limit}"
+        )
+    return int(text)
+
+
+def int_to_text(number: int) -> str:
+    """Convert a Python integer to decimal text.
+
+    Raises:
+        SettingsError: for more digits than Python converts, 4,300 by default.
+    """
+    try:
+        return str(number)
+    except ValueError:
+        limit = sys.get_int_max_str_digits()
+        raise SettingsError(
+            f"answer: its digits exceed the limit of Python's integers; expected at most {limit}"
+        ) from None
+
+
+def add_texts(operands: Sequence[str]) -> str:
+    """Return the sum of natural numbers, all as text.
+
+    >>> add_texts(["999", "1"])
+    '1000'
+    """
+    return int_to_text(sum(map(text_to_int, operands)))
+
+
+def reverse_digits(
+    digits: Integer[Tensor, "B N"], length: Integer[Tensor, " B"]
+) -> Integer[Tensor, "B N"]:
+    """Reverse the first `length` digits of each row.
+
+    >>> reverse_digits(torch.tensor([[3, 5, 6, 0]]), torch.tensor([3])).tolist()
+    [[6, 5, 3, 0]]
+    """
+    source = length[:, None] - 1 - torch.arange(digits.shape[1], device=digits.device)
+    return digits.gather(1, source.clamp(min=0)) * (source >= 0)

@@ -1,14 +1,14 @@
-"""Addition of two non-negative integers: every place sums two digits and the carry before it.
+"""Addition of two natural numbers.
 
-place          3 2 1 0
-a              . 6 5 3
-b              . . 4 9
-digit sum      0 6 9 12     a + b, without carries
-generated      0 0 0 1      a carry that both digits make by themselves
-carry used     0 1 1 0      a carry comes in
-carry made     0 0 1 1      a carry goes out
-cascade        0 0 1 0      a digit sum of nine that passes the carry on
-answer         . 7 0 2
+place              3 2 1 0
+a                  . 6 5 3
+b                  . . 4 9
+digit sum          0 6 9 12     a + b at each place, without carries
+carry generated    0 0 0 1      the digit sum is ten or more
+carry used         0 1 1 0      the carry into the place
+carry made         0 0 1 1      the carry out of the place
+cascade            0 0 1 0      a digit sum of nine that passes a carry on
+answer             . 7 0 2
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from jaxtyping import Integer
 from torch import Tensor
 
 from carry.data.problems import Problems
-from carry.tasks import OfNumbers
+from carry.tasks import NumberPairTask, add_texts
 
 
-class Addition(OfNumbers):
+class Addition(NumberPairTask):
     """Addition of two numbers; a cell is the lengths of both.
 
     >>> from carry.randomness import stream
@@ -33,32 +33,31 @@ class Addition(OfNumbers):
     (torch.Size([1000, 2, 5]), torch.Size([1000, 6]))
     """
 
+    noun: ClassVar[str] = "sums"
     sign: ClassVar[str] = "+"
 
-    def room(self, lengths: Integer[Tensor, "B M"]) -> Integer[Tensor, " B"]:
-        """Return one digit more than the longer number has."""
+    def answer_room(self, lengths: Integer[Tensor, "B M"]) -> Integer[Tensor, " B"]:
+        """Return the length of the longer number, plus one."""
         return lengths.amax(1) + 1
 
-    def longest_answer(self, digits: int) -> int:
-        """Return one digit more."""
+    def max_answer_length(self, digits: int) -> int:
+        """Return one more than `digits`."""
         return digits + 1
 
     def solve(
         self, operands: Integer[Tensor, "B M N"], lengths: Integer[Tensor, "B M"]
     ) -> Problems:
-        """Add, all problems and all places at once."""
+        """Add all problems at once, place after place."""
+        self.check_operands(operands)
         total = _digit_sum(operands)
         answer = total + _carry_used(total)
         answer = torch.where(answer >= 10, answer - 10, answer)
         longest = lengths.amax(1)
         top = answer.gather(1, longest[:, None])[:, 0]
-        return self.solved(operands, lengths, answer, longest + (top > 0))
+        return self.make_problems(operands, lengths, answer, longest + (top > 0))
 
-    def steps(self, problems: Problems) -> dict[str, Integer[Tensor, "B _"]]:
-        """Return digit sums, carries generated, used and made, and cascades, by place.
-
-        The ones stand first. A carry is generated where the two digits alone make ten or more.
-        """
+    def compute_steps(self, problems: Problems) -> dict[str, Integer[Tensor, "B _"]]:
+        """Return digit sums, carries generated, used and made, and cascades, by place."""
         total = _digit_sum(problems.operands)
         used = _carry_used(total)
         made = (total + used >= 10).to(total.dtype)
@@ -70,9 +69,9 @@ class Addition(OfNumbers):
             "cascade": (total == 9).to(total.dtype) * used,
         }
 
-    def oracle(self, *operands: str) -> str:
+    def solve_text(self, *operands: str) -> str:
         """Return the sum of Python integers."""
-        return str(sum(map(int, operands)))
+        return add_texts(operands)
 
 
 def _digit_sum(operands: Integer[Tensor, "B M N"]) -> Integer[Tensor, "B K"]:
@@ -80,8 +79,8 @@ def _digit_sum(operands: Integer[Tensor, "B M N"]) -> Integer[Tensor, "B K"]:
 
 
 def _carry_used(total: Integer[Tensor, "B K"]) -> Integer[Tensor, "B K"]:
-    """Find the carry into each place: the nearest lower digit sum that is not nine decides."""
-    by_place = total.T.contiguous()  # one place of all problems lies together: quick to step
+    """Return the carry into each place."""
+    by_place = total.T.contiguous()  # each step reads the same place of all problems
     used = torch.zeros_like(by_place)
     for place in range(1, len(by_place)):
         used[place] = by_place[place - 1] + used[place - 1] >= 10

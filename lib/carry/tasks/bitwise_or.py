@@ -1,4 +1,4 @@
-"""Bitwise OR of two binary vectors, one with a single one, the other zeros (mcleish2024, A.2, A.5).
+"""Bitwise OR of two binary vectors with one 1 in total (mcleish2024, A.2 and A.5).
 
 place          0 1 2 3 4
 a              0 0 1 . .
@@ -6,7 +6,7 @@ b              0 0 0 0 0
 overlap        1 1 1 0 0     both vectors have this place
 answer         0 0 1 0 0     as long as the longer vector
 
-Nothing is carried: all there is to learn is to find the equal place, and where to end.
+The task has no carries: a model learns to find the equal place, and where the answer ends.
 """
 
 from __future__ import annotations
@@ -17,79 +17,82 @@ import torch
 from jaxtyping import Integer
 from torch import Tensor
 
-from carry.config.settings import SettingsError
 from carry.data.problems import Problems
 from carry.tasks import Task, draw_cells
 
 
 class BitwiseOr(Task):
-    """Bitwise OR; a cell is the lengths of both vectors, and the shorter one has the one.
+    """Bitwise OR; a cell is the lengths of both vectors, and the shorter one contains the 1.
 
-    Of vectors that are equally long either has it. `sampling`: every problem alike
-    (`exhaustive`, as in the paper), or every cell (`stratified`).
+    For vectors of equal length either contains it. `sampling`: all problems are equally likely
+    (`exhaustive`, as in the paper), or all cells (`stratified`).
 
     >>> from carry.tasks import to_digits
-    >>> problems = BitwiseOr().solve(*to_digits([["100", "00000"]]))  # place 0 stands last here
+    >>> problems = BitwiseOr().solve(*to_digits([["100", "00000"]]))  # place 0 is the last digit
     >>> problems.answer[0].tolist()
     [0, 0, 1, 0, 0]
     """
 
+    noun: ClassVar[str] = "answers"
+    unit: ClassVar[str] = "{0} bits"
     sign: ClassVar[str] = "|"
-    leading_zeros: ClassVar[bool] = True
+    base: ClassVar[int] = 2
+    operand_count: ClassVar[int | None] = 2
+    keeps_leading_zeros: ClassVar[bool] = True
+
     sampling: Literal["exhaustive", "stratified"] = "exhaustive"
 
-    def cells(self, count: int, digits: int, generator: torch.Generator) -> Integer[Tensor, "B 2"]:
+    def draw_training_cells(
+        self, count: int, digits: int, generator: torch.Generator
+    ) -> Integer[Tensor, "B 2"]:
         """Draw the lengths (i, j) of `count` training problems."""
         if self.sampling == "stratified":
             return draw_cells("stratified", count, digits, generator)
         length = torch.arange(1, digits + 1, device=generator.device)
-        problems = torch.minimum(length[:, None], length).float()  # of each cell
+        problems = torch.minimum(length[:, None], length).float()  # in each cell
         problems.diagonal().mul_(2)
         cell = problems.flatten().multinomial(count, replacement=True, generator=generator)
         return torch.stack([cell // digits, cell % digits], dim=1) + 1
 
-    def operands(
+    def draw_operands(
         self, cells: Integer[Tensor, "B 2"], generator: torch.Generator
     ) -> tuple[Integer[Tensor, "B M N"], Integer[Tensor, "B M"]]:
-        """Draw the place of the one, and whose it is where both vectors could have it."""
+        """Draw the place of the 1, and its vector where both are equally long."""
         count, device = len(cells), cells.device
         share, coin = torch.rand(2, count, generator=generator, device=device)
-        owner = torch.where(cells[:, 0] == cells[:, 1], coin < 0.5, cells[:, 0] > cells[:, 1])
+        vector = torch.where(cells[:, 0] == cells[:, 1], coin < 0.5, cells[:, 0] > cells[:, 1])
         place = (share * cells.amin(1)).long()
         shape = (count, 2, int(cells.max()))
         vectors = torch.zeros(shape, dtype=torch.uint8, device=device)
-        vectors[torch.arange(count, device=device), owner.long(), place] = 1
+        vectors[torch.arange(count, device=device), vector.long(), place] = 1
         return vectors, cells
 
-    def room(self, lengths: Integer[Tensor, "B M"]) -> Integer[Tensor, " B"]:
+    def answer_room(self, lengths: Integer[Tensor, "B M"]) -> Integer[Tensor, " B"]:
         """Return the length of the longer vector."""
         return lengths.amax(1)
 
-    def longest_answer(self, digits: int) -> int:
-        """Return the same length."""
+    def max_answer_length(self, digits: int) -> int:
+        """Return `digits`."""
         return digits
 
     def solve(
         self, operands: Integer[Tensor, "B M N"], lengths: Integer[Tensor, "B M"]
     ) -> Problems:
-        """Take the larger bit of each place.
+        """Return the larger bit of each place.
 
         Raises:
-            SettingsError: for a vector that is not binary.
+            SettingsError: for vectors that are not binary.
         """
-        if operands.numel() and int(operands.max()) > 1:
-            raise SettingsError(
-                f"operands: {int(operands.max())} is no bit; expected vectors of 0 and 1"
-            )
-        return self.solved(operands, lengths, operands.amax(1), lengths.amax(1))
+        self.check_operands(operands)
+        return self.make_problems(operands, lengths, operands.amax(1), lengths.amax(1))
 
-    def steps(self, problems: Problems) -> dict[str, Integer[Tensor, "B _"]]:
+    def compute_steps(self, problems: Problems) -> dict[str, Integer[Tensor, "B _"]]:
         """Return the places that both vectors have."""
         place = torch.arange(problems.operands.shape[2], device=problems.lengths.device)
         overlap = place < problems.lengths.amin(1, keepdim=True)
         return {"overlap": overlap.to(torch.uint8)}
 
-    def oracle(self, *operands: str) -> str:
+    def solve_text(self, *operands: str) -> str:
         """Return the OR of Python integers, as long as the longer text."""
         a, b = operands
         return f"{int(a, 2) | int(b, 2):0{max(len(a), len(b))}b}"

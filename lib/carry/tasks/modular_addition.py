@@ -1,4 +1,4 @@
-"""Addition of two numbers modulo another (fraknoi2024, section 4, after Nanda et al. 2023).
+"""Addition of two numbers modulo a third (fraknoi2024, section 4, after Nanda et al. 2023).
 
 a        80
 b        40
@@ -18,16 +18,18 @@ from torch import Tensor
 from carry.config.settings import SettingsError
 from carry.data.problems import Problems
 from carry.randomness import stream
-from carry.tasks import Task, values
+from carry.tasks import Task, digits_to_values
 
-DRAWS = 64  # of a pair that training does not see: of 30% seen, one in 10^33 is left
+# Tries to draw a pair that training does not see; at share 0.3 one pair in 10^33 needs more.
+MAX_REDRAWS = 64
+MAX_MODULUS = 4096  # tables of all pairs have modulus^2 entries
 
 
 class ModularAddition(Task):
-    """Addition modulo `modulus` of numbers below it; training sees a `share` of all pairs.
+    """Addition of numbers below `modulus`; training sees a `share` of all pairs.
 
-    Which pairs these are is the same for all runs. Every one of them is drawn before any is again.
-    Problems of given sizes, which are for evaluation, are of the other pairs.
+    The pairs seen in training are the same in all runs, and each pair is drawn once before any is
+    drawn again. `draw_for_cells`, which evaluation uses, draws the other pairs.
 
     >>> from carry.tasks import to_digits
     >>> task = ModularAddition(modulus=113)
@@ -35,36 +37,43 @@ class ModularAddition(Task):
     [7, 0, 0]
     """
 
+    noun: ClassVar[str] = "sums"
+    unit: ClassVar[str] = "numbers of {0} digits"
     sign: ClassVar[str] = "+"
-    modulus: int = Field(default=113, ge=2)
+    operand_count: ClassVar[int | None] = 2
+
+    modulus: int = Field(default=113, ge=2, le=MAX_MODULUS)
     share: float = Field(default=1.0, gt=0.0, le=1.0)
 
     @property
-    def numbers(self) -> int:
-        """How many numbers there are, from 0 on."""
+    def number_count(self) -> int:
+        """The number of different operands, which is the modulus."""
         return self.modulus
 
-    def cells(self, count: int, digits: int, generator: torch.Generator) -> Integer[Tensor, "B 2"]:
-        """Draw pairs of training, and return how long their numbers are."""
-        return self._lengths(self._drawn(count, digits, generator))
+    def draw_training_cells(
+        self, count: int, digits: int, generator: torch.Generator
+    ) -> Integer[Tensor, "B 2"]:
+        """Draw training pairs and return the lengths of their numbers."""
+        return self._lengths(self._draw_training_pairs(count, digits, generator))
 
-    def operands(
+    def draw_operands(
         self, cells: Integer[Tensor, "B 2"], generator: torch.Generator
     ) -> tuple[Integer[Tensor, "B M N"], Integer[Tensor, "B M"]]:
-        """Draw numbers of given lengths evenly, of pairs that training does not see.
+        """Draw numbers of these lengths uniformly, from pairs that training does not see.
 
-        Where there are none of these lengths, or `DRAWS` draws find none, of any pair.
+        A cell without such a pair, or with none in `MAX_REDRAWS` tries, gets a training pair.
         """
         lengths = cells.clamp(max=len(str(self.modulus - 1)))
-        seen, numbers = self.seen().to(cells.device), self._of_lengths(lengths, generator)
-        for _ in range(DRAWS):
-            again = seen[numbers[:, 0] * self.modulus + numbers[:, 1]]
+        trained = self.trained_pairs().to(cells.device)
+        numbers = self._draw_numbers(lengths, generator)
+        for _ in range(MAX_REDRAWS):
+            again = trained[numbers[:, 0] * self.modulus + numbers[:, 1]]
             if not again.any():
                 break
-            numbers = torch.where(again[:, None], self._of_lengths(lengths, generator), numbers)
+            numbers = torch.where(again[:, None], self._draw_numbers(lengths, generator), numbers)
         return self._digits(numbers), self._lengths(numbers)
 
-    def _of_lengths(
+    def _draw_numbers(
         self, lengths: Integer[Tensor, "B 2"], generator: torch.Generator
     ) -> Integer[Tensor, "B 2"]:
         least = torch.where(lengths == 1, 0, 10 ** (lengths - 1))
@@ -72,68 +81,70 @@ class ModularAddition(Task):
         share = torch.rand(lengths.shape, generator=generator, device=lengths.device)
         return least + (share.double() * (end - least)).long()
 
-    def draw_in_cells(
+    def draw_with_cells(
         self, count: int, digits: int, generator: torch.Generator
     ) -> tuple[Integer[Tensor, "B 2"], Problems]:
-        """Draw training problems of numbers up to so many digits."""
-        numbers = self._drawn(count, digits, generator)
+        """Draw training problems of numbers of at most `digits` digits, and their cells."""
+        numbers = self._draw_training_pairs(count, digits, generator)
         lengths = self._lengths(numbers)
         problems = self.solve(self._digits(numbers), lengths)
-        return lengths, self.labelled(problems, generator)
+        return lengths, self.with_labels(problems, generator)
 
-    def every(self) -> tuple[Integer[Tensor, "B 2"], Problems, list[str]]:
-        """Return all pairs in order, with their cells and their sets: `trained` or `held out`."""
+    def enumerate_problems(self) -> tuple[Integer[Tensor, "B 2"], Problems, list[str]]:
+        """Return all pairs in order: their cells, the problems, and `trained` or `held out`."""
         pair = torch.arange(self.modulus**2)
         numbers = torch.stack([pair // self.modulus, pair % self.modulus], dim=1)
         lengths = self._lengths(numbers)
-        names = ["trained" if seen else "held out" for seen in self.seen().tolist()]
-        return lengths, self.solve(self._digits(numbers), lengths), names
+        sets = ["trained" if trained else "held out" for trained in self.trained_pairs().tolist()]
+        return lengths, self.solve(self._digits(numbers), lengths), sets
 
-    def seen(self) -> Bool[Tensor, " P"]:
-        """Return which of all pairs, counted a modulus + b, training sees."""
+    def trained_pairs(self) -> Bool[Tensor, " P"]:
+        """Return whether training sees each pair (a, b), at index a * modulus + b."""
         count = self.modulus**2
         order = torch.randperm(count, generator=stream(0, "pairs", self.modulus))
-        seen = torch.zeros(count, dtype=torch.bool)
-        seen[order[: max(1, int(self.share * count))]] = True
-        return seen
+        trained = torch.zeros(count, dtype=torch.bool)
+        trained[order[: max(1, int(self.share * count))]] = True
+        return trained
 
-    def room(self, lengths: Integer[Tensor, "B M"]) -> Integer[Tensor, " B"]:
-        """Return the length of the longest number, or less for short operands."""
+    def answer_room(self, lengths: Integer[Tensor, "B M"]) -> Integer[Tensor, " B"]:
+        """Return the length of the longer operand plus one, at most that of the modulus - 1."""
         return (lengths.amax(1) + 1).clamp(max=len(str(self.modulus - 1)))
 
-    def longest_answer(self, digits: int) -> int:
-        """Return the room of numbers of so many digits."""
+    def max_answer_length(self, digits: int) -> int:
+        """Return `digits` plus one, at most the length of the modulus - 1."""
         return min(digits + 1, len(str(self.modulus - 1)))
 
     def solve(
         self, operands: Integer[Tensor, "B M N"], lengths: Integer[Tensor, "B M"]
     ) -> Problems:
-        """Add, and take the remainder.
+        """Add, and return the remainder.
 
         Raises:
             SettingsError: for a number that is not below the modulus.
         """
-        numbers = values(operands)
+        self.check_operands(operands)
+        numbers = digits_to_values(operands)
         if numbers.numel() and int(numbers.max()) >= self.modulus:
             raise SettingsError(
                 f"operands: {int(numbers.max())} does not fit modulus {self.modulus}; "
                 "expected numbers below it"
             )
         answer = numbers.sum(1) % self.modulus
-        return self.solved(operands, lengths, self._digits(answer), self._lengths(answer))
+        return self.make_problems(operands, lengths, self._digits(answer), self._lengths(answer))
 
-    def steps(self, problems: Problems) -> dict[str, Integer[Tensor, "B _"]]:
+    def compute_steps(self, problems: Problems) -> dict[str, Integer[Tensor, "B _"]]:
         """Return whether the sum reaches the modulus."""
-        total = values(problems.operands).sum(1, keepdim=True)
+        total = digits_to_values(problems.operands).sum(1, keepdim=True)
         return {"wraps": (total >= self.modulus).to(torch.uint8)}
 
-    def oracle(self, *operands: str) -> str:
+    def solve_text(self, *operands: str) -> str:
         """Return the remainder of Python integers."""
         return str(sum(map(int, operands)) % self.modulus)
 
-    def _drawn(self, count: int, digits: int, generator: torch.Generator) -> Integer[Tensor, "B 2"]:
-        """Draw pairs of training of numbers up to so many digits."""
-        pairs = self.seen().nonzero()[:, 0]
+    def _draw_training_pairs(
+        self, count: int, digits: int, generator: torch.Generator
+    ) -> Integer[Tensor, "B 2"]:
+        pairs = self.trained_pairs().nonzero()[:, 0]
         numbers = torch.stack([pairs // self.modulus, pairs % self.modulus], dim=1)
         numbers = numbers[(self._lengths(numbers) <= digits).all(1)].to(generator.device)
         if not len(numbers):

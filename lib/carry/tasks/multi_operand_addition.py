@@ -1,11 +1,11 @@
-"""Addition of two operands or more (cho2025, section 4), by running sums from 0.
+"""Addition of two or more operands (cho2025, section 4); its scratchpad has the running sums.
 
 operands          057   048   096
-running sums    0  57   105   201     each is the one before it and one operand
+running sums    0  57   105   201     each is the previous sum plus one operand
 
 digits            057+048+096=000>750>501>102
-level 1           432143214321234123412341234     the place; signs stand below the ones
-level 2           111122223331111222233334444     which operand, and the sum that it is added to
+level 1           432143214321234123412341234     the place; a sign is one below place 0
+level 2           111122223331111222233334444     the operand, and the sum to which it is added
 """
 
 from __future__ import annotations
@@ -20,85 +20,93 @@ from torch import Tensor
 
 from carry.config.settings import SettingsError
 from carry.data.problems import Problems
-from carry.tasks import Stage, Task, draw_numbers
+from carry.tasks import ScratchpadStage, Task, add_texts, draw_numbers
+
+COUNT_DIGITS = 18  # digits of the largest number of operands, which fits 64 bits
 
 
 class MultiOperandAddition(Task):
     """Addition of several numbers; a cell (i, j) is j operands of i digits each.
 
-    Training draws the count of operands evenly, up to `most_operands` if these are fewer, and
-    lengths `independent`ly, or `equal` ones, or half of the problems this way and half that
-    (`both`, the S(n, m) of cho2025, 4.2).
+    Training draws the number of operands uniformly, at most `most_operands`, and lengths that are
+    `independent`, `equal`, or equal in half of the problems (`both`; S(n, m) of cho2025, 4.2).
 
-    `spare`: zeros before the highest digit that a sum could have (ours). At its highest place a sum
-    of 5 numbers has no digit above 4, so that one of 7 has digits there that training never showed.
+    `spare`: zeros above the highest digit that a sum can have (ours). In training, the highest
+    place of a sum of 5 numbers has no digit above 4; a sum of 7 numbers needs larger digits there.
 
-    `local` (ours): a `+` between operands stands at no place, only with the operand before it, so
-    that wherever a sum ends it is near, and tells that there is more to add.
+    `local` (ours): a `+` between operands has no place and is coupled only with the operand before
+    it. The end of every sum is then near a token that tells whether more operands follow.
 
     >>> from carry.tasks import to_digits
     >>> task = MultiOperandAddition()
     >>> problems = task.solve(*to_digits([[57, 48, 96]]))
     >>> problems.answer[0].tolist(), int(problems.room)
     ([1, 0, 2], 3)
-    >>> {name: step[0].tolist() for name, step in task.steps(problems).items()}
+    >>> {name: step[0].tolist() for name, step in task.compute_steps(problems).items()}
     {'column_sum': [21, 18, 0], 'carry_used': [0, 2, 2], 'carry_made': [2, 2, 0]}
     """
 
+    noun: ClassVar[str] = "sums"
+    unit: ClassVar[str] = "{0} operands of {0} digits"
     sign: ClassVar[str] = "+"
-    least: ClassVar[tuple[int, int]] = (1, 2)
-    levels: ClassVar[int] = 2
+    smallest_cell: ClassVar[tuple[int, int]] = (1, 2)
+    scratchpad_levels: ClassVar[int] = 2
     from_zero: ClassVar[bool | None] = True
+
     sampling: Literal["both", "independent", "equal"] = "both"
-    spare: int = Field(default=0, ge=0)
+    spare: int = Field(default=0, ge=0, le=1000)
     local: bool = False
     most_operands: int | None = Field(default=None, ge=2)
 
-    def cells(self, count: int, digits: int, generator: torch.Generator) -> Integer[Tensor, "B 2"]:
-        """Draw sizes (i, j): up to so many digits, and up to as many operands."""
-        self.largest(digits)
+    def draw_training_cells(
+        self, count: int, digits: int, generator: torch.Generator
+    ) -> Integer[Tensor, "B 2"]:
+        """Draw cells (i, j) of at most `digits` digits and as many operands."""
+        self.largest_lengths(digits)
         most = min(digits, self.most_operands or digits)
         high = torch.tensor([digits, most - 1], device=generator.device)
         share = torch.rand(count, 2, generator=generator, device=generator.device)
-        return (share * high).long() + torch.tensor(self.least, device=generator.device)
+        return (share * high).long() + torch.tensor(self.smallest_cell, device=generator.device)
 
-    def operands(
+    def draw_operands(
         self, cells: Integer[Tensor, "B 2"], generator: torch.Generator
     ) -> tuple[Integer[Tensor, "B M N"], Integer[Tensor, "B M"]]:
-        """Draw j numbers of i digits."""
+        """Draw j numbers of i digits for each cell (i, j)."""
         index = torch.arange(int(cells[:, 1].max()), device=cells.device)
         lengths = torch.where(index < cells[:, 1:], cells[:, :1], 0)
         return draw_numbers(lengths, generator), lengths
 
-    def draw_in_cells(
+    def draw_with_cells(
         self, count: int, digits: int, generator: torch.Generator
     ) -> tuple[Integer[Tensor, "B 2"], Problems]:
-        """Draw training problems; the cell of one with unequal lengths is that of its longest."""
-        cells, device = self.cells(count, digits, generator), generator.device
+        """Draw training problems; a cell has the length of the longest operand."""
+        cells, device = self.draw_training_cells(count, digits, generator), generator.device
         most = int(cells[:, 1].max())
         lengths = torch.randint(1, digits + 1, (count, most), generator=generator, device=device)
-        alike = torch.rand(count, 1, generator=generator, device=device)
-        threshold = {"both": 0.5, "independent": 0.0, "equal": 1.0}[self.sampling]
-        lengths = torch.where(alike < threshold, cells[:, :1], lengths)
+        coin = torch.rand(count, 1, generator=generator, device=device)
+        equal_share = {"both": 0.5, "independent": 0.0, "equal": 1.0}[self.sampling]
+        lengths = torch.where(coin < equal_share, cells[:, :1], lengths)
         lengths = lengths * (torch.arange(most, device=device) < cells[:, 1:])
-        problems = self.labelled(self.solve(draw_numbers(lengths, generator), lengths), generator)
+        problems = self.with_labels(
+            self.solve(draw_numbers(lengths, generator), lengths), generator
+        )
         return torch.stack([lengths.amax(1), cells[:, 1]], dim=1), problems
 
-    def room(self, lengths: Integer[Tensor, "B M"]) -> Integer[Tensor, " B"]:
-        """Return the digits of the longest, one for each power of ten in their count, and spare."""
+    def answer_room(self, lengths: Integer[Tensor, "B M"]) -> Integer[Tensor, " B"]:
+        """Return the longest length, plus the digits of the operand count, plus `spare`."""
         count = (lengths > 0).sum(1)
-        powers = 10 ** torch.arange(7, device=lengths.device)
+        powers = 10 ** torch.arange(COUNT_DIGITS, device=lengths.device)
         return lengths.amax(1) + (count[:, None] >= powers).sum(1) + self.spare
 
-    def longest_answer(self, digits: int) -> int:
-        """Return the room of so many operands of so many digits."""
-        return int(self.room(self.largest(digits)))
+    def max_answer_length(self, digits: int) -> int:
+        """Return the room for `digits` operands of `digits` digits."""
+        return int(self.answer_room(self.largest_lengths(digits)))
 
-    def largest(self, digits: int) -> Integer[Tensor, "1 M"]:
-        """Return the lengths of so many operands of so many digits.
+    def largest_lengths(self, digits: int) -> Integer[Tensor, "1 M"]:
+        """Return the lengths of `digits` operands of `digits` digits.
 
         Raises:
-            SettingsError: for less than two of them.
+            SettingsError: for fewer than two operands.
         """
         if digits < 2:
             raise SettingsError(
@@ -107,62 +115,61 @@ class MultiOperandAddition(Task):
             )
         return torch.full((1, digits), digits)
 
-    def padded(self, lengths: Integer[Tensor, "B M"]) -> Integer[Tensor, "B M"]:
-        """Return the room of the answer for each of them (cho2025, 4.1)."""
-        return torch.where(lengths > 0, self.room(lengths)[:, None], 0)
+    def padded_lengths(self, lengths: Integer[Tensor, "B M"]) -> Integer[Tensor, "B M"]:
+        """Return the room of the answer for each operand (cho2025, 4.1)."""
+        return torch.where(lengths > 0, self.answer_room(lengths)[:, None], 0)
 
     def solve(
         self, operands: Integer[Tensor, "B M N"], lengths: Integer[Tensor, "B M"]
     ) -> Problems:
-        """Add, all problems at once, one place after the other."""
-        room = self.room(lengths)
+        """Add all problems at once, place after place."""
+        room = self.answer_room(lengths)
         columns = _column_sums(operands, int(room.max()))
         answer = ((columns + _carry_used(columns)) % 10).to(torch.uint8)
-        length = written_length(answer)
-        return self.solved(operands, lengths, answer, length)
+        return self.make_problems(operands, lengths, answer, count_written_digits(answer))
 
-    def steps(self, problems: Problems) -> dict[str, Integer[Tensor, "B _"]]:
-        """Return column sums and the carries used and made, by place, the ones first."""
+    def compute_steps(self, problems: Problems) -> dict[str, Integer[Tensor, "B _"]]:
+        """Return column sums and the carries used and made, by place."""
         columns = _column_sums(problems.operands, problems.answer.shape[1])
         used = _carry_used(columns)
         return {"column_sum": columns, "carry_used": used, "carry_made": (columns + used) // 10}
 
-    def oracle(self, *operands: str) -> str:
+    def solve_text(self, *operands: str) -> str:
         """Return the sum of Python integers."""
-        return str(sum(map(int, operands)))
+        return add_texts(operands)
 
-    def stages(self, problems: Problems, from_zero: bool) -> list[Stage]:
+    def scratchpad_stages(self, problems: Problems, from_zero: bool) -> list[ScratchpadStage]:
         """Return the operands and their running sums."""
-        there, sums = (
-            problems.lengths > 0,
-            running_sums(problems.operands, problems.answer.shape[1]),
-        )
-        count = there.shape[1]
-        if not from_zero:
-            sums = sums[:, 1:]
-        first = 0 if from_zero else 1
-        there_too = F.pad(there, (1, 0), value=True)[:, first:]
-        room = problems.room[:, None]
-        written = torch.where(there_too, written_length(sums), 0)
-        lines = [((1, 1), (j, 0)) for j in range(count + 1)]
-        asked = torch.where(there, room, 0), lines[:count]
-        signs = [(None, (j, 0)) for j in range(count - 1)] if self.local else None
+        present, room = problems.lengths > 0, problems.room[:, None]
+        count, first = present.shape[1], 0 if from_zero else 1
+        sums = compute_running_sums(problems.operands, problems.answer.shape[1])[:, first:]
+        summed = F.pad(present, (1, 0), value=True)[:, first:]
+        sum_lengths = torch.where(summed, count_written_digits(sums), 0)
+        couplings = [((1, 1), (index, 0)) for index in range(count + 1)]
+        signs = [(None, (index, 0)) for index in range(count - 1)] if self.local else None
+        operands, lengths = problems.operands, problems.lengths
+        operand_room = torch.where(present, room, 0)
+        sum_room = torch.where(summed, room, 0)
         return [
-            Stage(self.sign, problems.operands, problems.lengths, *asked, signs),
-            Stage(">", sums, written, torch.where(there_too, room, 0), lines[first:]),
+            ScratchpadStage(self.sign, operands, lengths, operand_room, couplings[:count], signs),
+            ScratchpadStage(">", sums, sum_lengths, sum_room, couplings[first:]),
         ]
 
-    def oracle_stages(self, *operands: str, from_zero: bool) -> list[list[tuple[int, str]]]:
+    def scratchpad_text(self, *operands: str, from_zero: bool) -> list[list[tuple[int, str]]]:
         """Return the running sums of Python integers."""
-        sums = [str(sum(map(int, operands[:end]))) for end in range(len(operands) + 1)]
+        sums = [
+            add_texts(operands[:end]) for end in range(0 if from_zero else 1, len(operands) + 1)
+        ]
         room = max(map(len, operands)) + len(str(len(operands))) + self.spare
-        return [[(room, of) for of in (sums if from_zero else sums[1:])]]
+        return [[(room, number) for number in sums]]
 
 
-def running_sums(operands: Integer[Tensor, "B M N"], width: int) -> Integer[Tensor, "B S K"]:
-    """Return the sums of the first 0, 1, 2, ... operands, as digits of so many places.
+def compute_running_sums(
+    operands: Integer[Tensor, "B M N"], width: int
+) -> Integer[Tensor, "B S K"]:
+    """Return the sums of the first 0, 1, 2, ... operands as `width` digits by place.
 
-    >>> running_sums(torch.tensor([[[7, 5], [8, 4]]]), 3)[0].tolist()
+    >>> compute_running_sums(torch.tensor([[[7, 5], [8, 4]]]), 3)[0].tolist()
     [[0, 0, 0], [7, 5, 0], [5, 0, 1]]
     """
     columns = F.pad(operands.int().cumsum(1), (0, width - operands.shape[2], 1, 0)).flatten(0, 1)
@@ -170,13 +177,14 @@ def running_sums(operands: Integer[Tensor, "B M N"], width: int) -> Integer[Tens
     return digits.unflatten(0, (len(operands), -1))
 
 
-def written_length(digits: Integer[Tensor, "*B K"]) -> Integer[Tensor, "*B"]:
-    """Return how many digits are written without leading zeros: of 0, one.
+def count_written_digits(digits: Integer[Tensor, "*B K"]) -> Integer[Tensor, "*B"]:
+    """Return the number of digits without leading zeros; 0 has one.
 
-    >>> written_length(torch.tensor([[5, 0, 1, 0], [0, 0, 0, 0]])).tolist()
+    >>> count_written_digits(torch.tensor([[5, 0, 1, 0], [0, 0, 0, 0]])).tolist()
     [3, 1]
     """
-    place = torch.arange(1, digits.shape[-1] + 1, dtype=torch.int16, device=digits.device)
+    # 32 bits: 16 bits are faster but overflow at 32,768 digits.
+    place = torch.arange(1, digits.shape[-1] + 1, dtype=torch.int32, device=digits.device)
     return ((digits > 0) * place).amax(-1).clamp(min=1).long()
 
 

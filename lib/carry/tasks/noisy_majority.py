@@ -1,8 +1,8 @@
-"""The majority of zeros and ones among twos, which are noise (fraknoi2024, section 5).
+"""The majority of zeros and ones in a string with twos as noise (fraknoi2024, section 5).
 
 string       0 1 2 1 2 2 1
 zeros, ones  1 3
-answer       5                 4 for at least as many zeros, 5 for more ones
+answer       5                 4: at least as many zeros as ones; 5: more ones
 """
 
 from __future__ import annotations
@@ -13,60 +13,60 @@ import torch
 from jaxtyping import Integer
 from torch import Tensor
 
-from carry.config.settings import SettingsError
 from carry.data.problems import Problems
-from carry.tasks import OfOne
+from carry.tasks import StringTask
 
-ZEROS, ONES = 4, 5  # what is said for each
+ZEROS_ANSWER, ONES_ANSWER = 4, 5
 
 
-class NoisyMajority(OfOne):
-    """Whether there are more ones than zeros in a string over 0, 1 and 2 (the thesis: or none).
+class NoisyMajority(StringTask):
+    """Whether a string over 0, 1 and 2 has more ones than zeros; a tie counts as zeros.
 
     >>> from carry.tasks import to_digits
     >>> NoisyMajority().solve(*to_digits([["0121221"], ["0212"]])).answer[:, 0].tolist()
     [5, 4]
     """
 
+    unit: ClassVar[str] = "{0} symbols"
     base: ClassVar[int] = 3
 
-    def room(self, lengths: Integer[Tensor, "B 1"]) -> Integer[Tensor, " B"]:
+    def answer_room(self, lengths: Integer[Tensor, "B 1"]) -> Integer[Tensor, " B"]:
         """Return one digit."""
         return torch.ones_like(lengths[:, 0])
 
-    def longest_answer(self, digits: int) -> int:
+    def max_answer_length(self, digits: int) -> int:
         """Return one digit."""
         return 1
 
     def solve(
         self, operands: Integer[Tensor, "B 1 N"], lengths: Integer[Tensor, "B 1"]
     ) -> Problems:
-        """Count.
+        """Compare the counts of zeros and ones.
 
         Raises:
             SettingsError: for a symbol outside the alphabet.
         """
-        if operands.numel() and int(operands.max()) > 2:
-            raise SettingsError(f"operands: {int(operands.max())} is no symbol; expected 0, 1, 2")
-        zeros, ones, _ = self.counts(operands, lengths).unbind(1)
-        answer = torch.where(zeros >= ones, ZEROS, ONES).to(torch.uint8)[:, None]
-        return self.solved(operands, lengths, answer, torch.ones_like(lengths[:, 0]))
+        self.check_operands(operands)
+        zeros, ones, _ = self.count_symbols(operands, lengths).unbind(1)
+        answer = torch.where(zeros >= ones, ZEROS_ANSWER, ONES_ANSWER).to(torch.uint8)[:, None]
+        return self.make_problems(operands, lengths, answer, torch.ones_like(lengths[:, 0]))
 
-    def counts(
+    def count_symbols(
         self, operands: Integer[Tensor, "B 1 N"], lengths: Integer[Tensor, "B 1"]
     ) -> Integer[Tensor, "B 3"]:
-        """Return how often each symbol is there: all that the answer depends on."""
-        there = torch.arange(operands.shape[2], device=lengths.device) < lengths
-        each = [(there & (operands[:, 0] == symbol)).sum(1) for symbol in range(3)]
-        return torch.stack(each, dim=1)
+        """Count the zeros, ones and twos of each string; the answer depends only on the counts."""
+        present = torch.arange(operands.shape[2], device=lengths.device) < lengths
+        counts = [(present & (operands[:, 0] == symbol)).sum(1) for symbol in range(3)]
+        return torch.stack(counts, dim=1)
 
-    def steps(self, problems: Problems) -> dict[str, Integer[Tensor, "B _"]]:
-        """Return by how much the ones lead up to each place."""
+    def compute_steps(self, problems: Problems) -> dict[str, Integer[Tensor, "B _"]]:
+        """Return the number of ones minus the number of zeros up to each place."""
         string = problems.operands[:, 0].int()
         lead = torch.where(string == 1, 1, torch.where(string == 0, -1, 0))
         place = torch.arange(string.shape[1], device=string.device)
         return {"lead": (lead * (place < problems.lengths)).cumsum(1)}
 
-    def oracle(self, *operands: str) -> str:
+    def solve_text(self, *operands: str) -> str:
         """Count in the text."""
-        return str(ONES if operands[0].count("1") > operands[0].count("0") else ZEROS)
+        zeros, ones = (operands[0].count(symbol) for symbol in "01")
+        return str(ONES_ANSWER if ones > zeros else ZEROS_ANSWER)

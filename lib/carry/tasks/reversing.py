@@ -1,4 +1,4 @@
-"""Reversing a string of digits (Cho et al. 2024): the last one first."""
+"""Reversing a string of digits (Cho et al. 2024)."""
 
 from __future__ import annotations
 
@@ -9,32 +9,33 @@ from jaxtyping import Integer
 from torch import Tensor
 
 from carry.data.problems import Problems
-from carry.tasks import backwards
+from carry.tasks import reverse_digits
 from carry.tasks.copying import Copying
 
 
 class Reversing(Copying):
-    """The same digits in the opposite order.
+    """The answer has the operand's digits in reverse order.
 
     >>> from carry.tasks import to_digits
     >>> Reversing().solve(*to_digits([["0123"]])).answer[0].tolist()
     [0, 1, 2, 3]
     """
 
-    backwards: ClassVar[bool] = True
+    answer_is_reversed: ClassVar[bool] = True
 
     def solve(
         self, operands: Integer[Tensor, "B 1 N"], lengths: Integer[Tensor, "B 1"]
     ) -> Problems:
-        """Take the digits from the other end."""
-        answer = backwards(operands[:, 0], lengths[:, 0])
-        return self.solved(operands, lengths, answer, lengths[:, 0])
+        """Reverse the digits."""
+        self.check_operands(operands)
+        answer = reverse_digits(operands[:, 0], lengths[:, 0])
+        return self.make_problems(operands, lengths, answer, lengths[:, 0])
 
-    def steps(self, problems: Problems) -> dict[str, Integer[Tensor, "B _"]]:
-        """Return the place that each digit comes from."""
+    def compute_steps(self, problems: Problems) -> dict[str, Integer[Tensor, "B _"]]:
+        """Return the operand's place that each digit of the answer copies."""
         place = torch.arange(problems.operands.shape[2], device=problems.room.device)
         return {"from_place": (problems.lengths - 1 - place).clamp(min=-1)}
 
-    def oracle(self, *operands: str) -> str:
-        """Return the text, backwards."""
+    def solve_text(self, *operands: str) -> str:
+        """Return the reversed text."""
         return operands[0][::-1]

@@ -1,9 +1,9 @@
-"""Sorting an array of non-negative integers: the answer names them in order (mcleish2024, A.3.2).
+"""Sorting natural numbers: the answer lists the operands in ascending order (mcleish2024, A.3.2).
 
 operand        0    1    2    3
 number         57   8    120  57
 rank           1    0    3    2     equal numbers keep their order
-answer         1    0    3    2     the operand at each rank: the smallest first
+answer         1    0    3    2     the operand at each rank, smallest number first
 decided at     1    -1   2    .     the highest place where a rank's number differs from the next
 """
 
@@ -15,10 +15,16 @@ import torch
 from jaxtyping import Bool, Integer
 from torch import Tensor
 
+from carry.config.settings import SettingsError
 from carry.data.problems import Problems
-from carry.tasks import NAMES, Sampling, Task, draw_cells
-
-CHUNK = 18  # digits that fit into a 64-bit integer
+from carry.tasks import (
+    INT64_DIGITS,
+    OPERAND_LETTERS,
+    Sampling,
+    Task,
+    draw_cells,
+    text_to_int,
+)
 
 
 class Sorting(Task):
@@ -28,57 +34,63 @@ class Sorting(Task):
     >>> problems = Sorting().solve(*to_digits([[57, 8, 120, 57]]))
     >>> problems.answer[0].tolist()
     [1, 0, 3, 2]
-    >>> {name: step[0].tolist() for name, step in Sorting().steps(problems).items()}
+    >>> {name: step[0].tolist() for name, step in Sorting().compute_steps(problems).items()}
     {'rank': [1, 0, 3, 2], 'decided_at': [1, -1, 2, -1]}
     """
 
+    noun: ClassVar[str] = "lists"
+    unit: ClassVar[str] = "{0} numbers of {0} digits"
     sign: ClassVar[str] = ","
-    in_digits: ClassVar[bool] = False
+    answer_is_number: ClassVar[bool] = False
+
     sampling: Sampling = "stratified"
 
-    def cells(self, count: int, digits: int, generator: torch.Generator) -> Integer[Tensor, "B 2"]:
-        """Draw array lengths and digits (i, j) of `count` training problems."""
+    def draw_training_cells(
+        self, count: int, digits: int, generator: torch.Generator
+    ) -> Integer[Tensor, "B 2"]:
+        """Draw the cells of `count` training problems."""
         return draw_cells(self.sampling, count, digits, generator)
 
-    def operands(
+    def draw_operands(
         self, cells: Integer[Tensor, "B 2"], generator: torch.Generator
     ) -> tuple[Integer[Tensor, "B M N"], Integer[Tensor, "B M"]]:
-        """Draw i numbers below 10^j; a shorter one is written without leading zeros."""
+        """Draw i numbers below 10^j for each cell (i, j)."""
         most, width = cells.amax(0).tolist()
         device = cells.device
         digits = torch.empty((len(cells), most, width), dtype=torch.uint8, device=device)
         digits.random_(0, 10, generator=generator)
-        place = torch.arange(width, dtype=torch.int16, device=device)
+        place = torch.arange(width, dtype=torch.int32, device=device)
         digits *= place < cells[:, 1, None, None]
         present = torch.arange(most, device=device) < cells[:, :1]
         digits *= present[:, :, None]
         lengths = torch.where(digits > 0, place + 1, 1).amax(2).long()
         return digits, lengths * present
 
-    def room(self, lengths: Integer[Tensor, "B M"]) -> Integer[Tensor, " B"]:
-        """Return how many numbers there are."""
+    def answer_room(self, lengths: Integer[Tensor, "B M"]) -> Integer[Tensor, " B"]:
+        """Return the number of operands."""
         return (lengths > 0).sum(1)
 
-    def longest_answer(self, digits: int) -> int:
-        """Return the longest array of the cells."""
+    def max_answer_length(self, digits: int) -> int:
+        """Return the number of operands of the largest cell."""
         return digits
 
-    def largest(self, digits: int) -> Integer[Tensor, "1 M"]:
-        """Return the lengths of so many operands of so many digits."""
+    def largest_lengths(self, digits: int) -> Integer[Tensor, "1 M"]:
+        """Return the lengths of `digits` operands of `digits` digits."""
         return torch.full((1, digits), digits)
 
     def solve(
         self, operands: Integer[Tensor, "B M N"], lengths: Integer[Tensor, "B M"]
     ) -> Problems:
-        """Sort all arrays at once, by as many digits at a time as an integer holds."""
+        """Sort all problems at once."""
         present = lengths > 0
         order = _order(operands, present)
         room = present.sum(1)
         order *= torch.arange(order.shape[1], device=order.device) < room[:, None]
-        return self.solved(operands, lengths, order.to(torch.uint8), room)
+        kind = torch.uint8 if order.shape[1] <= 256 else torch.int32  # must hold every index
+        return self.make_problems(operands, lengths, order.to(kind), room)
 
-    def steps(self, problems: Problems) -> dict[str, Integer[Tensor, "B _"]]:
-        """Return the rank of each operand, and what place decides between one rank and the next."""
+    def compute_steps(self, problems: Problems) -> dict[str, Integer[Tensor, "B _"]]:
+        """Return the rank of each operand, and the place where each rank differs from the next."""
         present = problems.lengths > 0
         order = _order(problems.operands, present)
         rows = order[:, :, None].expand(-1, -1, problems.operands.shape[2])
@@ -92,22 +104,31 @@ class Sorting(Task):
             "decided_at": torch.nn.functional.pad(decided, (0, 1), value=-1),
         }
 
-    def oracle(self, *operands: str) -> str:
-        """Return the operands in order, the first called a, by Python's own sort."""
-        return "".join(
-            NAMES[at] for at in sorted(range(len(operands)), key=lambda at: int(operands[at]))
-        )
+    def solve_text(self, *operands: str) -> str:
+        """Return the letters of the operands in ascending order, by Python's sort.
+
+        Raises:
+            SettingsError: for more operands than letters.
+        """
+        if len(operands) > len(OPERAND_LETTERS):
+            raise SettingsError(
+                f"operands: a list of {len(operands)} numbers does not fit "
+                f"{len(OPERAND_LETTERS)} letters; expected fewer"
+            )
+        order = sorted(range(len(operands)), key=lambda index: text_to_int(operands[index]))
+        return "".join(OPERAND_LETTERS[index] for index in order)
 
 
 def _order(
     operands: Integer[Tensor, "B M N"], present: Bool[Tensor, "B M"]
 ) -> Integer[Tensor, "B M"]:
-    """Return the operand at each rank, those that are not there last."""
+    """Return the operand at each rank; absent operands have the last ranks."""
     order = torch.arange(operands.shape[1], device=operands.device).expand(len(operands), -1)
-    for low in range(0, operands.shape[2], CHUNK):  # the least telling digits first
+    # Stable sorts by 18 digits at a time, from the least significant digits on.
+    for low in range(0, operands.shape[2], INT64_DIGITS):
         key = torch.zeros(present.shape, dtype=torch.int64, device=operands.device)
-        for place in reversed(range(low, min(low + CHUNK, operands.shape[2]))):
+        for place in reversed(range(low, min(low + INT64_DIGITS, operands.shape[2]))):
             key = key.mul_(10).add_(operands[:, :, place])
-        key = torch.where(present, key, 10**CHUNK).gather(1, order)
+        key = torch.where(present, key, 10**INT64_DIGITS).gather(1, order)
         order = order.gather(1, key.argsort(dim=1, stable=True))
     return order
