@@ -1,4 +1,7 @@
-"""How it is written: problems become tokens, with marks for each token."""
+"""Formats: problems written as tokens, with the marks of each token.
+
+A format is one file of this package and one subclass of `Format`.
+"""
 
 from __future__ import annotations
 
@@ -15,237 +18,273 @@ from torch import Tensor
 from carry.config.settings import Settings, SettingsError, choose_class
 from carry.data.batch import NO_LEVEL, NO_PLACE, Batch
 from carry.data.problems import LABEL_RANGE, Problems
-from carry.tasks import NAMES, Line, Task
+from carry.tasks import OPERAND_LETTERS, Coupling, Task
 
-# The alphabet of all formats; each uses its beginning, as much as it needs. A digit's token is the
-# digit itself.
+# The alphabet of all formats; a format uses a prefix of it. The token of a digit is the digit.
 SIGNS = "0123456789+=^$_*|:,> ;-"
 PLUS, EQUALS, BOS, EOS, PAD = range(10, 15)
 SPACE = SIGNS.index(" ")
 # An ordered set of 102 symbols for index hints (mcleish2024, A.6.5).
-LETTERS = NAMES + "αβγδεζηθικλμνξοπρστυφχψωΓΔΘΛΞΠΣΦΨΩбгджзийлпфцчшщъы"
-# More symbols, for formats with one for each number.
-MORE = "".join(map(chr, range(0x4E00, 0x4E00 + 1000)))
-ALPHABET = SIGNS + LETTERS + MORE
+HINT_LETTERS = OPERAND_LETTERS + "αβγδεζηθικλμνξοπρστυφχψωΓΔΘΛΞΠΣΦΨΩбгджзийлпфцчшщъы"
+# Symbols of a format with one token for each number; the first of them are the letters.
+NUMBER_SYMBOLS = "".join(map(chr, range(0x4E00, 0x4E00 + 1000)))
+ALPHABET = SIGNS + HINT_LETTERS + NUMBER_SYMBOLS
 FIRST_LETTER = len(SIGNS)
+
+# A token and its marks are packed into 63 bits.
+TOKEN_BITS, SIGN_BITS, NUMBER_BITS, PLACE_BITS = 11, 1, 20, 31
+MAX_NUMBERS = 2**NUMBER_BITS - 1  # of one problem, with its steps
+MAX_TOKENS = 2**PLACE_BITS - 2
 
 
 class Extent(NamedTuple):
-    """How large the problems of a length are when written."""
+    """Sizes of the largest problem that a length allows."""
 
-    run: int  # tokens of the longest number
+    longest_number: int  # tokens of the longest number
     tokens: int  # tokens of the longest problem
-    levels: tuple[int, ...] = ()  # how far each level of coupling counts
+    levels: tuple[int, ...] = ()  # number of coupling numbers at each level
 
 
 class Piece(NamedTuple):
-    """Some tokens in a row, of numbers or a sign that goes with one.
+    """Consecutive tokens of one kind: digits of numbers, or signs.
 
-    Shapes: B problems, or 1 if they all have the same; W tokens, as many as the longest has.
+    Shapes: B problems, or 1 for a piece shared by all problems; W tokens, as in the longest.
     """
 
     tokens: Integer[Tensor, "_ W"]
     present: Bool[Tensor, "_ W"]
-    part: int | Tensor  # which number, of all tokens or of each; 0: none
-    place: Integer[Tensor, "_ W"]  # of a sign: where it would stand, if it were a digit
-    sign: bool = False
+    number: (
+        int | Integer[Tensor, "_ _"]
+    )  # number to which the tokens belong, counted from 1; 0: none
+    place: Integer[Tensor, "_ W"]  # for a sign: the place from which its coupling is computed
+    is_sign: bool = False  # signs are coupled, but have number 0 and no place in the batch
 
 
 class Format(Settings):
-    """A way to write the problems of a task; its settings are its fields, its name its file's."""
+    """A way to write problems: its settings are its fields, and its name is that of its file."""
 
     _task: Task = pydantic.PrivateAttr()
 
     @property
     def task(self) -> Task:
-        """The task, which `build` fills in."""
+        """The task whose problems are written; `build_format` sets it."""
         return self._task
 
     @property
     def has_index_hints(self) -> bool:
-        """Whether letters stand before the digits."""
+        """Whether a letter before each digit names its place."""
         return False
 
     @property
-    def whole(self) -> bool:
-        """Whether each number is one symbol."""
+    def numbers_are_symbols(self) -> bool:
+        """Whether each number is one token."""
         return False
 
     @property
     def has_steps(self) -> bool:
-        """Whether a response holds the steps before the answer."""
+        """Whether responses contain intermediate steps before the answer."""
         return False
 
     @property
-    def answers(self) -> bool:
-        """Whether a response ends with the task's answer, or else is another part of the work."""
+    def writes_answer(self) -> bool:
+        """Whether responses end with the answer of the task; False for another sub-task."""
         return True
 
     @property
     def variable_length(self) -> bool:
-        """Whether questions whose operands are as long as each other's may differ in length."""
+        """Whether questions with operands of equal lengths can differ in length."""
         return False
 
     @property
-    def levels(self) -> int:
-        """At how many levels tokens are coupled."""
+    def level_count(self) -> int:
+        """The number of levels at which tokens are coupled."""
         return 0
 
     @property
     def marks_known_from_question(self) -> bool:
-        """Whether the question tells the marks of all that could be written after it."""
+        """Whether the question determines the marks of every possible response."""
         return True
 
     @property
     def has_task_prefix(self) -> bool:
-        """Whether a prefix says which sub-task is asked: its setting `prefix`, or others'."""
+        """Whether a prefix, the setting `prefix`, names a sub-task."""
         return False
 
     @abstractmethod
     def incompatibility(self) -> str | None:
-        """Return why the format cannot write its task, if it cannot."""
+        """Return the reason why the format cannot write its task, or None."""
 
     @abstractmethod
-    def symbols(self) -> int:
-        """Return how many tokens of the alphabet a model of this format needs."""
+    def vocabulary_size(self) -> int:
+        """Return the number of tokens that a model of this format needs."""
 
     @abstractmethod
     def write(self, problems: Problems) -> Batch:
         """Write problems as tokens and marks."""
 
-    def write_parts(self, problems: Problems, parts: Integer[Tensor, " B"]) -> Batch:
-        """Write each problem as a sub-task of its own, an index into `carry.config.run_settings.SUB_TASKS`.
+    def write_sub_tasks(self, problems: Problems, parts: Integer[Tensor, " B"]) -> Batch:
+        """Write each problem as one sub-task, an index into `run_settings.SUB_TASKS`.
 
-        Only for a format that is `prefixed`.
+        Only formats with `has_task_prefix` implement it.
         """
         raise NotImplementedError(f"{type(self).__name__} writes no prefix")
 
     def write_open_ended(self, problems: Problems) -> Batch:
-        """Write the questions, and behind them zeros for the longest answer they could have."""
-        nothing = problems.answer.new_zeros(len(problems), int(problems.room.max()))
-        return self.write(replace(problems, answer=nothing, answer_length=problems.room))
+        """Write the questions, followed by zeros for the longest possible responses."""
+        zeros = problems.answer.new_zeros(len(problems), int(problems.room.max()))
+        return self.write(replace(problems, answer=zeros, answer_length=problems.room))
 
     def without_padding(self) -> Format:
-        """Return the format without what makes questions `ragged`."""
+        """Return the format without the settings that make it `variable_length`."""
         return self
 
-    def continued(
+    def mark_continuation(
         self, problems: Problems, question: Batch, response: Integer[Tensor, "B A"]
     ) -> Batch:
-        """Return questions and what has been written behind them, marked by what it says.
+        """Append response tokens to questions, with marks computed from the tokens.
 
-        The problems are as long as each other; only for a format that is not `settled`.
+        All problems have operands of equal lengths. Only formats without
+        `marks_known_from_question` implement it.
         """
-        raise NotImplementedError(f"{type(self).__name__} is settled by the question")
+        raise NotImplementedError(f"{type(self).__name__} knows marks from the question")
 
     @abstractmethod
     def extent(self, digits: int) -> Extent:
-        """Return how large the problems of sizes up to `digits` are when written.
+        """Return the sizes of the largest problem with cell sizes up to `digits`.
 
         Raises:
             SettingsError: for sizes that cannot be written.
         """
 
-    def extent_of(self, digits: int, prefixes: Sequence[str]) -> Extent:
-        """Return how large problems are when written as any of some sub-tasks."""
-        each = [self.model_copy(update={"prefix": of}).extent(digits) for of in prefixes]
-        levels = tuple(map(max, zip(*(of.levels for of in each), strict=True)))
-        return Extent(max(of.run for of in each), max(of.tokens for of in each), levels)
+    def mixed_extent(self, digits: int, prefixes: Sequence[str]) -> Extent:
+        """Return the largest extent over several sub-tasks."""
+        extents = [self.model_copy(update={"prefix": name}).extent(digits) for name in prefixes]
+        levels = tuple(map(max, zip(*(extent.levels for extent in extents), strict=True)))
+        longest = max(extent.longest_number for extent in extents)
+        return Extent(longest, max(extent.tokens for extent in extents), levels)
 
     @abstractmethod
     def read(self, response: Integer[Tensor, "B A"]) -> Integer[Tensor, "B A"]:
-        """Return response tokens with the ones first, as far as each goes before its end."""
+        """Return the answers in responses, least significant digit first, followed by EOS."""
 
 
-def build(settings: dict[str, Any], task: Task, where: str = "format") -> Format:
-    """Return the format that `settings` names (`expression` unless said otherwise), for a task.
+def build_format(settings: dict[str, Any], task: Task, where: str = "format") -> Format:
+    """Return the format that `settings` names, by default `expression`, for a task.
 
-    >>> from carry.tasks import build as build_task
-    >>> build({"pad": True}, build_task({"name": "addition"})).pad
+    >>> from carry.tasks import build_task
+    >>> build_format({"pad": True}, build_task({"name": "addition"})).pad
     True
     """
     settings = dict(settings)
     name = settings.pop("name", "expression")
     form = choose_class("carry.formats", Format, name, f"{where}.name").parse(settings, where)
     form._task = task
-    why = form.incompatibility()
-    if why is not None:
-        raise SettingsError(f"{where}: {why}")
+    reason = form.incompatibility()
+    if reason is not None:
+        raise SettingsError(f"{where}: {reason}")
     return form
 
 
-def text(tokens: Integer[Tensor, " T"]) -> str:
-    """Return tokens as characters: `^` begins, `$` ends, `_` is padding.
+def to_text(tokens: Integer[Tensor, " T"]) -> str:
+    """Convert tokens to characters: `^` begins a problem, `$` ends it, `_` is padding.
 
-    >>> text(torch.tensor([12, 7, 10, 5, 11, 1, 2, 13]))
+    >>> to_text(torch.tensor([12, 7, 10, 5, 11, 1, 2, 13]))
     '^7+5=12$'
     """
     return "".join(ALPHABET[token] for token in tokens.tolist())
 
 
-def encode(characters: str) -> Integer[Tensor, " T"]:
-    """Return characters as tokens, the inverse of `text`.
+def to_tokens(characters: str) -> Integer[Tensor, " T"]:
+    """Convert characters to tokens, the inverse of `to_text`.
 
-    >>> text(encode("^12+7="))
+    >>> to_text(to_tokens("^12+7="))
     '^12+7='
+
+    Raises:
+        SettingsError: for a character that is not in the alphabet.
     """
+    unknown = [character for character in characters if character not in ALPHABET]
+    if unknown:
+        raise SettingsError(f"text: {unknown[0]!r} is not a token; expected digits, signs, letters")
     return torch.tensor([ALPHABET.index(character) for character in characters])
 
 
-def join(
-    pieces: list[Piece], count: int, device: torch.device, lines: list[tuple[Line, ...]]
+def join_pieces(
+    pieces: list[Piece],
+    count: int,
+    device: torch.device,
+    couplings: list[tuple[Coupling, ...]],
 ) -> tuple[Integer[Tensor, "B T"], list[Tensor], Integer[Tensor, " B"]]:
-    """Write ragged pieces one behind another, dropping what is not present.
+    """Concatenate pieces row by row, without their absent tokens.
 
-    Token and marks travel as one packed integer, so that the moving is done once.
+    Token and marks are packed into one integer, so that they are moved once.
 
     Args:
-        lines: what the digits of each part are coupled by, from the first part on.
+        couplings: of each number, from number 1 on, at each level.
 
     Returns:
         the tokens; number, place and levels; and the length of each row.
+
+    Raises:
+        SettingsError: for more numbers or tokens than fit the packed integer.
     """
-    packed = [
-        (piece.tokens.long() | (piece.part << 8) | (piece.sign << 24) | (piece.place + 1 << 25))
-        .expand(count, -1)
-        for piece in pieces
-    ]  # fmt: skip
+    if len(couplings) > MAX_NUMBERS:
+        raise SettingsError(
+            f"format: {len(couplings)} numbers of a problem, with steps, do not fit; "
+            f"expected at most {MAX_NUMBERS}"
+        )
+    if sum(piece.tokens.shape[1] for piece in pieces) > MAX_TOKENS:
+        raise SettingsError(f"format: a problem is too long; expected at most {MAX_TOKENS} tokens")
+    sign_shift, number_shift = TOKEN_BITS, TOKEN_BITS + SIGN_BITS
+    place_shift = number_shift + NUMBER_BITS
+    packed = []
+    for piece in pieces:
+        marks = (piece.is_sign << sign_shift) | (piece.place.long() + 1 << place_shift)
+        marks = piece.tokens.long() | (piece.number << number_shift) | marks
+        packed.append(marks.expand(count, -1))
     present = torch.cat([piece.present.expand(count, -1) for piece in pieces], dim=1)
     length = present.sum(1)
     width = int(length.max())
-    empty = PAD | 1 << 24  # a sign of no part and no place
-    joined = torch.full((count, width), empty, dtype=torch.int64, device=device)
+    padding = PAD | 1 << sign_shift  # a sign of number 0 without a place
+    joined = torch.full((count, width), padding, dtype=torch.int64, device=device)
     inside = torch.arange(width, device=device) < length[:, None]
-    kept = torch.cat(packed, dim=1).masked_select(present)  # row by row, in order
-    joined.masked_scatter_(inside, kept)
-    tokens, part, sign = joined & 255, (joined >> 8) & 65535, (joined >> 24 & 1).bool()
-    place = (joined >> 25) - 1
-    marks = [torch.where(sign, 0, part), torch.where(sign, NO_PLACE, place)]
-    marks = [of.int() for of in marks] + [levels(part, place, lines)]
-    return tokens.int(), marks, length
+    joined.masked_scatter_(inside, torch.cat(packed, dim=1).masked_select(present))  # row by row
+    tokens = joined & (1 << TOKEN_BITS) - 1
+    is_sign = (joined >> sign_shift & 1).bool()
+    number = joined >> number_shift & (1 << NUMBER_BITS) - 1
+    place = (joined >> place_shift) - 1
+    marks = [torch.where(is_sign, 0, number), torch.where(is_sign, NO_PLACE, place)]
+    levels = compute_coupling_numbers(number, place, couplings)
+    return tokens.int(), [*(mark.int() for mark in marks), levels], length
 
 
-def levels(
-    part: Integer[Tensor, "B T"], place: Integer[Tensor, "B T"], lines: list[tuple[Line, ...]]
+def compute_coupling_numbers(
+    number: Integer[Tensor, "B T"],
+    place: Integer[Tensor, "B T"],
+    couplings: list[tuple[Coupling, ...]],
 ) -> Integer[Tensor, "B T L"]:
-    """Return what tokens are coupled by, from the part that they go with and their place in it.
+    """Return the coupling numbers of tokens from their number and place.
 
-    >>> levels(torch.tensor([[0, 1, 1]]), torch.tensor([[-1, 1, 0]]), [((1, 1), None)]).tolist()
+    >>> number, place = torch.tensor([[0, 1, 1]]), torch.tensor([[-1, 1, 0]])
+    >>> compute_coupling_numbers(number, place, [((1, 1), None)]).tolist()
     [[[-1, -1], [2, -1], [1, -1]]]
     """
-    none = tuple(None for _ in lines[0]) if lines else ()
-    table = [[line or (NO_LEVEL, 0) for line in of] for of in [none, *lines]]
-    first, step = torch.tensor(table, device=part.device).view(len(table), -1, 2)[part].unbind(-1)
+    uncoupled = tuple(None for _ in couplings[0]) if couplings else ()
+    table = [
+        [coupling or (NO_LEVEL, 0) for coupling in levels] for levels in [uncoupled, *couplings]
+    ]
+    rows = torch.tensor(table, device=number.device).view(len(table), -1, 2)
+    first, step = rows[number].unbind(-1)
     return (first + step * place[..., None]).int()
 
 
-def together(
+def compact_rows(
     tokens: Integer[Tensor, "B T"], kept: Bool[Tensor, "B T"]
 ) -> tuple[Integer[Tensor, "B T"], Bool[Tensor, "B T"]]:
-    """Move what is kept of each row to its beginning, in order; say where it ends up.
+    """Move the kept tokens of each row to its beginning, and return where they are then.
 
     >>> tokens, kept = torch.tensor([[7, 20, 8, 13]]), torch.tensor([[True, False, True, False]])
-    >>> moved, inside = together(tokens, kept)
+    >>> moved, inside = compact_rows(tokens, kept)
     >>> moved[inside].tolist(), inside.tolist()
     ([7, 8], [[True, True, False, False]])
     """
@@ -254,86 +293,84 @@ def together(
     return tokens.gather(1, order), inside
 
 
-def symbol(
+def sign_piece(
     token: int | Integer[Tensor, "B 1"],
     device: torch.device,
     present: Bool[Tensor, "B 1"] | None = None,
-    part: int = 0,
+    number: int = 0,
     place: int | Integer[Tensor, "B 1"] = NO_PLACE,
 ) -> Piece:
-    """Return a piece that is one symbol, by default of no number and no place."""
-    at = torch.full((1, 1), token, device=device) if isinstance(token, int) else token
-    there = torch.ones_like(at, dtype=torch.bool) if present is None else present
-    where = torch.full_like(at, place) if isinstance(place, int) else place
-    return Piece(at, there, part, where, sign=True)
+    """Return a piece of one sign, by default without a number and a place."""
+    tokens = torch.full((1, 1), token, device=device) if isinstance(token, int) else token
+    present = torch.ones_like(tokens, dtype=torch.bool) if present is None else present
+    places = torch.full_like(tokens, place) if isinstance(place, int) else place
+    return Piece(tokens, present, number, places, is_sign=True)
 
 
-def first_letter(
+def choose_first_letter(
     label: Integer[Tensor, " B"], starts: int | Integer[Tensor, " B"]
 ) -> Integer[Tensor, " B"]:
-    """Return where each problem begins in an ordered set, from its label: 0 to `starts` - 1.
+    """Return the index of each problem's first letter, 0 to `starts` - 1, from its label.
 
-    >>> first_letter(torch.tensor([0, LABEL_RANGE // 2, LABEL_RANGE - 1]), 10).tolist()
+    >>> choose_first_letter(torch.tensor([0, LABEL_RANGE // 2, LABEL_RANGE - 1]), 10).tolist()
     [0, 5, 9]
     """
     return label * starts // LABEL_RANGE
 
 
-def noisy(batch: Batch, share: float, generator: torch.Generator) -> Batch:
-    """Return a batch with padding before so many of the question's tokens (mcleish2024, A.6.4).
-
-    The response stays whole.
+def insert_random_padding(batch: Batch, share: float, generator: torch.Generator) -> Batch:
+    """Insert padding before a random `share` of the question tokens (mcleish2024, A.6.4).
 
     >>> from carry.randomness import stream
-    >>> from carry.tasks import build as build_task, to_digits
+    >>> from carry.tasks import build_task, to_digits
     >>> task = build_task({"name": "addition"})
-    >>> batch = build({}, task).write(task.solve(*to_digits([[653, 49]])))
-    >>> text(noisy(batch, 0.5, stream(1, "doctest")).tokens[0])
+    >>> batch = build_format({}, task).write(task.solve(*to_digits([[653, 49]])))
+    >>> to_text(insert_random_padding(batch, 0.5, stream(1, "doctest")).tokens[0])
     '^35_6_+_9_4=207$'
     """
     count, width = batch.tokens.shape
-    at = torch.arange(width, device=batch.start.device)
-    drawn = torch.rand(count, width, generator=generator, device=at.device) < share
-    return loosened(batch, (drawn & (at > 0) & (at < batch.start[:, None])).long(), PAD)
+    index = torch.arange(width, device=batch.start.device)
+    chosen = torch.rand(count, width, generator=generator, device=index.device) < share
+    return insert_tokens(batch, (chosen & (index > 0) & (index < batch.start[:, None])).long(), PAD)
 
 
-def loosened(batch: Batch, before: Integer[Tensor, "B T"], token: int) -> Batch:
-    """Return a batch with so many tokens of one kind put in before each token of its questions.
+def insert_tokens(batch: Batch, before: Integer[Tensor, "B T"], token: int) -> Batch:
+    """Insert copies of a token into questions: `before[i, t]` copies before token t of row i.
 
-    They have no number and no place, and like any other sign they end a run of digits; where ids
-    restart in each run, they restart behind it.
+    The copies have no number and no place. They split the number around them, so that ids which
+    restart at each number (Abacus) restart after them.
 
-    >>> from carry.tasks import build as build_task, to_digits
+    >>> from carry.tasks import build_task, to_digits
     >>> task = build_task({"name": "addition"})
-    >>> batch = build({}, task).write(task.solve(*to_digits([[17, 25]])))
-    >>> text(loosened(batch, torch.tensor([[0, 0, 2, 1, 0, 0, 0, 0, 0, 0]]), SPACE).tokens[0])
+    >>> batch = build_format({}, task).write(task.solve(*to_digits([[17, 25]])))
+    >>> before = torch.tensor([[0, 0, 2, 1, 0, 0, 0, 0, 0, 0]])
+    >>> to_text(insert_tokens(batch, before, SPACE).tokens[0])
     '^7  1 +52=24$'
     """
     before = before.cumsum(1)
-    more = before[:, -1]
-    at = torch.arange(batch.tokens.shape[1] + int(more.max()), device=more.device)
-    moved, length = at[: before.shape[1]] + before, batch.length + more
+    inserted = before[:, -1]
+    index = torch.arange(batch.tokens.shape[1] + int(inserted.max()), device=inserted.device)
+    moved, length = index[: before.shape[1]] + before, batch.length + inserted
 
-    def scattered(values: Tensor, empty: int) -> Tensor:
-        return values.new_full((len(more), len(at)), empty).scatter_(1, moved, values)
+    def scatter(values: Tensor, empty: int) -> Tensor:
+        return values.new_full((len(inserted), len(index)), empty).scatter_(1, moved, values)
 
-    coupled = [scattered(level, NO_LEVEL) for level in batch.levels.unbind(2)]
-    tokens = scattered(batch.tokens, token)
+    tokens = scatter(batch.tokens, token)
+    levels = [scatter(level, NO_LEVEL) for level in batch.levels.unbind(2)]
+    shape = (len(inserted), len(index), 0)
     return replace(
         batch,
-        tokens=torch.where(at < length[:, None], tokens, PAD),
-        number=scattered(batch.number, 0),
-        place=scattered(batch.place, NO_PLACE),
-        levels=torch.stack(coupled, dim=2)
-        if coupled
-        else batch.levels[:, :1].expand(-1, len(at), -1),
-        start=batch.start + more,
+        tokens=torch.where(index < length[:, None], tokens, PAD),
+        number=scatter(batch.number, 0),
+        place=scatter(batch.place, NO_PLACE),
+        levels=torch.stack(levels, dim=2) if levels else batch.levels.new_empty(shape),
+        start=batch.start + inserted,
         length=length,
     )
 
 
-def blanked(batch: Batch) -> Batch:
-    """Return a batch with zeros for all that is written behind its questions, but the end."""
-    at = torch.arange(batch.tokens.shape[1], device=batch.start.device)
-    behind = (at >= batch.start[:, None]) & (at < batch.length[:, None] - 1)
-    return replace(batch, tokens=batch.tokens.masked_fill(behind, 0))
+def zero_responses(batch: Batch) -> Batch:
+    """Replace all response tokens, except for the last, by zeros."""
+    index = torch.arange(batch.tokens.shape[1], device=batch.start.device)
+    response = (index >= batch.start[:, None]) & (index < batch.length[:, None] - 1)
+    return replace(batch, tokens=batch.tokens.masked_fill(response, 0))

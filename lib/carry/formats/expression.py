@@ -1,4 +1,4 @@
-"""The problem as one writes it: `^a+b=c$`, either side reversed, padded with zeros or not."""
+"""The problem as it is usually written: `^a+b=c$`, with reversal and zero padding as settings."""
 
 from __future__ import annotations
 
@@ -17,46 +17,49 @@ from carry.formats import (
     EOS,
     EQUALS,
     FIRST_LETTER,
-    LETTERS,
+    HINT_LETTERS,
     PAD,
     SIGNS,
     SPACE,
     Extent,
     Format,
     Piece,
-    first_letter,
-    join,
-    loosened,
-    symbol,
-    together,
+    choose_first_letter,
+    compact_rows,
+    insert_tokens,
+    join_pieces,
+    sign_piece,
 )
-from carry.randomness import drawn_for
-from carry.tasks import backwards
+from carry.randomness import hash_to_range
+from carry.tasks import reverse_digits
+
+MAX_PADDING = 100_000  # digits; longer numbers exhaust memory
 
 
 class Expression(Format):
-    """The operands and their result, with the task's sign between operands.
+    """The operands and the answer, with the task's sign between operands.
 
-    `reverse_operands`, `reverse_answer`: write the ones first. `pad`: zeros make the operands of
-    a problem equally long, and its answer as long as it could be (cho2025's coupling); `pad_to`:
-    zeros make all numbers so long (ibrahimli2024, 4.2.1), but for an answer that is longer by
-    itself. `begin`: what stands first; a `$` is the same symbol as the end.
+    `reverse_operands`, `reverse_answer`: write the least significant digit first. `pad`: zeros
+    make the operands of a problem equally long, and the answer as long as the longest possible
+    answer (cho2025). `pad_to`: zeros make all shorter numbers this long (ibrahimli2024, 4.2.1).
+    `begin`: the first token; `$` is the same token as the end.
 
-    `hints`: a letter before every digit says its place, in all numbers of a problem alike, from a
-    drawn one on (mcleish2024, A.6.5): `cyclic`, starting at any of 102, with the first following
-    the last, or `ordered`, starting early enough to end in order, so that late letters are rare.
+    `hints`: a letter before each digit names its place, the same letter in all numbers of a
+    problem (mcleish2024, A.6.5). The first letter is random: `cyclic`, any of 102, where the first
+    letter follows the last; `ordered`, early enough to need no such step, so that late letters
+    are rare.
 
-    `spaces`: spaces between the symbols of the operands, at most so many for each token of the
-    problem but the first (ibrahimli2024, 4.2.1: 0.5); see `spaces_before`. The answer's count, so
-    that how many spaces there may be depends on its length.
+    `spaces`: random spaces between the tokens of the operands, up to this share of the problem's
+    length without its first token (ibrahimli2024, 4.2.1: 0.5); see `draw_spaces`. The length
+    includes the answer.
 
-    >>> from carry.formats import build, text
-    >>> from carry.tasks import build as build_task, to_digits
+    >>> from carry.formats import build_format, to_text
+    >>> from carry.tasks import build_task, to_digits
     >>> task = build_task({"name": "addition"})
     >>> problems = task.solve(*to_digits([[653, 49]]))
-    >>> for given in ({}, {"reverse_operands": False, "pad": True}, {"hints": "cyclic"},
-    ...               {"begin": "$", "pad_to": 4}, {"spaces": 0.5}):
-    ...     print(text(build(given, task).write(problems).tokens[0]))
+    >>> for settings in ({}, {"reverse_operands": False, "pad": True}, {"hints": "cyclic"},
+    ...                  {"begin": "$", "pad_to": 4}, {"spaces": 0.5}):
+    ...     print(to_text(build_format(settings, task).write(problems).tokens[0]))
     ^356+94=207$
     ^653+049=2070$
     ^a3b5c6+a9b4=a2b0c7$
@@ -69,27 +72,27 @@ class Expression(Format):
     pad: bool = False
     hints: Literal["none", "cyclic", "ordered"] = "none"
     begin: Literal["^", "$"] = "^"
-    pad_to: int | None = Field(default=None, ge=1)
+    pad_to: int | None = Field(default=None, ge=1, le=MAX_PADDING)
     spaces: float = Field(default=0.0, ge=0.0, le=1.0)
 
     @property
     def has_index_hints(self) -> bool:
-        """Whether letters stand before the digits."""
+        """Whether letters are written before the digits."""
         return self.hints != "none"
 
     @property
     def variable_length(self) -> bool:
-        """With spaces, questions differ in length."""
+        """Spaces make questions differ in length."""
         return self.spaces > 0
 
     @property
-    def levels(self) -> int:
+    def level_count(self) -> int:
         """Digits are coupled by their place, at one level (Cho et al. 2024)."""
         return 1
 
     def incompatibility(self) -> str | None:
-        """Refuse answers that are no numbers, and settings that do not go together."""
-        if not self.task.in_digits:
+        """Refuse answers that are not numbers, and settings that exclude each other."""
+        if not self.task.answer_is_number:
             return "'expression' writes numbers, and the answer is a list; expected 'labelled'"
         if self.pad and self.pad_to is not None:
             return f"pad_to {self.pad_to} does not fit pad true; expected one of them"
@@ -97,10 +100,10 @@ class Expression(Format):
             return f"spaces {self.spaces} do not fit hints {self.hints!r}; expected one of them"
         return None
 
-    def symbols(self) -> int:
-        """Return the digits and signs of addition, further signs, or the letters too."""
+    def vocabulary_size(self) -> int:
+        """Return the digits and the signs of addition, further signs, or all hint letters."""
         if self.has_index_hints:
-            return len(SIGNS + LETTERS)
+            return len(SIGNS + HINT_LETTERS)
         space = [SPACE] if self.variable_length else []
         return max([PAD, *space, *map(ALPHABET.index, self.task.sign)]) + 1
 
@@ -108,146 +111,148 @@ class Expression(Format):
         """Return the longest number, and the tokens of the longest problem with its signs.
 
         Raises:
-            SettingsError: for more places than there are letters to hint at them, and for operands
-                that are longer than what they are to be padded to.
+            SettingsError: for more places than hint letters, and for operands longer than `pad_to`.
         """
-        longest, lengths = self.task.longest_answer(digits), self.task.largest(digits)
-        lengths, longest = self._padded(lengths), max(longest, self.pad_to or 0)
-        if self.has_index_hints and longest > len(LETTERS):
-            raise SettingsError(
-                f"format.hints: {longest} places of a number do not fit, there are "
-                f"{len(LETTERS)} letters; expected fewer digits"
-            )
-        each, signs = 2 if self.has_index_hints else 1, 2 + lengths.shape[1]
-        tokens = each * (int(lengths.sum()) + longest) + signs
+        longest, lengths = self.task.max_answer_length(digits), self.task.largest_lengths(digits)
+        lengths, longest = self._written_lengths(lengths), max(longest, self.pad_to or 0)
+        if self.has_index_hints:
+            _check_hints(longest)
+        per_digit, signs = 2 if self.has_index_hints else 1, 2 + lengths.shape[1]
+        tokens = per_digit * (int(lengths.sum()) + longest) + signs
         symbols = int(lengths.sum()) + lengths.shape[1] - 1
-        tokens += int(self._most_spaces(torch.tensor([tokens - 1]), torch.tensor([symbols])))
-        run = max(digits, longest, int(lengths.max()))
-        return Extent(each * run, tokens, (run + (1 if self.reverse_answer else 2),))
+        tokens += int(self._max_spaces(torch.tensor([tokens - 1]), torch.tensor([symbols])))
+        number = max(digits, longest, int(lengths.max()))
+        return Extent(per_digit * number, tokens, (number + (1 if self.reverse_answer else 2),))
 
     def write(self, problems: Problems) -> Batch:
-        """Write problems as tokens and marks; a sign is coupled one below the ones.
+        """Write problems as tokens and marks; the coupling number of a sign is one below place 0.
 
-        Where the answer is written with its highest digit first, `=` is coupled one above it. Its
-        digits have the places that they come from: a task that goes `backwards` counts them down.
+        If the most significant digit of the answer is written first, `=` is coupled one above it.
+        Digits of the answer have the places of the operand's digits, which count down for a task
+        with `answer_is_reversed`.
 
         Raises:
-            SettingsError: for operands that are longer than what they are to be padded to.
+            SettingsError: for operands longer than `pad_to`, and more places than hint letters.
         """
-        return self._written(problems, problems.answer, self._length(problems))
+        return self._write(problems, problems.answer, self._answer_length(problems))
 
     def write_open_ended(self, problems: Problems) -> Batch:
-        """Write the questions, and behind them zeros for the longest answer they could have."""
+        """Write the questions, followed by zeros for the longest possible answers."""
         length = problems.room if self.pad_to is None else problems.room.clamp(min=self.pad_to)
-        nothing = problems.answer.new_zeros(len(problems), int(length.max()))
-        return self._written(problems, nothing, length)
+        zeros = problems.answer.new_zeros(len(problems), int(length.max()))
+        return self._write(problems, zeros, length)
 
-    def _written(
+    def _write(
         self, problems: Problems, answer: Integer[Tensor, "B K"], length: Integer[Tensor, " B"]
     ) -> Batch:
-        """Write the questions of problems, and behind them an answer of a length."""
-        device, first = problems.operands.device, self._first(problems)
-        lengths = self._padded(problems.lengths)
-        part, each = lengths.shape[1] + 1, 2 if self.has_index_hints else 1
-        up = self.reverse_answer != self.task.backwards
-        above = NO_PLACE if up else length[:, None]
-        answer = backwards(answer, length) if self.task.backwards else answer
+        """Write questions and answers of these lengths."""
+        device, first = problems.operands.device, self._first_letter(problems)
+        lengths = self._written_lengths(problems.lengths)
+        number, per_digit = lengths.shape[1] + 1, 2 if self.has_index_hints else 1
+        ascending = self.reverse_answer != self.task.answer_is_reversed
+        above = NO_PLACE if ascending else length[:, None]
+        if self.task.answer_is_reversed:
+            missing = max(0, int(length.max()) - answer.shape[1])
+            answer = reverse_digits(torch.nn.functional.pad(answer, (0, missing)), length)
         pieces = [
-            symbol(ALPHABET.index(self.begin), device),
-            *asked(problems.operands, lengths, self.task.sign, self.reverse_operands),
-            symbol(EQUALS, device, None, part, above),
-            number(answer, length, part, up),
-            symbol(EOS, device),
+            sign_piece(ALPHABET.index(self.begin), device),
+            *operand_pieces(problems.operands, lengths, self.task.sign, self.reverse_operands),
+            sign_piece(EQUALS, device, None, number, above),
+            number_piece(answer, length, number, ascending),
+            sign_piece(EOS, device),
         ]
         if self.has_index_hints:
-            pieces = [piece if piece.sign else _hinted(piece, first) for piece in pieces]
-        tokens, marks, total = join(pieces, len(problems), device, [((1, 1),)] * part)
-        batch = Batch(tokens, *marks, total - each * length - 1, total)
+            _check_hints(int(torch.maximum(length, lengths.amax(1)).max()))
+            pieces = [piece if piece.is_sign else _add_hints(piece, first) for piece in pieces]
+        couplings = [((1, 1),)] * number
+        tokens, marks, total = join_pieces(pieces, len(problems), device, couplings)
+        batch = Batch(tokens, *marks, total - per_digit * length - 1, total)
         if not self.variable_length:
             return batch
         symbols = batch.start - 2  # of the question, without its first and its last
-        # Of the true answer, as in the source, also where the longest one is written.
-        most = self._most_spaces(batch.start + self._length(problems), symbols)
-        before = spaces_before(problems.label, symbols, most)
+        # The limit depends on the true answer, as in the source, also in open-ended questions.
+        most = self._max_spaces(batch.start + self._answer_length(problems), symbols)
+        before = draw_spaces(problems.label, symbols, most)
         before = torch.nn.functional.pad(before, (1, tokens.shape[1] - before.shape[1] - 1))
-        return loosened(batch, before, SPACE)
+        return insert_tokens(batch, before, SPACE)
 
     def without_padding(self) -> Expression:
         """Return the format without spaces."""
         return self.model_copy(update={"spaces": 0.0})
 
     def read(self, response: Integer[Tensor, "B A"]) -> Integer[Tensor, "B A"]:
-        """Return the digits with the ones first; what stands at and behind their end is EOS.
-
-        Letters are left out, wherever they stand.
-        """
+        """Return the digits, least significant first, followed by EOS; letters are ignored."""
         kept = (response == EOS).cumsum(1) == 0
         if self.has_index_hints:
-            response, kept = together(response, kept & (response < FIRST_LETTER))
-        return ones_first(response, kept, self.reverse_answer)
+            response, kept = compact_rows(response, kept & (response < FIRST_LETTER))
+        return least_significant_first(response, kept, self.reverse_answer)
 
-    def _padded(self, lengths: Integer[Tensor, "B M"]) -> Integer[Tensor, "B M"]:
-        """Return how long operands of these lengths are written.
+    def _written_lengths(self, lengths: Integer[Tensor, "B M"]) -> Integer[Tensor, "B M"]:
+        """Return the lengths of operands with their padding.
 
         Raises:
-            SettingsError: for operands that are longer than what they are to be padded to.
+            SettingsError: for operands longer than `pad_to`.
         """
         if self.pad:
-            return self.task.padded(lengths)
+            return self.task.padded_lengths(lengths)
         if self.pad_to is None:
             return lengths
-        if int(lengths.max()) > self.pad_to:
+        longest = int(lengths.max())
+        if longest > self.pad_to:
             raise SettingsError(
-                f"format.pad_to: {self.pad_to} is too short, operands have up to "
-                f"{int(lengths.max())} digits; expected at least so many"
+                f"format.pad_to: {self.pad_to} is too short, operands have up to {longest} digits; "
+                f"expected at least {longest}"
             )
         return torch.where(lengths > 0, lengths.clamp(min=self.pad_to), 0)
 
-    def _length(self, problems: Problems) -> Integer[Tensor, " B"]:
-        """Return how long the answers are written."""
+    def _answer_length(self, problems: Problems) -> Integer[Tensor, " B"]:
+        """Return the lengths of answers with their padding."""
         length = problems.room if self.pad else problems.answer_length
         return length if self.pad_to is None else length.clamp(min=self.pad_to)
 
-    def _most_spaces(
+    def _max_spaces(
         self, length: Integer[Tensor, " B"], symbols: Integer[Tensor, " B"]
     ) -> Integer[Tensor, " B"]:
-        """Return how many spaces there may be at most in sequences of a length.
+        """Return the maximal number of spaces in problems.
 
-        The length is that without the first token, and without spaces; `symbols` are those of the
-        operands with the signs between them. A lone symbol has no gap that could hold any.
+        Args:
+            length: tokens without the first one and without spaces.
+            symbols: tokens of the operands and the signs between them; one token has no gap.
         """
         most = (length.double() * self.spaces + 1e-9).floor().long()  # 0.1 of 30 is 3
         return torch.where(symbols > 1, most, 0)
 
-    def _first(self, problems: Problems) -> Integer[Tensor, " B"]:
-        """Return the letter of the ones, counted from the first."""
-        count = len(LETTERS)
+    def _first_letter(self, problems: Problems) -> Integer[Tensor, " B"]:
+        """Return the index of the letter of place 0."""
+        starts = len(HINT_LETTERS)
         if self.hints == "ordered":
             longest = torch.maximum(problems.room, problems.lengths.amax(1))
-            count = (count + 1 - longest.clamp(min=self.pad_to or 0)).clamp(1)
-        return first_letter(problems.label, count)
+            starts = (starts + 1 - longest.clamp(min=self.pad_to or 0)).clamp(1)
+        return choose_first_letter(problems.label, starts)
 
 
-def asked(
+def operand_pieces(
     operands: Integer[Tensor, "B M N"], lengths: Integer[Tensor, "B M"], sign: str, reverse: bool
 ) -> list[Piece]:
-    """Return the pieces that are the operands of a question, with a sign between them.
-
-    A sign goes with the operand before it.
-    """
+    """Return the pieces of a question's operands; a sign belongs to the operand before it."""
     pieces, most = [], lengths.shape[1]
     for index in range(most):
         present = (lengths[:, index] > 0)[:, None] if most > 2 else None
         if index:
-            pieces += [symbol(ALPHABET.index(sign), operands.device, present, index)]
-        pieces += [number(operands[:, index], lengths[:, index], index + 1, reverse)]
+            token = ALPHABET.index(sign)
+            pieces.append(sign_piece(token, operands.device, present, index))
+        pieces.append(number_piece(operands[:, index], lengths[:, index], index + 1, reverse))
     return pieces
 
 
-def number(digits: Tensor, length: Tensor, part: int | Tensor, reverse: bool) -> Piece:
-    """Return the piece that is a number, with zeros up to its length, the ones first if reversed.
+def number_piece(
+    digits: Tensor, length: Tensor, number: int | Integer[Tensor, "_ _"], reverse: bool
+) -> Piece:
+    """Return the piece of one number, with zeros up to its length.
 
-    >>> piece = number(torch.tensor([[3, 5]]), torch.tensor([3]), part=1, reverse=False)
+    `reverse`: write the least significant digit first.
+
+    >>> piece = number_piece(torch.tensor([[3, 5]]), torch.tensor([3]), number=1, reverse=False)
     >>> piece.tokens.tolist(), piece.place.tolist()
     ([[0, 5, 3]], [[2, 1, 0]])
     """
@@ -257,49 +262,58 @@ def number(digits: Tensor, length: Tensor, part: int | Tensor, reverse: bool) ->
     present = place < length[:, None]
     if not reverse:
         digits, present, place = digits.flip(1), present.flip(1), place.flip(1)
-    return Piece(digits, present, part, place)
+    return Piece(digits, present, number, place)
 
 
-def ones_first(
-    response: Integer[Tensor, "B A"], kept: Bool[Tensor, "B A"], reverse: bool
+def least_significant_first(
+    response: Integer[Tensor, "B A"], kept: Bool[Tensor, "B A"], reversed_answer: bool
 ) -> Integer[Tensor, "B A"]:
-    """Return what is kept, the beginning of each row, with the ones first and EOS behind it.
+    """Return the kept prefix of each row, least significant digit first, followed by EOS.
 
-    >>> ones_first(torch.tensor([[7, 0, 2]]), torch.tensor([[True, True, False]]), False).tolist()
+    >>> kept = torch.tensor([[True, True, False]])
+    >>> least_significant_first(torch.tensor([[7, 0, 2]]), kept, False).tolist()
     [[0, 7, 13]]
     """
-    if reverse:
+    if reversed_answer:
         return torch.where(kept, response, EOS)
-    at = torch.arange(response.shape[1], device=response.device)
-    back = kept.sum(1, keepdim=True) - 1 - at
-    return torch.where(back >= 0, response.gather(1, back.clamp(min=0)), EOS)
+    index = torch.arange(response.shape[1], device=response.device)
+    source = kept.sum(1, keepdim=True) - 1 - index
+    return torch.where(source >= 0, response.gather(1, source.clamp(min=0)), EOS)
 
 
-def spaces_before(
+def draw_spaces(
     label: Integer[Tensor, " B"], symbols: Integer[Tensor, " B"], most: Integer[Tensor, " B"]
 ) -> Integer[Tensor, "B W"]:
-    """Return how many spaces stand before each symbol of the operands, of so many symbols.
+    """Return the number of spaces before each of the operands' symbols.
 
-    How many there are is drawn evenly from 0 to `most`, and then for each of them the gap between
-    two symbols in which it stands, so that a gap may hold several. All is drawn for the label of
-    the problem, so that it is written the same each time.
+    The number of spaces is uniform from 0 to `most`, and each space is in a uniform gap between
+    two symbols; a gap can hold several. Both are a function of the problem's label, so that a
+    problem is always written alike.
 
     >>> label, symbols = torch.tensor([1, 2, 3]), torch.tensor([6, 6, 6])
-    >>> spaces_before(label, symbols, torch.tensor([5, 5, 5])).tolist()
+    >>> draw_spaces(label, symbols, torch.tensor([5, 5, 5])).tolist()
     [[0, 1, 2, 0, 0, 0], [0, 0, 0, 1, 2, 0], [0, 0, 0, 1, 1, 1]]
     """
     key = label.long() << 16
-    count = drawn_for(key, most + 1)
-    each = torch.arange(int(count.max()), device=label.device)
-    gap = 1 + drawn_for(key[:, None] + 1 + each, (symbols - 1).clamp(min=1)[:, None])
-    there = (each < count[:, None]).long()
-    before = there.new_zeros(len(label), max(2, int(symbols.max())))
-    return before.scatter_add_(1, gap, there)
+    count = hash_to_range(key, most + 1)
+    space = torch.arange(int(count.max()), device=label.device)
+    gap = 1 + hash_to_range(key[:, None] + 1 + space, (symbols - 1).clamp(min=1)[:, None])
+    present = (space < count[:, None]).long()
+    before = present.new_zeros(len(label), max(2, int(symbols.max())))
+    return before.scatter_add_(1, gap, present)
 
 
-def _hinted(piece: Piece, first: Integer[Tensor, " B"]) -> Piece:
-    """Put a letter before each digit, with the marks of the digit."""
-    letters = FIRST_LETTER + (first[:, None] + piece.place) % len(LETTERS)
-    digits = torch.stack([letters, piece.tokens.long()], dim=2).flatten(1)
-    present, place = (of.repeat_interleave(2, 1) for of in (piece.present, piece.place))
-    return Piece(digits, present, piece.part, place)
+def _check_hints(places: int) -> None:
+    if places > len(HINT_LETTERS):
+        raise SettingsError(
+            f"format.hints: {places} places of a number do not fit {len(HINT_LETTERS)} letters; "
+            "expected fewer digits"
+        )
+
+
+def _add_hints(piece: Piece, first: Integer[Tensor, " B"]) -> Piece:
+    """Insert a letter before each digit, with the marks of the digit."""
+    letters = FIRST_LETTER + (first[:, None] + piece.place) % len(HINT_LETTERS)
+    tokens = torch.stack([letters, piece.tokens.long()], dim=2).flatten(1)
+    present, place = (mark.repeat_interleave(2, 1) for mark in (piece.present, piece.place))
+    return Piece(tokens, present, piece.number, place)

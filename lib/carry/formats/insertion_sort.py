@@ -1,17 +1,18 @@
-"""A list sorted by insertion, its steps written out: `^57,08,61=++:08,57;--:--:08,57,61$`.
+"""A list with the steps of insertion sort: `^57,08,61=++:08,57;--:--:08,57,61$`.
 
-The first number is a sorted list of one. Each of the others, a newcomer, is compared with the
-numbers of the list, the smallest first, and then the list is written with it. A comparison has a
-symbol for each digit, the highest first: up to there a number of the list is less than the newcomer
-(`-`), or more (`+`), or they are the same (`|`). No step needs more than what is near:
+The first number is a sorted list of length one. Each following number, the new number, is compared
+with the numbers of the sorted list, smallest first; then the list with the new number is written.
+A comparison has one symbol for each digit, most significant first: up to this digit, the list's
+number is smaller than the new number (`-`), larger (`+`) or equal (`|`). Each token depends only
+on nearby tokens:
 
-    a symbol    the one before it, and the next digits of both numbers
-    a digit     one of three next digits: that of the number at this rank of the list before, that
-                of the number at the next higher rank, and the newcomer's; comparisons tell which
-    an end      no digit is next; a list ends with the largest number, which no comparison with a
-                higher one stands behind, and all ends with a newcomer that has no comma behind it
+    comparison    the previous symbol, and the next digits of both numbers
+    digit         one of three: the next digit of the old list's number at the same rank, at the
+                  next higher rank, or of the new number; the comparisons tell which
+    end           no digit follows; the largest number, after which no comparison follows, ends a
+                  list, and a new number without a comma after it ends the response
 
-Ids of four levels show just that.
+Ids of four levels show exactly these tokens.
 
 digits    ^   5  7  ,   0  8  ,   6  1   =  +  +   :  0  8   ,  5  7   ;  -  -   :  -  -   :  0  8
 level 1   0   9 13 17  10 14 18  14 18   8 12 16   9 13 17   9 13 17  12 16 20  12 16 20  13 17 21
@@ -19,12 +20,14 @@ level 2   0   4  4  4   5  5  5   7  7   5  5  5   6  6  6   6  6  6   7  7  7  
 level 3   0   2  2  2   0  0  0   0  0   2  2  2   3  3  3   2  2  2   3  3  3   2  2  2   4  4  4
 level 4   0   0  0  0   3  3  3   4  4   3  3  3   0  0  0   0  0  0   4  4  4   4  4  4   0  0  0
 
-1   when it is read: a digit 4 after the one before it, and 4 after that of the list before; the
-    same digit of a comparison 1 sooner and of the newcomer 3 sooner, so that a window shows what is
-    next and hides what has been read (but for comparisons, by which a list sees its end)
-2   twice the newcomer's index, and the list with it 1 above
-3   the rank, counted from the largest, so that a list is written from the last rank to the first
-4   the newcomer's index, for itself and its comparisons, which so do not see those before them
+1   reading time: a digit is 4 after the previous digit, and 4 after the same digit of the previous
+    list; the same digit of a comparison is 1 earlier and of the new number 3 earlier. A window
+    shows the next digits and hides the digits already read (except for comparisons, by which a
+    list finds its end)
+2   twice the index of the new number; the list with it is 1 above
+3   the rank, counted from the largest number, so that a list is written from the last rank to 1
+4   the index of the new number, for itself and its comparisons, so that these do not see earlier
+    comparisons
 """
 
 from __future__ import annotations
@@ -38,59 +41,72 @@ from torch import Tensor
 from carry.config.settings import SettingsError
 from carry.data.batch import NO_PLACE, Batch
 from carry.data.problems import Problems
-from carry.formats import ALPHABET, BOS, EOS, EQUALS, Extent, Format, Piece, join, symbol, together
-from carry.tasks import Line
+from carry.formats import (
+    ALPHABET,
+    BOS,
+    EOS,
+    EQUALS,
+    Extent,
+    Format,
+    Piece,
+    compact_rows,
+    join_pieces,
+    sign_piece,
+)
+from carry.tasks import Coupling
 from carry.tasks.sorting import Sorting
 
 LESS, SAME, MORE = map(ALPHABET.index, "-|+")
 COMMA, COLON, SEMICOLON = map(ALPHABET.index, ",:;")
-MOST = 255  # numbers of a list, which has as many rows as their square: `join` counts 16 bits
+MAX_NUMBERS = 1023  # of a list of n; `join_pieces` must hold its n^2 + n rows
 
 
 class InsertionSort(Format):
-    """Numbers with zeros up to the longest, the highest digit first, and their sorted lists.
+    """Numbers padded with zeros, most significant digit first, and their sorted lists.
 
-    >>> from carry.formats import build, text
-    >>> from carry.tasks import build as build_task, to_digits
+    >>> from carry.formats import build_format, to_text
+    >>> from carry.tasks import build_task, to_digits
     >>> task = build_task({"name": "sorting"})
     >>> problems = task.solve(*to_digits([[57, 8, 120, 57]]))
-    >>> text(build({"name": "insertion_sort"}, task).write(problems).tokens[0])
+    >>> to_text(build_format({"name": "insertion_sort"}, task).write(problems).tokens[0])
     '^057,008,120,057=|++:008,057;---:---:008,057,120;|--:|||:+++:008,057,057,120$'
     """
 
     @property
     def has_steps(self) -> bool:
-        """Comparisons and shorter lists stand before the sorted list."""
+        """Comparisons and shorter lists precede the sorted list."""
         return True
 
     @property
-    def levels(self) -> int:
-        """When, in which column, at which rank, by which newcomer."""
+    def level_count(self) -> int:
+        """Reading time, column, rank, and new number."""
         return 4
 
     def incompatibility(self) -> str | None:
-        """Refuse all but arrays."""
+        """Refuse tasks other than sorting."""
         if not isinstance(self.task, Sorting):
             name = type(self.task).__name__
-            return f"'insertion_sort' sorts, and {name} asks for something else; expected 'sorting'"
+            return f"'insertion_sort' sorts lists, and {name} does not; expected task 'sorting'"
         return None
 
-    def symbols(self) -> int:
+    def vocabulary_size(self) -> int:
         """Return the digits and the signs."""
         return max(LESS, SAME, MORE, COMMA, COLON, SEMICOLON) + 1
 
     def extent(self, digits: int) -> Extent:
-        """Return the longest number, the tokens of the longest problem, and how far levels count.
+        """Write the largest problem and return its sizes.
 
-        That problem is written down and measured.
+        Raises:
+            SettingsError: for longer lists than can be written.
         """
-        lengths = self.task.largest(digits)
+        _check_count(digits)
+        lengths = self.task.largest_lengths(digits)
         nines = torch.full((*lengths.shape, digits), 9, dtype=torch.uint8)
         batch = self.write(self.task.solve(nines, lengths))
         return Extent(digits, int(batch.length), tuple((batch.levels[0].amax(0) + 1).tolist()))
 
     def write_open_ended(self, problems: Problems) -> Batch:
-        """Write the problems: how long all of it is depends on the question alone."""
+        """Write the problems: the question determines the length of the response."""
         return self.write(problems)
 
     def write(self, problems: Problems) -> Batch:
@@ -101,104 +117,112 @@ class InsertionSort(Format):
         """
         device, width = problems.lengths.device, problems.lengths.amax(1, keepdim=True)
         there, count = problems.lengths > 0, problems.lengths.shape[1]
-        if count > MOST:
-            raise SettingsError(
-                f"format: a list of {count} numbers has too many steps; expected at most {MOST}"
-            )
-        nth = torch.arange(1, int(width.max()) + 1, device=device)[None]  # digit, the highest first
-        inside, numbers = nth <= width, _highest_first(problems.operands, width)
-        pieces, lines = [symbol(BOS, device)], list[tuple[Line, ...]]()
+        _check_count(count)
+        # Digits are counted from the most significant, from 1 on.
+        nth = torch.arange(1, int(width.max()) + 1, device=device)[None]
+        inside, numbers = nth <= width, _most_significant_first(problems.operands, width)
+        pieces, couplings = [sign_piece(BOS, device)], list[tuple[Coupling, ...]]()
         for index in range(count):
             present = there[:, index, None]
-            if index:  # a comma goes with the number before it
-                pieces += [symbol(COMMA, device, present, index, width + 1)]
-            lines += [_newcomer(index + 1) if index else _listed(1, 1)]
-            pieces += [Piece(numbers[:, index], inside & present, index + 1, nth)]
-        lines += [_compared(2, 1)]  # as any other sign, `=` goes with the row behind it
-        pieces += [symbol(EQUALS, device, None, len(lines), 0)]
-        for i, (compared, listed) in enumerate(_insertions(numbers), start=2):
+            if index:  # a comma belongs to the number before it
+                pieces.append(sign_piece(COMMA, device, present, index, width + 1))
+            couplings.append(_new_number(index + 1) if index else _listed(1, 1))
+            pieces.append(Piece(numbers[:, index], inside & present, index + 1, nth))
+        couplings.append(_compared(2, 1))  # `=`, as all later signs, belongs to the next row
+        pieces.append(sign_piece(EQUALS, device, None, len(couplings), 0))
+        for i, (comparisons, sorted_list) in enumerate(_insertions(numbers), start=2):
             present = there[:, i - 1, None]
-            rows = [(of, _compared(i, rank)) for rank, of in _from_the_last(compared)]
-            rows += [(of, _listed(i, rank)) for rank, of in _from_the_last(listed)]
+            rows = [(row, _compared(i, rank)) for rank, row in _from_last_rank(comparisons)]
+            rows += [(row, _listed(i, rank)) for rank, row in _from_last_rank(sorted_list)]
             signs = [None if i == 2 else SEMICOLON, *[COLON] * (i - 1), *[COMMA] * (i - 1)]
-            for sign, (tokens, line) in zip(signs, rows, strict=True):
-                lines += [line]
+            for sign, (tokens, levels) in zip(signs, rows, strict=True):
+                couplings.append(levels)
                 if sign is not None:
-                    pieces += [symbol(sign, device, present, len(lines), 0)]
-                pieces += [Piece(tokens, inside & present, len(lines), nth)]
-        pieces += [symbol(EOS, device)]
-        tokens, (number, at, levels), total = join(pieces, len(problems), device, lines)
-        place = torch.where(at == NO_PLACE, at, width - at).int()
+                    pieces.append(sign_piece(sign, device, present, len(couplings), 0))
+                pieces.append(Piece(tokens, inside & present, len(couplings), nth))
+        pieces.append(sign_piece(EOS, device))
+        joined = join_pieces(pieces, len(problems), device, couplings)
+        tokens, (number, nth_digit, levels), total = joined
+        place = torch.where(nth_digit == NO_PLACE, nth_digit, width - nth_digit).int()
         start = there.sum(1) * (width[:, 0] + 1) + 1
         return Batch(tokens, number, place, levels, start, total)
 
     def read(self, response: Integer[Tensor, "B A"]) -> Integer[Tensor, "B A"]:
-        """Return the last list as it is written; behind its end stands EOS."""
-        at = torch.arange(response.shape[1], device=response.device)
+        """Return the tokens of the last list, followed by EOS."""
+        index = torch.arange(response.shape[1], device=response.device)
         inside = (response == EOS).cumsum(1) == 0
-        sign = inside & ((response == COLON) | (response == SEMICOLON))
-        begins = torch.where(sign, at + 1, 0).amax(1, keepdim=True)
-        listed, inside = together(response, inside & (at >= begins))
-        return torch.where(inside, listed, EOS)
+        is_sign = inside & ((response == COLON) | (response == SEMICOLON))
+        first = torch.where(is_sign, index + 1, 0).amax(1, keepdim=True)
+        last_list, inside = compact_rows(response, inside & (index >= first))
+        return torch.where(inside, last_list, EOS)
 
 
-def _newcomer(i: int) -> tuple[Line, ...]:
-    """Return what the digits of number i, and the comma behind it, are coupled by."""
+def _check_count(count: int) -> None:
+    if count > MAX_NUMBERS:
+        raise SettingsError(
+            f"format: a list of {count} numbers has too many steps; expected at most {MAX_NUMBERS}"
+        )
+
+
+def _new_number(i: int) -> tuple[Coupling, ...]:
+    """Return the couplings of number i and of the comma after it."""
     return (4 * i - 3, 4), (2 * i, 0), None, (i, 0)
 
 
-def _compared(i: int, rank: int) -> tuple[Line, ...]:
-    """Return what the comparison of number i with that of a rank is coupled by."""
+def _compared(i: int, rank: int) -> tuple[Coupling, ...]:
+    """Return the couplings of the comparison of number i with the number at a rank."""
     return (4 * i - 1, 4), (2 * i, 0), (rank, 0), (i, 0)
 
 
-def _listed(i: int, rank: int) -> tuple[Line, ...]:
-    """Return what the number of a rank is coupled by, in the list of the first i."""
+def _listed(i: int, rank: int) -> tuple[Coupling, ...]:
+    """Return the couplings of the number at a rank in the list of the first i numbers."""
     return (4 * i, 4), (2 * i + 1, 0), (rank, 0), None
 
 
-def _from_the_last(rows: Integer[Tensor, "B M K"]) -> Iterator[tuple[int, Tensor]]:
-    """Yield ranks, which count from 1 on, with the rows that stand there."""
+def _from_last_rank(rows: Integer[Tensor, "B M K"]) -> Iterator[tuple[int, Tensor]]:
+    """Yield ranks, which count from 1 on, with their rows, last rank first."""
     return ((rank, rows[:, rank - 1]) for rank in range(rows.shape[1], 0, -1))
 
 
 def _insertions(
     numbers: Integer[Tensor, "B M K"],
 ) -> Iterator[tuple[Integer[Tensor, "B I K"], Integer[Tensor, "B J K"]]]:
-    """Yield the comparisons of each number but the first, and the list with it, largest first.
+    """Yield the comparisons of each number after the first, and the list with it, largest first.
 
-    >>> for compared, listed in _insertions(torch.tensor([[[5, 7], [0, 8]]])):
-    ...     print([ALPHABET[symbol] for symbol in compared.flatten()], listed.tolist())
+    >>> for comparisons, sorted_list in _insertions(torch.tensor([[[5, 7], [0, 8]]])):
+    ...     print([ALPHABET[symbol] for symbol in comparisons.flatten()], sorted_list.tolist())
     ['+', '+'] [[[5, 7], [0, 8]]]
     """
-    listed = numbers[:, :1].long()
+    sorted_list = numbers[:, :1].long()
     for new in numbers[:, 1:].long().unbind(1):
         new = new[:, None]
-        found = _first_sign(listed - new)
-        symbols = torch.tensor([LESS, SAME, MORE], device=found.device)[found + 1]
-        rank = (found[:, :, -1:] >= 0).sum(1, keepdim=True)  # the newcomer's, from 0 on
-        at = torch.arange(listed.shape[1] + 1, device=found.device)[:, None]
-        higher, lower = torch.cat([new, listed], dim=1), torch.cat([listed, new], dim=1)
-        listed = torch.where(at < rank, lower, torch.where(at == rank, new, higher))
-        yield symbols, listed
+        order = _sign_of_first_difference(sorted_list - new)
+        comparisons = torch.tensor([LESS, SAME, MORE], device=order.device)[order + 1]
+        rank = (order[:, :, -1:] >= 0).sum(1, keepdim=True)  # of the new number, from 0 on
+        index = torch.arange(sorted_list.shape[1] + 1, device=order.device)[:, None]
+        shifted = torch.cat([new, sorted_list], dim=1)
+        kept = torch.cat([sorted_list, new], dim=1)
+        sorted_list = torch.where(index < rank, kept, torch.where(index == rank, new, shifted))
+        yield comparisons, sorted_list
 
 
-def _first_sign(difference: Integer[Tensor, "B M K"]) -> Integer[Tensor, "B M K"]:
+def _sign_of_first_difference(difference: Integer[Tensor, "B M K"]) -> Integer[Tensor, "B M K"]:
     """Return the sign of the first difference up to each digit.
 
-    >>> _first_sign(torch.tensor([[[0, -3, 5, 0]]])).tolist()
+    >>> _sign_of_first_difference(torch.tensor([[[0, -3, 5, 0]]])).tolist()
     [[[0, -1, -1, -1]]]
     """
     differs = difference != 0
     return (difference.sign() * (differs & (differs.cumsum(2) == 1))).cumsum(2)
 
 
-def _highest_first(
+def _most_significant_first(
     digits: Integer[Tensor, "B M N"], width: Integer[Tensor, "B 1"]
 ) -> Integer[Tensor, "B M K"]:
-    """Return the digits of numbers with zeros up to a width.
+    """Return the digits of numbers, padded with zeros to a width, most significant first.
 
-    >>> _highest_first(torch.tensor([[[7, 5, 0], [8, 0, 0]]]), torch.tensor([[2]])).tolist()
+    >>> digits, width = torch.tensor([[[7, 5, 0], [8, 0, 0]]]), torch.tensor([[2]])
+    >>> _most_significant_first(digits, width).tolist()
     [[[5, 7], [0, 8]]]
     """
     nth = torch.arange(int(width.max()), device=width.device)

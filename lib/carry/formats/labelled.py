@@ -1,4 +1,4 @@
-"""An array with a name before each number, and the names in order: `^a:65,b:9,c:81=b,a,c$`."""
+"""A list with a letter before each number; the answer lists letters: `^a:65,b:9,c:81=b,a,c$`."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from carry.formats import (
     Extent,
     Format,
     Piece,
-    first_letter,
-    join,
-    symbol,
-    together,
+    choose_first_letter,
+    compact_rows,
+    join_pieces,
+    sign_piece,
 )
-from carry.tasks import NAMES
+from carry.tasks import OPERAND_LETTERS
 
 
 class Labelled(Format):
-    """Operands named by consecutive letters from a drawn one on, of 52 (mcleish2024, A.5).
+    """Consecutive letters name the operands, from a random first letter on (mcleish2024, A.5).
 
-    `reverse_operands`: write the ones first, as the paper does.
+    `reverse_operands`: write the least significant digit first, as in the paper.
 
-    >>> from carry.formats import build, text
-    >>> from carry.tasks import build as build_task, to_digits
+    >>> from carry.formats import build_format, to_text
+    >>> from carry.tasks import build_task, to_digits
     >>> task = build_task({"name": "sorting"})
     >>> problems = task.solve(*to_digits([[57, 8, 120]]))
-    >>> text(build({"name": "labelled"}, task).write(problems).tokens[0])
+    >>> to_text(build_format({"name": "labelled"}, task).write(problems).tokens[0])
     '^a:75,b:8,c:021=b,a,c$'
     """
 
@@ -43,57 +43,68 @@ class Labelled(Format):
 
     def incompatibility(self) -> str | None:
         """Refuse answers that are numbers."""
-        if self.task.in_digits:
+        if self.task.answer_is_number:
             return "'labelled' names operands, and the answer is a number; expected 'expression'"
         return None
 
-    def symbols(self) -> int:
-        """Return the digits, the signs and the names."""
-        return FIRST_LETTER + len(NAMES)
+    def vocabulary_size(self) -> int:
+        """Return the digits, the signs and the letters of operands."""
+        return FIRST_LETTER + len(OPERAND_LETTERS)
 
     def extent(self, digits: int) -> Extent:
-        """Return the longest operand, and the tokens of so many operands of so many digits.
+        """Return the longest operand, and the tokens of the longest problem.
 
         Raises:
-            SettingsError: for more operands than there are names.
+            SettingsError: for more operands than letters.
         """
-        if digits > len(NAMES):
-            raise SettingsError(
-                f"format: an array of {digits} numbers does not fit, there are {len(NAMES)} names; "
-                "expected a shorter one"
-            )
+        _check_count(digits)
         return Extent(digits, 2 + digits * (digits + 3) + 2 * digits - 1)
 
     def write(self, problems: Problems) -> Batch:
-        """Write problems as tokens and marks; names and signs have no place."""
+        """Write problems as tokens and marks; letters and signs have no place.
+
+        Raises:
+            SettingsError: for more operands than letters.
+        """
+        count = problems.operands.shape[1]
+        _check_count(count)
         device = problems.operands.device
-        first = FIRST_LETTER + first_letter(problems.label, len(NAMES) + 1 - problems.room)
+        starts = len(OPERAND_LETTERS) + 1 - problems.room
+        first = (FIRST_LETTER + choose_first_letter(problems.label, starts))[:, None]
         colon, comma = map(ALPHABET.index, ":,")
         place = torch.arange(problems.operands.shape[2], device=device)[None]
-        pieces = [symbol(BOS, device)]
-        for index in range(problems.operands.shape[1]):
+        pieces = [sign_piece(BOS, device)]
+        for index in range(count):
             there = (index < problems.room)[:, None]
             present = place < problems.lengths[:, index, None]
-            digits, at = problems.operands[:, index], place
+            digits, places = problems.operands[:, index], place
             if not self.reverse_operands:
-                digits, present, at = digits.flip(1), present.flip(1), place.flip(1)
+                digits, present, places = digits.flip(1), present.flip(1), place.flip(1)
             if index:
-                pieces += [symbol(comma, device, there)]
-            pieces += [symbol(first[:, None] + index, device, there), symbol(colon, device, there)]
-            pieces += [Piece(digits, present, index + 1, at)]
-        pieces += [symbol(EQUALS, device)]
+                pieces.append(sign_piece(comma, device, there))
+            pieces.append(sign_piece(first + index, device, there))
+            pieces.append(sign_piece(colon, device, there))
+            pieces.append(Piece(digits, present, index + 1, places))
+        pieces.append(sign_piece(EQUALS, device))
         for rank in range(problems.answer.shape[1]):
             there = (rank < problems.answer_length)[:, None]
             if rank:
-                pieces += [symbol(comma, device, there)]
-            pieces += [symbol(first[:, None] + problems.answer[:, rank, None], device, there)]
-        pieces += [symbol(EOS, device)]
-        lines = [()] * problems.operands.shape[1]
-        tokens, marks, total = join(pieces, len(problems), device, lines)
+                pieces.append(sign_piece(comma, device, there))
+            pieces.append(sign_piece(first + problems.answer[:, rank, None], device, there))
+        pieces.append(sign_piece(EOS, device))
+        tokens, marks, total = join_pieces(pieces, len(problems), device, [()] * count)
         return Batch(tokens, *marks, total - 2 * problems.answer_length, total)
 
     def read(self, response: Integer[Tensor, "B A"]) -> Integer[Tensor, "B A"]:
-        """Return the names in order, as letters of the alphabet; behind their end stands EOS."""
+        """Return the letters in order, as tokens, followed by EOS."""
         kept = ((response == EOS).cumsum(1) == 0) & (response >= FIRST_LETTER)
-        names, inside = together(response, kept)
-        return torch.where(inside, names, EOS)
+        letters, inside = compact_rows(response, kept)
+        return torch.where(inside, letters, EOS)
+
+
+def _check_count(count: int) -> None:
+    if count > len(OPERAND_LETTERS):
+        raise SettingsError(
+            f"format: a list of {count} numbers does not fit {len(OPERAND_LETTERS)} letters; "
+            "expected a shorter one"
+        )
