@@ -1,4 +1,7 @@
-"""Where a token stands: position schemes are pure functions from marks to ids."""
+"""Position schemes: pure functions from the marks of tokens to position ids.
+
+A scheme is one file of this package and one subclass of `Scheme`.
+"""
 
 from __future__ import annotations
 
@@ -9,69 +12,73 @@ import torch
 from jaxtyping import Integer
 from torch import Tensor
 
-from carry.config import settings
+from carry.config.settings import Settings, choose_class, label_from_class
 from carry.data.batch import Batch
 from carry.formats import Extent, Format
 
 
-class Scheme(settings.Settings):
-    """A position scheme; its settings are its fields, and its name is its file's.
+class Scheme(Settings):
+    """A position scheme: its settings are its fields, and its name is the name of its file.
 
-    In training ids are drawn (offsets, subsets) from a generator; in evaluation they start at a
-    given id, 1 as in the papers unless said otherwise.
+    In training, ids are randomized (offsets, subsets) by a generator; in evaluation they start at
+    a chosen id, 1 by default as in the papers.
     """
 
-    movable: ClassVar[bool] = True  # evaluation may start elsewhere than at 1
-    ordered: ClassVar[bool] = False  # ids grow from left to right, so that differences are >= 0
-    absent: ClassVar[int | None] = None  # the id of tokens that are not counted, if some are not
+    label: ClassVar[str]  # name in figures and tables; derived from the class name by default
+    accepts_start: ClassVar[bool] = True  # whether evaluation can start at any id
+    increasing: ClassVar[bool] = False  # whether each id is larger than the previous one
+    uncounted_id: ClassVar[int | None] = None  # id of tokens that are not counted, if any
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "label" not in vars(cls):
+            cls.label = label_from_class(cls)
 
     @property
-    def measures(self) -> bool:
-        """Whether the difference of two ids says how far apart their tokens stand."""
+    def ids_measure_distance(self) -> bool:
+        """Whether the difference of two ids is a distance, the same in training and evaluation."""
         return True
 
     @abstractmethod
     def train_ids(self, batch: Batch, generator: torch.Generator) -> Integer[Tensor, "b T"]:
-        """Return ids as drawn in training; b is B, or 1 where all rows have the same."""
+        """Return random training ids; b is B, or 1 if all rows have the same ids."""
 
     @abstractmethod
     def ids(self, batch: Batch, start: int = 1) -> Integer[Tensor, "b T"]:
-        """Return ids that begin at `start`."""
+        """Return evaluation ids that begin at `start`; b is B, or 1."""
 
     def incompatibility(self, form: Format) -> str | None:
-        """Return why the scheme does not go with a format, if it does not."""
+        """Return the reason why the scheme cannot be used with a format, or None."""
         return None
 
     @abstractmethod
-    def span(self, extent: Extent) -> int:
-        """Return how many ids in a row problems of such an extent need."""
+    def required_ids(self, extent: Extent) -> int:
+        """Return the number of consecutive ids that problems of this extent need."""
 
-    def fixed_range(self) -> int | None:
-        """Return the largest id that the scheme itself can give, if there is one."""
+    def id_limit(self) -> int | None:
+        """Return the largest id that the scheme's settings allow; None: unlimited."""
         return None
 
     @abstractmethod
-    def largest(self, extent: Extent) -> int:
-        """Return the largest id that training on such problems can show."""
+    def largest_id(self, extent: Extent) -> int:
+        """Return the largest id that training on problems of this extent can contain."""
 
 
-def choose(name: object, where: str = "positions.ids") -> type[Scheme]:
-    """Return the kind of scheme called `name`.
+def choose_scheme(name: object, where: str = "positions.ids") -> type[Scheme]:
+    """Return the class of the scheme with this name.
 
-    >>> choose("abacus")(offset=99).offset
+    >>> choose_scheme("abacus")(offset=99).offset
     99
     """
-    return settings.choose_class("carry.positions", Scheme, name, where)
+    return choose_class("carry.positions", Scheme, name, where)
 
 
-def drawn(scheme: Scheme, a: str, b: str, **format_settings: Any) -> str:
-    """Return one sum with the ids of its tokens, for examples in docstrings."""
-    from carry.formats import build as build_format
-    from carry.formats import text
-    from carry.tasks import build as build_task
-    from carry.tasks import to_digits
+def show_ids(scheme: Scheme, a: str, b: str, **format_settings: Any) -> str:
+    """Return the tokens of one sum and their ids as text, for examples in docstrings."""
+    from carry.formats import build_format, to_text
+    from carry.tasks import build_task, to_digits
 
     task = build_task({"name": "addition"})
     batch = build_format(format_settings, task).write(task.solve(*to_digits([[a, b]])))
     ids = scheme.ids(batch).expand(1, -1)[0].tolist()
-    return f"{' '.join(text(batch.tokens[0]))} | {' '.join(map(str, ids))}"
+    return f"{' '.join(to_text(batch.tokens[0]))} | {' '.join(map(str, ids))}"

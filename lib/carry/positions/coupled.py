@@ -15,22 +15,22 @@ from carry.positions import Scheme
 
 
 class Coupled(Scheme):
-    """Tokens that the marks of a `level` count alike share an id; those it does not count have 0.
+    """Tokens with the same coupling number at a `level` share an id; uncounted tokens have id 0.
 
-    Level 1 is the power of ten in sums: digits of one place share an id, and `+` and `=` are tied
-    to the ones, with the id below. A scratchpad may have two levels more: see the task's file.
+    At level 1 of a sum, digits of the same place share an id, and `+` and `=` have the id below
+    place 0. A scratchpad can have more levels: see the file of its task.
 
-    In training each example starts at random, so that its last id is at most `limit` (None: all
-    start at 1). Drawn uniformly, starts rarely show the first and the last ids; drawn `even`ly,
-    the outermost starts have the weight of those that would stand beyond them, and every id is
-    trained about alike.
+    In training, each row starts at a random id such that its last id is at most `limit` (None: all
+    rows start at 1). Uniform starts rarely show the first and the last ids. With `even`, starts
+    are uniform over a wider range and clamped to the possible ones, so that all ids are trained
+    about equally often.
 
-    >>> from carry.positions import drawn
-    >>> drawn(Coupled(), "653", "49", reverse_operands=False, pad=True)
+    >>> from carry.positions import show_ids
+    >>> show_ids(Coupled(), "653", "49", reverse_operands=False, pad=True)
     '^ 6 5 3 + 0 4 9 = 2 0 7 0 $ | 0 4 3 2 1 4 3 2 1 2 3 4 5 0'
     """
 
-    absent: ClassVar[int | None] = 0
+    uncounted_id: ClassVar[int | None] = 0
 
     level: int = Field(default=1, ge=1)
     limit: int | None = Field(default=None, ge=1)
@@ -42,16 +42,17 @@ class Coupled(Scheme):
         if self.limit is None:
             return ids
         needed = ids.amax(1, keepdim=True)
-        last = self.limit - needed  # the largest move
+        last_move = self.limit - needed
         beyond = needed - 1 if self.even else torch.zeros_like(needed)
         share = torch.rand(needed.shape, generator=generator, device=ids.device)
-        move = (share * (last + 1 + 2 * beyond)).floor().long() - beyond
-        return torch.where(ids > 0, ids + move.clamp(min=0).minimum(last), 0)
+        move = (share * (last_move + 1 + 2 * beyond)).floor().long() - beyond
+        return torch.where(ids > 0, ids + move.clamp(min=0).minimum(last_move), 0)
 
     def incompatibility(self, form: Format) -> str | None:
-        """Refuse a level that is not there, and an answer whose first id would tell its length."""
-        if self.level > form.levels:
-            return f"level {self.level} is not there, the format has {form.levels}; expected less"
+        """Refuse a missing level, and an answer whose first id would tell its length."""
+        levels = form.level_count
+        if self.level > levels:
+            return f"level {self.level} is missing; expected at most {levels}, as in the format"
         if getattr(form, "reverse_answer", True) or getattr(form, "pad", True):
             return None
         return (
@@ -59,19 +60,19 @@ class Coupled(Scheme):
             "the id of the first digit would tell the answer's length; expected either to be true"
         )
 
-    def fixed_range(self) -> int | None:
+    def id_limit(self) -> int | None:
         """Return the limit."""
         return self.limit
 
     def ids(self, batch: Batch, start: int = 1) -> Integer[Tensor, "B T"]:
-        """Return what the level counts, from `start` on."""
+        """Return the coupling numbers of the level plus `start`."""
         level = batch.levels[:, :, self.level - 1].long()
         return torch.where(level >= 0, level + start, 0)
 
-    def span(self, extent: Extent) -> int:
-        """Return how far the level counts."""
+    def required_ids(self, extent: Extent) -> int:
+        """Return the number of coupling numbers of the level."""
         return extent.levels[self.level - 1]
 
-    def largest(self, extent: Extent) -> int:
+    def largest_id(self, extent: Extent) -> int:
         """Return the limit, or the last id of the longest problem."""
-        return self.limit or self.span(extent)
+        return self.limit or self.required_ids(extent)

@@ -1,4 +1,4 @@
-"""Plain order: the beginning of the sequence is 0, then 1, 2, 3, ..."""
+"""Plain order: the first token has id 0, then 1, 2, 3, ..."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from carry.positions import Scheme
 class Index(Scheme):
     """The id of a token is its index.
 
-    >>> from carry.positions import drawn
-    >>> drawn(Index(), "653", "49")
+    >>> from carry.positions import show_ids
+    >>> show_ids(Index(), "653", "49")
     '^ 3 5 6 + 9 4 = 2 0 7 $ | 0 1 2 3 4 5 6 7 8 9 10 11'
     """
 
-    movable: ClassVar[bool] = False
-    ordered: ClassVar[bool] = True
+    accepts_start: ClassVar[bool] = False
+    increasing: ClassVar[bool] = True
 
     def train_ids(self, batch: Batch, generator: torch.Generator) -> Integer[Tensor, "b T"]:
-        """Return the indices, in training as in evaluation."""
+        """Return the indices, as in evaluation."""
         return self.ids(batch)
 
     def ids(self, batch: Batch, start: int = 1) -> Integer[Tensor, "b T"]:
         """Return the indices, the same for every row."""
         return torch.arange(batch.tokens.shape[1], device=batch.tokens.device)[None]
 
-    def span(self, extent: Extent) -> int:
+    def required_ids(self, extent: Extent) -> int:
         """Return one id for each token but the first, which has 0."""
         return extent.tokens - 1
 
-    def largest(self, extent: Extent) -> int:
+    def largest_id(self, extent: Extent) -> int:
         """Return the index of the last token."""
         return extent.tokens - 1

@@ -1,7 +1,7 @@
-"""Randomized ids (Ruoss et al. 2023): an ordered random subset of a longer range.
+"""Randomized ids (Ruoss et al. 2023): a random ordered subset of a longer range.
 
-Order is all they tell; a model that has seen every id in training meets none that is new when
-sequences grow. Used with FIRE they are the randomized FIRE of Zhou et al. 2024.
+The ids tell only the order of tokens; a model that has seen every id in training meets no new id
+in longer sequences. With FIRE they are the randomized FIRE of Zhou et al. 2024.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from jaxtyping import Integer
 from pydantic import Field
 from torch import Tensor
 
+from carry.config.settings import SettingsError
 from carry.data.batch import Batch
 from carry.formats import Extent, Format
 from carry.positions import Scheme
@@ -20,21 +21,21 @@ from carry.randomness import stream
 
 
 class Randomized(Scheme):
-    """Ids drawn from 1..`range` without replacement and sorted; the beginning has 0.
+    """Ids drawn from 1 to `range` without replacement and sorted; the first token has id 0.
 
-    `per_example` draws a subset for each row, else one for the batch (which is much cheaper for
-    encodings that turn ids into attention biases).
+    `per_example` draws a subset for each row instead of one for the batch, which is much cheaper
+    for encodings that turn ids into attention biases.
     """
 
-    movable: ClassVar[bool] = False
-    ordered: ClassVar[bool] = True
+    accepts_start: ClassVar[bool] = False
+    increasing: ClassVar[bool] = True
 
-    range: int = Field(ge=1)
+    range: int = Field(ge=1, le=10**7)
     per_example: bool = False
 
     @property
-    def measures(self) -> bool:
-        """No: only the order of ids is not chance."""
+    def ids_measure_distance(self) -> bool:
+        """Differences of ids are random."""
         return False
 
     def train_ids(self, batch: Batch, generator: torch.Generator) -> Integer[Tensor, "b T"]:
@@ -42,33 +43,38 @@ class Randomized(Scheme):
         return self._draw(batch, len(batch) if self.per_example else 1, generator)
 
     def ids(self, batch: Batch, start: int = 1) -> Integer[Tensor, "b T"]:
-        """Return one subset, always the same for sequences of one length (a fixed stream)."""
+        """Return one subset from a fixed stream, the same for all sequences of a length."""
         device = batch.tokens.device
         return self._draw(batch, 1, stream(0, "randomized", device=device))
 
     def incompatibility(self, form: Format) -> str | None:
-        """Refuse a format where how many ids are to be drawn is not known beforehand."""
+        """Refuse a format whose number of tokens is unknown before decoding."""
         if form.marks_known_from_question:
             return None
         return (
-            "'randomized' does not fit a format whose numbers end where the model says, because "
-            "how many ids there are is not known before; expected pad: true"
+            "'randomized' does not fit a format whose numbers end where the model decides, because "
+            "the number of ids is unknown before decoding; expected pad: true"
         )
 
-    def span(self, extent: Extent) -> int:
+    def required_ids(self, extent: Extent) -> int:
         """Return one id for each token but the first."""
         return extent.tokens - 1
 
-    def largest(self, extent: Extent) -> int:
+    def largest_id(self, extent: Extent) -> int:
         """Return the end of the range."""
         return self.range
 
-    def fixed_range(self) -> int:
+    def id_limit(self) -> int:
         """Return the end of the range."""
         return self.range
 
     def _draw(self, batch: Batch, rows: int, generator: torch.Generator) -> Tensor:
         device, width = batch.tokens.device, batch.tokens.shape[1]
+        if width - 1 > self.range:
+            raise SettingsError(
+                f"positions.range: {self.range} is too short for {width} tokens; "
+                f"expected at least {width - 1}"
+            )
         scores = torch.rand(rows, self.range, generator=generator, device=device)
         chosen = scores.topk(width - 1, dim=1).indices.sort(dim=1).values + 1
         return torch.nn.functional.pad(chosen, (1, 0))
