@@ -1,7 +1,7 @@
-"""Data sets by operand length, of which no problem is in two parts (ibrahimli2024, 4.2.2).
+"""Data sets by operand length, without a problem in two parts (ibrahimli2024, 4.2.2).
 
-Of each length some problems are for tests, some for validation, and others are trained on; none is
-drawn twice. Problems are told apart by how they are written: 12 + 34 is not 34 + 12.
+Of each length, test problems, validation problems and training problems are drawn without
+repetition. Problems are compared as they are written: 12 + 34 differs from 34 + 12.
 """
 
 from __future__ import annotations
@@ -20,187 +20,197 @@ from carry.config.settings import SettingsError
 from carry.data.problems import Problems, concatenate_problems
 from carry.randomness import stream
 
-# Of so many digits training takes no more problems than this (Lee et al. 2023).
-MOST = {1: 100, 2: 900, 3: 9_000}
+# Training takes at most this number of problems of a length (Lee et al. 2023).
+MAX_TRAINING_PROBLEMS = {1: 100, 2: 900, 3: 9_000}
 
-DIGITS = 18  # that an integer of 64 bits holds, whatever they are
+DIGITS_PER_WORD = 18  # an integer of 64 bits holds any 18 digits
 
 
-def composition(count: int, lengths: Iterable[int]) -> dict[int, int]:
-    """Return of how many problems of each length a training set of `count` problems is made.
+def count_by_length(count: int, lengths: Iterable[int]) -> dict[int, int]:
+    """Divide a training set of `count` problems among its lengths.
 
-    The shortest first, each length has an equal share of what is left, but no more than 100
-    problems of one digit (which are all), 900 of two and 9,000 of three: the longer ones share the
-    rest equally. Lee et al. (2023) and ibrahimli2024 (4.2.2) take these three numbers as they are.
-    So does this, wherever they leave each longer length as many problems as the three-digit ones
-    have; of fewer problems than that, as 10,000 to seven digits, they do not speak.
+    From the shortest length on, each length gets an equal share of the remaining problems, but at
+    most 100 problems of one digit (all of them), 900 of two and 9,000 of three. Lee et al. (2023)
+    and ibrahimli2024 (4.2.2) always use these three numbers. They do not define smaller sets, as
+    10,000 problems of up to seven digits, where the three numbers leave the longer lengths fewer
+    problems than three digits get.
 
-    >>> composition(10_000, [1, 2, 3])
+    >>> count_by_length(10_000, [1, 2, 3])
     {1: 100, 2: 900, 3: 9000}
-    >>> composition(100_000, [1, 2, 3, 4, 5, 6, 7, 9])[9]
+    >>> count_by_length(100_000, [1, 2, 3, 4, 5, 6, 7, 9])[9]
     18000
-    >>> composition(10_000, [1, 2, 3, 4, 5, 6, 7, 9])
+    >>> count_by_length(10_000, [1, 2, 3, 4, 5, 6, 7, 9])
     {1: 100, 2: 900, 3: 1500, 4: 1500, 5: 1500, 6: 1500, 7: 1500, 9: 1500}
     """
-    found, lengths = {}, sorted(lengths)
+    counts, lengths = {}, sorted(lengths)
     for index, length in enumerate(lengths):
-        share = (count - sum(found.values())) // (len(lengths) - index)
-        found[length] = min(share, MOST.get(length, share))
-    return found
+        share = (count - sum(counts.values())) // (len(lengths) - index)
+        counts[length] = min(share, MAX_TRAINING_PROBLEMS.get(length, share))
+    return counts
 
 
-def task_of(name: str, of: DataSet) -> tasks.Task:
-    """Return the task of a data set.
+def build_task(name: str, data_set: DataSet) -> tasks.Task:
+    """Build the task of a data set.
 
     Raises:
-        SettingsError: for one that cannot say how many problems of a length there are.
+        SettingsError: for a task that does not count its problems by length.
     """
-    task = tasks.build(of.task, f"problems.{name}.task")
-    if task.count(1) is None:
+    task = tasks.build_task(data_set.task, f"problems.{name}.task")
+    if task.count_problems(1) is None:
         raise SettingsError(
-            f"problems.{name}.lengths: how many problems of a length {of.task['name']!r} has is "
-            "not known; expected a task on two numbers"
+            f"problems.{name}.lengths: {data_set.task['name']!r} has no number of problems for "
+            "each length; expected a task on two numbers"
         )
     return task
 
 
-def held_back(of: DataSet, task: tasks.Task, length: int) -> dict[str, int]:
-    """Return how many problems of a length are for tests (`equal`) and for `validation`.
+def count_held_out(data_set: DataSet, task: tasks.Task, length: int) -> dict[str, int]:
+    """Count the problems of a length for tests (`equal`) and for `validation`.
 
-    They are fewer than asked for where training could leave no more.
+    The counts are smaller than the settings where training needs the remaining problems.
 
-    >>> of = DataSet(task={"name": "addition"}, lengths=[1, 2], test=1000, validation=100)
-    >>> task = task_of("mine", of)
-    >>> [held_back(of, task, length) for length in (1, 2)]
+    >>> settings = DataSet(task={"name": "addition"}, lengths=[1, 2], test=1000, validation=100)
+    >>> task = build_task("mine", settings)
+    >>> [count_held_out(settings, task, length) for length in (1, 2)]
     [{'equal': 0, 'validation': 0}, {'equal': 1000, 'validation': 100}]
     """
-    left = task.count(length) - (MOST.get(length, 0) if length in of.lengths else 0)
-    test = min(of.test, left)
-    return {"equal": test, "validation": min(of.validation, left - test)}
+    reserved = MAX_TRAINING_PROBLEMS.get(length, 0) if length in data_set.lengths else 0
+    available = task.count_problems(length) - reserved
+    test = min(data_set.test, available)
+    return {"equal": test, "validation": min(data_set.validation, available - test)}
 
 
-def check(name: str, of: DataSet, count: int, where: str) -> None:
-    """Refuse to train on `count` problems of a data set that has not so many, or none to validate.
+def check_example_count(name: str, data_set: DataSet, count: int, where: str) -> None:
+    """Refuse a data set with fewer than `count` training problems, or without validation problems.
 
     Raises:
         SettingsError: with one line that begins with `where`.
     """
-    task, wanted = task_of(name, of), composition(count, of.lengths)
-    whole, kept = sum(wanted.values()), {n: held_back(of, task, n) for n in wanted}
-    if whole < count:
+    task, counts = build_task(name, data_set), count_by_length(count, data_set.lengths)
+    total = sum(counts.values())
+    held_out = {length: count_held_out(data_set, task, length) for length in counts}
+    if total < count:
         raise SettingsError(
-            f"{where}: {count} problems are more than training takes of lengths {of.lengths}; "
-            f"expected {whole} or fewer, or longer numbers"
+            f"{where}: {count} problems are too many for lengths {data_set.lengths}; "
+            f"expected at most {total}, or longer numbers"
         )
-    for length, many in wanted.items():
-        left = task.count(length) - sum(kept[length].values())
-        if many > left:
+    for length, needed in counts.items():
+        available = task.count_problems(length) - sum(held_out[length].values())
+        if needed > available:
             raise SettingsError(
-                f"{where}: {many} of {count} problems would be of length {length}, where "
-                f"{left} are neither test nor validation; expected fewer"
+                f"{where}: {needed} of {count} problems would be of length {length}, where "
+                f"{available} are neither test nor validation; expected fewer"
             )
-    if not any(part["validation"] for part in kept.values()):
+    if not any(parts["validation"] for parts in held_out.values()):
         raise SettingsError(
-            f"problems.{name}.test: {of.test} leaves none for validation at lengths "
-            f"{of.lengths}; expected fewer"
+            f"problems.{name}.test: {data_set.test} leaves none for validation at lengths "
+            f"{data_set.lengths}; expected fewer"
         )
 
 
-def kept_apart(name: str, of: DataSet, length: int) -> dict[str, Problems]:
-    """Draw the tests (`equal`) and the `validation` problems of one length, where there are some.
+def draw_held_out_problems(name: str, data_set: DataSet, length: int) -> dict[str, Problems]:
+    """Draw the test problems (`equal`) and the `validation` problems of a length, if it has any.
 
-    They depend on the set's name and on the length, and on nothing that is trained.
+    They depend on the name of the data set and on the length only, never on training.
     """
-    task, found = task_of(name, of), {}
-    known = torch.zeros(0, 2, length, dtype=torch.uint8)
-    for kind, count in held_back(of, task, length).items():
+    task, drawn = build_task(name, data_set), {}
+    excluded = torch.zeros(0, 2, length, dtype=torch.uint8)
+    for kind, count in count_held_out(data_set, task, length).items():
         if count:
             generator = stream(0, "problems", name, kind, length)
-            operands = different(task, length, count, generator, known)
-            found[kind] = _labelled(task, operands, generator)
-            known = torch.cat([known, operands])
-    return found
+            operands = draw_distinct_operands(task, length, count, generator, excluded)
+            drawn[kind] = _solve(task, operands, generator)
+            excluded = torch.cat([excluded, operands])
+    return drawn
 
 
-def validation(name: str, of: DataSet) -> Problems:
-    """Return the validation problems of all lengths that are trained."""
-    parts = [kept_apart(name, of, length).get("validation") for length in sorted(of.lengths)]
+def draw_validation_problems(name: str, data_set: DataSet) -> Problems:
+    """Draw the validation problems of all trained lengths."""
+    lengths = sorted(data_set.lengths)
+    parts = [draw_held_out_problems(name, data_set, n).get("validation") for n in lengths]
     return concatenate_problems([part for part in parts if part is not None])
 
 
-def learned(name: str, of: DataSet, count: int) -> Problems:
-    """Draw `count` training problems, which are no tests and not for validation.
+def draw_training_problems(name: str, data_set: DataSet, count: int) -> Problems:
+    """Draw `count` training problems, none of them a test or validation problem.
 
-    They are the same for all runs that train on so many of this set.
+    All runs that train on `count` problems of this data set get the same problems.
     """
-    task, parts = task_of(name, of), []
-    for length, many in composition(count, of.lengths).items():
-        if many:
-            kept = [problems.operands for problems in kept_apart(name, of, length).values()]
-            known = torch.cat([torch.zeros(0, 2, length, dtype=torch.uint8), *kept])
+    task, parts = build_task(name, data_set), []
+    for length, needed in count_by_length(count, data_set.lengths).items():
+        if needed:
+            held_out = draw_held_out_problems(name, data_set, length).values()
+            excluded = [problems.operands for problems in held_out]
+            excluded = torch.cat([torch.zeros(0, 2, length, dtype=torch.uint8), *excluded])
             generator = stream(0, "problems", name, "training", count, length)
-            operands = different(task, length, many, generator, known)
-            parts.append(_labelled(task, operands, generator))
+            operands = draw_distinct_operands(task, length, needed, generator, excluded)
+            parts.append(_solve(task, operands, generator))
     return concatenate_problems(parts)
 
 
-def parts(name: str, of: DataSet, count: int) -> Integer[Tensor, " B"]:
-    """Draw which sub-task each training problem is, by their shares: an index into `SUB_TASKS`.
+def draw_sub_tasks(name: str, data_set: DataSet, count: int) -> Integer[Tensor, " B"]:
+    """Draw the sub-task of each training problem by the shares of the mixture.
+
+    Returns:
+        indices into `SUB_TASKS`.
 
     >>> shares = {"add": 0.5, "rev": 0.5}
-    >>> of = DataSet(task={"name": "addition"}, lengths=[9], test=1, validation=1, mixture=shares)
-    >>> parts("mine", of, 1000).unique().tolist()
+    >>> addition = {"name": "addition"}
+    >>> settings = DataSet(task=addition, lengths=[9], test=1, validation=1, mixture=shares)
+    >>> draw_sub_tasks("mine", settings, 1000).unique().tolist()
     [0, 4]
     """
-    shares = torch.tensor([of.mixture.get(prefix, 0.0) for prefix in SUB_TASKS])
+    shares = torch.tensor([data_set.mixture.get(prefix, 0.0) for prefix in SUB_TASKS])
     generator = stream(0, "problems", name, "parts", count)
     return shares.multinomial(count, replacement=True, generator=generator)
 
 
-def different(
+def draw_distinct_operands(
     task: tasks.Task,
     length: int,
     count: int,
     generator: torch.Generator,
-    known: Integer[Tensor, "K M N"],
+    excluded: Integer[Tensor, "K M N"],
 ) -> Integer[Tensor, "B M N"]:
-    """Draw the operands of `count` problems of one length, no two alike and none of them known.
+    """Draw the operands of `count` distinct problems of a length, without the excluded ones.
 
-    Whatever is alike is drawn again, so that all that could come are as likely. There have to be
-    so many.
+    Repetitions are drawn again, so that all remaining problems are equally likely. The task must
+    have `count` problems besides the excluded ones.
 
-    >>> task, none = tasks.build({"name": "addition"}), torch.zeros(0, 2, 1, dtype=torch.uint8)
-    >>> drawn = different(task, 1, 100, stream(0, "doctest"), none)
+    >>> addition = tasks.build_task({"name": "addition"})
+    >>> nothing = torch.zeros(0, 2, 1, dtype=torch.uint8)
+    >>> drawn = draw_distinct_operands(addition, 1, 100, stream(0, "doctest"), nothing)
     >>> len({tuple(pair) for pair in drawn[:, :, 0].tolist()})
     100
     """
-    found, there = known, task.count(length)
-    while len(found) < len(known) + count:
-        missing = len(known) + count - len(found)
-        # As many draws as find them on average, and some more.
-        draws = math.ceil(1.05 * missing * there / (there - len(found))) + 64
+    distinct, available, wanted = excluded, task.count_problems(length), len(excluded) + count
+    while len(distinct) < wanted:
+        missing = wanted - len(distinct)
+        # The expected number of draws that finds the missing problems, and a margin.
+        draws = math.ceil(1.05 * missing * available / (available - len(distinct))) + 64
         cells = torch.full((draws, 2), length)
-        found = torch.cat([found, task.operands(cells, generator)[0]])
-        again = pd.DataFrame(packed(found).numpy()).duplicated().to_numpy()
-        found = found[torch.from_numpy(~again)][: len(known) + count]
-    return found[len(known) :]
+        distinct = torch.cat([distinct, task.draw_operands(cells, generator)[0]])
+        repeated = pd.DataFrame(pack_digits(distinct).numpy()).duplicated().to_numpy()
+        distinct = distinct[torch.from_numpy(~repeated)][:wanted]
+    return distinct[len(excluded) :]
 
 
-def packed(operands: Integer[Tensor, "B M N"]) -> Integer[Tensor, "B W"]:
-    """Return all digits of each problem as few integers, the same for the same operands alone.
+def pack_digits(operands: Integer[Tensor, "B M N"]) -> Integer[Tensor, "B W"]:
+    """Pack the digits of each problem into few integers, which are equal for equal operands only.
 
-    >>> packed(torch.tensor([[[3, 2, 1], [6, 5, 4]]])).tolist()
+    >>> pack_digits(torch.tensor([[[3, 2, 1], [6, 5, 4]]])).tolist()
     [[321654]]
     """
     digits = operands.flatten(1)
-    words = digits.new_zeros(len(digits), -(-digits.shape[1] // DIGITS), dtype=torch.int64)
-    for place, digit in enumerate(digits.unbind(1)):
-        words[:, place // DIGITS].mul_(10).add_(digit)
+    words = digits.new_zeros(len(digits), -(-digits.shape[1] // DIGITS_PER_WORD), dtype=torch.int64)
+    for index, digit in enumerate(digits.unbind(1)):
+        words[:, index // DIGITS_PER_WORD].mul_(10).add_(digit)
     return words
 
 
-def _labelled(
+def _solve(
     task: tasks.Task, operands: Integer[Tensor, "B M N"], generator: torch.Generator
 ) -> Problems:
+    """Solve problems of one length, and draw their labels."""
     lengths = torch.full(operands.shape[:2], operands.shape[2])
-    return task.labelled(task.solve(operands, lengths), generator)
+    return task.with_labels(task.solve(operands, lengths), generator)

@@ -17,11 +17,12 @@ from carry.config.run_settings import DataSet, Run, Size
 from carry.config.settings import Settings, SettingsError, suggest_name
 from carry.data import data_sets
 from carry.data.problems import Problems
+from carry.data.tables import read_parquet
 from carry.randomness import stream
 
 
-class Far(Settings):
-    """So many problems of one cell: `digits` for both its sizes, or `i` and `j`."""
+class FarCell(Settings):
+    """A cell beyond the grid with `each` problems: `digits` for both sizes, or `i` and `j`."""
 
     digits: int | None = Field(default=None, ge=1)
     i: int | None = Field(default=None, ge=1)
@@ -29,9 +30,9 @@ class Far(Settings):
     each: int = Field(ge=1)
 
     @pydantic.model_validator(mode="after")
-    def _one_cell(self) -> Far:
-        given = [size is not None for size in (self.digits, self.i, self.j)]
-        if given not in ([True, False, False], [False, True, True]):
+    def _check_sizes(self) -> FarCell:
+        present = [size is not None for size in (self.digits, self.i, self.j)]
+        if present not in ([True, False, False], [False, True, True]):
             raise ValueError(
                 f"digits {self.digits}, i {self.i}, j {self.j} do not fit; "
                 "expected digits, or else i and j"
@@ -43,30 +44,30 @@ class Far(Settings):
         return (self.digits, self.digits) if self.digits else (self.i, self.j)
 
 
-class Range(Settings):
-    """So many problems of equal sizes, drawn evenly from `least` to `most`."""
+class LengthRange(Settings):
+    """Equal sizes, drawn uniformly from `least` to `most` for `count` problems."""
 
     least: int = Field(ge=1)
     most: int = Field(ge=1)
     count: int = Field(ge=1)
 
     @pydantic.model_validator(mode="after")
-    def _in_order(self) -> Range:
+    def _check_order(self) -> LengthRange:
         if self.most < self.least:
             raise ValueError(f"most {self.most} does not fit, expected at least {self.least}")
         return self
 
 
 class ProblemSet(DataSet):
-    """What a set holds: for evaluation a grid of cells and larger ones, or random draws.
+    """The settings of a problem set: an evaluation grid, random draws, or a data set.
 
-    `grid`: cells (i, j) with both sizes up to this, `each` problems in a cell; `equal`: how many
-    more problems where i = j, up to `longest` (default: the grid's); `far`: cells beyond these;
-    `ranges`: problems of several sizes, in sets of these names; `every`: all that there are, where
-    they are few. `draw` problems of the training distribution, of sizes up to `digits`.
+    `grid`: cells (i, j) with both sizes up to this, `each` problems in a cell; `equal`: number of
+    further problems for each size i = j, up to `longest` (default: the grid); `far`: cells beyond
+    these; `ranges`: problems of several sizes, in sets of these names; `every`: all problems of a
+    task with few problems. `draw` problems of the training distribution, of sizes up to `digits`.
 
-    Or what is kept apart from training, if the set has `lengths` that are trained; some `beyond`
-    are only tested.
+    A data set has trained `lengths` instead, and its problems are held out of training; the lengths
+    `beyond` are tested only.
     """
 
     beyond: list[Size] = []
@@ -74,18 +75,18 @@ class ProblemSet(DataSet):
     each: int = Field(default=0, ge=0)
     equal: int = Field(default=0, ge=0)
     longest: int | None = Field(default=None, ge=1)
-    far: list[Far] = []
-    ranges: dict[str, Range] = {}
+    far: list[FarCell] = []
+    ranges: dict[str, LengthRange] = {}
     every: bool = False
     draw: int = Field(default=0, ge=0)
     digits: int = Field(default=0, ge=0)
 
     @pydantic.model_validator(mode="after")
-    def _nothing_else(self) -> ProblemSet:
-        """Refuse what might be trained beside what never is."""
-        both = sorted({*self.lengths} & {*self.beyond})
-        if both:
-            raise ValueError(f"beyond: {both} are trained, expected other lengths")
+    def _check_lengths(self) -> ProblemSet:
+        """Refuse problems that training could draw next to problems that it never draws."""
+        repeated = sorted({*self.lengths} & {*self.beyond})
+        if repeated:
+            raise ValueError(f"beyond: {repeated} are trained, expected other lengths")
         if self.beyond and not self.lengths:
             raise ValueError("beyond does not fit a set without lengths, expected lengths")
         for kind in ("grid", "equal", "far", "ranges", "every", "draw"):
@@ -99,72 +100,78 @@ def load_problem_set(name: str, profile: str) -> ProblemSet:
     return ProblemSet.parse(profiles.load_problem_set(name, profile), f"problems.{name}")
 
 
-def draw_problem_set(name: str, given: ProblemSet) -> pd.DataFrame:
+def draw_problem_set(name: str, settings: ProblemSet) -> pd.DataFrame:
     """Draw the problems of a set: `set`, cell (`i`, `j`), `operands`, `label` and `answer`.
 
-    Numbers are texts, operands one text with a space between them.
+    Numbers are texts; `operands` is one text with spaces between the operands.
 
     >>> far = [{"digits": 50, "each": 4}]
-    >>> given = {"task": {"name": "addition"}, "grid": 3, "each": 2, "far": far}
-    >>> table = draw_problem_set("mine", ProblemSet.parse(given, "problems.mine"))
+    >>> settings = {"task": {"name": "addition"}, "grid": 3, "each": 2, "far": far}
+    >>> table = draw_problem_set("mine", ProblemSet.parse(settings, "problems.mine"))
     >>> table["set"].value_counts().to_dict(), table.columns.tolist()
     ({'grid': 18, 'far': 4}, ['set', 'i', 'j', 'operands', 'label', 'answer'])
     """
-    task = tasks.build(given.task, f"problems.{name}.task")
-    least, longest = task.least, given.longest or given.grid
-    sizes = itertools.product(*(range(size, given.grid + 1) for size in least))
-    for index, far in enumerate(given.far):
+    task = tasks.build_task(settings.task, f"problems.{name}.task")
+    smallest, longest = task.smallest_cell, settings.longest or settings.grid
+    grid = itertools.product(*(range(size, settings.grid + 1) for size in smallest))
+    for index, far in enumerate(settings.far):
         task.check_cell(far.cell(), f"problems.{name}.far.{index}")
-    wanted = {
-        "grid": [cell for cell in sizes for _ in range(given.each)],
-        "equal": [(i, i) for i in range(max(least), longest + 1) for _ in range(given.equal)],
-        "far": [far.cell() for far in given.far for _ in range(far.each)],
+    equal = range(max(smallest), longest + 1)
+    cells_by_set = {
+        "grid": [cell for cell in grid for _ in range(settings.each)],
+        "equal": [(size, size) for size in equal for _ in range(settings.equal)],
+        "far": [far.cell() for far in settings.far for _ in range(far.each)],
     }
     tables = []
-    for kind, cells in wanted.items():  # apart, so that one does not move another's problems
+    for kind, cells in cells_by_set.items():  # a stream each, so that no set changes another
         if cells:
-            drawn = task.sample(torch.tensor(cells), stream(0, "problems", name, kind))
-            tables.append(to_table(kind, torch.tensor(cells), drawn, task))
-    for kind, of in given.ranges.items():
+            problems = task.draw_for_cells(torch.tensor(cells), stream(0, "problems", name, kind))
+            tables.append(to_table(kind, torch.tensor(cells), problems, task))
+    for kind, sizes in settings.ranges.items():
         generator = stream(0, "problems", name, kind)
-        size = torch.randint(of.least, of.most + 1, (of.count, 1), generator=generator)
+        size = torch.randint(sizes.least, sizes.most + 1, (sizes.count, 1), generator=generator)
         cells = size.expand(-1, 2)
-        tables.append(to_table(kind, cells, task.sample(cells, generator), task))
-    if given.every:
-        cells, problems, kinds = task.every()
+        tables.append(to_table(kind, cells, task.draw_for_cells(cells, generator), task))
+    if settings.every:
+        cells, problems, kinds = task.enumerate_problems()
         tables.append(to_table("every", cells, problems, task).assign(set=kinds))
-    if given.draw:
+    if settings.draw:
         generator = stream(0, "problems", name, "draw")
-        cells, drawn = task.draw_in_cells(given.draw, given.digits, generator)
-        tables.append(to_table("draw", cells, drawn, task))
-    for length in sorted({*given.lengths, *given.beyond}):
-        for kind, drawn in data_sets.kept_apart(name, given, length).items():
-            tables.append(to_table(kind, drawn.lengths, drawn, task))
+        cells, problems = task.draw_with_cells(settings.draw, settings.digits, generator)
+        tables.append(to_table("draw", cells, problems, task))
+    for length in sorted({*settings.lengths, *settings.beyond}):
+        held_out = data_sets.draw_held_out_problems(name, settings, length)
+        for kind, problems in held_out.items():
+            tables.append(to_table(kind, problems.lengths, problems, task))
     return pd.concat(tables, ignore_index=True)
 
 
 def to_table(kind: str, cells: torch.Tensor, problems: Problems, task: tasks.Task) -> pd.DataFrame:
-    """Return problems of given cells as the rows of a set, with numbers as texts."""
-    pairs = zip(problems.operands.unbind(1), problems.lengths.unbind(1), strict=True)
-    operands = [" ".join(row).rstrip() for row in zip(*(_texts(*p) for p in pairs), strict=True)]
-    if task.in_digits:
-        answer = _texts(problems.answer, problems.answer_length)
+    """Return problems and their cells as the rows of a set, with numbers as texts."""
+    numbers = zip(problems.operands.unbind(1), problems.lengths.unbind(1), strict=True)
+    columns = [_to_texts(digits, lengths) for digits, lengths in numbers]
+    operands = [" ".join(row).rstrip() for row in zip(*columns, strict=True)]
+    if task.answer_is_number:
+        answer = _to_texts(problems.answer, problems.answer_length)
     else:
         rows = zip(problems.answer.tolist(), problems.answer_length.tolist(), strict=True)
-        answer = ["".join(tasks.NAMES[at] for at in row[:length]) for row, length in rows]
+        answer = [
+            "".join(tasks.OPERAND_LETTERS[index] for index in row[:length]) for row, length in rows
+        ]
     i, j = cells.T.tolist()
-    columns = {"i": i, "j": j, "operands": operands, "label": problems.label, "answer": answer}
-    return pd.DataFrame({"set": kind, **columns})
+    values = {"i": i, "j": j, "operands": operands, "label": problems.label, "answer": answer}
+    return pd.DataFrame({"set": kind, **values})
 
 
-def _texts(digits: torch.Tensor, length: torch.Tensor) -> list[str]:
-    whole = (digits.flip(1) + ord("0")).to(torch.uint8).numpy().tobytes().decode()
-    width, lengths = digits.shape[1], length.tolist()
-    return [whole[(row + 1) * width - n : (row + 1) * width] for row, n in enumerate(lengths)]
+def _to_texts(digits: torch.Tensor, lengths: torch.Tensor) -> list[str]:
+    """Return numbers as texts, most significant digit first."""
+    text = (digits.flip(1) + ord("0")).to(torch.uint8).numpy().tobytes().decode("ascii")
+    ends = [(row + 1) * digits.shape[1] for row in range(len(digits))]
+    return [text[end - n : end] for end, n in zip(ends, lengths.tolist(), strict=True)]
 
 
 def write_problem_set(name: str, profile: str) -> Path:
-    """Draw a problem set and keep it as Parquet."""
+    """Draw a problem set and write it as Parquet."""
     path = paths.data_path(profile, "problems", f"{name}.parquet")
     with paths.write_atomically(path) as draft:
         draw_problem_set(name, load_problem_set(name, profile)).to_parquet(draft, index=False)
@@ -172,104 +179,101 @@ def write_problem_set(name: str, profile: str) -> Path:
 
 
 def read_table(profile: str, name: str) -> pd.DataFrame:
-    """Return a problem set that the pipeline drew, as a table."""
-    if profile == "notebook":  # a notebook by itself draws its few problems afresh
+    """Return a problem set that the pipeline drew, as a table.
+
+    Raises:
+        SettingsError: for a file that is missing or damaged.
+    """
+    if profile == "notebook":  # a notebook that runs alone draws its few problems again
         return draw_problem_set(name, load_problem_set(name, profile))
     path = paths.data_path(profile, "problems", f"{name}.parquet")
-    if not path.exists():
-        raise SettingsError(
-            f"problems.{name}: {paths.display_path(path)} is not there; expected the problems stage of "
-            f"profile {profile!r} to have run"
-        )
-    return pd.read_parquet(path)
+    remedy = f"the problems stage of profile {profile!r} to run: dvc repro -f problems@{name}"
+    return read_parquet(path, f"problems.{name}", remedy)
 
 
 def to_problems(table: pd.DataFrame, task: tasks.Task) -> Problems:
-    """Return the rows of a table as problems, worked out again by the task."""
+    """Return the rows of a table as problems, solved again by the task."""
     solved = task.solve(*tasks.to_digits([row.split() for row in table["operands"]]))
     return replace(solved, label=torch.tensor(table["label"].to_numpy()))
 
 
 def read_problem_set(profile: str, name: str) -> Problems:
     """Return a problem set that the pipeline drew."""
-    task = tasks.build(load_problem_set(name, profile).task, f"problems.{name}.task")
+    task = tasks.build_task(load_problem_set(name, profile).task, f"problems.{name}.task")
     return to_problems(read_table(profile, name), task)
 
 
-def name_for(of: Run) -> str:
-    """Return the name of the problem set that a run is scored on.
+def get_problem_set_name(run: Run) -> str:
+    """Return the name of the problem set that scores a run.
 
     >>> from carry.config.run_settings import make_run
-    >>> name_for(make_run({"task": {"name": "sorting"}}))
+    >>> get_problem_set_name(make_run({"task": {"name": "sorting"}}))
     'sorting'
     """
-    return of.evaluation.problem_set or of.training.problem_set or str(of.task.get("name"))
+    return run.evaluation.problem_set or run.training.problem_set or str(run.task.get("name"))
 
 
-def check_problem_set(of: Run, profile: str) -> None:
-    """Refuse a run whose problem set is not there, or is one of another task."""
-    name = name_for(of)
+def check_problem_set(run: Run, profile: str) -> None:
+    """Refuse a run whose problem set is unknown or belongs to another task."""
+    name = get_problem_set_name(run)
+    where = f"runs.{run.name}.evaluation.problem_set"
     if name not in profiles.load_params()["problems"]:
         hint = suggest_name(name, profiles.load_params()["problems"])
-        raise SettingsError(f"runs.{of.name}.evaluation.problem_set: {name!r} is not there, {hint}")
+        raise SettingsError(f"{where}: {name!r} is unknown, {hint}")
     task = load_problem_set(name, profile).task.get("name")
-    if task != of.task.get("name"):
+    if task != run.task.get("name"):
         raise SettingsError(
-            f"runs.{of.name}.evaluation.problem_set: {name!r} has problems of {task!r}, "
-            f"expected some of {of.task.get('name')!r}"
+            f"{where}: {name!r} has problems of {task!r}, "
+            f"expected problems of {run.task.get('name')!r}"
         )
 
 
-def questions(of: Run, table: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of a problem set on which a run is scored.
+def select_questions(run: Run, table: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of a problem set that score a run.
 
-    Of a data set these are its tests alone: it has no training problems, and those for validation
-    are left out.
+    Of a data set these are the tests, without the validation problems, which training reads.
 
     >>> from carry.config.run_settings import make_run
-    >>> of = make_run({"task": {"name": "addition"}, "evaluation": {"digits": 2, "far": [50]}})
+    >>> run = make_run({"task": {"name": "addition"}, "evaluation": {"digits": 2, "far": [50]}})
     >>> table = pd.DataFrame({"set": ["grid", "grid", "far", "far"], "i": [2, 3, 50, 99]})
-    >>> questions(of, table.assign(j=table["i"]))["i"].tolist()
+    >>> select_questions(run, table.assign(j=table["i"]))["i"].tolist()
     [2, 50]
     """
-    asked, size = of.evaluation, table[["i", "j"]].max(axis=1)
-    grid = (table["set"] == "grid") & (size <= asked.digits)
-    equal = (table["set"] == "equal") & (size <= (asked.longest or asked.digits))
+    evaluation, size = run.evaluation, table[["i", "j"]].max(axis=1)
+    grid = (table["set"] == "grid") & (size <= evaluation.digits)
+    equal = (table["set"] == "equal") & (size <= (evaluation.longest or evaluation.digits))
     cells = pd.MultiIndex.from_frame(table[["i", "j"]])
-    far = (table["set"] == "far") & cells.isin(asked.far_cells())
-    named = ~table["set"].isin(["grid", "equal", "far"])  # these are asked whole
-    if profiles.load_params()["problems"].get(name_for(of), {}).get("lengths"):
-        named &= table["set"] != "validation"  # which training looks at
-    return table[grid | equal | far | named]
+    far = (table["set"] == "far") & cells.isin(evaluation.far_cells())
+    other = ~table["set"].isin(["grid", "equal", "far"])  # every row of these sets is asked
+    if profiles.load_params()["problems"].get(get_problem_set_name(run), {}).get("lengths"):
+        other &= table["set"] != "validation"
+    return table[grid | equal | far | other]
 
 
 def write_questions(profile: str) -> Path:
-    """Keep for each row of a profile the problems that it is scored on, and return their folder.
+    """Write for each row of a profile the problems that score it, and return their folder.
 
-    A row depends on its own, so that what others are asked besides makes none be scored again.
+    A row's evaluation depends on its own file, so a change of another row does not repeat it.
     """
-    rows = {row: run_settings.load_run(row, profile) for row in run_settings.list_rows(profile)}
-    tables = {name: read_table(profile, name) for name in {*map(name_for, rows.values())}}
-    for row, of in rows.items():
-        with paths.write_atomically(
-            paths.data_path(profile, "questions", f"{row}.parquet")
-        ) as draft:
-            questions(of, tables[name_for(of)]).to_parquet(draft, index=False)
-    return paths.data_path(profile, "questions")
+    runs = {row: run_settings.load_run(row, profile) for row in run_settings.list_rows(profile)}
+    names = {get_problem_set_name(run) for run in runs.values()}
+    tables = {name: read_table(profile, name) for name in names}
+    folder = paths.data_path(profile, "questions")
+    for row, run in runs.items():
+        questions = select_questions(run, tables[get_problem_set_name(run)])
+        with paths.write_atomically(folder / f"{row}.parquet") as draft:
+            questions.to_parquet(draft, index=False)
+    return folder
 
 
-def read_questions(of: Run) -> pd.DataFrame:
-    """Return the problems that a run is scored on.
+def read_questions(run: Run) -> pd.DataFrame:
+    """Return the problems that score a run.
 
     Raises:
-        SettingsError: if the pipeline has not written them yet.
+        SettingsError: for a file that is missing or damaged.
     """
-    if of.profile == "notebook":  # a notebook by itself draws its few problems afresh
-        return questions(of, read_table(of.profile, name_for(of)))
-    path = paths.data_path(of.profile, "questions", f"{of.name}.parquet")
-    if not path.exists():
-        raise SettingsError(
-            f"questions.{of.name}: {paths.display_path(path)} is not there; expected the questions stage "
-            f"of profile {of.profile!r} to have run"
-        )
-    return pd.read_parquet(path)
+    if run.profile == "notebook":  # a notebook that runs alone draws its few problems again
+        return select_questions(run, read_table(run.profile, get_problem_set_name(run)))
+    path = paths.data_path(run.profile, "questions", f"{run.name}.parquet")
+    remedy = f"the questions stage of profile {run.profile!r} to run: dvc repro -f questions"
+    return read_parquet(path, f"questions.{run.name}", remedy)

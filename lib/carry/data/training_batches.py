@@ -11,131 +11,146 @@ import torch
 from jaxtyping import Integer
 from torch import Tensor
 
-from carry.config.run_settings import SUB_TASKS
+from carry.config.run_settings import SUB_TASKS, Run
 from carry.data import data_sets, problem_sets
 from carry.data.batch import Batch
 from carry.data.problems import Problems
-from carry.formats import noisy
-from carry.models.system import System
+from carry.formats import Format, insert_random_padding
 from carry.randomness import stream
+from carry.tasks import Task
 
 
 class TrainingSet(NamedTuple):
-    """A fixed data set, and of a mixture which sub-task each problem is (`carry.config.run_settings.SUB_TASKS`)."""
+    """A fixed data set; `sub_tasks` are indices into `SUB_TASKS`, or None without a mixture."""
 
     problems: Problems
-    parts: Integer[Tensor, " B"] | None = None
+    sub_tasks: Integer[Tensor, " B"] | None = None
 
 
-def draw_training_set(system: System) -> TrainingSet | None:
-    """Return the fixed data set that a run trains on, the same for all its seeds, if it has one."""
-    of, training = system.run.data_set, system.run.training
-    if of is None:
-        table = training_set_table(system)
-        return None if table is None else TrainingSet(problem_sets.to_problems(table, system.task))
-    given = training.problem_set, of, training.examples
-    return TrainingSet(data_sets.learned(*given), data_sets.parts(*given) if of.mixture else None)
+def draw_training_set(run: Run, task: Task) -> TrainingSet | None:
+    """Draw the fixed data set of a run, the same for all seeds; None for a fresh stream."""
+    data_set, training = run.data_set, run.training
+    if data_set is None:
+        table = tabulate_training_set(run, task)
+        return None if table is None else TrainingSet(problem_sets.to_problems(table, task))
+    name, count = training.problem_set, training.examples
+    problems = data_sets.draw_training_problems(name, data_set, count)
+    mixed = bool(data_set.mixture)
+    return TrainingSet(problems, data_sets.draw_sub_tasks(name, data_set, count) if mixed else None)
 
 
-def training_set_table(system: System) -> pd.DataFrame | None:
-    """Return the same as a table, with the sub-task of each problem as `part` if there are some."""
-    training = system.run.training
+def tabulate_training_set(run: Run, task: Task) -> pd.DataFrame | None:
+    """Return the fixed data set of a run as a table, with the column `part` for a mixture."""
+    training = run.training
     if training.examples is None:
         return None
-    if system.run.data_set is not None:
-        problems, parts = draw_training_set(system)
-        table = problem_sets.to_table("training", problems.lengths, problems, system.task)
-        return table if parts is None else table.assign(part=[SUB_TASKS[of] for of in parts])
-    given = problem_sets.ProblemSet(
-        task=system.run.task, draw=training.examples, digits=training.digits
+    if run.data_set is not None:
+        problems, sub_tasks = draw_training_set(run, task)
+        table = problem_sets.to_table("training", problems.lengths, problems, task)
+        if sub_tasks is None:
+            return table
+        return table.assign(part=[SUB_TASKS[index] for index in sub_tasks])
+    settings = problem_sets.ProblemSet(
+        task=run.task, draw=training.examples, digits=training.digits
     )
-    return problem_sets.draw_problem_set(f"training {system.run.name}", given)
+    return problem_sets.draw_problem_set(f"training {run.name}", settings)
 
 
-def summarise_training_set(system: System) -> dict[str, Any]:
-    """Return what a data set holds in numbers, and a hash by which to know it again."""
-    problems, parts = draw_training_set(system)
-    name, lengths = system.run.training.problem_set, problems.lengths[:, 0].bincount().tolist()
-    found = {"set": name, "problems": len(problems)}
-    found["lengths"] = {length: many for length, many in enumerate(lengths) if many}
+def summarise_training_set(run: Run, task: Task) -> dict[str, Any]:
+    """Return the name and the counts of a data set, and a hash that identifies its problems."""
+    problems, sub_tasks = draw_training_set(run, task)
+    counts = problems.lengths[:, 0].bincount().tolist()
+    summary = {"set": run.training.problem_set, "problems": len(problems)}
+    summary["lengths"] = {length: count for length, count in enumerate(counts) if count}
     digest = hashlib.sha256(problems.operands.numpy())
-    if parts is not None:
-        counts = parts.bincount(minlength=len(SUB_TASKS)).tolist()
-        found["parts"] = dict(zip(SUB_TASKS, counts, strict=True))
-        digest.update(parts.numpy())
-    return {**found, "sha256": digest.hexdigest()}
+    if sub_tasks is not None:
+        counts = sub_tasks.bincount(minlength=len(SUB_TASKS)).tolist()
+        summary["parts"] = dict(zip(SUB_TASKS, counts, strict=True))
+        digest.update(sub_tasks.numpy())
+    return {**summary, "sha256": digest.hexdigest()}
 
 
-def draw_held_out(system: System) -> Problems:
-    """Return in-distribution problems that no seed trains on, the same for all.
+def draw_held_out(run: Run, task: Task) -> Problems:
+    """Draw in-distribution problems that measure training, the same for all seeds.
 
-    They are fresh ones, which nothing keeps out of training but chance; or, of a data set, some of
-    those for validation of trained lengths, or all if these are fewer than are asked for. They are
-    written as the run's format says, whatever training mixes.
+    Without a data set they are fresh problems, which training repeats by chance only. With a data
+    set they are its validation problems of trained lengths, at most `score_problems` of them. The
+    run's format writes them, whatever training mixes.
     """
-    run, generator = system.run, stream(0, "held out")
-    count = run.training.score_problems
-    if run.data_set is None:
-        return system.task.draw(count, run.training.digits, generator)
-    problems = data_sets.validation(run.training.problem_set, run.data_set)
-    return problems[torch.randperm(len(problems), generator=generator)[:count]]
+    training, generator = run.training, stream(0, "held out")
+    count, digits = training.score_problems, training.digits
+    if run.data_set is not None:
+        problems = data_sets.draw_validation_problems(training.problem_set, run.data_set)
+        return problems[torch.randperm(len(problems), generator=generator)[:count]]
+    if getattr(task, "sampling", None) == "stratified" and count < digits**2:
+        # A stratified draw of fewer problems than cells covers adjacent cells. A draw with every
+        # cell once is in random order, so its first cells are an even sample.
+        cells = task.draw_training_cells(digits**2, digits, generator)[:count]
+        return task.draw_for_cells(cells, generator)
+    return task.draw(count, digits, generator)
 
 
 class TrainingBatches:
-    """An endless stream of batches that can be stopped and taken up again.
+    """An endless stream of batches that can stop and resume.
 
-    Problems are drawn a pool at a time, sorted by length and cut into batches of like length
-    (which leaves little padding), and the batches are shuffled.
+    A pool of problems is drawn, sorted by length and cut into batches of similar length (which
+    need little padding); the batches are shuffled.
     """
 
-    def __init__(self, system: System, generator: torch.Generator) -> None:
-        self.system, self.training = system, system.run.training
+    def __init__(self, run: Run, task: Task, format: Format, generator: torch.Generator) -> None:
+        self.task, self.format, self.training = task, format, run.training
         self.generator = generator
-        given, device = draw_training_set(system), generator.device
-        self.fixed = None if given is None else given.problems.to(device)
-        self.parts = None if given is None or given.parts is None else given.parts.to(device)
+        training_set, device = draw_training_set(run, task), generator.device
+        self.problems: Problems | None = None
+        self.sub_tasks: Integer[Tensor, " B"] | None = None
+        if training_set is not None:
+            self.problems = training_set.problems.to(device)
+            if training_set.sub_tasks is not None:
+                self.sub_tasks = training_set.sub_tasks.to(device)
         self._pool: list[Batch] = []
-        self._drawn_from = generator.get_state()
-        self._taken = 0
+        self._state_before_pool = generator.get_state()
+        self._next_index = 0
 
     def next(self, size: int) -> Batch:
-        """Return the next batch; a new pool takes the batch size of its first batch."""
-        if self._taken == len(self._pool):
-            self._drawn_from = self.generator.get_state()
-            self._pool, self._taken = list(self._draw(size)), 0
-        self._taken += 1
-        return self._pool[self._taken - 1]
+        """Return the next batch; `size` counts when a new pool is drawn."""
+        if self._next_index == len(self._pool):
+            self._state_before_pool = self.generator.get_state()
+            self._pool, self._next_index = list(self._draw_pool(size)), 0
+        self._next_index += 1
+        return self._pool[self._next_index - 1]
 
-    def _draw(self, size: int) -> Iterator[Batch]:
-        count, device = size * self.training.pool, self.generator.device
-        form = self.system.format
-        if self.fixed is None:
-            batch = form.write(self.system.task.draw(count, self.training.digits, self.generator))
-        else:
-            limit = len(self.fixed)
-            rows = torch.randint(limit, (count,), generator=self.generator, device=device)
-            if self.parts is None:
-                batch = form.write(self.fixed[rows])
-            else:
-                batch = form.write_parts(self.fixed[rows], self.parts[rows])
+    def _draw_pool(self, size: int) -> Iterator[Batch]:
+        batch = self._write_problems(size * self.training.pool)
         if self.training.random_padding:
-            batch = noisy(batch, self.training.random_padding, self.generator)
+            batch = insert_random_padding(batch, self.training.random_padding, self.generator)
         order = batch.length.argsort(stable=True)
+        device = self.generator.device
         chunks = torch.randperm(self.training.pool, generator=self.generator, device=device)
         for chunk in chunks.tolist():
             yield batch[order[chunk * size : (chunk + 1) * size]].trim()
 
+    def _write_problems(self, count: int) -> Batch:
+        """Draw and write `count` problems, fresh or from the fixed data set."""
+        if self.problems is None:
+            return self.format.write(self.task.draw(count, self.training.digits, self.generator))
+        rows = torch.randint(
+            len(self.problems), (count,), generator=self.generator, device=self.generator.device
+        )
+        if self.sub_tasks is None:
+            return self.format.write(self.problems[rows])
+        return self.format.write_sub_tasks(self.problems[rows], self.sub_tasks[rows])
+
     def state(self) -> dict[str, torch.Tensor]:
-        """Return what is needed to go on from here."""
+        """Return the tensors that `resume` needs."""
         size = len(self._pool[0]) if self._pool else 0
         return {
-            "pool_drawn_from": self._drawn_from.clone(),
-            "pool_taken": torch.tensor([self._taken, size]),
+            "pool_drawn_from": self._state_before_pool.clone(),
+            "pool_taken": torch.tensor([self._next_index, size]),
         }
 
     def resume(self, state: dict[str, torch.Tensor]) -> None:
-        """Go on from a state: draw its pool again, and skip what had been taken."""
-        taken, size = state["pool_taken"].tolist()
+        """Continue from a state: draw its pool again, and skip the batches before."""
+        index, size = state["pool_taken"].tolist()
         self.generator.set_state(state["pool_drawn_from"])
-        self._drawn_from = self.generator.get_state()
-        self._pool, self._taken = (list(self._draw(size)) if size else []), taken
+        self._state_before_pool = self.generator.get_state()
+        self._pool, self._next_index = (list(self._draw_pool(size)) if size else []), index
