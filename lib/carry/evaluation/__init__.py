@@ -1,1 +1,1 @@
-"""Weights become tidy tables: one row for each cell, with n and an interval."""
+"""Evaluation of trained models: tidy tables with one row per cell, with n and an interval."""

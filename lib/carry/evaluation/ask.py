@@ -1,79 +1,127 @@
-"""Ask a model one question and watch it answer, token by token."""
+"""Ask a model one question, and show its answer token by token."""
 
 from __future__ import annotations
 
 import pandas as pd
 import torch
+from torch import Tensor
 
-from carry.config.settings import SettingsError
-from carry.evaluation.decoding import decode_greedily, written_ids
-from carry.formats import ALPHABET, EOS, text
+from carry.config.settings import SettingsError, describe
+from carry.data.problems import Problems
+from carry.evaluation.decoding import (
+    compute_decoding_ids,
+    compute_question_ids,
+    decode_greedily,
+)
+from carry.formats import ALPHABET, EOS, to_text
 from carry.models.system import Start, System
-from carry.tasks import to_digits
-from carry.training.precision import training_in
+from carry.randomness import stream
+from carry.tasks import Task, int_to_text, to_digits
+from carry.training.precision import use_precision
+
+# A cached step over 10,000 digits takes milliseconds; longer questions fill the memory.
+MAX_DIGITS, MAX_OPERANDS = 10_000, 1_000
 
 
 @torch.inference_mode()
 def ask(system: System, *operands: str | int, start: Start = "middle") -> pd.DataFrame:
-    """Return what the model writes after a question of its task, token by token.
+    """Return the tokens that the model writes after a question of its task.
 
-    Columns: what it has `read`, the token it `writes`, how `sure` it is (its probability), and the
-    token that would be `due`.
+    Columns: the `context` before a token, the token that the model has `predicted`, its
+    `probability`, and the `target`, the correct token.
 
     >>> from carry.evaluation.mock_models import Oracle
     >>> from carry.config.run_settings import make_run
-    >>> ask(Oracle(make_run({"task": {"name": "addition"}})), 17, 25)["writes"].tolist()
+    >>> ask(Oracle(make_run({"task": {"name": "addition"}})), 17, 25)["predicted"].tolist()
     ['2', '4', '$']
 
     Raises:
-        SettingsError: for operands that are not written with digits alone.
+        SettingsError: for operands that the model cannot read, or an invalid start.
     """
-    for name, number in enumerate(operands):
-        if not (str(number).isascii() and str(number).isdigit()):
-            raise SettingsError(
-                f"operand {name}: {number!r} is not a number, expected digits alone"
-            )
-    texts = [str(number) for number in operands]
-    if not system.task.leading_zeros:
-        texts = [written.lstrip("0") or "0" for written in texts]
-    problem = system.task.solve(*to_digits([texts]))
+    problem = _make_problem(system.task, operands).to(system.device)
+    question_ids = compute_question_ids(system, problem, start)
+    _check_ids(system, question_ids, int(problem.lengths.max()))
     response = decode_greedily(system, problem, start)
     written = system.format.write_open_ended(problem)
-    asked = int(written.start[0])
-    ended = (response[0] == EOS).nonzero()
-    slots = int(ended[0]) + 1 if len(ended) else response.shape[1]
-    tokens = torch.cat([written.tokens[:, :asked], response[:, :slots]], dim=1)
+    question_length = int(written.start[0])
+    ends = (response[0] == EOS).nonzero()
+    slots = int(ends[0]) + 1 if len(ends) else response.shape[1]
+    response = response[:, :slots]
+    tokens = torch.cat([written.tokens[:, :question_length], response], dim=1)
     if not system.format.marks_known_from_question:
-        written = system.format.continued(problem, written, response[:, :slots])
-    ids = written_ids(system, problem, written, start)
-    with training_in("fp32", tokens.device):
+        written = system.format.mark_continuation(problem, written, response)
+    ids = compute_decoding_ids(system, problem, written, start)
+    with use_precision("fp32", tokens.device):
         logits = system.network(tokens, ids)
-    sure = logits[0, asked - 1 : -1].softmax(-1).gather(1, response[0, :slots, None])[:, 0]
-    true = system.format.write(problem).tokens[0, asked:].tolist()
+    probabilities = logits[0, question_length - 1 : -1].softmax(-1)
+    target = system.format.write(problem).tokens[0, question_length:].tolist()
+    target = [ALPHABET[token] for token in target[:slots]]
     return pd.DataFrame(
         {
-            "read": [text(tokens[0, : asked + slot]) for slot in range(slots)],
-            "writes": [ALPHABET[token] for token in response[0, :slots].tolist()],
-            "sure": sure.tolist(),
-            "due": [ALPHABET[true[slot]] if slot < len(true) else "" for slot in range(slots)],
+            "context": [to_text(tokens[0, : question_length + slot]) for slot in range(slots)],
+            "predicted": [ALPHABET[token] for token in response[0].tolist()],
+            "probability": probabilities.gather(1, response[0, :, None])[:, 0].tolist(),
+            "target": target + [""] * (slots - len(target)),
         }
     )
 
 
-def answer(system: System, steps: pd.DataFrame) -> str:
-    """Return the answer that the steps of `ask` spell, its ones last.
+def _make_problem(task: Task, operands: tuple[str | int, ...]) -> Problems:
+    """Check the operands of a question, and solve it.
 
-    Where no answer is asked for it is what was written, up to its end.
+    Raises:
+        SettingsError: for a wrong number of operands, or an operand that the task does not have.
+    """
+    for index, operand in enumerate(operands):
+        if isinstance(operand, bool) or not isinstance(operand, str | int):
+            raise SettingsError(
+                f"operands.{index}: {describe(operand)} is not a number; expected digits 0 to 9"
+            )
+    texts = [int_to_text(number) if isinstance(number, int) else number for number in operands]
+    for index, text in enumerate(texts):
+        if not (text.isascii() and text.isdigit()) or len(text) > MAX_DIGITS:
+            raise SettingsError(
+                f"operands.{index}: {describe(text)} is not a number that can be asked; "
+                f"expected 1 to {MAX_DIGITS} digits 0 to 9"
+            )
+    # A list task takes at least the operands of its smallest cell.
+    cell = torch.tensor([task.smallest_cell])
+    least = task.draw_operands(cell, stream(0, "smallest cell"))[0].shape[1]
+    most = task.operand_count or MAX_OPERANDS
+    if not least <= len(texts) <= most:
+        expected = f"{least}" if least == most else f"{least} to {most}"
+        raise SettingsError(f"operands: {len(texts)} do not fit {task.label}; expected {expected}")
+    if not task.keeps_leading_zeros:
+        texts = [text.lstrip("0") or "0" for text in texts]
+    return task.solve(*to_digits([texts]))
+
+
+def _check_ids(system: System, ids: list[Tensor], digits: int) -> None:
+    """Refuse a question whose ids exceed a table of the model."""
+    for index, values in enumerate(ids):
+        largest = system.largest_id(index)
+        if largest is not None and int(values.max()) > largest:
+            raise SettingsError(
+                f"operands: {digits} digits need id {int(values.max())} of positions.{index}, past "
+                f"the largest, {largest}; expected shorter operands or a smaller start"
+            )
+
+
+def read_answer(system: System, steps: pd.DataFrame) -> str:
+    """Return the answer in the steps of `ask`, most significant digit first.
+
+    For a task or format whose response is not a number, return the response without its end.
 
     >>> from carry.evaluation.mock_models import Oracle
     >>> from carry.config.run_settings import make_run
     >>> oracle = Oracle(make_run({"task": {"name": "addition"}}))
-    >>> answer(oracle, ask(oracle, 999, 2))
+    >>> read_answer(oracle, ask(oracle, 999, 2))
     '1001'
     """
-    response = torch.tensor([[ALPHABET.index(token) for token in steps["writes"]]])
-    read = [ALPHABET[token] for token in system.format.read(response)[0].tolist() if token != EOS]
-    if not system.task.in_digits or not system.format.answers:
-        return "".join(read)
-    written = "".join(reversed(read))
-    return written if system.task.leading_zeros else written.lstrip("0") or "0"
+    response = torch.tensor([[ALPHABET.index(token) for token in steps["predicted"]]])
+    symbols = [ALPHABET[token] for token in system.format.read(response)[0].tolist()]
+    symbols = [symbol for symbol in symbols if symbol != ALPHABET[EOS]]
+    if not system.task.answer_is_number or not system.format.writes_answer:
+        return "".join(symbols)
+    number = "".join(reversed(symbols))
+    return number if system.task.keeps_leading_zeros else number.lstrip("0") or "0"

@@ -1,8 +1,7 @@
-"""Whether two rows differ: an interval of the difference of their accuracies, and a test.
+"""Compare two rows: an interval of the difference of their accuracies, and a permutation test.
 
-The seeds of a row are few, and they differ by more than chance in the problems: so every seed of
-one row is set against every seed of the other, and the test asks how the seeds might have been
-dealt out otherwise.
+A row has few seeds, and they differ by more than the sampling of problems. The interval therefore
+compares every seed of one row with every seed of the other, and the test permutes the seeds.
 """
 
 from __future__ import annotations
@@ -18,11 +17,11 @@ from statsmodels.stats.proportion import confint_proportions_2indep
 
 from carry.evaluation.intervals import LEVEL
 
-MOST = 200_000  # ways to deal seeds out that are all looked at; of more, so many are drawn
+MAX_ASSIGNMENTS = 200_000  # of seeds to rows; if more exist, this number is sampled
 
 
 class Difference(NamedTuple):
-    """What two rows differ by: their means over seeds, the interval of that, and the test's p."""
+    """The difference of two rows: of their means over seeds, its interval, and the test's p."""
 
     measured: float
     low: float
@@ -31,67 +30,69 @@ class Difference(NamedTuple):
     n: int
 
 
-def difference(one: pd.DataFrame, two: pd.DataFrame) -> Difference:
-    """Compare the seeds of two rows, a line for each with `exact` of `n` problems.
+def compare_rows(first: pd.DataFrame, second: pd.DataFrame) -> Difference:
+    """Compare the seeds of two rows: tables with `exact` of `n` problems for each seed.
 
-    >>> one = pd.DataFrame({"n": 100, "exact": [90, 95, 91, 96, 93]})
-    >>> two = pd.DataFrame({"n": 100, "exact": [50, 75, 60, 40, 70]})
-    >>> found = difference(one, two)
-    >>> [round(value, 3) for value in found]
+    >>> first = pd.DataFrame({"n": 100, "exact": [90, 95, 91, 96, 93]})
+    >>> second = pd.DataFrame({"n": 100, "exact": [50, 75, 60, 40, 70]})
+    >>> [round(value, 3) for value in compare_rows(first, second)]
     [0.34, 0.15, 0.56, 0.008, 1000]
     """
-    ours, others = (of["exact"] / of["n"] for of in (one, two))
-    low, high = interval(one, two)
-    n = int(one["n"].sum() + two["n"].sum())
-    measured = float(ours.mean() - others.mean())
-    return Difference(measured, low, high, permutation(ours, others), n)
+    accuracies = [seeds["exact"] / seeds["n"] for seeds in (first, second)]
+    low, high = compute_interval(first, second)
+    n = int(first["n"].sum() + second["n"].sum())
+    measured = float(accuracies[0].mean() - accuracies[1].mean())
+    return Difference(measured, low, high, compute_permutation_p(*accuracies), n)
 
 
-def interval(one: pd.DataFrame, two: pd.DataFrame) -> tuple[float, float]:
-    """Return the ends of a difference, as the ledger of claims has them.
+def compute_interval(first: pd.DataFrame, second: pd.DataFrame) -> tuple[float, float]:
+    """Return the ends of the difference of two rows.
 
-    They are those of every seed of one row against every seed of the other, widened to Newcombe's
-    of all problems together.
+    They are the smallest and the largest difference of a seed of one row and a seed of the other,
+    and at least Newcombe's interval of all problems pooled.
 
     >>> seeds = pd.DataFrame({"n": [100, 100], "exact": [50, 60]})
-    >>> [round(end, 2) for end in interval(seeds, seeds)]
+    >>> [round(end, 2) for end in compute_interval(seeds, seeds)]
     [-0.1, 0.1]
     """
-    low, high = newcombe(one, two)
-    ours, others = (of["exact"] / of["n"] for of in (one, two))
-    ends = ours.min() - others.max(), ours.max() - others.min()
-    return min(low, float(ends[0])), max(high, float(ends[1]))
+    low, high = compute_newcombe_interval(first, second)
+    one, other = (seeds["exact"] / seeds["n"] for seeds in (first, second))
+    return min(low, float(one.min() - other.max())), max(high, float(one.max() - other.min()))
 
 
-def newcombe(one: pd.DataFrame, two: pd.DataFrame) -> tuple[float, float]:
-    """Return the ends of Newcombe's interval (95%) of a difference, of all problems together.
+def compute_newcombe_interval(first: pd.DataFrame, second: pd.DataFrame) -> tuple[float, float]:
+    """Return the ends of Newcombe's 95% interval of a difference, of all problems pooled.
 
-    >>> [round(end, 3) for end in newcombe(*[pd.DataFrame({"n": [100], "exact": [50]})] * 2)]
+    >>> seeds = pd.DataFrame({"n": [100], "exact": [50]})
+    >>> [round(end, 3) for end in compute_newcombe_interval(seeds, seeds)]
     [-0.136, 0.136]
     """
-    counts = [int(of[name].sum()) for of in (one, two) for name in ("exact", "n")]
+    counts = [int(seeds[name].sum()) for seeds in (first, second) for name in ("exact", "n")]
     ends = confint_proportions_2indep(*counts, method="newcomb", compare="diff", alpha=1 - LEVEL)
     return float(ends[0]), float(ends[1])
 
 
-def permutation(one: ArrayLike, two: ArrayLike) -> float:
-    """Return how often seeds dealt out at random differ in their means as much as these, or more.
+def compute_permutation_p(first: ArrayLike, second: ArrayLike) -> float:
+    """Return the two-sided p of a permutation test on the difference of two means.
 
-    The test is exact and two-sided: all ways to deal the seeds out to both rows are as likely if
-    the rows are alike. Of five seeds against five p is no less than 2 / 252, of three against three
-    no less than 2 / 20.
+    It is the share of assignments of all seeds to both rows with a difference at least as large as
+    the measured one. The test is exact: if the rows are equal, all assignments are equally likely.
+    The smallest p of five seeds and five seeds is 2 / 252, of three and three 2 / 20.
 
-    >>> permutation([0.9, 0.8, 1.0], [0.1, 0.2, 0.3]), permutation([0.5, 0.7], [0.7, 0.5])
-    (0.1, 1.0)
+    >>> compute_permutation_p([0.9, 0.8, 1.0], [0.1, 0.2, 0.3])
+    0.1
+    >>> compute_permutation_p([0.5, 0.7], [0.7, 0.5])
+    1.0
     """
-    one, two = (np.asarray(of, dtype=float) for of in (one, two))
-    both, size = np.concatenate([one, two]), len(one)
-    if math.comb(len(both), size) <= MOST:
-        chosen = np.array(list(itertools.combinations(range(len(both)), size)))
+    first, second = (np.asarray(values, dtype=float) for values in (first, second))
+    pooled, size = np.concatenate([first, second]), len(first)
+    if math.comb(len(pooled), size) <= MAX_ASSIGNMENTS:
+        assignments = np.array(list(itertools.combinations(range(len(pooled)), size)))
     else:
         random = np.random.default_rng(0)
-        drawn = [random.permutation(len(both))[:size] for _ in range(MOST - 1)]
-        chosen = np.array([range(size), *drawn])  # what was found is one of the ways
-    sums = both[chosen].sum(1)
-    found = np.abs(sums / size - (both.sum() - sums) / len(two))
-    return float((found >= abs(one.mean() - two.mean()) - 1e-12).mean())
+        sampled = [random.permutation(len(pooled))[:size] for _ in range(MAX_ASSIGNMENTS - 1)]
+        assignments = np.array([range(size), *sampled])  # the measured one is one of them
+    sums = pooled[assignments].sum(1)
+    differences = np.abs(sums / size - (pooled.sum() - sums) / len(second))
+    measured = abs(first.mean() - second.mean())
+    return float((differences >= measured - 1e-12).mean())

@@ -1,4 +1,4 @@
-"""Wilson intervals, and the pooling of cells: along a diagonal, over a region, over seeds."""
+"""Wilson intervals, and the pooling of cells along a diagonal, over a region or over seeds."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LEVEL = 0.95
 
 
 def wilson_interval(hits: ArrayLike, n: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    """Return both ends of the 95% Wilson interval of each share; of none in none, all of [0, 1].
+    """Return both ends of the 95% Wilson interval of each share; [0, 1] where n is 0.
 
     >>> low, high = wilson_interval([0, 50, 100, 0], [100, 100, 100, 0])
     >>> low.round(3).tolist(), high.round(3).tolist()
@@ -21,7 +21,7 @@ def wilson_interval(hits: ArrayLike, n: ArrayLike) -> tuple[np.ndarray, np.ndarr
     """
     hits, n = np.asarray(hits), np.asarray(n)
     low, high = proportion_confint(hits, np.maximum(n, 1), alpha=1 - LEVEL, method="wilson")
-    # Rounding errors would leave a trace below 0, or of doubt where there is none.
+    # Rounding errors would give ends slightly above 0, or slightly below 1.
     low, high = np.where(hits == 0, 0.0, low), np.where(hits == n, 1.0, high)
     return low, high
 
@@ -38,10 +38,9 @@ def add_interval(table: pd.DataFrame, hits: str = "exact") -> pd.DataFrame:
 
 
 def pool_cells(table: pd.DataFrame, by: Sequence[str], hits: str = "exact") -> pd.DataFrame:
-    """Sum `n` and `hits` over the rows that agree in `by`, and work the shares out again.
+    """Sum `n` and `hits` over the rows with equal `by`, and compute the shares again.
 
-    Where seeds are pooled, the interval speaks of these models and all problems, never of other
-    seeds: show those beside it.
+    The interval of pooled seeds holds for these models, not for other seeds; show the seeds too.
 
     >>> cells = pd.DataFrame({"i": [1, 1, 2], "n": [10, 30, 10], "exact": [10, 20, 0]})
     >>> pool_cells(cells, ["i"])[["i", "n", "exact", "accuracy"]].values.tolist()

@@ -1,18 +1,18 @@
-"""The name of a wrong answer's fault, told from its first wrong token in reading order.
+"""Kinds of wrong answers, classified by their first wrong token in reading order.
 
-Until then the model wrote the truth, so that this token is exactly what greedy decoding writes;
-what follows would be guessed. The kinds exclude each other; the first that fits is named:
+The tokens before it are correct, so greedy decoding writes exactly this token; later tokens are
+unknown. The kinds exclude each other, and the first that fits is used:
 
-    stopped_early        the end, where a digit was due
-    stopped_late         a digit, another operand, or another carry's sign, where the end was due
+    stopped_early        the end in place of a digit
+    stopped_late         a digit, another operand, or another carry's sign in place of the end
     lost_carry           the digit without the carry that its place uses
-    carry_from_nowhere   the digit with a carry, where its place uses none
-    misaligned           the digit of the sum with one operand moved by one place
-    other                any other digit, or a token that is none
+    carry_from_nowhere   the digit with a carry, at a place that uses none
+    misaligned           the digit of the sum with one operand shifted by one place
+    other                any other digit, or a token that is not a digit
 
-A carry lost out of the highest place ends an unpadded answer early, and is counted as that. A wrong
-digit drawn at random is a carry's fault once in 9, and `misaligned`, which up to 4 digits fit, more
-often than that: read shares of faults against these.
+A carry lost at the highest place ends an unpadded answer early and counts as `stopped_early`. A
+uniformly drawn wrong digit fits one of the two carry mistakes in 1 of 9 cases, and `misaligned`,
+which has up to 4 digits, more often: compare shares of mistakes with these.
 """
 
 from __future__ import annotations
@@ -31,80 +31,84 @@ from carry.models.teacher_forcing import TeacherForcedPass
 from carry.tasks import Task
 
 KINDS = ("stopped_early", "stopped_late", "lost_carry", "carry_from_nowhere", "misaligned", "other")
-NONE = -1
+NO_MISTAKE = -1
 
 
-def first_error(batch: Batch, seen: TeacherForcedPass) -> Integer[Tensor, "B 3"]:
-    """Return of each first wrong token its place, what was said and what was due.
+def find_first_errors(batch: Batch, result: TeacherForcedPass) -> Integer[Tensor, "B 3"]:
+    """Return the place, the prediction and the target of each first wrong token.
 
-    Where nothing is wrong, what was said was due.
+    In an exact response the prediction and the target are equal.
     """
-    slot = seen.first_wrong.clamp(min=0)[:, None]
+    slot = result.first_wrong.clamp(min=0)[:, None]
     place = batch.place.gather(1, batch.start[:, None] + slot)
-    parts = (place, seen.predicted.gather(1, slot), seen.target.gather(1, slot))
+    parts = (place, result.predicted.gather(1, slot), result.target.gather(1, slot))
     return torch.cat(parts, dim=1).long()
 
 
-def named(
+def classify_errors(
     form: Format, problems: Problems, errors: Integer[Tensor, "B 3"]
 ) -> Integer[Tensor, " B"]:
-    """Return the index in `KINDS` of each answer's fault, or `NONE`.
+    """Return the index in `KINDS` of each first error, or `NO_MISTAKE`.
 
-    A wrong digit on a scratchpad is `other`: it need not be one of the answer. So is one of a
-    response that is no answer, and one in a place above all those that the answer could have.
+    A wrong digit in a scratchpad is `other`, because it may belong to a step. A wrong digit in a
+    response without an answer, or above every place of the answer, is `other` too.
     """
-    place, said, due = errors.unbind(1)
-    digits = (said < 10) & (due < 10)
-    kind = torch.full_like(said, KINDS.index("other"))
-    told = form.answers and not form.has_steps
-    for name, would_write in reversed(mistakes(form.task, problems) if told else []):
-        known = digits & (place < would_write.shape[1])
-        where = place.clamp(0, would_write.shape[1] - 1)[:, None]
-        kind[known & (would_write.gather(1, where)[:, 0] == said)] = KINDS.index(name)
-    kind[(said == EOS) & (due != EOS)] = KINDS.index("stopped_early")
-    goes_on = (said < 10) | (said >= FIRST_LETTER)
+    place, predicted, target = errors.unbind(1)
+    digits = (predicted < 10) & (target < 10)
+    kind = torch.full_like(predicted, KINDS.index("other"))
+    if form.writes_answer and not form.has_steps:
+        for name, mistaken in reversed(compute_mistaken_digits(form.task, problems)):
+            possible = digits & (place < mistaken.shape[1])
+            column = place.clamp(0, mistaken.shape[1] - 1)[:, None]
+            kind[possible & (mistaken.gather(1, column)[:, 0] == predicted)] = KINDS.index(name)
+    kind[(predicted == EOS) & (target != EOS)] = KINDS.index("stopped_early")
+    continues = (predicted < 10) | (predicted >= FIRST_LETTER)
     for sign in ",-":
-        goes_on |= said == ALPHABET.index(sign)
-    kind[goes_on & (due == EOS)] = KINDS.index("stopped_late")
-    kind[said == due] = NONE
+        continues |= predicted == ALPHABET.index(sign)
+    kind[continues & (target == EOS)] = KINDS.index("stopped_late")
+    kind[predicted == target] = NO_MISTAKE
     return kind
 
 
-def mistakes(task: Task, problems: Problems) -> list[tuple[str, Integer[Tensor, "B K"]]]:
-    """Return what the mistakes of a task would write at each place, the most telling first.
+def compute_mistaken_digits(
+    task: Task, problems: Problems
+) -> list[tuple[str, Integer[Tensor, "B K"]]]:
+    """Return the digit that each kind of mistake writes at each place, most specific kind first.
 
-    A task takes part by the steps it has: with `carry_used`, carries can be lost or invented.
+    The kinds depend on the steps of the task: with `carry_used`, carries can be lost or invented.
+    A place without this mistake has -1.
 
-    >>> from carry.tasks import build, to_digits
-    >>> task = build({"name": "addition"})
+    >>> from carry.tasks import build_task, to_digits
+    >>> task = build_task({"name": "addition"})
     >>> problems = task.solve(*to_digits([[48, 27]]))  # 75
-    >>> for name, digits in mistakes(task, problems)[:3]:
+    >>> for name, digits in compute_mistaken_digits(task, problems)[:3]:
     ...     print(name, digits.tolist())
     lost_carry [[-1, 6, -1]]
     carry_from_nowhere [[6, -1, 1]]
     misaligned [[7, 0, 5]]
     """
-    if not task.in_digits:
+    if not task.answer_is_number:
         return []
-    steps, true = task.steps(problems), problems.answer.long()
-    found = []
+    steps, answer = task.compute_steps(problems), problems.answer.long()
+    mistaken = []
     if "carry_used" in steps:
         used = steps["carry_used"].long()
-        found += [("lost_carry", torch.where(used > 0, (true - used) % 10, NONE))]
-        found += [("carry_from_nowhere", torch.where(used > 0, NONE, (true + 1) % 10))]
-    if task.numbers is not None:  # a moved operand might be larger than any
-        return found
-    return found + [("misaligned", answer) for answer in _misaligned(task, problems)]
+        lost = torch.where(used > 0, (answer - used) % 10, NO_MISTAKE)
+        invented = torch.where(used > 0, NO_MISTAKE, (answer + 1) % 10)
+        mistaken += [("lost_carry", lost), ("carry_from_nowhere", invented)]
+    if task.number_count is not None:  # a shifted operand might exceed the largest number
+        return mistaken
+    return mistaken + [("misaligned", digits) for digits in _misalign_operands(task, problems)]
 
 
-def _misaligned(task: Task, problems: Problems) -> Iterator[Integer[Tensor, "B K"]]:
-    """Solve the problems with each operand in turn moved up by a place, and down."""
-    wide, places = F.pad(problems.operands, (0, 1)), problems.answer.shape[1]
-    for operand in range(wide.shape[1]):
-        for by in (1, -1):
-            moved = wide.clone()
-            moved[:, operand] = wide[:, operand].roll(by, dims=1)
-            if by == -1:  # the ones are lost, not carried round to the top
-                moved[:, operand, -1] = 0
-            longer = problems.lengths + (problems.lengths > 0)
-            yield task.solve(moved, longer).answer[:, :places].long()
+def _misalign_operands(task: Task, problems: Problems) -> Iterator[Integer[Tensor, "B K"]]:
+    """Solve the problems with one operand shifted by a place, up and down, for each operand."""
+    operands, places = F.pad(problems.operands, (0, 1)), problems.answer.shape[1]
+    lengths = problems.lengths + (problems.lengths > 0)
+    for index in range(operands.shape[1]):
+        for shift in (1, -1):
+            shifted = operands.clone()
+            shifted[:, index] = operands[:, index].roll(shift, dims=1)
+            if shift == -1:  # drop the digit of place 0, which `roll` moves to the top
+                shifted[:, index, -1] = 0
+            yield task.solve(shifted, lengths).answer[:, :places].long()

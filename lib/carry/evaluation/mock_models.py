@@ -1,8 +1,8 @@
-"""Models made by hand, to test the ruler: one that knows the truth, and liars with one fault each.
+"""Mock models that test the evaluation: an oracle, and models with one known fault each.
 
-They read the tokens of the question as text and work with Python's own integers, so that they share
-nothing with what they test but the alphabet. Everything else (schemes, ids, format, the way they
-are asked) is that of any other model.
+They read the tokens of the question as text and compute with Python integers and strings, so they
+share only the alphabet with the code under test. Schemes, ids, format and decoding are those of
+any other model.
 """
 
 from __future__ import annotations
@@ -13,21 +13,24 @@ from collections.abc import Sequence
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Integer
-from torch import Tensor, nn
+from torch import Tensor
 
 from carry import formats
 from carry.config.run_settings import Run
-from carry.formats import LETTERS
+from carry.formats import HINT_LETTERS
 from carry.formats.insertion_sort import InsertionSort
-from carry.models.cache import Cache
+from carry.models.architectures import Architecture
+from carry.models.architectures.transformer import Transformer
+from carry.models.encodings import ModelShape
+from carry.models.hooks import Hooks
 from carry.models.system import System
-from carry.tasks import NAMES
+from carry.tasks import OPERAND_LETTERS
 
 DIGITS = "0123456789"
 
 
 class Oracle(System):
-    """Writes the truth.
+    """Writes the correct response.
 
     >>> from carry.config.run_settings import make_run
     >>> oracle = Oracle(make_run({"task": {"name": "addition"}, "format": {"pad": True}}))
@@ -37,90 +40,104 @@ class Oracle(System):
 
     def __init__(self, run: Run, seed: int = 0, device: str | torch.device = "cpu") -> None:
         super().__init__(run, seed, device)
-        self.network = Writer(self)
+        self.network = MockNetwork(self)
 
-    def digits(self, *operands: str) -> list[str]:
-        """Return the symbols of the answer, the ones (or the smallest) first."""
-        answer = list(self.task.oracle(*operands))
-        return answer[::-1] if self.task.in_digits else answer
+    def write_answer(self, *operands: str) -> list[str]:
+        """Return the symbols of the answer: least significant digit, or smallest number, first."""
+        answer = list(self.task.solve_text(*operands))
+        return answer[::-1] if self.task.answer_is_number else answer
 
-    def finish(self, said: list[str]) -> list[str]:
-        """Return what it has said with its end."""
-        return [*said, "$"]
+    def append_end(self, symbols: list[str]) -> list[str]:
+        """Return the symbols with an end."""
+        return [*symbols, "$"]
 
     def respond(self, question: str) -> str:
-        """Return what it writes after a question."""
-        if hasattr(self.format, "sums"):  # the last of a line
+        """Return the response to a question."""
+        if hasattr(self.format, "sums"):  # a line: keep its last sum
             question = re.split("[a-z =^]", question.rstrip("="))[-1]
-        asked = question.strip("^$=").replace(" ", "")
+        question = question.strip("^$=").replace(" ", "")
         if hasattr(self.format, "prefix"):
-            prefix, _, asked = asked.partition("$")
+            prefix, _, question = question.partition("$")
             if prefix != "add":
-                return "".join(self.finish([*self._part(prefix, *asked.split("+"))]))
+                return self._join_with_end(self._write_sub_task(prefix, *question.split("+")))
         if hasattr(self.format, "bar"):
-            return "".join(self.finish([*self._in_words(*asked.split("+"))]))
+            return self._join_with_end(self._write_words(*question.split("+")))
         if isinstance(self.format, InsertionSort):
-            return "".join(self.finish([*self._by_insertion(asked.split(","))]))
+            return self._join_with_end(self._write_insertions(question.split(",")))
         if self.format.has_steps:
-            return self._with_steps(asked)
-        if not self.task.in_digits:
-            names, numbers = zip(*(part.split(":") for part in asked.split(",")), strict=True)
-            order = self.digits(*map(self._read, numbers))
-            said = self.finish([names[NAMES.index(at)] for at in order])
-            return ",".join(said).replace(",$", "$")
-        if self.format.whole:
-            numbers = [str(formats.ALPHABET.index(c) - formats.FIRST_LETTER) for c in asked]
-            said = int(self.task.oracle(*numbers))
-            return "".join(self.finish([formats.ALPHABET[formats.FIRST_LETTER + said]]))
-        digits = ["".join(c for c in part if c in DIGITS) for part in self._split(asked)]
-        operands = [self._read(number) for number in digits]
-        said = self.digits(*operands)
-        zeros = getattr(self.format, "pad_to", None) or 0
-        if getattr(self.format, "pad", False):
-            zeros = self._room(operands)
-        said += ["0"] * (zeros - len(said))
-        if self.format.has_index_hints:
-            first = LETTERS.index(asked[0])
-            if not self.format.reverse_operands:  # it stands before the highest place
-                first -= len(operands[0]) - 1
-            said = [LETTERS[(first + at) % len(LETTERS)] + c for at, c in enumerate(said)]
-        return "".join(self.finish(said if self.format.reverse_answer else said[::-1]))
+            return self._join_with_end(self._write_steps(question))
+        if not self.task.answer_is_number:
+            pairs = (part.split(":") for part in question.split(","))
+            letters, numbers = zip(*pairs, strict=True)
+            order = self.write_answer(*map(self._read, numbers))
+            symbols = self.append_end([letters[OPERAND_LETTERS.index(name)] for name in order])
+            return ",".join(symbols).replace(",$", "$")
+        if self.format.numbers_are_symbols:
+            first = formats.FIRST_LETTER
+            numbers = [str(formats.ALPHABET.index(symbol) - first) for symbol in question]
+            return self._join_with_end(
+                formats.ALPHABET[first + int(self.task.solve_text(*numbers))]
+            )
+        return self._write_number(question)
 
-    def _with_steps(self, asked: str) -> str:
-        """Return the stages of its task behind a question, each number as long as it should be."""
+    def _join_with_end(self, symbols: Sequence[str]) -> str:
+        return "".join(self.append_end([*symbols]))
+
+    def _write_number(self, question: str) -> str:
+        """Return the response that is one number, padded and hinted as the format says."""
+        digits = ["".join(c for c in part if c in DIGITS) for part in self._split(question)]
+        operands = [self._read(number) for number in digits]
+        symbols = self.write_answer(*operands)
+        width = getattr(self.format, "pad_to", None) or 0
+        if getattr(self.format, "pad", False):
+            width = self._answer_room(operands)
+        symbols += ["0"] * (width - len(symbols))
+        if self.format.has_index_hints:
+            first = HINT_LETTERS.index(question[0])
+            if not self.format.reverse_operands:  # the first letter belongs to the highest place
+                first -= len(operands[0]) - 1
+            count = len(HINT_LETTERS)
+            symbols = [
+                HINT_LETTERS[(first + place) % count] + digit for place, digit in enumerate(symbols)
+            ]
+        return "".join(self.append_end(symbols if self.format.reverse_answer else symbols[::-1]))
+
+    def _write_steps(self, question: str) -> str:
+        """Return the stages of a scratchpad after its question."""
         form = self.format
-        operands = [self._read(number) for number in self._split(asked)]
-        if not self.task.leading_zeros:
+        operands = [self._read(number) for number in self._split(question)]
+        if not self.task.keeps_leading_zeros:
             operands = [str(int(operand)) for operand in operands]
         from_zero = self.task.from_zero if form.from_zero is None else form.from_zero
-        said = []
-        stages = self.task.oracle_stages(*operands, from_zero=bool(from_zero))
+        stages, written = self.task.scratchpad_text(*operands, from_zero=bool(from_zero)), []
         for index, stage in enumerate(stages):
-            written = [number.zfill(room if form.pad else 0) for room, number in stage]
+            numbers = [number.zfill(room if form.pad else 0) for room, number in stage]
             sign = "+" if len(stages) > 1 and not index else ">"
-            said += [sign.join(of[::-1] if form.reverse_answer else of for of in written)]
-        return "".join(self.finish([*"=".join(said)]))
+            step = -1 if form.reverse_answer else 1
+            written.append(sign.join(number[::step] for number in numbers))
+        return "=".join(written)
 
-    def _by_insertion(self, numbers: list[str]) -> str:
-        """Return how each number compares with the list of those before it, and the list with it.
+    def _write_insertions(self, numbers: list[str]) -> str:
+        """Return for each number its comparisons with the sorted numbers before it, and the list.
 
-        Of equally long texts the order is that of the numbers.
+        The texts have equal lengths, so the order of texts is the order of numbers.
         """
-        listed, said = numbers[:1], []
+        sorted_numbers, steps = numbers[:1], []
         for new in numbers[1:]:
+            ends = range(1, len(new) + 1)
             compared = [
                 "".join(
-                    "-" if of[:end] < new[:end] else "+" if of[:end] > new[:end] else "|"
-                    for end in range(1, len(new) + 1)
+                    "-" if old[:end] < new[:end] else "+" if old[:end] > new[:end] else "|"
+                    for end in ends
                 )
-                for of in listed
+                for old in sorted_numbers
             ]
-            listed = sorted([*listed, new])
-            said.append(":".join([*compared, ",".join(listed)]))
-        return ";".join(said)
+            sorted_numbers = sorted([*sorted_numbers, new])
+            steps.append(":".join([*compared, ",".join(sorted_numbers)]))
+        return ";".join(steps)
 
-    def _part(self, prefix: str, *written: str) -> str:
-        """Return the part of an addition that a prefix asks for."""
+    def _write_sub_task(self, prefix: str, *written: str) -> str:
+        """Return the sub-task of an addition that a prefix names."""
         if prefix == "rev":
             return "+".join(number[::-1] for number in written)
         operands = [self._read(number) for number in written]
@@ -136,8 +153,8 @@ class Oracle(System):
             parts = parts[::-1]
         return (",".join if prefix == "ali" else "".join)(parts)
 
-    def _in_words(self, a: str, b: str) -> str:
-        """Return the addition with a line for each place."""
+    def _write_words(self, a: str, b: str) -> str:
+        """Return an addition with one line of text for each place."""
         carry, lines, width = 0, [], max(len(a), len(b))
         for first, second in zip(a.zfill(width)[::-1], b.zfill(width)[::-1], strict=True):
             total = int(first) + int(second) + carry
@@ -145,39 +162,39 @@ class Oracle(System):
             carry = total // 10
         end = "|" if self.format.bar else " "
         reverse = f"{' '.join(a[::-1])} + {' '.join(b[::-1])}"
-        return f"{reverse}; c=0, {'; '.join(lines)}{end}{self.task.oracle(a, b)}"
+        return f"{reverse}; c=0, {'; '.join(lines)}{end}{self.task.solve_text(a, b)}"
 
-    def _split(self, asked: str) -> list[str]:
-        return asked.split(self.task.sign) if self.task.sign else [asked]
+    def _split(self, question: str) -> list[str]:
+        return question.split(self.task.sign) if self.task.sign else [question]
 
     def _read(self, number: str) -> str:
         return number[::-1] if self.format.reverse_operands else number
 
-    def _room(self, operands: list[str]) -> int:
-        if not self.task.leading_zeros:
+    def _answer_room(self, operands: list[str]) -> int:
+        if not self.task.keeps_leading_zeros:
             operands = [str(int(operand)) for operand in operands]
-        return int(self.task.room(torch.tensor([[*map(len, operands)]])))
+        return int(self.task.answer_room(torch.tensor([[*map(len, operands)]])))
 
 
 class Adder(Oracle):
-    """Adds place by place; what it writes at a place is for the liars to change."""
+    """Adds place by place; subclasses change the digit at a place."""
 
-    def digit(self, a: int, b: int, place: int) -> int:
-        """Return what it writes at a place."""
+    def add_digits(self, a: int, b: int, place: int) -> int:
+        """Return the digit that it writes at a place."""
         return (a + b) // 10**place % 10
 
-    def digits(self, *operands: str) -> list[str]:
-        """Return what it writes at each place that the true sum has."""
+    def write_answer(self, *operands: str) -> list[str]:
+        """Return a digit for each place of the true sum."""
         a, b = map(int, operands)
         padded = getattr(self.format, "pad", False)
-        longest = max(map(len, operands)) + 1 if padded else len(str(a + b))
-        return [str(self.digit(a, b, place)) for place in range(longest)]
+        length = max(map(len, operands)) + 1 if padded else len(str(a + b))
+        return [str(self.add_digits(a, b, place)) for place in range(length)]
 
 
 class ForgetsCarries(Adder):
-    """Adds the digits of each place, and no carry."""
+    """Adds the digits of each place without a carry."""
 
-    def digit(self, a: int, b: int, place: int) -> int:
+    def add_digits(self, a: int, b: int, place: int) -> int:
         """Return the digit sum."""
         return (a // 10**place + b // 10**place) % 10
 
@@ -185,45 +202,51 @@ class ForgetsCarries(Adder):
 class InventsCarries(Adder):
     """Adds a carry to the digits of each place."""
 
-    def digit(self, a: int, b: int, place: int) -> int:
-        """Return the digit sum and one more."""
+    def add_digits(self, a: int, b: int, place: int) -> int:
+        """Return the digit sum plus 1."""
         return (a // 10**place + b // 10**place + 1) % 10
 
 
 class OffByOnePlace(Adder):
-    """Reads the second operand as if it stood one place higher."""
+    """Reads the second operand one place too high."""
 
-    def digit(self, a: int, b: int, place: int) -> int:
+    def add_digits(self, a: int, b: int, place: int) -> int:
         """Return a digit of a + 10 b."""
         return (a + 10 * b) // 10**place % 10
 
 
 class StopsEarly(Oracle):
-    """Leaves the last of the answer out."""
+    """Omits the last symbol of the response."""
 
-    def finish(self, said: list[str]) -> list[str]:
-        """Return all but the last, with the end."""
-        return [*said[:-1], "$"]
+    def append_end(self, symbols: list[str]) -> list[str]:
+        """Return all symbols but the last, and an end."""
+        return [*symbols[:-1], "$"]
 
 
 class StopsLate(Oracle):
-    """Writes one digit more, or the last operand's name again."""
+    """Writes another digit, or the last operand's letter again, before the end."""
 
-    def finish(self, said: list[str]) -> list[str]:
-        """Return one more, with the end."""
-        return [*said, "0" if self.task.in_digits else said[-1], "$"]
+    def append_end(self, symbols: list[str]) -> list[str]:
+        """Return the symbols, one more, and an end."""
+        return [*symbols, "0" if self.task.answer_is_number else symbols[-1], "$"]
 
 
-class Writer(nn.Module):
-    """Has the logits of a model that is sure of every token, whatever it wrote before."""
+class MockNetwork(Architecture):
+    """Gives the next token of the mock model's response logit 1, whatever was written before."""
 
     def __init__(self, system: Oracle) -> None:
-        super().__init__()
-        self.encodings = system.network.encodings
+        network, symbols = system.network, system.format.vocabulary_size()
+        encodings = list(network.encodings)
+        super().__init__(network.settings, symbols, encodings, self.shape(network.settings))
         self.respond = system.respond
-        # Where a question ends: at the first sign, but in a line of sums at the last one.
-        self.end = str.rindex if hasattr(system.format, "sums") else str.index
-        self.symbols = system.format.symbols()
+        # A question ends at its first `=`; a line with several sums ends at its last `=`.
+        self.find_end = str.rindex if hasattr(system.format, "sums") else str.index
+        self.symbols = symbols
+
+    @staticmethod
+    def shape(settings: Transformer.Settings) -> ModelShape:
+        """Return the sizes that encodings depend on."""
+        return Transformer.shape(settings)
 
     def forward(
         self,
@@ -231,23 +254,21 @@ class Writer(nn.Module):
         ids: Sequence[Integer[Tensor, "_ S"]],
         at: Integer[Tensor, "_ A"] | None = None,
         recurrences: int | None = None,
-        cache: Cache | None = None,
+        *,
+        hooks: Hooks | None = None,
     ) -> Float[Tensor, "B _ V"]:
-        """Return logits for the next token, as the transformer does; the cache holds the tokens."""
-        new = tokens.shape[1]
-        if cache is not None:
-            tokens = cache.extend(tokens[:, None], tokens[:, None])[0][:, 0]
+        """Return logits for the next token, as the transformer does."""
+        self.start_hooks(hooks)
         if at is None:
-            first = tokens.shape[1] - new
-            at = torch.arange(first, tokens.shape[1], device=tokens.device)[None]
+            at = torch.arange(tokens.shape[1], device=tokens.device)[None]
         at = at.expand(len(tokens), -1)
-        said = [self._said(formats.text(row), of) for row, of in zip(tokens, at, strict=True)]
-        said = torch.stack(said).to(tokens.device)
-        return F.one_hot(said, self.symbols).float()
+        rows = zip(tokens.cpu(), at.cpu(), strict=True)
+        predicted = [self._next_tokens(formats.to_text(row), indices) for row, indices in rows]
+        return F.one_hot(torch.stack(predicted).to(tokens.device), self.symbols).float()
 
-    def _said(self, characters: str, at: Integer[Tensor, " A"]) -> Integer[Tensor, " A"]:
-        """Return the next token after each place of one sequence; in the question, none in mind."""
-        question = characters[: self.end(characters, "=") + 1]
-        whole = formats.encode(question[1:] + self.respond(question))
-        ended = at.cpu() >= len(whole)
-        return torch.where(ended, formats.EOS, whole[at.cpu().clamp(max=len(whole) - 1)])
+    def _next_tokens(self, text: str, at: Integer[Tensor, " A"]) -> Integer[Tensor, " A"]:
+        """Return the tokens after some indices of one sequence."""
+        question = text[: self.find_end(text, "=") + 1]
+        following = formats.to_tokens(question[1:] + self.respond(question))
+        ended = at >= len(following)
+        return torch.where(ended, formats.EOS, following[at.clamp(max=len(following) - 1)])

@@ -1,8 +1,8 @@
-"""What a looped model would say if it ended after each recurrence (mcleish2024, A.6.1 and Fig. 13).
+"""Read out a looped model after each of its recurrences (mcleish2024, A.6.1 and Fig. 13).
 
-One pass over the truth, as in `scoring.py`, is read out after every recurrence, those beyond the
-trained number too, where the paper's models keep a fixed point. Each token is thus what the model
-says next given the truth before it, so that a place tells nothing of its neighbours' errors.
+One pass over true responses, as in `scoring.py`, is read out after every recurrence, also beyond
+the trained number, where the paper's models keep a fixed point. Each prediction follows the true
+tokens before it, so the errors of a place do not affect other places.
 """
 
 from __future__ import annotations
@@ -18,21 +18,23 @@ from torch import Tensor
 from carry.data import problem_sets
 from carry.data.batch import NO_PLACE, Batch
 from carry.data.problems import Problems
-from carry.evaluation.decoding import group_by_shape, written_ids
+from carry.evaluation.decoding import compute_decoding_ids, group_by_shape
 from carry.evaluation.intervals import add_interval
-from carry.evaluation.scoring import MOST_SCORES
+from carry.evaluation.scoring import MAX_ATTENTION_SCORES
 from carry.formats import ALPHABET
 from carry.models.system import Start, System
-from carry.training.precision import training_in
+from carry.training.precision import use_precision
 
-MOST_PROBLEMS = 200  # of one length
-MOST_LOGITS = 2**24  # of one batch: recurrences x problems x response tokens x symbols
+MAX_PROBLEMS = 200  # of one length
+MAX_LOGITS = 2**24  # in one batch: recurrences x problems x response tokens x symbols
 
-WHOLE = -1  # stands where a place does, for the whole answer
+WHOLE_ANSWER = -1  # in the column `place`: all tokens of the answer
 
 LABELS = ["row", "profile", "seed", "trained", "start", "digits", "recurrences_trained"]
-RECURRENCES = [*LABELS, "recurrence", "place", "n", "correct", "accuracy", "low", "high", "same"]
-ANSWERS = [*LABELS, "recurrence", "slot", "place", "due", "said"]
+RECURRENCE_COLUMNS = [
+    *LABELS, "recurrence", "place", "n", "correct", "accuracy", "low", "high", "same",
+]  # fmt: skip
+ANSWER_COLUMNS = [*LABELS, "recurrence", "slot", "place", "target", "predicted"]
 
 
 def score_by_recurrence(
@@ -40,73 +42,79 @@ def score_by_recurrence(
     table: pd.DataFrame,
     start: Start = 1,
     most: int | None = None,
-    device: torch.device | str = "cpu",
-    report: Callable[[int], None] = lambda seen: None,
+    report: Callable[[int], None] = lambda count: None,
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Run a looped model on the problems `chosen` of a set, and read it out after each recurrence.
+    """Run a looped model on `choose_problems` of a set, and read it out after each recurrence.
 
     Args:
-        most: the last recurrence (default: twice the trained number, to see whether what it says
-            holds for as long again, and at least four more, since one or two would show little).
-        report: called with how many problems have been run since its last call.
+        most: the last recurrence (default: twice the trained number, and at least four more).
+        report: called with the number of problems run since its last call.
 
     Returns:
-        recurrences: for each length (`digits`), `recurrence` (from 1) and `place` (0: the ones;
-            -1: the whole answer with its end, exact as in `score`), how many of `n` are `correct`,
-            that as `accuracy` with the ends of its interval (`low`, `high`), and in how many
-            exactly the `same` is said as after the recurrence before (missing after the first).
-        answers: for the first problem of each length, after each `recurrence`, which character is
-            `due` and which is `said` at each `slot` (in the order of reading) and `place` (the
-            slot again where the token has none, as the end and the names of a list).
-        Both name the `row`, `profile` and `seed` of the model, the digits it was `trained` to, the
-        `start` of its ids and the `recurrences_trained`. They are empty if it is not looped.
+        recurrences: for each length (`digits`), `recurrence` (from 1) and `place` (0: least
+            significant; -1: the complete answer with its end, exact as in `score_system`), the
+            number of `n` that are `correct`, with `accuracy` and the ends of its interval (`low`,
+            `high`), and the number with the `same` prediction as after the recurrence before
+            (missing after the first).
+        answers: for the first problem of each length, after each `recurrence`, the `target` and
+            the `predicted` character at each `slot` (in reading order) and `place` (the slot for
+            tokens without a place, as the end and the letters of a list).
+        Both tables have the `row`, `profile` and `seed` of the model, its `trained` digits, the
+        `start` of its ids and `recurrences_trained`. They are empty if the model is not looped.
 
     Raises:
         SettingsError: for less than one recurrence.
 
     >>> from carry.config.run_settings import make_run
-    >>> given = {"task": {"name": "addition"}, "grid": 3, "equal": 5}
-    >>> table = problem_sets.draw_problem_set("mine", problem_sets.ProblemSet.parse(given, "problems.mine"))
+    >>> addition = {"name": "addition"}
+    >>> settings = problem_sets.ProblemSet(task=addition, grid=3, equal=5)
+    >>> table = problem_sets.draw_problem_set("mine", settings)
     >>> model = {"layers": 1, "recurrences": 2, "width": 8, "heads": 1}
-    >>> system = System(make_run({"task": given["task"], "model": model, "training": {"digits": 2}}))
+    >>> system = System(make_run({"task": addition, "model": model, "training": {"digits": 2}}))
     >>> recurrences, answers = score_by_recurrence(system, table, most=3)
-    >>> whole = recurrences[recurrences["place"] == WHOLE]
-    >>> whole[["digits", "recurrence", "n"]].values.tolist()
+    >>> complete = recurrences[recurrences["place"] == WHOLE_ANSWER]
+    >>> complete[["digits", "recurrence", "n"]].values.tolist()
     [[2, 1, 5], [2, 2, 5], [2, 3, 5], [3, 1, 5], [3, 2, 5], [3, 3, 5]]
-    >>> "".join(answers.loc[answers["recurrence"] == 1, "due"])
+    >>> "".join(answers.loc[answers["recurrence"] == 1, "target"])
     '931$0741$'
     """
-    trained = _trained(system)
+    trained, device = system.network.recurrences, system.device
     most = max(2 * trained, trained + 4) if most is None else most
-    (start,) = system.different([start])
-    labels = {"row": system.run.name, "profile": system.run.profile, "seed": system.seed,
-              "trained": system.run.training.digits, "start": str(start),
-              "recurrences_trained": trained}  # fmt: skip
-    table = choose_problems(system, table)
-    counts, spoken = [], []
-    system.network.to(device).eval()
-    with training_in("fp32", torch.device(device)):
-        for digits, of in table.groupby("i"):
-            problems = problem_sets.to_problems(of, system.task).to(device)
+    (start,) = system.distinct_starts([start])
+    labels = {
+        "row": system.run.name,
+        "profile": system.run.profile,
+        "seed": system.seed,
+        "trained": system.run.training.digits,
+        "start": str(start),
+        "recurrences_trained": trained,
+    }
+    counts, answers = [], []
+    system.network.eval()
+    with use_precision("fp32", device):
+        for digits, part in choose_problems(system, table).groupby("i"):
+            problems = problem_sets.to_problems(part, system.task).to(device)
             batch = system.format.write(problems)
-            said = _said(system, problems, batch, start, most, report)
+            predicted = _predict_tokens(system, problems, batch, start, most, report)
             _, target, real = batch.response()
             place = batch.place.long().gather(1, batch.slots())
-            labels["digits"] = digits
             number = batch.number.gather(1, batch.slots()) * real
-            counted = torch.where(number == number.amax(1, keepdim=True), place, NO_PLACE)
-            counts.append(_counted(said, target, real, counted).assign(**labels)[RECURRENCES])
-            spoken.append(_spoken(said, target, real, place).assign(**labels)[ANSWERS])
+            in_last = number == number.amax(1, keepdim=True)
+            labels["digits"] = digits
+            count = _count_correct(predicted, target, real, torch.where(in_last, place, NO_PLACE))
+            counts.append(count.assign(**labels)[RECURRENCE_COLUMNS])
+            answer = _list_predictions(predicted[:, 0], target[0], real[0], place[0])
+            answers.append(answer.assign(**labels)[ANSWER_COLUMNS])
     if not counts:
-        return pd.DataFrame(columns=RECURRENCES), pd.DataFrame(columns=ANSWERS)
-    return pd.concat(counts, ignore_index=True), pd.concat(spoken, ignore_index=True)
+        return pd.DataFrame(columns=RECURRENCE_COLUMNS), pd.DataFrame(columns=ANSWER_COLUMNS)
+    return pd.concat(counts, ignore_index=True), pd.concat(answers, ignore_index=True)
 
 
 def choose_problems(system: System, table: pd.DataFrame) -> pd.DataFrame:
-    """Return the problems that a looped model is run on, of any other model none.
+    """Return the problems for `score_by_recurrence`; none if the model is not looped.
 
-    They are of equal lengths: the longest in training, the longest inside the grid, and those
-    beyond it; of each length the first `MOST_PROBLEMS`.
+    Their operands have equal lengths: the longest in training, the longest inside the grid, and
+    all beyond it; the first `MAX_PROBLEMS` of each length.
 
     >>> from carry.config.run_settings import make_run
     >>> system = System(make_run({"task": {"name": "addition"}, "model": {"recurrences": 2}}))
@@ -114,22 +122,18 @@ def choose_problems(system: System, table: pd.DataFrame) -> pd.DataFrame:
     >>> choose_problems(system, table.assign(j=table["i"]))["i"].tolist()
     [10, 30, 99]
     """
-    if _trained(system) == 1:
+    if system.network.recurrences == 1:
         return table.iloc[:0]
     equal = table["set"] == "equal"
-    inside = table.loc[equal, "i"]
-    known = inside[inside <= system.run.training.digits]
-    kept = equal & table["i"].isin([*known.nlargest(1), *inside.nlargest(1)])
-    kept |= (table["set"] == "far") & (table["i"] == table["j"])
-    return table[kept].groupby("i").head(MOST_PROBLEMS)
-
-
-def _trained(system: System) -> int:
-    return getattr(system.network.given, "recurrences", 1)
+    lengths = table.loc[equal, "i"]
+    trained = lengths[lengths <= system.run.training.digits]
+    chosen = equal & table["i"].isin([*trained.nlargest(1), *lengths.nlargest(1)])
+    chosen |= (table["set"] == "far") & (table["i"] == table["j"])
+    return table[chosen].groupby("i").head(MAX_PROBLEMS)
 
 
 @torch.inference_mode()
-def _said(
+def _predict_tokens(
     system: System,
     problems: Problems,
     batch: Batch,
@@ -137,65 +141,70 @@ def _said(
     most: int,
     report: Callable[[int], None],
 ) -> Integer[Tensor, "R B A"]:
-    """Return the tokens said after each recurrence, 0 behind the end of a response."""
+    """Return the predictions after each recurrence, 0 after the end of a response."""
     longest = int((batch.length - batch.start).max())
-    logits = max(1, most) * longest * system.format.symbols()
-    at_once = max(1, min(MOST_SCORES // batch.tokens.shape[1] ** 2, MOST_LOGITS // logits))
+    logits = max(1, most) * longest * system.format.vocabulary_size()
+    size = max(1, min(MAX_ATTENTION_SCORES // batch.tokens.shape[1] ** 2, MAX_LOGITS // logits))
     order, parts = [], []
     for rows in group_by_shape(problems, system.format):
-        ids = written_ids(system, problems[rows], batch[rows], start)
-        for part in torch.arange(len(rows), device=rows.device).split(at_once):
-            some = batch[rows[part]].trim()
-            at, _, _ = some.response()  # rows alike begin their responses at the same token
-            own = [of if len(of) == 1 else of[part] for of in ids]
-            said = system.logits_by_recurrence(some, own, at[:1], most).argmax(-1)
+        ids = compute_decoding_ids(system, problems[rows], batch[rows], start)
+        for part in torch.arange(len(rows), device=rows.device).split(size):
+            trimmed = batch[rows[part]].trim()
+            at, _, _ = trimmed.response()  # equal in all rows, because they have one shape
+            part_ids = [values if len(values) == 1 else values[part] for values in ids]
+            predicted = system.logits_by_recurrence(trimmed, part_ids, at[:1], most).argmax(-1)
             order.append(rows[part])
-            parts.append(F.pad(said, (0, longest - said.shape[2])))
+            parts.append(F.pad(predicted, (0, longest - predicted.shape[2])))
             report(len(part))
     return torch.cat(parts, dim=1)[:, torch.cat(order).argsort()]
 
 
-def _counted(
-    said: Integer[Tensor, "R B A"],
+def _count_correct(
+    predicted: Integer[Tensor, "R B A"],
     target: Integer[Tensor, "B A"],
     real: Bool[Tensor, "B A"],
     place: Integer[Tensor, "B A"],
 ) -> pd.DataFrame:
-    """Count what is right, and what is as before, in whole answers and at each place."""
-    right, same = said == target, torch.zeros_like(said, dtype=torch.bool)
-    same[1:] = said[1:] == said[:-1]
+    """Count correct and unchanged predictions, in complete answers and at each place."""
+    correct, same = predicted == target, torch.zeros_like(predicted, dtype=torch.bool)
+    same[1:] = predicted[1:] == predicted[:-1]
     digit = real & (place >= 0) & (target < 10)
     width = int(place.max()) + 1
     n = [len(real), *torch.bincount(place[digit], minlength=width).tolist()]
     counts = {}
-    for name, which in {"correct": right, "same": same}.items():
-        whole = (which | ~real).all(2).sum(1, keepdim=True)
-        each = which.new_zeros(len(said), width, dtype=torch.long)
-        each.index_add_(1, place[digit], which[:, digit].long())
-        counts[name] = torch.cat([whole, each], dim=1).flatten().tolist()
-    columns = {"n": n * len(said), **counts}
-    recurrences, places = range(1, len(said) + 1), range(WHOLE, width)
+    for name, tokens in {"correct": correct, "same": same}.items():
+        complete = (tokens | ~real).all(2).sum(1, keepdim=True)
+        by_place = tokens.new_zeros(len(predicted), width, dtype=torch.long)
+        by_place.index_add_(1, place[digit], tokens[:, digit].long())
+        counts[name] = torch.cat([complete, by_place], dim=1).flatten().tolist()
+    columns = {"n": n * len(predicted), **counts}
+    recurrences, places = range(1, len(predicted) + 1), range(WHOLE_ANSWER, width)
     index = pd.MultiIndex.from_product([recurrences, places], names=["recurrence", "place"])
     table = pd.DataFrame(columns, index=index).reset_index()
     table["same"] = table["same"].where(table["recurrence"] > 1)
     return add_interval(table[table["n"] > 0], "correct")
 
 
-def _spoken(
-    said: Integer[Tensor, "R B A"],
-    target: Integer[Tensor, "B A"],
-    real: Bool[Tensor, "B A"],
-    place: Integer[Tensor, "B A"],
+def _list_predictions(
+    predicted: Integer[Tensor, "R A"],
+    target: Integer[Tensor, " A"],
+    real: Bool[Tensor, " A"],
+    place: Integer[Tensor, " A"],
 ) -> pd.DataFrame:
-    """Write the first problem's response out, as it is due and as it is said each time."""
-    slot = real[0].nonzero()[:, 0]
-    places = torch.where(place[0, slot] >= 0, place[0, slot], slot).tolist()
-    due = [ALPHABET[token] for token in target[0, slot].tolist()]
-    parts = [
-        pd.DataFrame({
-            "recurrence": recurrence, "slot": slot.tolist(), "place": places, "due": due,
-            "said": [ALPHABET[token] for token in tokens],
-        })
-        for recurrence, tokens in enumerate(said[:, 0, slot].tolist(), start=1)
-    ]  # fmt: skip
-    return pd.concat(parts)
+    """List the target and the predictions of one problem's response."""
+    slots = real.nonzero()[:, 0]
+    columns = {
+        "slot": slots.tolist(),
+        "place": torch.where(place[slots] >= 0, place[slots], slots).tolist(),
+        "target": [ALPHABET[token] for token in target[slots].tolist()],
+    }
+    return pd.concat(
+        pd.DataFrame(
+            {
+                "recurrence": recurrence,
+                **columns,
+                "predicted": [ALPHABET[token] for token in tokens],
+            }
+        )
+        for recurrence, tokens in enumerate(predicted[:, slots].tolist(), start=1)
+    )

@@ -1,4 +1,4 @@
-"""Which cells lie in distribution, out of it, and far out (mcleish2024, section 3)."""
+"""Regions of cells: in distribution, out of distribution, and far out (mcleish2024, section 3)."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ REGIONS = ("in distribution", "out of distribution", "far")
 def add_region(cells: pd.DataFrame) -> pd.DataFrame:
     """Return the table with a column `region`, from its columns `set`, `i`, `j` and `trained`.
 
-    In distribution both operands are as short as in training; out of distribution at least one is
-    longer, within the grid; far are the equal lengths beyond it.
+    In distribution both operands are at most as long as in training; out of distribution at least
+    one is longer, within the grid; far cells are beyond the grid.
 
     >>> cells = pd.DataFrame({"set": ["grid", "grid", "far"], "i": [3, 3, 90], "j": [9, 11, 90]})
     >>> add_region(cells.assign(trained=10))["region"].tolist()
@@ -25,23 +25,23 @@ def add_region(cells: pd.DataFrame) -> pd.DataFrame:
     return cells.assign(region=region)
 
 
-def add_unseen(cells: pd.DataFrame, lengths: Mapping[str, Collection[int]]) -> pd.DataFrame:
-    """Return the table with other regions for rows that were trained on some lengths alone.
+def add_unseen_regions(cells: pd.DataFrame, lengths: Mapping[str, Collection[int]]) -> pd.DataFrame:
+    """Return the table with other regions for rows that are trained on some lengths only.
 
-    A length that was never trained is "interpolation" below the longest that was, and
-    "extrapolation" beyond it (ibrahimli2024, 4.2.2).
+    An untrained length is "interpolation" below the longest trained length, and "extrapolation"
+    above it (ibrahimli2024, 4.2.2).
 
     Args:
         cells: with the columns `region`, `row`, `i` and `trained`.
-        lengths: those that each of these rows was trained on.
+        lengths: the trained lengths of each of these rows.
 
     >>> cells = pd.DataFrame({"row": "gap", "region": "", "i": [4, 5, 6, 7], "trained": 6})
-    >>> add_unseen(cells, {"gap": [1, 2, 3, 4, 6]})["region"].tolist()
+    >>> add_unseen_regions(cells, {"gap": [1, 2, 3, 4, 6]})["region"].tolist()
     ['in distribution', 'interpolation', 'in distribution', 'extrapolation']
     """
     region = cells["region"].copy()
-    for row, seen in lengths.items():
-        of = cells[cells["row"] == row]
-        unseen = np.where(of["i"] < of["trained"], "interpolation", "extrapolation")
-        region[of.index] = np.where(of["i"].isin(seen), REGIONS[0], unseen)
+    for row, trained in lengths.items():
+        part = cells[cells["row"] == row]
+        unseen = np.where(part["i"] < part["trained"], "interpolation", "extrapolation")
+        region[part.index] = np.where(part["i"].isin(trained), REGIONS[0], unseen)
     return cells.assign(region=region)
