@@ -1,4 +1,4 @@
-"""Sums inside a line of other text: by how much text there is, and how many sums."""
+"""Sums inside a line of other text: accuracy by amount of text and number of sums."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ ROWS = {
 }
 
 
-@style.styled
-def by_surroundings(tables: load.Tables) -> tuple[Figure, pd.DataFrame]:
-    """Draw accuracy by the text before a sum, and by the sums in its line."""
-    table = tables.lines[tables.lines["digits"] == tables.lines["digits"].min()]
-    figure, (text, sums) = style.panels(2, 2, (3.6, 2.9), sharey=True)
-    for axes, own, x in ((text, table[table["sums"] == 1], "characters"),
+@style.use_style
+def draw_accuracy_in_lines(tables: load.ResultTables) -> tuple[Figure, pd.DataFrame]:
+    """Draw accuracy by the characters before a sum, and by the sums in its line."""
+    table = tables["lines"][tables["lines"]["digits"] == tables["lines"]["digits"].min()]
+    figure, (text, sums) = style.make_panels(2, 2, (3.6, 2.9), sharey=True)
+    for axes, part, x in ((text, table[table["sums"] == 1], "characters"),
                          (sums, table[table["characters"] == 0], "sums")):  # fmt: skip
-        for row in load.rows(own):
+        for row in load.list_rows(part):
             _, color, dashes = ROWS[row]
-            wide = own[own["row"] == row].pivot(index=x, columns="seed", values="accuracy")
+            wide = part[part["row"] == row].pivot(index=x, columns="seed", values="accuracy")
             axes.plot(wide, color=color, linestyle=dashes, linewidth=0.7, alpha=0.5)
             axes.plot(wide.median(axis=1), color=color, linestyle=dashes, linewidth=2.2)
     text.set_xscale("symlog", linthresh=10)
@@ -36,10 +36,10 @@ def by_surroundings(tables: load.Tables) -> tuple[Figure, pd.DataFrame]:
     for axes in (text, sums):
         axes.minorticks_off()
     sums.set_xlabel("sums in the line")
-    text.set_ylabel("sums wholly right")
+    text.set_ylabel("exact match")
     text.set_ylim(-0.04, 1.04)
-    style.percent(text.yaxis)
-    for row in load.rows(table):
+    style.format_percent(text.yaxis)
+    for row in load.list_rows(table):
         label, color, dashes = ROWS[row]
         text.plot([], [], color=color, linestyle=dashes, linewidth=2.2, label=label)
     figure.legend(loc="outside upper center", ncols=3)

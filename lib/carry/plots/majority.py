@@ -1,4 +1,4 @@
-"""Models of the noisy majority: how many become perfect, by how their heads were chosen."""
+"""Models of the noisy majority: share of perfect models, by size and by head selection."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pandas as pd
 import seaborn as sns
 from matplotlib.figure import Figure
 
-from carry.evaluation.failed_halving import without_failed
+from carry.evaluation.failed_halving import zero_failed_models
 from carry.evaluation.intervals import add_interval
 from carry.plots import load, style
 
@@ -22,203 +22,220 @@ STRATEGIES = {
     "shapley": "halved by Shapley values",
 }
 COLORS = dict(zip(STRATEGIES, sns.color_palette("colorblind"), strict=False))
-NEARLY = 0.98  # the thesis looks at what is above
+NEARLY = 0.98  # accuracy that the thesis counts as nearly perfect
 
 
 class Kind(NamedTuple):
-    """What the name of a row says of its models."""
+    """Size and head selection of the models of a row."""
 
     width: int
     heads: int
     strategy: str
 
 
-def kind(row: str) -> Kind:
-    """Return how large the models of a row are, and how their heads are chosen.
+def classify_row(row: str) -> Kind:
+    """Return the size of the models of a row, and how their heads are selected.
 
-    >>> kind("noisy_majority_d8_a4_svc"), kind("noisy_majority_d2_a1").strategy
+    >>> classify_row("noisy_majority_d8_a4_svc"), classify_row("noisy_majority_d2_a1").strategy
     (Kind(width=8, heads=4, strategy='svc'), '')
     """
     width, heads, *strategy = row.removeprefix("noisy_majority_d").split("_")
     return Kind(int(width), int(heads.removeprefix("a")), "_".join(strategy))
 
 
-def of_seeds(tables: load.Tables, of: str = "test") -> pd.DataFrame:
-    """Return the accuracy of each model on a set of strings: 0 if it has too many heads left.
+def accuracy_by_seed(tables: load.ResultTables, set_name: str = "test") -> pd.DataFrame:
+    """Return the accuracy of each model on a set of strings: 0 if too many heads remain.
 
-    That is what is said behind `=`; whether the end follows does not count (5.2).
+    Only the token after `=` counts, not the end of the response (5.2).
     """
-    cells = tables.cells[tables.cells["set"] == of]
-    cells = without_failed(cells, tables.curves, cells["profile"].iloc[0])
-    found = cells.groupby(["row", "trained", "seed"], sort=False)[["n", "first_right"]].sum()
-    found = found.rename(columns={"first_right": "exact"}).reset_index()
-    return add_interval(found)
+    cells = tables["cells"][tables["cells"]["set"] == set_name]
+    cells = zero_failed_models(cells, tables["curves"], cells["profile"].iloc[0])
+    sums = cells.groupby(["row", "trained", "seed"], sort=False)[["n", "first_right"]].sum()
+    sums = sums.rename(columns={"first_right": "exact"}).reset_index()
+    return add_interval(sums)
 
 
-@style.styled
-def perfect(tables: load.Tables, stated: Mapping[str, float]) -> tuple[Figure, pd.DataFrame]:
-    """Draw the share of models that are perfect, beside what is stated.
+@style.use_style
+def draw_perfect_shares(
+    tables: load.ResultTables, stated: Mapping[str, float]
+) -> tuple[Figure, pd.DataFrame]:
+    """Draw the share of perfect models next to the stated share.
 
     Args:
-        stated: the thesis's share, by row.
+        stated: the share of the thesis, by row.
     """
-    seeds = of_seeds(tables)
+    seeds = accuracy_by_seed(tables)
     seeds["perfect"], seeds["nearly"] = seeds["exact"] == seeds["n"], seeds["accuracy"] > NEARLY
     keys = ["row", "trained"]
     table = seeds.groupby(keys, sort=False)[["perfect", "nearly"]].sum()
     table["n"] = table["seeds"] = seeds.groupby(keys).size()
     table = add_interval(table.reset_index(), "perfect")
     table["stated"] = table["row"].map(stated)
-    figure, (axes,) = style.panels(1, 1, (6.2, 0.42 * len(table) + 0.9))
+    figure, (axes,) = style.make_panels(1, 1, (6.2, 0.42 * len(table) + 0.9))
     for place, row in enumerate(table.itertuples()):
-        color = COLORS.get(kind(row.row).strategy, style.OTHER)
+        color = COLORS.get(classify_row(row.row).strategy, style.OTHER_COLOR)
         axes.barh(place, row.accuracy, color=color, alpha=0.75, height=0.7)
         axes.plot([row.low, row.high], [place, place], color="#444444", linewidth=1.5)
         if not np.isnan(row.stated):
-            axes.plot(row.stated, place, **style.STATED)
+            axes.plot(row.stated, place, **style.STATED_MARKER)
     axes.set_yticks(range(len(table)), [_label(row) for row in table["row"]])
     axes.invert_yaxis()
     axes.set(xlim=(0, 1), xlabel="models with every test string right")
     axes.grid(axis="y", visible=False)
-    style.percent(axes.xaxis)
+    style.format_percent(axes.xaxis)
     return figure, table
 
 
-@style.styled
-def reaching(tables: load.Tables) -> tuple[Figure, pd.DataFrame]:
-    """Draw the share of models that reach an accuracy, for each size of models a panel."""
-    seeds = of_seeds(tables)
-    sizes = list(dict.fromkeys((kind(row).width, kind(row).heads) for row in load.rows(seeds)))
+@style.use_style
+def draw_reached_accuracy(tables: load.ResultTables) -> tuple[Figure, pd.DataFrame]:
+    """Draw the share of models that reach each accuracy, one panel for each model size."""
+    seeds = accuracy_by_seed(tables)
+    sizes = list(
+        dict.fromkeys(
+            (classify_row(row).width, classify_row(row).heads) for row in load.list_rows(seeds)
+        )
+    )
     levels = np.round(np.linspace(0.98, 1, 81), 5)
-    figure, drawn = style.panels(len(sizes), 3, (3.0, 2.8), sharey=True)
+    figure, panels = style.make_panels(len(sizes), 3, (3.0, 2.8), sharey=True)
     parts = []
-    for axes, size in zip(drawn, sizes, strict=True):
-        for row in load.rows(seeds):
-            if kind(row)[:2] != size:
+    for axes, size in zip(panels, sizes, strict=True):
+        for row in load.list_rows(seeds):
+            if classify_row(row)[:2] != size:
                 continue
-            own = seeds[seeds["row"] == row]
-            names = {"row": row, "seeds": len(own), "trained": own["trained"].iloc[0]}
-            parts.append(load.at_least(own["accuracy"], levels, "models", **names))
-            look = {"color": COLORS[kind(row).strategy], "label": STRATEGIES[kind(row).strategy]}
-            axes.plot(levels, parts[-1]["accuracy"], **look)
+            part = seeds[seeds["row"] == row]
+            names = {"row": row, "seeds": len(part), "trained": part["trained"].iloc[0]}
+            parts.append(load.count_reaching_levels(part["accuracy"], levels, "models", **names))
+            line_style = {
+                "color": COLORS[classify_row(row).strategy],
+                "label": STRATEGIES[classify_row(row).strategy],
+            }
+            axes.plot(levels, parts[-1]["accuracy"], **line_style)
         axes.set(title=f"d = {size[0]}, a = {size[1]}", xlabel="test accuracy", ylim=(-0.03, 1.03))
         axes.set_xticks([0.98, 0.99, 1.0])
-        style.percent(axes.xaxis)
-        style.percent(axes.yaxis)
-    drawn[0].set_ylabel("models that reach it")
-    both = [zip(*axes.get_legend_handles_labels(), strict=True) for axes in drawn]
-    shown = {text: line for of in both for line, text in of}
-    figure.legend(shown.values(), shown, loc="outside right center")
+        style.format_percent(axes.xaxis)
+        style.format_percent(axes.yaxis)
+    panels[0].set_ylabel("models that reach it")
+    both = [zip(*axes.get_legend_handles_labels(), strict=True) for axes in panels]
+    handles_by_label = {text: line for pairs in both for line, text in pairs}
+    figure.legend(handles_by_label.values(), handles_by_label, loc="outside right center")
     return figure, pd.concat(parts, ignore_index=True)
 
 
-@style.styled
-def spread(tables: load.Tables, label: Callable[[str], str]) -> tuple[Figure, pd.DataFrame]:
-    """Draw each model's accuracy on longer and on the longest strings, by row.
+@style.use_style
+def draw_accuracy_spread(
+    tables: load.ResultTables, label: Callable[[str], str]
+) -> tuple[Figure, pd.DataFrame]:
+    """Draw the accuracy of each model on longer and on the longest strings, by row.
 
     Args:
-        label: what a row is called.
+        label: returns the label of a row.
     """
     table = pd.concat(
-        [of_seeds(tables, of).assign(set=of) for of in ("validation", "test")], ignore_index=True
+        [
+            accuracy_by_seed(tables, set_name).assign(set=set_name)
+            for set_name in ("validation", "test")
+        ],
+        ignore_index=True,
     )
-    rows = load.rows(table)
-    figure, (axes,) = style.panels(1, 1, (1.1 * len(rows) + 2.6, 2.9))
+    rows = load.list_rows(table)
+    figure, (axes,) = style.make_panels(1, 1, (1.1 * len(rows) + 2.6, 2.9))
     colors = {"validation": "#9ECAE1", "test": "#08519C"}
-    for number, (of, color) in enumerate(colors.items()):
+    for number, (set_name, color) in enumerate(colors.items()):
         for place, row in enumerate(rows):
-            own = table[(table["row"] == row) & (table["set"] == of)]
+            part = table[(table["row"] == row) & (table["set"] == set_name)]
             at = place + 0.36 * (number - 0.5)
-            across = at + np.linspace(-0.11, 0.11, len(own))
-            axes.plot(across, own["accuracy"], "o", ms=3, color=color, alpha=0.75)
-            axes.plot([at - 0.14, at + 0.14], [own["accuracy"].median()] * 2, color=color, lw=2)
-        axes.plot([], [], "o", color=color, label=of)
+            across = at + np.linspace(-0.11, 0.11, len(part))
+            axes.plot(across, part["accuracy"], "o", ms=3, color=color, alpha=0.75)
+            axes.plot([at - 0.14, at + 0.14], [part["accuracy"].median()] * 2, color=color, lw=2)
+        axes.plot([], [], "o", color=color, label=set_name)
     axes.set_xticks(range(len(rows)), [label(row) for row in rows])
     axes.set_ylabel("strings right")
     axes.grid(axis="x", visible=False)
-    style.percent(axes.yaxis)
+    style.format_percent(axes.yaxis)
     figure.legend(*axes.get_legend_handles_labels(), loc="outside right center")
     return figure, table
 
 
-def size(row: str) -> str:
-    """Return how large the models of a row are, in two lines.
+def label_size(row: str) -> str:
+    """Return the model size of a row, in two lines.
 
-    >>> size("noisy_majority_d8_a4_svc")
+    >>> label_size("noisy_majority_d8_a4_svc")
     'd = 8\\na = 4'
     """
-    return "d = {}\na = {}".format(*kind(row)[:2])
+    return "d = {}\na = {}".format(*classify_row(row)[:2])
 
 
-def rate(row: str) -> str:
-    """Return the learning rate of a row; the plain one has that of the thesis.
+def label_rate(row: str) -> str:
+    """Return the learning rate of a row; the plain row has the rate of the thesis.
 
-    >>> rate("noisy_majority_d2_a1_rate_3e_3"), rate("noisy_majority_d2_a1")
+    >>> label_rate("noisy_majority_d2_a1_rate_3e_3"), label_rate("noisy_majority_d2_a1")
     ('0.003', '0.001')
     """
-    _, _, said = row.partition("_rate_")
-    rate = f"{float(said.replace('e_', 'e-')):g}" if said else "0.001"
+    _, _, text = row.partition("_rate_")
+    rate = f"{float(text.replace('e_', 'e-')):g}" if text else "0.001"
     return rate + ("\nRMS norm" if "_rms" in row else "")
 
 
-@style.styled
-def one_or_many(tables: load.Tables) -> tuple[Figure, pd.DataFrame]:
-    """Draw how many models, and how many of their heads, reach an accuracy, by row."""
-    seeds, heads = of_seeds(tables), tables.separations
-    heads = heads[(heads["size"] == 1) & heads["row"].isin(load.rows(seeds))]
+@style.use_style
+def draw_one_or_many_heads(tables: load.ResultTables) -> tuple[Figure, pd.DataFrame]:
+    """Draw the share of models, and of their single heads, that reach each accuracy, by row."""
+    seeds, heads = accuracy_by_seed(tables), tables["separations"]
+    heads = heads[(heads["size"] == 1) & heads["row"].isin(load.list_rows(seeds))]
     levels = np.linspace(0.5, 1, 101).round(3)
-    figure, drawn = style.panels(2, 2, (3.2, 2.7), sharey=True)
+    figure, panels = style.make_panels(2, 2, (3.2, 2.7), sharey=True)
     parts = []
-    for axes, of, column, words in (
-        (drawn[0], seeds, "accuracy", "test accuracy of a model"),
-        (drawn[1], heads, "separation", "separation accuracy of a head"),
+    for axes, table_, column, words in (
+        (panels[0], seeds, "accuracy", "test accuracy of a model"),
+        (panels[1], heads, "separation", "separation accuracy of a head"),
     ):
-        for row, color in zip(load.rows(seeds), ("#08519C", "#E6843B"), strict=False):
-            known = of.loc[of["row"] == row, column]
-            if known.empty:  # a row that nothing looked into
+        for row, color in zip(load.list_rows(seeds), ("#08519C", "#E6843B"), strict=False):
+            values = table_.loc[table_["row"] == row, column]
+            if values.empty:  # a row without an analysis of its heads
                 continue
-            names = {"row": row, "of": column, "seeds": of.loc[known.index, "seed"].nunique()}
-            parts.append(load.at_least(known, levels, "reach it", **names))
+            names = {"row": row, "of": column, "seeds": table_.loc[values.index, "seed"].nunique()}
+            parts.append(load.count_reaching_levels(values, levels, "reach it", **names))
             axes.plot(levels, parts[-1]["accuracy"], color=color, label=_heads(row))
         axes.set(xlabel=words, ylim=(-0.03, 1.03))
-        style.percent(axes.xaxis)
-        style.percent(axes.yaxis)
-    drawn[0].set_ylabel("share that reach it")
-    figure.legend(*drawn[0].get_legend_handles_labels(), loc="outside right center")
-    trained = load.lengths(seeds)
+        style.format_percent(axes.xaxis)
+        style.format_percent(axes.yaxis)
+    panels[0].set_ylabel("share that reach it")
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside right center")
+    trained = load.find_training_lengths(seeds)
     table = pd.concat(parts, ignore_index=True)
     return figure, table.assign(trained=table["row"].map(trained))
 
 
 def _heads(row: str) -> str:
-    count = kind(row).heads
-    return f"d = {kind(row).width}, {count} head{'s' if count > 1 else ''}"
+    count = classify_row(row).heads
+    return f"d = {classify_row(row).width}, {count} head{'s' if count > 1 else ''}"
 
 
-@style.styled
-def halvings(tables: load.Tables, count: int = 3) -> tuple[Figure, pd.DataFrame]:
-    """Draw the held-out accuracy of some models over training, and where heads are dropped."""
-    row = load.rows(tables.curves)[0]
-    curves = tables.curves[(tables.curves["row"] == row) & (tables.curves["seed"] < count)]
+@style.use_style
+def draw_halvings(tables: load.ResultTables, count: int = 3) -> tuple[Figure, pd.DataFrame]:
+    """Draw the held-out accuracy of some models over training, with the steps that drop heads."""
+    row = load.list_rows(tables["curves"])[0]
+    curves = tables["curves"][(tables["curves"]["row"] == row) & (tables["curves"]["seed"] < count)]
     there = curves["seed"].nunique()
-    figure, drawn = style.panels(there, there, (2.9, 2.5), sharex=True, sharey=True)
-    for axes, (seed, of) in zip(drawn, curves.groupby("seed"), strict=True):
-        axes.plot(of["step"], of["exact"], color=COLORS[kind(row).strategy], linewidth=1)
-        dropped = of[of["heads"].diff() < 0]
+    figure, panels = style.make_panels(there, there, (2.9, 2.5), sharex=True, sharey=True)
+    for axes, (seed, curve) in zip(panels, curves.groupby("seed"), strict=True):
+        axes.plot(
+            curve["step"], curve["exact"], color=COLORS[classify_row(row).strategy], linewidth=1
+        )
+        dropped = curve[curve["heads"].diff() < 0]
         for step in dropped["step"]:
             axes.axvline(step, color="#444444", linestyle="--", linewidth=1)
-        axes.set(title=f"seed {seed}: {int(of['heads'].iloc[-1])} left", xlabel="steps")
-        style.percent(axes.yaxis)
-    drawn[0].set_ylabel("held-out strings right")
+        axes.set(title=f"seed {seed}: {int(curve['heads'].iloc[-1])} left", xlabel="steps")
+        style.format_percent(axes.yaxis)
+    panels[0].set_ylabel("held-out strings right")
     table = curves[["row", "seed", "step", "exact", "heads"]].reset_index(drop=True)
     return figure, table
 
 
 def _label(row: str) -> str:
-    """Return a row in words.
+    """Return the label of a row.
 
     >>> _label("noisy_majority_d8_a4_svc")
     'd = 8, a = 4, halved by SVC'
     """
-    width, heads, strategy = kind(row)
+    width, heads, strategy = classify_row(row)
     return f"d = {width}, a = {heads}, {STRATEGIES.get(strategy, strategy)}"

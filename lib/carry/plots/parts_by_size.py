@@ -1,4 +1,4 @@
-"""Additions alone or mixed with their parts, by the width of the model and the problems it sees."""
+"""Addition trained alone or mixed with sub-tasks, by model width and training problems."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
 from carry.plots import load, style
-from carry.plots.inside import CHANGES, color_bar, heatmap
-from carry.plots.lengths import length_table
-from carry.plots.parts import SEEN, UNSEEN, WAYS, compared
+from carry.plots.inside import CHANGES, add_color_bar, draw_heatmap
+from carry.plots.lengths import make_length_table
+from carry.plots.parts import SEEN, UNSEEN, WAYS, compare_parts
 
 ROW = re.compile(r"addition_equal_(alone|parts)_((\d+)([km]))_width_(\d+)")
 FEW = {"k": 1_000, "m": 1_000_000}
@@ -21,34 +21,34 @@ CERTAIN = 0.05  # differences that are marked
 LINES = {SEEN: "trained lengths", UNSEEN: "never trained"}
 
 
-def named(row: str) -> tuple[str, str]:
-    """Return how large a row is, and whether it has additions alone or their parts.
+def parse_sized_row(row: str) -> tuple[str, str]:
+    """Return the size of a row, and whether it trains on addition alone or with parts.
 
-    >>> named("addition_equal_parts_10k_width_64")
+    >>> parse_sized_row("addition_equal_parts_10k_width_64")
     ('10k 64', 'parts')
     """
     way, size, _, _, width = ROW.fullmatch(row).groups()
     return f"{size} {width}", way
 
 
-@style.styled
-def grid(tables: load.Tables) -> tuple[Figure, pd.DataFrame]:
-    """Draw accuracy by width and number of problems: of each way, and by how much they differ."""
-    table = sized(compared(length_table(tables), named))
-    sizes, widths = (sorted(map(int, table[of].unique())) for of in ("problems", "width"))
+@style.use_style
+def draw_size_grid(tables: load.ResultTables) -> tuple[Figure, pd.DataFrame]:
+    """Draw accuracy by width and number of problems for both ways, and their difference."""
+    table = compare_sizes(compare_parts(make_length_table(tables), parse_sized_row))
+    sizes, widths = (sorted(map(int, table[key].unique())) for key in ("problems", "width"))
     size = (0.4 * len(widths) + 0.8, 0.36 * len(sizes) + 0.9)
-    figure, drawn = style.panels(6, 3, size, sharex=True, sharey=True)
+    figure, panels = style.make_panels(6, 3, size, sharex=True, sharey=True)
     most = max(0.05, float(table["difference"].abs().max()))
     kinds = [("alone", "accuracy"), ("parts", "accuracy"), ("parts", "difference")]
-    for number, axes in enumerate(drawn):
+    for number, axes in enumerate(panels):
         which, (way, column) = list(LINES)[number // 3], kinds[number % 3]
         part = table[(table["lengths"] == which) & (table["way"] == way)]
         square = part.pivot(index="problems", columns="width", values=column)
         square = square.reindex(index=sizes, columns=widths).to_numpy(dtype=float)
         if column == "accuracy":
-            shares = heatmap(axes, square, "viridis", Normalize(0, 1))
+            shares = draw_heatmap(axes, square, "viridis", Normalize(0, 1))
         else:
-            changes = heatmap(axes, square, CHANGES, Normalize(-most, most), "{:+.0f}")
+            changes = draw_heatmap(axes, square, CHANGES, Normalize(-most, most), "{:+.0f}")
             _certain(axes, part, sizes, widths)
         title = WAYS[way] if column == "accuracy" else "what the parts change"
         axes.set_title(title if number < 3 else "", fontsize="medium")
@@ -57,23 +57,23 @@ def grid(tables: load.Tables) -> tuple[Figure, pd.DataFrame]:
         axes.set_ylabel(LINES[which] if number % 3 == 0 else "")
     figure.supxlabel("width of the model", fontsize="medium")
     figure.supylabel("problems in training", fontsize="medium")
-    bar = color_bar(figure, changes, drawn, "difference (points)")
+    bar = add_color_bar(figure, changes, panels, "difference (points)")
     bar.ax.yaxis.set_major_formatter(lambda value, _: f"{100 * value:+.0f}")
-    color_bar(figure, shares, drawn, "sums wholly right")
+    add_color_bar(figure, shares, panels, "exact match")
     return figure, table
 
 
-def sized(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the table with the `problems` of training and the `width` of each row."""
-    of = [ROW.fullmatch(row).groups() for row in table["row"]]
-    problems = [int(count) * FEW[unit] for _, _, count, unit, _ in of]
-    table = table.assign(problems=problems, width=[int(width) for *_, width in of])
+def compare_sizes(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the table with the number of training `problems` and the `width` of each row."""
+    matches = [ROW.fullmatch(row).groups() for row in table["row"]]
+    problems = [int(count) * FEW[unit] for _, _, count, unit, _ in matches]
+    table = table.assign(problems=problems, width=[int(width) for *_, width in matches])
     return table[table["lengths"].isin(LINES)].drop(columns="positions").reset_index(drop=True)
 
 
 def _certain(axes: Axes, part: pd.DataFrame, sizes: list[int], widths: list[int]) -> None:
-    """Frame the differences that the test tells from chance."""
-    for of in part[part["p"] < CERTAIN].itertuples():
-        at = widths.index(of.width) - 0.5, sizes.index(of.problems) - 0.5
+    """Frame the significant differences."""
+    for record in part[part["p"] < CERTAIN].itertuples():
+        at = widths.index(record.width) - 0.5, sizes.index(record.problems) - 0.5
         corners = np.array([(0, 0), (1, 0), (1, 1), (0, 1), (0, 0)]) * 0.94 + 0.03 + at
         axes.plot(*corners.T, color="#222222", linewidth=1)

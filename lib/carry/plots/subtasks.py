@@ -1,4 +1,4 @@
-"""Which part of an addition comes last: accuracy by sub-task, place and cascade over training."""
+"""Sub-tasks of addition over training: accuracy by sub-task, place and cascade."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ COLORS = dict(zip(SUBTASKS, sns.color_palette("colorblind"), strict=False))
 KEYS = ["row", "trained", "step"]
 
 
-@style.styled
-def by_step(tables: load.Tables) -> tuple[Figure, pd.DataFrame]:
-    """Draw accuracy over training: of digits by sub-task, and of sums by their longest cascade."""
-    figure, (left, right) = style.panels(2, 2, (4.3, 3.0), sharey=True)
-    digits = _over(tables.subtasks, "subtask", "correct")
-    sums = _over(tables.cascades, "cascade", "exact")
+@style.use_style
+def draw_subtasks_by_step(tables: load.ResultTables) -> tuple[Figure, pd.DataFrame]:
+    """Draw accuracy over training: of digits by sub-task, and of sums by longest cascade."""
+    figure, (left, right) = style.make_panels(2, 2, (4.3, 3.0), sharey=True)
+    digits = _over(tables["subtasks"], "subtask", "correct")
+    sums = _over(tables["cascades"], "cascade", "exact")
     for name, text in SUBTASKS.items():
         _draw(left, digits, "subtask", name, {"color": COLORS[name], "label": text})
     longest = sorted(sums["cascade"].unique())
@@ -38,34 +38,38 @@ def by_step(tables: load.Tables) -> tuple[Figure, pd.DataFrame]:
     left.set(xlabel="steps", ylabel="digits right", ylim=(-0.03, 1.03), title="by sub-task")
     right.set(xlabel="steps", ylabel="sums right", title="by the nines that a carry goes through")
     for axes, place in ((left, "lower right"), (right, "upper left")):
-        style.percent(axes.yaxis)
+        style.format_percent(axes.yaxis)
         axes.legend(fontsize="small", loc=place)
-    whole = [digits.rename(columns={"correct": "right"}), sums.rename(columns={"exact": "right"})]
-    return figure, pd.concat(whole, ignore_index=True)
+    tables_ = [digits.rename(columns={"correct": "right"}), sums.rename(columns={"exact": "right"})]
+    return figure, pd.concat(tables_, ignore_index=True)
 
 
-@style.styled
-def by_place(tables: load.Tables) -> tuple[Figure, pd.DataFrame]:
-    """Draw accuracy over training by place of the answer, a panel for each sub-task."""
-    table = tables.subtasks.groupby([*KEYS, "subtask", "place"], as_index=False, sort=False)
+@style.use_style
+def draw_subtasks_by_place(tables: load.ResultTables) -> tuple[Figure, pd.DataFrame]:
+    """Draw accuracy over training by place of the answer, one panel for each sub-task."""
+    table = tables["subtasks"].groupby([*KEYS, "subtask", "place"], as_index=False, sort=False)
     table = table.agg(n=("n", "sum"), correct=("correct", "sum"), seeds=("seed", "nunique"))
     table = add_interval(table, "correct")
-    figure, drawn = style.panels(len(SUBTASKS), len(SUBTASKS), (2.1, 2.5), sharex=True, sharey=True)
+    figure, panels = style.make_panels(
+        len(SUBTASKS), len(SUBTASKS), (2.1, 2.5), sharex=True, sharey=True
+    )
     places = sorted(table["place"].unique())
     shades = dict(zip(places, _shades(len(places)), strict=True))
-    for axes, (name, text) in zip(drawn, SUBTASKS.items(), strict=True):
-        for place, of in table[table["subtask"] == name].groupby("place"):
-            axes.plot(of["step"], of["accuracy"], color=shades[place], linewidth=1.4)
+    for axes, (name, text) in zip(panels, SUBTASKS.items(), strict=True):
+        for place, group in table[table["subtask"] == name].groupby("place"):
+            axes.plot(group["step"], group["accuracy"], color=shades[place], linewidth=1.4)
         axes.set(title=text, xlabel="steps", ylim=(-0.03, 1.03))
-        style.percent(axes.yaxis)
-    drawn[0].set_ylabel("digits right")
-    handles = [matplotlib.lines.Line2D([], [], color=shades[of], label=str(of)) for of in places]
+        style.format_percent(axes.yaxis)
+    panels[0].set_ylabel("digits right")
+    handles = [
+        matplotlib.lines.Line2D([], [], color=shades[group], label=str(group)) for group in places
+    ]
     figure.legend(handles=handles, title="place\n(0: the ones)", loc="outside right center")
     return figure, table
 
 
 def _over(table: pd.DataFrame, by: str, hits: str) -> pd.DataFrame:
-    """Return counts by step, of each seed and of all of them together (`seed`: all)."""
+    """Return counts by step, of each seed and pooled (`seed`: all)."""
     keys = [*KEYS, by]
     seeds = table.groupby([*keys, "seed"], as_index=False, sort=False)[["n", hits]].sum()
     pooled = seeds.groupby(keys, as_index=False, sort=False)[["n", hits]].sum()
@@ -73,15 +77,22 @@ def _over(table: pd.DataFrame, by: str, hits: str) -> pd.DataFrame:
     return add_interval(pd.concat(both, ignore_index=True), hits)
 
 
-def _draw(axes: Axes, table: pd.DataFrame, by: str, value: object, look: dict) -> None:
-    """Draw thin lines for seeds, and a thick one for all together with its interval."""
-    of = table[table[by] == value]
-    for _, seed in of[of["seed"] != "all"].groupby("seed"):
-        axes.plot(seed["step"], seed["accuracy"], color=look["color"], linewidth=0.6, alpha=0.6)
-    pooled = of[of["seed"] == "all"]
-    axes.plot(pooled["step"], pooled["accuracy"], linewidth=2, **look)
+def _draw(axes: Axes, table: pd.DataFrame, by: str, value: object, line_style: dict) -> None:
+    """Draw thin lines for seeds, and a thick pooled line with its interval."""
+    part = table[table[by] == value]
+    for _, seed in part[part["seed"] != "all"].groupby("seed"):
+        axes.plot(
+            seed["step"], seed["accuracy"], color=line_style["color"], linewidth=0.6, alpha=0.6
+        )
+    pooled = part[part["seed"] == "all"]
+    axes.plot(pooled["step"], pooled["accuracy"], linewidth=2, **line_style)
     axes.fill_between(
-        pooled["step"], pooled["low"], pooled["high"], color=look["color"], alpha=0.2, linewidth=0
+        pooled["step"],
+        pooled["low"],
+        pooled["high"],
+        color=line_style["color"],
+        alpha=0.2,
+        linewidth=0,
     )
 
 
