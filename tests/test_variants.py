@@ -1,4 +1,4 @@
-"""Ablations: variants differ from their row and from nothing else, and each is worked on once."""
+"""Variants differ from their row in the stated change only, and each is trained once."""
 
 import pandas as pd
 import pytest
@@ -10,7 +10,8 @@ from carry.config.settings import SettingsError
 from carry.evaluation.mock_models import ForgetsCarries, Oracle
 from carry.models.system import System
 from carry.models.teacher_forcing import teacher_forced_pass
-from carry.pipeline import dependencies, runner
+from carry.pipeline import dependencies
+from carry.pipeline.stages import STAGES
 from carry.plots import load
 from carry.variants import REFERENCE, jobs
 
@@ -26,16 +27,17 @@ SMALL = {
     "model": {"width": 16, "heads": 2},
 }
 SCALE = {"seeds": 2, "times": [1, 2, 10], "problems": 12}
+QUICK = {"seeds": 2, "times": [1], "problems": 2}
 KNOWN, PROFILE = profiles.load_params(), profiles.load_profile("smoke")
 
 
 @pytest.fixture
 def given(tmp_path, monkeypatch):
-    """Return a function that sets what an ablation is; nothing is written outside of a test."""
+    """Return a function that defines the set of variants; files stay inside the test's folder."""
     monkeypatch.setattr(paths, "ROOT", tmp_path)
 
     def give(groups=GROUPS, scale=SCALE, **more):
-        known = {"of": "addition_relative", "base": SMALL, "groups": groups, **more}
+        known = {"row": "addition_relative", "base": SMALL, "groups": groups, **more}
         monkeypatch.setattr(profiles, "load_params", lambda: {**KNOWN, "variants": {NAME: known}})
         profile = {**PROFILE, "analyses": {}, "variant_sets": {NAME: scale}}
         monkeypatch.setattr(profiles, "load_profile", lambda name: profile)
@@ -71,7 +73,7 @@ def system_of(variant):
 
 @pytest.mark.parametrize("profile", profiles.find_profiles())
 def test_every_variant_differs_from_its_row_and_from_all_others(profile):
-    for name in runner.rows_of_notebook("ablate", profile):
+    for name in STAGES["variants"].rows(profile):
         found = variants.list_variants(name, profile)
         assert len({of.run.key() for of in found}) == len(found)
         changed = [of for of in found if of.change]
@@ -87,8 +89,8 @@ def test_tables(given, worked):
     assert folder == paths.reports_path("smoke", "results", "smoke", paths.VARIANTS, NAME)
     assert worked == ALL
     for name, table in tables.items():
-        assert list(table.columns) == load.ABLATED[name]
-        kept = load.ablated("smoke", name)
+        assert list(table.columns) == list(jobs.COLUMNS[name])
+        kept = load.read_variant_table("smoke", name)
         pd.testing.assert_frame_equal(kept, table)
         each = table[["group", "variant", "seed"]].drop_duplicates()
         assert [(f"{group}.{name}", seed) for group, name, seed in each.values] == ALL
@@ -96,6 +98,12 @@ def test_tables(given, worked):
     lengths = tables["lengths"]
     assert lengths["digits"].tolist() == [2, 4, 20] * len(ALL)
     assert (lengths["low"] <= lengths["high"]).all()
+    by_length = lengths.set_index(["variant", "times"]).sort_index()
+    assert by_length.loc[("learned", 1), "n"].tolist() == [12, 12]
+    ends = by_length.loc[("learned", 10)]  # beyond its table of ids
+    assert ends["n"].tolist() == [0, 0] and ends["accuracy"].isna().all()
+    assert ends[["low", "high"]].values.tolist() == [[0.0, 1.0]] * 2
+    assert (by_length.drop("learned")["n"] == 12).all()
 
 
 def test_progress_counts_the_steps_of_all(given, worked, monkeypatch):
@@ -114,29 +122,31 @@ def test_progress_counts_the_steps_of_all(given, worked, monkeypatch):
         def update(self, by):
             self.n += by
 
-    monkeypatch.setattr(jobs, "bar", Shown)
+    monkeypatch.setattr(jobs, "progress_bar", Shown)
+    given(scale=QUICK)
     jobs.run_variants(NAME, "smoke")
     jobs.run_variants(NAME, "smoke")
     assert moves == [(4 * len(ALL), 4 * len(ALL))] * 2
 
 
 def test_what_was_killed_goes_on_and_ends_the_same(given, worked, monkeypatch):
+    given(scale=QUICK)
     _, undisturbed = jobs.run_variants(NAME, "smoke")
     for path in paths.data_path("smoke", "checkpoints").rglob("*.json"):
         path.unlink()
     worked.clear()
-    whole, killed_at = jobs._job, ALL[5]
+    whole, killed_at = jobs._run_job, ALL[5]
 
     def killed(report, variant, seed, *more):
         if (f"{variant.group}.{variant.name}", seed) == killed_at:
             raise KeyboardInterrupt
         whole(report, variant, seed, *more)
 
-    monkeypatch.setattr(jobs, "_job", killed)
+    monkeypatch.setattr(jobs, "_run_job", killed)
     with pytest.raises(KeyboardInterrupt):
         jobs.run_variants(NAME, "smoke")
     assert worked == ALL[:5]
-    monkeypatch.setattr(jobs, "_job", whole)
+    monkeypatch.setattr(jobs, "_run_job", whole)
     _, tables = jobs.run_variants(NAME, "smoke")
     assert worked == ALL, "each once"
     for name, table in tables.items():
@@ -147,12 +157,13 @@ def test_what_was_killed_goes_on_and_ends_the_same(given, worked, monkeypatch):
 
 
 def test_a_variant_that_changes_is_worked_on_alone(given, worked):
+    given(scale=QUICK)
     jobs.run_variants(NAME, "smoke")
     worked.clear()
     jobs.run_variants(NAME, "smoke")
     assert not worked
     three = {"window": {**GROUPS["window"], "two": {"positions": [{**ABACUS, "window": 3}]}}}
-    given({**GROUPS, **three})
+    given({**GROUPS, **three}, QUICK)
     _, tables = jobs.run_variants(NAME, "smoke")
     assert worked == [("window.two", 0), ("window.two", 1)]
     assert len(tables["training"]) == len(ALL)
@@ -160,12 +171,40 @@ def test_a_variant_that_changes_is_worked_on_alone(given, worked):
     assert len(kept) == len(ALL), "what is no longer asked for is gone"
 
 
-def test_other_problems_are_other_work(given, worked):
-    given(scale={**SCALE, "seeds": 1, "only": ["window.none"]})
-    jobs.run_variants(NAME, "smoke")
-    given(scale={**SCALE, "seeds": 1, "only": ["window.none"], "problems": 13})
+DAMAGES = {
+    "truncated": lambda data: data[: len(data) // 2],
+    "empty": lambda data: b"",
+    "zeroed": lambda data: bytes(len(data)),
+    "flipped": lambda data: data[:100] + bytes([data[100] ^ 1]) + data[101:],
+    "not UTF-8": lambda data: b"\xff" * len(data),
+    "without a hash": lambda data: data.partition(b"\n")[2],
+    "other numbers": lambda data: data.replace(b'"n": 2', b'"n": 3', 1),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_result_is_trained_again_with_one_line_of_warning(damage, given, worked, capsys):
+    given(scale={**QUICK, "only": ["window.none"]})
+    _, undamaged = jobs.run_variants(NAME, "smoke")
+    worked.clear()
+    capsys.readouterr()
+    file = sorted(paths.data_path("smoke", "checkpoints").rglob("*.json"))[1]
+    file.write_bytes(DAMAGES[damage](file.read_bytes()))
     _, tables = jobs.run_variants(NAME, "smoke")
-    assert worked == [("window.none", 0)] * 2 and (tables["lengths"]["n"] == 13).all()
+    assert len(worked) == 1
+    warnings = [line for line in capsys.readouterr().err.splitlines() if "warning" in line]
+    assert len(warnings) == 1 and file.name in warnings[0], warnings
+    pd.testing.assert_frame_equal(tables["lengths"], undamaged["lengths"])
+    jobs.run_variants(NAME, "smoke")
+    assert len(worked) == 1
+
+
+def test_other_problems_are_other_work(given, worked):
+    given(scale={**QUICK, "seeds": 1, "only": ["window.none"]})
+    jobs.run_variants(NAME, "smoke")
+    given(scale={**QUICK, "seeds": 1, "only": ["window.none"], "problems": 3})
+    _, tables = jobs.run_variants(NAME, "smoke")
+    assert worked == [("window.none", 0)] * 2 and (tables["lengths"]["n"] == 3).all()
 
 
 def test_all_variants_are_asked_the_same(given, worked, monkeypatch):
@@ -186,75 +225,72 @@ def test_all_variants_are_asked_the_same(given, worked, monkeypatch):
     assert len(asked[2]) == len(ALL) and len(asked[20]) == len(ALL) - 2, "a table that ends"
 
 
-def test_problems_have_so_many_tokens_together(given):
+def test_problems_have_a_limited_number_of_tokens(given):
     system = system_of("window.two")
     asked = variants.load_variant_set(NAME, "smoke").model_copy(update={"tokens": 200})
     tokens = system.format.extent(20).tokens
-    assert 1 < jobs._count(system, 20, asked) == 200 // tokens < asked.problems
-    assert jobs._count(system, 2000, asked) == 1, "one at least"
-
-
-def test_where_a_table_ends_a_score_is_missing(given, worked):
-    _, tables = jobs.run_variants(NAME, "smoke")
-    lengths = tables["lengths"].set_index(["variant", "times"]).sort_index()
-    assert lengths.loc[("learned", 1), "n"].tolist() == [12, 12]
-    ends = lengths.loc[("learned", 10)]
-    assert ends["n"].tolist() == [0, 0] and ends["accuracy"].isna().all()
-    assert ends[["low", "high"]].values.tolist() == [[0.0, 1.0]] * 2
-    assert (lengths.drop("learned")["n"] == 12).all()
+    assert 1 < jobs._count_problems(system, 20, asked) == 200 // tokens < asked.problems
+    assert jobs._count_problems(system, 2000, asked) == 1, "one at least"
 
 
 def test_what_a_format_cannot_write_is_missing(given):
     given({REFERENCE: {"row": {}}, "format": {"padded": {"format": {"pad_to": 6}}}})
     system, asked = system_of("format.padded"), variants.load_variant_set(NAME, "smoke")
-    assert jobs._count(system, 4, asked) == 12 and jobs._count(system, 20, asked) == 0
+    assert (
+        jobs._count_problems(system, 4, asked) == 12
+        and jobs._count_problems(system, 20, asked) == 0
+    )
 
 
 def test_a_model_without_a_window_is_not_asked_what_is_too_long_to_compare(given):
     asked = variants.load_variant_set(NAME, "smoke").model_copy(update={"dense": 40})
     for variant, counts in {"window.none": [12, 0], "window.two": [12, 12]}.items():
-        assert [jobs._count(system_of(variant), digits, asked) for digits in (4, 20)] == counts
+        assert [
+            jobs._count_problems(system_of(variant), digits, asked) for digits in (4, 20)
+        ] == counts
     plain = by_variant()["window.two"].run
     plain = plain.model_copy(update={"model": {**plain.model, "attention": "plain"}})
-    assert jobs._count(System(plain), 20, asked) == 0
+    assert jobs._count_problems(System(plain), 20, asked) == 0
 
 
 def test_what_is_counted_is_what_is_right(given, monkeypatch):
-    monkeypatch.setattr(jobs, "DRAWN", 0)  # models made by hand have no attention
+    monkeypatch.setattr(jobs, "MAX_ATTENTION_TOKENS", 0)  # models made by hand have no attention
     asked, of = variants.load_variant_set(NAME, "smoke"), by_variant()["window.two"].run
-    assert jobs._scored(Oracle(of), NAME, 10, asked)["exact"] == 12
-    assert jobs._scored(ForgetsCarries(of), NAME, 10, asked)["exact"] == 0
+    assert jobs._score_length(Oracle(of), NAME, 10, asked)["exact"] == 12
+    assert jobs._score_length(ForgetsCarries(of), NAME, 10, asked)["exact"] == 0
     system = System(of)
     system.network.eval()
-    table = jobs._problems(system, NAME, 2, 12)
+    table = jobs._draw_problems(system, NAME, 2, 12)
     operands = torch.tensor([[int(text) for text in row.split()] for row in table["operands"]])
     answers = [int(text) for text in table["answer"]]
     assert operands.sum(1).tolist() == answers
 
 
 def test_a_kept_number_is_that_of_one_pass(given, worked, monkeypatch):
-    learns = {"training": {"digits": 1, "steps": 150, "batch": 64}}
+    learns = {"training": {"digits": 1, "steps": 60, "batch": 64, "learning_rate": 0.02}}
     scale = {"seeds": 1, "times": [1], "problems": 200, "only": [REFERENCE]}
-    given(scale=scale, base=profiles.merge(SMALL, learns))
-    systems, whole = [], jobs._scored
-    monkeypatch.setattr(jobs, "_scored", lambda of, *more: systems.append(of) or whole(of, *more))
+    given(scale=scale, base=profiles.merge_settings(SMALL, learns))
+    systems, whole = [], jobs._score_length
+    monkeypatch.setattr(
+        jobs, "_score_length", lambda of, *more: systems.append(of) or whole(of, *more)
+    )
     _, tables = jobs.run_variants(NAME, "smoke")
     (system,) = systems
     cells = torch.full((200, 2), 1)
-    problems = system.task.sample(cells, jobs.stream(0, "ablations", NAME, 1))
+    problems = system.task.draw_for_cells(cells, jobs.stream(0, "ablations", NAME, 1))
     exact = int(teacher_forced_pass(system, system.format.write(problems)).exact.sum())
     assert tables["lengths"]["exact"].tolist() == [exact] and exact > 0
 
 
-def test_what_code_an_ablation_reaches(given):
-    parts = dependencies._parts("ablate", NAME, "smoke")
+def test_the_code_and_settings_of_a_set_of_variants(given):
+    parts = STAGES["variants"].modules(NAME, "smoke")
     assert {"carry.models.encodings.relative", "carry.models.encodings.learned"} <= {*parts}
-    before = dependencies._settings("ablate", NAME, "smoke")
+    before = STAGES["variants"].settings(NAME, "smoke")
     given(scale={**SCALE, "problems": 13})
-    assert dependencies._settings("ablate", NAME, "smoke") != before
+    assert STAGES["variants"].settings(NAME, "smoke") != before
     given({**GROUPS, "window": {"two": GROUPS["window"]["two"]}})
     assert "window.none" in before
-    assert "window.none" not in dependencies._settings("ablate", NAME, "smoke")
+    assert "window.none" not in STAGES["variants"].settings(NAME, "smoke")
 
 
 def groups(**changes):
@@ -262,10 +298,10 @@ def groups(**changes):
 
 
 HERE = "variants.mine"
-# What an ablation is, and words that the one line must begin with and hold.
+# Sets of variants, and the beginning and words of the expected message.
 CASES = {
-    "unknown row": ({"of": "addition_relativ"}, f"{HERE}.of: ", ["'addition_relative'"]),
-    "no row": ({"of": None}, f"{HERE}.of: ", ["None", "string"]),
+    "unknown row": ({"row": "addition_relativ"}, f"{HERE}.row: ", ["'addition_relative'"]),
+    "no row": ({"row": None}, f"{HERE}.row: ", ["None", "string"]),
     "unknown setting": ({"time": [1]}, f"{HERE}.time: ", ["'times'"]),
     "no group": ({"groups": {}}, f"{HERE}.groups: ", ["at least 1"]),
     "name that is a number": ({"groups": {"window": {1: {}}}}, HERE, ["1", "string"]),
@@ -280,7 +316,7 @@ CASES = {
     "what the base says": (
         groups(a={"training": {"steps": 4}}),
         f"{HERE}.groups.mine.a: ",
-        ["nothing is different", "reference"],
+        ["same settings as", "reference"],
     ),
     "two alike": (
         groups(a={"training": {"steps": 5}}, b={"training": {"steps": 5}}),
@@ -302,10 +338,10 @@ CASES = {
         f"{HERE}.groups.mine.a.model",
         ["width 16", "heads 3"],
     ),
-    "trained together": (
+    "batched seeds": (
         groups(a={"training": {"batched_seeds": True}}),
         f"{HERE}.groups.mine.a.training",
-        ["together"],
+        ["batched_seeds"],
     ),
     "base that does not build": (
         {"base": {"model": {"wdth": 3}}},
@@ -315,13 +351,13 @@ CASES = {
     "section of the base": ({"base": {"modle": {}}}, f"{HERE}.base.modle: ", ["'model'"]),
 }
 SCALES = {
-    "unknown group": ({"only": ["windw"]}, "ablations.mine.only: ", ["'windw'", "'window'"]),
-    "unknown variant": ({"only": ["window.tow"]}, "ablations.mine.only: ", ["'window.two'"]),
-    "unknown setting of scale": ({"seed": 3}, "ablations.mine.seed: ", ["'seeds'"]),
-    "variants in a profile": ({"groups": {}}, "ablations.mine.groups: ", ["unknown setting"]),
-    "times that are none": ({"times": [0]}, "ablations.mine.times.0: ", ["0", "greater"]),
-    "no seeds": ({"seeds": 0}, "ablations.mine.seeds: ", ["0", "greater"]),
-    "no mapping": (None, "ablations.mine: ", ["None"]),
+    "unknown group": ({"only": ["windw"]}, "variant_sets.mine.only: ", ["'windw'", "'window'"]),
+    "unknown variant": ({"only": ["window.tow"]}, "variant_sets.mine.only: ", ["'window.two'"]),
+    "unknown setting of scale": ({"seed": 3}, "variant_sets.mine.seed: ", ["'seeds'"]),
+    "variants in a profile": ({"groups": {}}, "variant_sets.mine.groups: ", ["unknown setting"]),
+    "times that are none": ({"times": [0]}, "variant_sets.mine.times.0: ", ["0", "greater"]),
+    "no seeds": ({"seeds": 0}, "variant_sets.mine.seeds: ", ["0", "greater"]),
+    "no mapping": (None, "variant_sets.mine: ", ["None"]),
 }
 
 
@@ -340,13 +376,13 @@ def test_bad_input_is_one_line(case, given):
     assert "\n" not in said
 
 
-def test_an_ablation_is_checked_before_any_stage(given):
+def test_a_set_of_variants_is_checked_before_any_stage(given):
     given(groups=groups(a={})["groups"])
-    with pytest.raises(SettingsError, match="^variants.mine.groups.mine.a: nothing is different"):
+    with pytest.raises(SettingsError, match="^variants.mine.groups.mine.a: same settings as"):
         dependencies.check_rows("smoke")
 
 
-def test_an_ablation_that_is_not_there(given, monkeypatch):
+def test_an_unknown_set_of_variants_is_refused(given, monkeypatch):
     with pytest.raises(
         SettingsError, match="variant_sets: 'min' is not in .* 'smoke', did you mean"
     ):
