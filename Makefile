@@ -52,7 +52,8 @@ smoke: setup  ## run the smoke profile in a copy, twice; the second time must ru
 test: setup  ## lint, unit tests, doctests, every notebook, then smoke
 	ruff check .
 	ruff format --check .
-	python -m pytest -n 2
+	python -m pytest -n 2 -m 'not contract'
+	CARRY_CHECK_SHAPES=1 python -m pytest -n 2 -m contract tests
 	CARRY_PROGRESS=off OMP_NUM_THREADS=1 python -m pytest -n 2 --dist loadfile \
 	  --nbval --nbval-current-env --nbval-cell-timeout=120 \
 	  --nbval-sanitize-with tests/nbval_sanitize.cfg notebooks/*.ipynb notebooks/*/*.ipynb

@@ -1,4 +1,8 @@
-"""Shapes and types checked at run time, in tests only, and one thread for each process."""
+"""One thread for each process, and run-time checks of shapes and types in contract tests.
+
+The checks take 40% of the time of a test, so `make test` runs tests marked `contract` by themselves
+with CARRY_CHECK_SHAPES=1, and all others without.
+"""
 
 import os
 
@@ -8,8 +12,8 @@ import pytest
 import torch
 from jaxtyping import install_import_hook
 
-# Before anything imports the library: its functions now check the types and shapes they are given.
-install_import_hook("carry", "beartype.beartype")
+if os.environ.get("CARRY_CHECK_SHAPES"):  # before anything imports the library
+    install_import_hook("carry", "beartype.beartype")
 
 torch.set_num_threads(1)
 
@@ -21,7 +25,7 @@ def every_row(monkeypatch):
 
     known, rows = profiles.load_profile, dict.fromkeys(profiles.load_params()["runs"])
     monkeypatch.setattr(
-        profiles, "load_profile", lambda name: profiles.merge({"rows": rows}, known(name))
+        profiles, "load_profile", lambda name: profiles.merge_settings({"rows": rows}, known(name))
     )
 
 

@@ -1,5 +1,7 @@
 """The combinations that contract tests run over: every scheme, encoding and architecture."""
 
+import itertools
+
 from carry.config.run_settings import make_run
 from carry.randomness import stream
 
@@ -97,6 +99,25 @@ FORMATS = {
     "worded": {"name": "worded", "bar": True},
     "line": {"name": "line", "text": [0, 3], "sums": [1, 3]},
 }
+
+
+def form_of(positions):
+    """Return the format of a case: ids of several levels are those of a scratchpad."""
+    return "steps" if "levels" in positions else "reversed"
+
+
+# Every encoding, architecture and format, in pairs that change from one case to the next.
+CASES = [
+    (positions, model, form_of(positions))
+    for positions, model in zip(POSITIONS, itertools.cycle(MODELS), strict=False)
+]
+CASES += [
+    (("abacus", "learned")[index % 2], model, form)
+    for index, (form, model) in enumerate(zip(FORMATS, reversed(MODELS), strict=False))
+]
+CASES += [("coupled", "looped", "padded"), ("levels", "bare", "steps_unpadded")]
+# Every architecture once, and some formats and windows: for tests that take long.
+FEW_CASES = [*CASES[: len(MODELS)], *CASES[-6:]]
 
 
 def run_of(positions="nope", model="standard", form="reversed", **training):

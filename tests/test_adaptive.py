@@ -42,7 +42,10 @@ def halting_by(chances, epsilon):
 def test_weights_of_any_chances(epsilon):
     generator = torch.Generator().manual_seed(0)
     chances = torch.rand(6, 50, 4, generator=generator).double() ** 2
-    mixture, ones = HaltingMixture(torch.zeros_like(chances[0]), epsilon), torch.ones(50, 4, 1).double()
+    mixture, ones = (
+        HaltingMixture(torch.zeros_like(chances[0]), epsilon),
+        torch.ones(50, 4, 1).double(),
+    )
     for chance in [*chances[:-1], torch.ones_like(chances[0])]:
         mixture.add(ones * len(mixture.weights), chance)
     found = torch.stack(mixture.weights, dim=-1)

@@ -8,7 +8,11 @@ import torch
 from carry.config.settings import SettingsError
 from carry.interpretability import majority_constructions
 from carry.models.constructions import circuits
-from carry.models.constructions.chain_of_thought import ChainOfThought, Precision, predict_gates_rounded
+from carry.models.constructions.chain_of_thought import (
+    ChainOfThought,
+    Precision,
+    predict_gates_rounded,
+)
 from carry.models.constructions.circuits import Circuit, parse_circuit
 from carry.randomness import stream
 
@@ -181,14 +185,18 @@ def test_many_circuits_of_different_sizes_at_once():
 
 
 def test_a_thousand_gates():
-    circuit, generator = circuits.draw_random_circuit(10, 1_000, stream(1, "large")), stream(1, "inputs")
+    circuit, generator = (
+        circuits.draw_random_circuit(10, 1_000, stream(1, "large")),
+        stream(1, "inputs"),
+    )
     inputs = torch.randint(2, (4, 10), generator=generator)
     assert torch.equal(ChainOfThought([circuit]).decode(inputs)[0], circuit.batched_values(inputs))
 
 
 @pytest.mark.parametrize(("bits", "fraction"), [(3, 0), (4, 1), (6, 2), (8, 3)])
 def test_few_bits_are_enough(bits, fraction):
-    for circuit in [*NAMED.values(), circuits.draw_random_circuit(6, 120, stream(2, "bits"))]:
+    drawn = circuits.draw_random_circuit(6, 60, stream(2, "bits"))
+    for circuit in [*NAMED.values(), drawn]:
         inputs = every(circuit.inputs)[:16]
         whole = wires(circuit, inputs)[None]
         model = ChainOfThought([circuit])
@@ -222,14 +230,22 @@ def test_numbers_are_rounded_to_the_nearest_and_ties_towards_zero():
 def test_errors_are_counted_by_circuit_by_bits_and_in_random_ones(monkeypatch):
     """Nothing is wrong with a right model, and a liar is found out."""
     named = {"adder": NAMED["adder"], "written": NAMED["written"]}
-    right = majority_constructions.score_circuits(named), majority_constructions.score_random_circuits(30, 40)
+    right = (
+        majority_constructions.score_circuits(named),
+        majority_constructions.score_random_circuits(30, 40),
+    )
     assert not any(table["wrong"].any() for table in right)
     assert right[0]["steps"].tolist() == [circuit.size for circuit in named.values()]
     assert right[1]["exact"].item() == 30 and right[1]["smallest"].item() >= 1
     told = ChainOfThought.predict_gates
     monkeypatch.setattr(ChainOfThought, "decode", lambda self, inputs: 1 - every_gate(self, inputs))
-    monkeypatch.setattr(ChainOfThought, "predict_gates", lambda self, tokens: 1 - told(self, tokens))
-    wrong = majority_constructions.score_circuits(named), majority_constructions.score_random_circuits(30, 40)
+    monkeypatch.setattr(
+        ChainOfThought, "predict_gates", lambda self, tokens: 1 - told(self, tokens)
+    )
+    wrong = (
+        majority_constructions.score_circuits(named),
+        majority_constructions.score_random_circuits(30, 40),
+    )
     assert all((table["wrong"] == table["n"]).all() for table in wrong)
     assert wrong[1]["n"].equals(right[1]["n"]) and wrong[1]["exact"].item() == 0
 

@@ -8,12 +8,12 @@ import torch
 
 from carry.config.settings import SettingsError
 from carry.data.problem_sets import ProblemSet, draw_problem_set
-from carry.evaluation.ask import read_answer, ask
+from carry.evaluation.ask import ask, read_answer
 from carry.evaluation.decoding import decode_greedily
 from carry.evaluation.mistakes import KINDS
 from carry.evaluation.scoring import score_system
 from carry.formats import EOS, EQUALS, to_text
-from carry.models.constructions.adder import build_adder, encode_id, compute_adder_size
+from carry.models.constructions.adder import build_adder, compute_adder_size, encode_id
 from carry.models.hooks import Hooks
 from carry.models.teacher_forcing import teacher_forced_pass
 from carry.randomness import stream
@@ -93,7 +93,7 @@ def test_thirty_numbers_of_thirty_digits(dtype):
 def test_the_worked_example_of_the_proof():
     model = build_adder(3, 2)
     steps = ask(model, 57, 48, 96, start=1)
-    assert "".join(steps["writes"]) == "".join(steps["due"]) == "000>750>501>102$"
+    assert "".join(steps["predicted"]) == "".join(steps["target"]) == "000>750>501>102$"
     assert read_answer(model, steps) == "201"
 
 
@@ -148,13 +148,15 @@ def test_the_codes_of_the_theorem_are_too_few_where_a_power_of_two_is_met(operan
     for digits in (1, 2, 3, 4, 5, 6, 7, 13, 14, 15):
         of = compute_adder_size(operands, digits)
         model = build_adder(operands, digits, codes="theorem")
-        problems = model.task.draw_for_cells(torch.tensor([[digits, operands]] * 2), stream(0, "theorem"))
+        problems = model.task.draw_for_cells(
+            torch.tensor([[digits, operands]] * 2), stream(0, "theorem")
+        )
         few = any(math.log2(number).is_integer() for number in (of.digits, of.digits + 1))
         right = exact(model, problems)
         assert right.any() == right.all() == (not few), digits
         more = of._replace(first=of.first + 1, width=of.width + 2)
         if few:
-            for mended in (build_adder(operands, digits, codes="theorem", of=more),
+            for mended in (build_adder(operands, digits, codes="theorem", size=more),
                            build_adder(operands, digits)):  # fmt: skip
                 assert exact(mended, problems).all()
 

@@ -10,15 +10,10 @@ from carry.models.constructions.adder import build_adder
 from carry.models.hooks import Hooks, activation_names
 from carry.models.system import System
 from carry.randomness import stream
-from model_cases import FORMATS, MODELS, POSITIONS, run_of
-
-COMBINATIONS = [(name, "standard", "steps" if "levels" in name else "reversed")
-                for name in POSITIONS]  # fmt: skip
-COMBINATIONS += [(name, model, "reversed") for model in MODELS for name in ("abacus_fire", "rope")]
-COMBINATIONS += [("learned", "standard", form) for form in FORMATS]
+from model_cases import FEW_CASES, run_of
 
 
-@pytest.fixture(params=COMBINATIONS, ids="-".join)
+@pytest.fixture(params=FEW_CASES, ids="-".join)
 def system(request):
     return System(run_of(*request.param))
 

@@ -7,23 +7,16 @@ from carry.config import profiles
 from carry.config.settings import SettingsError
 from carry.models.architectures import choose_architecture
 from carry.models.architectures.transformer import Transformer
-from carry.models.parameter_counts import count_network_parameters
 from carry.models.encodings import IdRange
 from carry.models.encodings.learned import Learned
+from carry.models.parameter_counts import count_network_parameters
 from carry.models.system import System
 from carry.models.teacher_forcing import teacher_forced_pass
 from carry.randomness import stream
-from model_cases import FORMATS, MODELS, POSITIONS, run_of, written
-
-COMBINATIONS = [(name, "standard", "steps" if "levels" in name else "reversed")
-                for name in POSITIONS]  # fmt: skip
-COMBINATIONS += [(name, model, "reversed") for model in MODELS for name in ("abacus_fire", "rope")]
-COMBINATIONS += [(name, "looped", form) for form in FORMATS for name in ("abacus", "learned")]
-COMBINATIONS += [("coupled", "looped", "padded"), ("levels", "bare", "steps_unpadded")]
-COMBINATIONS += [("abacus_shaw", model, "reversed") for model in ("looped", "both_gated")]
+from model_cases import CASES, run_of, written
 
 
-@pytest.fixture(params=COMBINATIONS, ids="-".join)
+@pytest.fixture(params=CASES, ids="-".join)
 def system(request):
     return System(run_of(*request.param))
 

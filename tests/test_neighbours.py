@@ -1,5 +1,7 @@
 """What windows show: neighbours found by sorting are those found by comparing, at any length."""
 
+import itertools
+
 import pytest
 import torch
 
@@ -7,7 +9,7 @@ from carry.config.run_settings import make_run
 from carry.config.settings import SettingsError
 from carry.models import attention
 from carry.models.encodings import Window
-from carry.models.neighbours import NO_TOKEN, MAX_TOKENS_PER_ID, WindowedIds, find_neighbours
+from carry.models.neighbours import MAX_TOKENS_PER_ID, NO_TOKEN, WindowedIds, find_neighbours
 from carry.models.system import System
 from carry.randomness import stream
 from model_cases import MODELS, run_of, written
@@ -57,13 +59,15 @@ def system_of(positions, model, attention):
     return System(run.model_copy(update={"model": {**run.model, "attention": attention}}))
 
 
-@pytest.mark.parametrize("model", [name for name in MODELS if name != "adaptive"])
-@pytest.mark.parametrize("positions", WINDOWS)
+@pytest.mark.parametrize(("positions", "model"), [
+    *((positions, "standard") for positions in WINDOWS),
+    *zip(itertools.cycle(WINDOWS), (name for name in MODELS if name != "adaptive"), strict=False),
+])  # fmt: skip
 def test_gathered_attention_is_dense_attention(positions, model):
     """Logits and gradients, at all tokens and at those asked for."""
     found = []
-    for attention in ("plain", "gathered"):
-        system = system_of(positions, model, attention)
+    for setting in ("plain", "gathered"):
+        system = system_of(positions, model, setting)
         batch = written(system, 5)
         ids, (at, _, _) = system.train_ids(batch, stream(0, "ids")), batch.response()
         whole, asked = system.logits(batch, ids), system.logits(batch, ids, at)

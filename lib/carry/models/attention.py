@@ -81,7 +81,7 @@ class PositionEncodings(NamedTuple):
     def query_scores(self, layer: int, queries: Tensor, ids: QueryKeyIds) -> Iterator[Tensor]:
         """Yield the scores of the encodings that depend on the queries."""
         for encoding, (query, key) in zip(self.encodings, ids, strict=True):
-            # A model that divides gradients divides those of queries, and not those of encodings.
+            # Divided gradients (see `Transformer`) reach the queries, but not the encodings.
             scaled = self.scale_gradient(queries, 1 / self.recurrences)
             score = encoding.score(layer, scaled, query, key)
             if score is not None:
@@ -158,10 +158,10 @@ class AttentionContext:
             return key <= query
         lowest = functools.reduce(torch.minimum, votes)
         highest = functools.reduce(torch.maximum, votes)
-        shown = (lowest >= 0) & (highest > 0) | (key == query)
+        visible = (lowest >= 0) & (highest > 0) | (key == query)
         if self.positions.sees_first:
-            shown = shown | (key == 0)
-        return shown & (key <= query)
+            visible = visible | (key == 0)
+        return visible & (key <= query)
 
     @functools.cached_property
     def neighbours(self) -> Integer[Tensor, "_ Q W"]:
@@ -242,7 +242,7 @@ class WindowedAttention:
     ) -> Float[Tensor, "B H Q d"]:
         """Return the weighted sum of values for each head and query, in chunks of queries.
 
-        The arguments are those of `DenseAttention.attend`; it has no cache and no hook.
+        The arguments are as in `DenseAttention.attend`; `cache` and `hook` are not used.
         """
         rows, heads, queries, width = query.shape
         chunk = max(1, MAX_GATHERED_NUMBERS // (rows * self.neighbours.shape[2] * heads * width))

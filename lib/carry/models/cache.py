@@ -19,7 +19,7 @@ class Cache:
         self._next = 0
 
     def extend(self, *new: Tensor, dim: int = 2) -> tuple[Tensor, ...]:
-        """Append tensors to those of the same call in earlier passes, and return the result."""
+        """Append tensors to the result of the same call in earlier passes, and return all."""
         if self._next == len(self.steps):
             self.steps.append(new)
         else:

@@ -1,6 +1,6 @@
 """Hooks: every activation of a pass has a name, by which it can be read or replaced.
 
-    embed                 token embeddings plus those of encodings    [B, T, D]
+    embed                 token embeddings plus embeddings of ids     [B, T, D]
     0.resid_pre           residual stream before layer 0              [B, T, D]
     0.q  0.k  0.v         queries, keys, values before rotation       [B, H, T, d]
     0.pattern             attention weights, queries by keys          [B, H, T, T]
@@ -14,7 +14,7 @@
     logits                                                            [B, T, V]
 
 Layers are counted through all recurrences. A model without feed-forward networks has no `mlp`. The
-names are those of TransformerLens (Nanda & Bloom 2022), shortened. That library has its own
+names are shortened from TransformerLens (Nanda & Bloom 2022). That library has its own
 transformers, and its hooks are modules, so our weights would have to be copied into them. Here
 hooks are a mapping that a pass receives, and they work in decoding, loops and constructions too.
 """
@@ -99,7 +99,7 @@ class Hooks(Mapping[str, Tensor]):
         ]
 
     def start_pass(self, names: Iterable[str]) -> None:
-        """Start a pass of a model with these activations; forget those of the last pass."""
+        """Start a pass of a model with these activations; forget the last pass."""
         names, self._activations, self._names_to_read = list(names), {}, set()
         for pattern in self.read:
             matches = fnmatch.filter(names, pattern)

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from carry import formats, positions, tasks
 from carry.config.run_settings import Run
-from carry.config.settings import SettingsError, suggest_name
+from carry.config.settings import LARGEST_INTEGER, SettingsError, describe, suggest_name
 from carry.data import data_sets
 from carry.data.batch import Batch
 from carry.models import architectures, encodings
@@ -49,6 +49,12 @@ class System:
             torch.manual_seed(stream(seed, "weights").initial_seed())
             for index, pair in enumerate(run.positions):
                 scheme, encoding = self._build_pair(pair, f"{where}.positions.{index}", shape)
+                if encoding.needs_attention and not kind.has_attention:
+                    raise SettingsError(
+                        f"{where}.positions.{index}.encoding: {pair['encoding']!r} acts on "
+                        f"attention, which model {run.model['name']!r} does not have; expected "
+                        "'learned', 'sinusoidal' or 'none', without a window"
+                    )
                 self.schemes.append(scheme)
                 position_encodings.append(encoding)
             self.network: architectures.Architecture = kind(
@@ -163,7 +169,16 @@ class System:
         return self.ids_from(batch, self.first_ids(batch, start))
 
     def first_ids(self, batch: Batch, start: Start) -> list[int]:
-        """Return the first id of each scheme; "middle" centres the batch in its table."""
+        """Return the first id of each scheme; "middle" centres the batch in its table.
+
+        Raises:
+            SettingsError: for a start that is neither a positive integer nor "middle".
+        """
+        whole = isinstance(start, int) and not isinstance(start, bool)
+        if start != "middle" and not (whole and 1 <= start <= LARGEST_INTEGER):
+            raise SettingsError(
+                f"start: {describe(start)} is not valid; expected 'middle' or an integer from 1"
+            )
         return [self.first_id(index, batch, start) for index in range(len(self.schemes))]
 
     def ids_from(self, batch: Batch, first: Sequence[int]) -> list[Integer[Tensor, "_ T"]]:
@@ -202,8 +217,12 @@ class System:
         at: Integer[Tensor, "_ A"] | None = None,
         recurrences: int | None = None,
     ) -> Float[Tensor, "B _ V"]:
-        """Return the logits of the next token, at all tokens or at the tokens `at`."""
-        return self.network(batch.tokens, ids, at, recurrences)
+        """Return the logits of the next token, at all tokens or at the tokens `at`.
+
+        They are computed on the device of the model, and returned on the device of the batch.
+        """
+        tokens, ids, at = self._move_inputs(batch, ids, at)
+        return self.network(tokens, ids, at, recurrences).to(batch.tokens.device)
 
     def logits_by_recurrence(
         self,
@@ -213,4 +232,25 @@ class System:
         recurrences: int | None = None,
     ) -> Float[Tensor, "R B _ V"]:
         """Return `logits` as if the model ended after each recurrence, without gradients."""
-        return self.network.each_recurrence(batch.tokens, ids, at, recurrences)
+        tokens, ids, at = self._move_inputs(batch, ids, at)
+        logits = self.network.each_recurrence(tokens, ids, at, recurrences)
+        return logits.to(batch.tokens.device)
+
+    def _move_inputs(
+        self, batch: Batch, ids: Sequence[Tensor], at: Tensor | None
+    ) -> tuple[Tensor, list[Tensor], Tensor | None]:
+        """Check the inputs of a pass, and move them to the device of the model."""
+        longest = batch.tokens.shape[1]
+        if len(ids) != len(self.schemes):
+            raise SettingsError(
+                f"ids: {len(ids)} tensors do not fit; expected {len(self.schemes)}, one for each "
+                "of the row's positions"
+            )
+        for index, values in enumerate(ids):
+            if values.shape[-1] < longest or len(values) not in (1, len(batch)):
+                raise SettingsError(
+                    f"ids.{index}: shape {tuple(values.shape)} does not fit; expected "
+                    f"({len(batch)} or 1, {longest})"
+                )
+        ids = [values.to(self.device) for values in ids]
+        return batch.tokens.to(self.device), ids, None if at is None else at.to(self.device)

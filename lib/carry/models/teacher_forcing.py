@@ -61,7 +61,7 @@ def teacher_forced_pass(
     ids: list[Integer[Tensor, "_ T"]] | None = None,
     most: int | None = None,
 ) -> TeacherForcedPass:
-    """Run the model once over problems and their true responses.
+    """Run the model once over problems and their true responses; results are on their device.
 
     Args:
         start: the first id, if `ids` are not passed.
@@ -75,10 +75,12 @@ def teacher_forced_pass(
     >>> teacher_forced_pass(system, system.format.write(problems)).exact.tolist()
     [False, False, False, False, False]
     """
+    device, batch = batch.tokens.device, batch.to(system.device)
     at, target, real = batch.response()
     if (batch.start == batch.start[0]).all():  # one row of indices then serves all problems
         at = at[:1]
     ids = system.ids(batch, start) if ids is None else ids
     parts = at.split(most or at.shape[1], dim=1)
     predicted = [system.logits(batch, ids, part, recurrences).argmax(-1) for part in parts]
-    return TeacherForcedPass(torch.cat(predicted, dim=1), target, real)
+    parts = (torch.cat(predicted, dim=1), target, real)
+    return TeacherForcedPass(*(part.to(device) for part in parts))

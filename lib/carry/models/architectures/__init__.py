@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import torch
 from jaxtyping import Bool, Float, Integer
+from pydantic import Field
 from torch import Tensor, nn
 
 from carry.config import settings as config
@@ -15,6 +16,10 @@ from carry.config.settings import SettingsError
 from carry.models.cache import Cache
 from carry.models.encodings import Encoding, ModelShape
 from carry.models.hooks import Hooks
+
+# Upper limits of sizes: eight times the depth of the largest model of the papers, and fifty times
+# its width. A row is checked on a model without memory, which these keep below a few seconds.
+MAX_LAYERS, MAX_WIDTH = 256, 100_000
 
 
 class Architecture(nn.Module, ABC):
@@ -34,9 +39,14 @@ class Architecture(nn.Module, ABC):
     """
 
     class Settings(config.Settings):
-        """The settings of an architecture."""
+        """The settings of every architecture, which profiles set; a model may ignore some."""
+
+        layers: int = Field(default=1, ge=1, le=MAX_LAYERS)
+        width: int = Field(default=128, ge=1, le=MAX_WIDTH)
+        heads: int = Field(default=4, ge=1, le=MAX_WIDTH)
 
     label: ClassVar[str] = ""  # for figures and tables; by default the name of the class
+    has_attention: ClassVar[bool] = True  # else rows with biases, rotations, windows are refused
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -91,6 +101,21 @@ class Architecture(nn.Module, ABC):
     def recurrences(self) -> int:
         """How often the block of a looped model is run in training; 1 if it is not looped."""
         return 1
+
+    @torch.no_grad()
+    def initialise_encodings(self, std: float) -> None:
+        """Set the first weights of the encodings; token embeddings have deviation `std`."""
+        for encoding in self.encodings:
+            encoding.initialise(std)
+
+    def add_encodings(
+        self, x: Float[Tensor, "B T D"], ids: Sequence[Integer[Tensor, "_ S"]], past: int = 0
+    ) -> Float[Tensor, "B T D"]:
+        """Return token embeddings plus the embeddings of their ids, after `past` earlier tokens."""
+        for encoding, token_ids in zip(self.encodings, ids, strict=True):
+            vectors = encoding.embed(token_ids[:, past : past + x.shape[1]])
+            x = x if vectors is None else x + vectors
+        return x
 
     def next_logits(
         self,

@@ -36,7 +36,7 @@ class Adaptive(Transformer):
     """
 
     class Settings(Transformer.Settings):
-        """The settings of adaptive depth, besides a transformer's."""
+        """The settings of a transformer, and of adaptive depth."""
 
         recurrences: int = pydantic.Field(default=4, ge=2)
         ponder: float = pydantic.Field(default=0.01, ge=0.0, allow_inf_nan=False)
@@ -47,7 +47,7 @@ class Adaptive(Transformer):
         self, settings: Settings, symbols: int, encodings: Sequence[Encoding], shape: ModelShape
     ) -> None:
         super().__init__(settings, symbols, encodings, shape)
-        # Drawn last, so that the other weights are those of a looped model.
+        # Drawn last, so that the other weights equal a looped model's.
         self.halting = nn.Linear(settings.width, 1)
         nn.init.normal_(self.halting.weight, std=settings.width**-0.5)
         nn.init.constant_(self.halting.bias, settings.halting_bias)
@@ -98,7 +98,7 @@ class Adaptive(Transformer):
         at: Integer[Tensor, "_ A"] | None = None,
         recurrences: int | None = None,
     ) -> RecurrencesTaken:
-        """Return the depth of each token `at`; the arguments are those of `forward`.
+        """Return the depth of each token `at`; the arguments are as in `forward`.
 
         Raises:
             SettingsError: for less than one recurrence.

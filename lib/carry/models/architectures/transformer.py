@@ -20,7 +20,7 @@ from jaxtyping import Float, Integer
 from torch import Tensor, nn
 
 from carry.config.settings import SettingsError
-from carry.models.architectures import Architecture
+from carry.models.architectures import MAX_LAYERS, MAX_WIDTH, Architecture
 from carry.models.attention import (
     AttentionContext,
     DenseAttention,
@@ -52,13 +52,10 @@ class Transformer(Architecture):
     class Settings(Architecture.Settings):
         """The settings of a transformer; `hidden` and `head_width` default to the width's."""
 
-        layers: int = pydantic.Field(default=1, ge=1)
-        recurrences: int = pydantic.Field(default=1, ge=1)
+        recurrences: int = pydantic.Field(default=1, ge=1, le=MAX_LAYERS)
         injection: Literal["none", "entrance", "every_layer"] = "none"
-        width: int = pydantic.Field(default=128, ge=1)
-        heads: int = pydantic.Field(default=4, ge=1)
-        head_width: int | None = pydantic.Field(default=None, ge=1)
-        hidden: int | None = pydantic.Field(default=None, ge=1)
+        head_width: int | None = pydantic.Field(default=None, ge=1, le=MAX_WIDTH)
+        hidden: int | None = pydantic.Field(default=None, ge=1, le=MAX_WIDTH)
         activation: Literal["relu", "gelu", "gated_gelu"] = "relu"
         norm: Literal["layer", "rms", "none"] = "layer"
         norm_place: Literal["pre", "post", "pre_and_post"] = "pre"
@@ -94,7 +91,7 @@ class Transformer(Architecture):
         self, settings: Settings, symbols: int, encodings: Sequence[Encoding], shape: ModelShape
     ) -> None:
         super().__init__(settings, symbols, encodings, shape)
-        if settings.attention == "gathered" and not any(of.window for of in encodings):
+        if settings.attention == "gathered" and not any(encoding.window for encoding in encodings):
             raise SettingsError(
                 "attention 'gathered' does not fit without a window; expected 'auto'"
             )
@@ -118,8 +115,7 @@ class Transformer(Architecture):
         spread = settings.width**-0.5
         std = settings.embedding_std or (1.0 if settings.initialisation == "t5" else spread)
         nn.init.normal_(self.tokens.weight, std=std)
-        for encoding in self.encodings:
-            encoding.initialise(std)
+        self.initialise_encodings(std)
         nn.init.normal_(self.logits.weight, std=spread)
         if settings.logit_bias:
             nn.init.zeros_(self.logits.bias)
@@ -179,7 +175,7 @@ class Transformer(Architecture):
     ) -> Float[Tensor, "R B _ V"]:
         """Return logits as if the model ended after each recurrence (mcleish2024, Fig. 13).
 
-        One pass computes all recurrences. The arguments are those of `forward`.
+        One pass computes all recurrences. The arguments are as in `forward`.
 
         Raises:
             SettingsError: for less than one recurrence.
@@ -225,10 +221,7 @@ class Transformer(Architecture):
         self.start_hooks(hooks, recurrences)
         past = cache.length if cache else 0
         total = past + tokens.shape[1]
-        embedded = self.tokens(tokens)
-        for encoding, token_ids in zip(self.encodings, ids, strict=True):
-            vectors = encoding.embed(token_ids[:, past:total])
-            embedded = embedded if vectors is None else embedded + vectors
+        embedded = self.add_encodings(self.tokens(tokens), ids, past)
         embedded = embedded if hooks is None else hooks.apply("embed", embedded)
         embedded = self._scale_gradient(embedded, recurrences)
         index = torch.arange(past, total, device=tokens.device)[None]
@@ -258,8 +251,8 @@ class Transformer(Architecture):
     def _scale_gradient(self, x: Tensor, factor: int | float) -> Tensor:
         """Return x; with `divide_gradient` its gradient is multiplied by the factor.
 
-        Gradients are divided after the layers and multiplied before them, so that only those of the
-        layers are divided.
+        Gradients are divided after the layers and multiplied before them, so that only the layers'
+        parameters have divided gradients.
         """
         return ScaledGradient.apply(x, factor) if self.settings.divide_gradient else x
 

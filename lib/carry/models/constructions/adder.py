@@ -14,10 +14,10 @@ The feed-forward layer computes the next digit, `>` or the end from these four v
 
 With the width of the theorem, 2^P1 codes serve l + 1 ids of the first level (l digits and a sign)
 and the id after the last. Taken literally (`codes="theorem"`) these are too few if l or l + 1 is a
-power of two: the code after the highest digit is then that of a sign, or of the lowest digit, and
-the model misses the arrow. Two ids need no code: no query looks for the sign's id, and no token has
-the id after the last. Without them (`codes="spare"`) l codes are enough, as in the theorem's count,
-if the feature of the end is at most 1.
+power of two: the code after the highest digit then equals the code of a sign, or of the lowest
+digit, and the model misses the arrow. Two ids need no code: no query looks for the sign's id, and
+no token has the id after the last. Without them (`codes="spare"`) l codes are enough, as in the
+theorem's count, if the feature of the end is at most 1.
 """
 
 from __future__ import annotations

@@ -273,7 +273,7 @@ def predict_gates_rounded(
 ) -> Integer[Tensor, "C B G"]:
     """Return `ChainOfThought.predict_gates` with every number of the pass rounded.
 
-    The keys are those of the proof: the scale is the largest number, where sums saturate.
+    As in the proof, the scale of the keys is the largest number, where sums saturate.
 
     >>> from carry.models.constructions.circuits import build_parity_circuit
     >>> circuit = build_parity_circuit(2)

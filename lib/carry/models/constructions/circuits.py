@@ -178,9 +178,9 @@ def parse_circuit(text: str) -> Circuit:
         order = list(graphlib.TopologicalSorter(needs).static_order())
     except graphlib.CycleError as error:
         cycle = error.args[1][::-1]
-        shown = cycle if len(cycle) <= 10 else [*cycle[:5], "...", *cycle[-4:]]
+        names = cycle if len(cycle) <= 10 else [*cycle[:5], "...", *cycle[-4:]]
         raise SettingsError(
-            f"line {gates[cycle[0]][0]}: {' -> '.join(shown)} is a cycle; expected none"
+            f"line {gates[cycle[0]][0]}: {' -> '.join(names)} is a cycle; expected none"
         ) from None
     builder = CircuitBuilder(len(inputs))
     wires = {name: wire for wire, name in enumerate(inputs, start=1)}

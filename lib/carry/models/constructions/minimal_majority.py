@@ -5,9 +5,9 @@ The embedding is query, key and value at once, with a large number N:
     token       ^    0     1      2    =    4      5
     embedding   0    N     N+1    0    1    N^2    N^2
 
-After `=`, whose query is 1, a one has e times the weight of a zero, and e^N times that of any other
-token: the output of the head, (zeros N + ones e (N + 1)) / (zeros + ones e), is between N and
-N + 1, and with more ones than zeros it is more than
+After `=`, whose query is 1, a one has e times the weight of a zero, which has e^N times the
+weight of any other token: the output of the head, (zeros N + ones e (N + 1)) / (zeros + ones e), is
+between N and N + 1, and with more ones than zeros it is more than
 
     a = (N + e (N + 1)) / (1 + e)
 

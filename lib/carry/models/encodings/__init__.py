@@ -114,6 +114,15 @@ class Encoding(nn.Module):
         """
         return None
 
+    @property
+    def needs_attention(self) -> bool:
+        """Whether it acts on attention: by a rotation, a bias, scores, or a window."""
+        methods = ("rotate", "bias", "score")
+        overrides = any(
+            getattr(type(self), name) is not getattr(Encoding, name) for name in methods
+        )
+        return overrides or self.window is not None
+
     def visibility(
         self, query: Integer[Tensor, "_ Q"], key: Integer[Tensor, "_ T"]
     ) -> Int8[Tensor, "_ Q T"] | None:

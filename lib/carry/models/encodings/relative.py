@@ -31,6 +31,8 @@ class Relative(Encoding):
         scale: float = Field(default=8.0, gt=0.0)
         spread: float = Field(default=0.0, ge=0.0)
 
+    label = "read relatively"  # after the label of the scheme
+
     def __init__(self, settings: Settings, shape: ModelShape, ids: IdRange) -> None:
         super().__init__(settings, shape, ids)
         self.scale, self.spread = settings.scale, settings.spread

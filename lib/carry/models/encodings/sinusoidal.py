@@ -17,7 +17,7 @@ class Sinusoidal(Encoding):
     are orthogonal, and every step from one id to the next has the same length.
     `turned`: a random rotation, which is saved with the weights, mixes the features. The ids of
     several levels then lie in different directions, and id 0 (no place) has no features.
-    `scale`: the size of the features; those of tokens have 1 / sqrt(width).
+    `scale`: the size of the features; token features have 1 / sqrt(width).
     """
 
     class Settings(Encoding.Settings):
