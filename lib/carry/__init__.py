@@ -1,1 +1,1 @@
-"""Companion to four works on arithmetic transformers: where does each digit stand?"""
+"""Companion to four papers on arithmetic transformers: positions, lengths and exactness."""

@@ -1,0 +1,415 @@
+"""The command line: `carry --help` lists the commands for users, then those of the pipeline."""
+
+from __future__ import annotations
+
+import argparse
+import builtins
+import json
+import os
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+from carry.config import paths, profiles, run_settings
+from carry.config.run_settings import ResolvedSetting, Run
+from carry.config.settings import (
+    PROBLEM_SET_NAME,
+    SettingsError,
+    check_name,
+    choose_class,
+    describe,
+    suggest_name,
+)
+
+# Modules that need torch or jupyter are imported by the commands: `carry --help` takes no second.
+
+COMMITTED = "committed"  # the weights in reports/models/
+
+PIPELINE_COMMANDS = """\
+pipeline commands (used by dvc.yaml and make):
+  notebook NAME name=value ...   execute a notebook as a stage
+  code profile=NAME              check all rows, and write the code hashes of all stages
+  questions profile=NAME         write the problems on which each row is scored
+  models profile=NAME row=NAME   copy the weights of a row to reports/models
+  prune profile=NAME             delete results of rows that the profile no longer has
+  refresh [NAME ...]             execute notebooks in place with their default parameters
+"""
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run one command and exit; an error that a user can correct is printed as one line."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):  # a locale without UTF-8 must not stop a message
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        code = run_command(arguments)
+    except KeyboardInterrupt:
+        code = _fail(_interrupted(), 130)
+    except SettingsError as error:
+        code = _fail(str(error), 2)
+    except BrokenPipeError:  # the reader of a pipe, such as `head`, has closed it
+        sys.stdout = None
+        code = 0
+    except OSError as error:
+        code = _fail(_file_error(error), 1)
+    except Exception as error:
+        line = _notebook_error(error)
+        if line is None:
+            raise
+        code = _fail(*line)
+    sys.exit(code)
+
+
+def run_command(arguments: list[str] | None = None) -> int:
+    """Parse the arguments, run the command, and return the exit code."""
+    options = vars(make_parser().parse_args(arguments))
+    command = options.pop("run")
+    del options["command"]
+    return command(**options) or 0
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """Return the parser; commands of the pipeline are listed last."""
+    parser = argparse.ArgumentParser(
+        prog="carry",
+        description="Train, ask, evaluate and certify transformers that do arithmetic.",
+        epilog=PIPELINE_COMMANDS,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = parser.add_subparsers(
+        dest="command", required=True, metavar="COMMAND", title="commands"
+    )
+
+    def add(name: str, run: Any, **options: Any) -> argparse.ArgumentParser:
+        command = commands.add_parser(name, description=options.get("help"), **options)
+        command.set_defaults(run=run)
+        return command
+
+    profile = {"default": "cpu", "metavar": "P", "help": "profile (default: cpu)"}
+
+    command = add("ask", ask_model, help='let a trained model answer, such as "653+49"')
+    command.add_argument("question", help="operands with the sign of the task between them")
+    command.add_argument("--row", default="addition_relative", help="row (%(default)s)")
+    command.add_argument(
+        "--profile", default=COMMITTED, metavar="P", help="whose weights (those in reports/models)"
+    )
+    command.add_argument("--seed", type=int, default=0, metavar="N", help="seed (0)")
+    command.add_argument(
+        "--start", default="middle", metavar="S", help='first id: a number, or "middle" (default)'
+    )
+    command.add_argument(
+        "--trace", action="store_true", help="print each token with its probability"
+    )
+
+    command = add("rows", print_rows, help="list the rows of a profile")
+    command.add_argument("--profile", **profile)
+
+    command = add("show", show_row, help="print all settings of a row and the origin of each")
+    command.add_argument("row")
+    command.add_argument("--profile", **profile)
+
+    command = add("train", train_row, help="train all seeds of a row, or continue its training")
+    command.add_argument("row")
+    command.add_argument("--profile", **profile)
+
+    command = add("evaluate", evaluate_row, help="score the trained seeds of a row")
+    command.add_argument("row")
+    command.add_argument("--profile", **profile)
+
+    command = add("certify", certify, help="verify the certificates in reports/certificates again")
+    command.add_argument("names", nargs="*", metavar="ROW", help="all rows if none is named")
+
+    # The pipeline's commands have no help here; `PIPELINE_COMMANDS` lists them.
+    command = add("notebook", run_notebook)
+    command.add_argument("name")
+    command.add_argument("words", nargs="*", metavar="name=value")
+    for name, run in (("code", write_code), ("questions", write_questions), ("prune", prune)):
+        add(name, run).add_argument("words", nargs=1, metavar="profile=NAME")
+    add("models", publish).add_argument("words", nargs=2, metavar="profile=NAME row=NAME")
+    add("refresh", refresh).add_argument("names", nargs="*")
+    return parser
+
+
+def parse_parameters(words: Iterable[str]) -> dict[str, Any]:
+    """Parse `name=value` words. Values have types as in params.yaml; names of rows are text.
+
+    >>> parse_parameters(["profile=smoke", "row=01", "steps=20", "log=true"])
+    {'profile': 'smoke', 'row': '01', 'steps': 20, 'log': True}
+
+    Raises:
+        SettingsError: for a word without `=`, or a name that is not allowed.
+    """
+    parameters = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals:
+            raise SettingsError(f"{describe(word)} is not a parameter; expected name=value")
+        if name in ("profile", "row"):
+            check_name(value, name, PROBLEM_SET_NAME)
+            parameters[name] = value
+        else:
+            parameters[name] = profiles.parse_yaml(value, name)
+    return parameters
+
+
+def ask_model(question: str, row: str, profile: str, seed: int, start: str, trace: bool) -> None:
+    """Print the answer of a trained model to one question."""
+    from carry.evaluation import ask
+
+    system = _load_model(row, profile, seed)
+    text, sign = question.replace(" ", "").removesuffix("="), system.task.sign
+    operands = text.split(sign) if sign else [text]
+    steps = ask.ask(system, *operands, start=_number(start))
+    if trace:
+        print(steps.to_string(index=False))
+    print(ask.read_answer(system, steps))
+
+
+def _number(text: str) -> int | str:
+    try:
+        return int(text)
+    except ValueError:
+        return text
+
+
+def _load_model(row: str, profile: str, seed: int) -> Any:
+    """Return one seed of a row with its weights from a profile, or the committed ones."""
+    from carry.evaluation import trained_models
+    from carry.training import checkpoint
+
+    if profile != COMMITTED:
+        return trained_models.load_trained(profile, row, seed)
+    check_name(row, "row")
+    path = paths.ROOT.joinpath("reports", "models", row, f"seed_{seed}.safetensors")
+    if not path.exists():
+        committed = [folder.name for folder in path.parents[1].iterdir()]
+        hint = "expected seed 0" if row in committed else suggest_name(row, committed)
+        raise SettingsError(f"row: {row!r} has no committed weights of seed {seed}, {hint}")
+    run = run_settings.load_run(row, checkpoint.load_note(path)["run"]["profile"])
+    return trained_models.restore_system(path, run, seed)
+
+
+def print_rows(profile: str) -> None:
+    """Print one line for each row of a profile."""
+    lines = [("row", "task", "positions", "trained", "label", "weights")]
+    for name in run_settings.list_rows(profile):
+        run = run_settings.load_run(name, profile)
+        pairs = [f"{pair.get('ids')}/{pair.get('encoding')}" for pair in run.positions]
+        lines.append(
+            (
+                name,
+                str(run.task.get("name")),
+                " + ".join(pairs) or "none",
+                _ranges(run.trained_lengths()),
+                run.label or "",
+                _weights(name, profile),
+            )
+        )
+    _print_table(lines)
+
+
+def _ranges(lengths: list[int]) -> str:
+    """Return lengths as ranges.
+
+    >>> _ranges([1, 2, 3, 4, 7])
+    '1-4, 7'
+    """
+    ranges: list[list[int]] = []
+    for length in sorted(lengths):
+        if ranges and ranges[-1][-1] == length - 1:
+            ranges[-1] = [ranges[-1][0], length]
+        else:
+            ranges.append([length])
+    return ", ".join("-".join(map(str, ends)) for ends in ranges)
+
+
+def _weights(row: str, profile: str) -> str:
+    """Return where weights of a row are: of this profile, committed, or nowhere."""
+    places = {"trained": paths.data_path(profile, "runs", row)}
+    places[COMMITTED] = paths.ROOT.joinpath("reports", "models", row)
+    return ", ".join(name for name, path in places.items() if any(path.glob("seed_*.safetensors")))
+
+
+def _print_table(lines: list[tuple[str, ...]]) -> None:
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    for line in lines:
+        cells = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
+        print("  ".join(cells).rstrip())
+
+
+def show_row(row: str, profile: str) -> None:
+    """Print all settings of a row: its own, inherited ones, and the defaults of its parts."""
+    settings = run_settings.explain_run(row, profile)
+    places = {setting.place for setting in settings}
+    defaults = _part_defaults(run_settings.load_run(row, profile))
+    settings += [
+        ResolvedSetting(place, value, "default")
+        for place, value in defaults.items()
+        if place not in places
+    ]
+    sections = ["label", "seeds", "task", "format", "positions", "model", "training", "evaluation"]
+    sections += ["data_set"]
+    settings.sort(key=lambda setting: _section(setting.place, sections))
+    lines = [("setting", "value", "origin")]
+    lines += [(place, json.dumps(value), origin) for place, value, origin in settings]
+    _print_table(lines)
+
+
+def _section(place: str, sections: list[str]) -> tuple[int, str]:
+    """Return the order of a setting: by section, and of positions by pair."""
+    parts = place.split(".")
+    return sections.index(parts[0]), parts[1] if parts[0] == "positions" and parts[1:] else ""
+
+
+def _part_defaults(run: Run) -> dict[str, Any]:
+    """Return the defaults of task, format, model and positions, by place."""
+    from carry.formats import Format
+    from carry.models.architectures import Architecture
+    from carry.models.encodings import Encoding
+    from carry.models.system import System
+    from carry.positions import Scheme
+    from carry.tasks import Task
+
+    System(run, device="meta")  # refuses parts that do not fit each other
+    names = {"format.name": "expression", "model.name": "transformer"}
+    form, model = run.format.get("name", "expression"), run.model.get("name", "transformer")
+    parts = [
+        ("task", choose_class("carry.tasks", Task, run.task["name"], "task")),
+        ("format", choose_class("carry.formats", Format, form, "format")),
+        (
+            "model",
+            choose_class("carry.models.architectures", Architecture, model, "model").Settings,
+        ),
+    ]
+    for index, pair in enumerate(run.positions):
+        place = f"positions.{index}"
+        encoding = choose_class("carry.models.encodings", Encoding, pair["encoding"], place)
+        scheme = choose_class("carry.positions", Scheme, pair["ids"], place)
+        parts += [(place, scheme), (place, encoding.Settings)]
+    return names | {
+        f"{place}.{name}": field.get_default(call_default_factory=True)
+        for place, kind in parts
+        for name, field in kind.model_fields.items()
+        if not field.is_required()
+    }
+
+
+def train_row(row: str, profile: str) -> None:
+    """Train all seeds of a row, or continue from their checkpoints."""
+    from carry.training import seeds
+
+    run = run_settings.load_run(row, profile)
+    seeds.train_seeds(run)
+    print(f"weights: {paths.display_path(paths.data_path(profile, 'runs', row))}")
+
+
+def evaluate_row(row: str, profile: str) -> None:
+    """Score the trained seeds of a row on its problem set."""
+    from carry.evaluation import trained_models
+
+    print(f"tables: {paths.display_path(trained_models.evaluate_row(row, profile))}")
+
+
+def certify(names: list[str]) -> int:
+    """Verify committed certificates; return 1 if one of them fails."""
+    from carry.certificates.certify import verify_certificates
+
+    return 0 if verify_certificates(names) else 1
+
+
+def run_notebook(name: str, words: list[str]) -> None:
+    """Execute a notebook as a stage of the pipeline."""
+    parameters = _with_profile(words)
+    _runner().run_notebook(name, parameters.pop("profile"), **parameters)
+
+
+def write_code(words: list[str]) -> None:
+    """Check all rows of a profile, and write the code hashes of all stages."""
+    from carry.pipeline import dependencies
+
+    profile = _with_profile(words)["profile"]
+    dependencies.check_rows(profile)
+    dependencies.write_fingerprints(profile)
+
+
+def write_questions(words: list[str]) -> None:
+    """Write the problems on which each row of a profile is scored."""
+    from carry.data import problem_sets
+
+    problem_sets.write_questions(_with_profile(words)["profile"])
+
+
+def publish(words: list[str]) -> None:
+    """Copy the weights of a row to reports/models."""
+    from carry.pipeline import files
+
+    parameters = _with_profile(words)
+    if "row" not in parameters:
+        raise SettingsError("row: missing; expected row=NAME")
+    files.publish_weights(parameters["profile"], parameters["row"])
+
+
+def prune(words: list[str]) -> None:
+    """Delete the results of rows that the profile no longer has."""
+    from carry.pipeline import files
+
+    for path in files.prune_results(_with_profile(words)["profile"]):
+        print(f"pruned {paths.display_path(path)}")
+
+
+def refresh(names: list[str]) -> None:
+    """Execute notebooks in place."""
+    runner = _runner()
+    for name in names or sorted(runner.find_notebooks()):
+        print(f"refreshing {name}", flush=True)
+        runner.refresh_notebook(runner.find_notebook(name))
+
+
+def _with_profile(words: list[str]) -> dict[str, Any]:
+    """Return parameters with a profile that exists."""
+    parameters = {"profile": "cpu", **parse_parameters(words)}
+    profiles.load_profile(parameters["profile"])  # before anything is written
+    return parameters
+
+
+def _runner() -> Any:
+    # nbformat imports jsonschema, which reads a grammar of web addresses for a second. Notebooks do
+    # not need that check, and jsonschema works without the module.
+    sys.modules.setdefault("rfc3987_syntax", None)
+    from carry.pipeline import runner
+
+    return runner
+
+
+def _fail(line: str, code: int) -> int:
+    print(line, file=sys.stderr)
+    return code
+
+
+def _interrupted() -> str:
+    return (
+        "interrupted: finished files and the checkpoints of trainings (data/PROFILE/checkpoints) "
+        "are kept; run the same command again to continue"
+    )
+
+
+def _file_error(error: OSError) -> str:
+    """Return one line about a file that cannot be read or written."""
+    name = error.filename if error.filename is not None else "file"
+    reason = error.strerror or " ".join(str(error).split())[:300]
+    return f"{os.fsdecode(str(name))}: {reason}; expected a readable path and a writable disk"
+
+
+def _notebook_error(error: Exception) -> tuple[str, int] | None:
+    """Return a line and an exit code for an error inside a notebook or a file library, if known."""
+    kind = type(error).__name__
+    if kind == "SafetensorError":  # hides the operating system's error
+        return f"weights: {' '.join(str(error).split())[:300]}; expected a writable disk", 1
+    if kind != "PapermillExecutionError":
+        return None
+    if error.ename == "KeyboardInterrupt":
+        return _interrupted(), 130
+    cause = getattr(builtins, error.ename, None)
+    if isinstance(cause, type) and issubclass(cause, OSError):
+        return f"{error.ename}: {' '.join(error.evalue.split())[:400]}", 1
+    return str(error), 1  # the traceback of the cell
