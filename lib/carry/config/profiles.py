@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import marshal
+import warnings
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -90,7 +91,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
     Raises:
         SettingsError: for a syntax error, a duplicate key, or a value of another type.
     """
-    return marshal.loads(_parse_yaml(_read_text(path), _file_name(path)))
+    return marshal.loads(_parse_file(_read_text(path), _file_name(path)))
 
 
 def _file_name(path: Path) -> str:
@@ -104,12 +105,16 @@ def _read_text(path: Path) -> str:
         raise SettingsError(f"{_file_name(path)}: {error}; expected text in UTF-8") from None
 
 
-@cache
-def _parse_yaml(text: str, where: str) -> bytes:
-    """Parse a text once; `marshal` copies the result ten times as fast as `deepcopy`."""
-    # YAML 1.2: 1e-3 is a number.
+def parse_yaml(text: str, where: str) -> Any:
+    """Parse YAML 1.2 (1e-3 is a number) with plain values: no dates, no sets, keys are text.
+
+    Raises:
+        SettingsError: for a syntax error, a duplicate key, or a value of another type.
+    """
     try:
-        parsed = ruamel.yaml.YAML(typ="safe", pure=True).load(text)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", ruamel.yaml.error.YAMLWarning)  # an anchor used twice
+            parsed = ruamel.yaml.YAML(typ="safe", pure=True).load(text)
     except ruamel.yaml.error.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = f" line {mark.line + 1}" if mark else ""
@@ -117,12 +122,24 @@ def _parse_yaml(text: str, where: str) -> bytes:
         raise SettingsError(f"{where}{line}: {problem}; expected valid YAML") from None
     except RecursionError:
         raise SettingsError(f"{where}: nested too deeply; expected {DEEPEST} levels") from None
-    except (ruamel.yaml.error.YAMLError, ValueError, TypeError) as error:
-        problem = describe(str(error))  # such as a date that does not exist
+    except (
+        ruamel.yaml.error.YAMLError,
+        ruamel.yaml.error.YAMLWarning,
+        ValueError,
+        TypeError,
+    ) as error:
+        problem = shorten(str(error).strip().split("\n")[0])  # such as a date that does not exist
         raise SettingsError(f"{where}: {problem}; expected valid YAML") from None
+    _check_plain(parsed, where, DEEPEST, [MOST_VALUES])
+    return parsed
+
+
+@cache
+def _parse_file(text: str, where: str) -> bytes:
+    """Parse a file once; `marshal` copies the result ten times as fast as `deepcopy`."""
+    parsed = parse_yaml(text, where)
     if not isinstance(parsed, dict):
         raise SettingsError(f"{where}: {describe(parsed)} is not valid; expected a mapping")
-    _check_plain(parsed, where, DEEPEST, [MOST_VALUES])
     return marshal.dumps(parsed)
 
 
@@ -145,7 +162,9 @@ def _check_plain(value: Any, where: str, depth: int, budget: list[int]) -> None:
         for index, item in enumerate(value):
             _check_plain(item, f"{where}{separator}{index}", depth - 1, budget)
     elif isinstance(value, int) and value.bit_length() > 63:
-        raise SettingsError(f"{where}: an integer of {value.bit_length()} bits; expected at most 63")
+        raise SettingsError(
+            f"{where}: an integer of {value.bit_length()} bits; expected at most 63"
+        )
     elif value is not None and not isinstance(value, (str, int, float)):
         raise SettingsError(
             f"{where}: {describe(value)} is a {type(value).__name__}; expected a number or a text"
@@ -167,7 +186,7 @@ def _check_shared(settings: dict[str, Any], where: str) -> None:
 @cache
 def _parse_sections(kind: type[Params | Profile], text: str, where: str) -> bytes:
     """Parse and check a file once."""
-    parsed = _parse_yaml(text, where)
+    parsed = _parse_file(text, where)
     try:
         sections = kind.parse(marshal.loads(parsed), "")
     except SettingsError as error:

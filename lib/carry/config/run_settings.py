@@ -65,7 +65,9 @@ class DataSet(Settings):
                 raise ValueError("lengths [1] leave none for validation, expected longer ones")
             for kind in ("test", "validation"):
                 if not getattr(self, kind):
-                    raise ValueError(f"{kind} 0 does not fit a set with lengths; expected 1 or more")
+                    raise ValueError(
+                        f"{kind} 0 does not fit a set with lengths; expected 1 or more"
+                    )
         for kind in ("test", "validation", "mixture"):
             if getattr(self, kind) and not self.lengths:
                 raise ValueError(f"{kind} does not fit a set without lengths, expected lengths")
@@ -128,6 +130,10 @@ class Training(Settings):
                     f"{field} {describe(value)} does not fit batched_seeds "
                     f"{str(self.batched_seeds).lower()}; expected {default!r}"
                 )
+        if self.batched_seeds and self.examples is None:
+            raise ValueError("examples None does not fit batched_seeds true; expected a number")
+        if self.batched_seeds and self.device == "cuda":
+            raise ValueError("device 'cuda' does not fit batched_seeds true; expected 'cpu'")
         if self.held_out is not None and self.held_out[0] > self.held_out[1]:
             raise ValueError(f"held_out {self.held_out} does not fit; expected [smallest, largest]")
         if self.problem_set is not None and self.examples is None:
@@ -142,7 +148,7 @@ class Training(Settings):
 ONLY_BATCHED = ("dropout", "dropout_embeddings", "halving", "held_out", "keep_weights")
 ONLY_SEPARATE = (
     *("problem_set", "random_padding", "loss", "loss_average", "progressive", "optimizer"),
-    *("batch_ramp", "clip", "precision", "stop_at", "snapshot_every"),
+    *("batch_ramp", "clip", "precision", "stop_at", "patience", "snapshot_every"),
 )
 
 
@@ -218,7 +224,7 @@ class Run(Settings):
         return [*(self.data_set.lengths if self.data_set else range(1, self.training.digits + 1))]
 
     def module_names(self) -> list[str]:
-        """Return the modules that implement task, format, architecture, schemes and encodings.
+        """Return the modules that the settings choose, which are imported by name.
 
         >>> load_run("addition_relative", "notebook").module_names()[-2:]
         ['carry.positions.abacus', 'carry.models.encodings.relative']
@@ -231,6 +237,8 @@ class Run(Settings):
         for pair in self.positions:
             names += [f"carry.positions.{pair.get('ids')}"]
             names += [f"carry.models.encodings.{pair.get('encoding')}"]
+        if self.training.batched_seeds:
+            names += ["carry.training.batched.groups", "carry.training.batched.count_pass"]
         return names
 
 
@@ -262,8 +270,13 @@ def load_run(name: str, profile: str) -> Run:
     """
     layers = list_layers(name, profile)
     merged = profiles.merge_settings(*(layer.settings for layer in layers), where=f"runs.{name}")
-    if "data_set" in merged:  # its tests would be those of another set
-        raise SettingsError(f"runs.{name}.data_set: unknown setting; expected training.problem_set")
+    for key, instead in (
+        ("data_set", "training.problem_set"),
+        ("name", "none"),
+        ("profile", "none"),
+    ):
+        if key in merged:  # `make_run` fills these in
+            raise SettingsError(f"runs.{name}.{key}: unknown setting; expected {instead}")
     return make_run(merged, name, profile)
 
 
@@ -343,25 +356,29 @@ def explain_run(name: str, profile: str) -> list[ResolvedSetting]:
     ((10, 'cpu: rows.addition_relative'), 'base', 'default')
     """
     layers, run = list_layers(name, profile), load_run(name, profile)
-    resolved = []
     values = {**run.model_dump(exclude={"name", "profile"}), "label": run.label}
+    if run.training.problem_set is None:
+        del values["data_set"]
+    resolved = []
     for path, value in _leaves(values):
-        origins = [layer.origin for layer in layers if _has(layer.settings, path)]
-        origin = origins[-1] if origins else "default"
+        # A list is replaced, so that its items have the origin of the list.
+        key = path[:1] if path[0] == "positions" else path
+        origins = [layer.origin for layer in layers if _has(layer.settings, key)]
         if path[0] == "data_set":
-            if run.training.problem_set is None:
-                continue
-            origin = f"problems.{run.training.problem_set}"
-        resolved.append(ResolvedSetting(".".join(path), value, origin))
+            origins = [f"problems.{run.training.problem_set}"]
+        resolved.append(ResolvedSetting(".".join(path), value, (origins or ["default"])[-1]))
     return resolved
 
 
-def _leaves(settings: dict[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[tuple, Any]]:
-    for key, value in settings.items():
-        if isinstance(value, dict) and value:
+def _leaves(settings: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Yield all values with their keys, also those of mappings in the list of positions."""
+    if path == ("positions",):
+        settings = {str(index): pair for index, pair in enumerate(settings)}
+    if isinstance(settings, dict):
+        for key, value in settings.items():
             yield from _leaves(value, (*path, key))
-        else:
-            yield (*path, key), value
+    else:
+        yield path, settings
 
 
 def _has(settings: Any, path: tuple[str, ...]) -> bool:

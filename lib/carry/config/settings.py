@@ -183,7 +183,11 @@ def _path(error: Any, values: Any) -> list[object]:
 
 def _expectation(error: Any) -> str:
     text = error["msg"].removeprefix("Input should be ").removeprefix("a valid ")
-    return re.sub(r"^(\w+) should have (.*?)( after validation.*)?$", r"a \1 with \2", text).lower()
+    return (
+        re.sub(r"^(\w+) should have (.*?)( after validation.*)?$", r"a \1 with \2", text)
+        .lower()
+        .replace("dictionary", "mapping")
+    )
 
 
 def _missing(cls: type[Settings], path: list[object]) -> str:
@@ -193,6 +197,8 @@ def _missing(cls: type[Settings], path: list[object]) -> str:
         return "a value"
     if get_origin(field.annotation) is Literal:
         return f"one of {', '.join(map(str, get_args(field.annotation)))}"
+    if get_origin(field.annotation) is dict:
+        return "a mapping"
     return f"a value of type {getattr(field.annotation, '__name__', field.annotation)}"
 
 
