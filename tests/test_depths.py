@@ -7,7 +7,7 @@ from collections import defaultdict
 import pytest
 import torch
 
-from carry import processes
+from carry import analyses, processes
 from carry.analyses import depths
 from carry.config import run_settings
 from carry.config.run_settings import make_run
@@ -16,7 +16,7 @@ from carry.data import problem_sets
 from carry.evaluation import trained_models
 from carry.models.system import System
 from carry.randomness import stream
-from carry.tasks import to_int
+from carry.tasks import digits_to_int
 
 RUN = make_run({
     "task": {"name": "addition", "sampling": "equal"},
@@ -55,7 +55,7 @@ def slowly(system, problems):
     found = defaultdict(list)
     for at in range(len(problems)):
         one = problems[at : at + 1]
-        a, b = (to_int(one.operands[0, of], one.lengths[0, of]) for of in (0, 1))
+        a, b = (digits_to_int(one.operands[0, of], one.lengths[0, of]) for of in (0, 1))
         carries, cascade = nines(a, b)
         batch = system.format.write(one)
         ids, said = system.ids(batch), system.logits(batch, system.ids(batch))[0].argmax(-1)
@@ -68,16 +68,16 @@ def slowly(system, problems):
 
 
 def test_depths_by_what_digits_take_are_those_of_a_slow_loop(system):
-    problems = system.task.sample(torch.full((120, 2), 3), stream(0, "depths"))
+    problems = system.task.draw_for_cells(torch.full((120, 2), 3), stream(0, "depths"))
     expected = slowly(system, problems)
-    table = depths.depths(system, problems).set_index(["place", "carry", "cascade"])
+    table = depths.measure_depths(system, problems).set_index(["place", "carry", "cascade"])
     assert set(table.index) == set(expected) and len(expected) > 12
     for cell, of in expected.items():
         taken, depth, right = zip(*of, strict=True)
         row = table.loc[cell]
         assert row["n"] == len(of) and row["correct"] == sum(right)
-        assert row["taken"] == pytest.approx(statistics.mean(taken))
-        assert row["taken_spread"] == pytest.approx(statistics.pstdev(taken))
+        assert row["recurrences_taken"] == pytest.approx(statistics.mean(taken))
+        assert row["recurrences_taken_spread"] == pytest.approx(statistics.pstdev(taken))
         assert row["depth"] == pytest.approx(statistics.mean(depth), abs=1e-5)
         assert row["depth_spread"] == pytest.approx(statistics.pstdev(depth), abs=1e-4)
     assert {taken for of in expected.values() for taken, _, _ in of} == {1, 2, 3}
@@ -85,9 +85,9 @@ def test_depths_by_what_digits_take_are_those_of_a_slow_loop(system):
 
 @torch.no_grad()
 def test_other_numbers_of_recurrences_are_other_passes(system):
-    problems = system.task.sample(torch.full((40, 2), 1), stream(1, "depths"))
+    problems = system.task.draw_for_cells(torch.full((40, 2), 1), stream(1, "depths"))
     system.network.logits.weight[12:] = 0  # digits alone, so that some answer may be right
-    table = depths.rounds(system, problems).set_index("recurrences")
+    table = depths.score_recurrences(system, problems).set_index("recurrences")
     batch = system.format.write(problems)
     at, target, real = batch.response()
     for recurrences in range(1, 7):
@@ -116,14 +116,13 @@ def row(monkeypatch):
 
 def test_tables_hold_all_seeds_and_lengths(row):
     found = depths.tables("mine", "notebook")
-    labels = ["row", "profile", "seed", "trained", "recurrences_trained", "digits"]
-    for name, table in found.items():
-        assert table.columns.tolist()[:6] == labels, name
+    analyses.check_columns(found, depths.COLUMNS, "depths")
+    for table in found.values():
         assert set(zip(table["seed"], table["digits"], strict=True)) == {
             *itertools.product((0, 1), (1, 2, 3, 4))
         }
     of = found["depths"]
-    assert (of["low"] <= of["high"]).all() and of["taken"].between(1, 3).all()
+    assert (of["low"] <= of["high"]).all() and of["recurrences_taken"].between(1, 3).all()
     assert (of.query("place == 0").groupby(["seed", "digits"])["n"].sum() == 8).all()
     assert (of.loc[of["place"] == 0, "carry"] == 0).all()
 
@@ -134,6 +133,6 @@ def test_a_model_that_goes_as_deep_for_all_tokens_is_refused(monkeypatch):
     with pytest.raises(SettingsError) as error:
         depths.tables("mine", "notebook")
     assert str(error.value) == (
-        "analyses.mine: 'depths' does not fit model 'transformer', whose tokens all go as deep; "
-        "expected 'adaptive'"
+        "analyses.mine: 'depths' does not fit model 'transformer', where all tokens take the same "
+        "recurrences; expected 'adaptive'"
     )

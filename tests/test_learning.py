@@ -5,18 +5,18 @@ import random
 import pytest
 import torch
 
+from carry import analyses
 from carry.analyses import learning
 from carry.config import paths
 from carry.config.run_settings import make_run
 from carry.data import problem_sets
 from carry.evaluation.mock_models import ForgetsCarries, Oracle
 from carry.evaluation.scoring import score_system
-from carry.formats import build, encode
+from carry.formats import build_format, to_tokens
 from carry.models.system import System
-from carry.plots import load
-from carry.tasks import build as build_task
-from carry.tasks import to_digits
-from carry.training.loop import Trainer, save_snapshots, save_weights
+from carry.tasks import build_task, to_digits
+from carry.training.checkpoint import save_snapshots, save_weights
+from carry.training.loop import Trainer
 
 PLAIN = {"begin": "$", "reverse_operands": False, "reverse_answer": False}
 FORMATS = {
@@ -78,8 +78,8 @@ def test_kinds_of_answers_are_those_of_the_strings(seed):
     draw, task = random.Random(seed), build_task({"name": "addition"})
     due = ["".join(draw.choices("12", k=draw.randint(1, 6))) for _ in range(2000)]
     said = [wrong_in_many_ways(of, draw) for of in due]
-    batch = build(PLAIN, task).write(task.solve(*to_digits([[int(of), 0] for of in due])))
-    told = learning.told(torch.stack([encode(of) for of in said]), batch)
+    batch = build_format(PLAIN, task).write(task.solve(*to_digits([[int(of), 0] for of in due])))
+    told = learning.classify_answers(torch.stack([to_tokens(of) for of in said]), batch)
     expected = [slowly(*of) for of in zip(said, due, strict=True)]
     assert [learning.KINDS[of] for of in told] == expected
     assert set(expected) == set(learning.KINDS)
@@ -87,9 +87,9 @@ def test_kinds_of_answers_are_those_of_the_strings(seed):
 
 def test_an_answer_may_be_written_wider_or_narrower_than_it_is():
     task = build_task({"name": "addition"})
-    batch = build(PLAIN, task).write(task.solve(*to_digits([[1200, 34]])))
+    batch = build_format(PLAIN, task).write(task.solve(*to_digits([[1200, 34]])))
     for text, kind in (("1", "longer"), ("$", "stops early"), ("1234$" + "$" * 9, "right")):
-        assert learning.KINDS[learning.told(encode(text)[None], batch)] == kind
+        assert learning.KINDS[learning.classify_answers(to_tokens(text)[None], batch)] == kind
 
 
 @pytest.mark.parametrize("form", FORMATS)
@@ -101,7 +101,7 @@ def test_digits_right_by_place_are_those_of_the_scores(form):
     cells, places = cells.set_index("i"), places.set_index(["digits", "place"])
     assert 0 < places["correct"].sum() < places["n"].sum()
     for digits, of in table.groupby("i"):
-        loss, found = learning.known(system, problem_sets.to_problems(of, system.task))
+        loss, found = learning.score_answers(system, problem_sets.to_problems(of, system.task))
         expected = places.loc[digits][["n", "correct"]].astype(int)
         assert found.set_index("place").astype(int).to_dict() == expected.to_dict()
         assert (loss["n"], loss["exact"]) == tuple(cells.loc[digits, ["n", "exact"]])
@@ -114,11 +114,11 @@ def test_an_oracle_is_right_and_who_forgets_carries_has_the_ones():
     for digits, rows in table.groupby("i"):
         for kind, system in of.items():
             problems = problem_sets.to_problems(rows, system.task)
-            loss, places = learning.known(system, problems)
+            loss, places = learning.score_answers(system, problems)
             assert loss["exact"] == len(rows) or kind is ForgetsCarries
             assert places["correct"].iloc[0] == places["n"].iloc[0] == len(rows)
-            right = learning.kinds(system, problems).set_index("kind")["count"]["right"]
-            carries = system.task.steps(problems)["carry_used"].any(1).sum()
+            right = learning.count_kinds(system, problems).set_index("kind")["count"]["right"]
+            carries = system.task.compute_steps(problems)["carry_used"].any(1).sum()
             assert right == len(rows) - (int(carries) if kind is ForgetsCarries else 0), digits
 
 
@@ -135,8 +135,8 @@ def test_tables_of_a_trained_row(form, tmp_path, monkeypatch):
     save_weights(folder / "seed_0.safetensors", weights, given, 0, 4, "fp32")
 
     found = learning.tables(given.name, "cpu")
-    for name, of in found.items():
-        assert sorted(load.OPTIONAL[name]) == sorted(of.columns)
+    analyses.check_columns(found, learning.COLUMNS, "learning")
+    for of in found.values():
         assert (of["low"] <= of["high"]).all() and (of["trained"] == 3).all()
     for name in ("losses", "order"):
         assert found[name]["step"].unique().tolist() == [2, 4]
@@ -145,9 +145,11 @@ def test_tables_of_a_trained_row(form, tmp_path, monkeypatch):
     assert known == {1: [True], 2: [True], 3: [True], 4: [False]}
     ones = found["order"].query("place == 0")
     assert (ones["n"] == 8).all() and (found["order"]["place"] <= found["order"]["digits"]).all()
-    shares = found["written"].groupby("digits")[["count", "accuracy"]].sum()
+    shares = found["answer_kinds"].groupby("digits")[["count", "accuracy"]].sum()
     assert (shares["count"] == 8).all() and shares["accuracy"].sub(1).abs().max() < 1e-9
     # What stands at the last step is what the last weights say.
     last, of = found["losses"].query("step == 4 and digits == 3"), table[table["i"] == 3]
-    loss, _ = learning.known(trainer.system, problem_sets.to_problems(of, trainer.system.task))
+    loss, _ = learning.score_answers(
+        trainer.system, problem_sets.to_problems(of, trainer.system.task)
+    )
     assert last["loss"].item() == pytest.approx(loss["loss"], rel=1e-5)

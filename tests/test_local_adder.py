@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from carry.analyses import local_adder
-from carry.analyses.local_adder import look, middle
+from carry.analyses.local_adder import adder_tables, enumerate_middle
 from carry.config.run_settings import load_run, make_run
 from carry.config.settings import SettingsError
 from carry.models.system import System
@@ -16,19 +16,19 @@ def adder(monkeypatch):
     system = System(load_run("addition_relative", "cpu"))
 
     def ruled(rule):
-        def said(system, some, inside=None):
-            if inside is not None and inside.read:
-                system.network.eval()(some.tokens, [some.ids], inside=inside)
+        def predict(system, some, hooks=None):
+            if hooks is not None and hooks.read:
+                system.network.eval()(some.tokens, [some.ids], hooks=hooks)
             return (some.sum + rule(some)) % 10
 
-        monkeypatch.setattr(local_adder, "_said", said)
+        monkeypatch.setattr(local_adder, "_predict", predict)
         return system
 
     return ruled
 
 
 def test_contexts_of_the_middle():
-    of = middle()
+    of = enumerate_middle()
     assert len(of.tokens.unique(dim=0)) == len(of.tokens) == 55 * 55 * 10
     some = of.tokens[of.possible]
     for a, b, _, _, d in some[::97, 1:].tolist():
@@ -42,11 +42,11 @@ def test_contexts_of_the_middle():
 
 def test_the_rule_of_a_carry_is_seen_where_it_makes_a_difference(adder):
     """Two adders that are always right, by different rules."""
-    by_difference = look(adder(lambda some: (some.below - some.written > 4).long()))
-    by_sum = look(adder(lambda some: (some.below > 9).long() + (some.below == 9)
+    by_difference = adder_tables(adder(lambda some: (some.below - some.written > 4).long()))
+    by_sum = adder_tables(adder(lambda some: (some.below > 9).long() + (some.below == 9)
                         * (some.written == 0)))  # fmt: skip
     for tables in (by_difference, by_sum):
-        whole = tables["without"].query("head == -1")
+        whole = tables["without_head"].query("head == -1")
         assert whole["right"].item() == whole["n"].item() == 6050
     one, other = by_difference["carries"], by_sum["carries"]
     assert one["n"].sum() == 30_250 and (one["carry"] + one["none"] == one["n"]).all()
@@ -58,25 +58,27 @@ def test_the_rule_of_a_carry_is_seen_where_it_makes_a_difference(adder):
 
 
 def test_an_adder_that_forgets_carries_is_wrong_by_them_alone(adder):
-    tables = look(adder(lambda some: 0 * some.below))
-    whole = tables["without"].query("head == -1").iloc[0]
+    tables = adder_tables(adder(lambda some: 0 * some.below))
+    whole = tables["without_head"].query("head == -1").iloc[0]
     assert whole["right"] + whole["carry"] == whole["n"] and whole["carry"] > 2000
 
 
 def test_shares_of_attention_add_up_and_maps_read_what_is_there():
-    tables = look(System(load_run("addition_relative", "cpu")))
-    shares = tables["looks"].groupby("head")["share"].sum()
+    tables = adder_tables(System(load_run("addition_relative", "cpu")))
+    shares = tables["attention_places"].groupby("head")["share"].sum()
     assert len(shares) == 4 and torch.allclose(torch.tensor(shares.values), torch.ones(4).double())
-    assert set(tables["read"]["what"]) == {"sum", "carry", "answer"}
-    assert (tables["read"]["right"] <= tables["read"]["n"]).all()
-    assert (tables["without"]["low"] <= tables["without"]["accuracy"]).all()
+    assert set(tables["read_positions"]["what"]) == {"sum", "carry", "answer"}
+    assert (tables["read_positions"]["right"] <= tables["read_positions"]["n"]).all()
+    assert (tables["without_head"]["low"] <= tables["without_head"]["accuracy"]).all()
 
 
 def test_other_adders_are_refused():
     pair = {"ids": "abacus", "encoding": "relative", "window": 1}
     with pytest.raises(SettingsError, match=r"windows \[\[1, 1\]\] do not fit .* one, \[0, 1\]"):
-        look(System(make_run({"task": {"name": "addition"}, "positions": [pair]})))
+        adder_tables(System(make_run({"task": {"name": "addition"}, "positions": [pair]})))
     model = {"layers": 2}
     pair["window"] = [0, 1]
     with pytest.raises(SettingsError, match="layers: 2 do not fit 'local_adder'; expected 1"):
-        look(System(make_run({"task": {"name": "addition"}, "positions": [pair], "model": model})))
+        adder_tables(
+            System(make_run({"task": {"name": "addition"}, "positions": [pair], "model": model}))
+        )

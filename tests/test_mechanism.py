@@ -14,10 +14,10 @@ from carry.interpretability import head_ablation, lens, patching, probes
 from carry.models.hooks import Hooks
 from carry.models.system import System
 from carry.randomness import stream
-from carry.tasks import build, to_digits, to_int
+from carry.tasks import build_task, digits_to_int, to_digits
 from carry.training.loop import Trainer
 
-ADDITION = build({"name": "addition"})
+ADDITION = build_task({"name": "addition"})
 RUN = make_run({
     "task": {"name": "addition", "sampling": "equal"},
     "positions": [{"ids": "abacus", "encoding": "relative", "window": 1}],
@@ -48,7 +48,9 @@ def carries(a: str, b: str) -> list[int]:
 def texts(problems: Problems) -> list[tuple[str, ...]]:
     """Return the operands of each problem as text."""
     return [
-        tuple(str(to_int(digits, length)) for digits, length in zip(row, lengths, strict=True))
+        tuple(
+            str(digits_to_int(digits, length)) for digits, length in zip(row, lengths, strict=True)
+        )
         for row, lengths in zip(problems.operands, problems.lengths, strict=True)
     ]
 
@@ -56,7 +58,7 @@ def texts(problems: Problems) -> list[tuple[str, ...]]:
 @pytest.mark.parametrize("place", [1, 2, 3])
 @pytest.mark.parametrize("carry", [True, False])
 def test_twins_differ_in_one_digit_and_one_carry(place, carry):
-    pair = patching.twins(ADDITION, 4, place, 60, stream(0, "twins"), carry)
+    pair = patching.draw_twins(ADDITION, 4, place, 60, stream(0, "twins"), carry)
     assert [len(of) for of in pair] == [60, 60]
     begun = 0
     for (a, b), (c, d) in zip(*map(texts, pair), strict=True):
@@ -74,14 +76,14 @@ def test_twins_differ_in_one_digit_and_one_carry(place, carry):
 @pytest.mark.parametrize("place", [0, 3, -1])
 def test_no_carry_comes_into_such_a_place(place):
     with pytest.raises(SettingsError, match=rf"^place: {place} does not fit problems of 3 digits"):
-        patching.twins(ADDITION, 3, place, 4, stream(0, "twins"))
+        patching.draw_twins(ADDITION, 3, place, 4, stream(0, "twins"))
 
 
 def test_the_last_cell_flips_every_answer_and_no_other_twin_does(adder):
     """Where the digit is read off the stream it is all that counts; without a carry, nothing."""
     for carry in (True, False):
-        pair = patching.twins(ADDITION, 3, 2, 40, stream(1, "twins"), carry)
-        table = patching.flips(adder, pair, 2).set_index(["activation", "role"])
+        pair = patching.draw_twins(ADDITION, 3, 2, 40, stream(1, "twins"), carry)
+        table = patching.count_flips(adder, pair, 2).set_index(["activation", "role"])
         last = table.loc[("0.resid_post", "s1")]
         assert last["n"] > 30
         assert last["flipped"] == (last["n"] if carry else 0)
@@ -94,10 +96,10 @@ def test_the_last_cell_flips_every_answer_and_no_other_twin_does(adder):
 
 def test_patching_cells_one_by_one_is_patching_by_hand(adder):
     """The fast way, all tokens in one batch, against a loop over problems and tokens."""
-    pair = patching.twins(ADDITION, 3, 1, 10, stream(2, "twins"))
-    table = patching.flips(adder, pair, 1, {"0.z": [3, 9], "0.resid_mid": [9]})
+    pair = patching.draw_twins(ADDITION, 3, 1, 10, stream(2, "twins"))
+    table = patching.count_flips(adder, pair, 1, {"0.z": [3, 9], "0.resid_mid": [9]})
     one, two = (adder.format.write(of) for of in pair)
-    at = patching.query(one, 1)
+    at = patching.find_query(one, 1)
     counted = dict.fromkeys([("0.z", 3), ("0.z", 9), ("0.resid_mid", 9)], 0)
     asked = 0
     for row in range(10):
@@ -105,7 +107,7 @@ def test_patching_cells_one_by_one_is_patching_by_hand(adder):
         inside = Hooks()
         with torch.no_grad():
             own = adder.network(single.tokens, adder.ids(single))[0, at].argmax()
-            other = adder.network(twin.tokens, adder.ids(twin), inside=inside)[0, at].argmax()
+            other = adder.network(twin.tokens, adder.ids(twin), hooks=inside)[0, at].argmax()
         truth = [int(of.answer[row, 1]) for of in pair]
         if [int(own), int(other)] != truth:
             continue
@@ -120,7 +122,7 @@ def test_patching_cells_one_by_one_is_patching_by_hand(adder):
 
             with torch.no_grad():
                 moved = Hooks([], {name: put})
-                logits = adder.network(single.tokens, adder.ids(single), inside=moved)
+                logits = adder.network(single.tokens, adder.ids(single), hooks=moved)
             counted[name, token] += int(logits[0, at].argmax()) == truth[1]
     found = table.set_index(["activation", "token"])
     assert (table["n"] == asked).all() and asked > 5
@@ -128,7 +130,7 @@ def test_patching_cells_one_by_one_is_patching_by_hand(adder):
 
 
 def test_named_cells_are_confirmed_on_other_problems(adder):
-    cells, confirmed = patching.where_the_carry_lives(adder, 3, 2, 40)
+    cells, confirmed = patching.locate_carry(adder, 3, 2, 40)
     named = cells[cells["flipped"] >= cells["n"] / 2]
     assert 0 < len(named) < len(cells)
     for kind in ("carry", "control"):
@@ -143,30 +145,30 @@ def test_named_cells_are_confirmed_on_other_problems(adder):
 def test_problems_of_unlike_shape_are_refused():
     system = System(RUN)
     drawn = [ADDITION.solve(*to_digits(of)) for of in ([[12, 34]], [[123, 456]], [[55, 55]])]
-    message = r"^patching: problems of unlike shape, \(1, \d+\) and \(1, \d+\) tokens"
+    message = r"^patching: problems of different layouts, \(1, \d+\) and \(1, \d+\) with"
     for other in drawn[1:]:
         with pytest.raises(SettingsError, match=message):
-            patching.flips(system, (drawn[0], other), 1)
+            patching.count_flips(system, (drawn[0], other), 1)
     value, other = torch.zeros(1, 4, 2), torch.zeros(1, 5, 2)
-    with pytest.raises(SettingsError, match=r"^patching: an activation of shape \(1, 5, 2\) does"):
-        patching.patch(other, torch.zeros(1, 5, dtype=torch.bool))(value)
+    with pytest.raises(SettingsError, match=r"^patching: activation of shape \(1, 5, 2\) does"):
+        patching.make_patch(other, torch.zeros(1, 5, dtype=torch.bool))(value)
 
 
 def test_a_model_that_is_never_right_has_no_pairs():
-    pair = patching.twins(ADDITION, 3, 1, 5, stream(0, "twins"))
+    pair = patching.draw_twins(ADDITION, 3, 1, 5, stream(0, "twins"))
     system = System(RUN, seed=5)
     with torch.no_grad():
         system.network.logits.weight[:10] = 0
         system.network.logits.weight[12] *= 100  # always a sign
-    table = patching.flips(system, pair, 1)
+    table = patching.count_flips(system, pair, 1)
     assert (table["n"] == 0).all() and (table["flipped"] == 0).all()
-    _, confirmed = patching.where_the_carry_lives(system, 3, 1, 5)
+    _, confirmed = patching.locate_carry(system, 3, 1, 5)
     assert confirmed.empty
 
 
 def test_the_lens_ends_in_what_the_model_says(adder):
-    problems = mechanism.alike(adder, 3, "lens")
-    table = lens.lens(adder, problems)
+    problems = mechanism.draw_problems(adder, 3, "lens")
+    table = lens.apply_logit_lens(adder, problems)
     batch = adder.format.write(problems)
     at, target, _ = batch.response()
     with torch.no_grad():
@@ -178,22 +180,22 @@ def test_the_lens_ends_in_what_the_model_says(adder):
 
 
 def test_probes_find_what_is_there_and_nothing_before_training(adder):
-    sets = [mechanism.alike(adder, 3, name) for name in ("learn", "ask")]
-    table = probes.probes(adder, *sets).set_index(["of", "activation", "step"])
+    sets = [mechanism.draw_problems(adder, 3, name) for name in ("learn", "ask")]
+    table = probes.train_probes(adder, *sets).set_index(["model", "activation", "step"])
     assert table.loc[("trained", "0.resid_post", "answer"), "accuracy"] > 0.9
     for of in ("trained", "untrained"):  # what is embedded knows nothing of the operands
         chance = table.loc[(of, "0.resid_pre", "digit_sum")]
         assert chance["accuracy"] < chance["commonest"] / chance["n"] + 0.1
     # Each digit is a row, and its step is that of its own place.
-    streams, steps = probes.activations(adder, sets[1])
+    streams, steps = probes.collect_activations(adder, sets[1])
     wanted = sets[1].answer[:, :3].flatten().long()
     assert torch.equal(steps["answer"], wanted)  # written with the ones first
     assert {len(of) for of in streams.values()} == {len(wanted)}
 
 
 def test_an_ablated_head_says_the_same_of_all_problems(adder):
-    problems = mechanism.alike(adder, 3, "ablations")
-    table = head_ablation.ablations(adder, problems)
+    problems = mechanism.draw_problems(adder, 3, "ablations")
+    table = head_ablation.ablate_heads(adder, problems)
     whole = table[table["head"] == head_ablation.NO_HEAD].set_index("subtask")
     assert whole.loc["all", "n"] == 3 * len(problems) and whole.loc["all", "accuracy"] > 0.9
     assert set(table["head"]) == {-1, 0, 1, 2, 3}
@@ -201,7 +203,7 @@ def test_an_ablated_head_says_the_same_of_all_problems(adder):
     mean = {"0.z": lambda z: z.mean(0, keepdim=True).expand_as(z)}
     batch = adder.format.write(problems)
     with torch.no_grad():
-        logits = adder.network(batch.tokens, adder.ids(batch), inside=Hooks([], mean))
+        logits = adder.network(batch.tokens, adder.ids(batch), hooks=Hooks([], mean))
     at, target, _ = batch.response()
     right = (logits.argmax(-1).gather(1, at) == target)[:, :3].float().mean()
     heads = table[(table["subtask"] == "all") & (table["head"] >= 0)]
@@ -209,9 +211,8 @@ def test_an_ablated_head_says_the_same_of_all_problems(adder):
 
 
 def test_all_tables_of_one_model(adder):
-    found = mechanism.look(adder, 3, twins=10)
-    assert set(found) == {"lens", "probes", "ablations", "attention", "heads", "tokens", "patches",
-                          "confirmed"}  # fmt: skip
+    found = mechanism.model_tables(adder, 3, twins=10)
+    assert set(found) == set(mechanism.COLUMNS)
     assert found["patches"]["place"].unique().tolist() == [1, 2]
     assert isinstance(found["confirmed"], pd.DataFrame)
     shares = found["heads"].groupby(["layer", "head"])["share"].sum()

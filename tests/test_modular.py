@@ -20,7 +20,8 @@ from carry.models.system import System
 from carry.plots import load
 from carry.plots import modular as drawn
 from carry.randomness import stream
-from carry.training.loop import Trainer, save_snapshots, save_weights
+from carry.training.checkpoint import save_snapshots, save_weights
+from carry.training.loop import Trainer
 
 WAVES = {3: 30.0, 8: 20.0, 14: 10.0}
 PRIME = 31
@@ -44,36 +45,36 @@ def tiny(modulus=13, form="one_hot", **training):
 
 
 def losses(logits):
-    return fourier.losses(logits, fourier.sums(PRIME))
+    return fourier.pair_losses(logits, fourier.modular_sums(PRIME))
 
 
 def test_a_model_that_rotates_is_explained_by_just_its_waves():
-    logits = fourier.rotation(PRIME, WAVES)
-    assert torch.equal(logits.argmax(1), fourier.sums(PRIME))
-    explained = fourier.explained(7.0 + logits)
+    logits = fourier.rotation_logits(PRIME, WAVES)
+    assert torch.equal(logits.argmax(1), fourier.modular_sums(PRIME))
+    explained = fourier.explained_variance(7.0 + logits)
     total = sum(amplitude**2 for amplitude in WAVES.values())
     for frequency, share in enumerate(explained.tolist(), start=1):
         assert share == pytest.approx(WAVES.get(frequency, 0.0) ** 2 / total, abs=1e-12)
-    assert fourier.key_frequencies(explained, holds=0.99) == [*WAVES]
-    assert fourier.key_frequencies(explained, holds=0.9) == [3, 8]
+    assert fourier.find_key_frequencies(explained, holds=0.99) == [*WAVES]
+    assert fourier.find_key_frequencies(explained, holds=0.9) == [3, 8]
 
 
 def test_restricted_logits_know_all_and_excluded_logits_nothing():
-    logits = fourier.rotation(PRIME, WAVES)
-    assert losses(fourier.restricted(logits, [*WAVES])).max() < 1e-4
+    logits = fourier.rotation_logits(PRIME, WAVES)
+    assert losses(fourier.restrict_logits(logits, [*WAVES])).max() < 1e-4
     chance = math.log(PRIME)
-    assert losses(fourier.excluded(logits, [*WAVES])) == pytest.approx(chance, abs=1e-9)
-    assert losses(fourier.restricted(logits, [5, 6])) == pytest.approx(chance, abs=1e-9)
-    assert torch.allclose(fourier.excluded(logits, [5, 6]), logits)
+    assert losses(fourier.exclude_waves(logits, [*WAVES])) == pytest.approx(chance, abs=1e-9)
+    assert losses(fourier.restrict_logits(logits, [5, 6])) == pytest.approx(chance, abs=1e-9)
+    assert torch.allclose(fourier.exclude_waves(logits, [5, 6]), logits)
 
 
 def test_what_is_memorised_is_excluded_from_no_wave():
     """Logits that are right on some pairs alone keep that when key waves are taken out."""
     seen = torch.rand(PRIME**2, generator=stream(0, "test")) < 0.3
     logits = torch.zeros(PRIME**2, PRIME, dtype=torch.float64)
-    logits[seen, fourier.sums(PRIME)[seen]] = 30.0
-    assert losses(fourier.excluded(logits, [*WAVES]))[seen].mean() < 0.01
-    assert losses(fourier.restricted(logits, [*WAVES])).mean() > 0.5 * math.log(PRIME)
+    logits[seen, fourier.modular_sums(PRIME)[seen]] = 30.0
+    assert losses(fourier.exclude_waves(logits, [*WAVES]))[seen].mean() < 0.01
+    assert losses(fourier.restrict_logits(logits, [*WAVES])).mean() > 0.5 * math.log(PRIME)
 
 
 @pytest.mark.parametrize("numbers", [12, 13])
@@ -87,7 +88,7 @@ def test_power_is_shared_out_as_a_slow_sum_says(numbers):
         waves = [wave / wave.norm() for wave in waves if wave.norm() > 1e-6]  # sin(pi n) is 0
         power.append(sum(float((wave @ weights).square().sum()) for wave in waves))
     expected = [of / sum(power) for of in power]
-    assert fourier.spectrum(weights).tolist() == pytest.approx(expected)
+    assert fourier.compute_spectrum(weights).tolist() == pytest.approx(expected)
 
 
 def test_noise_lies_on_no_circle():
@@ -96,12 +97,12 @@ def test_noise_lies_on_no_circle():
     turn = 2 * math.pi * 5 / 113 * torch.arange(113.0)
     waves = torch.stack([torch.cos(turn), torch.sin(turn)], dim=1)
     turned = noise + 2 * waves @ torch.randn(2, 128, generator=stream(3, "test"))
-    alike = [(fourier.on_circle(of, 5) * waves).sum(1).mean() for of in (noise, turned)]
+    alike = [(fourier.project_on_circle(of, 5) * waves).sum(1).mean() for of in (noise, turned)]
     assert abs(alike[0]) < 0.15 and alike[1] == pytest.approx(1.0, abs=0.1)
 
 
 def every_pair(system):
-    return modular.written(system, torch.arange(system.task.modulus**2))
+    return modular.write_pairs(system, torch.arange(system.task.modulus**2))
 
 
 def test_the_waves_of_weights_that_are_set_by_hand_are_its_key_frequencies():
@@ -112,35 +113,35 @@ def test_the_waves_of_weights_that_are_set_by_hand_are_its_key_frequencies():
     with torch.no_grad():
         network.logits.weight.zero_()
         network.logits.weight[FIRST_LETTER : FIRST_LETTER + PRIME, :4] = waves
-    embedding, neurons = modular.spectra(system)
-    assert fourier.key_frequencies(neurons) == [3, 8]
-    assert len(fourier.key_frequencies(embedding)) > 8
-    assert modular.number_logits(system, every_pair(system)).shape == (PRIME**2, PRIME)
+    embedding, neurons = modular.compute_spectra(system)
+    assert fourier.find_key_frequencies(neurons) == [3, 8]
+    assert len(fourier.find_key_frequencies(embedding)) > 8
+    assert modular.compute_number_logits(system, every_pair(system)).shape == (PRIME**2, PRIME)
 
 
 def test_number_logits_are_those_of_a_plain_pass():
     system = System(tiny())
     a, b = 5, 11
-    batch = modular.written(system, torch.tensor([a * 13 + b]))
+    batch = modular.write_pairs(system, torch.tensor([a * 13 + b]))
     assert batch.tokens[0, 1:3].tolist() == [FIRST_LETTER + a, FIRST_LETTER + b]
     assert int(batch.tokens[0, 4]) == FIRST_LETTER + (a + b) % 13
     logits = system.logits(batch, system.ids(batch))[0, 3]  # what follows the equals sign
     wanted = logits[FIRST_LETTER : FIRST_LETTER + 13].double()
     assert torch.allclose(
-        modular.number_logits(system, every_pair(system))[a * 13 + b], wanted, atol=1e-5
+        modular.compute_number_logits(system, every_pair(system))[a * 13 + b], wanted, atol=1e-5
     )
 
 
 @pytest.mark.parametrize("form", ["one_hot", "expression", "binary"])
 def test_equal_sums_are_held_out_and_no_mirrors(form):
     system = System(tiny(101, form))
-    one, two, answers = modular.equal_sums(system)
-    seen = system.task.seen()
-    assert not seen[one].any() and not seen[two].any() and len(one) == modular.ASKED
+    one, two, answers = modular.draw_equal_sums(system)
+    seen = system.task.trained_pairs()
+    assert not seen[one].any() and not seen[two].any() and len(one) == modular.SAMPLED_PAIRS
     for pairs in (one, two):
         assert torch.equal((pairs // 101 + pairs % 101) % 101, answers)
     assert ((one // 101 != two // 101) & (one // 101 != two % 101)).all()
-    found = modular.nearness(system).set_index("kind")
+    found = modular.measure_nearness(system).set_index("kind")
     assert (found["low"] <= found["cosine"]).all() and (found["cosine"].abs() <= 1).all()
     assert ("their number" in found.index) == (form == "one_hot")
     assert abs(found.loc["other sums", "cosine"]) < 0.15  # of unrelated pairs, means taken off
@@ -161,11 +162,10 @@ def trained_row(form, modulus, folder, monkeypatch):
     return modular.tables(ROW, "cpu")
 
 
-def test_tables_of_a_trained_row_have_the_columns_that_figures_know(tmp_path, monkeypatch):
+def test_tables_of_a_trained_row_have_their_columns_and_are_drawn(tmp_path, monkeypatch):
     found = trained_row("one_hot", 13, tmp_path, monkeypatch)
-    assert {name: [*of.columns] for name, of in found.items()} == {
-        name: load.OPTIONAL[name] for name in found
-    }
+    analyses.check_columns(found, modular.COLUMNS, "modular")
+    assert set(found) == set(modular.COLUMNS)
     progress = found["progress"]
     assert sorted(progress["step"].unique()) == [0, 2, 4] and set(progress["seed"]) == {0, 1}
     whole = progress[progress["set"] == "all"]
@@ -173,10 +173,10 @@ def test_tables_of_a_trained_row_have_the_columns_that_figures_know(tmp_path, mo
     parts = progress[progress["set"] != "all"].groupby(["seed", "step"])
     assert (parts["correct"].sum() == whole.set_index(["seed", "step"])["correct"]).all()
     drawings = (
-        drawn.grokking(progress),
-        drawn.frequencies(found["spectrum"], found["key_frequencies"]),
-        drawn.circles(found["circles"], found["key_frequencies"]),
-        drawn.equal_sums(found["nearness"]),
+        drawn.draw_grokking(progress),
+        drawn.draw_frequencies(found["spectrum"], found["key_frequencies"]),
+        drawn.draw_circles(found["circles"], found["key_frequencies"]),
+        drawn.draw_equal_sums(found["nearness"]),
     )
     assert all(len(table) for _, table in drawings)
 
@@ -189,11 +189,11 @@ def test_rows_without_a_symbol_for_each_number_have_no_waves(form, tmp_path, mon
 
 
 def test_many_pairs_are_sampled_the_same_each_time(monkeypatch):
-    monkeypatch.setattr(modular, "FEW", 100)
-    monkeypatch.setattr(modular, "ASKED", 20)
+    monkeypatch.setattr(modular, "MAX_PAIRS", 100)
+    monkeypatch.setattr(modular, "SAMPLED_PAIRS", 20)
     system = System(tiny())
-    some, again = modular.pick(system, "mine"), modular.pick(System(tiny()), "mine")
-    seen = system.task.seen()
+    some, again = modular.choose_pairs(system, "mine"), modular.choose_pairs(System(tiny()), "mine")
+    seen = system.task.trained_pairs()
     assert all(torch.equal(some[name], again[name]) for name in some)
     assert seen[some["trained"]].all() and not seen[some["held out"]].any()
     assert [len(of) for of in some.values()] == [20, 20]
@@ -201,14 +201,14 @@ def test_many_pairs_are_sampled_the_same_each_time(monkeypatch):
 
 def test_rows_that_have_nothing_to_look_at_are_refused(monkeypatch):
     monkeypatch.setattr(
-        "carry.config.run_settings.load_run", lambda row, profile: tiny(snapshots=None)
+        "carry.config.run_settings.load_run", lambda row, profile: tiny(snapshot_every=None)
     )
     with pytest.raises(
         SettingsError, match=rf"^runs.{ROW}.training.snapshot_every: None does not fit"
     ):
         modular.tables(ROW, "cpu")
-    with pytest.raises(SettingsError, match="^analyses: 'mine' is not there"):
-        analyses.analyse("mine", "cpu")
+    with pytest.raises(SettingsError, match="^analyses: unknown row 'mine'"):
+        analyses.analyse_row("mine", "cpu")
 
 
 def made(accuracy, restricted):
@@ -221,31 +221,31 @@ def made(accuracy, restricted):
 
 def test_phases_are_missing_where_they_are_not_reached():
     shares, loss = [0, 0.5, 1, 1, 1], [5, 4, 0.1, 0, 0]
-    assert drawn.phases(made(shares, loss)) == (20.0, 20.0)  # both at once: no grokking
-    assert drawn.phases(made(shares, [0.1, 0.01, 2, 2, 0.01])) == (20.0, 40.0)
-    apart = drawn.phases(made(shares, [5, 5, 5, 4, 3]))
+    assert drawn.find_phases(made(shares, loss)) == (20.0, 20.0)  # both at once: no grokking
+    assert drawn.find_phases(made(shares, [0.1, 0.01, 2, 2, 0.01])) == (20.0, 40.0)
+    apart = drawn.find_phases(made(shares, [5, 5, 5, 4, 3]))
     assert apart.memorised == 20.0 and math.isnan(apart.formed)
-    assert all(math.isnan(of) for of in drawn.phases(made([0] * 5, loss)))
+    assert all(math.isnan(of) for of in drawn.find_phases(made([0] * 5, loss)))
 
 
 def test_what_models_know_at_ends_is_read_off_their_progress():
     grown = made([0, 0.5, 1, 1, 1], [5, 4, 3, 0.2, 0.1])
     others = grown[grown["set"] == "all"].assign(set="held out", accuracy=0.25)
     table = pd.concat([grown, others]).assign(seed=7, loss=2.0, excluded=9.0)
-    ends = drawn.at_ends(table)
+    ends = drawn.tabulate_phases(table)
     assert ends["step"].tolist() == [20, 30, 40] and set(ends["seed"]) == {7}
     assert ends["phase"].tolist() == ["memorised", "formed", "last step"]
     assert ends["restricted"].tolist() == [3, 0.2, 0.1] and set(ends["held out"]) == {0.25}
-    assert drawn.at_ends(load.Tables._field_defaults["progress"]).empty
+    assert drawn.tabulate_phases(load.create_empty_table("progress")).empty
     never = table.assign(accuracy=0.0)
-    assert drawn.at_ends(never)["phase"].tolist() == ["last step"]
+    assert drawn.tabulate_phases(never)["phase"].tolist() == ["last step"]
 
 
 @pytest.mark.parametrize("form", ["one_hot", "expression", "binary"])
 def test_no_fault_moves_an_operand_past_the_modulus(form):
     system = System(tiny(form=form))
-    _, problems, names = system.task.every()
-    assert mistakes.mistakes(system.task, problems) == []
+    _, problems, names = system.task.enumerate_problems()
+    assert mistakes.compute_mistaken_digits(system.task, problems) == []
     given = {"task": system.run.task, "every": True}
     table = problem_sets.draw_problem_set(
         "mine", problem_sets.ProblemSet.parse(given, "problems.mine")

@@ -7,7 +7,7 @@ import torch
 from carry.evaluation.decoding import decode_greedily
 from carry.formats import EOS
 from carry.interpretability import adder_construction
-from carry.models.constructions.adder import adder
+from carry.models.constructions.adder import build_adder
 from carry.models.teacher_forcing import teacher_forced_pass
 
 # cho2025, appendix D, from "=" on: what each table says of the rows that are not 0.
@@ -35,7 +35,9 @@ STATED = {
 
 @pytest.fixture(scope="module")
 def shown():
-    return adder_construction.tables(adder_construction.example(), 57, 48, 96, first=(4, 2))
+    return adder_construction.paper_tables(
+        adder_construction.paper_example(), 57, 48, 96, first=(4, 2)
+    )
 
 
 @pytest.mark.parametrize(("number", "row"), STATED)
@@ -45,7 +47,10 @@ def test_tables_are_those_of_the_paper(shown, number, row):
 
 def test_there_are_all_tables_with_titles_and_only_named_rows_differ_from_0(shown):
     assert list(shown) == list(adder_construction.TITLES) == list(range(4, 27))
-    left = {number: list(adder_construction.brief(table).index) for number, table in shown.items()}
+    left = {
+        number: list(adder_construction.drop_zero_rows(table).index)
+        for number, table in shown.items()
+    }
     assert left[7] == left[8] == ["PRE_SUM"] and left[20] == ["PRE_EOS"]
     assert left[22] == ["SUM", "ARROW", "EOS"]
     codes = ["POS_1", "POS_1_NEXT", "POS_2", "POS_2_NEXT"]
@@ -76,8 +81,8 @@ def test_where_the_papers_tables_disagree_the_tensors_follow_the_earlier(shown):
 
 def test_a_step_is_what_the_model_makes_of_it():
     """Each matrix that is shown leads to the next, up to the logits."""
-    model = adder_construction.example()
-    steps = adder_construction.walk(model, 57, 48, 96, first=(4, 2))
+    model = adder_construction.paper_example()
+    steps = adder_construction.trace_problem(model, 57, 48, 96, first=(4, 2))
     mixed = torch.einsum("hdt,hqt->dq", steps.value, steps.attention)
     torch.testing.assert_close(steps.embedded + mixed, steps.attended)
     scores = torch.einsum("hkq,hkt->hqt", steps.query, steps.key)
@@ -91,10 +96,12 @@ def test_a_step_is_what_the_model_makes_of_it():
 @pytest.mark.parametrize("scale", [1.0, 2.0, 64.0])
 @pytest.mark.parametrize("most", [2**24, 2**12])
 def test_margins_tell_what_the_pass_and_decoding_tell(scale, most, monkeypatch):
-    monkeypatch.setattr(adder_construction, "MOST_SCORES", most)  # a part of a response at a time
-    model = adder(4, 3, scale=scale)
-    problems = adder_construction.random(model, 4, 3, count=20)
-    judged = adder_construction.judge(model, problems)
+    monkeypatch.setattr(
+        adder_construction, "MAX_ATTENTION_SCORES", most
+    )  # a part of a response at a time
+    model = build_adder(4, 3, scale=scale)
+    problems = adder_construction.random_sums(model, 4, 3, count=20)
+    judged = adder_construction.score_construction(model, problems)
     batch = model.format.write(problems)
     seen = teacher_forced_pass(model, batch)
     assert judged.n == seen.real.sum() and judged.wrong == seen.wrong.sum()
@@ -105,15 +112,15 @@ def test_margins_tell_what_the_pass_and_decoding_tell(scale, most, monkeypatch):
 
 
 def test_every_sum_is_asked_once():
-    model = adder(2, 2)
-    problems = adder_construction.every(model, 2, 2)
+    model = build_adder(2, 2)
+    problems = adder_construction.all_sums(model, 2, 2)
     asked = {tuple(of) for of in (problems.operands * torch.tensor([1, 10])).sum(2).tolist()}
     assert len(asked) == len(problems) == 10_000
     assert (problems.lengths.sum(1)[:10] == 2).all() and problems.lengths.max() == 2
 
 
 def test_counts_have_intervals_and_add_up():
-    found = adder_construction.by_scale([(2, 2), (3, 2)], [1.0, 8.0], tokens=100)
+    found = adder_construction.score_by_scale([(2, 2), (3, 2)], [1.0, 8.0], tokens=100)
     assert (found["low"] <= found["accuracy"]).all() and (found["accuracy"] <= found["high"]).all()
     assert (found["wrong"] > 0).tolist() == [True, False] * 4
     assert (found["n"] >= 100).all() and set(found["sequence"]) == {20, 28}

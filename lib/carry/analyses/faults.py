@@ -72,7 +72,7 @@ def _analyse_seed(
     example = result.get("counterexample", {})
     verdict = {"verdict": result["verdict"], "contexts": result["contexts"]}
     verdict |= {"wrong": result.get("wrong"), "context": example.get("context")}
-    verdict |= {"target": example.get("due"), "predicted": example.get("said")}
+    verdict |= {name: example.get(name) for name in ("target", "predicted")}
     verdict |= {name: example.get(name) for name in ("problem", "right", "written")}
     learned, disturbed = [], []
     if (

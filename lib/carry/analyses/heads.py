@@ -76,7 +76,7 @@ def _analyse_seed(report: Any, row: str, profile: str, seed: int) -> dict[str, p
     system.network.to("cpu")  # a few thousand products of two features
     network = BatchedNetwork([system])
     strings = _count_symbols(system, run_settings.load_run(row, profile))
-    scores_sets = seed < SET_SEEDS and 1 < network.heads.shape[1] <= MAX_SET_HEADS
+    scores_sets = seed < SET_SEEDS and 1 < network.head_mask.shape[1] <= MAX_SET_HEADS
     sizes = SET_SIZES[seed] if scores_sets else (1,)
     sets = score_head_sets(network, 0, *strings, sizes=sizes)
     single = sets[sets["size"] == 1]
@@ -130,14 +130,14 @@ def measure_learned_accuracy(
     >>> [measure_learned_accuracy(network, heads, counts).tolist() for heads in ([0], [])]
     [[1.0], [0.5]]
     """
-    number = network.heads.shape[1]
+    number = network.head_mask.shape[1]
     if not all(0 <= head < number for head in heads):
         raise SettingsError(f"heads: {list(heads)} do not fit; expected some of 0 to {number - 1}")
     strings = make_string_counts(counts)
-    kept = torch.zeros_like(network.heads)
+    kept = torch.zeros_like(network.head_mask)
     kept[:, list(heads)] = 1.0
-    predicted = network.logits_from_counts(strings, heads=kept * network.heads).argmax(-1)
-    return (predicted == strings.due).float().mean(1)
+    predicted = network.logits_from_counts(strings, head_mask=kept * network.head_mask).argmax(-1)
+    return (predicted == strings.target).float().mean(1)
 
 
 def measure_ratios(network: BatchedNetwork) -> pd.DataFrame:
@@ -152,7 +152,7 @@ def measure_ratios(network: BatchedNetwork) -> pd.DataFrame:
     [[0.368, 9.0]]
     """
     with torch.no_grad():
-        scores, values = network.scores()
+        scores, values = network.scores_and_values()
     symbol_scores = scores[:, :, 0, 1:4]
     rows = []
     for model, head in itertools.product(range(len(network)), range(symbol_scores.shape[1])):
@@ -179,7 +179,7 @@ def score_head_sets(
         training: the strings on which separators are fitted.
         test: the strings on which both accuracies are measured.
     """
-    heads = network.heads[index].nonzero()[:, 0].tolist()
+    heads = network.head_mask[index].nonzero()[:, 0].tolist()
     fitted, scored = (compute_head_outputs(network, index, counts) for counts in (training, test))
     return pd.DataFrame([
         {
@@ -223,7 +223,7 @@ def score_ratio_grid(
     rows: list[dict[str, Any]] = []
     pairs = [(w01, float("inf")) for w01 in grid] + [(1.0, w02) for w02 in grid]
     with torch.no_grad():
-        values = network.scores()[1][:, :, 1:4]
+        values = network.scores_and_values()[1][:, :, 1:4]
     more_ones = [counts[:, 1] > counts[:, 0] for counts in (training, test)]
     for model, head in itertools.product(range(len(network)), range(values.shape[1])):
         for w01, w02 in pairs:

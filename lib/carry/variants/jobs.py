@@ -33,7 +33,7 @@ from carry.models.parameter_counts import count_network_parameters
 from carry.models.system import System
 from carry.progress import progress_bar
 from carry.randomness import stream
-from carry.training.loop import Trainer, choose_device
+from carry.training.loop import Trainer
 from carry.variants import (
     Scale,
     Variant,
@@ -234,9 +234,7 @@ def _score_length(system: System, name: str, times: int, scale: Scale) -> dict[s
     if n:
         run = system.run
         table = _draw_problems(system, name, digits, scale.problems).head(n)
-        cells, _, _ = score_system(
-            system, table, (1,), run.evaluation.recurrences, choose_device(run)
-        )
+        cells, _, _ = score_system(system, table, (1,), run.evaluation.recurrences)
         counts = {kind: int(cells[kind].sum()) for kind in counts}
         if system.format.extent(digits).tokens <= MAX_ATTENTION_TOKENS:
             local = _measure_local_attention(system, table.head(ATTENTION_PROBLEMS))
@@ -249,8 +247,9 @@ def _measure_local_attention(system: System, table: pd.DataFrame) -> float:
 
     It is a mean over all queries of the responses, heads and layers.
     """
-    batch = system.format.write(problem_sets.to_problems(table, system.task))
-    hooks, network = Hooks(["*.pattern"]), system.network.cpu().eval()
+    problems = problem_sets.to_problems(table, system.task).to(system.device)
+    batch = system.format.write(problems)
+    hooks, network = Hooks(["*.pattern"]), system.network.eval()
     network(batch.tokens, system.ids(batch), hooks=hooks)
     at, _, real = batch.response()
     place = batch.levels[:, :, 0]

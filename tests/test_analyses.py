@@ -1,0 +1,200 @@
+"""Analyses of trained rows: the contract of every module, and models with known faults."""
+
+import importlib
+import sys
+
+import pandas as pd
+import pytest
+import torch
+
+from carry import analyses
+from carry.analyses import heads, subtasks
+from carry.config import paths
+from carry.config.run_settings import make_run
+from carry.config.settings import SettingsError, list_modules
+from carry.data import problem_sets
+from carry.evaluation.mock_models import ForgetsCarries, Oracle
+from carry.tasks import build_task
+from carry.training.batched.trainer import BatchedTrainer
+from carry.training.checkpoint import save_snapshots, save_weights
+from carry.training.loop import Trainer
+
+NOISY = make_run({
+    "task": {"name": "noisy_majority"}, "seeds": 1,
+    "model": {"width": 6, "heads": 3, "feed_forward": False, "output": False},
+    "training": {"batched_seeds": True, "digits": 8, "examples": 80, "steps": 6, "batch": 20,
+                 "score_every": 3, "score_problems": 20},
+}, "noisy_majority_d6_a3", "cpu")  # fmt: skip
+FIVE = make_run({
+    "task": {"name": "addition", "sampling": "longest"}, "seeds": 1,
+    "format": {"pad": True, "reverse_operands": False, "reverse_answer": False},
+    "positions": [{"ids": "index", "encoding": "learned", "table": 20}],
+    "model": {"layers": 1, "width": 12, "heads": 2},
+    "training": {"digits": 3, "steps": 4, "batch": 8, "snapshot_every": 2},
+    "evaluation": {"digits": 3},
+}, "addition_mine", "cpu")  # fmt: skip
+
+
+@pytest.fixture
+def trained(tmp_path, monkeypatch):
+    """Return what trains one seed of a run, and keeps it as the train stage does."""
+    monkeypatch.setattr(paths, "ROOT", tmp_path)
+
+    def keep(given):
+        monkeypatch.setattr("carry.config.run_settings.load_run", lambda row, profile: given)
+        folder = paths.data_path("cpu", "runs", given.name)
+        if given.training.batched_seeds:
+            weights = BatchedTrainer(given, [0], None).train().weights()[0]
+        else:
+            trainer = Trainer(given, 0, None).train()
+            weights = trainer.system.network.state_dict()
+            save_snapshots(folder / "snapshots_0.safetensors", trainer.snapshots)
+        save_weights(folder / "seed_0.safetensors", weights, given, 0, 6, "fp32")
+
+    return keep
+
+
+def test_tables_of_heads(trained, monkeypatch):
+    trained(NOISY)
+    ranges = {"test": {"least": 9, "most": 12, "count": 40}}
+    given = problem_sets.ProblemSet.parse({"task": NOISY.task, "ranges": ranges}, "problems")
+    asked = problem_sets.draw_problem_set("mine", given)
+    monkeypatch.setattr(problem_sets, "read_questions", lambda of: asked)
+    found = heads.tables(NOISY.name, "cpu")
+    analyses.check_columns(found, heads.COLUMNS, "heads")
+    assert set(found) == set(heads.COLUMNS)
+    assert all((table["n"] == 40).all() for table in found.values())
+    sets = found["separations"]
+    assert sets["size"].value_counts().to_dict() == {1: 3, 2: 3, 3: 1}
+    assert sets["separation"].between(0, 1).all() and sets["learned"].between(0, 1).all()
+    single = sets[sets["size"] == 1]["separation"].tolist()
+    assert found["ratios"]["separation"].tolist() == single
+    assert len(found["by_hand"]) == 3 * 2 * len(heads.GRID)
+    assert found["outputs"].groupby("head").size().tolist() == [40] * 3
+
+
+def test_tables_of_subtasks(trained):
+    trained(FIVE)
+    found = subtasks.tables(FIVE.name, "cpu")
+    analyses.check_columns(found, subtasks.COLUMNS, "subtasks")
+    for table in found.values():
+        assert table["step"].unique().tolist() == [2, 4]
+        assert (table["low"] <= table["high"]).all()
+    by_place = found["subtasks"].query("step == 4").set_index(["subtask", "place"])["n"]
+    problems = subtasks.draw_problems(build_task(FIVE.task), 3)
+    whole = by_place.unstack("subtask").fillna(0)
+    into = whole[["base_add", "use_carry", "use_sum_9"]].sum(axis=1)
+    assert (into.iloc[:3] == len(problems)).all()  # one of the three, at every place of the sum
+    assert 0 < into.iloc[3] < len(problems)  # the highest digit is but a carry
+
+
+def test_a_model_that_forgets_carries_fails_where_they_are_used():
+    """Right where no carry comes in, wrong where one does; the oracle is right everywhere."""
+    for kind, share in ((Oracle, 1.0), (ForgetsCarries, 0.0)):
+        system = kind(FIVE)
+        problems = subtasks.draw_problems(system.task, 3)
+        labels = subtasks.label_subtasks(system.task, problems)
+        seen = subtasks._score(system, problems)
+        table = subtasks._count_by_place(system, problems, seen, labels)
+        right = table.groupby("subtask")[["n", "correct"]].sum()
+        right = (right["correct"] / right["n"]).to_dict()
+        assert right["base_add"] == 1.0 and right["use_carry"] == right["use_sum_9"] == share
+
+
+@pytest.mark.parametrize("digits", [1, 2, 5])
+def test_every_cascade_is_drawn_and_steps_tell_it(digits):
+    task = build_task({"name": "addition"})
+    problems = subtasks.draw_problems(task, digits)
+    long = subtasks.measure_cascades(task, problems)[subtasks.UNIFORM :]
+    expected = [subtasks.PER_CASCADE * (digits - by) for by in range(digits)]
+    assert long.bincount().tolist() == expected
+    carries = task.compute_steps(problems)["carry_used"][subtasks.UNIFORM :].sum(1)
+    assert torch.equal(carries.long(), long + 1)  # the one that is made, and each that is passed on
+
+
+def test_what_is_kept_is_what_is_returned(trained, monkeypatch):
+    trained(FIVE)
+    monkeypatch.setattr(
+        "carry.config.profiles.load_profile", lambda profile: {"analyses": {FIVE.name: "subtasks"}}
+    )
+    folder, found = analyses.analyse_row(FIVE.name, "cpu")
+    assert folder == paths.reports_path("cpu", "results", "cpu", paths.ANALYSES, FIVE.name)
+    for name, table in found.items():
+        pd.testing.assert_frame_equal(pd.read_parquet(folder / f"{name}.parquet"), table)
+    with pytest.raises(SettingsError, match="^analyses: unknown row 'none'"):
+        analyses.analyse_row("none", "cpu")
+
+
+@pytest.mark.parametrize("name", list_modules("carry.analyses"))
+def test_every_analysis_declares_its_contract(name):
+    module = importlib.import_module(f"carry.analyses.{name}")
+    assert module.TASK == analyses.ANY or module.TASK in list_modules("carry.tasks")
+    for table, columns in module.COLUMNS.items():
+        assert table.isidentifier() and len(columns) == len({*columns}) > 0
+        assert {"row", "profile", "seed"} <= {*columns}
+    assert callable(module.tables) and "Returns:" in module.tables.__doc__
+
+
+GOOD = """
+import pandas as pd
+
+TASK = "addition"
+COLUMNS = {"counts": ("row", "profile", "seed", "n")}
+
+
+def tables(row, profile):
+    return {"counts": pd.DataFrame([{"row": row, "profile": profile, "seed": 0, "n": 1}])}
+"""
+BAD = {
+    "no COLUMNS": (GOOD.replace("COLUMNS", "FIELDS"), "has no COLUMNS; expected TASK, COLUMNS, "),
+    "another task": (GOOD.replace("addition", "sorting"), "does not fit task 'addition'; expected"),
+    "another column": (GOOD.replace('"n": 1', '"m": 1'), "seed, n; but the table has row, "),
+    "another order": (GOOD.replace('"seed", "n"', '"n", "seed"'), "but the table has row, "),
+    "another table": (GOOD.replace('{"counts": pd', '{"sums": pd'), "table 'sums' is missing"),
+}
+
+
+@pytest.fixture
+def add_analysis(tmp_path, monkeypatch):
+    """Return a function that adds one file to `carry.analyses` and one line to the profile."""
+    folder = tmp_path / "analyses"
+    folder.mkdir()
+    monkeypatch.setattr(analyses, "__path__", [*analyses.__path__, str(folder)])
+    monkeypatch.setattr(paths, "ROOT", tmp_path)
+    monkeypatch.setattr("carry.config.run_settings.load_run", lambda row, profile: FIVE)
+
+    def add(source, *names):
+        (folder / "mine.py").write_text(source, encoding="utf-8")
+        (folder / "yours.py").write_text(source, encoding="utf-8")
+        profile = {"analyses": {FIVE.name: list(names)}}
+        monkeypatch.setattr("carry.config.profiles.load_profile", lambda name: profile)
+        for name in ("mine", "yours"):
+            monkeypatch.delitem(sys.modules, f"carry.analyses.{name}", raising=False)
+            monkeypatch.delattr(analyses, name, raising=False)
+        importlib.invalidate_caches()
+
+    yield add
+    for name in ("mine", "yours"):
+        sys.modules.pop(f"carry.analyses.{name}", None)
+
+
+def test_one_file_and_one_line_add_an_analysis(add_analysis):
+    add_analysis(GOOD, "mine")
+    folder, tables = analyses.analyse_row(FIVE.name, "cpu")
+    pd.testing.assert_frame_equal(pd.read_parquet(folder / "counts.parquet"), tables["counts"])
+    add_analysis(GOOD, "mine", "yours")
+    with pytest.raises(SettingsError, match="yours returns table 'counts', as an earlier analysis"):
+        analyses.analyse_row(FIVE.name, "cpu")
+    add_analysis(GOOD, "mien")
+    with pytest.raises(SettingsError, match="unknown analysis 'mien', did you mean 'mine'"):
+        analyses.analyse_row(FIVE.name, "cpu")
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_an_analysis_that_breaks_the_contract_is_refused_in_one_line(case, add_analysis):
+    source, message = BAD[case]
+    add_analysis(source, "mine")
+    with pytest.raises(SettingsError) as error:
+        analyses.analyse_row(FIVE.name, "cpu")
+    assert message in str(error.value) and "\n" not in str(error.value), error.value
+    assert not list(paths.ROOT.rglob("*.parquet"))
