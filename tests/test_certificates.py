@@ -1,4 +1,4 @@
-"""Contexts are all that there are, and all that the next token depends on; certificates say so."""
+"""Coverings contain every context, contexts determine the logits, and certificates are checked."""
 
 import functools
 import json
@@ -7,311 +7,381 @@ import pickle
 import pytest
 import torch
 
-from carry.certificates import coverings, files
+from carry.certificates import certify, coverings, files, verification
 from carry.certificates.contexts import (
-    FAR,
-    Undetermined,
-    check,
-    contexts,
-    distinct,
-    joined,
-    keys,
-    of_problems,
-    reach,
+    HIDDEN_ID,
+    ConflictingContexts,
+    compute_context_keys,
+    compute_id_reach,
+    concatenate_contexts,
+    extract_contexts,
+    iterate_contexts,
+    require_bounded_contexts,
+    unique_contexts,
 )
-from carry.certificates.verification import Judged, certificate, digest, enumerated, judged, sampled
+from carry.certificates.verification import (
+    ContextChecks,
+    EnumeratedContexts,
+    certify_model,
+    check_contexts,
+    enumerate_contexts,
+    hash_weights,
+    sample_problems,
+)
 from carry.config import paths
 from carry.config.run_settings import load_run, make_run
 from carry.config.settings import SettingsError
+from carry.evaluation import trained_models
 from carry.evaluation.decoding import decode_greedily
-from carry.formats import EOS, encode, text
+from carry.formats import EOS, PAD, to_text, to_tokens
 from carry.models.system import System
 from carry.models.teacher_forcing import teacher_forced_pass
 from carry.randomness import stream
+from carry.tasks import to_digits
+from carry.training import checkpoint
 from carry.training.loop import Trainer
 
+# Between them they have every covering, each scheme of ids, lines of text, and sub-tasks.
 ROWS = [
     "addition_relative",
     "addition_relative_carries",
-    "addition_relative_digits",
     "addition_relative_backwards",
     "addition_relative_aligned",
     "addition_line_rows_relative",
     "bitwise_or_relative",
-    "copying_relative",
     "reversing_relative",
     "parity_relative_scratchpad",
     "sorting_relative_scratchpad",
     "multi_operand_addition_relative_scratchpad",
     "multiplication_relative_scratchpad",
 ]
-LARGE = ROWS[-2:]  # whose contexts are some millions
+LARGE = ROWS[-3:]  # with many contexts
+PARITY = "parity_relative_scratchpad"
 
 
 def system_of(row, **changes):
     run = load_run(row, "cpu")
     for name, change in changes.items():
-        own = getattr(run, name)
-        run = run.model_copy(update={name: {**own, **change} if isinstance(own, dict) else change})
+        current = getattr(run, name)
+        change = {**current, **change} if isinstance(current, dict) else change
+        run = run.model_copy(update={name: change})
     return System(run)
 
 
-def excited(system, seed=0):
-    """Give a model weights with which attention is far from even."""
+def with_noise(system, size=0.3, seed=0):
+    """Disturb the weights, so that attention is far from uniform."""
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
-        for of in system.network.parameters():
-            of += 0.3 * torch.randn(of.shape, generator=generator)
+        for weights in system.network.parameters():
+            weights += size * torch.randn(weights.shape, generator=generator)
     return system
 
 
 def problems_of(system, sizes=((1, 2), (2, 2), (3, 2), (5, 5), (9, 4), (4, 11), (12, 12))):
     for i, j in sizes:
-        least = system.task.least
-        cell = [max(i, least[0]), max(j, least[1])]
-        cell = cell if len(system.task.largest(2)[0]) > 1 else [i, i]
-        count = 40 if i * j < 36 else 8  # for a sort of twelve long numbers has 2,000 tokens
-        yield system.task.sample(torch.tensor([cell] * count), stream(0, "contexts", i, j))
+        smallest = system.task.smallest_cell
+        cell = [max(i, smallest[0]), max(j, smallest[1])]
+        cell = cell if len(system.task.largest_lengths(2)[0]) > 1 else [i, i]
+        count = 40 if i * j < 36 else 8 if i * j < 100 else 3  # a sort then has 2,000 tokens
+        yield system.task.draw_for_cells(torch.tensor([cell] * count), stream(0, "contexts", i, j))
 
 
 def contexts_of(system, problems):
-    return joined(list(of_problems(system, problems)))
+    return concatenate_contexts(list(iterate_contexts(system, problems)))
 
 
-def known_by(system, some):
-    """Return keys of contexts, whatever padding they have."""
-    return {tuple(row[row >= 0].tolist()) for row in keys(system, some)}
+def keys_of(system, contexts):
+    """Return keys of contexts, without their padding."""
+    return {tuple(row[row >= 0].tolist()) for row in compute_context_keys(system, contexts)}
 
 
-def without_digits(some):
-    """Return contexts with one digit for all: which numbers are there, and where they end."""
-    tokens = torch.where(some.tokens < 10, 0, some.tokens)
-    target = torch.where(some.target < 10, 0, some.target)
-    return type(some)(tokens, some.ids, target, some.problem, some.slot)
+def covering_keys(system, change=lambda contexts: contexts):
+    parts = [
+        extract_contexts(system, covering.batch, covering.selected)
+        for covering in coverings.generate_covering_problems(system)
+    ]
+    return keys_of(system, change(concatenate_contexts(parts)))
 
 
-@pytest.mark.parametrize("row", ROWS[:-2])
-def test_no_long_problem_has_a_context_that_is_not_enumerated(row):
-    system = system_of(row)
-    found = enumerated(system)
-    known = known_by(system, found.contexts)
-    assert found.complete and len(known) == len(found.contexts)
-    shown = set()
+@functools.cache
+def enumerated_of(row):
+    return enumerate_contexts(system_of(row))
+
+
+@pytest.mark.parametrize("row", ROWS[:-3])
+def test_long_problems_have_no_other_contexts(row):
+    system, enumerated = system_of(row), enumerated_of(row)
+    known = keys_of(system, enumerated.contexts)
+    assert enumerated.complete and len(known) == len(enumerated.contexts)
+    met = set()
     for problems in problems_of(system):
-        own = known_by(system, contexts_of(system, problems))
-        assert own <= known
-        shown |= own
-    assert len(shown) > min(100, 0.9 * len(known))  # and what is enumerated is met
+        keys = keys_of(system, contexts_of(system, problems))
+        assert keys <= known
+        met |= keys
+    assert len(met) > min(100, 0.9 * len(known))
+
+
+def without_digits(contexts):
+    """Return contexts with 0 for every digit: the numbers that are visible, and their ends."""
+    tokens = torch.where(contexts.tokens < 10, 0, contexts.tokens)
+    target = torch.where(contexts.target < 10, 0, contexts.target)
+    return type(contexts)(tokens, contexts.ids, target, contexts.problem, contexts.slot)
 
 
 @pytest.mark.parametrize("row", LARGE)
-def test_no_long_problem_ends_in_a_way_that_is_not_enumerated(row, monkeypatch):
-    """Of millions of contexts those of few digits, with all digits taken for one."""
+def test_long_problems_end_in_no_other_way(row, monkeypatch):
+    """Of millions of contexts, use those of few digits, and ignore which digits they are."""
     monkeypatch.setattr(coverings, "DIGITS", (0, 1, 9))
     system = system_of(row)
-    parts = [contexts(system, of.batch, of.wanted) for of in coverings.cover(system)]
-    known = known_by(system, without_digits(joined(parts)))
+    known = covering_keys(system, without_digits)
     for problems in problems_of(system):
-        assert known_by(system, without_digits(contexts_of(system, problems))) <= known
+        assert keys_of(system, without_digits(contexts_of(system, problems))) <= known
 
 
 @pytest.mark.parametrize("row", LARGE)
-def test_every_digit_is_tried_where_a_step_looks(row, monkeypatch):
-    """Of numbers with few digits all contexts are enumerated whose sums have such digits, too."""
+def test_coverings_have_all_digits_in_the_window(row, monkeypatch):
+    """Of numbers with few digits, all contexts are covered whose sums have these digits, too."""
     few = (0, 2, 7)
     monkeypatch.setattr(coverings, "DIGITS", few)
     system = system_of(row)
-    parts = [contexts(system, of.batch, of.wanted) for of in coverings.cover(system)]
-    known, met = known_by(system, joined(parts)), 0
+    known, met = covering_keys(system), 0
     for problems in problems_of(system, ((2, 2), (4, 3), (6, 5))):
         digits = torch.tensor(few)[problems.operands.long() % 3]
         lengths, place = problems.lengths[:, :, None], torch.arange(digits.shape[2])
         digits = torch.where(place == lengths - 1, 7, torch.where(place < lengths, digits, 0))
-        own = contexts_of(system, system.task.solve(digits.to(torch.uint8), problems.lengths))
-        seen = own.tokens[:, 1:-1]
-        familiar = ((seen >= 10) | (seen[:, :, None] == torch.tensor(few)).any(2)).all(1)
-        if len(own.ids) > 2:  # products of digits: whatever is seen of the row before is tried
-            familiar |= own.ids[0][:, -1] > 0
-        shown = known_by(system, own[familiar])
-        assert shown <= known
-        met += len(shown)
+        contexts = contexts_of(system, system.task.solve(digits.to(torch.uint8), problems.lengths))
+        tokens = contexts.tokens[:, 1:-1]
+        familiar = ((tokens >= 10) | (tokens[:, :, None] == torch.tensor(few)).any(2)).all(1)
+        if len(contexts.ids) > 2:  # products of digits cover all digits of the previous row
+            familiar |= contexts.ids[0][:, -1] > 0
+        keys = keys_of(system, contexts[familiar])
+        assert keys <= known
+        met += len(keys)
     assert met > 300
 
 
-@pytest.mark.parametrize("row", ROWS)
-def test_a_context_has_the_logits_of_the_whole_problem(row):
-    """What is hidden makes no difference, through two layers as well."""
-    for layers in (1, 2):
-        system = excited(system_of(row, model={"layers": layers}))
-        for problems in problems_of(system, ((3, 3), (6, 4))):
-            batch = system.format.write(problems[:5])
-            at, _, real = batch.response()
-            some = contexts(system, batch, real).long()
-            with torch.inference_mode():
-                whole = system.network.eval()(batch.tokens, system.ids(batch), at)[real]
-                last = torch.full((1, 1), some.tokens.shape[1] - 1)
-                alone = system.network(some.tokens, some.ids, last)[:, 0]
-            torch.testing.assert_close(alone, whole, rtol=1e-4, atol=1e-3)
+@pytest.mark.parametrize(("row", "layers"), [(row, 1 + at % 2) for at, row in enumerate(ROWS)])
+def test_a_context_has_the_logits_of_its_sequence(row, layers):
+    """Hidden tokens have no effect, through two layers as well."""
+    system = with_noise(system_of(row, model={"layers": layers}))
+    for problems in problems_of(system, ((3, 3), (6, 4))):
+        batch = system.format.write(problems[:5])
+        index, _, real = batch.response()
+        contexts = extract_contexts(system, batch, real).long()
+        with torch.inference_mode():
+            logits = system.network.eval()(batch.tokens, system.ids(batch), index)[real]
+            last = torch.full((1, 1), contexts.tokens.shape[1] - 1)
+            alone = system.network(contexts.tokens, contexts.ids, last)[:, 0]
+        torch.testing.assert_close(alone, logits, rtol=1e-4, atol=1e-3)
 
 
 @pytest.mark.parametrize("row", ["addition_relative", "multiplication_relative_scratchpad"])
 def test_contexts_with_one_key_have_the_same_logits(row):
-    system = excited(system_of(row))
-    some = joined([contexts_of(system, of) for of in problems_of(system)]).long()
+    system = with_noise(system_of(row))
+    contexts = concatenate_contexts([contexts_of(system, part) for part in problems_of(system)])
+    contexts = contexts.long()
     with torch.inference_mode():
-        last = torch.full((1, 1), some.tokens.shape[1] - 1)
-        logits = system.network.eval()(some.tokens, some.ids, last)[:, 0]
-    of_key = {}
-    for key, own in zip(map(bytes, keys(system, some)), logits, strict=True):
-        of_key.setdefault(key, []).append(own)
-    apart = [torch.stack(own).std(0).max() for own in of_key.values() if len(own) > 1]
-    firsts = torch.stack([own[0] for own in of_key.values()])
-    assert len(apart) > 20 and max(apart) < 1e-4
-    assert len(firsts.round(decimals=3).unique(dim=0)) > 0.99 * len(firsts)  # and others have not
+        last = torch.full((1, 1), contexts.tokens.shape[1] - 1)
+        logits = system.network.eval()(contexts.tokens, contexts.ids, last)[:, 0]
+    by_key = {}
+    keys = map(bytes, compute_context_keys(system, contexts))
+    for key, context_logits in zip(keys, logits, strict=True):
+        by_key.setdefault(key, []).append(context_logits)
+    spreads = [torch.stack(group).std(0).max() for group in by_key.values() if len(group) > 1]
+    firsts = torch.stack([group[0] for group in by_key.values()])
+    assert len(spreads) > 20 and max(spreads) < 1e-4
+    assert len(firsts.round(decimals=3).unique(dim=0)) > 0.99 * len(firsts)  # other keys differ
 
 
-def test_what_no_window_can_decide_is_found():
-    """With the highest digit first, a carry comes from as far as it likes."""
-    plain = {"reverse_operands": False, "reverse_answer": False}
+def test_conflicting_contexts_are_found():
+    """With the most significant digit first, a carry comes from any distance."""
+    plain = {"reverse_operands": False, "reverse_answer": False, "pad": True}
     pair = {"ids": "coupled", "encoding": "relative", "window": 1}
-    run = make_run(
-        {"task": {"name": "addition"}, "format": {**plain, "pad": True}, "positions": [pair]}
-    )
-    system = System(run)
-    with pytest.raises(Undetermined) as found:
-        distinct(system, (contexts_of(system, of) for of in problems_of(system)))
-    one, other = found.value.one, found.value.other
-    both = joined([one, other])
-    assert len({bytes(key) for key in keys(system, both)}) == 1
-    assert one.target.item() != other.target.item()
-    assert certificate(system, found.value)["verdict"] == "impossible"
+    system = System(make_run({"task": {"name": "addition"}, "format": plain, "positions": [pair]}))
+    with pytest.raises(ConflictingContexts) as conflict:
+        unique_contexts(system, (contexts_of(system, part) for part in problems_of(system)))
+    first, second = conflict.value.first, conflict.value.second
+    both = concatenate_contexts([first, second])
+    assert len({bytes(key) for key in compute_context_keys(system, both)}) == 1
+    assert first.target.item() != second.target.item()
+    certificate = certify_model(system, conflict.value)
+    assert certificate["verdict"] == "impossible"
+    assert certify.describe_certificate(certificate).startswith("impossible: a context has two")
 
 
-def test_sums_that_end_far_from_the_next_number_are_undetermined():
-    """Without a plus that stands at no place, whether more is to be added cannot be seen."""
+def test_the_end_of_a_sum_needs_a_visible_plus():
+    """If `+` stands at a place of its own, a step cannot see whether another number follows."""
     system = system_of("multi_operand_addition_relative_scratchpad", task={"local": False})
-    with pytest.raises(Undetermined) as found:
-        distinct(system, (contexts_of(system, of) for of in problems_of(system)))
-    ends = {text(of.target) for of in (found.value.one, found.value.other)}
-    assert ends == {">", "$"}
+    with pytest.raises(ConflictingContexts) as conflict:
+        unique_contexts(system, (contexts_of(system, part) for part in problems_of(system)))
+    targets = {to_text(part.target) for part in (conflict.value.first, conflict.value.second)}
+    assert targets == {">", "$"}
 
 
 @functools.cache
 def trained(row, steps, seed=0):
     run = load_run(row, "cpu")
     training = {"steps": steps, "digits": 6, "score_problems": 32, "score_every": steps}
-    trainer = Trainer(run.model_copy(update={"training": run.training.model_copy(update=training)}),
-                      seed, None).train()  # fmt: skip
-    return trainer.system
+    training = run.training.model_copy(update=training)
+    return Trainer(run.model_copy(update={"training": training}), seed, None).train().system
 
 
-def test_a_model_that_is_right_is_certified_and_right_on_long_problems():
-    system = trained("parity_relative_scratchpad", 120)
-    found = enumerated(system)
-    own = certificate(system, found)
-    assert own["verdict"] == "exact" and own["wrong"] == own["open"] == 0
-    assert own["margin"] > own["error"] > 0
-    problems = system.task.sample(torch.tensor([[500, 500]] * 5), stream(0, "long"))
+def trained_copy(row, steps=120):
+    """Return a trained system whose weights a test may change."""
+    system = System(trained(row, steps).run)
+    system.network.load_state_dict(trained(row, steps).network.state_dict())
+    return system
+
+
+def test_a_correct_model_is_certified_and_answers_long_problems():
+    system = trained(PARITY, 120)
+    enumerated = enumerate_contexts(system)
+    certificate = certify_model(system, enumerated)
+    assert certificate["verdict"] == "exact"
+    assert certificate["wrong"] == certificate["open"] == 0
+    problems = system.task.draw_for_cells(torch.tensor([[500, 500]] * 5), stream(0, "long"))
     assert teacher_forced_pass(system, system.format.write(problems)).exact.all()
 
 
-def shows_a_fault(system, told):
-    """Say whether a counterexample is one, by decoding as a user would."""
-    asked = encode(told["problem"])
-    digits = text(asked[1:-1]).split(system.task.sign) if system.task.sign else [text(asked[1:-1])]
+def test_a_certificate_has_the_least_lead_the_largest_error_and_the_least_slack():
+    """The least lead is not that of the context with the least slack, as it once was."""
+    system = trained_copy(PARITY)
+    with_noise(system, 0.02)
+    enumerated = enumerate_contexts(system)
+    contexts = enumerated.contexts.long()
+    certificate, checks = certify_model(system, enumerated), check_contexts(system, contexts)
+    with torch.inference_mode():
+        last = torch.full((1, 1), contexts.tokens.shape[1] - 1)
+        logits = system.network.double()(contexts.tokens, contexts.ids, last)[:, 0]
+    target = contexts.target[:, None]
+    others = logits.scatter(1, target, -torch.inf)
+    leads = logits.gather(1, target)[:, 0] - others.amax(1)
+    torch.testing.assert_close(checks.lead, leads, rtol=1e-6, atol=1e-6)
+    assert certificate["least_lead"] == pytest.approx(leads.min().item(), rel=1e-3)
+    assert certificate["largest_error"] == pytest.approx(checks.error.max().item(), rel=1e-3)
+    assert certificate["least_slack"] == pytest.approx(checks.slack.min().item(), rel=1e-3)
+    bound = certificate["least_lead"] - certificate["largest_error"]
+    assert bound * 0.999 <= certificate["least_slack"] < certificate["least_lead"]
+    assert not torch.equal(checks.lead.argmin(), checks.error.argmax())  # they are two contexts
+
+
+def test_leads_and_errors_are_those_of_all_contexts(monkeypatch):
+    """Two contexts: one with the least lead and slack, another one with the largest error."""
+    leads, errors = torch.tensor([1.0, 5.0]).double(), torch.tensor([0.1, 3.0]).double()
+    checks = ContextChecks(
+        torch.zeros(2).long(), torch.zeros(2).long(), leads, errors, leads - errors
+    )
+    monkeypatch.setattr(verification, "check_contexts", lambda *arguments: checks)
+    system = trained(PARITY, 120)
+    certificate = certify_model(system, enumerate_contexts(system))
+    assert certificate["verdict"] == "exact"
+    values = [certificate[name] for name in ("least_lead", "largest_error", "least_slack")]
+    assert values == [1.0, 3.0, 0.9]
+    assert certify.describe_certificate(certificate).endswith(
+        "(least lead 1, largest error 3, least slack 0.9)"
+    )
+
+
+def shows_a_fault(system, counterexample):
+    """Return whether a counterexample is one, by decoding as a user would."""
+    question = to_tokens(counterexample["problem"])
+    sign, text = system.task.sign, to_text(question[1:-1])
     turn = -1 if system.format.reverse_operands else 1
-    from carry.tasks import to_digits
-
-    problem = system.task.solve(*to_digits([[number[::turn] for number in digits]]))
-    said = decode_greedily(system, problem)[0]
-    end = int((said == EOS).int().argmax()) + 1 if (said == EOS).any() else len(said)
+    numbers = [number[::turn] for number in (text.split(sign) if sign else [text])]
+    problem = system.task.solve(*to_digits([numbers]))
+    response = decode_greedily(system, problem)[0]
+    ends = response == EOS
+    end = int(ends.int().argmax()) + 1 if ends.any() else len(response)
     batch = system.format.write(problem)
-    due = text(batch.tokens[0, batch.start[0] : batch.length[0]])
-    return text(said[:end]) == told["written"] != told["right"] == due
+    right = to_text(batch.tokens[0, batch.start[0] : batch.length[0]])
+    written = counterexample["written"]
+    return to_text(response[:end]) == written != counterexample["right"] == right
 
 
-@pytest.mark.parametrize("row", ["parity_relative_scratchpad", "copying_relative"])
+@pytest.mark.parametrize("row", [PARITY, "copying_relative"])
 def test_a_model_that_was_stopped_early_is_not_certified(row):
     system = trained(row, 12)
-    own = certificate(system, enumerated(system))
-    assert own["verdict"] == "wrong" and own["wrong"] > 0
-    assert shows_a_fault(system, own["counterexample"])
+    certificate = certify_model(system, enumerate_contexts(system))
+    assert certificate["verdict"] == "wrong" and certificate["wrong"] > 0
+    assert shows_a_fault(system, certificate["counterexample"])
+    text = certify.describe_certificate(certificate)
+    assert text.startswith("wrong in ") and " becomes " in text
 
 
-def test_perturbed_weights_are_found_out():
-    system = System(trained("parity_relative_scratchpad", 120).run)
-    system.network.load_state_dict(trained("parity_relative_scratchpad", 120).network.state_dict())
-    found, verdicts = enumerated(system), []
-    generator = torch.Generator().manual_seed(0)
-    for _ in range(12):
-        own = certificate(system, found)
-        verdicts.append(own["verdict"])
-        if own["verdict"] == "wrong":
+def test_disturbed_weights_are_refused():
+    system = trained_copy(PARITY)
+    enumerated, verdicts = enumerate_contexts(system), []
+    for seed in range(12):
+        certificate = certify_model(system, enumerated)
+        verdicts.append(certificate["verdict"])
+        if certificate["verdict"] == "wrong":
             break
-        with torch.no_grad():
-            for of in system.network.parameters():
-                of += 0.08 * torch.randn(of.shape, generator=generator)
+        with_noise(system, 0.08, seed)
     assert verdicts[0] == "exact" and verdicts[-1] == "wrong"
-    assert shows_a_fault(system, own["counterexample"])
+    assert shows_a_fault(system, certificate["counterexample"])
 
 
-def test_a_model_that_never_saw_a_carry_go_on_is_wrong_there(monkeypatch):
-    """Trained on sums in which no carry comes into a place whose digits make nine."""
+def test_a_model_that_never_saw_a_long_carry_is_wrong_there(monkeypatch):
+    """Train on sums in which no carry enters a place whose digits add up to nine."""
     run = load_run("addition_relative", "cpu")
-    training = {"steps": 350, "digits": 4, "batch": 64, "rate": 0.005, "score_every": 350}
+    training = {"steps": 350, "digits": 4, "batch": 64, "learning_rate": 0.005, "score_every": 350}
+    training = run.training.model_copy(update=training)
     model = {**run.model, "width": 32}
-    trainer = Trainer(
-        run.model_copy(
-            update={"training": run.training.model_copy(update=training), "model": model}
-        ),
-        0, None,
-    )  # fmt: skip
+    trainer = Trainer(run.model_copy(update={"training": training, "model": model}), 0, None)
     task, draw = type(trainer.system.task), type(trainer.system.task).draw
 
-    def passes_on(self, problems):
-        steps = self.steps(problems)
+    def has_long_carry(self, problems):
+        steps = self.compute_steps(problems)
         return ((steps["digit_sum"] == 9) & (steps["carry_used"] > 0)).any(1)
 
-    def only_short_carries(self, count, digits, generator):
+    def draw_short_carries(self, count, digits, generator):
         problems = draw(self, 3 * count, digits, generator)
-        return problems[~passes_on(self, problems)][:count]
+        return problems[~has_long_carry(self, problems)][:count]
 
-    monkeypatch.setattr(task, "draw", only_short_carries)
+    monkeypatch.setattr(task, "draw", draw_short_carries)
     trainer.train()
     monkeypatch.undo()
-    system = trainer.system
-    own = certificate(system, enumerated(system))
-    assert own["verdict"] == "wrong" and own["wrong"] < 0.2 * own["contexts"]
-    assert shows_a_fault(system, own["counterexample"])
-    found = enumerated(system).contexts
-    wrong = judged(system, found).wrong
-    tokens = found.tokens[wrong]
-    assert len(tokens) and (tokens[:, -1] < 10).any()
+    system, enumerated = trainer.system, enumerated_of("addition_relative")
+    certificate = certify_model(system, enumerated)
+    assert certificate["verdict"] == "wrong"
+    assert certificate["wrong"] < 0.2 * certificate["contexts"]
+    assert shows_a_fault(system, certificate["counterexample"])
 
 
-def test_too_many_contexts_are_sampled_and_that_is_said():
-    system = excited(system_of("addition_relative", model={"layers": 3}))
-    monkey = enumerated(system)
-    assert not monkey.complete and monkey.problems == len(sampled(system))
-    assert certificate(system, monkey)["verdict"] == "wrong"
-    assert reach(system) == [(0, 3)]
+def test_too_many_contexts_are_sampled(monkeypatch):
+    monkeypatch.setattr(verification, "SAMPLED_PROBLEMS", 40)
+    system = with_noise(system_of("addition_relative", model={"layers": 3}))
+    enumerated = enumerate_contexts(system)
+    assert not enumerated.complete and enumerated.problems == len(sample_problems(system))
+    assert certify_model(system, enumerated)["verdict"] == "wrong"
+    assert compute_id_reach(system) == [(0, 3)]
 
 
-# Formats whose numbers end elsewhere, or whose ids are others: nobody has shown their contexts.
-NOT_ENUMERATED = {
+def test_a_sample_is_not_a_proof():
+    system = trained(PARITY, 120)
+    sample = enumerate_contexts(system)._replace(complete=False)
+    certificate = certify_model(system, sample)
+    assert certificate["verdict"] == "sampled"
+    assert certify.describe_certificate(certificate).startswith("sampled, not proved: correct in")
+
+
+def levels_of(*pairs):
+    return [
+        {"ids": "coupled", "level": level, "encoding": "relative", "window": window}
+        for level, window in pairs
+    ]
+
+
+# Formats whose numbers end elsewhere, and other ids: nobody has proved a covering for them.
+NOT_PROVED = {
     "padded sums": ("multi_operand_addition_relative_scratchpad", {"format": {"pad": True}}),
-    "sums to a length": ("addition_relative", {"format": {"pad_to": 1000}}),
-    "padded addends": ("addition_relative", {"format": {"pad": True}}),
-    "zeros to spare": ("multi_operand_addition_relative_scratchpad", {"task": {"spare": 1}}),
-    "unpadded products": ("multiplication_relative_scratchpad", {"format": {"pad": False}}),
+    "sums of one length": ("addition_relative", {"format": {"pad_to": 1000}}),
+    "padded operands": ("addition_relative", {"format": {"pad": True}}),
+    "spare zeros": ("multi_operand_addition_relative_scratchpad", {"task": {"spare": 1}}),
+    "products without padding": ("multiplication_relative_scratchpad", {"format": {"pad": False}}),
     "levels in another order": (
         "multi_operand_addition_relative_scratchpad",
-        {
-            "positions": [
-                {"ids": "coupled", "level": level, "encoding": "relative", "window": window}
-                for level, window in ((2, [1, 0]), (1, [0, 1]))
-            ]
-        },
+        {"positions": levels_of((2, [1, 0]), (1, [0, 1]))},
     ),
     "lists by names": (
         "sorting_relative_scratchpad",
@@ -321,62 +391,78 @@ NOT_ENUMERATED = {
         },
     ),
     "steps in words": ("addition_relative", {"format": {"name": "worded"}}),
-    "lists of which more is seen": (
+    "lists with larger windows": (
         "sorting_relative_scratchpad",
-        {
-            "positions": [
-                {"ids": "coupled", "level": level, "encoding": "relative", "window": window}
-                for level, window in ((1, [1, 3]), (2, [2, 0]), (3, 1), (4, 0))
-            ]
-        },
+        {"positions": levels_of((1, [1, 3]), (2, [2, 0]), (3, 1), (4, 0))},
     ),
 }
 
 
-@pytest.mark.parametrize("name", NOT_ENUMERATED)
-def test_what_nobody_has_enumerated_is_never_said_to_be_exact(name):
-    row, changes = NOT_ENUMERATED[name]
-    with pytest.raises(coverings.TooMany):
-        list(coverings.cover(system_of(row, **changes)))
+@pytest.mark.parametrize("name", NOT_PROVED)
+def test_formats_without_a_proof_are_never_exact(name):
+    row, changes = NOT_PROVED[name]
+    with pytest.raises(coverings.TooManyContexts):
+        list(coverings.generate_covering_problems(system_of(row, **changes)))
 
 
-def test_a_lead_that_is_no_number_proves_nothing():
+def test_weights_that_are_not_numbers_prove_nothing():
     system = system_of("copying_relative")
     with torch.no_grad():
         next(system.network.parameters()).fill_(torch.nan)
-    assert certificate(system, enumerated(system))["verdict"] != "exact"
+    certificate = certify_model(system, enumerate_contexts(system))
+    assert certificate["verdict"] != "exact" and certificate["least_lead"] is None
+    json.dumps(certificate, allow_nan=False)
 
 
-def test_what_the_pass_itself_says_counts():
-    """Where rounding turns a lead that is there in exact arithmetic."""
+def test_the_float32_prediction_counts():
+    """Rounding may change a prediction although the target leads in exact arithmetic."""
     lead, error = torch.ones(3, dtype=torch.float64), torch.zeros(3, dtype=torch.float64)
-    own = Judged(torch.tensor([1, 2, 3]), torch.tensor([1, 2, 4]), lead, error)
-    assert own.wrong.tolist() == [False, False, True] and not own.open.any()
+    checks = ContextChecks(torch.tensor([1, 2, 3]), torch.tensor([1, 2, 4]), lead, error, lead)
+    assert checks.wrong.tolist() == [False, False, True] and not checks.open.any()
 
 
-def test_an_undetermined_pair_travels_to_another_process():
+def test_a_lead_below_its_error_is_open():
+    system, lead = trained(PARITY, 120), torch.ones(2, dtype=torch.float64)
+    checks = ContextChecks(torch.ones(2).long(), torch.ones(2).long(), lead, lead, lead - lead)
+    assert checks.open.all() and not checks.wrong.any()
+    certificate = {
+        **certify_model(system, enumerate_contexts(system)),
+        "verdict": "open",
+        "open": 2,
+    }
+    assert certify.describe_certificate(certificate).startswith("open in 2 of 14 contexts (least")
+
+
+def test_no_contexts_prove_nothing():
+    system = trained(PARITY, 120)
+    enumerated = enumerate_contexts(system)
+    with pytest.raises(SettingsError, match="no contexts; expected at least one"):
+        certify_model(system, EnumeratedContexts(enumerated.contexts[:0], 0, True))
+
+
+def test_a_conflict_is_pickled_with_its_contexts():
     system = system_of("copying_relative")
-    some = enumerated(system).contexts
-    told = pickle.loads(pickle.dumps(Undetermined(some[:1], some[1:2])))
-    assert torch.equal(told.one.tokens, some[:1].tokens) and len(told.other) == 1
+    contexts = enumerate_contexts(system).contexts
+    conflict = pickle.loads(pickle.dumps(ConflictingContexts(contexts[:1], contexts[1:2])))
+    assert torch.equal(conflict.first.tokens, contexts[:1].tokens) and len(conflict.second) == 1
 
 
 REFUSED = {
     "a table of ids": (
         {"positions": [{"ids": "abacus", "encoding": "learned", "table": 99}]},
-        "positions.0.encoding: Learned tells where a token stands",
+        "positions.0.encoding: Learned encodes absolute positions",
     ),
     "no window": (
         {"positions": [{"ids": "abacus", "encoding": "relative"}]},
-        "positions.0.window: none, so that a token sees others however far",
+        "positions.0.window: none, so contexts are unbounded",
     ),
-    "no ids": ({"positions": []}, "positions: none, so that a token sees all before it"),
+    "no ids": ({"positions": []}, "positions: none, so contexts are unbounded"),
     "loops": (
         {"model": {"layers": 1, "width": 32, "recurrences": 2, "injection": "every_layer"}},
         "model.recurrences: 2 with injection 'every_layer' does not fit a certificate",
     ),
-    "tokens that halt": ({"model": {"name": "adaptive", "width": 32}}, "model.name: 'adaptive'"),
-    "a task that nobody has enumerated": (
+    "adaptive depth": ({"model": {"name": "adaptive", "width": 32}}, "model.name: 'adaptive'"),
+    "a task without a covering": (
         {"task": {"name": "noisy_majority"}, "format": {}},
         "task.name: 'noisy_majority' has no covering",
     ),
@@ -384,95 +470,180 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_cannot_be_certified_is_refused_in_one_line(name):
-    changes, said = REFUSED[name]
+def test_models_without_bounded_contexts_are_refused_in_one_line(name):
+    changes, message = REFUSED[name]
     pair = {"ids": "abacus", "encoding": "relative", "window": [0, 1]}
-    given = {"task": {"name": "addition"}, "positions": [pair], **changes}
+    settings = {"task": {"name": "addition"}, "positions": [pair], **changes}
     with pytest.raises(SettingsError) as error:
-        enumerated(System(make_run(given)))
-    assert said in str(error.value) and "\n" not in str(error.value)
+        enumerate_contexts(System(make_run(settings)))
+    assert message in str(error.value) and "\n" not in str(error.value)
     assert any(word in str(error.value) for word in ("expected", "known: "))
 
 
-def test_a_neighbourhood_is_checked_before_anything_is_enumerated():
-    check(system_of("addition_relative"))
+def test_models_with_bounded_contexts_are_accepted():
+    require_bounded_contexts(system_of("addition_relative"))
+
+
+RUN_IN_PROCESSES = certify.processes.run_jobs
+
+
+def run_in_this_process(work, jobs, report):
+    return [work(report, *job) for job in jobs]
 
 
 @pytest.fixture
 def committed(tmp_path, monkeypatch):
-    """A row's weights and its certificate, as they are in git, in a place of its own."""
-    system = trained("parity_relative_scratchpad", 120)
-    row, run = "parity_relative_scratchpad", system.run
+    """The weights of two seeds of a row and their certificate, in a folder of their own."""
+    system, run = trained(PARITY, 120), trained(PARITY, 120).run
+    run = run.model_copy(update={"seeds": 2})
     monkeypatch.setattr(paths, "ROOT", tmp_path)
-    from carry.training import loop
-
-    place = paths.reports_path("cpu", "models", row) / "seed_0.safetensors"
-    place.parent.mkdir(parents=True)
-    loop.save_weights(place, system.network.state_dict(), run, 0, 120, "fp32")
+    monkeypatch.setattr(certify.processes, "run_jobs", run_in_this_process)
+    monkeypatch.setattr(certify.run_settings, "load_run", lambda name, profile: run)
     monkeypatch.setattr(
-        files.run_settings, "load_run", lambda name, profile: run.model_copy(update={"seeds": 1})
+        certify.profiles, "load_profile", lambda profile: {"certificates": [PARITY]}
     )
-    folder = paths.data_path("cpu", "runs", row)
-    folder.mkdir(parents=True)
-    (folder / place.name).write_bytes(place.read_bytes())
-    files.certify(row, "cpu")
-    return row, place
+    folders = [paths.reports_path("cpu", "models", PARITY), paths.data_path("cpu", "runs", PARITY)]
+    for seed in range(2):
+        for folder in folders:
+            folder.mkdir(parents=True, exist_ok=True)
+            path = folder / f"seed_{seed}.safetensors"
+            checkpoint.save_weights(path, system.network.state_dict(), run, seed, 120, "fp32")
+    certify.certify_row(PARITY, "cpu")
+    return folders[0]
 
 
-def test_a_certificate_is_proved_again(committed, capsys):
-    row, _ = committed
-    assert files.verify(row)["seeds"][0]["verdict"] == "exact"
-    assert files.verify_all([])
-    assert "exact at every length: right in all 14 contexts" in capsys.readouterr().out
+def test_a_certificate_is_verified_again_on_the_cpu(committed, monkeypatch, capsys):
+    monkeypatch.setattr(trained_models, "choose_device", lambda run: torch.device("meta"))
+    monkeypatch.setattr(certify.processes, "run_jobs", RUN_IN_PROCESSES)
+    assert [seed["verdict"] for seed in certify.verify_certificate(PARITY)["seeds"]] == [
+        "exact"
+    ] * 2
+    assert certify.verify_certificates([])
+    output = capsys.readouterr().out
+    assert f"{PARITY}, seed 1: exact at every length: correct in all 14 contexts" in output
 
 
-def test_weights_that_do_not_match_are_refused(committed):
-    row, place = committed
-    system = excited(trained_again(row))
-    from carry.training import loop
+def test_a_certificate_is_renewed(committed):
+    path = files.certificate_file("cpu", PARITY)
+    before = path.read_bytes()
+    path.unlink()
+    certificate = certify.renew_certificate(PARITY)
+    assert path.read_bytes() == before and files.read_certificate(path) == certificate
+    with pytest.raises(SettingsError, match="profile 'cpu' does not certify 'mine'"):
+        certify.renew_certificate("mine")
 
-    loop.save_weights(place, system.network.state_dict(), system.run, 0, 120, "fp32")
-    with pytest.raises(
-        SettingsError, match=r"parity_relative_scratchpad.json: the weights of seed"
-    ):
-        files.verify(row)
+
+def change_seed(**fields):
+    return lambda stored: stored["seeds"][1].update(fields)
+
+
+TAMPERED = {
+    "seeds: 1 entries differ; expected 2": lambda stored: stored["seeds"].pop(),
+    "seeds: 0 entries differ; expected 2": lambda stored: stored["seeds"].clear(),
+    'row: "copying_relative" differs': lambda stored: stored.update(row="copying_relative"),
+    'profile: "gpu" differs; expected "cpu"': lambda stored: stored.update(profile="gpu"),
+    'task.name: "copying" differs': lambda stored: stored["task"].update(name="copying"),
+    "format.reverse_answer: ": lambda stored: stored["format"].update(reverse_answer="no"),
+    "positions.0.window": lambda stored: stored["positions"][0].update(window=[0, 9]),
+    "model.width: 9 differs": lambda stored: stored["model"].update(width=9),
+    "trained: 500 differs; expected 6": lambda stored: stored.update(trained=500),
+    "parameters: 1 differs": lambda stored: stored.update(parameters=1),
+    "parameters: null differs": lambda stored: stored.pop("parameters"),
+    'note: "more" differs; expected null': lambda stored: stored.update(note="more"),
+    "seeds.1.seed: 7 differs; expected 1": change_seed(seed=7),
+    'seeds.1.weights: "0" differs': change_seed(weights="0"),
+    "seeds.1.contexts: 15 differs; expected 14": change_seed(contexts=15),
+    "seeds.1.problems: 1 differs": change_seed(problems=1),
+    'seeds.1.verdict: "impossible" differs; expected "exact"': change_seed(verdict="impossible"),
+    "seeds.1.wrong: 2 differs; expected 0": change_seed(wrong=2),
+    "seeds.1.least_lead: 100.0 differs": change_seed(least_lead=100.0),
+    "seeds.1.largest_error: null differs": change_seed(largest_error=None),
+    "seeds.1.counterexample: {} differs; expected null": change_seed(counterexample={}),
+    "seeds.1.verdict: null differs": lambda stored: stored["seeds"].__setitem__(
+        1, {field: stored["seeds"][1][field] for field in ("seed", "weights")}
+    ),
+}
+
+
+def test_any_change_of_a_certificate_is_refused_in_one_line(committed, capsys):
+    """With a valid hash, so that the content itself is compared."""
+    path = files.certificate_file("cpu", PARITY)
+    original = files.read_certificate(path)
+    for message, change in TAMPERED.items():
+        stored = json.loads(json.dumps(original))
+        change(stored)
+        files.write_certificate(path, stored)
+        with pytest.raises(SettingsError) as error:
+            certify.verify_certificate(PARITY)
+        assert message in str(error.value) and "\n" not in str(error.value), message
+        assert len(str(error.value)) < 500
+    assert not certify.verify_certificates([PARITY])
+    assert f"{PARITY}: reports/certificates/{PARITY}.json.seeds.1" in capsys.readouterr().out
+
+
+def test_leads_of_other_machines_may_differ_slightly(committed):
+    path = files.certificate_file("cpu", PARITY)
+    stored = files.read_certificate(path)
+    stored["seeds"][0]["least_lead"] *= 1.01
+    files.write_certificate(path, stored)
+    certify.verify_certificate(PARITY)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"{", b"[]", b"{}", b"\xff\xfe\x00", b'{"seeds": []}', b'{"seeds": 1}', b"null"],
+)
+def test_a_damaged_certificate_is_refused_in_one_line(committed, content):
+    path = files.certificate_file("cpu", PARITY)
+    for damaged in (content, path.read_bytes().replace(b"exact", b"wrong")):
+        path.write_bytes(damaged)
+        with pytest.raises(SettingsError, match=f"{PARITY}.json") as error:
+            certify.verify_certificate(PARITY)
+        assert "\n" not in str(error.value)
+
+
+def test_all_rows_of_the_profile_need_a_certificate(committed, capsys):
+    path = files.certificate_file("cpu", PARITY)
+    unused = path.with_name("mine.json")
+    unused.write_bytes(path.read_bytes())
+    assert files.find_unused_certificates("cpu") == [unused]
+    assert not certify.verify_certificates([])
+    assert "mine.json: not certified by profile 'cpu'" in capsys.readouterr().out
+    unused.unlink()
+    path.unlink()
+    assert not certify.verify_certificates([])
+    assert f"{PARITY}.json: missing; expected" in capsys.readouterr().out
+    with pytest.raises(SettingsError, match="profile 'cpu' does not certify 'mine'"):
+        certify.verify_certificate("mine")
+
+
+def test_a_certificate_of_other_weights_is_refused(committed):
+    system = with_noise(trained_copy(PARITY))
+    path = committed / "seed_0.safetensors"
+    run = system.run.model_copy(update={"seeds": 2})
+    checkpoint.save_weights(path, system.network.state_dict(), run, 0, 120, "fp32")
+    with pytest.raises(SettingsError, match=rf"{PARITY}.json.seeds.0.weights: .* differs"):
+        certify.verify_certificate(PARITY)
 
 
 def test_a_certificate_without_weights_is_refused(committed):
-    row, place = committed
-    place.unlink()
-    with pytest.raises(SettingsError, match="seed_0.safetensors is not there; expected"):
-        files.verify(row)
+    (committed / "seed_1.safetensors").unlink()
+    with pytest.raises(SettingsError, match="seed"):
+        certify.verify_certificate(PARITY)
 
 
-def trained_again(row):
-    system = System(trained(row, 120).run)
-    system.network.load_state_dict(trained(row, 120).network.state_dict())
-    return system
-
-
-def test_a_certificate_that_says_too_much_is_refused(committed):
-    row, _ = committed
-    path = files.folder("cpu") / f"{row}.json"
-    stored = json.loads(path.read_text())
-    stored["seeds"][0]["contexts"] += 1
-    path.write_text(json.dumps(stored))
-    with pytest.raises(SettingsError, match="contexts of seed 0 is 14; expected 15"):
-        files.verify(row)
-    with pytest.raises(SettingsError, match="'mine' is not there"):
-        files.verify("mine")
-
-
-def test_weights_are_known_by_their_values_alone():
-    one = System(make_run({"task": {"name": "addition"}}))
-    assert digest(one) == digest(System(make_run({"task": {"name": "addition"}})))
+def test_the_hash_of_weights_depends_on_their_values_alone():
+    first = System(make_run({"task": {"name": "addition"}}))
+    assert hash_weights(first) == hash_weights(System(make_run({"task": {"name": "addition"}})))
+    before = hash_weights(first)
     with torch.no_grad():
-        one.network.logits.weight[0, 0] += 1e-6
-    assert digest(one) != digest(System(make_run({"task": {"name": "addition"}})))
+        first.network.logits.weight[0, 0] += 1e-6
+    assert hash_weights(first) != before
 
 
-def test_padding_of_contexts_is_far_from_everything():
+def test_the_padding_of_contexts_is_hidden():
     system = system_of("addition_relative")
-    some = joined([contexts_of(system, of) for of in problems_of(system, ((1, 1), (5, 5)))])
-    padded = some.tokens == 14
-    assert padded.any() and (some.ids[0][padded] == FAR).all()
+    parts = [contexts_of(system, part) for part in problems_of(system, ((1, 1), (5, 5)))]
+    contexts = concatenate_contexts(parts)
+    padded = contexts.tokens == PAD
+    assert padded.any() and (contexts.ids[0][padded] == HIDDEN_ID).all()

@@ -1,14 +1,15 @@
-"""Local contexts: all that the next token depends on, where attention sees bounded neighbourhoods.
+"""Local contexts: everything that the next token depends on, if attention has bounded windows.
 
-A query at the 7 of the answer, with a window from its own place to one place up:
+Example: the query is the first 2 of the answer, and its window shows its place and the next higher
+place, relative to which the last line counts:
 
-    ^ 3 5 6 + 9 4 = 2 0        what it has read
-    ^ 5 6 4 0                  what it sees: its place and the next of both numbers, the first
-    * 0 1 0 0                  how many places on
+    ^ 3 5 6 + 9 4 = 2 0        the tokens so far
+    ^ 5 6 4 0                  the context: two places of each number, and the first token
+    * 0 1 0 0                  places above the query
 
-Two tokens with the same context have the same logits, whatever else stands around them and however
-far: what is hidden has weight 0. Through several layers a context holds what is seen by what is
-seen, and so on.
+Two tokens with the same context have the same logits, regardless of all other tokens and of the
+length of the sequence, because hidden tokens have attention weight 0. With several layers a context
+contains the contexts of the visible tokens, recursively.
 """
 
 from __future__ import annotations
@@ -32,30 +33,31 @@ from carry.models.encodings.relative import Relative
 from carry.models.encodings.shaw import Shaw
 from carry.models.system import System
 
-AT_ONCE = 50  # problems that are written together
-KEYS = 100_000  # that are worked out together, with ten times the memory that they then take
-FAR = 10**9  # an id that no window reaches
-BOUNDED = (Relative, Shaw, NoPE)  # encodings that feel clipped differences, or nothing
+PROBLEMS_PER_BATCH = 50
+CONTEXTS_PER_CHUNK = 100_000  # for keys, which take ten times the memory of the contexts
+CONTEXTS_TO_MERGE = 2_000_000
+HIDDEN_ID = 10**9  # outside every window
+BOUNDED_ENCODINGS = (Relative, Shaw, NoPE)  # they depend on clipped differences of ids, or nothing
 
 Report = Callable[[int], None]
 
 
 @dataclass(frozen=True)
 class Contexts:
-    """Contexts as short sequences, which the model reads as any other.
+    """Contexts as short sequences, which the model processes like any other sequence.
 
-    Shapes: N contexts of at most W tokens; the first token stands first, the query last, and what
-    is between stands at the end; before it is padding, hidden by its ids.
+    Shapes: N contexts of at most W tokens. The first token of the sequence stands first, and the
+    query last. Padding stands after the first token; its ids hide it.
     """
 
     tokens: Integer[Tensor, "N W"]
-    ids: list[Integer[Tensor, "N W"]]  # one for each encoding
-    target: Integer[Tensor, " N"]  # the token that is due
-    problem: Integer[Tensor, " N"]  # where it stands: in which problem, and in which slot of its
-    slot: Integer[Tensor, " N"]  # response
+    ids: list[Integer[Tensor, "N W"]]  # one tensor for each encoding
+    target: Integer[Tensor, " N"]  # the correct next token
+    problem: Integer[Tensor, " N"]  # the number of the problem that contains the context
+    slot: Integer[Tensor, " N"]  # and the slot of its response
 
     def __getitem__(self, rows: Tensor | slice) -> Contexts:
-        ids = [of[rows] for of in self.ids]
+        ids = [encoding_ids[rows] for encoding_ids in self.ids]
         return Contexts(
             self.tokens[rows], ids, self.target[rows], self.problem[rows], self.slot[rows]
         )
@@ -64,203 +66,209 @@ class Contexts:
         return len(self.tokens)
 
     def long(self) -> Contexts:
-        """Return the same as indices, which take twice the room."""
-        return replace(self, tokens=self.tokens.long(), ids=[of.long() for of in self.ids])
+        """Return the contexts as int64, which models need; int32 takes half the memory."""
+        return replace(self, tokens=self.tokens.long(), ids=[ids.long() for ids in self.ids])
 
 
-def check(system: System) -> None:
-    """Refuse a model whose next token may depend on what is far, or on where it stands.
+def require_bounded_contexts(system: System) -> None:
+    """Refuse a model whose next token may depend on distant tokens or on absolute positions.
 
     Raises:
-        SettingsError: naming what is felt from afar.
+        SettingsError: with the setting that makes contexts unbounded.
     """
     where, network = f"runs.{system.run.name}", system.network
     if type(network) is not Transformer:
         name = type(network).__name__.lower()
-        raise SettingsError(f"{where}.model.name: {name!r} has no contexts; expected 'transformer'")
-    if network.given.recurrences > 1 or network.given.injection != "none":
         raise SettingsError(
-            f"{where}.model.recurrences: {network.given.recurrences} with injection "
-            f"{network.given.injection!r} does not fit a certificate, its neighbourhood grows with "
-            "them; expected 1 and 'none'"
+            f"{where}.model.name: {name!r} has no bounded contexts; expected 'transformer'"
+        )
+    settings = network.settings
+    if settings.recurrences > 1 or settings.injection != "none":
+        raise SettingsError(
+            f"{where}.model.recurrences: {settings.recurrences} with injection "
+            f"{settings.injection!r} does not fit a certificate; expected 1 and 'none'"
         )
     if not system.schemes:
         raise SettingsError(
-            f"{where}.positions: none, so that a token sees all before it, and its neighbourhood "
-            "is unbounded; expected ids with a window"
+            f"{where}.positions: none, so contexts are unbounded; expected ids with a window"
         )
     for index, encoding in enumerate(network.encodings):
         place = f"{where}.positions.{index}"
-        if type(encoding) not in BOUNDED:
+        if type(encoding) not in BOUNDED_ENCODINGS:
             raise SettingsError(
-                f"{place}.encoding: {type(encoding).__name__} tells where a token stands, "
-                "wherever that is, so contexts are unbounded; expected 'relative', 'shaw' or 'none'"
+                f"{place}.encoding: {type(encoding).__name__} encodes absolute positions or "
+                "unbounded distances; expected 'relative', 'shaw' or 'none'"
             )
         if encoding.window is None:
-            raise SettingsError(
-                f"{place}.window: none, so that a token sees others however far they are and its "
-                "neighbourhood is unbounded; expected a window"
-            )
+            raise SettingsError(f"{place}.window: none, so contexts are unbounded; expected one")
 
 
-def reach(system: System) -> list[tuple[int, int]]:
-    """Return how far below and above a token's id what it depends on may be, at each pair of ids.
+def compute_id_reach(system: System) -> list[tuple[int, int]]:
+    """Return how far the ids of a context may lie below and above the query's id, by encoding.
 
     >>> from carry.config.run_settings import make_run
     >>> pair = {"ids": "abacus", "encoding": "relative", "window": [0, 1]}
-    >>> made = {"task": {"name": "addition"}, "positions": [pair], "model": {"layers": 2}}
-    >>> reach(System(make_run(made)))
+    >>> settings = {"task": {"name": "addition"}, "positions": [pair], "model": {"layers": 2}}
+    >>> compute_id_reach(System(make_run(settings)))
     [(0, 2)]
     """
-    layers = system.network.given.layers
-    return [tuple(layers * side for side in of.window) for of in system.network.encodings]
+    layers = system.network.settings.layers
+    windows = [encoding.window for encoding in system.network.encodings]
+    return [tuple(layers * side for side in window) for window in windows]
 
 
 @torch.inference_mode()
-def contexts(
-    system: System, batch: Batch, wanted: Bool[Tensor, "B A"], first_problem: int = 0
+def extract_contexts(
+    system: System, batch: Batch, selected: Bool[Tensor, "B A"], first_problem: int = 0
 ) -> Contexts:
-    """Return the contexts of some response tokens, each with what is due after it.
+    """Return the contexts of selected response tokens, each with its correct next token.
 
     Args:
-        wanted: which of the response's tokens are looked at (see `Batch.response`).
-        first_problem: the number of the batch's first problem.
+        selected: which tokens of the response (see `Batch.response`).
+        first_problem: the number of the first problem of the batch.
 
-    >>> from carry.formats import text
+    >>> from carry.formats import to_text
     >>> from carry.config.run_settings import make_run
     >>> from carry.tasks import to_digits
     >>> pair = {"ids": "abacus", "encoding": "relative", "window": [0, 1]}
     >>> system = System(make_run({"task": {"name": "addition"}, "positions": [pair]}))
     >>> batch = system.format.write(system.task.solve(*to_digits([[653, 49]])))
-    >>> wanted = torch.tensor([[False, False, True, False]])
-    >>> text(contexts(system, batch, wanted).tokens[0])
+    >>> selected = torch.tensor([[False, False, True, False]])
+    >>> to_text(extract_contexts(system, batch, selected).tokens[0])
     '^5640'
     """
-    at, target, real = batch.response()
-    ids = [of.expand(len(batch), -1) for of in system.ids(batch)]
-    total = batch.tokens.shape[1]
-    row, slot = (wanted & real).nonzero(as_tuple=True)
-    own = at[row, slot]
-    felt = PositionEncodings(system.network.encodings, "plain", lambda x, _: x, 1)
-    if system.network.given.layers == 1:
-        seen = AttentionContext(felt, own[:, None], [of[row] for of in ids], total).visible[:, 0]
-    else:
-        everywhere = torch.arange(total, device=at.device).expand(len(batch), -1)
-        visible = AttentionContext(felt, everywhere, ids, total).visible
-        seen = visible[row, own]
-        for _ in range(system.network.given.layers - 1):
-            seen = (seen[:, None].float() @ visible[row].float())[:, 0] > 0
-    begins = seen[:, 0].clone() if felt.first else torch.zeros_like(seen[:, 0])
-    seen[:, 0] &= ~begins
-    width = int(seen.sum(1).max())
-    order = seen.int().argsort(dim=1, stable=True)[:, total - width :]
-    inside = seen.gather(1, order)
-    index = torch.nn.functional.pad(order, (1, 0))
-    inside = torch.cat([begins[:, None], inside], dim=1)
+    index, target, real = batch.response()
+    ids = [scheme_ids.expand(len(batch), -1) for scheme_ids in system.ids(batch)]
+    row, slot = (selected & real).nonzero(as_tuple=True)
+    visible, sees_first = _visible_tokens(system, ids, row, index[row, slot])
+    first = visible[:, 0].clone() if sees_first else torch.zeros_like(visible[:, 0])
+    visible[:, 0] &= ~first
+    total, width = visible.shape[1], int(visible.sum(1).max())
+    # A stable sort moves the visible tokens to the end, in their order.
+    order = visible.int().argsort(dim=1, stable=True)[:, total - width :]
+    kept = torch.cat([first[:, None], visible.gather(1, order)], dim=1)
+    order = torch.nn.functional.pad(order, (1, 0))
     return Contexts(
-        torch.where(inside, batch.tokens[row].gather(1, index), PAD).int(),
-        [torch.where(inside, of[row].gather(1, index), FAR).int() for of in ids],
+        torch.where(kept, batch.tokens[row].gather(1, order), PAD).int(),
+        [torch.where(kept, values[row].gather(1, order), HIDDEN_ID).int() for values in ids],
         target[row, slot],
         (first_problem + row).int(),
         slot.int(),
     )
 
 
-def of_problems(
+def _visible_tokens(
+    system: System, ids: list[Tensor], row: Integer[Tensor, " N"], query: Integer[Tensor, " N"]
+) -> tuple[Bool[Tensor, "N T"], bool]:
+    """Return which tokens each query sees through all layers, and if all see the first token."""
+    encodings = PositionEncodings(system.network.encodings)
+    layers, (rows, total) = system.network.settings.layers, ids[0].shape
+    if layers == 1:
+        query_ids = [scheme_ids[row] for scheme_ids in ids]
+        context = AttentionContext(encodings, query[:, None], query_ids, total)
+        return context.visible[:, 0], encodings.sees_first
+    everywhere = torch.arange(total, device=query.device).expand(rows, -1)
+    by_query = AttentionContext(encodings, everywhere, ids, total).visible
+    visible = by_query[row, query]
+    for _ in range(layers - 1):
+        visible = (visible[:, None].float() @ by_query[row].float())[:, 0] > 0
+    return visible, encodings.sees_first
+
+
+def iterate_contexts(
     system: System, problems: Problems, report: Report = lambda problems: None
 ) -> Iterator[Contexts]:
-    """Yield the contexts of all response tokens of problems, of some at once.
+    """Yield the contexts of all response tokens of problems, batch by batch.
 
     Args:
-        report: called with how many problems have been looked at since its last call.
+        report: called with the number of problems that were added since its last call.
     """
-    for rows in torch.arange(len(problems)).split(AT_ONCE):
+    for rows in torch.arange(len(problems)).split(PROBLEMS_PER_BATCH):
         batch = system.format.write(problems[rows])
-        yield contexts(system, batch, batch.response()[2], int(rows[0]))
+        yield extract_contexts(system, batch, batch.response()[2], int(rows[0]))
         report(len(rows))
 
 
-def keys(system: System, some: Contexts) -> np.ndarray:
-    """Return a key for each context: two are equal if and only if the model cannot tell them apart.
+def compute_context_keys(system: System, contexts: Contexts) -> np.ndarray:
+    """Return a key for each context; contexts with one key have the same logits.
 
-    A key lists the tokens with their differences to the query, as far as these are felt; in one
-    layer their order makes no difference, and they are sorted.
+    A key lists the tokens, with the differences of their ids to the query's, clipped as the
+    encodings clip them. One layer does not depend on the order of its keys, so these are sorted.
     """
-    parts = [_keys(system, some[rows]) for rows in torch.arange(len(some)).split(KEYS)]
-    return np.concatenate(parts)
+    chunks = torch.arange(len(contexts)).split(CONTEXTS_PER_CHUNK)
+    return np.concatenate([_compute_keys(system, contexts[rows]) for rows in chunks])
 
 
-def _keys(system: System, some: Contexts) -> np.ndarray:
-    layers, most = system.network.given.layers, system.format.symbols()
-    code = some.tokens.long()
-    for encoding, ids in zip(system.network.encodings, some.ids, strict=True):
-        felt = getattr(encoding, "clip", 0) + (layers - 1) * 2 * max(encoding.window)
-        apart = (ids - ids[:, -1:]).long().clamp(-felt, felt) + felt
-        if encoding.absent is not None:
-            lacks = (ids == encoding.absent).long() + 2 * (ids[:, -1:] == encoding.absent).long()
-            apart = torch.where(lacks > 0, 2 * felt + lacks, apart)
-        code, most = code * (2 * felt + 4) + apart, most * (2 * felt + 4)
-    hidden = some.ids[0] == FAR
-    code = torch.where(hidden, -1, code)
+def _compute_keys(system: System, contexts: Contexts) -> np.ndarray:
+    layers, code_count = system.network.settings.layers, system.format.vocabulary_size()
+    code = contexts.tokens.long()
+    for encoding, ids in zip(system.network.encodings, contexts.ids, strict=True):
+        clip = getattr(encoding, "clip", 0) + (layers - 1) * 2 * max(encoding.window)
+        difference = (ids - ids[:, -1:]).long().clamp(-clip, clip) + clip
+        if encoding.uncounted_id is not None:
+            uncounted = ids == encoding.uncounted_id
+            uncounted = uncounted.long() + 2 * uncounted[:, -1:].long()
+            difference = torch.where(uncounted > 0, 2 * clip + uncounted, difference)
+        code = code * (2 * clip + 4) + difference
+        code_count *= 2 * clip + 4
+    code = torch.where(contexts.ids[0] == HIDDEN_ID, -1, code)
     if layers == 1:
         code[:, 1:-1] = code[:, 1:-1].sort(dim=1).values
-    kind = np.int32 if most < 2**31 else np.int64
-    return np.ascontiguousarray(code.numpy().astype(kind))
+    dtype = np.int32 if code_count < 2**31 else np.int64
+    return np.ascontiguousarray(code.numpy().astype(dtype))
 
 
-class Undetermined(Exception):
-    """Two problems have a context in common and go on differently: no such model can be right."""
+class ConflictingContexts(Exception):
+    """Two problems share a context and have different next tokens: every model fails on one."""
 
-    def __init__(self, one: Contexts, other: Contexts) -> None:
-        super().__init__("one context, two next tokens")
-        self.one, self.other = one, other
+    def __init__(self, first: Contexts, second: Contexts) -> None:
+        super().__init__("one context has two correct next tokens")
+        self.first, self.second = first, second
 
     def __reduce__(self) -> tuple:
-        """Travel to another process whole: by itself an exception takes its text alone."""
-        return type(self), (self.one, self.other)
+        """Keep both contexts when pickled; by default an exception keeps its message only."""
+        return type(self), (self.first, self.second)
 
 
-def distinct(system: System, parts: Iterable[Contexts]) -> Contexts:
-    """Return each context once, with the first place where it stands.
+def unique_contexts(system: System, parts: Iterable[Contexts]) -> Contexts:
+    """Return each context once, from the first problem that contains it.
 
     Raises:
-        Undetermined: if the same context asks for two different tokens.
+        ConflictingContexts: if one context has two correct next tokens.
     """
-    kept: Contexts | None = None
     waiting: list[Contexts] = []
     for part in parts:
-        waiting.append(_once(system, part))
-        if sum(map(len, waiting)) > 2_000_000:
-            kept, waiting = _once(system, joined([*([kept] if kept else []), *waiting])), []
-    return _once(system, joined([*([kept] if kept else []), *waiting]))
+        waiting.append(_remove_duplicates(system, part))
+        if len(waiting) > 1 and sum(map(len, waiting[1:])) > CONTEXTS_TO_MERGE:
+            waiting = [_remove_duplicates(system, concatenate_contexts(waiting))]
+    return _remove_duplicates(system, concatenate_contexts(waiting))
 
 
-def _once(system: System, some: Contexts) -> Contexts:
-    rows = keys(system, some)
-    flat = rows.view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1])))[:, 0]
+def _remove_duplicates(system: System, contexts: Contexts) -> Contexts:
+    keys = compute_context_keys(system, contexts)
+    flat = keys.view(np.dtype((np.void, keys.dtype.itemsize * keys.shape[1])))[:, 0]
     _, first, inverse = np.unique(flat, return_index=True, return_inverse=True)
     representative = torch.from_numpy(first[inverse])
-    differ = (some.target != some.target[representative]).nonzero()[:, 0]
-    if len(differ):
-        raise Undetermined(some[representative[differ[:1]]], some[differ[:1]])
-    return some[torch.from_numpy(np.sort(first))]
+    conflicts = (contexts.target != contexts.target[representative]).nonzero()[:, 0]
+    if len(conflicts):
+        one = conflicts[:1]
+        raise ConflictingContexts(contexts[representative[one]], contexts[one])
+    return contexts[torch.from_numpy(np.sort(first))]
 
 
-def joined(parts: Sequence[Contexts]) -> Contexts:
-    """Return contexts of unlike width as one."""
+def concatenate_contexts(parts: Sequence[Contexts]) -> Contexts:
+    """Return contexts of different widths as one."""
     width = max(part.tokens.shape[1] for part in parts)
 
-    def whole(each: Sequence[Tensor], empty: int) -> Tensor:
-        return torch.cat([_widened(of, width, empty) for of in each])
+    def widen(values: Integer[Tensor, "N W"], empty: int) -> Integer[Tensor, "N V"]:
+        padding = values.new_full((len(values), width - values.shape[1]), empty)
+        return torch.cat([values[:, :1], padding, values[:, 1:]], dim=1)
 
+    ids = zip(*(part.ids for part in parts), strict=True)
     return Contexts(
-        whole([part.tokens for part in parts], PAD),
-        [whole(of, FAR) for of in zip(*(part.ids for part in parts), strict=True)],
-        *(torch.cat([getattr(part, name) for part in parts])
-          for name in ("target", "problem", "slot")),
-    )  # fmt: skip
-
-
-def _widened(of: Integer[Tensor, "N W"], width: int, empty: int) -> Integer[Tensor, "N V"]:
-    more = of.new_full((len(of), width - of.shape[1]), empty)
-    return torch.cat([of[:, :1], more, of[:, 1:]], dim=1)
+        torch.cat([widen(part.tokens, PAD) for part in parts]),
+        [torch.cat([widen(values, HIDDEN_ID) for values in of_encoding]) for of_encoding in ids],
+        torch.cat([part.target for part in parts]),
+        torch.cat([part.problem for part in parts]),
+        torch.cat([part.slot for part in parts]),
+    )

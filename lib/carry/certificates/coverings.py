@@ -1,19 +1,20 @@
-"""Few short problems that have every local context that problems of any size have.
+"""Coverings: short problems that contain every local context of problems of any size.
 
-A step looks at some places in a row, at the carry that comes into them (seen by what is written
-there) and at which numbers have ended. So all digits are tried at the places that are looked at,
-below them one string of digits for each carry that can come in, and above them only what keeps a
-number from ending:
+A step depends on the digits at several adjacent places, on the carry into these places (as far as
+the response so far shows it), and on which numbers have ended. Therefore a covering contains all
+digits at these places, for each possible carry one string of digits below them, and above them one
+digit if a number continues:
 
     place        3 2 1 0
-    a            1 0 7 9      a goes on above, and its places 1 and 2 are tried
-    b              4 2 9      b ends with the places that are tried
+    a            1 0 7 9      places 1 and 2 have all digits; a continues above them
+    b              4 2 9      b ends with these places
                      |
-                     a carry comes in
+                     a carry into place 1
 
-What stands further below or above is hidden from that step: a longer problem has no other contexts.
-Neither has a sum in a line of text and other sums, if windows show none of what is drawn.
-`tests/test_certificates.py` looks for one that has, among random long ones.
+Windows hide all places further below or above from this step, so longer problems have no other
+contexts. The same holds for a sum within a line of text and other sums, if the windows show nothing
+that is drawn at random. `tests/test_certificates.py` searches random long problems for contexts
+that are missing here.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ import torch
 from jaxtyping import Bool, Integer
 from torch import Tensor
 
-from carry.certificates.contexts import contexts, keys, reach
+from carry.certificates.contexts import compute_context_keys, compute_id_reach, extract_contexts
 from carry.config.settings import SettingsError, suggest_name
 from carry.data.batch import NO_LEVEL, Batch
 from carry.data.problems import Problems
@@ -45,31 +46,50 @@ from carry.tasks.copying import Copying
 from carry.tasks.multi_operand_addition import MultiOperandAddition
 from carry.tasks.multiplication import Multiplication
 
-CHUNK = 50_000  # problems that are written at once
-MOST = 20_000_000  # problems in all
-SHORT = 10_000  # problems with random text around them, where that is seen
-DIGITS, BITS = tuple(range(10)), (0, 1)  # that are tried
+PROBLEMS_PER_CHUNK = 50_000
+MAX_PROBLEMS = 20_000_000
+SHORTEST_PROBLEMS = 10_000  # with random text, where windows show such text
+DIGITS, BITS = tuple(range(10)), (0, 1)
+
+ProblemsAndPlaces = Iterator[tuple[Problems, Integer[Tensor, " B"]]]
 
 
-class TooMany(Exception):
-    """There are more contexts than can be enumerated."""
+class TooManyContexts(Exception):
+    """The contexts are too many to enumerate, or no covering is proved for them."""
 
 
-class Covered(NamedTuple):
-    """Problems, true or not, and which of their response's tokens are looked at."""
+class CoveringProblems(NamedTuple):
+    """Problems in writing, and the response tokens whose contexts they contribute."""
 
     batch: Batch
-    wanted: Bool[Tensor, "B A"]
-    problems: Problems | None = None  # None: they are made up, see `_sums_of_products`
+    selected: Bool[Tensor, "B A"]
+    problems: Problems | None = None  # None: no real problems (see `_cover_product_sums`)
 
 
-def cover(system: System) -> Iterator[Covered]:
-    """Yield problems whose contexts are those of all problems of the run's task and format.
+class DigitChoices(NamedTuple):
+    """All choices for the digits of a number at several places, least significant digit first."""
+
+    digits: Integer[Tensor, "O W"]
+    length: Integer[Tensor, " O"]  # 0: the number has ended below these places
+
+
+class FreeDigit(NamedTuple):
+    """A digit that takes all values: of the `sum` so far, the `next_row`, or the row `after_next`.
+
+    Rows are products of the first number with one digit of the second number.
+    """
+
+    number: str
+    place: int
+    digits: tuple[int, ...]
+
+
+def generate_covering_problems(system: System) -> Iterator[CoveringProblems]:
+    """Yield problems that have all contexts of all problems of the run's task and format.
 
     Raises:
-        SettingsError: for a task whose contexts nobody has enumerated.
-        TooMany: for windows that show too much for that, or a way to write problems whose contexts
-            are others.
+        SettingsError: for a task without a covering.
+        TooManyContexts: for windows that are too large, or a format without a proved covering.
     """
     name = system.run.task["name"]
     if name not in COVERINGS:
@@ -77,437 +97,465 @@ def cover(system: System) -> Iterator[Covered]:
             f"runs.{system.run.name}.task.name: {name!r} has no covering, "
             f"{suggest_name(name, COVERINGS)}"
         )
-    if _shows_what_is_drawn(system):
-        yield _short(system)
-        raise TooMany
-    if not _is_enumerated(system):
-        raise TooMany
+    if _shows_random_text(system):
+        yield _draw_shortest_problems(system)
+        raise TooManyContexts
+    if not _has_proved_covering(system):
+        raise TooManyContexts
     yield from COVERINGS[name](system)
 
 
-def _chunks(
-    system: System,
-    parts: Iterator[tuple[Problems, Integer[Tensor, " B"]]],
-    row: int | None = None,
-) -> Iterator[Covered]:
-    """Write problems, and look at what stands at given places, and in a given row if there is one.
+def _write_chunks(
+    system: System, parts: ProblemsAndPlaces, row: int | None = None
+) -> Iterator[CoveringProblems]:
+    """Write problems; select the response tokens at given places, and in a given row if not None.
 
-    Level 1 counts places, from the sign below the ones on, and level 2 rows.
+    Level 1 counts places from the sign below the least significant digit; level 2 counts rows.
     """
     for problems, places in parts:
-        for rows in torch.arange(len(problems)).split(CHUNK):
+        for rows in torch.arange(len(problems)).split(PROBLEMS_PER_CHUNK):
             batch = system.format.write(problems[rows].trim())
-            at, _, _ = batch.response()
-            wanted = batch.levels[:, :, 0].gather(1, at) == places[rows, None] + 1
+            index, _, _ = batch.response()
+            selected = batch.levels[:, :, 0].gather(1, index) == places[rows, None] + 1
             if row is not None:
-                wanted &= batch.levels[:, :, 1].gather(1, at) == row
-            yield Covered(batch, wanted, problems[rows])
+                selected &= batch.levels[:, :, 1].gather(1, index) == row
+            yield CoveringProblems(batch, selected, problems[rows])
 
 
-class Numbers(NamedTuple):
-    """Digits of one number that are tried, the lowest place first, and how long it then is."""
-
-    digits: Integer[Tensor, "O W"]
-    length: Integer[Tensor, " O"]  # 0: it has ended before the first of these places
-
-
-def tried(width: int, each: Sequence[int], lowest: bool, leading_zeros: bool) -> Numbers:
-    """Return all that a number may have at some places in a row.
+def enumerate_digits(
+    width: int, values: Sequence[int], lowest: bool, keeps_leading_zeros: bool
+) -> DigitChoices:
+    """Return all digits that a number may have at adjacent places, and whether it continues.
 
     Args:
-        width: how many places.
-        each: the digits that there are.
-        lowest: the first of them is that of the ones, which every number has.
-        leading_zeros: a number may begin with zeros.
+        width: the number of places.
+        values: the values of a digit.
+        lowest: whether the first place is the least significant one, which every number has.
+        keeps_leading_zeros: whether a number may begin with zeros.
 
-    >>> tried(1, BITS, lowest=False, leading_zeros=False)
-    Numbers(digits=tensor([[0, 0],
+    >>> enumerate_digits(1, BITS, lowest=False, keeps_leading_zeros=False)
+    DigitChoices(digits=tensor([[0, 0],
             [0, 1],
             [1, 0]]), length=tensor([0, 2, 1]))
     """
     digits, lengths = [], []
     for length in range(1 if lowest else 0, width + 1):
-        for some in itertools.product(each, repeat=length):
-            own = [*some, *[0] * (width + 1 - length)]
-            led = not length or some[-1] or leading_zeros or (lowest and length == 1)
-            if not led and length == width:  # it goes on above
-                digits, lengths = [*digits, [*own[:width], 1]], [*lengths, width + 1]
-            elif led:
-                digits, lengths = [*digits, own], [*lengths, length]
-    shape = (-1, width + 1)
-    return Numbers(torch.tensor(digits).view(shape), torch.tensor(lengths))
+        for choice in itertools.product(values, repeat=length):
+            padded = [*choice, *[0] * (width + 1 - length)]
+            is_zero = lowest and length == 1
+            if not length or choice[-1] or keeps_leading_zeros or is_zero:
+                digits, lengths = [*digits, padded], [*lengths, length]
+            elif length == width:  # a leading zero: the number continues above
+                digits, lengths = [*digits, [*padded[:width], 1]], [*lengths, width + 1]
+    return DigitChoices(torch.tensor(digits).view(-1, width + 1), torch.tensor(lengths))
 
 
-def columns(
+def enumerate_columns(
     task: Task,
     count: int,
-    sides: tuple[int, int],
-    below: Sequence[Sequence[int]],
+    reach: tuple[int, int],
+    carry_digits: Sequence[Sequence[int]],
     digits: Sequence[int] | None = None,
-    beyond: int = 1,
-    more: Sequence[int] = (),
-) -> Iterator[tuple[Problems, Integer[Tensor, " B"]]]:
-    """Yield problems of `count` numbers that are tried at each place, and that place.
+    distinct_places: int = 1,
+    extra_operands: Sequence[int] = (),
+) -> ProblemsAndPlaces:
+    """Yield problems with all digits of `count` numbers around each place, and that place.
 
     Args:
-        sides: how many places below and above a step looks.
-        below: digits for each number below what is tried: one list for each carry that comes in.
-        digits: those that are tried (default: all).
-        beyond: so many places from the ones on differ from those above them, as the first token or
-            the signs are seen from there.
-        more: further operands, the same in all problems.
+        reach: how many places a step sees below and above its place.
+        carry_digits: the digits of each number below these places: one list for each carry.
+        digits: the values of a digit (default: `DIGITS`).
+        distinct_places: the number of lowest places that differ from higher ones, because a step
+            there sees the distance to the first token or to the signs.
+        extra_operands: further operands of one digit, the same in all problems.
     """
-    behind, ahead = sides
-    for place in range(-1, behind + beyond + 1):
-        low, high = max(0, place - behind), place + ahead
+    digits, (below, above) = digits or DIGITS, reach
+    if len(digits) ** ((below + above + 1) * count) > MAX_PROBLEMS:
+        raise TooManyContexts
+    for place in range(-1, below + distinct_places + 1):
+        low, high = max(0, place - below), place + above
         if high < 0:
             continue
-        if len(digits or DIGITS) ** ((high - low + 1) * count) > MOST:
-            raise TooMany
-        each = tried(high - low + 1, digits or DIGITS, low == 0, task.leading_zeros)
-        picks = torch.cartesian_prod(*[torch.arange(len(each.length))] * count).view(-1, count)
-        for carry in below if low else [[0] * count]:
-            for some in picks.split(CHUNK):
-                under = torch.tensor(carry)[None, :, None].expand(len(some), -1, low)
-                operands = torch.cat([under, each.digits[some]], dim=2).to(torch.uint8)
-                lengths = low + each.length[some]
-                for number in more:
-                    operands, lengths = _with(operands, lengths, number)
+        choices = enumerate_digits(high - low + 1, digits, low == 0, task.keeps_leading_zeros)
+        indices = [torch.arange(len(choices.length))] * count
+        picks = torch.cartesian_prod(*indices).view(-1, count)
+        for lower_digits in carry_digits if low else [[0] * count]:
+            for rows in picks.split(PROBLEMS_PER_CHUNK):
+                lower = torch.tensor(lower_digits)[None, :, None].expand(len(rows), -1, low)
+                operands = torch.cat([lower, choices.digits[rows]], dim=2).to(torch.uint8)
+                lengths = low + choices.length[rows]
+                for number in extra_operands:
+                    operands, lengths = _append_operand(operands, lengths, number)
                 problems = task.solve(operands, lengths)
                 yield problems, torch.full((len(problems),), place)
 
 
-def _with(digits: Tensor, lengths: Tensor, number: int) -> tuple[Tensor, Tensor]:
-    """Add an operand of one digit."""
-    shape = (len(digits), 1, digits.shape[2])
-    own = torch.zeros(shape, dtype=digits.dtype)
-    own[:, :, 0] = number
-    return torch.cat([digits, own], dim=1), torch.nn.functional.pad(lengths, (0, 1), value=1)
+def _append_operand(digits: Tensor, lengths: Tensor, number: int) -> tuple[Tensor, Tensor]:
+    """Append an operand of one digit."""
+    operand = torch.zeros((len(digits), 1, digits.shape[2]), dtype=digits.dtype)
+    operand[:, :, 0] = number
+    lengths = torch.nn.functional.pad(lengths, (0, 1), value=1)
+    return torch.cat([digits, operand], dim=1), lengths
 
 
-def _sums(system: System) -> Iterator[Covered]:
-    """Two numbers: what comes in from below is a carry or none."""
-    parts = columns(system.task, 2, _in_place(system), [[1, 1], [9, 9]], beyond=_clip(system))
-    yield from _chunks(system, parts)
+def _cover_addition(system: System) -> Iterator[CoveringProblems]:
+    """Cover the sum of two numbers: without a carry from below, and with one."""
+    parts = enumerate_columns(
+        system.task, 2, _place_reach(system), [[1, 1], [9, 9]], distinct_places=_max_clip(system)
+    )
+    yield from _write_chunks(system, parts)
 
 
-def _bits(system: System) -> Iterator[Covered]:
-    """Two vectors with a single one, which may stand where the step looks, below it or above."""
-    behind, ahead = _in_place(system)
-    below = [[0, 0], [1, 0], [0, 1]]
-    parts = columns(system.task, 2, (behind, ahead + 1), below, digits=BITS, beyond=_clip(system))
-    yield from _chunks(system, _filtered(parts, _one_of_the_shorter))
+def _cover_bitwise_or(system: System) -> Iterator[CoveringProblems]:
+    """Cover two vectors with a single 1, which may stand in the window, below it or above it."""
+    below, above = _place_reach(system)
+    parts = enumerate_columns(
+        system.task,
+        2,
+        (below, above + 1),
+        [[0, 0], [1, 0], [0, 1]],
+        digits=BITS,
+        distinct_places=_max_clip(system),
+    )
+    yield from _write_chunks(system, _filter_problems(parts, _is_bitwise_or_problem))
 
 
-def _strings(system: System) -> Iterator[Covered]:
-    """One string, of which nothing comes in."""
-    sides = _in_place(system)
-    yield from _chunks(system, columns(system.task, 1, sides, [[0]], beyond=_clip(system)))
+def _cover_string(system: System) -> Iterator[CoveringProblems]:
+    """Cover one string of digits, without carries."""
+    parts = enumerate_columns(
+        system.task, 1, _place_reach(system), [[0]], distinct_places=_max_clip(system)
+    )
+    yield from _write_chunks(system, parts)
 
 
-def _parities(system: System) -> Iterator[Covered]:
-    """One string of bits, of which an even or an odd number stand below."""
-    sides = _in_place(system)
-    parts = columns(system.task, 1, sides, [[0], [1]], digits=BITS, beyond=_clip(system))
-    yield from _chunks(system, parts)
+def _cover_parity(system: System) -> Iterator[CoveringProblems]:
+    """Cover one string of bits, with an even and with an odd number of ones below the window."""
+    parts = enumerate_columns(
+        system.task,
+        1,
+        _place_reach(system),
+        [[0], [1]],
+        digits=BITS,
+        distinct_places=_max_clip(system),
+    )
+    yield from _write_chunks(system, parts)
 
 
-def _running_sums(system: System) -> Iterator[Covered]:
-    """Three numbers: a sum of two, the first of which is as any sum may be, and what follows.
+def _cover_running_sums(system: System) -> Iterator[CoveringProblems]:
+    """Cover a running sum of three numbers, and whether more numbers follow.
 
-    The sum before the first two is theirs for any other; behind the third number there may be more.
+    The sum of the first two numbers stands for any sum so far. The first of them stands for the sum
+    before that.
     """
-    sides = _in_place(system)
-    _check_reach(system, [None, (1, 0)])
-    for count, more, row in ((2, [], None), (2, [1], None), (3, [], 2), (3, [1], 2)):
-        below = [[1] * count, [9, 9, 1][:count]]
-        parts = columns(system.task, count, sides, below, more=more)
-        yield from _chunks(system, parts, row)
+    reach = _place_reach(system)
+    _require_reach(system, [None, (1, 0)])
+    for count, extra, row in ((2, [], None), (2, [1], None), (3, [], 2), (3, [1], 2)):
+        carry_digits = [[1] * count, [9, 9, 1][:count]]
+        parts = enumerate_columns(system.task, count, reach, carry_digits, extra_operands=extra)
+        yield from _write_chunks(system, parts, row)
 
 
-def _products(system: System) -> Iterator[Covered]:
-    """The products of one number with a digit of another, then the sums of these."""
-    _check_reach(system, [(0, 1), (1, 0), (0, 1), (1, 0)])
-    yield from _digit_products(system)
-    yield from _sums_of_products(system)
+def _cover_multiplication(system: System) -> Iterator[CoveringProblems]:
+    """Cover the products of the first number with one digit, and the sums of these rows."""
+    _require_reach(system, [(0, 1), (1, 0), (0, 1), (1, 0)])
+    yield from _cover_digit_products(system)
+    yield from _cover_product_sums(system)
 
 
-def _digit_products(system: System) -> Iterator[Covered]:
-    """Two places of a number, times a digit of another; the digits beside that are seen as well.
+def _cover_digit_products(system: System) -> Iterator[CoveringProblems]:
+    """Cover two places of a number times a digit of the other, whose adjacent digits are visible.
 
-    Of the digits below no more is seen than what they carry, in this row and the one before it.
+    Lower digits affect a step only through their carries, in this row and in the previous row.
     """
-    task, ends = system.task, [None, *DIGITS]
-    for before, own, behind in itertools.product(ends, DIGITS, ends):
-        b = [of for of in (before, own, behind, 1 if behind == 0 else None) if of is not None]
-        if len(b) > 1 and not b[-1]:
+    optional_digits = [None, *DIGITS]
+    for lower, digit, higher in itertools.product(optional_digits, DIGITS, optional_digits):
+        second = [lower, digit, higher, 1 if higher == 0 else None]
+        second = [value for value in second if value is not None]
+        if len(second) > 1 and not second[-1]:
             continue
-        row = 0 if before is None else 1
-        parts = []
-        for below in [None, *carries(own, 0 if before is None else before)]:
-            low = 0 if below is None else len(below)
-            each = tried(1 if below is None else 2, DIGITS, not low, False)
-            under = torch.tensor(below or [], dtype=torch.long).expand(len(each.length), -1)
-            a = torch.cat([under, each.digits], dim=1)
-            parts.append((a, low + each.length, -1 if below is None else low))
-        width = max(len(b), *(a.shape[1] for a, _, _ in parts))
-        a = torch.cat([torch.nn.functional.pad(a, (0, width - a.shape[1])) for a, _, _ in parts])
-        second = torch.tensor([*b, *[0] * (width - len(b))]).expand(len(a), -1)
-        lengths = torch.cat([length for _, length, _ in parts])
-        lengths = torch.stack([lengths, torch.full_like(lengths, len(b))], dim=1)
-        problems = task.solve(torch.stack([a, second], dim=1).to(torch.uint8), lengths)
-        places = torch.cat([torch.full((len(a),), place) for a, _, place in parts])
-        yield from _chunks(system, iter([(problems, places)]), row + 1)
+        row = 1 if lower is None else 2
+        problems, places = _multiply_first_numbers(system.task, lower or 0, digit, second)
+        yield from _write_chunks(system, iter([(problems, places)]), row)
 
 
-def carries(own: int, before: int) -> list[list[int]]:
-    """Return digits, the ones first, for each pair of carries that they can make in two rows.
+def _multiply_first_numbers(
+    task: Task, lower: int, digit: int, second: list[int]
+) -> tuple[Problems, Integer[Tensor, " B"]]:
+    """Return products of a second number with first numbers that cover its row for one digit."""
+    parts = []
+    for carry_digits in [None, *find_digits_for_carries(digit, lower)]:
+        low = 0 if carry_digits is None else len(carry_digits)
+        choices = enumerate_digits(1 if carry_digits is None else 2, DIGITS, not low, False)
+        low_digits = torch.tensor(carry_digits or [], dtype=torch.long)
+        first = torch.cat([low_digits.expand(len(choices.length), -1), choices.digits], dim=1)
+        parts.append((first, low + choices.length, -1 if carry_digits is None else low))
+    width = max(len(second), *(first.shape[1] for first, _, _ in parts))
+    first = torch.cat(
+        [torch.nn.functional.pad(first, (0, width - first.shape[1])) for first, _, _ in parts]
+    )
+    operand = torch.tensor([*second, *[0] * (width - len(second))]).expand(len(first), -1)
+    lengths = torch.cat([length for _, length, _ in parts])
+    lengths = torch.stack([lengths, torch.full_like(lengths, len(second))], dim=1)
+    problems = task.solve(torch.stack([first, operand], dim=1).to(torch.uint8), lengths)
+    return problems, torch.cat([torch.full((len(first),), place) for first, _, place in parts])
 
-    The rows are their products with two digits. No carry is made by no digit, and by a one.
 
-    >>> carries(2, 1)
+def find_digits_for_carries(digit: int, previous: int) -> list[list[int]]:
+    """Return digits for each pair of carries, least significant digit first.
+
+    The carries are those of products of these digits with `digit` and with `previous`. The pair
+    without carries has two entries: no digit, and 1.
+
+    >>> find_digits_for_carries(2, 1)
     [[], [1], [5]]
     """
-    found: dict[tuple[int, int], list[int]] = {(0, 0): []}
+    reached: dict[tuple[int, int], list[int]] = {(0, 0): []}
     waiting = [(0, 0)]
     while waiting:
-        one, other = state = waiting.pop(0)
-        for digit in range(10):
-            after = (digit * own + one) // 10, (digit * before + other) // 10
-            if after not in found:
-                found[after] = [*found[state], digit]
+        first, second = carries = waiting.pop(0)
+        for value in range(10):
+            after = (value * digit + first) // 10, (value * previous + second) // 10
+            if after not in reached:
+                reached[after] = [*reached[carries], value]
                 waiting.append(after)
-    return [[], [1], *(digits for digits in found.values() if digits)]
+    return [[], [1], *(digits for digits in reached.values() if digits)]
 
 
-def _insertions(system: System) -> Iterator[Covered]:
-    """A newcomer and two numbers of a list, or one, and what follows.
+def _cover_sorting(system: System) -> Iterator[CoveringProblems]:
+    """Cover the insertion of a number into a list, at one or two of its numbers.
 
-    Of digits that have been read no more is seen than how the numbers compare, and the one written
-    last: any order with any digit. Lists of three and four differ in their signs alone, which stand
-    before all digits.
+    Digits that have been compared affect a step only through the order of the numbers and the last
+    digit written: so try any order with any digit. Lists of three and of four numbers differ in
+    their signs only, which stand before all digits.
     """
-    _check_reach(system, [(1, 3), (2, 0), (1, 0), (0, 0)])
+    _require_reach(system, [(1, 3), (2, 0), (1, 0), (0, 0)])
     for count in range(1, 5):
-        yield _sorted(system, _all(DIGITS, count)[:, :, None])
+        yield _cover_sorted_list(system, _enumerate_tuples(DIGITS, count)[:, :, None])
     for count in (2, 3):
-        ranks = _all(range(count), count)
-        for own in DIGITS:
-            read = torch.stack([ranks, torch.full_like(ranks, own)], dim=2)
-            yield _sorted(system, read)
-            yield _sorted(system, torch.nn.functional.pad(read, (0, 0, 0, 1)))  # one more follows
-            due = _all(DIGITS, count)[:, :, None]
-            for some in read:
-                whole = torch.cat([some.expand(len(due), -1, -1), due], dim=2)
-                yield _sorted(system, whole, place=1)
+        ranks = _enumerate_tuples(range(count), count)
+        for last in DIGITS:
+            compared = torch.stack([ranks, torch.full_like(ranks, last)], dim=2)
+            yield _cover_sorted_list(system, compared)
+            one_more = torch.nn.functional.pad(compared, (0, 0, 0, 1))
+            yield _cover_sorted_list(system, one_more)
+            next_digits = _enumerate_tuples(DIGITS, count)[:, :, None]
+            for prefix in compared:
+                prefix = prefix.expand(len(next_digits), -1, -1)
+                numbers = torch.cat([prefix, next_digits], dim=2)
+                yield _cover_sorted_list(system, numbers, place=1)
 
 
-def _all(each: Sequence[int], count: int) -> Integer[Tensor, "P C"]:
-    """Return all numbers of so many digits."""
-    return torch.cartesian_prod(*[torch.tensor(each)] * count).view(-1, count)
+def _enumerate_tuples(values: Sequence[int], count: int) -> Integer[Tensor, "P C"]:
+    """Return all tuples of `count` values."""
+    return torch.cartesian_prod(*[torch.tensor(values)] * count).view(-1, count)
 
 
-def _sorted(system: System, numbers: Integer[Tensor, "P M K"], place: int | None = None) -> Covered:
-    """Sort numbers, the highest digit first, and look at what stands at a place, or everywhere."""
+def _cover_sorted_list(
+    system: System, numbers: Integer[Tensor, "P M K"], place: int | None = None
+) -> CoveringProblems:
+    """Sort numbers (most significant digit first); select one place of the response, or all."""
     lengths = torch.full(numbers.shape[:2], numbers.shape[2])
     problems = system.task.solve(numbers.flip(2).to(torch.uint8), lengths)
     batch = system.format.write(problems)
-    at, _, wanted = batch.response()
+    index, _, selected = batch.response()
     if place is not None:
-        wanted = wanted & (batch.place.gather(1, at) == place)
-    return Covered(batch, wanted, problems)
+        selected = selected & (batch.place.gather(1, index) == place)
+    return CoveringProblems(batch, selected, problems)
 
 
-class Tried(NamedTuple):
-    """A digit of the sum so far, of the product that is added to it, or of the one after that."""
+def _cover_product_sums(system: System) -> Iterator[CoveringProblems]:
+    """Cover the sum of a running sum and a row, both with any digits, and what follows.
 
-    which: str
-    place: int
-    digits: tuple[int, ...]
-
-
-def _sums_of_products(system: System) -> Iterator[Covered]:
-    """A sum so far and the product that is added to it, both with any digits, and what follows.
-
-    Some of these numbers may come of no problem: what is right on all is right on those that do.
+    These numbers need not belong to a problem: a model that is correct on all of them is correct on
+    those that do.
     """
-    known = set()
-    for long, row, more in itertools.product(range(1, 5), range(5), [False, True]):
-        for at in range(-1, long + row + 1):
-            free, carried = _digits_seen(long, row, more, at), at > row > 0
-            zero = torch.zeros(1, len(free), dtype=torch.long)
-            one = _sum_of_products(system, long, row, more, at, free, zero)
-            key = keys(system, contexts(system, one.batch, one.wanted))[0]
-            kind = *sorted(key[key >= 0].tolist()), *(of.digits for of in free), carried
-            if kind not in known:  # in larger problems all is as in a smaller one
-                known.add(kind)
-                axes = [of.digits for of in free] + [(0, 1)] * carried
-                picks = torch.cartesian_prod(*map(torch.tensor, axes)).view(-1, len(axes))
-                for some in picks.split(CHUNK):
-                    yield _sum_of_products(system, long, row, more, at, free, some)
+    kinds = set()
+    for length, row, more in itertools.product(range(1, 5), range(5), [False, True]):
+        for place in range(-1, length + row + 1):
+            free = _find_visible_digits(length, row, more, place)
+            has_carry = place > row > 0
+            zeros = torch.zeros(1, len(free), dtype=torch.long)
+            example = _write_product_sum(system, length, row, more, place, free, zeros)
+            contexts = extract_contexts(system, example.batch, example.selected)
+            key = compute_context_keys(system, contexts)[0]
+            kind = *sorted(key[key >= 0].tolist()), *(digit.digits for digit in free), has_carry
+            if kind in kinds:  # larger problems repeat the kinds of smaller ones
+                continue
+            kinds.add(kind)
+            axes = [digit.digits for digit in free] + [(0, 1)] * has_carry
+            picks = torch.cartesian_prod(*map(torch.tensor, axes)).view(-1, len(axes))
+            for rows in picks.split(PROBLEMS_PER_CHUNK):
+                yield _write_product_sum(system, length, row, more, place, free, rows)
 
 
-def _digits_seen(long: int, row: int, more: bool, at: int) -> list[Tried]:
-    """Return the digits at a place and the next that are seen when sum `row` is written.
+def _find_visible_digits(length: int, row: int, more: bool, place: int) -> list[FreeDigit]:
+    """Return the digits at a place and the next higher one, as seen when sum `row` is written.
 
     Args:
-        long: the digits of the first number.
-        more: another row follows.
-        at: the lower of the two places.
+        length: the number of digits of the first number.
+        more: whether another row follows.
+        place: the lower of the two places.
     """
     places = {
-        "sum": range(long + row if row else 0),
-        "own": range(row, row + long + 1),
-        "next": range(row + 1, row + long + 2) if more else range(0),
+        "sum": range(length + row if row else 0),
+        "next_row": range(row, row + length + 1),
+        "after_next": range(row + 1, row + length + 2) if more else range(0),
     }
-    highest = tuple(digit for digit in DIGITS if digit < 9)  # of a product with a digit
+    top_digits = tuple(digit for digit in DIGITS if digit < 9)  # of a product with a digit
     return [
-        Tried(which, place, highest if which != "sum" and place == of[-1] else DIGITS)
-        for which, of in places.items()
-        for place in (at, at + 1)
-        if place in of
+        FreeDigit(number, at, top_digits if number != "sum" and at == number_places[-1] else DIGITS)
+        for number, number_places in places.items()
+        for at in (place, place + 1)
+        if at in number_places
     ]
 
 
-def _sum_of_products(
+def _write_product_sum(
     system: System,
-    long: int,
+    length: int,
     row: int,
     more: bool,
-    at: int,
-    free: list[Tried],
+    place: int,
+    free: list[FreeDigit],
     picks: Integer[Tensor, "P F"],
-) -> Covered:
-    """Return sums `row` for some digits that are tried; one column more is a carry into them."""
-    lengths = torch.tensor([[long, row + 1 + more]]).expand(len(picks), -1)
+) -> CoveringProblems:
+    """Write sums `row` with given digits; an additional column of `picks` is a carry into them."""
+    lengths = torch.tensor([[length, row + 1 + more]]).expand(len(picks), -1)
     ones = torch.ones(len(picks), 2, int(lengths.max()), dtype=torch.uint8)
-    question, products, sums = system.format.stages(system.task.solve(ones, lengths))
-    rows, summed = torch.zeros_like(products.numbers), torch.zeros_like(sums.numbers)
-    for of, digit in zip(free, picks.T, strict=False):
-        if of.which == "sum":
-            summed[:, row - 1, of.place] = digit
+    problems = system.task.solve(ones, lengths)
+    question, products, sums = system.format.scratchpad_stages(problems)
+    rows, running = torch.zeros_like(products.numbers), torch.zeros_like(sums.numbers)
+    for digit, values in zip(free, picks.T, strict=False):
+        if digit.number == "sum":
+            running[:, row - 1, digit.place] = values
         else:
-            number = row if of.which == "own" else row + 1
-            rows[:, number, of.place - number] = digit
+            index = row if digit.number == "next_row" else row + 1
+            rows[:, index, digit.place - index] = values
     if picks.shape[1] > len(free):
-        rows[:, row, at - 1 - row] = summed[:, row - 1, at - 1] = 9 * picks[:, -1]
-    own = torch.zeros(len(picks), long + row + 1, dtype=torch.long)
-    own[:, row:] += rows[:, row, : long + 1]
+        nines = 9 * picks[:, -1]
+        rows[:, row, place - 1 - row] = running[:, row - 1, place - 1] = nines
+    total = torch.zeros(len(picks), length + row + 1, dtype=torch.long)
+    total[:, row:] += rows[:, row, : length + 1]
     if row:
-        own[:, : long + row] += summed[:, row - 1, : long + row]
-    for place in range(long + row):
-        own[:, place + 1] += own[:, place] // 10
-    summed[:, row, : long + row + 1] = own % 10
-    stages = [question, replace(products, numbers=rows), replace(sums, numbers=summed)]
-    batch = system.format.laid_out(stages, padded=True)
-    slots, _, _ = batch.response()
-    level = [batch.levels[:, :, of - 1].gather(1, slots) for of in (1, 3, 4)]
-    wanted = (level[0] == NO_LEVEL) & (level[1] == at + 1) & (level[2] == row + 1)
-    return Covered(batch, wanted)
+        total[:, : length + row] += running[:, row - 1, : length + row]
+    for lower in range(length + row):
+        total[:, lower + 1] += total[:, lower] // 10
+    running[:, row, : length + row + 1] = total % 10
+    stages = [question, replace(products, numbers=rows), replace(sums, numbers=running)]
+    batch = system.format.write_stages(stages, padded=True)
+    index, _, _ = batch.response()
+    level = [batch.levels[:, :, number - 1].gather(1, index) for number in (1, 3, 4)]
+    selected = (level[0] == NO_LEVEL) & (level[1] == place + 1) & (level[2] == row + 1)
+    return CoveringProblems(batch, selected)
 
 
-def _is_enumerated(system: System) -> bool:
-    """Return whether the numbers of a run are written, and their places told, as is assumed here.
+def _has_proved_covering(system: System) -> bool:
+    """Return whether the format and the ids of a run fit the coverings of this module.
 
-    Ids have to count the places of digits: coupled ones do, and Abacus ids where all is written
-    with the ones first. Sums have to be written with the ones first, and no number be padded, for
-    where a pad ends is not seen; but steps of products, which are as long as can be seen, and
-    lists, whose numbers end together.
+    Ids have to count places: coupled ids do, and so do Abacus ids if all numbers are written least
+    significant digit first. The answer has to be written in this order. Numbers must not be padded,
+    because the end of the padding is not visible; exceptions are the steps of products, whose
+    length is visible, and lists, whose numbers end together.
     """
     form, task = system.format, system.task
-    coupled = all(isinstance(of, Coupled) for of in system.schemes)
+    coupled = all(isinstance(scheme, Coupled) for scheme in system.schemes)
     if isinstance(form, InsertionSort):
         return coupled
-    back = getattr(form, "prefix", "add") == "rev"  # in the other order than the question
-    ones_first = not form.reverse_operands if back else getattr(form, "reverse_answer", False)
-    if not ones_first:
+    reverses_question = getattr(form, "prefix", "add") == "rev"
+    lowest_first = getattr(form, "reverse_answer", False)
+    if reverses_question:
+        lowest_first = not form.reverse_operands
+    if not lowest_first:
         return False
     if isinstance(form, Scratchpad):
-        local = form.pad if isinstance(task, Multiplication) else not getattr(task, "spare", 0)
+        is_local = form.pad if isinstance(task, Multiplication) else not getattr(task, "spare", 0)
         if isinstance(task, MultiOperandAddition):
-            local = local and not form.pad
-        begins = form.from_zero in (None, task.from_zero)
-        return coupled and begins and local and getattr(task, "local", True)
-    alone = isinstance(task, Addition | BitwiseOr | Copying) and not task.backwards
-    abacus = (
-        all(isinstance(of, Abacus) for of in system.schemes) and form.reverse_operands and alone
-    )
+            is_local = is_local and not form.pad
+        starts_as_task = form.from_zero in (None, task.from_zero)
+        return coupled and starts_as_task and is_local and getattr(task, "local", True)
+    counts_alike = isinstance(task, Addition | BitwiseOr | Copying) and not task.answer_is_reversed
+    abacus = all(isinstance(scheme, Abacus) for scheme in system.schemes)
+    abacus = abacus and form.reverse_operands and counts_alike
     padded = getattr(form, "pad", False) or getattr(form, "pad_to", None)
     return (coupled or abacus) and not padded
 
 
-def _check_reach(system: System, widest: list[tuple[int, int] | None]) -> None:
-    """Refuse windows that show more than what is enumerated, or over levels in another order."""
-    if [getattr(of, "level", 1) for of in system.schemes] != [*range(1, len(widest) + 1)]:
-        raise TooMany
-    for own, most in zip(reach(system), widest, strict=True):
-        if most is not None and (own[0] > most[0] or own[1] > most[1]):
-            raise TooMany
+def _require_reach(system: System, limits: list[tuple[int, int] | None]) -> None:
+    """Refuse windows that are larger than the limits, and levels in another order."""
+    levels = [getattr(scheme, "level", 1) for scheme in system.schemes]
+    if levels != [*range(1, len(limits) + 1)]:
+        raise TooManyContexts
+    for reach, limit in zip(compute_id_reach(system), limits, strict=True):
+        if limit is not None and (reach[0] > limit[0] or reach[1] > limit[1]):
+            raise TooManyContexts
 
 
-def _shows_what_is_drawn(system: System) -> bool:
-    """Return whether a step may see what a format draws: letters, spaces, other sums.
+def _shows_random_text(system: System) -> bool:
+    """Return whether windows may show what a format draws: letters, spaces, other sums.
 
-    Coupled ids count no text. A window of 0 over level 2 hides the other sums of a line: whatever
-    is counted in a sum is counted at both levels.
+    Coupled ids do not count text. A window of 0 over level 2 hides the other sums of a line,
+    because both levels count the same tokens of a sum.
     """
-    form, each = system.format, [*zip(system.schemes, system.network.encodings, strict=True)]
-    lines = isinstance(form, Line)
-    if form.has_index_hints or not (lines or form.variable_length):
+    form, encodings = system.format, system.network.encodings
+    is_line = isinstance(form, Line)
+    if form.has_index_hints or not (is_line or form.variable_length):
         return form.has_index_hints
-    if not all(isinstance(of, Coupled) for of, _ in each):
+    if not all(isinstance(scheme, Coupled) for scheme in system.schemes):
         return True
-    apart = any(of.level == 2 and felt.window == (0, 0) for of, felt in each)
-    return lines and form.sums[1] > 1 and not apart
+    hides_other_sums = any(
+        scheme.level == 2 and encoding.window == (0, 0)
+        for scheme, encoding in zip(system.schemes, encodings, strict=True)
+    )
+    return is_line and form.sums[1] > 1 and not hides_other_sums
 
 
-def _short(system: System) -> Covered:
-    """Return many of the shortest problems: two may share a context and go on differently."""
-    cells = torch.tensor([system.task.least]).expand(SHORT, -1)
-    problems = system.task.sample(cells, stream(0, "short"))
+def _draw_shortest_problems(system: System) -> CoveringProblems:
+    """Return many of the shortest problems, among which contexts may conflict."""
+    cells = torch.tensor([system.task.smallest_cell]).expand(SHORTEST_PROBLEMS, -1)
+    problems = system.task.draw_for_cells(cells, stream(0, "short"))
     batch = system.format.write(problems)
-    return Covered(batch, batch.response()[2], problems)
+    return CoveringProblems(batch, batch.response()[2], problems)
 
 
-def _in_place(system: System) -> tuple[int, int]:
-    """Return how far a step looks below and above its place, by the one pair of ids for places."""
-    each = zip(system.schemes, reach(system), strict=True)
-    sides = [own for scheme, own in each if getattr(scheme, "level", 1) == 1]
-    if len(sides) != 1:
-        raise TooMany
-    return sides[0]
+def _place_reach(system: System) -> tuple[int, int]:
+    """Return how many places a step sees below and above its place, by the ids of level 1."""
+    pairs = zip(system.schemes, compute_id_reach(system), strict=True)
+    reaches = [reach for scheme, reach in pairs if getattr(scheme, "level", 1) == 1]
+    if len(reaches) != 1:
+        raise TooManyContexts
+    return reaches[0]
 
 
-def _clip(system: System) -> int:
-    """Return from which place on the first token and the signs are felt as from any further on."""
-    felt = [getattr(of, "clip", 0) for of in system.network.encodings if of.absent is None]
-    return max([1, *felt])
+def _max_clip(system: System) -> int:
+    """Return the place from which on the distance to the first token and the signs is clipped."""
+    encodings = system.network.encodings
+    clips = [getattr(part, "clip", 0) for part in encodings if part.uncounted_id is None]
+    return max([1, *clips])
 
 
-def _filtered(
-    parts: Iterator[tuple[Problems, Integer[Tensor, " B"]]],
-    keep: Callable[[Problems], Bool[Tensor, " B"]],
-) -> Iterator[tuple[Problems, Integer[Tensor, " B"]]]:
+def _filter_problems(
+    parts: ProblemsAndPlaces, keep: Callable[[Problems], Bool[Tensor, " B"]]
+) -> ProblemsAndPlaces:
     for problems, places in parts:
         rows = keep(problems)
         if rows.any():
             yield problems[rows], places[rows]
 
 
-def _one_of_the_shorter(problems: Problems) -> Bool[Tensor, " B"]:
-    """Say which problems are the task's own: one bit is set, in the shorter vector."""
+def _is_bitwise_or_problem(problems: Problems) -> Bool[Tensor, " B"]:
+    """Return which problems belong to the task: one bit is set, in the shorter vector."""
     ones, lengths = problems.operands.sum(2), problems.lengths
-    shorter = lengths <= lengths.flip(1)
-    return (ones.sum(1) == 1) & ((ones == 1) & shorter).any(1)
+    is_shorter = lengths <= lengths.flip(1)
+    return (ones.sum(1) == 1) & ((ones == 1) & is_shorter).any(1)
 
 
-COVERINGS: dict[str, Callable[[System], Iterator[Covered]]] = {
-    "addition": _sums,
-    "bitwise_or": _bits,
-    "copying": _strings,
-    "reversing": _strings,
-    "parity": _parities,
-    "multi_operand_addition": _running_sums,
-    "multiplication": _products,
-    "sorting": _insertions,
+COVERINGS: dict[str, Callable[[System], Iterator[CoveringProblems]]] = {
+    "addition": _cover_addition,
+    "bitwise_or": _cover_bitwise_or,
+    "copying": _cover_string,
+    "reversing": _cover_string,
+    "parity": _cover_parity,
+    "multi_operand_addition": _cover_running_sums,
+    "multiplication": _cover_multiplication,
+    "sorting": _cover_sorting,
 }

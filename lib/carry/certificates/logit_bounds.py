@@ -1,14 +1,15 @@
-"""How far float32 can take a transformer's logits from what its weights say.
+"""Bounds on the float32 errors of a transformer's logits.
 
-A pass in float64 bounds each step's errors, those that it finds and those that it makes
-(`carry.certificates.rounding`). Passed on from step to step such bounds grow by what each matrix
-can do at worst; so the last layer is walked back. With x_l what float32 finds after step l, e_l
-its rounding there, and S_l all exact steps after it, a logit is off by
+A forward pass in float64 bounds the error of each step, both inherited and from its own rounding
+(`carry.certificates.rounding`). Bounds that are propagated forward grow with the worst case of each
+matrix. Therefore a second pass goes backward through the last layer. Let x_l be the float32 result
+of step l, e_l its rounding error, and S_l the exact composition of all later steps. The error of a
+logit is
 
-    sum_l S_l(x_l) - S_l(x_l - e_l),    each at most    sup |dS_l| |e_l|
+    sum_l S_l(x_l) - S_l(x_l - e_l),    and each term is at most    sup |dS_l| |e_l|.
 
-between both, and dS_l, how the logit changes with x_l, is what a walk back finds: its value where
-nothing is rounded, and how far from that it can be wherever the first pass allows x_l to be.
+The backward pass computes dS_l, the gradient of a logit with respect to x_l: its value at the exact
+activations, and a bound on its distance from that at any activations that the forward pass allows.
 """
 
 from __future__ import annotations
@@ -24,147 +25,170 @@ from jaxtyping import Float64, Integer
 from torch import Tensor, nn
 
 from carry.certificates import rounding
-from carry.certificates.contexts import BOUNDED
-from carry.certificates.rounding import Bounded, Mixed, gamma, norms
+from carry.certificates.contexts import BOUNDED_ENCODINGS
+from carry.certificates.rounding import BoundedTensor, SoftmaxAverage, gamma, vector_norms
 from carry.config.settings import SettingsError
 from carry.models.architectures.transformer import Block, FeedForward, Transformer
-from carry.models.attention import AttentionContext, Places, PositionEncodings
+from carry.models.attention import AttentionContext, PositionEncodings, QueryKeyIds
 from carry.models.encodings.relative import Relative
 from carry.models.encodings.shaw import Shaw
 
-PAIRS = 2**17  # of vectors whose scores are worked out, and kept
-NOISE = 1.01  # float64 rounds 2^29 times as finely, here and in the value
+MAX_PAIRS = 2**17  # pairs of vectors whose attention scores are computed once and kept
+FLOAT64_FACTOR = 1.01  # for the rounding of these bounds; float64 rounds 2^29 times as finely
 
 
-class Change(NamedTuple):
-    """How each logit changes with a vector of each context, and how far from that it may be."""
+class LogitGradient(NamedTuple):
+    """The gradients of all logits with respect to a vector, and a bound on their variation."""
 
     value: Float64[Tensor, "N V D"]
-    radius: Float64[Tensor, "N V 1"]  # the length of what may be added to it
+    radius: Float64[Tensor, "N V 1"]  # the largest norm of what may be added to the value
 
-    def of(self, error: Float64[Tensor, "N D"]) -> Float64[Tensor, "N V"]:
-        """Return how far logits are off by errors of the vector."""
-        known = (self.value.abs() @ error[:, :, None])[..., 0]
-        return known + self.radius[..., 0] * norms(error)
-
-
-Back = Callable[[Change], tuple[Tensor, Sequence[Change]]]
+    def bound_change(self, error: Float64[Tensor, "N D"]) -> Float64[Tensor, "N V"]:
+        """Return a bound on the change of the logits by an error of the vector."""
+        linear = (self.value.abs() @ error[:, :, None])[..., 0]
+        return linear + self.radius[..., 0] * vector_norms(error)
 
 
-class Steps:
-    """The steps of a pass, which can be walked back.
+BackwardStep = Callable[[LogitGradient], tuple[Tensor, Sequence[LogitGradient]]]
 
-    >>> steps = Steps()
-    >>> x = Bounded.exact(torch.ones(1, 2))
-    >>> y = steps.add(steps.multiply(x, 3.0), x)
-    >>> seed = Change(torch.ones(1, 1, 2).double(), torch.zeros(1, 1, 1).double())
-    >>> 2 * 2.0**-24 < steps.back(y, seed).item() < 2e-5
+
+class BackwardTape:
+    """The steps of a forward pass, recorded for a backward pass over their rounding errors.
+
+    >>> tape = BackwardTape()
+    >>> x = BoundedTensor.exact(torch.ones(1, 2))
+    >>> y = tape.add(tape.multiply(x, 3.0), x)
+    >>> gradient = LogitGradient(torch.ones(1, 1, 2).double(), torch.zeros(1, 1, 1).double())
+    >>> 2 * 2.0**-24 < tape.backward(y, gradient).item() < 2e-5
     True
     """
 
     def __init__(self) -> None:
-        self.taken: list[tuple[Bounded, Sequence[Bounded], Back]] = []
+        self.steps: list[tuple[BoundedTensor, Sequence[BoundedTensor], BackwardStep]] = []
 
-    def take(self, made: Bounded, read: Sequence[Bounded], back: Back) -> Bounded:
-        """Take a step from what it `read`.
+    def record(
+        self, output: BoundedTensor, inputs: Sequence[BoundedTensor], backward: BackwardStep
+    ) -> BoundedTensor:
+        """Record a step and return its output.
 
-        `back`: from how logits change with what is `made` to how far its rounding takes them off,
-        and to how they change with what it read.
+        Args:
+            backward: maps the gradients with respect to the output to a bound on the effect of the
+                step's rounding, and to the gradients with respect to each input.
         """
-        self.taken.append((made, read, back))
-        return made
+        self.steps.append((output, inputs, backward))
+        return output
 
-    def linear(self, of: nn.Linear, x: Bounded) -> Bounded:
-        """Return the linear map of a vector; it knows its `stretch`."""
-        made = rounding.linear(x, of.weight, of.bias, of.stretch)
+    def linear(self, layer: nn.Linear, x: BoundedTensor) -> BoundedTensor:
+        """Apply a linear layer, which carries its `spectral_norm`."""
+        norm = layer.spectral_norm
+        output = rounding.linear(x, layer.weight, layer.bias, norm)
 
-        def back(g: Change) -> tuple[Tensor, list[Change]]:
-            return g.of(made.rounded), [Change(g.value @ of.weight, of.stretch * g.radius)]
+        def backward(g: LogitGradient) -> tuple[Tensor, list[LogitGradient]]:
+            gradient = LogitGradient(g.value @ layer.weight, norm * g.radius)
+            return g.bound_change(output.rounding), [gradient]
 
-        return self.take(made, [x], back)
+        return self.record(output, [x], backward)
 
-    def norm(self, of: nn.Module, x: Bounded) -> Bounded:
-        """Return the norm of a vector, or it itself."""
-        if isinstance(of, nn.Identity):
+    def normalise(self, norm: nn.Module, x: BoundedTensor) -> BoundedTensor:
+        """Apply a norm, or the identity."""
+        if isinstance(norm, nn.Identity):
             return x
-        made = normed(of, x)
-        return self.take(made, [x], lambda g: (g.of(made.rounded), [_before_norm(of, x, g)]))
+        output = normalise(norm, x)
+        return self.record(
+            output,
+            [x],
+            lambda g: (g.bound_change(output.rounding), [_norm_input_gradient(norm, x, g)]),
+        )
 
-    def feed_forward(self, of: FeedForward, x: Bounded) -> Bounded:
-        """Return what a feed-forward network makes of a vector; it knows its `both`.
+    def feed_forward(self, layer: FeedForward, x: BoundedTensor) -> BoundedTensor:
+        """Apply a feed-forward network, which carries its `gram_product`.
 
-        Through it errors become longer by at most |D M U|, with M the slopes of the hidden units:
-        those at the exact values, of which the Frobenius norm comes from products of rows of U and
-        of columns of D, and those that are in doubt, |D T U| <= |D T^(1/2)| |T^(1/2) U|.
+        The norm of an error grows at most by |D M U|, where M has the slopes of the hidden units.
+        The Frobenius norm at the exact slopes follows from inner products of the rows of U and of
+        the columns of D. The uncertain slopes T add |D T U| <= |D T^(1/2)| |T^(1/2) U|.
         """
-        hidden = rounding.linear(x, of.up.weight, of.up.bias, of.up.stretch)
-        made, slope, doubt, steep = _activated(of.activation, hidden)
-        down = rounding.linear(made, of.down.weight, of.down.bias, of.down.stretch)
-        sure = (slope @ of.both * slope).sum(-1, keepdim=True).clamp(min=0).sqrt()
-        rows, columns = norms(of.up.weight)[:, 0], norms(of.down.weight.T)[:, 0]
-        unsure = ((doubt @ rows.square()) * (doubt @ columns.square())).sqrt()[:, None]
-        most = (sure + unsure).clamp(max=steep * of.up.stretch * of.down.stretch)
-        inner = steep * norms(hidden.rounded) + norms(made.rounded)
-        norm = most * x.length + of.down.stretch * inner + norms(down.rounded)
+        up, down = layer.up, layer.down
+        hidden = rounding.linear(x, up.weight, up.bias, up.spectral_norm)
+        active, slope, slope_error, max_slope = _activate(layer.activation, hidden)
+        output = rounding.linear(active, down.weight, down.bias, down.spectral_norm)
+        exact = (slope @ layer.gram_product * slope).sum(-1, keepdim=True).clamp(min=0).sqrt()
+        rows, columns = vector_norms(up.weight)[:, 0], vector_norms(down.weight.T)[:, 0]
+        squares = (slope_error @ rows.square()) * (slope_error @ columns.square())
+        growth = exact + squares.sqrt()[:, None]
+        growth = growth.clamp(max=max_slope * up.spectral_norm * down.spectral_norm)
+        inner = max_slope * vector_norms(hidden.rounding) + vector_norms(active.rounding)
+        norm = growth * x.error_norm + down.spectral_norm * inner + vector_norms(output.rounding)
 
-        def back(g: Change) -> tuple[Tensor, list[Change]]:
-            after = Change(g.value @ of.down.weight, of.down.stretch * g.radius)
-            wrong = after.value * doubt[:, None]
-            added = torch.minimum(norms(wrong) * of.up.stretch, (wrong.abs() @ rows)[..., None])
-            before = Change(after.value * slope[:, None], steep * after.radius + norms(wrong))
-            lost = before.of(hidden.rounded) + after.of(made.rounded) + g.of(down.rounded)
-            radius = most[:, None] * g.radius + added
-            return lost, [Change(before.value @ of.up.weight, radius)]
+        def backward(g: LogitGradient) -> tuple[Tensor, list[LogitGradient]]:
+            after = LogitGradient(g.value @ down.weight, down.spectral_norm * g.radius)
+            uncertain = after.value * slope_error[:, None]
+            added = torch.minimum(
+                vector_norms(uncertain) * up.spectral_norm, (uncertain.abs() @ rows)[..., None]
+            )
+            before = LogitGradient(
+                after.value * slope[:, None], max_slope * after.radius + vector_norms(uncertain)
+            )
+            change = before.bound_change(hidden.rounding) + after.bound_change(active.rounding)
+            change = change + g.bound_change(output.rounding)
+            radius = growth[:, None] * g.radius + added
+            return change, [LogitGradient(before.value @ up.weight, radius)]
 
-        return self.take(down._replace(norm=torch.minimum(norm, down.length)), [x], back)
+        norm = torch.minimum(norm, output.error_norm)
+        return self.record(output._replace(norm=norm), [x], backward)
 
-    def multiply(self, x: Bounded, factor: float) -> Bounded:
-        """Return a multiple."""
+    def multiply(self, x: BoundedTensor, factor: float) -> BoundedTensor:
+        """Multiply by a number."""
         if factor == 1:
             return x
-        made, size = rounding.multiply(x, factor), abs(factor)
+        output, size = rounding.multiply(x, factor), abs(factor)
 
-        def back(g: Change) -> tuple[Tensor, list[Change]]:
-            return g.of(made.rounded), [Change(factor * g.value, size * g.radius)]
+        def backward(g: LogitGradient) -> tuple[Tensor, list[LogitGradient]]:
+            gradient = LogitGradient(factor * g.value, size * g.radius)
+            return g.bound_change(output.rounding), [gradient]
 
-        return self.take(made, [x], back)
+        return self.record(output, [x], backward)
 
-    def add(self, x: Bounded, update: Bounded) -> Bounded:
-        """Return a sum."""
-        made = rounding.add(x, update)
-        return self.take(made, [x, update], lambda g: (g.of(made.rounded), [g, g]))
+    def add(self, x: BoundedTensor, update: BoundedTensor) -> BoundedTensor:
+        """Add two tensors."""
+        output = rounding.add(x, update)
+        return self.record(output, [x, update], lambda g: (g.bound_change(output.rounding), [g, g]))
 
-    def back(self, last: Bounded, seed: Change) -> Float64[Tensor, "N V"]:
-        """Return how far all steps together take off what changes with the last as `seed` says."""
-        changes, total = {id(last): seed}, torch.zeros_like(seed.radius[..., 0])
-        for made, read, back in reversed(self.taken):
-            lost, before = back(changes.pop(id(made)))
-            total += lost
-            for x, change in zip(read, before, strict=True):
-                known = changes.get(id(x))
-                changes[id(x)] = Change(*map(torch.add, known, change)) if known else change
+    def backward(self, output: BoundedTensor, gradient: LogitGradient) -> Float64[Tensor, "N V"]:
+        """Return a bound on the change of the logits by the rounding of all steps.
+
+        Args:
+            output: the output of the last step.
+            gradient: the gradients of the logits with respect to it.
+        """
+        gradients, total = {id(output): gradient}, torch.zeros_like(gradient.radius[..., 0])
+        for step_output, inputs, backward in reversed(self.steps):
+            change, input_gradients = backward(gradients.pop(id(step_output)))
+            total += change
+            for x, g in zip(inputs, input_gradients, strict=True):
+                earlier = gradients.get(id(x))
+                gradients[id(x)] = LogitGradient(*map(torch.add, earlier, g)) if earlier else g
         return total
 
 
-def _activated(name: str, x: Bounded) -> tuple[Bounded, Tensor, Tensor, float]:
-    """Return what units become, their slopes, how far from that they may be, and the steepest.
+def _activate(name: str, x: BoundedTensor) -> tuple[BoundedTensor, Tensor, Tensor, float]:
+    """Return activations, their slopes, bounds on the errors of the slopes, and the largest slope.
 
-    A unit of relu that may be on or off has either slope. That of gelu is Phi(x) + x phi(x), and
-    changes by less than 0.8 dx, which is 2 phi(0).
+    If the sign of the input of a relu is uncertain, its slope is 0 or 1. The slope of gelu is
+    Phi(x) + x phi(x), and changes by less than 0.8 dx, since 0.8 > 2 phi(0).
     """
     if name == "relu":
-        doubt = (x.value.abs() <= x.error).double()
-        return rounding.relu(x), (x.value > 0).double(), doubt, 1.0
-    normal = (-x.value.square() / 2).exp() / math.sqrt(2 * math.pi)
-    slope = torch.special.ndtr(x.value) + x.value * normal
+        uncertain = (x.value.abs() <= x.error).double()
+        return rounding.relu(x), (x.value > 0).double(), uncertain, 1.0
+    density = (-x.value.square() / 2).exp() / math.sqrt(2 * math.pi)
+    slope = torch.special.ndtr(x.value) + x.value * density
     return rounding.gelu(x), slope, 0.8 * x.error, 1.13
 
 
-def normed(norm: nn.Module, x: Bounded) -> Bounded:
-    """Return the norm of a vector, or it itself.
+def normalise(norm: nn.Module, x: BoundedTensor) -> BoundedTensor:
+    """Apply a layer norm, an RMS norm or the identity.
 
-    >>> x = Bounded.exact(torch.ones(1, 2))
-    >>> normed(nn.Identity(), x) is x, normed(nn.LayerNorm(2), x).value.tolist()
+    >>> x = BoundedTensor.exact(torch.ones(1, 2))
+    >>> normalise(nn.Identity(), x) is x, normalise(nn.LayerNorm(2), x).value.tolist()
     (True, [[0.0, 0.0]])
     """
     if isinstance(norm, nn.LayerNorm):
@@ -172,258 +196,276 @@ def normed(norm: nn.Module, x: Bounded) -> Bounded:
     return rounding.rms_norm(x, norm.weight, norm.eps) if isinstance(norm, nn.RMSNorm) else x
 
 
-def _before_norm(norm: nn.Module, x: Bounded, g: Change) -> Change:
-    """Return how logits change with what a norm reads.
+def _norm_input_gradient(norm: nn.Module, x: BoundedTensor, g: LogitGradient) -> LogitGradient:
+    """Return the gradients with respect to the input of a norm.
 
-    It is c / s * w, with c the vector or what it is without its mean, and s^2 = mean(c^2) + eps.
-    Its slopes 1 / s - c c^T / (D s^3) are at most 1 / s, and change by at most 4 / (s^2 sqrt(D))
-    for each unit of length that c moves: with |c| <= s sqrt(D), 1 / s changes by 1 / (s^2 sqrt(D)),
-    times 2 with the factor 1 / s^3, and c c^T adds 2.
+    The output is c / s * w, where c is the vector, centered in a layer norm, and
+    s^2 = mean(c^2) + eps. The Jacobian 1 / s - c c^T / (D s^3) has a norm of at most 1 / s. Per
+    unit of length that c moves it changes by at most 4 / (s^2 sqrt(D)): with |c| <= s sqrt(D),
+    1 / s changes by 1 / (s^2 sqrt(D)), the factor 1 / s^3 adds twice this, and c c^T adds 2.
     """
-    width, center = x.value.shape[-1], isinstance(norm, nn.LayerNorm)
-    c = x.value - x.value.mean(-1, keepdim=True) if center else x.value
-    square, length = c.square().mean(-1, keepdim=True), x.length
-    least = (square.sqrt() - length / width**0.5).clamp(min=0).square() + norm.eps
+    width, centered = x.value.shape[-1], isinstance(norm, nn.LayerNorm)
+    c = x.value - x.value.mean(-1, keepdim=True) if centered else x.value
+    square, error_norm = c.square().mean(-1, keepdim=True), x.error_norm
+    smallest = (square.sqrt() - error_norm / width**0.5).clamp(min=0).square() + norm.eps
     root, value = (square + norm.eps).rsqrt()[:, None], g.value * norm.weight
     along = value @ c[:, :, None] / width
-    radius = norm.weight.abs().max() * g.radius * least.rsqrt()[:, None]
-    radius = radius + norms(value) * (4 * length / (least * width**0.5))[:, None]
+    radius = norm.weight.abs().max() * g.radius * smallest.rsqrt()[:, None]
+    radius = radius + vector_norms(value) * (4 * error_norm / (smallest * width**0.5))[:, None]
     value = root * value - root**3 * along * c[:, None]
-    return Change(value - value.mean(-1, keepdim=True) if center else value, radius)
+    return LogitGradient(value - value.mean(-1, keepdim=True) if centered else value, radius)
 
 
 @torch.no_grad()
-def bounded_logits(
+def bound_logits(
     network: Transformer,
     tokens: Integer[Tensor, "N W"],
     ids: Sequence[Integer[Tensor, "N W"]],
-    close: bool = True,
+    backward: bool = True,
     chunk: int = 256,
-) -> Bounded:
-    """Return the logits at the last token of each context, with the error float32 can make.
+) -> BoundedTensor:
+    """Return the logits at the last token of each context, with bounds on their float32 errors.
 
-    They hold in every sequence where the last token of a context sees these tokens and no others,
-    and each of them, where there are more layers, none but these. The first of a row is the first
-    of the sequence, if windows show it. With more layers worst cases of all are multiplied: what
-    is said still holds, and is seldom of use.
+    The bounds hold in every sequence in which attention from the last token of a context reaches
+    the tokens of this context only (with several layers: through all layers). The first token of a
+    context is the first token of the sequence, if the windows show it. Several layers multiply
+    their worst cases: the bounds then still hold, but are seldom useful.
 
     Args:
-        network: a trained model of float32 weights, taken as they are.
+        network: a trained model with float32 weights.
         tokens: the contexts.
-        ids: one for each encoding.
-        close: the last layer is walked back, too, which takes some times as long, and finds errors
-            that are about ten times as small. Where margins are wide it is not needed.
-        chunk: contexts to work out at a time.
+        ids: one tensor for each encoding.
+        backward: run the backward pass, too. It takes several times as long, and the bounds become
+            about ten times as small. Large leads do not need it.
+        chunk: the number of contexts in each batch.
 
     Shapes: the result is [N V].
 
     Raises:
-        SettingsError: for parts that have no bound here: encodings other than relative, shaw and
-            none, recurrences, injection, gates, a read-out, weights that are not float32.
+        SettingsError: for parts without bounds: encodings other than relative, shaw and none,
+            recurrences, injection, gates, a read-out, weights other than float32.
 
-    >>> from carry.models.encodings import Shape
-    >>> given = Transformer.Settings(width=8, heads=2)
-    >>> network = Transformer(given, 5, [], Shape(8, 2, 4, 1))
-    >>> logits = bounded_logits(network, torch.tensor([[1, 2, 3]]), [])
+    >>> from carry.models.encodings import ModelShape
+    >>> settings = Transformer.Settings(width=8, heads=2)
+    >>> network = Transformer(settings, 5, [], ModelShape(8, 2, 4, 1))
+    >>> logits = bound_logits(network, torch.tensor([[1, 2, 3]]), [])
     >>> logits.value.shape, bool((logits.error < 1e-2).all())
     (torch.Size([1, 5]), True)
     """
-    _check(network)
+    _require_bounded_parts(network)
     exact = copy.deepcopy(network).to("cpu", torch.float64)
-    for of in exact.modules():
-        if isinstance(of, nn.Linear):
-            of.stretch = rounding.stretch(of.weight)
-        if isinstance(of, FeedForward):
-            of.both = (of.down.weight.T @ of.down.weight) * (of.up.weight @ of.up.weight.T)
-    first = _read(exact.blocks[0], Bounded.exact(exact.tokens.weight))
+    for module in exact.modules():
+        if isinstance(module, nn.Linear):
+            module.spectral_norm = rounding.spectral_norm(module.weight)
+        if isinstance(module, FeedForward):
+            up, down = module.up.weight, module.down.weight
+            module.gram_product = (down.T @ down) * (up @ up.T)
+    inputs = _layer_inputs(exact.blocks[0], BoundedTensor.exact(exact.tokens.weight))
     parts = []
     for rows in torch.arange(len(tokens)).split(chunk):
-        own = [of[rows].cpu() for of in ids]
-        parts.append(_logits(exact, first, tokens[rows].cpu().long(), own, close))
-    value, error = (torch.cat(each) for each in zip(*parts, strict=True))
-    # 0 * inf, where an error is out of all bounds: nothing is known then.
-    return Bounded(value, NOISE * error.nan_to_num(nan=math.inf, posinf=math.inf))
+        chunk_ids = [encoding_ids[rows].cpu() for encoding_ids in ids]
+        parts.append(_bound_chunk(exact, inputs, tokens[rows].cpu().long(), chunk_ids, backward))
+    value, error = (torch.cat(part) for part in zip(*parts, strict=True))
+    # An unbounded error may have become 0 * inf; nothing is known then.
+    return BoundedTensor(value, FLOAT64_FACTOR * error.nan_to_num(nan=math.inf, posinf=math.inf))
 
 
-def _logits(
+def _bound_chunk(
     exact: Transformer,
-    first: _Read,
-    at: Integer[Tensor, "N W"],
+    inputs: _LayerInputs,
+    index: Integer[Tensor, "N W"],
     ids: Sequence[Integer[Tensor, "N W"]],
-    close: bool,
+    backward: bool,
 ) -> tuple[Float64[Tensor, "N V"], Float64[Tensor, "N V"]]:
-    """Return logits and their errors, the smaller of both bounds if asked for a close one."""
-    read, rows = first, len(at)
+    """Return logits and the smaller of their bounds by the forward and the backward pass."""
+    rows = len(index)
     for layer in range(len(exact.blocks)):
-        steps, last = Steps(), layer == len(exact.blocks) - 1
-        x = _layer(exact, layer, read, at, ids, last, steps)
+        tape, last = BackwardTape(), layer == len(exact.blocks) - 1
+        x = _bound_layer(exact, layer, inputs, index, ids, last, tape)
         if not last:
-            read = _read(exact.blocks[layer + 1], x)
-            at = torch.arange(at.numel()).view_as(at)
-    x = steps.norm(exact.final_norm, x)
-    made = rounding.linear(x, exact.logits.weight, exact.logits.bias, exact.logits.stretch)
-    if not close:
-        return made.value, made.error
-    weight = exact.logits.weight.expand(rows, -1, -1)
-    walked = made.rounded + steps.back(x, Change(weight, torch.zeros_like(weight[..., :1])))
-    return made.value, torch.fmin(made.error, walked)
+            inputs = _layer_inputs(exact.blocks[layer + 1], x)
+            index = torch.arange(index.numel()).view_as(index)
+    x = tape.normalise(exact.final_norm, x)
+    output = exact.logits
+    logits = rounding.linear(x, output.weight, output.bias, output.spectral_norm)
+    if not backward:
+        return logits.value, logits.error
+    weight = output.weight.expand(rows, -1, -1)
+    gradient = LogitGradient(weight, torch.zeros_like(weight[..., :1]))
+    error = logits.rounding + tape.backward(x, gradient)
+    return logits.value, torch.fmin(logits.error, error)
 
 
-def _check(network: Transformer) -> None:
-    """Refuse what has no bound here."""
+def _require_bounded_parts(network: Transformer) -> None:
+    """Refuse a network with parts that have no bound."""
     if type(network) is not Transformer:
         name = type(network).__name__.lower()
-        raise SettingsError(f"name: {name!r} has no error bound, expected 'transformer'")
-    given = network.given
-    wanted = {"recurrences": 1, "injection": "none", "read_out": False}
-    for field, only in wanted.items():
-        value = getattr(given, field)
+        raise SettingsError(f"name: {name!r} has no error bound; expected 'transformer'")
+    settings = network.settings
+    required = {"recurrences": 1, "injection": "none", "read_out": False}
+    for field, only in required.items():
+        value = getattr(settings, field)
         if value != only:
-            raise SettingsError(f"{field}: {value!r} has no error bound, expected {only!r}")
-    if given.activation not in ("relu", "gelu"):
+            raise SettingsError(f"{field}: {value!r} has no error bound; expected {only!r}")
+    if settings.activation not in ("relu", "gelu"):
         raise SettingsError(
-            f"activation: {given.activation!r} has no error bound, expected 'relu' or 'gelu'"
+            f"activation: {settings.activation!r} has no error bound; expected 'relu' or 'gelu'"
         )
     for encoding in network.encodings:
-        if type(encoding) not in BOUNDED:
+        if type(encoding) not in BOUNDED_ENCODINGS:
             name = type(encoding).__name__.lower()
             raise SettingsError(
-                f"encoding: {name!r} has no error bound, expected 'relative', 'shaw' or 'none'"
+                f"encoding: {name!r} has no error bound; expected 'relative', 'shaw' or 'none'"
             )
     for name, weights in network.named_parameters():
         if weights.dtype != torch.float32:
-            raise SettingsError(f"{name}: {weights.dtype} does not fit, expected torch.float32")
+            raise SettingsError(f"{name}: {weights.dtype} does not fit; expected torch.float32")
 
 
-class _Read(NamedTuple):
-    """What a layer reads of R vectors: tokens of contexts, or entries of the vocabulary.
+class _LayerInputs(NamedTuple):
+    """The inputs of a layer for R vectors: tokens of contexts, or entries of the vocabulary.
 
-    Without encodings that are added to them, tokens enter the first layer as one of few vectors.
-    All that depends on one vector is then worked out once, and scores for all pairs.
+    No supported encoding adds to the embeddings, so each token enters the first layer as one of few
+    vectors. Whatever depends on one vector is computed once, and scores for all pairs of vectors.
     """
 
-    x: Bounded  # [R D]
-    query: Bounded  # [R H d]
-    key: Bounded
-    value: Bounded
-    pairs: Bounded | None  # [R R H]
+    x: BoundedTensor  # [R D]
+    query: BoundedTensor  # [R H d]
+    key: BoundedTensor
+    value: BoundedTensor
+    pair_scores: BoundedTensor | None  # [R R H]; None if there are too many pairs
 
 
-def _read(block: Block, x: Bounded) -> _Read:
-    source, heads = normed(block.before[0], x), block.heads
-    keys, values = (None, None) if block.key_value.bias is None else block.key_value.bias.chunk(2)
-    weights = block.query.weight, *block.key_value.weight.chunk(2)
-    made = []
-    for weight, bias in zip(weights, (block.query.bias, keys, values), strict=True):
+def _layer_inputs(block: Block, x: BoundedTensor) -> _LayerInputs:
+    source, heads = normalise(block.before[0], x), block.heads
+    key_value = block.key_value
+    key_bias, value_bias = (None, None) if key_value.bias is None else key_value.bias.chunk(2)
+    weights = block.query.weight, *key_value.weight.chunk(2)
+    projections = []
+    for weight, bias in zip(weights, (block.query.bias, key_bias, value_bias), strict=True):
         biases = [None] * heads if bias is None else bias.chunk(heads)
-        each = list(map(functools.partial(rounding.linear, source), weight.chunk(heads), biases))
-        each = [torch.stack(parts, dim=1) for parts in zip(*each, strict=True)]
-        made.append(Bounded(*each[:3]))
-    pairs = None
-    if len(x.value) ** 2 <= PAIRS:
-        query, key = (of.each(lambda part: part.transpose(0, 1)) for of in made[:2])
-        pairs = rounding.product(query, key, _scale(block))
-        pairs = pairs.each(lambda of: of.movedim(0, 2).contiguous())
-    return _Read(x, *made, pairs)
+        by_head = map(functools.partial(rounding.linear, source), weight.chunk(heads), biases)
+        stacked = [torch.stack(parts, dim=1) for parts in zip(*by_head, strict=True)]
+        projections.append(BoundedTensor(*stacked[:3]))
+    scores = None
+    if len(x.value) ** 2 <= MAX_PAIRS:
+        query, key = (part.map(lambda x: x.transpose(0, 1)) for part in projections[:2])
+        scores = rounding.attention_scores(query, key, _score_scale(block))
+        scores = scores.map(lambda x: x.movedim(0, 2).contiguous())
+    return _LayerInputs(x, *projections, scores)
 
 
-def _scale(block: Block) -> float:
+def _score_scale(block: Block) -> float:
     width = block.query.weight.shape[0] // block.heads
-    return 1.0 if block.given.initialisation == "t5" else width**-0.5
+    return 1.0 if block.settings.initialisation == "t5" else width**-0.5
 
 
-def _layer(
+def _bound_layer(
     exact: Transformer,
     layer: int,
-    read: _Read,
-    at: Integer[Tensor, "N W"],
+    inputs: _LayerInputs,
+    index: Integer[Tensor, "N W"],
     ids: Sequence[Integer[Tensor, "N W"]],
     last: bool,
-    steps: Steps,
-) -> Bounded:
-    """Return the residual stream after a layer, [NW D], or [N D] of the last tokens alone.
+    tape: BackwardTape,
+) -> BoundedTensor:
+    """Return the residual stream after a layer: [NW D], or [N D] in the last layer.
 
-    `at`: which of the vectors that were read stands where.
+    Args:
+        index: which input vector stands at each place of a context.
+        last: only the last token of each context is a query.
     """
-    block, total = exact.blocks[layer], at.shape[1]
-    index = torch.arange(total - 1 if last else 0, total)[None]
-    asking = at[:, index[0]]
-    looks = AttentionContext(
-        PositionEncodings(exact.encodings, "plain", exact._scaled, 1), index, ids, total
-    )
-    score = _scores(exact, layer, read, asking, at, looks.places)
-    value = read.value.each(lambda of: _pick(of, at).transpose(1, 2))  # [N H W d]
-    found = _found(rounding.mix(score, value, looks.visible[:, None]), value, steps)
-    x = read.x.each(lambda of: _pick(of, asking.flatten()))
+    block, width = exact.blocks[layer], index.shape[1]
+    query = torch.arange(width - 1 if last else 0, width)[None]
+    query_index = index[:, query[0]]
+    encodings = PositionEncodings(exact.encodings)
+    context = AttentionContext(encodings, query, ids, width)
+    score = _attention_scores(exact, layer, inputs, query_index, index, context.query_key_ids)
+    value = inputs.value.map(lambda x: _pick(x, index).transpose(1, 2))  # [N H W d]
+    average = rounding.softmax_average(score, value, context.visible[:, None])
+    update = _concatenate_heads(average, value, tape)
+    x = inputs.x.map(lambda x: _pick(x, query_index.flatten()))
     if layer:
-        x = steps.take(x, [], functools.partial(_begun, x))
+        x = tape.record(x, [], functools.partial(_bound_inherited, x))
     if isinstance(block.output, nn.Linear):
-        found = steps.linear(block.output, found)
-    x = _add(block, 0, x, found, steps)
+        update = tape.linear(block.output, update)
+    x = _add_update(block, 0, x, update, tape)
     if block.feed_forward is None:
         return x
-    made = steps.feed_forward(block.feed_forward, steps.norm(block.before[1], x))
-    return _add(block, 1, x, made, steps)
+    update = tape.feed_forward(block.feed_forward, tape.normalise(block.before[1], x))
+    return _add_update(block, 1, x, update, tape)
 
 
-def _found(mixed: Mixed, value: Bounded, steps: Steps) -> Bounded:
-    """Return what heads find side by side, [NQ Hd]."""
-    heads, found = mixed.off.shape[1], mixed.found
-    side = found._replace(norm=None).each(lambda of: of.transpose(1, 2).flatten(2).flatten(0, 1))
-    side = side._replace(norm=norms(found.norm[..., 0].transpose(1, 2)).flatten(0, 1))
+def _concatenate_heads(
+    average: SoftmaxAverage, value: BoundedTensor, tape: BackwardTape
+) -> BoundedTensor:
+    """Return the outputs of all heads as one vector for each query, [NQ Hd]."""
+    heads, output = average.weight_error.shape[1], average.output
+    vector = output._replace(norm=None)
+    vector = vector.map(lambda x: x.transpose(1, 2).flatten(2).flatten(0, 1))
+    norm = vector_norms(output.norm[..., 0].transpose(1, 2)).flatten(0, 1)
+    vector = vector._replace(norm=norm)
 
-    def back(change: Change) -> tuple[Tensor, list[Change]]:  # asked of a single query alone
-        each = change.value.unflatten(2, (heads, -1)).transpose(1, 2)  # [N H V d]
-        away = (each @ value.value.mT - each @ found.value.mT).abs()
-        known = (away * mixed.off).sum(3) + norms(each)[..., 0] * mixed.own[..., 0]
-        return known.sum(1) + (change.radius * side.norm[:, None])[..., 0], []
+    def backward(g: LogitGradient) -> tuple[Tensor, list[LogitGradient]]:  # of one query each
+        by_head = g.value.unflatten(2, (heads, -1)).transpose(1, 2)  # [N H V d]
+        distance = (by_head @ value.value.mT - by_head @ output.value.mT).abs()
+        change = (distance * average.weight_error).sum(3)
+        change = change + vector_norms(by_head)[..., 0] * average.remaining_error[..., 0]
+        return change.sum(1) + (g.radius * vector.norm[:, None])[..., 0], []
 
-    return steps.take(side, [], back)
-
-
-def _begun(x: Bounded, g: Change) -> tuple[Tensor, list[Change]]:
-    """Return how far the errors with which a layer begins take logits off."""
-    known = torch.minimum(g.value.abs() @ x.error[:, :, None], norms(g.value) * x.length[:, None])
-    return (known + g.radius * x.length[:, None])[..., 0], []
-
-
-def _add(block: Block, part: int, x: Bounded, update: Bounded, steps: Steps) -> Bounded:
-    x, after = steps.multiply(x, block.given.residual_scale), block.after[part]
-    if block.given.norm_place == "post":
-        return steps.norm(after, steps.add(x, update))
-    return steps.add(x, steps.norm(after, update))
+    return tape.record(vector, [], backward)
 
 
-def _pick(of: Tensor, at: Tensor) -> Tensor:
-    return of.flatten(1).index_select(0, at.flatten()).view(*at.shape, *of.shape[1:])
+def _bound_inherited(x: BoundedTensor, g: LogitGradient) -> tuple[Tensor, list[LogitGradient]]:
+    """Return a bound on the effect of the errors in the input of a layer."""
+    norm = x.error_norm
+    change = torch.minimum(
+        g.value.abs() @ x.error[:, :, None], vector_norms(g.value) * norm[:, None]
+    )
+    return (change + g.radius * norm[:, None])[..., 0], []
 
 
-def _scores(
+def _add_update(
+    block: Block, part: int, x: BoundedTensor, update: BoundedTensor, tape: BackwardTape
+) -> BoundedTensor:
+    x, after = tape.multiply(x, block.settings.residual_scale), block.after[part]
+    if block.settings.norm_place == "post":
+        return tape.normalise(after, tape.add(x, update))
+    return tape.add(x, tape.normalise(after, update))
+
+
+def _pick(values: Tensor, index: Tensor) -> Tensor:
+    picked = values.flatten(1).index_select(0, index.flatten())
+    return picked.view(*index.shape, *values.shape[1:])
+
+
+def _attention_scores(
     exact: Transformer,
     layer: int,
-    read: _Read,
-    asking: Integer[Tensor, "N Q"],
-    at: Integer[Tensor, "N W"],
-    places: Places,
-) -> Bounded:
-    """Return the scores of queries and keys, and what encodings add to them, [N H Q W]."""
-    block, width = exact.blocks[layer], read.query.value.shape[-1]
-    if read.pairs is None:
-        query = read.query.each(lambda of: _pick(of, asking).transpose(1, 2))
-        key = read.key.each(lambda of: _pick(of, at).transpose(1, 2))
-        parts = [rounding.product(query, key, _scale(block))]
+    inputs: _LayerInputs,
+    query_index: Integer[Tensor, "N Q"],
+    index: Integer[Tensor, "N W"],
+    query_key_ids: QueryKeyIds,
+) -> BoundedTensor:
+    """Return the scores of queries and keys, with the terms of the encodings, [N H Q W]."""
+    block, width = exact.blocks[layer], inputs.query.value.shape[-1]
+    if inputs.pair_scores is None:
+        query = inputs.query.map(lambda x: _pick(x, query_index).transpose(1, 2))
+        key = inputs.key.map(lambda x: _pick(x, index).transpose(1, 2))
+        parts = [rounding.attention_scores(query, key, _score_scale(block))]
     else:
-        pair = asking[:, :, None] * len(read.x.value) + at[:, None]
-        parts = [read.pairs.each(lambda of: _pick(of.flatten(0, 1), pair).movedim(3, 1))]
-    for encoding, (query, key) in zip(exact.encodings, places, strict=True):
-        if isinstance(encoding, Relative):  # a weight times `scale`, which is rounded, too
-            bias = encoding.bias(layer, query, key)
-            parts.append(Bounded(bias, gamma(3) * bias.abs() + rounding.TINY))
+        pair = query_index[:, :, None] * len(inputs.x.value) + index[:, None]
+        parts = [inputs.pair_scores.map(lambda x: _pick(x.flatten(0, 1), pair).movedim(3, 1))]
+    for encoding, (query_ids, key_ids) in zip(exact.encodings, query_key_ids, strict=True):
+        if isinstance(encoding, Relative):  # the product of weight and `scale` is rounded, too
+            bias = encoding.bias(layer, query_ids, key_ids)
+            parts.append(BoundedTensor(bias, gamma(3) * bias.abs() + rounding.TINY))
         if isinstance(encoding, Shaw):
-            vectors = Bounded.exact(encoding.vectors[layer])
-            felt = rounding.product(read.query, vectors, _scale(block))
-            step = (key[:, None] - query[:, :, None]).clamp(-encoding.clip, encoding.clip)
-            step = (step + encoding.clip)[:, :, None].expand(-1, -1, block.heads, -1)
-            felt = felt.each(lambda of: _pick(of, asking))  # [N Q H differences]
-            parts.append(felt.each(lambda of, step=step: of.gather(3, step).transpose(1, 2)))
-    return rounding.total_score(parts, width * (1 + len(exact.encodings)))
+            vectors = BoundedTensor.exact(encoding.vectors[layer])
+            products = rounding.attention_scores(inputs.query, vectors, _score_scale(block))
+            products = products.map(lambda x: _pick(x, query_index))  # [N Q H differences]
+            step = key_ids[:, None] - query_ids[:, :, None]
+            step = step.clamp(-encoding.clip, encoding.clip) + encoding.clip
+            step = step[:, :, None].expand(-1, -1, block.heads, -1)
+            parts.append(products.map(lambda x, step=step: x.gather(3, step).transpose(1, 2)))
+    return rounding.sum_scores(parts, width * (1 + len(exact.encodings)))

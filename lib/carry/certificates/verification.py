@@ -1,28 +1,31 @@
-"""The certificate of a trained model: right in every local context, so right at every length.
+"""The certificate of a trained model: correct in every local context, so at every length.
 
-Claim: if in every local context of a task the largest logit is that of the token that is due,
-greedy decoding writes the right response to every problem of any size.
+Theorem. Suppose that in every local context of a task the correct next token has the largest logit.
+Then greedy decoding writes the correct response to every problem of any size.
 
-Proof. By induction over the response. Let its first t tokens be right. Then what the model has
-read is the beginning of a right response, and the context of its last token is one of those that
-were enumerated (1). The logits are a function of the context (2): hidden tokens have weight 0 in
-the attention, and what is seen is felt by its token and by differences of ids alone. In exact
-arithmetic the token that is due leads by the margin found there; what is computed, in whatever
-order sums are taken, differs by the bound at most (3), which is smaller. So token t + 1 is right,
-and at the end the model ends.
+Proof. By induction over the response. Suppose that its first t tokens are correct. The tokens so
+far are then the beginning of a correct response, so the context of the last token is among the
+enumerated ones (1). The logits depend on the context only (2): hidden tokens have attention weight
+0, and visible tokens contribute through their values and through differences of ids. In exact
+arithmetic the correct token has the computed lead. Float32 results, in any order of summation,
+differ from that by at most the error bound (3), which is smaller. So token t + 1 is correct. This
+includes the token that ends the response.
 
-(1) `covering`: all digits are tried where a step looks, and every carry that can come in.
-(2) `contexts.check` refuses models that feel more, and `distinct` finds two problems that share
-    a context and go on differently, if there are any: then no model with such a window is right.
-(3) `bound`: of float32, for any order of summation; a sum over n seen tokens has the error of n
-    terms, however many hidden ones add their exact zeros.
+(1) `coverings` tries all digits in the window of a step, and every carry into that window.
+(2) `require_bounded_contexts` refuses models that depend on more. `unique_contexts` finds two
+    problems with one context and different next tokens, if they exist: then every model with these
+    windows is wrong in one of them.
+(3) `logit_bounds` holds in float32 for any order of summation. A sum over n visible tokens has the
+    error of n terms, because hidden tokens add exact zeros.
 
-Each is tested in `tests/test_certificates.py`.
+`tests/test_certificates.py` and `tests/test_logit_bounds.py` test each of these.
 """
 
 from __future__ import annotations
 
+import copy
 import hashlib
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import torch
@@ -31,248 +34,305 @@ from torch import Tensor
 
 from carry import formats
 from carry.certificates.contexts import (
+    ConflictingContexts,
     Contexts,
     Report,
-    Undetermined,
-    check,
-    contexts,
-    distinct,
-    of_problems,
+    extract_contexts,
+    iterate_contexts,
+    require_bounded_contexts,
+    unique_contexts,
 )
-from carry.certificates.coverings import TooMany, cover
-from carry.certificates.logit_bounds import bounded_logits
+from carry.certificates.coverings import TooManyContexts, generate_covering_problems
+from carry.certificates.logit_bounds import bound_logits
+from carry.config.settings import SettingsError
 from carry.data.problems import Problems
 from carry.evaluation.decoding import decode_greedily
 from carry.models.architectures.transformer import Transformer
 from carry.models.system import System
 from carry.models.teacher_forcing import teacher_forced_pass
 from carry.randomness import stream
-from carry.training.precision import training_in
+from carry.training.precision import use_precision
 
-CHUNK = 20_000  # contexts that are read at once
-SAMPLED = 400, 12  # problems of sizes up to this, where there are too many contexts
-SOUGHT = 2_000  # problems among which one is sought that shows a fault
+CONTEXTS_PER_CHUNK = 20_000
+SAMPLED_PROBLEMS, SAMPLED_DIGITS = 400, 12  # where there are too many contexts to enumerate
+COUNTEREXAMPLE_PROBLEMS = 2_000  # random problems among which a counterexample is searched
 
 
-class Enumerated(NamedTuple):
-    """The contexts of a task in a format, as a model's windows show them."""
+class EnumeratedContexts(NamedTuple):
+    """The contexts of a task and a format for the windows of a model."""
 
     contexts: Contexts
-    problems: int  # in which they were found
-    complete: bool  # there are no others; or else they are a sample
+    problems: int  # the number of problems that they come from
+    complete: bool  # all contexts of the task; otherwise a sample
 
 
-class Judged(NamedTuple):
-    """What a model says in each context."""
+class ContextChecks(NamedTuple):
+    """The predictions of a model in each context, and the leads of the target over other tokens."""
 
-    said: Integer[Tensor, " N"]
-    due: Integer[Tensor, " N"]
-    margin: Float[Tensor, " N"]  # of the token that is due over the best other, in exact arithmetic
-    error: Float[Tensor, " N"]  # by which float32 may change that difference
+    predicted: Integer[Tensor, " N"]
+    target: Integer[Tensor, " N"]
+    lead: Float[Tensor, " N"]  # the smallest lead of the target's logit, in exact arithmetic
+    error: Float[Tensor, " N"]  # the largest bound on the float32 error of a lead
+    slack: Float[Tensor, " N"]  # the smallest difference of a lead and its error bound
 
     @property
     def wrong(self) -> Bool[Tensor, " N"]:
-        """Where another token leads, in exact arithmetic or in the model's own pass."""
-        return (self.margin <= 0) | (self.said != self.due)
+        """Contexts in which another token is predicted, in exact arithmetic or in float32."""
+        return (self.lead <= 0) | (self.predicted != self.target)
 
     @property
     def open(self) -> Bool[Tensor, " N"]:
-        """Where it is not certain that the lead is larger than what rounding may do."""
-        return ~self.wrong & ~(self.margin > self.error)  # which a lead that is no number is not
+        """Contexts in which a lead may be smaller than its rounding error, or is not a number."""
+        return ~self.wrong & ~(self.slack > 0)
 
 
-def enumerated(system: System, report: Report = lambda problems: None) -> Enumerated:
-    """Return every context of a run's task and format, or a sample where they are too many.
+def enumerate_contexts(
+    system: System, report: Report = lambda problems: None
+) -> EnumeratedContexts:
+    """Return every context of a run's task and format, or a sample if there are too many.
 
     Args:
-        report: called with how many problems have been looked at since its last call.
+        report: called with the number of problems that were added since its last call.
 
     Raises:
-        SettingsError: for a model or a task that has no contexts to enumerate.
-        Undetermined: if a context has two next tokens.
+        SettingsError: for a model or a task whose contexts cannot be enumerated.
+        ConflictingContexts: if a context has two correct next tokens.
 
     >>> from carry.config.run_settings import make_run
     >>> pair = {"ids": "coupled", "encoding": "relative", "window": [0, 1]}
     >>> parity = {"task": {"name": "parity"}, "format": {"name": "scratchpad"}}
     >>> parity["format"]["reverse_operands"] = True
-    >>> found = enumerated(System(make_run({**parity, "positions": [pair]})))
-    >>> len(found.contexts), found.complete
+    >>> enumerated = enumerate_contexts(System(make_run({**parity, "positions": [pair]})))
+    >>> len(enumerated.contexts), enumerated.complete
     (14, True)
     """
-    check(system)
+    require_bounded_contexts(system)
     problems = 0
 
-    def parts():
+    def covering_contexts() -> Iterator[Contexts]:
         nonlocal problems
-        for covered in cover(system):
-            yield contexts(system, covered.batch, covered.wanted, problems)
-            problems += len(covered.batch)
-            report(len(covered.batch))
+        for covering in generate_covering_problems(system):
+            yield extract_contexts(system, covering.batch, covering.selected, problems)
+            problems += len(covering.batch)
+            report(len(covering.batch))
 
     try:
-        return Enumerated(distinct(system, parts()), problems, True)
-    except TooMany:
-        some = sampled(system)
-    return Enumerated(distinct(system, of_problems(system, some, report)), len(some), False)
+        return EnumeratedContexts(unique_contexts(system, covering_contexts()), problems, True)
+    except TooManyContexts:
+        sample = sample_problems(system)
+    contexts = unique_contexts(system, iterate_contexts(system, sample, report))
+    return EnumeratedContexts(contexts, len(sample), False)
 
 
-def found(system: System, report: Report = lambda problems: None) -> Enumerated | Undetermined:
-    """Return what `enumerated` does, or the pair of contexts for which no model can be right."""
+def find_contexts_or_conflict(
+    system: System, report: Report = lambda problems: None
+) -> EnumeratedContexts | ConflictingContexts:
+    """Return the result of `enumerate_contexts`, or the conflict that it raises."""
     try:
-        return enumerated(system, report)
-    except Undetermined as pair:
-        return pair
+        return enumerate_contexts(system, report)
+    except ConflictingContexts as conflict:
+        return conflict
 
 
-def sampled(system: System) -> Problems:
-    """Return problems of many sizes, the same for all models of a task."""
-    count, most = SAMPLED
+def sample_problems(system: System) -> Problems:
+    """Return random problems of different sizes, the same ones for all models of a task."""
     generator = stream(0, "contexts")
-    least = torch.tensor(system.task.least)
-    cells = least + (torch.rand(count, 2, generator=generator) * (most - least)).long()
-    if len(system.task.largest(2)[0]) == 1:  # one operand
+    smallest = torch.tensor(system.task.smallest_cell)
+    shares = torch.rand(SAMPLED_PROBLEMS, 2, generator=generator)
+    cells = smallest + (shares * (SAMPLED_DIGITS - smallest)).long()
+    if len(system.task.largest_lengths(2)[0]) == 1:  # one operand
         cells[:, 1] = cells[:, 0]
-    return system.task.sample(cells, generator)
+    return system.task.draw_for_cells(cells, generator)
 
 
 @torch.inference_mode()
-def said(
-    system: System, some: Contexts, report: Report = lambda contexts: None
+def predict_tokens(
+    system: System, contexts: Contexts, report: Report = lambda contexts: None
 ) -> Integer[Tensor, " N"]:
-    """Return what a model says in each context, by its own forward pass."""
-    network, parts = system.network.eval(), []
-    for rows in torch.arange(len(some)).split(CHUNK):
-        part = some[rows].long()
-        last = torch.full((1, 1), part.tokens.shape[1] - 1)
-        with training_in("fp32", torch.device("cpu")):
-            parts.append(network(part.tokens, part.ids, last)[:, 0].argmax(-1))
-        report(len(part))
-    return torch.cat(parts)
+    """Return the token that a model predicts in each context, by its forward pass on the CPU.
+
+    Args:
+        report: called with the number of contexts that were added since its last call.
+    """
+    network, predicted = _move_to_cpu(system).network.eval(), []
+    for rows in torch.arange(len(contexts)).split(CONTEXTS_PER_CHUNK):
+        chunk = contexts[rows].long()
+        last = torch.full((1, 1), chunk.tokens.shape[1] - 1)
+        with use_precision("fp32", torch.device("cpu")):
+            predicted.append(network(chunk.tokens, chunk.ids, last)[:, 0].argmax(-1))
+        report(len(chunk))
+    return torch.cat(predicted)
 
 
 @torch.inference_mode()
-def judged(system: System, some: Contexts, report: Report = lambda contexts: None) -> Judged:
-    """Run a model's own forward pass on contexts, and bound what float32 may do to it."""
-    network, parts = system.network.eval(), []
-    for rows in torch.arange(len(some)).split(CHUNK):
-        part = some[rows].long()
-        margin, error = _lead(network, part, close=False)
-        unsure = ((margin > 0) & (margin <= error)).nonzero()[:, 0]
-        if len(unsure):  # a closer bound takes five times as long
-            margin[unsure], error[unsure] = _lead(network, part[unsure], close=True)
-        parts.append(Judged(said(system, part), part.target, margin, error))
-        report(len(part))
-    return Judged(*(torch.cat(of) for of in zip(*parts, strict=True)))
+def check_contexts(
+    system: System, contexts: Contexts, report: Report = lambda contexts: None
+) -> ContextChecks:
+    """Run a model's forward pass on contexts, and bound its rounding errors; always on the CPU.
 
-
-def _lead(network: Transformer, some: Contexts, close: bool) -> tuple[Tensor, Tensor]:
-    """Return by how much the token that is due leads, and what float32 may change of that.
-
-    Of all other tokens the one is taken for which the lead exceeds its bound by least.
+    Args:
+        report: called with the number of contexts that were added since its last call.
     """
-    logits = bounded_logits(network, some.tokens, some.ids, close=close)
-    due = some.target[:, None]
-    lead = logits.value.gather(1, due) - logits.value
-    error = logits.error.gather(1, due) + logits.error
-    others = torch.ones_like(lead, dtype=torch.bool).scatter_(1, due, False)
-    closest = torch.where(others, lead - error, torch.inf).argmin(1, keepdim=True)
-    margin, error = (of.gather(1, closest)[:, 0] for of in (lead, error))
-    return margin, error
+    system, checks = _move_to_cpu(system), []
+    network = system.network.eval()
+    for rows in torch.arange(len(contexts)).split(CONTEXTS_PER_CHUNK):
+        chunk = contexts[rows].long()
+        leads = _compute_leads(network, chunk, backward=False)
+        uncertain = ((leads[0] > 0) & ~(leads[2] > 0)).nonzero()[:, 0]
+        if len(uncertain):  # the closer bound takes five times as long
+            closer = _compute_leads(network, chunk[uncertain], backward=True)
+            for values, closer_values in zip(leads, closer, strict=True):
+                values[uncertain] = closer_values
+        checks.append(ContextChecks(predict_tokens(system, chunk), chunk.target, *leads))
+        report(len(chunk))
+    return ContextChecks(*(torch.cat(parts) for parts in zip(*checks, strict=True)))
 
 
-def certificate(
-    system: System, found: Enumerated | Undetermined, report: Report = lambda contexts: None
+def _compute_leads(
+    network: Transformer, contexts: Contexts, backward: bool
+) -> tuple[Float[Tensor, " N"], Float[Tensor, " N"], Float[Tensor, " N"]]:
+    """Return lead, error and slack of each context (see `ContextChecks`)."""
+    logits = bound_logits(network, contexts.tokens, contexts.ids, backward=backward)
+    target = contexts.target[:, None]
+    lead = logits.value.gather(1, target) - logits.value
+    error = logits.error.gather(1, target) + logits.error
+    is_target = torch.zeros_like(lead, dtype=torch.bool).scatter_(1, target, True)
+    least_lead, least_slack = (
+        values.masked_fill(is_target, torch.inf).amin(1) for values in (lead, lead - error)
+    )
+    return least_lead, error.masked_fill(is_target, 0.0).amax(1), least_slack
+
+
+def _move_to_cpu(system: System) -> System:
+    """Return a system with its weights on the CPU; the original one stays on its device."""
+    if all(weights.device.type == "cpu" for weights in system.network.parameters()):
+        return system
+    moved = copy.copy(system)
+    moved.network = copy.deepcopy(system.network).to("cpu")
+    return moved
+
+
+def certify_model(
+    system: System,
+    enumerated: EnumeratedContexts | ConflictingContexts,
+    report: Report = lambda contexts: None,
 ) -> dict[str, Any]:
-    """Return what is certain of a model, as JSON has it.
+    """Check a model in every context, and return its certificate for JSON; always on the CPU.
 
-    `verdict`: "exact" at every length; "wrong" in some context; "open" where rounding might change
-    what is said; "sampled" if right in all contexts that were tried, which are not all;
-    "impossible" for any model whose windows show no more.
-    `margin` and `error` are of the context where the lead exceeds what rounding may do by least.
+    Returns:
+        `seed`, and `weights`, their hash.
+        `verdict`: "exact" at every length; "wrong" in a context; "open" if rounding might change a
+            prediction; "sampled" if all contexts are correct, but they are a sample; "impossible"
+            if no model with these windows can be correct.
+        `problems` and `contexts`, their numbers; and how many contexts are `wrong` or `open`.
+        `least_lead`: the smallest lead of the correct token's logit over another one.
+        `largest_error`: the largest bound on the float32 error of such a lead.
+        `least_slack`: the smallest difference of lead and error bound in one context; it decides.
+        `counterexample` of a wrong model (see `find_counterexample`).
+
+    Raises:
+        SettingsError: if there are no contexts.
     """
-    named = {"seed": system.seed, "weights": digest(system)}
-    if isinstance(found, Undetermined):
-        return {**named, "verdict": "impossible", "contexts": 0}
-    seen = judged(system, found.contexts, report)
-    wrong, unsure = int(seen.wrong.sum()), int(seen.open.sum())
-    right, closest = "exact" if found.complete else "sampled", (seen.margin - seen.error).argmin()
-    counted = {
-        "verdict": "wrong" if wrong else "open" if unsure else right,
-        "problems": found.problems,
-        "contexts": len(found.contexts),
+    system = _move_to_cpu(system)
+    model = {"seed": system.seed, "weights": hash_weights(system)}
+    if isinstance(enumerated, ConflictingContexts):
+        return {**model, "verdict": "impossible", "contexts": 0}
+    if not len(enumerated.contexts):
+        raise SettingsError(f"runs.{system.run.name}: no contexts; expected at least one")
+    checks = check_contexts(system, enumerated.contexts, report)
+    wrong, unsure = int(checks.wrong.sum()), int(checks.open.sum())
+    correct = "exact" if enumerated.complete else "sampled"
+    certificate = {
+        **model,
+        "verdict": "wrong" if wrong else "open" if unsure else correct,
+        "problems": enumerated.problems,
+        "contexts": len(enumerated.contexts),
         "wrong": wrong,
         "open": unsure,
-        "margin": float(f"{float(seen.margin[closest]):.4g}"),
-        "error": float(f"{float(seen.error[closest]):.4g}"),
+        "least_lead": _round_number(checks.lead.min()),
+        "largest_error": _round_number(checks.error.max()),
+        "least_slack": _round_number(checks.slack.min()),
     }
     if wrong:
-        counted["counterexample"] = counterexample(system, found, seen)
-    return {**named, **counted}
+        certificate["counterexample"] = find_counterexample(system, enumerated, checks)
+    return certificate
 
 
-def counterexample(system: System, found: Enumerated, seen: Judged) -> dict[str, Any]:
-    """Return a context in which a model is wrong, and a full problem that shows it, if there is.
+def _round_number(number: Tensor) -> float | None:
+    """Return a number with four significant digits; None if it is not finite, as JSON needs."""
+    return float(f"{float(number):.4g}") if number.isfinite() else None
 
-    That is the problem in which the context was found, or else one of many random ones.
+
+def find_counterexample(
+    system: System, enumerated: EnumeratedContexts, checks: ContextChecks
+) -> dict[str, Any]:
+    """Return the wrong context with the smallest lead, and a problem that the model gets wrong.
+
+    The problem is the one that contains the context, or else one of many random problems.
+
+    Returns:
+        `context`, `target` and `predicted`; and, if a problem was found, `problem`, the `right`
+        response and the one `written`.
     """
-    some, rows = found.contexts, seen.wrong.nonzero()[:, 0]
-    worst = rows[seen.margin[rows].argmin()]
-    told = {
-        "context": shown(some.tokens[worst]),
-        "due": formats.text(some.target[worst][None]),
-        "said": formats.text(seen.said[worst][None]),
+    contexts, rows = enumerated.contexts, checks.wrong.nonzero()[:, 0]
+    worst = rows[checks.lead[rows].argmin()]
+    counterexample = {
+        "context": render_context(contexts.tokens[worst]),
+        "target": formats.to_text(contexts.target[worst][None]),
+        "predicted": formats.to_text(checks.predicted[worst][None]),
     }
-    problem = _problem(system, found, int(some.problem[worst]))
-    if problem is None or _right(system, problem):
-        problem = _sought(system)
+    problem = _get_problem(system, enumerated, int(contexts.problem[worst]))
+    if problem is None or _answers_correctly(system, problem):
+        problem = _search_wrong_problem(system)
     if problem is None:
-        return told
-    batch, said = system.format.write(problem), decode_greedily(system, problem)[0]
+        return counterexample
+    batch, response = system.format.write(problem), decode_greedily(system, problem)[0]
     start, end = int(batch.start[0]), int(batch.length[0])
-    ended = (said == formats.EOS).int()
+    is_end = (response == formats.EOS).int()
     return {
-        **told,
-        "problem": formats.text(batch.tokens[0, :start]),
-        "right": formats.text(batch.tokens[0, start:end]),
-        "written": formats.text(said[: int(ended.argmax()) + 1] if ended.any() else said),
+        **counterexample,
+        "problem": formats.to_text(batch.tokens[0, :start]),
+        "right": formats.to_text(batch.tokens[0, start:end]),
+        "written": formats.to_text(response[: int(is_end.argmax()) + 1 if is_end.any() else None]),
     }
 
 
-def shown(tokens: Integer[Tensor, " W"]) -> str:
+def render_context(tokens: Integer[Tensor, " W"]) -> str:
     """Return a context as text, without its padding."""
-    return formats.text(tokens[tokens != formats.PAD])
+    return formats.to_text(tokens[tokens != formats.PAD])
 
 
-def _problem(system: System, found: Enumerated, number: int) -> Problems | None:
-    """Return a problem in which contexts were found by its number; None if it was made up."""
-    if not found.complete:
-        return sampled(system)[number : number + 1].trim()
-    for covered in cover(system):
-        if number < len(covered.batch):
-            return None if covered.problems is None else covered.problems[number : number + 1]
-        number -= len(covered.batch)
+def _get_problem(system: System, enumerated: EnumeratedContexts, number: int) -> Problems | None:
+    """Return the problem with a number; None if it was constructed from its parts."""
+    if not enumerated.complete:
+        return sample_problems(system)[number : number + 1].trim()
+    for covering in generate_covering_problems(system):
+        if number < len(covering.batch):
+            problems = covering.problems
+            return None if problems is None else problems[number : number + 1]
+        number -= len(covering.batch)
     return None
 
 
-def _right(system: System, problem: Problems) -> bool:
+def _answers_correctly(system: System, problem: Problems) -> bool:
     return bool(teacher_forced_pass(system, system.format.write(problem)).exact)
 
 
-def _sought(system: System) -> Problems | None:
-    generator = stream(0, "fault")
-    problems = system.task.draw(SOUGHT, max(2, system.run.training.digits + 5), generator)
-    for rows in torch.arange(SOUGHT).split(100):
-        some = problems[rows]
-        exact = teacher_forced_pass(system, system.format.write(some)).exact
+def _search_wrong_problem(system: System) -> Problems | None:
+    digits = max(2, system.run.training.digits + 5)
+    problems = system.task.draw(COUNTEREXAMPLE_PROBLEMS, digits, stream(0, "fault"))
+    for rows in torch.arange(COUNTEREXAMPLE_PROBLEMS).split(100):
+        chunk = problems[rows]
+        exact = teacher_forced_pass(system, system.format.write(chunk)).exact
         if not exact.all():
-            return some[~exact][:1].trim()
+            return chunk[~exact][:1].trim()
     return None
 
 
-def digest(system: System) -> str:
-    """Return a hash of a model's weights: of their names, shapes and values."""
-    whole = hashlib.sha256()
-    for name, of in sorted(system.network.state_dict().items()):
-        whole.update(f"{name} {tuple(of.shape)} {of.dtype}".encode())
-        whole.update(of.detach().cpu().contiguous().numpy().tobytes())
-    return whole.hexdigest()
+def hash_weights(system: System) -> str:
+    """Return a SHA-256 of a model's weights: their names, shapes and values."""
+    digest = hashlib.sha256()
+    for name, weights in sorted(system.network.state_dict().items()):
+        digest.update(f"{name} {tuple(weights.shape)} {weights.dtype}".encode())
+        digest.update(weights.detach().cpu().contiguous().numpy().tobytes())
+    return digest.hexdigest()
