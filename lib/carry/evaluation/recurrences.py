@@ -35,6 +35,7 @@ RECURRENCE_COLUMNS = [
     *LABELS, "recurrence", "place", "n", "correct", "accuracy", "low", "high", "same",
 ]  # fmt: skip
 ANSWER_COLUMNS = [*LABELS, "recurrence", "slot", "place", "target", "predicted"]
+COLUMNS = {"recurrences": RECURRENCE_COLUMNS, "answers": ANSWER_COLUMNS}
 
 
 def score_by_recurrence(

@@ -35,6 +35,16 @@ MAX_ATTENTION_SCORES = 2**22
 # Columns of `cells` besides exact match and mistakes.
 EXTRA_COUNTS = ("first_right", "digits_right")
 
+_LABELS = ("row", "profile", "seed", "trained", "start", "set")
+_SCORES = ("n", "correct", "first_wrong", "accuracy", "low", "high")
+COLUMNS = {
+    "cells": (
+        *_LABELS, "i", "j", "n", "exact", "accuracy", "low", "high", *mistakes.KINDS, *EXTRA_COUNTS,
+    ),
+    "places": (*_LABELS, "digits", "place", *_SCORES),
+    "steps": (*_LABELS, "digits", "step", *_SCORES),
+}  # fmt: skip
+
 
 def score_system(
     system: System,

@@ -67,9 +67,8 @@ def find_weights_file(profile: str, row: str, seed: int) -> Path:
     path = get_weights_folder(profile, row) / f"seed_{seed}.safetensors"
     if isinstance(seed, bool) or not isinstance(seed, int) or not path.is_file():
         raise SettingsError(
-            f"runs.{row}: weights of seed {describe(seed)} are missing in "
-            f"{paths.display_path(path.parent)}; expected the train stage of profile "
-            f"{profile!r} to have run for this seed"
+            f"runs.{row}: {paths.display_path(path)} is missing; expected the train stage of "
+            f"profile {profile!r} to have run for seed {describe(seed)}"
         )
     return path
 

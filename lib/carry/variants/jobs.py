@@ -97,8 +97,8 @@ def run_variants(name: str, profile: str) -> tuple[Path, dict[str, pd.DataFrame]
         file.unlink()
     results = {file: load_result(file) for file in files}
     waiting = [job for job in jobs if results[job[-1]] is None]
-    with progress_bar(sum(variant.run.training.steps for variant, *_ in jobs), name) as shown:
-        progress = _Progress(shown)
+    with progress_bar(sum(variant.run.training.steps for variant, *_ in jobs), name) as bar:
+        progress = _Progress(bar)
         for variant, *_, file in jobs:
             if results[file] is not None:
                 progress.report(file.name, variant.run.training.steps)
@@ -161,12 +161,12 @@ def _read_checked(file: Path) -> str:
 class _Progress:
     """One progress bar for all seeds of all variants, in training steps."""
 
-    def __init__(self, shown: Any) -> None:
-        self.shown, self.steps = shown, {}
+    def __init__(self, bar: Any) -> None:
+        self.bar, self.steps = bar, {}
 
     def report(self, seed: str, step: int) -> None:
         self.steps[seed] = step
-        self.shown.update(sum(self.steps.values()) - self.shown.n)
+        self.bar.update(sum(self.steps.values()) - self.bar.n)
 
 
 def _run_job(report: Any, variant: Variant, seed: int, variant_set: VariantSet, file: Path) -> None:
