@@ -73,7 +73,7 @@ def looped_like(system):
 @pytest.mark.parametrize("injection", ["none", "entrance", "every_layer"])
 @pytest.mark.parametrize("norm_place", ["pre", "post"])
 @pytest.mark.parametrize("everywhere", [True, False])
-def test_who_halts_at_once_or_never_is_a_looped_model(injection, norm_place, everywhere):
+def test_halting_at_once_or_never_is_a_looped_model(injection, norm_place, everywhere):
     system = built(layers=2, injection=injection, norm_place=norm_place)
     plain, batch = looped_like(system), written(system)
     ids, at = system.ids(batch), None if everywhere else batch.response()[0]
@@ -226,7 +226,7 @@ def test_training_learns_and_a_larger_ponder_takes_fewer_recurrences():
     assert taken[0.1] < taken[0.0] - 0.5
 
 
-def test_what_it_says_after_each_recurrence_is_counted():
+def test_predictions_after_each_recurrence_are_counted():
     """Rows that halt are looped models to what looks between recurrences."""
     system = halting_at(built("abacus"), -0.7, 3.0)
     given = {"task": {"name": "addition"}, "grid": 4, "equal": 5}

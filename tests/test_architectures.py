@@ -12,12 +12,14 @@ from pathlib import Path
 import pytest
 import torch
 
+from carry.analyses.depths import measure_depths
 from carry.config.run_settings import make_run
 from carry.config.settings import SettingsError, list_modules
 from carry.data.problem_sets import ProblemSet, draw_problem_set
 from carry.evaluation.decoding import decode_greedily
 from carry.evaluation.recurrences import score_by_recurrence
 from carry.evaluation.scoring import score_system
+from carry.interpretability.attention import mean_attention
 from carry.interpretability.lens import apply_logit_lens
 from carry.models import architectures, attention
 from carry.models.cache import Cache
@@ -25,6 +27,7 @@ from carry.models.hooks import Hooks
 from carry.models.system import System
 from carry.models.teacher_forcing import teacher_forced_pass
 from carry.randomness import stream
+from carry.training.batched.network import BatchedNetwork
 from carry.training.loop import Trainer
 
 pytestmark = pytest.mark.contract
@@ -44,7 +47,8 @@ POSITIONS = {
 @pytest.fixture(autouse=True)
 def extra_architecture(monkeypatch):
     """Let the package have the file of the folder too, as if it were one of its own."""
-    monkeypatch.setattr(architectures, "__path__", [*architectures.__path__, FOLDER])
+    folders = [str(Path(architectures.__file__).parent), FOLDER]
+    monkeypatch.setattr(architectures, "__path__", folders)
     importlib.invalidate_caches()
     yield
     sys.modules.pop("carry.models.architectures.recurrent", None)
@@ -185,6 +189,14 @@ def test_a_certificate_is_given_or_refused(name):
 
     system = System(run_of(name))
     assert refused(require_bounded_contexts, system).startswith("runs.mine.")
+
+
+def test_tools_for_transformers_refuse_a_recurrent_network_in_one_line():
+    system = System(run_of("recurrent"))
+    batch, problems = written(system), system.task.draw(2, 2, stream(0, "x"))
+    assert refused(mean_attention, system, batch)
+    assert refused(measure_depths, system, problems)
+    assert refused(BatchedNetwork, [system])
 
 
 def test_labels():

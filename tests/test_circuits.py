@@ -158,7 +158,7 @@ NAMED = {
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 @pytest.mark.parametrize("name", NAMED)
-def test_the_transformer_works_a_circuit_out_a_gate_a_step(name, dtype):
+def test_the_transformer_evaluates_a_circuit_one_gate_per_step(name, dtype):
     circuit, inputs = NAMED[name], every(NAMED[name].inputs)
     model = ChainOfThought([circuit], dtype=dtype)
     decoded = model.decode(inputs)[0]
@@ -228,7 +228,7 @@ def test_numbers_are_rounded_to_the_nearest_and_ties_towards_zero():
 
 
 def test_errors_are_counted_by_circuit_by_bits_and_in_random_ones(monkeypatch):
-    """Nothing is wrong with a right model, and a liar is found out."""
+    """Nothing is wrong with a right model, and a wrong model is detected."""
     named = {"adder": NAMED["adder"], "written": NAMED["written"]}
     right = (
         majority_constructions.score_circuits(named),
@@ -254,7 +254,7 @@ def every_gate(model, inputs):
     return model.circuits[0].batched_values(inputs)[None]
 
 
-def test_two_bits_say_or_for_and():
+def test_two_bits_compute_or_for_and():
     """Minus two becomes minus one: AND of any 1 is 1, and so is NOT of 1."""
     both = parse_circuit("in a b\nc = and a b\nd = not b\nout c d")
     said = majority_constructions.score_by_bits({"both": both}, [(2, 0), (3, 0)])

@@ -52,7 +52,7 @@ def assert_decodes(model, problems):
 
 
 @pytest.mark.parametrize(("operands", "digits"), [(2, 1), (3, 1), (2, 2)])
-def test_every_sum_there_is(operands, digits):
+def test_all_sums_of_small_numbers(operands, digits):
     """Of numbers of one digit, or of up to two; with fewer operands too."""
     model = build_adder(operands, digits)
     for count in range(2, operands + 1):
@@ -75,7 +75,7 @@ def test_sums_of_any_size_up_to_the_largest(operands, digits, dtype):
 
 
 @pytest.mark.parametrize(("operands", "digits"), [(3, 2), (10, 3), (6, 7)])
-def test_it_decodes_what_a_pass_tells(operands, digits):
+def test_decoding_writes_the_predictions_of_a_pass(operands, digits):
     model = build_adder(operands, digits)
     assert_decodes(model, sums(model, operands, digits, 6))
 
@@ -97,7 +97,7 @@ def test_the_worked_example_of_the_proof():
     assert read_answer(model, steps) == "201"
 
 
-def test_the_ruler_finds_it_right_everywhere():
+def test_the_evaluation_finds_no_error():
     model = build_adder(5, 5, dtype=torch.float32)
     given = {"task": {"name": "multi_operand_addition"}, "grid": 5, "each": 2, "equal": 3}
     cells, places, steps = score_system(
@@ -177,7 +177,7 @@ def test_how_sharp_attention_has_to_be(operands, digits):
     assert powers[found.index(True)] <= 3
 
 
-def test_heads_see_what_the_proof_says():
+def test_heads_attend_as_in_the_proof():
     """The first token, and at the next place the operand to be added and the sum before it."""
     model, inside = build_adder(3, 2), Hooks()
     batch = model.format.write(model.task.solve(*to_digits([[57, 48, 96]])))

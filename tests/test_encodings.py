@@ -61,7 +61,7 @@ def test_the_tour_has_every_encoding():
 
 @pytest.mark.parametrize("positions", ["alibi", "t5", "abacus_shaw", "randomized_shaw"])
 @pytest.mark.parametrize("attention", ["plain", "fused"])
-def test_half_precision_says_about_the_same(positions, attention):
+def test_half_precision_gives_similar_logits(positions, attention):
     run = run_of(positions, "looped")
     system = System(run.model_copy(update={"model": {**run.model, "attention": attention}}))
     batch = written(system)
@@ -85,7 +85,7 @@ def test_slopes_of_heads():
         )
 
 
-def test_alibi_tells_neighbours_apart_under_bf16():
+def test_alibi_separates_neighbours_under_bf16():
     alibi = System(run_of("alibi")).network.encodings[0]
     ids = torch.arange(400)[None]
     with torch.autocast("cpu", torch.bfloat16):
@@ -137,7 +137,7 @@ def test_an_encoding_without_query_scores_adds_none(positions):
     assert not list(positions.query_scores(0, queries, context.query_key_ids))
 
 
-def test_fire_tells_neighbours_apart_under_bf16():
+def test_fire_separates_neighbours_under_bf16():
     fire = System(run_of("fire")).network.encodings[0]
     ids = torch.arange(400)[None]
     with torch.autocast("cpu", torch.bfloat16):
@@ -157,7 +157,7 @@ def test_fire_learns_c_and_threshold_in_every_layer():
     assert (fire.log_c.grad != 0).all() and (fire.log_threshold.grad != 0).all()
 
 
-def test_rope_tells_differences_only():
+def test_rope_depends_on_differences_only():
     """A product of a turned query and a turned key changes not when both ids move."""
     rope = System(run_of("rope")).network.encodings[0]
     query, key = torch.randn(2, 1, 2, 5, 16, generator=torch.Generator().manual_seed(0))
@@ -167,7 +167,7 @@ def test_rope_tells_differences_only():
     torch.testing.assert_close(plain, moved, rtol=1e-4, atol=1e-4)
 
 
-def test_waves_without_a_base_are_orthogonal_within_the_width():
+def test_sinusoids_without_a_base_are_orthogonal_within_the_width():
     """As long as the ids differ by less than the width; beyond it they begin again, turned over."""
     for width in (8, 32):
         felt = compute_sinusoids(torch.arange(2 * width + 1), width, None).double()
@@ -183,7 +183,7 @@ def test_waves_without_a_base_are_orthogonal_within_the_width():
             assert felt[1, 2 * k + 1] == pytest.approx(math.cos(angle), abs=1e-6)
 
 
-def test_turned_waves_keep_products_and_lie_elsewhere():
+def test_turned_sinusoids_keep_products_in_other_directions():
     """Of two levels with the same waves no feature of one is one of the other."""
     given = {"encoding": "sinusoidal", "base": 100.0}
     pairs = [{"ids": "coupled", "level": level, "turned": True, "scale": 0.3, **given}
@@ -208,7 +208,7 @@ def test_turned_waves_keep_products_and_lie_elsewhere():
     assert not any(parameter is first.rotation for parameter in again.network.parameters())
 
 
-def test_waves_are_as_large_as_they_are_said_to_be():
+def test_the_scale_of_sinusoids():
     shape, ids = Transformer.shape(Transformer.Settings(width=16)), torch.arange(5)[None]
     small, large = (
         Sinusoidal(Sinusoidal.Settings(scale=of), shape, IdRange(9)) for of in (0.5, 2.0)
@@ -217,7 +217,7 @@ def test_waves_are_as_large_as_they_are_said_to_be():
     assert small.state_dict() == {} and small.limit is None
 
 
-def test_a_table_of_waves_tells_differences_only():
+def test_products_of_a_sinusoidal_table_depend_on_differences_only():
     """The product of two rows changes not when both ids move, before training."""
     pair = {"ids": "coupled", "encoding": "learned", "limit": 40, "initial": "sinusoidal"}
     run = run_of("coupled", form="padded").model_copy(update={"positions": [pair]})

@@ -1,4 +1,4 @@
-"""The instrument: every activation of every architecture is read as it is, and can be replaced."""
+"""Hooks: every activation of every architecture is read unchanged, and can be replaced."""
 
 import pytest
 import torch
@@ -26,35 +26,35 @@ def written(system, count=6, digits=4):
 @torch.no_grad()
 def passed(system, batch, *given, **more):
     """Return the logits of a pass, and what was read."""
-    inside = Hooks(*given, **more)
-    return system.network(batch.tokens, system.ids(batch), hooks=inside), inside
+    hooks = Hooks(*given, **more)
+    return system.network(batch.tokens, system.ids(batch), hooks=hooks), hooks
 
 
 def test_all_names_are_read_in_order_and_in_shape(system):
     batch, given = written(system), system.network.settings
-    logits, inside = passed(system, batch)
-    assert list(inside) == system.network.activation_names()
+    logits, hooks = passed(system, batch)
+    assert list(hooks) == system.network.activation_names()
     torch.testing.assert_close(
         logits, system.logits(batch, system.ids(batch)), rtol=1e-4, atol=1e-5
     )
-    assert torch.equal(inside["logits"], logits)
+    assert torch.equal(hooks["logits"], logits)
     (count, width), features = batch.tokens.shape, given.width
     head = given.head_width or features // given.heads
     by_head = (count, given.heads, width, head)
     shapes = {"q": by_head, "k": by_head, "v": by_head, "z": by_head,
               "pattern": (count, given.heads, width, width),
               "mlp_post": (count, width, given.hidden or 4 * features)}  # fmt: skip
-    for name, value in inside.items():
+    for name, value in hooks.items():
         part = name.rpartition(".")[2]
         expected = logits.shape if name == "logits" else (count, width, features)
         assert value.shape == shapes.get(part, expected), name
 
 
 def test_attention_sums_to_one_and_sees_no_later_token(system):
-    _, inside = passed(system, written(system), ["*.pattern"])
+    _, hooks = passed(system, written(system), ["*.pattern"])
     given = system.network.settings
-    assert len(inside.all_layers("pattern")) == given.layers * given.recurrences
-    for weights in inside.all_layers("pattern"):
+    assert len(hooks.all_layers("pattern")) == given.layers * given.recurrences
+    for weights in hooks.all_layers("pattern"):
         sums = weights.sum(-1)
         torch.testing.assert_close(sums, torch.ones_like(sums))
         assert weights.min() >= 0 and not weights.triu(1).any()
@@ -64,36 +64,36 @@ def test_attention_sums_to_one_and_sees_no_later_token(system):
 def test_the_residual_stream_goes_from_layer_to_layer(system):
     """It begins as the embedding, is handed on (with what is injected), and ends in the logits."""
     network, batch = system.network, written(system)
-    logits, inside = passed(system, batch)
+    logits, hooks = passed(system, batch)
     given, ids = network.settings, system.ids(batch)
     embedded = network.tokens(batch.tokens)
     for encoding, of in zip(network.encodings, ids, strict=True):
         felt = encoding.embed(of)
         embedded = embedded if felt is None else embedded + felt
-    torch.testing.assert_close(inside["embed"], embedded)
-    torch.testing.assert_close(inside["0.resid_pre"], embedded)
+    torch.testing.assert_close(hooks["embed"], embedded)
+    torch.testing.assert_close(hooks["0.resid_pre"], embedded)
     steps = given.layers * given.recurrences
     for step in range(1, steps):
-        before, entrance = inside[f"{step - 1}.resid_post"], step % given.layers == 0
+        before, entrance = hooks[f"{step - 1}.resid_post"], step % given.layers == 0
         injects = given.injection == "every_layer" or (given.injection == "entrance" and entrance)
         torch.testing.assert_close(
-            inside[f"{step}.resid_pre"], before + embedded if injects else before
+            hooks[f"{step}.resid_pre"], before + embedded if injects else before
         )
     if isinstance(network, Adaptive):  # whose logits are read off a sum of streams
         return
-    last = inside[f"{steps - 1}.resid_post"]
+    last = hooks[f"{steps - 1}.resid_post"]
     assert torch.equal(network.read_logits(last), logits)
-    torch.testing.assert_close(network.read_out(network.final_norm(last)), inside["final"])
+    torch.testing.assert_close(network.read_out(network.final_norm(last)), hooks["final"])
 
 
-def test_what_is_replaced_by_itself_changes_nothing(system):
+def test_replacing_activations_by_themselves_changes_nothing(system):
     batch = written(system)
     logits, whole = passed(system, batch)
     again, _ = passed(system, batch, replace=dict(whole))
     assert torch.equal(again, logits)
 
 
-def test_every_replacement_is_felt_and_at_no_earlier_token(system):
+def test_every_replacement_changes_later_logits_and_no_earlier_ones(system):
     """Each activation in turn, at one token: later logits move, and none before it does."""
     batch = written(system)
     logits, whole = passed(system, batch)
@@ -110,35 +110,35 @@ def test_every_replacement_is_felt_and_at_no_earlier_token(system):
             some += torch.randn(some.shape, generator=stream(0, "noise", name))
         new, _ = passed(system, batch, replace={name: moved})
         assert torch.equal(new[:, :at], logits[:, :at]), name
-        # Where all tokens have halted, there is nothing left to be felt.
+        # After all tokens have halted, later activations change nothing.
         if not isinstance(system.network, Adaptive) or name.startswith(("embed", "0.")):
             assert not torch.allclose(new[:, at:], logits[:, at:], atol=1e-6), name
 
 
-def test_the_whole_of_one_problem_in_place_of_another(system):
+def test_the_residual_stream_of_another_problem_gives_its_logits(system):
     """After any layer the residual stream is all there is: patched, the logits are the other's."""
     given, batch = system.network.settings, written(system, 12)
     alike = (batch.length == batch.length[0]) & (batch.start == batch.start[0])
     rows = alike.nonzero()[:, 0]
     one, two = batch[rows], batch[rows.roll(1)]
-    _, inside = passed(system, two)
+    _, hooks = passed(system, two)
     steps = given.layers * given.recurrences
     if isinstance(system.network, Adaptive):
         return
     stays = given.injection == "none"  # else the embedding comes in again later
     for step in range(0 if stays else steps - 1, steps):
         name = f"{step}.resid_post"
-        new, _ = passed(system, one, [], replace={name: inside[name]})
-        torch.testing.assert_close(new, inside["logits"], rtol=1e-4, atol=1e-5)
+        new, _ = passed(system, one, [], replace={name: hooks[name]})
+        torch.testing.assert_close(new, hooks["logits"], rtol=1e-4, atol=1e-5)
 
 
-def test_what_an_attention_head_adds_is_what_it_reads():
+def test_activations_of_a_layer_follow_its_formulas():
     """Of a bare layer, whose residual stream is a plain sum: each step by its own formula."""
     system = System(run_of("levels", "bare", "steps"))
     network, batch = system.network.double(), written(system)
-    logits, inside = passed(system, batch)
+    logits, hooks = passed(system, batch)
     for layer, block in enumerate(network.blocks):
-        of = {part: inside[f"{layer}.{part}"] for part in names_parts(layer, inside)}
+        of = {part: hooks[f"{layer}.{part}"] for part in names_parts(layer, hooks)}
         value = block.key_value(of["resid_pre"]).chunk(2, dim=-1)[1].unflatten(2, (2, -1))
         torch.testing.assert_close(of["v"], value.transpose(1, 2))
         scores = of["q"] @ of["k"].mT / of["q"].shape[-1] ** 0.5
@@ -150,14 +150,14 @@ def test_what_an_attention_head_adds_is_what_it_reads():
         torch.testing.assert_close(of["mlp_post"], block.feed_forward.up(of["resid_mid"]).relu())
         torch.testing.assert_close(of["mlp_out"], block.feed_forward.down(of["mlp_post"]))
         torch.testing.assert_close(of["resid_post"], of["resid_mid"] + of["mlp_out"])
-    torch.testing.assert_close(network.logits(inside["1.resid_post"]), logits)
+    torch.testing.assert_close(network.logits(hooks["1.resid_post"]), logits)
 
 
-def names_parts(layer, inside):
-    return [name.partition(".")[2] for name in inside if name.startswith(f"{layer}.")]
+def names_parts(layer, hooks):
+    return [name.partition(".")[2] for name in hooks if name.startswith(f"{layer}.")]
 
 
-def test_looking_inside_at_some_tokens():
+def test_hooks_at_some_tokens():
     """The last layer is worked out for these alone, and so is what is seen of it."""
     system, some, whole = System(run_of("abacus_fire", "standard")), Hooks(), Hooks()
     batch = written(system)
@@ -172,7 +172,7 @@ def test_looking_inside_at_some_tokens():
     torch.testing.assert_close(some["1.resid_post"], picked, rtol=1e-4, atol=1e-5)
 
 
-def test_decoding_can_be_looked_into():
+def test_hooks_in_decoding():
     """With a cache each step shows its own tokens; together they are those of one pass."""
     system, cache = System(run_of("abacus_fire", "looped")), Cache()
     batch = written(system)
@@ -188,21 +188,21 @@ def test_decoding_can_be_looked_into():
         torch.testing.assert_close(steps, whole[name], rtol=1e-4, atol=1e-5)
 
 
-def test_constructions_are_looked_into_alike():
+def test_hooks_in_constructions():
     model = build_adder(3, 2)
     batch = written(model, digits=2)
-    _, inside = passed(model, batch)
-    assert list(inside) == activation_names(1)
+    _, hooks = passed(model, batch)
+    assert list(hooks) == activation_names(1)
     silent, _ = passed(model, batch, [], replace={"0.z": torch.zeros_like})
-    assert not torch.equal(silent, inside["logits"])
+    assert not torch.equal(silent, hooks["logits"])
 
 
-def test_only_what_is_asked_for_is_kept():
+def test_only_requested_activations_are_kept():
     system = System(run_of("abacus", "looped"))
-    _, inside = passed(system, written(system), ["*.resid_post", "0.pattern"])
-    assert list(inside) == ["0.pattern", *(f"{step}.resid_post" for step in range(6))]
+    _, hooks = passed(system, written(system), ["*.resid_post", "0.pattern"])
+    assert list(hooks) == ["0.pattern", *(f"{step}.resid_post" for step in range(6))]
     with pytest.raises(SettingsError, match=r"^activation: '1.pattern' was not read, did you mean"):
-        inside["1.pattern"]
+        hooks["1.pattern"]
 
 
 @pytest.mark.parametrize(("given", "message"), [
@@ -215,7 +215,7 @@ def test_only_what_is_asked_for_is_kept():
     ({"replace": {"1.z": lambda z: z[:1]}},
      r"^replace.1.z: shape \(1, 2, \d+, 16\) does not fit, expected \(6, 2, \d+, 16\)$"),
 ])  # fmt: skip
-def test_what_does_not_fit(given, message):
+def test_unknown_names_and_other_shapes_are_refused(given, message):
     system = System(run_of("abacus", "standard"))
     with pytest.raises(SettingsError, match=message):
         passed(system, written(system), **given)

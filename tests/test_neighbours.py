@@ -32,7 +32,7 @@ def slowly(levels, row, at, first):
 
 @pytest.mark.parametrize("first", [True, False])
 @pytest.mark.parametrize("seed", range(4))
-def test_sorting_finds_what_comparing_finds(seed, first):
+def test_sorting_and_comparing_find_the_same_neighbours(seed, first):
     random = torch.Generator().manual_seed(seed)
     count, absents = 1 + seed % 3, [None, 0]
     levels = [
@@ -78,7 +78,7 @@ def test_gathered_attention_is_dense_attention(positions, model):
         torch.testing.assert_close(gathered, dense, rtol=1e-4, atol=2e-5)
 
 
-def test_neighbours_are_looked_for_in_long_sequences_alone(monkeypatch):
+def test_neighbours_are_gathered_in_long_sequences_only(monkeypatch):
     system = system_of("abacus_window", "standard", "auto")
     batch, calls = written(system, 2), []
     monkeypatch.setattr(
@@ -94,7 +94,7 @@ def test_neighbours_are_looked_for_in_long_sequences_alone(monkeypatch):
     torch.testing.assert_close(gathered, dense, rtol=1e-4, atol=1e-5)
 
 
-def test_what_is_gathered_grows_as_the_sequence_does():
+def test_memory_of_gathered_attention_is_linear():
     """Twice the digits, twice the numbers kept for the gradient: the dense way has four times."""
     system, sizes = system_of("abacus_window", "standard", "gathered"), []
     for digits in (40, 80):
@@ -108,7 +108,7 @@ def test_what_is_gathered_grows_as_the_sequence_does():
     assert sizes[1] < 2.1 * sizes[0]
 
 
-def test_a_window_that_shows_ever_more_is_refused():
+def test_an_unbounded_neighbourhood_is_refused():
     """Numbers that all begin at id 1: a token sees one more for every operand."""
     level = WindowedIds(torch.ones(1, 2 * MAX_TOKENS_PER_ID, dtype=torch.long), Window(0, 0), None)
     with pytest.raises(SettingsError, match="a token attends to 512 others .* at most 256"):

@@ -174,8 +174,8 @@ class System:
         Raises:
             SettingsError: for a start that is neither a positive integer nor "middle".
         """
-        whole = isinstance(start, int) and not isinstance(start, bool)
-        if start != "middle" and not (whole and 1 <= start <= LARGEST_INTEGER):
+        is_integer = isinstance(start, int) and not isinstance(start, bool)
+        if start != "middle" and not (is_integer and 1 <= start <= LARGEST_INTEGER):
             raise SettingsError(
                 f"start: {describe(start)} is not valid; expected 'middle' or an integer from 1"
             )
