@@ -8,68 +8,87 @@ import torch
 
 from carry import formats, positions, tasks
 from carry.config.run_settings import make_run
-from carry.config.settings import SettingsError
+from carry.config.settings import SettingsError, list_modules
 from carry.data.batch import NO_PLACE
 from carry.data.problems import LABEL_RANGE
 from carry.evaluation.mock_models import Oracle
-from carry.formats import ALPHABET, EOS, FIRST_LETTER, LETTERS, encode, noisy, text
+from carry.formats import (
+    ALPHABET,
+    EOS,
+    FIRST_LETTER,
+    HINT_LETTERS,
+    insert_random_padding,
+    to_text,
+    to_tokens,
+)
 from carry.randomness import stream
-from carry.tasks import NAMES, to_digits, to_int
+from carry.tasks import OPERAND_LETTERS, digits_to_int, reverse_digits, to_digits
+from pairwise import pairwise
 
 ADDING = "multi_operand_addition"
-WITH_NUMBERS = ("addition", ADDING, "multiplication", "bitwise_or", "copying", "parity")
-TASKS = {name: tasks.build({"name": name}) for name in WITH_NUMBERS}
-SORTING = tasks.build({"name": "sorting"})
-VARIANTS = [
-    {"reverse_operands": operands, "reverse_answer": answer, "pad": pad, "hints": hints}
-    for operands, answer, pad in itertools.product([False, True], repeat=3)
-    for hints in ("none", "cyclic", "ordered")
-]
-VARIANTS += [
-    {"reverse_operands": reverse, "reverse_answer": reverse, "pad": False, "hints": "none", **more}
-    for reverse, more in (
-        (False, {"pad_to": 8, "begin": "$"}),
-        (True, {"pad_to": 20}),
-        (False, {"spaces": 0.5, "begin": "$"}),
-        (True, {"spaces": 0.2, "pad": True}),
-        (False, {"spaces": 1.0, "pad_to": 7}),
-        (False, {"hints": "ordered", "pad_to": 9}),
-    )
+TASKS = {name: tasks.build_task({"name": name}) for name in list_modules("carry.tasks")}
+SORTING = TASKS["sorting"]
+PADDINGS = [{}, {"pad": True}, {"pad_to": 8}, {"pad_to": 20}]
+EXTRAS = [{}, {"hints": "cyclic"}, {"hints": "ordered"}, {"spaces": 0.5}]
+# Each pair of two settings' values, and each value with each task whose answer is a number.
+WRITTEN = pairwise(
+    task=[name for name in TASKS if TASKS[name].answer_is_number],
+    reverse_operands=[False, True],
+    reverse_answer=[False, True],
+    begin=["^", "$"],
+    padding=PADDINGS,
+    extra=EXTRAS,
+)
+HINTS = [
+    {"hints": "cyclic"},
+    {"hints": "ordered", "pad": True},
+    {"hints": "ordered", "pad_to": 9, "reverse_operands": False},
+    {"hints": "cyclic", "reverse_operands": False, "reverse_answer": False},
 ]
 DIGITS = "0123456789"
 
 
-def name(given):
-    shown = {k: v for k, v in given.items() if v and v != "none"}
-    return "-".join(k if v is True else f"{k}_{v}" for k, v in shown.items()) or "plain"
+def flatten(row):
+    """Return the settings of a format from a row of pairs."""
+    settings = {**row, **row.get("padding", {}), **row.get("extra", {})}
+    return {k: v for k, v in settings.items() if k not in ("task", "padding", "extra")}
 
 
-@pytest.fixture(params=VARIANTS, ids=name)
+def name(row):
+    shown = {k: v for k, v in flatten(row).items() if v not in (False, "none", "^")}
+    words = [k if v is True else f"{k}_{v}" for k, v in shown.items()]
+    return "-".join([*([row["task"]] if "task" in row else []), *words]) or "plain"
+
+
+@pytest.fixture(params=WRITTEN, ids=name)
 def given(request):
-    return request.param
+    return flatten(request.param)
 
 
-@pytest.fixture(params=TASKS)
+@pytest.fixture
 def written(request, given):
-    task = TASKS[request.param]
-    problems = task.draw(100, 6, stream(0, "formats"))
-    form = formats.build(given, task)
+    task = TASKS[request.node.callspec.params["given"]["task"]]
+    problems = task.draw(60, 6, stream(0, "formats"))
+    form = formats.build_format(given, task)
     return task, form, problems, form.write(problems)
 
 
 def without_letters(characters):
-    return "".join(c for c in characters if c not in LETTERS)
+    return "".join(c for c in characters if c not in HINT_LETTERS)
 
 
+@pytest.mark.contract
 def test_text_is_the_problem_as_one_writes_it(written, given):
     task, _, problems, batch = written
     for row in range(len(problems)):
         lengths = problems.lengths[row].tolist()
         texts = [
-            str(to_int(problems.operands[row, k], n)).zfill(n) for k, n in enumerate(lengths) if n
+            str(digits_to_int(problems.operands[row, k], n)).zfill(n)
+            for k, n in enumerate(lengths)
+            if n
         ]
-        answer, room = task.oracle(*texts), int(problems.room[row])
-        if given["pad"]:  # of several numbers to be added, all have the room of the sum
+        answer, room = task.solve_text(*texts), int(problems.room[row])
+        if given.get("pad"):  # of several numbers to be added, all have the room of the sum
             width = room if task is TASKS[ADDING] else max(lengths)
             texts, answer = [part.zfill(width) for part in texts], answer.zfill(room)
         width = given.get("pad_to", 0)
@@ -79,15 +98,22 @@ def test_text_is_the_problem_as_one_writes_it(written, given):
         if given["reverse_answer"]:
             answer = answer[::-1]
         expected = f"{given.get('begin', '^')}{task.sign.join(texts)}={answer}$"
-        found = without_letters(text(batch.tokens[row, : batch.length[row]]))
+        found = without_letters(to_text(batch.tokens[row, : batch.length[row]]))
         assert found.replace(" ", "") == expected and (" " not in found or "spaces" in given)
-        assert set(text(batch.tokens[row, batch.length[row] :])) <= {"_"}
-        assert text(batch.tokens[row, : batch.start[row]])[-1] == "="
+        assert set(to_text(batch.tokens[row, batch.length[row] :])) <= {"_"}
+        assert to_text(batch.tokens[row, : batch.start[row]])[-1] == "="
 
 
+@pytest.mark.contract
 def test_marks_name_the_digit_at_their_place(written):
-    _, _, problems, batch = written
-    numbers = [*problems.operands.unbind(1), problems.answer]
+    """The places of a reversed answer are those of the operand, which count down."""
+    task, form, problems, batch = written
+    answer = problems.answer
+    if task.answer_is_reversed:
+        length = form._answer_length(problems)
+        answer = torch.nn.functional.pad(answer, (0, max(0, int(length.max()) - answer.shape[1])))
+        answer = reverse_digits(answer, length)
+    numbers = [*problems.operands.unbind(1), answer]
     for row, at in itertools.product(range(0, len(problems), 7), range(batch.tokens.shape[1])):
         number, place = int(batch.number[row, at]), int(batch.place[row, at])
         token = int(batch.tokens[row, at])
@@ -98,21 +124,20 @@ def test_marks_name_the_digit_at_their_place(written):
             assert place == -1 and token >= 10
 
 
+@pytest.mark.parametrize("given", HINTS, ids=name)
 def test_hints_say_the_place(given):
     """A letter stands before every digit, and is the same for equal places of one problem."""
-    if given["hints"] == "none":
-        pytest.skip("there are none")
     problems = TASKS["addition"].draw(500, 6, stream(0, "formats"))
-    form = formats.build(given, TASKS["addition"])
+    form = formats.build_format(given, TASKS["addition"])
     batch = form.write(problems)
     firsts = Counter()
     for row in range(len(problems)):
-        characters = text(batch.tokens[row, 1 : batch.length[row] - 1])
+        characters = to_text(batch.tokens[row, 1 : batch.length[row] - 1])
         places = batch.place[row, 1 : batch.length[row] - 1].tolist()
         seen = {}
         for at, character in enumerate(characters):
             if character in DIGITS:
-                letter = LETTERS.index(characters[at - 1])
+                letter = HINT_LETTERS.index(characters[at - 1])
                 assert (
                     places[at] == places[at - 1] and seen.setdefault(places[at], letter) == letter
                 )
@@ -124,6 +149,7 @@ def test_hints_say_the_place(given):
     assert len(firsts) > 90 and max(firsts) > 90
 
 
+@pytest.mark.contract
 def test_the_response_reads_back(written):
     _, form, problems, batch = written
     at, target, real = batch.response()
@@ -135,22 +161,23 @@ def test_the_response_reads_back(written):
     assert (back[:, :width][inside] == digits[inside]).all()
 
 
+@pytest.mark.contract
 def test_nothing_is_longer_than_its_extent(written):
     task, form, problems, batch = written
     extent = form.extent(6)
     assert int(batch.length.max()) <= extent.tokens
     numbers = range(1, int(batch.number.max()) + 1)
-    assert max((batch.number == number).sum(1).max() for number in numbers) <= extent.run
-    assert len(extent.levels) == form.levels == batch.levels.shape[2] == 1
+    assert max((batch.number == number).sum(1).max() for number in numbers) <= extent.longest_number
+    assert len(extent.levels) == form.level_count == batch.levels.shape[2] == 1
     assert int(batch.levels.max()) < extent.levels[0]
-    assert int(batch.tokens.max()) < form.symbols()
+    assert int(batch.tokens.max()) < form.vocabulary_size()
     longest = form.write_open_ended(problems)
     assert (longest.start == batch.start).all() and (longest.length >= batch.length).all()
 
 
 def test_more_places_than_letters():
-    form = formats.build({"hints": "cyclic"}, TASKS["addition"])
-    assert form.extent(101).run == 204
+    form = formats.build_format({"hints": "cyclic"}, TASKS["addition"])
+    assert form.extent(101).longest_number == 204
     with pytest.raises(SettingsError, match=r"format.hints: 103 places .* 102 letters; expected"):
         form.extent(102)
 
@@ -158,16 +185,16 @@ def test_more_places_than_letters():
 @pytest.mark.parametrize("reverse", [False, True])
 def test_labelled_arrays(reverse):
     problems = SORTING.draw(400, 7, stream(0, "formats"))
-    form = formats.build({"name": "labelled", "reverse_operands": reverse}, SORTING)
+    form = formats.build_format({"name": "labelled", "reverse_operands": reverse}, SORTING)
     batch, firsts = form.write(problems), set()
     for row in range(len(problems)):
-        question, answer = text(batch.tokens[row, : batch.length[row]]).split("=")
+        question, answer = to_text(batch.tokens[row, : batch.length[row]]).split("=")
         pairs = [part.split(":") for part in question[1:].split(",")]
         names, numbers = zip(*pairs, strict=True)
         numbers = [number[::-1] if reverse else number for number in numbers]
-        first = NAMES.index(names[0])
-        assert list(names) == list(NAMES[first : first + len(names)])
-        expected = [names[NAMES.index(at)] for at in SORTING.oracle(*numbers)]
+        first = OPERAND_LETTERS.index(names[0])
+        assert list(names) == list(OPERAND_LETTERS[first : first + len(names)])
+        expected = [names[OPERAND_LETTERS.index(at)] for at in SORTING.solve_text(*numbers)]
         assert answer == ",".join(expected) + "$"
         firsts.add(first)
         for at in range(int(batch.start[row])):
@@ -182,36 +209,36 @@ def test_labelled_arrays(reverse):
     back = form.read(torch.where(real, target, EOS))
     assert ((back != EOS).sum(1) == problems.room).all()
     extent = form.extent(7)
-    assert batch.length.max() <= extent.tokens and batch.tokens.max() < form.symbols()
+    assert batch.length.max() <= extent.tokens and batch.tokens.max() < form.vocabulary_size()
 
 
 def test_an_array_longer_than_there_are_names():
-    form = formats.build({"name": "labelled"}, SORTING)
-    assert form.extent(52).run == 52
-    with pytest.raises(SettingsError, match="an array of 53 numbers does not fit, .* 52 names"):
+    form = formats.build_format({"name": "labelled"}, SORTING)
+    assert form.extent(52).longest_number == 52
+    with pytest.raises(SettingsError, match="a list of 53 numbers does not fit 52 letters"):
         form.extent(53)
 
 
 def test_formats_refuse_what_they_cannot_write():
     with pytest.raises(SettingsError, match="format: 'expression' writes numbers"):
-        formats.build({}, SORTING)
+        formats.build_format({}, SORTING)
     with pytest.raises(SettingsError, match="format: 'labelled' names operands"):
-        formats.build({"name": "labelled"}, TASKS["addition"])
+        formats.build_format({"name": "labelled"}, TASKS["addition"])
 
 
 @pytest.mark.parametrize("share", [0.1, 0.6])
 def test_noise_pads_the_question_and_nothing_else(share):
     task = TASKS["addition"]
-    batch = formats.build({}, task).write(task.draw(300, 6, stream(0, "noise")))
-    noised = noisy(batch, share, stream(1, "noise"))
+    batch = formats.build_format({}, task).write(task.draw(300, 6, stream(0, "noise")))
+    noised = insert_random_padding(batch, share, stream(1, "noise"))
     pads = 0
     for row in range(len(batch)):
-        plain = text(batch.tokens[row, : batch.length[row]])
-        loud = text(noised.tokens[row, : noised.length[row]])
+        plain = to_text(batch.tokens[row, : batch.length[row]])
+        loud = to_text(noised.tokens[row, : noised.length[row]])
         assert loud.replace("_", "") == plain and loud[0] == "^"
         assert loud.split("=")[1] == plain.split("=")[1]
         assert noised.start[row] == loud.index("=") + 1
-        kept = noised.tokens[row] != encode("_")[0]
+        kept = noised.tokens[row] != to_tokens("_")[0]
         for mark in ("number", "place", "levels"):
             marks, before = getattr(noised, mark)[row], getattr(batch, mark)[row]
             assert torch.equal(marks[kept], before[: batch.length[row]])
@@ -222,37 +249,46 @@ def test_noise_pads_the_question_and_nothing_else(share):
 
 
 def test_the_alphabet_has_no_symbol_twice():
-    assert len(set(ALPHABET)) == len(ALPHABET) and len(LETTERS) == 102
-    assert torch.equal(encode(ALPHABET), torch.arange(len(ALPHABET)))
+    assert len(set(ALPHABET)) == len(ALPHABET) and len(HINT_LETTERS) == 102
+    assert torch.equal(to_tokens(ALPHABET), torch.arange(len(ALPHABET)))
 
 
 def test_labels_begin_alphabets_about_evenly():
-    starts = formats.first_letter(torch.arange(LABEL_RANGE), 43).bincount()
+    starts = formats.choose_first_letter(torch.arange(LABEL_RANGE), 43).bincount()
     assert len(starts) == 43 and starts.max() - starts.min() <= 1
 
 
 def test_trim_and_pick():
     task = TASKS["addition"]
-    batch = formats.build({}, task).write(task.draw(50, 9, stream(0, "trim")))
+    batch = formats.build_format({}, task).write(task.draw(50, 9, stream(0, "trim")))
     short = batch[batch.length.argsort()[:10]].trim()
     assert short.tokens.shape[1] == int(short.length.max()) and len(short) == 10
 
 
 SCRATCHPADS = [
-    {"task": task, "reverse_operands": operands, "reverse_answer": answer, "pad": pad, **more}
-    for task, settings in ((ADDING, ({}, {"from_zero": False})), ("multiplication", ({},)),
-                           ("parity", ({},)))
-    for operands, answer, pad in itertools.product([False, True], repeat=3)
-    for more in settings
-    if task != "parity" or answer  # else it is refused
-]  # fmt: skip
+    {key: value for key, value in row.items() if value is not None}
+    for row in pairwise(
+        lambda row: (
+            (row["task"] == ADDING or row["from_zero"] is None)
+            and (row["task"] != "parity" or row["reverse_answer"])
+            and (row["task"] != "parity" or not row["local"])
+        ),
+        task=[ADDING, "multiplication", "parity"],
+        reverse_operands=[False, True],
+        reverse_answer=[False, True],
+        pad=[False, True],
+        from_zero=[None, False],
+        local=[False, True],
+    )
+]
 
 
-def scratchpad(task, **given):
+def scratchpad(task, local, **given):
     """Return a hand-made model that writes the steps of a task."""
     form = {"name": "scratchpad", **given}
+    task = {"name": task, **({"local": True} if local else {})}
     model = {"layers": 1, "width": 4, "heads": 1}
-    return Oracle(make_run({"task": {"name": task}, "format": form, "model": model}))
+    return Oracle(make_run({"task": task, "format": form, "model": model}))
 
 
 def from_first(given):
@@ -272,7 +308,7 @@ def steps(request):
 
 def halves(batch, row):
     """Return question and response of one row as text."""
-    whole = text(batch.tokens[row, : batch.length[row]])
+    whole = to_text(batch.tokens[row, : batch.length[row]])
     return whole[: batch.start[row]], whole[batch.start[row] :]
 
 
@@ -284,7 +320,9 @@ def test_scratchpads_are_what_pythons_integers_write(steps):
         assert response == system.respond(question)
         lengths = problems.lengths[row].tolist()
         parts = [
-            str(to_int(problems.operands[row, k], n)).zfill(n) for k, n in enumerate(lengths) if n
+            str(digits_to_int(problems.operands[row, k], n)).zfill(n)
+            for k, n in enumerate(lengths)
+            if n
         ]
         if (
             form.pad and system.run.task["name"] == ADDING
@@ -293,12 +331,12 @@ def test_scratchpads_are_what_pythons_integers_write(steps):
         if form.reverse_operands:
             parts = [part[::-1] for part in parts]
         assert question == f"^{task.sign.join(parts)}="
-        assert set(text(batch.tokens[row, batch.length[row] :])) <= {"_"}
+        assert set(to_text(batch.tokens[row, batch.length[row] :])) <= {"_"}
 
 
 def test_marks_of_steps_name_the_digit_at_their_place(steps):
     system, problems, batch = steps
-    stages = system.task.stages(problems, from_zero=system.format.from_zero is not False)
+    stages = system.task.scratchpad_stages(problems, from_zero=system.format.from_zero is not False)
     numbers = [number for stage in stages for number in stage.numbers.unbind(1)]
     for row, at in itertools.product(range(0, len(problems), 9), range(batch.tokens.shape[1])):
         number, place = int(batch.number[row, at]), int(batch.place[row, at])
@@ -327,17 +365,21 @@ def test_scratchpads_fill_their_extent_and_no_more(steps):
     form, extent = system.format, system.format.extent(5)
     whole = form.write_open_ended(problems)
     assert torch.equal(whole.start, batch.start) and (whole.length >= batch.length).all()
-    assert form.has_steps and len(extent.levels) == form.levels == system.task.levels
+    assert (
+        form.has_steps and len(extent.levels) == form.level_count == system.task.scratchpad_levels
+    )
     for of in (batch, whole):
-        assert int(of.length.max()) <= extent.tokens and int(of.place.max()) < extent.run
+        assert int(of.length.max()) <= extent.tokens and int(of.place.max()) < extent.longest_number
         numbers = range(1, int(of.number.max()) + 1)
-        assert max((of.number == number).sum(1).max() for number in numbers) <= extent.run
+        assert (
+            max((of.number == number).sum(1).max() for number in numbers) <= extent.longest_number
+        )
         assert (of.levels.amax((0, 1)) < torch.tensor(extent.levels)).all()
-        assert int(of.tokens.max()) < form.symbols()
-    largest = system.task.sample(torch.tensor([[5, 5]]), stream(0, "largest"))
+        assert int(of.tokens.max()) < form.vocabulary_size()
+    largest = system.task.draw_for_cells(torch.tensor([[5, 5]]), stream(0, "largest"))
     reached = form.write_open_ended(largest)
     assert reached.length.tolist() == [extent.tokens]
-    assert int(reached.place.max()) + 1 == extent.run
+    assert int(reached.place.max()) + 1 == extent.longest_number
     assert tuple((reached.levels.amax((0, 1)) + 1).tolist()) == extent.levels
 
 
@@ -352,7 +394,7 @@ def test_what_has_been_written_is_marked_as_what_is_true(steps):
         one = problems[row : row + 1].trim()
         true = form.write(one)
         start, end = int(true.start[0]), int(true.length[0]) - 1
-        marked = form.continued(one, true, true.tokens[:, start:])
+        marked = form.mark_continuation(one, true, true.tokens[:, start:])
         assert torch.equal(marked.tokens, true.tokens) and torch.equal(marked.start, true.start)
         assert torch.equal(marked.number[:, :end], true.number[:, :end])
         if form.reverse_answer:  # else no place is known before its number has ended
@@ -361,7 +403,7 @@ def test_what_has_been_written_is_marked_as_what_is_true(steps):
         else:
             assert (marked.place[:, start:] == NO_PLACE).all()
         for read in (0, 1, (end - start) // 2, end - start):
-            some = form.continued(one, true, true.tokens[:, start : start + read])
+            some = form.mark_continuation(one, true, true.tokens[:, start : start + read])
             for mark in ("tokens", "number", "place", "levels"):
                 beginning = getattr(marked, mark)[:, : start + read]
                 assert torch.equal(getattr(some, mark), beginning), mark
@@ -377,11 +419,11 @@ def test_what_never_ends_is_marked_within_the_extent(steps):
     whole = form.write_open_ended(one)
     slots = int(whole.length[0] - whole.start[0])
     most = whole.levels[0].amax(0)
-    for said in range(form.symbols()):
-        marked = form.continued(one, whole, torch.full((1, slots), said))
+    for said in range(form.vocabulary_size()):
+        marked = form.mark_continuation(one, whole, torch.full((1, slots), said))
         assert (marked.levels[0].amax(0) <= most).all(), said
         assert (most < torch.tensor(extent.levels)).all()
-        assert int(marked.place.max()) < extent.run
+        assert int(marked.place.max()) < extent.longest_number
 
 
 def test_marks_of_padded_steps_depend_on_the_question_alone(steps):
@@ -413,58 +455,64 @@ PRINTED = {
 @pytest.mark.parametrize(("task", "given", "operands", "tokens", "ids"), PRINTED.values(),
                          ids=PRINTED)  # fmt: skip
 def test_ids_are_those_of_the_paper(task, given, operands, tokens, ids):
-    task = tasks.build({"name": task})
-    form = formats.build({"name": "scratchpad", **given}, task)
+    task = tasks.build_task({"name": task})
+    form = formats.build_format({"name": "scratchpad", **given}, task)
     batch = form.write(task.solve(*to_digits([operands])))
-    assert text(batch.tokens[0]) == f"^{tokens}$"
-    assert form.levels == len(ids)
+    assert to_text(batch.tokens[0]) == f"^{tokens}$"
+    assert form.level_count == len(ids)
     for level, printed in enumerate(ids, start=1):
-        found = positions.choose("coupled")(level=level).ids(batch)[0].tolist()
+        found = positions.choose_scheme("coupled")(level=level).ids(batch)[0].tolist()
         assert "".join(map(str, found)) == f"0{printed}0"  # the beginning and the end have none
 
 
 def test_ids_of_the_proof():
     """cho2025, Table 4: offsets 4 and 2, as far as it is printed."""
-    task = tasks.build({"name": ADDING})
-    batch = formats.build({"name": "scratchpad"}, task).write(
+    task = tasks.build_task({"name": ADDING})
+    batch = formats.build_format({"name": "scratchpad"}, task).write(
         task.solve(*to_digits([[57, 48, 96]]))
     )
-    first, second = (positions.choose("coupled")(level=level) for level in (1, 2))
+    first, second = (positions.choose_scheme("coupled")(level=level) for level in (1, 2))
     assert first.ids(batch, 4)[0, :13].tolist() == [0, 7, 6, 5, 4, 7, 6, 5, 4, 7, 6, 5, 4]
     assert second.ids(batch, 2)[0, :13].tolist() == [0, 2, 2, 2, 2, 3, 3, 3, 3, 4, 4, 4, 2]
 
 
 def test_without_steps_all_operands_are_coupled_by_place():
     """cho2025, 4.3: at one level, as in the triple addition of Cho et al. 2024."""
-    task = tasks.build({"name": ADDING})
-    form = formats.build({"pad": True, "reverse_operands": False}, task)
+    task = tasks.build_task({"name": ADDING})
+    form = formats.build_format({"pad": True, "reverse_operands": False}, task)
     batch = form.write(task.solve(*to_digits([[57, 48, 96]])))
-    assert text(batch.tokens[0]) == "^057+048+096=102$"
-    found = positions.choose("coupled")().ids(batch)[0].tolist()
+    assert to_text(batch.tokens[0]) == "^057+048+096=102$"
+    found = positions.choose_scheme("coupled")().ids(batch)[0].tolist()
     assert "".join(map(str, found)) == "04321432143212340"
 
 
 def test_where_the_highest_digit_is_written_first_its_sign_is_one_above():
     """So that the sign tells it; a sign stands between numbers in the question as before."""
-    task = tasks.build({"name": ADDING})
-    form = formats.build({"name": "scratchpad", "reverse_answer": False}, task)
+    task = tasks.build_task({"name": ADDING})
+    form = formats.build_format({"name": "scratchpad", "reverse_answer": False}, task)
     batch = form.write(task.solve(*to_digits([[57, 48]])))
-    assert text(batch.tokens[0]) == "^057+048=000>057>105$"
-    found = [positions.choose("coupled")(level=level).ids(batch)[0].tolist() for level in (1, 2)]
+    assert to_text(batch.tokens[0]) == "^057+048=000>057>105$"
+    found = [
+        positions.choose_scheme("coupled")(level=level).ids(batch)[0].tolist() for level in (1, 2)
+    ]
     assert "".join(map(str, found[0])) == "043214325432543254320"
     assert "".join(map(str, found[1])) == "011112221111222233330"
 
 
 def test_scratchpads_refuse_what_they_cannot_write():
     def built(task, **given):
-        return formats.build({"name": "scratchpad", **given}, tasks.build({"name": task}))
+        return formats.build_format(
+            {"name": "scratchpad", **given}, tasks.build_task({"name": task})
+        )
 
     for task in ("addition", "copying", "reversing", "bitwise_or", "sorting"):
         with pytest.raises(SettingsError, match="^format: 'scratchpad' writes steps, and .* none"):
             built(task)
     for task in ("multiplication", "parity"):
         for zero in (True, False):
-            with pytest.raises(SettingsError, match=f"^format: from_zero {zero} does not fit, .*"):
+            with pytest.raises(
+                SettingsError, match=f"^format: from_zero {zero} does not fit a task"
+            ):
                 built(task, from_zero=zero)
     with pytest.raises(SettingsError, match="^format: reverse_answer false does not fit, the last"):
         built("parity", reverse_answer=False)
@@ -472,11 +520,11 @@ def test_scratchpads_refuse_what_they_cannot_write():
 
 @pytest.mark.parametrize("modulus", [7, 113, 1000])
 def test_a_symbol_for_each_number(modulus):
-    task = tasks.build({"name": "modular_addition", "modulus": modulus})
-    form = formats.build({"name": "one_hot"}, task)
+    task = tasks.build_task({"name": "modular_addition", "modulus": modulus})
+    form = formats.build_format({"name": "one_hot"}, task)
     problems = task.draw(200, 3, stream(0, "test"))
     batch = form.write(problems)
-    assert batch.tokens.shape[1] == 6 and int(batch.tokens.max()) < form.symbols()
+    assert batch.tokens.shape[1] == 6 and int(batch.tokens.max()) < form.vocabulary_size()
     assert form.extent(3).tokens == 6
     read = form.read(batch.tokens[:, 4:])
     for row, (answer, length) in enumerate(
@@ -490,28 +538,30 @@ def test_a_symbol_for_each_number(modulus):
 
 def test_numbers_without_end_have_no_symbols():
     with pytest.raises(SettingsError, match="Addition has no largest one"):
-        formats.build({"name": "one_hot"}, tasks.build({"name": "addition"}))
+        formats.build_format({"name": "one_hot"}, tasks.build_task({"name": "addition"}))
 
 
 @pytest.mark.parametrize("modulus", [2, 7, 113, 1000])
 def test_bits_are_those_that_python_writes(modulus):
-    task = tasks.build({"name": "modular_addition", "modulus": modulus})
-    form = formats.build({"name": "binary"}, task)
+    task = tasks.build_task({"name": "modular_addition", "modulus": modulus})
+    form = formats.build_format({"name": "binary"}, task)
     problems = task.draw(200, 3, stream(0, "test"))
     batch, bits = form.write(problems), (modulus - 1).bit_length()
     extent = form.extent(3)
-    assert extent.tokens == batch.tokens.shape[1] == 3 * bits + 4 and extent.run == bits
-    assert int(batch.tokens.max()) < form.symbols()
+    assert extent.tokens == batch.tokens.shape[1] == 3 * bits + 4 and extent.longest_number == bits
+    assert int(batch.tokens.max()) < form.vocabulary_size()
     for row in range(0, len(problems), 7):
-        a, b = (to_int(problems.operands[row, k], problems.lengths[row, k]) for k in range(2))
+        a, b = (
+            digits_to_int(problems.operands[row, k], problems.lengths[row, k]) for k in range(2)
+        )
         written = [format(number, f"0{bits}b") for number in (a, b, (a + b) % modulus)]
-        assert text(batch.tokens[row]) == "^{}+{}={}$".format(*written)
+        assert to_text(batch.tokens[row]) == "^{}+{}={}$".format(*written)
         for part in range(3):
             places = batch.place[row][batch.number[row] == part + 1].tolist()
             assert places == list(range(bits))[::-1]
     at, target, real = batch.response()
     read = form.read(target)
-    assert real.all() and text(batch.tokens[0, : batch.start[0]])[-1] == "="
+    assert real.all() and to_text(batch.tokens[0, : batch.start[0]])[-1] == "="
     for row, length in enumerate(problems.answer_length):
         assert read[row, :length].tolist() == problems.answer[row, :length].tolist()
         assert (read[row, length:] == EOS).all()
@@ -519,10 +569,51 @@ def test_bits_are_those_that_python_writes(modulus):
 
 
 def test_what_are_no_bits_reads_as_no_number():
-    task = tasks.build({"name": "modular_addition", "modulus": 7})
-    form = formats.build({"name": "binary"}, task)
+    task = tasks.build_task({"name": "modular_addition", "modulus": 7})
+    form = formats.build_format({"name": "binary"}, task)
     for wrong in ("1$0$", "12$$", "$$$$", "1"):
-        assert (form.read(encode(wrong)[None]) == EOS).all()
-    assert form.read(encode("110$")[None])[0, 0] == 6
+        assert (form.read(to_tokens(wrong)[None]) == EOS).all()
+    assert form.read(to_tokens("110$")[None])[0, 0] == 6
     with pytest.raises(SettingsError, match="Addition has no largest one"):
-        formats.build({"name": "binary"}, tasks.build({"name": "addition"}))
+        formats.build_format({"name": "binary"}, tasks.build_task({"name": "addition"}))
+
+
+@pytest.mark.parametrize("count", [2**16 - 1, 2**16, 2**16 + 5])
+def test_pieces_of_very_many_numbers_keep_their_marks(count):
+    """A number once had 16 bits, so that number 65,537 was marked as number 1."""
+    device, couplings = torch.device("cpu"), [((1, 1), (index, 0)) for index in range(count)]
+    place = torch.tensor([[0, formats.MAX_TOKENS - 1]])
+    there = torch.ones(1, 2, dtype=torch.bool)
+    last = formats.Piece(torch.tensor([[7, 5]]), there, count, place)
+    pieces = [last, formats.sign_piece(len(ALPHABET) - 1, device, None, count, 3)]
+    tokens, (number, placed, levels), length = formats.join_pieces(pieces, 1, device, couplings)
+    assert tokens.tolist() == [[7, 5, len(ALPHABET) - 1]] and length.tolist() == [3]
+    assert number.tolist() == [[count, count, 0]]
+    assert placed.tolist() == [[*place[0].tolist(), NO_PLACE]]
+    assert levels[0, :, 1].tolist() == [count - 1] * 3 and levels[0, :, 0].tolist()[::2] == [1, 4]
+
+
+def test_more_numbers_or_tokens_than_fit_are_refused(monkeypatch):
+    device = torch.device("cpu")
+    piece = formats.sign_piece(EOS, device)
+    with pytest.raises(SettingsError, match="^format: 1048576 numbers .* expected at most 1048575"):
+        formats.join_pieces([piece], 1, device, [()] * (formats.MAX_NUMBERS + 1))
+    monkeypatch.setattr(formats, "MAX_TOKENS", 1)
+    with pytest.raises(SettingsError, match="^format: a problem is too long; expected at most 1 "):
+        formats.join_pieces([piece, piece], 1, device, [])
+
+
+def test_a_certified_sum_of_very_many_operands_is_written_with_its_marks():
+    """Its operands, sums and signs are 65,538 numbers: more than 16 bits count."""
+    count = 21_846
+    task = tasks.build_task({"name": ADDING, "local": True})
+    form = formats.build_format({"name": "scratchpad", "pad": False}, task)
+    problem = task.solve(*to_digits([["1"] * count]))
+    batch = form.write(problem)
+    assert form.read(batch.tokens[:, int(batch.start) :].long())[0, :5].tolist() == [
+        int(digit) for digit in reversed(str(count))
+    ]
+    levels, tokens = batch.levels[0], batch.tokens[0].tolist()
+    signs = [index for index, token in enumerate(tokens[: int(batch.start)]) if token == 10]
+    assert levels[signs].tolist() == [[-1, index] for index in range(count - 1)]
+    assert int(batch.number.max()) == 2 * count + 1

@@ -4,13 +4,13 @@ import pytest
 import torch
 
 from carry import formats, tasks
-from carry.certificates.contexts import Undetermined, contexts, distinct
+from carry.certificates.contexts import ConflictingContexts, extract_contexts, unique_contexts
 from carry.config.run_settings import load_run, make_run
 from carry.config.settings import SettingsError
-from carry.evaluation.ask import answer, ask
+from carry.evaluation.ask import ask, read_answer
 from carry.evaluation.decoding import decode_greedily
 from carry.evaluation.mock_models import Oracle
-from carry.formats import EOS, insertion_sort, text
+from carry.formats import EOS, insertion_sort, to_text
 from carry.models.system import System
 from carry.positions.coupled import Coupled
 from carry.randomness import stream
@@ -41,20 +41,20 @@ def test_steps_are_what_python_writes(numbers, digits):
         width = max(len(str(number)) for number in own)
         asked = ",".join(str(number).zfill(width) for number in own)
         start, end = int(batch.start[row]), int(batch.length[row])
-        assert text(batch.tokens[row, :start]) == f"^{asked}="
-        response = text(batch.tokens[row, start:end])
+        assert to_text(batch.tokens[row, :start]) == f"^{asked}="
+        response = to_text(batch.tokens[row, start:end])
         assert response == ORACLE.respond(f"^{asked}=")
         if len(own) > 1:
             last = response[:-1].replace(";", ":").split(":")[-1].split(",")
             assert [int(number) for number in last] == sorted(own)
-        assert set(text(batch.tokens[row, end:])) <= {"_"}
+        assert set(to_text(batch.tokens[row, end:])) <= {"_"}
 
 
 def test_the_drawn_ids_are_those_of_the_scheme():
     lines = insertion_sort.__doc__.splitlines()
     drawn = next(line for line in lines if line.startswith("digits")).split()[1:]
     batch = FORM.write(SORTING.solve(*to_digits([[57, 8, 61]])))
-    assert text(batch.tokens[0]).startswith("".join(drawn))
+    assert to_text(batch.tokens[0]).startswith("".join(drawn))
     for level in range(1, 5):
         line = next(line for line in lines if line.startswith(f"level {level}"))
         ids = Coupled(level=level).ids(batch)[0]
@@ -77,9 +77,9 @@ def test_marks_depend_on_the_question_alone():
         and FORM.has_steps
     )
     extent = FORM.extent(5)
-    assert int(batch.length.max()) <= extent.tokens and extent.run == 5
+    assert int(batch.length.max()) <= extent.tokens and extent.longest_number == 5
     assert (batch.levels.amax((0, 1)) < torch.tensor(extent.levels)).all()
-    assert int(batch.tokens.max()) < FORM.symbols()
+    assert int(batch.tokens.max()) < FORM.vocabulary_size()
 
 
 def test_places_name_digits():
@@ -96,17 +96,23 @@ def test_the_sorted_list_is_read_back():
     _, target, real = FORM.write(problems).response()
     read = FORM.read(torch.where(real, target, EOS))
     for row, own in zip(read, kept, strict=True):
-        said = text(row[row != EOS])
+        said = to_text(row[row != EOS])
         assert [int(of) for of in said.split(",") if of] == (sorted(own) if len(own) > 1 else [])
     assert torch.equal(decode_greedily(ORACLE, problems), torch.where(real, target, EOS))
-    assert answer(ORACLE, ask(ORACLE, 57, 8, 120)) == "008,057,120"
+    assert read_answer(ORACLE, ask(ORACLE, 57, 8, 120)) == "008,057,120"
 
 
 def test_other_tasks_and_longer_lists_are_refused():
-    with pytest.raises(SettingsError, match="a list of 256 numbers has too many steps; expected"):
-        FORM.write(SORTING.solve(*to_digits([[0] * 256])))
-    with pytest.raises(SettingsError, match="'insertion_sort' sorts, and Addition asks for"):
-        formats.build({"name": "insertion_sort"}, tasks.build({"name": "addition"}))
+    longest = insertion_sort.MAX_NUMBERS
+    assert longest * (longest + 1) <= formats.MAX_NUMBERS < (longest + 1) * (longest + 2)
+    for refused in (
+        lambda: FORM.write(SORTING.solve(*to_digits([[0] * (longest + 1)]))),
+        lambda: FORM.extent(longest + 1),
+    ):
+        with pytest.raises(SettingsError, match="a list of 1024 numbers has too many steps; exp"):
+            refused()
+    with pytest.raises(SettingsError, match="'insertion_sort' sorts lists, and Addition does not"):
+        formats.build_format({"name": "insertion_sort"}, tasks.build_task({"name": "addition"}))
 
 
 def contexts_with(changes):
@@ -118,7 +124,9 @@ def contexts_with(changes):
     system = System(run.model_copy(update={"positions": pairs}))
     each = [lists(100, numbers, digits)[0] for numbers in (2, 4, 6) for digits in (1, 2, 4, 8)]
     batches = map(system.format.write, each)
-    return distinct(system, (contexts(system, of, of.response()[2]) for of in batches))
+    return unique_contexts(
+        system, (extract_contexts(system, of, of.response()[2]) for of in batches)
+    )
 
 
 def test_a_step_depends_on_few_tokens():
@@ -137,5 +145,5 @@ NARROWER = {
 
 @pytest.mark.parametrize("changes", NARROWER.values(), ids=NARROWER)
 def test_narrower_windows_leave_a_step_undetermined(changes):
-    with pytest.raises(Undetermined):
+    with pytest.raises(ConflictingContexts):
         contexts_with(changes)

@@ -1,4 +1,4 @@
-"""Imports point one way. A module is known by its layer: a folder of lib/carry, or a file in it."""
+"""Imports point one way, from package to package of lib/carry."""
 
 import ast
 
@@ -6,27 +6,33 @@ import pytest
 
 from carry import fingerprint
 
-SHARED = ["settings", "params", "paths", "run", "batch", "randomness", "progress", "processes"]
-SHARED += ["fingerprint"]
-ORDER = ["tasks", "data_sets", "problem_sets", "formats", "positions", "models", "training"]
-ORDER += ["evaluation", "certificates", "analysis", "ablations", "figures", "claims"]
-ORDER += ["numbers", "site"]
-# The runner starts notebooks from outside; no layer knows it, and it knows none, since all that it
-# imports is waited for in every stage. `sources` and `questions` are stages of their own.
-COMMANDS = ["problem_sets", "certificates"]  # that need no notebook
-OUTSIDE = ["pipeline", "sources", "__main__"]
+BASE = ["randomness", "progress", "processes", "fingerprint"]  # at most config is below them
+ORDER = ["config", "problems", "tasks", "formats", "positions", "data", "models", "training"]
+ORDER += ["evaluation", "certificates", "interpretability", "analyses", "variants", "plots"]
+ORDER += ["claims", "pipeline", "cli", "__main__"]
+# Two files of carry.data hold the tensors that tasks and formats return: a layer of their own.
+PROBLEMS = {"carry.data.problems", "carry.data.batch"}
+
+MODULES = fingerprint.list_modules()
+
+
+def layer_of(module):
+    return "problems" if module in PROBLEMS else module.split(".")[1]
 
 
 def imports():
     """Return the layers that each layer imports."""
-    known = fingerprint.library_modules()
-    found = {}
-    for name, path in known.items():
-        reached = fingerprint.imported_modules(path.read_text(), known) - {"carry"}
-        layer = ".".join(name.split(".")[1:2])
-        found.setdefault(layer, set()).update(module.split(".")[1] for module in reached)
-    assert not found.pop(""), "or every import would reach it"
-    return {layer: of - {layer} for layer, of in found.items()}
+    layers = {}
+    for name, path in MODULES.items():
+        # A module's own package, and `carry` itself, say nothing of the layers below.
+        packages = {name.rpartition(".")[0], "carry", "carry.data"}
+        reached = fingerprint.find_imports(path.read_text(encoding="utf-8"), MODULES)
+        if name != "carry":
+            imported = {layer_of(module) for module in reached - packages}
+            layers.setdefault(layer_of(name), set()).update(imported)
+        else:
+            assert not reached - packages, "every import of the library would import it"
+    return {layer: imported - {layer} for layer, imported in layers.items()}
 
 
 IMPORTS = imports()
@@ -34,20 +40,20 @@ IMPORTS = imports()
 
 @pytest.mark.parametrize("layer", IMPORTS)
 def test_imports_point_one_way(layer):
-    assert layer in SHARED + ORDER + OUTSIDE, "a new layer needs its place in the order"
-    if layer in SHARED:
-        allowed = set(SHARED)
-    elif layer in ORDER:
-        allowed = set(SHARED + ORDER[: ORDER.index(layer)])
-    else:
-        known = ORDER if layer == "sources" else COMMANDS if layer == "__main__" else []
-        allowed = set(SHARED + OUTSIDE + known)
-    assert IMPORTS[layer] <= allowed
+    assert layer in BASE + ORDER, "a new package needs its place in the order"
+    lower = ["config"] if layer in BASE else ORDER[: ORDER.index(layer)]
+    assert IMPORTS[layer] <= {*BASE, *lower}
 
 
-@pytest.mark.parametrize("module", fingerprint.library_modules())
-def test_imports_say_the_whole_name(module):
-    """A relative import would be missed by fingerprints, and by the test above."""
-    tree = ast.parse(fingerprint.library_modules()[module].read_text())
+def test_data_has_no_other_contents_of_its_own():
+    """Else what tasks import with `carry.data` would be more than the two files."""
+    tree = ast.parse(MODULES["carry.data"].read_text(encoding="utf-8"))
+    assert [type(node) for node in tree.body] == [ast.Expr]
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_imports_use_absolute_names(module):
+    """Fingerprints and the test above do not follow relative imports."""
+    tree = ast.parse(MODULES[module].read_text(encoding="utf-8"))
     imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
     assert all(node.level == 0 for node in imports)

@@ -8,14 +8,14 @@ from scipy.stats import chi2_contingency, chisquare
 
 from carry import formats, positions, tasks
 from carry.config.run_settings import make_run
-from carry.config.settings import list_modules
+from carry.config.settings import SettingsError, list_modules
 from carry.formats import EOS, EQUALS, PAD
 from carry.models.system import System
-from carry.positions import drawn
+from carry.positions import show_ids
 from carry.randomness import stream
 
 SETTINGS = {"randomized": {"range": 90}, "abacus": {"offset": 9}, "coupled": {"limit": 17}}
-TASK = tasks.build({"name": "addition"})
+TASK = tasks.build_task({"name": "addition"})
 STEPS = {"name": "scratchpad"}
 SCRATCHPADS = {
     "sums": ("multi_operand_addition", STEPS),
@@ -28,7 +28,7 @@ SCRATCHPADS = {
 
 
 def batch_of(count=100, digits=6, task=TASK, **given):
-    form = formats.build(given, task)
+    form = formats.build_format(given, task)
     return form, form.write(task.draw(count, digits, stream(0, "positions")))
 
 
@@ -36,14 +36,26 @@ def batch_of(count=100, digits=6, task=TASK, **given):
 def steps(request):
     """Return a format that writes steps, and some of its problems."""
     task, given = request.param
-    return batch_of(100, 4, tasks.build({"name": task}), **given)
+    return batch_of(100, 4, tasks.build_task({"name": task}), **given)
 
 
 @pytest.fixture(params=list_modules("carry.positions"))
 def scheme(request):
-    return positions.choose(request.param).parse(SETTINGS.get(request.param, {}), "here")
+    return positions.choose_scheme(request.param).parse(SETTINGS.get(request.param, {}), "here")
 
 
+@pytest.mark.contract
+def test_declarations(scheme):
+    """Figures take the label from the class; the other words are what other modules ask for."""
+    assert scheme.label and isinstance(scheme.accepts_start, bool)
+    assert scheme.uncounted_id is None or scheme.uncounted_id >= 0
+    assert isinstance(scheme.ids_measure_distance, bool)
+    if scheme.increasing:
+        _, batch = batch_of()
+        assert (scheme.train_ids(batch, stream(0, "ids")).diff(dim=1) > 0).all()
+
+
+@pytest.mark.contract
 @pytest.mark.parametrize(
     "given",
     [
@@ -53,47 +65,48 @@ def scheme(request):
         {"pad_to": 8, "begin": "$"},
         {"name": "line", "sums": 3},
     ],
+    ids=str,
 )
 def test_ids_stay_within_what_the_scheme_states(scheme, given):
     form, batch = batch_of(**given)
-    largest = scheme.largest(form.extent(6))
-    for draw in range(20):
+    largest = scheme.largest_id(form.extent(6))
+    for draw in range(5):
         ids = scheme.train_ids(batch, stream(draw, "ids"))
         assert ids.shape in [(1, batch.tokens.shape[1]), batch.tokens.shape]
         real = batch.tokens != PAD
         assert ids.min() >= 0 and ids.expand_as(real)[real].max() <= largest
     shown = scheme.ids(batch).expand_as(batch.tokens)[batch.tokens != PAD]
-    assert shown.max() <= max(scheme.span(form.extent(6)), scheme.fixed_range() or 0)
+    assert shown.max() <= max(scheme.required_ids(form.extent(6)), scheme.id_limit() or 0)
 
 
 def test_ids_of_steps_stay_within_what_the_scheme_states(scheme, steps):
     form, batch = steps
     extent, real = form.extent(4), batch.tokens != PAD
-    levels = range(1, form.levels + 1) if type(scheme).__name__ == "Coupled" else [None]
+    levels = range(1, form.level_count + 1) if type(scheme).__name__ == "Coupled" else [None]
     for level in levels:
         of = scheme.model_copy(update={"level": level}) if level else scheme
-        for draw in range(10):
+        for draw in range(3):
             ids = of.train_ids(batch, stream(draw, "ids")).expand_as(real)[real]
-            assert ids.min() >= 0 and ids.max() <= of.largest(extent)
+            assert ids.min() >= 0 and ids.max() <= of.largest_id(extent)
         shown = of.ids(batch).expand_as(real)[real]
-        assert shown.max() <= max(of.span(extent), of.fixed_range() or 0)
+        assert shown.max() <= max(of.required_ids(extent), of.id_limit() or 0)
 
 
 @pytest.mark.parametrize("limit", [None, 0, 1, 9])
 def test_each_level_starts_where_it_ends_within_its_limit(steps, limit):
     """With as many ids as the longest problem needs, or more; shorter ones have other starts."""
     form, batch = steps
-    for level in range(1, form.levels + 1):
+    for level in range(1, form.level_count + 1):
         needed = form.extent(4).levels[level - 1]
         most = needed if limit is None else needed + limit
-        of = positions.choose("coupled")(level=level, limit=None if limit is None else most)
+        of = positions.choose_scheme("coupled")(level=level, limit=None if limit is None else most)
         plain, ids = of.ids(batch), of.train_ids(batch, stream(0, "levels"))
         counted = batch.levels[:, :, level - 1] >= 0
         assert torch.equal(plain > 0, counted) and torch.equal(ids > 0, counted)
         moved = torch.where(counted, ids - plain, -1)
         start = moved.amax(1, keepdim=True)
         assert ((moved == start) | ~counted).all() and start.min() == 0
-        assert ids.max() <= most and of.largest(form.extent(4)) == most
+        assert ids.max() <= most and of.largest_id(form.extent(4)) == most
         assert start.unique().numel() > 1 or not limit  # each row for itself
         assert (limit is None) <= (start.max() == 0)
 
@@ -106,7 +119,7 @@ def test_levels_start_independently():
            "model": {"width": 8, "heads": 1, "layers": 1},
            "training": {"digits": 3}, "evaluation": {"digits": 3}}  # fmt: skip
     system = System(make_run(run))
-    problems = system.task.sample(torch.full((4_000, 2), 3), stream(0, "independent"))
+    problems = system.task.draw_for_cells(torch.full((4_000, 2), 3), stream(0, "independent"))
     batch = system.format.write(problems)
     plain, ids = system.ids(batch), system.train_ids(batch, stream(0, "starts"))
     starts = [(of - first).amax(1) for of, first in zip(ids, plain, strict=True)]
@@ -131,14 +144,14 @@ def test_levels_couple_what_is_worked_out_together():
         digits = batch.tokens[row, of].tolist()
         return sum(digit * 10**place for digit, place in zip(digits, places, strict=True))
 
-    _, batch = batch_of(60, 4, tasks.build({"name": "multi_operand_addition"}), **STEPS)
+    _, batch = batch_of(60, 4, tasks.build_task({"name": "multi_operand_addition"}), **STEPS)
     stages = (batch.tokens == EQUALS).cumsum(1)
     for row in range(60):
         last = int(batch.levels[row, :, 1].max())
         for which in range(last):
             added = sum(read(row, 0, stage, 1, which) for stage in (0, 1))
             assert added == read(row, 0, 1, 1, which + 1)
-    _, batch = batch_of(60, 4, tasks.build({"name": "multiplication"}), **STEPS)
+    _, batch = batch_of(60, 4, tasks.build_task({"name": "multiplication"}), **STEPS)
     stages = (batch.tokens == EQUALS).cumsum(1)
     for row in range(60):
         first, total = read(row, 0, 0), 0
@@ -150,47 +163,59 @@ def test_levels_couple_what_is_worked_out_together():
             assert read(row, 2, 2, 1, which) == total
 
 
+@pytest.mark.contract
 def test_a_later_start_shifts_every_id_alike(scheme):
-    if not scheme.movable:
+    if not scheme.accepts_start:
         pytest.skip("ids of this scheme do not move")
     _, batch = batch_of()
     first, later = scheme.ids(batch, 1), scheme.ids(batch, 8)
     assert ((later - first)[first > 0] == 7).all() and (later[first == 0] == 0).all()
 
 
+@pytest.mark.contract
 def test_training_ids_are_evaluation_ids_from_another_start(scheme):
-    if not scheme.movable:
+    if not scheme.accepts_start:
         pytest.skip("ids of this scheme do not move")
-    _, batch = batch_of()
+    form, batch = batch_of()
     plain, ids = scheme.ids(batch), scheme.train_ids(batch, stream(3, "ids"))
     moved = torch.where(plain > 0, ids - plain, -1)
     starts = moved.amax(1)
     assert ((moved == starts[:, None]) | (moved == -1)).all()
-    alike = starts.unique().numel() == 1
-    assert alike == (type(scheme).__name__ == "Abacus")  # one offset per batch, as in the paper
-    assert starts.min() >= 0 and ids.max() <= 17
+    assert starts.min() >= 0 and ids.max() <= scheme.largest_id(form.extent(6))
+
+
+def test_a_batch_has_one_abacus_offset_and_coupled_starts_of_each_row():
+    """As in the papers."""
+    _, batch = batch_of()
+    for name, one in (("abacus", True), ("coupled", False)):
+        scheme = positions.choose_scheme(name).parse(SETTINGS[name], "here")
+        starts = (scheme.train_ids(batch, stream(3, "ids")) - scheme.ids(batch)).amax(1)
+        assert (starts.unique().numel() == 1) == one
 
 
 def test_abacus_offsets_per_example():
     _, batch = batch_of()
-    ids = positions.choose("abacus")(offset=9, per_example=True).train_ids(batch, stream(0, "ids"))
+    ids = positions.choose_scheme("abacus")(offset=9, per_example=True).train_ids(
+        batch, stream(0, "ids")
+    )
     assert ids[:, 1].unique().tolist() == list(range(1, 10))
 
 
 @pytest.mark.parametrize(("even", "least"), [(False, 0.0), (True, 0.5)])
 def test_even_starts_train_every_id_about_alike(even, least):
     """The rarest id of 33 against the commonest, over 20,000 problems of six digits."""
-    form = formats.build({"pad": True}, TASK)
-    task = tasks.build({"name": "addition", "sampling": "equal"})
+    form = formats.build_format({"pad": True}, TASK)
+    task = tasks.build_task({"name": "addition", "sampling": "equal"})
     lengths = torch.full((20_000, 2), 6)
-    batch = form.write(task.sample(lengths, stream(0, "even")))
-    scheme = positions.choose("coupled")(limit=33, even=even)
+    batch = form.write(task.draw_for_cells(lengths, stream(0, "even")))
+    scheme = positions.choose_scheme("coupled")(limit=33, even=even)
     ids = scheme.train_ids(batch, stream(1, "even"))
     seen = torch.stack([(ids == of).any(1).float().mean() for of in range(1, 34)])
     assert seen.min() >= least * seen.max()
     assert even or seen.min() < 0.2 * seen.max()  # what the setting is for
 
 
+@pytest.mark.contract
 def test_ids_of_a_prefix_do_not_depend_on_what_follows(scheme):
     """Decoding needs it: the slots ahead change nothing behind them."""
     form, batch = batch_of(40)
@@ -198,8 +223,9 @@ def test_ids_of_a_prefix_do_not_depend_on_what_follows(scheme):
     answer = torch.nn.functional.pad(problems.answer, (0, 3))
     longer = replace(problems, answer=answer, answer_length=problems.answer_length + 3)
     roomy = form.write(longer)
-    if type(scheme).__name__ == "Randomized":
-        pytest.skip("a subset is drawn for the whole sequence")
+    sums = tasks.build_task({"name": "multi_operand_addition"})
+    if scheme.incompatibility(formats.build_format({**STEPS, "pad": False}, sums)):
+        pytest.skip("the scheme needs to know how long the sequence will be")
     short, long = scheme.ids(batch), scheme.ids(roomy)
     inside = torch.arange(batch.tokens.shape[1]) < batch.length[:, None] - 1
     width = batch.tokens.shape[1]
@@ -207,16 +233,16 @@ def test_ids_of_a_prefix_do_not_depend_on_what_follows(scheme):
 
 
 def test_the_drawing_of_the_design():
-    coupled, abacus = positions.choose("coupled")(), positions.choose("abacus")()
+    coupled, abacus = positions.choose_scheme("coupled")(), positions.choose_scheme("abacus")()
     given = {"reverse_operands": False, "pad": True}
-    assert drawn(coupled, "653", "49", **given).endswith("0 4 3 2 1 4 3 2 1 2 3 4 5 0")
-    assert drawn(abacus, "653", "49", **given).endswith("0 1 2 3 0 1 2 3 0 1 2 3 4 0")
+    assert show_ids(coupled, "653", "49", **given).endswith("0 4 3 2 1 4 3 2 1 2 3 4 5 0")
+    assert show_ids(abacus, "653", "49", **given).endswith("0 1 2 3 0 1 2 3 0 1 2 3 4 0")
 
 
 def test_coupled_digits_of_one_significance_share_an_id():
     for given in ({}, {"pad": True}, {"reverse_answer": False}, {"reverse_operands": False}):
         _, batch = batch_of(**given)
-        ids = positions.choose("coupled")().ids(batch, 4)
+        ids = positions.choose_scheme("coupled")().ids(batch, 4)
         assert (ids[batch.place >= 0] == batch.place[batch.place >= 0] + 5).all()
         assert (ids[(batch.tokens == EOS) | (batch.tokens == PAD)] == 0).all()
         assert (ids[:, 0] == 0).all()
@@ -224,23 +250,23 @@ def test_coupled_digits_of_one_significance_share_an_id():
 
 def test_a_level_that_the_format_has_not_is_refused():
     for form, most in (({}, 1), (STEPS, 2)):
-        form = formats.build(form, tasks.build({"name": "multi_operand_addition"}))
+        form = formats.build_format(form, tasks.build_task({"name": "multi_operand_addition"}))
         for level in range(1, 5):
-            why = positions.choose("coupled")(level=level, limit=9).incompatibility(form)
+            why = positions.choose_scheme("coupled")(level=level, limit=9).incompatibility(form)
             assert (why is None) == (level <= most)
             assert why is None or why.startswith(
-                f"level {level} is not there, the format has {most}"
+                f"level {level} is missing; expected at most {most}"
             )
 
 
 def test_equals_stands_next_to_the_digit_written_first():
-    text = drawn(positions.choose("coupled")(), "653", "49", reverse_answer=False)
+    text = show_ids(positions.choose_scheme("coupled")(), "653", "49", reverse_answer=False)
     assert text == "^ 3 5 6 + 9 4 = 7 0 2 $ | 0 2 3 4 1 2 3 5 4 3 2 0"
 
 
 def test_randomized_is_an_ordered_subset():
     _, batch = batch_of()
-    scheme = positions.choose("randomized")(range=60, per_example=True)
+    scheme = positions.choose_scheme("randomized")(range=60, per_example=True)
     ids = scheme.train_ids(batch, stream(0, "ids"))
     assert (ids.diff(dim=1) > 0).all() and ids.max() <= 60 and (ids[:, 0] == 0).all()
     assert torch.equal(scheme.ids(batch), scheme.ids(batch))
@@ -250,7 +276,7 @@ def test_every_subset_is_as_likely():
     """A chi-squared test of all ordered subsets of a small range; false alarm 1 in 1,000."""
     _, batch = batch_of(5_000, 1)
     batch = batch[batch.length == 7]  # one has 0, and six ids are drawn out of eight
-    scheme = positions.choose("randomized")(range=8, per_example=True)
+    scheme = positions.choose_scheme("randomized")(range=8, per_example=True)
     ids = scheme.train_ids(batch.trim(), stream(0, "subsets"))[:, 1:]
     subsets, counts = ids.unique(dim=0, return_counts=True)
     assert len(subsets) == 28 and chisquare(counts).pvalue > 0.001
@@ -262,10 +288,16 @@ def test_every_subset_is_as_likely():
 def test_abacus_ids_are_read_off_the_text(given):
     """mcleish2024, 3.1: digits (and hints) count from 1 in each number, and all else has 0."""
     _, batch = batch_of(**given)
-    ids = positions.choose("abacus")().ids(batch)
+    ids = positions.choose_scheme("abacus")().ids(batch)
     for row in range(len(batch)):
         count, expected = 0, []
-        for character in formats.text(batch.tokens[row]):
+        for character in formats.to_text(batch.tokens[row]):
             count = count + 1 if character.isalnum() else 0
             expected.append(count)
         assert ids[row, : len(expected)].tolist() == expected
+
+
+def test_more_tokens_than_the_range_has_ids():
+    _, batch = batch_of()
+    with pytest.raises(SettingsError, match="^positions.range: 5 is too short for 23 tokens; exp"):
+        positions.choose_scheme("randomized")(range=5).ids(batch)

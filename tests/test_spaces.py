@@ -13,13 +13,13 @@ from carry.config.run_settings import make_run
 from carry.config.settings import SettingsError
 from carry.data.batch import NO_LEVEL, NO_PLACE
 from carry.data.problems import LABEL_RANGE
-from carry.evaluation.decoding import decode_greedily, group_by_shape, question_ids
-from carry.formats import EOS, PAD, SPACE, text
+from carry.evaluation.decoding import compute_question_ids, decode_greedily, group_by_shape
+from carry.formats import EOS, PAD, SPACE, to_text
 from carry.models.system import System
-from carry.randomness import drawn_for, stream
+from carry.randomness import hash_to_range, stream
 from carry.tasks import to_digits
 
-ADDITION = tasks.build({"name": "addition"})
+ADDITION = tasks.build_task({"name": "addition"})
 PLAIN = {"begin": "$", "reverse_operands": False, "reverse_answer": False}
 PRINTED = {
     "Plain": ({}, "$123+456=579$"),
@@ -31,7 +31,7 @@ PRINTED = {
 
 
 def form_of(task=ADDITION, **given):
-    return formats.build(given, task)
+    return formats.build_format(given, task)
 
 
 def all_labels(*numbers):
@@ -43,14 +43,14 @@ def all_labels(*numbers):
 @pytest.mark.parametrize(("given", "printed"), PRINTED.values(), ids=PRINTED)
 def test_formats_of_table_4_1(given, printed):
     batch = form_of(**{**PLAIN, **given}).write(ADDITION.solve(*to_digits([[123, 456]])))
-    assert text(batch.tokens[0]) == printed
+    assert to_text(batch.tokens[0]) == printed
 
 
 @pytest.mark.parametrize("printed", ["$12 3 +45 6=579$", "$1 23 +4 5 6=579$"])
 def test_printed_spaces_are_among_those_drawn(printed):
     """In Table 4.1 and in 4.2.1; drawn evenly, one comes once in 252 times, the other in 378."""
     batch = form_of(**PLAIN, spaces=0.5).write(all_labels(123, 456))
-    wanted = formats.encode(printed).int()
+    wanted = formats.to_tokens(printed).int()
     found = (batch.length == len(wanted)) & (batch.tokens[:, : len(wanted)] == wanted).all(1)
     assert found.any()
 
@@ -58,10 +58,10 @@ def test_printed_spaces_are_among_those_drawn(printed):
 def test_a_longer_answer_is_written_as_it_is():
     form = form_of(**PLAIN, pad_to=5)
     problems = ADDITION.solve(*to_digits([[99999, 1], [7, 8], [0, 0]]))
-    written = [text(row) for row in form.write(problems).tokens]
+    written = [to_text(row) for row in form.write(problems).tokens]
     assert written == ["$99999+00001=100000$", "$00007+00008=00015$_", "$00000+00000=00000$_"]
-    assert text(form.write_open_ended(problems).tokens[1]) == "$00007+00008=00000$_"
-    assert form.extent(5) == form.extent(5)._replace(run=6, tokens=20)
+    assert to_text(form.write_open_ended(problems).tokens[1]) == "$00007+00008=00000$_"
+    assert form.extent(5) == form.extent(5)._replace(longest_number=6, tokens=20)
     assert form.extent(3).tokens == form.extent(4).tokens == 19
     longer = ADDITION.solve(*to_digits([[123456, 1]]))
     for refuses in (lambda: form.extent(6), lambda: form.write(longer)):
@@ -70,22 +70,22 @@ def test_a_longer_answer_is_written_as_it_is():
             refuses()
 
 
-@pytest.mark.parametrize("rho", [0.1, 0.29, 0.5, 1.0])
+@pytest.mark.parametrize("rho", [0.29, 0.5, 1.0])
 def test_how_many_spaces_and_where(rho):
     """At most so many for each symbol behind the first, and between two of the operands only."""
     plain, form = form_of(**PLAIN), form_of(**PLAIN, spaces=rho)
-    problems = ADDITION.draw(4_000, 5, stream(0, "spaces"))
+    problems = ADDITION.draw(1_000, 5, stream(0, "spaces"))
     bare, batch = plain.write(problems), form.write(problems)
     most = 0
     for row in range(len(problems)):
-        written = text(bare.tokens[row, : bare.length[row]])
-        spaced = text(batch.tokens[row, : batch.length[row]])
+        written = to_text(bare.tokens[row, : bare.length[row]])
+        spaced = to_text(batch.tokens[row, : batch.length[row]])
         assert spaced.replace(" ", "") == written
         question, answer = spaced.split("=")
         assert " " not in answer and question[1] != " " and question[-1] != " "
         limit = math.floor(Fraction(str(rho)) * (len(written) - 1))
         assert spaced.count(" ") <= limit
-        assert set(text(batch.tokens[row, batch.length[row] :])) <= {"_"}
+        assert set(to_text(batch.tokens[row, batch.length[row] :])) <= {"_"}
         most = max(most, int(batch.length[row]))
     longest = form.write(all_labels(99999, 99999)).length.max()
     assert most <= form.extent(5).tokens == longest
@@ -99,7 +99,7 @@ def test_spaces_have_no_marks_and_the_rest_keeps_its_own():
             marks, before = getattr(batch, mark)[row], getattr(bare, mark)[row]
             assert torch.equal(marks[~space & (batch.tokens[row] != PAD)], before)
             assert (marks[space] == none).all()
-        assert text(batch.tokens[row, : batch.start[row]])[-1] == "="
+        assert to_text(batch.tokens[row, : batch.start[row]])[-1] == "="
 
 
 def test_spaces_are_drawn_evenly():
@@ -138,8 +138,8 @@ def test_what_is_drawn_for_a_key_is_splitmix64():
     keys = torch.tensor([0, 1, 2, 65535, 65535 << 16, 2**40 + 12345])
     for count in (1, 10, 2**31):
         expected = [(slow(key) >> 33) * count >> 31 for key in keys.tolist()]
-        assert drawn_for(keys, count).tolist() == expected
-    some = drawn_for(torch.arange(100_000), 17)
+        assert hash_to_range(keys, count).tolist() == expected
+    some = hash_to_range(torch.arange(100_000), 17)
     assert chisquare(some.bincount()).pvalue > 0.001  # false alarm 1 in 1,000, as above
     table = (some[::2] * 17 + some[1::2]).bincount(minlength=17**2).view(17, 17)
     assert chi2_contingency(table).pvalue > 0.001
@@ -163,13 +163,13 @@ def test_the_same_problem_is_written_the_same():
 )
 def test_spaces_of_other_tasks(task):
     """A lone digit has no gap; of several numbers those that are not there have none either."""
-    task = tasks.build({"name": task})
+    task = tasks.build_task({"name": task})
     form, bare = form_of(task, spaces=1.0), form_of(task)
     problems = task.draw(500, 3, stream(0, "others"))
     batch = form.write(problems)
     for row, written in enumerate(bare.write(problems).tokens):
-        spaced = text(batch.tokens[row, : batch.length[row]])
-        assert spaced.replace(" ", "") == text(written).strip("_")
+        spaced = to_text(batch.tokens[row, : batch.length[row]])
+        assert spaced.replace(" ", "") == to_text(written).strip("_")
         assert spaced[1] != " " and " =" not in spaced and " " not in spaced.split("=")[1]
     assert batch.length.max() <= form.extent(3).tokens
     assert form_of(task, spaces=1.0).without_padding().spaces == 0
@@ -185,24 +185,23 @@ def system_of(positions=(), **form):
 ABACUS = {"ids": "abacus", "encoding": "learned", "table": 70}
 
 
-@pytest.mark.parametrize("start", [1, "middle"])
-@pytest.mark.parametrize("ids", ["abacus", "index", "coupled"])
+@pytest.mark.parametrize(("ids", "start"), [("abacus", 1), ("coupled", "middle"), ("index", 1)])
 def test_rows_are_decoded_as_they_would_be_alone(ids, start):
     """With ids of their own, from a start that does not depend on where spaces fall in others."""
     positions = {"abacus": ABACUS, "coupled": {**ABACUS, "ids": "coupled"},
                  "index": {"ids": "index", "encoding": "rope"}}  # fmt: skip
     system = system_of([positions[ids]], spaces=0.5)
     cells = torch.tensor([[2, 2], [1, 3]]).repeat(8, 1)
-    problems = ADDITION.sample(cells, stream(0, "alone"))
+    problems = ADDITION.draw_for_cells(cells, stream(0, "alone"))
     together = decode_greedily(system, problems, start)
     groups = group_by_shape(problems, system.format)
     assert len(groups) > 4 and sorted(torch.cat(groups).tolist()) == [*range(16)]
     starts = system.format.write_open_ended(problems).start
     for rows in groups:
         assert len(starts[rows].unique()) == 1 and len(problems.lengths[rows].unique(dim=0)) == 1
-        shared = question_ids(system, problems[rows], start)[0].expand(len(rows), -1)
+        shared = compute_question_ids(system, problems[rows], start)[0].expand(len(rows), -1)
         for at, row in enumerate(rows[:3].tolist()):
-            own = question_ids(system, problems[row : row + 1], start)[0]
+            own = compute_question_ids(system, problems[row : row + 1], start)[0]
             assert torch.equal(shared[at], own[0])
     for row in range(16):
         alone = decode_greedily(system, problems[row : row + 1], start)[0]

@@ -1,6 +1,5 @@
 """Parts of an addition: the printed examples, Python's strings, and streams of several parts."""
 
-import itertools
 
 import pandas as pd
 import pytest
@@ -12,14 +11,14 @@ from carry.config.settings import SettingsError
 from carry.data.batch import NO_LEVEL, NO_PLACE, merge_batches
 from carry.data.problem_sets import ProblemSet, draw_problem_set
 from carry.evaluation import mistakes, mock_models, scoring
-from carry.evaluation.ask import answer, ask
+from carry.evaluation.ask import ask, read_answer
 from carry.evaluation.decoding import decode_greedily
-from carry.formats import ALPHABET, EOS, PAD, encode, text
+from carry.formats import ALPHABET, EOS, PAD, to_text, to_tokens
 from carry.formats.sub_task import SubTask
 from carry.randomness import stream
 from carry.tasks import to_digits
 
-ADDITION = tasks.build({"name": "addition"})
+ADDITION = tasks.build_task({"name": "addition"})
 PRINTED = {
     "ali": "ali$1234+4567=1+4,2+5,3+6,4+7$",
     "rev": "rev$1234+4567=4321+7654$",
@@ -27,12 +26,12 @@ PRINTED = {
     "mad": "mad$1234+4567=5791$",
     "add": "add$1234+4567=5801$",
 }
-ORDERS = [*itertools.product([False, True], repeat=2)]
+ORDERS = [(False, False), (False, True), (True, False), (True, True)]
 
 
 def form_of(prefix, operands=False, answer=False):
     given = {"name": "sub_task", "prefix": prefix}
-    return formats.build(
+    return formats.build_format(
         {**given, "reverse_operands": operands, "reverse_answer": answer}, ADDITION
     )
 
@@ -42,7 +41,7 @@ def solved(*numbers):
 
 
 def written(form, *numbers):
-    return text(form.write(solved(numbers)).tokens[0])
+    return to_text(form.write(solved(numbers)).tokens[0])
 
 
 def model(prefix, kind=mock_models.Oracle, form=(), **more):
@@ -102,7 +101,7 @@ def test_sub_tasks_are_what_pythons_strings_write(prefix, order):
     form = form_of(prefix, *order)
     said = model(prefix, form=dict(zip(("reverse_operands", "reverse_answer"), order,
                                        strict=True))).respond  # fmt: skip
-    problems = ADDITION.draw(3_000, 7, stream(0, "sub-tasks"))
+    problems = ADDITION.draw(300, 7, stream(0, "sub-tasks"))
     batch = form.write(problems)
     for row in range(len(problems)):
         numbers = [
@@ -111,7 +110,7 @@ def test_sub_tasks_are_what_pythons_strings_write(prefix, order):
         ]
         if not form.reverse_operands:
             numbers = [number[::-1] for number in numbers]
-        whole = text(batch.tokens[row])
+        whole = to_text(batch.tokens[row])
         start, length = int(batch.start[row]), int(batch.length[row])
         assert whole[:start] == f"{prefix}${'+'.join(numbers)}="
         assert whole[start:length] == said(whole[:start])
@@ -121,7 +120,7 @@ def test_sub_tasks_are_what_pythons_strings_write(prefix, order):
 def test_marks_name_the_digit_at_their_place(prefix, order):
     form = form_of(prefix, *order)
     problems = ADDITION.draw(300, 5, stream(0, "marks"))
-    batch, steps = form.write(problems), ADDITION.steps(problems)
+    batch, steps = form.write(problems), ADDITION.compute_steps(problems)
     first, second = problems.operands.unbind(1)
     third = {"add": problems.answer, "mad": steps["digit_sum"] % 10,
              "car": torch.where(steps["carry_generated"] > 0, *map(ALPHABET.index, "c-")),
@@ -140,7 +139,7 @@ def test_marks_name_the_digit_at_their_place(prefix, order):
             there = int((batch.number[row] == number).sum())
             due = 0 if number == 4 and prefix in ("add", "mad", "car") else of[row]
             assert there == (int(problems.answer_length[row]) if prefix == "add" and due else due)
-    assert batch.levels.shape[2] == form.levels == 2
+    assert batch.levels.shape[2] == form.level_count == 2
 
 
 LEVELS = {  # of both operands in the question and behind it, and of the signs before them
@@ -162,15 +161,15 @@ def test_levels_count_places_and_operands(which):
 
 def test_open_ended_questions_have_the_marks_and_no_truth(prefix, order):
     form = form_of(prefix, *order)
-    problems = ADDITION.draw(300, 5, stream(0, "marks"))
+    problems = ADDITION.draw(100, 5, stream(0, "marks"))
     batch, whole = form.write(problems), form.write_open_ended(problems)
     assert torch.equal(batch.start, whole.start)
-    for row in range(300):
+    for row in range(100):
         start, end = int(batch.start[row]), int(batch.length[row])
         assert torch.equal(whole.tokens[row, :start], batch.tokens[row, :start])
         due = int(problems.room[row]) - int(problems.answer_length[row]) if prefix == "add" else 0
         assert int(whole.length[row]) == end + due
-        assert text(whole.tokens[row, start:]).strip("_") == "0" * (end + due - start - 1) + "$"
+        assert to_text(whole.tokens[row, start:]).strip("_") == "0" * (end + due - start - 1) + "$"
         if prefix != "add":
             assert torch.equal(whole.number[row, :end], batch.number[row, :end])
             assert torch.equal(whole.place[row, :end], batch.place[row, :end])
@@ -180,11 +179,14 @@ def test_nothing_is_longer_than_its_extent(prefix):
     form = form_of(prefix)
     batch = form.write(ADDITION.draw(2_000, 6, stream(0, "extent")))
     extent = form.extent(6)
-    assert int(batch.length.max()) <= extent.tokens and int(batch.tokens.max()) < form.symbols()
+    assert (
+        int(batch.length.max()) <= extent.tokens
+        and int(batch.tokens.max()) < form.vocabulary_size()
+    )
     longest = form.write(solved((999999, 999999)))
     assert longest.length.tolist() == [extent.tokens]
-    ids = positions.choose("abacus")().ids(batch)
-    assert int(ids.max()) == extent.run
+    ids = positions.choose_scheme("abacus")().ids(batch)
+    assert int(ids.max()) == extent.longest_number
     assert form_of("ali").extent(6).tokens == max(
         form_of(other).extent(6).tokens for other in SubTask.PREFIXES
     )
@@ -203,27 +205,27 @@ def test_responses_read_back(prefix, order):
             length = int(real[row].sum()) - 1
             assert torch.equal(said[:length], target[row, :length])
         assert (said[length:] == EOS).all()
-    late = form.read(encode("12$3c")[None])[0]
+    late = form.read(to_tokens("12$3c")[None])[0]
     turned = prefix == "add" and not form.reverse_answer
-    assert text(late) == ("21$$$" if turned else "12$$$")
+    assert to_text(late) == ("21$$$" if turned else "12$$$")
 
 
 def test_asking_for_another_part():
     form = form_of("add", True, True)
-    assert written(form.asking("rev"), 12, 345) == "rev$21+543=12+345$"
-    assert form.asking("car").task is ADDITION and form.prefix == "add"
-    assert [form.asking(of).answers for of in SubTask.PREFIXES] == [True] + [False] * 4
-    with pytest.raises(SettingsError, match="^prefix: 'cra' is not there, did you mean 'car'"):
-        form.asking("cra")
+    assert written(form.with_prefix("rev"), 12, 345) == "rev$21+543=12+345$"
+    assert form.with_prefix("car").task is ADDITION and form.prefix == "add"
+    assert [form.with_prefix(of).writes_answer for of in SubTask.PREFIXES] == [True] + [False] * 4
+    with pytest.raises(SettingsError, match="^prefix: 'cra' is unknown, did you mean 'car'"):
+        form.with_prefix("cra")
 
 
 def test_several_parts_in_one_batch_are_as_written_one_by_one(order):
-    problems = ADDITION.draw(200, 6, stream(0, "parts"))
-    drawn = torch.randint(5, (200,), generator=stream(1, "parts"))
-    for parts in (drawn, torch.full((200,), 2), drawn.clamp(max=1)):
-        batch = form_of("add", *order).write_parts(problems, parts)
+    problems = ADDITION.draw(60, 6, stream(0, "parts"))
+    drawn = torch.randint(5, (60,), generator=stream(1, "parts"))
+    for parts in (drawn, torch.full((60,), 2), drawn.clamp(max=1)):
+        batch = form_of("add", *order).write_sub_tasks(problems, parts)
         assert batch.tokens.shape[1] == int(batch.length.max())
-        for row in range(0, 200, 3):
+        for row in range(0, 60, 3):
             form = form_of(SubTask.PREFIXES[int(parts[row])], *order)
             one, length = form.write(problems[row : row + 1]), int(batch.length[row])
             assert int(one.length) == length and int(one.start) == int(batch.start[row])
@@ -236,7 +238,7 @@ def test_several_parts_in_one_batch_are_as_written_one_by_one(order):
 
 def test_batches_of_unlike_width_are_merged_with_their_levels():
     problems = ADDITION.draw(90, 6, stream(0, "merged"))
-    form = formats.build({}, ADDITION)
+    form = formats.build_format({}, ADDITION)
     whole, order = form.write(problems), torch.randperm(90, generator=stream(1, "merged"))
     rows = [order[:20], order[20:21], order[21:]]
     together = merge_batches([form.write(problems[of]) for of in rows], rows, PAD)
@@ -251,7 +253,17 @@ def table():
     return draw_problem_set("test", ProblemSet.parse(given, "problems.test"))
 
 
-def test_the_oracle_is_right_and_liars_are_named(table, prefix, order):
+@pytest.mark.parametrize(
+    ("prefix", "order"),
+    [
+        ("add", (False, True)),
+        ("ali", (True, False)),
+        ("car", (True, True)),
+        ("mad", (False, False)),
+        ("rev", (True, True)),
+    ],
+)
+def test_the_oracle_is_right_and_faults_are_named(table, prefix, order):
     form = dict(zip(("reverse_operands", "reverse_answer"), order, strict=True))
     cells, places, steps = scoring.score_system(model(prefix, form=form), table)
     assert (cells["exact"] == cells["n"]).all() and steps.empty
@@ -284,8 +296,8 @@ def test_places_of_sums_are_those_of_the_expression(table):
 class AddsInstead(mock_models.Oracle):
     """Writes the sum, whatever part is asked for."""
 
-    def _part(self, prefix, *written):
-        return self.task.oracle(*written)
+    def _write_sub_task(self, prefix, *written):
+        return self.task.solve_text(*written)
 
 
 @pytest.mark.parametrize("prefix", ["mad", "ali", "rev"])
@@ -300,15 +312,15 @@ def test_one_carry_more_or_less():
     problems, form = solved((12, 99), (5, 5)), form_of("car")
     dash, end = ALPHABET.index("-"), EOS
     errors = torch.tensor([[-1, dash, end], [0, end, ALPHABET.index("c")]])
-    kinds = [mistakes.KINDS[at] for at in mistakes.named(form, problems, errors).tolist()]
+    kinds = [mistakes.KINDS[at] for at in mistakes.classify_errors(form, problems, errors).tolist()]
     assert kinds == ["stopped_late", "stopped_early"]
 
 
 def test_asked_by_hand(prefix):
     system = model(prefix)
     said = ask(system, 1234, 4567)
-    assert said["read"].iloc[0] == f"{prefix}$1234+4567="
-    assert "".join(said["writes"]) == "".join(said["due"]) == PRINTED[prefix].split("=")[1]
-    assert answer(system, said) == PRINTED[prefix].split("=")[1].strip("$")
-    read = text(decode_greedily(system, solved((7, 98)))[0]).rstrip("$")
+    assert said["context"].iloc[0] == f"{prefix}$1234+4567="
+    assert "".join(said["predicted"]) == "".join(said["target"]) == PRINTED[prefix].split("=")[1]
+    assert read_answer(system, said) == PRINTED[prefix].split("=")[1].strip("$")
+    read = to_text(decode_greedily(system, solved((7, 98)))[0]).rstrip("$")
     assert read == {"add": "105", "ali": "0+9,7+8", "car": "-c", "mad": "95", "rev": "7+89"}[prefix]

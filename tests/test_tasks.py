@@ -10,22 +10,23 @@ from carry.data import problem_sets
 from carry.data.problem_sets import ProblemSet
 from carry.data.problems import LABEL_RANGE
 from carry.randomness import stream
-from carry.tasks import to_digits, to_int
+from carry.tasks import digits_to_int, to_digits
+from carry.tasks.multi_operand_addition import count_written_digits
 
 SAMPLINGS = ["stratified", "equal", "random"]
 TASKS = list_modules("carry.tasks")
-MOST = 25_000  # problems of each of four sizes: 100,000 of each task
+COUNT = 5_000  # problems of each of four sizes
 ADDING = "multi_operand_addition"
 
 
 @pytest.fixture(params=TASKS)
 def task(request):
-    return tasks.build({"name": request.param})
+    return tasks.build_task({"name": request.param})
 
 
 def smallest(task):
     """Return the smallest size that training can have: of several operands, two."""
-    return max(task.least)
+    return max(task.smallest_cell)
 
 
 def spelled(digits, length):
@@ -45,20 +46,53 @@ def integers(problems):
     return [[int(text) for text in row] for row in texts(problems.operands, problems.lengths)]
 
 
+@pytest.mark.contract
 @pytest.mark.parametrize("digits", [1, 2, 7, 25])
 @pytest.mark.parametrize("name", TASKS)
 def test_answers_agree_with_the_oracle(name, digits):
     """Operands as text, ones last, in; the answer as text out: nothing is shared but the task."""
-    task = tasks.build({"name": name})
-    given = {"task": {"name": name}, "draw": MOST, "digits": digits + smallest(task) - 1}
+    task = tasks.build_task({"name": name})
+    given = {"task": {"name": name}, "draw": COUNT, "digits": digits + smallest(task) - 1}
     table = problem_sets.draw_problem_set("test", ProblemSet.parse(given, "problems.test"))
-    assert [task.oracle(*row.split()) for row in table["operands"]] == table["answer"].tolist()
-    assert len(table) == MOST
+    assert [task.solve_text(*row.split()) for row in table["operands"]] == table["answer"].tolist()
+    assert len(table) == COUNT
 
 
+@pytest.mark.contract
+def test_labels_and_declarations(task):
+    """Figures and messages take these words from the class; a new task has defaults."""
+    assert task.label and task.noun and task.unit.format(7) != task.unit
+    assert max(task.smallest_cell) >= 1 and 2 <= task.base <= 10
+    with pytest.raises(SettingsError, match="is too small, expected at least"):
+        task.check_cell((0, 0), "here")
+    if task.number_count is None:
+        with pytest.raises(SettingsError, match="^every: .* has unlimited problems; expected"):
+            task.enumerate_problems()
+
+
+def test_operands_that_do_not_fit_a_task_are_refused(task):
+    """Not a contract test: the checks of shapes refuse some of them before the task does."""
+    count = task.operand_count
+    if count is not None:
+        with pytest.raises(SettingsError, match=f"^operands: .*; expected {count}$"):
+            task.solve(*to_digits([["1"] * (count + 1)]))
+    if task.base < 10:
+        with pytest.raises(SettingsError, match=f"^operands: .* expected 0 to {task.base - 1}$"):
+            task.solve(*to_digits([[str(task.base)] * count]))
+
+
+def test_a_task_without_words_of_its_own_has_defaults():
+    class DigitSum(tasks.Task):
+        """Declares no label."""
+
+    assert (DigitSum.label, DigitSum.noun, DigitSum.unit) == ("Digit sum", "problems", "{0} digits")
+    assert tasks.build_task({"name": "reversing"}).label == "Reversing"  # not that of Copying
+
+
+@pytest.mark.contract
 @pytest.mark.parametrize("digits", [1, 5, 20])
 def test_what_every_task_keeps(task, digits):
-    """Nothing beyond a length, no answer longer than its room, room told by the lengths alone."""
+    """Zeros beyond each length; no answer exceeds its room, a function of the lengths."""
     digits = max(digits, smallest(task))
     problems = task.draw(2_000, digits, stream(0, "test"))
     beyond = torch.arange(problems.operands.shape[2]) >= problems.lengths[:, :, None]
@@ -66,18 +100,19 @@ def test_what_every_task_keeps(task, digits):
     beyond = torch.arange(problems.answer.shape[1]) >= problems.answer_length[:, None]
     assert not problems.answer[beyond].any()
     assert (problems.answer_length <= problems.room).all() and (problems.answer_length > 0).all()
-    assert problems.room.max() <= task.longest_answer(digits)
-    assert problems.lengths.shape[1] <= task.largest(digits).shape[1]
-    assert problems.lengths.max() <= task.largest(digits).max() == digits
-    padded = task.padded(problems.lengths)
+    assert problems.room.max() <= task.max_answer_length(digits)
+    assert problems.lengths.shape[1] <= task.largest_lengths(digits).shape[1]
+    assert problems.lengths.max() <= task.largest_lengths(digits).max() == digits
+    padded = task.padded_lengths(problems.lengths)
     assert (padded >= problems.lengths).all()
     assert torch.equal(padded > 0, problems.lengths > 0)
-    assert torch.equal(problems.room, task.room(problems.lengths))
+    assert torch.equal(problems.room, task.answer_room(problems.lengths))
     assert problems.label.min() >= 0 and problems.label.max() < LABEL_RANGE
-    for name, step in task.steps(problems).items():
+    for name, step in task.compute_steps(problems).items():
         assert len(step) == 2_000, name
 
 
+@pytest.mark.contract
 def test_trimmed_problems_are_the_same(task):
     problems = task.draw(500, 9, stream(0, "test"))
     few = problems[problems.lengths.sum(1).argsort()[:20]]
@@ -87,6 +122,7 @@ def test_trimmed_problems_are_the_same(task):
     assert few.trim().operands.shape[2] < 9
 
 
+@pytest.mark.contract
 def test_drawing_again_gives_the_same(task):
     first, second = (task.draw(100, 6, stream(3, "test")) for _ in range(2))
     assert torch.equal(first.operands, second.operands)
@@ -95,7 +131,7 @@ def test_drawing_again_gives_the_same(task):
 
 @pytest.mark.parametrize("sampling", SAMPLINGS)
 def test_lengths_and_leading_digits(sampling):
-    task = tasks.build({"name": "addition", "sampling": sampling})
+    task = tasks.build_task({"name": "addition", "sampling": sampling})
     problems = task.draw(3_000, 6, stream(1, "test"))
     assert problems.lengths.min() == 1 and problems.lengths.max() == 6
     lead = problems.operands.gather(2, problems.lengths[:, :, None] - 1)[:, :, 0]
@@ -108,15 +144,17 @@ def test_lengths_and_leading_digits(sampling):
 
 
 def test_stratified_cells_are_equally_frequent():
-    lengths = tasks.build({"name": "addition"}).cells(2_530, 5, stream(0, "test"))
+    lengths = tasks.build_task({"name": "addition"}).draw_training_cells(
+        2_530, 5, stream(0, "test")
+    )
     counts = torch.bincount((lengths[:, 0] - 1) * 5 + lengths[:, 1] - 1)
     assert counts.min() == 101 and counts.max() == 102  # 2,530 = 25 * 101 + 5
 
 
 def test_digits_are_uniform():
     """A chi-squared test over ten digits; false alarm 1 in 1,000, but the seed is fixed."""
-    task = tasks.build({"name": "addition"})
-    problems = task.sample(torch.full((5_000, 2), 4), stream(0, "uniform"))
+    task = tasks.build_task({"name": "addition"})
+    problems = task.draw_for_cells(torch.full((5_000, 2), 4), stream(0, "uniform"))
     inner = problems.operands[:, :, :3].flatten()
     assert chisquare(torch.bincount(inner.long(), minlength=10).numpy()).pvalue > 0.001
     lead = problems.operands[:, :, 3].flatten()
@@ -124,9 +162,9 @@ def test_digits_are_uniform():
 
 
 def test_steps_of_addition_against_pencil_and_paper():
-    task = tasks.build({"name": "addition"})
+    task = tasks.build_task({"name": "addition"})
     problems = task.draw(500, 8, stream(2, "test"))
-    steps = task.steps(problems)
+    steps = task.compute_steps(problems)
     for row, (a, b) in enumerate(integers(problems)):
         carry = 0
         for place in range(problems.answer.shape[1]):
@@ -140,10 +178,10 @@ def test_steps_of_addition_against_pencil_and_paper():
 
 
 def test_the_longest_cascade():
-    task = tasks.build({"name": "addition"})
+    task = tasks.build_task({"name": "addition"})
     problems = task.solve(*tasks.to_digits([[10**40 - 1, 1]]))
-    assert to_int(problems.answer[0], problems.answer_length[0]) == 10**40
-    assert task.steps(problems)["cascade"].sum() == 39
+    assert digits_to_int(problems.answer[0], problems.answer_length[0]) == 10**40
+    assert task.compute_steps(problems)["cascade"].sum() == 39
 
 
 def test_problem_sets_do_not_move():
@@ -171,20 +209,20 @@ def test_problem_sets_do_not_move():
 
 @pytest.mark.parametrize("name", TASKS)
 def test_a_problem_set_reads_back(name):
-    task = tasks.build({"name": name})
+    task = tasks.build_task({"name": name})
     given = {"task": {"name": name}, "draw": 300, "digits": 6}
     table = problem_sets.draw_problem_set("mine", ProblemSet.parse(given, "problems.mine"))
     problems = problem_sets.to_problems(table, task)
-    cells, drawn = task.draw_in_cells(300, 6, stream(0, "problems", "mine", "draw"))
+    cells, drawn = task.draw_with_cells(300, 6, stream(0, "problems", "mine", "draw"))
     for field in ("operands", "lengths", "answer_length", "room", "label"):
         assert torch.equal(getattr(problems, field), getattr(drawn, field)), field
     assert table[["i", "j"]].to_numpy().tolist() == cells.tolist()
 
 
 def test_steps_of_multiplication_against_pencil_and_paper():
-    task = tasks.build({"name": "multiplication"})
+    task = tasks.build_task({"name": "multiplication"})
     problems = task.draw(300, 6, stream(2, "test"))
-    steps = task.steps(problems)
+    steps = task.compute_steps(problems)
     for row, (a, b) in enumerate(integers(problems)):
         first, second = (list(map(int, str(number)[::-1])) for number in (a, b))
         carry = 0
@@ -200,7 +238,7 @@ def test_steps_of_multiplication_against_pencil_and_paper():
 
 
 def test_or_has_one_one_in_the_shorter_vector():
-    task = tasks.build({"name": "bitwise_or"})
+    task = tasks.build_task({"name": "bitwise_or"})
     problems = task.draw(4_000, 6, stream(0, "test"))
     ones = problems.operands.sum(2)
     assert (ones.sum(1) == 1).all()
@@ -212,7 +250,7 @@ def test_or_has_one_one_in_the_shorter_vector():
 
 def test_or_samples_all_problems_alike():
     """A chi-squared test over every problem there is; false alarm 1 in 1,000, the seed is fixed."""
-    task = tasks.build({"name": "bitwise_or"})
+    task = tasks.build_task({"name": "bitwise_or"})
     problems = task.draw(20_000, 4, stream(0, "test"))
     place = problems.operands.flatten(1).int().argmax(1)
     key = (problems.lengths[:, 0] * 10 + problems.lengths[:, 1]) * 10 + place
@@ -222,15 +260,10 @@ def test_or_samples_all_problems_alike():
     assert chisquare(counts.numpy()).pvalue > 0.001
 
 
-def test_or_of_vectors_that_are_not_binary():
-    with pytest.raises(SettingsError, match="operands: 7 is no bit; expected vectors of 0 and 1"):
-        tasks.build({"name": "bitwise_or"}).solve(*tasks.to_digits([["10", "17"]]))
-
-
 def test_sorting_cells_bound_count_and_digits():
-    task = tasks.build({"name": "sorting"})
+    task = tasks.build_task({"name": "sorting"})
     cells = torch.tensor([[3, 8], [7, 1], [1, 30]]).repeat(200, 1)
-    problems = task.sample(cells, stream(0, "test"))
+    problems = task.draw_for_cells(cells, stream(0, "test"))
     assert torch.equal(problems.room, cells[:, 0])
     assert (problems.lengths.amax(1) <= cells[:, 1]).all()
     lead = problems.operands.gather(2, (problems.lengths - 1).clamp(min=0)[:, :, None])[:, :, 0]
@@ -240,13 +273,13 @@ def test_sorting_cells_bound_count_and_digits():
 
 
 def test_steps_of_sorting_against_pythons_sort():
-    task = tasks.build({"name": "sorting"})
+    task = tasks.build_task({"name": "sorting"})
     problems = task.draw(300, 6, stream(2, "test"))
-    steps = task.steps(problems)
+    steps = task.compute_steps(problems)
     for row in range(len(problems)):
         count = int(problems.room[row])
         numbers = [
-            str(to_int(problems.operands[row, at], problems.lengths[row, at])).zfill(6)
+            str(digits_to_int(problems.operands[row, at], problems.lengths[row, at])).zfill(6)
             for at in range(count)
         ]
         order = sorted(range(count), key=lambda at: numbers[at])
@@ -258,8 +291,8 @@ def test_steps_of_sorting_against_pythons_sort():
 
 def test_every_size_of_sums_is_drawn_alike():
     """S(n, m) of cho2025, 4.2; false alarm 1 in 1,000 for each test, but the seed is fixed."""
-    task, n = tasks.build({"name": ADDING}), 5
-    cells, problems = task.draw_in_cells(20_000, n, stream(0, "sizes"))
+    task, n = tasks.build_task({"name": ADDING}), 5
+    cells, problems = task.draw_with_cells(20_000, n, stream(0, "sizes"))
     lengths, count = problems.lengths, (problems.lengths > 0).sum(1)
     assert chisquare(count.bincount(minlength=n + 1)[2:]).pvalue > 0.001  # from 2 to m
     first = lengths[:, 0]
@@ -279,19 +312,19 @@ def test_every_size_of_sums_is_drawn_alike():
 def test_lengths_of_operands_are_independent_or_equal():
     """A chi-squared test over pairs of lengths; false alarm 1 in 1,000, the seed is fixed."""
     given = {"name": ADDING, "sampling": "independent"}
-    lengths = tasks.build(given).draw(20_000, 5, stream(0, "lengths")).lengths
+    lengths = tasks.build_task(given).draw(20_000, 5, stream(0, "lengths")).lengths
     for a, b in ((0, 1), (1, 2), (3, 4)):
         there = lengths[:, b] > 0
         pairs = (lengths[:, a] - 1) * 5 + lengths[:, b] - 1
         assert chisquare(pairs[there].bincount(minlength=25)).pvalue > 0.001
     given["sampling"] = "equal"
-    lengths = tasks.build(given).draw(2_000, 5, stream(0, "lengths")).lengths
+    lengths = tasks.build_task(given).draw(2_000, 5, stream(0, "lengths")).lengths
     assert ((lengths == lengths[:, :1]) | (lengths == 0)).all()
 
 
 def test_cells_of_sums_are_digits_and_operands():
-    task = tasks.build({"name": ADDING})
-    problems = task.sample(torch.tensor([[3, 12], [7, 2], [1, 30]]), stream(0, "test"))
+    task = tasks.build_task({"name": ADDING})
+    problems = task.draw_for_cells(torch.tensor([[3, 12], [7, 2], [1, 30]]), stream(0, "test"))
     assert (problems.lengths > 0).sum(1).tolist() == [12, 2, 30]
     assert problems.lengths.amax(1).tolist() == [3, 7, 1]
     assert problems.room.tolist() == [5, 8, 3]  # 12 x 999 has five digits, 30 x 9 has three
@@ -308,16 +341,16 @@ def test_cells_of_sums_are_digits_and_operands():
 @pytest.mark.parametrize("count", [2, 9, 10, 11, 99, 100, 101])
 def test_the_largest_sum_fits_its_room(count, spare):
     """One digit more for each power of ten in the count, and one (cho2025, 4.1 and D.3)."""
-    task = tasks.build({"name": ADDING, "spare": spare})
+    task = tasks.build_task({"name": ADDING, "spare": spare})
     problems = task.solve(*to_digits([["999"] * count]))
-    assert to_int(problems.answer[0], problems.answer_length[0]) == 999 * count
+    assert digits_to_int(problems.answer[0], problems.answer_length[0]) == 999 * count
     assert problems.room - spare == 3 + len(str(count)) >= problems.answer_length
 
 
 def test_steps_of_long_sums_against_pencil_and_paper():
-    task = tasks.build({"name": ADDING})
+    task = tasks.build_task({"name": ADDING})
     problems = task.draw(300, 12, stream(2, "test"))
-    steps, most = task.steps(problems), 0
+    steps, most = task.compute_steps(problems), 0
     for row, numbers in enumerate(integers(problems)):
         carry = 0
         for place in range(problems.answer.shape[1]):
@@ -348,41 +381,41 @@ LOCAL = {"name": "multiplication", "local": True}
 @pytest.mark.parametrize("from_zero", [True, False])
 @pytest.mark.parametrize("given", [*({"name": name} for name in CORNERS), SPARE, LOCAL], ids=str)
 def test_stages_agree_with_pythons_integers(given, from_zero):
-    task, corners = tasks.build(given), to_digits(CORNERS[given["name"]])
-    drawn = [task.draw(1_000, 7, stream(0, "stages")), task.solve(*corners)]
+    task, corners = tasks.build_task(given), to_digits(CORNERS[given["name"]])
+    drawn = [task.draw(300, 7, stream(0, "stages")), task.solve(*corners)]
     for problems in drawn:
-        question, *steps = task.stages(problems, from_zero)
+        question, *steps = task.scratchpad_stages(problems, from_zero)
         operands = texts(problems.operands, problems.lengths)
         assert texts(question.numbers, question.lengths) == operands
         written = [texts(stage.numbers, stage.lengths) for stage in steps]
         rooms = [[[n for n in row if n] for row in stage.room.tolist()] for stage in steps]
         for row, numbers in enumerate(operands):
-            due = task.oracle_stages(*numbers, from_zero=from_zero)
+            due = task.scratchpad_text(*numbers, from_zero=from_zero)
             assert [of[row] for of in written] == [[of for _, of in stage] for stage in due]
             assert [of[row] for of in rooms] == [[room for room, _ in stage] for stage in due]
             assert all(len(number) <= room for stage in due for room, number in stage)
             last = due[-1][-1][1]
-            assert task.oracle(*numbers) == (last[0] if task.answer_is_last_digit else last)
+            assert task.solve_text(*numbers) == (last[0] if task.answer_is_last_digit else last)
         for stage in (question, *steps):
             assert (stage.lengths <= stage.room).all()
             assert torch.equal(stage.lengths > 0, stage.room > 0)
-            assert len(stage.lines) == stage.lengths.shape[1]
-            assert {len(line) for line in stage.lines} == {task.levels}
+            assert len(stage.couplings) == stage.lengths.shape[1]
+            assert {len(line) for line in stage.couplings} == {task.scratchpad_levels}
 
 
 def test_tasks_without_steps_to_write_have_no_stages():
     for name in TASKS:
-        task = tasks.build({"name": name})
-        if not task.levels:
+        task = tasks.build_task({"name": name})
+        if not task.scratchpad_levels:
             problems = task.draw(2, 3, stream(0, "test"))
             with pytest.raises(NotImplementedError, match="has no scratchpad"):
-                task.stages(problems, from_zero=True)
+                task.scratchpad_stages(problems, from_zero=True)
 
 
 def test_prefixes_of_a_string_end_in_its_parity():
-    task = tasks.build({"name": "parity"})
+    task = tasks.build_task({"name": "parity"})
     problems = task.draw(500, 30, stream(0, "test"))
-    prefixes = task.steps(problems)["prefix_parity"]
+    prefixes = task.compute_steps(problems)["prefix_parity"]
     for row, (bits,) in enumerate(texts(problems.operands, problems.lengths)):
         read = bits[::-1]  # place 0 first
         due = [read[: end + 1].count("1") % 2 for end in range(len(read))]
@@ -393,8 +426,8 @@ def test_prefixes_of_a_string_end_in_its_parity():
 def test_bits_and_digits_of_strings_are_uniform():
     """Chi-squared tests; false alarm 1 in 1,000 each, but the seed is fixed."""
     for name, symbols in (("parity", 2), ("copying", 10), ("reversing", 10)):
-        task = tasks.build({"name": name})
-        problems = task.sample(torch.full((3_000, 2), 5), stream(0, "uniform"))
+        task = tasks.build_task({"name": name})
+        problems = task.draw_for_cells(torch.full((3_000, 2), 5), stream(0, "uniform"))
         counts = torch.bincount(problems.operands.flatten().long())
         assert len(counts) == symbols and chisquare(counts).pvalue > 0.001
         lengths = task.draw(3_000, 6, stream(0, "uniform")).lengths[:, 0]
@@ -403,9 +436,9 @@ def test_bits_and_digits_of_strings_are_uniform():
 
 @pytest.mark.parametrize("name", ["copying", "reversing"])
 def test_each_digit_of_a_copy_comes_from_its_place(name):
-    task = tasks.build({"name": name})
+    task = tasks.build_task({"name": name})
     problems = task.draw(300, 8, stream(0, "test"))
-    source = task.steps(problems)["from_place"]
+    source = task.compute_steps(problems)["from_place"]
     there = source >= 0
     assert torch.equal(there.sum(1), problems.answer_length)
     digits = problems.operands[:, 0].gather(1, source.clamp(min=0))
@@ -416,42 +449,42 @@ def test_each_digit_of_a_copy_comes_from_its_place(name):
 
 
 def test_modular_addition_sees_its_share_of_all_pairs_once_and_holds_the_rest_out():
-    task = tasks.build({"name": "modular_addition", "modulus": 13, "share": 0.3})
+    task = tasks.build_task({"name": "modular_addition", "modulus": 13, "share": 0.3})
     count = int(0.3 * 169)
     pairs = integers(task.draw(count, 2, stream(0, "test")))
     assert len({tuple(pair) for pair in pairs}) == count
     again = integers(task.draw(count, 2, stream(1, "test")))
     assert sorted(pairs) == sorted(again) and pairs != again
-    _, problems, names = task.every()
+    _, problems, names = task.enumerate_problems()
     seen = [pair for pair, name in zip(integers(problems), names, strict=True) if name == "trained"]
     assert sorted(seen) == sorted(pairs) and len(names) == 169
-    wraps = task.steps(problems)["wraps"][:, 0].tolist()
+    wraps = task.compute_steps(problems)["wraps"][:, 0].tolist()
     assert wraps == [int(a + b >= 13) for a, b in integers(problems)]
     with pytest.raises(SettingsError, match="13 does not fit modulus 13"):
         task.solve(*to_digits([[13, 1]]))
 
 
 def test_modular_addition_is_evaluated_on_pairs_that_training_does_not_see():
-    task = tasks.build({"name": "modular_addition", "modulus": 113, "share": 0.3})
+    task = tasks.build_task({"name": "modular_addition", "modulus": 113, "share": 0.3})
     cells = torch.tensor([[1, 1], [2, 2], [3, 3], [1, 3]]).repeat(500, 1)
-    problems = task.sample(cells, stream(0, "test"))
+    problems = task.draw_for_cells(cells, stream(0, "test"))
     assert torch.equal(problems.lengths, cells)
-    pairs, seen = integers(problems), task.seen()
+    pairs, seen = integers(problems), task.trained_pairs()
     assert not any(seen[113 * a + b] for a, b in pairs) and len({*map(tuple, pairs)}) > 500
-    whole = tasks.build({"name": "modular_addition", "modulus": 5})  # where it sees all of them
-    assert len(whole.sample(torch.ones(9, 2, dtype=torch.long), stream(0, "test"))) == 9
+    whole = tasks.build_task(
+        {"name": "modular_addition", "modulus": 5}
+    )  # where it sees all of them
+    assert len(whole.draw_for_cells(torch.ones(9, 2, dtype=torch.long), stream(0, "test"))) == 9
 
 
 def test_a_noisy_majority_ignores_twos_and_ties_are_zeros():
-    task = tasks.build({"name": "noisy_majority"})
+    task = tasks.build_task({"name": "noisy_majority"})
     problems = task.draw(2_000, 9, stream(0, "test"))
-    counts = task.counts(problems.operands, problems.lengths)
+    counts = task.count_symbols(problems.operands, problems.lengths)
     assert torch.equal(counts.sum(1), problems.lengths[:, 0])
     assert torch.equal(problems.answer[:, 0] == 5, counts[:, 1] > counts[:, 0])
-    lead = task.steps(problems)["lead"].gather(1, problems.lengths - 1)[:, 0]
+    lead = task.compute_steps(problems)["lead"].gather(1, problems.lengths - 1)[:, 0]
     assert torch.equal(lead, counts[:, 1] - counts[:, 0])
-    with pytest.raises(SettingsError, match="3 is no symbol"):
-        task.solve(*to_digits([["0130"]]))
 
 
 def test_problem_sets_of_ranges_and_of_all_problems():
@@ -466,3 +499,61 @@ def test_problem_sets_of_ranges_and_of_all_problems():
     table = problem_sets.draw_problem_set("mine", ProblemSet.parse(given, "problems.mine"))
     assert table["set"].value_counts().to_dict() == {"held out": 15, "trained": 10}
     assert len(table["operands"].unique()) == 25
+
+
+WRONG_NUMBERS = ["-5", "1.5", "", "x", "٣", "1 2"]
+
+
+@pytest.mark.parametrize("text", WRONG_NUMBERS)
+def test_texts_that_are_no_numbers_are_refused(text):
+    with pytest.raises(SettingsError, match="is not a number; expected digits 0 to 9$"):
+        to_digits([[text]])
+    with pytest.raises(SettingsError, match="is not a number"):
+        to_digits([])
+
+
+def test_lists_of_more_numbers_than_a_byte_counts():
+    """Of 300 numbers, the first 44 would be named again after the 256th."""
+    sorting = tasks.build_task({"name": "sorting"})
+    numbers = [(7 * index) % 300 for index in range(300)]
+    answer = sorting.solve(*to_digits([numbers])).answer[0].tolist()
+    assert answer == sorted(range(300), key=lambda index: numbers[index])
+    with pytest.raises(SettingsError, match="a list of 53 numbers does not fit 52 letters"):
+        sorting.solve_text(*["1"] * 53)
+
+
+def test_numbers_of_more_places_than_two_bytes_count():
+    digits = torch.zeros(1, 40_000, dtype=torch.uint8)
+    digits[0, 35_000] = 1
+    assert count_written_digits(digits).tolist() == [35_001]
+    sorting = tasks.build_task({"name": "sorting"})
+    problem = sorting.draw_for_cells(torch.tensor([[2, 40_000]]), stream(0, "long"))
+    assert problem.lengths.min() > 39_990
+
+
+def test_rooms_of_very_many_operands():
+    adding = tasks.build_task({"name": ADDING})
+    lengths = torch.ones(1, 1, dtype=torch.long).expand(1, 10**7)
+    assert adding.answer_room(lengths).tolist() == [1 + 8]
+
+
+def test_numbers_beyond_64_bits_are_refused_where_they_must_fit():
+    modular = tasks.build_task({"name": "modular_addition"})
+    with pytest.raises(SettingsError, match="a number has more than 18 digits"):
+        modular.solve(*to_digits([[2**64 + 3, 1]]))
+    assert modular.solve(*to_digits([["3".zfill(30), 1]])).answer[0, 0] == 4
+    with pytest.raises(SettingsError, match="task.modulus: 4097 does not fit"):
+        tasks.build_task({"name": "modular_addition", "modulus": 4097})
+
+
+def test_texts_beyond_the_limit_of_pythons_integers_are_refused():
+    long = "9" * 5_000
+    for name in ("addition", ADDING, "multiplication", "sorting"):
+        with pytest.raises(SettingsError, match="the limit of Python's integers; expected at most"):
+            tasks.build_task({"name": name}).solve_text(long, "1")
+    with pytest.raises(SettingsError, match="answer: its digits exceed the limit"):
+        tasks.build_task({"name": "multiplication"}).solve_text(long[:3_000], long[:3_000])
+    a, b = [1] * 10**4, [9] * 10**4  # tensors have no such limit
+    digits = torch.tensor([[a, b]], dtype=torch.uint8)
+    answer = tasks.build_task({"name": "addition"}).solve(digits, torch.tensor([[10**4, 10**4]]))
+    assert answer.answer_length.tolist() == [10**4 + 1]

@@ -9,12 +9,12 @@ from carry.config.run_settings import make_run
 from carry.data.batch import NO_PLACE
 from carry.data.problem_sets import ProblemSet, draw_problem_set
 from carry.evaluation import mock_models, scoring
-from carry.evaluation.ask import answer, ask
-from carry.formats import EOS, encode, text
+from carry.evaluation.ask import ask, read_answer
+from carry.formats import EOS, to_text, to_tokens
 from carry.randomness import stream
 from carry.tasks import to_digits
 
-ADDITION = tasks.build({"name": "addition"})
+ADDITION = tasks.build_task({"name": "addition"})
 # ibrahimli2024, Table 4.1. The steps are those of 7890, the question and `9 8 7` those of 789.
 PRINTED = (
     "$567+789=7 6 5 + 9 8 7; c=0, 7+0+0=7, c=0; 6+9+0=5, c=1; 5+8+1=4, c=1; 0+7+1=8, c=0 8457$"
@@ -23,11 +23,11 @@ TRUE = "$567+789=7 6 5 + 9 8 7; c=0, 7+9+0=6, c=1; 6+8+1=5, c=1; 5+7+1=3, c=1 13
 
 
 def form_of(**given):
-    return formats.build({"name": "worded", **given}, ADDITION)
+    return formats.build_format({"name": "worded", **given}, ADDITION)
 
 
 def written(form, *numbers):
-    return text(form.write(ADDITION.solve(*to_digits([[*numbers]]))).tokens[0])
+    return to_text(form.write(ADDITION.solve(*to_digits([[*numbers]]))).tokens[0])
 
 
 def slow(a, b, begin="^", bar=False):
@@ -55,15 +55,19 @@ def test_the_printed_example_is_that_of_another_question():
 @pytest.mark.parametrize("given", [{}, {"begin": "$", "bar": True}])
 def test_text_is_what_pythons_integers_write(given):
     form = form_of(**given)
-    problems = ADDITION.draw(3_000, 7, stream(0, "worded"))
+    problems = ADDITION.draw(500, 7, stream(0, "worded"))
     batch = form.write(problems)
     for row in range(len(problems)):
-        a, b = (tasks.to_int(problems.operands[row, k], problems.lengths[row, k]) for k in range(2))
+        a, b = (
+            tasks.digits_to_int(problems.operands[row, k], problems.lengths[row, k])
+            for k in range(2)
+        )
         length = int(batch.length[row])
-        assert text(batch.tokens[row, :length]) == slow(a, b, **given)
-        assert set(text(batch.tokens[row, length:])) <= {"_"}
+        assert to_text(batch.tokens[row, :length]) == slow(a, b, **given)
+        assert set(to_text(batch.tokens[row, length:])) <= {"_"}
         assert (
-            text(batch.tokens[row, : batch.start[row]]) == slow(a, b, **given).split("=")[0] + "="
+            to_text(batch.tokens[row, : batch.start[row]])
+            == slow(a, b, **given).split("=")[0] + "="
         )
 
 
@@ -102,7 +106,7 @@ def test_open_ended_questions_have_the_marks_and_no_truth():
     for row in range(200):
         start, end = int(batch.start[row]), int(batch.length[row]) - 1
         assert torch.equal(whole.tokens[row, :start], batch.tokens[row, :start])
-        assert set(text(whole.tokens[row, start:]).strip("_")) == {"0", "$"}
+        assert set(to_text(whole.tokens[row, start:]).strip("_")) == {"0", "$"}
         assert torch.equal(whole.number[row, :end], batch.number[row, :end])
         more = int(problems.room[row] - problems.answer_length[row])
         assert int(whole.length[row]) == end + 1 + more
@@ -116,10 +120,10 @@ def test_nothing_is_longer_than_its_extent():
     extent = form.extent(6)
     longest = form.write(ADDITION.solve(*to_digits([[999999, 999999]])))
     assert int(batch.length.max()) <= extent.tokens == int(longest.length)
-    assert int(batch.tokens.max()) == form.symbols() - 1
+    assert int(batch.tokens.max()) == form.vocabulary_size() - 1
     for of in (batch, longest):
-        assert int(positions.choose("abacus")().ids(of).max()) == extent.run == 7
-        assert of.levels.shape[2] == len(extent.levels) == form.levels == 0
+        assert int(positions.choose_scheme("abacus")().ids(of).max()) == extent.longest_number == 7
+        assert of.levels.shape[2] == len(extent.levels) == form.level_count == 0
 
 
 @pytest.mark.parametrize("bar", [False, True])
@@ -145,8 +149,8 @@ MALFORMED = {
 def test_answers_of_malformed_text(said):
     """What is behind the last separator, if it is a number; where there is none, no answer."""
     for bar in (False, True):
-        read = form_of(bar=bar).read(encode(said.replace(" ", "|" if bar else " "))[None])
-        assert text(read[0]) == MALFORMED[said].ljust(len(said), "$")
+        read = form_of(bar=bar).read(to_tokens(said.replace(" ", "|" if bar else " "))[None])
+        assert to_text(read[0]) == MALFORMED[said].ljust(len(said), "$")
 
 
 def model(kind=mock_models.Oracle, **form):
@@ -164,8 +168,8 @@ def table():
 class Slips(mock_models.Oracle):
     """Writes the carry out of the tens wrong, where there are tens, and all else right."""
 
-    def _in_words(self, a, b):
-        lines = super()._in_words(a, b).split("; ")
+    def _write_words(self, a, b):
+        lines = super()._write_words(a, b).split("; ")
         if len(lines) > 3:  # the operands, the carry that does not come in, and a line or more
             lines[2] = lines[2].replace("c=1", "c=2").replace("c=0", "c=1")
         return "; ".join(lines)
@@ -195,6 +199,6 @@ def test_steps_and_places_are_tallied(table):
 def test_asked_by_hand():
     system = model(begin="$", bar=True)
     said = ask(system, 567, 789)
-    assert said["read"].iloc[0] == "$567+789="
-    assert "".join(said["writes"]) == "".join(said["due"]) == slow(567, 789, bar=True)[9:]
-    assert answer(system, said) == "1356"
+    assert said["context"].iloc[0] == "$567+789="
+    assert "".join(said["predicted"]) == "".join(said["target"]) == slow(567, 789, bar=True)[9:]
+    assert read_answer(system, said) == "1356"
