@@ -48,15 +48,15 @@ class Batch(TensorRows):
     def response(
         self,
     ) -> tuple[Integer[Tensor, "B A"], Integer[Tensor, "B A"], Bool[Tensor, "B A"]]:
-        """Return for each response token: the index that predicts it, the token, whether it is real.
+        """Return the index that predicts each response token, the token, and whether it is real.
 
         The token at index t is predicted from t - 1. A is the longest response of the batch.
         """
         longest = int((self.length - self.start).max())
-        at = self.start[:, None] - 1 + torch.arange(longest, device=self.start.device)
-        real = at + 1 < self.length[:, None]
-        at = at.clamp(max=self.tokens.shape[1] - 2)
-        return at, self.tokens.gather(1, at + 1).long(), real
+        index = self.start[:, None] - 1 + torch.arange(longest, device=self.start.device)
+        real = index + 1 < self.length[:, None]
+        index = index.clamp(max=self.tokens.shape[1] - 2)
+        return index, self.tokens.gather(1, index + 1).long(), real
 
     def slots(self) -> Integer[Tensor, "B A"]:
         """Return the indices of the response tokens; shorter responses repeat the last index."""

@@ -90,6 +90,11 @@ class Expression(Format):
         """Digits are coupled by their place, at one level (Cho et al. 2024)."""
         return 1
 
+    @property
+    def _ascending(self) -> bool:
+        """Whether the places of the answer are written in ascending order."""
+        return self.reverse_answer != self.task.answer_is_reversed
+
     def incompatibility(self) -> str | None:
         """Refuse answers that are not numbers, and settings that exclude each other."""
         if not self.task.answer_is_number:
@@ -122,7 +127,8 @@ class Expression(Format):
         symbols = int(lengths.sum()) + lengths.shape[1] - 1
         tokens += int(self._max_spaces(torch.tensor([tokens - 1]), torch.tensor([symbols])))
         number = max(digits, longest, int(lengths.max()))
-        return Extent(per_digit * number, tokens, (number + (1 if self.reverse_answer else 2),))
+        # Coupling numbers of signs are 0, and one above the answer if it is written descending.
+        return Extent(per_digit * number, tokens, (number + (1 if self._ascending else 2),))
 
     def write(self, problems: Problems) -> Batch:
         """Write problems as tokens and marks; the coupling number of a sign is one below place 0.
@@ -149,8 +155,7 @@ class Expression(Format):
         device, first = problems.operands.device, self._first_letter(problems)
         lengths = self._written_lengths(problems.lengths)
         number, per_digit = lengths.shape[1] + 1, 2 if self.has_index_hints else 1
-        ascending = self.reverse_answer != self.task.answer_is_reversed
-        above = NO_PLACE if ascending else length[:, None]
+        above = NO_PLACE if self._ascending else length[:, None]
         if self.task.answer_is_reversed:
             missing = max(0, int(length.max()) - answer.shape[1])
             answer = reverse_digits(torch.nn.functional.pad(answer, (0, missing)), length)
@@ -158,7 +163,7 @@ class Expression(Format):
             sign_piece(ALPHABET.index(self.begin), device),
             *operand_pieces(problems.operands, lengths, self.task.sign, self.reverse_operands),
             sign_piece(EQUALS, device, None, number, above),
-            number_piece(answer, length, number, ascending),
+            number_piece(answer, length, number, self._ascending),
             sign_piece(EOS, device),
         ]
         if self.has_index_hints:

@@ -6,6 +6,7 @@ import torch
 from jaxtyping import Integer
 from torch import Tensor
 
+from carry.config.settings import SettingsError
 from carry.data.batch import NO_PLACE, Batch
 from carry.data.problems import Problems
 from carry.formats import (
@@ -22,6 +23,9 @@ from carry.formats import (
 )
 from carry.formats.expression import number_piece
 from carry.tasks import Coupling, ScratchpadStage
+
+# With several operands, the tokens of all steps grow with the square of the digits or faster.
+LONGEST = 500
 
 
 class Scratchpad(Format):
@@ -83,7 +87,15 @@ class Scratchpad(Format):
         return ALPHABET.index(">") + 1
 
     def extent(self, digits: int) -> Extent:
-        """Write the largest problem, with all digits 9, and return its sizes."""
+        """Write the largest problem, with all digits 9, and return its sizes.
+
+        Raises:
+            SettingsError: for problems whose steps would exhaust the memory.
+        """
+        if self.task.scratchpad_levels > 1 and digits > LONGEST:
+            raise SettingsError(
+                f"format: the steps of {digits} digits are too long; expected at most {LONGEST}"
+            )
         lengths = self.task.largest_lengths(digits)
         nine = 1 if self.task.answer_is_last_digit else 9
         digit = torch.full((*lengths.shape, int(lengths.max())), nine, dtype=torch.uint8)

@@ -343,7 +343,8 @@ def to_digits(
     texts = [[*(str(number) for number in row), *[""] * (most - len(row))] for row in numbers]
     characters = "".join("".join(row) for row in texts)
     if not (characters.isascii() and characters.isdigit()):
-        wrong = next((text for row in texts for text in row if not text.isdigit()), "")
+        valid = set("0123456789")
+        wrong = next((text for row in texts for text in row if not text or {*text} - valid), "")
         raise SettingsError(f"operands: {wrong[:80]!r} is not a number; expected digits 0 to 9")
     lengths = torch.tensor([[len(text) for text in row] for row in texts])
     width = int(lengths.max())
