@@ -13,12 +13,13 @@ from carry.config import paths, profiles, run_settings
 from carry.config.run_settings import SUB_TASKS, make_run
 from carry.config.settings import SettingsError, list_modules
 from carry.data import data_sets, problem_sets, training_batches
-from carry.data.data_sets import composition, different, packed
+from carry.data.data_sets import count_by_length, draw_distinct_operands, pack_digits
 from carry.data.problem_sets import ProblemSet
 from carry.evaluation import trained_models
-from carry.formats import FIRST_LETTER, LETTERS, SIGNS
+from carry.formats import FIRST_LETTER, HINT_LETTERS, SIGNS
 from carry.formats.expression import Expression
 from carry.models.system import System
+from carry.plots import load
 from carry.randomness import stream
 from carry.training import seeds
 from carry.training.loop import Trainer
@@ -48,7 +49,7 @@ def mine(lengths=(1, 2, 3), test=30, validation=12, **more):
 
 
 def texts(problems, task="addition"):
-    task = tasks.build({"name": task})
+    task = tasks.build_task({"name": task})
     return problem_sets.to_table("some", problems.lengths, problems, task)["operands"].tolist()
 
 
@@ -64,14 +65,14 @@ def texts(problems, task="addition"):
     ],
 )
 def test_compositions(count, lengths, expected):
-    assert composition(count, lengths) == expected
+    assert count_by_length(count, lengths) == expected
 
 
 @pytest.mark.parametrize(("name", "count"), BY_RULE)
 def test_the_rule_to_the_letter(name, count):
     """As the source has it: 100, 900 and 9,000, and equal parts for four digits and more."""
     lengths = small(name).lengths
-    found = composition(count, lengths)
+    found = count_by_length(count, lengths)
     longer = [found[length] for length in lengths if length > 3]
     assert [found[length] for length in (1, 2, 3)] == [100, 900, 9_000]
     assert sum(longer) == count - 10_000 and max(longer) - min(longer) <= 1
@@ -82,22 +83,29 @@ def test_a_composition_is_an_equal_share_up_to_a_limit():
     for _ in range(300):
         lengths = drawn.sample(range(1, 21), drawn.randint(1, 12))
         count = drawn.choice([7, 300, 5_000, 40_000, 10**6]) + drawn.randint(0, 50)
-        found = composition(count, lengths)
+        found = count_by_length(count, lengths)
         assert list(found) == sorted(lengths)
-        free = [many for length, many in found.items() if many < data_sets.MOST.get(length, count)]
+        free = [
+            many
+            for length, many in found.items()
+            if many < data_sets.MAX_TRAINING_PROBLEMS.get(length, count)
+        ]
         assert not free or (sum(found.values()) == count and max(free) - min(free) <= 1)
-        assert all(many <= data_sets.MOST.get(length, count) for length, many in found.items())
+        assert all(
+            many <= data_sets.MAX_TRAINING_PROBLEMS.get(length, count)
+            for length, many in found.items()
+        )
 
 
 @pytest.mark.parametrize("name", SETS)
 def test_nothing_is_in_two_parts(name):
     given = small(name)
     table = problem_sets.draw_problem_set(name, given)
-    learned = data_sets.learned(name, given, 3_000)
+    learned = data_sets.draw_training_problems(name, given, 3_000)
     trained, kept = texts(learned), table["operands"].tolist()
     assert len({*trained, *kept}) == len(trained) + len(kept) == 3_000 + len(table)
     sizes = pd.Series([len(number) for of in trained for number in of.split()]).value_counts() // 2
-    assert sizes.sort_index().to_dict() == composition(3_000, given.lengths)
+    assert sizes.sort_index().to_dict() == count_by_length(3_000, given.lengths)
     assert {f"{a} {b}" for a in range(10) for b in range(10)} < {*trained}
     assert [sum(map(int, of.split())) for of in kept] == table["answer"].map(int).tolist()
     widths = table["operands"].str.split(expand=True).map(len)
@@ -105,7 +113,9 @@ def test_nothing_is_in_two_parts(name):
     counts = table.groupby(["i", "set"]).size().unstack()
     assert counts.index.tolist() == sorted({*given.lengths, *given.beyond} - {1})
     assert (counts["equal"] == 30).all() and (counts["validation"] == 12).all()
-    answers = [tasks.to_int(*of) for of in zip(learned.answer, learned.answer_length, strict=True)]
+    answers = [
+        tasks.digits_to_int(*of) for of in zip(learned.answer, learned.answer_length, strict=True)
+    ]
     assert answers == [sum(map(int, of.split())) for of in trained]
 
 
@@ -117,7 +127,7 @@ def test_the_named_sets_as_they_stand(name):
     assert table["operands"].is_unique
     counts = table.groupby(["set", "i"]).size()
     assert (counts["equal"] == 1_000).all() and (counts["validation"] == 100).all()
-    data_sets.check(name, given, 10_000, "here")
+    data_sets.check_example_count(name, given, 10_000, "here")
 
 
 def test_training_leaves_what_there_is_to_tests_first():
@@ -125,27 +135,27 @@ def test_training_leaves_what_there_is_to_tests_first():
     counts = table.groupby(["i", "set"]).size().to_dict()
     assert counts == {(1, "equal"): 100, (2, "equal"): 7_150, (2, "validation"): 50}
     given = mine([2], test=7_150, validation=100)
-    trained = texts(data_sets.learned("mine", given, 900))
+    trained = texts(data_sets.draw_training_problems("mine", given, 900))
     assert len({*trained, *table.loc[table["i"] == 2, "operands"]}) == 8_100
 
 
 @pytest.mark.parametrize("name", list_modules("carry.tasks"))
 def test_all_problems_that_there_are(name):
-    task = tasks.build({"name": name})
-    if task.count(1) is not None:
+    task = tasks.build_task({"name": name})
+    if task.count_problems(1) is not None:
         for length, count in ((1, 100), (2, 8_100)):
             known = torch.zeros(0, 2, length, dtype=torch.uint8)
-            operands = different(task, length, count, stream(0, "test"), known)
+            operands = draw_distinct_operands(task, length, count, stream(0, "test"), known)
             pairs = {tuple(tuple(number) for number in of) for of in operands.tolist()}
-            assert len(pairs) == len(operands) == task.count(length)
+            assert len(pairs) == len(operands) == task.count_problems(length)
 
 
 def test_different_problems_are_as_likely():
     """Chi-squared tests over digits; false alarm 1 in 1,000 each, but the seed is fixed."""
-    task = tasks.build({"name": "addition"})
+    task = tasks.build_task({"name": "addition"})
     known = torch.zeros(0, 2, 2, dtype=torch.uint8)
-    known = different(task, 2, 4_000, stream(1, "test"), known)
-    operands = different(task, 2, 2_000, stream(0, "test"), known)
+    known = draw_distinct_operands(task, 2, 4_000, stream(1, "test"), known)
+    operands = draw_distinct_operands(task, 2, 2_000, stream(0, "test"), known)
     for place, least in ((0, 0), (1, 1)):
         counts = torch.bincount(operands[:, :, place].flatten().long(), minlength=10)[least:]
         assert chisquare(counts.numpy()).pvalue > 0.001
@@ -153,9 +163,11 @@ def test_different_problems_are_as_likely():
 
 @pytest.mark.parametrize("length", [1, 9, 10, 20])
 def test_packed_digits_are_those_digits(length):
-    operands = different(tasks.build({"name": "addition"}), length, 50, stream(0, "test"),
-                         torch.zeros(0, 2, length, dtype=torch.uint8))  # fmt: skip
-    for words, digits in zip(packed(operands).tolist(), operands.flatten(1).tolist(), strict=True):
+    task, nothing = tasks.build_task(ADDITION["task"]), torch.zeros(0, 2, length, dtype=torch.uint8)
+    operands = draw_distinct_operands(task, length, 50, stream(0, "test"), nothing)
+    for words, digits in zip(
+        pack_digits(operands).tolist(), operands.flatten(1).tolist(), strict=True
+    ):
         groups = [digits[at : at + 18] for at in range(0, len(digits), 18)]
         assert words == [int("".join(map(str, of))) for of in groups]
 
@@ -167,7 +179,7 @@ def test_what_moves_and_what_does_not():
     wider = problem_sets.draw_problem_set("mine", more)
     assert wider[wider["i"].isin(given.lengths)].reset_index(drop=True).equals(tests)
     assert not problem_sets.draw_problem_set("yours", given)["operands"].equals(tests["operands"])
-    learned = [texts(data_sets.learned("mine", of, n)) for of, n in
+    learned = [texts(data_sets.draw_training_problems("mine", of, n)) for of, n in
                ((given, 400), (given, 400), (more, 400), (given, 900))]  # fmt: skip
     assert learned[0] == learned[1] == learned[2] and not {*learned[0]} < {*learned[3]}
 
@@ -176,13 +188,13 @@ def test_shares_of_a_mixture():
     """Five binomial tests; false alarm 1 in 1,000 for all together, but the seed is fixed."""
     shares = {"add": 0.4, "car": 0.3, "rev": 0.3}
     given = mine(mixture=shares)
-    counts = data_sets.parts("mine", given, 20_000).bincount(minlength=5).tolist()
+    counts = data_sets.draw_sub_tasks("mine", given, 20_000).bincount(minlength=5).tolist()
     for prefix, count in zip(SUB_TASKS, counts, strict=True):
         if prefix in shares:
             assert binomtest(count, 20_000, shares[prefix]).pvalue > 0.001 / 5
         else:
             assert count == 0
-    assert torch.equal(*(data_sets.parts("mine", given, 500) for _ in range(2)))
+    assert torch.equal(*(data_sets.draw_sub_tasks("mine", given, 500) for _ in range(2)))
 
 
 class Prefixed(Expression):
@@ -194,14 +206,14 @@ class Prefixed(Expression):
     def has_task_prefix(self):
         return True
 
-    def symbols(self):
-        return len(SIGNS + LETTERS)
+    def vocabulary_size(self):
+        return len(SIGNS + HINT_LETTERS)
 
     def extent(self, digits):
         whole = super().extent(digits)
         return whole._replace(tokens=whole.tokens + 7) if self.prefix == "ali" else whole
 
-    def write_parts(self, problems, parts):
+    def write_sub_tasks(self, problems, parts):
         batch = self.write(problems)
         batch.tokens[:, 0] = FIRST_LETTER + parts
         return batch
@@ -210,45 +222,58 @@ class Prefixed(Expression):
 @pytest.fixture
 def prefixed(monkeypatch):
     choose = formats.choose_class
-    monkeypatch.setattr(
-        formats, "choose", lambda place, base, name, where:
-        Prefixed if name == "prefixed" else choose(place, base, name, where))  # fmt: skip
+
+    def choose_with_prefixed(package, base, name, where):
+        return Prefixed if name == "prefixed" else choose(package, base, name, where)
+
+    monkeypatch.setattr(formats, "choose_class", choose_with_prefixed)
 
 
 def a_run(given=None, **more):
     """Return a run that is trained on 300 problems of a set."""
     given = given or mine()
     known = {key: getattr(given, key) for key in run_settings.DataSet.model_fields}
-    training = {"problems": "mine", "fixed": 300, "digits": max(given.lengths), "steps": 4,
+    training = {"problem_set": "mine", "examples": 300, "digits": max(given.lengths), "steps": 4,
                 "batch": 16, "pool": 2, "score_every": 2, "score_problems": 20}  # fmt: skip
     training |= more.pop("training", {})
     model = {"layers": 1, "width": 16, "heads": 2}
     return make_run({**ADDITION, "model": model, "training": training, "data_set": known, **more})
 
 
+def batches_of(system):
+    generator = stream(0, "problems")
+    return training_batches.TrainingBatches(system.run, system.task, system.format, generator)
+
+
+def table_of(system):
+    return training_batches.tabulate_training_set(system.run, system.task)
+
+
 def shown(batch):
     """Return what is asked by each problem that a batch has."""
     asked = (
-        formats.text(row[1:start]) for row, start in zip(batch.tokens, batch.start, strict=True)
+        formats.to_text(row[1:start]) for row, start in zip(batch.tokens, batch.start, strict=True)
     )
     return [" ".join(number[::-1] for number in of.rstrip("=").split("+")) for of in asked]
 
 
 def test_batches_are_of_the_training_problems():
     system = System(a_run())
-    table = training_batches.training_set_table(system)
-    assert table["operands"].tolist() == texts(data_sets.learned("mine", system.run.data_set, 300))
+    table = table_of(system)
+    assert table["operands"].tolist() == texts(
+        data_sets.draw_training_problems("mine", system.run.data_set, 300)
+    )
     assert set(table["set"]) == {"training"} and "part" not in table
-    batches = training_batches.TrainingBatches(system, stream(0, "problems"))
+    batches = batches_of(system)
     seen = {of for _ in range(80) for of in shown(batches.next(16))}
     assert seen <= {*table["operands"]} and len(seen) > 250
 
 
 def test_a_mixture_is_written_by_its_parts(prefixed):
     system = System(a_run(mine(mixture=EVEN), format={"name": "prefixed"}))
-    table = training_batches.training_set_table(system)
+    table = table_of(system)
     part = dict(zip(table["operands"], table["part"], strict=True))
-    batches, seen = training_batches.TrainingBatches(system, stream(0, "problems")), set()
+    batches, seen = batches_of(system), set()
     for _ in range(40):
         batch = batches.next(16)
         said = [SUB_TASKS[token - FIRST_LETTER] for token in batch.tokens[:, 0].tolist()]
@@ -259,9 +284,7 @@ def test_a_mixture_is_written_by_its_parts(prefixed):
 
 def test_batches_of_a_mixture_go_on_where_they_were(prefixed):
     system = System(a_run(mine(mixture=EVEN), format={"name": "prefixed"}))
-    first, again = (
-        training_batches.TrainingBatches(system, stream(0, "problems")) for _ in range(2)
-    )
+    first, again = (batches_of(system) for _ in range(2))
     for _ in range(3):
         first.next(16)
     again.resume(first.state())
@@ -297,16 +320,16 @@ def test_scores_are_of_tests_alone(monkeypatch):
     table["problems"]["mine"] = {**known, "test": 9, "validation": 5}
     monkeypatch.setattr(profiles, "load_params", lambda: table)
     drawn = problem_sets.draw_problem_set("mine", problem_sets.load_problem_set("mine", "notebook"))
-    training = {"problems": "mine", "fixed": 50, "digits": 4}
+    training = {"problem_set": "mine", "examples": 50, "digits": 4}
     of = make_run({**ADDITION, "training": training, "evaluation": {"digits": 5}})
     problem_sets.check_problem_set(of, "notebook")
-    assert problem_sets.name_for(of) == "mine"
-    asked = problem_sets.questions(of, drawn)
+    assert problem_sets.get_problem_set_name(of) == "mine"
+    asked = problem_sets.select_questions(of, drawn)
     assert asked.groupby(["set", "i"]).size().to_dict() == {("equal", n): 9 for n in (2, 3, 4, 5)}
-    learned = training_batches.training_set_table(System(of))
+    learned = table_of(System(of))
     assert not {*asked["operands"]} & {*learned["operands"]}
     other = make_run({**ADDITION, "evaluation": {"problem_set": "mine", "digits": 5}})
-    assert problem_sets.questions(other, drawn).equals(asked)
+    assert problem_sets.select_questions(other, drawn).equals(asked)
     assert problem_sets.read_questions(of).equals(asked)
 
 
@@ -315,7 +338,7 @@ def test_from_a_named_set_to_scores(tmp_path, monkeypatch):
     monkeypatch.setattr(paths, "ROOT", tmp_path)
     table, smoke = profiles.load_params(), profiles.load_profile("smoke")
     name, model = "generalize_to_longer_tiny_gap", {"layers": 1, "heads": 2}
-    training = {"problems": name, "fixed": 200}
+    training = {"problem_set": name, "examples": 200}
     table["runs"] = {"mine": {"model": model, "training": training}}
     smoke["rows"] = {"mine": {"training": {"digits": 7}, "evaluation": {"digits": 8}}}
     smoke["problems"] = {name: {"test": 6, "validation": 5}}
@@ -336,23 +359,22 @@ def test_what_is_kept_of_a_data_set(tmp_path, monkeypatch, prefixed):
     of = a_run(mine(mixture=EVEN), format={"name": "prefixed"})
     folder, expected = (
         paths.data_path("notebook", "runs", "mine"),
-        training_batches.training_set_table(System(of)),
+        table_of(System(of)),
     )
     seeds.train_seeds(of, 1)
     table = pd.read_parquet(folder / "problems.parquet")
     assert table.equals(expected) and not (folder / "problems.json").exists()
     (folder / "problems.parquet").unlink()
-    monkeypatch.setattr(seeds, "KEPT", 299)
+    monkeypatch.setattr(seeds, "MAX_WRITTEN_PROBLEMS", 299)
     seeds.train_seeds(of, 1)
     found = json.loads((folder / "problems.json").read_text())
     assert not (folder / "problems.parquet").exists()
     assert found["problems"] == 300 and found["set"] == "mine"
     assert found["lengths"] == {"1": 100, "2": 100, "3": 100}
     assert found["parts"] == table["part"].value_counts().sort_index().to_dict()
-    hashes = {
-        training_batches.summarise_training_set(System(a_run(mine(test=n))))["sha256"]
-        for n in (30, 30, 31)
-    }
+    runs = [a_run(mine(test=n)) for n in (30, 30, 31)]
+    task = tasks.build_task(ADDITION["task"])
+    hashes = {training_batches.summarise_training_set(run, task)["sha256"] for run in runs}
     assert len(hashes) == 2
 
 
@@ -360,8 +382,8 @@ def test_weights_of_a_data_set_that_has_changed(tmp_path, monkeypatch):
     monkeypatch.setattr(paths, "ROOT", tmp_path)
     then, now = a_run(), a_run(mine(test=31))
     assert then.key() != now.key(), "or a checkpoint of the other would be gone on from"
-    Trainer(then, 0, None).write(
-        trained_models.weights_folder("smoke", "mine") / "seed_0.safetensors"
+    Trainer(then, 0, None).save_weights(
+        trained_models.get_weights_folder("smoke", "mine") / "seed_0.safetensors"
     )
     monkeypatch.setattr(run_settings, "load_run", lambda name, profile: then)
     assert trained_models.load_trained("smoke", "mine").run.data_set == then.data_set
@@ -377,7 +399,86 @@ def test_every_set_is_drawn_in_the_default_profile():
 
 
 def test_a_named_set_is_looked_up_at_the_scale_of_the_profile():
-    of = run_of(problems="1-3_digit", fixed=50, digits=3)
+    of = run_of(problem_set="1-3_digit", examples=50, digits=3)
     assert of.data_set.lengths == [1, 2, 3] and of.data_set.test == 1_000
     assert make_run(of.model_dump(exclude={"name", "profile"})) == of
     assert run_of().data_set is None
+
+
+@pytest.mark.parametrize("task", ["addition", "multiplication", "sorting"])
+@pytest.mark.parametrize(("digits", "count"), [(20, 256), (40, 256), (17, 100)])
+def test_held_out_problems_cover_cells_evenly(task, digits, count):
+    """Also any part of them: rows, columns and diagonals are met about as often as they should."""
+    run = make_run(
+        {"task": {"name": task}, "training": {"digits": digits, "score_problems": count}}
+    )
+    task = tasks.build_task(run.task)
+    problems = training_batches.draw_held_out(run, task)
+    assert len(problems) == count
+    if task.operand_count is None:
+        sizes = (problems.lengths > 0).sum(1)
+    else:
+        sizes = problems.lengths[:, 0]
+        assert len({*map(tuple, problems.lengths.tolist())}) == count
+    for part in (sizes, sizes[: count // 2], sizes[::3]):
+        assert len(part.unique()) > 0.7 * digits
+        counts = torch.bincount(part, minlength=digits + 1)[1:]
+        assert chisquare(counts.numpy()).pvalue > 0.001
+
+
+@pytest.mark.parametrize("digits", [3, 10, 16])
+def test_held_out_problems_of_short_numbers_are_what_they_were(digits):
+    run = make_run({"task": {"name": "addition"}, "training": {"digits": digits}})
+    task = tasks.build_task(run.task)
+    problems = training_batches.draw_held_out(run, task)
+    expected = task.draw(256, digits, stream(0, "held out"))
+    assert problems.operands.equal(expected.operands) and problems.label.equal(expected.label)
+
+
+def damage(path, how):
+    content = path.read_bytes()
+    changed = {
+        "empty": b"",
+        "truncated": content[: len(content) // 2],
+        "garbage": b"\x00" * len(content),
+        "text": b"set,i,j\n",
+        "footer": content[:-8] + b"\xff" * 8,
+    }
+    path.write_bytes(changed[how])
+
+
+@pytest.mark.parametrize(
+    "how", ["missing", "folder", "empty", "truncated", "garbage", "text", "footer"]
+)
+def test_damaged_tables_are_refused_in_one_line(tmp_path, monkeypatch, how):
+    monkeypatch.setattr(paths, "ROOT", tmp_path)
+    name, row = "parity", "parity_coupled_scratchpad"
+    run = run_settings.load_run(row, "smoke")
+    monkeypatch.setattr(run_settings, "list_rows", lambda profile: [row])
+    files = [problem_sets.write_problem_set(name, "smoke")]
+    files.append(paths.data_path("smoke", "questions", f"{row}.parquet"))
+    files[1].parent.mkdir()
+    files[1].write_bytes(files[0].read_bytes())
+    results = paths.reports_path("smoke", "results", "smoke", row, "cells.parquet")
+    results.parent.mkdir(parents=True)
+    files.append(results)
+    results.write_bytes(files[0].read_bytes())
+    for file in files:
+        if how in ("missing", "folder"):
+            file.unlink()
+            if how == "folder":
+                file.mkdir()
+        else:
+            damage(file, how)
+    for read, file in zip(
+        (
+            lambda: problem_sets.read_table("smoke", name),
+            lambda: problem_sets.read_questions(run),
+            lambda: load.read_table("smoke", "cells"),
+        ),
+        files,
+        strict=True,
+    ):
+        with pytest.raises(SettingsError, match=paths.display_path(file)) as caught:
+            read()
+        assert "expected the" in str(caught.value) and "\n" not in str(caught.value)

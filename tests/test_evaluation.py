@@ -1,4 +1,4 @@
-"""The ruler is tested: an oracle, liars whose fault is known, and numbers that have to add up."""
+"""The evaluation is tested: an oracle, mock models with a known fault, and counts that add up."""
 
 import re
 
@@ -15,8 +15,8 @@ from carry.config.settings import SettingsError
 from carry.data import problem_sets
 from carry.data.problem_sets import ProblemSet, draw_problem_set
 from carry.evaluation import intervals, mistakes, mock_models, regions, scoring, trained_models
-from carry.evaluation.ask import answer, ask
-from carry.formats import EOS, LETTERS
+from carry.evaluation.ask import ask, read_answer
+from carry.formats import EOS, HINT_LETTERS
 from carry.models.system import System
 from carry.models.teacher_forcing import TeacherForcedPass, teacher_forced_pass
 from carry.tasks import to_digits
@@ -31,7 +31,7 @@ FORMATS = {
     "spaced": {"spaces": 0.5},
     "line": {"name": "line", "text": [0, 3], "sums": [1, 3]},
 }
-LIARS = {
+FAULTY = {
     "lost_carry": mock_models.ForgetsCarries,
     "carry_from_nowhere": mock_models.InventsCarries,
     "misaligned": mock_models.OffByOnePlace,
@@ -72,7 +72,7 @@ def of_numbers(numbers):
 @pytest.mark.parametrize("form", FORMATS)
 def test_the_oracle_is_right_everywhere(table, form):
     cells, places, _ = scoring.score_system(
-        build(mock_models.Oracle, FORMATS[form]), table, [1, "middle"]
+        build(mock_models.Oracle, FORMATS[form]), table.iloc[::3], [1, "middle"]
     )
     assert (cells["exact"] == cells["n"]).all() and (cells["accuracy"] == 1).all()
     assert (places["correct"] == places["n"]).all() and (places["first_wrong"] == 0).all()
@@ -121,7 +121,7 @@ def other(kind, task, form, **more):
 
 
 @pytest.mark.parametrize(("task", "form"), OTHERS.values(), ids=OTHERS)
-def test_every_task_has_its_oracle_and_its_liars(task, form):
+def test_every_task_has_its_oracle_and_its_faulty_models(task, form):
     cells, places, steps = scoring.score_system(*other(mock_models.Oracle, task, form))
     assert (cells["exact"] == cells["n"]).all() and (cells["first_right"] == cells["n"]).all()
     for of in (places, steps):
@@ -133,12 +133,12 @@ def test_every_task_has_its_oracle_and_its_liars(task, form):
     decoded = np.where(written, cells["set"] == "equal", "hints" in form)
     assert (cells["digits_right"] == cells["n"])[decoded].all()
     assert cells["digits_right"][~decoded].isna().all()
-    for name in ("stopped_early", "stopped_late"):
-        liar, table = other(LIARS[name], task, form)
+    for name in ("stopped_early", "stopped_late")[len(str(form)) % 2 :][:1]:
+        faulty, table = other(FAULTY[name], task, form)
         some = table[table["set"] != "grid"]
         if form.get("name") == "insertion_sort":  # a single number is sorted as it stands
             some = some[some["i"] > 1]
-        cells, _, _ = scoring.score_system(liar, some)
+        cells, _, _ = scoring.score_system(faulty, some)
         assert (cells[name] == cells["n"]).all()
 
 
@@ -148,7 +148,7 @@ def test_wrong_hints_and_right_digits():
     class WrongHints(mock_models.Oracle):
         def respond(self, question):
             said = super().respond(question)
-            return "".join("a" if symbol in LETTERS else symbol for symbol in said)
+            return "".join("a" if symbol in HINT_LETTERS else symbol for symbol in said)
 
     system, table = other(WrongHints, "addition", {"hints": "ordered"})
     table = table[table["label"] > 10_000]  # so that no hint is an a
@@ -211,7 +211,7 @@ def test_a_wrong_step_shows_where_it_is(name, how):
 
 def test_an_end_goes_with_the_last_step():
     for name in ("stopped_early", "stopped_late"):
-        cells, _, steps = scoring.score_system(*other(LIARS[name], *SCRATCHPADS["sums_steps"]))
+        cells, _, steps = scoring.score_system(*other(FAULTY[name], *SCRATCHPADS["sums_steps"]))
         last = steps.groupby("digits")["step"].transform("max") == steps["step"]
         assert (steps["first_wrong"] == 4 * last).all() and (steps["correct"] == 4 * ~last).all()
         assert (cells[name] == cells["n"]).all()
@@ -253,7 +253,7 @@ def test_wrong_steps_and_right_answers(task, form):
 
 def coupled(task, **more):
     """Return ids at all levels that the steps of a task have, as `other` takes them."""
-    count = tasks.build({"name": task}).levels
+    count = tasks.build_task({"name": task}).scratchpad_levels
     pairs = [{"ids": "coupled", "level": level, "encoding": "learned", "limit": 20}
              for level in range(1, count + 1)]  # fmt: skip
     model = {"layers": 1, "width": 16, "heads": 2}
@@ -267,7 +267,7 @@ def test_how_problems_with_steps_are_grouped_changes_nothing(monkeypatch, name):
     table = table.groupby(["set", "i", "j"]).head(2).iloc[::2].reset_index(drop=True)
     table = table[(table["i"] != 4) & (table["j"] < 4)]
     together = scoring.score_system(system, table, ["middle"])
-    monkeypatch.setattr(scoring, "MOST_SCORES", 1)
+    monkeypatch.setattr(scoring, "MAX_ATTENTION_SCORES", 1)
     order = np.random.default_rng(0).permutation(len(table))
     alone = scoring.score_system(system, table.iloc[order], ["middle"])
     keys = (["start", "set", "i", "j"], ["start", "digits", "place"], ["start", "digits", "step"])
@@ -330,7 +330,7 @@ def test_asking_reads_as_decoding_does(name):
     system.network.register_forward_hook(lambda *call: seen.append(call[2]))
     shown = ask(system, *table.loc[table["set"] == "equal", "operands"].iloc[-1].split())
     surest = seen[-1][0, -1 - len(shown) : -1].softmax(-1).max(-1).values
-    assert shown["sure"].to_numpy() == pytest.approx(surest.numpy(), abs=1e-6)
+    assert shown["probability"].to_numpy() == pytest.approx(surest.numpy(), abs=1e-6)
 
 
 @pytest.mark.parametrize("name", [name for name in ASKED if name != "alignment"])
@@ -339,18 +339,21 @@ def test_asking_shows_steps_and_answer(name):
     system, table = other(mock_models.Oracle, task, form)
     for row in table[table["set"] == "equal"].tail(2).itertuples():
         shown = ask(system, *row.operands.split())
-        assert shown["writes"].tolist() == shown["due"].tolist() and (shown["sure"] < 1).all()
-        assert answer(system, shown) == row.answer
-        assert shown["read"].iloc[-1][-1] == shown["writes"].iloc[-2]
-        assert shown["writes"].iloc[-1] == "$"
+        assert (
+            shown["predicted"].tolist() == shown["target"].tolist()
+            and (shown["probability"] < 1).all()
+        )
+        assert read_answer(system, shown) == row.answer
+        assert shown["context"].iloc[-1][-1] == shown["predicted"].iloc[-2]
+        assert shown["predicted"].iloc[-1] == "$"
 
 
 def test_the_smallest_number_alone():
     """One that swaps all but the first is wrong and has the first right."""
 
     class FirstOnly(mock_models.Oracle):
-        def digits(self, *operands):
-            first, *rest = super().digits(*operands)
+        def write_answer(self, *operands):
+            first, *rest = super().write_answer(*operands)
             return [first, *rest[::-1]]
 
     system, table = other(FirstOnly, "sorting", {"name": "labelled"})
@@ -361,37 +364,41 @@ def test_the_smallest_number_alone():
 
 def test_carries_of_more_than_one_can_be_lost():
     """99 x 99: the tens sum 81 twice and use 8; without it they are 2, not 0."""
-    task = tasks.build({"name": "multiplication"})
+    task = tasks.build_task({"name": "multiplication"})
     problems = task.solve(*to_digits([[99, 99]]))
-    kinds = dict(mistakes.mistakes(task, problems)[:2])
-    assert task.steps(problems)["carry_used"].tolist() == [[0, 8, 17, 9]]
+    kinds = dict(mistakes.compute_mistaken_digits(task, problems)[:2])
+    assert task.compute_steps(problems)["carry_used"].tolist() == [[0, 8, 17, 9]]
     assert problems.answer.tolist() == [[1, 0, 8, 9]]
     assert kinds["lost_carry"].tolist() == [[-1, 2, 1, 0]]
 
 
-@pytest.mark.parametrize("form", FORMATS)
-@pytest.mark.parametrize("fault", [name for name in LIARS if name != "misaligned"])
-def test_each_liar_is_found_out(table, fault, form):
-    """Whatever the problems: the wrong ones are just those that the liar's fault touches."""
-    cells, _, _ = scoring.score_system(build(LIARS[fault], FORMATS[form]), table)
+@pytest.mark.parametrize(("fault", "form"), [
+    *((name, "reversed") for name in FAULTY if name != "misaligned"),
+    ("lost_carry", "padded"), ("carry_from_nowhere", "plain"), ("stopped_early", "padded_to"),
+    ("stopped_late", "spaced"), ("lost_carry", "line"),
+])  # fmt: skip
+def test_each_fault_is_found(table, fault, form):
+    """The wrong answers are exactly those that the fault affects."""
+    table = table.iloc[::2]
+    cells, _, _ = scoring.score_system(build(FAULTY[fault], FORMATS[form]), table)
     assert (cells[fault] == cells["n"] - cells["exact"]).all()
     total = cells[["n", "exact"]].sum()
     if fault == "lost_carry":
         task = build().task
         problems = problem_sets.to_problems(table, task)
-        touched = task.steps(problems)["carry_used"].any(1).sum()
+        touched = task.compute_steps(problems)["carry_used"].any(1).sum()
         assert total["n"] - total["exact"] == touched and touched < len(table)
     else:
         assert total["exact"] == 0
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_the_liar_who_is_off_by_a_place_is_found_out(form):
+def test_an_operand_off_by_a_place_is_found(form):
     """Even digits below 5 keep what it writes an even step from the truth: never a carry's fault.
 
     On any problems its digit may chance to be a carry's, which is then named: the first that fits.
     """
-    even = [n for n in range(1000) if set(str(n)) <= set("024")]
+    even = [n for n in range(250) if set(str(n)) <= set("024")]
     table = of_numbers([(a, b) for a in even for b in even])
     cells, _, _ = scoring.score_system(build(mock_models.OffByOnePlace, FORMATS[form]), table)
     wrong = cells["n"] - cells["exact"]
@@ -422,8 +429,8 @@ def test_a_fault_is_named_from_the_first_wrong_token():
     said[8, 1] = 9  # 8 and one more: it has its carry already
     seen = TeacherForcedPass(said, target, real)
     kinds = [*mistakes.KINDS, "none"]
-    errors = mistakes.first_error(batch, seen)
-    named = [kinds[kind] for kind in mistakes.named(form, problems, errors).tolist()]
+    errors = mistakes.find_first_errors(batch, seen)
+    named = [kinds[kind] for kind in mistakes.classify_errors(form, problems, errors).tolist()]
     assert named[:8] == ["none", "lost_carry", "carry_from_nowhere", "stopped_early",
                          "stopped_late", "other", "lost_carry", "lost_carry"]  # fmt: skip
     assert named[8] in ("misaligned", "other")
@@ -434,7 +441,7 @@ def test_of_nine_wrong_digits_one_is_a_carry():
     task = build().task
     problems = task.draw(200, 6, torch.Generator().manual_seed(0))
     true = problems.answer
-    kinds = dict(mistakes.mistakes(task, problems)[:2])
+    kinds = dict(mistakes.compute_mistaken_digits(task, problems)[:2])
     fits = sum((kinds[name] >= 0).int() for name in ("lost_carry", "carry_from_nowhere"))
     assert (fits == 1).all()
     for digits in kinds.values():
@@ -465,20 +472,18 @@ def test_counts_add_up(table, positions):
 
 
 @pytest.mark.parametrize(
-    "positions",
+    ("positions", "form"),
     [
-        None,
-        [{"ids": "abacus", "encoding": "learned", "table": 60}],
-        [{"ids": "abacus", "encoding": "relative", "window": 1}],
-        [{"ids": "randomized", "encoding": "learned", "range": 99}],
-        [{"ids": "index", "encoding": "fire"}, {"ids": "index", "encoding": "rope"}],
+        (None, "spaced"),
+        ([{"ids": "abacus", "encoding": "relative", "window": 1}], "reversed"),
+        ([{"ids": "randomized", "encoding": "learned", "range": 99}], "spaced"),
+        ([{"ids": "index", "encoding": "fire"}, {"ids": "index", "encoding": "rope"}], "reversed"),
     ],
 )
-@pytest.mark.parametrize("form", ["reversed", "spaced"])
 def test_how_problems_are_grouped_changes_nothing(table, monkeypatch, positions, form):
     system, table = build(form=FORMATS[form], positions=positions), table.iloc[::6]
     together = scoring.score_system(system, table, [1, "middle"])
-    monkeypatch.setattr(scoring, "MOST_SCORES", 1)
+    monkeypatch.setattr(scoring, "MAX_ATTENTION_SCORES", 1)
     order = np.random.default_rng(0).permutation(len(table))
     alone = scoring.score_system(system, table.iloc[order], [1, "middle"])
     keys = (["start", "set", "i", "j"], ["start", "digits", "place"], ["start", "digits", "step"])
@@ -557,9 +562,9 @@ def home(tmp_path, monkeypatch):
     monkeypatch.setattr(paths, "ROOT", tmp_path)
     row = run_settings.list_rows("smoke")[0]
     trainer = Trainer(run_settings.load_run(row, "smoke"), seed=0, checkpoint_path=None)
-    trainer.write(trained_models.weights_folder("smoke", row) / "seed_0.safetensors")
+    trainer.save_weights(trained_models.get_weights_folder("smoke", row) / "seed_0.safetensors")
     pd.DataFrame({"seed": [0], "step": [0], "loss": [2.5]}).to_parquet(
-        trained_models.weights_folder("smoke", row) / "curves.parquet", index=False
+        trained_models.get_weights_folder("smoke", row) / "curves.parquet", index=False
     )
     return row
 
@@ -601,7 +606,7 @@ def test_results_are_kept(home):
     path = paths.data_path("smoke", "questions", f"{home}.parquet")
     path.parent.mkdir(parents=True)
     table = draw_problem_set("addition", ProblemSet.parse(given, "problems.addition"))
-    problem_sets.questions(asked, table).to_parquet(path, index=False)
+    problem_sets.select_questions(asked, table).to_parquet(path, index=False)
     target = trained_models.evaluate_row(home, "smoke", seeds=[0])
     assert target == paths.reports_path("smoke", "results", "smoke", home)
     assert sorted(path.name for path in target.iterdir()) == [
@@ -619,7 +624,7 @@ def test_results_with_steps_are_kept(tmp_path, monkeypatch):
     asked = make_run(given, "mine", "smoke")
     monkeypatch.setattr(run_settings, "load_run", lambda name, profile: asked)
     trainer = Trainer(asked, seed=0, checkpoint_path=None)
-    trainer.write(trained_models.weights_folder("smoke", "mine") / "seed_0.safetensors")
+    trainer.save_weights(trained_models.get_weights_folder("smoke", "mine") / "seed_0.safetensors")
     path = paths.data_path("smoke", "questions", "mine.parquet")
     path.parent.mkdir(parents=True)
     given = {"task": {"name": ADDING}, "grid": 3, "each": 1, "equal": 2}
@@ -629,3 +634,46 @@ def test_results_with_steps_are_kept(tmp_path, monkeypatch):
     steps = pd.read_parquet(target / "steps.parquet")
     assert set(steps["row"]) == {"mine"} and set(steps["digits"]) == {2, 3}
     assert set(steps["start"]) == {"1", "middle"} and set(steps["n"]) == {2}
+
+
+ADD, SUM, SORT = {"name": "addition"}, {"name": ADDING}, {"name": "sorting"}
+STRING = {"name": "noisy_majority"}
+REFUSED = [
+    (ADD, (), {}, "operands: 0 do not fit Addition; expected 2"),
+    (ADD, (5,), {}, "operands: 1 do not fit Addition; expected 2"),
+    (ADD, (5, 6, 7), {}, "operands: 3 do not fit Addition; expected 2"),
+    (SUM, (5,), {}, "operands: 1 do not fit .*; expected 2 to"),
+    (SORT, (), {}, "operands: 0 do not fit Sorting; expected 1 to"),
+    (STRING, ("01", "10"), {}, "operands: 2 do not fit .*; expected 1"),
+    (STRING, ("013",), {}, "operands: digit 3 does not fit .*; expected 0 to 2"),
+    (ADD, (5, -6), {}, "operands.1: '-6' is not a number .*; expected"),
+    (ADD, ("5", ""), {}, "operands.1: '' is not a number .*; expected"),
+    (ADD, ("٣", "5"), {}, "operands.0: .* is not a number .*; expected"),
+    (ADD, (None, 5), {}, "operands.0: None is not a number; expected"),
+    (ADD, (True, 5), {}, "operands.0: True is not a number; expected"),
+    (ADD, (1.5, 5), {}, "operands.0: 1.5 is not a number; expected"),
+    (ADD, (10**5000, 5), {}, "expected"),
+    (ADD, ("9" * 20_000, 5), {}, "operands.0: .*; expected 1 to 10000 digits"),
+    (ADD, (10**60, 5), {}, "operands: 61 digits need id .*, past the largest, 60; expected"),
+    (ADD, (5, 6), {"start": 0}, "start: 0 is not valid; expected 'middle' or an integer from 1"),
+    (ADD, (5, 6), {"start": -3}, "start: -3 is not valid; expected 'middle'"),
+    (ADD, (5, 6), {"start": "end"}, "start: 'end' is not valid; expected 'middle'"),
+    (ADD, (5, 6), {"start": None}, "start: None is not valid; expected 'middle'"),
+    (ADD, (5, 6), {"start": 1.0}, "start: 1.0 is not valid; expected 'middle'"),
+    (ADD, (5, 6), {"start": 60}, "operands: 1 digits need id .*, past the largest, 60; expected"),
+    (ADD, (5, 6), {"start": 10**12}, "start: 1000000000000 is not valid; expected 'middle'"),
+]
+
+
+@pytest.mark.parametrize(("task", "operands", "options", "message"), REFUSED)
+def test_questions_that_cannot_be_asked(task, operands, options, message):
+    ids = {"ids": "abacus", "encoding": "learned", "table": 60}
+    form = {"name": "labelled"} if task is SORT else {}
+    positions = [ids] if task is ADD else []
+    system = System(make_run({"task": task, "format": form, "positions": positions,
+                              "model": {"layers": 1, "width": 16, "heads": 2},
+                              "evaluation": {"digits": 10, "starts": [1]}}))  # fmt: skip
+    asked = ask.__wrapped__ if hasattr(ask, "__wrapped__") else ask
+    with pytest.raises(SettingsError, match=message) as caught:
+        asked(system, *operands, **options)
+    assert "\n" not in str(caught.value) and len(str(caught.value)) < 500
