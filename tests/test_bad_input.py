@@ -620,6 +620,21 @@ def test_a_cell_of_one_operand(cell):
         problem_sets.draw_problem_set("mine", problem_sets.ProblemSet.parse(given, "problems.mine"))
 
 
+@pytest.mark.parametrize("sizes", [{"grid": 10**4, "each": 10**4}, {"draw": 10**9}, {"far": 3}])
+def test_more_problems_than_can_be_drawn(sizes):
+    with pytest.raises(SettingsError, match="^problems.mine.*expected"):
+        problem_sets.ProblemSet.parse({**ADDITION, **sizes}, "problems.mine")
+
+
+@pytest.mark.parametrize(
+    "cells", [{"attention_cell": [5, 1]}, {"reach": [[5, 1, 9]]}, {"far": [[5, 1]]}]
+)
+def test_a_cell_that_the_task_does_not_have(cells):
+    row = steps(training={"digits": 3, "steps": 1}, evaluation={"digits": 5, **cells})
+    with pytest.raises(SettingsError, match=r"^runs.mine.evaluation.*\(5, 1\).*at least \(1, 2\)"):
+        train_seeds(make_run(row), 1)
+
+
 def test_bits_that_are_none():
     with pytest.raises(SettingsError, match="^operands: .*7 .*; expected 0 (to|and) 1$"):
         tasks.build_task({"name": "parity"}).solve(*to_digits([["010"], ["17"]]))
@@ -731,7 +746,10 @@ def test_all_problems_of_a_task_without_end():
 )
 def test_an_analysis_that_does_not_fit_is_refused_before_any_stage(named, words, monkeypatch):
     profile = profiles.load_profile("smoke")
-    monkeypatch.setattr(profiles, "load_profile", lambda name: {**profile, "analyses": named})
+    few = {"rows": ("noisy_majority_d8_a4_shapley", "addition_nope"), "problems": ("addition",)}
+    few = {section: {name: profile[section][name] for name in few[section]} for section in few}
+    profile |= {**few, "analyses": named, "variant_sets": {}, "certificates": []}
+    monkeypatch.setattr(profiles, "load_profile", lambda name: profile)
     with pytest.raises(SettingsError) as error:
         dependencies.check_rows("smoke")
     assert all(word in str(error.value) for word in words), error.value
@@ -784,7 +802,7 @@ def test_a_project_of_one_row(tmp_path, monkeypatch):
         ("runs: {1: {}}", ["runs", "key 1 is not text"]),
         ("runs: &a {b: *a}", ["params.yaml", "expected"]),
         ("runs: {a: 0x" + "f" * 5000 + "}", ["runs.a", "20000 bits"]),
-        ("runs: {a: " + "[" * 5000, ["params.yaml", "expected"]),
+        ("runs: {a: " + "[" * 600, ["params.yaml", "expected"]),
         ("runs: {a: {label: x}, b: {label: [1]}}", None),
         ("base: {label: x}", ["base", "label", "not for all rows"]),
         ("runs: {a: {profile: x}}", ["runs.a.profile", "unknown setting"]),

@@ -1,5 +1,6 @@
 """The command line: help for users first, answers, and one line for each error."""
 
+import ast
 import errno
 import os
 import subprocess
@@ -148,6 +149,21 @@ def test_a_folder_with_letters_beyond_ascii_and_a_plain_locale(tmp_path):
     with pytest.raises(SettingsError, match="expected text in UTF-8"):
         (root / "latin.yaml").write_bytes("größe: 1\n".encode("latin-1"))
         profiles.read_yaml(root / "latin.yaml")
+
+
+def test_text_files_are_read_and_written_with_an_encoding():
+    """Without one, Python uses the encoding of the locale."""
+    missing = []
+    for path in (paths.ROOT / "lib").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            name = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
+            opens = name == "open" or name.endswith((".read_text", ".write_text", ".open"))
+            if not opens or name == "os.open":
+                continue
+            binary = any("b" in ast.unparse(value) for value in node.args if name[-4:] == "open")
+            if not binary and "encoding" not in {keyword.arg for keyword in node.keywords}:
+                missing.append(f"{path.relative_to(paths.ROOT)}:{node.lineno}: {name}")
+    assert not missing
 
 
 def test_a_read_only_folder_is_one_line(tmp_path, monkeypatch, capsys):

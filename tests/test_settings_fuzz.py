@@ -139,12 +139,13 @@ def project(row):
     """Return params and profile with one row of the smoke profile, and all that it needs."""
     params, smoke = profiles.load_params(), profiles.load_profile("smoke")
     chain = run_settings._chain(row, params["runs"])
-    run = run_settings.load_run(row, "smoke")
-    names = {get_problem_set_name(run)}
+    rows = [name for name in chain if name in smoke["rows"]]
+    runs = [run_settings.load_run(name, "smoke") for name in rows]
+    names = sorted({get_problem_set_name(run) for run in runs})
     kept = {"base": params["base"], "runs": {name: params["runs"][name] for name in chain}}
     kept["problems"] = {name: params["problems"][name] for name in names}
     profile = {"profile": "cpu", "file": "profile.yaml", "root": ".", "reports": "reports"}
-    profile |= {"scale": smoke["scale"], "rows": {row: smoke["rows"][row]}}
+    profile |= {"scale": smoke["scale"], "rows": {name: smoke["rows"][name] for name in rows}}
     profile["problems"] = {name: smoke["problems"][name] or {} for name in names}
     for section in ("analyses", "variant_sets"):
         profile[section] = {key: value for key, value in smoke[section].items() if key == row}
@@ -257,9 +258,7 @@ def mutate_text(rng, text):
     if kind == 2:
         return text[:place] + text[place + rng.randrange(1, 40) :]
     if kind == 3:
-        inserted = rng.choice(
-            ("\t", ":", "{", "]", "\x00", "&a ", "*a", "[" * 3000, "'", "%", "- ")
-        )
+        inserted = rng.choice(("\t", ":", "{", "]", "\x00", "&a ", "*a", "[" * 600, "'", "%", "- "))
         return text[:place] + inserted + text[place:]
     return "\n".join(
         [*lines[:at], f"  {rng.choice(TEXTS)}: {write(random_value(rng))}", *lines[at:]]

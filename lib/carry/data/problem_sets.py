@@ -13,7 +13,14 @@ from pydantic import Field
 
 from carry import tasks
 from carry.config import paths, profiles, run_settings
-from carry.config.run_settings import DataSet, Run, Size
+from carry.config.run_settings import (
+    MOST_DIGITS,
+    MOST_PROBLEMS,
+    DataSet,
+    ProblemCount,
+    Run,
+    Size,
+)
 from carry.config.settings import Settings, SettingsError, suggest_name
 from carry.data import data_sets
 from carry.data.problems import Problems
@@ -24,10 +31,10 @@ from carry.randomness import stream
 class FarCell(Settings):
     """A cell beyond the grid with `each` problems: `digits` for both sizes, or `i` and `j`."""
 
-    digits: int | None = Field(default=None, ge=1)
-    i: int | None = Field(default=None, ge=1)
-    j: int | None = Field(default=None, ge=1)
-    each: int = Field(ge=1)
+    digits: Size | None = None
+    i: Size | None = None
+    j: Size | None = None
+    each: ProblemCount
 
     @pydantic.model_validator(mode="after")
     def _check_sizes(self) -> FarCell:
@@ -47,9 +54,9 @@ class FarCell(Settings):
 class LengthRange(Settings):
     """Equal sizes, drawn uniformly from `least` to `most` for `count` problems."""
 
-    least: int = Field(ge=1)
-    most: int = Field(ge=1)
-    count: int = Field(ge=1)
+    least: Size
+    most: Size
+    count: ProblemCount
 
     @pydantic.model_validator(mode="after")
     def _check_order(self) -> LengthRange:
@@ -71,15 +78,15 @@ class ProblemSet(DataSet):
     """
 
     beyond: list[Size] = []
-    grid: int = Field(default=0, ge=0)
-    each: int = Field(default=0, ge=0)
-    equal: int = Field(default=0, ge=0)
-    longest: int | None = Field(default=None, ge=1)
+    grid: int = Field(default=0, ge=0, le=MOST_DIGITS)
+    each: int = Field(default=0, ge=0, le=MOST_PROBLEMS)
+    equal: int = Field(default=0, ge=0, le=MOST_PROBLEMS)
+    longest: Size | None = None
     far: list[FarCell] = []
     ranges: dict[str, LengthRange] = {}
     every: bool = False
-    draw: int = Field(default=0, ge=0)
-    digits: int = Field(default=0, ge=0)
+    draw: int = Field(default=0, ge=0, le=MOST_PROBLEMS)
+    digits: int = Field(default=0, ge=0, le=MOST_DIGITS)
 
     @pydantic.model_validator(mode="after")
     def _check_lengths(self) -> ProblemSet:
@@ -92,6 +99,10 @@ class ProblemSet(DataSet):
         for kind in ("grid", "equal", "far", "ranges", "every", "draw"):
             if self.lengths and getattr(self, kind):
                 raise ValueError(f"{kind} does not fit a set with lengths, expected test alone")
+        drawn = self.grid**2 * self.each + (self.longest or self.grid) * self.equal + self.draw
+        drawn += sum(cell.each for cell in self.far) + sum(r.count for r in self.ranges.values())
+        if drawn > MOST_PROBLEMS:
+            raise ValueError(f"{drawn} problems are too many; expected at most {MOST_PROBLEMS}")
         return self
 
 

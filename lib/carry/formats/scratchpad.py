@@ -1,4 +1,4 @@
-"""The problem with its steps, of which the last is the answer: `^57+48=000>750>501$`."""
+"""The problem with its steps; the last step is the answer: `^57+48=000>750>501$`."""
 
 from __future__ import annotations
 

@@ -139,6 +139,13 @@ class System:
         """Refuse training or evaluation lengths that need ids beyond a table."""
         training, evaluation = self.run.training, self.run.evaluation
         longest = max(training.digits, evaluation.largest_size())
+        for name, cells in (
+            ("attention_cell", [evaluation.attention_cell] if evaluation.attention_cell else []),
+            ("far", evaluation.far_cells()),
+            ("reach", [cell[:2] for cell in evaluation.reach]),
+        ):
+            for cell in cells:
+                self.task.check_cell(tuple(cell), f"{where}.evaluation.{name}")
         trained, scored = self.training_extent(), self._extent(longest)
         for index, scheme in enumerate(self.schemes):
             limit, table = self.network.encodings[index].limit, self.largest_id(index)

@@ -94,7 +94,7 @@ def load_variant_set(name: str, profile: str) -> VariantSet:
             f"variant_sets: {name!r} is not in variants, {suggest_name(name, known)}"
         )
     Scale.parse(scales[name], f"variant_sets.{name}")  # a profile changes no variants
-    merged = profiles.merge_settings(known[name], scales[name])
+    merged = profiles.merge_settings(known[name], scales[name], where=f"variants.{name}")
     variant_set = VariantSet.parse(merged, f"variants.{name}")
     names = _list_names(variant_set)
     for requested in variant_set.only or ():
@@ -196,7 +196,8 @@ def _list_names(variant_set: VariantSet) -> list[str]:
 def _change_run(row: Run, change: dict[str, Any], place: str) -> Run:
     """Return a run with changed settings, and with an evaluation on trained lengths only."""
     Change.parse(change, place)
-    merged = profiles.merge_settings(row.model_dump(include={*Change.model_fields}), change)
+    settings = row.model_dump(include={*Change.model_fields})
+    merged = profiles.merge_settings(settings, change, where=where)
     with errors_at(place, f"runs.{row.name}"):
         training = run_settings.make_run(merged, row.name, row.profile).training
         if training.batched_seeds:
