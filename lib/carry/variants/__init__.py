@@ -197,7 +197,7 @@ def _change_run(row: Run, change: dict[str, Any], place: str) -> Run:
     """Return a run with changed settings, and with an evaluation on trained lengths only."""
     Change.parse(change, place)
     settings = row.model_dump(include={*Change.model_fields})
-    merged = profiles.merge_settings(settings, change, where=where)
+    merged = profiles.merge_settings(settings, change, where=place)
     with errors_at(place, f"runs.{row.name}"):
         training = run_settings.make_run(merged, row.name, row.profile).training
         if training.batched_seeds:
