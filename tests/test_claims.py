@@ -1,4 +1,4 @@
-"""Every verdict can be reached, for the right reason, and what cannot be read is refused."""
+"""Every verdict is reached for the right reason, and wrong settings are refused in one line."""
 
 import json
 
@@ -7,22 +7,22 @@ import pytest
 import ruamel.yaml
 
 from carry import claims
-from carry.claims.stated import PAPERS
-from carry.config import paths, profiles, run_settings
+from carry.claims.claim_settings import OWN_CLAIMS, PAPERS, list_claim_files
+from carry.config import paths, run_settings
 from carry.config.settings import SettingsError
 from carry.interpretability import majority_constructions
 from made_up import REACH, cells, certificates, places
 
-BASE = {"id": "mine", "paper": "carry", "section": "1", "statement": "so", "paper_value": "none"}
+BASE = {"id": "mine", "section": "1", "statement": "so", "paper_value": "none"}
 NOPE = {"rows": ["addition_nope"], "where": {"digits": 12}}
 
 
-def written(path, *given, **more):
-    """Write claims to a file as YAML."""
-    content = {"planned": list(REACH), "claims": list(given), **more}
-    with path.open("w") as file:
-        ruamel.yaml.YAML().dump(content, file)
-    return path
+def load(folder, *claims_of, paper="carry", **keys):
+    """Write claims to a folder as a YAML file, and load them."""
+    folder.mkdir(exist_ok=True)
+    with (folder / f"{paper}.yaml").open("w", encoding="utf-8") as file:
+        ruamel.yaml.YAML().dump({"claims": list(claims_of), **keys}, file)
+    return claims.load_claims(folder)
 
 
 @pytest.fixture
@@ -31,9 +31,9 @@ def one(tmp_path):
 
     def judged(share, holds_if=">= 0.9", rows=("addition_nope",), measure=NOPE, seeds=3, **more):
         given = {**BASE, "measure": measure, "holds_if": holds_if, **more}
-        claim = claims.load(written(tmp_path / "claims.yaml", given))
+        claim = load(tmp_path, given)
         table = cells(rows, grid=14, each=4, share=share, seeds=seeds)
-        return claims.judge(claim, table, "cpu")[0]
+        return claims.judge_claims(claim, table, "cpu")[0]
 
     return judged
 
@@ -56,9 +56,7 @@ def test_every_verdict_is_reached(one):
 
 def test_a_reason_not_to_test_is_kept(tmp_path):
     given = {**BASE, "not_tested": "needs a GPU"}
-    record = claims.judge(
-        claims.load(written(tmp_path / "c", given)), cells(["addition_nope"]), "x"
-    )
+    record = claims.judge_claims(load(tmp_path, given), cells(["addition_nope"]), "x")
     assert record[0]["verdict"] == "not tested" and record[0]["reason"] == "needs a GPU"
 
 
@@ -127,11 +125,11 @@ def trained_to(lengths):
 def test_only_rows_trained_alike_are_compared(tmp_path):
     measure = {"rows": ["addition_abacus", "addition_relative"], "where": {"digits": 12}}
     given = {**BASE, "measure": measure, "holds_if": "> 0", "compare": {"row": "addition_nope"}}
-    claim = claims.load(written(tmp_path / "claims.yaml", given))
+    claim = load(tmp_path, given)
     lengths = {"addition_abacus": 10, "addition_relative": 5, "addition_nope": 5}
-    record = claims.judge(claim, trained_to(lengths), "cpu")[0]
+    record = claims.judge_claims(claim, trained_to(lengths), "cpu")[0]
     assert record["row"] == "addition_relative" and record["verdict"] == "holds"
-    record = claims.judge(claim, trained_to({**lengths, "addition_relative": 10}), "cpu")[0]
+    record = claims.judge_claims(claim, trained_to({**lengths, "addition_relative": 10}), "cpu")[0]
     assert record["verdict"] == "not tested"
     assert record["reason"].startswith(
         "rows addition_abacus and addition_nope were trained to 10 and"
@@ -154,6 +152,7 @@ def test_the_worst_cell_is_that_of_the_least_median(one):
         claims.Claim.parse(
             {
                 **BASE,
+                "paper": "carry",
                 "holds_if": ">= 0.9",
                 "measure": {**measure, "where": {"set": "grid", **more}},
             },
@@ -161,7 +160,7 @@ def test_the_worst_cell_is_that_of_the_least_median(one):
         )
         for more in ({}, {"within": [14, 8]})
     )
-    records = claims.judge([whole, some], table, "cpu")
+    records = claims.judge_claims([whole, some], table, "cpu")
     assert [record["measured"] for record in records] == [0.25, 0.5]
     assert [record["interval"][1] for record in records] == [1.0, 1.0]
     assert [(record["n"], record["seeds"]) for record in records] == [(12, 3), (12, 3)]
@@ -172,12 +171,12 @@ def test_the_worst_cell_is_that_of_the_least_median(one):
 def test_the_last_digit_is_counted_from_places(tmp_path):
     measure = {"rows": ["addition_nope"], "where": {"digits": 12}, "count": "last_right"}
     given = {**BASE, "measure": measure, "holds_if": ">= 0.9", "compare": {"count": "exact"}}
-    claim = claims.load(written(tmp_path / "claims.yaml", given))
+    claim = load(tmp_path, given)
     known = places(["addition_nope"], grid=14)
-    record = claims.judge(claim, cells(["addition_nope"], grid=14), "cpu", known)[0]
+    record = claims.judge_claims(claim, cells(["addition_nope"], grid=14), "cpu", known)[0]
     own = known.query("digits == 12 and place == 12")
-    alone = claims.judge(
-        claims.load(written(tmp_path / "claims.yaml", {**given, "compare": None})),
+    alone = claims.judge_claims(
+        load(tmp_path, {**given, "compare": None}),
         cells(["addition_nope"], grid=14),
         "cpu",
         known,
@@ -186,7 +185,7 @@ def test_the_last_digit_is_counted_from_places(tmp_path):
     exact = cells(["addition_nope"], grid=14).query("set == 'equal' and i == 12")["accuracy"]
     assert record["measured"] == pytest.approx(own["accuracy"].median() - exact.median(), abs=1e-6)
     assert record["compared_with"] == "addition_nope"
-    missing = claims.judge(claim, cells(["addition_nope"], grid=14), "cpu")[0]
+    missing = claims.judge_claims(claim, cells(["addition_nope"], grid=14), "cpu")[0]
     assert missing["verdict"] == "not tested" and "no result for digits 12" in missing["reason"]
 
 
@@ -196,7 +195,7 @@ def test_what_has_not_learnt_its_training_says_nothing_beyond(one, known, verdic
         return known if longest <= 10 else 0.0
 
     measure = {"rows": ["addition_nope"], "where": {"region": "out of distribution"}}
-    record = one(share, "<= 0.05", measure=measure, learnt=["addition_nope"])
+    record = one(share, "<= 0.05", measure=measure, requires_learned=["addition_nope"])
     assert record["verdict"] == verdict
     if verdict == "not tested":
         assert record["reason"].startswith("row addition_nope has learnt") and not record["n"]
@@ -207,29 +206,32 @@ def test_what_has_not_learnt_its_training_says_nothing_beyond(one, known, verdic
 def test_a_construction_is_put_to_sums(tmp_path, codes, verdict):
     asked = {"cells": [[2, 2], [3, 1]], "tokens": 50, "codes": codes}
     given = {**BASE, "construction": asked, "holds_if": "<= 0"}
-    claim = claims.load(written(tmp_path / "claims.yaml", given))
-    record = claims.judge(claim, cells(["addition_nope"], grid=11), "cpu")[0]
+    claim = load(tmp_path, given)
+    record = claims.judge_claims(claim, cells(["addition_nope"], grid=11), "cpu")[0]
     assert record["verdict"] == verdict and record["n"] == 60 + 60
-    assert claims.shown(record).startswith(
+    assert claims.describe_measurement(record).startswith(
         f"{record['measured']} errors; wanted <= 0; construction"
     )
 
 
 def test_circuits_are_worked_out(tmp_path, monkeypatch):
     given = {**BASE, "circuits": {"count": 3, "gates": 9}, "holds_if": "<= 0"}
-    (record,) = claims.judge([claims.Claim(**given)], strings("a", [1]), "cpu")
+    (record,) = claims.judge_claims(
+        [claims.Claim(**given, paper="carry")], strings("a", [1]), "cpu"
+    )
     assert record["verdict"] == "holds" and record["measured"] == 0 and record["n"] >= 3
     wrong = pd.DataFrame({"n": [9], "wrong": [1]})
-    monkeypatch.setattr(majority_constructions, "random_circuits", lambda *_, **__: wrong)
-    (record,) = claims.judge([claims.Claim(**given)], strings("a", [1]), "cpu")
+    monkeypatch.setattr(majority_constructions, "score_random_circuits", lambda *_, **__: wrong)
+    (record,) = claims.judge_claims(
+        [claims.Claim(**given, paper="carry")], strings("a", [1]), "cpu"
+    )
     assert record["verdict"] == "fails" and record["n"] == 9
 
 
 @pytest.mark.parametrize(("millions", "verdict"), [(122, "holds"), (121, "fails")])
 def test_parameters_are_counted_without_training(tmp_path, millions, verdict):
     given = {**BASE, "parameters": {"addition_abacus_injected": millions}, "holds_if": "<= 0"}
-    path = written(tmp_path / "claims.yaml", given, planned=["addition_abacus_injected"])
-    record = claims.judge(claims.load(path), cells(["addition_nope"], grid=11), "cpu")[0]
+    record = claims.judge_claims(load(tmp_path, given), cells(["addition_nope"], grid=11), "cpu")[0]
     assert record["verdict"] == verdict and record["n"] == 1 and record["profile"] == "paper"
 
 
@@ -261,18 +263,18 @@ BAD = {
         {**GOOD, "papers": "x"},
         "claims.mine.papers: unknown setting, did you mean",
     ),
-    "an unknown paper": ({**GOOD, "paper": "cho2024"}, "claims.mine.paper: 'cho2024' is not a cho"),
+    "a paper that is not the file's name": ({**GOOD, "paper": "cho2025"}, "claims.mine.paper: unk"),
     "an unknown row": (
         {**GOOD, "measure": {**NOPE, "rows": ["addition_nop"]}},
-        "claims.mine: row 'addition_nop' is not there, did you mean 'addition_nope'",
+        "claims.mine: unknown row 'addition_nop', did you mean 'addition_nope'",
     ),
     "an unknown row to compare with": (
         {**GOOD, "compare": {"row": "addition_abacsu"}},
-        "claims.mine: row 'addition_abacsu' is not there, did you mean 'addition_abacus'",
+        "claims.mine: unknown row 'addition_abacsu', did you mean 'addition_abacus'",
     ),
     "an unknown row that has to have learnt": (
-        {**GOOD, "learnt": ["addition_ropes"]},
-        "claims.mine: row 'addition_ropes' is not there, did you mean 'addition_rope'",
+        {**GOOD, "requires_learned": ["addition_ropes"]},
+        "claims.mine: unknown row 'addition_ropes', did you mean 'addition_rope'",
     ),
     "an unknown statistic": (
         {**GOOD, "measure": {**NOPE, "statistic": "medain_over_seeds"}},
@@ -306,7 +308,7 @@ BAD = {
         {**BASE, "construction": {"cells": [[2]], "tokens": 9}},
         "claims.mine.construction.cells.0: [2] does not fit",
     ),
-    "no mapping": ("abacus", "claims.0: 'abacus' is not a mapping"),
+    "no mapping": ("abacus", "claims.carry.0: 'abacus' is not a mapping"),
 }
 
 
@@ -314,34 +316,53 @@ BAD = {
 def test_bad_input_is_one_line(what, tmp_path):
     given, expected = BAD[what]
     with pytest.raises(SettingsError) as error:
-        claims.load(written(tmp_path / "claims.yaml", given))
+        load(tmp_path, given)
     assert expected in str(error.value) and "\n" not in str(error.value)
 
 
-def test_an_id_comes_once_and_the_file_has_claims(tmp_path):
-    with pytest.raises(SettingsError, match="id 'mine' comes 2 times, expected once"):
-        claims.load(written(tmp_path / "claims.yaml", GOOD, GOOD))
-    with pytest.raises(SettingsError, match="^claim: unknown setting, did you mean 'claims'"):
-        claims.load(written(tmp_path / "claims.yaml", GOOD, claim=[]))
+def test_an_id_occurs_once_in_all_files(tmp_path):
+    with pytest.raises(SettingsError, match="claims.carry: id 'mine' occurs twice"):
+        load(tmp_path, GOOD, GOOD)
+    (tmp_path / "carry.yaml").unlink()
+    load(tmp_path, GOOD, paper="smith2026")
+    with pytest.raises(SettingsError, match="id 'mine' occurs twice, also in smith2026.yaml"):
+        load(tmp_path, GOOD)
 
 
-def test_the_ledger_names_no_row_twice_or_in_vain():
-    found = claims.load()
-    planned = profiles.read_yaml(claims.FILE)["planned"]
-    named = {row for claim in found if claim.measure for row in claim.measure.rows}
-    named |= {claim.compare.row for claim in found if claim.compare and claim.compare.row}
-    assert set(planned) <= named, "a planned row that no claim names"
-    assert {claim.paper for claim in found} == set(PAPERS.__args__)
+def test_a_file_has_claims(tmp_path):
+    with pytest.raises(SettingsError, match="no files with claims; expected"):
+        claims.load_claims(tmp_path)
+    with pytest.raises(SettingsError, match="^claims.carry.claim: unknown setting, did you mean"):
+        load(tmp_path, GOOD, claim=[])
+    for content in ("claims: {}", "[]", "claims"):
+        (tmp_path / "carry.yaml").write_text(content, encoding="utf-8")
+        with pytest.raises(SettingsError, match="expected a"):
+            claims.load_claims(tmp_path)
+
+
+def test_the_name_of_a_file_is_the_paper(tmp_path):
+    for name in ("carry", "smith2026", "cho2025", "adams2026", "mcleish2024"):
+        loaded = load(tmp_path, {**GOOD, "id": name}, paper=name)
+    papers = ["mcleish2024", "cho2025", "adams2026", "smith2026", "carry"]
+    assert [claim.paper for claim in loaded] == [claim.id for claim in loaded] == papers
+
+
+def test_the_ledger_has_all_works():
+    loaded = claims.load_claims()
+    assert [path.stem for path in list_claim_files()] == [*PAPERS, OWN_CLAIMS]
+    assert {claim.paper for claim in loaded} == {*PAPERS, OWN_CLAIMS}
 
 
 def test_the_files_of_the_ledger(monkeypatch, tmp_path):
     monkeypatch.setattr(run_settings, "list_rows", lambda profile: list(REACH))
     tables = {"cells": cells(), "places": places(), "curves": None}
     monkeypatch.setattr(
-        claims.results, "read", lambda profile, name: tables.get(name, pd.DataFrame({"row": []}))
+        claims.results,
+        "read_table",
+        lambda profile, name: tables.get(name, pd.DataFrame({"row": []})),
     )
-    monkeypatch.setattr(claims.results, "certified", lambda profile: certificates())
-    records = claims.write("cpu", tmp_path)
+    monkeypatch.setattr(claims.results, "read_certificates", lambda profile: certificates())
+    records = claims.write_ledger("cpu", tmp_path)
     assert json.loads((tmp_path / "claims.json").read_text()) == records
     wanted = {"id", "paper", "statement", "paper_value", "measured", "interval", "n", "seeds"}
     wanted |= {"profile", "verdict"}
@@ -355,7 +376,7 @@ def test_the_files_of_the_ledger(monkeypatch, tmp_path):
     assert metrics["addition_relative"]["far"] == 1.0
     page = (tmp_path / "claims.md").read_text()
     assert all(f"`{record['id']}`" in page for record in records)
-    assert paths.display_path(claims.FILE) == "claims.yaml"
+    assert paths.display_path(claims.FOLDER) == "claims"
 
 
 def strings(row, right, n=100):
@@ -386,31 +407,31 @@ def test_seeds_that_reach_an_accuracy_are_counted(left, measured, verdict, tmp_p
         return run_settings.make_run(
             {
                 "task": {"name": "noisy_majority"},
-                "training": {"halving": halving, "batched_seeds": True},
+                "training": {"halving": halving, "batched_seeds": True, "examples": 100},
             }
         )
 
     monkeypatch.setattr(run_settings, "load_run", known)
     given = {**BASE, "measure": NOISY, "holds_if": "> 0.3"}
-    claim = claims.load(written(tmp_path / "claims.yaml", given))
+    claim = load(tmp_path, given)
     table = strings("noisy_majority_d8_a4_svc", [100] * 16 + [99] * 4)
     heads = [4, left]
     curves = pd.DataFrame(
         [("noisy_majority_d8_a4_svc", seed, of) for seed in range(20) for of in heads],
         columns=["row", "seed", "heads"],
     )
-    record = claims.judge(claim, table, "cpu", curves=curves)[0]
+    record = claims.judge_claims(claim, table, "cpu", curves=curves)[0]
     assert record["measured"] == measured and record["verdict"] == verdict
     assert record["n"] == record["seeds"] == 20
     low, high = record["interval"]
     assert low <= measured <= high and high - low < 0.4
     plain = {**BASE, "measure": {**NOISY, "rows": ["noisy_majority_d8_a4"]}, "holds_if": "> 0.3"}
-    claim = claims.load(written(tmp_path / "claims.yaml", plain))
+    claim = load(tmp_path, plain)
     table, curves = (
         table.assign(row="noisy_majority_d8_a4"),
         curves.assign(row="noisy_majority_d8_a4"),
     )
-    assert claims.judge(claim, table, "cpu", curves=curves)[0]["measured"] == 0.8
+    assert claims.judge_claims(claim, table, "cpu", curves=curves)[0]["measured"] == 0.8
 
 
 def test_shares_of_seeds_are_compared_as_shares(tmp_path):
@@ -420,11 +441,11 @@ def test_shares_of_seeds_are_compared_as_shares(tmp_path):
         "holds_if": "> 0",
         "compare": {"row": "noisy_majority_d8_a4"},
     }
-    claim = claims.load(written(tmp_path / "claims.yaml", given))
+    claim = load(tmp_path, given)
     one = strings("noisy_majority_d8_a4_svc", [100] * 18 + [99] * 2)
     other = strings("noisy_majority_d8_a4", [100] * 4 + [99] * 16)
     both = pd.concat([one, other], ignore_index=True)
-    record = claims.judge(claim, both, "cpu")[0]
+    record = claims.judge_claims(claim, both, "cpu")[0]
     assert record["measured"] == pytest.approx(0.7) and record["verdict"] == "holds"
     assert 0.3 < record["interval"][0] < 0.7 < record["interval"][1] < 0.95
 
@@ -433,10 +454,10 @@ def test_shares_of_seeds_are_compared_as_shares(tmp_path):
 def test_seeds_are_above_something(measure, tmp_path):
     given = {**BASE, "measure": {**NOISY, **measure}, "holds_if": "> 0"}
     with pytest.raises(SettingsError, match="above .* does not fit statistic"):
-        claims.load(written(tmp_path / "claims.yaml", given))
+        load(tmp_path, given)
 
 
-def looked(row="addition_equal_abacus", digits=(6, 7), seeds=3):
+def analysed(row="addition_equal_abacus", digits=(6, 7), seeds=3):
     """Return what an analysis of a row counted: of two kinds, at a trained length and beyond it."""
     return pd.DataFrame(
         [
@@ -448,7 +469,7 @@ def looked(row="addition_equal_abacus", digits=(6, 7), seeds=3):
     )  # fmt: skip
 
 
-LOOK = {"row": "addition_equal_abacus", "table": "confirmed", "hits": "flipped"}
+ANALYSIS = {"row": "addition_equal_abacus", "table": "confirmed", "count": "flipped"}
 
 
 @pytest.mark.parametrize(("where", "compare", "measured", "n"), [
@@ -460,38 +481,40 @@ LOOK = {"row": "addition_equal_abacus", "table": "confirmed", "hits": "flipped"}
      {"where": {"from_top": None, "place": 0, "twins": "control"}}, 19 / 20, 120),
 ])  # fmt: skip
 def test_what_an_analysis_counted(tmp_path, where, compare, measured, n):
-    given = {**BASE, "look": {**LOOK, "where": where}, "holds_if": "> 0"}
+    given = {**BASE, "analysis": {**ANALYSIS, "where": where}, "holds_if": "> 0"}
     given |= {"compare": compare} if compare else {}
-    claim = claims.load(written(tmp_path / "c", given))
-    known = {"confirmed": looked()}
-    (record,) = claims.judge(claim, cells(["addition_nope"]), "cpu", looked=known)
+    claim = load(tmp_path, given)
+    known = {"confirmed": analysed()}
+    (record,) = claims.judge_claims(claim, cells(["addition_nope"]), "cpu", analyses=known)
     assert record["measured"] == pytest.approx(measured, abs=1e-6) and record["n"] == n
     assert record["row"] == "addition_equal_abacus" and record["seeds"] == 3
     assert record["compared_with"] == ("addition_equal_abacus" if compare else None)
     low, high = record["interval"]
-    assert low <= record["measured"] <= high and claims.shown(record)
+    assert low <= record["measured"] <= high and claims.describe_measurement(record)
 
 
-def test_what_was_not_looked_into_is_not_tested(tmp_path):
-    given = {**BASE, "look": {**LOOK, "where": {"twins": "other"}}, "holds_if": "> 0"}
-    claim = claims.load(written(tmp_path / "c", given))
+def test_rows_without_analysis_are_not_tested(tmp_path):
+    given = {**BASE, "analysis": {**ANALYSIS, "where": {"twins": "other"}}, "holds_if": "> 0"}
+    claim = load(tmp_path, given)
     for known, reason in (
-        ({}, "row addition_equal_abacus was not looked into in this profile"),
-        ({"confirmed": looked()}, "nothing was counted in row addition_equal_abacus for twins"),
+        ({}, "row addition_equal_abacus was not analysed in this profile"),
+        ({"confirmed": analysed()}, "nothing was counted in row addition_equal_abacus for twins"),
     ):
-        (record,) = claims.judge(claim, cells(["addition_nope"]), "cpu", looked=known)
+        (record,) = claims.judge_claims(claim, cells(["addition_nope"]), "cpu", analyses=known)
         assert record["verdict"] == "not tested" and record["reason"].startswith(reason)
 
 
-@pytest.mark.parametrize(("look", "message"), [
-    ({**LOOK, "table": "confirmd"}, "look.table: 'confirmd' is not there, did you mean 'confirmed"),
-    ({**LOOK, "row": "addition_equal_abacu"}, "row 'addition_equal_abacu' is not there, did you"),
-    ({**LOOK, "wher": {}}, "look.wher: unknown setting, did you mean 'where'"),
+@pytest.mark.parametrize(("analysis", "message"), [
+    ({**ANALYSIS, "table": "confirmd"}, "unknown table 'confirmd', did you mean 'confirmed'"),
+    ({**ANALYSIS, "count": "flippd"}, "analysis: unknown column 'flippd', did you mean 'flipped'"),
+    ({**ANALYSIS, "where": {"twin": "carry"}}, "unknown column 'twin', did you mean 'twins'"),
+    ({**ANALYSIS, "row": "addition_equal_abacu"}, "unknown row 'addition_equal_abacu', did you"),
+    ({**ANALYSIS, "wher": {}}, "analysis.wher: unknown setting, did you mean 'where'"),
 ])  # fmt: skip
-def test_looks_that_do_not_fit(tmp_path, look, message):
-    given = {**BASE, "look": look, "holds_if": "> 0"}
+def test_analyses_that_do_not_fit(tmp_path, analysis, message):
+    given = {**BASE, "analysis": analysis, "holds_if": "> 0"}
     with pytest.raises(SettingsError, match=message):
-        claims.load(written(tmp_path / "c", given))
+        load(tmp_path, given)
 
 
 def test_lengths_that_were_never_trained_have_regions_of_their_own(tmp_path):
@@ -508,7 +531,7 @@ def test_lengths_that_were_never_trained_have_regions_of_their_own(tmp_path):
                              ("extrapolation", 15, 20)):  # fmt: skip
         measure = {"rows": [row], "where": {"region": region}}
         given = {**BASE, "measure": measure, "holds_if": "> 0"}
-        (record,) = claims.judge(claims.load(written(tmp_path / "c", given)), table, "cpu")
+        (record,) = claims.judge_claims(load(tmp_path, given), table, "cpu")
         assert record["measured"] == pytest.approx(right / n) and record["n"] == 2 * n, region
 
 
@@ -527,7 +550,7 @@ def test_a_proof_is_no_sample():
         for row in ("addition_relative", "multiplication_relative_scratchpad", "copying_relative")
     ]
     of.append(claims.Claim(id="other", certified={"row": "addition_nope"}, **claim))
-    records = claims.judge(of, cells(), "cpu", certificates=table)
+    records = claims.judge_claims(of, cells(), "cpu", certificates=table)
     assert [record["verdict"] for record in records] == ["holds", "fails", "fails", "not tested"]
     assert records[0]["interval"] == [1.0, 1.0] and records[0]["seeds"] == 2
     assert records[0]["n"] == 800 and records[0]["statistic"] == "seeds_certified"
