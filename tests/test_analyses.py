@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from carry import analyses
-from carry.analyses import heads, subtasks
+from carry.analyses import attention, heads, subtasks
 from carry.config import paths
 from carry.config.run_settings import make_run
 from carry.config.settings import SettingsError, list_modules
@@ -110,6 +110,45 @@ def test_every_cascade_is_drawn_and_steps_tell_it(digits):
     assert long.bincount().tolist() == expected
     carries = task.compute_steps(problems)["carry_used"][subtasks.UNIFORM :].sum(1)
     assert torch.equal(carries.long(), long + 1)  # the one that is made, and each that is passed on
+
+
+LOCAL = make_run({
+    "task": {"name": "addition", "sampling": "equal"}, "seeds": 1, "format": {"pad": True},
+    "positions": [{"ids": "abacus", "encoding": "relative", "window": [0, 1]}],
+    "model": {"layers": 1, "width": 8, "heads": 2},
+    "training": {"digits": 2, "steps": 4, "batch": 8, "snapshot_every": 2},
+    "evaluation": {"digits": 3, "reach": [[5, 5, 3]], "attention_cell": [2, 2]},
+}, "addition_local", "cpu")  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["reach", "faults", "local_adder", "attention"])
+def test_an_analysis_of_a_trained_row_returns_its_columns(name, trained):
+    trained(LOCAL.model_copy(update={"format": {}}) if name == "faults" else LOCAL)
+    module = importlib.import_module(f"carry.analyses.{name}")
+    tables = module.tables(LOCAL.name, "cpu")
+    analyses.check_columns(tables, module.COLUMNS, name)
+    assert set(tables) == set(module.COLUMNS)
+    for table in tables.values():
+        assert len(table) and set(table["row"]) == {LOCAL.name} and set(table["seed"]) == {0}
+    if name == "faults":
+        assert tables["learned"]["step"].tolist() == [2, 4]
+        wrong = [tables[kind]["wrong"].iloc[-1] for kind in ("verdicts", "learned")]
+        assert wrong[0] == wrong[1] > 0
+        trained(LOCAL)  # padded numbers: contexts are sampled, and not enumerated
+        tables = module.tables(LOCAL.name, "cpu")
+        analyses.check_columns(tables, module.COLUMNS, name)
+        assert len(tables["verdicts"]) == 1
+        assert tables["learned"].empty and tables["disturbed"].empty
+
+
+def test_attention_is_written_next_to_scores_and_removed_with_the_cell(trained, monkeypatch):
+    trained(LOCAL)
+    folder = attention.write_attention(LOCAL.name, "cpu")
+    assert {path.stem for path in folder.iterdir()} == set(attention.COLUMNS)
+    scored = LOCAL.evaluation.model_copy(update={"attention_cell": None})
+    without = LOCAL.model_copy(update={"evaluation": scored})
+    monkeypatch.setattr("carry.config.run_settings.load_run", lambda row, profile: without)
+    assert attention.write_attention(LOCAL.name, "cpu") is None and not list(folder.iterdir())
 
 
 def test_what_is_kept_is_what_is_returned(trained, monkeypatch):

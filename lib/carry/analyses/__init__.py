@@ -147,8 +147,8 @@ def analyse_seeds(
     """
     seeds = run_settings.load_run(row, profile).seeds
     jobs = [(row, profile, seed, *arguments) for seed in range(seeds)]
-    with progress.progress_bar(len(jobs) * updates, row, unit="seed") as shown:
-        return join_tables(processes.run_jobs(analyse_seed, jobs, shown.update))
+    with progress.progress_bar(len(jobs) * updates, row, unit="seed") as bar:
+        return join_tables(processes.run_jobs(analyse_seed, jobs, bar.update))
 
 
 def join_tables(parts: Iterable[Mapping[str, pd.DataFrame]]) -> dict[str, pd.DataFrame]:

@@ -61,8 +61,8 @@ def tables(row: str, profile: str) -> dict[str, pd.DataFrame]:
         for i, j, count in run.evaluation.reach
         for surroundings in SURROUNDINGS
     ]
-    with progress.progress_bar(sum(count for *_, count in jobs), row, unit="problem") as shown:
-        counts = pd.DataFrame(processes.run_jobs(_score, jobs, shown.update))
+    with progress.progress_bar(sum(count for *_, count in jobs), row, unit="problem") as bar:
+        counts = pd.DataFrame(processes.run_jobs(_score, jobs, bar.update))
     return {
         "lines": add_interval(counts.assign(row=row, profile=profile, trained=run.training.digits))
     }

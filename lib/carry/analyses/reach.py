@@ -53,8 +53,8 @@ def tables(row: str, profile: str) -> dict[str, pd.DataFrame]:
         chunks = torch.arange(count).chunk(min(count, max(1, count * length // TOKENS)))
         jobs += [(profile, row, i, j, part, len(chunk)) for part, chunk in enumerate(chunks)]
     total = sum(count for *_, count in jobs)
-    with progress.progress_bar(total, row, unit="problem") as shown:
-        counts = pd.DataFrame(processes.run_jobs(_score_part, jobs, shown.update))
+    with progress.progress_bar(total, row, unit="problem") as bar:
+        counts = pd.DataFrame(processes.run_jobs(_score_part, jobs, bar.update))
     sums = {"n": "sum", "exact": "sum", "wrong": "sum", "tokens": "max"}
     table = counts.groupby(["i", "j"], sort=False).agg(sums).reset_index()
     labels = {"row": row, "profile": profile, "seed": SEED, "trained": system.run.training.digits}
