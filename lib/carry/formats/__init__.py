@@ -61,7 +61,7 @@ class Piece(NamedTuple):
 
 
 class Format(Settings):
-    """A way to write problems: its settings are its fields, and its name is that of its file."""
+    """A way to write problems: its settings are its fields, and its name is its file name."""
 
     _task: Task = pydantic.PrivateAttr()
 

@@ -129,15 +129,15 @@ class Worded(Format):
         """Return the lines of all places: `, 7+0+0=7, c=0` and so on, each a number."""
         steps, device = self.task.compute_steps(problems), problems.operands.device
         place = torch.arange(problems.operands.shape[2], device=device)[None]
-        used, made = steps["carry_used"], steps["carry_made"]
+        used, carry = steps["carry_used"], steps["carry_made"]
         first, second = problems.operands.unbind(1)
         separator = torch.where(place == 0, COMMA, SEMICOLON)
-        digit, line = steps["digit_sum"] + used - 10 * made, FIRST_LINE + place
+        digit, line = steps["digit_sum"] + used - 10 * carry, FIRST_LINE + place
         columns = [
             *((separator, 0), (SPACE, 0)),
             *((first, line), (PLUS, 0), (second, line), (PLUS, 0), (used, line)),
             *((EQUALS, 0), (digit, line), (COMMA, 0), (SPACE, 0)),
-            *((CARRY, 0), (EQUALS, 0), (made, line)),
+            *((CARRY, 0), (EQUALS, 0), (carry, line)),
         ]
         return columns_piece(columns, problems.lengths.amax(1))
 

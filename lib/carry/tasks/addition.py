@@ -60,12 +60,12 @@ class Addition(NumberPairTask):
         """Return digit sums, carries generated, used and made, and cascades, by place."""
         total = _digit_sum(problems.operands)
         used = _carry_used(total)
-        made = (total + used >= 10).to(total.dtype)
+        carry_made = (total + used >= 10).to(total.dtype)
         return {
             "digit_sum": total,
             "carry_generated": (total >= 10).to(total.dtype),
             "carry_used": used,
-            "carry_made": made,
+            "carry_made": carry_made,
             "cascade": (total == 9).to(total.dtype) * used,
         }
 

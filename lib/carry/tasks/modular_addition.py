@@ -107,7 +107,7 @@ class ModularAddition(Task):
         return trained
 
     def answer_room(self, lengths: Integer[Tensor, "B M"]) -> Integer[Tensor, " B"]:
-        """Return the length of the longer operand plus one, at most that of the modulus - 1."""
+        """Return the longer length plus one, at most the length of the modulus - 1."""
         return (lengths.amax(1) + 1).clamp(max=len(str(self.modulus - 1)))
 
     def max_answer_length(self, digits: int) -> int:
