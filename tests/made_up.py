@@ -1,15 +1,17 @@
 """Result tables made up for tests: as evaluation writes them, with accuracies that we choose."""
 
+import functools
 import itertools
 
 import numpy as np
 import pandas as pd
 
 import made_up_lengths as alike
-from carry.analyses.subtasks import NAMES
 from carry.evaluation.intervals import add_interval
 from carry.evaluation.mistakes import KINDS
+from carry.interpretability.carry_subtasks import SUBTASKS
 from carry.plots import load
+from made_up_columns import ORDER
 
 # How far each row goes, as a multiple of the training lengths, and from which start.
 REACH = {
@@ -158,8 +160,8 @@ def steps(rows, trained=10, grid=30, n=50, seeds=2):
             left -= wrong
             of = [row, "cpu", seed, trained, "1", "equal", digits, step, n, n - wrong, wrong]
             found.append(of)
-    table = pd.DataFrame(found, columns=[c for c in load.OPTIONAL["steps"] if c not in SHARES])
-    return add_interval(table, "correct")[load.OPTIONAL["steps"]]
+    table = pd.DataFrame(found, columns=[c for c in ORDER["steps"] if c not in SHARES])
+    return add_interval(table, "correct")[ORDER["steps"]]
 
 
 WRITTEN = "^012+034=000>210>640$"  # 12 + 34, with its steps
@@ -176,8 +178,8 @@ def tokens(rows, seeds=2):
         for row in rows
         for s in range(seeds)
     ]
-    empty = pd.DataFrame(columns=load.OPTIONAL["tokens"])
-    return pd.concat(named, ignore_index=True)[load.OPTIONAL["tokens"]] if named else empty
+    empty = pd.DataFrame(columns=ORDER["tokens"])
+    return pd.concat(named, ignore_index=True)[ORDER["tokens"]] if named else empty
 
 
 def attention(rows, seeds=2, layers=2, heads=3):
@@ -190,7 +192,7 @@ def attention(rows, seeds=2, layers=2, heads=3):
             share = 0.1 * (1 + head) * (key == query) + (1 - 0.1 * (1 + head)) * (key == 0)
             if key <= query:
                 found.append([row, "cpu", seed, 2, 2, 9, layer, head, query, key, share])
-    return pd.DataFrame(found, columns=load.OPTIONAL["attention"])
+    return pd.DataFrame(found, columns=ORDER["attention"])
 
 
 def heads(rows, seeds=2, layers=2, heads=3):
@@ -202,7 +204,7 @@ def heads(rows, seeds=2, layers=2, heads=3):
         of = {"operand": 0.1 * head, "sum so far": 0.1, "carry": 0.2, "first token": 0.3}
         for needed, share in {**of, "other": 1 - sum(of.values())}.items():
             found.append([row, "cpu", seed, 2, 2, 9, layer, head, needed, share])
-    return pd.DataFrame(found, columns=load.OPTIONAL["heads"])
+    return pd.DataFrame(found, columns=ORDER["heads"])
 
 
 def separations(rows, seeds=2, heads=4, n=50):
@@ -225,7 +227,7 @@ def ratios(rows, seeds=2, heads=4, n=50):
          "w01": 1.0 + head, "w02": 100.0 / (1 + head), **values, "separation": 1 - head / 10}
         for row, seed, head in itertools.product(rows, range(seeds), range(heads))
     ]  # fmt: skip
-    return pd.DataFrame(found, columns=[*load.OPTIONAL["ratios"], *values, "trained"])
+    return pd.DataFrame(found, columns=[*ORDER["ratios"], *values, "trained"])
 
 
 def outputs(rows, heads=4):
@@ -235,7 +237,7 @@ def outputs(rows, heads=4):
         [row, "cpu", 0, head, *of, of[0] / (head + 1), of[1] - head]
         for row, head, of in itertools.product(rows, range(heads), counts)
     ]
-    return pd.DataFrame(found, columns=load.OPTIONAL["outputs"])
+    return pd.DataFrame(found, columns=ORDER["outputs"])
 
 
 def by_hand(rows, heads=4, n=50):
@@ -246,17 +248,17 @@ def by_hand(rows, heads=4, n=50):
         [row, "cpu", 0, head, *pair, n, 0.9 + 0.02 * head]
         for row, head, pair in itertools.product(rows, range(heads), pairs)
     ]
-    return pd.DataFrame(found, columns=load.OPTIONAL["by_hand"])
+    return pd.DataFrame(found, columns=ORDER["by_hand"])
 
 
 def subtasks(rows, seeds=2, n=50):
     """Return digits right by sub-task over training, the last sub-tasks later."""
     found = []
-    kinds = itertools.product(rows, range(seeds), (50, 100, 150), enumerate(NAMES), range(3))
+    kinds = itertools.product(rows, range(seeds), (50, 100, 150), enumerate(SUBTASKS), range(3))
     for row, seed, step, (number, name), place in kinds:
         right = min(n, step // 3 - 5 * number + place)
         found.append([row, "cpu", seed, 5, step, name, place, n, max(0, right)])
-    columns = [name for name in load.OPTIONAL["subtasks"] if name not in SHARES]
+    columns = [name for name in ORDER["subtasks"] if name not in SHARES]
     return add_interval(pd.DataFrame(found, columns=columns), "correct")
 
 
@@ -267,7 +269,7 @@ def cascades(rows, seeds=2, n=50):
         [row, "cpu", seed, 5, step, long, n, max(0, step // 3 - 10 * long)]
         for row, seed, step, long in kinds
     ]
-    columns = [name for name in load.OPTIONAL["cascades"] if name not in SHARES]
+    columns = [name for name in ORDER["cascades"] if name not in SHARES]
     return add_interval(pd.DataFrame(found, columns=columns))
 
 
@@ -312,7 +314,7 @@ def circuit_steps():
     ]
     columns = ["step", "gate", "wire", "name", "value", "first", "second"]
     table = pd.DataFrame(found, columns=columns).astype({"first": float, "second": float})
-    return table.assign(said=table["step"] % 2)
+    return table.assign(predicted=table["step"] % 2)
 
 
 def circuit_bits():
@@ -338,9 +340,9 @@ def recurrences(rows, seeds=2):
             right = int(100 / (1 + np.exp(min((digits if place < 0 else place) - middle, 50))))
             same = 90 if step > 1 else np.nan
             found.append([row, "cpu", seed, 10, "1", digits, often, step, place, 100, right, same])
-    names = [name for name in load.OPTIONAL["recurrences"] if name not in SHARES]
+    names = [name for name in ORDER["recurrences"] if name not in SHARES]
     table = add_interval(pd.DataFrame(found, columns=names), "correct")
-    return table[load.OPTIONAL["recurrences"]]
+    return table[ORDER["recurrences"]]
 
 
 def answers(rows, digits=20):
@@ -352,7 +354,7 @@ def answers(rows, digits=20):
             due = "$" if place == digits else str(7 * place % 10)
             said = due if place < 25 * step / often else "0"
             found.append([row, "cpu", 0, 10, "1", digits, often, step, place, place, due, said])
-    return pd.DataFrame(found, columns=load.OPTIONAL["answers"])
+    return pd.DataFrame(found, columns=ORDER["answers"])
 
 
 def progress(rows, seeds=2, steps=400, every=50):
@@ -367,9 +369,9 @@ def progress(rows, seeds=2, steps=400, every=50):
             loss, n = chance * (1 - share) + 1e-4, 500
             of = [row, "cpu", seed, step, name, n, int(share * n), 900.0 - step, loss]
             found.append(of + ([loss, chance * others + 0.01] if waves else [np.nan, np.nan]))
-    names = [name for name in load.OPTIONAL["progress"] if name not in SHARES]
+    names = [name for name in ORDER["progress"] if name not in SHARES]
     table = add_interval(pd.DataFrame(found, columns=names), "correct")
-    return table[load.OPTIONAL["progress"]]
+    return table[ORDER["progress"]]
 
 
 KEYS = (5, 14, 40)
@@ -383,14 +385,14 @@ def spectrum(rows, seeds=2):
         for row, seed, matrix, at in kinds
         for step, share in ((0, 1 / 56), (400, 0.3 if at in KEYS else 0.1 / 53))
     ]
-    return pd.DataFrame(found, columns=load.OPTIONAL["spectrum"])
+    return pd.DataFrame(found, columns=ORDER["spectrum"])
 
 
 def key_frequencies(rows, seeds=2):
     """Return the key frequencies, the first the strongest."""
     kinds = itertools.product(rows, range(seeds), enumerate(KEYS))
     found = [[row, "cpu", s, 12769, at, 0.4 - 0.1 * index, 0.3] for row, s, (index, at) in kinds]
-    return pd.DataFrame(found, columns=load.OPTIONAL["key_frequencies"])
+    return pd.DataFrame(found, columns=ORDER["key_frequencies"])
 
 
 def circles(rows, seeds=2):
@@ -400,7 +402,7 @@ def circles(rows, seeds=2):
         x, y = (wave(2 * np.pi * at * number / 113) for wave in (np.cos, np.sin))
         found += [[row, "cpu", s, 0, at, number, 0.2 * y * x, 0.2 * x]]
         found += [[row, "cpu", s, 400, at, number, x, y]]
-    return pd.DataFrame(found, columns=load.OPTIONAL["circles"])
+    return pd.DataFrame(found, columns=ORDER["circles"])
 
 
 def nearness(rows, seeds=2):
@@ -412,7 +414,7 @@ def nearness(rows, seeds=2):
             kinds |= {"their number": 0.05, "other numbers": 0.0}
         for kind, mean in kinds.items():
             found.append([row, "cpu", seed, step, kind, 500, mean, mean - 0.02, mean + 0.02])
-    return pd.DataFrame(found, columns=load.OPTIONAL["nearness"])
+    return pd.DataFrame(found, columns=ORDER["nearness"])
 
 
 EQUAL = "addition_equal_"  # rows of equally long sums, with a gap in their lengths
@@ -437,25 +439,25 @@ def counted(rows, columns, n=40, hits="correct", **more):
 
 def lens(rows):
     """Return what is right at each point of the stream, more at the later ones."""
-    table = counted(rows, load.OPTIONAL["lens"], place=(-1, 0, 1, 2), activation=POINTS)
-    return table.assign(sure=table["accuracy"])
+    table = counted(rows, ORDER["lens"], place=(-1, 0, 1, 2), activation=POINTS)
+    return table.assign(confidence=table["accuracy"])
 
 
 def probes(rows):
     """Return what is told of steps, with and without training."""
     steps = ("digit_sum", "carry_used", "carry_made", "cascade", "answer")
-    of = {"of": ("trained", "untrained"), "step": steps, "activation": POINTS}
-    return counted(rows, load.OPTIONAL["probes"], **of).assign(commonest=6)
+    of = {"model": ("trained", "untrained"), "step": steps, "activation": POINTS}
+    return counted(rows, ORDER["probes"], **of).assign(commonest=6)
 
 
 def ablations(rows):
     """Return what is right without a head, and with all."""
     heads = ((0, 0), (0, 1), (1, 0), (1, 1), (-1, -1))
-    columns = [name for name in load.OPTIONAL["ablations"] if name not in ("layer", "head")]
-    kinds = (*NAMES, "all")
+    columns = [name for name in ORDER["head_ablations"] if name not in ("layer", "head")]
+    kinds = (*SUBTASKS, "all")
     table = counted(rows, [*columns, "which"], subtask=kinds, which=heads)
     layer, head = zip(*table.pop("which"), strict=True) if len(table) else ((), ())
-    return table.assign(layer=layer, head=head)[load.OPTIONAL["ablations"]]
+    return table.assign(layer=layer, head=head)[ORDER["head_ablations"]]
 
 
 def patches(rows):
@@ -470,7 +472,7 @@ def confirmed(rows):
 
 
 def _cells(rows, name, cells, **more):
-    roles, columns = ("^", "a0", "a1", "b0", "=", "s0"), load.OPTIONAL[name]
+    roles, columns = ("^", "a0", "a1", "b0", "=", "s0"), ORDER[name]
     table = counted(
         rows, [*columns, "cell"], hits="flipped", place=(1, 2, 3, 4), cell=cells, **more
     )
@@ -482,14 +484,16 @@ def _cells(rows, name, cells, **more):
 def depths(rows):
     """Return how deep digits go: the deeper the longer the cascade."""
     of = {"place": (0, 1, 2), "carry": (0, 1), "cascade": (0, 1, 2)}
-    table = counted(rows, load.OPTIONAL["depths"], **of)
-    deep = {"taken": 2.0 + table["cascade"] / 2, "depth": 1.0 + table["cascade"] / 3}
-    return table.assign(**deep, taken_spread=0.4, depth_spread=0.2, recurrences_trained=4)
+    table = counted(rows, ORDER["depths"], **of)
+    deep = {"recurrences_taken": 2.0 + table["cascade"] / 2, "depth": 1.0 + table["cascade"] / 3}
+    return table.assign(
+        **deep, recurrences_taken_spread=0.4, depth_spread=0.2, recurrences_trained=4
+    )
 
 
 def rounds(rows):
     """Return accuracy by how many recurrences there may be."""
-    table = counted(rows, load.OPTIONAL["rounds"], hits="exact", recurrences=range(1, 9))
+    table = counted(rows, ORDER["rounds"], hits="exact", recurrences=range(1, 9))
     return table.assign(recurrences_trained=4)
 
 
@@ -499,9 +503,9 @@ def reach(rows):
     for row, (size, n) in itertools.product(rows, ((1000, 50), (100_000, 10))):
         wrong = int("multiplication" in row)
         found.append([row, "cpu", 0, 10, size, size, n, n - wrong, 3 * wrong, 3 * size + 3])
-    columns = [name for name in load.OPTIONAL["reach"] if name not in SHARES]
+    columns = [name for name in ORDER["reach"] if name not in SHARES]
     table = pd.DataFrame(found, columns=columns).astype({"n": int, "exact": int})
-    return add_interval(table)[load.OPTIONAL["reach"]]
+    return add_interval(table)[ORDER["reach"]]
 
 
 WHERE = (
@@ -515,7 +519,7 @@ def looks(rows, seeds=2, heads=4):
     for row, seed, head in itertools.product(rows, range(seeds), range(heads)):
         shares = (0.2, 0.1 * (head + seed), 0.7 - 0.1 * (head + seed), 0.1)
         found += [[row, "cpu", seed, head, *of, 60] for of in zip(WHERE, shares, strict=True)]
-    return pd.DataFrame(found, columns=load.OPTIONAL["looks"])
+    return pd.DataFrame(found, columns=ORDER["attention_places"])
 
 
 def without(rows, seeds=2, heads=4, n=60):
@@ -524,9 +528,9 @@ def without(rows, seeds=2, heads=4, n=60):
     for row, seed, head in itertools.product(rows, range(seeds), range(-1, heads)):
         right, carry = (n, 0) if head < 0 else (30 + seed, 30 - seed if head == heads - 1 else 5)
         found.append([row, "cpu", seed, head, n, right, carry])
-    columns = [name for name in load.OPTIONAL["without"] if name not in SHARES]
+    columns = [name for name in ORDER["without_head"] if name not in SHARES]
     table = pd.DataFrame(found, columns=columns).astype({"n": int, "right": int})
-    return add_interval(table, "right")[load.OPTIONAL["without"]]
+    return add_interval(table, "right")[ORDER["without_head"]]
 
 
 def carries(rows, seeds=2, n=8):
@@ -537,7 +541,7 @@ def carries(rows, seeds=2, n=8):
         known = n - 3 * (below - written > 14)
         added = known * (below - written > 4 + seed)
         found.append([row, "cpu", seed, below, written, possible, added, known - added, n])
-    return pd.DataFrame(found, columns=load.OPTIONAL["carries"])
+    return pd.DataFrame(found, columns=ORDER["carries"])
 
 
 def read(rows, seeds=2, n=40):
@@ -549,9 +553,9 @@ def read(rows, seeds=2, n=40):
     ):
         late = n - 3 * seed if where == places[1] else 10 + seed
         found.append([row, "cpu", seed, where, what, n, n - 2 if what == "carry" else late])
-    columns = [name for name in load.OPTIONAL["read"] if name not in SHARES]
+    columns = [name for name in ORDER["read_positions"] if name not in SHARES]
     table = pd.DataFrame(found, columns=columns).astype({"n": int, "right": int})
-    return add_interval(table, "right")[load.OPTIONAL["read"]]
+    return add_interval(table, "right")[ORDER["read_positions"]]
 
 
 # Variants by ablation and group; what is said of them is no part of any figure.
@@ -579,10 +583,10 @@ def variants(seeds=3, times=(1, 2, 100), n=20):
         taken = np.nan if (group, variant) == ("depth", "none") else taken
         judged = ("exact", 50, 0) if taken > 0 else (None, np.nan, np.nan)
         trainings.append([*of, 900, 400, taken, 1.0, 0.01, 1.0, *judged])
-    columns = [name for name in load.ABLATED["lengths"] if name not in SHARES]
+    columns = [name for name in ORDER["lengths"] if name not in SHARES]
     table = add_interval(pd.DataFrame(lengths, columns=columns))
-    known = pd.DataFrame(trainings, columns=load.ABLATED["training"])
-    return {"variants": table[load.ABLATED["lengths"]], "trainings": known}
+    known = pd.DataFrame(trainings, columns=ORDER["training"])
+    return {"variants": table[ORDER["lengths"]], "trainings": known}
 
 
 def _groups():
@@ -598,16 +602,16 @@ def lines(rows, seeds=2, n=20):
     ):
         right = max(0, n - characters // 60 - 6 * (sums - 1) - seed)
         found.append([row, "cpu", seed, 6, digits, characters, sums, n, right])
-    columns = [name for name in load.OPTIONAL["lines"] if name not in SHARES]
+    columns = [name for name in ORDER["lines"] if name not in SHARES]
     table = pd.DataFrame(found, columns=columns).astype({"n": int, "exact": int})
-    return add_interval(table)[load.OPTIONAL["lines"]]
+    return add_interval(table)[ORDER["lines"]]
 
 
 def verdicts(rows, seeds=2):
     """Return certificates of rows with a wrong context, and what shows it."""
     told = ["^19", "0", "9", "^1+9=", "01$", "91$"]
     found = [[row, "cpu", seed, 5, "wrong", 40, 2, *told] for row in rows for seed in range(seeds)]
-    return pd.DataFrame(found, columns=load.OPTIONAL["verdicts"])
+    return pd.DataFrame(found, columns=ORDER["verdicts"])
 
 
 def learned(rows, seeds=2, n=60, steps=(100, 200, 300)):
@@ -617,9 +621,9 @@ def learned(rows, seeds=2, n=60, steps=(100, 200, 300)):
         found.append(
             [row, "cpu", seed, 10, step, 400, 300 - step, n, n - (seed if step < 300 else 0)]
         )
-    columns = [name for name in load.OPTIONAL["learned"] if name not in SHARES]
+    columns = [name for name in ORDER["learned"] if name not in SHARES]
     table = pd.DataFrame(found, columns=columns).astype({"n": int, "exact": int})
-    return add_interval(table)[load.OPTIONAL["learned"]]
+    return add_interval(table)[ORDER["learned"]]
 
 
 def disturbed(rows):
@@ -636,9 +640,22 @@ def certificates():
                          ):  # fmt: skip
         lead = {"wrong": -0.5, "open": 0.1}.get(verdict, 3.0)
         found.append(
-            [row, "cpu", len(found), 10, 5_000, verdict, 400, 3 * (lead < 0), 0, lead, 0.5]
+            [
+                row,
+                "cpu",
+                len(found),
+                10,
+                5_000,
+                verdict,
+                400,
+                3 * (lead < 0),
+                0,
+                lead,
+                0.5,
+                lead - 0.5,
+            ]
         )
-    return pd.DataFrame(found, columns=load.CERTIFIED)
+    return pd.DataFrame(found, columns=load.CERTIFICATE_COLUMNS)
 
 
 def limits():
@@ -648,7 +665,7 @@ def limits():
         shared = case != "sums" and window < 2
         two = ["^9=", "^19=", ">", "^9=", "$"] if shared else [None] * 5
         found.append([case, window, 100, None if shared else 50, *two])
-    return pd.DataFrame(found, columns=load.LIMITS)
+    return pd.DataFrame(found, columns=ORDER["limits"])
 
 
 def twice(made, rows):
@@ -672,48 +689,62 @@ def tables(rows, grid=30):
     as_long = [row for row in rows if alike.is_equal(row)]
     far = [row for row in rows if "_relative" in row and "_spare" not in row]
     local = [row for row in rows if row == "addition_relative"]
-    scored = paper_cells(rows, grid)
-    by_place = [places([row for row in rows if row not in as_long], seeds=2)]
-    by_place += [alike.places(row, scored[scored["row"] == row]) for row in as_long]
-    return load.Tables(
-        scored,
-        pd.concat(by_place, ignore_index=True),
-        curves(rows, 2),
-        recurrences(looped),
-        answers(looped),
-        steps=steps(with_steps, grid=grid),
-        attention=pd.concat([attention(looked_at), twice(attention, within)]),
-        heads=pd.concat([heads(looked_at), twice(heads, within)]),
-        tokens=pd.concat([tokens(looked_at), twice(tokens, within)]),
-        separations=separations(taken_apart),
-        ratios=ratios(taken_apart),
-        outputs=outputs(taken_apart),
-        by_hand=by_hand(taken_apart),
-        subtasks=subtasks([row for row in rows if row == "addition_five_digits"]),
-        cascades=cascades([row for row in rows if row == "addition_five_digits"]),
-        progress=progress(modular),
-        spectrum=spectrum(prime),
-        key_frequencies=key_frequencies(prime),
-        circles=circles(prime),
-        nearness=nearness(modular),
-        losses=alike.losses(as_long),
-        order=alike.order(as_long),
-        written=alike.written(as_long),
-        parts=alike.parts([row for row in as_long if row.endswith("parts")]),
-        lens=lens(within),
-        probes=probes(within),
-        ablations=ablations(within),
-        patches=patches(within),
-        confirmed=confirmed(within),
-        depths=depths(adaptive),
-        rounds=rounds(adaptive),
-        reach=reach(far),
-        verdicts=verdicts([row for row in rows if row.endswith("_relative_scratchpad_padded")]),
-        learned=learned(local),
-        lines=lines([row for row in rows if row.startswith("addition_line_")]),
-        disturbed=disturbed(local),
-        looks=looks(local),
-        without=without(local),
-        carries=carries(local),
-        read=read(local),
+    scored = functools.cache(lambda: paper_cells(rows, grid))
+
+    def make_places():
+        parts = [places([row for row in rows if row not in as_long], seeds=2)]
+        cells = scored()
+        parts += [alike.places(row, cells[cells["row"] == row]) for row in as_long]
+        return pd.concat(parts, ignore_index=True)
+
+    def select(ending):
+        return [row for row in rows if row.endswith(ending)]
+
+    five_digits = [row for row in rows if row == "addition_five_digits"]
+    both = {"attention": attention, "heads": heads, "tokens": tokens}
+    makers = {
+        "cells": scored,
+        "places": make_places,
+        "curves": lambda: curves(rows, 2),
+        "recurrences": lambda: recurrences(looped),
+        "answers": lambda: answers(looped),
+        "steps": lambda: steps(with_steps, grid=grid),
+        **{
+            name: lambda make=make: pd.concat([make(looked_at), twice(make, within)])
+            for name, make in both.items()
+        },
+        "separations": lambda: separations(taken_apart),
+        "ratios": lambda: ratios(taken_apart),
+        "outputs": lambda: outputs(taken_apart),
+        "by_hand": lambda: by_hand(taken_apart),
+        "subtasks": lambda: subtasks(five_digits),
+        "cascades": lambda: cascades(five_digits),
+        "progress": lambda: progress(modular),
+        "spectrum": lambda: spectrum(prime),
+        "key_frequencies": lambda: key_frequencies(prime),
+        "circles": lambda: circles(prime),
+        "nearness": lambda: nearness(modular),
+        "losses": lambda: alike.losses(as_long),
+        "order": lambda: alike.order(as_long),
+        "answer_kinds": lambda: alike.written(as_long),
+        "parts": lambda: alike.parts([row for row in as_long if row.endswith("parts")]),
+        "lens": lambda: lens(within),
+        "probes": lambda: probes(within),
+        "head_ablations": lambda: ablations(within),
+        "patches": lambda: patches(within),
+        "confirmed": lambda: confirmed(within),
+        "depths": lambda: depths(adaptive),
+        "rounds": lambda: rounds(adaptive),
+        "reach": lambda: reach(far),
+        "verdicts": lambda: verdicts(select("_relative_scratchpad_padded")),
+        "learned": lambda: learned(local),
+        "lines": lambda: lines([row for row in rows if row.startswith("addition_line_")]),
+        "disturbed": lambda: disturbed(local),
+        "attention_places": lambda: looks(local),
+        "without_head": lambda: without(local),
+        "carries": lambda: carries(local),
+        "read_positions": lambda: read(local),
+    }
+    return load.ResultTables(
+        lambda name: makers[name]() if name in makers else load.create_empty_table(name)
     )

@@ -8,7 +8,7 @@ import pandas as pd
 from carry.analyses.learning import KINDS
 from carry.evaluation import mistakes
 from carry.evaluation.intervals import add_interval
-from carry.plots import load
+from made_up_columns import ORDER
 
 SHARES = ("accuracy", "low", "high")
 STEPS = tuple(range(80, 801, 80))
@@ -73,9 +73,9 @@ def places(row, of):
 
 
 def _table(name, rows, found, hits):
-    columns = [of for of in load.OPTIONAL[name] if of not in SHARES]
+    columns = [of for of in ORDER[name] if of not in SHARES]
     table = add_interval(pd.DataFrame(found, columns=columns), hits)
-    return table[load.OPTIONAL[name]]
+    return table[ORDER[name]]
 
 
 def losses(rows, seeds=2, n=50):
@@ -115,7 +115,7 @@ def written(rows, seeds=2, n=60):
             others[0] += n - right - others.sum()
             for kind, count in zip(KINDS, [right, *others], strict=True):
                 found.append([row, "cpu", seed, max(seen(row)), digits, kind, n, count])
-    return _table("written", rows, found, "count")
+    return _table("answer_kinds", rows, found, "count")
 
 
 def parts(rows, seeds=2, n=60):

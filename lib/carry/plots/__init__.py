@@ -1,5 +1,5 @@
-"""Tables become pictures; nothing here ever sees a model.
+"""Figures from result tables; no module here uses a trained model.
 
-Every figure is a function from tables to the picture and the table behind it, which
-`style.save` writes side by side as svg, png and csv. `gallery` lists them all.
+A drawing function takes tables and returns the figure and the table of its values. The figures and
+their captions are listed in `gallery`, which saves both (svg, png and csv).
 """

@@ -1,4 +1,4 @@
-"""How far each scheme goes: accuracy by length."""
+"""Accuracy by length."""
 
 from __future__ import annotations
 
@@ -8,54 +8,55 @@ from matplotlib.figure import Figure
 
 from carry.plots import load, style
 
-START = {"1": "ids start at 1, as in the papers", "middle": "ids start mid-table"}
+START_TITLES = {"1": "ids start at 1, as in the papers", "middle": "ids start mid-table"}
 
 
-@style.styled
-def by_length(cells: pd.DataFrame, far: bool = False) -> tuple[Figure, pd.DataFrame]:
-    """Draw accuracy on operands of equal length: thin lines are seeds, thick ones their median.
+@style.use_style
+def draw_accuracy_by_length(cells: pd.DataFrame, far: bool = False) -> tuple[Figure, pd.DataFrame]:
+    """Draw accuracy on operands of equal length: thin lines are seeds, thick lines medians.
 
-    A second panel shows the rows that a start in the middle of the id table changes.
+    A second panel shows the rows whose accuracy changes if ids start in the middle of their table.
 
     Args:
         cells: accuracy by cell.
-        far: go on to the lengths beyond the grid.
+        far: include the lengths beyond the grid.
     """
     columns = ["row", "start", "seed", "trained", "i", "n", "exact", "accuracy", "low", "high"]
     equal = cells["set"].isin(["equal", "far"] if far else ["equal"]) & (cells["i"] == cells["j"])
     table = cells[equal][columns].rename(columns={"i": "digits"})
-    moved = _moved(table)
-    table = table[(table["start"] == "1") | table["row"].isin(moved)].reset_index(drop=True)
-    shown = ["1", "middle"] if moved else ["1"]
-    figure, drawn = style.panels(len(shown), 2, (4.6, 3.6), sharey=True)
-    for axes, start in zip(drawn, shown, strict=True):
-        here = table[table["start"] == start]
-        _shade(axes, here)
-        for row in load.rows(here):
-            style.seeds_and_median(axes, here[here["row"] == row], row, "digits", "accuracy")
-        axes.set(title=START[start], xlabel="digits of both operands", ylim=(-0.03, 1.03))
-        style.percent(axes.yaxis)
-    drawn[0].set_ylabel(f"{style.problems(load.rows(table))} wholly right")
-    style.legend(figure, load.rows(table), trained=load.lengths(table))
+    changing = _find_rows_that_change(table)
+    in_panel = (table["start"] == "1") | table["row"].isin(changing)
+    table = table[in_panel].reset_index(drop=True)
+    starts = ["1", "middle"] if changing else ["1"]
+    figure, panels = style.make_panels(len(starts), 2, (4.6, 3.6), sharey=True)
+    for axes, start in zip(panels, starts, strict=True):
+        part = table[table["start"] == start]
+        _shade_training(axes, part)
+        for row in load.list_rows(part):
+            lines = part[part["row"] == row]
+            style.draw_seeds_and_median(axes, lines, row, "digits", "accuracy")
+        axes.set(title=START_TITLES[start], xlabel="digits of both operands", ylim=(-0.03, 1.03))
+        style.format_percent(axes.yaxis)
+    panels[0].set_ylabel(f"correct {style.name_problems(load.list_rows(table))}")
+    style.draw_legend(figure, load.list_rows(table), trained=load.find_training_lengths(table))
     return figure, table
 
 
-def _moved(table: pd.DataFrame) -> list[str]:
-    """Return the rows whose results change with the start."""
+def _find_rows_that_change(table: pd.DataFrame) -> list[str]:
+    """Return the rows whose results depend on the start of ids."""
     wide = table.pivot_table(index=["row", "seed", "digits"], columns="start", values="exact")
     if not {"1", "middle"} <= set(wide):
         return []
-    other = wide["middle"].notna() & (wide["middle"] != wide["1"])
-    changed = other.groupby("row").any()
-    return [row for row in load.rows(table) if changed.get(row, False)]
+    differs = wide["middle"].notna() & (wide["middle"] != wide["1"])
+    changes = differs.groupby("row").any()
+    return [row for row in load.list_rows(table) if changes.get(row, False)]
 
 
-def _shade(axes: Axes, table: pd.DataFrame) -> None:
-    """Shade the lengths of training; rows that were trained to fewer digits shade theirs again."""
+def _shade_training(axes: Axes, table: pd.DataFrame) -> None:
+    """Shade the lengths of training; shorter trainings shade theirs twice."""
     shortest = table["digits"].min()
     for trained in sorted(table["trained"].unique()):
-        axes.axvspan(shortest, trained, color=style.SHADE, alpha=0.6, zorder=0, linewidth=0)
-        axes.text(
-            trained - 0.2, 0.03, f"to {trained}", color="#555555", fontsize="small", ha="right"
-        )
+        axes.axvspan(shortest, trained, color=style.TRAINED_COLOR, alpha=0.6, zorder=0, linewidth=0)
+        text = {"color": "#555555", "fontsize": "small", "ha": "right"}
+        axes.text(trained - 0.2, 0.03, f"to {trained}", **text)
     axes.set_xlim(shortest, table["digits"].max())

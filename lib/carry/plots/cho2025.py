@@ -1,35 +1,37 @@
-"""The figures of cho2025, each drawn from what was measured here.
+"""The figures of cho2025, drawn from our results.
 
-A profile has some of the rows that an entry names; what is not there is said in the picture. The
-paper's own pictures cannot be copied, and its text states few of their values.
+A profile has some rows of an entry; the caption names the others. The text of the paper states few
+values of its figures.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from carry.plots import attention, counted, heatmaps, load, numbering, regions, steps, theorem
-from carry.plots.entry import BARS, Drawing, Entry, Rows, lacking, names
+import pandas as pd
+
+from carry.plots import attention, heatmaps, load, numbering, regions, scorings, steps, theorem
+from carry.plots.entry import BARS_CAPTION, Drawing, Entry, Rows, draw_missing, name_rows
 
 PAPER = "cho2025, "
 SUMS, PRODUCTS = "multi_operand_addition", "multiplication"
 SCHEMES, WAYS = ("nope", "fire", "coupled"), ("", "_scratchpad")
 BASE = f"{SUMS}_coupled_scratchpad"
 
-ADDED = names(SUMS, SCHEMES, ("",)) + names(SUMS, SCHEMES, ("_scratchpad",))
-STEPPED = names(SUMS, SCHEMES, ("_scratchpad",))
-PARITY = names("parity", ("nope", "rope", "fire"), WAYS) + ("parity_coupled_scratchpad",)
+ADDED = name_rows(SUMS, SCHEMES, ("",)) + name_rows(SUMS, SCHEMES, ("_scratchpad",))
+STEPPED = name_rows(SUMS, SCHEMES, ("_scratchpad",))
+PARITY = name_rows("parity", ("nope", "rope", "fire"), WAYS) + ("parity_coupled_scratchpad",)
 PARITY_STEPPED = tuple(row for row in PARITY if row.endswith("_scratchpad"))
-MULTIPLIED = names(PRODUCTS, SCHEMES, ("",)) + names(PRODUCTS, SCHEMES, ("_scratchpad",))
-MULTIPLIED_STEPPED = names(PRODUCTS, SCHEMES, ("_scratchpad",))
+MULTIPLIED = name_rows(PRODUCTS, SCHEMES, ("",)) + name_rows(PRODUCTS, SCHEMES, ("_scratchpad",))
+MULTIPLIED_STEPPED = name_rows(PRODUCTS, SCHEMES, ("_scratchpad",))
 
-# Ours, of no paper: with zeros to spare; and the same ids read relatively, attention kept local.
-OURS = (f"{BASE}_spare", f"{SUMS}_relative_scratchpad_spare")
+# Our rows: with spare zeros; and the same ids read relatively, with windows.
+OUR_SUMS = (f"{BASE}_spare", f"{SUMS}_relative_scratchpad_spare")
 OUR_PARITY = ("parity_relative_scratchpad",)
 
-# By the ending of a row of sums that are coupled and stepped, what is other than usual.
+# Titles of coupled rows with a scratchpad, by the ending of the row's name.
 LENGTHS = {"_short": "shorter", "": "as usual", "_long": "longer"}
-ZEROS = {"": "zeros in front", "_unpadded": "no zeros in front"}
+ZEROS = {"": "leading zeros", "_unpadded": "no leading zeros"}
 WRITTEN = {
     "": "answer reversed",
     "_reversed": "both reversed",
@@ -38,17 +40,16 @@ WRITTEN = {
     "_unpadded_reversed": "both reversed, no zeros",
 }
 REFUSED = {
-    "nothing reversed, no zeros": "refused: the first id of a number would tell how long it is "
-    "before it is written"
+    "nothing reversed, no zeros": "refused: the first id of a number would reveal its length "
+    "before the number is written"
 }
 FROM = {"": "sums from nothing", "_from_first": "sums from the first operand"}
 SHAPES = {
-    "" if (layers, heads) == (6, 8) else f"_{layers}l{heads}h": f"{layers} "
-    + ("layer" if layers == 1 else "layers")
-    + f", {heads} heads"
+    f"_{layers}l{heads}h": f"{layers} layer{'s' * (layers > 1)}, {heads} heads"
     for layers in (1, 2, 4, 6)
     for heads in (2, 4, 8)
 }
+SHAPES = {"" if ending == "_6l8h" else ending: title for ending, title in SHAPES.items()}
 HEADS = {
     "_1l4h_narrow_heads": "4 heads, half as wide",
     "_1l4h": "4 heads",
@@ -59,114 +60,121 @@ WIDTHS = {f"_1l4h_width_{width}": f"width {width}" for width in (64, 128, 256, 5
 PROBLEMS = {
     "_20k": "20,000 problems",
     "_100k": "100,000 problems",
-    "": "as many as usual",
+    "": "the usual number of problems",
     "_2m": "2 million problems",
     "_10m": "10 million problems",
 }
 
 SIZES = ("digits of each operand, i", "operands, j")
 MEDIAN = (
-    "the median of the seeds. The frame holds the sizes of training; above each panel its worst "
-    "cell, with its lowest and its highest seed."
+    "the median of the seeds. The frame contains the sizes of training; the title of each panel "
+    "has its worst cell, with the lowest and the highest seed."
 )
-SPREAD = "The same cells: how much more the best seed has right than the worst."
+SPREAD = "The same cells: accuracy of the best seed minus the worst."
 
 
-def _ends(ends: Mapping[str, str]) -> tuple[Rows]:
-    """Return the rows of sums with these endings, as a group."""
-    return (tuple(BASE + end for end in ends),)
+def _make_group(titles: Mapping[str, str]) -> tuple[Rows]:
+    """Return the rows of sums with given endings, as one group."""
+    return (tuple(BASE + ending for ending in titles),)
 
 
-def _sums(ends: Mapping[str, str] | None = None, columns: int = 3, **more):
-    """Return a drawing of sums by operands and their digits, under titles of their own."""
-    titles = {BASE + end: title for end, title in (ends or {}).items()}
+def _draw_sums(titles: Mapping[str, str] | None = None, columns: int = 3, **settings):
+    """Return a drawing function for heatmaps of sums, with titles by the ending of a row."""
+    by_row = {BASE + ending: title for ending, title in (titles or {}).items()}
+    settings = {"statistic": "median", "sizes": SIZES, "titles": by_row, **settings}
 
-    def picture(tables: load.Tables) -> Drawing:
-        given = {"shown": "median", "sizes": SIZES, "titles": titles, **more}
-        return heatmaps.by_lengths(tables.cells, columns=columns, **given)
+    def picture(tables: load.ResultTables) -> Drawing:
+        return heatmaps.draw_accuracy_heatmaps(tables["cells"], columns=columns, **settings)
 
     return picture
 
 
-def _products(shown: str):
-    return lambda tables: heatmaps.by_lengths(tables.cells, columns=3, shown=shown)
+def _draw_products(statistic: str):
+    return lambda tables: heatmaps.draw_accuracy_heatmaps(
+        tables["cells"], columns=3, statistic=statistic
+    )
 
 
-def _bars(tables: load.Tables) -> Drawing:
-    return regions.by_region(tables.cells)
+def _draw_bars(tables: load.ResultTables) -> Drawing:
+    return regions.draw_accuracy_by_region(tables["cells"])
 
 
-def _shapes(tables: load.Tables) -> Drawing:
-    titles = {BASE + end: title for end, title in SHAPES.items()}
-    return regions.by_region(tables.cells, titles=titles)
+def _draw_shapes(tables: load.ResultTables) -> Drawing:
+    titles = {BASE + ending: title for ending, title in SHAPES.items()}
+    return regions.draw_accuracy_by_region(tables["cells"], titles=titles)
 
 
-def _steps(**given):
-    return lambda tables: steps.by_step(tables.steps, load.starts(tables.cells), **given)
+def _draw_steps(**settings):
+    """Return a drawing function for accuracy by step."""
+
+    def picture(tables: load.ResultTables) -> Drawing:
+        starts = load.choose_starts(tables["cells"])
+        return steps.draw_accuracy_by_step(tables["steps"], starts, **settings)
+
+    return picture
 
 
-def _places(tables: load.Tables) -> Drawing:
-    """Draw the bits of a response as steps: each is one."""
-    bits = tables.places
-    given = {"length": "{0} bits", "times": (1.0, 1.75, 3.0, 5.0)}
-    starts = load.starts(tables.cells)
-    return steps.by_step(bits.rename(columns={"place": "step"}), starts, "bit", **given)
+def _draw_bits(tables: load.ResultTables) -> Drawing:
+    """Draw accuracy by step, where each bit of a response is a step."""
+    bits = tables["places"].rename(columns={"place": "step"})
+    settings = {"length": "{0} bits", "times": (1.0, 1.75, 3.0, 5.0)}
+    starts = load.choose_starts(tables["cells"])
+    return steps.draw_accuracy_by_step(bits, starts, "bit", **settings)
 
 
-def _widths(tables: load.Tables) -> Drawing:
-    if tables.widths.empty:
-        return lacking(PAPER + "Theorem 4.1", ["models of its width, as its notebook makes them"])
-    return theorem.by_width(tables.widths)
+def _draw_widths(tables: load.ResultTables) -> Drawing:
+    if not tables.has_rows("widths"):
+        return draw_missing(PAPER + "Theorem 4.1", ["constructed models from its notebook"])
+    return theorem.draw_theorem_by_width(tables["widths"])
 
 
-def _sharpness(tables: load.Tables) -> Drawing:
-    if tables.sharpness.empty:
-        return lacking(PAPER + "Theorem 4.1", ["models of its kind, as its notebook makes them"])
-    return theorem.by_sharpness(tables.sharpness)
+def _draw_sharpness(tables: load.ResultTables) -> Drawing:
+    if not tables.has_rows("sharpness"):
+        return draw_missing(PAPER + "Theorem 4.1", ["constructed models from its notebook"])
+    return theorem.draw_theorem_by_sharpness(tables["sharpness"])
 
 
 SCRATCHPAD = {
     "parity_ids": Entry(
         "A string, its parities, and their ids",
-        "Behind the string stands for each bit the parity of all bits so far; the last is the "
-        "answer. A parity shares its id with the bit that it takes in.",
-        lambda tables: numbering.of_steps("parity", "1010"),
+        "After the string, each step is the parity of all bits up to one bit; the last parity is "
+        "the answer. A parity has the id of its last bit.",
+        lambda tables: numbering.draw_ids_of_scratchpad("parity", "1010"),
         source=PAPER + "Fig. 2",
     ),
     "parity_by_length": Entry(
-        "Parity, counted in three ways",
-        "Left, what the paper reports: the last bit, given all parities before it as they should "
-        "be. Middle: the last bit of what the model writes by itself. Right: all that it writes. "
-        "Without a scratchpad these are the same. Five lengths are counted together. Thin lines "
-        "are seeds, thick ones their median; shaded: the lengths of training; dotted: a guess.",
-        lambda tables: counted.by_length(
-            tables.cells, tables.places, "bits of the string, up to", guess=0.5, width=5
+        "Parity, in three scores",
+        "Left, the score of the paper: the last bit under teacher forcing. Middle: the last bit of "
+        "the decoded response. Right: every token of the decoded response. Without a scratchpad "
+        "the three are equal. Five lengths are pooled. Thin lines are seeds, thick lines their "
+        "median; the lengths of training are shaded; dotted: a guess.",
+        lambda tables: scorings.draw_accuracy_by_scoring(
+            tables["cells"], tables["places"], "bits of the string, up to", guess=0.5, width=5
         ),
         (PARITY,),
-        beside=OUR_PARITY,
+        extra_rows=OUR_PARITY,
         source=PAPER + "Fig. 3",
     ),
     "parity_by_place": Entry(
         "Where a long string goes wrong",
-        "Above: parities that are right, given those before, bit by bit. Below: of all strings, "
-        "the share whose first error is at this bit. Thin lines are seeds, thick ones their "
-        "median.",
-        _places,
+        "Above: correct parities under teacher forcing, by bit. Below: the share of strings with "
+        "their first error at this bit. Thin lines are seeds, thick lines their median.",
+        _draw_bits,
         (PARITY_STEPPED,),
-        beside=OUR_PARITY,
-        source=PAPER + "Fig. 3, beside it",
+        extra_rows=OUR_PARITY,
+        source=PAPER + "Fig. 3, with details",
         table="places",
         column="correct",
     ),
     "sums_by_step": Entry(
         "Where a long sum goes wrong",
-        "Above: running sums that are right, given those before; the first is that of no operand. "
-        "Below: of all responses, the share whose first error is in this sum. Thin lines are "
-        "seeds, thick ones their median.",
-        _steps(step="running sum"),
+        "Above: correct running sums under teacher forcing; the first is the sum of no operand. "
+        "Below: the share of responses with their first error in this sum. Thin lines are seeds, "
+        "thick lines their median.",
+        _draw_steps(step="running sum"),
         (STEPPED,),
-        beside=OURS,
-        source=PAPER + "Fig. 1, beside it",
+        extra_rows=OUR_SUMS,
+        source=PAPER + "Fig. 1, with details",
         table="steps",
         column="correct",
     ),
@@ -175,70 +183,70 @@ SCRATCHPAD = {
 COUPLING = {
     "sum_ids": Entry(
         "A sum, its running sums, and their ids",
-        "At one level digits of one place share an id, at the other an operand and the sum that "
-        "it is added to. Signs stand below the ones.",
-        lambda tables: numbering.of_steps(SUMS, 57, 48, 96),
+        "At one level the digits of one place share an id, at the other an operand shares its id "
+        "with the sum to which it is added. Signs have the id below the least significant digit.",
+        lambda tables: numbering.draw_ids_of_scratchpad(SUMS, 57, 48, 96),
         source=PAPER + "Fig. 4",
     ),
     "sums_by_sizes": Entry(
-        "Schemes, without steps and with them",
-        f"Responses wholly right, steps included, {MEDIAN}",
-        _sums(),
+        "Schemes, without and with steps",
+        f"Exact match on responses, steps included: {MEDIAN}",
+        _draw_sums(),
         (ADDED,),
-        beside=OURS,
+        extra_rows=OUR_SUMS,
         source=PAPER + "Fig. 1",
     ),
     "sums_spread": Entry(
-        "How much seeds differ",
+        "Differences between seeds",
         SPREAD,
-        _sums(shown="spread"),
+        _draw_sums(statistic="spread"),
         (ADDED,),
-        beside=OURS,
-        source=PAPER + "Fig. 1, beside it",
+        extra_rows=OUR_SUMS,
+        source=PAPER + "Fig. 1, with details",
     ),
     "sums_by_region": Entry(
         "Schemes, with intervals",
-        f"Responses wholly right, steps included. {BARS}",
-        _bars,
+        f"Exact match on responses, steps included. {BARS_CAPTION}",
+        _draw_bars,
         (ADDED,),
-        beside=OURS,
-        source=PAPER + "Fig. 1, beside it",
+        extra_rows=OUR_SUMS,
+        source=PAPER + "Fig. 1, with details",
     ),
     "sums_by_training": Entry(
         "Longer sums in training, and more operands",
-        f"Responses wholly right, {MEDIAN}",
-        _sums(LENGTHS),
-        _ends(LENGTHS),
-        least=2,
-        across=True,
+        f"Exact match on responses: {MEDIAN}",
+        _draw_sums(LENGTHS),
+        _make_group(LENGTHS),
+        minimum_rows=2,
+        any_training_length=True,
         source=PAPER + "Fig. 5",
     ),
     "sums_unpadded": Entry(
-        "Without zeros in front",
-        f"Responses wholly right, {MEDIAN} Without zeros a number is as long as it is, and where "
-        "it ends is for the model to say.",
-        _sums(ZEROS),
-        _ends(ZEROS),
-        least=2,
+        "Without leading zeros",
+        f"Exact match on responses: {MEDIAN} Without leading zeros the model has to predict the "
+        "end of each number.",
+        _draw_sums(ZEROS),
+        _make_group(ZEROS),
+        minimum_rows=2,
         source=PAPER + "Fig. 6",
     ),
     "sums_by_format": Entry(
-        "Six ways to write it",
-        f"Responses wholly right, {MEDIAN} Zeros make all numbers as long as the answer could be, "
-        "or there are none. The sixth way, nothing reversed and no zeros, is refused: a digit's "
-        "first id would tell how long its number is before it is written.",
-        _sums(WRITTEN, without=REFUSED),
-        _ends(WRITTEN),
-        least=2,
+        "Six formats",
+        f"Exact match on responses: {MEDIAN} Leading zeros give all numbers the length of the "
+        "longest possible answer. The sixth format, nothing reversed and no zeros, is refused: the "
+        "first id of a number would reveal its length before the number is written.",
+        _draw_sums(WRITTEN, empty=REFUSED),
+        _make_group(WRITTEN),
+        minimum_rows=2,
         source=PAPER + "Fig. 14",
     ),
     "sums_from_first": Entry(
-        "Where running sums begin",
-        f"Responses wholly right, {MEDIAN} The steps begin with the sum of no operand, or with "
-        "the first of them.",
-        _sums(FROM),
-        _ends(FROM),
-        least=2,
+        "The first running sum",
+        f"Exact match on responses: {MEDIAN} The steps begin with the sum of no operand, or with "
+        "the first operand.",
+        _draw_sums(FROM),
+        _make_group(FROM),
+        minimum_rows=2,
         source=PAPER + "4.1",
     ),
 }
@@ -246,44 +254,44 @@ COUPLING = {
 MULTIPLYING = {
     "product_ids": Entry(
         "A product, in two stages, and its ids",
-        "First the product with each digit of the second number, then their sums, each moved up "
-        "by a place. Three levels of ids say what belongs together.",
-        lambda tables: numbering.of_steps(PRODUCTS, 37, 925),
+        "First the product with each digit of the second number, then the running sums of these "
+        "products, each shifted by one place. Three levels of ids couple the digits.",
+        lambda tables: numbering.draw_ids_of_scratchpad(PRODUCTS, 37, 925),
         source=PAPER + "Fig. 8",
     ),
     "products_by_lengths": Entry(
-        "Schemes, without steps and with them",
-        f"Responses wholly right, steps included, {MEDIAN}",
-        _products("median"),
+        "Schemes, without and with steps",
+        f"Exact match on responses, steps included: {MEDIAN}",
+        _draw_products("median"),
         (MULTIPLIED,),
         source=PAPER + "Fig. 9",
     ),
     "products_spread": Entry(
-        "How much seeds differ",
+        "Differences between seeds",
         SPREAD,
-        _products("spread"),
+        _draw_products("spread"),
         (MULTIPLIED,),
-        source=PAPER + "Fig. 9, beside it",
+        source=PAPER + "Fig. 9, with details",
     ),
     "products_by_region": Entry(
         "Schemes, with intervals",
-        f"Responses wholly right, steps included. {BARS}",
-        _bars,
+        f"Exact match on responses, steps included. {BARS_CAPTION}",
+        _draw_bars,
         (MULTIPLIED,),
-        source=PAPER + "Fig. 9, beside it",
+        source=PAPER + "Fig. 9, with details",
     ),
     "products_by_step": Entry(
         "Where a long product goes wrong",
-        "Above: numbers that are right, given those before. Below: of all responses, the share "
-        "whose first error is in this number. The dots part both stages. Thin lines are seeds, "
-        "thick ones their median.",
-        _steps(
-            step="number that is written",
+        "Above: correct numbers under teacher forcing. Below: the share of responses with their "
+        "first error in this number. The dotted line separates the stages. Thin lines are seeds, "
+        "thick lines their median.",
+        _draw_steps(
+            step="written number",
             length="{0} x {0} digits",
             halves=("products with one digit", "running sums"),
         ),
         (MULTIPLIED_STEPPED,),
-        source=PAPER + "Fig. 9, beside it",
+        source=PAPER + "Fig. 9, with details",
         table="steps",
         column="correct",
     ),
@@ -292,59 +300,62 @@ MULTIPLYING = {
 SMALL = {
     "shapes": Entry(
         "Layers and heads",
-        f"Sums with their steps wholly right, {MEDIAN} From above 1, 2, 4 and 6 layers, from the "
+        f"Exact match on sums with their steps: {MEDIAN} From above 1, 2, 4 and 6 layers, from the "
         "left 2, 4 and 8 heads that share the width.",
-        _sums(SHAPES),
-        _ends(SHAPES),
-        least=2,
+        _draw_sums(SHAPES),
+        _make_group(SHAPES),
+        minimum_rows=2,
         source=PAPER + "Fig. 10",
     ),
     "shapes_by_region": Entry(
         "Layers and heads, with intervals",
-        f"Sums with their steps wholly right. {BARS}",
-        _shapes,
-        _ends(SHAPES),
-        least=2,
-        source=PAPER + "Fig. 10, beside it",
+        f"Exact match on sums with their steps. {BARS_CAPTION}",
+        _draw_shapes,
+        _make_group(SHAPES),
+        minimum_rows=2,
+        source=PAPER + "Fig. 10, with details",
     ),
     "head_widths": Entry(
-        "Wide heads, or many",
-        f"Sums with their steps wholly right, {MEDIAN} One layer; the outer models have as much "
-        "width in a head as the inner one that is not beside them.",
-        _sums(HEADS, columns=4),
-        _ends(HEADS),
-        least=2,
+        "Wide heads, or many heads",
+        f"Exact match on sums with their steps: {MEDIAN} One layer. The first and third model have "
+        "heads of one width, and so have the second and fourth.",
+        _draw_sums(HEADS, columns=4),
+        _make_group(HEADS),
+        minimum_rows=2,
         source=PAPER + "Fig. 11",
     ),
     "widths": Entry(
         "Wide embeddings",
-        f"Sums with their steps wholly right, {MEDIAN} One layer of 4 heads that share the width.",
-        _sums(WIDTHS, columns=4),
-        _ends(WIDTHS),
-        least=2,
+        f"Exact match on sums with their steps: {MEDIAN} One layer of 4 heads that share the "
+        "width.",
+        _draw_sums(WIDTHS, columns=4),
+        _make_group(WIDTHS),
+        minimum_rows=2,
         source=PAPER + "Fig. 12",
     ),
     "training_sets": Entry(
-        "How many problems to learn from",
-        f"Sums with their steps wholly right, {MEDIAN} As many training steps for all.",
-        _sums(PROBLEMS, columns=5),
-        _ends(PROBLEMS),
-        least=2,
+        "Sizes of the training set",
+        f"Exact match on sums with their steps: {MEDIAN} All have one number of training steps.",
+        _draw_sums(PROBLEMS, columns=5),
+        _make_group(PROBLEMS),
+        minimum_rows=2,
         source=PAPER + "Fig. 13",
     ),
 }
 
-LOOKED = (
-    "Rows are tokens from which the next one is predicted, those of the question left out; "
-    "columns are what they look at, and the brighter, the more. It is the mean over many sums of "
-    "as many operands as digits; on the axes stands one of them. What is below 1% is black. Of "
-    "the first seed the four heads that look most at what they need."
+MAPS = (
+    "Rows are the tokens of the response, which predict the next token; columns are the tokens "
+    "that they attend to; brighter is more. Attention is averaged over many sums of one size; the "
+    "axes show one of them. Shares below 1% are black. Drawn are the four heads of the first seed "
+    "with most attention on the tokens that they need."
 )
-LOOKING = {
+ATTENTION = {
     "attention_with_steps": Entry(
         "With steps, coupled",
-        f"{LOOKED} Beside them the four heads of Theorem 4.1, whose weights are set by hand.",
-        lambda tables: attention.maps(tables.attention, tables.heads, tables.tokens),
+        f"{MAPS} On the right the four heads of Theorem 4.1, with constructed weights.",
+        lambda tables: attention.draw_attention_maps(
+            tables["attention"], tables["heads"], tables["tokens"]
+        ),
         ((BASE,),),
         source=PAPER + "Fig. 7a",
         table="attention",
@@ -352,21 +363,22 @@ LOOKING = {
     ),
     "attention_without_steps": Entry(
         "Without steps, FIRE",
-        LOOKED,
-        lambda tables: attention.maps(*_learned(tables)),
+        MAPS,
+        lambda tables: attention.draw_attention_maps(*_select_trained(tables)),
         ((f"{SUMS}_fire",),),
         source=PAPER + "Fig. 7b",
         table="attention",
         column="weight",
     ),
     "attention_shares": Entry(
-        "How much is on what is needed",
-        "Where digits of sums are predicted (that of no operand left out): the share of each "
-        "head's attention on the digits that are to be added, on those below, where a carry comes "
-        "from, and on others. Every seed; their heads have nothing in common but their numbers.",
-        lambda tables: attention.shares(tables.heads),
-        (names(SUMS, ("coupled", "fire", "nope"), ("_scratchpad",)) + (f"{SUMS}_fire",),),
-        beside=OURS,
+        "Attention on the needed tokens",
+        "Attention of the tokens that predict digits of running sums (without the sum of no "
+        "operand): the share of each head on the digits to add, on the digits one place lower, "
+        "which decide the carry, and on others. All seeds; heads of two seeds with one number are "
+        "unrelated.",
+        lambda tables: attention.draw_attention_shares(tables["heads"]),
+        (name_rows(SUMS, ("coupled", "fire", "nope"), ("_scratchpad",)) + (f"{SUMS}_fire",),),
+        extra_rows=OUR_SUMS,
         source=PAPER + "Fig. 7, over all heads",
         table="heads",
         column="share",
@@ -374,38 +386,37 @@ LOOKING = {
 }
 
 
-def _learned(tables: load.Tables) -> list:
-    """Return where heads look that were trained."""
-    of = (tables.attention, tables.heads, tables.tokens)
-    return [table[table["row"] != load.BY_HAND] for table in of]
+def _select_trained(tables: load.ResultTables) -> list[pd.DataFrame]:
+    """Return the attention tables of trained models."""
+    names = ("attention", "heads", "tokens")
+    return [tables[name][tables[name]["row"] != load.CONSTRUCTION] for name in names]
 
 
 POSSIBLE = {
     "theorem_width": Entry(
-        "As wide as the theorem says",
-        "Sums of two operands by models whose weights are set by hand, each as wide as Theorem "
-        "4.1 says. Where ids have to share a code, all sums fail; given no code to two ids that "
-        "need none, as many codes are enough.",
-        _widths,
+        "The width of the theorem",
+        "Sums of two operands by constructed models of the width in Theorem 4.1. If two ids share "
+        "a code, all sums fail; if two ids that need no code get none, the codes suffice.",
+        _draw_widths,
         source=PAPER + "Theorem 4.1",
     ),
     "theorem_sharpness": Entry(
-        "As sharp as it has to be",
-        "Left: response tokens that are wrong by how much attention is sharpened; bands are "
-        "Wilson intervals (95%). Right: the least sharpness without an error, over the length of a "
-        "problem. The dashed line is what would do if all wrong keys came as near as one can; most "
-        "differ in more bits than one.",
-        _sharpness,
+        "The sharpness of attention",
+        "Left: wrong response tokens by the sharpness of attention; bands are Wilson intervals "
+        "(95%). Right: the least sharpness without an error, by the length of a problem. The "
+        "dashed line would suffice if all wrong keys were as similar as possible; most of them "
+        "differ in more than one bit.",
+        _draw_sharpness,
         source=PAPER + "appendix D",
     ),
 }
 
-# By notebook: the question that it asks, and its entries.
+# The question and the entries of each notebook.
 NOTEBOOKS = {
     "does_a_scratchpad_help": ("Does a scratchpad help?", SCRATCHPAD),
     "does_coupling_help": ("Does coupling help?", COUPLING),
     "both_lengths_of_a_product": ("Both lengths of a product?", MULTIPLYING),
     "how_small_can_it_be": ("How small can it be?", SMALL),
-    "what_does_each_head_look_at": ("What does each head look at?", LOOKING),
+    "what_does_each_head_look_at": ("What does each head look at?", ATTENTION),
     "is_it_possible_at_all": ("Is it possible at all?", POSSIBLE),
 }

@@ -1,4 +1,4 @@
-"""Learning curves: loss, and held-out exact match in distribution, by training step."""
+"""Learning curves: training loss and held-out exact match by training step."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from matplotlib.figure import Figure
 
 from carry.plots import load, style
 
-PANELS = {"loss": "training loss", "exact": "held-out problems wholly right"}
+PANELS = {"loss": "training loss", "exact": "correct held-out problems"}
 
 
-@style.styled
-def by_step(curves: pd.DataFrame) -> tuple[Figure, pd.DataFrame]:
-    """Draw loss and held-out score by step; a median ends where the first seed has stopped."""
+@style.use_style
+def draw_learning_curves(curves: pd.DataFrame) -> tuple[Figure, pd.DataFrame]:
+    """Draw loss and held-out exact match by step; a median ends where the first seed stops."""
     table = curves[["row", "seed", "step", *PANELS]].reset_index(drop=True)
-    figure, drawn = style.panels(2, 2, (4.6, 3.6))
-    for axes, (column, title) in zip(drawn, PANELS.items(), strict=True):
-        for row in load.rows(table):
+    figure, panels = style.make_panels(2, 2, (4.6, 3.6))
+    for axes, (column, title) in zip(panels, PANELS.items(), strict=True):
+        for row in load.list_rows(table):
             part = table[table["row"] == row].dropna(subset=[column])
-            style.seeds_and_median(axes, part, row, "step", column)
+            style.draw_seeds_and_median(axes, part, row, "step", column)
         axes.set(title=title, xlabel="training step")
-    drawn[0].set_yscale("log")
-    drawn[1].set_ylim(-0.03, 1.03)
-    style.percent(drawn[1].yaxis)
-    style.legend(figure, load.rows(table))
+    panels[0].set_yscale("log")
+    panels[1].set_ylim(-0.03, 1.03)
+    style.format_percent(panels[1].yaxis)
+    style.draw_legend(figure, load.list_rows(table))
     return figure, table

@@ -13,8 +13,8 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from carry.evaluation.intervals import add_interval
+from carry.evaluation.recurrences import WHOLE_ANSWER
 from carry.plots import load, style
-from carry.plots.recurrences import WHOLE
 
 BY = {
     "digits": "digits of both numbers",
@@ -184,7 +184,7 @@ def draw_recurrences(tables: load.ResultTables) -> tuple[Figure, pd.DataFrame]:
 
 def _rounds(tables: load.ResultTables) -> pd.DataFrame:
     """Return exact match by number of recurrences of all rows, for each seed and pooled."""
-    looped = tables["recurrences"][tables["recurrences"]["place"] == WHOLE]
+    looped = tables["recurrences"][tables["recurrences"]["place"] == WHOLE_ANSWER]
     looped = looped[~looped["row"].isin(tables["rounds"]["row"])]
     looped = looped.rename(columns={"recurrence": "recurrences", "correct": "exact"})
     columns = [*NAMES, "digits", "recurrences", "seed", "n", "exact"]

@@ -1,4 +1,4 @@
-"""An entry of the gallery: a picture, how to read it, and the rows it is drawn from."""
+"""An entry of the gallery: a drawing function, its caption, and the rows that it needs."""
 
 from __future__ import annotations
 
@@ -16,122 +16,127 @@ from carry.plots import load, style
 Drawing = tuple[Figure, pd.DataFrame]
 Rows = tuple[str, ...]
 
-BARS = (
-    "Bars count all seeds together, dark lines are their Wilson intervals (95%), dots are the "
-    "seeds."
+BARS_CAPTION = (
+    "Bars pool all seeds, dark lines are their Wilson intervals (95%), dots are the seeds."
 )
 
-MOST = 12  # rows that are all named where some are lacking
+MAX_NAMED_ROWS = 12  # of a longer list only the ends are named
 
 
-def names(task: str, *parts: Rows) -> Rows:
-    """Return the rows of a task that have one of each of the parts, the first changing slowest.
+def name_rows(task: str, *parts: Rows) -> Rows:
+    """Return the names of a task's rows: one of each of the parts, the first changing slowest.
 
-    >>> names("addition", ("nope", "abacus"), ("", "_looped"))
+    >>> name_rows("addition", ("nope", "abacus"), ("", "_looped"))
     ('addition_nope', 'addition_nope_looped', 'addition_abacus', 'addition_abacus_looped')
     """
-    found = [f"{task}_"]
+    names = [f"{task}_"]
     for part in parts:
-        found = [name + more for name in found for more in part]
-    return tuple(found)
+        names = [name + ending for name in names for ending in part]
+    return tuple(names)
 
 
-def listed(rows: list[str]) -> str:
-    """Return rows in words, the first and the last of many.
+def join_names(rows: list[str]) -> str:
+    """Return the names of rows in words; of a long list the first and the last.
 
-    >>> listed(["a", "b"]), listed([str(number) for number in range(48)])
+    >>> join_names(["a", "b"]), join_names([str(number) for number in range(48)])
     ('a, b', '0 to 47 (48 rows)')
     """
-    return ", ".join(rows) if len(rows) <= MOST else f"{rows[0]} to {rows[-1]} ({len(rows)} rows)"
+    if len(rows) <= MAX_NAMED_ROWS:
+        return ", ".join(rows)
+    return f"{rows[0]} to {rows[-1]} ({len(rows)} rows)"
 
 
 class Entry(NamedTuple):
-    """A figure of the gallery; `caption` says all that is needed to read it.
+    """A figure of the gallery.
 
-    rows: groups of rows; a group says something only if `least` of it that were trained to the
-        same length are there, or, with `across`, to any. Without any, the picture is given all
-        tables. A row's `_short` variant is drawn as well where it was trained as far as another
-        row of its group (a profile may teach plain order less than Abacus), or if all else fails.
-    beside: rows that are drawn as well if they were trained as far as one of those.
-    source: where a paper has this picture.
-    table, column: what a row needs to have written to be there.
-    profile: the one to make for what is lacking.
+    Fields:
+        title, caption: what a reader needs to understand the figure.
+        picture: the drawing function, from result tables to the figure and its table.
+        rows: groups of rows. A group is drawn if at least `minimum_rows` of it have results and
+            one training length (with `any_training_length`: or several). Without groups the
+            drawing function gets all tables. A row's `_short` variant is drawn too if its training
+            length is that of another row of its group, or if the group is incomplete otherwise.
+        extra_rows: rows that are drawn too if their training length is that of a drawn row.
+        source: the figure or section of a paper.
+        table, column: a row needs values there to be drawn.
+        profile: the profile that makes missing rows.
     """
 
     title: str
     caption: str
-    picture: Callable[[load.Tables], Drawing]
+    picture: Callable[[load.ResultTables], Drawing]
     rows: tuple[tuple[str, ...], ...] = ()
-    least: int = 1
-    across: bool = False
-    beside: tuple[str, ...] = ()
+    minimum_rows: int = 1
+    any_training_length: bool = False
+    extra_rows: tuple[str, ...] = ()
     source: str = ""
     table: str = "cells"
     column: str = "exact"
     profile: str = "gpu"
 
-    def draw(self, tables: load.Tables) -> Drawing:
-        """Return the picture and the table behind it, or a picture of what it needs."""
+    def draw(self, tables: load.ResultTables) -> Drawing:
+        """Return the figure and its table; without results, a note that names the missing rows."""
         if not self.rows:
             return self.picture(tables)
-        chosen = self.chosen(tables)
-        if not chosen:
-            there = self._there(tables)
-            needed = [row for row in self.wanted() if row not in there]
-            return lacking(self.source or self.title, needed, self.profile)
-        return self.picture(tables.of(chosen))
+        rows = self.choose_rows(tables)
+        if not rows:
+            present = self._find_lengths(tables)
+            missing = [row for row in self.list_rows() if row not in present]
+            return draw_missing(self.source or self.title, missing, self.profile)
+        return self.picture(tables.select_rows(rows))
 
-    def told(self, rows: list[str]) -> str:
-        """Return the caption with its source, and what of its rows is not among those given.
+    def write_caption(self, rows: list[str]) -> str:
+        """Return the caption with its source and with the rows that have no results.
 
         >>> entry = Entry("Sums", "Right.", None, rows=(("a", "b"),), source="Fig. 2")
-        >>> entry.told(["b", "c"])
+        >>> entry.write_caption(["b", "c"])
         'Right. (Fig. 2.) Not in this profile: a.'
         """
         text = self.caption + (f" ({self.source}.)" if self.source else "")
-        missing = [row for row in self.wanted() if row not in rows]
-        return text + (f" Not in this profile: {listed(missing)}." if missing else "")
+        missing = [row for row in self.list_rows() if row not in rows]
+        return text + (f" Not in this profile: {join_names(missing)}." if missing else "")
 
-    def wanted(self) -> list[str]:
-        """Return all rows that the entry would draw, each once."""
+    def list_rows(self) -> list[str]:
+        """Return all rows of the groups, each once."""
         return list(dict.fromkeys(row for group in self.rows for row in group))
 
-    def chosen(self, tables: load.Tables) -> list[str]:
-        """Return the rows to draw, by what they were trained to; none if no group is there."""
-        there = self._there(tables)
-        rows = [row for group in self.rows for row in self._of_group(group, there)]
-        lengths = {there[row] for row in rows}
-        rows += [row for row in self.beside if there.get(row) in lengths]
-        return sorted(dict.fromkeys(rows), key=there.get)
+    def choose_rows(self, tables: load.ResultTables) -> list[str]:
+        """Return the rows to draw, by training length; no rows if no group is complete."""
+        present = self._find_lengths(tables)
+        rows = [row for group in self.rows for row in self._choose_in_group(group, present)]
+        lengths = {present[row] for row in rows}
+        rows += [row for row in self.extra_rows if present.get(row) in lengths]
+        return sorted(dict.fromkeys(rows), key=present.get)
 
-    def _of_group(self, group: tuple[str, ...], there: dict[str, int]) -> list[str]:
-        """Return what is drawn of a group: with short rows that compare, or these alone."""
-        lengths = {there[row] for row in group if row in there}
-        short = [f"{row}_short" for row in group if f"{row}_short" in there]
-        compare = [row for row in short if there[row] in lengths]
-        both = [row for name in group for row in (name, f"{name}_short")]
-        rows = [row for row in both if row in compare or (row in group and row in there)]
-        return self._alike(rows, there) or self._alike(short, there)
+    def _choose_in_group(self, group: tuple[str, ...], present: dict[str, int]) -> list[str]:
+        """Return the rows to draw of a group: with comparable short rows, or only short rows."""
+        lengths = {present[row] for row in group if row in present}
+        short = [f"{row}_short" for row in group if f"{row}_short" in present]
+        comparable = [row for row in short if present[row] in lengths]
+        candidates = [name for row in group for name in (row, f"{row}_short")]
+        rows = [row for row in candidates if row in comparable or (row in group and row in present)]
+        return self._keep_complete(rows, present) or self._keep_complete(short, present)
 
-    def _alike(self, rows: list[str], there: dict[str, int]) -> list[str]:
-        count = Counter(there[row] for row in rows)
-        if self.across:
-            return rows if len(rows) >= self.least else []
-        return [row for row in rows if count[there[row]] >= self.least]
+    def _keep_complete(self, rows: list[str], present: dict[str, int]) -> list[str]:
+        """Return the rows of training lengths that at least `minimum_rows` rows have."""
+        if self.any_training_length:
+            return rows if len(rows) >= self.minimum_rows else []
+        count = Counter(present[row] for row in rows)
+        return [row for row in rows if count[present[row]] >= self.minimum_rows]
 
-    def _there(self, tables: load.Tables) -> dict[str, int]:
-        """Return the rows that have what is needed, with the length that each was trained to."""
-        table = getattr(tables, self.table)
-        if self.column not in table:
+    def _find_lengths(self, tables: load.ResultTables) -> dict[str, int]:
+        """Return the training lengths of the rows that have the needed results."""
+        if not tables.has_rows(self.table) or self.column not in tables[self.table]:
             return {}
+        table = tables[self.table]
         rows = set(table.loc[table[self.column].notna(), "row"])
-        return load.lengths(tables.cells[tables.cells["row"].isin(rows)])
+        return load.find_training_lengths(tables["cells"][tables["cells"]["row"].isin(rows)])
 
 
-@style.styled
-def lacking(name: str, rows: list[str], profile: str = "gpu") -> Drawing:
-    """Return a picture that says which rows' results another one needs, and how to make them."""
-    text = f"{name} needs results that this profile does not have: {listed(rows)}"
+@style.use_style
+def draw_missing(name: str, rows: list[str], profile: str = "gpu") -> Drawing:
+    """Draw a note: which results a figure needs, and the command that makes them."""
+    text = f"{name} needs results that this profile does not have: {join_names(rows)}"
     lines = textwrap.wrap(text, 110, break_on_hyphens=False)
     lines += ["", f"make repro PROFILE={profile}"]
     figure, axes = plt.subplots(figsize=(8.2, 0.3 + 0.17 * len(lines)), layout="constrained")

@@ -1,4 +1,4 @@
-"""What goes wrong: kinds of error out of distribution, by scheme."""
+"""Kinds of mistakes out of distribution, by row."""
 
 from __future__ import annotations
 
@@ -8,43 +8,42 @@ from matplotlib.figure import Figure
 from carry.evaluation.regions import add_region
 from carry.plots import load, style
 
-# Pale, so that nobody takes them for schemes (after Paul Tol's light colours), and hatched.
+# Label, colour and hatch of each kind. The colours are pale (after Paul Tol's light colours), so
+# that they are not taken for those of schemes.
 KINDS = {
     "exact": ("right", "#DDDDDD", ""),
     "stopped_early": ("stopped early", "#77AADD", ""),
     "stopped_late": ("stopped late", "#99DDFF", "..."),
     "lost_carry": ("lost a carry", "#EE8866", ""),
-    "carry_from_nowhere": ("carried from nowhere", "#EEDD88", "///"),
+    "carry_from_nowhere": ("added a carry", "#EEDD88", "///"),
     "misaligned": ("misaligned", "#44BB99", "xxx"),
     "other": ("other", "#FFAABB", ""),
 }
 
 
-@style.styled
-def by_kind(cells: pd.DataFrame) -> tuple[Figure, pd.DataFrame]:
-    """Draw how out-of-distribution answers end, all seeds together: right, or wrong in which way.
+@style.use_style
+def draw_mistake_kinds(cells: pd.DataFrame) -> tuple[Figure, pd.DataFrame]:
+    """Draw the shares of correct answers and of each kind of mistake out of distribution.
 
-    Each row starts where it does better in distribution.
+    All seeds are pooled. Each row has the start of ids with its higher accuracy in distribution.
     """
-    here = add_region(load.at_start(cells, load.starts(cells)))
-    here = here[(here["set"] == "grid") & (here["region"] == "out of distribution")]
-    grouped = here.groupby(["row", "start"], sort=False)
-    table = grouped[[*KINDS, "n"]].sum().join(grouped["seed"].nunique().rename("seeds"))
+    cells = add_region(load.select_start(cells, load.choose_starts(cells)))
+    cells = cells[(cells["set"] == "grid") & (cells["region"] == "out of distribution")]
+    by_row = cells.groupby(["row", "start"], sort=False)
+    table = by_row[[*KINDS, "n"]].sum().join(by_row["seed"].nunique().rename("seeds"))
     table = table.reset_index()
     shares = table[list(KINDS)].div(table["n"], axis=0)
-    rows = load.rows(table)
-    figure, (axes,) = style.panels(1, 1, (8.2, 0.3 * len(rows) + 1.1))
+    rows = load.list_rows(table)
+    figure, (axes,) = style.make_panels(1, 1, (8.2, 0.3 * len(rows) + 1.1))
     left = pd.Series(0.0, index=table.index)
     for kind, (label, color, hatch) in KINDS.items():
-        axes.barh(
-            rows, shares[kind], 0.74, left=left, label=label, color=color, hatch=hatch,
-            edgecolor="white", linewidth=0.4,
-        )  # fmt: skip
+        bars = {"label": label, "color": color, "hatch": hatch, "edgecolor": "white"}
+        axes.barh(rows, shares[kind], 0.74, left=left, linewidth=0.4, **bars)
         left = left + shares[kind]
-    axes.set_yticks(range(len(rows)), [style.look(row).label for row in rows])
+    axes.set_yticks(range(len(rows)), [style.choose_style(row).label for row in rows])
     axes.set(xlim=(0, 1), ylim=(len(rows) - 0.5, -0.5))
-    axes.set_xlabel(f"{style.problems(rows)} beyond the training lengths")
-    style.percent(axes.xaxis)
+    axes.set_xlabel(f"{style.name_problems(rows)} beyond the training lengths")
+    style.format_percent(axes.xaxis)
     axes.grid(visible=False)
     figure.legend(*axes.get_legend_handles_labels(), loc="outside right center")
     return figure, table

@@ -1,24 +1,23 @@
-"""Figures of our own question: what lets a transformer carry on to every length?
+"""Figures of our question: which models generalise to every length?
 
-Places are read relatively, and attention is local in place: a token sees its own place, the next,
-and the first token. See `carry.certificates` for what is proved of such models.
+Relative place ids with windows: a token attends to its place, the next place and the first token.
+`carry.certificates` proves such models exact.
 """
 
 from __future__ import annotations
 
 from carry.plots import adders, ingredients, reaches
-from carry.plots.entry import Entry, names
+from carry.plots.entry import Entry, name_rows
 
-SEEDS = "Thin lines are seeds, thick ones their median"
+SEEDS = "Thin lines are seeds, thick lines their median"
 
-SCHEMES = names(
+SCHEMES = name_rows(
     "addition",
     ("nope", "learned", "rope", "fire", "abacus", "abacus_fire", "abacus_rope", "coupled",
      "relative"),
 )  # fmt: skip
-LOOPED = ("addition_abacus_looped",)  # apart, or its short row would be drawn as well
-# Every task of which a row is read relatively, with a window in place; the smallest adder, and the
-# parts of a sum.
+LOOPED = ("addition_abacus_looped",)  # a group of its own, without its short row
+# A row with relative ids and windows for each task; the smallest adder; the sub-tasks of addition.
 RELATIVE = (
     "addition_relative",
     "addition_relative_small",
@@ -39,23 +38,23 @@ ADDER = ((RELATIVE[0],),)
 FAR = {
     "every_length_schemes": Entry(
         "Ten digits, a hundred thousand digits",
-        "Sums wholly right, both operands of one length, from the start of ids that serves each "
-        f"scheme better in distribution. {SEEDS}, as far as all seeds were asked; shaded: the "
-        "lengths of training. A circle is what one seed alone was asked, the line at it its Wilson "
-        "interval (95%). A line ends at the longest sums that a scheme was asked.",
-        reaches.by_length,
+        "Exact match on sums of two operands of one length, from each scheme's start of ids with "
+        f"the higher accuracy in distribution. {SEEDS}, up to the longest sums tested with all "
+        "seeds; the lengths of training are shaded. A circle is the accuracy of one seed, with its "
+        "Wilson interval (95%). A line ends at the longest tested sums of a scheme.",
+        reaches.draw_reach_by_length,
         (SCHEMES, LOOPED),
-        across=True,
+        any_training_length=True,
         profile="cpu",
     ),
     "every_length_tasks": Entry(
-        "Other tasks, read the same way",
-        "Problems wholly right, their steps included, at the largest size that all seeds were "
-        "asked and at those that one seed was asked. Lines are Wilson intervals (95%): where all "
-        "is right they say how few problems there were.",
-        reaches.tasks,
+        "Other tasks with relative ids",
+        "Exact match on responses, steps included, at the largest size tested with all seeds and at "
+        "the sizes tested with one seed. Lines are Wilson intervals (95%): at 100% they show the "
+        "number of problems.",
+        reaches.draw_reach_of_tasks,
         (RELATIVE,),
-        across=True,
+        any_training_length=True,
         profile="cpu",
     ),
 }
@@ -63,75 +62,72 @@ FAR = {
 NEEDS = {
     "ingredients": Entry(
         "One ingredient changed at a time",
-        "Each line is the same small model with one thing changed, trained alike, and asked sums "
-        "of two numbers that are so many times as long as the longest in training, all variants "
-        "the same ones. Dots are seeds, strewn up and down to be told apart; bars are their "
-        "median. At the right: the steps after which held-out sums of the training lengths stay "
-        "99.9% right.",
-        ingredients.by_variant,
+        "Each line is one small model with one change, with the same training. All variants are "
+        "tested on the same sums of two numbers, whose length is a multiple of the longest of "
+        "training. Dots are seeds, moved up and down to be visible; bars are their median. At the "
+        "right: the steps after which held-out sums of the training lengths stay 99.9% correct.",
+        ingredients.draw_variants,
     ),
 }
 
 COMPUTES = {
     "adder_looks": Entry(
-        "Where each head looks",
-        "Mean attention of the digit just written, d, in all contexts that the middle of a sum can "
-        "have, which are 6,050 for each seed. Heads are ordered by how much of it is on the place "
-        "just written.",
-        adders.looks,
+        "Attention of each head",
+        "Mean attention of the last written digit, d, in all 6,050 possible contexts in the middle "
+        "of a sum, for each seed. Heads are sorted by their attention to the last written place.",
+        adders.draw_attention_places,
         ADDER,
-        table="looks",
+        table="attention_places",
         column="share",
         profile="cpu",
     ),
     "adder_without": Entry(
-        "What each head brings",
-        "Digits that are right in the same contexts if what one head finds is replaced with its "
-        "mean. Wrong by a carry: the digit is the one that another carry would give. Heads are "
-        "ordered as above.",
-        adders.without,
+        "The effect of each head",
+        "Correct digits in the same contexts if the output of one head is replaced with its mean. "
+        "Wrong by a carry: the digit is correct for another carry. Heads are sorted as above.",
+        adders.draw_without_heads,
         ADDER,
-        table="without",
+        table="without_head",
         column="right",
         profile="cpu",
     ),
     "adder_carries": Entry(
-        "When a carry is added",
-        "Share of contexts in which the model says x + y + 1, of those in which it says that or "
-        "x + y, for each sum of the digits below and each digit written there, in all 30,250 "
-        "contexts for each seed. Framed: what a sum can have. The white line is a + b - d = so "
-        "much that half of the contexts carry, as each title says.",
-        adders.carries,
+        "Added carries",
+        "The share of x + y + 1 among all predictions of x + y + 1 or x + y, for each sum of the "
+        "digits one place lower and each digit written there, in all 30,250 contexts for each seed. "
+        "Framed: the possible cases in a sum. The white line is the value of a + b - d, in each "
+        "title, at which half of the contexts carry.",
+        adders.draw_carries,
         ADDER,
         table="carries",
         column="carry",
         profile="cpu",
     ),
     "adder_difference": Entry(
-        "One number decides",
-        f"The same by a + b - d alone. {SEEDS}; grey bands: the only values that a sum has. "
-        "Dotted: contexts in which neither is said, all of them impossible. Dashed: where the "
-        "construction of cho2025 (D.6.1) would change, as worked out here from its weights.",
-        adders.by_difference,
+        "The carry is a function of one number",
+        f"The same by a + b - d. {SEEDS}; grey bands: the possible values in a sum. Dotted: "
+        "contexts with another prediction, all of them impossible. Dashed: the threshold of the "
+        "construction of cho2025 (D.6.1), computed here from its weights.",
+        adders.draw_carries_by_difference,
         ADDER,
         table="carries",
         column="carry",
         profile="cpu",
     ),
     "adder_read": Entry(
-        "What is known when",
-        "What a linear map of the residual stream tells, fitted to one half of the contexts that a "
-        "sum can have and asked of the other. Large marks are all seeds together, with Wilson "
-        "intervals (95%), dots are seeds.",
-        adders.read,
+        "Linear probes of the adder",
+        "Accuracy of a linear map of the residual stream, fitted to one half of the possible "
+        "contexts of a sum and tested on the other. Large marks pool all seeds, with Wilson "
+        "intervals (95%); dots are seeds.",
+        adders.draw_read_positions,
         ADDER,
-        table="read",
+        table="read_positions",
         column="right",
         profile="cpu",
     ),
 }
 
-# By notebook: the question that it asks, and its entries.
+# The question and the entries of each notebook.
 NOTEBOOKS = {
     "how_far_does_each_scheme_go": ("How far does each scheme go?", FAR),
     "what_buys_it": ("What buys it?", NEEDS),

@@ -1,4 +1,4 @@
-"""Every figure by name: what it is called, how to read it, and how to draw it."""
+"""All figures by name, with their captions and drawing functions."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from carry.plots import (
     regions,
     style,
 )
-from carry.plots.entry import Drawing, Entry
+from carry.plots.entry import BARS_CAPTION, Drawing, Entry, draw_missing
 
 
 class Notebook(NamedTuple):
-    """What a notebook draws; its figures go to a folder of their own."""
+    """The figures of one notebook; they are saved in a folder of their own."""
 
     source: str
     question: str
@@ -39,40 +39,51 @@ class Notebook(NamedTuple):
     paper: str = ""
 
 
-PAPERS = {
+PAPER_NOTEBOOKS = {
     "mcleish2024": mcleish2024.NOTEBOOKS,
     "cho2025": cho2025.NOTEBOOKS,
     "fraknoi2024": fraknoi2024.NOTEBOOKS,
     "ibrahimli2024": ibrahimli2024.NOTEBOOKS | ibrahimli2024_inside.NOTEBOOKS,
 }
+OWN_NOTEBOOKS = {"every_length": every_length.NOTEBOOKS | certificates.NOTEBOOKS}  # of no paper
 
-OURS = {"every_length": every_length.NOTEBOOKS | certificates.NOTEBOOKS}  # after no paper
-
-# Of the rows that their entries name, those that the overview has as well.
-SHARED = [
+# Rows of other notebooks that the overview draws too.
+OVERVIEW_ROWS = (
     "addition_nope", "addition_learned", "addition_rope", "addition_fire", "addition_abacus_short",
     "addition_abacus", "addition_abacus_looped", "addition_abacus_fire", "addition_coupled",
     "addition_relative",
-]  # fmt: skip
+)  # fmt: skip
 
 
-def overview(rows: Iterable[str]) -> list[str]:
-    """Return the rows of addition, without those that only vary one for another figure.
+def select_overview_rows(rows: Iterable[str]) -> list[str]:
+    """Return the rows of addition that are not variants for a figure of another notebook.
 
-    >>> overview(["addition_abacus", "addition_abacus_noise", "sorting_fire", "addition_mine"])
-    ['addition_abacus', 'addition_mine']
+    >>> select_overview_rows(["addition_abacus", "addition_abacus_noise", "sorting_fire"])
+    ['addition_abacus']
     """
-    drawn = [entries for of in (PAPERS | OURS).values() for _, entries in of.values()]
-    varied = {row for of in drawn for entry in of.values() for row in entry.wanted()} - {*SHARED}
-    return [row for row in rows if style.task(row) in ("addition", "") and row not in varied]
+    drawn_elsewhere = {
+        row
+        for notebooks in (PAPER_NOTEBOOKS | OWN_NOTEBOOKS).values()
+        for _, entries in notebooks.values()
+        for entry in entries.values()
+        for row in entry.list_rows()
+        if row not in OVERVIEW_ROWS
+    }
+    additions = [row for row in rows if style.find_task_name(row) == "addition"]
+    return [row for row in additions if row not in drawn_elsewhere]
 
 
-def _of_sums(draw: Callable[[load.Tables], Drawing]) -> Callable[[load.Tables], Drawing]:
-    """Draw the rows of the overview."""
+def _of_additions(
+    title: str, draw: Callable[[load.ResultTables], Drawing], problems: str = "equal"
+) -> Callable[[load.ResultTables], Drawing]:
+    """Return a drawing function for the overview's rows that were scored on a kind of problems."""
 
-    def picture(tables: load.Tables) -> Drawing:
-        rows = overview(load.rows(tables.cells))
-        return draw(tables.of(rows) if rows else tables)  # of a profile without sums, what it has
+    def picture(tables: load.ResultTables) -> Drawing:
+        cells = tables["cells"]
+        rows = select_overview_rows(load.list_rows(cells[cells["set"] == problems]))
+        if not rows:
+            return draw_missing(title, list(OVERVIEW_ROWS), profile="cpu")
+        return draw(tables.select_rows(rows))
 
     return picture
 
@@ -80,90 +91,112 @@ def _of_sums(draw: Callable[[load.Tables], Drawing]) -> Callable[[load.Tables], 
 OVERVIEW = {
     "numbering": Entry(
         "How each scheme numbers a sum",
-        "The same sum as each position scheme sees it: tokens above, ids below. Equal ids have "
-        "equal colours within a strip; id 0 tells nothing about place.",
-        lambda tables: numbering.of_a_sum(),
+        "One sum with the ids of each position scheme: tokens above, ids below. Equal ids of a "
+        "strip have one colour; id 0 marks tokens without a place.",
+        lambda tables: numbering.draw_ids_of_sum(),
     ),
     "architectures": Entry(
         "Three architectures",
-        "Four layers deep each: the standard decoder, the same with its embedded input added "
-        "again before every layer, and half the layers run twice.",
-        lambda tables: architectures.side_by_side(),
+        "All have a depth of four layers: the standard decoder, the decoder that adds its embedded "
+        "input again before every layer, and the decoder that runs two layers twice.",
+        lambda tables: architectures.draw_architectures(),
     ),
     "curves": Entry(
         "Learning curves",
         "Training loss, and exact match on held-out sums of the training lengths. Thin lines are "
-        "seeds, thick ones their median, up to where the first seed has stopped.",
-        _of_sums(lambda tables: curves.by_step(tables.curves)),
+        "seeds, thick lines their median until the first seed stops.",
+        _of_additions(
+            "Learning curves", lambda tables: curves.draw_learning_curves(tables["curves"])
+        ),
     ),
     "accuracy": Entry(
         "Accuracy by length",
-        "Sums wholly right, both operands of one length. Thin lines are seeds, thick ones their "
-        "median; shaded: the lengths of training. The second panel has the rows that change when "
-        "ids start in the middle of their table.",
-        _of_sums(lambda tables: accuracy.by_length(tables.cells)),
+        "Exact match on sums of two operands of one length. Thin lines are seeds, thick lines "
+        "their median; the lengths of training are shaded. The second panel has the rows that "
+        "change if ids start in the middle of their table.",
+        _of_additions(
+            "Accuracy by length", lambda tables: accuracy.draw_accuracy_by_length(tables["cells"])
+        ),
     ),
     "regions": Entry(
         "Accuracy by region",
-        "In distribution both operands are as long as in training at most; out of distribution at "
-        "least one is longer. Bars count all seeds together, dark lines are their Wilson intervals "
-        "(95%), dots are the seeds.",
-        _of_sums(lambda tables: regions.by_region(tables.cells)),
+        "In distribution both operands have lengths of training; out of distribution at least one "
+        f"operand is longer. {BARS_CAPTION}",
+        _of_additions(
+            "Accuracy by region",
+            lambda tables: regions.draw_accuracy_by_region(tables["cells"]),
+            problems="grid",
+        ),
     ),
     "heatmaps": Entry(
         "Accuracy for every pair of lengths",
-        "Sums wholly right, the mean over seeds, by the lengths of both operands. The frame holds "
-        "the lengths of training.",
-        _of_sums(lambda tables: heatmaps.by_lengths(tables.cells)),
+        "Exact match on sums by the lengths of both operands, averaged over seeds. The frame "
+        "contains the lengths of training.",
+        _of_additions(
+            "Accuracy for every pair of lengths",
+            lambda tables: heatmaps.draw_accuracy_heatmaps(tables["cells"]),
+            problems="grid",
+        ),
     ),
     "places": Entry(
         "Accuracy by place",
-        "Digits right at each place of the answer, given the right digits before. Thin lines are "
-        "seeds, thick ones their median.",
-        _of_sums(lambda tables: places.by_place(tables.places, load.starts(tables.cells))),
+        "Correct digits at each place of the answer, under teacher forcing. Thin lines are seeds, "
+        "thick lines their median.",
+        _of_additions(
+            "Accuracy by place",
+            lambda tables: places.draw_accuracy_by_place(
+                tables["places"], load.choose_starts(tables["cells"])
+            ),
+        ),
     ),
     "errors": Entry(
-        "Kinds of error",
-        "How answers beyond the training lengths end, all seeds together, named by their first "
-        "wrong token. A wrong digit drawn at random looks like a carry's fault once in 9 and "
-        "misaligned more often, so shares of that size say little.",
-        _of_sums(lambda tables: errors.by_kind(tables.cells)),
+        "Kinds of mistakes",
+        "Answers beyond the training lengths, all seeds pooled, by their first wrong token. A "
+        "random wrong digit counts as a carry mistake in one of 9 cases and as misaligned more "
+        "often, so shares of that size mean little.",
+        _of_additions(
+            "Kinds of mistakes",
+            lambda tables: errors.draw_mistake_kinds(tables["cells"]),
+            problems="grid",
+        ),
     ),
 }
 
 
 NOTEBOOKS = {
-    "overview": Notebook("figures", "Where does each digit stand?", OVERVIEW),
+    "overview": Notebook("overview", "Where does each digit stand?", OVERVIEW),
     **{
         name: Notebook(f"{paper}/{name}", question, entries, paper)
-        for paper, of in PAPERS.items()
-        for name, (question, entries) in of.items()
+        for paper, notebooks in PAPER_NOTEBOOKS.items()
+        for name, (question, entries) in notebooks.items()
     },
     **{
         name: Notebook(f"{folder}/{name}", question, entries)
-        for folder, of in OURS.items()
-        for name, (question, entries) in of.items()
+        for folder, notebooks in OWN_NOTEBOOKS.items()
+        for name, (question, entries) in notebooks.items()
     },
 }
-FIGURES = {name: entry for of in NOTEBOOKS.values() for name, entry in of.entries.items()}
+FIGURES = {
+    name: entry for notebook in NOTEBOOKS.values() for name, entry in notebook.entries.items()
+}
 
 
-def caption(name: str, tables: load.Tables) -> str:
-    """Return what is said below a figure that is drawn from some tables."""
-    return FIGURES[name].told(load.rows(tables.cells))
+def write_caption(name: str, tables: load.ResultTables) -> str:
+    """Return the caption of a figure, for the rows that have results."""
+    return FIGURES[name].write_caption(load.list_rows(tables["cells"]))
 
 
-def draw(name: str, tables: load.Tables) -> Drawing:
-    """Return one figure and the table behind it."""
+def draw_figure(name: str, tables: load.ResultTables) -> Drawing:
+    """Return a figure of the gallery and its table."""
     return FIGURES[name].draw(tables)
 
 
-def write(name: str, tables: load.Tables, folder: Path) -> Drawing:
-    """Draw one figure, save it and the table behind it, and return both.
+def save_figure(name: str, tables: load.ResultTables, folder: Path) -> Drawing:
+    """Draw a figure of the gallery, save it with its table, and return both.
 
-    The figure is closed for pyplot, so that a notebook shows it where it is displayed, and once.
+    The figure is closed for pyplot, so that a notebook shows it only once.
     """
-    figure, table = draw(name, tables)
-    style.save(figure, name, table, folder)
+    figure, table = draw_figure(name, tables)
+    style.save_figure(figure, name, table, folder)
     plt.close(figure)
     return figure, table

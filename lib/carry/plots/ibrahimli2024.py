@@ -1,32 +1,32 @@
-"""The questions of ibrahimli2024 about positions and spellings, drawn from what was measured here.
+"""Figures for the questions of ibrahimli2024 about positions and formats, from our results.
 
-The source is a draft without results, so nothing of its is drawn beside ours.
+The source is a draft without results, so the figures have no values of its own.
 """
 
 from __future__ import annotations
 
 from carry.plots import answers, learning, lengths, numbering, spellings
-from carry.plots.entry import Entry, names
+from carry.plots.entry import Entry, name_rows
 
 PAPER = "ibrahimli2024, "
 EQUAL = "addition_equal"
 
-ABSOLUTE = names(EQUAL, ("learned",), ("_baseline", "_longer", "", "_gap"))
-ALIGNED = names(EQUAL, ("learned", "learned_spaces", "abacus"))
+ABSOLUTE = name_rows(EQUAL, ("learned",), ("_baseline", "_longer", "", "_gap"))
+ALIGNED = name_rows(EQUAL, ("learned", "learned_spaces", "abacus"))
 OTHERS = ("sinusoidal", "randomized", "shaw", "t5", "alibi", "rope", "fire", "nope")
-ENCODINGS = names(EQUAL, ("learned", *OTHERS))
-SPELT = names(EQUAL, ("learned",), ("_plain", "_padded", "_operands", "", "_both", "_spaces"))
-WORDED = names(EQUAL, ("learned",), ("_baseline", "_worded"))
-ORDERED = names(EQUAL, ("learned",), ("_plain", "_padded", "_operands", "", "_both"))
-ORDERED += names(EQUAL, ("abacus",))
-HIGHEST_FIRST = names(
+ENCODINGS = name_rows(EQUAL, ("learned", *OTHERS))
+SPELT = name_rows(EQUAL, ("learned",), ("_plain", "_padded", "_operands", "", "_both", "_spaces"))
+WORDED = name_rows(EQUAL, ("learned",), ("_baseline", "_worded"))
+ORDERED = name_rows(EQUAL, ("learned",), ("_plain", "_padded", "_operands", "", "_both"))
+ORDERED += name_rows(EQUAL, ("abacus",))
+HIGHEST_FIRST = name_rows(
     EQUAL, ("learned",), ("_baseline", "_plain", "_padded", "_operands", "_worded")
 )
-# By spelling, where all else is alike.
+# Titles of rows that differ only in their format.
 SPELLINGS = {
     f"{EQUAL}_learned": "answer reversed",
     f"{EQUAL}_learned_plain": "nothing reversed",
-    f"{EQUAL}_learned_padded": "nothing reversed, zeros in front",
+    f"{EQUAL}_learned_padded": "nothing reversed, leading zeros",
     f"{EQUAL}_learned_operands": "operands reversed",
     f"{EQUAL}_learned_both": "both reversed",
     f"{EQUAL}_learned_spaces": "answer reversed, random spaces",
@@ -35,153 +35,151 @@ SPELLINGS = {
     f"{EQUAL}_abacus": "Abacus, both reversed",
 }
 BY_LENGTH = (
-    "Answers wholly right by the number of digits of both operands. Bars count all seeds together, "
-    "dark lines are their Wilson intervals (95%), dots are the seeds; the background says which "
-    "lengths were trained."
+    "Exact match on answers by the number of digits of both operands. Bars pool all seeds, dark "
+    "lines are their Wilson intervals (95%), dots are the seeds; the background shows the trained "
+    "lengths."
 )
-WRITTEN = (
-    "Whole answers as they are decoded, all seeds together, beside the true ones; the strip below "
-    "says which lengths were trained."
+KINDS = (
+    "Decoded answers of all seeds, compared with the targets; the strip below shows the trained "
+    "lengths."
 )
 
 FAIL = {
     "one_digit_beyond": Entry(
         "One digit beyond training",
-        "A sum of a trained length and a longer one, with the ids of plain order. Framed is what "
-        "no sum of one to three digits has there: dashed, a known id at which another place or "
-        "sign stood; solid, an id that was never met.",
-        lambda tables: numbering.of_lengths(),
+        "A sum of a trained length and a longer sum, with ids in plain order. Frames mark tokens "
+        "that no sum of one to three digits has at their id: dashed, an id with another place or "
+        "sign in training; solid, an id that training never shows.",
+        lambda tables: numbering.draw_ids_beyond_training(),
         source=PAPER + "4.3.1",
     ),
     "absolute_by_length": Entry(
         "Learned positions by length",
         BY_LENGTH,
-        lengths.by_length,
+        lengths.draw_accuracy_by_length,
         (ABSOLUTE,),
-        across=True,
+        any_training_length=True,
         source=PAPER + "4.3.1 to 4.3.3",
     ),
     "aligned_by_length": Entry(
-        "Positions that move, and positions that align",
-        BY_LENGTH + " The same data and steps for all; Abacus ids count from the ones, so there "
-        "the operands are written with the ones first as well.",
-        lengths.by_length,
+        "Random and aligned positions",
+        BY_LENGTH + " All have the same data and steps. Abacus ids count from the least "
+        "significant digit, so its operands are reversed too.",
+        lengths.draw_accuracy_by_length,
         (ALIGNED,),
-        across=True,
+        any_training_length=True,
         source=PAPER + "4.3.4",
     ),
     "encodings_by_length": Entry(
-        "Other ways to feel position",
+        "Other position encodings",
         BY_LENGTH,
-        lengths.by_length,
+        lengths.draw_accuracy_by_length,
         (ENCODINGS,),
-        least=2,
-        across=True,
+        minimum_rows=2,
+        any_training_length=True,
         source=PAPER + "2.1.4",
     ),
     "first_wrong_places": Entry(
-        "Where answers begin to be wrong",
-        "Bars: the share of answers whose first wrong token is this one, so that what they lack "
-        "to 100% is right. Line: digits right given the truth before them. All seeds together, "
-        "with Wilson intervals (95%). Left to right as the answer is written, at a length within "
-        "those of training and at one beyond.",
-        lambda tables: answers.first_wrong(tables, HIGHEST_FIRST),
+        "Places of first errors",
+        "Bars: the share of answers with their first wrong token at this place; the rest up to "
+        "100% are correct. Line: correct digits under teacher forcing. All seeds pooled, with "
+        "Wilson intervals (95%). Left to right in the order of writing, at an untrained length "
+        "within the training range and at a length beyond it.",
+        lambda tables: answers.draw_first_wrong_places(tables, HIGHEST_FIRST),
         (ALIGNED,),
-        across=True,
+        any_training_length=True,
         source=PAPER + "4.3.4, mistakes",
         table="places",
         column="first_wrong",
     ),
     "kinds_of_answers": Entry(
-        "What answers look like",
-        WRITTEN,
-        answers.kinds,
+        "Kinds of answers",
+        KINDS,
+        answers.draw_answer_kinds,
         (ABSOLUTE + ALIGNED,),
-        across=True,
+        any_training_length=True,
         source=PAPER + "3.4",
-        table="written",
+        table="answer_kinds",
         column="count",
     ),
 }
 
 SPELLING = {
     "table_of_spellings": Entry(
-        "One sum in every spelling",
-        "Written by the formats that models are trained with. Where the spaces stand is drawn for "
-        "each problem.",
-        lambda tables: spellings.of_a_sum(),
+        "One sum in every format",
+        "The formats of training. Spaces have random places in each problem.",
+        lambda tables: spellings.draw_sum_in_formats(),
         source=PAPER + "Table 4.1",
     ),
     "spelling_by_length": Entry(
-        "Exact match by spelling",
+        "Exact match by format",
         BY_LENGTH,
-        lambda tables: lengths.by_length(tables, SPELLINGS),
+        lambda tables: lengths.draw_accuracy_by_length(tables, SPELLINGS),
         (SPELT,),
-        across=True,
+        any_training_length=True,
         source=PAPER + "4.4",
     ),
     "spelling_kinds": Entry(
-        "What answers look like, by spelling",
-        WRITTEN,
-        lambda tables: answers.kinds(tables, SPELLINGS),
+        "Kinds of answers by format",
+        KINDS,
+        lambda tables: answers.draw_answer_kinds(tables, SPELLINGS),
         (SPELT,),
-        across=True,
+        any_training_length=True,
         source=PAPER + "4.4, 3.4",
-        table="written",
+        table="answer_kinds",
         column="count",
     ),
     "worded_by_length": Entry(
         "With the steps in words",
-        BY_LENGTH + " Behind steps the answer counts alone, as the model decodes it after steps "
-        "of its own.",
-        lambda tables: lengths.by_length(tables, SPELLINGS),
+        BY_LENGTH + " After steps only the answer counts, as the model decodes it after its steps.",
+        lambda tables: lengths.draw_accuracy_by_length(tables, SPELLINGS),
         (WORDED,),
-        across=True,
+        any_training_length=True,
         source=PAPER + "4.4.3",
     ),
 }
 
 ORDER = {
     "order_by_place": Entry(
-        "Digits right by place",
-        "Sums of the longest trained length, after each snapshot of training: digits right at each "
-        "place given the truth before them, all seeds together with Wilson intervals (95%). "
-        "Dashed: the carry out of all others, which is told from an end or from a zero in front.",
-        lambda tables: learning.by_place(tables, HIGHEST_FIRST, SPELLINGS),
+        "Correct digits by place",
+        "Sums of the longest trained length, at each snapshot of training: correct digits at each "
+        "place under teacher forcing, all seeds pooled, with Wilson intervals (95%). Dashed: the "
+        "carry out of the highest place, instead of an end or a leading zero.",
+        lambda tables: learning.draw_learning_by_place(tables, HIGHEST_FIRST, SPELLINGS),
         (ORDERED,),
-        across=True,
+        any_training_length=True,
         source=PAPER + "4.4.2",
         table="order",
         column="correct",
     ),
     "order_reached": Entry(
-        "Which place comes first",
-        f"The first snapshot from which on {learning.LEARNED:.0%} of the digits at a place are "
-        "right, at the longest trained length. Dots are seeds, a line joins their medians; places "
-        "stand as they are written. A line that rises from left to right: learned in the order of "
-        "writing.",
-        lambda tables: learning.reached(tables, HIGHEST_FIRST, SPELLINGS),
+        "The order of places",
+        f"The first snapshot from which {learning.LEARNED:.0%} of the digits at a place stay "
+        "correct, at the longest trained length. Dots are seeds, a line joins their medians; places "
+        "are in the order of writing. A line that rises from left to right means that places are "
+        "learned in the order of writing.",
+        lambda tables: learning.draw_learned_steps(tables, HIGHEST_FIRST, SPELLINGS),
         (ORDERED,),
-        across=True,
+        any_training_length=True,
         source=PAPER + "4.4.2",
         table="order",
         column="correct",
     ),
     "losses_by_length": Entry(
         "Losses by length",
-        "The mean loss of an answer's token given the truth before it, by number of digits, after "
-        "each snapshot of training. Lines are means over seeds, bands reach from the lowest seed "
-        "to the highest.",
-        lambda tables: learning.losses(tables, SPELLINGS),
+        "The mean loss of a token of the answer under teacher forcing, by number of digits, at each "
+        "snapshot of training. Lines are means over seeds, bands reach from the lowest seed to the "
+        "highest.",
+        lambda tables: learning.draw_losses_by_length(tables, SPELLINGS),
         (ORDERED,),
-        across=True,
+        any_training_length=True,
         source=PAPER + "4.4.2, losses",
         table="losses",
         column="loss",
     ),
 }
 
-# By notebook: the question that it asks, and its entries.
+# The question and the entries of each notebook.
 NOTEBOOKS = {
     "why_do_absolute_positions_fail": ("Why do absolute positions fail?", FAIL),
     "which_spelling_helps": ("Which spelling helps?", SPELLING),

@@ -1,99 +1,99 @@
-"""Figures of ibrahimli2024's questions about the inside: what happens there, parts, and depth.
+"""Figures for the questions of ibrahimli2024 about activations, sub-tasks and depth.
 
-The thesis leaves these sections open (4.3.4, 4.5, 2.1.3), so none of its pictures is here.
+The thesis leaves these sections open (4.3.4, 4.5, 2.1.3), so it has no values for the figures.
 """
 
 from __future__ import annotations
 
 from carry.plots import alignment, depths, inside, parts, parts_by_size, patching
-from carry.plots.entry import Entry, names
+from carry.plots.entry import Entry, name_rows
 
 PAPER = "ibrahimli2024, "
 EQUAL = "addition_equal"
-BESIDE = "Left, a model whose ids say where digits stand; right, one that counts tokens. "
+TWO_MODELS = "Left, a model whose ids are places of digits; right, a model that counts tokens. "
 
 # ---- What happens inside -------------------------------------------------------------------------
-MODELS = names(EQUAL, ("abacus", "learned"))
+MODELS = name_rows(EQUAL, ("abacus", "learned"))
 
 WITHIN = {
     "digits_to_add": Entry(
         "Do heads find the digits to add?",
-        "Where the head looks that has most of its attention on the digits of the place that is "
-        "written, at the longest length of training and one digit beyond; one problem's tokens "
-        "stand on the axes. Of each row's first seed.",
-        alignment.maps,
+        "Attention of the head with the largest share on the digits to add, at the longest length "
+        "of training and one digit beyond; the axes show the tokens of one problem. Of the first "
+        "seed of each row.",
+        alignment.draw_alignment_maps,
         (MODELS,),
-        across=True,
+        any_training_length=True,
         source=PAPER + "4.3.4: attention maps",
         table="attention",
         column="weight",
     ),
     "alignment_scores": Entry(
-        "How well digits are aligned",
-        "For each head the share of its attention on the digits to add, where they are due: filled "
-        "at the longest length of training, open one digit beyond.",
-        alignment.ranked,
+        "Alignment of digits",
+        "For each head the share of its attention on the digits to add: filled at the longest "
+        "length of training, open one digit beyond.",
+        alignment.rank_heads,
         (MODELS,),
-        across=True,
+        any_training_length=True,
         source=PAPER + "4.3.4: digit alignment",
         table="heads",
         column="share",
     ),
     "lens_by_place": Entry(
-        "What is known after each layer",
-        BESIDE + "Digits of the answer right (%) if the residual stream is read there by the "
-        "model's own logits, given the truth before them; all seeds together.",
-        inside.lens,
+        "Predictions after each layer",
+        TWO_MODELS + "Correct digits of the answer (%) if the model's output layer reads the "
+        "residual stream there, under teacher forcing; all seeds pooled.",
+        inside.draw_lens,
         (MODELS,),
-        across=True,
+        any_training_length=True,
         source=PAPER + "4.3: where mistakes happen",
         table="lens",
         column="correct",
     ),
     "probes_by_layer": Entry(
-        "Which steps can be read off",
-        "What a linear map of the residual stream tells of each step at the place that is written, "
-        "on problems that it has not learnt from. All seeds together with Wilson intervals (95%), "
-        "dots are seeds.",
-        inside.probes,
+        "Linear probes of steps",
+        "Accuracy of a linear map from the residual stream to each step at the written place, on "
+        "held-out problems. All seeds pooled, with Wilson intervals (95%); dots are seeds.",
+        inside.draw_probes,
         (MODELS,),
-        across=True,
+        any_training_length=True,
         source=PAPER + "4.3: digit alignment as the root",
         table="probes",
         column="correct",
     ),
     "heads_ablated": Entry(
-        "What each head is for",
-        "By how many points fewer digits are right, by what they take, if what a head finds is "
+        "The effect of each head",
+        "The loss in correct digits (percentage points) by sub-task, if the output of a head is "
         "replaced with its mean over problems; at the longest length of training. Heads of two "
-        "seeds have nothing in common but their numbers.",
-        inside.ablations,
+        "seeds with one number are unrelated.",
+        inside.draw_head_ablations,
         (MODELS,),
-        across=True,
+        any_training_length=True,
         source=PAPER + "4.5: sub-tasks",
-        table="ablations",
+        table="head_ablations",
         column="correct",
     ),
     "carry_patched": Entry(
-        "Where a carry is",
-        BESIDE + "Answers (%) that flip if one activation is that of the problem's twin, which "
-        "differs in the carry into this place and in the digit below it. Pairs count if the model "
-        "has both right. What no other token reads is grey.",
-        patching.flipped,
+        "Activations that carry the carry",
+        TWO_MODELS
+        + "Answers (%) that flip if one activation is replaced with that of the problem's "
+        "twin, which differs in the carry into this place and in the digit one place lower. Pairs "
+        "count if the model is correct on both. Activations that no other token reads are grey.",
+        patching.draw_flipped,
         (MODELS,),
-        across=True,
+        any_training_length=True,
         source=PAPER + "4.5: carry detection",
         table="patches",
         column="flipped",
     ),
     "carry_confirmed": Entry(
         "Is it the carry?",
-        "Cells at which half of the answers flip, asked again with other twins, and with control "
-        "twins in which the same digit differs and no carry does. Cells of all places count "
-        "together; in brackets, of how many places and seeds. Lines are Wilson intervals (95%).",
-        patching.confirmed,
+        "Cells at which half of the answers flip, tested again with other twins and with control "
+        "twins, which differ in the same digit and in no carry. Cells of all places are pooled; in "
+        "brackets, the number of places and seeds. Lines are Wilson intervals (95%).",
+        patching.draw_confirmed,
         (MODELS,),
-        across=True,
+        any_training_length=True,
         source=PAPER + "4.5: carry detection, confirmed",
         table="confirmed",
         column="flipped",
@@ -101,10 +101,13 @@ WITHIN = {
 }
 
 # ---- Additions alone, and their parts ------------------------------------------------------------
-LEARNED, ABACUS = names(EQUAL, ("alone", "parts")), names(EQUAL, ("abacus",), ("_alone", "_parts"))
+LEARNED, ABACUS = (
+    name_rows(EQUAL, ("alone", "parts")),
+    name_rows(EQUAL, ("abacus",), ("_alone", "_parts")),
+)
 FEW, WIDTHS = ("10k", "100k", "1m", "10m"), (64, 128, 256, 512, 1024, 1536)
 BY_SIZE = tuple(
-    names(EQUAL, ("alone", "parts"), (f"_{count}_width_{width}",))
+    name_rows(EQUAL, ("alone", "parts"), (f"_{count}_width_{width}",))
     for count in FEW
     for width in WIDTHS
 )
@@ -112,77 +115,77 @@ BY_SIZE = tuple(
 WHOLE = {
     "parts_by_digits": Entry(
         "Additions alone, or with their parts",
-        "Sums wholly right by their number of digits, of models that have seen as many problems: "
-        "additions alone, or one addition in five and its parts. "
-        "Bars are Wilson intervals (95%) of all seeds together, dots are seeds.",
-        parts.by_digits,
+        "Exact match on sums by number of digits, of models with one number of training problems: "
+        "additions alone, or one addition in five problems and its parts. Bars are Wilson intervals "
+        "(95%) of all seeds, dots are seeds.",
+        parts.draw_parts_by_digits,
         (LEARNED, ABACUS),
-        least=2,
-        across=True,
+        minimum_rows=2,
+        any_training_length=True,
         source=PAPER + "4.5.1",
     ),
     "parts_differences": Entry(
         "Do the parts help?",
-        "By how many points more sums are right with the parts, a mean over seeds. Lines go from "
-        "every seed of one against every seed of the other, no narrower than Newcombe's interval "
-        "(95%); p is of a permutation test over seeds, two-sided, no less than 0.008 for five "
-        "seeds of each and 0.33 for two.",
-        parts.differences,
+        "The gain in correct sums with the parts (percentage points), averaged over seeds. Lines "
+        "span the differences of all pairs of seeds, at least Newcombe's interval (95%); p is of a "
+        "two-sided permutation test over seeds, at least 0.008 for five seeds of each and 0.33 for "
+        "two.",
+        parts.draw_differences,
         (LEARNED, ABACUS),
-        least=2,
-        across=True,
+        minimum_rows=2,
+        any_training_length=True,
         source=PAPER + "4.5.1: addition-only or mixed",
         table="losses",
         column="loss",
     ),
     "parts_each": Entry(
         "Which part is hard?",
-        "Responses wholly right by number of digits, of the models that have all five parts. Bars "
-        "are Wilson intervals (95%) of all seeds together.",
-        parts.each,
-        (names(EQUAL, ("parts",)), names(EQUAL, ("abacus",), ("_parts",))),
-        across=True,
+        "Exact match on responses by number of digits, of the models with all five parts. Bars are "
+        "Wilson intervals (95%) of all seeds.",
+        parts.draw_each_part,
+        (name_rows(EQUAL, ("parts",)), name_rows(EQUAL, ("abacus",), ("_parts",))),
+        any_training_length=True,
         source=PAPER + "4.5.2: sub-tasks",
         table="parts",
         column="exact",
     ),
     "parts_losses": Entry(
         "Losses in and out of distribution",
-        "Loss of a token of the sum, given the truth before it, and sums wholly right, over "
-        "training. Thin lines are seeds, thick ones their median. A second descent would be a loss "
-        "that rises and falls again.",
-        parts.losses,
+        "Loss of a token of the sum under teacher forcing, and exact match on sums, over training. "
+        "Thin lines are seeds, thick lines their median. In a second descent the loss would rise "
+        "and fall again.",
+        parts.draw_losses_of_parts,
         (LEARNED, ABACUS),
-        least=2,
-        across=True,
+        minimum_rows=2,
+        any_training_length=True,
         source=PAPER + "4.5.1: losses of validation",
         table="losses",
         column="loss",
     ),
     "parts_by_size": Entry(
         "By width and number of problems",
-        "Sums right (%), and what the parts change (points), by the width of the model and the "
-        "problems in training. Framed: p below 0.05 in a permutation test over seeds, for each "
-        "cell by itself, so that one in twenty would be framed by chance.",
-        parts_by_size.grid,
+        "Correct sums (%), and their change with the parts (percentage points), by the width of the "
+        "model and the number of training problems. Framed: p below 0.05 in a permutation test "
+        "over seeds for one cell, so that one in twenty would be framed by chance.",
+        parts_by_size.draw_size_grid,
         BY_SIZE,
-        least=2,
-        across=True,
+        minimum_rows=2,
+        any_training_length=True,
         source=PAPER + "4.5: widths and scales",
     ),
 }
 
 # ---- How deep tokens go --------------------------------------------------------------------------
-ADAPTIVE = names(EQUAL, ("abacus_adaptive",))
+ADAPTIVE = name_rows(EQUAL, ("abacus_adaptive",))
 
 DEEP = {
     "depth_by_digit": Entry(
-        "How deep digits go",
-        "Recurrences that a digit of the answer takes, and below it how many are right, given the "
-        "truth before them. Filled: the mean by the weights with which the recurrences are read. "
-        "Dotted: the most of training. Lines join all seeds together (95%), dots are seeds. The "
-        "loss counts 0.01 for each recurrence that is taken.",
-        depths.taken,
+        "Depth of digits",
+        "Recurrences of a digit of the answer, and below the share of correct digits under teacher "
+        "forcing. Filled: the mean by the weights with which the recurrences are read. Dotted: the "
+        "maximum of training. Lines pool all seeds (95%), dots are seeds. The loss counts 0.01 for "
+        "each recurrence.",
+        depths.draw_depths,
         (ADAPTIVE,),
         source=PAPER + "2.1.3: adaptive computation time",
         table="depths",
@@ -190,18 +193,18 @@ DEEP = {
     ),
     "depth_allowed": Entry(
         "More recurrences, or fewer",
-        "Sums wholly right by how many recurrences tokens may take when asked; dotted: as in "
-        "training. Bars are Wilson intervals (95%) of all seeds together, dots are seeds.",
-        depths.rounds,
-        (ADAPTIVE + names(EQUAL, ("abacus_adaptive_dear", "abacus_looped")),),
-        across=True,
+        "Exact match on sums by the maximum of recurrences in evaluation; dotted: the maximum of "
+        "training. Bars are Wilson intervals (95%) of all seeds, dots are seeds.",
+        depths.draw_recurrences,
+        (ADAPTIVE + name_rows(EQUAL, ("abacus_adaptive_dear", "abacus_looped")),),
+        any_training_length=True,
         source=PAPER + "2.1.3: recurrences",
         table="recurrences",
         column="accuracy",
     ),
 }
 
-# By notebook: the question that it asks, and its entries.
+# The question and the entries of each notebook.
 NOTEBOOKS = {
     "what_happens_inside": ("What happens inside?", WITHIN),
     "do_the_parts_teach_the_whole": ("Do the parts teach the whole?", WHOLE),

@@ -22,7 +22,7 @@ NEVER, NEVER_AT = "never", 1.45  # its position on the axis, as a multiple of th
 @style.use_style
 def draw_variants(tables: load.ResultTables) -> tuple[Figure, pd.DataFrame]:
     """Draw for each variant its accuracy at each length and the steps until it has learned."""
-    if tables["variants"].empty:
+    if not tables.has_rows("variants"):
         return draw_missing("Variants of a row", ["the stage `variants`"], profile="cpu")
     table = score_variants(tables)
     lines = _lines(table)
@@ -82,7 +82,7 @@ def score_variants(tables: load.ResultTables) -> pd.DataFrame:
 
 def summarise_variants(tables: load.ResultTables) -> pd.DataFrame:
     """Return as text the median (worst) accuracy of each variant by length, and its steps."""
-    if tables["variants"].empty:
+    if not tables.has_rows("variants"):
         return pd.DataFrame()
     table = score_variants(tables).query("seed == 'all'")
     indexed = table.set_index(["variant_set", "group", "variant", "times"])
@@ -98,7 +98,7 @@ def explain_variants(tables: load.ResultTables, times: int = 2) -> pd.DataFrame:
     Args:
         times: the length at which errors are counted, as a multiple of the trained one.
     """
-    if tables["variants"].empty:
+    if not tables.has_rows("variants"):
         return pd.DataFrame()
     by = ["variant_set", "group", "variant"]
     shares = (
@@ -186,7 +186,7 @@ def _draw_accuracy(axes: Axes, part: pd.DataFrame, lines: dict[tuple, tuple[int,
             axes.text(0.5, at, "not scored", ha="center", va="center", size=6.5, color="#777777")
             continue
         axes.plot([record.median] * 2, [at - 0.36, at + 0.36], color="#222222", linewidth=1.8)
-        same = seeds[(seeds[["variant_set", "group", "variant"]] == key).all(axis=1)]
+        same = seeds[(seeds[["variant_set", "group", "variant"]] == list(key)).all(axis=1)]
         heights = _spread_seeds(same, lines)
         axes.plot(same["accuracy"], heights, "o", ms=3, color=color, alpha=0.75)
     axes.set(xlim=(-0.06, 1.06), xticks=[0, 0.5, 1])

@@ -1,7 +1,7 @@
-"""How far models carry that were trained on some lengths and not on others.
+"""Accuracy of rows that train on some lengths and not on others.
 
-A row may leave lengths out within those that it was trained on (1 to 4 and 6 digits), so that what
-is new to it lies within its range or beyond.
+A row may leave out lengths within its training range (1 to 4 and 6 digits). An untrained length is
+then within this range or beyond it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from carry.config import run_settings
 from carry.evaluation.intervals import add_interval, pool_cells
 from carry.plots import load, style
 
-# Backgrounds of lengths, for any scheme in front: what is said of them, colour, hatch.
+# Backgrounds of lengths: description, colour, hatch.
 TRAINED, WITHIN, BEYOND = "trained", "within", "beyond"
 REGIONS = {
     TRAINED: ("length of training", "#E2E2E2", ""),
@@ -30,36 +30,37 @@ REGIONS = {
 KEYS = ["row", "trained", "digits"]
 
 
-def seen(tables: load.Tables) -> dict[str, list[int]]:
-    """Return the lengths that each row was trained on."""
-    named = tables.cells.drop_duplicates("row")
+def find_trained_lengths(tables: load.ResultTables) -> dict[str, list[int]]:
+    """Return the lengths on which each row was trained."""
+    rows = tables["cells"].drop_duplicates("row")
     return {
-        row: run_settings.load_run(row, profile).lengths()
-        for row, profile in zip(named["row"], named["profile"], strict=True)
+        row: run_settings.load_run(row, profile).trained_lengths()
+        for row, profile in zip(rows["row"], rows["profile"], strict=True)
     }
 
 
-def region(digits: int, lengths: Iterable[int]) -> str:
-    """Return whether a length was trained, left out within those that were, or lies beyond.
+def classify_length(digits: int, lengths: Iterable[int]) -> str:
+    """Return whether a length was trained, is within the trained lengths, or is beyond them.
 
-    >>> [region(digits, [1, 2, 3, 4, 6]) for digits in (4, 5, 6, 7)]
+    >>> [classify_length(digits, [1, 2, 3, 4, 6]) for digits in (4, 5, 6, 7)]
     ['trained', 'within', 'trained', 'beyond']
     """
-    if digits in (known := set(lengths)):
+    trained = set(lengths)
+    if digits in trained:
         return TRAINED
-    return WITHIN if digits < max(known) else BEYOND
+    return WITHIN if digits < max(trained) else BEYOND
 
 
-def with_region(table: pd.DataFrame, lengths: Mapping[str, list[int]]) -> pd.DataFrame:
-    """Return a table with a column `region`, from its columns `row` and `digits`."""
-    named = zip(table["row"], table["digits"], strict=True)
-    return table.assign(region=[region(digits, lengths[row]) for row, digits in named])
+def add_region_column(table: pd.DataFrame, lengths: Mapping[str, list[int]]) -> pd.DataFrame:
+    """Add a column `region`, from the columns `row` and `digits`."""
+    cells = zip(table["row"], table["digits"], strict=True)
+    return table.assign(region=[classify_length(digits, lengths[row]) for row, digits in cells])
 
 
-def said(lengths: Iterable[int]) -> str:
+def format_lengths(lengths: Iterable[int]) -> str:
     """Return lengths in words.
 
-    >>> said([1, 2, 3]), said([1, 2, 3, 4, 6]), said([2])
+    >>> format_lengths([1, 2, 3]), format_lengths([1, 2, 3, 4, 6]), format_lengths([2])
     ('1 to 3', '1 to 4 and 6', '2')
     """
     spans: list[list[int]] = []
@@ -68,128 +69,135 @@ def said(lengths: Iterable[int]) -> str:
             spans[-1].append(length)
         else:
             spans.append([length])
-    words = [f"{of[0]} to {of[-1]}" if len(of) > 2 else ", ".join(map(str, of)) for of in spans]
+    words = [
+        f"{span[0]} to {span[-1]}" if len(span) > 2 else ", ".join(map(str, span)) for span in spans
+    ]
     return " and ".join(", ".join(words).rsplit(", ", 1)) if len(words) > 1 else words[0]
 
 
-def title(row: str, lengths: Iterable[int], names: Mapping[str, str] | None = None) -> str:
-    """Return what a panel of a row is called, and on how many digits it was trained."""
-    name = (names or {}).get(row) or style.look(row).label
-    return f"{textwrap.fill(name, 34)}\ntrained on {said(lengths)} digits"
+def make_panel_title(
+    row: str, lengths: Iterable[int], names: Mapping[str, str] | None = None
+) -> str:
+    """Return the title of a row's panel: its label and its trained lengths."""
+    name = (names or {}).get(row) or style.choose_style(row).label
+    return f"{textwrap.fill(name, 34)}\ntrained on {format_lengths(lengths)} digits"
 
 
-def together(table: pd.DataFrame, keys: list[str], hits: str) -> pd.DataFrame:
-    """Return counts of all seeds together, with their share and its interval, and how many.
+def pool_seeds(table: pd.DataFrame, keys: list[str], hits: str) -> pd.DataFrame:
+    """Return counts of all seeds with their share, its interval and the number of seeds.
 
     >>> two = pd.DataFrame({"row": "a", "seed": [0, 1], "n": 10, "exact": [10, 4]})
-    >>> together(two, ["row"], "exact")[["n", "accuracy", "seeds"]].values.tolist()
+    >>> pool_seeds(two, ["row"], "exact")[["n", "accuracy", "seeds"]].values.tolist()
     [[20.0, 0.7, 2.0]]
     """
     seeds = table.groupby(keys, sort=False)["seed"].nunique().rename("seeds").reset_index()
     return pool_cells(table, keys, hits).merge(seeds, on=keys)
 
 
-def grid(count: int, columns: int, size: tuple[float, float], whole: float = 7.4, **more: Any):
-    """Return a figure and its panels, wider where few panels have to bear the names above them.
+def make_wide_panels(
+    count: int, columns: int, size: tuple[float, float], least_width: float = 7.4, **settings: Any
+):
+    """Return a figure and its panels, wider where few panels have long titles.
 
     Args:
-        count, columns: how many panels there are, and how many side by side.
-        size: width and height of each, in inches.
-        whole: how wide all of them are at least.
-        **more: what `style.panels` takes besides.
+        count, columns: number of panels, in all and in a line.
+        size: width and height of each panel, in inches.
+        least_width: least width of a line of panels.
+        **settings: further arguments of `style.make_panels`.
     """
-    width = max(size[0], whole / min(count, columns))
-    return style.panels(count, columns, (width, size[1]), **more)
+    width = max(size[0], least_width / min(count, columns))
+    return style.make_panels(count, columns, (width, size[1]), **settings)
 
 
-@style.styled
-def by_length(
-    tables: load.Tables, names: Mapping[str, str] | None = None
+@style.use_style
+def draw_accuracy_by_length(
+    tables: load.ResultTables, names: Mapping[str, str] | None = None
 ) -> tuple[Figure, pd.DataFrame]:
-    """Draw answers wholly right by number of digits, a panel for each row; dots are seeds.
+    """Draw correct answers by number of digits, one panel for each row; dots are seeds.
 
-    Behind a scratchpad the answer alone counts, as it is decoded after the model's own steps.
+    After a scratchpad only the answer counts, as it is decoded after the model's own steps.
 
     Args:
-        tables: whose cells are drawn.
-        names: of rows that are not to be called by their names.
+        tables: result tables with cells.
+        names: labels of rows in this figure, if other than their usual labels.
     """
-    known, table = seen(tables), length_table(tables)
-    rows = load.rows(table)
-    columns = 4 if len(rows) in (4, 7, 8) else 3  # whatever leaves the fewest places empty
-    figure, drawn = grid(len(rows), columns, (2.5, 2.35), sharey=True)
-    for axes, row in zip(drawn, rows, strict=True):
+    trained, table = find_trained_lengths(tables), make_length_table(tables)
+    rows = load.list_rows(table)
+    columns = 4 if len(rows) in (4, 7, 8) else 3  # leaves the fewest empty places
+    figure, panels = make_wide_panels(len(rows), columns, (2.5, 2.35), sharey=True)
+    for axes, row in zip(panels, rows, strict=True):
         part = table[table["row"] == row]
-        shade(axes, part)
-        _bars(axes, row, part)
-        axes.set_title(title(row, known[row], names), fontsize="small")
+        shade_lengths(axes, part)
+        _draw_bars(axes, row, part)
+        axes.set_title(make_panel_title(row, trained[row], names), fontsize="small")
         axes.set_ylim(-0.04, 1.06)
-        style.percent(axes.yaxis)
-    for axes in drawn[::columns]:
-        axes.set_ylabel("answers right")
+        style.format_percent(axes.yaxis)
+    for axes in panels[::columns]:
+        axes.set_ylabel("correct answers")
     figure.supxlabel("digits of both operands", fontsize="medium")
-    name_regions(figure, table)
+    draw_region_legend(figure, table)
     return figure, table
 
 
-def length_table(tables: load.Tables) -> pd.DataFrame:
-    """Return answers right by row and length, for each seed and (`seed`: all) for all together."""
-    cells = load.at_start(tables.cells, load.starts(tables.cells))
+def make_length_table(tables: load.ResultTables) -> pd.DataFrame:
+    """Return correct answers by row and length, for each seed and for all (`seed` is "all")."""
+    cells = load.select_start(tables["cells"], load.choose_starts(tables["cells"]))
     cells = cells[cells["set"] == "equal"].rename(columns={"i": "digits"})
     right = cells["digits_right"].where(cells["digits_right"].notna(), cells["exact"]).astype(int)
     cells = cells.assign(right=right)
     seeds = add_interval(cells[[*KEYS, "seed", "n", "right"]], "right").astype({"seed": str})
-    both = [pool_cells(cells, KEYS, "right").assign(seed="all"), seeds]
-    table = load.pick(pd.concat(both, ignore_index=True), load.rows(tables.cells))
-    return with_region(table.reset_index(drop=True), seen(tables))
+    parts = [pool_cells(cells, KEYS, "right").assign(seed="all"), seeds]
+    table = pd.concat(parts, ignore_index=True)
+    table = load.select_rows(table, load.list_rows(tables["cells"])).reset_index(drop=True)
+    return add_region_column(table, find_trained_lengths(tables))
 
 
-def _bars(axes: Axes, row: str, part: pd.DataFrame) -> None:
-    """Draw a bar for each length: of all seeds, with their interval and dots for seeds."""
-    look, pooled = style.look(row), part[part["seed"] == "all"]
-    axes.bar(pooled["digits"], pooled["accuracy"], 0.62, color=look.color, linewidth=0)
+def _draw_bars(axes: Axes, row: str, part: pd.DataFrame) -> None:
+    """Draw a bar for each length: all seeds with their interval, and a dot for each seed."""
+    color, pooled = style.choose_style(row).color, part[part["seed"] == "all"]
+    axes.bar(pooled["digits"], pooled["accuracy"], 0.62, color=color, linewidth=0)
     axes.vlines(pooled["digits"], pooled["low"], pooled["high"], color="#222222", linewidth=1.6)
     seeds = part[part["seed"] != "all"]
     names = sorted(seeds["seed"].unique())
     shift = seeds["seed"].map(names.index) - (len(names) - 1) / 2
-    axes.plot(
-        seeds["digits"] + 0.16 * shift, seeds["accuracy"], "o", ms=3.6, color="white", zorder=4,
-        markeredgecolor="#222222", markeredgewidth=0.7, clip_on=False,
-    )  # fmt: skip
+    dots = {"color": "white", "markeredgecolor": "#222222", "markeredgewidth": 0.7, "zorder": 4}
+    digits = seeds["digits"] + 0.16 * shift
+    axes.plot(digits, seeds["accuracy"], "o", ms=3.6, clip_on=False, **dots)
 
 
-def shade(axes: Axes, part: pd.DataFrame, low: float = 0.0, high: float = 1.0) -> None:
-    """Say by the background which lengths were trained; `low` and `high` are shares of the height.
+def shade_lengths(axes: Axes, part: pd.DataFrame, low: float = 0.0, high: float = 1.0) -> None:
+    """Shade each length by its region; `low` and `high` are shares of the panel's height.
 
-    All lengths have a tick, or every second of many.
+    Each length has a tick, or every second of many.
     """
-    for digits, where in part.groupby("digits")["region"].first().items():
-        _, color, hatch = REGIONS[where]
-        axes.axvspan(
-            digits - 0.5, digits + 0.5, low, high, facecolor=color, hatch=hatch, zorder=0,
-            edgecolor="#D8C58A", linewidth=0,
-        )  # fmt: skip
+    for digits, region in part.groupby("digits")["region"].first().items():
+        _, color, hatch = REGIONS[region]
+        area = {"facecolor": color, "hatch": hatch, "edgecolor": "#D8C58A", "linewidth": 0}
+        axes.axvspan(digits - 0.5, digits + 0.5, low, high, zorder=0, **area)
     digits = sorted(part["digits"].unique())
-    axes.set(xlim=(digits[0] - 0.5, digits[-1] + 0.5), xticks=digits[:: step(len(digits))])
+    ticks = digits[:: choose_tick_step(len(digits))]
+    axes.set(xlim=(digits[0] - 0.5, digits[-1] + 0.5), xticks=ticks)
     axes.grid(visible=False, axis="x")
 
 
-def step(count: int) -> int:
-    """Return that only every so many of some ticks have room below a panel.
+def choose_tick_step(count: int) -> int:
+    """Return the step between labelled ticks, so that they fit below a panel.
 
-    >>> step(8), step(12), step(20)
+    >>> choose_tick_step(8), choose_tick_step(12), choose_tick_step(20)
     (1, 2, 2)
     """
     return 1 + count // 11
 
 
-def name_regions(figure: Figure, table: pd.DataFrame, more: tuple[Artist, ...] = ()) -> None:
-    """Say above all panels what the backgrounds are that a figure has, and what `more` is."""
-    handles = [
+def draw_region_legend(
+    figure: Figure, table: pd.DataFrame, handles: tuple[Artist, ...] = ()
+) -> None:
+    """Explain the backgrounds of a figure above its panels, after `handles` for other marks."""
+    backgrounds = [
         Patch(facecolor=color, hatch=hatch, label=label, edgecolor="#D8C58A", linewidth=0)
-        for of, (label, color, hatch) in REGIONS.items()
-        if of in set(table["region"])
+        for region, (label, color, hatch) in REGIONS.items()
+        if region in set(table["region"])
     ]
-    count = len(handles) if len(more) + len(handles) > 3 else None
-    handles = [*more, *handles]
-    figure.legend(handles=handles, loc="outside upper center", ncols=count or len(handles))
+    everything = [*handles, *backgrounds]
+    columns = len(backgrounds) if len(everything) > 3 else len(everything)
+    figure.legend(handles=everything, loc="outside upper center", ncols=columns)

@@ -1,4 +1,4 @@
-"""Where a long response goes wrong: each step by itself, and which is the first to fail."""
+"""Errors in long responses: accuracy of each step, and the first wrong step."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from matplotlib.ticker import MaxNLocator
 from carry.evaluation.intervals import wilson_interval
 from carry.plots import load, style
 
-TIMES = (1.0, 1.3, 2.0, 3.0)  # of the training lengths; 13 is 1.3 times the paper's 10
+TIMES = (1.0, 1.3, 2.0, 3.0)  # the training length; 13 is 1.3 times the 10 of cho2025
 COLUMNS = ["row", "start", "seed", "trained", "digits", "step", "n", "correct", "accuracy"]
 COLUMNS += ["low", "high", "first_wrong", "first", "first_low", "first_high"]
+LABELS = {"accuracy": "correct under\nteacher forcing", "first": "first wrong step"}
 
 
-@style.styled
-def by_step(
+@style.use_style
+def draw_accuracy_by_step(
     steps: pd.DataFrame,
     starts: dict[str, str],
     step: str,
@@ -25,45 +26,51 @@ def by_step(
     times: Sequence[float] = TIMES,
     halves: tuple[str, str] | None = None,
 ) -> tuple[Figure, pd.DataFrame]:
-    """Draw how many steps are right given the truth before, and in which one errors begin.
+    """Draw the accuracy of each step under teacher forcing, and the share of first errors in it.
 
-    Above, a step stands by itself; below, of all responses, the share whose first wrong token lies
-    in it, so that these shares add up to all responses that are not wholly right.
+    The lower panels have the share of all responses whose first wrong token is in a step; these
+    shares add up to the share of wrong responses.
 
     Args:
         steps: accuracy by step.
-        starts: where the ids of each row start, as `load.starts` gives them.
-        step: what a step is.
-        length: what a length counts.
+        starts: start of ids of each row, as `load.choose_starts` returns them.
+        step: name of a step.
+        length: unit of a length.
         times: lengths, as multiples of the training length.
-        halves: what the steps of the first half are, and those of the second.
+        halves: names of the first and the second half of the steps.
     """
-    trained, there = int(steps["trained"].max()), set(steps["digits"])
-    wanted = [int(trained * more) for more in times if int(trained * more) in there]
-    here = load.at_start(steps, starts)
-    here = here[here["digits"].isin(wanted)]
-    low, high = wilson_interval(here["first_wrong"], here["n"])
-    more = {"first": here["first_wrong"] / here["n"], "first_low": low, "first_high": high}
-    table = here.assign(**more)[COLUMNS].reset_index(drop=True)
-    drawn_as = {"accuracy": "right, given\nthe truth before", "first": "the first to be wrong"}
-    size = (2.3, 2.2)
-    count = 2 * len(wanted)
-    figure, drawn = style.panels(count, len(wanted), size, sharey="row", sharex="col")
-    for number, axes in enumerate(drawn):
-        column, digits = list(drawn_as)[number // len(wanted)], wanted[number % len(wanted)]
+    table, lengths = _make_step_table(steps, starts, times)
+    count, size = 2 * len(lengths), (2.3, 2.2)
+    figure, panels = style.make_panels(count, len(lengths), size, sharey="row", sharex="col")
+    for number, axes in enumerate(panels):
+        column, digits = list(LABELS)[number // len(lengths)], lengths[number % len(lengths)]
         part = table[table["digits"] == digits]
-        for row in load.rows(table):
-            style.seeds_and_median(axes, part[part["row"] == row], row, "step", column)
+        for row in load.list_rows(table):
+            style.draw_seeds_and_median(axes, part[part["row"] == row], row, "step", column)
         if halves:
             middle = part["step"].max() / 2
             axes.axvline(middle, color="#999999", linewidth=0.8, linestyle=":")
         axes.set_title(length.format(digits) if column == "accuracy" else "", fontsize="medium")
-        axes.set_ylabel(drawn_as[column] if number % len(wanted) == 0 else "")
+        axes.set_ylabel(LABELS[column] if number % len(lengths) == 0 else "")
         axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
-        style.percent(axes.yaxis)
-    drawn[0].set_ylim(-0.03, 1.03)
-    drawn[-1].set_ylim(0, 1.05 * max(0.1, table["first"].max()))
+        style.format_percent(axes.yaxis)
+    panels[0].set_ylim(-0.03, 1.03)
+    panels[-1].set_ylim(0, 1.05 * max(0.1, table["first"].max()))
     label = f"{step}; left of the dots {halves[0]}, right {halves[1]}" if halves else step
     figure.supxlabel(label, fontsize="medium")
-    style.legend(figure, load.rows(table), trained=load.lengths(table))
+    style.draw_legend(figure, load.list_rows(table), trained=load.find_training_lengths(table))
     return figure, table
+
+
+def _make_step_table(
+    steps: pd.DataFrame, starts: dict[str, str], times: Sequence[float]
+) -> tuple[pd.DataFrame, list[int]]:
+    """Return accuracy and first errors by step, and the tested lengths among the requested."""
+    trained, tested = int(steps["trained"].max()), set(steps["digits"])
+    lengths = [int(trained * factor) for factor in times if int(trained * factor) in tested]
+    table = load.select_start(steps, starts)
+    table = table[table["digits"].isin(lengths)]
+    low, high = wilson_interval(table["first_wrong"], table["n"])
+    first = table["first_wrong"] / table["n"]
+    table = table.assign(first=first, first_low=low, first_high=high)
+    return table[COLUMNS].reset_index(drop=True), lengths

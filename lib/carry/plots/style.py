@@ -1,19 +1,17 @@
-"""How every figure looks: one colour for each scheme, safe for colour-blind readers.
-
-What a row is called and how it is drawn follows from its name alone, `task_scheme_variant`:
+"""The style of figures: one colour for each position encoding, safe for colour-blind readers.
 
     addition_abacus             Abacus                    blue
     addition_abacus_looped      Abacus, looped            blue, dashed
     addition_abacus_looped_4    Abacus, looped 4 times    blue, dashed more finely
     addition_abacus_fire        Abacus + FIRE             light blue
     parity_fire_scratchpad      FIRE, scratchpad          red, with long dashes
-    addition_equal_alibi        ALiBi                     light green (operands equally long)
-    addition_new_idea           New idea                  grey, until it is given a colour here
+    a row with a new scheme     the scheme's label        grey, until it has a colour here
+
+Labels come from `carry.plots.labels`; dashes and hatches come from the settings of the row.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
@@ -28,99 +26,41 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from carry.config import paths
+from carry.plots import labels
 
-# Near to Okabe and Ito's colours. Under simulated protanopia, deuteranopia and tritanopia the
-# nearest two stay 15 apart in CIELAB (a test measures it).
-SCHEMES = {
-    "nope": ("NoPE", "#000000"),
-    "learned": ("Learned index", "#EDB120"),
-    "sinusoidal": ("Sinusoidal", "#999933"),
-    "rope": ("RoPE", "#CC79A7"),
-    "fire": ("FIRE", "#C8102E"),
-    "randomized": ("Randomized", "#C0C0C0"),
-    "randomized_fire": ("Randomized FIRE", "#9758FF"),
-    "abacus": ("Abacus", "#0072B2"),
-    "abacus_fire": ("Abacus + FIRE", "#56B4E9"),
-    "abacus_rope": ("Abacus + RoPE", "#2A189F"),
-    "coupled": ("Coupled", "#009E73"),
-    "relative": ("Abacus read relatively", "#882255"),
-    "shaw": ("Shaw", "#550061"),
-    "t5": ("T5", "#0C550C"),
-    "alibi": ("ALiBi", "#9EDB92"),
+# By position encodings, as `labels.describe_positions` names them. Similar to the colours of Okabe
+# and Ito. Under simulated protanopia, deuteranopia and tritanopia the two most similar are 15 apart
+# in CIELAB (a test measures it).
+COLORS = {
+    "NoPE": "#000000",
+    "Learned index": "#EDB120",
+    "Sinusoidal index": "#999933",
+    "RoPE": "#CC79A7",
+    "FIRE": "#C8102E",
+    "Randomized": "#C0C0C0",
+    "Randomized FIRE": "#9758FF",
+    "Abacus": "#0072B2",
+    "Abacus + FIRE": "#56B4E9",
+    "Abacus + RoPE": "#2A189F",
+    "Coupled": "#009E73",
+    "Abacus read relatively": "#882255",
+    "Coupled read relatively": "#882255",
+    "Shaw": "#550061",
+    "T5": "#0C550C",
+    "ALiBi": "#9EDB92",
 }
-OTHER = "#808080"
+OTHER_COLOR = "#808080"
+TRAINED_COLOR = "#ECECEC"  # background of the lengths of training
 
-# A number that a paper states, beside ours.
-STATED = {"marker": "D", "markersize": 5.5, "color": "white", "markeredgecolor": "#222222"}
+# A number that a paper states, next to ours.
+STATED_MARKER = {"marker": "D", "markersize": 5.5, "color": "white", "markeredgecolor": "#222222"}
 
-# What a task's problems are called, and what its training length counts.
-TASKS = {
-    "addition": ("sums", "{0} digits"),
-    "multiplication": ("products", "{0} digits"),
-    "parity": ("answers", "{0} bits"),
-    "sorting": ("lists", "{0} numbers of {0} digits"),
-    "bitwise_or": ("answers", "{0} bits"),
-    "multi_operand_addition": ("sums", "{0} operands of {0} digits"),
-    "modular_addition": ("sums", "numbers of {0} digits"),
-    "noisy_majority": ("strings", "{0} symbols"),
-    "copying": ("strings", "{0} digits"),
-    "reversing": ("strings", "{0} digits"),
-}
+# Dashes tell rows of one colour apart: on and off lengths in points.
+SOLID, DOTTED, DASH_DOTTED = (1.0, 0.0), (1.0, 1.0), (7.0, 1.2, 1.5, 1.2)
+INJECTED, LOOPED, SCRATCHPAD = (5.0, 1.0, 1.0, 1.0), (4.0, 1.5), (5.5, 1.2)
+LOOPED_OFTEN = {4: (2.6, 1.3), 8: (1.7, 1.1), 16: (0.8, 0.9)}  # by recurrences
 
-EQUAL = "equal_"  # after the task: rows of operands that are as long as each other
-
-# A second sign besides the colour, for variants of a scheme: dashes of lines and hatches of bars.
-SOLID, DOTTED = (1.0, 0.0), (1.0, 1.0)
-VARIANTS = {
-    "injected": (5.0, 1.0, 1.0, 1.0),
-    "looped": (4.0, 1.5),
-    "looped_4": (2.6, 1.3),
-    "looped_8": (1.7, 1.1),
-    "looped_16": (0.8, 0.9),
-    "far": (7.0, 1.2, 1.5, 1.2),
-    "scratchpad": (5.5, 1.2),
-}
-HATCHES = {SOLID: "", DOTTED: r"\\\\", VARIANTS["injected"]: "...."}  # what is looped: ////
-# How the parts of a variant are said; parts that are not here are said as they stand.
-PARTS = {
-    "scratchpad_padded": "scratchpad, zeros in front",
-    "injected": "injected",
-    "looped": "looped",
-    "far": "more ids",
-    "everything": "loss on the question too",
-    "noise": "random padding",
-    "entrance": "entrance",
-    "divided": "gradient divided",
-    "hints": "index hints",
-    "scratchpad": "scratchpad",
-    "spare": "zeros to spare",
-    "unpadded": "no zeros in front",
-    "reversed": "question reversed",
-    "plain": "nothing reversed",
-    "from_first": "sums from the first operand",
-    "narrow_heads": "heads half as wide",
-    "wide_heads": "heads twice as wide",
-    "gap": "a larger gap",
-    "longer": "no gap",
-    "padded": "nothing reversed, zeros in front",
-    "operands": "operands reversed",
-    "both": "both reversed",
-    "spaces": "random spaces",
-    "worded": "steps in words",
-    "dear": "at five times the price",
-    "carries": "its carries alone",
-    "digits": "its digit sums alone",
-    "backwards": "its numbers backwards",
-    "aligned": "its digits in pairs",
-}
-# Whose ids are coupled where they are read relatively: levels or letters that Abacus does not have.
-COUPLED_PARTS = {"scratchpad", "scratchpad_padded", "carries", "digits", "backwards", "aligned"}
-COUPLED_TASKS = {"copying", "reversing"}
-COUNTED = r"looped_\d+|\d+l\d+h|width_\d+|\d+[km]"
-PART = re.compile(rf"(?:^|_)({COUNTED}|{'|'.join(PARTS)})(?=_|$)")
-
-SHADE = "#ECECEC"  # the training range
-SETTINGS = {
+MATPLOTLIB_SETTINGS = {
     **sns.axes_style("ticks"),
     **sns.plotting_context("notebook", font_scale=0.8),
     "axes.edgecolor": "#444444",
@@ -129,164 +69,155 @@ SETTINGS = {
     "axes.spines.top": False,
     "figure.dpi": 100,
     "figure.facecolor": "white",
-    "font.family": "DejaVu Sans",  # comes with matplotlib, so it is the same everywhere
+    "font.family": "DejaVu Sans",  # part of matplotlib, so it is the same everywhere
     "grid.color": "#E4E4E4",
     "grid.linewidth": 0.6,
     "legend.frameon": False,
 }
-# Letters as outlines and a fixed salt: the same bytes on every run and without any font.
-WRITING = {"svg.fonttype": "path", "svg.hashsalt": "carry", "savefig.dpi": 150}
+# Letters as outlines and a fixed salt: the same bytes on every run, without any font.
+FILE_SETTINGS = {"svg.fonttype": "path", "svg.hashsalt": "carry", "savefig.dpi": 150}
 
 
-class Look(NamedTuple):
-    """How a row is drawn."""
+class RowStyle(NamedTuple):
+    """Label, colour, dashes of lines and hatch of bars of one row."""
 
     label: str
     color: str
     dashes: tuple[float, ...]
+    hatch: str
 
 
-def look(row: str) -> Look:
-    """Return label, colour and dashes of a row, from its name.
+def choose_style(row: str) -> RowStyle:
+    """Return the style of a row, from its settings in params.yaml.
 
-    >>> look("addition_abacus").label, look("multiplication_abacus_looped_4").label
-    ('Abacus', 'Abacus, looped 4 times')
-    >>> look("multi_operand_addition_coupled_scratchpad_1l4h_wide_heads").label
-    'Coupled, scratchpad, 1 layer of 4 heads, heads twice as wide'
-    >>> look("addition_new_idea")
-    Look(label='New idea', color='#808080', dashes=(1.0, 0.0))
+    >>> choose_style("addition_abacus").label, choose_style("multiplication_abacus_looped").label
+    ('Abacus', 'Abacus, looped')
+    >>> choose_style("my_new_idea")
+    RowStyle(label='My new idea', color='#808080', dashes=(1.0, 0.0), hatch='')
     """
-    name = row.removeprefix(f"{task(row)}_").removeprefix(EQUAL)
-    for scheme in sorted(SCHEMES, key=len, reverse=True):
-        if name == scheme or name.startswith(f"{scheme}_"):
-            label, color = SCHEMES[scheme]
-            parts = PART.split(name.removeprefix(scheme))
-            parts = [part.strip("_") for part in parts if part.strip("_")]
-            coupled = task(row) in COUPLED_TASKS or COUPLED_PARTS & {*parts}
-            if scheme == "relative" and coupled:
-                label = "Coupled read relatively"
-            known = [VARIANTS[part] for part in parts if part in VARIANTS]
-            words = [label, *(_said(part) for part in parts)]
-            return Look(", ".join(words), color, [DOTTED, *known][-1] if parts else SOLID)
-    return Look(name.replace("_", " ").capitalize(), OTHER, SOLID)
+    settings = labels.find_settings(row)
+    if settings is None:
+        return RowStyle(labels.describe_row(row), OTHER_COLOR, SOLID, "")
+    color = COLORS.get(labels.describe_positions(settings), OTHER_COLOR)
+    return RowStyle(labels.describe_settings(settings), color, *_choose_dashes(settings))
 
 
-def _said(part: str) -> str:
-    """Return a part of a variant in words.
+def _choose_dashes(settings: dict[str, Any]) -> tuple[tuple[float, ...], str]:
+    """Return dashes and hatch: of the architecture or a scratchpad, and of rows with a label."""
+    architecture, has_label = labels.describe_architecture(settings), "label" in settings
+    recurrences = settings.get("model", {}).get("recurrences", 1)
+    if architecture == "looped" and recurrences in LOOPED_OFTEN:
+        return LOOPED_OFTEN[recurrences], "////"
+    if architecture == "looped":
+        return DASH_DOTTED if has_label else LOOPED, "////"
+    if architecture == "injected":
+        return INJECTED, "...."
+    if labels.describe_format(settings):
+        return DASH_DOTTED if has_label else SCRATCHPAD, "////"
+    return (DOTTED, r"\\\\") if has_label or architecture else (SOLID, "")
 
-    >>> _said("looped_4"), _said("6l8h"), _said("100k"), _said("10m")
-    ('looped 4 times', '6 layers of 8 heads', '100,000 problems', '10 million problems')
-    """
-    if looped := re.fullmatch(r"looped_(\d+)", part):
-        return f"looped {looped[1]} times"
-    if shape := re.fullmatch(r"(\d+)l(\d+)h", part):
-        return f"{shape[1]} {'layer' if shape[1] == '1' else 'layers'} of {shape[2]} heads"
-    if count := re.fullmatch(r"(\d+)([km])", part):
-        return f"{count[1]}{',000' if count[2] == 'k' else ' million'} problems"
-    return PARTS.get(part, part.replace("_", " "))
 
+def find_task_name(row: str) -> str:
+    """Return the name of a row's task; empty for a row that is not in params.yaml.
 
-def task(row: str) -> str:
-    """Return the task of a row, from its name; nothing if there is no such task.
-
-    >>> task("bitwise_or_fire"), task("mine")
+    >>> find_task_name("bitwise_or_fire"), find_task_name("mine")
     ('bitwise_or', '')
     """
-    return next((name for name in TASKS if row.startswith(f"{name}_")), "")
+    settings = labels.find_settings(row)
+    return settings["task"]["name"] if settings else ""
 
 
-def hatch(row: str) -> str:
-    """Return the hatch of a row's bar, which tells architectures apart as dashes do lines."""
-    return HATCHES.get(look(row).dashes, "////")
+def name_problems(rows: list[str]) -> str:
+    """Return the noun for the problems of some rows.
 
-
-def problems(rows: list[str]) -> str:
-    """Return what the problems of some rows are called.
-
-    >>> problems(["addition_nope"]), problems(["addition_nope", "mine"])
+    >>> name_problems(["addition_nope"]), name_problems(["addition_nope", "sorting_fire"])
     ('sums', 'problems')
     """
-    nouns = {TASKS[task(row)][0] if task(row) else "problems" for row in rows}
+    tasks = map(labels.find_task, rows)
+    nouns = {task.noun if task else "problems" for task in tasks}
     return nouns.pop() if len(nouns) == 1 else "problems"
 
 
-def reached(row: str, length: int) -> str:
-    """Return what a row was trained to.
+def describe_training_length(row: str, length: int) -> str:
+    """Return the training length of a row in words.
 
-    >>> reached("addition_nope", 5), reached("sorting_fire", 10)
+    >>> describe_training_length("addition_nope", 5), describe_training_length("sorting_fire", 10)
     ('trained to 5 digits', 'trained to 10 numbers of 10 digits')
     """
-    return "trained to " + TASKS.get(task(row), ("", "{0} digits"))[1].format(length)
+    task = labels.find_task(row)
+    return "trained to " + (task.unit if task else "{0} digits").format(length)
 
 
-def line(row: str, **more: Any) -> dict[str, Any]:
-    """Return what matplotlib needs to draw a row's line."""
-    seen = look(row)
-    style = "-" if seen.dashes == SOLID else (0, seen.dashes)
-    return {"color": seen.color, "linestyle": style, **more}
+def make_line_style(row: str, **settings: Any) -> dict[str, Any]:
+    """Return the arguments with which matplotlib draws a row's line."""
+    style = choose_style(row)
+    dashes = "-" if style.dashes == SOLID else (0, style.dashes)
+    return {"color": style.color, "linestyle": dashes, **settings}
 
 
-def styled(draw: Callable[..., Any]) -> Callable[..., Any]:
-    """Let a figure be drawn in this style, and leave matplotlib's settings as they were."""
+def use_style(draw: Callable[..., Any]) -> Callable[..., Any]:
+    """Draw a figure in this style, and leave the settings of matplotlib unchanged."""
 
     @wraps(draw)
-    def inside(*args: Any, **kwargs: Any) -> Any:
-        with matplotlib.rc_context(SETTINGS):
+    def draw_in_style(*args: Any, **kwargs: Any) -> Any:
+        with matplotlib.rc_context(MATPLOTLIB_SETTINGS):
             return draw(*args, **kwargs)
 
-    return inside
+    return draw_in_style
 
 
-def legend(
+def draw_legend(
     figure: Figure,
     rows: list[str],
     place: str = "outside right center",
     trained: dict[str, int] | None = None,
 ) -> None:
-    """Name the rows once for the whole figure, and what they were trained to."""
+    """Name the rows once for the whole figure, with their training lengths."""
     lengths = trained or {}
     differ = len(set(lengths.values())) > 1
-    labels = {
-        row: look(row).label + (f" (to {lengths[row]})" if differ and row in lengths else "")
+    names = {
+        row: choose_style(row).label
+        + (f" (to {lengths[row]})" if differ and row in lengths else "")
         for row in rows
     }
-    handles = [Line2D([], [], label=labels[row], **line(row, linewidth=2.2)) for row in rows]
-    shared = reached(rows[0], lengths[rows[0]]) if lengths and not differ else None
-    figure.legend(handles=handles, loc=place, handlelength=2.6, title=shared, alignment="left")
+    handles = [Line2D([], [], label=names[row], **make_line_style(row, lw=2.2)) for row in rows]
+    shared = lengths and not differ
+    title = describe_training_length(rows[0], lengths[rows[0]]) if shared else None
+    figure.legend(handles=handles, loc=place, handlelength=2.6, title=title, alignment="left")
 
 
-def stated_legend(figure: Figure, place: str) -> None:
-    """Say what the marks of stated numbers are."""
-    handle = Line2D([], [], linestyle="none", label="stated in the paper", **STATED)
+def draw_stated_legend(figure: Figure, place: str) -> None:
+    """Explain the marks of stated numbers."""
+    handle = Line2D([], [], linestyle="none", label="stated in the paper", **STATED_MARKER)
     figure.legend(handles=[handle], loc=place)
 
 
-def seeds_and_median(axes: Axes, table: pd.DataFrame, row: str, x: str, y: str) -> None:
-    """Draw a thin line for each seed, and a thick one for their median where all have a value."""
-    wide = table.pivot_table(index=x, columns="seed", values=y, aggfunc="mean").sort_index()
-    for seed in wide:
-        axes.plot(wide[seed].dropna(), **line(row, linewidth=0.7, alpha=0.5))
-    whole = wide.dropna()
-    axes.plot(whole.median(axis=1), **line(row, linewidth=2.2))
+def draw_seeds_and_median(axes: Axes, table: pd.DataFrame, row: str, x: str, y: str) -> None:
+    """Draw a thin line for each seed, and a thick median where all seeds have a value."""
+    seeds = table.pivot_table(index=x, columns="seed", values=y, aggfunc="mean").sort_index()
+    for seed in seeds:
+        axes.plot(seeds[seed].dropna(), **make_line_style(row, linewidth=0.7, alpha=0.5))
+    axes.plot(seeds.dropna().median(axis=1), **make_line_style(row, linewidth=2.2))
 
 
-def all_and_seeds(axes: Axes, table: pd.DataFrame, row: str) -> None:
-    """Draw accuracy over `at`: all seeds together with their interval, and the seeds as dots."""
+def draw_pooled_and_seeds(axes: Axes, table: pd.DataFrame, row: str) -> None:
+    """Draw accuracy over the column `at`: all seeds pooled with their interval; seeds as dots."""
     pooled = table[table["seed"] == "all"].sort_values("at")
-    seeds, color = table[table["seed"] != "all"], look(row).color
+    seeds, color = table[table["seed"] != "all"], choose_style(row).color
     ends = [pooled["accuracy"] - pooled["low"], pooled["high"] - pooled["accuracy"]]
     axes.errorbar(pooled["at"], pooled["accuracy"], ends, fmt="none", ecolor=color, elinewidth=1.2)
-    axes.plot(pooled["at"], pooled["accuracy"], marker="o", ms=4.5, **line(row, linewidth=1.6))
+    style = make_line_style(row, linewidth=1.6)
+    axes.plot(pooled["at"], pooled["accuracy"], marker="o", ms=4.5, **style)
     axes.plot(seeds["at"], seeds["accuracy"], "o", ms=2.4, color=color, alpha=0.6)
 
 
-def percent(axis: Any) -> None:
-    """Write shares as percent on an axis."""
+def format_percent(axis: Any) -> None:
+    """Write the shares on an axis as percentages."""
     axis.set_major_formatter(matplotlib.ticker.PercentFormatter(1.0, decimals=0))
 
 
-def panels(count: int, columns: int, size: tuple[float, float], **more: Any):
-    """Return a figure and its panels in rows of `columns`, the empty ones at the end removed."""
+def make_panels(count: int, columns: int, size: tuple[float, float], **settings: Any):
+    """Return a figure and its `count` panels of a given size in inches, in rows of `columns`."""
     columns = max(1, min(columns, count))
     lines = max(1, -(-count // columns))
     figure, grid = plt.subplots(
@@ -295,20 +226,20 @@ def panels(count: int, columns: int, size: tuple[float, float], **more: Any):
         figsize=(size[0] * columns, size[1] * lines),
         squeeze=False,
         layout="constrained",
-        **more,
+        **settings,
     )
     for axes in grid.flat[count:]:
         axes.remove()
     return figure, list(grid.flat[:count])
 
 
-def save(figure: Figure, name: str, table: pd.DataFrame, folder: Path) -> Path:
-    """Write NAME.svg, NAME.png and NAME.csv, the table behind the figure; return the svg's path.
+def save_figure(figure: Figure, name: str, table: pd.DataFrame, folder: Path) -> Path:
+    """Write NAME.svg, NAME.png and the table of the figure, NAME.csv; return the svg's path.
 
-    The bytes depend on figure and table alone: no date, no version and no random names in them.
+    The bytes depend on figure and table alone: the files have no date, version or random name.
     """
     svg = Path(folder) / f"{name}.svg"
-    with matplotlib.rc_context({**SETTINGS, **WRITING}):
+    with matplotlib.rc_context({**MATPLOTLIB_SETTINGS, **FILE_SETTINGS}):
         with paths.write_atomically(svg) as draft:
             figure.savefig(draft, metadata={"Date": None, "Creator": None})
         with paths.write_atomically(svg.with_suffix(".png")) as draft:

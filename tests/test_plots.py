@@ -2,6 +2,8 @@
 
 import io
 import itertools
+import sys
+import types
 
 import matplotlib
 import matplotlib.colors
@@ -11,33 +13,32 @@ import pandas as pd
 import pytest
 
 from carry import positions
-from carry.config import paths, run_settings
+from carry.config import paths, profiles, run_settings, settings
 from carry.config.settings import SettingsError, list_modules
 from carry.data import problem_sets
-from carry.evaluation import recurrences as written
 from carry.evaluation.scoring import score_system
 from carry.interpretability import attention as inside
-from carry.interpretability.majority_constructions import majority_range as majority_by_hand
-from carry.models.constructions.adder import adder
+from carry.interpretability.majority_constructions import score_majority as majority_by_hand
+from carry.models.constructions.adder import build_adder
 from carry.plots import (
     accuracy,
-    by_hand,
     cho2025,
-    counted,
+    constructed_models,
     errors,
-    fraknoi2024,
     gallery,
     heatmaps,
     load,
     numbering,
     recurrences,
     regions,
+    scorings,
     style,
     theorem,
 )
 from carry.plots import attention as attention_drawn
 from carry.plots import curves as learning
-from carry.plots.entry import listed
+from carry.plots.entry import join_names
+from figure_checks import check_files, check_layout, texts
 from made_up import (
     REACH,
     WRITTEN,
@@ -67,167 +68,170 @@ pytestmark = pytest.mark.usefixtures("closed_figures")
 ROWS = ["addition_nope", "addition_abacus", "addition_coupled", "addition_relative"]
 
 
-PAPER = {name: of for name, of in gallery.FIGURES.items() if of.rows}
 SIZES = pd.DataFrame({"layers": [4, 2, 1], "recurrences": [1, 2, 4], "weights": [9e6, 5e6, 3e6]})
-
-
-def some_rows(share):
-    """Return all rows that entries of papers name, or some of them, beside those of ROWS."""
-    named = dict.fromkeys(row for of in PAPER.values() for row in (*of.wanted(), *of.beside))
-    shown = {"all": list(named), "some": list(named)[::3], "none": []}[share]
-    return list(dict.fromkeys(ROWS + shown if share != "none" else ROWS[2:]))
-
-
-@pytest.fixture(scope="module")
-def shares():
-    """Return the tables of a profile that has all rows of the papers, some, or none of them."""
-    return {
-        share: made_up_tables(some_rows(share), grid=22)._replace(sizes=SIZES)
-        for share in ("all", "some", "none")
-    }
-
-
-@pytest.fixture(scope="module")
-def tables():
-    more = {"sizes": SIZES, "footing": footing(), "widths": widths(), "sharpness": sharpness()}
-    more |= {"majority_range": majority_range(), "circuit_steps": circuit_steps()}
-    more |= {"circuit_bits": circuit_bits(), **variants()}
-    more |= {"certificates": certificates(), "limits": limits()}
-    written = cells(ROWS), places(ROWS), curves(ROWS), made_recurrences([]), answers([])
-    return load.Tables(*written, **more)
-
-
-def check_layout(figure):
-    """No label is cut off, and no panel is empty."""
-    figure.draw_without_rendering()  # a figure that was closed has a canvas that draws nothing
-    box, (width, height) = figure.get_tightbbox(), figure.get_size_inches()  # of all that shows
-    assert box.x0 > -0.01 and box.x1 < width + 0.01
-    assert box.y0 > -0.01 and box.y1 < height + 0.01
-    for axes in figure.axes:
-        assert axes.has_data() or axes.patches or axes.texts
-
-
-# Entries of no rows, or of some that `tables` has: the others only say which rows are not there,
-# all alike. Many of those are drawn twice, with their rows, further down and in test_lengths.py and
-# test_inside_figures.py.
-TWICE = [name for name, of in gallery.FIGURES.items() if not of.rows or {*of.wanted()} & {*ROWS}]
-
-
-@pytest.mark.parametrize("name", TWICE)
-def test_two_drawings_are_the_same_bytes_and_the_csv_is_the_table(name, tables, tmp_path):
-    for folder in ("one", "two"):
-        figure, table = gallery.write(name, tables, tmp_path / folder)
-    check_layout(figure)
-    for ending in ("svg", "png", "csv"):
-        one, two = (tmp_path / folder / f"{name}.{ending}" for folder in ("one", "two"))
-        assert one.read_bytes() == two.read_bytes()
-        assert one.stat().st_size > 20
-    read = pd.read_csv(tmp_path / "one" / f"{name}.csv", dtype={"start": str, "seed": str})
-    expected = table.astype({c: str for c in ("start", "seed") if c in table})
-    pd.testing.assert_frame_equal(read, expected, check_dtype=False, rtol=1e-5)
-    assert str(tmp_path) not in (tmp_path / "one" / f"{name}.svg").read_text()
-
-
-def texts(figure):
-    """Return all that is said in a figure, in one line."""
-    said = [text.get_text() for text in figure.findobj(matplotlib.text.Text)]
-    return " ".join(" ".join(said).split())
-
-
-# All but the one answer, which is shown whole, and what is no count: means, outputs, weights.
+WITH_ROWS = {name: entry for name, entry in gallery.FIGURES.items() if entry.rows}
+ALL_ROWS = list(
+    dict.fromkeys(
+        [
+            *ROWS,
+            *(row for entry in WITH_ROWS.values() for row in entry.list_rows()),
+            *(row for entry in WITH_ROWS.values() for row in entry.extra_rows),
+        ]
+    )
+)
+# Tables without counts: means, outputs, parameters, one answer.
 NO_COUNTS = (
-    "answers", "attention", "heads", "curves", "outputs", "by_hand", "spectrum", "circles", "looks",
+    "answers", "attention", "heads", "curves", "outputs", "by_hand", "spectrum", "circles",
+    "attention_places",
 )  # fmt: skip
-MEANS = {name for name, of in PAPER.items() if of.table in NO_COUNTS}
+
+
+@pytest.fixture(scope="module")
+def added():
+    """Return the tables that only notebooks add."""
+    tables = {"sizes": SIZES, "footing": footing(), "widths": widths(), "sharpness": sharpness()}
+    tables |= {"majority_range": majority_range(), "circuit_steps": circuit_steps()}
+    tables |= {"circuit_bits": circuit_bits(), **variants()}
+    return tables | {"certificates": certificates(), "limits": limits()}
+
+
+@pytest.fixture(scope="module")
+def every(added):
+    """Return the tables of a profile with all rows of all figures."""
+    return made_up_tables(ALL_ROWS, grid=22).with_tables(**added)
+
+
+@pytest.fixture(scope="module")
+def tables(added):
+    """Return the tables of a few rows of the overview."""
+    written = {"cells": cells(ROWS), "places": places(ROWS), "curves": curves(ROWS)}
+    return load.create_empty_results().with_tables(**written, **added)
 
 
 @pytest.mark.usefixtures("every_row")
-@pytest.mark.parametrize("share", ["all", "some", "none"])
-@pytest.mark.parametrize("name", PAPER)
-def test_an_entry_draws_the_rows_that_are_there_and_names_those_that_are_not(name, share, shares):
-    of, here = PAPER[name], shares[share]
-    figure, table = gallery.draw(name, here)
+@pytest.mark.parametrize("name", gallery.FIGURES)
+def test_each_figure_shows_its_rows(name, every):
+    entry = gallery.FIGURES[name]
+    figure, table = gallery.draw_figure(name, every)
     check_layout(figure)
-    drawn = of.chosen(here)
-    missing = [row for row in of.wanted() if row not in some_rows(share)]
-    caption = gallery.caption(name, here)
-    assert of.source in caption and listed(missing) in caption
-    assert ("Not in this profile" in caption) == bool(missing)
-    assert ("the first id of a number" in texts(figure)) == (
-        name == "sums_by_format" and any(drawn)
-    )
-    if not drawn:
-        (text,) = figure.axes[0].texts
-        assert set(table["needs"]) >= set(missing)
-        words = text.get_text().split()
-        assert listed(table["needs"].tolist()) in " ".join(words)
-        assert words[-1] == f"PROFILE={of.profile}"
-        assert (of.source or of.title) in " ".join(words)
-    elif of.table == "cells":
-        assert set(table["row"]) == set(drawn)
-        assert ("worst cell" in texts(figure)) == ("worst cell" in of.caption)
-        assert {"n", "low", "high", "trained"} <= set(table)
-    if share == "all":
-        assert set(of.wanted()) <= set(drawn)
-        if name not in MEANS:
+    assert "needs" not in table
+    caption = gallery.write_caption(name, every)
+    assert entry.source in caption and "Not in this profile" not in caption
+    assert ("worst cell" in texts(figure)) == ("worst cell" in entry.caption)
+    if entry.rows:
+        drawn = entry.choose_rows(every)
+        assert set(entry.list_rows()) <= set(drawn)
+        if entry.table == "cells" and "row" in table:
+            assert set(table["row"]) == set(drawn) or name == "every_length_schemes"
+        if entry.table not in NO_COUNTS:
             assert {"n", "low", "high"} <= set(table) and {"seed", "seeds"} & set(table)
             assert (table["low"] <= table["high"]).all()
-    if share == "none":
-        assert not drawn or {*of.wanted()} & {*ROWS[2:]}
+
+
+@pytest.mark.parametrize("name", ["accuracy", "heatmaps", "numbering", "ingredients"])
+def test_a_figure_is_saved_with_its_table_and_twice_as_the_same_bytes(name, tables, tmp_path):
+    for folder in ("one", "two"):
+        _, table = gallery.save_figure(name, tables, tmp_path / folder)
+    check_files(tmp_path / "one", name, table)
+    for ending in ("svg", "png", "csv"):
+        one, two = (tmp_path / folder / f"{name}.{ending}" for folder in ("one", "two"))
+        assert one.read_bytes() == two.read_bytes()
+
+
+INCOMPLETE = ["scheme_by_region", "sums_by_format", "training_length_by_region", "one_or_many"]
+
+
+@pytest.mark.usefixtures("every_row")
+@pytest.mark.parametrize("name", INCOMPLETE)
+def test_a_figure_names_the_rows_without_results(name):
+    entry = gallery.FIGURES[name]
+    rows = entry.list_rows()[:-1]
+    here = made_up_tables(rows, grid=12)
+    figure, table = gallery.draw_figure(name, here)
+    check_layout(figure)
+    assert set(table["row"]) == set(entry.choose_rows(here)) == set(rows)
+    assert f"Not in this profile: {entry.list_rows()[-1]}." in gallery.write_caption(name, here)
+
+
+@pytest.mark.parametrize("name", [*INCOMPLETE, "weights", "one_footing", "lens_by_place"])
+def test_a_figure_without_results_names_its_rows_and_a_command(name):
+    entry = gallery.FIGURES[name]
+    figure, table = gallery.draw_figure(name, made_up_tables(["parity_nope"], grid=12))
+    check_layout(figure)
+    assert list(table) == ["needs"]
+    assert not entry.rows or table["needs"].tolist() == entry.list_rows()
+    assert join_names(table["needs"].tolist()) in texts(figure)
+    assert "make repro PROFILE=" in texts(figure) and entry.source in texts(figure)
+
+
+@pytest.mark.parametrize("name", gallery.OVERVIEW)
+def test_the_overview_of_a_profile_without_additions_or_grid_is_drawn(name):
+    """Bug 18: rows of parity have no grid, and a row without a known task is no addition."""
+    parity = paper_cells(["parity_nope", "parity_rope"])
+    unknown = parity.assign(row="my_new_idea")
+    here = made_up_tables(["parity_nope"]).with_tables(cells=pd.concat([parity, unknown]))
+    figure, table = gallery.draw_figure(name, here)
+    check_layout(figure)
+    assert name in ("numbering", "architectures") or list(table) == ["needs"]
+    assert gallery.select_overview_rows(["my_new_idea", "parity_nope", "addition_rope"]) == [
+        "addition_rope"
+    ]
 
 
 def test_rows_that_were_trained_to_other_lengths_stand_in_other_groups(tables):
     short = paper_cells(["addition_nope_short", "addition_abacus_short"])
-    figure, table = regions.by_region(pd.concat([tables.cells, short]))
+    figure, table = regions.draw_accuracy_by_region(pd.concat([tables["cells"], short]))
     labels = [label.get_text() for label in figure.axes[0].get_yticklabels()]
     assert labels[:3] == ["trained to 5 digits, tested to 30", "NoPE, short", "Abacus, short"]
     assert labels[3] == "trained to 10 digits, tested to 30" and len(labels) == 4 + len(ROWS)
     assert set(table["trained"]) == {5, 10}
     less = (short["row"] == "addition_nope_short") & (short[["i", "j"]].max(axis=1) > 15)
-    figure, _ = regions.by_region(short[~less])  # nor where they are tested to other lengths
+    figure, _ = regions.draw_accuracy_by_region(
+        short[~less]
+    )  # nor where they are tested to other lengths
     labels = [label.get_text() for label in figure.axes[0].get_yticklabels()]
     assert labels[0] == "trained to 5 digits, tested to 15" and len(labels) == 4
 
 
 def trained_to(tables, lengths):
     """Return tables whose rows were trained to other lengths than their names say."""
-    trained = tables.cells["row"].map(lengths).fillna(tables.cells["trained"]).astype(int)
-    return tables._replace(cells=tables.cells.assign(trained=trained))
+    trained = tables["cells"]["row"].map(lengths).fillna(tables["cells"]["trained"]).astype(int)
+    return tables.with_tables(cells=tables["cells"].assign(trained=trained))
 
 
 def test_a_short_row_is_drawn_where_it_was_trained_as_far_as_another():
     of = gallery.FIGURES["scheme_by_region"]
     usual, short = ["addition_nope", "addition_abacus"], "addition_abacus_short"
     here = made_up_tables([*usual, short], grid=12)
-    assert of.chosen(here) == usual
-    assert of.chosen(trained_to(here, {usual[0]: 5})) == [usual[0], short]
+    assert of.choose_rows(here) == usual
+    assert of.choose_rows(trained_to(here, {usual[0]: 5})) == [usual[0], short]
 
 
 def test_a_comparison_needs_two_that_were_trained_alike_or_two_short_ones():
     loops, pairs = (gallery.FIGURES[name] for name in ("loops_by_region", "random_padding"))
     alone = made_up_tables(["addition_abacus_looped", "addition_nope_noise"], grid=12)
-    assert not loops.chosen(alone) and not pairs.chosen(alone)
+    assert not loops.choose_rows(alone) and not pairs.choose_rows(alone)
     short = ["addition_abacus_injected_short", "addition_abacus_looped_short"]
-    assert loops.chosen(made_up_tables(["addition_abacus_looped", *short], grid=12)) == short
+    assert loops.choose_rows(made_up_tables(["addition_abacus_looped", *short], grid=12)) == short
     rows = ["addition_abacus", "addition_abacus_short", "addition_abacus_noise", "addition_fire"]
     both = made_up_tables(rows, grid=12)
-    assert pairs.chosen(both) == [rows[0], rows[2]]
-    assert pairs.chosen(trained_to(both, {rows[2]: 5})) == rows[1:3]
+    assert pairs.choose_rows(both) == [rows[0], rows[2]]
+    assert pairs.choose_rows(trained_to(both, {rows[2]: 5})) == rows[1:3]
 
 
-def test_what_the_paper_states_is_drawn_beside_what_is_like_it(shares):
-    _, table = gallery.draw("sorting_schemes", shares["all"])
+def test_what_the_paper_states_is_drawn_beside_what_is_like_it(every):
+    _, table = gallery.draw_figure("sorting_schemes", every)
     of = table.query("row == 'sorting_abacus' and seed == 'all'").set_index("region")["stated"]
     assert of["10 numbers\nof 30 digits"] == 0.6863 and of.isna().sum() == 1
-    _, table = gallery.draw("scheme_by_region", shares["all"])  # trained to 10 digits, not to 20
+    _, table = gallery.draw_figure("scheme_by_region", every)  # trained to 10 digits, not to 20
     assert table["stated"].isna().all()
-    _, table = gallery.draw("weights", shares["all"])
+    _, table = gallery.draw_figure("weights", every)
     assert table["stated"].tolist() == [122e6, 64e6, 34e6]
 
 
 def test_regions_beyond_the_grid_say_their_lengths_and_a_row_has_all_of_one_or_nothing():
     here = pd.concat([cells(["addition_relative"], grid=30), paper_cells(ROWS[:2])])
-    table = regions.region_table(here)
+    table = regions.make_region_table(here)
     assert list(dict.fromkeys(table["region"])) == [
         "in distribution", "out of distribution", "31 to 32 digits", "33 to 35 digits",
         "100 digits", "1,000 digits",
@@ -237,23 +241,27 @@ def test_regions_beyond_the_grid_say_their_lengths_and_a_row_has_all_of_one_or_n
     assert set(of["row"]) == set(ROWS[:2]) and set(of["n"]) == {2 * 2 * 10}
     assert set(pooled[pooled["region"] == "33 to 35 digits"]["row"]) == {"addition_nope"}
     unlike = here.assign(j=here["j"].mask(here["i"] == 100, 7))
-    assert "100 x 7 digits" in set(regions.region_table(unlike)["region"])
+    assert "100 x 7 digits" in set(regions.make_region_table(unlike)["region"])
 
 
-def test_hits_may_be_counted_in_another_column_that_some_rows_lack(shares):
-    here = shares["all"]
-    table = regions.region_table(here.cells[here.cells["row"] != "addition_nope"], "digits_right")
-    assert set(table["row"]) == set(gallery.FIGURES["hints_left_out"].wanted())
+def test_hits_may_be_counted_in_another_column_that_some_rows_lack(every):
+    here = every
+    table = regions.make_region_table(
+        here["cells"][here["cells"]["row"] != "addition_nope"], "digits_right"
+    )
+    assert set(table["row"]) == set(gallery.FIGURES["hints_left_out"].list_rows())
     assert (table["digits_right"] <= table["n"]).all()
 
 
-def test_training_lengths_are_compared_on_the_same_problems(shares):
+def test_training_lengths_are_compared_on_the_same_problems(every):
     rows = ["addition_abacus_short", "addition_abacus"]
-    here = shares["all"].of(rows).cells
+    here = every.select_rows(rows)["cells"]
     known = (here["start"] == "1") & (here["i"] <= here["trained"]) & (here["set"] == "grid")
     here = here.assign(exact=here["exact"].mask(known, here["exact"] // 2))
-    assert load.starts(here)["addition_abacus"] == "middle"  # or the next would prove little
-    _, table = regions.by_training_length(here, dict.fromkeys(rows, "addition_abacus"))
+    assert load.choose_starts(here)["addition_abacus"] == "middle"  # or the next would prove little
+    _, table = regions.draw_accuracy_by_training_length(
+        here, dict.fromkeys(rows, "addition_abacus")
+    )
     same = table[
         (table["region"] == "11 to 22 digits,\nthe same for all") & (table["seed"] == "all")
     ]
@@ -265,38 +273,46 @@ def test_training_lengths_are_compared_on_the_same_problems(shares):
 
 def test_one_answer_is_that_of_the_row_that_is_looped_most_often():
     made = answers(["addition_abacus_looped", "addition_abacus_looped_8"])
-    figure, table = recurrences.of_a_problem(made)
+    figure, table = recurrences.draw_answer_by_recurrence(made)
     assert set(table["row"]) == {"addition_abacus_looped_8"}
     image = figure.axes[0].get_images()[0].get_array()
-    wrong = table[table["said"] != table["due"]]
+    wrong = table[table["predicted"] != table["target"]]
     assert image.sum() == len(wrong) and image.shape == (16, 21)
     assert [image[of.recurrence - 1, of.slot] for of in wrong.itertuples()] == [1] * len(wrong)
 
 
 def test_a_long_answer_goes_on_in_another_panel():
-    figure, table = recurrences.of_a_problem(answers(["addition_abacus_looped"], digits=130))
+    figure, table = recurrences.draw_answer_by_recurrence(
+        answers(["addition_abacus_looped"], digits=130)
+    )
     images = [axes.get_images()[0].get_array() for axes in figure.axes]
     assert len(images) == 3 and sum(image.shape[1] for image in images) == 131
-    assert sum(image.sum() for image in images) == (table["said"] != table["due"]).sum()
+    assert sum(image.sum() for image in images) == (table["predicted"] != table["target"]).sum()
     check_layout(figure)
-    check_layout(recurrences.of_a_problem(answers(["addition_abacus_looped"], digits=3))[0])
+    check_layout(
+        recurrences.draw_answer_by_recurrence(answers(["addition_abacus_looped"], digits=3))[0]
+    )
 
 
-def test_optional_tables_have_the_columns_that_evaluation_writes():
-    system, names = adder(2, 2), ["row", "profile", "seed"]
+def test_declared_columns_are_those_that_evaluation_writes():
+    system, names = build_adder(2, 2), ["row", "profile", "seed"]
     drawn = problem_sets.ProblemSet.parse({"task": system.run.task, "equal": 1, "longest": 2}, "x")
-    steps = score_system(system, problem_sets.draw_problem_set("mine", drawn))[2]
-    looked = inside.look(system, (2, 2), dict.fromkeys(names), count=2)
+    problems = problem_sets.draw_problem_set("mine", drawn)
+    cell_table, place_table, steps = score_system(system, problems)
+    looked = inside.describe_attention(system, (2, 2), dict.fromkeys(names), count=2)
     tables = {name: [*of.columns] for name, of in looked.items()}
     tables["tokens"] = [name for name in tables["tokens"] if "level" not in name]  # as many as are
-    tables |= {"recurrences": written.RECURRENCES, "answers": written.ANSWERS}
-    tables["steps"] = [*steps.columns]  # those of analyses: see their own tests
-    assert tables == {name: load.OPTIONAL[name] for name in tables}
+    tables |= {"cells": [*cell_table.columns], "places": [*place_table.columns]}
+    tables["steps"] = [*steps.columns]  # for the tables of analyses see their tests
+    declared = load.find_declared_columns()
+    assert {name: {*of} for name, of in tables.items()} == {
+        name: {*declared[name]} for name in tables
+    }
 
 
 def test_places_by_recurrence_are_means_over_seeds():
     made = made_recurrences(["addition_abacus_looped_4"])
-    figure, table = recurrences.by_place(made)
+    figure, table = recurrences.draw_places_by_recurrence(made)
     image = figure.axes[0].get_images()[0].get_array()
     own = made.query("digits == 20 and recurrence == 2 and place == 7")
     assert image[1, 7] == own["accuracy"].mean() and set(table["seeds"]) == {2}
@@ -308,8 +324,8 @@ def test_every_entry_of_a_notebook_is_drawn_once():
     assert len(names) == len(set(names)) == len(gallery.FIGURES)
     for folder, of in gallery.NOTEBOOKS.items():
         source = paths.ROOT / "notebooks" / f"{of.source}.ipynb"
-        text = source.read_text()
-        drawn = [name for name in gallery.FIGURES if f'gallery.write(\\"{name}\\", ' in text]
+        text = source.read_text(encoding="utf-8")
+        drawn = [name for name in gallery.FIGURES if f'gallery.save_figure(\\"{name}\\", ' in text]
         assert set(drawn) == set(of.entries), folder
         assert f'\\"figures\\", \\"{folder}\\")' in text
 
@@ -324,8 +340,8 @@ def test_every_figure_and_table_of_the_papers_is_in_the_gallery():
 
 
 def test_regions_are_recounted_from_the_cells(tables):
-    table = regions.region_table(tables.cells)
-    of = tables.cells.query("row == 'addition_nope' and set == 'grid' and i <= 10 and j <= 10")
+    table = regions.make_region_table(tables["cells"])
+    of = tables["cells"].query("row == 'addition_nope' and set == 'grid' and i <= 10 and j <= 10")
     drawn = table.query("row == 'addition_nope' and region == 'in distribution'")
     assert drawn.set_index("seed")["exact"].to_dict() == {
         "all": of["exact"].sum(), **{str(s): part["exact"].sum() for s, part in of.groupby("seed")}
@@ -338,10 +354,10 @@ def test_regions_are_recounted_from_the_cells(tables):
 
 
 def test_a_second_panel_has_the_rows_that_a_start_changes(tables):
-    figure, table = accuracy.by_length(tables.cells)
+    figure, table = accuracy.draw_accuracy_by_length(tables["cells"])
     assert len(figure.axes) == 2
     assert set(table[table["start"] == "middle"]["row"]) == {"addition_abacus", "addition_coupled"}
-    figure, _ = accuracy.by_length(tables.cells[tables.cells["start"] == "1"])
+    figure, _ = accuracy.draw_accuracy_by_length(tables["cells"][tables["cells"]["start"] == "1"])
     assert len(figure.axes) == 1
 
 
@@ -350,9 +366,9 @@ def test_the_start_is_chosen_in_distribution_alone():
         return (0.9 if start == "middle" else 0.5) if longest <= 10 else start == "1"
 
     two = cells(["addition_abacus", "addition_nope"], grid=20, share=share)
-    assert load.starts(two) == {"addition_abacus": "middle", "addition_nope": "1"}
+    assert load.choose_starts(two) == {"addition_abacus": "middle", "addition_nope": "1"}
     tied = cells(["addition_abacus"], grid=20, share=lambda *of: 1.0 if of[1] <= 10 else 0.0)
-    assert load.starts(tied) == {"addition_abacus": "1"}
+    assert load.choose_starts(tied) == {"addition_abacus": "1"}
 
 
 def test_a_start_is_not_chosen_for_a_few_sums_more():
@@ -361,29 +377,31 @@ def test_a_start_is_not_chosen_for_a_few_sums_more():
 
     near = cells(["addition_abacus"], grid=20, share=share)
     right = near[near["i"] <= 10].groupby("start")["exact"].sum()
-    assert right["middle"] > right["1"] and load.starts(near) == {"addition_abacus": "1"}
+    assert right["middle"] > right["1"] and load.choose_starts(near) == {"addition_abacus": "1"}
     alone = near[near["start"] == "middle"]
-    assert load.starts(alone) == {"addition_abacus": "middle"}
+    assert load.choose_starts(alone) == {"addition_abacus": "middle"}
 
 
 def test_heatmaps_are_means_over_seeds_and_pixels_in_the_svg(tables, tmp_path):
-    figure, table = heatmaps.by_lengths(tables.cells, start="1")
-    own = tables.cells.query("row == 'addition_abacus' and start == '1' and set == 'grid'")
+    figure, table = heatmaps.draw_accuracy_heatmaps(tables["cells"], start="1")
+    own = tables["cells"].query("row == 'addition_abacus' and start == '1' and set == 'grid'")
     cell = table.query("row == 'addition_abacus' and i == 14 and j == 13")
     assert cell["accuracy"].item() == own.query("i == 14 and j == 13")["accuracy"].mean()
     image = figure.axes[1].get_images()[0].get_array()
     assert image[13, 12] == cell["accuracy"].item()  # row i, column j
-    svg = style.save(figure, "heatmaps", table, tmp_path)
+    svg = style.save_figure(figure, "heatmaps", table, tmp_path)
     assert svg.stat().st_size < 200_000 and "data:image/png" in svg.read_text()
 
 
 def test_kinds_of_error_add_up(tables):
-    _, table = errors.by_kind(tables.cells)
+    _, table = errors.draw_mistake_kinds(tables["cells"])
     assert (table[list(errors.KINDS)].sum(axis=1) == table["n"]).all()
 
 
 def test_a_median_ends_where_the_first_seed_has_stopped(tables):
-    figure, _ = learning.by_step(tables.curves[tables.curves["row"] == "addition_nope"])
+    figure, _ = learning.draw_learning_curves(
+        tables["curves"][tables["curves"]["row"] == "addition_nope"]
+    )
     ends = [line.get_xdata()[-1] for line in figure.axes[0].lines]
     assert ends == [1500, 1500, 1200, 1200]
 
@@ -392,21 +410,12 @@ def test_a_median_ends_where_the_first_seed_has_stopped(tables):
 def stepped():
     """Return tables of the rows of cho2025's Fig. 1 and 3, and what is set by hand."""
     made = {"attention": attention, "heads": heads, "tokens": tokens}
-    by_hand = {name: of([load.BY_HAND], seeds=1) for name, of in made.items()}
-    return made_up_tables([*cho2025.ADDED, *cho2025.PARITY], grid=13).beside(by_hand)
+    by_hand = {name: of([load.CONSTRUCTION], seeds=1) for name, of in made.items()}
+    return made_up_tables([*cho2025.ADDED, *cho2025.PARITY], grid=13).append_tables(by_hand)
 
 
-@pytest.mark.parametrize("name", fraknoi2024.GROKS)
-def test_pictures_of_modular_addition_are_the_same_bytes(name, shares, tmp_path):
-    for folder in ("one", "two"):
-        check_layout(gallery.write(name, shares["all"], tmp_path / folder)[0])
-    for ending in ("svg", "png", "csv"):
-        one, two = (tmp_path / folder / f"{name}.{ending}" for folder in ("one", "two"))
-        assert one.read_bytes() == two.read_bytes() and one.stat().st_size > 500
-
-
-def test_phases_are_shaded_where_each_seed_comes_to_them(shares):
-    figure, table = gallery.draw("grokking", shares["all"])
+def test_phases_are_shaded_where_each_seed_comes_to_them(every):
+    figure, table = gallery.draw_figure("grokking", every)
     ends = table.groupby("seed")[["memorised", "formed"]].first()
     assert (ends["memorised"] < ends["formed"]).all()
     for column, seed in enumerate(ends.index):
@@ -414,23 +423,10 @@ def test_phases_are_shaded_where_each_seed_comes_to_them(shares):
         assert spans == [0, *ends.loc[seed]]
 
 
-DRAWN_OF_STEPS = ["sums_by_sizes", "sums_spread", "parity_by_length", "sums_by_step"]
-DRAWN_OF_STEPS += ["attention_with_steps", "attention_shares"]
-
-
-@pytest.mark.parametrize("name", DRAWN_OF_STEPS)
-def test_pictures_of_steps_and_heads_are_the_same_bytes(name, stepped, tmp_path):
-    for folder in ("one", "two"):
-        check_layout(gallery.write(name, stepped, tmp_path / folder)[0])
-    for ending in ("svg", "png", "csv"):
-        one, two = (tmp_path / folder / f"{name}.{ending}" for folder in ("one", "two"))
-        assert one.read_bytes() == two.read_bytes() and one.stat().st_size > 500
-
-
 def test_medians_and_ranges_are_those_of_the_seeds(stepped):
     row = "multi_operand_addition_coupled_scratchpad"
-    own = stepped.cells[(stepped.cells["row"] == row) & (stepped.cells["set"] == "grid")]
-    figure, table = gallery.draw("sums_by_sizes", stepped)
+    own = stepped["cells"][(stepped["cells"]["row"] == row) & (stepped["cells"]["set"] == "grid")]
+    figure, table = gallery.draw_figure("sums_by_sizes", stepped)
     of = table[table["row"] == row].set_index(["i", "j"])
     by_cell = own.groupby(["i", "j"])["accuracy"]
     assert of["median"].to_dict() == by_cell.median().to_dict()
@@ -447,46 +443,46 @@ def test_medians_and_ranges_are_those_of_the_seeds(stepped):
     frame = figure.axes[5].patches[-1]
     assert (frame.get_x(), frame.get_y()) == (1.5, 0.5)
     assert (frame.get_width(), frame.get_height()) == (9, 10)  # to 10 operands of 10 digits
-    spread = gallery.draw("sums_spread", stepped)[1]
+    spread = gallery.draw_figure("sums_spread", stepped)[1]
     assert (spread["spread"] == spread["highest"] - spread["lowest"]).all()
 
 
 def test_an_answer_is_counted_in_three_ways(stepped):
-    table = counted.ways(stepped.cells, stepped.places)
-    assert list(dict.fromkeys(table["counted"])) == list(counted.COUNTED)
-    rows = load.rows(stepped.cells)
-    for (way, row), part in table.groupby(["counted", "row"]):
-        own = stepped.cells.query("row == @row and set == 'equal'")
-        last = stepped.places.query("row == @row and place == digits")
+    table = scorings.make_scoring_table(stepped["cells"], stepped["places"])
+    assert list(dict.fromkeys(table["scoring"])) == list(scorings.SCORINGS)
+    rows = load.list_rows(stepped["cells"])
+    for (way, row), part in table.groupby(["scoring", "row"]):
+        own = stepped["cells"].query("row == @row and set == 'equal'")
+        last = stepped["places"].query("row == @row and place == digits")
         steps = "scratchpad" in row
-        right = {"given": last["correct"], "whole": own["exact"]}
+        right = {"teacher forced": last["correct"], "all tokens": own["exact"]}
         right["decoded"] = own["digits_right" if steps else "exact"]
         assert sorted(part["right"]) == sorted(right[way].astype(int))
         assert (part["accuracy"] == part["right"] / part["n"]).all()
-    assert load.rows(table[table["counted"] == "whole"]) == rows
-    together = counted.ways(stepped.cells, stepped.places, width=5)
+    assert load.list_rows(table[table["scoring"] == "all tokens"]) == rows
+    together = scorings.make_scoring_table(stepped["cells"], stepped["places"], width=5)
     assert {5, 10, 15} <= set(together["digits"]) <= {*range(5, 31, 5)}
     for column in ("n", "right"):
         assert together[column].sum() == table[column].sum()
 
 
 def test_first_errors_by_step_add_up_to_all_responses_with_one(stepped):
-    _, table = gallery.draw("sums_by_step", stepped)
+    _, table = gallery.draw_figure("sums_by_step", stepped)
     added = table.groupby(["row", "seed", "digits"])[["first", "first_wrong"]].sum()
     assert set(table["digits"]) == {10, 13} and (added["first"] <= 1).all()
-    lost = stepped.steps.groupby(["row", "seed", "digits"])["first_wrong"].sum()
+    lost = stepped["steps"].groupby(["row", "seed", "digits"])["first_wrong"].sum()
     assert added["first_wrong"].to_dict() == lost.loc[added.index].to_dict()
     assert (table["first_low"] <= table["first"]).all()
     assert (table["first"] <= table["first_high"]).all()
 
 
 def test_maps_show_the_heads_that_look_most_at_what_they_need(stepped):
-    figure, table = gallery.draw("attention_with_steps", stepped)
+    figure, table = gallery.draw_figure("attention_with_steps", stepped)
     row = "multi_operand_addition_coupled_scratchpad"
     drawn = table[["row", "seed", "layer", "head"]].drop_duplicates()
     best = {(layer, head) for layer in (0, 1) for head in (1, 2)}
     assert set(map(tuple, drawn.query("row == @row")[["layer", "head"]].values)) == best
-    assert set(drawn["seed"]) == {0} and set(drawn["row"]) == {row, load.BY_HAND}
+    assert set(drawn["seed"]) == {0} and set(drawn["row"]) == {row, load.CONSTRUCTION}
     titles = [axes.get_title(loc="left") for axes in figure.axes[:8]]
     assert [title.startswith("Theorem") for title in titles] == [False, True] * 4
     assert (table["weight"] >= 0.01).all() and (table["query"] >= WRITTEN.index("=")).all()
@@ -497,8 +493,8 @@ def test_maps_show_the_heads_that_look_most_at_what_they_need(stepped):
 
 
 def test_shares_of_attention_are_those_of_every_head(stepped):
-    figure, table = gallery.draw("attention_shares", stepped)
-    assert load.rows(table)[0] == load.BY_HAND
+    figure, table = gallery.draw_figure("attention_shares", stepped)
+    assert load.list_rows(table)[0] == load.CONSTRUCTION
     sums = table.groupby(["row", "seed", "layer", "head"])["share"].sum()
     assert sums.sub(1).abs().max() < 1e-9
     bars = [patch for patch in figure.axes[1].patches if patch.get_width() > 0]
@@ -528,13 +524,13 @@ DRAWN = {
 @pytest.mark.parametrize("task", DRAWN)
 def test_steps_are_numbered_as_the_paper_draws_them(task):
     operands, signs, ids = DRAWN[task]
-    figure, table = numbering.of_steps(task, *operands)
+    figure, table = numbering.draw_ids_of_scratchpad(task, *operands)
     check_layout(figure)
     for level, expected in enumerate(ids, start=1):
         part = table[table["level"] == level].iloc[1:-1]  # between the first token and the end
         assert "".join(part["token"]) == signs
         assert "".join(map(str, part["id"])) == expected
-    assert set(numbering.STEPS) == set(DRAWN)
+    assert set(numbering.SCRATCHPADS) == set(DRAWN)
 
 
 def test_where_there_is_no_grid_equal_lengths_choose_the_start():
@@ -542,28 +538,38 @@ def test_where_there_is_no_grid_equal_lengths_choose_the_start():
         return (0.9 if start == "middle" else 0.5) if longest <= 10 else start == "1"
 
     two = cells(["addition_abacus"], grid=20, share=share)
-    assert load.starts(two[two["set"] == "equal"]) == {"addition_abacus": "middle"}
+    assert load.choose_starts(two[two["set"] == "equal"]) == {"addition_abacus": "middle"}
 
 
 def test_what_is_made_by_hand_is_kept_beside_any_row(stepped):
-    some = stepped.of(["parity_nope"])
-    assert load.rows(some.cells) == ["parity_nope"] and load.rows(some.heads) == [load.BY_HAND]
-    assert load.rows(load.empty().beside({"heads": some.heads}).heads) == [load.BY_HAND]
+    some = stepped.select_rows(["parity_nope"])
+    assert load.list_rows(some["cells"]) == ["parity_nope"] and load.list_rows(some["heads"]) == [
+        load.CONSTRUCTION
+    ]
+    assert load.list_rows(load.create_empty_results().append_tables({"heads": some["heads"]})["heads"]) == [
+        load.CONSTRUCTION
+    ]
 
 
 def test_rows_of_steps_are_called_by_what_they_are():
-    names = {row: style.look(row).label for row in (*cho2025.ADDED, *cho2025.PARITY)}
+    names = {row: style.choose_style(row).label for row in (*cho2025.ADDED, *cho2025.PARITY)}
     assert len(set(names.values())) == 8 and names["parity_rope_scratchpad"] == "RoPE, scratchpad"
-    assert style.look("parity_relative_scratchpad").label == "Coupled read relatively, scratchpad"
-    assert style.look("addition_relative").label == "Abacus read relatively"
-    assert style.reached("multi_operand_addition_nope", 5) == "trained to 5 operands of 5 digits"
+    assert (
+        style.choose_style("parity_relative_scratchpad").label
+        == "Coupled read relatively, scratchpad"
+    )
+    assert style.choose_style("addition_relative").label == "Abacus read relatively"
+    assert (
+        style.describe_training_length("multi_operand_addition_nope", 5)
+        == "trained to 5 operands of 5 digits"
+    )
 
 
 def test_the_least_scale_is_above_every_one_that_fails():
     part = sharpness().query("sequence == 20 and dtype == 'float32'")
-    assert part["wrong"].tolist() == [50, 10, 0] and theorem.least(part) == 3.0
+    assert part["wrong"].tolist() == [50, 10, 0] and theorem.least_sharpness(part) == 3.0
     gap = pd.DataFrame({"scale": [1.0, 2.0, 3.0, 4.0], "wrong": [5, 0, 1, 0]})
-    assert theorem.least(gap) == 4.0
+    assert theorem.least_sharpness(gap) == 4.0
 
 
 BY_HAND = ("majority_range", "circuit_steps", "circuit_bits")
@@ -571,20 +577,20 @@ BY_HAND = ("majority_range", "circuit_steps", "circuit_bits")
 
 @pytest.mark.parametrize("name", BY_HAND)
 def test_what_only_a_notebook_adds_is_asked_for(name):
-    figure, table = gallery.draw(name, load.empty())
-    assert "as their notebook makes them" in texts(figure)
+    figure, table = gallery.draw_figure(name, load.create_empty_results())
+    assert "constructed models from their notebook" in texts(figure)
     check_layout(figure)
     assert len(table) == 1
 
 
 def test_what_is_wrong_with_a_majority_by_hand_is_told_by_its_colour(tables):
-    figure, table = gallery.draw("majority_range", tables)
+    figure, table = gallery.draw_figure("majority_range", tables)
     assert {"n", "low", "high"} <= set(table) and len(figure.axes) == 4
-    told = table.assign(fault=by_hand.faults(table))
+    told = table.assign(fault=constructed_models.classify_faults(table))
     of = told.query("length == 40 and dtype == 'float32' and threshold == 'thesis'")["fault"]
-    assert [text.split(":")[0] for text in of] == ["N too small", "noise", "all right", "rounding"]
+    assert [text.split(":")[0] for text in of] == ["N too small", "noise", "no fault", "rounding"]
     drawn = figure.axes[0].collections[0].get_array().reshape(2, 4)
-    assert [list(by_hand.FAULTS)[int(kind)] for kind in drawn[1]] == of.tolist()
+    assert [list(constructed_models.FAULTS)[int(kind)] for kind in drawn[1]] == of.tolist()
 
 
 def test_noise_is_borne_just_as_far_as_the_model_shows():
@@ -593,12 +599,12 @@ def test_noise_is_borne_just_as_far_as_the_model_shows():
     found = majority_by_hand(larges, lengths, dtypes=["float64"])
     for threshold, part in found.groupby("threshold"):
         of = part["large"].to_numpy(), part["length"].to_numpy()
-        borne = by_hand.bears(*of, mended=threshold == "mended")
+        borne = constructed_models.threshold_holds(*of, mended=threshold == "mended")
         assert 0 < borne.sum() < len(part) and (borne == (part["ones"] == 0)).all()
 
 
 def test_marks_stand_where_heads_look(tables):
-    figure, table = gallery.draw("circuit_steps", tables)
+    figure, table = gallery.draw_figure("circuit_steps", tables)
     first, second = figure.axes[0].collections
     for marks, head in ((first, "first"), (second, "second")):
         shown = marks.get_offsets()[marks.get_sizes() > 0].tolist()
@@ -610,7 +616,7 @@ def test_marks_stand_where_heads_look(tables):
 
 
 def test_numbers_that_are_refused_stand_at_the_right(tables):
-    figure, table = gallery.draw("circuit_bits", tables)
+    figure, table = gallery.draw_figure("circuit_bits", tables)
     assert {"n", "low", "high"} <= set(table)
     labels = [label.get_text().split("\n")[0] for label in figure.axes[0].get_xticklabels()]
     assert labels == ["3", "2", "8"] and "refused" in texts(figure)
@@ -619,21 +625,57 @@ def test_numbers_that_are_refused_stand_at_the_right(tables):
 
 
 def test_ids_are_those_of_the_schemes():
-    _, table = numbering.of_a_sum(653, 49)
+    _, table = numbering.draw_ids_of_sum(653, 49)
     coupled = table[table["scheme"] == "coupled"]
-    drawn = positions.drawn(positions.choose("coupled")(), "653", "49", pad=True,
+    drawn = positions.show_ids(positions.choose_scheme("coupled")(), "653", "49", pad=True,
                             reverse_operands=False)  # fmt: skip
     spelt = f"{' '.join(coupled['token'])} | {' '.join(map(str, coupled['id']))}"
     assert spelt == drawn
     assert set(table["scheme"]) == set(list_modules("carry.positions"))  # each has to be drawn
 
 
-def test_a_new_row_is_drawn_without_a_change_of_code():
-    rows = ["addition_brand_new", "addition_coupled_wide"]
-    figure, table = accuracy.by_length(cells(rows, grid=12, each=1, equal=5))
-    names = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert names == ["Brand new", "Coupled, wide"] and load.rows(table) == rows
-    assert style.look("addition_coupled_wide").color == style.look("addition_coupled").color
+def test_a_new_row_with_a_new_scheme_needs_no_list(monkeypatch):
+    """Its label is the scheme's, its colour is grey, and nouns and units are the task's."""
+    module = types.ModuleType("carry.positions.zigzag")
+
+    class Zigzag(positions.Scheme):
+        label = "Zigzag order"
+
+    Zigzag.__module__ = module.__name__
+    module.Zigzag = Zigzag
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    monkeypatch.setattr(
+        settings, "list_modules", lambda package: [*list_modules(package), "zigzag"]
+    )
+    params = profiles.load_params()
+    pair = {"ids": "zigzag", "encoding": "learned"}
+    params["runs"] |= {
+        "sorting_mine": {"like": "sorting_fire", "positions": [pair]},
+        "sorting_mine_rope": {"like": "sorting_mine", "positions": [{**pair, "encoding": "rope"}]},
+        "sorting_mine_best": {"like": "sorting_mine", "label": "Zigzag, at its best"},
+        "coupled_mine": {"like": "addition_coupled", "label": "Coupled, mine"},
+    }
+    monkeypatch.setattr(profiles, "load_params", lambda: params)
+    rows = ["sorting_mine", "sorting_mine_rope", "sorting_mine_best", "coupled_mine"]
+    names = ["Zigzag order", "Zigzag order RoPE", "Zigzag, at its best", "Coupled, mine"]
+    styles = [style.choose_style(row) for row in rows]
+    assert [row_style.label for row_style in styles] == names
+    assert [row_style.color for row_style in styles[:3]] == [style.OTHER_COLOR] * 3
+    assert styles[3].color == style.choose_style("addition_coupled").color
+    assert style.name_problems(rows[:3]) == "lists"
+    assert style.describe_training_length(rows[0], 7) == "trained to 7 numbers of 7 digits"
+    figure, table = accuracy.draw_accuracy_by_length(cells(rows, grid=12, each=1, equal=5))
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == names
+    assert load.list_rows(table) == rows
+
+
+def test_rows_of_params_are_told_apart_in_each_figure():
+    """Rows of one figure have different labels, unless the figure gives titles of its own."""
+    for name in ("scheme_by_region", "loops_by_region", "far_beyond", "encodings_by_length"):
+        rows = gallery.FIGURES[name].list_rows()
+        styles = [style.choose_style(row) for row in rows]
+        assert len({row_style.label for row_style in styles}) == len(rows)
+        assert len({row_style[1:3] for row_style in styles}) == len(rows)
 
 
 # Machado, Oliveira and Fernandes 2009, at full severity, on linear RGB.
@@ -655,10 +697,10 @@ def lab(rgb):
 @pytest.mark.parametrize("sight", SIGHT)
 def test_colours_are_told_apart(sight):
     seen = {}
-    for name, (_, color) in style.SCHEMES.items():
+    for color in set(style.COLORS.values()):
         rgb = np.array(matplotlib.colors.to_rgb(color))
         linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
-        seen[name] = lab(np.clip(SIGHT[sight] @ linear, 0, 1))
+        seen[color] = lab(np.clip(SIGHT[sight] @ linear, 0, 1))
     distances = [np.linalg.norm(a - b) for a, b in itertools.combinations(seen.values(), 2)]
     assert min(distances) > 13
 
@@ -670,28 +712,31 @@ def test_tables_are_read_in_the_order_of_the_profile(monkeypatch, tmp_path):
     monkeypatch.setattr(
         run_settings, "list_rows", lambda profile: rows
     )  # another row has left its files
-    tables = load.tables("cpu")
-    assert [load.rows(getattr(tables, name)) for name in load.WRITTEN[:3]] == [rows] * 3
-    assert tables.answers.empty and list(tables.answers) == load.OPTIONAL["answers"]
+    tables = load.open_results("cpu")
+    for name in ("cells", "places", "curves"):
+        assert load.list_rows(tables[name]) == rows
+    assert tables["answers"].empty and "predicted" in tables["answers"]
+    with pytest.raises(SettingsError, match="unknown table 'answer', did you mean 'answers'"):
+        tables["answer"]
     answers(["addition_rope"]).to_parquet(
         tmp_path / "reports/results/cpu/addition_rope/answers.parquet"
     )
-    assert load.rows(load.tables("cpu").answers) == ["addition_rope"]
-    (tmp_path / "reports/results/cpu/addition_nope/places.parquet").unlink()
+    assert load.list_rows(load.open_results("cpu")["answers"]) == ["addition_rope"]
+    (tmp_path / "reports/results/cpu/addition_nope/cells.parquet").unlink()
     with pytest.raises(SettingsError) as error:
-        load.tables("cpu")
+        load.open_results("cpu")["places"]
     assert str(error.value) == (
-        "results.addition_nope: reports/results/cpu/addition_nope/places.parquet is not there; "
+        "results.addition_nope: reports/results/cpu/addition_nope/cells.parquet is missing; "
         "expected the evaluate stage of profile 'cpu' to have run"
     )
 
 
 def test_drawing_leaves_the_settings_of_matplotlib_alone(tables):
     before = dict(matplotlib.rcParams)
-    figure, table = learning.by_step(tables.curves)
+    figure, table = learning.draw_learning_curves(tables["curves"])
     figure.savefig(io.BytesIO())
     assert dict(matplotlib.rcParams) == before
-    assert set(REACH) >= set(load.rows(table))
+    assert set(REACH) >= set(load.list_rows(table))
 
 
 def footing():
@@ -706,7 +751,7 @@ def footing():
 
 
 def test_one_footing_has_every_seed_and_all_together(tables):
-    figure, table = gallery.draw("one_footing", tables)
+    figure, table = gallery.draw_figure("one_footing", tables)
     plt.close(figure)
     assert set(table["seed"]) == {"0", "1", "2", "all"}
     whole = table[table["seed"] == "all"]
@@ -721,7 +766,9 @@ def test_one_footing_has_every_seed_and_all_together(tables):
 
 def test_committed_results_bring_their_learning_rates(monkeypatch, tmp_path):
     monkeypatch.setattr(paths, "ROOT", tmp_path)
-    assert load.committed("baselines").empty
+    assert load.read_committed_cells("baselines").empty
     results(tmp_path, ["addition_fire_slow", "addition_fire_fast"], "baselines")
-    rates = load.committed("baselines").groupby("row")["rate"].unique().map(list).to_dict()
+    rates = (
+        load.read_committed_cells("baselines").groupby("row")["rate"].unique().map(list).to_dict()
+    )
     assert rates == {"addition_fire_slow": [0.001], "addition_fire_fast": [0.004]}
