@@ -308,6 +308,18 @@ def test_a_model_that_was_stopped_early_is_not_certified(row):
     assert text.startswith("wrong in ") and " becomes " in text
 
 
+def test_a_counterexample_is_searched_among_random_problems(monkeypatch):
+    """Some contexts belong to no real problem."""
+    system = trained(PARITY, 12)
+    monkeypatch.setattr(verification, "_get_problem", lambda *arguments: None)
+    certificate = certify_model(system, enumerate_contexts(system))
+    assert shows_a_fault(system, certificate["counterexample"])
+    monkeypatch.setattr(verification, "_search_wrong_problem", lambda system: None)
+    certificate = certify_model(system, enumerate_contexts(system))
+    assert set(certificate["counterexample"]) == {"context", "target", "predicted"}
+    assert certify.describe_certificate(certificate).startswith("wrong in ")
+
+
 def test_disturbed_weights_are_refused():
     system = trained_copy(PARITY)
     enumerated, verdicts = enumerate_contexts(system), []

@@ -141,11 +141,11 @@ def _render(number: float | None) -> str:
 
 
 def _require_certified_row(row: str) -> None:
-    known = profiles.load_profile(COMMITTED)["certificates"]
-    if row not in known:
+    rows = profiles.load_profile(COMMITTED)["certificates"]
+    if row not in rows:
         raise SettingsError(
             f"certificates: profile {COMMITTED!r} does not certify {row!r}, "
-            f"{suggest_name(row, known)}"
+            f"{suggest_name(row, rows)}"
         )
 
 

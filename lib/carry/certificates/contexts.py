@@ -76,6 +76,7 @@ def require_bounded_contexts(system: System) -> None:
     Raises:
         SettingsError: with the setting that makes contexts unbounded.
     """
+    check_type(system, System, "system")
     where, network = f"runs.{system.run.name}", system.network
     if type(network) is not Transformer:
         name = type(network).__name__.lower()

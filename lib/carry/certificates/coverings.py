@@ -1,9 +1,9 @@
 """Coverings: short problems that contain every local context of problems of any size.
 
-A step depends on the digits at several adjacent places, on the carry into these places (as far as
-the response so far shows it), and on which numbers have ended. Therefore a covering contains all
-digits at these places, for each possible carry one string of digits below them, and above them one
-digit if a number continues:
+A step depends on the digits at several adjacent places, on the carry into these places that the
+response shows so far, and on which numbers have ended. Therefore a covering contains all digits at
+these places, one string of lower digits for each possible carry, and one digit above them if a
+number continues:
 
     place        3 2 1 0
     a            1 0 7 9      places 1 and 2 have all digits; a continues above them

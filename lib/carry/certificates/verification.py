@@ -233,6 +233,12 @@ def certify_model(
     Raises:
         SettingsError: if there are no contexts.
     """
+    check_type(system, System, "system")
+    if not isinstance(enumerated, EnumeratedContexts | ConflictingContexts):
+        raise SettingsError(
+            f"contexts: {describe(enumerated)} are not valid; expected those of "
+            "`enumerate_contexts`"
+        )
     system = _move_to_cpu(system)
     model = {"seed": system.seed, "weights": hash_weights(system)}
     if isinstance(enumerated, ConflictingContexts):

@@ -30,7 +30,7 @@ ADDED_COLUMNS = ("beyond", "from_top")  # of analysis tables, see `AnalysisMeasu
 
 
 class CellFilter(Settings):
-    """The cells of a measure: all that agree with each given value.
+    """The cells of a measure: those that agree with each value.
 
     `region` is a region of the grid, or "far"; rows that train on several separate lengths also
     have "interpolation" and "extrapolation", in the set of equal lengths. Without `region` and
@@ -121,7 +121,7 @@ class Construction(Settings):
 class RandomCircuits(Settings):
     """Random circuits for the model of Theorem 3.4 (fraknoi2024); its wrong gates are counted.
 
-    There are `count` circuits with up to `gates` gates, each with several input `strings`.
+    `count` circuits have up to `gates` gates, and are tested on several input `strings` each.
     """
 
     count: int
@@ -238,14 +238,14 @@ def _load_file(path: Path) -> list[Claim]:
             raise SettingsError(f"{place}.{key}: unknown setting, {suggest_name(key, ['claims'])}")
     if not isinstance(settings, dict) or not isinstance(settings.get("claims"), list):
         raise SettingsError(f"{place}: claims missing; expected a list of claims")
-    known = list(profiles.load_params()["runs"])
+    runs = list(profiles.load_params()["runs"])
     return [
-        _parse_claim(claim, index, path.stem, known)
+        _parse_claim(claim, index, path.stem, runs)
         for index, claim in enumerate(settings["claims"])
     ]
 
 
-def _parse_claim(settings: Any, index: int, paper: str, known: list[str]) -> Claim:
+def _parse_claim(settings: Any, index: int, paper: str, runs: list[str]) -> Claim:
     if not isinstance(settings, dict):
         raise SettingsError(f"claims.{paper}.{index}: {settings!r} is not a mapping")
     place, parsed = f"claims.{settings.get('id', index)}", dict(settings)
@@ -260,8 +260,8 @@ def _parse_claim(settings: Any, index: int, paper: str, known: list[str]) -> Cla
             parsed[name] = kind.parse(part, f"{place}.{name}")
     claim = Claim.parse({**parsed, "paper": paper}, place)
     for row in claim.list_rows():
-        if row not in known:
-            raise SettingsError(f"{place}: unknown row {row!r}, {suggest_name(row, known)}")
+        if row not in runs:
+            raise SettingsError(f"{place}: unknown row {row!r}, {suggest_name(row, runs)}")
     if claim.analysis:
         _check_analysis(claim, place)
     if claim.compare and claim.measure:

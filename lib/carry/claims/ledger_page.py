@@ -56,7 +56,7 @@ def _render_table(records: list[dict[str, Any]]) -> list[str]:
 
 
 def describe_measurement(record: dict[str, Any]) -> str:
-    """Return the measurement of a record with its basis, or the reason why there is none."""
+    """Return the measurement of a record with its basis, or the reason why it is missing."""
     if record["verdict"] == "not tested":
         return record["reason"]
     low, high = record["interval"]

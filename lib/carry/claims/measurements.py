@@ -32,8 +32,8 @@ class NotMeasured(Exception):
 
 def find_trained_lengths(cells: pd.DataFrame, profile: str) -> dict[str, list[int]]:
     """Return the lengths in training of each row that trains on a data set of separate lengths."""
-    known = run_settings.list_rows(profile) if profile in profiles.find_profiles() else []
-    rows = [row for row in cells["row"].unique() if row in known]
+    in_profile = run_settings.list_rows(profile) if profile in profiles.find_profiles() else []
+    rows = [row for row in cells["row"].unique() if row in in_profile]
     runs = [run_settings.load_run(row, profile) for row in rows]
     return {run.name: run.trained_lengths() for run in runs if run.data_set is not None}
 
@@ -133,7 +133,7 @@ def _count_by_seed(
     `worst`: only of the cell with the smallest median of the seeds.
 
     Raises:
-        NotMeasured: if there are no such cells.
+        NotMeasured: if the table has no such cells.
     """
     selected = cells[cells["row"] == row]
     if selected.empty:
@@ -178,7 +178,7 @@ def count_in_analysis(
     """Return hits (`exact`), problems and accuracy by seed from the table of an analysis.
 
     Raises:
-        NotMeasured: if there are no such rows.
+        NotMeasured: if the table has no such rows.
     """
     selected = table[table["row"] == row]
     if selected.empty:
