@@ -21,8 +21,8 @@ ENTRIES = {name: of for _, some in entries.NOTEBOOKS.values() for name, of in so
 
 @pytest.fixture(scope="module")
 def tables():
-    rows = dict.fromkeys(row for of in ENTRIES.values() for row in (*of.list_rows(), *of.extra_rows))
-    return made_up_tables(list(rows), grid=14)
+    rows = [row for entry in ENTRIES.values() for row in (*entry.list_rows(), *entry.extra_rows)]
+    return made_up_tables(list(dict.fromkeys(rows)), grid=14)
 
 
 def test_the_lens_has_the_points_in_the_order_of_a_pass(tables):
@@ -197,7 +197,8 @@ def test_depths_are_those_of_all_digits_together():
         "row": "addition_equal_abacus_adaptive", "trained": 6, "recurrences_trained": 4,
         "seed": random.integers(0, 2, 400), "digits": random.integers(2, 5, 400),
         "place": random.integers(0, 3, 400), "carry": random.integers(0, 2, 400),
-        "cascade": random.integers(0, 2, 400), "recurrences_taken": random.integers(1, 5, 400).astype(float),
+        "cascade": random.integers(0, 2, 400),
+        "recurrences_taken": random.integers(1, 5, 400).astype(float),
         "depth": random.random(400) + 1, "correct": random.integers(0, 2, 400),
     })  # fmt: skip
     keys = [*digits.columns[:8]]
@@ -215,7 +216,8 @@ def test_depths_are_those_of_all_digits_together():
         assert (of.n, of.correct) == (len(own), own["correct"].sum())
         assert of.depth == pytest.approx(own["depth"].mean())
         half = 1.96 * own["depth"].std(ddof=0) / len(own) ** 0.5
-        assert of.high - of.depth == pytest.approx(half) and of.recurrences_taken_high >= of.recurrences_taken
+        assert of.high - of.depth == pytest.approx(half)
+        assert of.recurrences_taken_high >= of.recurrences_taken
         assert of.right_low <= of.accuracy == of.correct / of.n <= of.right_high
     assert set(table["by"]) == set(depths.BY) and set(table["seed"]) == {"0", "1", "all"}
 

@@ -546,9 +546,9 @@ def test_what_is_made_by_hand_is_kept_beside_any_row(stepped):
     assert load.list_rows(some["cells"]) == ["parity_nope"] and load.list_rows(some["heads"]) == [
         load.CONSTRUCTION
     ]
-    assert load.list_rows(load.create_empty_results().append_tables({"heads": some["heads"]})["heads"]) == [
-        load.CONSTRUCTION
-    ]
+    assert load.list_rows(
+        load.create_empty_results().append_tables({"heads": some["heads"]})["heads"]
+    ) == [load.CONSTRUCTION]
 
 
 def test_rows_of_steps_are_called_by_what_they_are():

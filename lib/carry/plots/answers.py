@@ -15,7 +15,7 @@ from carry.evaluation.intervals import wilson_interval
 from carry.plots import lengths, load, style
 
 # Label, colour and hatch of each kind of answer (see `carry.analyses.learning`). The colours are
-# pale, so that they are not taken for those of schemes.
+# pale, so that readers do not take them for schemes.
 KINDS = {
     "right": ("right", "#DDDDDD", ""),
     "wrong digits": ("right length, wrong digits", "#EE8866", ""),

@@ -50,15 +50,15 @@ class Entry(NamedTuple):
     """A figure of the gallery.
 
     Fields:
-        title, caption: what a reader needs to understand the figure.
+        title, caption: the texts that a reader needs to understand the figure.
         picture: the drawing function, from result tables to the figure and its table.
-        rows: groups of rows. A group is drawn if at least `minimum_rows` of it have results and
-            one training length (with `any_training_length`: or several). Without groups the
-            drawing function gets all tables. A row's `_short` variant is drawn too if its training
-            length is that of another row of its group, or if the group is incomplete otherwise.
-        extra_rows: rows that are drawn too if their training length is that of a drawn row.
+        rows: groups of rows. A group is drawn if at least `minimum_rows` of its rows have results
+            and one training length (with `any_training_length`: any lengths). Without groups, the
+            drawing function gets all tables. The `_short` variant of a row is drawn too if another
+            row of its group has its training length, or if otherwise nothing would be drawn.
+        extra_rows: rows that are drawn too if a drawn row has their training length.
         source: the figure or section of a paper.
-        table, column: a row needs values there to be drawn.
+        table, column: a row is drawn only if it has values there.
         profile: the profile that makes missing rows.
     """
 

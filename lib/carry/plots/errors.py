@@ -9,7 +9,7 @@ from carry.evaluation.regions import add_region
 from carry.plots import load, style
 
 # Label, colour and hatch of each kind. The colours are pale (after Paul Tol's light colours), so
-# that they are not taken for those of schemes.
+# that readers do not take them for schemes.
 KINDS = {
     "exact": ("right", "#DDDDDD", ""),
     "stopped_early": ("stopped early", "#77AADD", ""),

@@ -49,9 +49,9 @@ FAR = {
     ),
     "every_length_tasks": Entry(
         "Other tasks with relative ids",
-        "Exact match on responses, steps included, at the largest size tested with all seeds and at "
-        "the sizes tested with one seed. Lines are Wilson intervals (95%): at 100% they show the "
-        "number of problems.",
+        "Exact match on responses, steps included, at the largest size tested with all seeds and "
+        "at the sizes tested with one seed. Lines are Wilson intervals (95%): at 100% they show "
+        "the number of problems.",
         reaches.draw_reach_of_tasks,
         (RELATIVE,),
         any_training_length=True,
@@ -94,9 +94,9 @@ COMPUTES = {
     "adder_carries": Entry(
         "Added carries",
         "The share of x + y + 1 among all predictions of x + y + 1 or x + y, for each sum of the "
-        "digits one place lower and each digit written there, in all 30,250 contexts for each seed. "
-        "Framed: the possible cases in a sum. The white line is the value of a + b - d, in each "
-        "title, at which half of the contexts carry.",
+        "digits one place lower and each digit written there, in all 30,250 contexts for each "
+        "seed. Framed: the possible cases in a sum. The white line is the value of a + b - d, in "
+        "each title, at which half of the contexts carry.",
         adders.draw_carries,
         ADDER,
         table="carries",

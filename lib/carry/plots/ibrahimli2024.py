@@ -155,9 +155,9 @@ ORDER = {
     "order_reached": Entry(
         "The order of places",
         f"The first snapshot from which {learning.LEARNED:.0%} of the digits at a place stay "
-        "correct, at the longest trained length. Dots are seeds, a line joins their medians; places "
-        "are in the order of writing. A line that rises from left to right means that places are "
-        "learned in the order of writing.",
+        "correct, at the longest trained length. Dots are seeds, a line joins their medians; "
+        "places are in the order of writing. A line that rises from left to right means that "
+        "places are learned in the order of writing.",
         lambda tables: learning.draw_learned_steps(tables, HIGHEST_FIRST, SPELLINGS),
         (ORDERED,),
         any_training_length=True,
@@ -167,9 +167,9 @@ ORDER = {
     ),
     "losses_by_length": Entry(
         "Losses by length",
-        "The mean loss of a token of the answer under teacher forcing, by number of digits, at each "
-        "snapshot of training. Lines are means over seeds, bands reach from the lowest seed to the "
-        "highest.",
+        "The mean loss of a token of the answer under teacher forcing, by number of digits, at "
+        "each snapshot of training. Lines are means over seeds, bands reach from the lowest seed "
+        "to the highest.",
         lambda tables: learning.draw_losses_by_length(tables, SPELLINGS),
         (ORDERED,),
         any_training_length=True,

@@ -75,8 +75,7 @@ WITHIN = {
     ),
     "carry_patched": Entry(
         "Activations that carry the carry",
-        TWO_MODELS
-        + "Answers (%) that flip if one activation is replaced with that of the problem's "
+        TWO_MODELS + "Answers (%) that flip if one activation is taken from the problem's "
         "twin, which differs in the carry into this place and in the digit one place lower. Pairs "
         "count if the model is correct on both. Activations that no other token reads are grey.",
         patching.draw_flipped,
@@ -116,8 +115,8 @@ WHOLE = {
     "parts_by_digits": Entry(
         "Additions alone, or with their parts",
         "Exact match on sums by number of digits, of models with one number of training problems: "
-        "additions alone, or one addition in five problems and its parts. Bars are Wilson intervals "
-        "(95%) of all seeds, dots are seeds.",
+        "additions alone, or one addition in five problems and its parts. Bars are Wilson "
+        "intervals (95%) of all seeds, dots are seeds.",
         parts.draw_parts_by_digits,
         (LEARNED, ABACUS),
         minimum_rows=2,
@@ -164,8 +163,8 @@ WHOLE = {
     ),
     "parts_by_size": Entry(
         "By width and number of problems",
-        "Correct sums (%), and their change with the parts (percentage points), by the width of the "
-        "model and the number of training problems. Framed: p below 0.05 in a permutation test "
+        "Correct sums (%), and their change with the parts (percentage points), by the width of "
+        "the model and the number of training problems. Framed: p below 0.05 in a permutation test "
         "over seeds for one cell, so that one in twenty would be framed by chance.",
         parts_by_size.draw_size_grid,
         BY_SIZE,

@@ -20,10 +20,15 @@ from carry.evaluation.regions import REGIONS, add_region
 
 # Packages whose modules declare the columns of their result tables (COLUMNS, by table).
 PACKAGES = (
-    "carry.training", "carry.evaluation", "carry.certificates", "carry.interpretability", "carry.analyses", "carry.variants",
-)  # fmt: skip
+    "carry.training",
+    "carry.evaluation",
+    "carry.certificates",
+    "carry.interpretability",
+    "carry.analyses",
+    "carry.variants",
+)
 
-# The row under which a notebook adds the tables of a constructed model to those of trained models.
+# The row under which a notebook adds the results of a constructed model to a table.
 CONSTRUCTION = "construction"
 
 CERTIFICATE_COLUMNS = [

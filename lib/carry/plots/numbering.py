@@ -17,7 +17,7 @@ from carry.randomness import stream
 
 
 class Numbering(NamedTuple):
-    """A position scheme of a figure, with its settings and those of the format.
+    """A position scheme of a figure, with settings for itself and for the format.
 
     `training`: ids are drawn at random, as in training.
     """
