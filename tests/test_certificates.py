@@ -7,6 +7,7 @@ import pickle
 import pytest
 import torch
 
+from carry import cli
 from carry.certificates import certify, coverings, files, verification
 from carry.certificates.contexts import (
     HIDDEN_ID,
@@ -539,8 +540,13 @@ def test_a_certificate_is_renewed(committed):
     path = files.certificate_file("cpu", PARITY)
     before = path.read_bytes()
     path.unlink()
+    assert cli.certify([PARITY]) == 1
     certificate = certify.renew_certificate(PARITY)
     assert path.read_bytes() == before and files.read_certificate(path) == certificate
+    path.unlink()
+    assert cli.certify([PARITY], renew=True) == cli.certify([PARITY]) == 0
+    with pytest.raises(SettingsError, match="no row is named; expected ROW"):
+        cli.certify([], renew=True)
     with pytest.raises(SettingsError, match="profile 'cpu' does not certify 'mine'"):
         certify.renew_certificate("mine")
 

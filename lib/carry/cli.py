@@ -91,7 +91,7 @@ def make_parser() -> argparse.ArgumentParser:
     command.add_argument("question", help="operands with the sign of the task between them")
     command.add_argument("--row", default="addition_relative", help="row (%(default)s)")
     command.add_argument(
-        "--profile", default=COMMITTED, metavar="P", help="whose weights (those in reports/models)"
+        "--profile", default=COMMITTED, metavar="P", help="whose weights (default: reports/models)"
     )
     command.add_argument("--seed", type=int, default=0, metavar="N", help="seed (0)")
     command.add_argument(
@@ -118,6 +118,9 @@ def make_parser() -> argparse.ArgumentParser:
 
     command = add("certify", certify, help="verify the certificates in reports/certificates again")
     command.add_argument("names", nargs="*", metavar="ROW", help="all rows if none is named")
+    command.add_argument(
+        "--renew", action="store_true", help="replace the certificates of named rows"
+    )
 
     # The pipeline's commands have no help here; `PIPELINE_COMMANDS` lists them.
     command = add("notebook", run_notebook)
@@ -310,11 +313,17 @@ def evaluate_row(row: str, profile: str) -> None:
     print(f"tables: {paths.display_path(trained_models.evaluate_row(row, profile))}")
 
 
-def certify(names: list[str]) -> int:
-    """Verify committed certificates; return 1 if one of them fails."""
-    from carry.certificates.certify import verify_certificates
+def certify(names: list[str], renew: bool = False) -> int:
+    """Verify committed certificates, or renew them; return 1 if one of them fails."""
+    from carry.certificates.certify import renew_certificate, verify_certificates
 
-    return 0 if verify_certificates(names) else 1
+    if not renew:
+        return 0 if verify_certificates(names) else 1
+    if not names:
+        raise SettingsError("certify --renew: no row is named; expected ROW...")
+    for row in names:
+        renew_certificate(row)
+    return 0
 
 
 def run_notebook(name: str, words: list[str]) -> None:
