@@ -43,7 +43,7 @@ def test_help_is_fast_because_it_does_not_import_torch():
 
 def test_ask_answers_with_the_committed_weights(capsys):
     assert run(capsys, "ask", "653+49")[:2] == (0, "702\n")
-    code, out, _ = run(capsys, "ask", "12 + 34 =", "--trace", "--start", "3")
+    code, out, _ = run(capsys, "ask", "12 + 34 =", "--trace", "--start", "1")
     assert code == 0 and out.endswith("\n46\n") and "0.99" in out
     assert run(capsys, "ask", "0120", "--row", "reversing_relative")[1] == "0210\n"
 

@@ -225,7 +225,7 @@ def load_profile(profile: str) -> dict[str, Any]:
         SettingsError: for an unknown profile, or one that is not valid.
     """
     files = find_profiles()
-    if profile not in files:
+    if not isinstance(profile, str) or profile not in files:
         raise SettingsError(
             f"profile: {describe(profile)} is unknown, {suggest_name(profile, files)}"
         )
@@ -242,7 +242,7 @@ def load_problem_set(name: str, profile: str, where: str = "problems") -> dict[s
         SettingsError: for an unknown problem set; names the most similar.
     """
     problem_sets = load_params()["problems"]
-    if name not in problem_sets:
+    if not isinstance(name, str) or name not in problem_sets:
         hint = suggest_name(name, problem_sets)
         raise SettingsError(f"{where}: {describe(name)} is unknown, {hint}")
     scale = load_profile(profile).get("problems", {}).get(name)

@@ -155,9 +155,9 @@ ONLY_SEPARATE = (
 class Evaluation(Settings):
     """The problems on which a run is scored, and the ids from which they start."""
 
-    problem_set: str | None = None  # null: that of training, else the one named after the task
+    problem_set: str | None = None  # null: training's, else the one named after the task
     digits: Size = 30  # largest sizes (i, j) of the grid; three times the trained digits
-    longest: Size | None = None  # largest size of problems with i = j; null: that of the grid
+    longest: Size | None = None  # largest size of problems with i = j; null: the grid's
     far: Annotated[list[Size | Cell], Field(max_length=1000)] = []  # cells beyond the grid
     starts: list[Size | Literal["middle"]] = Field(
         default=[1, "middle"], min_length=1, max_length=100
@@ -206,7 +206,7 @@ class Run(Settings):
     model: dict[str, Any] = {}
     training: Training = Training()
     evaluation: Evaluation = Evaluation()
-    data_set: DataSet | None = None  # that of `training.problem_set`; `make_run` fills it in
+    data_set: DataSet | None = None  # from `training.problem_set`; `make_run` fills it in
 
     def key(self) -> str:
         """Return a short hash of all settings that change the weights."""
@@ -214,7 +214,7 @@ class Run(Settings):
         return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:16]
 
     def trained_lengths(self) -> list[int]:
-        """Return the lengths of trained numbers: those of the data set, else 1 to `digits`.
+        """Return the lengths of trained numbers: the data set's, else 1 to `digits`.
 
         >>> load_run("addition_relative", "notebook").trained_lengths()
         [1, 2, 3, 4, 5]
@@ -291,7 +291,7 @@ def load_row_settings(name: str) -> dict[str, Any]:
     """
     params = profiles.load_params()
     rows = params["runs"]
-    if name not in rows:
+    if not isinstance(name, str) or name not in rows:
         raise SettingsError(f"runs: {describe(name)} is unknown, {suggest_name(name, rows)}")
     layers = [_inherited(rows[row], row, name) for row in _chain(name, rows)]
     return profiles.merge_settings(params["base"], *layers, where=f"runs.{name}")
@@ -305,22 +305,22 @@ def list_layers(name: str, profile: str) -> list[Layer]:
     ['base', 'runs.addition_relative', 'runs.addition_relative_small', 'cpu: scale',
      'cpu: rows.addition_relative', 'cpu: rows.addition_relative_small']
     """
-    own, params = profiles.load_profile(profile), profiles.load_params()
-    if name not in params["runs"]:
+    scales, params = profiles.load_profile(profile), profiles.load_params()
+    if not isinstance(name, str) or name not in params["runs"]:
         raise SettingsError(
             f"runs: {describe(name)} is unknown, {suggest_name(name, params['runs'])}"
         )
-    if name not in own["rows"]:
-        hint = suggest_name(name, own["rows"])
+    if name not in scales["rows"]:
+        hint = suggest_name(name, scales["rows"])
         raise SettingsError(f"row: {name!r} is not in profile {profile!r}, {hint}")
     chain = _chain(name, params["runs"])
     layers = [Layer("base", params["base"])]
     layers += [Layer(f"runs.{row}", _inherited(params["runs"][row], row, name)) for row in chain]
-    layers += [Layer(f"{profile}: scale", own["scale"])]
+    layers += [Layer(f"{profile}: scale", scales["scale"])]
     layers += [
-        Layer(f"{profile}: rows.{row}", _inherited(own["rows"][row], row, name))
+        Layer(f"{profile}: rows.{row}", _inherited(scales["rows"][row], row, name))
         for row in chain
-        if row in own["rows"]
+        if row in scales["rows"]
     ]
     return layers
 
