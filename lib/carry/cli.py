@@ -404,7 +404,7 @@ def _interrupted() -> str:
 
 def _file_error(error: OSError) -> str:
     """Return one line about a file that cannot be read or written."""
-    name = error.filename if error.filename is not None else "file"
+    name = error.filename if error.filename is not None else "a file"
     reason = error.strerror or " ".join(str(error).split())[:300]
     return f"{os.fsdecode(str(name))}: {reason}; expected a readable path and a writable disk"
 
