@@ -18,11 +18,11 @@ from carry.plots import gallery
 
 IMPORTS = """
 import sys
-from carry.config.run_settings import load
+from carry.config.run_settings import load_run
 from carry.models.system import System
 from carry.training.loop import Trainer
 import carry.training.seeds
-run = load(sys.argv[1], "smoke")
+run = load_run(sys.argv[1], "smoke")
 run = run.model_copy(update={"training": run.training.model_copy(update={"steps": 1, "batch": 2})})
 Trainer(run, 0, None).train()
 print(*[name for name in sys.modules if name.split(".")[0] == "carry"])
@@ -33,15 +33,48 @@ print(*[name for name in sys.modules if name.split(".")[0] == "carry"])
 def test_training_imports_just_what_its_fingerprint_names(row):
     command = [sys.executable, "-c", IMPORTS, row]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    start = ["carry.training.seeds", *load_run(row, "smoke").parts()]
-    assert sorted(done.stdout.split()) == list(fingerprint.reachable_files(start))
+    start = ["carry.training.seeds", *load_run(row, "smoke").module_names()]
+    assert sorted(done.stdout.split()) == list(fingerprint.find_reachable_files(start))
+
+
+@pytest.mark.parametrize("module", ["carry.training.seeds", "carry.evaluation.trained_models"])
+def test_only_rows_with_batched_seeds_depend_on_their_training(module):
+    def files(row):
+        return fingerprint.find_reachable_files([module, *load_run(row, "cpu").module_names()])
+
+    assert not any("batched" in name for name in files("addition_relative"))
+    batched = {name for name in files("noisy_majority_d8_a4") if "training.batched" in name}
+    names = ("count_pass", "groups", "head_halving", "network", "trainer")
+    assert batched == {"carry.training.batched", *(f"carry.training.batched.{n}" for n in names)}
 
 
 LOOPING = {stage.notebook for stage in STAGES.values() if stage.section}
 
 
+FEW_ROWS = {
+    *("addition_abacus", "addition_abacus_looped", "addition_abacus_short"),
+    *("addition_randomized_fire_hints", "addition_relative", "noisy_majority_d8_a4"),
+}
+
+
 @pytest.fixture
-def copy(tmp_path, monkeypatch):
+def few_rows(monkeypatch):
+    """Let every profile have a few rows only."""
+    load = profiles.load_profile
+
+    def load_few(name):
+        profile = dict(load(name))
+        for section in ("rows", "analyses", "certificates"):
+            rows = profile.get(section) or []
+            kept = [row for row in rows if row in FEW_ROWS]
+            profile[section] = {row: rows[row] for row in kept} if isinstance(rows, dict) else kept
+        return profile
+
+    monkeypatch.setattr(profiles, "load_profile", load_few)
+
+
+@pytest.fixture
+def copy(tmp_path, monkeypatch, few_rows):
     """Let the pipeline see a copy of the library that a test may change."""
     shutil.copytree(fingerprint.LIBRARY, tmp_path / "lib" / "carry")
     shutil.copytree(paths.ROOT / "notebooks", tmp_path / "notebooks")

@@ -10,15 +10,16 @@ import pytest
 import torch
 from tqdm import tqdm
 
+from carry import processes
 from carry.config import paths
 from carry.config.run_settings import Training
 from carry.data.training_batches import TrainingBatches
-from carry.formats import text
+from carry.formats import to_text
 from carry.models.system import System
 from carry.randomness import stream
 from carry.training import checkpoint, loop, precision, seeds
 from carry.training.loop import Trainer, TrainingDiverged
-from carry.training.schedule import batch_at, rate_at
+from carry.training.schedule import compute_batch_size, compute_learning_rate
 from model_cases import run_of
 
 
@@ -30,6 +31,10 @@ def same(first, second):
     return all(torch.equal(first[name], second[name]) for name in first)
 
 
+def batches_of(system):
+    return TrainingBatches(system.run, system.task, system.format, stream(0, "problems"))
+
+
 class Killed(Exception):
     """Stands for a signal that no one can catch."""
 
@@ -39,15 +44,15 @@ class Killed(Exception):
     [
         ("abacus_fire", "looped", {"progressive": 0.5}),
         ("coupled", "standard", {"optimizer": "muon", "batch_ramp": 0.6, "pool": 3}),
-        ("randomized", "standard", {"precision": "bf16", "loss": "everything"}),
-        ("abacus_window", "standard", {}),
+        (
+            "randomized",
+            "standard",
+            {"form": "padded_to", "precision": "bf16", "loss": "everything"},
+        ),
         ("abacus_shaw", "adaptive", {"progressive": 0.5}),
-        ("levels", "standard", {"form": "steps_unpadded", "fixed": 50}),
-        ("abacus", "standard", {"problems": "1-3_digit", "fixed": 60, "digits": 3}),
-        ("learned", "standard", {"form": "spaced", "fixed": 50, "noise": 0.1}),
-        ("abacus_window", "standard", {"form": "padded_to", "loss": "everything"}),
-        ("rope", "standard", {"form": "sub_task"}),
-        ("randomized_fire", "standard", {"form": "worded"}),
+        ("levels", "standard", {"form": "steps_unpadded", "examples": 50}),
+        ("abacus", "standard", {"problem_set": "1-3_digit", "examples": 60, "digits": 3}),
+        ("learned", "standard", {"form": "spaced", "examples": 50, "random_padding": 0.1}),
     ],
 )
 def test_a_killed_training_ends_with_the_same_weights(
@@ -83,8 +88,8 @@ def test_seeds_differ_and_each_is_repeatable():
 
 def test_training_learns():
     """A sum of one-digit numbers is learned in a few seconds."""
-    run = run_of("coupled", form="padded", digits=1, steps=500, batch=64, rate=0.01, pool=4,
-                 score_every=100)  # fmt: skip
+    run = run_of("coupled", form="padded", digits=1, steps=500, batch=64, learning_rate=0.01,
+                 pool=4, score_every=100)  # fmt: skip
     curve = Trainer(run, 0, None).train().curve
     assert curve[-1]["loss"] < 0.3 * curve[0]["loss"] and curve[-1]["exact"] > 0.9
 
@@ -110,7 +115,7 @@ def test_early_stop_on_the_held_out_score(monkeypatch):
 
 def test_progressive_loss_is_a_convex_combination():
     run = run_of("abacus", "looped")
-    batch = TrainingBatches(System(run), stream(0, "problems")).next(8)
+    batch = batches_of(System(run)).next(8)
     losses = {}
     for share in (0.0, 0.25, 1.0):
         of = run.model_copy(update={"training": run.training.model_copy(
@@ -122,7 +127,7 @@ def test_progressive_loss_is_a_convex_combination():
 
 @pytest.mark.parametrize("loss", ["answer", "everything"])
 def test_mean_of_samples_against_a_loop(loss):
-    run = run_of("abacus", loss=loss, mean="sample")
+    run = run_of("abacus", loss=loss, loss_average="sample")
     trainer = Trainer(run, 0, None)
     batch = trainer.batches.next(8)
     logits = trainer.system.logits(batch, trainer.system.train_ids(batch, stream(0, "ids")))
@@ -133,7 +138,7 @@ def test_mean_of_samples_against_a_loop(loss):
                   for at in range(first, int(batch.length[row]))]  # fmt: skip
         means.append(torch.stack(losses).mean())
     assert len({int(n) for n in batch.length - batch.start}) > 1  # else both means are the same
-    trainer.draws = stream(0, "ids")
+    trainer.id_draws = stream(0, "ids")
     expected = float(torch.stack(means).mean().detach())
     assert float(trainer._loss(batch).detach()) == pytest.approx(expected, rel=1e-5)
 
@@ -166,7 +171,7 @@ def test_loss_on_everything_covers_the_question_too():
         for at in range(1, int(batch.length[row])):
             expected -= logits[row, at - 1].log_softmax(0)[batch.tokens[row, at].long()]
             count += 1
-    trainer.draws = stream(0, "ids")
+    trainer.id_draws = stream(0, "ids")
     assert float(trainer._loss(batch).detach()) == pytest.approx(
         float(expected.detach() / count), rel=1e-4
     )
@@ -175,7 +180,7 @@ def test_loss_on_everything_covers_the_question_too():
 @pytest.mark.parametrize("decay", ["none", "linear", "cosine", "trapezoid"])
 def test_schedules_warm_up_and_come_down(decay):
     plan = Training(steps=200, learning_rate=2.0, warmup=0.1, decay=decay, final_learning_rate=0.05)
-    rates = [rate_at(step, plan) for step in range(200)]
+    rates = [compute_learning_rate(step, plan) for step in range(200)]
     assert rates[:20] == pytest.approx([0.1 * (step + 1) for step in range(20)])
     assert max(rates) == pytest.approx(2.0)
     falling = rates[20:]
@@ -185,13 +190,13 @@ def test_schedules_warm_up_and_come_down(decay):
 
 def test_batch_ramp_reaches_the_full_batch():
     plan = Training(steps=100, batch=40, batch_ramp=0.5)
-    sizes = [batch_at(step, plan) for step in range(100)]
+    sizes = [compute_batch_size(step, plan) for step in range(100)]
     assert sizes == sorted(sizes) and sizes[0] == 1 and set(sizes[50:]) == {40}
 
 
 def test_pools_cut_padding_and_keep_every_problem():
     system = System(run_of("abacus", digits=10, pool=16, batch=32))
-    batches = TrainingBatches(system, stream(0, "problems"))
+    batches = batches_of(system)
     drawn = [batches.next(32) for _ in range(16)]
     slots = sum(batch.tokens.numel() for batch in drawn)
     real = sum(int(batch.length.sum()) for batch in drawn)
@@ -203,7 +208,7 @@ def test_pools_cut_padding_and_keep_every_problem():
 
 def test_a_fixed_data_set(tmp_path, monkeypatch):
     monkeypatch.setattr(paths, "ROOT", tmp_path)
-    run = run_of("abacus", fixed=20)
+    run = run_of("abacus", examples=20)
     seeds.train_seeds(run, 1)
     table = pd.read_parquet(paths.data_path("notebook", "runs", "mine", "problems.parquet"))
     assert len(table) == 20
@@ -212,7 +217,7 @@ def test_a_fixed_data_set(tmp_path, monkeypatch):
     shown = set()
     for seed in (0, 1):  # all seeds have the same problems
         batch = Trainer(run, seed, None).batches.next(16)
-        shown |= {text(batch.tokens[row, : batch.start[row]]) for row in range(16)}
+        shown |= {to_text(batch.tokens[row, : batch.start[row]]) for row in range(16)}
     assert shown <= allowed and len(shown) > 10
 
 
@@ -226,7 +231,7 @@ def test_seeds_side_by_side_write_everything_and_clean_up(tmp_path, monkeypatch)
     assert note["row"] == "mine" and note["seed"] == 0 and note["steps"] == 6
     assert pd.read_parquet(folder / "curves.parquet").equals(curves)
     assert (folder / "live/seed_0/plots/metrics/loss.tsv").exists()
-    assert (folder / "run.json").exists() and not checkpoint.checkpoint_folder(run).exists()
+    assert (folder / "run.json").exists() and not checkpoint.find_checkpoint_folder(run).exists()
 
 
 def test_processes_train_what_one_process_trains(tmp_path, monkeypatch):
@@ -237,22 +242,70 @@ def test_processes_train_what_one_process_trains(tmp_path, monkeypatch):
     for seed in range(2):
         path = paths.data_path("notebook", "runs", "mine", f"seed_{seed}.safetensors")
         assert same(checkpoint.load_tensors(path)[0], weights(Trainer(run, seed, None).train()))
-    assert {news[:2] for news in heard} == {(seed, step) for seed in (0, 1) for step in (10, 20)}
+    steps = {(seed, step) for seed in (0, 1) for step in (0, 10, 20)}
+    assert {values[:2] for values in heard} == steps
     assert not multiprocessing.active_children()
 
 
-def test_progress_counts_the_steps_of_all_seeds():
-    with tqdm(total=20, disable=False, file=io.StringIO()) as shown:
-        progress = seeds._Progress(shown, 2)
-        for seed, step in ((0, 4), (1, 7), (0, 8)):
+def test_progress_is_unknown_until_a_score_and_counts_the_steps_of_all_seeds():
+    file = io.StringIO()
+    with tqdm(total=20, disable=False, file=file, smoothing=0) as bar:
+        progress = seeds._Progress(bar)
+        progress.report(0, 4, None, None)  # continued from a checkpoint
+        bar.refresh()
+        first = file.getvalue().split("\r")[-1]
+        assert "4/20" in first and "<?" in first and "loss –, exact –" in first
+        for seed, step in ((1, 7), (0, 8)):
             progress.report(seed, step, 1.5, 0.25)
-        assert shown.n == 15 and "loss 1.500, exact 25%" in shown.postfix
+        assert bar.n == 15 and "loss 1.500, exact 25%" in bar.postfix
+    assert "nan" not in file.getvalue()
+
+
+def test_each_seed_is_trained_and_scored_with_one_thread(tmp_path, monkeypatch):
+    """Weights of several threads differ from those of one, which a worker has."""
+    monkeypatch.setattr(paths, "ROOT", tmp_path)
+    threads, loss, score = set(), Trainer._loss, loop.teacher_forced_pass
+
+    def spy(function):
+        return lambda *args, **options: (
+            threads.add(torch.get_num_threads()) or function(*args, **options)
+        )
+
+    monkeypatch.setattr(Trainer, "_loss", spy(loss))
+    monkeypatch.setattr(loop, "teacher_forced_pass", spy(score))
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(2)
+        Trainer(run_of("abacus"), 0, None).train()
+        seeds.train_seeds(run_of("abacus"), 1)
+        processes.run_jobs(lambda report: threads.add(torch.get_num_threads()), [()], print)
+        assert threads == {1} and torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("checkpoint_every", [2, 100])
+def test_an_early_stop_leaves_weights_and_a_snapshot_of_its_step(
+    tmp_path, monkeypatch, checkpoint_every
+):
+    monkeypatch.setattr(paths, "ROOT", tmp_path)
+    always = SimpleNamespace(exact=torch.ones(16))
+    monkeypatch.setattr(loop, "teacher_forced_pass", lambda *args, **options: always)
+    run = run_of("abacus", steps=50, score_every=3, stop_at=0.5, patience=2, snapshot_every=4,
+                 checkpoint_every=checkpoint_every)  # fmt: skip
+    assert seeds.train_seeds(run, 1)["step"].tolist() == [3, 6]
+    folder = paths.data_path("notebook", "runs", "mine")
+    stacked, note = checkpoint.load_tensors(folder / "snapshots_0.safetensors")
+    weights, of_weights = checkpoint.load_tensors(folder / "seed_0.safetensors")
+    assert note["steps"] == [4, 6] and of_weights["steps"] == 6
+    assert all(torch.equal(stacked[name][1], weights[name]) for name in weights)
+    assert not torch.equal(stacked["tokens.weight"][0], weights["tokens.weight"])
 
 
 def test_precision_is_checked_and_put_back():
     before = torch.get_float32_matmul_precision()
-    with precision.training_in("medium", torch.device("cpu")):
+    with precision.use_precision("medium", torch.device("cpu")):
         assert torch.get_float32_matmul_precision() == "medium"
     assert torch.get_float32_matmul_precision() == before
-    assert precision.product_error("highest") < 1e-5
-    assert precision.choose("auto", torch.device("cpu")) in {"bf16", "fp32"}
+    assert precision.measure_product_error("highest") < 1e-5
+    assert precision.choose_precision("auto", torch.device("cpu")) in {"bf16", "fp32"}

@@ -1,4 +1,4 @@
-"""Which files of the library a piece of work reaches, so that no other file makes it run again."""
+"""Hashes of the library files that a job depends on, so that other files do not repeat it."""
 
 from __future__ import annotations
 
@@ -11,33 +11,33 @@ from pathlib import Path
 LIBRARY = Path(__file__).parent
 
 
-def library_modules() -> dict[str, Path]:
+def list_modules() -> dict[str, Path]:
     """Return the files of the library by the names of their modules.
 
-    >>> library_modules()["carry.tasks"].name, library_modules()["carry.tasks.addition"].name
+    >>> list_modules()["carry.tasks"].name, list_modules()["carry.tasks.addition"].name
     ('__init__.py', 'addition.py')
     """
-    found = {}
+    modules = {}
     for path in sorted(LIBRARY.rglob("*.py")):
         name = ".".join(path.relative_to(LIBRARY.parent).with_suffix("").parts)
-        found[name.removesuffix(".__init__")] = path
-    return found
+        modules[name.removesuffix(".__init__")] = path
+    return modules
 
 
-def imported_modules(source: str, known: Iterable[str]) -> set[str]:
-    """Return the modules that a piece of Python imports, wherever the import stands.
+def find_imports(source: str, modules: Iterable[str]) -> set[str]:
+    """Return those of the modules that a piece of Python imports, also inside functions.
 
-    A module brings the packages that it lies in.
+    An imported module includes its packages.
 
-    >>> known = ["carry", "carry.tasks", "carry.tasks.addition", "carry.config.paths"]
-    >>> sorted(imported_modules("from carry.tasks import addition, build; import torch", known))
+    >>> modules = ["carry", "carry.tasks", "carry.tasks.addition", "carry.config.paths"]
+    >>> sorted(find_imports("from carry.tasks import addition, build_task; import torch", modules))
     ['carry', 'carry.tasks', 'carry.tasks.addition']
     """
-    return {part for name in _names(source) for part in _within(name)} & set(known)
+    return {part for name in _parse_imports(source) for part in _with_packages(name)} & {*modules}
 
 
-@cache
-def _names(source: str) -> tuple[str, ...]:  # many rows and stages reach the same files
+@cache  # many rows and stages depend on the same files
+def _parse_imports(source: str) -> tuple[str, ...]:
     names = []
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
@@ -47,27 +47,29 @@ def _names(source: str) -> tuple[str, ...]:  # many rows and stages reach the sa
     return tuple(names)
 
 
-def reachable_files(start: Iterable[str]) -> dict[str, Path]:
-    """Return the files of the modules that some modules reach by imports, their own included.
+def find_reachable_files(modules: Iterable[str]) -> dict[str, Path]:
+    """Return the files of modules and of all that they import, directly or not.
 
-    Modules that are chosen by name at run time (`carry.config.settings.choose_class`) are for the caller to add.
+    Imports by name at run time (`importlib.import_module`) are not seen: the caller adds them,
+    see `carry.config.run_settings.Run.module_names`.
 
-    >>> list(reachable_files(["carry.config.paths"]))
-    ['carry', 'carry.config.paths']
+    >>> list(find_reachable_files(["carry.config.paths"]))
+    ['carry', 'carry.config', 'carry.config.paths']
     """
-    known = library_modules()
-    found: set[str] = set()
-    waiting = {part for name in start for part in _within(name)} & set(known)
-    while waiting:
-        found |= waiting
-        sources = [known[name].read_text() for name in waiting]
-        waiting = set().union(*(imported_modules(source, known) for source in sources)) - found
-    return {name: known[name] for name in sorted(found)}
+    files = list_modules()
+    reached: set[str] = set()
+    new = {part for name in modules for part in _with_packages(name)} & {*files}
+    while new:
+        reached |= new
+        sources = [files[name].read_text(encoding="utf-8") for name in new]
+        new = set().union(*(find_imports(source, files) for source in sources)) - reached
+    return {name: files[name] for name in sorted(reached)}
 
 
-def hash_code(start: Iterable[str]) -> str:
-    """Return one line for each file that is reached: a hash of its content, and its path."""
-    return "".join(hash_line(path.read_bytes(), path) for path in reachable_files(start).values())
+def hash_code(modules: Iterable[str]) -> str:
+    """Return one line for each reachable file: a hash of its content, and its path."""
+    files = find_reachable_files(modules).values()
+    return "".join(hash_line(path.read_bytes(), path) for path in files)
 
 
 def hash_line(content: bytes, path: Path) -> str:
@@ -80,6 +82,6 @@ def hash_line(content: bytes, path: Path) -> str:
     return f"{hashlib.sha256(content).hexdigest()[:16]}  {path.relative_to(root).as_posix()}\n"
 
 
-def _within(name: str) -> list[str]:
+def _with_packages(name: str) -> list[str]:
     parts = name.split(".")
     return [".".join(parts[:end]) for end in range(1, len(parts) + 1)]

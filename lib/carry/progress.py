@@ -1,4 +1,4 @@
-"""One progress bar for terminals and notebooks alike."""
+"""Progress bars and warnings for terminals and notebooks."""
 
 from __future__ import annotations
 
@@ -10,19 +10,24 @@ import tqdm
 import tqdm.auto
 
 
-def progress_bar(total: int, label: str, **more: Any) -> tqdm.tqdm:
-    """Return a tqdm bar: a widget in JupyterLab, text in a terminal or under the pipeline.
+def progress_bar(total: int, label: str, **options: Any) -> tqdm.tqdm:
+    """Return a tqdm bar: a widget in JupyterLab, text in a terminal and in the pipeline.
 
-    The variable CARRY_PROGRESS chooses: `auto` (default), `text`, or `off` for notebooks whose
-    outputs are committed and compared.
+    The environment variable CARRY_PROGRESS chooses: `auto` (default), `text`, or `off` for
+    notebooks whose outputs are committed and compared.
 
-    >>> with progress_bar(2, "steps", disable=True) as steps:
-    ...     _ = steps.update(2)
+    >>> with progress_bar(2, "steps", disable=True) as bar:
+    ...     _ = bar.update(2)
     """
     mode = os.environ.get("CARRY_PROGRESS", "auto")
     if mode == "off":
-        more["disable"] = True
+        options["disable"] = True
+    if not sys.stderr.isatty() and mode != "auto":
+        options.setdefault("mininterval", 5.0)  # ten lines a second would fill a log
     kind = tqdm.tqdm if mode == "text" else tqdm.auto.tqdm
-    # Written to a pipe or a log, a bar that redraws ten times a second is noise.
-    quiet = {} if sys.stderr.isatty() or mode == "auto" else {"mininterval": 5.0}
-    return kind(total=total, desc=label, dynamic_ncols=True, **{**quiet, **more})
+    return kind(total=total, desc=label, dynamic_ncols=True, **options)
+
+
+def print_warning(message: str) -> None:
+    """Print one line on standard error, above a progress bar."""
+    tqdm.tqdm.write(f"warning: {message}", file=sys.stderr)

@@ -1,9 +1,11 @@
-"""Checkpoints from which a killed training goes on to the very same weights. No pickles."""
+"""Checkpoints, weights and snapshots: files of tensors with a hash of their content, no pickles."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,42 +15,119 @@ import torch
 from torch import Tensor
 
 from carry import fingerprint
-from carry.config.paths import data_path, write_atomically
+from carry.config import paths
 from carry.config.run_settings import Run
+from carry.config.settings import SettingsError
 
 
-def checkpoint_folder(run: Run) -> Path:
-    """Return where a run's checkpoints are kept: apart from its outputs, which DVC deletes.
+class DamagedFile(SettingsError):
+    """The content of a file is not the content that was written."""
 
-    A checkpoint of other settings, or of other code that training reaches, is not gone on from.
+
+def find_checkpoint_folder(run: Run) -> Path:
+    """Return the folder of a run's checkpoints, apart from its outputs, which DVC deletes.
+
+    Other settings, and other code of the training, have another folder.
     """
-    code = fingerprint.hash_code(["carry.training.seeds", *run.parts()])
+    code = fingerprint.hash_code(["carry.training.seeds", *run.module_names()])
     code = hashlib.sha256(code.encode()).hexdigest()[:16]
-    return data_path(run.profile, "checkpoints", f"{run.name}-{run.key()}-{code}")
+    return paths.data_path(run.profile, "checkpoints", run.name, f"{run.key()}-{code}")
 
 
 def save_tensors(path: Path, tensors: dict[str, Tensor], note: dict[str, Any]) -> None:
-    """Write tensors and a JSON note, all or nothing."""
-    whole = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    with write_atomically(path) as draft:
-        safetensors.torch.save_file(whole, draft, {"note": json.dumps(note)})
+    """Write tensors, a JSON note and a hash of both to a file, completely or not at all."""
+    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    note = {**note, "sha256": hash_tensors(tensors, json.dumps(note))}
+    with paths.write_atomically(path) as draft:
+        # One entry: safetensors writes several in random order, and DVC compares bytes.
+        safetensors.torch.save_file(tensors, draft, {"note": json.dumps(note)})
 
 
 def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Read what `save` wrote."""
-    with safetensors.safe_open(path, "pt") as file:
+    """Read the tensors and the note that `save_tensors` wrote.
+
+    Raises:
+        FileNotFoundError: if the file does not exist.
+        DamagedFile: if the content has changed since it was written, or has no hash.
+    """
+    with report_damage(path), safetensors.safe_open(path, "pt") as file:
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        return tensors, json.loads((file.metadata() or {})["note"])
+        note = json.loads((file.metadata() or {})["note"])
+        if "sha256" not in note:
+            raise ValueError("no hash")
+        if note.pop("sha256") != hash_tensors(tensors, json.dumps(note)):
+            raise ValueError("its hash differs")
+        return tensors, note
 
 
 def load_note(path: Path) -> dict[str, Any]:
-    """Read the note that `save` wrote, and no tensors."""
-    with safetensors.safe_open(path, "pt") as file:
-        return json.loads((file.metadata() or {})["note"])
+    """Read the note that `save_tensors` wrote; see `load_tensors`."""
+    return load_tensors(path)[1]
 
 
-def flatten(optimizer: torch.optim.Optimizer, prefix: str) -> dict[str, Tensor]:
-    """Return an optimizer's state as named tensors."""
+def hash_tensors(tensors: dict[str, Tensor], text: str) -> str:
+    """Return the SHA-256 of a text and of names, types, shapes and values of tensors.
+
+    >>> [hash_tensors({"x": x}, "note")[:8] for x in (torch.zeros(2), torch.zeros(1, 2))]
+    ['f9e50802', 'c1966ecf']
+    """
+    digest = hashlib.sha256(text.encode())
+    for name, tensor in sorted(tensors.items()):
+        digest.update(f"\n{name} {tensor.dtype} {[*tensor.shape]}\n".encode())
+        digest.update(tensor.contiguous().reshape(-1).view(torch.uint8).numpy())
+    return digest.hexdigest()
+
+
+@contextmanager
+def report_damage(path: Path) -> Iterator[None]:
+    """Turn any failure to use the content of a file into one line.
+
+    Raises:
+        DamagedFile: for every error inside the block, except an error of the operating system.
+    """
+    try:
+        yield
+    except (DamagedFile, OSError):
+        raise
+    except Exception as error:  # the errors of a changed file have many types
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise DamagedFile(
+            f"{_display_path(path)}: damaged ({reason[:200]}); expected the file as its stage "
+            "writes it"
+        ) from None
+
+
+def check_tensors(tensors: dict[str, Tensor], expected: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Return the tensors if they have the expected names, shapes and types.
+
+    Raises:
+        ValueError: for the first difference.
+    """
+    if tensors.keys() != expected.keys():
+        name = min(tensors.keys() ^ expected.keys())
+        raise ValueError(f"tensor {name!r} is {'unknown' if name in tensors else 'missing'}")
+    for name, tensor in tensors.items():
+        found, wanted = ((t.dtype, tuple(t.shape)) for t in (tensor, expected[name]))
+        if found != wanted:
+            raise ValueError(f"tensor {name!r} is {found}; expected {wanted}")
+    return tensors
+
+
+def select_tensors(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    """Return the tensors whose names start with a prefix, without it.
+
+    >>> list(select_tensors({"model.a": torch.ones(1), "b": torch.ones(1)}, "model."))
+    ['a']
+    """
+    return {
+        name.removeprefix(prefix): tensor
+        for name, tensor in tensors.items()
+        if name.startswith(prefix)
+    }
+
+
+def flatten_optimizer(optimizer: torch.optim.Optimizer, prefix: str) -> dict[str, Tensor]:
+    """Return the state of an optimizer as named tensors."""
     return {
         f"{prefix}.{index}.{key}": torch.as_tensor(value)
         for index, state in optimizer.state_dict()["state"].items()
@@ -56,12 +135,41 @@ def flatten(optimizer: torch.optim.Optimizer, prefix: str) -> dict[str, Tensor]:
     }
 
 
-def unflatten(optimizer: torch.optim.Optimizer, prefix: str, tensors: dict[str, Tensor]) -> None:
-    """Put named tensors back into an optimizer."""
-    whole = optimizer.state_dict()
+def restore_optimizer(
+    optimizer: torch.optim.Optimizer, prefix: str, tensors: dict[str, Tensor]
+) -> None:
+    """Restore the state of an optimizer from the tensors of `flatten_optimizer`."""
     state: dict[int, dict[str, Tensor]] = {}
-    for name, tensor in tensors.items():
-        if name.startswith(f"{prefix}."):
-            index, key = name.removeprefix(f"{prefix}.").split(".", 1)
-            state.setdefault(int(index), {})[key] = tensor
-    optimizer.load_state_dict({**whole, "state": state})
+    for name, tensor in select_tensors(tensors, f"{prefix}.").items():
+        index, key = name.split(".", 1)
+        state.setdefault(int(index), {})[key] = tensor
+    optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
+
+
+def save_weights(
+    path: Path, weights: dict[str, Tensor], run: Run, seed: int, steps: int, precision: str
+) -> None:
+    """Write trained weights and their origin."""
+    note = {
+        "row": run.name,
+        "profile": run.profile,
+        "seed": seed,
+        "steps": steps,
+        "precision": precision,
+        "torch": torch.__version__.split("+")[0],
+        "run": json.loads(run.model_dump_json(exclude={"evaluation"})),
+    }
+    save_tensors(path, weights, note)
+
+
+def save_snapshots(path: Path, snapshots: dict[int, dict[str, Tensor]]) -> None:
+    """Write the weights of several steps, stacked in the order of the steps."""
+    steps = sorted(snapshots)
+    names = snapshots[steps[0]]
+    stacked = {name: torch.stack([snapshots[step][name] for step in steps]) for name in names}
+    save_tensors(path, stacked, {"steps": steps})
+
+
+def _display_path(path: Path) -> str:
+    path = Path(path).resolve()
+    return paths.display_path(path) if path.is_relative_to(paths.ROOT) else str(path)

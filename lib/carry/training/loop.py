@@ -23,8 +23,9 @@ from carry.training.optimizers import make_optimizers
 from carry.training.precision import choose_precision, use_precision
 from carry.training.schedule import compute_batch_size, compute_learning_rate
 
-# Called during training with the steps done, the loss, and the exact match on held-out problems.
-Report = Callable[[int, float, float], None]
+# Called during training with the steps done, the loss, and the exact match on held-out problems;
+# the last two are None before the first score.
+Report = Callable[[int, float | None, float | None], None]
 
 
 class TrainingDiverged(RuntimeError):
@@ -142,8 +143,9 @@ class Trainer:
             self._take_snapshot()  # before the checkpoint, which lists the snapshots
         if self.finished or self.step % training.checkpoint_every == 0:
             self._save_checkpoint()
-        if self.curve and (self.finished or self.step % 10 == 0):
-            report(self.step, self.curve[-1]["loss"], self.curve[-1]["exact"])
+        if self.finished or self.step % 10 == 0:
+            scores = self.curve[-1] if self.curve else {}
+            report(self.step, scores.get("loss"), scores.get("exact"))
 
     def _loss(self, batch: Batch) -> Tensor:
         training, network = self.run.training, self.system.network

@@ -1,1 +1,1 @@
-""""""
+"""Training of many small models as one computation, for rows with `batched_seeds`."""

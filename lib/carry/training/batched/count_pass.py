@@ -1,4 +1,4 @@
-"""What one pass shows of models that see counts alone, without reading a string token by token."""
+"""The teacher-forced pass of models that depend on counts only, without reading each token."""
 
 from __future__ import annotations
 
@@ -8,30 +8,29 @@ from carry.data.batch import Batch
 from carry.data.problems import Problems
 from carry.models.system import System
 from carry.models.teacher_forcing import TeacherForcedPass
-from carry.training.batched.network import BatchedNetwork, count_strings
+from carry.training.batched.network import BatchedNetwork, make_string_counts
 
 
 @torch.inference_mode()
-def counted_pass(system: System, problems: Problems, batch: Batch) -> TeacherForcedPass:
-    """Return what `single_pass` does, from how often each token is there.
+def counts_pass(system: System, problems: Problems, batch: Batch) -> TeacherForcedPass:
+    """Return the result of `teacher_forced_pass`, computed from the counts of the tokens.
 
     Args:
-        system: one of those that `carry.training.batched.network` can compute.
-        batch: the same problems as they are written.
+        system: a system that `BatchedNetwork` computes.
+        batch: the problems as the system's format writes them.
 
-    >>> from carry.models.constructions.minimal_majority import minimal_majority
+    >>> from carry.models.constructions.minimal_majority import build_minimal_majority
     >>> from carry.tasks import to_digits
-    >>> system = minimal_majority(dtype=torch.float32)
+    >>> system = build_minimal_majority(dtype=torch.float32)
     >>> problems = system.task.solve(*to_digits([["0212"], ["1101"]]))
-    >>> counted_pass(system, problems, system.format.write(problems)).exact.tolist()
+    >>> counts_pass(system, problems, system.format.write(problems)).exact.tolist()
     [True, True]
     """
-    counts, network = (
-        system.task.counts(problems.operands, problems.lengths),
-        BatchedNetwork([system]),
-    )
-    both = [
-        network.by_counts(count_strings(counts, second))[0].argmax(-1) for second in (False, True)
+    counts = system.task.count_symbols(problems.operands, problems.lengths)
+    network = BatchedNetwork([system]).to(counts.device)
+    logits = [
+        network.logits_from_counts(make_string_counts(counts, after_answer))[0]
+        for after_answer in (False, True)
     ]
     _, target, real = batch.response()
-    return TeacherForcedPass(torch.stack(both, dim=1), target, real)
+    return TeacherForcedPass(torch.stack([x.argmax(-1) for x in logits], dim=1), target, real)

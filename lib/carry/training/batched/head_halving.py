@@ -1,9 +1,9 @@
-"""Which heads to keep: how well strings can be told apart by what they find (fraknoi2024, 5.5).
+"""The choice of the heads to keep: how well their outputs separate strings (fraknoi2024, 5.5).
 
-svc       by how often a linear separator of what one head finds is right
-shapley   by each head's share in what all can tell together, over all orders of adding them
-random    any
-masked    one, from the start
+svc       the heads with the best separation accuracy of their own
+shapley   the heads with the largest Shapley values of the separation accuracy
+random    random heads
+masked    one head, from the start
 """
 
 from __future__ import annotations
@@ -22,137 +22,139 @@ from torch import Tensor
 from carry.config.settings import SettingsError
 
 Strategy = Literal["random", "masked", "svc", "shapley"]
-EXACT = 8  # up to so many heads all orders are taken, of more only some
-ORDERS = 32
+MAX_PLAYERS_EXACT = 8  # with more players, Shapley values are estimated from a sample of orders
+SAMPLED_ORDERS = 32
 
 
 class HeadOutputs(NamedTuple):
-    """What heads find in some strings, and whether ones are the majority there."""
+    """The outputs of H heads of W features for S strings, and which strings have more ones."""
 
     outputs: Float[Tensor, "S H W"]
-    ones: Bool[Tensor, " S"]
+    ones_win: Bool[Tensor, " S"]
 
 
-def separation(heads: Sequence[int], learned: HeadOutputs, tested: HeadOutputs) -> float:
+def compute_separation(heads: Sequence[int], fitted: HeadOutputs, scored: HeadOutputs) -> float:
     """Return the separation accuracy of some heads (fraknoi2024, Definition 5.2).
 
     Args:
-        learned: the strings on which the separator is fitted.
-        tested: those of which it has to tell the majority.
+        heads: the indices of the heads; without heads the better constant answer is scored.
+        fitted: the strings that the separator is fitted to.
+        scored: the strings that it is scored on.
 
-    >>> side = torch.tensor([[-1.0], [-2.0], [1.0], [2.0]])
-    >>> found = HeadOutputs(torch.stack([side, 0 * side], dim=1), torch.tensor([0, 0, 1, 1]) > 0)
-    >>> separation([0], found, found), separation([1], found, found), separation([], found, found)
-    (1.0, 0.5, 0.5)
+    >>> x = torch.tensor([[-1.0], [-2.0], [1.0], [2.0]])
+    >>> outputs = HeadOutputs(torch.stack([x, 0 * x], dim=1), torch.tensor([0, 0, 1, 1]) > 0)
+    >>> [compute_separation(heads, outputs, outputs) for heads in ([0], [1], [])]
+    [1.0, 0.5, 0.5]
 
     Raises:
-        SettingsError: for strings of one majority alone, which have no separator.
+        SettingsError: for strings with one majority only, which have no separator.
     """
-    labels = learned.ones.numpy()
+    labels = fitted.ones_win.numpy()
     if labels.all() or not labels.any():
         raise SettingsError(
             f"separation: all {len(labels)} strings have the majority {int(labels.any())}; "
-            "expected some of each"
+            "expected both majorities"
         )
-    share = float(tested.ones.float().mean())
-    if not heads:  # the better of two constant answers
+    share = float(scored.ones_win.float().mean())
+    if not heads:
         return max(share, 1 - share)
-    fitted = separator(learned.outputs[:, list(heads)].flatten(1).numpy(), labels)
-    return float(
-        fitted.score(tested.outputs[:, list(heads)].flatten(1).numpy(), tested.ones.numpy())
-    )
+    separator = fit_separator(fitted.outputs[:, list(heads)].flatten(1).numpy(), labels)
+    features = scored.outputs[:, list(heads)].flatten(1).numpy()
+    return float(separator.score(features, scored.ones_win.numpy()))
 
 
-def separator(outputs: np.ndarray, labels: np.ndarray) -> Any:
+def fit_separator(features: np.ndarray, labels: np.ndarray) -> Any:
     """Return the linear separator of the thesis: squared hinge loss, C = 1000."""
-    from sklearn.exceptions import ConvergenceWarning  # here, because they take a second to import
+    from sklearn.exceptions import ConvergenceWarning  # here, because the import takes a second
     from sklearn.svm import LinearSVC
 
-    with warnings.catch_warnings():  # what has not converged is scored as it is, as the thesis says
+    with warnings.catch_warnings():  # the thesis too uses separators that have not converged
         warnings.simplefilter("ignore", ConvergenceWarning)
-        return LinearSVC(C=1000.0, loss="squared_hinge", dual=False).fit(outputs, labels)
+        return LinearSVC(C=1000.0, loss="squared_hinge", dual=False).fit(features, labels)
 
 
-class Shares(NamedTuple):
-    """Shapley values, and the standard errors of those that come of some orders alone."""
+class ShapleyValues(NamedTuple):
+    """Shapley values, and their standard errors; 0 for exact values."""
 
     values: list[float]
     errors: list[float]
 
 
-def shapley(
+def compute_shapley_values(
     worth: Callable[[tuple[int, ...]], float],
     players: Sequence[int],
     generator: torch.Generator,
     orders: int | None = None,
-) -> Shares:
-    """Return each player's share in what all are worth together (fraknoi2024, Definition 5.3).
+) -> ShapleyValues:
+    """Return each player's share in the worth of all players (fraknoi2024, Definition 5.3).
 
-    What a player adds is averaged over all sets of the others, weighted by how many orders bring
-    them first; or over so many `orders`, drawn with their reverses, with a standard error.
+    A player's share is its gain in worth, averaged over all orders in which the players join; with
+    `orders`, or more than `MAX_PLAYERS_EXACT` players, over random orders and their reverses.
 
     >>> from carry.randomness import stream
-    >>> def worth(some): return float(0 in some) + 2.0 * ({1, 2} <= {*some})
-    >>> shapley(worth, [0, 1, 2], stream(0, "doctest")).values
+    >>> def worth(team): return float(0 in team) + 2.0 * ({1, 2} <= {*team})
+    >>> compute_shapley_values(worth, [0, 1, 2], stream(0, "doctest")).values
     [1.0, 1.0, 1.0]
     """
-    known: dict[tuple[int, ...], float] = {}
+    cache: dict[tuple[int, ...], float] = {}
 
-    def of(some: tuple[int, ...]) -> float:
-        if some not in known:
-            known[some] = worth(some)
-        return known[some]
+    def cached_worth(team: tuple[int, ...]) -> float:
+        if team not in cache:
+            cache[team] = worth(team)
+        return cache[team]
 
-    if orders is None and len(players) <= EXACT:
-        values = [_exact(of, player, players) for player in players]
-        return Shares(values, [0.0] * len(players))
-    added = np.zeros((2 * math.ceil((orders or ORDERS) / 2), len(players)))
-    for row in range(0, len(added), 2):
+    if orders is None and len(players) <= MAX_PLAYERS_EXACT:
+        values = [_exact_value(cached_worth, player, players) for player in players]
+        return ShapleyValues(values, [0.0] * len(players))
+    gains = np.zeros((2 * math.ceil((orders or SAMPLED_ORDERS) / 2), len(players)))
+    for row in range(0, len(gains), 2):
         order = torch.randperm(len(players), generator=generator).tolist()
-        for turn, way in enumerate((order, order[::-1])):
-            before, some = of(()), []
-            for at in way:
-                some = sorted([*some, players[at]])
-                after = of(tuple(some))
-                added[row + turn, at], before = after - before, after
-    pairs = added.reshape(-1, 2, len(players)).mean(1)  # an order and its reverse are no two draws
+        for reverse, joining in enumerate((order, order[::-1])):
+            before, team = cached_worth(()), []
+            for index in joining:
+                team = sorted([*team, players[index]])
+                after = cached_worth(tuple(team))
+                gains[row + reverse, index], before = after - before, after
+    pairs = gains.reshape(-1, 2, len(players)).mean(1)  # an order and its reverse are dependent
     errors = pairs.std(0, ddof=1) / math.sqrt(len(pairs)) if len(pairs) > 1 else pairs[0] * np.nan
-    return Shares(added.mean(0).tolist(), errors.tolist())
+    return ShapleyValues(gains.mean(0).tolist(), errors.tolist())
 
 
-def _exact(of: Callable[[tuple[int, ...]], float], player: int, players: Sequence[int]) -> float:
+def _exact_value(
+    worth: Callable[[tuple[int, ...]], float], player: int, players: Sequence[int]
+) -> float:
     others, total = [other for other in players if other != player], 0.0
     for size in range(len(players)):
         weight = 1 / (len(players) * math.comb(len(players) - 1, size))
-        for some in itertools.combinations(others, size):
-            total += weight * (of(tuple(sorted((*some, player)))) - of(some))
+        for team in itertools.combinations(others, size):
+            total += weight * (worth(tuple(sorted((*team, player)))) - worth(team))
     return total
 
 
 def select_heads(
     strategy: Strategy,
     heads: Sequence[int],
-    learned: HeadOutputs,
-    tested: HeadOutputs,
+    fitted: HeadOutputs,
+    scored: HeadOutputs,
     generator: torch.Generator,
 ) -> list[int]:
-    """Return the half of the heads that is kept, one at least.
+    """Return the better half of the heads, at least one.
 
     >>> from carry.randomness import stream
-    >>> side = torch.tensor([[-1.0], [-2.0], [1.0], [2.0]])
-    >>> found = HeadOutputs(torch.stack([0 * side, side], dim=1), torch.tensor([0, 0, 1, 1]) > 0)
-    >>> select_heads("svc", [0, 1], found, found, stream(0, "doctest"))
+    >>> x = torch.tensor([[-1.0], [-2.0], [1.0], [2.0]])
+    >>> outputs = HeadOutputs(torch.stack([0 * x, x], dim=1), torch.tensor([0, 0, 1, 1]) > 0)
+    >>> select_heads("svc", [0, 1], outputs, outputs, stream(0, "doctest"))
     [1]
     """
 
-    def worth(some: tuple[int, ...]) -> float:
-        return separation(some, learned, tested)
+    def worth(team: tuple[int, ...]) -> float:
+        return compute_separation(team, fitted, scored)
 
     if strategy == "svc":
         scores = [worth((head,)) for head in heads]
     elif strategy == "shapley":
-        scores = shapley(worth, heads, generator).values
+        scores = compute_shapley_values(worth, heads, generator).values
     else:
         scores = torch.rand(len(heads), generator=generator).tolist()
-    best = sorted(range(len(heads)), key=lambda at: -scores[at])[: max(1, len(heads) // 2)]
-    return sorted(heads[at] for at in best)
+    best = sorted(range(len(heads)), key=lambda index: -scores[index])[: max(1, len(heads) // 2)]
+    return sorted(heads[index] for index in best)

@@ -1,9 +1,9 @@
-"""All seeds of a run as one computation: models so small that each alone would leave a core idle.
+"""Several seeds as one computation: models so small that one of them cannot use a core.
 
-Each seed has weights, an order of problems and a dropout of its own, and ends as it would alone. A
-step is one batch of every model; an epoch is all problems once, in an order that is drawn for it.
-When a model is right on `halve_at` of the problems held out, it may lose half of its heads
-(fraknoi2024, 5.5).
+Each seed has its own weights, order of problems and dropout, and ends as it would alone, up to
+rounding. A step is one batch for each model. An epoch is all problems once, in a random order. A
+model that reaches `halving_accuracy` on held-out problems may lose half of its heads (fraknoi2024,
+5.5).
 """
 
 from __future__ import annotations
@@ -17,244 +17,291 @@ from jaxtyping import Bool, Float, Integer
 from torch import Tensor
 
 from carry.config.run_settings import Run
+from carry.config.settings import SettingsError
 from carry.data.problems import Problems
-from carry.data.training_batches import TrainingBatches
+from carry.data.training_batches import draw_training_set
 from carry.formats import EOS
 from carry.models.system import System
+from carry.processes import one_thread
+from carry.progress import print_warning
 from carry.randomness import stream
 from carry.training import checkpoint
 from carry.training.batched.head_halving import HeadOutputs, select_heads
-from carry.training.batched.network import BatchedNetwork, StringCounts, count_strings
-from carry.training.schedule import rate_at
+from carry.training.batched.network import BatchedNetwork, StringCounts, make_string_counts
+from carry.training.optimizers import make_adamw
+from carry.training.schedule import compute_learning_rate
 
-# Called with (seed, steps done, loss, held-out accuracy) as training goes on.
+# Called during training with the seed, the steps done, the loss and the held-out accuracy.
 Report = Callable[[int, int, float, float], None]
 
 
 class BatchedTrainer:
-    """The models of some seeds, and all that a checkpoint has to bring back.
+    """The training of several seeds as one computation.
+
+    It continues from the file `checkpoint_path` if that is a checkpoint of these seeds and these
+    settings. A damaged checkpoint is reported with one line, and training starts from step 0.
+
+    Shapes: M models of width D, batches of b problems, S strings.
 
     >>> from carry.config.run_settings import make_run
     >>> model = {"width": 4, "heads": 2, "feed_forward": False, "output": False}
-    >>> training = {"together": True, "steps": 4, "batch": 8, "fixed": 16, "score_every": 2}
+    >>> training = {"batched_seeds": True, "steps": 4, "batch": 8, "examples": 16, "score_every": 2}
     >>> run = make_run({"task": {"name": "noisy_majority"}, "model": model, "training": training})
     >>> trainer = BatchedTrainer(run, [0, 1], None).train()
     >>> [(row["seed"], row["step"]) for row in trainer.curve]
     [(0, 2), (1, 2), (0, 4), (1, 4)]
+
+    Raises:
+        SettingsError: for a run without a fixed data set, or with a model that `BatchedNetwork`
+            does not compute.
     """
 
     def __init__(self, run: Run, seeds: Sequence[int], checkpoint_path: Path | None) -> None:
-        self.run, self.seeds, self.path = run, list(seeds), checkpoint_path
-        self.systems = [System(run, seed) for seed in self.seeds]
-        self.network, system = BatchedNetwork(self.systems), self.systems[0]
-        training = run.training
-        self.optimizer = torch.optim.AdamW(
-            self.network.weights.parameters(), lr=training.learning_rate, betas=tuple(training.betas),
-            eps=1e-8, weight_decay=training.weight_decay, fused=True,
-        )  # fmt: skip
-        problems = TrainingBatches(system, stream(0, "problems")).fixed
-        self.learned = system.task.counts(problems.operands, problems.lengths)
-        self.written = system.format.write(problems)
-        # Behind `=` and behind the answer, next to each other, and what is due there.
-        both = zip(
-            count_strings(self.learned), count_strings(self.learned, second=True), strict=True
-        )
-        strings = StringCounts(*(torch.stack(pair, dim=2)[0] for pair in both))
-        self.spread = strings.spread()
-        said = count_strings(self.learned).due[0]
-        self.due = torch.stack([said, torch.full_like(said, EOS)], dim=1)
-        held_out = self._held_out()
-        self.held_out = system.task.counts(held_out.operands, held_out.lengths)
-        self.draws = [stream(seed, "problems") for seed in self.seeds]
-        self.drops = [stream(seed, "dropout") for seed in self.seeds]
-        self.choices = [stream(seed, "heads") for seed in self.seeds]
-        self.step, self.curve = 0, []
-        self.best = torch.full((len(self.seeds),), -1.0)
-        self.kept = [of.detach().clone() for of in self.network.weights.values()]
-        self._losses: list[Tensor] = []
-        if training.halving == "masked":
-            for index in range(len(self.seeds)):
-                self._keep(index, [0])
-        if self.path is not None and self.path.exists():
-            self._resume()
+        self.run, self.seeds, self.checkpoint_path = run, list(seeds), checkpoint_path
+        if run.training.examples is None:
+            raise SettingsError(
+                f"runs.{run.name}.training.examples: None does not fit batched_seeds; expected a "
+                "number"
+            )
+        self._start()
+        if checkpoint_path is not None and checkpoint_path.exists():
+            try:
+                self._restore()
+            except checkpoint.DamagedFile as error:
+                print_warning(f"{error}; training starts again from step 0")
+                self._start()
 
     def train(self, report: Report = lambda seed, step, loss, exact: None) -> BatchedTrainer:
-        """Train all models until the last step."""
+        """Train all models with one thread until the last step."""
         training = self.run.training
-        while self.step < training.steps:
-            losses = self._losses_of(*self._next_batch())
-            self.optimizer.zero_grad(set_to_none=True)
-            losses.sum().backward()
-            for group in self.optimizer.param_groups:
-                group["lr"] = rate_at(self.step, training)
-            self.optimizer.step()
-            self._losses.append(losses.detach())
-            self.step += 1
-            ends = self.step == training.steps
-            if ends or self.step % training.score_every == 0:
-                self._score()
-                for row in self.curve[-len(self.seeds) :]:
-                    report(row["seed"], row["step"], row["loss"], row["exact"])
-            if ends or self.step % training.checkpoint_every == 0:
-                self._save()
+        with one_thread():
+            while self.step < training.steps:
+                self._update()
+                last = self.step == training.steps
+                if last or self.step % training.score_every == 0:
+                    self._score()
+                    for row in self.curve[-len(self.seeds) :]:
+                        report(row["seed"], row["step"], row["loss"], row["exact"])
+                if last or self.step % training.checkpoint_every == 0:
+                    self._save_checkpoint()
         return self
 
     def weights(self) -> list[dict[str, Tensor]]:
-        """Return the weights of each seed, those that were `kept`, by their names in its model."""
+        """Return the weights of each seed that `keep_weights` chooses, named as in its model."""
         if self.run.training.keep_weights == "last":
-            return [self.network.state_of(index) for index in range(len(self.seeds))]
-        now = [of.detach().clone() for of in self.network.weights.values()]
-        self._put(self.kept)
-        found = [self.network.state_of(index) for index in range(len(self.seeds))]
-        self._put(now)
-        return found
+            return [self.network.model_state(index) for index in range(len(self.seeds))]
+        present = [weight.detach().clone() for weight in self.network.weights.values()]
+        self._set_weights(self.best_weights)
+        states = [self.network.model_state(index) for index in range(len(self.seeds))]
+        self._set_weights(present)
+        return states
 
-    @torch.no_grad()
-    def _put(self, values: Sequence[Tensor]) -> None:
-        for of, value in zip(self.network.weights.values(), values, strict=True):
-            of.copy_(value)
+    def is_correct(self, strings: StringCounts) -> Bool[Tensor, "M S"]:
+        """Return which answers of each model are right."""
+        logits = self.network.logits_from_products(strings.split_by_query())
+        if not logits.isfinite().all():
+            logits = self.network.logits_from_counts(strings)
+        return logits.argmax(-1) == strings.target
 
-    def _held_out(self) -> Problems:
-        """Return the problems by which models are chosen, the same for all seeds."""
+    def _start(self) -> None:
+        """Set everything that a checkpoint restores to its value before the first step."""
+        run, training = self.run, self.run.training
+        self.systems = [System(run, seed) for seed in self.seeds]
+        self.network, system = BatchedNetwork(self.systems), self.systems[0]
+        self.optimizer = make_adamw([*self.network.weights.parameters()], training)
+        self._make_data(draw_training_set(run, system.task).problems)
+        held_out = self._draw_held_out()
+        self.held_out_counts = system.task.count_symbols(held_out.operands, held_out.lengths)
+        self.draws = {
+            purpose: [stream(seed, purpose) for seed in self.seeds]
+            for purpose in ("problems", "dropout", "heads")
+        }
+        self.step = 0
+        self.curve: list[dict[str, float]] = []
+        self.best_scores = torch.full((len(self.seeds),), -1.0)
+        self.best_weights = [weight.detach().clone() for weight in self.network.weights.values()]
+        self._losses: list[Tensor] = []  # since the last score
+        if training.halving == "masked":
+            for index in range(len(self.seeds)):
+                self._keep_heads(index, [0])
+
+    def _make_data(self, problems: Problems) -> None:
+        """Prepare the training problems: both queries of each, `=` and the answer, as two rows."""
+        system = self.systems[0]
+        self.training_counts = system.task.count_symbols(problems.operands, problems.lengths)
+        self.training_batch = system.format.write(problems)
+        both = zip(
+            make_string_counts(self.training_counts),
+            make_string_counts(self.training_counts, after_answer=True),
+            strict=True,
+        )
+        strings = StringCounts(*(torch.stack(pair, dim=2)[0] for pair in both))
+        self.split_counts = strings.split_by_query()
+        answers = make_string_counts(self.training_counts).target[0]
+        self.targets = torch.stack([answers, torch.full_like(answers, EOS)], dim=1)
+
+    def _draw_held_out(self) -> Problems:
+        """Draw the problems that choose the best weights, the same for all seeds."""
         training, task = self.run.training, self.systems[0].task
-        low, high = training.held_out or (min(task.least), training.digits)
+        low, high = training.held_out or (min(task.smallest_cell), training.digits)
         generator = stream(0, "held out")
         lengths = torch.randint(low, high + 1, (training.score_problems,), generator=generator)
-        return task.sample(lengths[:, None].expand(-1, 2), generator)
+        return task.draw_for_cells(lengths[:, None].expand(-1, 2), generator)
 
-    def _begin_epoch(self) -> None:
-        """Draw an order of all problems for each model, and what dropout leaves of each batch."""
-        self._begun = {name: _states(streams) for name, streams in self._streams().items()}
-        count, training = len(self.learned), self.run.training
-        self._order = torch.stack([torch.randperm(count, generator=draw) for draw in self.draws])
-        self._kept = None
-        if training.dropout:
-            size = (count, 2, self.network.given.width)  # behind `=`, and behind the answer
-            kept = [torch.rand(size, generator=drop) >= training.dropout for drop in self.drops]
+    def _update(self) -> None:
+        """Do one step of the optimizer."""
+        losses = self._compute_losses(*self._next_batch())
+        self.optimizer.zero_grad(set_to_none=True)
+        losses.sum().backward()
+        for group in self.optimizer.param_groups:
+            group["lr"] = compute_learning_rate(self.step, self.run.training)
+        self.optimizer.step()
+        self._losses.append(losses.detach())
+        self.step += 1
+
+    def _start_epoch(self) -> None:
+        """Draw for each model an order of all problems and the dropout of the epoch."""
+        self._epoch_states = {name: _get_states(draws) for name, draws in self.draws.items()}
+        count, share = len(self.training_counts), self.run.training.dropout
+        orders = [torch.randperm(count, generator=draw) for draw in self.draws["problems"]]
+        self._order, self._kept = torch.stack(orders), None
+        if share:
+            size = (count, 2, self.network.settings.width)  # after `=`, and after the answer
+            kept = [torch.rand(size, generator=draw) >= share for draw in self.draws["dropout"]]
             self._kept = torch.stack(kept)
 
     def _next_batch(self) -> tuple[Integer[Tensor, "M b"], Float[Tensor, "M _ D"] | None]:
-        """Return the problems of the next batch of every model, and what dropout multiplies by."""
+        """Return the next problems of each model, and the dropout factors of attention outputs."""
         size = self.run.training.batch
-        at = self.step % -(-len(self.learned) // size)
+        at = self.step % -(-len(self.training_counts) // size)
         if at == 0:
-            self._begin_epoch()
+            self._start_epoch()
         batch = slice(at * size, (at + 1) * size)
         if self._kept is None:
             return self._order[:, batch], None
         kept = self._kept[:, batch].flatten(1, 2) / (1 - self.run.training.dropout)
         return self._order[:, batch], kept
 
-    def _losses_of(
+    def _compute_losses(
         self, rows: Integer[Tensor, "M b"], kept: Float[Tensor, "M _ D"] | None
     ) -> Float[Tensor, " M"]:
-        """Return each model's mean loss on the tokens of its responses: the answer, and the end."""
+        """Return for each model the mean loss of the response tokens: the answer and the end."""
         if self.run.training.dropout_embeddings:
-            logits = self._by_tokens(rows, kept)
+            logits = self._logits_from_tokens(rows, kept)
         else:
-            logits = self.network.by_products(_picked(self.spread, rows).flatten(1, 2), kept)
-        # Symbols go first: over a short last dimension the softmax is several times slower.
-        logits, target = logits.transpose(1, 2).contiguous(), _picked(self.due, rows).flatten(1)
-        return F.cross_entropy(logits, target, reduction="none").mean(1)
+            split_counts = _select_rows(self.split_counts, rows).flatten(1, 2)
+            logits = self.network.logits_from_products(split_counts, kept)
+        # Symbols first: softmax over a short last dimension is several times slower.
+        logits, targets = logits.transpose(1, 2).contiguous(), _select_rows(self.targets, rows)
+        return F.cross_entropy(logits, targets.flatten(1), reduction="none").mean(1)
 
-    def _by_tokens(self, rows: Tensor, kept: Tensor | None) -> Float[Tensor, "M _ V"]:
-        """Return what `by_counts` does, with dropout on the embedding of each token too."""
-        written = self.written[rows.flatten()].trim()
-        tokens = written.tokens.unflatten(0, rows.shape)
-        at = (written.start[:, None] + torch.tensor([-1, 0])).unflatten(0, rows.shape)
+    def _logits_from_tokens(self, rows: Tensor, kept: Tensor | None) -> Float[Tensor, "M _ V"]:
+        """Return the logits with dropout of the embedding of each token too."""
+        batch = self.training_batch[rows.flatten()].trim()
+        tokens = batch.tokens.unflatten(0, rows.shape)
+        at = (batch.start[:, None] + torch.tensor([-1, 0])).unflatten(0, rows.shape)
         share = self.run.training.dropout_embeddings
-        size = (*tokens.shape[1:], self.network.given.width)
-        drawn = torch.stack([torch.rand(size, generator=drop) for drop in self.drops])
+        size = (*tokens.shape[1:], self.network.settings.width)
+        drawn = torch.stack([torch.rand(size, generator=draw) for draw in self.draws["dropout"]])
         kept = None if kept is None else kept.unflatten(1, (-1, 2))
-        logits = self.network.by_tokens(tokens, at, (drawn >= share) / (1 - share), kept)
-        return logits.flatten(1, 2)
+        kept_embeddings = (drawn >= share) / (1 - share)
+        return self.network.logits_from_tokens(tokens, at, kept_embeddings, kept).flatten(1, 2)
 
     @torch.no_grad()
     def _score(self) -> None:
-        exact = self.right(count_strings(self.held_out)).float().mean(1)
+        """Add a point to each learning curve, keep the best weights, and drop heads."""
+        training = self.run.training
+        exact = self.is_correct(make_string_counts(self.held_out_counts)).float().mean(1)
         loss, self._losses = torch.stack(self._losses).mean(0), []
-        better = exact > self.best
-        self.best = torch.where(better, exact, self.best)
-        for kept, now in zip(self.kept, self.network.weights.values(), strict=True):
-            kept[better] = now[better]
-        rate = rate_at(self.step - 1, self.run.training)
+        better = exact > self.best_scores
+        self.best_scores = torch.where(better, exact, self.best_scores)
+        for best, present in zip(self.best_weights, self.network.weights.values(), strict=True):
+            best[better] = present[better]
+        rate = compute_learning_rate(self.step - 1, training)
         for index, seed in enumerate(self.seeds):
-            heads = int(self.network.heads[index].sum())
-            news = {"loss": float(loss[index]), "exact": float(exact[index]), "heads": heads}
-            self.curve.append({"seed": seed, "step": self.step, **news, "rate": rate})
-            if self._halves and heads > 1 and exact[index] >= self.run.training.halving_accuracy:
-                self._halve(index)
+            heads = int(self.network.head_mask[index].sum())
+            scores = {"loss": float(loss[index]), "exact": float(exact[index]), "heads": heads}
+            self.curve.append({"seed": seed, "step": self.step, **scores, "rate": rate})
+            halves = training.halving not in (None, "masked")
+            if halves and heads > 1 and exact[index] >= training.halving_accuracy:
+                self._halve_heads(index)
 
-    @property
-    def _halves(self) -> bool:
-        return self.run.training.halving not in (None, "masked")
+    def _halve_heads(self, index: int) -> None:
+        """Drop half of a model's heads."""
+        outputs = [
+            compute_head_outputs(self.network, index, counts)
+            for counts in (self.training_counts, self.held_out_counts)
+        ]
+        heads = self.network.head_mask[index].nonzero()[:, 0].tolist()
+        strategy, draws = self.run.training.halving, self.draws["heads"][index]
+        self._keep_heads(index, select_heads(strategy, heads, *outputs, draws))
 
-    def right(self, strings: StringCounts) -> Bool[Tensor, "M S"]:
-        """Return whether each model says what the majority is."""
-        logits = self.network.by_products(strings.spread())
-        if not logits.isfinite().all():
-            logits = self.network.by_counts(strings)
-        return logits.argmax(-1) == strings.due
+    def _keep_heads(self, index: int, heads: Sequence[int]) -> None:
+        """Mask all other heads; earlier weights, with more heads, are no longer the best."""
+        self.network.head_mask[index] = 0.0
+        self.network.head_mask[index, list(heads)] = 1.0
+        self.best_scores[index] = -1.0
 
-    def _halve(self, index: int) -> None:
-        """Drop half of a model's heads; models with more heads do not count from here on."""
-        found = [head_outputs(self.network, index, of) for of in (self.learned, self.held_out)]
-        active = self.network.heads[index].nonzero()[:, 0].tolist()
-        strategy = self.run.training.halving
-        self._keep(index, select_heads(strategy, active, *found, self.choices[index]))
+    @torch.no_grad()
+    def _set_weights(self, values: Sequence[Tensor]) -> None:
+        for weight, value in zip(self.network.weights.values(), values, strict=True):
+            weight.copy_(value)
 
-    def _keep(self, index: int, heads: Sequence[int]) -> None:
-        self.network.heads[index] = 0.0
-        self.network.heads[index, list(heads)] = 1.0
-        self.best[index] = -1.0
+    def _state(self) -> dict[str, Tensor]:
+        """Return the tensors of a checkpoint, without those that exist only during training."""
+        names, weights = [*self.network.weights], self.network.weights
+        tensors = {f"model.{name}": weights[name] for name in names}
+        tensors |= {f"best.{name}": x for name, x in zip(names, self.best_weights, strict=True)}
+        tensors |= {"head_mask": self.network.head_mask, "best_scores": self.best_scores}
+        return tensors | {f"present.{name}": _get_states(x) for name, x in self.draws.items()}
 
-    def _save(self) -> None:
-        if self.path is None:
+    def _save_checkpoint(self) -> None:
+        if self.checkpoint_path is None:
             return
-        names = list(self.network.weights)
-        tensors = {f"model.{name}": of for name, of in self.network.weights.items()}
-        tensors |= {f"kept.{name}": of for name, of in zip(names, self.kept, strict=True)}
-        tensors |= checkpoint.flatten(self.optimizer, "optimizer")
-        tensors |= {"heads": self.network.heads, "best": self.best}
-        for name, streams in self._streams().items():
-            tensors |= {f"begun.{name}": self._begun[name], f"now.{name}": _states(streams)}
+        tensors = self._state() | checkpoint.flatten_optimizer(self.optimizer, "optimizer")
+        tensors |= {f"epoch.{name}": states for name, states in self._epoch_states.items()}
         if self._losses:
             tensors["losses"] = torch.stack(self._losses)
-        checkpoint.save_tensors(self.path, tensors, {"step": self.step, "curve": self.curve})
+        note = {"run": self.run.key(), "seeds": self.seeds, "step": self.step, "curve": self.curve}
+        checkpoint.save_tensors(self.checkpoint_path, tensors, note)
 
-    def _resume(self) -> None:
-        tensors, note = checkpoint.load_tensors(self.path)
-        names = list(self.network.weights)
-        self._put([tensors[f"model.{name}"] for name in names])
-        self.kept = [tensors[f"kept.{name}"] for name in names]
-        checkpoint.unflatten(self.optimizer, "optimizer", tensors)
-        self.network.heads.copy_(tensors["heads"])
-        self.best = tensors["best"]
-        self._losses = list(tensors["losses"]) if "losses" in tensors else []
-        self.step, self.curve = note["step"], note["curve"]
-        for when in ("begun", "now"):
-            for name, streams in self._streams().items():
-                for of, state in zip(streams, tensors[f"{when}.{name}"], strict=True):
-                    of.set_state(state.clone())  # a generator takes no view
-            if when == "begun":  # what was drawn then is drawn again
-                self._begin_epoch()
+    def _restore(self) -> None:
+        tensors, note = checkpoint.load_tensors(self.checkpoint_path)
+        with checkpoint.report_damage(self.checkpoint_path):
+            if (note["run"], note["seeds"]) != (self.run.key(), self.seeds):
+                raise ValueError("it is of other seeds or other settings")
+            expected = self._state()
+            checkpoint.check_tensors({name: tensors[name] for name in expected}, expected)
+            names = [*self.network.weights]
+            self._set_weights([tensors[f"model.{name}"] for name in names])
+            self.best_weights = [tensors[f"best.{name}"] for name in names]
+            checkpoint.restore_optimizer(self.optimizer, "optimizer", tensors)
+            self.network.head_mask.copy_(tensors["head_mask"])
+            self.best_scores = tensors["best_scores"]
+            self._losses = [*tensors["losses"]] if "losses" in tensors else []
+            self.step, self.curve = note["step"], note["curve"]
+            self._set_states("epoch", tensors)
+            self._start_epoch()  # draws the order and the dropout of the epoch again
+            self._set_states("present", tensors)
 
-    def _streams(self) -> dict[str, list[torch.Generator]]:
-        return {"draws": self.draws, "drops": self.drops, "choices": self.choices}
-
-
-def _picked(of: Tensor, rows: Integer[Tensor, "M b"]) -> Tensor:
-    return of.index_select(0, rows.flatten()).unflatten(0, rows.shape)
-
-
-def _states(streams: Sequence[torch.Generator]) -> Tensor:
-    return torch.stack([of.get_state() for of in streams])
+    def _set_states(self, prefix: str, tensors: dict[str, Tensor]) -> None:
+        for name, draws in self.draws.items():
+            for draw, state in zip(draws, tensors[f"{prefix}.{name}"], strict=True):
+                draw.set_state(state.clone())  # a generator refuses a view
 
 
 @torch.no_grad()
-def head_outputs(
+def compute_head_outputs(
     network: BatchedNetwork, index: int, counts: Integer[Tensor, "S 3"]
 ) -> HeadOutputs:
-    """Return what one model's heads find behind `=` in some strings, and what the majority is."""
-    strings = count_strings(counts)
-    return HeadOutputs(network.head_outputs(strings)[index], strings.ones[0])
+    """Return the outputs of one model's heads after `=` in strings, and the strings' majorities."""
+    strings = make_string_counts(counts)
+    return HeadOutputs(network.head_outputs(strings)[index], strings.ones_win[0])
+
+
+def _select_rows(table: Tensor, rows: Integer[Tensor, "M b"]) -> Tensor:
+    return table.index_select(0, rows.flatten()).unflatten(0, rows.shape)
+
+
+def _get_states(draws: Sequence[torch.Generator]) -> Tensor:
+    return torch.stack([draw.get_state() for draw in draws])

@@ -5,26 +5,35 @@ import itertools
 import pytest
 import torch
 
+from carry import processes
 from carry.analyses import heads
+from carry.config import paths
 from carry.config.run_settings import make_run
 from carry.config.settings import SettingsError
 from carry.formats import EOS
 from carry.interpretability.majority_constructions import (
-    boundary,
-    majority_range,
-    missed,
-    strings_of,
+    boundary_counts,
+    draw_strings,
+    find_errors,
+    score_majority,
 )
-from carry.interpretability.majority_constructions import written as written_by_hand
-from carry.models.constructions.minimal_majority import minimal_majority
+from carry.interpretability.majority_constructions import write_strings as written_by_hand
+from carry.models.constructions.minimal_majority import build_minimal_majority
 from carry.models.system import System
 from carry.models.teacher_forcing import teacher_forced_pass
 from carry.randomness import stream
 from carry.tasks import to_digits
-from carry.training.batched.count_pass import counted_pass
-from carry.training.batched.head_halving import HeadOutputs, select_heads, separation, shapley
-from carry.training.batched.network import BatchedNetwork, count_strings
+from carry.training.batched import groups
+from carry.training.batched.count_pass import counts_pass
+from carry.training.batched.head_halving import (
+    HeadOutputs,
+    compute_separation,
+    compute_shapley_values,
+    select_heads,
+)
+from carry.training.batched.network import BatchedNetwork, make_string_counts
 from carry.training.batched.trainer import BatchedTrainer
+from carry.training.seeds import train_seeds
 
 MODELS = {
     "thesis": {"output": False, "final_norm": False, "logit_bias": True},
@@ -38,8 +47,9 @@ STRINGS = ["0", "1", "2", "01", "0122", "111000", "2222221", "0101012", "1201201
 
 def run_of(model="thesis", task=None, **training):
     """Return a tiny run of models that can be trained together."""
-    small = {"together": True, "digits": 9, "fixed": 60, "steps": 12, "batch": 16, "rate": 0.01,
-             "score_every": 4, "score_problems": 30, "checkpoint_every": 1000}  # fmt: skip
+    small = {"batched_seeds": True, "digits": 9, "examples": 60, "steps": 12, "batch": 16,
+             "learning_rate": 0.01, "score_every": 4, "score_problems": 30,
+             "checkpoint_every": 1000}  # fmt: skip
     shape = {"width": 8, "heads": 4, "feed_forward": False, "biases": False, **MODELS[model]}
     return make_run({"task": {"name": "noisy_majority", **(task or {})}, "model": shape,
                  "training": {**small, **training}})  # fmt: skip
@@ -58,7 +68,7 @@ def systems(model="thesis", count=3, dtype=torch.float64):
 def written(system, strings=STRINGS):
     """Return problems as a batch, and how often each symbol is there."""
     problems = system.task.solve(*to_digits([[string] for string in strings]))
-    counts = system.task.counts(problems.operands, problems.lengths)
+    counts = system.task.count_symbols(problems.operands, problems.lengths)
     return system.format.write(problems), counts
 
 
@@ -70,10 +80,12 @@ def test_counts_tell_what_tokens_tell(model):
     batch, counts = written(made[0])
     at = batch.start[:, None] + torch.tensor([-1, 0])
     alone = torch.stack([of.network(batch.tokens, [], at) for of in made])
-    by_tokens = together.by_tokens(batch.tokens[None].expand(3, -1, -1), at[None])
-    both = [count_strings(counts, second) for second in (False, True)]
-    by_counts = torch.stack([together.by_counts(of) for of in both], dim=2)
-    quickly = torch.stack([together.by_products(of.spread().double()) for of in both], dim=2)
+    by_tokens = together.logits_from_tokens(batch.tokens[None].expand(3, -1, -1), at[None])
+    both = [make_string_counts(counts, answered) for answered in (False, True)]
+    by_counts = torch.stack([together.logits_from_counts(of) for of in both], dim=2)
+    quickly = torch.stack(
+        [together.logits_from_products(of.split_by_query().double()) for of in both], dim=2
+    )
     torch.testing.assert_close(by_tokens, alone, rtol=1e-10, atol=1e-10)
     torch.testing.assert_close(by_counts, alone, rtol=1e-10, atol=1e-10)
     torch.testing.assert_close(quickly, alone, rtol=1e-10, atol=1e-10)
@@ -85,7 +97,7 @@ def test_scores_from_counts_are_those_from_tokens(model):
     system = systems(model, count=1, dtype=torch.float32)[0]
     problems = system.task.solve(*to_digits([[string] for string in STRINGS]))
     batch = system.format.write(problems)
-    seen, slowly = counted_pass(system, problems, batch), teacher_forced_pass(system, batch)
+    seen, slowly = counts_pass(system, problems, batch), teacher_forced_pass(system, batch)
     for name in ("predicted", "target", "real"):
         assert torch.equal(getattr(seen, name).long(), getattr(slowly, name).long())
 
@@ -100,7 +112,7 @@ def test_the_order_of_a_string_is_no_matter():
 
 @pytest.mark.parametrize("dropout", [0.0, 0.2])
 def test_seeds_trained_together_end_as_alone(dropout):
-    run = run_of(dropout=dropout, keep="best", halving="svc", halve_at=0.6)
+    run = run_of(dropout=dropout, keep_weights="best", halving="svc", halving_accuracy=0.6)
     together = BatchedTrainer(run, [0, 1, 2], None).train()
     for index, seed in enumerate(together.seeds):
         alone = BatchedTrainer(run, [seed], None).train()
@@ -118,16 +130,16 @@ def test_dropout_behind_attention_alone_needs_no_tokens():
     by_counts, by_tokens = (BatchedTrainer(run, [0, 1], None) for run in runs)
     for _ in range(4):
         batch = by_counts._next_batch()
-        loss = by_counts._losses_of(*batch)
-        torch.testing.assert_close(by_tokens._losses_of(*by_tokens._next_batch()), loss)
+        loss = by_counts._compute_losses(*batch)
+        torch.testing.assert_close(by_tokens._compute_losses(*by_tokens._next_batch()), loss)
         by_counts.step += 1
         by_tokens.step += 1
 
 
 @pytest.mark.parametrize("embeddings", [0.0, 0.1])
 def test_a_killed_training_goes_on_to_the_same_weights(embeddings, tmp_path):
-    given = {"dropout": 0.1, "dropout_embeddings": embeddings, "keep": "best", "halving": "random",
-             "halve_at": 0.5, "checkpoint_every": 3}  # fmt: skip
+    given = {"dropout": 0.1, "dropout_embeddings": embeddings, "keep_weights": "best",
+             "halving": "random", "halving_accuracy": 0.5, "checkpoint_every": 3}  # fmt: skip
     whole = BatchedTrainer(run_of(**given), [0, 1], None).train()
     path = tmp_path / "seeds.safetensors"
 
@@ -145,16 +157,18 @@ def test_a_killed_training_goes_on_to_the_same_weights(embeddings, tmp_path):
 
 
 def test_the_weights_that_are_kept_are_the_best_on_what_is_held_out():
-    trainer = BatchedTrainer(run_of(keep="best", steps=24, rate=0.1), [0, 1, 2], None).train()
+    trainer = BatchedTrainer(
+        run_of(keep_weights="best", steps=24, learning_rate=0.1), [0, 1, 2], None
+    ).train()
     last = [of.clone() for of in trainer.network.weights.values()]
     for index, weights in enumerate(trainer.weights()):
         trainer.systems[index].network.load_state_dict(weights)
     again = BatchedNetwork(trainer.systems)
-    strings = count_strings(trainer.held_out)
-    due = torch.where(strings.ones, 5, 4)
-    right = (again.by_counts(strings).argmax(-1) == due).float().mean(1)
+    strings = make_string_counts(trainer.held_out_counts)
+    due = torch.where(strings.ones_win, 5, 4)
+    right = (again.logits_from_counts(strings).argmax(-1) == due).float().mean(1)
     best = [max(r["exact"] for r in trainer.curve if r["seed"] == seed) for seed in (0, 1, 2)]
-    assert right.tolist() == pytest.approx(best) == trainer.best.tolist()
+    assert right.tolist() == pytest.approx(best) == trainer.best_scores.tolist()
     assert all(map(torch.equal, last, trainer.network.weights.values()))
 
 
@@ -171,20 +185,22 @@ def test_every_problem_is_met_once_an_epoch_in_an_order_of_its_own():
 def test_heads_that_are_left_out_are_as_if_they_were_not_there():
     made = systems("thesis")
     together = BatchedNetwork(made)
-    together.heads[1, [0, 2]] = 0.0
-    made[1].network.load_state_dict(together.state_of(1))
+    together.head_mask[1, [0, 2]] = 0.0
+    made[1].network.load_state_dict(together.model_state(1))
     batch, counts = written(made[1])
     alone = made[1].network(batch.tokens, [], batch.start[:, None] - 1)[:, 0]
-    strings = count_strings(counts)
-    torch.testing.assert_close(together.by_counts(strings)[1], alone, rtol=1e-10, atol=1e-10)
+    strings = make_string_counts(counts)
+    torch.testing.assert_close(
+        together.logits_from_counts(strings)[1], alone, rtol=1e-10, atol=1e-10
+    )
     kept = torch.tensor([[0.0, 1.0, 0.0, 1.0]]).expand(3, -1).double()
-    again = BatchedNetwork(systems("thesis")).by_counts(strings, heads=kept)[1]
+    again = BatchedNetwork(systems("thesis")).logits_from_counts(strings, head_mask=kept)[1]
     torch.testing.assert_close(again, alone, rtol=1e-10, atol=1e-10)
 
 
 @pytest.mark.parametrize("strategy", ["random", "masked", "svc", "shapley"])
 def test_halving_leaves_one_head(strategy):
-    trainer = BatchedTrainer(run_of(halving=strategy, halve_at=0.0), [0, 1], None).train()
+    trainer = BatchedTrainer(run_of(halving=strategy, halving_accuracy=0.0), [0, 1], None).train()
     left = [[row["heads"] for row in trainer.curve if row["seed"] == seed] for seed in (0, 1)]
     assert left == ([[1, 1, 1]] * 2 if strategy == "masked" else [[4, 2, 1]] * 2)
     for weights in trainer.weights():
@@ -192,22 +208,63 @@ def test_halving_leaves_one_head(strategy):
         assert (values.abs().amax((1, 2)) > 0).sum() == 1
 
 
-BAD = {
-    "layers": ({"layers": 2}, {}, ["model.layers", "2", "expected 1"]),
-    "feed-forward": ({"feed_forward": True}, {}, ["model.feed_forward", "True"]),
-    "norm": ({"norm_place": "post", "output": True}, {}, ["model.norm_place", "'post'"]),
-    "positions": ({}, {"positions": [{"ids": "index", "encoding": "rope"}]}, ["positions", "none"]),
+REFUSED = {
+    "layers": ({"model": {"layers": 2}}, "model.layers: 2"),
+    "recurrences": ({"model": {"recurrences": 3}}, "model.recurrences: 3"),
+    "injection": ({"model": {"injection": "entrance"}}, "model.injection: 'entrance'"),
+    "feed-forward": ({"model": {"feed_forward": True}}, "model.feed_forward: True"),
+    "hidden": ({"model": {"hidden": 8}}, "model.hidden: 8"),
+    "activation": ({"model": {"activation": "gelu"}}, "model.activation: 'gelu'"),
+    "norm place": ({"model": {"norm_place": "post", "output": True}}, "model.norm_place: 'post'"),
+    "read-out": ({"model": {"read_out": True}}, "model.read_out: True"),
+    "tied": ({"model": {"tied": True}}, "model.tied: True"),
+    "divided": ({"model": {"divide_gradient": True}}, "model.divide_gradient: True"),
+    "attention": ({"model": {"attention": "fused"}}, "model.attention: 'fused'"),
+    "adaptive": ({"model": {"name": "adaptive"}}, "model.name: 'adaptive'"),
+    "begin": ({"format": {"begin": "$"}}, "format.begin: '$'"),
+    "spaces": ({"format": {"spaces": 0.5}}, "format.spaces: 0.5"),
+    "positions": ({"positions": [{"ids": "index", "encoding": "rope"}]}, "positions: "),
+    "task": ({"task": {"name": "parity"}}, "task.name: 'parity'"),
+    "fresh problems": ({"training": {"examples": None}}, "examples None"),
+    "device": ({"training": {"device": "cuda"}}, "device 'cuda'"),
 }
 
 
-@pytest.mark.parametrize("name", BAD)
-def test_models_that_cannot_be_trained_together_are_refused(name):
-    model, more, words = BAD[name]
-    given = run_of().model_dump(exclude={"name", "profile"})
-    run = make_run({**given, "model": {**given["model"], **model}, **more})
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_the_batched_computation_ignores_is_refused_before_training(name):
+    """Else another model is trained, silently."""
+    changes, words = REFUSED[name]
+    settings = run_of().model_dump(exclude={"name", "profile"})
+    for section, change in changes.items():
+        both = isinstance(change, dict) and section != "task"
+        settings[section] = {**settings[section], **change} if both else change
+    if name == "adaptive":
+        settings["model"] = {"name": "adaptive", "layers": 1, "recurrences": 2, "width": 8}
     with pytest.raises(SettingsError) as error:
-        BatchedTrainer(run, [0], None)
-    assert all(word in str(error.value) for word in words), error.value
+        groups.list_jobs(make_run(settings), 2, None, None)
+    line = str(error.value)
+    assert words in line and "runs.mine" in line and "batched_seeds" in line, line
+    assert "expected" in line and "\n" not in line and len(line) < 500
+
+
+def test_the_groups_of_seeds_do_not_depend_on_the_cores(tmp_path, monkeypatch):
+    """Models round differently in a group of another size."""
+    monkeypatch.setattr(paths, "ROOT", tmp_path)
+    found = []
+
+    class Stopped(Exception):
+        pass
+
+    def stop(work, jobs, *args):
+        found.append([[*seeds] for _, seeds, *_ in jobs])
+        raise Stopped
+
+    monkeypatch.setattr(processes, "run_jobs", stop)
+    for cores in (1, 2, 3):
+        monkeypatch.setattr(processes, "count_cores", lambda cores=cores: cores)
+        with pytest.raises(Stopped):
+            train_seeds(run_of(), 5)
+    assert found == [[[0, 2, 4], [1, 3]]] * 3
 
 
 def test_heads_that_do_not_fill_the_width_need_a_projection():
@@ -221,10 +278,14 @@ def test_a_separator_finds_a_line_and_needs_both_majorities():
     points = torch.randn(400, 1, 2, generator=generator)
     ones = points[:, 0] @ torch.tensor([1.0, -2.0]) > 0.5
     found = HeadOutputs(torch.cat([points, 0 * points], dim=1), ones)
-    assert separation([0], found, found) > 0.98
-    assert separation([1], found, found) == max(ones.float().mean(), 1 - ones.float().mean())
+    assert compute_separation([0], found, found) > 0.98
+    assert compute_separation([1], found, found) == max(
+        ones.float().mean(), 1 - ones.float().mean()
+    )
     with pytest.raises(SettingsError, match="all 400 strings have the majority 1"):
-        separation([0], HeadOutputs(found.outputs, torch.ones(400, dtype=torch.bool)), found)
+        compute_separation(
+            [0], HeadOutputs(found.outputs, torch.ones(400, dtype=torch.bool)), found
+        )
 
 
 def worth(some):
@@ -233,22 +294,24 @@ def worth(some):
 
 
 def test_shapley_values_share_out_what_all_are_worth():
-    values = shapley(worth, range(5), stream(0, "test")).values
+    values = compute_shapley_values(worth, range(5), stream(0, "test")).values
     assert sum(values) == pytest.approx(worth(range(5)) - worth(()))
     assert values == pytest.approx([0.2 + 1.5, 1.2 + 1.5, 2.2 - 1, 3.2, 4.2 - 1])
 
 
 def test_sampled_shapley_values_are_within_their_errors():
     """Each within 5 standard errors: false alarms less than once in 100,000 draws of five."""
-    exact = shapley(worth, range(5), stream(0, "test")).values
-    values, errors = shapley(worth, range(5), stream(0, "test"), orders=400)
+    exact = compute_shapley_values(worth, range(5), stream(0, "test")).values
+    values, errors = compute_shapley_values(worth, range(5), stream(0, "test"), orders=400)
     assert sum(values) == pytest.approx(worth(range(5)))
     for one, other, error in zip(exact, values, errors, strict=True):
         assert abs(one - other) <= 5 * error + 1e-9
 
 
 def test_many_players_are_sampled():
-    values, errors = shapley(lambda some: float(len(some)), range(16), stream(0, "test"))
+    values, errors = compute_shapley_values(
+        lambda some: float(len(some)), range(16), stream(0, "test")
+    )
     assert values == pytest.approx([1.0] * 16) and errors == pytest.approx([0.0] * 16)
 
 
@@ -268,10 +331,13 @@ COUNTS = torch.tensor([*itertools.product(range(12), range(12), (0, 1, 30))])
 
 def wrong(large, length, dtype):
     """Return of which strings the model by hand says the wrong majority, or does not end."""
-    network = BatchedNetwork([minimal_majority(large, length, dtype)])
+    network = BatchedNetwork([build_minimal_majority(large, length, dtype)])
     due = torch.where(COUNTS[:, 1] > COUNTS[:, 0], 5, 4)
-    said = network.by_counts(count_strings(COUNTS)).argmax(-1)[0]
-    ends = network.by_counts(count_strings(COUNTS, second=True)).argmax(-1)[0] == EOS
+    said = network.logits_from_counts(make_string_counts(COUNTS)).argmax(-1)[0]
+    ends = (
+        network.logits_from_counts(make_string_counts(COUNTS, after_answer=True)).argmax(-1)[0]
+        == EOS
+    )
     return COUNTS[(said != due) | ~ends]
 
 
@@ -291,43 +357,43 @@ def test_the_threshold_of_the_thesis_is_lost_in_rounding_where_there_are_as_many
 
 def test_read_token_by_token_a_large_number_is_lost_in_single_precision():
     """Among 200 symbols one more one moves what is found by less than a step between numbers."""
-    found = majority_range([10_000.0], [200]).set_index(["dtype", "threshold"])["wrong"]
+    found = score_majority([10_000.0], [200]).set_index(["dtype", "threshold"])["wrong"]
     assert found["float32", "mended"] > 0 and found["float64", "mended"] == 0
 
 
 def test_with_the_answers_of_the_thesis_every_majority_is_the_wrong_one():
-    model = minimal_majority(12.0, 20)
-    batch = written_by_hand(model, strings_of(boundary(20)[:60]))
-    assert not missed(model, batch).any()
+    model = build_minimal_majority(12.0, 20)
+    batch = written_by_hand(model, draw_strings(boundary_counts(20)[:60]))
+    assert not find_errors(model, batch).any()
     with torch.no_grad():
         model.network.logits.weight[[4, 5]] *= -1
         model.network.logits.bias[[4, 5]] *= -1
-    assert missed(model, batch)[:, 0].all()
+    assert find_errors(model, batch)[:, 0].all()
 
 
 @pytest.mark.parametrize(("large", "length"), [(0.0, None), (-1.0, None), (9.0, 0)])
 def test_a_model_by_hand_without_sense_is_refused(large, length):
     with pytest.raises(SettingsError, match="does not fit"):
-        minimal_majority(large, length)
+        build_minimal_majority(large, length)
 
 
 def test_by_hand_looks_as_told():
     values = torch.tensor([[2.0, 0.0], [0.0, 4.0], [8.0, 8.0]])
     counts = torch.tensor([[1, 1, 5], [0, 0, 3]])
-    equal = heads.by_hand(values, 1.0, float("inf"), counts)
+    equal = heads.attend_by_ratios(values, 1.0, float("inf"), counts)
     assert equal[:, 0].tolist() == [[1.0, 2.0], [0.0, 0.0]]
-    assert heads.by_hand(values, 1.0, 1.0, counts)[1, 0].tolist() == [8.0, 8.0]
+    assert heads.attend_by_ratios(values, 1.0, 1.0, counts)[1, 0].tolist() == [8.0, 8.0]
 
 
 def test_metrics_of_heads_are_about_those_that_are_there():
     made = systems(count=2, dtype=torch.float32)
     network = BatchedNetwork(made)
-    network.heads[1, 0] = 0.0
+    network.head_mask[1, 0] = 0.0
     counts = torch.randint(0, 9, (80, 3), generator=stream(0, "counts"))
-    table = heads.subsets(network, 1, counts, counts, sizes=(1, 2))
+    table = heads.score_head_sets(network, 1, counts, counts, sizes=(1, 2))
     assert table["heads"].tolist() == ["1", "2", "3", "1 2", "1 3", "2 3"]
     assert table["learned"].between(0, 1).all() and table["separation"].between(0, 1).all()
-    looked = heads.ratios(network)
-    scores = network.scores()[0][:, :, 0].detach()
+    looked = heads.measure_ratios(network)
+    scores = network.scores_and_values()[0][:, :, 0].detach()
     assert looked["w01"].iloc[0] == pytest.approx(float((scores[0, 0, 1] - scores[0, 0, 2]).exp()))
     assert len(looked) == 8

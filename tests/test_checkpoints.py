@@ -1,0 +1,216 @@
+"""Damaged checkpoints, snapshots and weights: one line, and never used."""
+
+import json
+import shutil
+
+import pytest
+import safetensors.torch
+import torch
+
+from carry.config import paths
+from carry.training import checkpoint
+from carry.training.batched.trainer import BatchedTrainer
+from carry.training.checkpoint import DamagedFile, load_tensors, save_tensors
+from carry.training.loop import Trainer
+from model_cases import run_of
+from test_batched import run_of as batched_run_of
+
+SMALL = {"steps": 6, "batch": 4, "pool": 2, "score_problems": 4, "checkpoint_every": 2}
+RUNS = {
+    "plain": run_of("abacus", **SMALL, snapshot_every=2),
+    "batched": batched_run_of(**{**SMALL, "pool": 8, "score_every": 2, "keep_weights": "best"}),
+}
+
+
+def make_trainer(kind, path, seeds=(0, 1), run=None):
+    run = run or RUNS[kind]
+    return Trainer(run, seeds[0], path) if kind == "plain" else BatchedTrainer(run, seeds, path)
+
+
+def weights(trainer):
+    if isinstance(trainer, Trainer):
+        return trainer.system.network.state_dict()
+    first, *more = trainer.weights()
+    return first | {f"{i}{name}": x for i, state in enumerate(more) for name, x in state.items()}
+
+
+def same(first, second):
+    return first.keys() == second.keys() and all(torch.equal(first[n], second[n]) for n in first)
+
+
+def change_bytes(change):
+    def damage(path):
+        path.write_bytes(change(path.read_bytes()))
+
+    return damage
+
+
+def flip(share):
+    """Return a damage of one bit at a share of the file."""
+
+    def change(data):
+        at = min(int(share * len(data)), len(data) - 1)
+        return data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
+
+    return change_bytes(change)
+
+
+def flip_at(text):
+    """Return a damage of one bit in the first place with a text."""
+
+    def change(data):
+        at = data.index(text) + len(text) - 1
+        return data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
+
+    return change_bytes(change)
+
+
+def rewrite(change):
+    """Return a damage that changes tensors or note, and writes a right hash."""
+
+    def damage(path):
+        tensors, note = load_tensors(path)
+        change(tensors, note)
+        save_tensors(path, tensors, note)
+
+    return damage
+
+
+def change_model(change):
+    def damage(tensors, note):
+        name = min(name for name in tensors if name.startswith("model.") and "tokens" in name)
+        tensors[name] = change(tensors[name])
+
+    return rewrite(damage)
+
+
+def without_hash(path):
+    tensors, note = load_tensors(path)
+    safetensors.torch.save_file(tensors, path, {"note": json.dumps(note)})
+
+
+def replace_by_text(path):
+    path.write_text('{"step": 4}', encoding="utf-8")
+
+
+def replace_by_pickle(path):
+    torch.save({"step": 4}, path)
+
+
+DAMAGES = {
+    "empty": change_bytes(lambda data: b""),
+    "8 bytes": change_bytes(lambda data: data[:8]),
+    "half": change_bytes(lambda data: data[: len(data) // 2]),
+    "last byte lost": change_bytes(lambda data: data[:-1]),
+    "bytes added": change_bytes(lambda data: data + b"\0" * 64),
+    "zeroed": change_bytes(lambda data: bytes(len(data))),
+    "first block zeroed": change_bytes(lambda data: bytes(512) + data[512:]),
+    "middle zeroed": change_bytes(lambda data: data[:-4096] + bytes(2048) + data[-2048:]),
+    "end zeroed": change_bytes(lambda data: data[:-2048] + bytes(2048)),
+    "bit of the header's length": flip(0.0),
+    "bit of the note": flip_at(b'"note":"{'),
+    "bit of the hash": flip_at(b'sha256\\": \\"'),
+    "bit of a name": flip_at(b'"model.'),
+    "bit of a type": flip_at(b'"dtype":"F'),
+    "bit of a shape": flip_at(b'"shape":['),
+    "bit of a value": flip(0.7),
+    "last bit": flip(1.0),
+    "no hash": without_hash,
+    "text": replace_by_text,
+    "pickle": replace_by_pickle,
+    "other type": change_model(lambda x: x.double()),
+    "other shape": change_model(lambda x: x[..., :-1].clone()),
+    "tensor missing": rewrite(lambda tensors, note: tensors.pop(next(iter(tensors)))),
+    "generator missing": rewrite(
+        lambda tensors, note: [tensors.pop(n) for n in [*tensors] if "draws" in n or "present" in n]
+    ),
+    "note of another kind": rewrite(lambda tensors, note: note.clear()),
+}
+
+
+@pytest.fixture(scope="module", params=RUNS)
+def trained(request, tmp_path_factory):
+    """Return kind, the folder of its last checkpoint, and the undisturbed weights."""
+    kind, folder = request.param, tmp_path_factory.mktemp("checkpoints")
+    path = folder / "a.safetensors"
+    make_trainer(kind, path).train()
+    expected = weights(make_trainer(kind, None).train())
+    return kind, folder, expected
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+def test_a_damaged_checkpoint_is_never_used(trained, tmp_path, capsys, name):
+    kind, folder, expected = trained
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    path = tmp_path / "a.safetensors"
+    assert make_trainer(kind, path).step == 6 and not capsys.readouterr().err
+    DAMAGES[name](path)
+    trainer = make_trainer(kind, path)
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 1 and "damaged" in lines[0] and len(lines[0]) < 500, lines
+    assert trainer.step == 0 and same(weights(trainer.train()), expected)
+    assert make_trainer(kind, path).step == 6  # written again
+
+
+@pytest.mark.parametrize("seeds", [(1, 0), (0, 2), (2, 0)])
+def test_a_checkpoint_of_other_seeds_is_never_used(trained, tmp_path, capsys, seeds):
+    kind, folder, _ = trained
+    if kind == "plain" and seeds[0] == 0:
+        pytest.skip("this is the same seed")
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    trainer = make_trainer(kind, tmp_path / "a.safetensors", seeds)
+    assert "other seed" in capsys.readouterr().err and trainer.step == 0
+    assert same(weights(trainer.train()), weights(make_trainer(kind, None, seeds).train()))
+
+
+def test_a_checkpoint_of_other_settings_is_never_used(trained, tmp_path, capsys):
+    kind, folder, _ = trained
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    run = RUNS[kind]
+    training = run.training.model_copy(update={"learning_rate": 0.02})
+    other = run.model_copy(update={"training": training})
+    trainer = make_trainer(kind, tmp_path / "a.safetensors", run=other)
+    assert "other settings" in capsys.readouterr().err and trainer.step == 0
+
+
+@pytest.mark.parametrize("damage", ["half", "bit of a value", "missing"])
+def test_a_damaged_or_missing_snapshot_is_taken_again(trained, tmp_path, capsys, damage):
+    kind, folder, expected = trained
+    if kind == "batched":
+        pytest.skip("has no snapshots")
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    snapshot = tmp_path / "a-2.safetensors"
+    snapshot.unlink() if damage == "missing" else DAMAGES[damage](snapshot)
+    trainer = make_trainer(kind, tmp_path / "a.safetensors")
+    assert len(capsys.readouterr().err.splitlines()) == 1 and trainer.step == 0
+    assert same(weights(trainer.train()), expected) and list(trainer.snapshots) == [2, 4, 6]
+
+
+BYTE_DAMAGES = [*DAMAGES][:20]
+
+
+@pytest.mark.parametrize("name", BYTE_DAMAGES)
+def test_damaged_weights_are_refused_in_one_line(tmp_path, monkeypatch, name):
+    monkeypatch.setattr(paths, "ROOT", tmp_path)
+    trainer, path = make_trainer("plain", None), tmp_path / "seed_0.safetensors"
+    state = {f"model.{name}": x for name, x in trainer.system.network.state_dict().items()}
+    checkpoint.save_weights(path, state, trainer.run, 0, 0, "fp32")
+    DAMAGES[name](path)
+    for load in (checkpoint.load_tensors, checkpoint.load_note):
+        with pytest.raises(DamagedFile, match=r"^seed_0.safetensors: damaged \(") as error:
+            load(path)
+        assert "\n" not in str(error.value) and len(str(error.value)) < 500
+
+
+def test_the_same_content_makes_the_same_file(tmp_path):
+    """DVC compares the bytes of files."""
+    tensors = {name: torch.arange(3.0) for name in "zyxabc"}
+    for index in range(8):
+        save_tensors(tmp_path / f"{index}", tensors, {"b": 1, "a": [None, 0.1]})
+    assert len({(tmp_path / f"{index}").read_bytes() for index in range(8)}) == 1
+    assert load_tensors(tmp_path / "0")[1] == {"b": 1, "a": [None, 0.1]}
+
+
+def test_a_missing_file_is_not_a_damaged_file(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        load_tensors(tmp_path / "nothing.safetensors")

@@ -1,0 +1,232 @@
+"""Killed trainings: at every file operation, by signals, with workers; and the lock of a row."""
+
+import contextlib
+import hashlib
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import psutil
+import pytest
+
+from carry import processes
+from carry.config import paths
+from carry.config.run_settings import make_run
+from carry.config.settings import SettingsError
+from carry.training import checkpoint, seeds
+from carry.training.batched import groups
+from model_cases import run_of
+from test_batched import run_of as batched_run_of
+
+KILLED = 9
+# Operations that change files; reads, syncs and changes of permissions leave them as they are.
+EVENTS = {"open", "os.rename", "os.remove", "os.rmdir", "os.mkdir", "shutil.rmtree"}
+WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
+SMALL = {"steps": 4, "batch": 4, "pool": 1, "score_problems": 4, "checkpoint_every": 2}
+RUNS = {
+    "plain": (run_of("abacus", **SMALL), 1),
+    "snapshots": (run_of("abacus", **SMALL, snapshot_every=2, examples=8), 1),
+    "batched": (batched_run_of(**{**SMALL, "pool": 8, "examples": 8, "score_every": 2}), 2),
+}
+
+
+class NoLive:
+    """Stands for `dvclive.Live`, whose files training never reads."""
+
+    def __init__(self, *args, **options):
+        pass
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        pass
+
+    def log_metric(self, *args):
+        pass
+
+    def make_summary(self):
+        pass
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    monkeypatch.setattr(paths, "ROOT", tmp_path)
+    monkeypatch.setattr("dvclive.Live", NoLive)
+    monkeypatch.setattr(groups, "GROUPS", 1)  # in this process
+    monkeypatch.setenv("CARRY_PROGRESS", "off")
+    monkeypatch.setattr(checkpoint.fingerprint, "hash_code", lambda modules: "")  # slow, constant
+    return tmp_path
+
+
+def hashes(folder):
+    return {
+        path.name: hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+def train_in_child(project, run, count, last):
+    """Train in a copy of this process that ends at file operation `last`; return its exit code."""
+    pid = os.fork()
+    if pid:
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    operations = 0
+
+    def count_operation(event, args):
+        nonlocal operations
+        if event not in EVENTS or not str(args[0]).startswith(str(project)):
+            return
+        if event == "open" and not args[2] & WRITES:
+            return
+        operations += 1
+        if operations == last:
+            os._exit(KILLED)
+
+    code = 1
+    with contextlib.suppress(BaseException):
+        sys.addaudithook(count_operation)
+        seeds.train_seeds(run, count)
+        code = 0
+    os._exit(code)
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork.*:DeprecationWarning")
+@pytest.mark.parametrize("kind", RUNS)
+def test_a_training_killed_at_any_file_operation_can_be_repeated(project, kind):
+    run, count = RUNS[kind]
+    folder = paths.data_path(run.profile, "runs", run.name)
+    seeds.train_seeds(run, count)
+    undisturbed, last, code = hashes(folder), 0, KILLED
+    while code == KILLED:
+        last += 1
+        code = train_in_child(project, run, count, last)
+        if code == KILLED:
+            seeds.train_seeds(run, count)
+        assert code in (0, KILLED) and hashes(folder) == undisturbed, last
+    assert last > 20
+    assert sorted(p.name for p in checkpoint.find_checkpoint_folder(run).parent.iterdir()) == [
+        "lock",
+        "pid",
+    ]
+
+
+def test_a_row_is_trained_by_one_process_at_a_time(project):
+    run = run_of("abacus")
+    folder = checkpoint.find_checkpoint_folder(run).parent
+    code = (
+        "import sys, time; from pathlib import Path; from carry.training.seeds import lock_row; "
+        "from carry.config.run_settings import make_run; "
+        "run = make_run({'task': {'name': 'addition'}}); "
+        "lock = lock_row(run, Path(sys.argv[1])); lock.__enter__(); print(flush=True); "
+        "time.sleep(60)"
+    )
+    with subprocess.Popen([sys.executable, "-c", code, folder], stdout=subprocess.PIPE) as other:
+        other.stdout.readline()
+        with pytest.raises(SettingsError, match=rf"^runs.mine: process {other.pid} trains"):
+            seeds.train_seeds(run, 1)
+        other.kill()
+    assert len(seeds.train_seeds(run, 1)) == 3  # the lock ends with its process
+
+
+def test_the_checkpoints_of_a_row_outlive_the_training_of_a_row_with_a_similar_name(project):
+    settings = run_of("abacus").model_dump(exclude={"name", "profile"})
+    one, other = (make_run(settings, name) for name in ("mine", "mine_too"))
+    folder = checkpoint.find_checkpoint_folder(other)
+    old = folder.with_name("of_other_settings")
+    for path in (folder, old):
+        path.mkdir(parents=True)
+    seeds.train_seeds(one, 1)
+    assert folder.exists() and old.exists()
+    seeds.train_seeds(other, 1)
+    assert not folder.exists() and not old.exists()
+
+
+# A stage as the pipeline runs it: DVC, a shell, the runner, a kernel; and the workers.
+DVC = "import os, subprocess; os.environ['DVC_STAGE'] = 'x'; subprocess.call({shell!r}, shell=True)"
+RUNNER = "import subprocess, sys; subprocess.call([sys.executable, {kernel!r}])"
+KERNEL = """
+import sys
+from pathlib import Path
+sys.path.insert(0, {tests!r})
+from carry.config import paths
+paths.ROOT = Path({root!r})
+from carry.training.seeds import train_seeds
+from model_cases import run_of
+if __name__ == "__main__":  # workers import this file
+    train_seeds(run_of("abacus", steps=10**6, checkpoint_every=10, score_every=1000), {seeds})
+"""
+
+
+def write_scripts(folder, count):
+    """Write the scripts of a stage; return the path of the first and of the last."""
+    scripts = {name: str(folder / f"{name}.py") for name in ("dvc", "runner", "kernel")}
+    tests = os.path.dirname(__file__)
+    shell = f"{sys.executable} {scripts['runner']}; true"
+    for name, text in (
+        ("dvc", DVC.format(shell=shell)),
+        ("runner", RUNNER.format(kernel=scripts["kernel"])),
+        ("kernel", KERNEL.format(tests=tests, root=str(folder), seeds=count)),
+    ):
+        with open(scripts[name], "w", encoding="utf-8") as file:
+            file.write(text)
+    return scripts["dvc"], scripts["kernel"]
+
+
+def wait_for(condition, seconds):
+    end = time.monotonic() + seconds
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.05)
+    return condition()
+
+
+def is_gone(process):
+    return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_all_processes_of_a_stage_end_with_dvc(tmp_path, count):
+    command, started = [sys.executable, write_scripts(tmp_path, count)[0]], []
+    top = subprocess.Popen(command, stderr=subprocess.DEVNULL, start_new_session=True)
+    try:
+        files = "data/notebook/checkpoints/mine/*/seed_?.safetensors"
+        assert wait_for(lambda: len([*tmp_path.glob(files)]) == count, 60)
+        started = psutil.Process(top.pid).children(recursive=True)
+        kernel = next(p for p in started if p.cmdline()[-1].endswith("kernel.py"))
+        helpers = kernel.children()  # of multiprocessing: they start workers, and train nothing
+        training = [process for process in started if process not in helpers]
+        assert len(training) == (3 if count == 1 else 5)  # a shell, the runner, the kernel, workers
+        top.kill()
+        assert wait_for(lambda: all(map(is_gone, training)), 2.0)
+        assert wait_for(lambda: all(map(is_gone, helpers)), 10.0)
+    finally:
+        for process in started:
+            with contextlib.suppress(psutil.Error):
+                process.kill()
+        top.kill()
+        top.wait()
+
+
+def test_an_interrupt_ends_the_workers_quietly_and_keeps_the_checkpoints(tmp_path):
+    kernel = write_scripts(tmp_path, 2)[1]
+    with subprocess.Popen(
+        [sys.executable, kernel], stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
+        files = "data/notebook/checkpoints/mine/*/seed_?.safetensors"
+        wait_for(lambda: process.poll() or len([*tmp_path.glob(files)]) == 2, 60)
+        assert process.poll() is None, process.stderr.read()
+        workers = psutil.Process(process.pid).children(recursive=True)
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does: the workers get it too
+        errors = process.communicate(timeout=10)[1]
+    assert process.returncode != 0 and wait_for(lambda: all(map(is_gone, workers)), 2.0)
+    assert errors.count("Traceback") == 1 and errors.rstrip().endswith("KeyboardInterrupt")
+    assert len([*tmp_path.glob(files)]) == 2
+
+
+def test_without_dvc_no_other_process_is_watched(monkeypatch):
+    monkeypatch.delenv("DVC_STAGE", raising=False)
+    assert "DVC_STAGE" not in psutil.Process().environ()
+    assert processes.find_pipeline_processes() == []
