@@ -22,6 +22,7 @@ import torch
 from jaxtyping import Bool, Integer
 from torch import Tensor
 
+from carry.config.arguments import check_type
 from carry.config.settings import SettingsError
 from carry.data.batch import Batch
 from carry.data.problems import Problems

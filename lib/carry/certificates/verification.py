@@ -44,7 +44,8 @@ from carry.certificates.contexts import (
 )
 from carry.certificates.coverings import TooManyContexts, generate_covering_problems
 from carry.certificates.logit_bounds import bound_logits
-from carry.config.settings import SettingsError
+from carry.config.arguments import check_type
+from carry.config.settings import SettingsError, describe
 from carry.data.problems import Problems
 from carry.evaluation.decoding import decode_greedily
 from carry.models.architectures.transformer import Transformer

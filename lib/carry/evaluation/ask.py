@@ -6,6 +6,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from carry.config.arguments import check_type
 from carry.config.settings import SettingsError, describe
 from carry.data.problems import Problems
 from carry.evaluation.decoding import (
@@ -38,6 +39,7 @@ def ask(system: System, *operands: str | int, start: Start = "middle") -> pd.Dat
     Raises:
         SettingsError: for operands that the model cannot read, or an invalid start.
     """
+    check_type(system, System, "system")
     problem = _make_problem(system.task, operands).to(system.device)
     question_ids = compute_question_ids(system, problem, start)
     _check_ids(system, question_ids, int(problem.lengths.max()))
@@ -118,7 +120,12 @@ def read_answer(system: System, steps: pd.DataFrame) -> str:
     >>> read_answer(oracle, ask(oracle, 999, 2))
     '1001'
     """
-    response = torch.tensor([[ALPHABET.index(token) for token in steps["predicted"]]])
+    check_type(system, System, "system")
+    check_type(steps, pd.DataFrame, "steps")
+    tokens = steps["predicted"].tolist() if "predicted" in steps else []
+    if not tokens or not all(isinstance(token, str) and token in ALPHABET for token in tokens):
+        raise SettingsError("steps: no column 'predicted' of tokens; expected a table from `ask`")
+    response = torch.tensor([[ALPHABET.index(token) for token in tokens]])
     symbols = [ALPHABET[token] for token in system.format.read(response)[0].tolist()]
     symbols = [symbol for symbol in symbols if symbol != ALPHABET[EOS]]
     if not system.task.answer_is_number or not system.format.writes_answer:

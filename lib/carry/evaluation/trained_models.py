@@ -14,6 +14,7 @@ from torch import Tensor
 
 from carry import processes, progress
 from carry.config import paths, run_settings
+from carry.config.arguments import check_integer
 from carry.config.run_settings import Run
 from carry.config.settings import SettingsError, describe
 from carry.data import problem_sets
@@ -179,7 +180,11 @@ def evaluate_row(row: str, profile: str, seeds: Iterable[int] | None = None) -> 
         SettingsError: for an unknown row or profile, or without its problems or weights.
     """
     run = run_settings.load_run(row, profile)
+    if seeds is not None and (isinstance(seeds, str | bytes) or not isinstance(seeds, Iterable)):
+        raise SettingsError(f"runs.{row}.seeds: {describe(seeds)} is not valid; expected integers")
     seeds = list(range(run.seeds) if seeds is None else seeds)
+    for seed in seeds:
+        check_integer(seed, f"runs.{row}.seeds", least=0)
     if not seeds:
         raise SettingsError(f"runs.{row}.seeds: none to evaluate; expected at least one")
     table = problem_sets.read_questions(run)

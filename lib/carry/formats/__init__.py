@@ -15,6 +15,7 @@ import torch
 from jaxtyping import Bool, Integer
 from torch import Tensor
 
+from carry.config.arguments import check_type
 from carry.config.settings import Settings, SettingsError, choose_class
 from carry.data.batch import NO_LEVEL, NO_PLACE, Batch
 from carry.data.problems import LABEL_RANGE, Problems
@@ -121,6 +122,19 @@ class Format(Settings):
     @abstractmethod
     def write(self, problems: Problems) -> Batch:
         """Write problems as tokens and marks."""
+
+    def check_problems(self, problems: Problems) -> None:
+        """Refuse other values than problems of the task.
+
+        Raises:
+            SettingsError: for another type, or another number of operands.
+        """
+        check_type(problems, Problems, "problems")
+        count, expected = problems.operands.shape[1], self.task.operand_count
+        if expected is not None and count != expected:
+            raise SettingsError(
+                f"problems: {count} operands do not fit {self.task.label}; expected {expected}"
+            )
 
     def write_sub_tasks(self, problems: Problems, parts: Integer[Tensor, " B"]) -> Batch:
         """Write each problem as one sub-task, an index into `run_settings.SUB_TASKS`.

@@ -48,6 +48,7 @@ class Binary(Format):
 
     def write(self, problems: Problems) -> Batch:
         """Write problems as tokens and marks; the place of a bit is its power of two."""
+        self.check_problems(problems)
         count, device = len(problems), problems.operands.device
         numbers = [*problems.operands.unbind(1), problems.answer]
         bit_places = torch.arange(self.bits - 1, -1, -1, device=device)

@@ -140,6 +140,7 @@ class Expression(Format):
         Raises:
             SettingsError: for operands longer than `pad_to`, and more places than hint letters.
         """
+        self.check_problems(problems)
         return self._write(problems, problems.answer, self._answer_length(problems))
 
     def write_open_ended(self, problems: Problems) -> Batch:

@@ -115,6 +115,7 @@ class InsertionSort(Format):
         Raises:
             SettingsError: for longer lists than can be written.
         """
+        self.check_problems(problems)
         device, width = problems.lengths.device, problems.lengths.amax(1, keepdim=True)
         there, count = problems.lengths > 0, problems.lengths.shape[1]
         _check_count(count)

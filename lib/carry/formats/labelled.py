@@ -66,6 +66,7 @@ class Labelled(Format):
         Raises:
             SettingsError: for more operands than letters.
         """
+        self.check_problems(problems)
         count = problems.operands.shape[1]
         _check_count(count)
         device = problems.operands.device

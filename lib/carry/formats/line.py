@@ -120,6 +120,7 @@ class Line(Format):
 
         Numbers are counted through the line.
         """
+        self.check_problems(problems)
         device, label = problems.operands.device, problems.label
         earlier = _hash_in_range(self.sums, label, SUMS) - 1  # number of earlier sums
         pieces = [sign_piece(BOS, device)]

@@ -49,6 +49,7 @@ class OneHot(Format):
 
     def write(self, problems: Problems) -> Batch:
         """Write problems as tokens and marks; every number is at place 0."""
+        self.check_problems(problems)
         count, operands = problems.operands.shape[:2]
         device = problems.operands.device
         numbers = [*problems.operands.unbind(1), problems.answer]

@@ -105,6 +105,7 @@ class Scratchpad(Format):
 
     def write(self, problems: Problems) -> Batch:
         """Write problems as tokens and marks."""
+        self.check_problems(problems)
         return self.write_stages(self.scratchpad_stages(problems), self.pad)
 
     def write_open_ended(self, problems: Problems) -> Batch:

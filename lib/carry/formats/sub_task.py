@@ -138,6 +138,7 @@ class SubTask(Format):
 
     def write(self, problems: Problems) -> Batch:
         """Write problems as tokens and marks; signs have no number and no place."""
+        self.check_problems(problems)
         device, longest = problems.operands.device, problems.lengths.amax(1)
         length = problems.answer_length if self.writes_answer else longest
         ascending = self.reverse_answer

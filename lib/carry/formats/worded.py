@@ -96,6 +96,7 @@ class Worded(Format):
 
     def write(self, problems: Problems) -> Batch:
         """Write problems as tokens and marks; signs have no number and no place."""
+        self.check_problems(problems)
         device, longest = problems.operands.device, problems.lengths.amax(1)
         question = [
             sign_piece(ALPHABET.index(self.begin), device),

@@ -26,7 +26,8 @@ from collections.abc import Callable, Iterable, Mapping
 
 from torch import Tensor
 
-from carry.config.settings import SettingsError, suggest_name
+from carry.config.arguments import check_type
+from carry.config.settings import SettingsError, describe, suggest_name
 
 Replacement = Tensor | Callable[[Tensor], Tensor]
 Hook = Callable[[str, Tensor], Tensor]
@@ -72,7 +73,17 @@ class Hooks(Mapping[str, Tensor]):
     def __init__(
         self, read: Iterable[str] = ("*",), replace: Mapping[str, Replacement] | None = None
     ) -> None:
-        self.read, self.replace = list(read), dict(replace or {})
+        replace = {} if replace is None else replace
+        if isinstance(read, str) or not isinstance(read, Iterable):
+            raise SettingsError(f"read: {describe(read)} is not valid; expected a list of names")
+        if not isinstance(replace, Mapping):
+            raise SettingsError(
+                f"replace: {describe(replace)} is not valid; expected a mapping from names to "
+                "tensors or functions"
+            )
+        self.read, self.replace = list(read), dict(replace)
+        for name in (*self.read, *self.replace):
+            check_type(name, str, "activation")
         self._activations: dict[str, Tensor] = {}
         self._names_to_read: set[str] = set()
 
@@ -148,7 +159,12 @@ def activation_names(layers: int, feed_forward: bool = True) -> list[str]:
 
 
 def _replace(name: str, value: Tensor, replacement: Replacement) -> Tensor:
+    if not isinstance(replacement, Tensor) and not callable(replacement):
+        raise SettingsError(
+            f"replace.{name}: {describe(replacement)} is not valid; expected a tensor or a function"
+        )
     new = replacement if isinstance(replacement, Tensor) else replacement(value)
+    check_type(new, Tensor, f"replace.{name}")
     if new.shape != value.shape:
         raise SettingsError(
             f"replace.{name}: shape {tuple(new.shape)} does not fit, expected {tuple(value.shape)}"

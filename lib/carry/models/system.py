@@ -10,6 +10,7 @@ from jaxtyping import Float, Integer
 from torch import Tensor
 
 from carry import formats, positions, tasks
+from carry.config.arguments import check_type
 from carry.config.run_settings import Run
 from carry.config.settings import LARGEST_INTEGER, SettingsError, describe, suggest_name
 from carry.data import data_sets
@@ -35,6 +36,8 @@ class System:
     """
 
     def __init__(self, run: Run, seed: int = 0, device: str | torch.device = "cpu") -> None:
+        check_type(run, Run, "run")
+        _check_device(device)
         where = f"runs.{run.name}"
         self.run, self.seed = run, seed
         self.task = tasks.build_task(run.task, f"{where}.task")
@@ -173,6 +176,7 @@ class System:
 
     def ids(self, batch: Batch, start: Start = 1) -> list[Integer[Tensor, "_ T"]]:
         """Return the ids of every scheme from a start: an id, or the "middle" of each table."""
+        check_type(batch, Batch, "batch")
         return self.ids_from(batch, self.first_ids(batch, start))
 
     def first_ids(self, batch: Batch, start: Start) -> list[int]:
@@ -247,17 +251,32 @@ class System:
         self, batch: Batch, ids: Sequence[Tensor], at: Tensor | None
     ) -> tuple[Tensor, list[Tensor], Tensor | None]:
         """Check the inputs of a pass, and move them to the device of the model."""
+        check_type(batch, Batch, "batch")
         longest = batch.tokens.shape[1]
+        if not isinstance(ids, list | tuple):
+            raise SettingsError(f"ids: {describe(ids)} is not valid; expected a list of tensors")
+        for values in (*ids, *([] if at is None else [at])):
+            check_type(values, Tensor, "ids and at")
         if len(ids) != len(self.schemes):
             raise SettingsError(
                 f"ids: {len(ids)} tensors do not fit; expected {len(self.schemes)}, one for each "
                 "of the row's positions"
             )
         for index, values in enumerate(ids):
-            if values.shape[-1] < longest or len(values) not in (1, len(batch)):
+            if values.ndim != 2 or values.shape[-1] < longest or len(values) not in (1, len(batch)):
                 raise SettingsError(
                     f"ids.{index}: shape {tuple(values.shape)} does not fit; expected "
                     f"({len(batch)} or 1, {longest})"
                 )
         ids = [values.to(self.device) for values in ids]
         return batch.tokens.to(self.device), ids, None if at is None else at.to(self.device)
+
+
+def _check_device(device: str | torch.device) -> None:
+    """Refuse a device that this machine does not have."""
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, TypeError, AssertionError, ValueError, NotImplementedError):
+        raise SettingsError(
+            f"device: {describe(device)} does not exist here; expected 'cpu' or 'cuda' with a GPU"
+        ) from None

@@ -12,6 +12,7 @@ import torch
 from jaxtyping import Integer
 from torch import Tensor
 
+from carry.config.arguments import check_type
 from carry.config.settings import Settings, choose_class, label_from_class
 from carry.data.batch import Batch
 from carry.formats import Extent, Format
@@ -78,7 +79,9 @@ def show_ids(scheme: Scheme, a: str, b: str, **format_settings: Any) -> str:
     from carry.formats import build_format, to_text
     from carry.tasks import build_task, to_digits
 
+    check_type(scheme, Scheme, "scheme")
     task = build_task({"name": "addition"})
+    task.check_texts([a, b])
     batch = build_format(format_settings, task).write(task.solve(*to_digits([[a, b]])))
     ids = scheme.ids(batch).expand(1, -1)[0].tolist()
     return f"{' '.join(to_text(batch.tokens[0]))} | {' '.join(map(str, ids))}"

@@ -16,7 +16,14 @@ import torch
 from jaxtyping import Integer
 from torch import Tensor
 
-from carry.config.settings import Settings, SettingsError, choose_class, label_from_class
+from carry.config.arguments import check_integer, check_type
+from carry.config.settings import (
+    Settings,
+    SettingsError,
+    choose_class,
+    describe,
+    label_from_class,
+)
 from carry.data.problems import LABEL_RANGE, Problems
 
 # Distribution of training cells (i, j): `stratified`, all pairs equally often (mcleish2024, A.5);
@@ -24,6 +31,8 @@ from carry.data.problems import LABEL_RANGE, Problems
 # `longest`, one size at its maximum and the other equal to it in half of the problems, so that
 # padded problems have one length.
 Sampling = Literal["stratified", "equal", "random", "longest"]
+
+MAX_DRAWN_DIGITS = 10**9  # of all operands at once: more do not fit in memory
 
 # Names of operands in answers that list operands.
 OPERAND_LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -153,7 +162,19 @@ class Task(Settings):
         return self.with_labels(self.solve(*self.draw_operands(cells, generator)), generator)
 
     def draw(self, count: int, digits: int, generator: torch.Generator) -> Problems:
-        """Draw training problems of sizes up to `digits`."""
+        """Draw training problems of sizes up to `digits`.
+
+        Raises:
+            SettingsError: for a size or a count below 1, or more digits than fit in memory.
+        """
+        check_integer(count, "count")
+        check_integer(digits, "digits")
+        check_type(generator, torch.Generator, "generator")
+        if count * digits * (self.operand_count or digits) > MAX_DRAWN_DIGITS:
+            raise SettingsError(
+                f"count: {count} problems of {digits} digits are too large; "
+                f"expected at most {MAX_DRAWN_DIGITS} digits in all"
+            )
         return self.draw_with_cells(count, digits, generator)[1]
 
     def draw_with_cells(
@@ -189,6 +210,24 @@ class Task(Settings):
         smallest = self.smallest_cell
         if cell[0] < smallest[0] or cell[1] < smallest[1]:
             raise SettingsError(f"{where}: {cell} is too small, expected at least {smallest}")
+
+    def check_texts(self, operands: Sequence[str]) -> None:
+        """Refuse a wrong number of operands, and texts that are not operands of the task.
+
+        Raises:
+            SettingsError: for operands that `solve_text` cannot solve.
+        """
+        count, digits = len(operands), "0123456789"[: self.base]
+        if self.operand_count is not None and count != self.operand_count:
+            raise SettingsError(
+                f"operands: {count} do not fit {self.label}; expected {self.operand_count}"
+            )
+        for index, text in enumerate(operands):
+            if not isinstance(text, str) or not text or not {*text} <= {*digits}:
+                raise SettingsError(
+                    f"operands.{index}: {describe(text)} does not fit {self.label}; "
+                    f"expected a text of digits {digits[0]} to {digits[-1]}"
+                )
 
     def check_operands(self, operands: Integer[Tensor, "B M N"]) -> None:
         """Refuse a wrong number of operands, and digits that `base` does not have.
@@ -271,6 +310,7 @@ def build_task(settings: dict[str, Any], where: str = "task") -> Task:
     >>> build_task({"name": "addition"}).solve_text("999", "1")
     '1000'
     """
+    check_type(settings, dict, str(where))
     settings = dict(settings)
     if "name" not in settings:
         raise SettingsError(f"{where}.name: missing; expected the name of a task")
@@ -385,8 +425,10 @@ def text_to_int(text: str) -> int:
     """Convert decimal text to a Python integer.
 
     Raises:
-        SettingsError: for more digits than Python converts, 4,300 by default.
+        SettingsError: for other text, and for more digits than Python converts, 4,300 by default.
     """
+    if not (isinstance(text, str) and text.isascii() and text.isdigit()):
+        raise SettingsError(f"operands: {describe(text)} is not a number; expected digits 0 to 9")
     limit = sys.get_int_max_str_digits()
     if limit and len(text) > limit:
         raise SettingsError(

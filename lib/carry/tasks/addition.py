@@ -71,6 +71,7 @@ class Addition(NumberPairTask):
 
     def solve_text(self, *operands: str) -> str:
         """Return the sum of Python integers."""
+        self.check_texts(operands)
         return add_texts(operands)
 
 

@@ -94,5 +94,6 @@ class BitwiseOr(Task):
 
     def solve_text(self, *operands: str) -> str:
         """Return the OR of Python integers, as long as the longer text."""
+        self.check_texts(operands)
         a, b = operands
         return f"{int(a, 2) | int(b, 2):0{max(len(a), len(b))}b}"

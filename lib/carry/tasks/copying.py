@@ -40,4 +40,5 @@ class Copying(StringTask):
 
     def solve_text(self, *operands: str) -> str:
         """Return the text."""
+        self.check_texts(operands)
         return operands[0]

@@ -139,6 +139,7 @@ class ModularAddition(Task):
 
     def solve_text(self, *operands: str) -> str:
         """Return the remainder of Python integers."""
+        self.check_texts(operands)
         return str(sum(map(int, operands)) % self.modulus)
 
     def _draw_training_pairs(

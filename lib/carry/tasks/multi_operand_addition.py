@@ -136,6 +136,7 @@ class MultiOperandAddition(Task):
 
     def solve_text(self, *operands: str) -> str:
         """Return the sum of Python integers."""
+        self.check_texts(operands)
         return add_texts(operands)
 
     def scratchpad_stages(self, problems: Problems, from_zero: bool) -> list[ScratchpadStage]:

@@ -90,6 +90,7 @@ class Multiplication(NumberPairTask):
 
     def solve_text(self, *operands: str) -> str:
         """Return the product of Python integers."""
+        self.check_texts(operands)
         a, b = map(text_to_int, operands)
         return int_to_text(a * b)
 

@@ -68,5 +68,6 @@ class NoisyMajority(StringTask):
 
     def solve_text(self, *operands: str) -> str:
         """Count in the text."""
+        self.check_texts(operands)
         zeros, ones = (operands[0].count(symbol) for symbol in "01")
         return str(ONES_ANSWER if ones > zeros else ZEROS_ANSWER)

@@ -64,6 +64,7 @@ class Parity(StringTask):
 
     def solve_text(self, *operands: str) -> str:
         """Count the ones in the text."""
+        self.check_texts(operands)
         return str(operands[0].count("1") % 2)
 
     def scratchpad_stages(self, problems: Problems, from_zero: bool) -> list[ScratchpadStage]:

@@ -38,4 +38,5 @@ class Reversing(Copying):
 
     def solve_text(self, *operands: str) -> str:
         """Return the reversed text."""
+        self.check_texts(operands)
         return operands[0][::-1]

@@ -110,6 +110,7 @@ class Sorting(Task):
         Raises:
             SettingsError: for more operands than letters.
         """
+        self.check_texts(operands)
         if len(operands) > len(OPERAND_LETTERS):
             raise SettingsError(
                 f"operands: a list of {len(operands)} numbers does not fit "

@@ -19,7 +19,8 @@ import torch.nn.functional as F
 from jaxtyping import Float, Integer
 from torch import Tensor, nn
 
-from carry.config.settings import SettingsError
+from carry.config.arguments import check_type
+from carry.config.settings import SettingsError, describe
 from carry.models.architectures import MAX_LAYERS, MAX_WIDTH, Architecture
 from carry.models.attention import (
     AttentionContext,
@@ -31,6 +32,8 @@ from carry.models.cache import Cache
 from carry.models.encodings import Encoding, ModelShape
 from carry.models.hooks import Hook, Hooks, activation_names, no_hook
 from carry.models.initialisation import initialise_layer
+
+MAX_RECURRENCES = 10_000  # a hundred times the most of mcleish2024
 
 
 class Transformer(Architecture):
@@ -204,9 +207,48 @@ class Transformer(Architecture):
 
     def _count_recurrences(self, recurrences: int | None) -> int:
         count = self.recurrences if recurrences is None else recurrences
-        if count < 1:
-            raise SettingsError(f"recurrences: {count} does not fit, expected at least 1")
+        is_integer = isinstance(count, int) and not isinstance(count, bool)
+        if not is_integer or not 1 <= count <= MAX_RECURRENCES:
+            raise SettingsError(
+                f"recurrences: {describe(count)} does not fit, expected at least 1 and at most "
+                f"{MAX_RECURRENCES}"
+            )
         return count
+
+    def _check_inputs(
+        self, tokens: Tensor, ids: Sequence[Tensor], at: Tensor | None, past: int
+    ) -> None:
+        """Refuse inputs of other types and shapes than `forward` states."""
+        _check_integers(tokens, 2, "tokens")
+        count, width = tokens.shape
+        vocabulary = self.tokens.weight.shape[0]
+        if not width:
+            raise SettingsError(
+                f"tokens: shape {count, width} has no tokens; expected at least one"
+            )
+        if count and tokens.device.type == "cpu":  # on a GPU this would wait for the tokens
+            low, high = int(tokens.min()), int(tokens.max())
+            if low < 0 or high >= vocabulary:
+                raise SettingsError(
+                    f"tokens: {low} to {high} are not in the vocabulary; "
+                    f"expected 0 to {vocabulary - 1}"
+                )
+        if not isinstance(ids, list | tuple) or len(ids) != len(self.encodings):
+            raise SettingsError(
+                f"ids: {describe(ids)} is not valid; expected a list of {len(self.encodings)} "
+                "tensors, one for each of the row's positions"
+            )
+        for index, values in enumerate(ids):
+            _check_integers(values, 2, f"ids.{index}")
+            if len(values) not in (1, count) or values.shape[1] < past + width:
+                raise SettingsError(
+                    f"ids.{index}: shape {tuple(values.shape)} does not fit; expected {count} or "
+                    f"1 rows and at least {past + width} columns"
+                )
+        if at is not None:
+            _check_integers(at, 2, "at")
+            if len(at) not in (1, count):
+                raise SettingsError(f"at: {len(at)} rows do not fit; expected {count} or 1")
 
     def _residual_streams(
         self,
@@ -218,8 +260,9 @@ class Transformer(Architecture):
         hooks: Hooks | None = None,
     ) -> Iterator[Tensor]:
         """Yield the residual stream after each recurrence, the last one at the tokens `at` only."""
-        self.start_hooks(hooks, recurrences)
         past = cache.length if cache else 0
+        self._check_inputs(tokens, ids, at, past)
+        self.start_hooks(hooks, recurrences)
         total = past + tokens.shape[1]
         embedded = self.add_encodings(self.tokens(tokens), ids, past)
         embedded = embedded if hooks is None else hooks.apply("embed", embedded)
@@ -397,3 +440,14 @@ def make_norm(settings: Transformer.Settings) -> nn.Module:
     if settings.norm == "rms":
         return nn.RMSNorm(settings.width, eps=1e-6)
     return nn.LayerNorm(settings.width)
+
+
+def _check_integers(values: Tensor, dimensions: int, where: str) -> None:
+    """Refuse a value that is not a tensor of integers with this number of dimensions."""
+    check_type(values, Tensor, where)
+    is_integer = not (values.is_floating_point() or values.is_complex())
+    if not is_integer or values.dtype == torch.bool or values.ndim != dimensions:
+        raise SettingsError(
+            f"{where}: {values.dtype} of shape {tuple(values.shape)} does not fit; expected "
+            f"integers with {dimensions} dimensions"
+        )
