@@ -107,9 +107,9 @@ def check_tensors(tensors: dict[str, Tensor], expected: dict[str, Tensor]) -> di
         name = min(tensors.keys() ^ expected.keys())
         raise ValueError(f"tensor {name!r} is {'unknown' if name in tensors else 'missing'}")
     for name, tensor in tensors.items():
-        found, wanted = ((t.dtype, tuple(t.shape)) for t in (tensor, expected[name]))
-        if found != wanted:
-            raise ValueError(f"tensor {name!r} is {found}; expected {wanted}")
+        present, wanted = ((t.dtype, tuple(t.shape)) for t in (tensor, expected[name]))
+        if present != wanted:
+            raise ValueError(f"tensor {name!r} is {present}; expected {wanted}")
     return tensors
 
 
