@@ -207,11 +207,11 @@ class Transformer(Architecture):
 
     def _count_recurrences(self, recurrences: int | None) -> int:
         count = self.recurrences if recurrences is None else recurrences
-        is_integer = isinstance(count, int) and not isinstance(count, bool)
-        if not is_integer or not 1 <= count <= MAX_RECURRENCES:
+        if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+            raise SettingsError(f"recurrences: {describe(count)} does not fit, expected at least 1")
+        if count > MAX_RECURRENCES:
             raise SettingsError(
-                f"recurrences: {describe(count)} does not fit, expected at least 1 and at most "
-                f"{MAX_RECURRENCES}"
+                f"recurrences: {count} does not fit, expected at most {MAX_RECURRENCES}"
             )
         return count
 
@@ -223,9 +223,7 @@ class Transformer(Architecture):
         count, width = tokens.shape
         vocabulary = self.tokens.weight.shape[0]
         if not width:
-            raise SettingsError(
-                f"tokens: shape {count, width} has no tokens; expected at least one"
-            )
+            raise SettingsError(f"tokens: shape {count, width} is empty; expected tokens")
         if count and tokens.device.type == "cpu":  # on a GPU this would wait for the tokens
             low, high = int(tokens.min()), int(tokens.max())
             if low < 0 or high >= vocabulary:
