@@ -8,7 +8,7 @@ import pytest
 import torch
 from scipy.stats import binomtest
 
-from carry import tasks
+from carry import fingerprint, tasks
 from carry.config import paths, run_settings
 from carry.config.run_settings import make_run
 from carry.config.settings import SettingsError
@@ -677,3 +677,12 @@ def test_questions_that_cannot_be_asked(task, operands, options, message):
     with pytest.raises(SettingsError, match=message) as caught:
         asked(system, *operands, **options)
     assert "\n" not in str(caught.value) and len(str(caught.value)) < 500
+
+
+@pytest.mark.parametrize(("row", "expected"), [
+    ("addition_abacus", False), ("noisy_majority_d8_a4_masked", True),
+])  # fmt: skip
+def test_only_batched_rows_depend_on_batched_seeds(row, expected):
+    modules = run_settings.load_run(row, "cpu").module_names()
+    files = fingerprint.find_reachable_files(["carry.evaluation.trained_models", *modules])
+    assert ("carry.training.batched.count_pass" in files) == expected
