@@ -1,1 +1,1 @@
-""""""
+"""Problems, problem sets, data sets by length, and training batches."""
