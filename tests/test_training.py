@@ -52,7 +52,11 @@ class Killed(Exception):
         ("abacus_shaw", "adaptive", {"progressive": 0.5}),
         ("levels", "standard", {"form": "steps_unpadded", "examples": 50}),
         ("abacus", "standard", {"problem_set": "1-3_digit", "examples": 60, "digits": 3}),
-        ("learned", "standard", {"form": "spaced", "examples": 50, "random_padding": 0.1}),
+        (
+            "learned",
+            "both_gated",  # tied
+            {"form": "spaced", "examples": 50, "random_padding": 0.1, "precision": "fp32"},
+        ),
     ],
 )
 def test_a_killed_training_ends_with_the_same_weights(

@@ -25,7 +25,7 @@ def list_modules() -> dict[str, Path]:
 
 
 def find_imports(source: str, modules: Iterable[str]) -> set[str]:
-    """Return those of the modules that a piece of Python imports, also inside functions.
+    """Return the modules among `modules` that a piece of Python imports, also inside functions.
 
     An imported module includes its packages.
 
@@ -48,7 +48,7 @@ def _parse_imports(source: str) -> tuple[str, ...]:
 
 
 def find_reachable_files(modules: Iterable[str]) -> dict[str, Path]:
-    """Return the files of modules and of all that they import, directly or not.
+    """Return the files of modules and of their direct and indirect imports.
 
     Imports by name at run time (`importlib.import_module`) are not seen: the caller adds them,
     see `carry.config.run_settings.Run.module_names`.

@@ -36,7 +36,8 @@ def find_checkpoint_folder(run: Run) -> Path:
 
 def save_tensors(path: Path, tensors: dict[str, Tensor], note: dict[str, Any]) -> None:
     """Write tensors, a JSON note and a hash of both to a file, completely or not at all."""
-    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    # Copies, since safetensors refuses tensors that share memory, as those of `tied` models.
+    tensors = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
     note = {**note, "sha256": hash_tensors(tensors, json.dumps(note))}
     with paths.write_atomically(path) as draft:
         # One entry: safetensors writes several in random order, and DVC compares bytes.
