@@ -24,7 +24,7 @@ from carry.config import run_settings
 from carry.data import problem_sets
 from carry.data.batch import Batch
 from carry.evaluation.scoring import score_system
-from carry.formats import build
+from carry.formats import build_format
 from carry.models.hooks import Hooks
 from carry.models.system import System
 from carry.models.teacher_forcing import teacher_forced_pass
@@ -69,11 +69,11 @@ def training(rounds: int = 15) -> dict:
         trainer = Trainer(
             run_settings.make_run({**settings, "training": {"precision": name}}), 0, None
         )
-        problems = trainer.system.task.sample(shape, stream(0, "benchmark"))
+        problems = trainer.system.task.draw_for_cells(shape, stream(0, "benchmark"))
         batch: Batch = trainer.system.format.write(problems)
 
         def step() -> None:
-            with precision.training_in(trainer.precision, trainer.device):
+            with precision.use_precision(trainer.precision, trainer.device):
                 trainer.optimizers[0].zero_grad(set_to_none=True)
                 trainer._loss(batch).backward()
             torch.nn.utils.clip_grad_norm_(trainer.system.network.parameters(), 1.0)
@@ -82,9 +82,11 @@ def training(rounds: int = 15) -> dict:
         return step
 
     system = System(run_settings.make_run(settings))
-    plain = Decoder(system.format.symbols(), 64, SIZE["width"], SIZE["heads"], SIZE["layers"])
+    plain = Decoder(
+        system.format.vocabulary_size(), 64, SIZE["width"], SIZE["heads"], SIZE["layers"]
+    )
     optimizer = torch.optim.AdamW(plain.parameters(), lr=1e-3, fused=True)
-    batch = system.format.write(system.task.sample(shape, stream(0, "benchmark")))
+    batch = system.format.write(system.task.draw_for_cells(shape, stream(0, "benchmark")))
     tokens = batch.tokens.long()
     answer = torch.arange(1, tokens.shape[1]) >= batch.start[:, None]
     answer &= torch.arange(1, tokens.shape[1]) < batch.length[:, None]
@@ -102,8 +104,8 @@ def training(rounds: int = 15) -> dict:
     taken = in_turn(variants, rounds)
     return {
         "tokens": tokens.shape[1],
-        "default precision": precision.choose("auto", torch.device("cpu")),
-        "error of a product under medium": precision.product_error(),
+        "default precision": precision.choose_precision("auto", torch.device("cpu")),
+        "error of a product under medium": precision.measure_product_error(),
         **{f"{name} over minimal": ratio(taken, name, "minimal")
            for name in ("fp32", "default", "bf16")},
         "CPU milliseconds": {k: round(1e3 * statistics.median(v), 1) for k, v in taken.items()},
@@ -113,10 +115,10 @@ def training(rounds: int = 15) -> dict:
 def data(rounds: int = 9) -> dict:
     """Time drawing problems, and writing sums of 20 digits, tokens and marks included."""
     torch.set_num_threads(1)
-    task, generator = tasks.build({"name": "addition"}), stream(0, "benchmark")
+    task, generator = tasks.build_task({"name": "addition"}), stream(0, "benchmark")
     formats = {
-        "unpadded": build({}, task),
-        "padded": build({"pad": True, "reverse_operands": False}, task),
+        "unpadded": build_format({}, task),
+        "padded": build_format({"pad": True, "reverse_operands": False}, task),
     }
     count = 8192
     variants = {
@@ -125,7 +127,7 @@ def data(rounds: int = 9) -> dict:
         for name, form in formats.items()
     }  # fmt: skip
     for name, size in DRAWN:
-        of = tasks.build({"name": name})
+        of = tasks.build_task({"name": name})
         variants[f"{name}, sizes to {size}, drawn"] = lambda of=of, size=size: of.draw(
             count, size, generator
         )
@@ -205,13 +207,13 @@ def inside(rounds: int = 31, problems: int = 64) -> dict:
         given = {"task": {"name": "addition"}, "model": {**SIZE, "width": width, "layers": layers}}
         system = System(run_settings.make_run(given))
         cells = torch.full((problems, 2), digits)
-        batch = system.format.write(system.task.sample(cells, stream(0, "benchmark")))
+        batch = system.format.write(system.task.draw_for_cells(cells, stream(0, "benchmark")))
         looks = {"nothing asked": [], "all but attention weights": ["*.[!p]*"], "all": ["*"]}
 
         def look(read: list[str] | None, system: System = system, batch: Batch = batch) -> None:
             with torch.inference_mode():
                 asked = None if read is None else Hooks(read)
-                system.network(batch.tokens, system.ids(batch), inside=asked)
+                system.network(batch.tokens, system.ids(batch), hooks=asked)
 
         variants = {"not looked into": lambda look=look: look(None)}
         variants |= {name: lambda look=look, read=read: look(read) for name, read in looks.items()}
@@ -237,7 +239,7 @@ def long(rounds: int = 5) -> dict:
         of = {**given, "model": {**given["model"], "attention": attention}}
         system = System(run_settings.make_run(of))
         cells = torch.full((1, 2), digits)
-        batch = system.format.write(system.task.sample(cells, stream(0, "benchmark")))
+        batch = system.format.write(system.task.draw_for_cells(cells, stream(0, "benchmark")))
         ids = system.ids(batch)
         return lambda: teacher_forced_pass(system, batch, ids=ids)
 

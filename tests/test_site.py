@@ -52,7 +52,7 @@ def home(tmp_path_factory):
             for name in drawn.entries:  # what is in them is for test_figures.py to look at
                 for ending in ("svg", "csv"):
                     (figures / f"{name}.{ending}").write_text(f"{name}.{ending}")
-        claims.write("cpu")
+        claims.write_ledger("cpu")
         readme_numbers.write_numbers("cpu")
         for page in site.list_pages("cpu"):
             executed(page.source)
@@ -87,7 +87,7 @@ def test_figures_stand_under_their_questions_with_their_source_and_what_is_missi
             drawn.entries
         )
         for entry in drawn.entries.values():
-            assert entry.source in part and entry.told(ROWS) in part
+            assert entry.source in part and entry.write_caption(ROWS) in part
     assert "mcleish2024, Fig. 2" in text and "addition_abacus_looped_16" in text
 
 

@@ -1,6 +1,5 @@
 """Parts of an addition: the printed examples, Python's strings, and streams of several parts."""
 
-
 import pandas as pd
 import pytest
 import torch

@@ -44,9 +44,9 @@ def certify_row(row: str, profile: str) -> dict[str, Any]:
     Raises:
         SettingsError: for a row whose contexts cannot be enumerated, or without weights.
     """
-    run = run_settings.load_run(row, profile)
-    seeds = range(run.seeds)
+    seeds = range(run_settings.load_run(row, profile).seeds)
     weights = [trained_models.find_weights_file(profile, row, seed) for seed in seeds]
+    run = trained_models.load_trained_run(profile, row, weights[0])
     certificate = _certify_seeds(run, weights)
     write_certificate(certificate_file(profile, row), certificate)
     return certificate

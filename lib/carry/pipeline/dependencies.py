@@ -42,7 +42,9 @@ def check_rows(profile: str) -> None:
         variants.check_variant_set(name, profile)
     for row in STAGES["certify"].rows(profile):
         with torch.device("meta"):
-            contexts.check(System(run_settings.load_run(row, profile), device="meta"))
+            contexts.require_bounded_contexts(
+                System(run_settings.load_run(row, profile), device="meta")
+            )
 
 
 def write_fingerprints(profile: str) -> Path:
@@ -63,8 +65,8 @@ def write_fingerprints(profile: str) -> Path:
     for name, path in runner.find_notebooks().items():
         notebook = runner.strip_outputs(nbformat.read(path, as_version=4))
         line = fingerprint.hash_line(nbformat.writes(notebook).encode(), path)
-        imports = fingerprint.imported_modules(
-            runner.notebook_code(notebook), fingerprint.library_modules()
+        imports = fingerprint.find_imports(
+            runner.notebook_code(notebook), fingerprint.list_modules()
         )
         stage = find_stage(name)
         chosen = {row: stage.modules(row, profile) for row in stage.rows(profile)} if stage else {}
@@ -85,10 +87,9 @@ def write_fingerprints(profile: str) -> Path:
     _write_text(folder / "site.txt", site + "".join(lines))
     _write_text(folder / "questions.txt", fingerprint.hash_code(["carry.data.problem_sets"]))
     for name in {profile, "paper"}:
-        runs = {
-            row: run_settings.load_run(row, name).model_dump()
-            for row in run_settings.list_rows(name)
-        }
+        rows = [run_settings.load_run(row, name) for row in run_settings.list_rows(name)]
+        # A label changes figures, but no weights, so that a run is dumped without it.
+        runs = {run.name: {**run.model_dump(), "label": run.label} for run in rows}
         _write_text(folder / "settings" / f"{name}.json", json.dumps(runs, indent=1) + "\n")
     return folder
 

@@ -23,7 +23,7 @@ from carry.config.settings import SettingsError, suggest_name
 from carry.evaluation.intervals import wilson_interval
 from carry.evaluation.regions import add_region
 from carry.plots import gallery, load, style
-from carry.plots.certificates import named
+from carry.plots.certificates import name_certified_row
 
 TIMES = {2: "twice as long", 3: "three times as long"}  # as in training
 LENGTHS = (100, 1000)
@@ -84,7 +84,7 @@ def write_numbers(profile: str, folder: Path | None = None) -> dict[str, Any]:
         raise SettingsError(f"numbers: {ledger.name} does not exist; expected the claims stage")
     numbers = {
         "profile": profile,
-        "claims": claims.summary(json.loads(ledger.read_text(encoding="utf-8"))),
+        "claims": claims.summarise_verdicts(json.loads(ledger.read_text(encoding="utf-8"))),
         "rows": summarise_rows(load.read_table(profile, "cells")),
         "certificates": summarise_certificates(load.read_certificates(profile)),
     }
@@ -109,7 +109,11 @@ def format_certificates(certificates: dict[str, dict[str, Any]]) -> str:
     lines = [f"| {' | '.join(names)} |", f"|{'---|' * len(names)}"]
     for row, summary in certificates.items():
         counts = [f"{summary[name]:,}" for name in ("trained", "parameters", "contexts")]
-        cells = [named(row), *counts, f"{summary['exact']} of {summary['seeds']} seeds"]
+        cells = [
+            name_certified_row(row),
+            *counts,
+            f"{summary['exact']} of {summary['seeds']} seeds",
+        ]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 

@@ -72,7 +72,7 @@ class Stage:
 
 
 def _row_modules(row: str, profile: str) -> list[str]:
-    return run_settings.load_run(row, profile).parts()
+    return run_settings.load_run(row, profile).module_names()
 
 
 def _analysis_modules(row: str, profile: str) -> list[str]:
@@ -93,7 +93,9 @@ def _variant_modules(name: str, profile: str) -> list[str]:
     from carry import variants
 
     return [
-        part for variant in variants.list_variants(name, profile) for part in variant.run.parts()
+        part
+        for variant in variants.list_variants(name, profile)
+        for part in variant.run.module_names()
     ]
 
 
@@ -112,7 +114,7 @@ def _variant_settings(name: str, profile: str) -> str:
     variant_set = variants.load_variant_set(name, profile)
     scale = variant_set.model_dump(include={*variants.Scale.model_fields})
     runs = {
-        variant.where: variant.run.model_dump() for variant in variants.list_variants(name, profile)
+        variant.place: variant.run.model_dump() for variant in variants.list_variants(name, profile)
     }
     return json.dumps({**scale, "runs": runs}, indent=1) + "\n"
 

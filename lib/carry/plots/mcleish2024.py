@@ -139,7 +139,7 @@ def _draw_learning_rates(tables: load.ResultTables) -> Drawing:
             ["the rows of the profile baselines"],
             profile="baselines",
         )
-    families = {row + ending: row for row in ALL for ending in ("_slow", "", "_fast")}
+    families = {row + ending: row for row in ALL for ending in ("_slow", "", "_short", "_fast")}
     return rates.draw_accuracy_by_learning_rate(tables["footing"], families)
 
 

@@ -87,8 +87,8 @@ def write_site(profile: str, folder: Path | None = None) -> Path:
         pages=pages,
         groups=list(dict.fromkeys(page.group for page in pages)),
         shown=readme_numbers.format_number,
-        measured=claims.shown,
-        summary=claims.summary(records),
+        measured=claims.describe_measurement,
+        summary=claims.summarise_verdicts(records),
         method=claims.METHOD,
     )
     _write_file(folder / "index.html", text)
