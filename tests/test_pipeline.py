@@ -7,7 +7,7 @@ import nbformat
 import pytest
 from papermill.exceptions import PapermillExecutionError
 
-from carry.__main__ import command_line
+from carry.cli import main
 from carry.config import paths, profiles
 from carry.config.settings import SettingsError
 from carry.pipeline import files, runner
@@ -121,13 +121,13 @@ def test_refreshing_keeps_outputs_and_warnings(tmp_path):
             "row: 'none_such' is not in",
         ),
         (["notebook", "overview", "profile=cpu", "row=a"], "notebook 'overview' has no rows"),
-        (["notebook", "overview", "cpu"], "'cpu': expected name=value"),
+        (["notebook", "overview", "cpu"], "'cpu' is not a parameter; expected name=value"),
         (["refresh", "tuor"], "notebook: 'tuor' does not exist"),
     ],
 )
 def test_commands_refuse_in_one_line(words, message, capsys):
     with pytest.raises(SystemExit) as stopped:
-        command_line(words)
+        main(words)
     assert stopped.value.code == 2
     said = capsys.readouterr().err
     assert message in said
