@@ -46,7 +46,7 @@ def draw_wrong_contexts(tables: load.ResultTables) -> tuple[Figure, pd.DataFrame
 
 @style.use_style
 def draw_verdicts(tables: load.ResultTables) -> tuple[Figure, pd.DataFrame]:
-    """Draw the least lead of the right token, and the bound on rounding, for each seed."""
+    """Draw for each seed the least lead of the right token, and the least lead after rounding."""
     table = tables["certificates"]
     rows = load.list_rows(table)[::-1]
     figure, axes = plt.subplots(figsize=(7.4, 0.8 + 0.42 * len(rows)), layout="constrained")
@@ -55,21 +55,21 @@ def draw_verdicts(tables: load.ResultTables) -> tuple[Figure, pd.DataFrame]:
         height = at + np.linspace(-0.25, 0.25, len(seeds)) if len(seeds) > 1 else np.array([at])
         for y, seed in zip(height, seeds.itertuples(), strict=True):
             color = COLORS[seed.verdict]
-            ends = [seed.largest_error, max(seed.least_lead, LEFT)]
-            axes.plot(ends, [y, y], color=color, linewidth=0.8, alpha=0.6)
-            axes.plot(seed.largest_error, y, "|", color="#555555", markersize=6)
-            end = max(seed.least_lead, 0.0)  # a negative lead is drawn at the edge
-            axes.plot(end if end else LEFT, y, "o" if end else "<", color=color, markersize=4)
+            # A lead or slack that is not positive is drawn at the edge.
+            lead, slack = max(seed.least_lead, LEFT), max(seed.least_slack, LEFT)
+            axes.plot([slack, lead], [y, y], color=color, linewidth=0.8, alpha=0.6)
+            axes.plot(slack, y, "|", color="#555555", markersize=6)
+            axes.plot(lead, y, "o" if seed.least_lead > 0 else "<", color=color, markersize=4)
     contexts = table.groupby("row")["contexts"].max()
     labels = [f"{name_certified_row(row)}\n{int(contexts[row]):,} contexts" for row in rows]
     axes.set_yticks(range(len(rows)), labels)
     axes.set_xscale("log")
     axes.set_xlim(LEFT, None)
-    axes.set_xlabel("lead of the right token over the next (logits), and what rounding may change")
+    axes.set_xlabel("lead of the right token over every other token (logits), over all contexts")
     kinds = [kind for kind in VERDICTS if (table["verdict"] == kind).any()]
     for kind in kinds:
         axes.plot([], [], "o", color=COLORS[kind], markersize=4, label=VERDICTS[kind])
-    axes.plot([], [], "|", color="#555555", label="bound on rounding")
+    axes.plot([], [], "|", color="#555555", label="least lead minus bound on rounding")
     figure.legend(loc="outside upper center", ncols=min(3, len(kinds) + 1))
     return figure, table
 
@@ -136,8 +136,9 @@ NOTEBOOKS = {
             ),
             "certificates": Entry(
                 "Certificates",
-                "The smallest lead of the right token over all contexts, and the bound on what "
-                "float32 rounding can change; a line for each seed.",
+                "The smallest lead of the right token over all contexts, and the smallest lead "
+                "minus the bound on float32 rounding in the same context, which must be positive; "
+                "a line for each seed.",
                 draw_verdicts,
             ),
         },
