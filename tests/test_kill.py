@@ -149,11 +149,13 @@ def test_the_checkpoints_of_a_row_outlive_the_training_of_a_row_with_a_similar_n
 DVC = "import os, subprocess; os.environ['DVC_STAGE'] = 'x'; subprocess.call({shell!r}, shell=True)"
 RUNNER = "import subprocess, sys; subprocess.call([sys.executable, {kernel!r}])"
 KERNEL = """
+import signal
 import sys
 from pathlib import Path
 sys.path.insert(0, {tests!r})
 from carry.config import paths
 paths.ROOT = Path({root!r})
+signal.signal(signal.SIGINT, signal.default_int_handler)  # jobs in the background ignore it
 from carry.training.seeds import train_seeds
 from model_cases import run_of
 if __name__ == "__main__":  # workers import this file
@@ -220,7 +222,13 @@ def test_an_interrupt_ends_the_workers_quietly_and_keeps_the_checkpoints(tmp_pat
         assert process.poll() is None, process.stderr.read()
         workers = psutil.Process(process.pid).children(recursive=True)
         os.killpg(process.pid, signal.SIGINT)  # as a terminal does: the workers get it too
-        errors = process.communicate(timeout=10)[1]
+        try:
+            errors = process.communicate(timeout=10)[1]
+        finally:  # a test that fails must not wait for the training to end
+            process.kill()
+            for worker in workers:
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    worker.kill()
     assert process.returncode != 0 and wait_for(lambda: all(map(is_gone, workers)), 2.0)
     assert errors.count("Traceback") == 1 and errors.rstrip().endswith("KeyboardInterrupt")
     assert len([*tmp_path.glob(files)]) == 2
