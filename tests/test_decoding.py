@@ -214,7 +214,7 @@ def test_parts_of_additions(positions, form):
 
 
 @pytest.mark.parametrize("form", PARTS)
-def test_decoding_hand_made_models_of_parts(form):
+def test_decoding_mock_models_of_parts(form):
     for kind in (mock_models.Oracle, mock_models.StopsEarly, mock_models.StopsLate):
         system = build(PAIRS["abacus_learned"], form=PARTS[form], kind=kind)
         problems = questions(system.task, each=3)
@@ -255,7 +255,7 @@ def test_every_task(positions, task):
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_decoding_hand_made_models_of_every_task(task):
+def test_decoding_mock_models_of_every_task(task):
     problems = questions(build([], form=TASKS[task], task=task).task, each=20)
     for kind in (mock_models.Oracle, mock_models.StopsEarly, mock_models.StopsLate):
         system = build(PAIRS["abacus_learned"], form=TASKS[task], task=task, kind=kind)
@@ -302,7 +302,7 @@ def test_numbers_of_many_lengths(steps):
 
 
 @pytest.mark.parametrize("steps", ["sums_plain", "sums_unpadded", "products_unpadded", "parity"])
-def test_decoding_hand_made_models_with_steps(steps):
+def test_decoding_mock_models_with_steps(steps):
     task, form = SCRATCHPADS[steps]
     for kind in (mock_models.Oracle, mock_models.StopsEarly, mock_models.StopsLate):
         system = build(levels(task), {"layers": 1}, form, task=task, kind=kind)
@@ -425,7 +425,7 @@ def test_decoding_does_not_see_the_steps(steps, monkeypatch):
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_decoding_hand_made_models(form):
+def test_decoding_mock_models(form):
     problems = build([]).task.solve(*to_digits([[653, 49], [1, 2], [99, 1], [8, 990]]))
     problems = build([]).task.with_labels(problems, stream(0, "hand made"))
     told = {}

@@ -208,12 +208,6 @@ def to_problems(table: pd.DataFrame, task: tasks.Task) -> Problems:
     return replace(solved, label=torch.tensor(table["label"].to_numpy()))
 
 
-def read_problem_set(profile: str, name: str) -> Problems:
-    """Return a problem set that the pipeline drew."""
-    task = tasks.build_task(load_problem_set(name, profile).task, f"problems.{name}.task")
-    return to_problems(read_table(profile, name), task)
-
-
 def get_problem_set_name(run: Run) -> str:
     """Return the name of the problem set that scores a run.
 
