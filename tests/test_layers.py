@@ -7,9 +7,9 @@ import pytest
 from carry import fingerprint
 
 BASE = ["randomness", "progress", "processes", "fingerprint"]  # at most config is below them
-ORDER = ["config", "problems", "tasks", "formats", "positions", "data", "models", "training"]
-ORDER += ["evaluation", "certificates", "interpretability", "analyses", "variants", "plots"]
-ORDER += ["claims", "pipeline", "cli", "__main__"]
+ORDER = ["config", "jobs", "problems", "tasks", "formats", "positions", "data", "models"]
+ORDER += ["training", "evaluation", "certificates", "interpretability", "analyses", "variants"]
+ORDER += ["plots", "claims", "pipeline", "cli", "__main__"]
 # Two files of carry.data hold the tensors that tasks and formats return: a layer of their own.
 PROBLEMS = {"carry.data.problems", "carry.data.batch"}
 

@@ -4,11 +4,24 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import importlib.metadata
+import platform
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
 LIBRARY = Path(__file__).parent
+
+
+@cache
+def list_versions() -> dict[str, str]:
+    """Return the versions of Python, torch and numpy, with which results change.
+
+    >>> [*list_versions()]
+    ['python', 'torch', 'numpy']
+    """
+    versions = {name: importlib.metadata.version(name) for name in ("torch", "numpy")}
+    return {"python": platform.python_version(), **versions}
 
 
 def list_modules() -> dict[str, Path]:
