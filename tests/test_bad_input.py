@@ -765,12 +765,15 @@ def files(tmp_path, monkeypatch, params="", profile=""):
     """Let a made-up project be read: one row, with more lines of params.yaml or the profile."""
     base = "{task: {name: addition}, model: {layers: 1}}"
     texts = {
-        "params.yaml": f"base: {base}\nruns: {{a: {{}}}}\nproblems: {{addition: {{}}}}\n",
-        "profile.yaml": "profile: cpu\nscale: {}\nrows: {a: {}}\nproblems: {addition: {}}\n"
-        "analyses: {}\nvariant_sets: {}\ncertificates: []\n",
+        "params.yaml": f"base: {base}\nruns: {{a: {{}}}}\nstudies: {{s: [a]}}\n"
+        "problems: {addition: {}}\n",
+        "profiles/cpu/profile.yaml": "profile: cpu\nscale: {}\ntrain: {s: all}\n"
+        "problems: {addition: {}}\n",
     }
-    for name, lines in (("params.yaml", params), ("profile.yaml", profile)):
-        kept = [line for line in texts[name].splitlines() if line.split(":")[0] + ":" not in lines]
+    (tmp_path / "profiles/cpu").mkdir(parents=True, exist_ok=True)
+    for (name, text), lines in zip(texts.items(), (params, profile), strict=True):
+        replaced = [line.split(":")[0] for line in lines.splitlines()]
+        kept = [line for line in text.splitlines() if line.split(":")[0] not in replaced]
         (tmp_path / name).write_text("\n".join([*kept, lines]), encoding="utf-8")
     monkeypatch.setattr(profiles, "ROOT", tmp_path)
 
@@ -795,7 +798,13 @@ def test_a_project_of_one_row(tmp_path, monkeypatch):
         ("runs: {a.b: {}}", ["runs", "'a.b' is not a name", "letters, digits and _"]),
         ("runs: {a-b: {}}", ["runs", "'a-b' is not a name"]),
         ("runs: {$(ls): {}}", ["runs", "'$(ls)' is not a name"]),
-        ("runs: {analyses: {}}", ["runs", "'analyses' is reserved"]),
+        ("studies: {analyses: [a]}", ["studies: 'analyses' is reserved"]),
+        ("studies: {s: [a], t: []}", ["studies.t: no rows", "at least one"]),
+        ("studies: {s: [a], t: [a]}", ["studies.t: row 'a' is in 's' too"]),
+        ("studies: {s: [a, b]}", ["studies.s: row 'b' is unknown", "a"]),
+        ("studies: {s: a}", ["studies.s", "list"]),
+        ("studies: {}", ["studies", "at least 1"]),
+        ("runs: {a: {}, b: {}}", ["studies: row 'b' is in no study"]),
         ("problems: {a b: {}}", ["problems", "'a b' is not a name", "letters, digits, _ and -"]),
         ("problems: {-a: {}}", ["problems", "'-a' is not a name"]),
         ("rums: {}", ["params.yaml: rums: unknown setting", "did you mean 'runs'"]),
@@ -803,7 +812,7 @@ def test_a_project_of_one_row(tmp_path, monkeypatch):
         ("runs: &a {b: *a}", ["params.yaml", "expected"]),
         ("runs: {a: 0x" + "f" * 5000 + "}", ["runs.a", "20000 bits"]),
         ("runs: {a: " + "[" * 600, ["params.yaml", "expected"]),
-        ("runs: {a: {label: x}, b: {label: [1]}}", None),
+        ("runs: {a: {label: x}, b: {label: [1]}}\nstudies: {s: [a, b]}", None),
         ("base: {label: x}", ["base", "label", "not for all rows"]),
         ("runs: {a: {profile: x}}", ["runs.a.profile", "unknown setting"]),
     ],
@@ -825,13 +834,24 @@ def test_params_that_are_not_valid(tmp_path, monkeypatch, params, words):
     [
         ("rows: [a]", ["profile.yaml: rows", "mapping"]),
         ("rows: {b c: {}}", ["rows", "'b c' is not a name"]),
-        ("rows: {b: {}}", ["row: 'a' is not in profile 'cpu'", "b"]),
+        ("rows: {b: {}}", ["rows: 'b' is not trained here", "a"]),
+        ("train: {}", ["row: 'a' is not in profile 'cpu'"]),
+        ("train: {u: all}", ["train: study 'u' is unknown", "s"]),
+        ("train: {s: []}", ["train.s: no rows"]),
+        ("train: {s: [b]}", ["train.s: row 'b' is not in it", "a"]),
+        ("train: {s: some}", ["train.s", "'some'"]),
+        ("train: [s]", ["train", "mapping"]),
         ("rows: {a: {model: null}}", ["runs.a.model", "None would replace a mapping"]),
         ("scale: 3", ["scale", "3", "mapping"]),
         ("scale: {seeds: 2024-01-01}", ["scale.seeds", "date"]),
         ("rows:", ["rows", "mapping"]),
-        ("certificates: {a: 1}", ["certificates", "list"]),
-        ("certificates: [a/b]", ["certificates", "'a/b' is not a name"]),
+        ("certify: [a]", ["certify", "mapping"]),
+        ("certify: {t: all}", ["certify: study 't' is unknown"]),
+        ("analyse: {s: {b: reach}}", ["analyse.s: row 'b' is not in it"]),
+        ("models: [b]", ["models: 'b' is not trained here"]),
+        ("figures: [work]", ["figures", "'work'"]),
+        ("others: cpu", ["others: 'cpu'", "another profile"]),
+        ("others: gpu", ["others: 'gpu' is unknown"]),
         ("problems: {a.b: {}}", ["problems", "'a.b' is not a name"]),
         ("profile: gpu", ["profile.yaml: profile", "'gpu'", "expected 'cpu'"]),
         ("colour: red", ["profile.yaml: colour", "unknown setting"]),
@@ -851,7 +871,7 @@ def test_a_label_is_for_one_row_and_changes_no_weights(tmp_path, monkeypatch):
     named = make_run({**ADDITION, "label": "mine"})
     assert named.label == "mine" and named.key() == plain.key()
     assert named.model_dump() == plain.model_dump()
-    rows = "runs: {b: {label: x}, a: {like: b, label: y}, c: {like: a}}"
-    files(tmp_path, monkeypatch, params=rows, profile="rows: {a: {}, c: {}}")
+    rows = "runs: {b: {label: x}, a: {like: b, label: y}, c: {like: a}}\nstudies: {s: [a, b, c]}"
+    files(tmp_path, monkeypatch, params=rows, profile="train: {s: [a, c]}")
     labels = [run_settings.load_run(row, "cpu").label for row in ("a", "c")]
     assert labels == ["y", None]

@@ -143,18 +143,22 @@ def project(row):
     runs = [run_settings.load_run(name, "smoke") for name in rows]
     names = sorted({get_problem_set_name(run) for run in runs})
     kept = {"base": params["base"], "runs": {name: params["runs"][name] for name in chain}}
+    kept["studies"] = {"study": chain}
     kept["problems"] = {name: params["problems"][name] for name in names}
-    profile = {"profile": "cpu", "file": "profile.yaml", "root": ".", "reports": "reports"}
-    profile |= {"scale": smoke["scale"], "rows": {name: smoke["rows"][name] for name in rows}}
+    profile = {"profile": "cpu", "root": ".", "reports": "reports", "results": "reports"}
+    profile |= {"scale": smoke["scale"], "train": {"study": rows}}
+    profile["rows"] = {name: smoke["rows"][name] for name in rows}
     profile["problems"] = {name: smoke["problems"][name] or {} for name in names}
-    for section in ("analyses", "variant_sets"):
-        profile[section] = {key: value for key, value in smoke[section].items() if key == row}
+    analyses = {key: value for key, value in smoke["analyses"].items() if key == row}
+    profile["analyse"] = {"study": analyses} if analyses else {}
+    sets = smoke["variant_sets"]
+    profile["variant_sets"] = {key: value for key, value in sets.items() if key == row}
     if row in params["variants"]:
         groups = params["variants"][row]["groups"]
         few = {group: groups[group] for group in ("reference", "window", "reading")}
         kept["variants"] = {row: {**params["variants"][row], "groups": few}}
-    for section in ("certificates", "models"):
-        profile[section] = [name for name in smoke[section] if name == row]
+    profile["certify"] = {"study": [row]} if row in smoke["certificates"] else {}
+    profile["models"] = [name for name in smoke["models"] if name == row]
     return kept, profile
 
 
@@ -266,7 +270,7 @@ def mutate_text(rng, text):
 
 
 def mutation(seed):
-    """Return the texts of params.yaml and profile.yaml with one to three random changes."""
+    """Return the texts of params.yaml and a profile with one to three random changes."""
     rng = random.Random(seed)
     params, profile = project(rng.choice(ROWS))
     for _ in range(rng.choice((1, 1, 1, 2, 3))):
@@ -299,7 +303,8 @@ def build_batch(profile):
 
 def outcome(texts, folder):
     """Return "accepted" or the refusal of a mutated project."""
-    for name, text in zip(("params.yaml", "profile.yaml"), texts, strict=True):
+    (folder / "profiles/cpu").mkdir(parents=True, exist_ok=True)
+    for name, text in zip(("params.yaml", "profiles/cpu/profile.yaml"), texts, strict=True):
         (folder / name).write_text(text, encoding="utf-8")
     try:
         dependencies.check_rows("cpu")

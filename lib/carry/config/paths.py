@@ -10,8 +10,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]  # the package is installed editable, in lib/
-# Folders among the results of rows; no row may have these names.
+# Folders among the results of studies; no study may have these names.
 ANALYSES, VARIANTS = "analyses", "variants"
+COMMITTED = ("cpu", "full", "baselines")  # profiles whose results are in git
 
 
 def data_path(profile: str, *parts: str) -> Path:
@@ -24,13 +25,87 @@ def data_path(profile: str, *parts: str) -> Path:
 
 
 def reports_path(profile: str, *parts: str) -> Path:
-    """Return a path for results: below reports/ for the profile `cpu`, else below data/.
+    """Return a path for figures, claims and site: in reports/ for the profile `cpu`, else in data/.
 
     >>> reports_path("smoke", "figures").relative_to(ROOT).as_posix()
     'data/smoke/reports/figures'
     """
     top = ROOT / "reports" if profile == "cpu" else data_path(profile, "reports")
     return top.joinpath(*parts)
+
+
+def results_path(profile: str, kind: str, *parts: str) -> Path:
+    """Return a path for the `results`, `certificates` or `models` of a profile.
+
+    Those of a committed profile are in reports/, those of another in data/.
+
+    >>> results_path("full", "models").relative_to(ROOT).as_posix()
+    'reports/models/full'
+    >>> results_path("smoke", "results").relative_to(ROOT).as_posix()
+    'data/smoke/reports/results/smoke'
+    """
+    top = ROOT / "reports" if profile in COMMITTED else data_path(profile, "reports")
+    return top.joinpath(kind, profile, *parts)
+
+
+def run_folder(profile: str, study: str, row: str) -> Path:
+    """Return the folder of a trained row: weights, snapshots, curves and settings.
+
+    >>> run_folder("cpu", "parity", "parity_nope").relative_to(ROOT).as_posix()
+    'data/cpu/runs/parity/parity_nope'
+    """
+    return data_path(profile, "runs", study, row)
+
+
+def jobs_folder(profile: str, stage: str) -> Path:
+    """Return the folder of the kept results of jobs, which DVC ignores."""
+    return data_path(profile, "jobs", stage)
+
+
+def results_folder(profile: str, study: str) -> Path:
+    """Return the folder with the result tables of a study, one file for all its rows.
+
+    >>> results_folder("full", "parity").relative_to(ROOT).as_posix()
+    'reports/results/full/parity'
+    """
+    return results_path(profile, "results", study)
+
+
+def analyses_folder(profile: str, study: str) -> Path:
+    """Return the folder with the tables of the analyses of a study."""
+    return results_path(profile, "results", ANALYSES, study)
+
+
+def variants_folder(profile: str, name: str) -> Path:
+    """Return the folder with the tables of a set of variants."""
+    return results_path(profile, "results", VARIANTS, name)
+
+
+def certificate_file(profile: str, study: str, row: str) -> Path:
+    """Return the file of a row's certificate.
+
+    >>> certificate_file("cpu", "parity", "parity_nope").relative_to(ROOT).as_posix()
+    'reports/certificates/cpu/parity/parity_nope.json'
+    """
+    return results_path(profile, "certificates", study, f"{row}.json")
+
+
+def models_folder(profile: str, study: str, row: str) -> Path:
+    """Return the folder with the published weights of a row.
+
+    >>> models_folder("cpu", "parity", "parity_nope").relative_to(ROOT).as_posix()
+    'reports/models/cpu/parity/parity_nope'
+    """
+    return results_path(profile, "models", study, row)
+
+
+def figures_folder(profile: str, notebook: str) -> Path:
+    """Return the folder with the figures of a notebook.
+
+    >>> figures_folder("cpu", "mcleish2024/how_far").relative_to(ROOT).as_posix()
+    'reports/figures/mcleish2024/how_far'
+    """
+    return reports_path(profile, "figures", *notebook.split("/"))
 
 
 def display_path(path: Path) -> str:

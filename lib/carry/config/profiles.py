@@ -6,11 +6,12 @@ import marshal
 import warnings
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import ruamel.yaml
 from pydantic import Field
 
+from carry.config import paths
 from carry.config.paths import ANALYSES, ROOT, VARIANTS
 from carry.config.settings import (
     PROBLEM_SET_NAME,
@@ -28,54 +29,89 @@ MOST_VALUES = 1_000_000  # values of a YAML file after its aliases are expanded
 Sections = dict[str, dict[str, Any] | None]
 
 
+Works = Literal[
+    "overview", "mcleish2024", "cho2025", "fraknoi2024", "ibrahimli2024", "every_length"
+]
+Chosen = dict[str, Literal["all"] | list[str]]  # rows of each study
+
+
 class Params(Settings):
     """The sections of params.yaml."""
 
     base: dict[str, Any]
     runs: Sections = Field(min_length=1)
+    studies: dict[str, list[str]] = Field(min_length=1)
     problems: Sections = Field(min_length=1)
     variants: Sections = {}
 
     def check(self, where: str) -> None:
-        """Refuse names that cannot be paths, and settings of one row that all rows would have."""
+        """Refuse names that cannot be paths, and settings of one row that all rows would have.
+
+        Every row must be in one study.
+        """
         for section in ("runs", "variants"):
             for name in getattr(self, section):
-                _check_row_name(name, f"{where}: {section}")
+                check_name(name, f"{where}: {section}")
         for name in self.problems:
             check_name(name, f"{where}: problems", PROBLEM_SET_NAME)
         _check_shared(self.base, f"{where}: base")
+        self._check_studies(f"{where}: studies")
+
+    def _check_studies(self, where: str) -> None:
+        homes: dict[str, str] = {}
+        for study, rows in self.studies.items():
+            check_name(study, where)
+            if study in (ANALYSES, VARIANTS):  # folders among the results of studies
+                raise SettingsError(f"{where}: {study!r} is reserved; expected another name")
+            if not rows:
+                raise SettingsError(f"{where}.{study}: no rows; expected at least one")
+            for row in rows:
+                if row not in self.runs:
+                    hint = suggest_name(row, self.runs)
+                    raise SettingsError(f"{where}.{study}: row {describe(row)} is unknown, {hint}")
+                if row in homes:
+                    raise SettingsError(
+                        f"{where}.{study}: row {row!r} is in {homes[row]!r} too; "
+                        "expected one study for each row"
+                    )
+                homes[row] = study
+        for row in self.runs:
+            if row not in homes:
+                raise SettingsError(f"{where}: row {row!r} is in no study; expected it in one")
 
 
 class Profile(Settings):
-    """The sections of a profile; dvc.yaml reads the first four too."""
+    """The sections of a profile; dvc.yaml reads the paths and the lists of studies too."""
 
     profile: str
-    file: str | None = None
     root: str | None = None
     reports: str | None = None
+    results: str | None = None
     scale: dict[str, Any]
-    rows: Sections
+    train: Chosen
+    rows: Sections = {}
     problems: Sections
-    analyses: dict[str, str | list[str]]
-    variant_sets: Sections
-    certificates: list[str]
+    analyse: dict[str, dict[str, str | list[str]]] = {}
+    variant_sets: Sections = {}
+    certify: Chosen = {}
     models: list[str] = []
+    figures: list[Works] = []
+    others: str | None = None
 
     def check(self, where: str) -> None:
         """Refuse names that cannot be paths, and paths of another profile."""
-        for section in ("rows", "analyses", "variant_sets", "certificates", "models"):
+        for section in ("rows", "variant_sets"):
             for name in getattr(self, section):
-                _check_row_name(name, f"{where}: {section}")
+                check_name(name, f"{where}: {section}")
         for name in self.problems:
             check_name(name, f"{where}: problems", PROBLEM_SET_NAME)
         _check_shared(self.scale, f"{where}: scale")
-        at_root = where == "profile.yaml"
-        name = "cpu" if at_root else Path(where).parent.name
+        name = Path(where).parent.name
         expected = {
             "profile": name,
-            "file": where,
-            "root": "." if at_root else "../..",
-            "reports": "reports" if at_root else f"data/{name}/reports",
+            "root": "." if name == "cpu" else "../..",
+            "reports": "reports" if name == "cpu" else f"data/{name}/reports",
+            "results": "reports" if name in paths.COMMITTED else f"data/{name}/reports",
         }
         for key, value in expected.items():
             if getattr(self, key) not in (value, None):
@@ -171,12 +207,6 @@ def _check_plain(value: Any, where: str, depth: int, budget: list[int]) -> None:
         )
 
 
-def _check_row_name(name: str, where: str) -> None:
-    check_name(name, where)
-    if name in (ANALYSES, VARIANTS):  # folders among the results of rows
-        raise SettingsError(f"{where}: {name!r} is reserved; expected another name")
-
-
 def _check_shared(settings: dict[str, Any], where: str) -> None:
     for key in ("like", "label", "data_set"):
         if key in settings:
@@ -208,18 +238,39 @@ def load_params() -> dict[str, Any]:
     return _read_sections(Params, ROOT / "params.yaml")
 
 
+def find_study(row: str) -> str:
+    """Return the study of a row.
+
+    >>> find_study("addition_relative")
+    'addition_schemes'
+
+    Raises:
+        SettingsError: for an unknown row.
+    """
+    params = load_params()
+    for study, rows in params["studies"].items():
+        if row in rows:
+            return study
+    raise SettingsError(f"runs: {describe(row)} is unknown, {suggest_name(row, params['runs'])}")
+
+
 def find_profiles() -> dict[str, Path]:
-    """Return the files of the profiles by name; `cpu`, the default, is at the root.
+    """Return the files of the profiles by name.
 
     >>> sorted(find_profiles())
-    ['baselines', 'cpu', 'gpu', 'notebook', 'paper', 'smoke']
+    ['baselines', 'cpu', 'full', 'gpu', 'notebook', 'paper', 'smoke']
     """
-    others = {path.parent.name: path for path in ROOT.glob("profiles/*/profile.yaml")}
-    return {"cpu": ROOT / "profile.yaml", **others}
+    files = sorted(ROOT.glob("profiles/*/profile.yaml"))
+    return {path.parent.name: path for path in files}
 
 
 def load_profile(profile: str) -> dict[str, Any]:
-    """Return a profile: `scale` for all rows, and `rows`, which names its rows and their scale.
+    """Return a profile with its studies resolved.
+
+    The result has these keys: `scale` for all rows; `studies`, the trained rows of each study;
+    `rows`, the scale of each trained row, in the order of studies; `analyses` and `certificates`,
+    by row; `variant_sets`, `problems`, `models` and `figures`; and `others`, the profile whose
+    committed results stand for rows that this one does not train, or None.
 
     Raises:
         SettingsError: for an unknown profile, or one that is not valid.
@@ -229,7 +280,89 @@ def load_profile(profile: str) -> dict[str, Any]:
         raise SettingsError(
             f"profile: {describe(profile)} is unknown, {suggest_name(profile, files)}"
         )
-    return _read_sections(Profile, files[profile])
+    texts = _read_text(files[profile]), _read_text(ROOT / "params.yaml")
+    return marshal.loads(_resolve_profile(*texts, _file_name(files[profile])))
+
+
+@cache
+def _resolve_profile(text: str, params: str, where: str) -> bytes:
+    """Return a profile with the rows of its studies in place of the names of studies."""
+    profile = marshal.loads(_parse_sections(Profile, text, where))
+    known = marshal.loads(_parse_sections(Params, params, "params.yaml"))["studies"]
+    studies = _choose_rows(profile["train"], known, f"{where}: train")
+    trained = [row for rows in studies.values() for row in rows]
+    _check_others(profile, where)
+    scales = profile.get("rows") or {}
+    certified = _choose_rows(profile.get("certify") or {}, studies, f"{where}: certify")
+    analyses: dict[str, Any] = {}
+    for study, names in (profile.get("analyse") or {}).items():
+        _choose_rows({study: list(names)}, studies, f"{where}: analyse")
+        analyses |= names
+    for section, rows in (("rows", scales), ("models", profile.get("models") or [])):
+        for row in rows:
+            if row not in trained:
+                hint = suggest_name(row, trained)
+                raise SettingsError(
+                    f"{where}: {section}: {describe(row)} is not trained here, {hint}"
+                )
+    return marshal.dumps(
+        {
+            "profile": profile["profile"],
+            "scale": profile["scale"],
+            "studies": studies,
+            "rows": {row: scales.get(row) or {} for row in trained},
+            "problems": profile["problems"],
+            "analyses": analyses,
+            "variant_sets": profile.get("variant_sets") or {},
+            "certificates": [row for rows in certified.values() for row in rows],
+            "models": profile.get("models") or [],
+            "figures": profile.get("figures") or [],
+            "others": profile.get("others"),
+        }
+    )
+
+
+def _check_others(profile: dict[str, Any], where: str) -> None:
+    others, known = profile.get("others"), find_profiles()
+    if others is not None and (others not in known or others == profile["profile"]):
+        hint = "expected another profile" if others in known else suggest_name(others, known)
+        problem = "is this profile" if others in known else "is unknown"
+        raise SettingsError(f"{where}: others: {describe(others)} {problem}, {hint}")
+
+
+def _choose_rows(chosen: dict[str, Any], studies: dict[str, list[str]], where: str) -> dict:
+    """Return the chosen rows of each study, in the order of both lists of studies."""
+    for study, rows in chosen.items():
+        if study not in studies:
+            hint = suggest_name(study, studies)
+            raise SettingsError(f"{where}: study {describe(study)} is unknown, {hint}")
+        if not rows:
+            raise SettingsError(f"{where}.{study}: no rows; expected at least one, or `all`")
+        for row in [] if rows == "all" else rows:
+            if row not in studies[study]:
+                raise SettingsError(
+                    f"{where}.{study}: row {describe(row)} is not in it, "
+                    f"{suggest_name(row, studies[study])}"
+                )
+    return {
+        study: [row for row in studies[study] if rows == "all" or row in rows]
+        for study, rows in chosen.items()
+    }
+
+
+def find_sources(profile: str) -> dict[str, str]:
+    """Return the profile whose results each row has: this one, or the `others` of this one.
+
+    >>> sources = find_sources("cpu")
+    >>> sources["addition_relative"], sources["parity_nope"]
+    ('cpu', 'full')
+    """
+    settings = load_profile(profile)
+    sources = dict.fromkeys(settings["rows"], profile)
+    if settings["others"] is None:
+        return sources
+    others = dict.fromkeys(load_profile(settings["others"])["rows"], settings["others"])
+    return {**others, **sources}
 
 
 def load_problem_set(name: str, profile: str, where: str = "problems") -> dict[str, Any]:

@@ -218,7 +218,7 @@ class Run(Settings):
 
         >>> load_run("addition_relative", "notebook").trained_lengths()
         [1, 2, 3, 4, 5]
-        >>> load_run("addition_equal_learned_gap", "cpu").trained_lengths()
+        >>> load_run("addition_equal_learned_gap", "full").trained_lengths()
         [1, 2, 3, 4, 7]
         """
         return [*(self.data_set.lengths if self.data_set else range(1, self.training.digits + 1))]
@@ -257,9 +257,19 @@ class ResolvedSetting(NamedTuple):
     origin: str
 
 
-def list_rows(profile: str) -> list[str]:
-    """Return the names of the rows that a profile runs."""
-    return list(profiles.load_profile(profile)["rows"])
+def list_rows(profile: str, study: str | None = None) -> list[str]:
+    """Return the rows that a profile trains, of all studies or of one.
+
+    Raises:
+        SettingsError: for an unknown profile, and for a study of which it trains no row.
+    """
+    settings = profiles.load_profile(profile)
+    if study is None:
+        return list(settings["rows"])
+    if study not in settings["studies"]:
+        hint = suggest_name(study, settings["studies"])
+        raise SettingsError(f"study: {study!r} is not in profile {profile!r}, {hint}")
+    return settings["studies"][study]
 
 
 def load_run(name: str, profile: str) -> Run:
