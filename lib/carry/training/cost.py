@@ -1,0 +1,158 @@
+"""What the training of a run takes, estimated from its settings without making its weights.
+
+The estimate orders the jobs of a pool and plans campaigns (`carry plan`); no result depends on it.
+"""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+
+from carry import formats, tasks
+from carry.config import profiles
+from carry.config.run_settings import Run
+from carry.config.settings import Settings, SettingsError, suggest_name
+from carry.models.system import System
+from carry.randomness import stream
+
+RATES = Path(__file__).with_name("rates.yaml")  # `python benchmarks/rates.py` measures them
+BATCH = 128  # strings in a step of `BatchedRates`
+SAMPLE = 64  # problems whose written lengths are measured
+
+
+class StepCost(NamedTuple):
+    """What one training step computes, forward and backward, with its share of the scores."""
+
+    passes: float  # through layers, whatever their size
+    operations: float  # floating-point operations of products with weights
+    activations: float  # numbers that layers pass on: tokens x width x layers
+    weights: float  # attention weights: pairs of tokens x heads x layers
+    biases: float  # attention weights to which position encodings add something
+    orthogonal: float  # floating-point operations of Muon
+
+
+class BatchedRates(Settings):
+    """Seconds of a step of a row with `batched_seeds`, with batches of `BATCH` strings."""
+
+    step: float  # of each group of models
+    model: float
+    number: float  # of the width of each model, or of its heads if they are more
+
+
+class Rates(Settings):
+    """Seconds that a device needs for each unit of `StepCost`."""
+
+    measured: bool  # else estimated
+    passes: float
+    operations: float
+    activations: float
+    weights: float
+    biases: float
+    orthogonal: float
+    batched: BatchedRates
+
+
+def estimate_training_seconds(run: Run, device: str = "cpu") -> float:
+    """Return the seconds that training one seed takes on one core, or alone on one GPU.
+
+    Early stops (`stop_at`) are not foreseen.
+
+    Args:
+        device: `cpu` or `gpu`, as in rates.yaml.
+
+    Raises:
+        SettingsError: for settings that do not fit, and for an unknown device.
+
+    >>> from carry.config.run_settings import make_run
+    >>> small = {"task": {"name": "addition"}, "model": {"layers": 1, "width": 64}}
+    >>> large = {"task": {"name": "addition"}, "model": {"layers": 2, "width": 256}}
+    >>> estimate_training_seconds(make_run(large)) > 4 * estimate_training_seconds(make_run(small))
+    True
+    """
+    rates = load_rates(device)
+    if run.training.batched_seeds:
+        step = _time_batched_step(run, rates.batched)
+    else:
+        cost = count_step(run)
+        step = sum(getattr(rates, unit) * count for unit, count in cost._asdict().items())
+    return run.training.steps * step
+
+
+def count_step(run: Run) -> StepCost:
+    """Return what one training step of a run computes."""
+    training = run.training
+    with torch.device("meta"):
+        network = System(run, device="meta").network
+    try:
+        matrices = [tuple(weights.shape) for weights in network.hidden_matrices()]
+    except SettingsError:  # an architecture that does not name them
+        matrices = [tuple(weights.shape) for weights in network.parameters() if weights.ndim == 2]
+    tokens, answers = _measure_lengths(run)
+    if training.loss == "everything":
+        answers = tokens
+    depth = getattr(network.settings, "layers", 1) * network.recurrences
+    width = getattr(network.settings, "width", 1)
+    heads = getattr(network.settings, "heads", 1)
+    # The last layer is computed for the answers alone, except for keys and values (a sixth).
+    seen = tokens - (tokens - answers) * 5 / 6 / depth
+    numbers = sum(rows * columns for rows, columns in matrices) * network.recurrences
+    numbers_read = network.logits.weight.numel() if hasattr(network, "logits") else 0
+    operations = 2 * (seen * numbers + answers * numbers_read)  # forward, for one problem
+    pairs = tokens * seen * heads * depth
+    biased = sum(encoding.needs_attention for encoding in network.encodings)
+    # A score is a forward pass, a third of a step, in batches of 16 problems.
+    scored = training.score_problems / training.score_every / 3
+    problems = training.batch * (1 + training.progressive) + scored
+    return StepCost(
+        passes=depth * (1 + training.progressive + scored / 16),
+        operations=3 * operations * problems,
+        activations=seen * width * depth * problems,
+        weights=pairs * problems,
+        biases=pairs * biased * problems,
+        orthogonal=sum(map(_count_orthogonal, matrices)) if training.optimizer == "muon" else 0.0,
+    )
+
+
+@functools.cache
+def load_rates(device: str) -> Rates:
+    """Return the rates of a kind of device.
+
+    Raises:
+        SettingsError: for a device that rates.yaml does not have.
+    """
+    table: dict[str, Any] = profiles.read_yaml(RATES)
+    if device not in table:
+        raise SettingsError(f"device: {device!r} is unknown, {suggest_name(device, table)}")
+    return Rates.parse(table[device], f"rates.{device}")
+
+
+def _time_batched_step(run: Run, rates: BatchedRates) -> float:
+    """Return the seconds of one seed; two groups of seeds share the time of their steps."""
+    width = max(run.model.get("width", 1), run.model.get("heads", 1))
+    model = (rates.model + rates.number * width) * run.training.batch / BATCH
+    return rates.step / max(1, run.seeds / 2) + model
+
+
+def _measure_lengths(run: Run) -> tuple[float, float]:
+    """Return the mean number of tokens of a training problem, and of its response."""
+    task = tasks.build_task(run.task, f"runs.{run.name}.task")
+    form = formats.build_format(run.format, task, f"runs.{run.name}.format")
+    draws = stream(0, "cost")
+    if run.data_set is not None and run.data_set.lengths:
+        lengths = torch.tensor(run.data_set.lengths)
+        problems = task.draw_for_cells(torch.stack([lengths, lengths], dim=1), draws)
+    else:
+        problems = task.draw(SAMPLE, run.training.digits, draws)
+    batch = form.write(problems)
+    length, start = batch.length.double(), batch.start.double()
+    padding = run.training.random_padding * start
+    return float((length + padding).mean()), float((length - start).mean())
+
+
+def _count_orthogonal(shape: tuple[int, int]) -> float:
+    """Return the operations of five Newton-Schulz steps of a matrix."""
+    short, long = sorted(shape)
+    return 5 * 2 * (2 * short * short * long + short**3)
