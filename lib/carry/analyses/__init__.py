@@ -6,7 +6,9 @@ them. Each module declares
     TASK                    the name of the task that it analyses, or `ANY`
     COLUMNS                 the columns of each table, by the table's name and in their order;
                             `level_*` stands for any number of columns `level_1`, `level_2`, ...
-    tables(row, profile)    the tables by name; a table that a row lacks is left out
+    tables(row, profile, report)
+                            the tables by name; a table that a row lacks is left out; `report` is
+                            called with the share of the work that is done
 
 Tables of analyses have a folder of their own, so that a new analysis scores nothing again.
 """
@@ -14,6 +16,7 @@ Tables of analyses have a folder of their own, so that a new analysis scores not
 from __future__ import annotations
 
 import importlib
+import json
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import ModuleType
@@ -21,12 +24,21 @@ from typing import Any
 
 import pandas as pd
 
-from carry import processes, progress
 from carry.config import paths, profiles, run_settings
 from carry.config.settings import SettingsError, list_modules, suggest_name
+from carry.data import problem_sets
+from carry.data.tables import concat_by_name, write_tables
+from carry.evaluation import trained_models
+from carry.jobs import Job, run_jobs
+
+Report = Callable[[float], None]  # called with the share of an analysis that is done
 
 ANY = "any task"
 CONTRACT = ("TASK", "COLUMNS", "tables")
+
+
+def ignore(share: float) -> None:
+    """Ignore a report: the default of `tables`."""
 
 
 def list_analyses(row: str, profile: str) -> list[str]:
@@ -69,29 +81,84 @@ def load_analyses(row: str, profile: str) -> list[ModuleType]:
     return modules
 
 
-def analyse_row(row: str, profile: str) -> tuple[Path, dict[str, pd.DataFrame]]:
-    """Run the analyses of a trained row; write their tables, and return the folder and the tables.
+def analyse_study(study: str, profile: str) -> tuple[Path, dict[str, pd.DataFrame]]:
+    """Run the analyses of the rows of a study, in parallel; write and return their tables.
+
+    Returns:
+        The folder, and the tables by name, of all rows that have them.
 
     Raises:
-        SettingsError: if the profile lists no analysis for the row, if the row has no weights, or
-            if an analysis returns other columns than it declares.
+        SettingsError: for a study without analyses, for a row without weights, or for an analysis
+            that returns other columns than it declares.
     """
-    tables: dict[str, pd.DataFrame] = {}
-    for module in load_analyses(row, profile):
-        new = module.tables(row, profile)
-        check_columns(new, module.COLUMNS, module.__name__)
-        repeated = sorted({*tables} & {*new})
-        if repeated:
-            raise SettingsError(
-                f"analyses.{row}: {module.__name__} returns table {repeated[0]!r}, as an earlier "
-                "analysis does; expected tables of different names"
-            )
-        tables |= new
-    folder = paths.reports_path(profile, "results", profile, paths.ANALYSES, row)
-    for name, table in tables.items():
-        with paths.write_atomically(folder / f"{name}.parquet") as draft:
-            table.to_parquet(draft, index=False)
+    by_row = profiles.load_profile(profile)["analyses"]
+    rows = [row for row in run_settings.list_rows(profile, study) if row in by_row]
+    if not rows:
+        raise SettingsError(f"analyses.{study}: no rows; expected at least one")
+    jobs = [job for row in rows for job in list_analysis_jobs(row, profile)]
+    places = run_jobs(jobs, paths.jobs_folder(profile, "analyse"), study)
+    parts = {
+        job.name: {path.stem: pd.read_parquet(path) for path in sorted(place.glob("*.parquet"))}
+        for job, place in zip(jobs, places, strict=True)
+    }
+    for row in rows:
+        _check_names({name: part for name, part in parts.items() if name.startswith(f"{row}/")})
+    tables, folder = concat_by_name(parts.values()), paths.analyses_folder(profile, study)
+    write_tables(tables, folder)
     return folder, tables
+
+
+def list_analysis_jobs(row: str, profile: str) -> list[Job]:
+    """Return the jobs that analyse a row, one for each analysis that the profile lists for it.
+
+    Raises:
+        SettingsError: see `load_analyses`; for a row without weights.
+    """
+    run = run_settings.load_run(row, profile)
+    modules = [module.__name__ for module in load_analyses(row, profile)]
+    trained_models.find_weights_file(profile, row, 0)
+    folder = trained_models.get_weights_folder(profile, row)
+    files = {path.name: paths.hash_file(path) for path in sorted(folder.glob("*.safetensors"))}
+    questions = problem_sets.hash_questions(problem_sets.read_questions(run))
+    inputs = json.dumps([run.model_dump(mode="json"), files, questions])
+    snapshots = run.training.steps // (run.training.snapshot_every or run.training.steps)
+    return [
+        Job(
+            name=f"{row}/{module.rpartition('.')[2]}",
+            work=run_analysis,
+            arguments=(row, profile, module),
+            inputs=inputs,
+            modules=(module, *run.module_names()),
+            cost=float(run.seeds * snapshots),
+        )
+        for module in modules
+    ]
+
+
+def run_analysis(
+    report: Callable[..., None], folder: Path, row: str, profile: str, name: str
+) -> None:
+    """Run the analysis in the module `name` on a row, and write a file for each of its tables.
+
+    Raises:
+        SettingsError: for tables of other columns than the module declares.
+    """
+    module = importlib.import_module(name)
+    tables = module.tables(row, profile, report)
+    check_columns(tables, module.COLUMNS, name)
+    write_tables(tables, folder)
+
+
+def _check_names(parts: Mapping[str, Mapping[str, pd.DataFrame]]) -> None:
+    """Refuse tables of one name from two analyses of a row."""
+    origins: dict[str, str] = {}
+    for name, tables in parts.items():
+        for table in tables:
+            if origins.setdefault(table, name) != name:
+                raise SettingsError(
+                    f"analyses.{name}: table {table!r} is one of {origins[table]} too; expected "
+                    "tables of different names"
+                )
 
 
 def check_columns(
@@ -134,35 +201,18 @@ def expand_columns(declared: Iterable[str], columns: Iterable[str] = ()) -> list
 
 
 def analyse_seeds(
+    report: Report,
     analyse_seed: Callable[..., dict[str, pd.DataFrame]],
     row: str,
     profile: str,
     *arguments: Any,
-    updates: int = 1,
 ) -> dict[str, pd.DataFrame]:
-    """Run `analyse_seed(report, row, profile, seed, *arguments)` for each seed; join the tables.
-
-    Args:
-        updates: how many steps of the progress bar each seed reports.
-    """
-    seeds = run_settings.load_run(row, profile).seeds
-    jobs = [(row, profile, seed, *arguments) for seed in range(seeds)]
-    with progress.progress_bar(len(jobs) * updates, row, unit="seed") as bar:
-        return join_tables(processes.run_jobs(analyse_seed, jobs, bar.update))
-
-
-def join_tables(parts: Iterable[Mapping[str, pd.DataFrame]]) -> dict[str, pd.DataFrame]:
-    """Concatenate tables of the same name; a part may lack a table.
-
-    >>> parts = [{"a": pd.DataFrame({"n": [1]})}, {"a": pd.DataFrame({"n": [2]})}]
-    >>> join_tables(parts)["a"]["n"].tolist()
-    [1, 2]
-    """
-    by_name: dict[str, list[pd.DataFrame]] = {}
-    for tables in parts:
-        for name, table in tables.items():
-            by_name.setdefault(name, []).append(table)
-    return {name: pd.concat(tables, ignore_index=True) for name, tables in by_name.items()}
+    """Run `analyse_seed(row, profile, seed, *arguments)` for each seed; join the tables."""
+    seeds, parts = run_settings.load_run(row, profile).seeds, []
+    for seed in range(seeds):
+        parts.append(analyse_seed(row, profile, seed, *arguments))
+        report((seed + 1) / seeds)
+    return concat_by_name(parts)
 
 
 def label_table(table: pd.DataFrame, labels: Mapping[str, Any]) -> pd.DataFrame:

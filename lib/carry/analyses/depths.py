@@ -13,16 +13,15 @@ forced; ids start at 1.
 
 from __future__ import annotations
 
-from typing import Any
-
 import pandas as pd
 import torch
 
-from carry.analyses import analyse_seeds, join_tables, label_table
+from carry.analyses import Report, analyse_seeds, ignore, label_table
 from carry.config import run_settings
 from carry.config.settings import SettingsError
 from carry.data import problem_sets
 from carry.data.problems import Problems
+from carry.data.tables import concat_by_name
 from carry.evaluation import trained_models
 from carry.evaluation.intervals import add_interval
 from carry.interpretability.carry_subtasks import measure_cascades
@@ -41,7 +40,7 @@ COLUMNS = {
 }  # fmt: skip
 
 
-def tables(row: str, profile: str) -> dict[str, pd.DataFrame]:
+def tables(row: str, profile: str, report: Report = ignore) -> dict[str, pd.DataFrame]:
     """Measure the recurrences of every seed of a row, on test problems of equal lengths.
 
     Returns:
@@ -57,10 +56,10 @@ def tables(row: str, profile: str) -> dict[str, pd.DataFrame]:
             f"analyses.{row}: 'depths' does not fit model {name!r}, where all tokens take the same "
             f"recurrences; expected {ARCHITECTURE!r}"
         )
-    return analyse_seeds(_analyse_seed, row, profile)
+    return analyse_seeds(report, _analyse_seed, row, profile)
 
 
-def _analyse_seed(report: Any, row: str, profile: str, seed: int) -> dict[str, pd.DataFrame]:
+def _analyse_seed(row: str, profile: str, seed: int) -> dict[str, pd.DataFrame]:
     system = trained_models.load_trained(profile, row, seed)
     questions = problem_sets.read_questions(system.run)
     labels = {
@@ -83,8 +82,7 @@ def _analyse_seed(report: Any, row: str, profile: str, seed: int) -> dict[str, p
                 name: label_table(table, {**labels, "digits": digits})
                 for name, table in measured.items()
             })  # fmt: skip
-    report(1)
-    return join_tables(parts)
+    return concat_by_name(parts)
 
 
 @torch.inference_mode()

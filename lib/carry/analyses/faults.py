@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 import torch
 
-from carry.analyses import ANY, analyse_seeds
+from carry.analyses import ANY, Report, analyse_seeds, ignore
 from carry.certificates.contexts import ConflictingContexts
 from carry.certificates.verification import (
     EnumeratedContexts,
@@ -41,7 +41,7 @@ NOISE = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)  # as shares of the standard deviation
 MAX_CONTEXTS = 100_000  # of models that are scored after every snapshot
 
 
-def tables(row: str, profile: str) -> dict[str, pd.DataFrame]:
+def tables(row: str, profile: str, report: Report = ignore) -> dict[str, pd.DataFrame]:
     """Certify every seed of a row, and count the wrong contexts of its snapshots and with noise.
 
     Returns:
@@ -57,11 +57,10 @@ def tables(row: str, profile: str) -> dict[str, pd.DataFrame]:
         SettingsError: if the row has no weights, or its contexts are not bounded.
     """
     contexts = find_contexts_or_conflict(trained_models.load_trained(profile, row))
-    return analyse_seeds(_analyse_seed, row, profile, contexts)
+    return analyse_seeds(report, _analyse_seed, row, profile, contexts)
 
 
 def _analyse_seed(
-    report: Any,
     row: str,
     profile: str,
     seed: int,
@@ -87,7 +86,6 @@ def _analyse_seed(
         for noise in NOISE:
             system.network.load_state_dict(_add_noise(last, noise, seed))
             disturbed.append({"noise": noise, **_score(system, contexts)})
-    report(1)
     labels = dict(zip(LABELS, (row, profile, seed, system.run.training.digits), strict=True))
     return {
         "verdicts": pd.DataFrame([{**labels, **verdict}]),

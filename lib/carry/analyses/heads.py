@@ -19,7 +19,7 @@ import torch
 from jaxtyping import Float, Integer
 from torch import Tensor
 
-from carry.analyses import analyse_seeds, label_table
+from carry.analyses import Report, analyse_seeds, ignore, label_table
 from carry.config import run_settings
 from carry.config.run_settings import Run
 from carry.config.settings import SettingsError
@@ -56,7 +56,7 @@ class StringCounts(NamedTuple):
     test: Counts
 
 
-def tables(row: str, profile: str) -> dict[str, pd.DataFrame]:
+def tables(row: str, profile: str, report: Report = ignore) -> dict[str, pd.DataFrame]:
     """Analyse the heads of every seed of a row of the noisy majority.
 
     Returns:
@@ -68,10 +68,10 @@ def tables(row: str, profile: str) -> dict[str, pd.DataFrame]:
         by_hand: separation accuracies of heads with given ratios (see `score_ratio_grid`).
         `n` is the number of test strings.
     """
-    return analyse_seeds(_analyse_seed, row, profile)
+    return analyse_seeds(report, _analyse_seed, row, profile)
 
 
-def _analyse_seed(report: Any, row: str, profile: str, seed: int) -> dict[str, pd.DataFrame]:
+def _analyse_seed(row: str, profile: str, seed: int) -> dict[str, pd.DataFrame]:
     system = trained_models.load_trained(profile, row, seed)
     system.network.to("cpu")  # a few thousand products of two features
     network = BatchedNetwork([system])
@@ -86,7 +86,6 @@ def _analyse_seed(report: Any, row: str, profile: str, seed: int) -> dict[str, p
         tables["outputs"] = _tabulate_outputs(network, strings.test[:OUTPUT_STRINGS])
     if scores_sets:
         tables["by_hand"] = score_ratio_grid(network, *strings, GRID).drop(columns="model")
-    report(1)
     labels = dict(zip(LABELS, (row, profile, seed, system.run.training.digits), strict=True))
     return {
         name: label_table(table, labels).assign(n=len(strings.test))

@@ -16,15 +16,13 @@ one token never counts as "middle lost".
 
 from __future__ import annotations
 
-from typing import Any
-
 import pandas as pd
 import torch
 import torch.nn.functional as F
 from jaxtyping import Integer
 from torch import Tensor
 
-from carry.analyses import analyse_seeds, label_table
+from carry.analyses import Report, analyse_seeds, ignore, label_table
 from carry.data import problem_sets
 from carry.data.batch import Batch
 from carry.data.problems import Problems
@@ -51,7 +49,7 @@ DECODED_PROBLEMS = 300  # of each length, with the last weights
 KINDS = ("right", "wrong digits", "stops early", "middle lost", "shorter", "longer")
 
 
-def tables(row: str, profile: str) -> dict[str, pd.DataFrame]:
+def tables(row: str, profile: str, report: Report = ignore) -> dict[str, pd.DataFrame]:
     """Score the snapshots of a row, and classify the answers of its last weights.
 
     Returns:
@@ -66,11 +64,11 @@ def tables(row: str, profile: str) -> dict[str, pd.DataFrame]:
             of `n` responses are `exact`. Only for rows that were trained on a mixture.
         All have intervals.
     """
-    counts = analyse_seeds(_analyse_seed, row, profile)
+    counts = analyse_seeds(report, _analyse_seed, row, profile)
     return {name: add_interval(table, HITS[name]) for name, table in counts.items() if len(table)}
 
 
-def _analyse_seed(report: Any, row: str, profile: str, seed: int) -> dict[str, pd.DataFrame]:
+def _analyse_seed(row: str, profile: str, seed: int) -> dict[str, pd.DataFrame]:
     system = trained_models.load_trained(profile, row, seed)
     questions = problem_sets.read_questions(system.run)
     device = system.device
@@ -93,7 +91,6 @@ def _analyse_seed(report: Any, row: str, profile: str, seed: int) -> dict[str, p
             decoded = batch[:DECODED_PROBLEMS]
             kinds.append(count_kinds(system, decoded).assign(digits=digits))
             parts.append(score_parts(system, decoded).assign(digits=digits))
-    report(1)
     joined = {
         name: pd.concat(tables, ignore_index=True)
         for name, tables in zip(COLUMNS, (losses, order, kinds, parts), strict=True)

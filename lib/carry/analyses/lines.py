@@ -6,13 +6,13 @@ text, more sums. The row lists the lengths of numbers and the number of lines (`
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 import pandas as pd
 import torch
 
-from carry import processes, progress
-from carry.analyses import reach
+from carry.analyses import Report, ignore, reach
 from carry.config.settings import SettingsError
 from carry.evaluation import trained_models
 from carry.evaluation.intervals import add_interval
@@ -43,7 +43,7 @@ SURROUNDINGS = (
 )
 
 
-def tables(row: str, profile: str) -> dict[str, pd.DataFrame]:
+def tables(row: str, profile: str, report: Report = ignore) -> dict[str, pd.DataFrame]:
     """Score all seeds of a row on the last sum of lines with all `SURROUNDINGS`.
 
     Returns:
@@ -55,31 +55,17 @@ def tables(row: str, profile: str) -> dict[str, pd.DataFrame]:
         SettingsError: if the row has no weights, or has another format.
     """
     run = trained_models.load_trained(profile, row).run
-    jobs = [
-        (profile, row, seed, max(i, j), surroundings, count)
-        for seed in range(run.seeds)
-        for i, j, count in run.evaluation.reach
-        for surroundings in SURROUNDINGS
-    ]
-    with progress.progress_bar(sum(count for *_, count in jobs), row, unit="problem") as bar:
-        counts = pd.DataFrame(processes.run_jobs(_score, jobs, bar.update))
-    return {
-        "lines": add_interval(counts.assign(row=row, profile=profile, trained=run.training.digits))
-    }
-
-
-def _score(
-    report: Any,
-    profile: str,
-    row: str,
-    seed: int,
-    digits: int,
-    surroundings: Surroundings,
-    count: int,
-) -> dict[str, int]:
-    system = trained_models.load_trained(profile, row, seed)
-    exact = count_exact(system, digits, surroundings, count, report)
-    return {"seed": seed, "digits": digits, **surroundings._asdict(), "n": count, "exact": exact}
+    total = run.seeds * len(SURROUNDINGS) * sum(count for *_, count in run.evaluation.reach)
+    tell, counts = reach.count_problems(report, total), []
+    for seed in range(run.seeds):
+        system = trained_models.load_trained(profile, row, seed)
+        for i, j, count in run.evaluation.reach:
+            for around in SURROUNDINGS:
+                exact = count_exact(system, max(i, j), around, count, tell)
+                labels = {"seed": seed, "digits": max(i, j), **around._asdict()}
+                counts.append({**labels, "n": count, "exact": exact})
+    labels = {"row": row, "profile": profile, "trained": run.training.digits}
+    return {"lines": add_interval(pd.DataFrame(counts).assign(**labels))}
 
 
 def count_exact(
@@ -87,12 +73,12 @@ def count_exact(
     digits: int,
     surroundings: Surroundings,
     count: int,
-    report: Any = lambda problems: None,
+    tell: Callable[[int], None] = lambda problems: None,
 ) -> int:
     """Count the exact responses to the last sums of lines; all models get the same lines.
 
     Args:
-        report: called with the number of problems scored since its last call.
+        tell: called with the number of problems scored since its last call.
 
     Raises:
         SettingsError: for a model of another format than `line`.
@@ -112,5 +98,5 @@ def count_exact(
     generator = stream(0, "lines", digits, characters, sums)
     problems = system.task.draw_for_cells(torch.tensor([[digits, digits]] * count), generator)
     line = system.format.model_copy(update={"text": [characters] * 2, "sums": [sums] * 2})
-    exact, _ = reach.count_correct(system, line.write(problems), report)
+    exact, _ = reach.count_correct(system, line.write(problems), tell)
     return exact

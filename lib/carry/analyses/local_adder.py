@@ -9,14 +9,14 @@ There the next token depends on six tokens, for sums of any length:
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pandas as pd
 import torch
 from jaxtyping import Bool, Float, Integer
 from torch import Tensor
 
-from carry.analyses import analyse_seeds, label_table
+from carry.analyses import Report, analyse_seeds, ignore, label_table
 from carry.config.settings import SettingsError
 from carry.evaluation import trained_models
 from carry.evaluation.intervals import add_interval
@@ -86,7 +86,7 @@ def enumerate_middle() -> MiddleContexts:
     return MiddleContexts(tokens, ids)
 
 
-def tables(row: str, profile: str) -> dict[str, pd.DataFrame]:
+def tables(row: str, profile: str, report: Report = ignore) -> dict[str, pd.DataFrame]:
     """Analyse every seed of a row of additions with one layer and window [0, 1].
 
     Returns:
@@ -104,15 +104,14 @@ def tables(row: str, profile: str) -> dict[str, pd.DataFrame]:
     Raises:
         SettingsError: for other windows, or several layers.
     """
-    return analyse_seeds(_analyse_seed, row, profile)
+    return analyse_seeds(report, _analyse_seed, row, profile)
 
 
-def _analyse_seed(report: Any, row: str, profile: str, seed: int) -> dict[str, pd.DataFrame]:
+def _analyse_seed(row: str, profile: str, seed: int) -> dict[str, pd.DataFrame]:
     # Its 11,000 contexts are enumerated on the CPU.
     system = trained_models.load_trained(profile, row, seed, device="cpu")
     labels = dict(zip(LABELS, (row, profile, seed), strict=True))
     found = {name: label_table(table, labels) for name, table in adder_tables(system).items()}
-    report(1)
     return found
 
 

@@ -6,13 +6,12 @@ probes, head ablations, attention, and patching of carries.
 
 from __future__ import annotations
 
-from typing import Any
-
 import pandas as pd
 import torch
 
-from carry.analyses import analyse_seeds, join_tables, label_table
+from carry.analyses import Report, analyse_seeds, ignore, label_table
 from carry.data.problems import Problems
+from carry.data.tables import concat_by_name
 from carry.evaluation import trained_models
 from carry.interpretability import attention, patching
 from carry.interpretability.head_ablation import ablate_heads
@@ -50,7 +49,7 @@ PROBLEMS = {"lens": 500, "learn": 400, "ask": 300, "attention": 200, "ablations"
 TWINS = 100
 
 
-def tables(row: str, profile: str) -> dict[str, pd.DataFrame]:
+def tables(row: str, profile: str, report: Report = ignore) -> dict[str, pd.DataFrame]:
     """Apply all tools to every seed of a row of additions.
 
     Returns:
@@ -59,10 +58,10 @@ def tables(row: str, profile: str) -> dict[str, pd.DataFrame]:
     Raises:
         SettingsError: for a format that writes problems of one length differently.
     """
-    return analyse_seeds(_analyse_seed, row, profile, updates=2)
+    return analyse_seeds(report, _analyse_seed, row, profile)
 
 
-def _analyse_seed(report: Any, row: str, profile: str, seed: int) -> dict[str, pd.DataFrame]:
+def _analyse_seed(row: str, profile: str, seed: int) -> dict[str, pd.DataFrame]:
     system = trained_models.load_trained(profile, row, seed)
     trained = system.run.training.digits
     labels = dict(zip(LABELS, (row, profile, seed), strict=True))
@@ -74,8 +73,7 @@ def _analyse_seed(report: Any, row: str, profile: str, seed: int) -> dict[str, p
             name: label_table(table, labels if "i" in table else {**labels, **lengths})
             for name, table in model_tables(system, digits).items()
         })  # fmt: skip
-        report(1)
-    return join_tables(parts)
+    return concat_by_name(parts)
 
 
 def model_tables(system: System, digits: int, twins: int = TWINS) -> dict[str, pd.DataFrame]:
@@ -105,7 +103,7 @@ def model_tables(system: System, digits: int, twins: int = TWINS) -> dict[str, p
             "attention": attention.tabulate_attention(weights).assign(**cell),
             "heads": attention.measure_needed_shares(system, batch[:1], weights).assign(**cell),
             "tokens": attention.tabulate_tokens(batch[:1]).assign(**cell),
-            **join_tables(carries),
+            **concat_by_name(carries),
         }
 
 

@@ -21,10 +21,11 @@ import torch.nn.functional as F
 from jaxtyping import Float, Integer
 from torch import Tensor
 
-from carry.analyses import join_tables
+from carry.analyses import Report, analyse_seeds, ignore
 from carry.config import run_settings
 from carry.config.settings import SettingsError
 from carry.data.batch import Batch
+from carry.data.tables import concat_by_name
 from carry.evaluation import trained_models
 from carry.evaluation.intervals import add_interval
 from carry.formats import FIRST_LETTER
@@ -55,7 +56,7 @@ Pairs = Integer[Tensor, " B"]  # (a, b) as a * modulus + b
 Stages = list[tuple[int, dict[str, Tensor]]]  # weights by step
 
 
-def tables(row: str, profile: str) -> dict[str, pd.DataFrame]:
+def tables(row: str, profile: str, report: Report = ignore) -> dict[str, pd.DataFrame]:
     """Analyse the snapshots of all seeds of a row.
 
     Returns:
@@ -71,7 +72,11 @@ def tables(row: str, profile: str) -> dict[str, pd.DataFrame]:
             f"runs.{row}.training.snapshot_every: {run.training.snapshot_every} does not fit "
             "analysis 'modular'; expected a number of steps"
         )
-    return join_tables(seed_tables(*load_stages(row, profile, seed)) for seed in range(run.seeds))
+    return analyse_seeds(report, _analyse_seed, row, profile)
+
+
+def _analyse_seed(row: str, profile: str, seed: int) -> dict[str, pd.DataFrame]:
+    return seed_tables(*load_stages(row, profile, seed))
 
 
 def load_stages(row: str, profile: str, seed: int) -> tuple[System, Stages]:
@@ -110,7 +115,7 @@ def seed_tables(system: System, stages: Stages) -> dict[str, pd.DataFrame]:
     if scores_all:
         parts.append({"key_frequencies": _key_frequencies(system, keys, explained)})
     labels = dict(zip(LABELS, (system.run.name, system.run.profile, system.seed), strict=True))
-    joined = join_tables(parts)
+    joined = concat_by_name(parts)
     joined["progress"] = add_interval(joined["progress"], "correct")
     return {name: table.assign(**labels)[list(COLUMNS[name])] for name, table in joined.items()}
 

@@ -6,14 +6,12 @@ Seed 0 is scored on the sizes that its row lists (`evaluation.reach`). The evalu
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 import pandas as pd
 import torch
 
-from carry import processes, progress
-from carry.analyses import ANY
-from carry.config import run_settings
+from carry.analyses import ANY, Report, ignore
 from carry.data.batch import Batch
 from carry.evaluation import trained_models
 from carry.evaluation.intervals import add_interval
@@ -30,11 +28,11 @@ COLUMNS = {
         "low", "high",
     )
 }  # fmt: skip
-TOKENS = 400_000  # of the problems of one job, about
+TOKENS = 400_000  # of the problems of one part, about
 SEED = 0
 
 
-def tables(row: str, profile: str) -> dict[str, pd.DataFrame]:
+def tables(row: str, profile: str, report: Report = ignore) -> dict[str, pd.DataFrame]:
     """Score one seed of a row on problems of all sizes that the row lists.
 
     Returns:
@@ -46,40 +44,62 @@ def tables(row: str, profile: str) -> dict[str, pd.DataFrame]:
         SettingsError: if the row has no weights.
     """
     system = trained_models.load_trained(profile, row, SEED)
-    jobs = []
-    for i, j, count in system.run.evaluation.reach:
-        problem = system.task.draw_for_cells(torch.tensor([[i, j]]), stream(0, "reach"))
-        length = int(system.format.write(problem).length)
-        chunks = torch.arange(count).chunk(min(count, max(1, count * length // TOKENS)))
-        jobs += [(profile, row, i, j, part, len(chunk)) for part, chunk in enumerate(chunks)]
-    total = sum(count for *_, count in jobs)
-    with progress.progress_bar(total, row, unit="problem") as bar:
-        counts = pd.DataFrame(processes.run_jobs(_score_part, jobs, bar.update))
+    parts = [(i, j, part, count) for i, j, total in system.run.evaluation.reach
+             for part, count in enumerate(_split(system, i, j, total))]  # fmt: skip
+    tell = count_problems(report, sum(count for *_, count in parts))
+    counts = pd.DataFrame([_score_part(tell, system, *part) for part in parts])
     sums = {"n": "sum", "exact": "sum", "wrong": "sum", "tokens": "max"}
     table = counts.groupby(["i", "j"], sort=False).agg(sums).reset_index()
     labels = {"row": row, "profile": profile, "seed": SEED, "trained": system.run.training.digits}
     return {"reach": add_interval(table.assign(**labels))}
 
 
+def count_problems(report: Report, total: int) -> Callable[[int], None]:
+    """Return a function that takes the number of problems scored since its last call.
+
+    >>> tell = count_problems(print, 4)
+    >>> tell(1), tell(2)
+    0.25
+    0.75
+    (None, None)
+    """
+    done = 0
+
+    def count(problems: int) -> None:
+        nonlocal done
+        done += problems
+        report(done / total)
+
+    return count
+
+
+def _split(system: System, i: int, j: int, count: int) -> list[int]:
+    """Return the numbers of problems of each part, of at most `TOKENS` tokens or one problem."""
+    problem = system.task.draw_for_cells(torch.tensor([[i, j]]), stream(0, "reach"))
+    length = int(system.format.write(problem).length)
+    parts = min(count, max(1, count * length // TOKENS))
+    return [len(chunk) for chunk in torch.arange(count).chunk(parts)]
+
+
 def _score_part(
-    report: Any, profile: str, row: str, i: int, j: int, part: int, count: int
+    tell: Callable[[int], None], system: System, i: int, j: int, part: int, count: int
 ) -> dict[str, int]:
     """Score some problems of one size; each part has its own random stream."""
-    system = trained_models.load_trained(profile, row, SEED)
-    name = run_settings.load_run(row, profile).task["name"]
     cells = torch.tensor([[i, j]]).expand(count, -1)
-    generator = stream(0, "reach", name, i, j, part)
+    generator = stream(0, "reach", system.run.task["name"], i, j, part)
     batch = system.format.write(system.task.draw_for_cells(cells, generator))
-    exact, wrong = count_correct(system, batch, report)
+    exact, wrong = count_correct(system, batch, tell)
     tokens = int(batch.length.max())
     return {"i": i, "j": j, "n": count, "exact": exact, "wrong": wrong, "tokens": tokens}
 
 
-def count_correct(system: System, batch: Batch, report: Any) -> tuple[int, int]:
+def count_correct(
+    system: System, batch: Batch, tell: Callable[[int], None] = lambda problems: None
+) -> tuple[int, int]:
     """Return how many responses are exact, and how many response tokens are wrong in total.
 
     Args:
-        report: called with the number of problems scored since its last call.
+        tell: called with the number of problems scored since its last call.
     """
     exact = wrong = 0
     at_once = max(1, MAX_ATTENTION_SCORES // batch.tokens.shape[1] ** 2)
@@ -87,5 +107,5 @@ def count_correct(system: System, batch: Batch, report: Any) -> tuple[int, int]:
         for rows in torch.arange(len(batch)).split(at_once):
             scored = teacher_forced_pass(system, batch[rows].trim())
             exact, wrong = exact + int(scored.exact.sum()), wrong + int(scored.wrong.sum())
-            report(len(rows))
+            tell(len(rows))
     return exact, wrong

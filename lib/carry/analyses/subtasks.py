@@ -5,14 +5,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pandas as pd
 import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-from carry.analyses import analyse_seeds
+from carry.analyses import Report, analyse_seeds, ignore
 from carry.data.problems import Problems
 from carry.evaluation import trained_models
 from carry.evaluation.intervals import add_interval
@@ -39,7 +37,7 @@ UNIFORM = 2000  # problems with independent digits
 PER_CASCADE = 100  # problems for each cascade: its first place and its length
 
 
-def tables(row: str, profile: str) -> dict[str, pd.DataFrame]:
+def tables(row: str, profile: str, report: Report = ignore) -> dict[str, pd.DataFrame]:
     """Score the snapshots of a row of additions by sub-task and by cascade.
 
     Returns:
@@ -49,14 +47,14 @@ def tables(row: str, profile: str) -> dict[str, pd.DataFrame]:
             `exact`.
         Both have intervals. A row without snapshots is scored at its last step.
     """
-    scores = analyse_seeds(_analyse_seed, row, profile)
+    scores = analyse_seeds(report, _analyse_seed, row, profile)
     return {
         "subtasks": add_interval(scores["subtasks"], "correct"),
         "cascades": add_interval(scores["cascades"], "exact"),
     }
 
 
-def _analyse_seed(report: Any, row: str, profile: str, seed: int) -> dict[str, pd.DataFrame]:
+def _analyse_seed(row: str, profile: str, seed: int) -> dict[str, pd.DataFrame]:
     system = trained_models.load_trained(profile, row, seed)
     training = system.run.training
     problems = draw_problems(system.task, training.digits)
@@ -74,7 +72,6 @@ def _analyse_seed(report: Any, row: str, profile: str, seed: int) -> dict[str, p
         exact = {"cascade": cascades.numpy(), "n": 1, "exact": scored.exact.cpu().numpy()}
         counts = pd.DataFrame(exact).groupby("cascade", as_index=False).sum()
         by_cascade.append(counts.assign(**columns))
-    report(1)
     return {"subtasks": pd.concat(by_subtask), "cascades": pd.concat(by_cascade)}
 
 

@@ -1,109 +1,137 @@
-"""Certify the rows of a profile, and verify committed certificates."""
+"""Certify the rows of a study, and verify committed certificates."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import safetensors.torch
-
-from carry import processes
-from carry.certificates.contexts import ConflictingContexts, Contexts
 from carry.certificates.files import (
-    certificate_file,
     find_unused_certificates,
     read_certificate,
     write_certificate,
 )
-from carry.certificates.verification import (
-    EnumeratedContexts,
-    certify_model,
-    find_contexts_or_conflict,
-    hash_weights,
-)
+from carry.certificates.seeds import FILE, certify_seeds, describe_models
 from carry.config import paths, profiles, run_settings
 from carry.config.run_settings import Run
 from carry.config.settings import SettingsError, suggest_name
 from carry.evaluation import trained_models
-from carry.models.parameter_counts import count_network_parameters
-from carry.progress import progress_bar
+from carry.jobs import Job, run_jobs
 from carry.training import checkpoint
 
-COMMITTED = "cpu"  # the profile whose certificates are in git
+COMMITTED = ("cpu", "full")  # the profiles whose certificates are in git
 TOLERANCE = 0.02  # relative difference of leads and bounds between machines
 APPROXIMATE = ("least_lead", "largest_error", "least_slack")  # fields with this tolerance
-RUN_FIELDS = ("task", "format", "positions", "model")
-CONTEXT_TENSORS = ("tokens", "target", "problem", "slot")  # the tensors of contexts, without ids
 
 
-def certify_row(row: str, profile: str) -> dict[str, Any]:
-    """Certify all seeds of a trained row, write `ROW.json`, and return its content.
+def certify_study(study: str, profile: str) -> dict[str, dict[str, Any]]:
+    """Certify all seeds of the rows of a study, in parallel; write and return the certificates.
 
     Raises:
-        SettingsError: for a row whose contexts cannot be enumerated, or without weights.
+        SettingsError: for a study without rows to certify, for a row whose contexts cannot be
+            enumerated, or without weights.
     """
-    seeds = range(run_settings.load_run(row, profile).seeds)
-    weights = [trained_models.find_weights_file(profile, row, seed) for seed in seeds]
-    run = trained_models.load_trained_run(profile, row, weights[0])
-    certificate = _certify_seeds(run, weights)
-    write_certificate(certificate_file(profile, row), certificate)
-    return certificate
+    certified = profiles.load_profile(profile)["certificates"]
+    rows = [row for row in run_settings.list_rows(profile, study) if row in certified]
+    if not rows:
+        raise SettingsError(f"certificates.{study}: no rows; expected at least one")
+    jobs = []
+    for row in rows:
+        seeds = range(run_settings.load_run(row, profile).seeds)
+        weights = [trained_models.find_weights_file(profile, row, seed) for seed in seeds]
+        jobs.append(_make_job(trained_models.load_trained_run(profile, row, weights[0]), weights))
+    places = run_jobs(jobs, paths.jobs_folder(profile, "certify"), study)
+    certificates = {}
+    for row, place in zip(rows, places, strict=True):
+        certificates[row] = read_certificate(place / FILE)
+        write_certificate(paths.certificate_file(profile, study, row), certificates[row])
+    return certificates
 
 
-def renew_certificate(row: str) -> dict[str, Any]:
-    """Certify the committed weights of a row, write its committed certificate, and return it.
+def _make_job(run: Run, weights: Sequence[Path], cost: float | None = None) -> Job:
+    """Return the job that certifies a row; without a cost, by the number of its levels of ids."""
+    return Job(
+        name=run.name,
+        work=certify_seeds,
+        arguments=(run, weights),
+        inputs=json.dumps([run.key(), *map(paths.hash_file, weights)]),
+        modules=tuple(run.module_names()),
+        cost=cost or len(weights) * 4.0 ** len(run.positions),
+    )
+
+
+def renew_certificate(row: str) -> None:
+    """Certify the committed weights of a row, and write its committed certificates.
 
     Raises:
-        SettingsError: for a row without committed weights, or without a certificate in the profile.
+        SettingsError: for a row without committed weights, or that no profile certifies.
     """
-    _require_certified_row(row)
-    certificate = _certify_seeds(*_find_committed_weights(row))
-    write_certificate(certificate_file(COMMITTED, row), certificate)
-    return certificate
-
-
-def verify_certificate(row: str) -> dict[str, Any]:
-    """Certify the committed weights of a row, compare all fields with its certificate, return it.
-
-    Raises:
-        SettingsError: for a row without a certificate or without weights, or with the first field
-            that differs.
-    """
-    _require_certified_row(row)
-    path = certificate_file(COMMITTED, row)
-    stored = read_certificate(path)
-    run, weights = _find_committed_weights(row)
-    # Settings and weights first: the contexts take minutes.
-    models = [{field: seed.get(field) for field in ("seed", "weights")} for seed in stored["seeds"]]
-    _require_equal({**stored, "seeds": models}, _describe_models(run, weights), path)
-    certificate = _certify_seeds(run, weights)
-    _require_equal(stored, certificate, path)
-    return certificate
+    for profile in _find_profiles(row):
+        job = _make_job(*_find_committed_weights(row, profile))
+        with tempfile.TemporaryDirectory() as folder:
+            (place,) = run_jobs([job], Path(folder), row)
+            certificate = read_certificate(place / FILE)
+        path = paths.certificate_file(profile, profiles.find_study(row), row)
+        write_certificate(path, certificate)
 
 
 def verify_certificates(rows: list[str]) -> bool:
-    """Verify the certificates of rows (default: all of the profile), and print each result.
+    """Verify the certificates of rows (default: all), in parallel, and print each result.
+
+    The committed weights of a row are certified again, and all fields compared.
 
     Returns:
         Whether all certificates are valid and exact, and none is missing or unused.
     """
-    valid = True
-    for row in rows or profiles.load_profile(COMMITTED)["certificates"]:
+    jobs, stored, faults = [], {}, []
+    for row in rows or _list_certified_rows():
         try:
-            seeds = verify_certificate(row)["seeds"]
+            for profile in _find_profiles(row):
+                path, run, weights = _check_models(row, profile)
+                stored[path] = read_certificate(path)
+                contexts = sum(seed.get("contexts") or 0 for seed in stored[path]["seeds"])
+                job = _make_job(run, weights, 1.0 + contexts)
+                jobs.append(dataclasses.replace(job, name=f"{profile}/{row}"))
         except SettingsError as error:
-            print(f"{row}: {error}", flush=True)
-            valid = False
+            faults.append(f"{row}: {error}")
+    with tempfile.TemporaryDirectory() as folder:
+        places = run_jobs(jobs, Path(folder), "verifying") if jobs else []
+        actual = [read_certificate(place / FILE) for place in places]
+    for path in [] if rows else find_unused_certificates(COMMITTED):
+        faults.append(f"{paths.display_path(path)}: its profile does not certify this row")
+    valid = True
+    for (path, certificate), again in zip(stored.items(), actual, strict=True):
+        row = certificate["row"]
+        difference = _find_difference(certificate, again, paths.display_path(path))
+        if difference:
+            faults.append(f"{row}: {difference}")
             continue
-        for seed in seeds:
+        for seed in certificate["seeds"]:
             valid &= seed["verdict"] == "exact"
             print(f"{row}, seed {seed['seed']}: {describe_certificate(seed)}", flush=True)
-    for path in [] if rows else find_unused_certificates(COMMITTED):
-        print(f"{paths.display_path(path)}: not certified by profile {COMMITTED!r}", flush=True)
-        valid = False
-    return valid
+    for fault in faults:
+        print(fault, flush=True)
+    return valid and not faults
+
+
+def _check_models(row: str, profile: str) -> tuple[Path, Run, list[Path]]:
+    """Compare a certificate with committed weights; return its path, the run, and these weights.
+
+    Settings and weights are compared first, since the contexts take minutes.
+    """
+    path = paths.certificate_file(profile, profiles.find_study(row), row)
+    stored = read_certificate(path)
+    run, weights = _find_committed_weights(row, profile)
+    models = [{field: seed.get(field) for field in ("seed", "weights")} for seed in stored["seeds"]]
+    difference = _find_difference(
+        {**stored, "seeds": models}, describe_models(run, weights), paths.display_path(path)
+    )
+    if difference:
+        raise SettingsError(difference)
+    return path, run, weights
 
 
 def describe_certificate(seed: dict[str, Any]) -> str:
@@ -140,18 +168,24 @@ def _render(number: float | None) -> str:
     return "unbounded" if number is None else f"{number:.3g}"
 
 
-def _require_certified_row(row: str) -> None:
-    rows = profiles.load_profile(COMMITTED)["certificates"]
-    if row not in rows:
-        raise SettingsError(
-            f"certificates: profile {COMMITTED!r} does not certify {row!r}, "
-            f"{suggest_name(row, rows)}"
-        )
+def _list_certified_rows() -> list[str]:
+    """Return the rows of all committed certificates, each once."""
+    rows = [row for name in COMMITTED for row in profiles.load_profile(name)["certificates"]]
+    return list(dict.fromkeys(rows))
 
 
-def _find_committed_weights(row: str) -> tuple[Run, list[Path]]:
+def _find_profiles(row: str) -> list[str]:
+    """Return the profiles that certify a row and whose certificates are committed."""
+    found = [name for name in COMMITTED if row in profiles.load_profile(name)["certificates"]]
+    if not found:
+        rows = _list_certified_rows()
+        raise SettingsError(f"certificates: {row!r} is not certified, {suggest_name(row, rows)}")
+    return found
+
+
+def _find_committed_weights(row: str, profile: str) -> tuple[Run, list[Path]]:
     """Return a row at the scale of the profile that trained its committed weights, and these."""
-    folder = trained_models.get_weights_folder(trained_models.COMMITTED_PROFILE, row)
+    folder = paths.models_folder(profile, profiles.find_study(row), row)
     first = _require_file(folder / "seed_0.safetensors", row)
     run = run_settings.load_run(row, checkpoint.load_note(first)["run"]["profile"])
     files = [folder / f"seed_{seed}.safetensors" for seed in range(run.seeds)]
@@ -164,74 +198,6 @@ def _require_file(path: Path, row: str) -> Path:
             f"certificates.{row}: {paths.display_path(path)} is missing; expected committed weights"
         )
     return path
-
-
-def _describe_models(run: Run, weights: list[Path]) -> dict[str, Any]:
-    """Return the fields of a certificate that do not depend on contexts."""
-    systems = [
-        trained_models.restore_system(path, run, seed, "cpu") for seed, path in enumerate(weights)
-    ]
-    settings = run.model_dump(mode="json")
-    return {
-        "row": run.name,
-        "profile": run.profile,
-        **{field: settings[field] for field in RUN_FIELDS},
-        "trained": run.training.digits,
-        "parameters": count_network_parameters(systems[0].network),
-        "seeds": [
-            {"seed": seed, "weights": hash_weights(system)} for seed, system in enumerate(systems)
-        ],
-    }
-
-
-def _certify_seeds(run: Run, weights: list[Path]) -> dict[str, Any]:
-    """Certify all seeds of a row from their files of weights."""
-    first = trained_models.restore_system(weights[0], run, 0, "cpu")
-    with progress_bar(0, f"{run.name}, enumerating contexts", unit="problem") as bar:
-        enumerated = find_contexts_or_conflict(first, bar.update)
-    with tempfile.TemporaryDirectory() as folder:
-        count, stored = 0, enumerated
-        if isinstance(enumerated, EnumeratedContexts):
-            count = len(enumerated.contexts) * len(weights)
-            stored = _write_contexts(enumerated, Path(folder))
-        jobs = [(run, path, seed, stored) for seed, path in enumerate(weights)]
-        with progress_bar(count, run.name, unit="context") as bar:
-            seeds = processes.run_jobs(_certify_seed, jobs, bar.update)
-    return {**_describe_models(run, weights), "seeds": seeds}
-
-
-def _certify_seed(
-    report: Any, run: Run, path: Path, seed: int, stored: Path | ConflictingContexts
-) -> dict[str, Any]:
-    enumerated = _read_contexts(stored) if isinstance(stored, Path) else stored
-    return certify_model(trained_models.restore_system(path, run, seed, "cpu"), enumerated, report)
-
-
-def _write_contexts(enumerated: EnumeratedContexts, folder: Path) -> Path:
-    """Write contexts to a file from which all processes read them without copying them."""
-    path, contexts = folder / "contexts.safetensors", enumerated.contexts
-    tensors = {f"ids.{index}": ids for index, ids in enumerate(contexts.ids)}
-    tensors |= {name: getattr(contexts, name) for name in CONTEXT_TENSORS}
-    tensors = {name: tensor.contiguous() for name, tensor in tensors.items()}
-    note = {"problems": str(enumerated.problems), "complete": str(int(enumerated.complete))}
-    safetensors.torch.save_file(tensors, path, note)
-    return path
-
-
-def _read_contexts(path: Path) -> EnumeratedContexts:
-    with safetensors.safe_open(path, "pt") as file:
-        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        note = file.metadata()
-    ids = [tensors[f"ids.{index}"] for index in range(len(tensors) - len(CONTEXT_TENSORS))]
-    contexts = Contexts(ids=ids, **{name: tensors[name] for name in CONTEXT_TENSORS})
-    return EnumeratedContexts(contexts, int(note["problems"]), bool(int(note["complete"])))
-
-
-def _require_equal(stored: dict[str, Any], actual: dict[str, Any], path: Path) -> None:
-    """Refuse a stored certificate with the first field that differs."""
-    difference = _find_difference(stored, actual, paths.display_path(path))
-    if difference:
-        raise SettingsError(difference)
 
 
 def _find_difference(stored: Any, actual: Any, place: str) -> str | None:

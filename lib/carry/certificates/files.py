@@ -4,25 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from carry.config import paths, profiles
 from carry.config.settings import SettingsError
-
-
-def certificates_folder(profile: str) -> Path:
-    """Return the folder of a profile's certificates.
-
-    >>> paths.display_path(certificates_folder("cpu"))
-    'reports/certificates'
-    """
-    return paths.reports_path(profile, "certificates")
-
-
-def certificate_file(profile: str, row: str) -> Path:
-    """Return the file of a row's certificate."""
-    return certificates_folder(profile) / f"{row}.json"
 
 
 def write_certificate(path: Path, certificate: dict[str, Any]) -> None:
@@ -59,11 +46,15 @@ def read_certificate(path: Path) -> dict[str, Any]:
     return content
 
 
-def find_unused_certificates(profile: str) -> list[Path]:
-    """Return the certificate files of rows that a profile does not certify."""
-    rows = profiles.load_profile(profile)["certificates"]
-    files = sorted(certificates_folder(profile).glob("*.json"))
-    return [path for path in files if path.stem not in rows]
+def find_unused_certificates(names: Iterable[str]) -> list[Path]:
+    """Return the certificate files of rows that their profile, one of `names`, does not certify."""
+    unused = []
+    for profile in names:
+        rows = profiles.load_profile(profile)["certificates"]
+        used = {paths.certificate_file(profile, profiles.find_study(row), row) for row in rows}
+        folder = paths.results_path(profile, "certificates")
+        unused += sorted({*folder.glob("*/*.json")} - used)
+    return unused
 
 
 def _hash_content(certificate: dict[str, Any]) -> str:

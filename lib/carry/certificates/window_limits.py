@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 import torch
 
-from carry import formats, processes, progress
+from carry import formats, progress
 from carry.certificates.contexts import (
     ConflictingContexts,
     Contexts,
@@ -23,6 +23,7 @@ from carry.certificates.contexts import (
 from carry.certificates.verification import render_context
 from carry.config.run_settings import make_run
 from carry.data.problems import Problems
+from carry.jobs.local import map_processes
 from carry.models.system import System
 from carry.randomness import stream
 
@@ -88,9 +89,7 @@ def find_limits(
     """
     jobs = [(case, window, problems) for case in CASES for window in windows]
     with progress.progress_bar(len(jobs), "limits", unit="window") as bar:
-        return pd.DataFrame(
-            processes.run_jobs(_search_conflict, jobs, bar.update, processes.count_cores())
-        )
+        return pd.DataFrame(map_processes(_search_conflict, jobs, bar.update))
 
 
 def _search_conflict(report: Any, case: Case, window: int, problems: int) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import tempfile
 from collections.abc import Iterator
@@ -143,6 +144,12 @@ def write_atomically(path: Path) -> Iterator[Path]:
             sync_path(path.parent)
     finally:
         Path(name).unlink(missing_ok=True)
+
+
+def hash_file(path: Path) -> str:
+    """Return the SHA-256 of the content of a file."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def sync_path(path: str | Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 from dataclasses import replace
 from pathlib import Path
@@ -198,7 +199,7 @@ def read_table(profile: str, name: str) -> pd.DataFrame:
     if profile == "notebook":  # a notebook that runs alone draws its few problems again
         return draw_problem_set(name, load_problem_set(name, profile))
     path = paths.data_path(profile, "problems", f"{name}.parquet")
-    remedy = f"the problems stage of profile {profile!r} to run: dvc repro -f problems@{name}"
+    remedy = f"the problems stage of profile {profile!r} to run: dvc repro -f problems"
     return read_parquet(path, f"problems.{name}", remedy)
 
 
@@ -255,20 +256,27 @@ def select_questions(run: Run, table: pd.DataFrame) -> pd.DataFrame:
     return table[grid | equal | far | other]
 
 
-def write_questions(profile: str) -> Path:
-    """Write for each row of a profile the problems that score it, and return their folder.
+def write_questions(profile: str) -> dict[str, int]:
+    """Write for each row of a profile the problems that score it; return their numbers by row.
 
-    A row's evaluation depends on its own file, so a change of another row does not repeat it.
+    The evaluation of a row depends on its own file, so a change of another row does not repeat it.
     """
     runs = {row: run_settings.load_run(row, profile) for row in run_settings.list_rows(profile)}
     names = {get_problem_set_name(run) for run in runs.values()}
     tables = {name: read_table(profile, name) for name in names}
-    folder = paths.data_path(profile, "questions")
+    counts = {}
     for row, run in runs.items():
         questions = select_questions(run, tables[get_problem_set_name(run)])
-        with paths.write_atomically(folder / f"{row}.parquet") as draft:
+        with paths.write_atomically(find_questions_file(run)) as draft:
             questions.to_parquet(draft, index=False)
-    return folder
+        counts[row] = len(questions)
+    return counts
+
+
+def find_questions_file(run: Run) -> Path:
+    """Return the file with the problems that score a run."""
+    study = profiles.find_study(run.name)
+    return paths.data_path(run.profile, "questions", study, f"{run.name}.parquet")
 
 
 def read_questions(run: Run) -> pd.DataFrame:
@@ -279,6 +287,15 @@ def read_questions(run: Run) -> pd.DataFrame:
     """
     if run.profile == "notebook":  # a notebook that runs alone draws its few problems again
         return select_questions(run, read_table(run.profile, get_problem_set_name(run)))
-    path = paths.data_path(run.profile, "questions", f"{run.name}.parquet")
-    remedy = f"the questions stage of profile {run.profile!r} to run: dvc repro -f questions"
-    return read_parquet(path, f"questions.{run.name}", remedy)
+    remedy = f"the problems stage of profile {run.profile!r} to run: dvc repro -f problems"
+    return read_parquet(find_questions_file(run), f"questions.{run.name}", remedy)
+
+
+def hash_questions(questions: pd.DataFrame) -> str:
+    """Return a hash of the problems of a table.
+
+    >>> hash_questions(pd.DataFrame({"i": [1]})) == hash_questions(pd.DataFrame({"i": [2]}))
+    False
+    """
+    rows = pd.util.hash_pandas_object(questions, index=False).to_numpy().tobytes()
+    return hashlib.sha256(rows).hexdigest()

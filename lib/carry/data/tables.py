@@ -1,7 +1,8 @@
-"""Tables in Parquet files: a file that cannot be read is refused with one line."""
+"""Tables in Parquet files, one for each table of a folder."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import pandas as pd
@@ -29,3 +30,27 @@ def read_parquet(path: Path, where: str, remedy: str) -> pd.DataFrame:
         except (pyarrow.ArrowException, OSError, ValueError, KeyError, TypeError) as error:
             state = f"cannot be read ({type(error).__name__})"
     raise SettingsError(f"{where}: {paths.display_path(path)} {state}; expected {remedy}")
+
+
+def write_tables(tables: Mapping[str, pd.DataFrame], folder: Path) -> None:
+    """Write each table as `NAME.parquet`, and remove the tables of earlier settings."""
+    for path in folder.glob("*.parquet"):
+        if path.stem not in tables:
+            path.unlink()
+    for name, table in tables.items():
+        with paths.write_atomically(folder / f"{name}.parquet") as draft:
+            table.to_parquet(draft, index=False)
+
+
+def concat_by_name(parts: Iterable[Mapping[str, pd.DataFrame]]) -> dict[str, pd.DataFrame]:
+    """Concatenate tables of the same name; a part may lack a table.
+
+    >>> parts = [{"a": pd.DataFrame({"n": [1]})}, {"a": pd.DataFrame({"n": [2]})}]
+    >>> concat_by_name(parts)["a"]["n"].tolist()
+    [1, 2]
+    """
+    by_name: dict[str, list[pd.DataFrame]] = {}
+    for tables in parts:
+        for name, table in tables.items():
+            by_name.setdefault(name, []).append(table)
+    return {name: pd.concat(tables, ignore_index=True) for name, tables in by_name.items()}

@@ -1,46 +1,42 @@
-"""Trained models: loaded with a check against their row, scored, and written as tables."""
+"""Trained models: loaded with a check against their row."""
 
 from __future__ import annotations
 
 import json
-import shutil
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import torch
 from torch import Tensor
 
-from carry import processes, progress
-from carry.config import paths, run_settings
-from carry.config.arguments import check_integer
+from carry.config import paths, profiles, run_settings
 from carry.config.run_settings import Run
 from carry.config.settings import SettingsError, describe
-from carry.data import problem_sets
-from carry.evaluation.recurrences import choose_problems, score_by_recurrence
-from carry.evaluation.scoring import score_system
 from carry.models.system import System
 from carry.training import checkpoint
 from carry.training.loop import choose_device
 
-COMMITTED_PROFILE = "notebook"  # this profile uses the weights in reports/models/, which is in git
-
-OPTIONAL_TABLES = ("steps", "recurrences", "answers")
-TABLES = ("cells", "places", *OPTIONAL_TABLES)
+COMMITTED_PROFILE = "notebook"  # this profile uses weights in reports/models/, which is in git
+# The profiles that trained these, the first one first: its weights change with releases only.
+TRAINED_PROFILES = ("full", "cpu")
 
 
 def get_weights_folder(profile: str, row: str) -> Path:
     """Return the folder with the weights of a row.
 
-    >>> paths.display_path(get_weights_folder("cpu", "mine"))
-    'data/cpu/runs/mine'
-    >>> paths.display_path(get_weights_folder("notebook", "mine"))
-    'reports/models/mine'
+    >>> paths.display_path(get_weights_folder("cpu", "parity_nope"))
+    'data/cpu/runs/parity/parity_nope'
+    >>> paths.display_path(get_weights_folder("notebook", "parity_nope"))
+    'reports/models/full/parity/parity_nope'
+
+    Raises:
+        SettingsError: for an unknown row.
     """
-    if profile == COMMITTED_PROFILE:
-        return paths.ROOT.joinpath("reports", "models", row)
-    return paths.data_path(profile, "runs", row)
+    study = profiles.find_study(row)
+    if profile != COMMITTED_PROFILE:
+        return paths.run_folder(profile, study, row)
+    folders = [paths.models_folder(trained, study, row) for trained in TRAINED_PROFILES]
+    return next((folder for folder in folders if folder.is_dir()), folders[0])
 
 
 def load_trained(
@@ -64,7 +60,6 @@ def find_weights_file(profile: str, row: str, seed: int) -> Path:
     Raises:
         SettingsError: for an unknown profile or row, or weights that do not exist.
     """
-    run_settings.load_run(row, profile)
     path = get_weights_folder(profile, row) / f"seed_{seed}.safetensors"
     if isinstance(seed, bool) or not isinstance(seed, int) or not path.is_file():
         raise SettingsError(
@@ -153,57 +148,3 @@ def _find_difference(then: Any, now: Any, place: str) -> tuple[str, Any, Any] | 
                 return difference
         return None
     return None if then == now else (place, then, now)
-
-
-def _score_seed(
-    report: Any, profile: str, row: str, seed: int, table: pd.DataFrame
-) -> tuple[pd.DataFrame, ...]:
-    """Score one seed, and return its `TABLES`."""
-    system = load_trained(profile, row, seed)
-    evaluation = system.run.evaluation
-    last = system.distinct_starts(evaluation.starts)[-1]
-    return (
-        *score_system(system, table, evaluation.starts, evaluation.recurrences, report),
-        *score_by_recurrence(system, table, last, report=report),
-    )
-
-
-def evaluate_row(row: str, profile: str, seeds: Iterable[int] | None = None) -> Path:
-    """Score the seeds of a row (default: all), write the tables, and return their folder.
-
-    The tables are `cells.parquet` and `places.parquet`, and for a scratchpad `steps.parquet` (see
-    `carry.evaluation.scoring.score_system`); for a looped model, from the last of its starts,
-    `recurrences.parquet` and `answers.parquet` (see
-    `carry.evaluation.recurrences.score_by_recurrence`); and a copy of training's `curves.parquet`.
-
-    Raises:
-        SettingsError: for an unknown row or profile, or without its problems or weights.
-    """
-    run = run_settings.load_run(row, profile)
-    if seeds is not None and (isinstance(seeds, str | bytes) or not isinstance(seeds, Iterable)):
-        raise SettingsError(f"runs.{row}.seeds: {describe(seeds)} is not valid; expected integers")
-    seeds = list(range(run.seeds) if seeds is None else seeds)
-    for seed in seeds:
-        check_integer(seed, f"runs.{row}.seeds", least=0)
-    if not seeds:
-        raise SettingsError(f"runs.{row}.seeds: none to evaluate; expected at least one")
-    table = problem_sets.read_questions(run)
-    first = load_trained(profile, row, seeds[0])  # refuses wrong settings before workers start
-    starts = first.distinct_starts(run.evaluation.starts)
-    problems = len(table) * len(starts) + len(choose_problems(first, table))
-    jobs = [(profile, row, seed, table) for seed in seeds]
-    with progress.progress_bar(len(jobs) * problems, row, unit="problem") as bar:
-        scored = processes.run_jobs(_score_seed, jobs, bar.update)
-    folder = paths.reports_path(profile, "results", profile, row)
-    for name, tables in zip(TABLES, zip(*scored, strict=True), strict=True):
-        path, table = folder / f"{name}.parquet", pd.concat(tables, ignore_index=True)
-        if name in OPTIONAL_TABLES and table.empty:
-            path.unlink(missing_ok=True)  # an earlier version of the row may have written it
-            continue
-        with paths.write_atomically(path) as draft:
-            table.to_parquet(draft, index=False)
-    curves = get_weights_folder(profile, row) / "curves.parquet"
-    if curves.exists():
-        with paths.write_atomically(folder / curves.name) as draft:
-            shutil.copyfile(curves, draft)
-    return folder

@@ -14,7 +14,6 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from carry import fingerprint
 from carry.config import paths
 from carry.config.run_settings import Run
 from carry.config.settings import SettingsError
@@ -22,16 +21,6 @@ from carry.config.settings import SettingsError
 
 class DamagedFile(SettingsError):
     """The content of a file is not the content that was written."""
-
-
-def find_checkpoint_folder(run: Run) -> Path:
-    """Return the folder of a run's checkpoints, apart from its outputs, which DVC deletes.
-
-    Other settings, and other code of the training, have another folder.
-    """
-    code = fingerprint.hash_code(["carry.training.seeds", *run.module_names()])
-    code = hashlib.sha256(code.encode()).hexdigest()[:16]
-    return paths.data_path(run.profile, "checkpoints", run.name, f"{run.key()}-{code}")
 
 
 def save_tensors(path: Path, tensors: dict[str, Tensor], note: dict[str, Any]) -> None:

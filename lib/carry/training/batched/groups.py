@@ -12,36 +12,37 @@ from carry.models.system import System
 from carry.training import checkpoint
 from carry.training.batched.network import check_system
 from carry.training.batched.trainer import BatchedTrainer
+from carry.training.seeds import describe_scores, write_curve, write_problems
 
 # Matrix products of another number of models round differently, so the groups depend on the number
 # of seeds only, never on the number of cores.
 GROUPS = 2
 
 
-def list_jobs(run: Run, count: int, checkpoints: Path, folder: Path) -> list[tuple]:
-    """Return the arguments of `train_group` for each group of `count` seeds.
+def list_groups(run: Run) -> list[range]:
+    """Return the seeds of each group of a run.
 
     Raises:
         SettingsError: for a run that cannot be trained this way.
     """
     check_system(System(run))
-    groups = [range(count)[start::GROUPS] for start in range(GROUPS)]
-    return [
-        (run, seeds, checkpoints / f"group_{index}.safetensors", folder)
-        for index, seeds in enumerate(groups)
-        if seeds
-    ]
+    groups = [range(run.seeds)[start::GROUPS] for start in range(GROUPS)]
+    return [seeds for seeds in groups if seeds]
 
 
-def train_group(
-    report: Callable[..., None], run: Run, seeds: range, checkpoint_path: Path, folder: Path
-) -> pd.DataFrame:
-    """Train some seeds as one computation, write their weights, return their learning curves."""
-    trainer = BatchedTrainer(run, seeds, checkpoint_path)
-    for seed in seeds:
-        report(seed, trainer.step, None, None)
-    trainer.train(report)
+def train_group(report: Callable[..., None], folder: Path, run: Run, seeds: range) -> None:
+    """Train some seeds as one computation, and write their files; see `train_seed`.
+
+    The learning curves of all seeds are one table.
+    """
+    steps = run.training.steps
+    file = folder / "checkpoints" / f"group_{seeds[0]}.safetensors"
+    trainer = BatchedTrainer(run, seeds, file)
+    report(trainer.step / steps)
+    trainer.train(lambda seed, step, *scores: report(step / steps, describe_scores(*scores)))
     for seed, weights in zip(seeds, trainer.weights(), strict=True):
         path = folder / f"seed_{seed}.safetensors"
         checkpoint.save_weights(path, weights, run, seed, trainer.step, "fp32")
-    return pd.DataFrame(trainer.curve)
+    write_curve(folder, pd.DataFrame(trainer.curve))
+    if 0 in seeds:
+        write_problems(run, folder)
