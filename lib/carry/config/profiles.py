@@ -247,11 +247,16 @@ def find_study(row: str) -> str:
     Raises:
         SettingsError: for an unknown row.
     """
-    params = load_params()
-    for study, rows in params["studies"].items():
-        if row in rows:
-            return study
-    raise SettingsError(f"runs: {describe(row)} is unknown, {suggest_name(row, params['runs'])}")
+    homes = _find_homes(_read_text(ROOT / "params.yaml"))
+    if not isinstance(row, str) or row not in homes:
+        raise SettingsError(f"runs: {describe(row)} is unknown, {suggest_name(row, homes)}")
+    return homes[row]
+
+
+@cache
+def _find_homes(params: str) -> dict[str, str]:
+    studies = marshal.loads(_parse_sections(Params, params, "params.yaml"))["studies"]
+    return {row: study for study, rows in studies.items() for row in rows}
 
 
 def find_profiles() -> dict[str, Path]:
@@ -350,19 +355,29 @@ def _choose_rows(chosen: dict[str, Any], studies: dict[str, list[str]], where: s
     }
 
 
-def find_sources(profile: str) -> dict[str, str]:
+def find_sources(profile: str, section: str = "rows") -> dict[str, str]:
     """Return the profile whose results each row has: this one, or the `others` of this one.
+
+    Args:
+        profile: the name of a profile.
+        section: `rows`, or other names that results have: `analyses`, `certificates` or
+            `variant_sets`. A row that is trained here has no certificate or analysis of `others`.
 
     >>> sources = find_sources("cpu")
     >>> sources["addition_relative"], sources["parity_nope"]
     ('cpu', 'full')
     """
     settings = load_profile(profile)
-    sources = dict.fromkeys(settings["rows"], profile)
+    sources = dict.fromkeys(settings[section], profile)
     if settings["others"] is None:
         return sources
-    others = dict.fromkeys(load_profile(settings["others"])["rows"], settings["others"])
-    return {**others, **sources}
+    trained = () if section == "variant_sets" else settings["rows"]
+    names = load_profile(settings["others"])[section]
+    return {
+        name: profile if name in sources else settings["others"]
+        for name in dict.fromkeys([*names, *sources])
+        if name in sources or name not in trained
+    }
 
 
 def load_problem_set(name: str, profile: str, where: str = "problems") -> dict[str, Any]:

@@ -126,74 +126,93 @@ def create_empty_table(name: str) -> pd.DataFrame:
 
 
 def read_table(profile: str, name: str) -> pd.DataFrame:
-    """Return one table, such as `cells`, of all rows that a profile names.
+    """Return one table, such as `cells`, of all rows of a profile; its column `profile` says whose.
 
-    Files of rows outside the profile are ignored. Rows that did not write the table are left out.
+    Rows that the profile does not train come from the committed results of its `others`. Other
+    rows in the files are ignored, and rows that did not write the table are left out.
 
     Raises:
         SettingsError: for a profile without rows, and for a row that is not evaluated.
     """
-    rows = run_settings.list_rows(profile)
-    if not rows:
+    sources = profiles.find_sources(profile)
+    if not sources:
         raise SettingsError(f"profile {profile!r}: no rows; expected at least one")
-    folder = paths.reports_path(profile, "results", profile)
+    groups: dict[tuple[str, str], list[str]] = {}
+    for row, source in sources.items():
+        groups.setdefault((source, profiles.find_study(row)), []).append(row)
     parts = []
+    for (source, study), rows in groups.items():
+        evaluated = paths.results_folder(source, study)
+        _check_rows(evaluated / "cells.parquet", rows, source)
+        remedy = f"the evaluate and analyse stages of profile {source!r} to run again"
+        for folder in (evaluated, paths.analyses_folder(source, study)):
+            file = folder / f"{name}.parquet"
+            if file.exists():
+                table = read_parquet(file, f"results.{study}", remedy)
+                parts.append(table[table["row"].isin(rows)])
+    parts = [part for part in parts if not part.empty] or parts[:1]
+    if not parts:
+        return create_empty_table(name)
+    return select_rows(pd.concat(parts, ignore_index=True), list(sources)).reset_index(drop=True)
+
+
+def _check_rows(file: Path, rows: list[str], profile: str) -> None:
+    """Refuse a study without results, or with results that lack a row."""
+    study = file.parent.name
+    _check_file(file, f"results.{study}", "evaluate", profile)
+    remedy = f"the evaluate stage of profile {profile!r} to run again"
+    evaluated = _find_rows(file, file.stat().st_mtime_ns, f"results.{study}", remedy)
     for row in rows:
-        _check_file(folder / row / "cells.parquet", f"results.{row}", "evaluate", profile)
-        files = (
-            folder / row / f"{name}.parquet",
-            folder / paths.ANALYSES / row / f"{name}.parquet",
-        )
-        remedy = f"the evaluate and analyse stages of profile {profile!r} to run again"
-        existing = [file for file in files if file.exists()]
-        parts += [read_parquet(file, f"results.{row}", remedy) for file in existing]
-    return pd.concat(parts, ignore_index=True) if parts else create_empty_table(name)
+        if row not in evaluated:
+            raise SettingsError(
+                f"results.{study}: {paths.display_path(file)} has no row {row!r}; expected {remedy}"
+            )
+
+
+@cache
+def _find_rows(file: Path, time: int, where: str, remedy: str) -> frozenset[str]:
+    """Return the rows of a table; read once for each time at which it was written."""
+    return frozenset(read_parquet(file, where, remedy)["row"])
 
 
 def read_variant_table(profile: str, name: str) -> pd.DataFrame:
-    """Return one table of all variant sets that a profile names, such as `variant_lengths`.
+    """Return one table of all variant sets of a profile, such as `variant_lengths`.
+
+    Sets that the profile does not run come from the committed results of its `others`.
 
     Raises:
         SettingsError: for the first missing file.
     """
     parts = []
-    for variant_set in profiles.load_profile(profile)["variant_sets"]:
-        folder = paths.reports_path(profile, "results", profile, paths.VARIANTS, variant_set)
-        file = folder / f"{name}.parquet"
-        _check_file(file, f"variant_sets.{variant_set}", "variants", profile)
-        remedy = f"the variants stage of profile {profile!r} to run again"
+    for variant_set, source in profiles.find_sources(profile, "variant_sets").items():
+        file = paths.variants_folder(source, variant_set) / f"{name}.parquet"
+        _check_file(file, f"variant_sets.{variant_set}", "variants", source)
+        remedy = f"the variants stage of profile {source!r} to run again"
         parts.append(read_parquet(file, f"variant_sets.{variant_set}", remedy))
     return pd.concat(parts, ignore_index=True) if parts else create_empty_table(name)
 
 
 def read_certificates(profile: str) -> pd.DataFrame:
-    """Return the certificates of a profile, one row for each seed.
+    """Return the certificates of a profile and of its `others`, one row for each seed.
 
     Raises:
         SettingsError: for the first missing certificate.
     """
     seeds: list[dict[str, Any]] = []
-    for row in profiles.load_profile(profile)["certificates"]:
-        file = paths.reports_path(profile, "certificates") / f"{row}.json"
-        _check_file(file, f"certificates.{row}", "certify", profile)
+    for row, source in profiles.find_sources(profile, "certificates").items():
+        file = paths.certificate_file(source, profiles.find_study(row), row)
+        _check_file(file, f"certificates.{row}", "certify", source)
         certificate = read_certificate(file)
         seeds += [{**certificate, **seed} for seed in certificate["seeds"]]
     return pd.DataFrame(seeds).reindex(columns=CERTIFICATE_COLUMNS)
 
 
-def read_committed_cells(profile: str) -> pd.DataFrame:
-    """Return the committed cells of a profile, with the learning `rate` of each row.
-
-    Rows without committed cells are left out.
-    """
-    parts = []
-    for row in run_settings.list_rows(profile):
-        file = paths.ROOT.joinpath("reports", "results", profile, row, "cells.parquet")
-        if file.exists():
-            rate = run_settings.load_run(row, profile).training.learning_rate
-            remedy = "the committed file; restore it with git checkout"
-            parts.append(read_parquet(file, f"results.{row}", remedy).assign(rate=rate))
-    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=["row", "rate"])
+def read_cells_with_rates(profile: str) -> pd.DataFrame:
+    """Return the cells of a profile, with the learning `rate` of each row."""
+    runs = {row: run_settings.load_run(row, profile) for row in run_settings.list_rows(profile)}
+    cells = read_table(profile, "cells")
+    rates = {row: run.training.learning_rate for row, run in runs.items()}
+    return cells.assign(rate=cells["row"].map(rates))
 
 
 def _check_file(file: Path, place: str, stage: str, profile: str) -> None:
