@@ -45,7 +45,6 @@ from typing import Any
 
 from carry.claims.claim_settings import FOLDER, Claim, load_claims
 from carry.claims.ledger_page import (
-    compute_metrics,
     describe_measurement,
     render_ledger,
     summarise_verdicts,
@@ -59,7 +58,6 @@ __all__ = [
     "METHOD",
     "VERDICTS",
     "Claim",
-    "compute_metrics",
     "describe_measurement",
     "judge_claims",
     "load_claims",
@@ -70,7 +68,7 @@ __all__ = [
 
 
 def write_ledger(profile: str, folder: Path | None = None) -> list[dict[str, Any]]:
-    """Test all claims on the results of a profile; write claims.json, claims.md and metrics.json.
+    """Test all claims on the results of a profile; write claims.json and claims.md.
 
     Returns:
         The records, as in claims.json.
@@ -91,7 +89,6 @@ def write_ledger(profile: str, folder: Path | None = None) -> list[dict[str, Any
     for name, text in {
         "claims.json": _to_json(records),
         "claims.md": render_ledger(records),
-        "metrics.json": _to_json(compute_metrics(records, cells)),
     }.items():
         with paths.write_atomically(folder / name) as draft:
             draft.write_text(text, encoding="utf-8")

@@ -1,28 +1,11 @@
-"""The ledger as a Markdown page, and as metrics for DVC."""
+"""The ledger as a Markdown page."""
 
 from __future__ import annotations
 
 from collections import Counter
 from typing import Any
 
-import pandas as pd
-
-from carry.claims.verdicts import METHOD, VERDICTS
-from carry.evaluation.regions import add_region
-from carry.plots import load as results
-
-
-def compute_metrics(records: list[dict[str, Any]], cells: pd.DataFrame) -> dict[str, Any]:
-    """Return the numbers for `dvc metrics`: the verdicts, and accuracy by row and region."""
-    count = Counter(record["verdict"] for record in records)
-    metrics = {"claims": {verdict.replace(" ", "_"): count[verdict] for verdict in VERDICTS}}
-    cells = add_region(results.select_start(cells, results.choose_starts(cells)))
-    cells = cells[cells["set"] != "equal"]
-    sums = cells.groupby(["row", "region"], sort=False)[["exact", "n"]].sum()
-    for (row, region), counts in sums.iterrows():
-        share = round(float(counts["exact"] / counts["n"]), 4)
-        metrics.setdefault(row, {})[region.replace(" ", "_")] = share
-    return metrics
+from carry.claims.verdicts import METHOD
 
 
 def render_ledger(records: list[dict[str, Any]]) -> str:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +76,9 @@ def _summarise_seeds(seeds: pd.DataFrame) -> dict[str, Any]:
 def write_numbers(profile: str, folder: Path | None = None) -> dict[str, Any]:
     """Write numbers.json next to the ledger of claims, and return its content.
 
+    The same numbers become metrics of DVC: a small file for each row, since `dvc metrics show`
+    prints one line for each file.
+
     Raises:
         SettingsError: if there is no ledger yet.
     """
@@ -82,15 +86,40 @@ def write_numbers(profile: str, folder: Path | None = None) -> dict[str, Any]:
     ledger = folder / "claims.json"
     if not ledger.exists():
         raise SettingsError(f"numbers: {ledger.name} does not exist; expected the claims stage")
+    records = json.loads(ledger.read_text(encoding="utf-8"))
     numbers = {
         "profile": profile,
-        "claims": claims.summarise_verdicts(json.loads(ledger.read_text(encoding="utf-8"))),
+        "claims": claims.summarise_verdicts(records),
         "rows": summarise_rows(load.read_table(profile, "cells")),
         "certificates": summarise_certificates(load.read_certificates(profile)),
     }
-    with paths.write_atomically(folder / "numbers.json") as draft:
-        draft.write_text(json.dumps(numbers, indent=2) + "\n", encoding="utf-8")
+    contents = {"numbers.json": numbers}
+    for name, metrics in select_metrics(numbers["rows"], records).items():
+        contents[f"metrics/{name}.json"] = metrics
+    for name, content in contents.items():
+        with paths.write_atomically(folder / name) as draft:
+            draft.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
     return numbers
+
+
+def select_metrics(
+    rows: dict[str, dict[str, Any]], records: list[dict[str, Any]]
+) -> dict[str, dict[str, float]]:
+    """Return the metrics of DVC: accuracy of the README's rows, and the claims by verdict.
+
+    >>> rows = {"addition_abacus": {"trained": 10, "twice as long": {"value": 0.125}}}
+    >>> metrics = select_metrics(rows, [{"verdict": "holds"}])
+    >>> metrics["addition_abacus"]
+    {'twice_as_long': 0.125}
+    >>> metrics["claims"]
+    {'holds': 1, 'fails': 0, 'undecided': 0, 'not_tested': 0}
+    """
+    count = Counter(record["verdict"] for record in records)
+    metrics = {"claims": {verdict.replace(" ", "_"): count[verdict] for verdict in claims.VERDICTS}}
+    for row in gallery.select_overview_rows(rows):
+        values = {name: rows[row][name]["value"] for name in COLUMNS if name in rows[row]}
+        metrics[row] = {name.replace(" ", "_"): value for name, value in values.items()}
+    return metrics
 
 
 def summarise_certificates(certificates: pd.DataFrame) -> dict[str, dict[str, Any]]:
