@@ -15,6 +15,7 @@ from typing import Any
 
 from carry.config.settings import SettingsError
 from carry.jobs import executors, kept
+from carry.jobs.tasks import Task
 from carry.progress import print_warning, progress_bar
 
 
@@ -74,10 +75,10 @@ def run_jobs(jobs: Sequence[Job], folder: Path, label: str) -> list[Path]:
     waiting.sort(key=lambda index: -jobs[index].cost)
     with progress_bar(sum(job.cost for job in jobs), label, bar_format=BAR, smoothing=0) as bar:
         progress = _Progress(bar, jobs, waiting)
-        tasks = [
-            executors.Task(index, jobs[index], places[index].parent, places[index].name)
-            for index in waiting
-        ]
+        tasks = []
+        for index in waiting:
+            job, place = jobs[index], places[index]
+            tasks.append(Task(index, job, place.parent, place.name, kept.hash_code(job)))
         if tasks:
             executors.execute(tasks, progress.report)
     return places
@@ -106,6 +107,8 @@ class _Progress:
             if index not in self.started and share < 1 and not self.bar.disable:
                 self.bar.initial += share * job.cost
             self.started.add(index)
+            if self.shares[index] == 1:  # a late report from another machine
+                return
             self.shares[index] = min(max(share, 0.0), 1.0)
             self._show(f"{job.name}: {note}" if note else job.name)
 

@@ -1,40 +1,38 @@
-"""Where jobs run: the environment variable CARRY_EXECUTOR.
+"""Where jobs run, by the environment variable CARRY_EXECUTOR.
 
-processes           (default) worker processes of this machine
+processes           (default) processes of this machine: one a core, or up to eight a GPU
+dask                a Dask cluster on this machine: one worker a core, or one a GPU
+dask://HOST:PORT    a Dask scheduler that runs
+NAME.yaml           a cluster of dask-jobqueue (SLURM, ...), with the settings of this file
 """
 
 from __future__ import annotations
 
+import importlib
+import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
-from carry.jobs import kept
+from carry.config.settings import SettingsError
 from carry.jobs.local import map_processes
-
-
-@dataclass(frozen=True)
-class Task:
-    """A job that waits: its number in the pool, the folder of its results, its key."""
-
-    index: int
-    job: Any
-    folder: Path
-    key: str
+from carry.jobs.tasks import Task, perform_task
 
 
 def execute(tasks: Sequence[Task], report: Callable[..., None]) -> None:
-    """Run jobs in this order; `report(index, share, note)` is called in this process."""
-    map_processes(
-        perform_task, [(task,) for task in tasks], report, [task.job.name for task in tasks]
-    )
+    """Run jobs in this order; `report(index, share, note)` is called in this process.
 
-
-def perform_task(report: Callable[..., None], task: Task) -> None:
-    """Run a job in this process."""
-
-    def report_job(share: float, note: str = "") -> None:
-        report(task.index, share, note)
-
-    kept.perform(report_job, task.job, task.folder, task.key)
+    Raises:
+        SettingsError: for an executor that cannot be used.
+    """
+    executor = os.environ.get("CARRY_EXECUTOR", "") or "processes"
+    if executor == "processes":
+        arguments = [(task,) for task in tasks]
+        map_processes(perform_task, arguments, report, [task.job.name for task in tasks])
+        return
+    try:  # imported here, because it takes a second
+        cluster = importlib.import_module("carry.jobs.cluster")
+    except ModuleNotFoundError as error:
+        raise SettingsError(
+            f"CARRY_EXECUTOR: {error.name} is not installed; expected `pip install "
+            "'carry[cluster]'`"
+        ) from None
+    cluster.run_on_dask(tasks, report, executor)

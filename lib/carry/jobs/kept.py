@@ -48,14 +48,17 @@ def find_place(job: Any, folder: Path) -> Path:
             f"jobs: {describe(job.name)} is not a name; expected letters, digits, _ - + . and /"
         )
     versions = json.dumps(fingerprint.list_versions())
-    code = hash_code((job.work.__module__, *job.modules))
-    text = "\0".join([job.name, job.work.__qualname__, job.inputs, code, versions])
+    text = "\0".join([job.name, job.work.__qualname__, job.inputs, hash_code(job), versions])
     return folder / job.name / hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
+def hash_code(job: Any) -> str:
+    """Return a hash of all files of the library that the work of a job reaches."""
+    return _hash_modules((job.work.__module__, *job.modules))
+
+
 @functools.cache  # many jobs reach the same files
-def hash_code(modules: tuple[str, ...]) -> str:
-    """Return a hash of all files of the library that modules reach."""
+def _hash_modules(modules: tuple[str, ...]) -> str:
     return hashlib.sha256(fingerprint.hash_code(modules).encode()).hexdigest()[:16]
 
 
@@ -82,16 +85,21 @@ def find_fault(place: Path) -> str:
     return ""
 
 
-def perform(report: Callable[..., None], job: Any, folder: Path, key: str) -> None:
+def perform(
+    report: Callable[..., None], job: Any, folder: Path, key: str, lock_seconds: float = 0.0
+) -> None:
     """Run a job with one thread, and keep its result in `folder / key`.
 
     A result that another process has kept in the meantime is not made again.
+
+    Args:
+        lock_seconds: how long to wait for another process that runs the job.
 
     Raises:
         SettingsError: for a job that another process runs.
     """
     place = folder / key
-    with lock_job(job.name, folder):
+    with lock_job(job.name, folder, lock_seconds):
         fault = find_fault(place)
         if fault:
             if fault != MISSING:
@@ -107,7 +115,7 @@ def perform(report: Callable[..., None], job: Any, folder: Path, key: str) -> No
 
 
 @contextmanager
-def lock_job(name: str, folder: Path) -> Iterator[None]:
+def lock_job(name: str, folder: Path, seconds: float = 0.0) -> Iterator[None]:
     """Hold the lock of a job in its folder.
 
     Raises:
@@ -116,7 +124,7 @@ def lock_job(name: str, folder: Path) -> Iterator[None]:
     folder.mkdir(parents=True, exist_ok=True)
     lock, owner = filelock.FileLock(folder / "lock"), folder / "owner"
     try:
-        lock.acquire(timeout=LOCK_SECONDS)
+        lock.acquire(timeout=seconds)
     except filelock.Timeout:
         holder = owner.read_text(encoding="utf-8").strip() if owner.exists() else "unknown"
         raise SettingsError(
@@ -127,9 +135,6 @@ def lock_job(name: str, folder: Path) -> Iterator[None]:
         yield
     finally:
         lock.release()
-
-
-LOCK_SECONDS = 0.0
 
 
 def write_text(report: Callable[..., None], folder: Path, name: str, text: str) -> None:
