@@ -1,11 +1,14 @@
 """DVC as its users know it: its commands change one line, and their tables fit a screen."""
 
+import csv
 import difflib
 import shutil
 from pathlib import Path
 
 import pytest
 from dvc.utils.hydra import apply_overrides
+from dvc.utils.serialize import load_yaml
+from dvc_render.vega_templates import get_template
 
 from carry.config.paths import ROOT
 
@@ -40,3 +43,20 @@ def test_params_one_line(change, tmp_path):
     setting = name.rpartition(".")[2]
     assert f"{setting}: " in removed
     assert f"{setting}: {value}" in added
+
+
+def test_plots_have_their_columns():
+    """`dvc plots diff` finds each table of reports/dvc.yaml, its columns, and the template."""
+    tables = pictures = 0
+    for plot in load_yaml(ROOT / "reports" / "dvc.yaml")["plots"]:
+        if isinstance(plot, str):
+            pictures += (ROOT / "reports" / plot).is_file()
+            continue
+        (settings,) = plot.values()
+        ((table, column),) = settings["y"].items()
+        with open(ROOT / "reports" / table, encoding="utf-8", newline="") as file:
+            columns = next(csv.reader(file))
+        assert {settings["x"], column, "row"} <= set(columns), table
+        assert get_template(settings["template"], ROOT / ".dvc" / "plots").has_anchor("data")
+        tables += 1
+    assert tables == pictures == 2
