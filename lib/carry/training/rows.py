@@ -25,8 +25,9 @@ COLUMNS = {"curves": ("row", "profile", "seed", "step", "loss", "exact", "rate",
 def list_training_jobs(run: Run) -> list[Job]:
     """Return the jobs that train the seeds of a run: one for each seed, or for each group.
 
-    >>> [job.name for job in list_training_jobs(run_settings.load_run("addition_rope", "notebook"))]
-    ['addition_rope/seed_0']
+    >>> run = run_settings.load_run("addition_relative", "notebook")
+    >>> [job.name for job in list_training_jobs(run)]
+    ['addition_relative/seed_0']
 
     Raises:
         SettingsError: for a run with `batched_seeds` that cannot be trained this way.
