@@ -16,4 +16,4 @@ export PYTHONPATH="$copy/lib" CARRY_PROGRESS=off DVC_NO_ANALYTICS=1 DVC_SITE_CAC
 commit() { git add --all && git -c user.name=copy -c user.email=copy@localhost commit -qm "$1"; }
 git init -q
 printf '%s\n' .site/ >> .git/info/exclude
-commit "before"  # DVC and DVCLive refuse a repository without a commit
+commit "before"  # DVC refuses a repository without a commit
