@@ -64,7 +64,7 @@ def run_on_dask(tasks: Sequence[Task], report: Callable[..., None], executor: st
         topic = f"carry-{uuid.uuid4().hex}"
         client.subscribe_topic(topic, lambda event: report(*event[1]))
         _print_dashboard(client)
-        request = Request(topic, marker, fingerprint.list_versions())
+        request = Request(topic, marker, MARKER_SECONDS, fingerprint.list_versions())
         try:
             _run_all(client, tasks, request, report)
         finally:
@@ -76,6 +76,7 @@ class Request(NamedTuple):
 
     topic: str  # of the job's reports
     marker: Path  # a file that every worker must see
+    seconds: float  # until it must see it
     versions: dict[str, str]
 
 
@@ -110,7 +111,7 @@ def _check_worker(worker: distributed.Worker, task: Task, request: Request) -> N
             f"{where} has {worker.state.nthreads} threads; expected 1, as of "
             "`dask worker --nthreads 1`"
         )
-    end = time.monotonic() + MARKER_SECONDS
+    end = time.monotonic() + request.seconds
     while not request.marker.exists():
         if time.monotonic() > end:
             raise SettingsError(
@@ -289,8 +290,11 @@ def find_queue_clusters() -> dict[str, Any]:
             "CARRY_EXECUTOR: dask-jobqueue is not installed; expected `pip install "
             "'carry[cluster]'`"
         ) from None
-    names = [name for name in dir(dask_jobqueue) if name.endswith("Cluster")]
-    return {name.removesuffix("Cluster").lower(): getattr(dask_jobqueue, name) for name in names}
+    return {
+        name.removesuffix("Cluster").lower(): kind
+        for name, kind in vars(dask_jobqueue).items()
+        if name.endswith("Cluster") and kind is not dask_jobqueue.JobQueueCluster
+    }
 
 
 _printed: set[str] = set()
