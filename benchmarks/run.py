@@ -104,7 +104,9 @@ def training(rounds: int = 15) -> dict:
     taken = in_turn(variants, rounds)
     return {
         "tokens": tokens.shape[1],
-        "default precision": precision.choose_precision("auto", torch.device("cpu")),
+        "default precision": precision.choose_precision(
+            "auto", torch.device("cpu"), SIZE["width"]
+        ),
         "error of a product under medium": precision.measure_product_error(),
         **{f"{name} over minimal": ratio(taken, name, "minimal")
            for name in ("fp32", "default", "bf16")},

@@ -1,6 +1,7 @@
 """Training: the same weights however often it is killed, schedules as stated, bad losses found."""
 
-import io
+import importlib.metadata
+import json
 import math
 import multiprocessing
 from types import SimpleNamespace
@@ -8,16 +9,15 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 import torch
-from tqdm import tqdm
 
-from carry import processes
-from carry.config import paths
+from carry import jobs
+from carry.config import paths, profiles
 from carry.config.run_settings import Training
 from carry.data.training_batches import TrainingBatches
 from carry.formats import to_text
 from carry.models.system import System
 from carry.randomness import stream
-from carry.training import checkpoint, loop, precision, seeds
+from carry.training import checkpoint, loop, rows, seeds
 from carry.training.loop import Trainer, TrainingDiverged
 from carry.training.schedule import compute_batch_size, compute_learning_rate
 from model_cases import run_of
@@ -33,6 +33,18 @@ def same(first, second):
 
 def batches_of(system):
     return TrainingBatches(system.run, system.task, system.format, stream(0, "problems"))
+
+
+def ignore(*values):
+    """Stand for a report."""
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    """Keep what rows write in a temporary folder."""
+    monkeypatch.setattr(paths, "ROOT", tmp_path)
+    monkeypatch.setenv("CARRY_PROGRESS", "off")
+    return tmp_path
 
 
 class Killed(Exception):
@@ -210,11 +222,10 @@ def test_pools_cut_padding_and_keep_every_problem():
     assert torch.equal(lengths, system.format.write(problems).length.sort().values)
 
 
-def test_a_fixed_data_set(tmp_path, monkeypatch):
-    monkeypatch.setattr(paths, "ROOT", tmp_path)
+def test_a_fixed_data_set(tmp_path):
     run = run_of("abacus", examples=20)
-    seeds.train_seeds(run, 1)
-    table = pd.read_parquet(paths.data_path("notebook", "runs", "mine", "problems.parquet"))
+    seeds.train_seed(ignore, tmp_path, run, 0)
+    table = pd.read_parquet(tmp_path / "problems.parquet")
     assert len(table) == 20
     pairs = table["operands"].str.split()
     allowed = {f"^{a[::-1]}+{b[::-1]}=" for a, b in pairs}
@@ -225,49 +236,80 @@ def test_a_fixed_data_set(tmp_path, monkeypatch):
     assert shown <= allowed and len(shown) > 10
 
 
-def test_seeds_side_by_side_write_everything_and_clean_up(tmp_path, monkeypatch):
-    monkeypatch.setattr(paths, "ROOT", tmp_path)
-    run = run_of("abacus")
-    curves = seeds.train_seeds(run, 1)
-    folder = paths.data_path("notebook", "runs", "mine")
-    tensors, note = checkpoint.load_tensors(folder / "seed_0.safetensors")
-    assert same(tensors, weights(Trainer(run, 0, None).train()))
-    assert note["row"] == "mine" and note["seed"] == 0 and note["steps"] == 6
-    assert pd.read_parquet(folder / "curves.parquet").equals(curves)
-    assert (folder / "live/seed_0/plots/metrics/loss.tsv").exists()
-    assert (folder / "run.json").exists() and not checkpoint.find_checkpoint_folder(run).exists()
+def named(run, name, seeds=1, **training):
+    """Return a run as a row of params.yaml, which has a study and so a place for its files."""
+    changed = run.training.model_copy(update=training)
+    return run.model_copy(update={"name": name, "seeds": seeds, "training": changed})
 
 
-def test_processes_train_what_one_process_trains(tmp_path, monkeypatch):
-    monkeypatch.setattr(paths, "ROOT", tmp_path)
-    run, heard = run_of("abacus", steps=20), []
-    monkeypatch.setattr(seeds._Progress, "report", lambda self, *news: heard.append(news))
-    seeds.train_seeds(run, 2)
-    for seed in range(2):
-        path = paths.data_path("notebook", "runs", "mine", f"seed_{seed}.safetensors")
-        assert same(checkpoint.load_tensors(path)[0], weights(Trainer(run, seed, None).train()))
-    steps = {(seed, step) for seed in (0, 1) for step in (0, 10, 20)}
-    assert {values[:2] for values in heard} == steps
-    assert not multiprocessing.active_children()
+def folder_of(run):
+    return paths.run_folder(run.profile, profiles.find_study(run.name), run.name)
 
 
-def test_progress_is_unknown_until_a_score_and_counts_the_steps_of_all_seeds():
-    file = io.StringIO()
-    with tqdm(total=20, disable=False, file=file, smoothing=0) as bar:
-        progress = seeds._Progress(bar)
-        progress.report(0, 4, None, None)  # continued from a checkpoint
-        bar.refresh()
-        first = file.getvalue().split("\r")[-1]
-        assert "4/20" in first and "<?" in first and "loss –, exact –" in first
-        for seed, step in ((1, 7), (0, 8)):
-            progress.report(seed, step, 1.5, 0.25)
-        assert bar.n == 15 and "loss 1.500, exact 25%" in bar.postfix
-    assert "nan" not in file.getvalue()
+def test_all_seeds_of_all_rows_are_one_pool_and_have_the_weights_of_one_process(home, monkeypatch):
+    runs = [
+        named(run_of("abacus", steps=20), "addition_abacus", 2),
+        named(run_of("coupled", form="padded", steps=10), "addition_coupled", 2),
+    ]
+    pools, run_jobs = [], rows.run_jobs
+    monkeypatch.setattr(rows, "run_jobs", lambda *given: pools.append(given[0]) or run_jobs(*given))
+    curves = rows.train_runs(runs)
+    assert [job.name for job in pools[0]] == [
+        f"{run.name}/seed_{seed}" for run in runs for seed in range(2)
+    ]
+    for run in runs:
+        for seed in range(2):
+            tensors, note = checkpoint.load_tensors(folder_of(run) / f"seed_{seed}.safetensors")
+            assert same(tensors, weights(Trainer(run, seed, None).train()))
+            expected = {"row": run.name, "seed": seed, "steps": run.training.steps}
+            assert expected.items() <= note.items()
+        own = curves[curves["row"] == run.name].reset_index(drop=True)
+        assert pd.read_parquet(folder_of(run) / "curves.parquet").equals(own)
+        assert tuple(own.columns) == rows.COLUMNS["curves"]
+        assert own["torch"].unique() == [importlib.metadata.version("torch")]
+        assert json.loads((folder_of(run) / "run.json").read_text())["name"] == run.name
+    assert not [*home.rglob("checkpoints")] and not multiprocessing.active_children()
 
 
-def test_each_seed_is_trained_and_scored_with_one_thread(tmp_path, monkeypatch):
+def test_a_changed_row_is_trained_alone_and_a_removed_seed_leaves_no_file(home, monkeypatch):
+    monkeypatch.setattr(jobs.executors, "execute", run_here)
+    trained, train = [], Trainer.train
+    monkeypatch.setattr(
+        Trainer,
+        "train",
+        lambda self, report: trained.append((self.run.name, self.seed)) or train(self, report),
+    )
+    one, other = (named(run_of(), name, 2) for name in ("addition_abacus", "addition_coupled"))
+    rows.train_runs([one, other])
+    assert len(trained) == 4
+    unchanged = checkpoint.load_tensors(folder_of(other) / "seed_0.safetensors")[0]
+    table = rows.train_runs([named(one, one.name, 1, steps=7), other])
+    assert trained[4:] == [(one.name, 0)]
+    assert table.groupby("row")["step"].max().tolist() == [7, 6]
+    assert same(checkpoint.load_tensors(folder_of(other) / "seed_0.safetensors")[0], unchanged)
+    assert [path.name for path in folder_of(one).glob("seed_*")] == ["seed_0.safetensors"]
+
+
+def test_a_damaged_result_is_one_line_and_trained_again(home, capsys):
+    run = named(run_of(), "addition_abacus")
+    rows.train_runs([run])
+    (kept,) = paths.jobs_folder("notebook", "train").rglob("seed_0.safetensors")
+    expected = kept.read_bytes()
+    kept.write_bytes(expected[:-1])
+    rows.train_runs([run])
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("warning: addition_abacus/seed_0: ") and "damaged" in line
+    assert kept.read_bytes() == expected
+
+
+def run_here(tasks, report):
+    """Perform jobs in this process, in order."""
+    for task in tasks:
+        jobs.executors.perform_task(report, task)
+
+
+def test_each_seed_is_trained_and_scored_with_one_thread(home, monkeypatch):
     """Weights of several threads differ from those of one, which a worker has."""
-    monkeypatch.setattr(paths, "ROOT", tmp_path)
     threads, loss, score = set(), Trainer._loss, loop.teacher_forced_pass
 
     def spy(function):
@@ -281,8 +323,7 @@ def test_each_seed_is_trained_and_scored_with_one_thread(tmp_path, monkeypatch):
     try:
         torch.set_num_threads(2)
         Trainer(run_of("abacus"), 0, None).train()
-        seeds.train_seeds(run_of("abacus"), 1)
-        processes.run_jobs(lambda report: threads.add(torch.get_num_threads()), [()], print)
+        rows.train_runs([named(run_of("abacus"), "addition_abacus")])
         assert threads == {1} and torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(before)
@@ -292,24 +333,14 @@ def test_each_seed_is_trained_and_scored_with_one_thread(tmp_path, monkeypatch):
 def test_an_early_stop_leaves_weights_and_a_snapshot_of_its_step(
     tmp_path, monkeypatch, checkpoint_every
 ):
-    monkeypatch.setattr(paths, "ROOT", tmp_path)
     always = SimpleNamespace(exact=torch.ones(16))
     monkeypatch.setattr(loop, "teacher_forced_pass", lambda *args, **options: always)
     run = run_of("abacus", steps=50, score_every=3, stop_at=0.5, patience=2, snapshot_every=4,
                  checkpoint_every=checkpoint_every)  # fmt: skip
-    assert seeds.train_seeds(run, 1)["step"].tolist() == [3, 6]
-    folder = paths.data_path("notebook", "runs", "mine")
-    stacked, note = checkpoint.load_tensors(folder / "snapshots_0.safetensors")
-    weights, of_weights = checkpoint.load_tensors(folder / "seed_0.safetensors")
+    seeds.train_seed(ignore, tmp_path, run, 0)
+    assert pd.read_parquet(tmp_path / "curve.parquet")["step"].tolist() == [3, 6]
+    stacked, note = checkpoint.load_tensors(tmp_path / "snapshots_0.safetensors")
+    weights, of_weights = checkpoint.load_tensors(tmp_path / "seed_0.safetensors")
     assert note["steps"] == [4, 6] and of_weights["steps"] == 6
     assert all(torch.equal(stacked[name][1], weights[name]) for name in weights)
     assert not torch.equal(stacked["tokens.weight"][0], weights["tokens.weight"])
-
-
-def test_precision_is_checked_and_put_back():
-    before = torch.get_float32_matmul_precision()
-    with precision.use_precision("medium", torch.device("cpu")):
-        assert torch.get_float32_matmul_precision() == "medium"
-    assert torch.get_float32_matmul_precision() == before
-    assert precision.measure_product_error("highest") < 1e-5
-    assert precision.choose_precision("auto", torch.device("cpu")) in {"bf16", "fp32"}

@@ -65,8 +65,9 @@ class Trainer:
     def __init__(self, run: Run, seed: int, checkpoint_path: Path | None) -> None:
         self.run, self.seed, self.checkpoint_path = run, seed, checkpoint_path
         self.device = choose_device(run)
-        self.precision = choose_precision(run.training.precision, self.device)
         self._start()
+        width = self.system.network.settings.width
+        self.precision = choose_precision(run.training.precision, self.device, width)
         if checkpoint_path is not None and checkpoint_path.exists():
             try:
                 self._restore()
@@ -125,11 +126,11 @@ class Trainer:
             for optimizer in self.optimizers:
                 optimizer.zero_grad(set_to_none=True)
             loss.backward()
-        torch.nn.utils.clip_grad_norm_(network.parameters(), training.clip)
-        for optimizer in self.optimizers:
-            for group in optimizer.param_groups:
-                group["lr"] = compute_learning_rate(self.step, training)
-            optimizer.step()
+            torch.nn.utils.clip_grad_norm_(network.parameters(), training.clip)
+            for optimizer in self.optimizers:  # inside, as Muon computes products
+                for group in optimizer.param_groups:
+                    group["lr"] = compute_learning_rate(self.step, training)
+                optimizer.step()
         self._losses.append(loss.detach())
         self.step += 1
 

@@ -7,6 +7,7 @@ from torch import nn
 
 from carry.config.run_settings import Training
 from carry.models.architectures import Architecture
+from carry.training.muon import Muon
 
 
 def make_optimizers(network: Architecture, training: Training) -> list[torch.optim.Optimizer]:
@@ -29,15 +30,7 @@ def make_optimizers(network: Architecture, training: Training) -> list[torch.opt
     )
     if not muon:
         return [adamw]
-    return [
-        torch.optim.Muon(
-            hidden,
-            lr=training.learning_rate,
-            weight_decay=training.weight_decay,
-            adjust_lr_fn="match_rms_adamw",
-        ),
-        adamw,
-    ]
+    return [Muon(hidden, training.learning_rate, training.weight_decay), adamw]
 
 
 def make_adamw(
