@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from dvc.utils.hydra import apply_overrides
-from dvc.utils.serialize import load_yaml
+from dvc.utils.serialize import load_yaml, modify_yaml
 from dvc_render.vega_templates import get_template
 
 from carry.config.paths import ROOT
@@ -43,6 +43,14 @@ def test_params_one_line(change, tmp_path):
     setting = name.rpartition(".")[2]
     assert f"{setting}: " in removed
     assert f"{setting}: {value}" in added
+
+
+def test_lock_is_written_by_dvc(tmp_path):
+    """DVC writes dvc.lock as it is, so that a stage that runs changes its own lines only."""
+    path = Path(shutil.copy(ROOT / "dvc.lock", tmp_path))
+    with modify_yaml(path):
+        pass
+    assert path.read_bytes() == (ROOT / "dvc.lock").read_bytes()
 
 
 def test_plots_have_their_columns():
