@@ -1,0 +1,117 @@
+"""Is bf16 as good as `auto`? The same seeds, trained each way: `benchmarks/bf16_experiment.py`.
+
+Runs that bf16_experiment.csv already has are skipped, so it can be stopped and started at any time.
+With `summary` it trains nothing, and prints the difference of each row with its interval.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import sys
+import time
+from pathlib import Path
+
+import pandas as pd
+import torch
+from scipy import stats
+
+from carry.config import paths
+from carry.config.run_settings import Run, load_run
+from carry.data import problem_sets
+from carry.evaluation.scoring import score_system
+from carry.progress import progress_bar
+from carry.training.loop import Trainer
+
+FILE = Path(__file__).with_suffix(".csv")
+SEEDS = 6
+PRECISIONS = "auto", "bf16"
+# Steps that suffice to learn the trained lengths, where fewer than the row's.
+ROWS = {
+    "addition_relative": 600,
+    "addition_abacus_short": 800,
+    "addition_abacus_looped_short": 1000,
+    "addition_coupled": 1200,
+}
+EACH = 20  # problems in a cell
+
+
+def load_shortened(row: str, precision: str) -> Run:
+    """Return a row of the profile `full` with the steps and precision of the experiment."""
+    run = load_run(row, "full")
+    changed = {"steps": ROWS[row], "precision": precision}
+    return run.model_copy(update={"training": run.training.model_copy(update=changed)})
+
+
+def train_and_score(row: str, precision: str, seed: int) -> dict[str, object]:
+    """Train a seed; score it in fp32 within the trained sizes, and beyond them up to three times.
+
+    The scores are shares of exact answers: `held_out` on all pairs of trained sizes, `beyond` on
+    equal sizes, the mean of the starts 1 and "middle".
+    """
+    run = load_shortened(row, precision)
+    began = time.process_time()
+    trainer = Trainer(run, seed, None).train()
+    seconds = time.process_time() - began
+    digits = run.training.digits
+    settings = {"task": run.task, "grid": digits, "each": EACH, "longest": 3 * digits}
+    known = problem_sets.ProblemSet.parse({**settings, "equal": EACH}, "problems")
+    table = problem_sets.draw_problem_set("bf16_experiment", known)
+    table = table[(table["set"] == "grid") | (table["i"] > digits)]
+    cells = score_system(trainer.system, table, (1, "middle"))[0]
+    exact = cells.groupby("set")[["exact", "n"]].sum()
+    share = (exact["exact"] / exact["n"]).round(4)
+    return {
+        "row": row, "precision": precision, "seed": seed, "computed": trainer.precision,
+        "steps": trainer.step, "cpu_seconds": round(seconds, 1),
+        "held_out": share["grid"], "beyond": share["equal"],
+    }  # fmt: skip
+
+
+def summarise(found: pd.DataFrame) -> pd.DataFrame:
+    """Return bf16 minus auto in points: means over seeds, with 95% intervals of paired seeds."""
+    wide = found.pivot_table(index=["row", "seed"], columns="precision")
+    differences = {
+        score: 100 * (wide[score]["bf16"] - wide[score]["auto"]).dropna()
+        for score in ("held_out", "beyond")
+    }
+    lines = {}
+    for row in [*ROWS, "all"]:
+        line: dict[str, object] = {}
+        for score, difference in differences.items():
+            known = difference.index.get_level_values("row")
+            of_row = difference if row == "all" else difference[known == row]
+            if len(of_row) > 1:
+                low, high = stats.t.interval(
+                    0.95, len(of_row) - 1, of_row.mean(), max(1e-9, stats.sem(of_row))
+                )
+                line["pairs"] = len(of_row)
+                line[score] = f"{of_row.mean():+.1f} [{low:+.1f}, {high:+.1f}]"
+        if line and row != "all":
+            time_ratio = wide["cpu_seconds"]["auto"] / wide["cpu_seconds"]["bf16"]
+            line["times faster"] = round(time_ratio.loc[row].median(), 2)
+            line["auto, beyond"] = round(100 * wide["beyond"]["auto"].loc[row].mean(), 1)
+        lines[row] = line
+    return pd.DataFrame.from_dict(lines, orient="index")
+
+
+def main() -> None:
+    """Train what is missing, seed by seed, and print the summary."""
+    torch.set_num_threads(1)
+    found = pd.read_csv(FILE) if FILE.exists() else pd.DataFrame()
+    if "summary" not in sys.argv[1:]:
+        done = set(map(tuple, found[["row", "precision", "seed"]].values)) if len(found) else set()
+        wanted = [(row, p, seed) for seed in range(SEEDS) for row in ROWS for p in PRECISIONS]
+        waiting = [job for job in wanted if job not in done]
+        with progress_bar(len(waiting), "bf16 experiment") as shown:
+            for job in waiting:
+                found = pd.concat([found, pd.DataFrame([train_and_score(*job)])])
+                with paths.write_atomically(FILE) as draft:
+                    found.to_csv(draft, index=False, lineterminator="\n")
+                shown.update()
+    print(json.dumps({"machine": platform.machine(), "torch": torch.__version__}))
+    print(summarise(found).to_string())
+
+
+if __name__ == "__main__":
+    main()
