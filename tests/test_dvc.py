@@ -1,21 +1,21 @@
 """DVC as its users know it: its commands change one line, and their tables fit a screen."""
 
-import csv
 import difflib
+import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from dvc.utils.hydra import apply_overrides
 from dvc.utils.serialize import load_yaml, modify_yaml
-from dvc_render.vega_templates import get_template
 
 from carry.config.paths import ROOT
+from carry.pipeline import readme_numbers
 
 CHANGES = [
     "++runs.addition_coupled.training.steps=500",
-    "++runs.addition_relative_small.model.width=8",
-    "++base.training.optimizer=adamw",
     "++variants.addition_relative.base.training.steps=900",
     "++problems.generalize_to_longer.test=500",
 ]
@@ -53,18 +53,54 @@ def test_lock_is_written_by_dvc(tmp_path):
     assert path.read_bytes() == (ROOT / "dvc.lock").read_bytes()
 
 
-def test_plots_have_their_columns():
-    """`dvc plots diff` finds each table of reports/dvc.yaml, its columns, and the template."""
-    tables = pictures = 0
-    for plot in load_yaml(ROOT / "reports" / "dvc.yaml")["plots"]:
-        if isinstance(plot, str):
-            pictures += (ROOT / "reports" / plot).is_file()
-            continue
-        (settings,) = plot.values()
-        ((table, column),) = settings["y"].items()
-        with open(ROOT / "reports" / table, encoding="utf-8", newline="") as file:
-            columns = next(csv.reader(file))
-        assert {settings["x"], column, "row"} <= set(columns), table
-        assert get_template(settings["template"], ROOT / ".dvc" / "plots").has_anchor("data")
-        tables += 1
-    assert tables == pictures == 2
+@pytest.fixture
+def clone(tmp_path, monkeypatch):
+    """Go to a repository with two commits, whose curves differ, and with what DVC shows of them."""
+
+    def git(*words):
+        name = ("-c", "user.name=test", "-c", "user.email=test@localhost")
+        subprocess.run(["git", *name, *words], cwd=tmp_path, check=True, capture_output=True)
+
+    for folder in (".dvc/plots", "reports/figures/overview"):
+        shutil.copytree(ROOT / folder, tmp_path / folder)
+    for file in (".dvc/config", "reports/dvc.yaml"):
+        shutil.copy(ROOT / file, tmp_path / file)
+    numbers = json.loads((ROOT / "reports" / "numbers.json").read_text(encoding="utf-8"))
+    for name, metrics in readme_numbers.select_metrics(numbers["rows"], []).items():
+        path = tmp_path / "reports" / "metrics" / f"{name}.json"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(json.dumps(metrics))
+    git("init", "-q")
+    git("add", ".")
+    git("commit", "-qm", "first")
+    table = tmp_path / "reports" / "figures" / "overview" / "accuracy.csv"
+    table.write_text(table.read_text().replace(",200,200,1,", ",200,100,0.5,"))
+    git("commit", "-qam", "second")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DVC_SITE_CACHE_DIR", str(tmp_path / ".site"))
+
+
+def run_dvc(*words):
+    """Return what a command of DVC prints."""
+    command = [sys.executable, "-m", "dvc", *words]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def test_metrics_have_few_columns(clone):
+    lines = run_dvc("metrics", "show", "--md").strip().splitlines()
+    assert len(lines) == 2 + 10 + 1  # the rows of the README, and the claims
+    assert lines[0].count("|") - 1 <= 10
+    assert "| reports/metrics/addition_abacus.json " in lines[2]
+
+
+def test_plots_compare_commits(clone):
+    """Each plot has the data or the pictures of both commits."""
+    declared = load_yaml("reports/dvc.yaml")["plots"]
+    drawn = json.loads(run_dvc("plots", "diff", "HEAD~1", "HEAD", "--json"))
+    assert "errors" not in drawn
+    assert len(drawn["data"]) == len(declared)
+    for entries in drawn["data"].values():
+        assert {name for entry in entries for name in entry["revisions"]} == {"HEAD~1", "HEAD"}
+    (entry,) = drawn["data"]["accuracy by length"]
+    values = entry["content"]["data"]["values"]
+    assert {"0.5", "1"} <= {value["accuracy"] for value in values if value["digits"] == "1"}
