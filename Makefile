@@ -12,8 +12,9 @@ export PATH := $(abspath $(VENV))/bin:$(PATH)
 export DVC_NO_ANALYTICS := 1
 
 # `notebook` is the scale of a notebook opened on its own; it has no pipeline.
-PROFILES := cpu $(filter-out notebook,$(patsubst profiles/%/profile.yaml,%, \
+PROFILES := $(filter-out notebook,$(patsubst profiles/%/profile.yaml,%, \
   $(wildcard profiles/*/profile.yaml)))
+WORKS := overview mcleish2024 cho2025 fraknoi2024 ibrahimli2024 every_length
 PIPELINE := $(if $(filter cpu,$(PROFILE)),dvc.yaml,profiles/$(PROFILE)/dvc.yaml)
 STAMP := $(VENV)/.installed
 
@@ -24,7 +25,7 @@ NEAREST := $(shell $(PYTHON) -c 'import difflib, sys; near = difflib.get_close_m
 $(error PROFILE=$(PROFILE): expected one of $(PROFILES)$(NEAREST))
 endif
 
-.PHONY: help setup repro smoke test certify lab bench notebooks clean
+.PHONY: help setup repro figures site smoke test certify lab bench notebooks clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z]*\):.*  ## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -41,10 +42,17 @@ $(STAMP): requirements.txt pyproject.toml
 	  --no-deps --no-build-isolation --editable .
 	@touch $@
 
-repro: setup  ## run the pipeline; PROFILE=smoke, gpu or paper for another scale than cpu
-	@[ $(PIPELINE) = dvc.yaml ] || cp dvc.yaml $(PIPELINE)  # why a copy: see dvc.yaml
+repro: setup  ## run the pipeline; PROFILE=smoke, full, gpu or paper for another scale than cpu
+	@[ $(PIPELINE) = dvc.yaml ] || \
+	  sed 's|^vars: .*|vars: [profile.yaml]|' dvc.yaml > $(PIPELINE)  # why a copy: see dvc.yaml
 	dvc repro $(PIPELINE)
 	@[ $(PIPELINE) != dvc.yaml ] || python -m carry.pipeline.readme_numbers
+
+figures: setup  ## draw all figures from the committed results, without training
+	for work in $(WORKS); do carry figures $$work profile=cpu; done
+
+site: figures  ## draw all figures, and build the site in reports/site
+	carry site profile=cpu
 
 smoke: setup  ## run the smoke profile in a copy, twice; the second time must run nothing
 	tests/smoke.sh

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 import made_up_lengths as alike
+from carry.config import profiles
 from carry.evaluation.intervals import add_interval
 from carry.evaluation.mistakes import KINDS
 from carry.interpretability.carry_subtasks import SUBTASKS
@@ -97,11 +98,12 @@ def curves(rows=REACH, seeds=3, steps=1500, every=100):
 def results(root, rows, profile="cpu"):
     """Write all tables of some rows as the evaluation stage does, under a project folder."""
     tables = {"cells": cells(rows), "places": places(rows), "curves": curves(rows)}
-    for row in rows:
-        folder = root / "reports" / "results" / profile / row
+    for study in {profiles.find_study(row) for row in rows}:
+        folder = root / "reports" / "results" / profile / study
         folder.mkdir(parents=True)
         for name, table in tables.items():
-            table[table["row"] == row].to_parquet(folder / f"{name}.parquet", index=False)
+            mine = table[table["row"].map(profiles.find_study) == study]
+            mine.assign(profile=profile).to_parquet(folder / f"{name}.parquet", index=False)
 
 
 SHARES = ("accuracy", "low", "high")

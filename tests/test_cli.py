@@ -64,9 +64,11 @@ def test_ask_refuses_in_one_line(capsys):
 def test_rows_and_show(capsys):
     code, out, _ = run(capsys, "rows", "--profile", "notebook")
     lines = [line.split() for line in out.splitlines()]
-    assert code == 0 and lines[0] == ["row", "task", "positions", "trained", "label", "weights"]
-    (line,) = (line for line in lines if line[0] == "addition_relative")
-    assert line[1:4] == ["addition", "abacus/relative", "1-5"] and line[-1] == "committed"
+    names = ["study", "row", "task", "positions", "trained", "label", "weights"]
+    assert code == 0 and lines[0] == names
+    (line,) = (line for line in lines if line[1] == "addition_relative")
+    assert line[0] == "addition_schemes" and line[-1] == "committed"
+    assert line[2:5] == ["addition", "abacus/relative", "1-5"]
     code, out, _ = run(capsys, "show", "addition_relative_small")
     rows = {line.split()[0]: line.split(maxsplit=1)[1] for line in out.splitlines()}
     assert rows["training.steps"].split() == ["20000", "runs.addition_relative_small"]
@@ -81,24 +83,24 @@ def test_rows_and_show(capsys):
 
 
 def test_the_origin_of_scale_and_data_set():
-    settings = {s.place: s for s in run_settings.explain_run("addition_equal_parts", "smoke")}
+    settings = {s.place: s for s in run_settings.explain_run("addition_equal_learned", "smoke")}
     assert settings["model.width"].origin == "smoke: scale"
-    assert settings["training.examples"].origin == "smoke: rows.addition_equal_parts"
-    assert settings["data_set.lengths"].origin == "problems.generalize_to_longer_tiny_multitask"
-    assert settings["training.learning_rate"].origin == "runs.addition_equal_alone"
+    assert settings["training.examples"].origin == "smoke: rows.addition_equal_learned"
+    assert settings["data_set.lengths"].origin == "problems.generalize_to_longer_tiny"
+    assert settings["training.learning_rate"].origin == "runs.addition_equal_learned"
 
 
 @pytest.mark.parametrize("name", ["a b", "$(ls)", "a;b", "../up", "a.b", "", "-x", "naïve"])
 def test_names_of_rows_do_not_reach_a_shell(capsys, name):
-    assert "not a name" in fail(capsys, "models", "profile=cpu", f"row={name}")
-    assert "not a name" in fail(capsys, "notebook", "pipeline/train", f"row={name}")
+    assert "not a name" in fail(capsys, "models", f"profile={name}")
+    assert "not a name" in fail(capsys, "notebook", "pipeline/train", f"study={name}")
 
 
 def test_parameters_are_refused_in_one_line(capsys):
     assert "expected name=value" in fail(capsys, "notebook", "pipeline/train", "smoke")
-    assert "'cpu_' is unknown" in fail(capsys, "prune", "profile=cpu_")
-    assert "row: missing" in fail(capsys, "models", "profile=cpu", "profile=cpu")
-    fail(capsys, "notebook", "pipeline/train", "profile=smoke", "row=addition_nope", "x=[1")
+    assert "'cpu_' is unknown" in fail(capsys, "models", "profile=cpu_")
+    assert "did you mean 'overview'" in fail(capsys, "figures", "ovrview", "profile=smoke")
+    fail(capsys, "notebook", "pipeline/train", "profile=smoke", "study=parity", "x=[1")
 
 
 @pytest.mark.parametrize(
@@ -130,9 +132,10 @@ def test_other_errors_keep_their_traceback(monkeypatch):
 def test_a_folder_with_letters_beyond_ascii_and_a_plain_locale(tmp_path):
     """Settings are read as UTF-8, and messages printed, whatever the locale."""
     root = tmp_path / "Zähler – 数"
-    (root / "profiles").mkdir(parents=True)
+    for name in ("cpu", "full"):
+        (root / "profiles" / name).mkdir(parents=True)
     (root / "lib").symlink_to(paths.ROOT / "lib")
-    for name in ("params.yaml", "profile.yaml"):
+    for name in ("params.yaml", "profiles/cpu/profile.yaml", "profiles/full/profile.yaml"):
         text = (paths.ROOT / name).read_text(encoding="utf-8")
         (root / name).write_text(f"# Zähler – 数\n{text}", encoding="utf-8")
     code = (

@@ -35,7 +35,7 @@ def tables():
 def test_a_profile_without_results_says_so_in_a_line(name):
     figure, table = gallery.draw_figure(name, made_up_tables(["sorting_fire"], grid=12))
     check_layout(figure)
-    assert set(table) == {"needs"} and texts(figure).endswith("make repro PROFILE=cpu")
+    assert set(table) == {"needs"} and texts(figure).endswith("make repro PROFILE=full")
 
 
 def test_tables_have_the_columns_that_analyses_write():

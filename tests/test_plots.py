@@ -133,9 +133,8 @@ def test_a_figure_is_saved_with_its_table_and_twice_as_the_same_bytes(name, tabl
     for folder in ("one", "two"):
         _, table = gallery.save_figure(name, tables, tmp_path / folder)
     check_files(tmp_path / "one", name, table)
-    for ending in ("svg", "png", "csv"):
-        one, two = (tmp_path / folder / f"{name}.{ending}" for folder in ("one", "two"))
-        assert one.read_bytes() == two.read_bytes()
+    for one in (tmp_path / "one").iterdir():
+        assert one.read_bytes() == (tmp_path / "two" / one.name).read_bytes()
 
 
 INCOMPLETE = ["scheme_by_region", "sums_by_format", "training_length_by_region", "one_or_many"]
@@ -322,12 +321,12 @@ def test_places_by_recurrence_are_means_over_seeds():
 def test_every_entry_of_a_notebook_is_drawn_once():
     names = [name for of in gallery.NOTEBOOKS.values() for name in of.entries]
     assert len(names) == len(set(names)) == len(gallery.FIGURES)
-    for folder, of in gallery.NOTEBOOKS.items():
+    for of in gallery.NOTEBOOKS.values():
         source = paths.ROOT / "notebooks" / f"{of.source}.ipynb"
         text = source.read_text(encoding="utf-8")
         drawn = [name for name in gallery.FIGURES if f'gallery.save_figure(\\"{name}\\", ' in text]
-        assert set(drawn) == set(of.entries), folder
-        assert f'\\"figures\\", \\"{folder}\\")' in text
+        assert set(drawn) == set(of.entries), of.source
+        assert f'figures_folder(profile, \\"{of.source}\\")' in text
 
 
 def test_every_figure_and_table_of_the_papers_is_in_the_gallery():
@@ -707,28 +706,45 @@ def test_colours_are_told_apart(sight):
 
 def test_tables_are_read_in_the_order_of_the_profile(monkeypatch, tmp_path):
     monkeypatch.setattr(paths, "ROOT", tmp_path)
-    rows = ["addition_rope", "addition_nope"]
-    results(tmp_path, [*rows, "addition_fire"])
-    monkeypatch.setattr(
-        run_settings, "list_rows", lambda profile: rows
-    )  # another row has left its files
+    rows = ["addition_rope", "addition_nope", "parity_rope"]
+    results(tmp_path, [*rows, "addition_fire"])  # another row has left its results
+    sources = dict.fromkeys(rows, "cpu")
+    monkeypatch.setattr(profiles, "find_sources", lambda profile: sources)
     tables = load.open_results("cpu")
     for name in ("cells", "places", "curves"):
         assert load.list_rows(tables[name]) == rows
     assert tables["answers"].empty and "predicted" in tables["answers"]
     with pytest.raises(SettingsError, match="unknown table 'answer', did you mean 'answers'"):
         tables["answer"]
-    answers(["addition_rope"]).to_parquet(
-        tmp_path / "reports/results/cpu/addition_rope/answers.parquet"
-    )
+    folder = tmp_path / "reports/results/cpu/addition_schemes"
+    answers(["addition_rope"]).to_parquet(folder / "answers.parquet")
     assert load.list_rows(load.open_results("cpu")["answers"]) == ["addition_rope"]
-    (tmp_path / "reports/results/cpu/addition_nope/cells.parquet").unlink()
+    sources["addition_abacus"] = "cpu"
+    with pytest.raises(SettingsError, match="cells.parquet has no row 'addition_abacus'; expected"):
+        load.open_results("cpu")["places"]
+    (folder / "cells.parquet").unlink()
     with pytest.raises(SettingsError) as error:
         load.open_results("cpu")["places"]
     assert str(error.value) == (
-        "results.addition_nope: reports/results/cpu/addition_nope/cells.parquet is missing; "
+        "results.addition_schemes: reports/results/cpu/addition_schemes/cells.parquet is missing; "
         "expected the evaluate stage of profile 'cpu' to have run"
     )
+
+
+def test_rows_that_a_profile_does_not_train_come_from_its_others(monkeypatch, tmp_path):
+    monkeypatch.setattr(paths, "ROOT", tmp_path)
+    results(tmp_path, ["addition_nope"])
+    results(tmp_path, ["addition_nope", "addition_rope", "parity_rope"], "full")
+    sources = {"addition_nope": "cpu", "parity_rope": "full", "addition_rope": "full"}
+    monkeypatch.setattr(profiles, "find_sources", lambda profile: sources)
+    tables = load.open_results("cpu")
+    origins = tables["cells"].groupby("row", sort=False)["profile"].unique().map(list)
+    assert list(origins.items()) == [(row, [source]) for row, source in sources.items()]
+    captions = [gallery.write_caption(name, tables) for name in ("accuracy", "numbering")]
+    assert captions[0].endswith(
+        " Trained here: addition_nope; from the committed results of `full`: addition_rope."
+    )
+    assert "committed" not in captions[1]
 
 
 def test_drawing_leaves_the_settings_of_matplotlib_alone(tables):
@@ -766,9 +782,7 @@ def test_one_footing_has_every_seed_and_all_together(tables):
 
 def test_committed_results_bring_their_learning_rates(monkeypatch, tmp_path):
     monkeypatch.setattr(paths, "ROOT", tmp_path)
-    assert load.read_committed_cells("baselines").empty
-    results(tmp_path, ["addition_fire_slow", "addition_fire_fast"], "baselines")
-    rates = (
-        load.read_committed_cells("baselines").groupby("row")["rate"].unique().map(list).to_dict()
-    )
-    assert rates == {"addition_fire_slow": [0.001], "addition_fire_fast": [0.004]}
+    results(tmp_path, run_settings.list_rows("baselines"), "baselines")
+    cells = load.read_cells_with_rates("baselines")
+    rates = cells.groupby("row")["rate"].unique().map(list)
+    assert rates["addition_fire_slow"] == [0.001] and rates["addition_fire_fast"] == [0.004]

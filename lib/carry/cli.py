@@ -27,11 +27,11 @@ COMMITTED = "committed"  # the weights in reports/models/
 
 PIPELINE_COMMANDS = """\
 pipeline commands (used by dvc.yaml and make):
-  notebook NAME name=value ...   execute a notebook as a stage
   code profile=NAME              check all rows, and write the code hashes of all stages
-  questions profile=NAME         write the problems on which each row is scored
-  models profile=NAME row=NAME   copy the weights of a row to reports/models
-  prune profile=NAME             delete results of rows that the profile no longer has
+  notebook NAME name=value ...   execute a notebook as a stage
+  models profile=NAME            copy weights to reports/models
+  figures WORK profile=NAME      execute the notebooks of a work
+  site profile=NAME              build the site from the executed notebooks
   refresh [NAME ...]             execute notebooks in place with their default parameters
 """
 
@@ -126,18 +126,20 @@ def make_parser() -> argparse.ArgumentParser:
     command = add("notebook", run_notebook)
     command.add_argument("name")
     command.add_argument("words", nargs="*", metavar="name=value")
-    for name, run in (("code", write_code), ("questions", write_questions), ("prune", prune)):
+    for name, run in (("code", write_code), ("models", publish), ("site", write_site)):
         add(name, run).add_argument("words", nargs=1, metavar="profile=NAME")
-    add("models", publish).add_argument("words", nargs=2, metavar="profile=NAME row=NAME")
+    command = add("figures", draw_figures)
+    command.add_argument("work")
+    command.add_argument("words", nargs=1, metavar="profile=NAME")
     add("refresh", refresh).add_argument("names", nargs="*")
     return parser
 
 
 def parse_parameters(words: Iterable[str]) -> dict[str, Any]:
-    """Parse `name=value` words. Values have types as in params.yaml; names of rows are text.
+    """Parse `name=value` words. Values have types as in params.yaml; names of studies are text.
 
-    >>> parse_parameters(["profile=smoke", "row=01", "steps=20", "log=true"])
-    {'profile': 'smoke', 'row': '01', 'steps': 20, 'log': True}
+    >>> parse_parameters(["profile=smoke", "study=01", "steps=20", "log=true"])
+    {'profile': 'smoke', 'study': '01', 'steps': 20, 'log': True}
 
     Raises:
         SettingsError: for a word without `=`, or a name that is not allowed.
@@ -147,7 +149,7 @@ def parse_parameters(words: Iterable[str]) -> dict[str, Any]:
         name, equals, value = word.partition("=")
         if not equals:
             raise SettingsError(f"{describe(word)} is not a parameter; expected name=value")
-        if name in ("profile", "row"):
+        if name in ("profile", "study", "variant_set"):
             check_name(value, name, PROBLEM_SET_NAME)
             parameters[name] = value
         else:
@@ -181,12 +183,17 @@ def _load_model(row: str, profile: str, seed: int) -> Any:
     from carry.training import checkpoint
 
     if profile != COMMITTED:
+        run_settings.load_run(row, profile)  # refuses an unknown profile or row
         return trained_models.load_trained(profile, row, seed)
     check_name(row, "row")
-    path = paths.ROOT.joinpath("reports", "models", row, f"seed_{seed}.safetensors")
-    if not path.exists():
-        committed = [folder.name for folder in path.parents[1].iterdir()]
-        hint = "expected seed 0" if row in committed else suggest_name(row, committed)
+    committed = {folder.name for folder in paths.ROOT.glob("reports/models/*/*/*")}
+    folder = (
+        trained_models.get_weights_folder(trained_models.COMMITTED_PROFILE, row)
+        if row in committed
+        else None
+    )
+    if folder is None or not (path := folder / f"seed_{seed}.safetensors").exists():
+        hint = "expected seed 0" if folder else suggest_name(row, committed)
         raise SettingsError(f"row: {row!r} has no committed weights of seed {seed}, {hint}")
     run = run_settings.load_run(row, checkpoint.load_note(path)["run"]["profile"])
     return trained_models.restore_system(path, run, seed)
@@ -194,12 +201,13 @@ def _load_model(row: str, profile: str, seed: int) -> Any:
 
 def print_rows(profile: str) -> None:
     """Print one line for each row of a profile."""
-    lines = [("row", "task", "positions", "trained", "label", "weights")]
+    lines = [("study", "row", "task", "positions", "trained", "label", "weights")]
     for name in run_settings.list_rows(profile):
         run = run_settings.load_run(name, profile)
         pairs = [f"{pair.get('ids')}/{pair.get('encoding')}" for pair in run.positions]
         lines.append(
             (
+                profiles.find_study(name),
                 name,
                 str(run.task.get("name")),
                 " + ".join(pairs) or "none",
@@ -228,9 +236,13 @@ def _ranges(lengths: list[int]) -> str:
 
 def _weights(row: str, profile: str) -> str:
     """Return where weights of a row are: of this profile, committed, or nowhere."""
-    places = {"trained": paths.data_path(profile, "runs", row)}
-    places[COMMITTED] = paths.ROOT.joinpath("reports", "models", row)
-    return ", ".join(name for name, path in places.items() if any(path.glob("seed_*.safetensors")))
+    folders = {"trained": [paths.run_folder(profile, profiles.find_study(row), row)]}
+    folders[COMMITTED] = [*paths.ROOT.glob(f"reports/models/*/*/{row}")]
+    return ", ".join(
+        name
+        for name, places in folders.items()
+        if any(any(place.glob("seed_*.safetensors")) for place in places)
+    )
 
 
 def _print_table(lines: list[tuple[str, ...]]) -> None:
@@ -299,18 +311,22 @@ def _part_defaults(run: Run) -> dict[str, Any]:
 
 def train_row(row: str, profile: str) -> None:
     """Train all seeds of a row, or continue from their checkpoints."""
-    from carry.training import seeds
+    from carry.training import rows
 
     run = run_settings.load_run(row, profile)
-    seeds.train_seeds(run)
-    print(f"weights: {paths.display_path(paths.data_path(profile, 'runs', row))}")
+    rows.train_rows([row], profile)
+    folder = paths.run_folder(profile, profiles.find_study(run.name), row)
+    print(f"weights: {paths.display_path(folder)}")
 
 
 def evaluate_row(row: str, profile: str) -> None:
-    """Score the trained seeds of a row on its problem set."""
-    from carry.evaluation import trained_models
+    """Score the trained seeds of a row on its problem set, and print the accuracy by region."""
+    from carry.evaluation import rows
+    from carry.evaluation.intervals import pool_cells
+    from carry.evaluation.regions import add_region
 
-    print(f"tables: {paths.display_path(trained_models.evaluate_row(row, profile))}")
+    cells = add_region(rows.evaluate_rows([row], profile)["cells"])
+    print(pool_cells(cells, ["seed", "start", "region"]).round(3).to_string(index=False))
 
 
 def certify(names: list[str], renew: bool = False) -> int:
@@ -333,37 +349,34 @@ def run_notebook(name: str, words: list[str]) -> None:
 
 
 def write_code(words: list[str]) -> None:
-    """Check all rows of a profile, and write the code hashes of all stages."""
-    from carry.pipeline import dependencies
+    """Check all rows of a profile, prune old results, and write the code hashes of all stages."""
+    from carry.pipeline import dependencies, files
 
     profile = _with_profile(words)["profile"]
     dependencies.check_rows(profile)
+    for path in files.prune_results(profile):
+        print(f"pruned {paths.display_path(path)}")
     dependencies.write_fingerprints(profile)
 
 
-def write_questions(words: list[str]) -> None:
-    """Write the problems on which each row of a profile is scored."""
-    from carry.data import problem_sets
-
-    problem_sets.write_questions(_with_profile(words)["profile"])
-
-
 def publish(words: list[str]) -> None:
-    """Copy the weights of a row to reports/models."""
+    """Copy weights of a profile to its published models."""
     from carry.pipeline import files
 
+    files.publish_weights(_with_profile(words)["profile"])
+
+
+def draw_figures(work: str, words: list[str]) -> None:
+    """Execute all notebooks of a work."""
     parameters = _with_profile(words)
-    if "row" not in parameters:
-        raise SettingsError("row: missing; expected row=NAME")
-    files.publish_weights(parameters["profile"], parameters["row"])
+    _runner().draw_figures(work, parameters["profile"])
 
 
-def prune(words: list[str]) -> None:
-    """Delete the results of rows that the profile no longer has."""
-    from carry.pipeline import files
+def write_site(words: list[str]) -> None:
+    """Build the site of a profile, and print its first page."""
+    from carry.pipeline import site
 
-    for path in files.prune_results(_with_profile(words)["profile"]):
-        print(f"pruned {paths.display_path(path)}")
+    print(paths.display_path(site.write_site(_with_profile(words)["profile"])))
 
 
 def refresh(names: list[str]) -> None:

@@ -10,11 +10,11 @@ import torch
 
 from carry import analyses, fingerprint, tasks, variants
 from carry.certificates import contexts
-from carry.config import paths, run_settings
+from carry.config import paths, profiles, run_settings
 from carry.data import data_sets, problem_sets
 from carry.models.system import System
 from carry.pipeline import runner
-from carry.pipeline.stages import STAGES, find_stage
+from carry.pipeline.stages import STAGES
 from carry.training.batched.network import BatchedNetwork
 
 
@@ -24,23 +24,24 @@ def check_rows(profile: str) -> None:
     Raises:
         SettingsError: for the first row with a setting that does not fit.
     """
-    for name in STAGES["problems"].rows(profile):
-        settings = problem_sets.load_problem_set(name, profile)
-        tasks.build_task(settings.task, f"problems.{name}.task")
-        if settings.lengths:
-            data_sets.build_task(name, settings)
-    for row in STAGES["train"].rows(profile):
+    settings = profiles.load_profile(profile)
+    for name in settings["problems"]:
+        problem_set = problem_sets.load_problem_set(name, profile)
+        tasks.build_task(problem_set.task, f"problems.{name}.task")
+        if problem_set.lengths:
+            data_sets.build_task(name, problem_set)
+    for row in settings["rows"]:
         run = run_settings.load_run(row, profile)
         with torch.device("meta"):
             system = System(run, device="meta")
             if run.training.batched_seeds:
                 BatchedNetwork([system])
         problem_sets.check_problem_set(run, profile)
-    for row in STAGES["analyse"].rows(profile):
+    for row in settings["analyses"]:
         analyses.load_analyses(row, profile)
-    for name in STAGES["variants"].rows(profile):
+    for name in settings["variant_sets"]:
         variants.check_variant_set(name, profile)
-    for row in STAGES["certify"].rows(profile):
+    for row in settings["certificates"]:
         with torch.device("meta"):
             contexts.require_bounded_contexts(
                 System(run_settings.load_run(row, profile), device="meta")
@@ -50,48 +51,55 @@ def check_rows(profile: str) -> None:
 def write_fingerprints(profile: str) -> Path:
     """Write for every stage of a profile which code and settings it depends on; return the folder.
 
-    Every notebook has a file, and every row of a stage another. A file holds one line for the
-    notebook without its outputs (saving a notebook in JupyterLab runs nothing again), one line for
-    each file of the library that the notebook's imports and the row's settings reach, and the
-    resolved settings of the row. `settings/` holds the resolved settings of all rows of this
-    profile and of `paper`, for the stages that read them together.
+    A file holds one line for each notebook without its outputs (saving a notebook in JupyterLab
+    runs nothing again), one line for each file of the library that its imports and the settings of
+    its rows reach, and the resolved settings of its rows. `settings/` holds the resolved settings
+    of all rows of this profile, of its `others` and of `paper`, for the stages that read them
+    together; `versions.txt` the versions of the packages with which results change.
     """
     folder = paths.data_path(profile, "code")
-    all_modules = [
-        module
-        for row in run_settings.list_rows(profile)
-        for module in STAGES["train"].modules(row, profile)
-    ]
-    for name, path in runner.find_notebooks().items():
-        notebook = runner.strip_outputs(nbformat.read(path, as_version=4))
-        line = fingerprint.hash_line(nbformat.writes(notebook).encode(), path)
-        imports = fingerprint.find_imports(
-            runner.notebook_code(notebook), fingerprint.list_modules()
-        )
-        stage = find_stage(name)
-        chosen = {row: stage.modules(row, profile) for row in stage.rows(profile)} if stage else {}
-        for row, modules in chosen.items():
-            text = line + fingerprint.hash_code([*imports, *modules])
-            _write_text(folder / name / f"{row}.txt", text + stage.settings(row, profile))
-        looping = stage is not None and stage.section is not None
-        modules = [m for chosen_modules in chosen.values() for m in chosen_modules]
-        reached = [*imports, *(modules if looping else all_modules)]
-        _write_text(folder / f"{name}.txt", line + fingerprint.hash_code(reached))
+    notebooks = {name: _read_notebook(path) for name, path in runner.find_notebooks().items()}
+    for stage in STAGES.values():
+        line, imports = notebooks.pop(stage.notebook)
+        for item in stage.items(profile) if stage.parameter else [""]:
+            code = fingerprint.hash_code([*imports, *stage.modules(item, profile)])
+            place = folder / stage.notebook / item if item else folder / stage.notebook
+            _write_text(place.with_suffix(".txt"), line + code + stage.settings(item, profile))
+    chosen = STAGES["claims"].modules("", profile)
+    for work in profiles.load_profile(profile)["figures"]:
+        drawn = [notebooks[name] for name in runner.list_notebooks(work)]
+        code = fingerprint.hash_code([*chosen, *(name for _, names in drawn for name in names)])
+        _write_text(folder / "figures" / f"{work}.txt", "".join(line for line, _ in drawn) + code)
+    _write_text(folder / "site.txt", _hash_site())
+    _write_text(folder / "models.txt", fingerprint.hash_code(["carry.pipeline.files"]))
+    others = profiles.load_profile(profile)["others"]
+    for name in {profile, "paper", others or profile}:
+        rows = [run_settings.load_run(row, name) for row in run_settings.list_rows(name)]
+        # A label changes figures, but no weights, so that a run is dumped without it.
+        runs = {run.name: {**run.model_dump(), "label": run.label} for run in rows}
+        _write_text(folder / "settings" / f"{name}.json", json.dumps(runs, indent=1) + "\n")
+    versions = fingerprint.list_versions()
+    text = "".join(f"{name} {version}\n" for name, version in versions.items())
+    _write_text(folder / "versions.txt", text)
+    return folder
+
+
+def _read_notebook(path: Path) -> tuple[str, set[str]]:
+    """Return a line with the hash of a notebook without outputs, and the modules it imports."""
+    notebook = runner.strip_outputs(nbformat.read(path, as_version=4))
+    line = fingerprint.hash_line(nbformat.writes(notebook).encode(), path)
+    imports = fingerprint.find_imports(runner.notebook_code(notebook), fingerprint.list_modules())
+    return line, imports
+
+
+def _hash_site() -> str:
     templates = sorted((fingerprint.LIBRARY / "pipeline" / "site").glob("*.*"))
     lines = [
         fingerprint.hash_line(path.read_bytes(), path)
         for path in templates
         if path.suffix in (".html", ".css")
     ]
-    site = fingerprint.hash_code(["carry.pipeline.site.__main__"])
-    _write_text(folder / "site.txt", site + "".join(lines))
-    _write_text(folder / "questions.txt", fingerprint.hash_code(["carry.data.problem_sets"]))
-    for name in {profile, "paper"}:
-        rows = [run_settings.load_run(row, name) for row in run_settings.list_rows(name)]
-        # A label changes figures, but no weights, so that a run is dumped without it.
-        runs = {run.name: {**run.model_dump(), "label": run.label} for run in rows}
-        _write_text(folder / "settings" / f"{name}.json", json.dumps(runs, indent=1) + "\n")
-    return folder
+    return fingerprint.hash_code(["carry.pipeline.site"]) + "".join(lines)
 
 
 def _write_text(path: Path, text: str) -> None:

@@ -1,4 +1,4 @@
-"""Files that the pipeline publishes, and files that it removes because their row is gone."""
+"""Files that the pipeline publishes, and files that it removes because their study is gone."""
 
 from __future__ import annotations
 
@@ -9,49 +9,55 @@ from carry.config import paths, profiles
 from carry.pipeline.stages import STAGES
 
 
-def publish_weights(profile: str, row: str) -> Path:
-    """Copy the weights of a row to reports/models/ROW, which is in git, and return that folder.
+def publish_weights(profile: str) -> list[Path]:
+    """Copy weights of a profile to its published models, and return their folders.
 
     One seed serves the notebooks. A certified row has all its seeds there, so that anyone can
     verify its certificates.
     """
-    source = paths.data_path(profile, "runs", row)
-    target = paths.reports_path(profile, "models", row)
-    seeds = "seed_*" if row in STAGES["certify"].rows(profile) else "seed_0"
-    for path in (source / "run.json", *sorted(source.glob(f"{seeds}.safetensors"))):
-        with paths.write_atomically(target / path.name) as draft:
-            shutil.copyfile(path, draft)
-    return target
+    settings = profiles.load_profile(profile)
+    certified = settings["certificates"]
+    folders = []
+    for row in dict.fromkeys([*certified, *settings["models"]]):
+        study = profiles.find_study(row)
+        source = paths.run_folder(profile, study, row)
+        target = paths.models_folder(profile, study, row)
+        seeds = "seed_*" if row in certified else "seed_0"
+        for path in (source / "run.json", *sorted(source.glob(f"{seeds}.safetensors"))):
+            with paths.write_atomically(target / path.name) as draft:
+                shutil.copyfile(path, draft)
+        folders.append(target)
+    paths.results_path(profile, "models").mkdir(parents=True, exist_ok=True)  # an out of the stage
+    return folders
 
 
 def prune_results(profile: str) -> list[Path]:
-    """Delete the files of rows that the profile no longer has, and return their paths.
+    """Delete the results of studies and sets that a profile no longer has; return their paths.
 
-    Later stages read whole folders: without pruning they would go on reporting a removed row.
-    The rows that remain are written to rows.txt, on which those stages depend.
+    Later stages read whole folders, and DVC leaves the files of a stage that is gone. The results
+    of a removed row go when the stage of its study writes its files again.
     """
-    settings = profiles.load_profile(profile)
-    kept: dict[Path, set[str]] = {
-        paths.reports_path(profile, "models"): {*settings["models"], *settings["certificates"]},
-    }
+    removed = []
     for stage in STAGES.values():
-        if stage.section is None:
+        if stage.parameter is None:
             continue
-        rows = set(stage.rows(profile))
-        for folder in (stage.executed(profile), *stage.folders(profile)):
-            kept.setdefault(folder, set()).update(rows)
-    kept[paths.reports_path(profile, "results", profile)] |= {paths.ANALYSES, paths.VARIANTS}
-    removed = [
-        path
-        for folder, rows in kept.items()
-        for path in sorted(folder.glob("*"))
-        if path.name.split(".")[0] not in rows
-    ]
+        kept = stage.items(profile)
+        executed = sorted(stage.executed(profile).glob("*"))
+        code = paths.data_path(profile, "code", "pipeline", stage.name)
+        found = [*executed, *stage.list_results(profile), *sorted(code.glob("*"))]
+        removed += [path for path in found if path.name.split(".")[0] not in kept]
+    trained = STAGES["train"].items(profile)
+    for folder in (paths.data_path(profile, "runs"), paths.data_path(profile, "code", "figures")):
+        kept = trained if folder.name == "runs" else profiles.load_profile(profile)["figures"]
+        found = sorted(folder.glob("*"))
+        removed += [path for path in found if path.name.split(".")[0] not in kept]
     for path in removed:
         shutil.rmtree(path) if path.is_dir() else path.unlink()
-    # The stages of figures depend on this folder, also in a profile without certificates.
-    paths.reports_path(profile, "certificates").mkdir(parents=True, exist_ok=True)
-    with paths.write_atomically(paths.data_path(profile, "rows.txt")) as draft:
-        rows = STAGES["evaluate"].rows(profile)
-        draft.write_text("".join(f"{row}\n" for row in rows), encoding="utf-8")
+    # Stages of figures depend on these folders, also in a profile that writes nothing there.
+    for folder in (
+        paths.results_path(profile, "results"),
+        paths.results_path(profile, "certificates"),
+        paths.reports_path(profile, "figures"),
+    ):
+        folder.mkdir(parents=True, exist_ok=True)
     return removed

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import ast
+import multiprocessing
 import os
+import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,9 +20,10 @@ from nbformat import NotebookNode
 from papermill.exceptions import PapermillExecutionError
 from traitlets.config import Config
 
+from carry import processes
 from carry.config import paths
 from carry.config.settings import SettingsError, suggest_name
-from carry.pipeline.stages import find_stage, rows_of_notebook
+from carry.pipeline.stages import find_executed, find_stage
 
 # For outputs that nbval compares: no progress bars, and one thread, since several threads may add
 # in another order.
@@ -50,25 +54,86 @@ def find_notebook(name: str) -> Path:
     return notebooks[name]
 
 
-def run_notebook(name: str, profile: str, row: str | None = None, **parameters: Any) -> Path:
-    """Execute a notebook for a profile, and for one row if its stage loops; return the copy.
+def list_notebooks(work: str) -> list[str]:
+    """Return the names of the notebooks with the figures of a work.
+
+    >>> list_notebooks("overview"), len(list_notebooks("cho2025"))
+    (['overview'], 6)
 
     Raises:
-        SettingsError: for an unknown notebook, profile, row or parameter, before anything runs.
+        SettingsError: for an unknown work; names the nearest.
+    """
+    notebooks = find_notebooks()
+    works = {name.rpartition("/")[0] or name for name in notebooks} - {"pipeline", "tour"}
+    if work not in works:
+        raise SettingsError(f"figures: work {work!r} is unknown, {suggest_name(work, works)}")
+    return [name for name in notebooks if (name.rpartition("/")[0] or name) == work]
+
+
+def run_notebook(name: str, profile: str, **parameters: Any) -> Path:
+    """Execute a notebook for a profile, and for a study or set if its stage loops; return the copy.
+
+    Raises:
+        SettingsError: for an unknown notebook, profile, study or parameter, before anything runs.
     """
     source, stage = find_notebook(name), find_stage(name)
-    rows = rows_of_notebook(name, profile)
-    if rows and row is None:
-        raise SettingsError(f"row: missing for notebook {name!r}, {suggest_name('', rows)}")
-    if row is not None and row not in rows:
-        hint = suggest_name(row, rows) if rows else f"notebook {name!r} has no rows"
-        raise SettingsError(f"row: {row!r} is not in profile {profile!r}, {hint}")
-    if stage is not None:
-        target = stage.executed(profile, row)
+    if stage is None:
+        target = find_executed(name, profile)
+    elif stage.parameter is None:
+        target = stage.executed(profile)
     else:
-        target = paths.data_path(profile, "executed", name).with_suffix(".ipynb")
-    values = {"profile": profile, **({"row": row} if row else {}), **parameters}
-    return execute_notebook(source, target, values)
+        item, items = parameters.get(stage.parameter), stage.items(profile)
+        if item not in items:
+            problem = "missing" if item is None else f"{item!r} is not one of profile {profile!r}"
+            raise SettingsError(f"{stage.parameter}: {problem}, {suggest_name(item or '', items)}")
+        target = stage.executed(profile, item)
+    return execute_notebook(source, target, {"profile": profile, **parameters})
+
+
+def draw_figures(work: str, profile: str) -> list[Path]:
+    """Execute all notebooks of a work, as many at a time as there are cores; return the copies.
+
+    Figures and copies of earlier notebooks are removed after all have succeeded.
+
+    Raises:
+        SettingsError: for an unknown work or profile; if notebooks failed, names them.
+    """
+    names = list_notebooks(work)
+    targets = [find_executed(name, profile) for name in names]
+    folders = {paths.reports_path(profile, "figures", work), targets[0].parent}
+    before = {
+        path: path.stat().st_mtime_ns
+        for folder in folders
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+    # Spawned: a copy of this process, whose threads hold locks, could wait for ever.
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(min(len(names), processes.count_cores()), context) as pool:
+        faults = list(pool.map(_run_one, names, [profile] * len(names)))
+    failed = [f"{name}: {fault}" for name, fault in zip(names, faults, strict=True) if fault]
+    if failed:
+        raise SettingsError("; ".join(failed))
+    for path, written in before.items():
+        if path.exists() and path.stat().st_mtime_ns == written:
+            path.unlink()
+    for folder in folders:
+        for path in folder.glob("*"):
+            if path.is_dir() and not any(path.iterdir()):
+                shutil.rmtree(path)
+    return targets
+
+
+def _run_one(name: str, profile: str) -> str:
+    """Execute a notebook; print the traceback of a failed cell and return its error in a line."""
+    try:
+        run_notebook(name, profile)
+    except SettingsError as error:
+        return str(error)
+    except PapermillExecutionError as error:  # it cannot be sent to another process
+        print(f"{name}: {error}", file=sys.stderr)
+        return f"{error.ename}: {error.evalue}"
+    return ""
 
 
 def execute_notebook(source: Path, target: Path, parameters: dict[str, Any]) -> Path:

@@ -132,7 +132,7 @@ NOTEBOOKS = {
                 draw_wrong_contexts,
                 rows=(("addition_relative",),),
                 table="learned",
-                profile="cpu",
+                profile="full",
             ),
             "certificates": Entry(
                 "Certificates",
@@ -161,7 +161,7 @@ NOTEBOOKS = {
                 lines.draw_accuracy_in_lines,
                 rows=(tuple(lines.ROWS),),
                 table="lines",
-                profile="cpu",
+                profile="full",
             ),
         },
     ),

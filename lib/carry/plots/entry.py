@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 import matplotlib.pyplot as plt
@@ -46,6 +46,25 @@ def join_names(rows: list[str]) -> str:
     return f"{rows[0]} to {rows[-1]} ({len(rows)} rows)"
 
 
+def describe_origins(sources: Mapping[str, str], profile: str) -> str:
+    """Return a sentence that says which rows a profile trained; none if it trained all.
+
+    >>> describe_origins({"a": "cpu", "b": "full"}, "cpu")
+    ' Trained here: a; from the committed results of `full`: b.'
+    >>> describe_origins({"a": "full"}, "cpu"), describe_origins({"a": "cpu"}, "cpu")
+    (' All rows are committed results of `full`.', '')
+    """
+    trained = [row for row, source in sources.items() if source == profile]
+    committed = [row for row in sources if row not in trained]
+    if not committed:
+        return ""
+    origins = ", ".join(f"`{source}`" for source in dict.fromkeys(map(sources.get, committed)))
+    if not trained:
+        return f" All rows are committed results of {origins}."
+    names = join_names(trained), join_names(committed)
+    return f" Trained here: {names[0]}; from the committed results of {origins}: {names[1]}."
+
+
 class Entry(NamedTuple):
     """A figure of the gallery.
 
@@ -60,6 +79,7 @@ class Entry(NamedTuple):
         source: the figure or section of a paper.
         table, column: a row is drawn only if it has values there.
         profile: the profile that makes missing rows.
+        select_rows: in place of groups, selects the rows to draw among those with results.
     """
 
     title: str
@@ -73,6 +93,7 @@ class Entry(NamedTuple):
     table: str = "cells"
     column: str = "exact"
     profile: str = "gpu"
+    select_rows: Callable[[Iterable[str]], list[str]] | None = None
 
     def draw(self, tables: load.ResultTables) -> Drawing:
         """Return the figure and its table; without results, a note that names the missing rows."""
@@ -85,16 +106,22 @@ class Entry(NamedTuple):
             return draw_missing(self.source or self.title, missing, self.profile)
         return self.picture(tables.select_rows(rows))
 
-    def write_caption(self, rows: list[str]) -> str:
-        """Return the caption with its source and with the rows that have no results.
+    def write_caption(self, sources: Mapping[str, str], profile: str) -> str:
+        """Return the caption with its source, the origins of its rows, and those without results.
+
+        Args:
+            sources: the profile whose results each row has.
+            profile: the profile that draws the figure.
 
         >>> entry = Entry("Sums", "Right.", None, rows=(("a", "b"),), source="Fig. 2")
-        >>> entry.write_caption(["b", "c"])
+        >>> entry.write_caption({"b": "cpu", "c": "cpu"}, "cpu")
         'Right. (Fig. 2.) Not in this profile: a.'
         """
         text = self.caption + (f" ({self.source}.)" if self.source else "")
-        missing = [row for row in self.list_rows() if row not in rows]
-        return text + (f" Not in this profile: {join_names(missing)}." if missing else "")
+        missing = [row for row in self.list_rows() if row not in sources]
+        text += f" Not in this profile: {join_names(missing)}." if missing else ""
+        drawn = self.select_rows(sources) if self.select_rows else self.list_rows()
+        return text + describe_origins({r: sources[r] for r in drawn if r in sources}, profile)
 
     def list_rows(self) -> list[str]:
         """Return all rows of the groups, each once."""

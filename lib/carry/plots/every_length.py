@@ -45,7 +45,7 @@ FAR = {
         reaches.draw_reach_by_length,
         (SCHEMES, LOOPED),
         any_training_length=True,
-        profile="cpu",
+        profile="full",
     ),
     "every_length_tasks": Entry(
         "Other tasks with relative ids",
@@ -55,7 +55,7 @@ FAR = {
         reaches.draw_reach_of_tasks,
         (RELATIVE,),
         any_training_length=True,
-        profile="cpu",
+        profile="full",
     ),
 }
 
@@ -79,7 +79,7 @@ COMPUTES = {
         ADDER,
         table="attention_places",
         column="share",
-        profile="cpu",
+        profile="full",
     ),
     "adder_without": Entry(
         "The effect of each head",
@@ -89,7 +89,7 @@ COMPUTES = {
         ADDER,
         table="without_head",
         column="right",
-        profile="cpu",
+        profile="full",
     ),
     "adder_carries": Entry(
         "Added carries",
@@ -101,7 +101,7 @@ COMPUTES = {
         ADDER,
         table="carries",
         column="carry",
-        profile="cpu",
+        profile="full",
     ),
     "adder_difference": Entry(
         "The carry is a function of one number",
@@ -112,7 +112,7 @@ COMPUTES = {
         ADDER,
         table="carries",
         column="carry",
-        profile="cpu",
+        profile="full",
     ),
     "adder_read": Entry(
         "Linear probes of the adder",
@@ -123,7 +123,7 @@ COMPUTES = {
         ADDER,
         table="read_positions",
         column="right",
-        profile="cpu",
+        profile="full",
     ),
 }
 

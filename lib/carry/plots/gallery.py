@@ -108,6 +108,7 @@ OVERVIEW = {
         _of_additions(
             "Learning curves", lambda tables: curves.draw_learning_curves(tables["curves"])
         ),
+        select_rows=select_overview_rows,
     ),
     "accuracy": Entry(
         "Accuracy by length",
@@ -117,6 +118,7 @@ OVERVIEW = {
         _of_additions(
             "Accuracy by length", lambda tables: accuracy.draw_accuracy_by_length(tables["cells"])
         ),
+        select_rows=select_overview_rows,
     ),
     "regions": Entry(
         "Accuracy by region",
@@ -127,6 +129,7 @@ OVERVIEW = {
             lambda tables: regions.draw_accuracy_by_region(tables["cells"]),
             problems="grid",
         ),
+        select_rows=select_overview_rows,
     ),
     "heatmaps": Entry(
         "Accuracy for every pair of lengths",
@@ -137,6 +140,7 @@ OVERVIEW = {
             lambda tables: heatmaps.draw_accuracy_heatmaps(tables["cells"]),
             problems="grid",
         ),
+        select_rows=select_overview_rows,
     ),
     "places": Entry(
         "Accuracy by place",
@@ -148,6 +152,7 @@ OVERVIEW = {
                 tables["places"], load.choose_starts(tables["cells"])
             ),
         ),
+        select_rows=select_overview_rows,
     ),
     "errors": Entry(
         "Kinds of mistakes",
@@ -159,6 +164,7 @@ OVERVIEW = {
             lambda tables: errors.draw_mistake_kinds(tables["cells"]),
             problems="grid",
         ),
+        select_rows=select_overview_rows,
     ),
 }
 
@@ -183,7 +189,9 @@ FIGURES = {
 
 def write_caption(name: str, tables: load.ResultTables) -> str:
     """Return the caption of a figure, for the rows that have results."""
-    return FIGURES[name].write_caption(load.list_rows(tables["cells"]))
+    rows = tables["cells"].drop_duplicates("row")
+    sources = dict(zip(rows["row"], rows["profile"], strict=True))
+    return FIGURES[name].write_caption(sources, tables.profile)
 
 
 def draw_figure(name: str, tables: load.ResultTables) -> Drawing:

@@ -23,7 +23,7 @@ NEVER, NEVER_AT = "never", 1.45  # its position on the axis, as a multiple of th
 def draw_variants(tables: load.ResultTables) -> tuple[Figure, pd.DataFrame]:
     """Draw for each variant its accuracy at each length and the steps until it has learned."""
     if not tables.has_rows("variants"):
-        return draw_missing("Variants of a row", ["the stage `variants`"], profile="cpu")
+        return draw_missing("Variants of a row", ["the stage `variants`"], profile="full")
     table = score_variants(tables)
     lines = _lines(table)
     times = sorted(table["times"].unique())

@@ -45,9 +45,9 @@ class ResultTables:
     (['b'], 0)
     """
 
-    def __init__(self, read: Callable[[str], pd.DataFrame]) -> None:
-        """Take the function that returns the table of a name."""
-        self._read = read
+    def __init__(self, read: Callable[[str], pd.DataFrame], profile: str = "") -> None:
+        """Take the function that returns the table of a name, and the profile that draws."""
+        self._read, self.profile = read, profile
         self._tables: dict[str, pd.DataFrame] = {}
 
     def __getitem__(self, name: str) -> pd.DataFrame:
@@ -70,11 +70,13 @@ class ResultTables:
     def select_rows(self, rows: list[str]) -> ResultTables:
         """Return the tables of given rows, in their order, and of a construction."""
         kept = [*rows, CONSTRUCTION]
-        return ResultTables(lambda name: select_rows(self[name], kept))
+        return ResultTables(lambda name: select_rows(self[name], kept), self.profile)
 
     def with_tables(self, **tables: pd.DataFrame) -> ResultTables:
         """Return all tables, with new ones or with others in place of them."""
-        return ResultTables(lambda name: tables[name] if name in tables else self[name])
+        return ResultTables(
+            lambda name: tables[name] if name in tables else self[name], self.profile
+        )
 
     def append_tables(self, tables: Mapping[str, pd.DataFrame]) -> ResultTables:
         """Return all tables, with more rows in the named ones."""
@@ -84,12 +86,12 @@ class ResultTables:
             parts = [part for part in parts if not part.empty] or parts[:1]
             return parts[0] if len(parts) == 1 else pd.concat(parts, ignore_index=True)
 
-        return ResultTables(read)
+        return ResultTables(read, self.profile)
 
 
 def open_results(profile: str) -> ResultTables:
     """Return the result tables of all rows of a profile."""
-    return ResultTables(lambda name: read_table(profile, name))
+    return ResultTables(lambda name: read_table(profile, name), profile)
 
 
 def create_empty_results() -> ResultTables:

@@ -76,6 +76,7 @@ MATPLOTLIB_SETTINGS = {
 }
 # Letters as outlines and a fixed salt: the same bytes on every run, without any font.
 FILE_SETTINGS = {"svg.fonttype": "path", "svg.hashsalt": "carry", "savefig.dpi": 150}
+README_FIGURES = ("accuracy", "heatmaps")  # as PNG too, since README.md shows them
 
 
 class RowStyle(NamedTuple):
@@ -234,7 +235,7 @@ def make_panels(count: int, columns: int, size: tuple[float, float], **settings:
 
 
 def save_figure(figure: Figure, name: str, table: pd.DataFrame, folder: Path) -> Path:
-    """Write NAME.svg, NAME.png and the table of the figure, NAME.csv; return the svg's path.
+    """Write NAME.svg and the table of the figure, NAME.csv; return the svg's path.
 
     The bytes depend on figure and table alone: the files have no date, version or random name.
     """
@@ -242,8 +243,9 @@ def save_figure(figure: Figure, name: str, table: pd.DataFrame, folder: Path) ->
     with matplotlib.rc_context({**MATPLOTLIB_SETTINGS, **FILE_SETTINGS}):
         with paths.write_atomically(svg) as draft:
             figure.savefig(draft, metadata={"Date": None, "Creator": None})
-        with paths.write_atomically(svg.with_suffix(".png")) as draft:
-            figure.savefig(draft, metadata={"Software": None})
+        if name in README_FIGURES:
+            with paths.write_atomically(svg.with_suffix(".png")) as draft:
+                figure.savefig(draft, metadata={"Software": None})
     with paths.write_atomically(svg.with_suffix(".csv")) as draft:
         table.to_csv(draft, index=False, float_format="%.6g", lineterminator="\n")
     return svg

@@ -27,7 +27,7 @@ from carry import claims
 from carry.config import paths, profiles
 from carry.config.settings import SettingsError
 from carry.pipeline import readme_numbers
-from carry.pipeline.stages import STAGES
+from carry.pipeline.stages import STAGES, find_executed
 from carry.plots import gallery, style
 
 HERE = Path(__file__).parent
@@ -54,10 +54,11 @@ def write_site(profile: str, folder: Path | None = None) -> Path:
     pages = list_pages(profile)
     for name in ("figures", "notebooks"):  # pages of removed rows would stay
         shutil.rmtree(folder / name, ignore_errors=True)
-    for place, notebook in gallery.NOTEBOOKS.items():
+    drawn = _list_drawn(profile)
+    for notebook in drawn.values():
         for name in notebook.entries:
             for file in (f"{name}.svg", f"{name}.csv"):
-                source = paths.reports_path(profile, "figures", place, file)
+                source = paths.figures_folder(profile, notebook.source) / file
                 _write_file(folder / "figures" / file, _read_file(source))
     templates = jinja2.Environment(
         loader=jinja2.FileSystemLoader(HERE),
@@ -80,8 +81,8 @@ def write_site(profile: str, folder: Path | None = None) -> Path:
             (style.choose_style(row), numbers["rows"][row])
             for row in gallery.select_overview_rows(numbers["rows"])
         ],
-        figures=gallery.NOTEBOOKS,
-        known=list(profiles.load_profile(profile)["rows"]),
+        figures=drawn,
+        known=profiles.find_sources(profile),
         records=records,
         papers=list(dict.fromkeys(record["paper"] for record in records)),
         pages=pages,
@@ -101,24 +102,34 @@ def write_site(profile: str, folder: Path | None = None) -> Path:
     return folder / "index.html"
 
 
+def _list_drawn(profile: str) -> dict[str, gallery.Notebook]:
+    """Return the notebooks of the works whose figures a profile draws."""
+    works = profiles.load_profile(profile)["figures"]
+    return {
+        name: notebook
+        for name, notebook in gallery.NOTEBOOKS.items()
+        if notebook.source.partition("/")[0] in works
+    }
+
+
 def list_pages(profile: str) -> list[Page]:
     """Return the executed notebooks of a profile, the tour first if it exists.
 
-    The rows come from the profile, since a removed row may have left its notebook in the folder.
+    Those of stages are left out if they have not run, so that a fresh clone has a site. Studies
+    come from the profile, since a removed one may have left its notebook in the folder.
     """
-    executed = paths.data_path(profile, "executed")
     tour = paths.ROOT / "notebooks" / "tour.ipynb"  # committed with its outputs
     pages = [Page(tour, "tour", "tour", "begin here")] if tour.exists() else []
-    for notebook in gallery.NOTEBOOKS.values():
-        path = executed / f"{notebook.source}.ipynb"
+    for notebook in _list_drawn(profile).values():
+        path = find_executed(notebook.source, profile)
         pages.append(Page(path, path.stem, notebook.question, notebook.paper or "all rows"))
     for stage in STAGES.values():
-        if stage.section is None:
-            pages.append(Page(stage.executed(profile), stage.name, stage.name, "all rows"))
-    for stage in STAGES.values():
-        for row in stage.rows(profile):
-            path, title = stage.executed(profile, row), f"{stage.name}: {row}"
-            pages.append(Page(path, f"{stage.name}_{row}", title, stage.name))
+        for item in stage.items(profile) if stage.parameter else [""]:
+            name = f"{stage.name}_{item}" if item else stage.name
+            title = f"{stage.name}: {item}" if item else stage.name
+            group = stage.name if item else "all rows"
+            path = stage.executed(profile, item)
+            pages += [Page(path, name, title, group)] if path.exists() else []
     return pages
 
 
