@@ -1,13 +1,12 @@
 """Models trained together, heads taken apart and halved, and the majority by hand (fraknoi2024)."""
 
 import itertools
+import os
 
 import pytest
 import torch
 
-from carry import processes
 from carry.analyses import heads
-from carry.config import paths
 from carry.config.run_settings import make_run
 from carry.config.settings import SettingsError
 from carry.formats import EOS
@@ -33,7 +32,7 @@ from carry.training.batched.head_halving import (
 )
 from carry.training.batched.network import BatchedNetwork, make_string_counts
 from carry.training.batched.trainer import BatchedTrainer
-from carry.training.seeds import train_seeds
+from carry.training.rows import list_training_jobs
 
 MODELS = {
     "thesis": {"output": False, "final_norm": False, "logit_bias": True},
@@ -241,29 +240,18 @@ def test_what_the_batched_computation_ignores_is_refused_before_training(name):
     if name == "adaptive":
         settings["model"] = {"name": "adaptive", "layers": 1, "recurrences": 2, "width": 8}
     with pytest.raises(SettingsError) as error:
-        groups.list_jobs(make_run(settings), 2, None, None)
+        groups.list_groups(make_run(settings))
     line = str(error.value)
     assert words in line and "runs.mine" in line and "batched_seeds" in line, line
     assert "expected" in line and "\n" not in line and len(line) < 500
 
 
-def test_the_groups_of_seeds_do_not_depend_on_the_cores(tmp_path, monkeypatch):
+def test_the_groups_of_seeds_do_not_depend_on_the_cores(monkeypatch):
     """Models round differently in a group of another size."""
-    monkeypatch.setattr(paths, "ROOT", tmp_path)
-    found = []
-
-    class Stopped(Exception):
-        pass
-
-    def stop(work, jobs, *args):
-        found.append([[*seeds] for _, seeds, *_ in jobs])
-        raise Stopped
-
-    monkeypatch.setattr(processes, "run_jobs", stop)
+    run, found = run_of().model_copy(update={"seeds": 5}), []
     for cores in (1, 2, 3):
-        monkeypatch.setattr(processes, "count_cores", lambda cores=cores: cores)
-        with pytest.raises(Stopped):
-            train_seeds(run_of(), 5)
+        monkeypatch.setattr(os, "sched_getaffinity", lambda pid, cores=cores: {*range(cores)})
+        found.append([[*job.arguments[1]] for job in list_training_jobs(run)])
     assert found == [[[0, 2, 4], [1, 3]]] * 3
 
 

@@ -9,14 +9,24 @@ import torch
 from scipy.stats import binomtest
 
 from carry import fingerprint, tasks
-from carry.config import paths, run_settings
+from carry.config import paths, profiles, run_settings
 from carry.config.run_settings import make_run
 from carry.config.settings import SettingsError
 from carry.data import problem_sets
 from carry.data.problem_sets import ProblemSet, draw_problem_set
-from carry.evaluation import intervals, mistakes, mock_models, regions, scoring, trained_models
+from carry.evaluation import (
+    intervals,
+    mistakes,
+    mock_models,
+    regions,
+    rows,
+    scoring,
+    trained_models,
+)
 from carry.evaluation.ask import ask, read_answer
+from carry.evaluation.seeds import choose_part
 from carry.formats import EOS, HINT_LETTERS
+from carry.jobs import kept
 from carry.models.system import System
 from carry.models.teacher_forcing import TeacherForcedPass, teacher_forced_pass
 from carry.tasks import to_digits
@@ -598,42 +608,85 @@ def test_seeds_and_evaluation_may_change(home, monkeypatch):
     assert trained_models.load_trained("smoke", home).run.evaluation.starts == [1]
 
 
-def test_results_are_kept(home):
-    asked = run_settings.load_run(home, "smoke")
-    digits = min(2, asked.evaluation.digits)
+def write_questions(run, table):
+    path = problem_sets.find_questions_file(run)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    problem_sets.select_questions(run, table).to_parquet(path, index=False)
+
+
+def test_a_study_has_one_file_for_each_table_of_all_its_rows(home, monkeypatch):
+    study = profiles.find_study(home)
+    monkeypatch.setattr(run_settings, "list_rows", lambda *given: [home])
+    run = run_settings.load_run(home, "smoke")
     far = [{"digits": 999, "each": 1}]
-    given = {"task": TASK, "grid": digits, "each": 3, "equal": 3, "far": far}
-    path = paths.data_path("smoke", "questions", f"{home}.parquet")
-    path.parent.mkdir(parents=True)
+    given = {"task": TASK, "grid": 2, "each": 3, "equal": 3, "far": far}
     table = draw_problem_set("addition", ProblemSet.parse(given, "problems.addition"))
-    problem_sets.select_questions(asked, table).to_parquet(path, index=False)
-    target = trained_models.evaluate_row(home, "smoke", seeds=[0])
-    assert target == paths.reports_path("smoke", "results", "smoke", home)
-    assert sorted(path.name for path in target.iterdir()) == [
+    write_questions(run, table)
+    folder = paths.results_folder("smoke", study)
+    folder.mkdir(parents=True)
+    (folder / "steps.parquet").touch()  # of earlier settings
+    tables = rows.write_study(study, "smoke")
+    assert sorted(path.name for path in folder.iterdir()) == [
         "cells.parquet", "curves.parquet", "places.parquet"]  # fmt: skip
-    cells = pd.read_parquet(target / "cells.parquet")
+    for name, written in tables.items():
+        pd.testing.assert_frame_equal(pd.read_parquet(folder / f"{name}.parquet"), written)
+    cells = tables["cells"]
     assert set(cells["set"]) == {"grid", "equal"} and set(cells["row"]) == {home}
-    assert cells.groupby("start")["n"].sum().unique() == [digits**2 * 3 + digits * 3]
+    assert cells.groupby("start")["n"].sum().tolist() == [2**2 * 3 + 2 * 3]
 
 
-def test_results_with_steps_are_kept(tmp_path, monkeypatch):
-    """And those of a row that had none when it was scored before are not."""
+@pytest.fixture
+def scratchpad(tmp_path, monkeypatch):
+    """Return an untrained row with steps, attention and two starts, kept as training keeps it."""
     monkeypatch.setattr(paths, "ROOT", tmp_path)
-    given = {"task": {"name": ADDING}, "format": STEPS, **coupled(ADDING),
-             "evaluation": {"digits": 3}}  # fmt: skip
-    asked = make_run(given, "mine", "smoke")
-    monkeypatch.setattr(run_settings, "load_run", lambda name, profile: asked)
-    trainer = Trainer(asked, seed=0, checkpoint_path=None)
-    trainer.save_weights(trained_models.get_weights_folder("smoke", "mine") / "seed_0.safetensors")
-    path = paths.data_path("smoke", "questions", "mine.parquet")
-    path.parent.mkdir(parents=True)
-    given = {"task": {"name": ADDING}, "grid": 3, "each": 1, "equal": 2}
-    draw_problem_set("mine", ProblemSet.parse(given, "problems.mine")).to_parquet(path, index=False)
-    target = trained_models.evaluate_row("mine", "smoke", seeds=[0])
-    assert sorted(path.stem for path in target.iterdir()) == ["cells", "places", "steps"]
-    steps = pd.read_parquet(target / "steps.parquet")
-    assert set(steps["row"]) == {"mine"} and set(steps["digits"]) == {2, 3}
-    assert set(steps["start"]) == {"1", "middle"} and set(steps["n"]) == {2}
+    given = {"task": {"name": ADDING}, "format": STEPS, **coupled(ADDING), "seeds": 1,
+             "evaluation": {"digits": 3, "attention_cell": [2, 2]}}  # fmt: skip
+    run = make_run(given, "multi_operand_addition_coupled", "smoke")
+    monkeypatch.setattr(run_settings, "load_run", lambda name, profile: run)
+    folder = trained_models.get_weights_folder("smoke", run.name)
+    Trainer(run, seed=0, checkpoint_path=None).save_weights(folder / "seed_0.safetensors")
+    given = {"task": {"name": ADDING}, "grid": 3, "each": 7, "equal": 6}
+    write_questions(run, draw_problem_set("mine", ProblemSet.parse(given, "problems.mine")))
+    return run
+
+
+def test_a_job_scores_steps_and_attention_and_the_second_start_on_a_fifth(scratchpad):
+    tables = rows.evaluate_rows([scratchpad.name], "smoke")
+    assert {*tables} == {"cells", "places", "steps", "attention", "heads", "tokens"}
+    for table in tables.values():
+        assert set(table["row"]) == {scratchpad.name} and set(table["seed"]) == {0}
+    steps = tables["steps"]
+    assert set(steps["digits"]) == {2, 3} and set(steps["start"]) == {"1", "middle"}
+    by_start = tables["cells"].groupby(["start", "set"])["n"].unique()
+    assert by_start["1"].map(list).to_dict() == {"equal": [6], "grid": [7]}
+    assert by_start["middle"].map(list).to_dict() == {"equal": [2], "grid": [2]}
+
+
+def test_a_part_has_a_fifth_of_each_cell_and_no_cell_is_lost(scratchpad):
+    questions = problem_sets.read_questions(scratchpad)
+    cells = ["set", "i", "j"]
+    counts = choose_part(questions).groupby(cells).size()
+    assert (counts == np.ceil(questions.groupby(cells).size() / 5)).all()
+
+
+def test_a_seed_is_scored_again_if_its_weights_problems_or_evaluation_change(scratchpad):
+    def key(run=scratchpad):
+        (job,) = rows.list_evaluation_jobs(run)
+        return kept.find_place(job, paths.ROOT).name
+
+    def with_evaluation(**changes):
+        evaluation = scratchpad.evaluation.model_copy(update=changes)
+        return scratchpad.model_copy(update={"evaluation": evaluation})
+
+    first = key()
+    assert key(scratchpad.model_copy(update={"label": "Another"})) == first
+    assert key(with_evaluation(starts=[1])) != first
+    path = problem_sets.find_questions_file(scratchpad)
+    pd.read_parquet(path).iloc[1:].to_parquet(path, index=False)
+    second = key()
+    file = trained_models.find_weights_file("smoke", scratchpad.name, 0)
+    Trainer(scratchpad, seed=1, checkpoint_path=None).save_weights(file)
+    assert len({first, second, key()}) == 3
 
 
 ADD, SUM, SORT = {"name": "addition"}, {"name": ADDING}, {"name": "sorting"}
@@ -683,6 +736,6 @@ def test_questions_that_cannot_be_asked(task, operands, options, message):
     ("addition_abacus", False), ("noisy_majority_d8_a4_masked", True),
 ])  # fmt: skip
 def test_only_batched_rows_depend_on_batched_seeds(row, expected):
-    modules = run_settings.load_run(row, "cpu").module_names()
-    files = fingerprint.find_reachable_files(["carry.evaluation.trained_models", *modules])
+    modules = run_settings.load_run(row, "full").module_names()
+    files = fingerprint.find_reachable_files(["carry.evaluation.seeds", *modules])
     assert ("carry.training.batched.count_pass" in files) == expected

@@ -1,8 +1,9 @@
-"""Killed trainings: at every file operation, by signals, with workers; and the lock of a row."""
+"""Killed trainings: at every file operation, by signals, with workers."""
 
 import contextlib
 import hashlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,10 +13,8 @@ import psutil
 import pytest
 
 from carry import processes
-from carry.config import paths
-from carry.config.run_settings import make_run
-from carry.config.settings import SettingsError
-from carry.training import checkpoint, seeds
+from carry.config import paths, profiles
+from carry.training import rows
 from carry.training.batched import groups
 from model_cases import run_of
 from test_batched import run_of as batched_run_of
@@ -25,6 +24,9 @@ KILLED = 9
 EVENTS = {"open", "os.rename", "os.remove", "os.rmdir", "os.mkdir", "shutil.rmtree"}
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 SMALL = {"steps": 4, "batch": 4, "pool": 1, "score_problems": 4, "checkpoint_every": 2}
+CHECKPOINTS = "data/notebook/jobs/train/addition_abacus/*/*/checkpoints/seed_?.safetensors"
+STRIDE = 1 if os.environ.get("CARRY_TEST_ALL") else 7  # operations from kill to kill
+ROW = "addition_abacus"  # a row with a study, and so a place for its files
 RUNS = {
     "plain": (run_of("abacus", **SMALL), 1),
     "snapshots": (run_of("abacus", **SMALL, snapshot_every=2, examples=8), 1),
@@ -32,32 +34,11 @@ RUNS = {
 }
 
 
-class NoLive:
-    """Stands for `dvclive.Live`, whose files training never reads."""
-
-    def __init__(self, *args, **options):
-        pass
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *error):
-        pass
-
-    def log_metric(self, *args):
-        pass
-
-    def make_summary(self):
-        pass
-
-
 @pytest.fixture
 def project(tmp_path, monkeypatch):
     monkeypatch.setattr(paths, "ROOT", tmp_path)
-    monkeypatch.setattr("dvclive.Live", NoLive)
     monkeypatch.setattr(groups, "GROUPS", 1)  # in this process
     monkeypatch.setenv("CARRY_PROGRESS", "off")
-    monkeypatch.setattr(checkpoint.fingerprint, "hash_code", lambda modules: "")  # slow, constant
     return tmp_path
 
 
@@ -69,7 +50,7 @@ def hashes(folder):
     }
 
 
-def train_in_child(project, run, count, last):
+def train_in_child(project, run, last):
     """Train in a copy of this process that ends at file operation `last`; return its exit code."""
     pid = os.fork()
     if pid:
@@ -89,7 +70,7 @@ def train_in_child(project, run, count, last):
     code = 1
     with contextlib.suppress(BaseException):
         sys.addaudithook(count_operation)
-        seeds.train_seeds(run, count)
+        rows.train_runs([run])
         code = 0
     os._exit(code)
 
@@ -98,51 +79,29 @@ def train_in_child(project, run, count, last):
 @pytest.mark.parametrize("kind", RUNS)
 def test_a_training_killed_at_any_file_operation_can_be_repeated(project, kind):
     run, count = RUNS[kind]
-    folder = paths.data_path(run.profile, "runs", run.name)
-    seeds.train_seeds(run, count)
+    run = run.model_copy(update={"name": ROW, "seeds": count})
+    folder = paths.run_folder(run.profile, profiles.find_study(ROW), ROW)
+    rows.train_runs([run])
     undisturbed, last, code = hashes(folder), 0, KILLED
+    shutil.rmtree(paths.jobs_folder(run.profile, "train"))
     while code == KILLED:
-        last += 1
-        code = train_in_child(project, run, count, last)
+        last += STRIDE
+        code = train_in_child(project, run, last)
         if code == KILLED:
-            seeds.train_seeds(run, count)
+            rows.train_runs([run])
         assert code in (0, KILLED) and hashes(folder) == undisturbed, last
+        shutil.rmtree(paths.jobs_folder(run.profile, "train"))
     assert last > 20
-    assert sorted(p.name for p in checkpoint.find_checkpoint_folder(run).parent.iterdir()) == [
-        "lock",
-        "pid",
-    ]
 
 
-def test_a_row_is_trained_by_one_process_at_a_time(project):
-    run = run_of("abacus")
-    folder = checkpoint.find_checkpoint_folder(run).parent
-    code = (
-        "import sys, time; from pathlib import Path; from carry.training.seeds import lock_row; "
-        "from carry.config.run_settings import make_run; "
-        "run = make_run({'task': {'name': 'addition'}}); "
-        "lock = lock_row(run, Path(sys.argv[1])); lock.__enter__(); print(flush=True); "
-        "time.sleep(60)"
-    )
-    with subprocess.Popen([sys.executable, "-c", code, folder], stdout=subprocess.PIPE) as other:
-        other.stdout.readline()
-        with pytest.raises(SettingsError, match=rf"^runs.mine: process {other.pid} trains"):
-            seeds.train_seeds(run, 1)
-        other.kill()
-    assert len(seeds.train_seeds(run, 1)) == 3  # the lock ends with its process
-
-
-def test_the_checkpoints_of_a_row_outlive_the_training_of_a_row_with_a_similar_name(project):
-    settings = run_of("abacus").model_dump(exclude={"name", "profile"})
-    one, other = (make_run(settings, name) for name in ("mine", "mine_too"))
-    folder = checkpoint.find_checkpoint_folder(other)
-    old = folder.with_name("of_other_settings")
-    for path in (folder, old):
-        path.mkdir(parents=True)
-    seeds.train_seeds(one, 1)
-    assert folder.exists() and old.exists()
-    seeds.train_seeds(other, 1)
-    assert not folder.exists() and not old.exists()
+@pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork.*:DeprecationWarning")
+def test_a_killed_training_leaves_neither_checkpoints_nor_drafts_once_it_is_done(project):
+    run = RUNS["plain"][0].model_copy(update={"name": ROW, "seeds": 1})
+    assert train_in_child(project, run, 20) == KILLED
+    assert [*project.rglob("checkpoints")]
+    rows.train_runs([run])
+    left = [path for path in project.rglob("*") if path.name.startswith(".")]
+    assert not left and not [*project.rglob("checkpoints")]
 
 
 # A stage as the pipeline runs it: DVC, a shell, the runner, a kernel; and the workers.
@@ -154,12 +113,13 @@ import sys
 from pathlib import Path
 sys.path.insert(0, {tests!r})
 from carry.config import paths
+from carry.training.rows import train_runs  # reads the project's own settings
+from model_cases import run_of
 paths.ROOT = Path({root!r})
 signal.signal(signal.SIGINT, signal.default_int_handler)  # jobs in the background ignore it
-from carry.training.seeds import train_seeds
-from model_cases import run_of
 if __name__ == "__main__":  # workers import this file
-    train_seeds(run_of("abacus", steps=10**6, checkpoint_every=10, score_every=1000), {seeds})
+    run = run_of("abacus", steps=10**6, checkpoint_every=10, score_every=1000)
+    train_runs([run.model_copy(update={{"name": {row!r}, "seeds": {seeds}}})])
 """
 
 
@@ -171,7 +131,7 @@ def write_scripts(folder, count):
     for name, text in (
         ("dvc", DVC.format(shell=shell)),
         ("runner", RUNNER.format(kernel=scripts["kernel"])),
-        ("kernel", KERNEL.format(tests=tests, root=str(folder), seeds=count)),
+        ("kernel", KERNEL.format(tests=tests, root=str(folder), seeds=count, row=ROW)),
     ):
         with open(scripts[name], "w", encoding="utf-8") as file:
             file.write(text)
@@ -194,8 +154,7 @@ def test_all_processes_of_a_stage_end_with_dvc(tmp_path, count):
     command, started = [sys.executable, write_scripts(tmp_path, count)[0]], []
     top = subprocess.Popen(command, stderr=subprocess.DEVNULL, start_new_session=True)
     try:
-        files = "data/notebook/checkpoints/mine/*/seed_?.safetensors"
-        assert wait_for(lambda: len([*tmp_path.glob(files)]) == count, 60)
+        assert wait_for(lambda: len([*tmp_path.glob(CHECKPOINTS)]) == count, 60)
         started = psutil.Process(top.pid).children(recursive=True)
         kernel = next(p for p in started if p.cmdline()[-1].endswith("kernel.py"))
         helpers = kernel.children()  # of multiprocessing: they start workers, and train nothing
@@ -217,8 +176,7 @@ def test_an_interrupt_ends_the_workers_quietly_and_keeps_the_checkpoints(tmp_pat
     with subprocess.Popen(
         [sys.executable, kernel], stderr=subprocess.PIPE, text=True, start_new_session=True
     ) as process:
-        files = "data/notebook/checkpoints/mine/*/seed_?.safetensors"
-        wait_for(lambda: process.poll() or len([*tmp_path.glob(files)]) == 2, 60)
+        wait_for(lambda: process.poll() or len([*tmp_path.glob(CHECKPOINTS)]) == 2, 60)
         assert process.poll() is None, process.stderr.read()
         workers = psutil.Process(process.pid).children(recursive=True)
         os.killpg(process.pid, signal.SIGINT)  # as a terminal does: the workers get it too
@@ -231,7 +189,7 @@ def test_an_interrupt_ends_the_workers_quietly_and_keeps_the_checkpoints(tmp_pat
                     worker.kill()
     assert process.returncode != 0 and wait_for(lambda: all(map(is_gone, workers)), 2.0)
     assert errors.count("Traceback") == 1 and errors.rstrip().endswith("KeyboardInterrupt")
-    assert len([*tmp_path.glob(files)]) == 2
+    assert len([*tmp_path.glob(CHECKPOINTS)]) == 2
 
 
 def test_without_dvc_no_other_process_is_watched(monkeypatch):

@@ -11,8 +11,9 @@ from carry.config.run_settings import make_run
 from carry.config.settings import SettingsError
 from carry.data import problem_sets
 from carry.data.problem_sets import ProblemSet, draw_problem_set
-from carry.evaluation import mock_models, recurrences, scoring, trained_models
+from carry.evaluation import mock_models, recurrences, scoring, seeds, trained_models
 from carry.evaluation.recurrences import WHOLE_ANSWER, choose_problems, score_by_recurrence
+from carry.evaluation.rows import evaluate_rows, list_evaluation_jobs
 from carry.formats import ALPHABET, PAD, to_tokens
 from carry.models.system import System
 from carry.models.teacher_forcing import teacher_forced_pass
@@ -265,73 +266,55 @@ def test_less_than_one_recurrence_is_refused(table, most):
         score_by_recurrence(build(), table, most=most)
 
 
+ROWS = ("addition_abacus", "addition_abacus_looped")
+
+
 @pytest.fixture
 def home(tmp_path, monkeypatch):
-    """Return untrained rows of the smoke profile, looped or not, with questions for each."""
+    """Keep untrained rows of the smoke profile, looped or not, with questions for each."""
     monkeypatch.setattr(paths, "ROOT", tmp_path)
+    load = run_settings.load_run
+    monkeypatch.setattr(
+        run_settings,
+        "load_run",
+        lambda name, profile: load(name, profile).model_copy(update={"seeds": 2}),
+    )
     given = {"task": ADDITION, "grid": 4, "each": 1, "equal": 3}
     table = draw_problem_set("addition", ProblemSet.parse(given, "problems.addition"))
-    for row in ("addition_abacus", "addition_abacus_looped"):
-        asked = run_settings.load_run(row, "smoke")
+    for row in ROWS:
+        run = run_settings.load_run(row, "smoke")
+        folder = trained_models.get_weights_folder("smoke", row)
         for seed in range(2):
-            trainer = Trainer(asked, seed=seed, checkpoint_path=None)
-            trainer.save_weights(
-                trained_models.get_weights_folder("smoke", row) / f"seed_{seed}.safetensors"
-            )
-        path = paths.data_path("smoke", "questions", f"{row}.parquet")
+            trainer = Trainer(run, seed=seed, checkpoint_path=None)
+            trainer.save_weights(folder / f"seed_{seed}.safetensors")
+        path = problem_sets.find_questions_file(run)
         path.parent.mkdir(parents=True, exist_ok=True)
-        problem_sets.select_questions(asked, table).to_parquet(path, index=False)
+        problem_sets.select_questions(run, table).to_parquet(path, index=False)
     return tmp_path
 
 
-def test_tables_of_looped_rows_are_kept(home):
-    target = trained_models.evaluate_row("addition_abacus_looped", "smoke", seeds=[0])
-    assert sorted(path.stem for path in target.iterdir()) == [
-        "answers", "cells", "places", "recurrences"]  # fmt: skip
-    counts, answers = (pd.read_parquet(target / f"{name}.parquet") for name in OF_LOOPED)
+def test_looped_rows_alone_have_tables_by_recurrence(home):
+    """All seeds of both rows are scored side by side."""
+    tables = evaluate_rows(ROWS, "smoke")
+    assert {*tables} == {"answers", "cells", "places", "recurrences"}
+    assert set(tables["cells"]["row"]) == {*ROWS}
+    counts, answers = (tables[name] for name in OF_LOOPED)
     for of in (counts, answers):
         assert set(of["row"]) == {"addition_abacus_looped"} and set(of["profile"]) == {"smoke"}
         assert set(of["start"]) == {"middle"} and set(of["digits"]) == {3, 4}
-        assert set(of["seed"]) == {0} and set(of["trained"]) == {3}
+        assert set(of["trained"]) == {3}
+        assert of.groupby("seed").size().nunique() == 1 and set(of["seed"]) == {0, 1}
     assert set(counts["recurrence"]) == {*range(1, counts["recurrences_trained"][0] + 5)}
-    cells = pd.read_parquet(target / "cells.parquet")
+
+
+def test_after_the_trained_recurrences_the_scores_are_those_of_the_row(home, monkeypatch):
+    monkeypatch.setattr(seeds, "PART", 1)  # the second start on all problems, as here
+    jobs = list_evaluation_jobs(run_settings.load_run(ROWS[1], "smoke"))
+    shares = []
+    jobs[0].work(lambda share, note: shares.append(share), home, *jobs[0].arguments)
+    assert shares == sorted(shares) and shares[-1] == 1.0
+    counts, cells = (pd.read_parquet(home / f"{name}.parquet") for name in ("recurrences", "cells"))
     cells = cells[(cells["set"] == "equal") & (cells["start"] == "middle")].set_index("i")
     ends = counts[(counts["recurrence"] == counts["recurrences_trained"])]
     ends = ends[ends["place"] == WHOLE_ANSWER].set_index("digits")["correct"]
     assert np.array_equal(cells.loc[[3, 4], "exact"], ends.loc[[3, 4]])
-
-
-def test_a_row_that_is_not_looped_keeps_none(home):
-    target = paths.reports_path("smoke", "results", "smoke", "addition_abacus")
-    target.mkdir(parents=True)
-    for name in trained_models.OPTIONAL_TABLES:  # as if it had been looped before, or with steps
-        (target / f"{name}.parquet").touch()
-    assert trained_models.evaluate_row("addition_abacus", "smoke", seeds=[0]) == target
-    assert sorted(path.stem for path in target.iterdir()) == ["cells", "places"]
-
-
-def test_the_bar_ends_where_it_was_told_to(home, monkeypatch):
-    bars = []
-
-    def kept(total, label, **more):
-        bars.append(bar(total, label, **more))
-        return bars[-1]
-
-    monkeypatch.setenv("CARRY_PROGRESS", "text")
-    bar = trained_models.progress.progress_bar
-    monkeypatch.setattr(trained_models.progress, "progress_bar", kept)
-    for row in ("addition_abacus", "addition_abacus_looped"):
-        trained_models.evaluate_row(row, "smoke", seeds=[0])
-    assert [of.n for of in bars] == [of.total for of in bars]
-    assert bars[1].total == bars[0].total + 6
-
-
-def test_seeds_side_by_side(home, monkeypatch):
-    def in_turn(work, jobs, report):
-        return [work(report, *job) for job in jobs]
-
-    monkeypatch.setattr(trained_models.processes, "run_jobs", in_turn)  # workers know no other home
-    target = trained_models.evaluate_row("addition_abacus_looped", "smoke", seeds=[0, 1])
-    for name in OF_LOOPED:
-        of = pd.read_parquet(target / f"{name}.parquet")
-        assert of.groupby("seed").size().nunique() == 1 and set(of["seed"]) == {0, 1}
