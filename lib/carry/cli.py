@@ -122,6 +122,13 @@ def make_parser() -> argparse.ArgumentParser:
         "--renew", action="store_true", help="replace the certificates of named rows"
     )
 
+    command = add("plan", plan, help="estimate the hours, memory and storage of a profile")
+    command.add_argument("--profile", **profile)
+    command.add_argument(
+        "--workers", type=int, default=2, metavar="N", help="number of cores or GPUs (2)"
+    )
+    command.add_argument("--device", metavar="D", help="cpu or gpu (default: by profile)")
+
     # The pipeline's commands have no help here; `PIPELINE_COMMANDS` lists them.
     command = add("notebook", run_notebook)
     command.add_argument("name")
@@ -340,6 +347,13 @@ def certify(names: list[str], renew: bool = False) -> int:
     for row in names:
         renew_certificate(row)
     return 0
+
+
+def plan(profile: str, workers: int, device: str | None) -> None:
+    """Print what training and scoring a profile takes."""
+    from carry.pipeline.plan import print_plan
+
+    print_plan(profile, workers, device)
 
 
 def run_notebook(name: str, words: list[str]) -> None:

@@ -1,4 +1,4 @@
-"""What the training of a run takes, estimated from its settings without making its weights.
+"""What the training of a run takes, estimated from its settings.
 
 The estimate orders the jobs of a pool and plans campaigns (`carry plan`); no result depends on it.
 """
@@ -19,6 +19,7 @@ from carry.models.system import System
 from carry.randomness import stream
 
 RATES = Path(__file__).with_name("rates.yaml")  # `python benchmarks/rates.py` measures them
+LARGE_WIDTH = 256  # of models whose weights are not made
 BATCH = 128  # strings in a step of `BatchedRates`
 SAMPLE = 64  # problems whose written lengths are measured
 
@@ -81,11 +82,23 @@ def estimate_training_seconds(run: Run, device: str = "cpu") -> float:
     return run.training.steps * step
 
 
+_counted: dict[str, StepCost] = {}  # by `Run.key()`: it takes some 20 milliseconds
+
+
 def count_step(run: Run) -> StepCost:
     """Return what one training step of a run computes."""
+    key = run.key()
+    if key not in _counted:
+        _counted[key] = _count_step(run)
+    return _counted[key]
+
+
+def _count_step(run: Run) -> StepCost:
     training = run.training
-    with torch.device("meta"):
-        network = System(run, device="meta").network
+    # The meta device imports a second's worth of modules; small weights are made at once.
+    device = "meta" if run.model.get("width", 0) > LARGE_WIDTH else "cpu"
+    with torch.device(device):
+        network = System(run, device=device).network
     try:
         matrices = [tuple(weights.shape) for weights in network.hidden_matrices()]
     except SettingsError:  # an architecture that does not name them

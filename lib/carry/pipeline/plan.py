@@ -1,0 +1,244 @@
+"""What the jobs of a profile take on a number of workers: `carry plan`.
+
+The seconds of a job are those of its kept result, if it has one. Else they are estimated from its
+settings (`carry.training.cost`), times how much slower or faster this profile's kept jobs were than
+their own estimates.
+"""
+
+from __future__ import annotations
+
+import functools
+import heapq
+import json
+import statistics
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import torch
+
+from carry.config import paths, profiles, run_settings
+from carry.config.run_settings import Run
+from carry.config.settings import SettingsError
+from carry.data import problem_sets
+from carry.jobs import kept
+from carry.models.parameter_counts import count_parameters
+from carry.training.cost import count_step, estimate_training_seconds, load_rates
+from carry.training.rows import list_training_jobs
+from carry.variants import list_variants, load_variant_set
+
+GPU_PROFILES = ("gpu", "paper")  # the others are for the cores of a machine
+MAX_WORKERS = 100_000
+GIGABYTE = 1e9
+PROCESS_BYTES = 400e6  # of a process with torch and this library
+STATE_COPIES = 4  # of the weights in memory: gradients, two moments
+FILE_COPIES = 3  # of trained weights: the kept result, the row's folder, DVC's cache
+# Numbers that a layer keeps for the backward pass, for each of the units of `StepCost`.
+KEPT_ACTIVATIONS, KEPT_WEIGHTS = 16, 3
+# A second start is scored on a fifth of the problems.
+LATER_STARTS = 0.2
+
+
+class PlannedJob(NamedTuple):
+    """One job of a stage: what it takes, as estimated and, if its result is kept, as measured."""
+
+    study: str
+    row: str
+    stage: str
+    seconds: float  # estimated
+    memory: float  # bytes
+    storage: float  # bytes
+    measured: dict[str, float]  # seconds, memory; empty without a kept result
+
+
+def plan_campaign(
+    profile: str, workers: int, device: str | None = None
+) -> tuple[pd.DataFrame, dict[str, Any]]:
+    """Return what training and scoring the rows of a profile take, by study and in all.
+
+    Args:
+        workers: the number of cores, or of GPUs.
+        device: `cpu` or `gpu`; by default what the profile is made for.
+
+    Returns:
+        The table, and what it is based on. The table has for each `study` the number of `rows` and
+            `jobs`, the `hours` of one core or GPU, those of the `longest` job, those until all
+            workers have ended (`wall`), the most `memory` of a job and the `storage`, in GB. Stages
+            run one after another, as DVC runs them.
+
+    Raises:
+        SettingsError: for an unknown profile or device, and for a number of workers below 1.
+
+    >>> table, notes = plan_campaign("notebook", 2)
+    >>> table["study"].iloc[-1], notes["device"]
+    ('all', 'cpu')
+    """
+    if not 1 <= workers <= MAX_WORKERS:
+        raise SettingsError(f"workers: {workers} does not fit; expected 1 to {MAX_WORKERS}")
+    profiles.load_profile(profile)
+    device = device or ("gpu" if profile in GPU_PROFILES else "cpu")
+    rates = load_rates(device)
+    jobs = [*_plan_rows(profile, device), *_plan_variants(profile, device)]
+    ratio = _compare_with_estimates(jobs)
+    studies = dict.fromkeys(job.study for job in jobs)
+    table = pd.DataFrame(
+        _summarise(study, [job for job in jobs if job.study == study], workers, ratio)
+        for study in studies
+    )
+    sums, maxima = ["rows", "jobs", "hours", "wall", "storage"], ["longest", "memory"]
+    table.loc[len(table)] = {"study": "all", **table[sums].sum(), **table[maxima].max()}
+    return table, {
+        "device": device,
+        "measured_jobs": sum(bool(job.measured) for job in jobs),
+        "measured_rates": rates.measured,
+    }
+
+
+def print_plan(profile: str, workers: int, device: str | None = None) -> None:
+    """Print the table of `plan_campaign`, and what it is based on."""
+    table, notes = plan_campaign(profile, workers, device)
+    unit = "GPU" if notes["device"] == "gpu" else "core"
+    names = {"hours": f"{unit}-hours", "longest": "longest job", "wall": "wall time"}
+    names |= {"memory": "memory", "storage": "storage"}
+    print(f"profile {profile} on {workers} workers with a {unit} each; hours, GB")
+    shown = table.astype({"rows": int, "jobs": int}).rename(columns=names)
+    print(shown.to_string(index=False, float_format=lambda value: f"{value:.2f}"))
+    count, jobs = notes["measured_jobs"], int(table["jobs"].iloc[-1])
+    kind = "measured" if notes["measured_rates"] else "estimated: nobody has measured them"
+    print(f"{count} of {jobs} jobs are measured; the others by rates that are {kind}")
+    print("not included: analyses, certificates, figures, and the scores of variants")
+
+
+def pack_jobs(seconds: Iterable[float], workers: int) -> float:
+    """Return when the last worker ends, if each takes the longest job that waits.
+
+    >>> pack_jobs([1, 5, 2, 2], 2)
+    5.0
+    """
+    ends = [0.0] * workers
+    for duration in sorted(seconds, reverse=True):
+        heapq.heapreplace(ends, ends[0] + duration)
+    return max(ends)
+
+
+def _plan_rows(profile: str, device: str) -> Iterator[PlannedJob]:
+    """Yield the jobs that train and score the rows of a profile."""
+    for row in run_settings.list_rows(profile):
+        run, study = run_settings.load_run(row, profile), profiles.find_study(row)
+        yield from _plan_training(run, study, device)
+        seconds = _estimate_scoring(run, device)
+        for seed in range(run.seeds):
+            name = f"{row}/seed_{seed}"
+            measured = _read_measured(profile, "evaluate", name, device)
+            yield PlannedJob(study, row, "evaluate", seconds, PROCESS_BYTES, 0.0, measured)
+
+
+def _plan_variants(profile: str, device: str) -> Iterator[PlannedJob]:
+    """Yield the jobs of all sets of variants, without the time of their scores."""
+    for name in profiles.load_profile(profile)["variant_sets"]:
+        seeds, study = load_variant_set(name, profile).seeds, f"variants: {name}"
+        for variant in list_variants(name, profile):
+            seconds = estimate_training_seconds(variant.run, device)
+            memory = _estimate_memory(variant.run, count_parameters(variant.run))
+            for seed in range(seeds):
+                job = f"{name}/{variant.group}/{variant.name}/seed_{seed}"
+                measured = _read_measured(profile, "variants", job, device)
+                row = f"{variant.group}/{variant.name}"
+                yield PlannedJob(study, row, "variants", seconds, memory, 0.0, measured)
+
+
+def _plan_training(run: Run, study: str, device: str) -> Iterator[PlannedJob]:
+    # The costs of jobs are seconds of a core.
+    factor = estimate_training_seconds(run, device) / estimate_training_seconds(run, "cpu")
+    jobs, parameters = list_training_jobs(run), count_parameters(run)
+    memory = _estimate_memory(run, parameters)
+    snapshots = run.training.steps // (run.training.snapshot_every or run.training.steps)
+    storage = 4 * parameters * (1 + snapshots) * FILE_COPIES * run.seeds / len(jobs)
+    for job in jobs:
+        measured = _read_measured(run.profile, "train", job.name, device)
+        seconds = job.cost * factor
+        yield PlannedJob(study, run.name, "train", seconds, memory, storage, measured)
+
+
+def _read_measured(profile: str, stage: str, name: str, device: str) -> dict[str, float]:
+    """Return what a kept job has taken on a kind of device; nothing without one.
+
+    Of a job that a checkpoint shortened the whole is extrapolated.
+    """
+    for marker in sorted((paths.jobs_folder(profile, stage) / name).glob(f"*/{kept.DONE}")):
+        try:
+            done = json.loads(marker.read_text(encoding="utf-8"))
+            clock = "seconds" if device == "gpu" else "core_seconds"
+            memory = done["peak_gpu_memory" if device == "gpu" else "peak_memory"]
+            if (memory > 0) == (done["peak_gpu_memory"] > 0 or device == "cpu"):
+                return {"seconds": done[clock] / done["share"], "memory": memory}
+        except (ValueError, KeyError, TypeError, ZeroDivisionError):  # a damaged result
+            continue
+    return {}
+
+
+def _compare_with_estimates(jobs: Sequence[PlannedJob]) -> dict[str, float]:
+    """Return for each stage how many times longer its kept jobs took than their estimates."""
+    ratios: dict[str, list[float]] = {job.stage: [] for job in jobs}
+    for job in jobs:
+        if job.measured:
+            ratios[job.stage].append(job.measured["seconds"] / job.seconds)
+    return {stage: statistics.median(values or [1.0]) for stage, values in ratios.items()}
+
+
+def _summarise(
+    study: str, jobs: Sequence[PlannedJob], workers: int, ratio: dict[str, float]
+) -> dict[str, Any]:
+    seconds = [job.measured.get("seconds", job.seconds * ratio[job.stage]) for job in jobs]
+    stages: dict[str, list[float]] = {}
+    for job, duration in zip(jobs, seconds, strict=True):
+        stages.setdefault(job.stage, []).append(duration)
+    return {
+        "study": study,
+        "rows": len({job.row for job in jobs}),
+        "jobs": len(jobs),
+        "hours": sum(seconds) / 3600,
+        "longest": max(seconds) / 3600,
+        "wall": sum(pack_jobs(times, workers) for times in stages.values()) / 3600,
+        "memory": max(job.measured.get("memory", job.memory) for job in jobs) / GIGABYTE,
+        "storage": sum(job.storage for job in jobs) / GIGABYTE,
+    }
+
+
+def _estimate_memory(run: Run, parameters: int) -> float:
+    """Return the bytes that training one seed needs, of the process and on its device."""
+    if run.training.batched_seeds:
+        return PROCESS_BYTES
+    step = count_step(run)
+    numbers = KEPT_ACTIVATIONS * step.activations + KEPT_WEIGHTS * step.weights
+    return PROCESS_BYTES + 4 * (STATE_COPIES * parameters + numbers)
+
+
+def _estimate_scoring(run: Run, device: str) -> float:
+    """Return the seconds to score one seed.
+
+    A problem costs a third of a training step for it, times its length over a trained one's.
+    """
+    training, starts = run.training, 1 + LATER_STARTS * (len(run.evaluation.starts) - 1)
+    example = estimate_training_seconds(run, device) / (training.steps * training.batch)
+    sizes, counts = _count_sizes(problem_sets.get_problem_set_name(run), run.profile)
+    within = sizes <= run.evaluation.largest_size()
+    lengths = np.maximum(sizes[within] / training.digits, 1)
+    return float(example / 3 * starts * (lengths * counts[within]).sum())
+
+
+@functools.cache  # many rows share a set
+def _count_sizes(name: str, profile: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return the sizes of the problems of a set (the larger of i and j), and their numbers."""
+    settings = problem_sets.load_problem_set(name, profile)
+    cells = torch.cartesian_prod(*[torch.arange(1, settings.grid + 1)] * 2)
+    pairs = [(size, settings.each) for size in cells.amax(1).tolist()] if settings.grid else []
+    equal = range(1, (settings.longest or settings.grid) + 1) if settings.equal else []
+    pairs += [(size, settings.equal) for size in equal]
+    pairs += [(max(cell.cell()), cell.each) for cell in settings.far]
+    pairs += [(part.most, part.count) for part in settings.ranges.values()]
+    pairs += [(size, settings.test) for size in [*settings.lengths, *settings.beyond]]
+    pairs += [(settings.digits, settings.draw)] if settings.draw else []
+    sizes, counts = np.array(pairs or [(1, 0)], dtype=float).T
+    return sizes, counts
