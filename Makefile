@@ -25,10 +25,12 @@ NEAREST := $(shell $(PYTHON) -c 'import difflib, sys; near = difflib.get_close_m
 $(error PROFILE=$(PROFILE): expected one of $(PROFILES)$(NEAREST))
 endif
 
-.PHONY: help setup repro figures site smoke test certify lab bench notebooks clean
+.NOTPARALLEL:  # every part of `test` uses all cores
+.PHONY: help setup repro figures site lint unit nbval smoke test test-all certify lab bench \
+  notebooks clean
 
 help:  ## list the targets
-	@sed -n 's/^\([a-z]*\):.*  ## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
+	@sed -n 's/^\([a-z-]*\):.*  ## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
 
 setup: $(STAMP)  ## make the virtual environment VENV (.venv) with PYTHON (python3)
 
@@ -57,15 +59,26 @@ site: figures  ## draw all figures, and build the site in reports/site
 smoke: setup  ## run the smoke profile in a copy, twice; the second time must run nothing
 	tests/smoke.sh
 
-test: setup  ## lint, unit tests, doctests, every notebook, then smoke
+lint: setup  ## check the style of the code
 	ruff check .
 	ruff format --check .
-	python -m pytest -n 2 -m 'not contract'
+
+unit: setup  ## unit tests and doctests; then the contract tests, with shapes and types checked
+	python -m pytest -n 2 -m 'not contract and not slow'
+	CARRY_CHECK_SHAPES=1 python -m pytest -m contract $$(grep -l mark.contract tests/test_*.py)
+
+nbval: setup  ## run every notebook with its defaults and compare its outputs
+	CARRY_PROGRESS=off OMP_NUM_THREADS=1 JUPYTER_DEFAULT_PROVISIONER_NAME=carry \
+	  python -m pytest -n 2 --dist loadfile --nbval --nbval-current-env \
+	  --nbval-cell-timeout=120 --nbval-sanitize-with tests/nbval_sanitize.cfg \
+	  notebooks/*.ipynb notebooks/*/*.ipynb
+
+test: lint unit nbval smoke  ## lint, unit tests, doctests, every notebook, then smoke
+
+test-all: lint nbval smoke  ## the same with slow tests and long fuzzing, and random kills: an hour
+	CARRY_FUZZ=3000 python -m pytest -n 2 -m 'not contract'
 	CARRY_CHECK_SHAPES=1 python -m pytest -n 2 -m contract tests
-	CARRY_PROGRESS=off OMP_NUM_THREADS=1 python -m pytest -n 2 --dist loadfile \
-	  --nbval --nbval-current-env --nbval-cell-timeout=120 \
-	  --nbval-sanitize-with tests/nbval_sanitize.cfg notebooks/*.ipynb notebooks/*/*.ipynb
-	tests/smoke.sh
+	tests/kill.sh
 
 certify: setup  ## verify reports/certificates again from the committed weights
 	carry certify

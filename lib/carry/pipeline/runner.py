@@ -127,7 +127,8 @@ def draw_figures(work: str, profile: str) -> list[Path]:
 def _run_one(name: str, profile: str) -> str:
     """Execute a notebook; print the traceback of a failed cell and return its error in a line."""
     try:
-        run_notebook(name, profile)
+        with set_environment(JUPYTER_DEFAULT_PROVISIONER_NAME="carry"):  # see kernels.py
+            run_notebook(name, profile)
     except SettingsError as error:
         return str(error)
     except PapermillExecutionError as error:  # it cannot be sent to another process

@@ -156,8 +156,9 @@ class Entry(NamedTuple):
         if not tables.has_rows(self.table) or self.column not in tables[self.table]:
             return {}
         table = tables[self.table]
-        rows = set(table.loc[table[self.column].notna(), "row"])
-        return load.find_training_lengths(tables["cells"][tables["cells"]["row"].isin(rows)])
+        rows = {*table.loc[table[self.column].notna(), "row"].unique()}
+        lengths = load.find_training_lengths(tables["cells"])
+        return {row: length for row, length in lengths.items() if row in rows}
 
 
 @style.use_style
