@@ -14,7 +14,6 @@ from carry.config.settings import SettingsError
 from carry.models.architectures.transformer import Transformer
 from carry.pipeline import dependencies, runner
 from carry.pipeline.stages import STAGES
-from carry.plots import gallery
 
 IMPORTS = """
 import sys
@@ -29,7 +28,7 @@ print(*[name for name in sys.modules if name.split(".")[0] == "carry"])
 """
 
 
-@pytest.mark.parametrize("row", ["addition_abacus_fire", "addition_relative"])
+@pytest.mark.parametrize("row", ["addition_abacus_looped", "addition_relative"])
 def test_training_imports_just_what_its_fingerprint_names(row):
     command = [sys.executable, "-c", IMPORTS, row]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
@@ -40,7 +39,7 @@ def test_training_imports_just_what_its_fingerprint_names(row):
 @pytest.mark.parametrize("module", ["carry.training.seeds", "carry.evaluation.trained_models"])
 def test_only_rows_with_batched_seeds_depend_on_their_training(module):
     def files(row):
-        return fingerprint.find_reachable_files([module, *load_run(row, "cpu").module_names()])
+        return fingerprint.find_reachable_files([module, *load_run(row, "full").module_names()])
 
     assert not any("batched" in name for name in files("addition_relative"))
     batched = {name for name in files("noisy_majority_d8_a4") if "training.batched" in name}
@@ -48,33 +47,13 @@ def test_only_rows_with_batched_seeds_depend_on_their_training(module):
     assert batched == {"carry.training.batched", *(f"carry.training.batched.{n}" for n in names)}
 
 
-LOOPING = {stage.notebook for stage in STAGES.values() if stage.section}
-
-
-FEW_ROWS = {
-    *("addition_abacus", "addition_abacus_looped", "addition_abacus_short"),
-    *("addition_randomized_fire_hints", "addition_relative", "noisy_majority_d8_a4"),
-}
+LOOPING = {stage.notebook for stage in STAGES.values() if stage.parameter}
+DVC = paths.ROOT / "dvc.yaml"
+STUDY, OTHER = "addition_schemes", "multi_operand_schemes"  # of the profile smoke
 
 
 @pytest.fixture
-def few_rows(monkeypatch):
-    """Let every profile have a few rows only."""
-    load = profiles.load_profile
-
-    def load_few(name):
-        profile = dict(load(name))
-        for section in ("rows", "analyses", "certificates"):
-            rows = profile.get(section) or []
-            kept = [row for row in rows if row in FEW_ROWS]
-            profile[section] = {row: rows[row] for row in kept} if isinstance(rows, dict) else kept
-        return profile
-
-    monkeypatch.setattr(profiles, "load_profile", load_few)
-
-
-@pytest.fixture
-def copy(tmp_path, monkeypatch, few_rows):
+def copy(tmp_path, monkeypatch):
     """Let the pipeline see a copy of the library that a test may change."""
     shutil.copytree(fingerprint.LIBRARY, tmp_path / "lib" / "carry")
     shutil.copytree(paths.ROOT / "notebooks", tmp_path / "notebooks")
@@ -94,35 +73,36 @@ def changed(before):
     return {name for name in before if before[name] != after[name]}
 
 
-def of_rows(names):
-    """Return those of the stages that run for each row."""
+def of_studies(names):
+    """Return those of the stages that run for each study or set."""
     return {
         name for name in names if "/".join(name.split("/")[:2]) in LOOPING and name.count("/") == 2
     }
 
 
+def append_remark(path):
+    with path.open("a", encoding="utf-8") as file:
+        file.write("# a remark\n")
+
+
 def test_a_change_reaches_the_stages_that_use_it_and_no_other(copy):
     before = written()
-    assert {
-        f"pipeline/{stage}/{row}.txt"
-        for stage in ("train", "evaluate")
-        for row in list_rows("smoke")
-    } < set(before)
+    studies = STAGES["train"].items("smoke")
+    stages = ("train", "evaluate")
+    assert {f"pipeline/{stage}/{study}.txt" for stage in stages for study in studies} < {*before}
+    assert {"pipeline/problems.txt", "pipeline/claims.txt", "figures/overview.txt"} < {*before}
     library = copy / "lib" / "carry"
     (library / "tasks" / "subtraction.py").write_text("from carry.tasks import Task\n")
     assert not changed(before), "a new part is no one's business"
 
-    with (library / "positions" / "randomized.py").open("a") as file:
-        file.write("# a remark\n")
-    randomized = [row for row in list_rows("smoke") if "randomized" in row]
-    ours = {f"pipeline/{stage}/{row}.txt" for stage in ("train", "evaluate") for row in randomized}
+    append_remark(library / "positions" / "coupled.py")
     found = changed(before)
-    assert ours <= found and not of_rows(found - ours)
+    assert {f"pipeline/{stage}/{OTHER}.txt" for stage in stages} <= found
+    assert not {f"pipeline/{stage}/{STUDY}.txt" for stage in stages} & found
 
     before = written()
-    with (library / "plots" / "style.py").open("a") as file:
-        file.write("# a remark\n")
-    assert not of_rows(changed(before))
+    append_remark(library / "plots" / "style.py")
+    assert not of_studies(changed(before))
 
     before = written()
     with (library / "pipeline" / "site" / "style.css").open("a") as file:
@@ -130,31 +110,24 @@ def test_a_change_reaches_the_stages_that_use_it_and_no_other(copy):
     assert changed(before) == {"site.txt"}
 
     before = written()
-    with (library / "training" / "loop.py").open("a") as file:
-        file.write("# a remark\n")
-    assert {f"pipeline/train/{row}.txt" for row in list_rows("smoke")} < changed(before)
+    append_remark(library / "training" / "loop.py")
+    assert {f"pipeline/train/{study}.txt" for study in studies} < changed(before)
 
 
-def test_a_setting_reaches_the_stages_of_its_row_and_those_like_it(copy, monkeypatch):
+def test_a_setting_reaches_the_stages_of_its_study_and_of_rows_like_it(copy, monkeypatch):
     before, known = written(), profiles.load_params()
 
     def after(change):
         monkeypatch.setattr(
             profiles, "load_params", lambda: profiles.merge_settings(known, {"runs": change})
         )
-        return of_rows(changed(before))
+        return of_studies(changed(before))
 
-    like = {"addition_abacus", "addition_abacus_looped", "addition_abacus_short"} & {
-        *list_rows("smoke")
-    }
-    assert len(like) > 1
     found = after({"addition_abacus": {"training": {"clip": 0.5}}})
-    assert {
-        f"pipeline/{stage}/{row}.txt" for stage in ("train", "evaluate") for row in like
-    } <= found
-    assert all("abacus" in name for name in found)
+    assert {f"pipeline/{stage}/{STUDY}.txt" for stage in ("train", "evaluate")} <= found
+    assert all(name.split("/")[2] in (f"{STUDY}.txt", "addition_relative.txt") for name in found)
     found = after({"addition_abacus": {"evaluation": {"starts": [2]}}})
-    assert {f"pipeline/evaluate/{row}.txt" for row in like} <= found
+    assert f"pipeline/evaluate/{STUDY}.txt" in found
     assert not any(name.startswith("pipeline/train/") for name in found)
 
 
@@ -162,17 +135,26 @@ def test_a_data_set_reaches_the_training_of_rows_that_name_it(monkeypatch):
     known = profiles.load_params()
     known["problems"]["mine"] = known["problems"]["1-3_digit"]  # which no profile makes smaller
     known["runs"]["addition_nope"]["training"] |= {"problem_set": "mine", "examples": 50}
+    train = STAGES["train"]
 
     def after(**change):
         sets = profiles.merge_settings(known, {"problems": {"mine": change}})
         monkeypatch.setattr(profiles, "load_params", lambda: sets)
-        return {row: STAGES["train"].settings(row, "smoke") for row in list_rows("smoke")}
+        return {study: train.settings(study, "smoke") for study in train.items("smoke")}
 
     before = after()
     for change in ({"validation": 99}, {"test": 999}, {"mixture": {"add": 1.0}}):
         now = after(**change)
-        assert [row for row in before if before[row] != now[row]] == ["addition_nope"]
+        assert [study for study in before if before[study] != now[study]] == [STUDY]
     assert after(beyond=[4, 5]) == before, "what is only tested trains nothing again"
+
+
+def test_versions_are_written_for_the_stages_that_depend_on_them(copy):
+    text = written()["versions.txt"]
+    assert [line.split()[0] for line in text.splitlines()] == ["python", "torch", "numpy"]
+    stages = profiles.read_yaml(DVC)["stages"]
+    for name in ("train", "evaluate", "variants"):
+        assert "data/${profile}/code/versions.txt" in stages[name]["do"]["deps"]
 
 
 def test_saving_outputs_is_no_change(copy):
@@ -184,24 +166,16 @@ def test_saving_outputs_is_no_change(copy):
     assert not changed(before)
 
 
-def test_every_stage_that_runs_a_notebook_depends_on_its_code():
-    for name, stage in profiles.read_yaml(paths.ROOT / "dvc.yaml")["stages"].items():
-        stage = stage.get("do", stage)
-        commands = str(stage["cmd"])
-        if "carry notebook" in commands or "carry.pipeline.site" in commands:
-            by_row = next((f"/{of}" for of in ("${key}", "${item}") if f"row={of}" in commands), "")
-            if "carry notebook" in commands:
-                name = "${item}" if "notebook ${item}" in commands else f"pipeline/{name}"
-            assert f"data/${{profile}}/code/{name}{by_row}.txt" in stage["deps"]
-
-
-def test_the_pipeline_draws_the_figures_of_every_notebook_that_has_some():
-    stages = profiles.read_yaml(paths.ROOT / "dvc.yaml")["stages"]
-    drawn = {folder: of.source for folder, of in gallery.NOTEBOOKS.items()}
-    assert stages["figures"]["foreach"] == drawn
-    for source in drawn.values():
-        folder = [f"data/${{profile}}/executed/{part}" for part in source.split("/")[:-1]]
-        assert set(folder) <= set(stages["site"]["deps"])
+def test_the_pipeline_depends_on_the_code_of_figures_models_and_site():
+    """For the other stages, see test_pipeline.py."""
+    stages = profiles.read_yaml(DVC)["stages"]
+    for name, file in {
+        "figures": "figures/${item}",
+        "models": "models",
+        "site": "site",
+    }.items():
+        deps = stages[name].get("do", stages[name])["deps"]
+        assert f"data/${{profile}}/code/{file}.txt" in deps
 
 
 def test_a_row_that_does_not_fit_is_refused_before_any_stage(monkeypatch):

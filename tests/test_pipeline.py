@@ -2,16 +2,20 @@
 
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import nbformat
 import pytest
 from papermill.exceptions import PapermillExecutionError
 
+import made_up
 from carry.cli import main
 from carry.config import paths, profiles
 from carry.config.settings import SettingsError
-from carry.pipeline import files, runner
-from carry.pipeline.stages import SECTIONS, STAGES
+from carry.pipeline import files as pruning
+from carry.pipeline import runner
+from carry.pipeline.stages import STAGES
+from carry.plots import gallery, load
 
 
 def write(path, *cells, parameters="steps = 1"):
@@ -107,22 +111,18 @@ def test_refreshing_keeps_outputs_and_warnings(tmp_path):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
+        (["notebook", "ovreview", "profile=cpu"], "does not exist, did you mean 'overview'"),
+        (["notebook", "pipeline/train", "profile=smok", "study=a"], "did you mean 'smoke'"),
+        (["notebook", "pipeline/train", "profile=cpu"], "study: missing, expected one of"),
+        (["notebook", "pipeline/train", "profile=cpu", "study=parity"], "study: 'parity' is not"),
         (
-            ["notebook", "ovreview", "profile=cpu"],
-            "'ovreview' does not exist, did you mean 'overview'",
+            ["notebook", "pipeline/variants", "profile=smoke", "variant_set=a"],
+            "variant_set: 'a' is",
         ),
-        (["notebook", "pipeline/train", "profile=smok", "row=a"], "did you mean 'smoke'"),
-        (
-            ["notebook", "pipeline/train", "profile=cpu"],
-            "row: missing for notebook 'pipeline/train'",
-        ),
-        (
-            ["notebook", "pipeline/train", "profile=cpu", "row=none_such"],
-            "row: 'none_such' is not in",
-        ),
-        (["notebook", "overview", "profile=cpu", "row=a"], "notebook 'overview' has no rows"),
+        (["notebook", "overview", "profile=cpu", "study=a"], "unknown parameter 'study'"),
         (["notebook", "overview", "cpu"], "'cpu' is not a parameter; expected name=value"),
         (["refresh", "tuor"], "notebook: 'tuor' does not exist"),
+        (["figures", "cho2026", "profile=cpu"], "figures: work 'cho2026' is unknown, did you mean"),
     ],
 )
 def test_commands_refuse_in_one_line(words, message, capsys):
@@ -145,54 +145,103 @@ def test_the_command_runs_from_any_folder(tmp_path):
     assert done.stderr.startswith("notebook: 'tuor' does not exist")
 
 
-def test_pruning_removes_every_file_of_a_removed_row(tmp_path, monkeypatch):
+def test_pruning_removes_the_results_of_a_removed_study(tmp_path, monkeypatch):
     monkeypatch.setattr(paths, "ROOT", tmp_path)
-    settings = {"rows": {"kept": {}}, "problems": {"kept": {}}, "analyses": {"kept": "heads"}}
-    settings |= {"variant_sets": {"kept": {}}, "certificates": ["kept"], "models": []}
+    settings = profiles.load_profile("smoke")
+    gone, kept = "equal_formats", "small_models"
+    looping = [stage for stage in STAGES.values() if stage.parameter == "study"]
+    folders = [paths.data_path("smoke", "runs"), paths.results_path("smoke", "certificates")]
+    folders += [paths.results_path("smoke", "results"), paths.analyses_folder("smoke", "x").parent]
+    files = []
+    for study in (gone, kept, "addition_schemes"):
+        files += [folder / study / "file" for folder in folders]
+        files += [stage.executed("smoke", study) for stage in looping]
+        files += [paths.data_path("smoke", "code", stage.notebook, study) for stage in looping]
+    files += [paths.variants_folder("smoke", "addition_relative") / "training.parquet"]
+    for file in files:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch()
+    del settings["studies"][gone]
+    settings["analyses"] = {row: "reach" for row in settings["rows"] if "equal" not in row}
+    settings["certificates"] = list(settings["analyses"])
     monkeypatch.setattr(profiles, "load_profile", lambda profile: settings)
-    looping = [stage for stage in STAGES.values() if stage.section]
-    folders = {folder for stage in looping for folder in stage.folders("smoke")}
-    folders |= {paths.reports_path("smoke", "models")}
-    for row in ("kept", "removed"):
-        for folder in folders:  # a folder of tables, or a file for a certificate
-            (folder / row / "tables").mkdir(parents=True)
-            (folder / f"{row}.json").touch()
-        for stage in looping:
-            path = stage.executed("smoke", row)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.touch()
-            path.with_name(f"{row}.failed.ipynb").touch()
-    files.prune_results("smoke")
-    assert not list(tmp_path.rglob("removed*"))
-    assert len(list(tmp_path.rglob("kept*"))) == 2 * (len(folders) + len(looping))
-    assert (tmp_path / "data/smoke/rows.txt").read_text() == "kept\n"
+    pruning.prune_results("smoke")
+    assert {file for file in files if not file.exists()} == {f for f in files if gone in str(f)}
+
+
+def test_a_removed_row_leaves_no_results(tmp_path, monkeypatch):
+    """The files of its study are written again; until then, its results are not read."""
+    monkeypatch.setattr(paths, "ROOT", tmp_path)
+    made_up.results(tmp_path, ["addition_nope", "addition_rope"])
+    monkeypatch.setattr(profiles, "find_sources", lambda profile: {"addition_nope": profile})
+    assert load.list_rows(load.read_table("cpu", "cells")) == ["addition_nope"]
 
 
 def test_dvc_names_the_stages_of_the_registry():
     """DVC reads its own file only; whoever adds a stage to one of both is told here."""
     dvc = profiles.read_yaml(paths.ROOT / "dvc.yaml")["stages"]
+    assert {*STAGES} == {*dvc} - {"code", "models", "figures", "site"}
     for stage in STAGES.values():
-        looping = stage.section is not None
-        body = dvc[stage.name]["do"] if looping else dvc[stage.name]
-        commands = [body["cmd"]] if isinstance(body["cmd"], str) else body["cmd"]
-        assert commands[0].startswith(f"python -m carry notebook {stage.notebook} ")
+        body = dvc[stage.name]["do"] if stage.parameter else dvc[stage.name]
+        words = f" {stage.parameter}=${{key}}" if stage.parameter else ""
+        command = f"python -m carry notebook {stage.notebook} profile=${{profile}}{words}"
+        assert body["cmd"] == command
+        end = "/${key}" if stage.parameter else ""
+        assert f"data/${{profile}}/code/{stage.notebook}{end}.txt" in body["deps"]
         outs = [out if isinstance(out, str) else next(iter(out)) for out in body["outs"]]
-        executed = f"data/${{profile}}/executed/{stage.notebook}"
-        if looping:
+        assert f"data/${{profile}}/executed/{stage.notebook}{end}.ipynb" in outs
+        if stage.parameter:
             assert dvc[stage.name]["foreach"] == f"${{{stage.section}}}"
-            key = "${item}" if stage.name == "certify" else "${key}"
-            assert f"{executed}/{key}.ipynb" in outs
-            for place in stage.results:
-                folder = f"${{reports}}/{place.format(profile='${profile}')}/{key}"
-                assert folder in outs or f"{folder}.json" in outs
-        else:
-            assert f"{executed}.ipynb" in outs
+        if stage.results:
+            kind, *rest = stage.results
+            assert "/".join(["${results}", kind, "${profile}", *rest, "${key}"]) in outs
 
 
-def test_pruning_runs_again_when_any_list_of_rows_changes():
-    prune = profiles.read_yaml(paths.ROOT / "dvc.yaml")["stages"]["prune"]
-    (sections,) = (value for entry in prune["params"] for value in entry.values())
-    assert {*SECTIONS, "models"} == {*sections}
+def test_a_profile_lists_in_its_file_what_the_stages_loop_over():
+    """DVC loops over the sections of the file, and the library over the resolved profile."""
+    for name, path in profiles.find_profiles().items():
+        text = profiles.read_yaml(path)
+        for stage in STAGES.values():
+            if stage.section and name != "notebook":
+                assert {*stage.items(name)} == {*text[stage.section]}, (name, stage.name)
+
+
+@pytest.mark.parametrize(("profile", "most"), [("cpu", 30), ("full", 100), ("smoke", 40)])
+def test_the_pipeline_has_few_stages(profile, most):
+    settings = profiles.load_profile(profile)
+    looping = [stage.items(profile) for stage in STAGES.values() if stage.parameter]
+    once = [stage for stage in STAGES.values() if not stage.parameter]
+    others = ["code", "models", "site", *settings["figures"]]
+    assert sum(map(len, looping)) + len(once) + len(others) < most
+
+
+def test_all_profiles_draw_works_that_exist():
+    works = {notebook.source.partition("/")[0] for notebook in gallery.NOTEBOOKS.values()}
+    assert works == {*profiles.load_profile("cpu")["figures"]}
+    for work in works:
+        drawn = [n.source for n in gallery.NOTEBOOKS.values() if n.source.partition("/")[0] == work]
+        assert {*drawn} == {*runner.list_notebooks(work)}
+
+
+def test_all_notebooks_of_a_work_are_executed_and_old_figures_removed(tmp_path, monkeypatch):
+    monkeypatch.setattr(paths, "ROOT", tmp_path)
+    old = paths.figures_folder("smoke", "cho2025/gone") / "old.svg"
+    old.parent.mkdir(parents=True)
+    old.touch()
+    drawn = []
+    monkeypatch.setattr(runner, "list_notebooks", lambda work: [f"{work}/one", f"{work}/two"])
+    monkeypatch.setattr(runner, "ProcessPoolExecutor", lambda *_: ThreadPoolExecutor(2))
+    monkeypatch.setattr(runner, "run_notebook", lambda name, profile: drawn.append(name))
+    assert [path.stem for path in runner.draw_figures("cho2025", "smoke")] == ["one", "two"]
+    assert sorted(drawn) == ["cho2025/one", "cho2025/two"] and not old.parent.exists()
+
+    def fail(name, profile):
+        if name.endswith("two"):
+            raise SettingsError("results.parity: missing")
+
+    monkeypatch.setattr(runner, "run_notebook", fail)
+    with pytest.raises(SettingsError, match="^cho2025/two: results.parity: missing$"):
+        runner.draw_figures("cho2025", "smoke")
 
 
 def test_a_notebook_in_a_folder_is_called_by_it(tmp_path, monkeypatch):

@@ -10,6 +10,7 @@ from carry import claims
 from carry.config import paths, profiles
 from carry.config.settings import SettingsError
 from carry.pipeline import readme_numbers, site
+from carry.pipeline.stages import STAGES, find_executed
 from carry.plots import gallery, load
 from made_up import REACH, certificates, results
 
@@ -36,7 +37,8 @@ def home(tmp_path_factory):
     real = profiles.load_profile  # a claim counts the weights of the paper's profile
     cpu = real("cpu")
     few = {"rows": {row: cpu["rows"][row] for row in ROWS}, "problems": {"addition": {}}}
-    none = {"analyses": {}, "variant_sets": {}, "certificates": []}
+    few["studies"] = {"addition_schemes": ROWS}
+    none = {"analyses": {}, "variant_sets": {}, "certificates": [], "others": None}
 
     def load_profile(profile):
         return {**cpu, **few, **none} if profile == "cpu" else real(profile)
@@ -46,14 +48,16 @@ def home(tmp_path_factory):
         patch.setattr(profiles, "load_profile", load_profile)
         patch.setattr(load, "read_certificates", lambda profile: certificates())
         results(root, ROWS)
-        for place, drawn in gallery.NOTEBOOKS.items():
-            figures = paths.reports_path("cpu", "figures", place)
+        for drawn in gallery.NOTEBOOKS.values():
+            figures = paths.figures_folder("cpu", drawn.source)
             figures.mkdir(parents=True)
             for name in drawn.entries:  # what is in them is for test_figures.py to look at
                 for ending in ("svg", "csv"):
                     (figures / f"{name}.{ending}").write_text(f"{name}.{ending}")
         claims.write_ledger("cpu")
         readme_numbers.write_numbers("cpu")
+        for stage in STAGES.values():
+            executed(stage.executed("cpu", "addition_schemes" if stage.parameter else None))
         for page in site.list_pages("cpu"):
             executed(page.source)
         executed(root / "notebooks" / "tour.ipynb")
@@ -73,7 +77,7 @@ def test_it_has_all_figures_claims_and_notebooks(first):
         assert f'id="claim-{record["id"]}"' in text
     for page in site.list_pages("cpu"):
         assert "42" in (first.parent / "notebooks" / f"{page.name}.html").read_text()
-    assert len(site.list_pages("cpu")) == 1 + len(gallery.NOTEBOOKS) + 1 + 1 + 2 * len(ROWS)
+    assert len(site.list_pages("cpu")) == 1 + len(gallery.NOTEBOOKS) + 2 + 2
     names = [page.name for page in site.list_pages("cpu")]
     assert len(set(names)) == len(names)
 
@@ -87,7 +91,10 @@ def test_figures_stand_under_their_questions_with_their_source_and_what_is_missi
             drawn.entries
         )
         for entry in drawn.entries.values():
-            assert entry.source in part and entry.write_caption(ROWS) in part
+            assert (
+                entry.source in part
+                and entry.write_caption(dict.fromkeys(ROWS, "cpu"), "cpu") in part
+            )
     assert "mcleish2024, Fig. 2" in text and "addition_abacus_looped_16" in text
 
 
@@ -116,14 +123,18 @@ def test_a_script_from_a_network_is_refused(home, first):
     assert len(faults) == 2 and "network" in faults[0] and "gone.html" in faults[1]
 
 
-def test_a_notebook_that_is_not_there_is_named_in_one_line(home, first):
-    path = paths.data_path("cpu", "executed", "pipeline", "claims.ipynb")
+def test_a_notebook_of_figures_must_be_there_and_one_of_a_stage_may_be_missing(home, first):
+    path = find_executed("cho2025/how_small_can_it_be", "cpu")
     kept = path.read_bytes()
     path.unlink()
-    with pytest.raises(
-        SettingsError, match=r"^site: data/cpu/executed/pipeline/claims.ipynb is not there"
-    ):
+    with pytest.raises(SettingsError, match="cho2025/how_small_can_it_be.ipynb is not there"):
         site.write_site("cpu")
+    path.write_bytes(kept)
+    path = STAGES["train"].executed("cpu", "addition_schemes")
+    kept = path.read_bytes()
+    path.unlink()
+    site.write_site("cpu")
+    assert not (first.parent / "notebooks" / "train_addition_schemes.html").exists()
     path.write_bytes(kept)
     site.write_site("cpu")
 
