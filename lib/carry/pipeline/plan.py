@@ -169,10 +169,11 @@ def _read_measured(profile: str, stage: str, name: str, device: str) -> dict[str
     for marker in sorted((paths.jobs_folder(profile, stage) / name).glob(f"*/{kept.DONE}")):
         try:
             done = json.loads(marker.read_text(encoding="utf-8"))
+            if (done["peak_gpu_memory"] > 0) != (device == "gpu"):
+                continue
             clock = "seconds" if device == "gpu" else "core_seconds"
             memory = done["peak_gpu_memory" if device == "gpu" else "peak_memory"]
-            if (memory > 0) == (done["peak_gpu_memory"] > 0 or device == "cpu"):
-                return {"seconds": done[clock] / done["share"], "memory": memory}
+            return {"seconds": done[clock] / done["share"], "memory": memory}
         except (ValueError, KeyError, TypeError, ZeroDivisionError):  # a damaged result
             continue
     return {}
