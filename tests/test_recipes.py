@@ -18,7 +18,7 @@ from carry.config.paths import ROOT
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 EXTENSIONS = README.split("## Extend it")[1]
 RECIPE = re.compile(r"`([\w/.]+\.(?:py|yaml))`[^`\n]*:\n\n```(?:python|yaml)\n(.*?)```", re.DOTALL)
-COPIED = ["lib", "tests", "claims", "profiles", "params.yaml", "profile.yaml", "pyproject.toml"]
+COPIED = ["lib", "tests", "claims", "profiles", "params.yaml", "pyproject.toml"]
 
 # What the extended project must do; it runs in one process, since imports take most of the time.
 CHECKS = """
@@ -46,7 +46,7 @@ assert tasks.build_task({"name": "complement"}).label == "Complement"
 system = System(load_run("copying_relative", "cpu"))
 trained_models.load_trained = lambda profile, row, seed=0: system
 (module,) = analyses.load_analyses("addition_coupled", "cpu")
-tables = module.tables("addition_coupled", "cpu")
+tables = module.tables("addition_coupled", "cpu", analyses.ignore)
 analyses.check_columns(tables, module.COLUMNS, module.__name__)
 assert [variant.name for variant in list_variants("copying_relative", "cpu")] == ["row", "none"]
 assert "copying_relative_goes_far" in [claim.id for claim in load_claims()]
@@ -56,8 +56,13 @@ assert "copying_relative_goes_far" in [claim.id for claim in load_claims()]
 def merge_entries(text, entries):
     """Return YAML text with entries inserted below their top-level keys, as a user would do."""
     for key, body in re.findall(r"^(\w+):\n((?:  .*\n)+)", entries, re.MULTILINE):
-        start = re.search(rf"^{key}:.*\n", text, re.MULTILINE)
-        text = text[: start.end()] + body + text[start.end() :]
+        text = re.sub(rf"^{key}: {{}}\n", f"{key}:\n", text, flags=re.MULTILINE)
+        section = re.search(rf"^{key}:.*\n(?:[ #-].*\n)*", text, re.MULTILINE)
+        first, rest = body.split("\n", 1)
+        old = re.search(rf"^{first}\n", section[0], re.MULTILINE)  # such as a study with analyses
+        start = re.match(r".*\n", section[0]) if old is None else old
+        at = section.start() + start.end()
+        text = text[:at] + (body if old is None else rest) + text[at:]
     return text
 
 
@@ -82,7 +87,7 @@ def project(tmp_path_factory):
         else:
             merged = merge_entries(path.read_text(encoding="utf-8"), text)
             path.write_text(merged, encoding="utf-8")
-            rows += yaml.safe_load(text).get("rows", {})
+            rows += yaml.safe_load(text).get("runs", {})
     return copy, rows, files
 
 
@@ -102,7 +107,7 @@ def test_the_readme_has_all_kinds_of_extensions():
     assert places == {
         *(f"lib/carry/{package}" for package in library),
         "params.yaml",
-        "profile.yaml",
+        "profiles/cpu/profile.yaml",
         "claims/carry.yaml",
     }
 
