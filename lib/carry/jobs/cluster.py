@@ -229,6 +229,7 @@ def _start_local_cluster(jobs: int) -> Iterator[Any]:
     for index in range(count):
         # Dask's own memory limit would pause a worker; the machine's is enough.
         options = {"nthreads": 1, "memory_limit": 0, "silence_logs": logging.CRITICAL}
+        options["preload"] = [__name__]  # else the first job would block the worker's heartbeat
         if gpus:
             options["env"] = {"CUDA_VISIBLE_DEVICES": gpus[index % len(gpus)]}
         workers[index] = {"cls": distributed.Nanny, "options": options}
