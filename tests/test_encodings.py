@@ -4,12 +4,13 @@ import math
 
 import pytest
 import torch
+import torch.nn.functional as F
 
 import slow
 from carry.config.settings import SettingsError, list_modules
 from carry.models.architectures.transformer import Transformer
 from carry.models.attention import AttentionContext, PositionEncodings
-from carry.models.encodings import IdRange
+from carry.models.encodings import IdRange, gather_biases
 from carry.models.encodings.alibi import compute_slopes
 from carry.models.encodings.sinusoidal import Sinusoidal, compute_sinusoids
 from carry.models.encodings.t5 import T5, compute_bucket_starts
@@ -240,3 +241,17 @@ def test_a_window_hides_far_places_and_never_the_first_token():
         near[0] = True
         near[at + 1 :] = False
         assert torch.equal(gradient[0].abs().sum(1) > 0, near)
+
+
+@pytest.mark.parametrize("shape", [(3, 5, 7), (1, 4, 4)])
+def test_gathered_biases_have_the_gradient_of_an_embedding(shape):
+    rows = torch.randint(6, shape, generator=torch.Generator().manual_seed(0))
+    weight = torch.randn(len(rows), 2, *shape[1:], generator=torch.Generator().manual_seed(1))
+    ours, theirs = (torch.zeros(8, 2, requires_grad=True) for _ in range(2))
+    found = gather_biases(ours, rows)
+    expected = F.embedding(rows, theirs).permute(0, 3, 1, 2)
+    assert torch.equal(found, expected)
+    (found * weight).sum().backward()
+    (expected * weight).sum().backward()
+    assert ours.grad.dtype == torch.float32  # rows 6 and 7 are never picked
+    assert torch.allclose(ours.grad, theirs.grad, atol=1e-5)

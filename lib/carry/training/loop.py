@@ -151,6 +151,7 @@ class Trainer:
     def _loss(self, batch: Batch) -> Tensor:
         training, network = self.run.training, self.system.network
         ids = self.system.train_ids(batch, self.id_draws)
+        tokens = batch.tokens[:, :-1]  # nothing follows the last one
         if training.loss == "answer":
             at, target, real = batch.response()
         else:  # all tokens after the first, those of the question too
@@ -159,7 +160,7 @@ class Trainer:
             real = index < batch.length[:, None]
 
         def loss_at(recurrences: int | None) -> Tensor:
-            logits = network(batch.tokens, ids, at, recurrences)[:, : target.shape[1]]
+            logits = network(tokens, ids, at, recurrences)
             loss = average_loss(logits, target, real, training.loss_average)
             penalty = network.penalty(real)
             return loss if penalty is None else loss + penalty

@@ -368,9 +368,11 @@ class Block(nn.Module):
         return hook("resid_post", x)
 
     def _add(self, part: int, x: Tensor, update: Tensor) -> Tensor:
+        scale = self.settings.residual_scale
+        x = x if scale == 1.0 else scale * x  # a product takes a fiftieth of a step
         if self.settings.norm_place == "post":  # the residual is inside the norm
-            return self.after[part](self.settings.residual_scale * x + update)
-        return self.settings.residual_scale * x + self.after[part](update)
+            return self.after[part](x + update)
+        return x + self.after[part](update)
 
     def _attend(
         self,

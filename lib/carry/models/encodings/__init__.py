@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, NamedTuple
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float, Int8, Integer
 from pydantic import BeforeValidator, Field
 from torch import Tensor, nn
@@ -164,3 +165,39 @@ def check_window(settings: Encoding.Settings, scheme: Scheme, where: str) -> Non
             f"{where}.window: {settings.window} does not fit ids {name!r}, whose differences are "
             "not distances; expected 'index', 'coupled', or 'abacus' of offset 1"
         )
+
+
+def gather_biases(
+    biases: Float[Tensor, "R H"], rows: Integer[Tensor, "b Q T"]
+) -> Float[Tensor, "b H Q T"]:
+    """Return the biases of each head, picked from a table by row.
+
+    >>> gather_biases(torch.tensor([[1.0], [2.0]]), torch.tensor([[[0, 1]]])).tolist()
+    [[[[1.0, 2.0]]]]
+    """
+    return GatheredBiases.apply(biases, rows)
+
+
+class GatheredBiases(torch.autograd.Function):
+    """An embedding of few rows, whose gradient is summed in up to an eighth of the time.
+
+    The gradient of `embedding` adds row by row, which takes a third of the step of a small model.
+    """
+
+    @staticmethod
+    def forward(ctx, biases: Tensor, rows: Tensor) -> Tensor:
+        """Return the picked biases."""
+        ctx.save_for_backward(rows)
+        ctx.count = len(biases)
+        return F.embedding(rows, biases).permute(0, 3, 1, 2)
+
+    @staticmethod
+    def backward(ctx, gradient: Tensor) -> tuple[Tensor, None]:
+        """Return the sum of the gradients of each row."""
+        (rows,) = ctx.saved_tensors
+        if rows.is_cuda:  # there bincount adds in an order that varies
+            by_head = gradient.permute(0, 2, 3, 1)
+            add = torch.ops.aten.embedding_dense_backward
+            return add(by_head, rows, ctx.count, -1, False), None
+        heads, rows = gradient.transpose(0, 1).flatten(1), rows.flatten()
+        return torch.stack([rows.bincount(head, ctx.count) for head in heads], dim=1), None

@@ -7,12 +7,11 @@ neighbouring places: the next token then depends on a bounded context at every l
 from __future__ import annotations
 
 import torch
-import torch.nn.functional as F
 from jaxtyping import Float, Integer
 from pydantic import Field
 from torch import Tensor, nn
 
-from carry.models.encodings import Encoding, IdRange, ModelShape
+from carry.models.encodings import Encoding, IdRange, ModelShape, gather_biases
 
 
 class Relative(Encoding):
@@ -57,4 +56,4 @@ class Relative(Encoding):
         if self.uncounted_id is not None:
             uncounted = (query == self.uncounted_id).long() + 2 * (key == self.uncounted_id).long()
             row = torch.where(uncounted > 0, 2 * self.clip + uncounted, row)
-        return F.embedding(row, self.biases[layer] * self.scale).permute(0, 3, 1, 2)
+        return gather_biases(self.biases[layer] * self.scale, row)

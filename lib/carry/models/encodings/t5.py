@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 
 import torch
-import torch.nn.functional as F
 from jaxtyping import Float, Integer
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 
-from carry.models.encodings import Encoding, IdRange, ModelShape
+from carry.models.encodings import Encoding, IdRange, ModelShape, gather_biases
 
 
 class T5(Encoding):
@@ -55,7 +54,7 @@ class T5(Encoding):
         """Return the biases of the buckets of the distances."""
         distance = (query[:, :, None] - key[:, None, :]).clamp(min=0)
         bucket = torch.bucketize(distance, self.starts, right=True) - 1
-        return F.embedding(bucket, self.biases).permute(0, 3, 1, 2)
+        return gather_biases(self.biases, bucket)
 
 
 def compute_bucket_starts(buckets: int, max_distance: int) -> list[int]:
