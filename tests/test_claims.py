@@ -129,6 +129,11 @@ def test_only_rows_trained_alike_are_compared(tmp_path):
     lengths = {"addition_abacus": 10, "addition_relative": 5, "addition_nope": 5}
     record = claims.judge_claims(claim, trained_to(lengths), "cpu")[0]
     assert record["row"] == "addition_relative" and record["verdict"] == "holds"
+    two = trained_to(lengths)
+    two["profile"] = two["row"].map({"addition_relative": "full"}).fillna("cpu")
+    record = claims.judge_claims(claim, two, "cpu")[0]
+    assert record["profile"] == "full, cpu"
+    assert "profile full, cpu" in claims.describe_measurement(record)
     record = claims.judge_claims(claim, trained_to({**lengths, "addition_relative": 10}), "cpu")[0]
     assert record["verdict"] == "not tested"
     assert record["reason"].startswith(
@@ -519,8 +524,8 @@ def test_lengths_that_were_never_trained_have_regions_of_their_own(tmp_path):
     row = "addition_equal_abacus"
     table = pd.DataFrame(
         [
-            {"row": row, "seed": seed, "start": "1", "set": "equal", "i": i, "j": i, "trained": 6,
-             "n": 10, "exact": i}
+            {"row": row, "profile": "full", "seed": seed, "start": "1", "set": "equal",
+             "i": i, "j": i, "trained": 6, "n": 10, "exact": i}
             for seed in range(2) for i in range(2, 9)
         ]
     )  # fmt: skip

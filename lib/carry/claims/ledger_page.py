@@ -56,5 +56,6 @@ def describe_measurement(record: dict[str, Any]) -> str:
         basis += f" against {other if other != basis else 'itself elsewhere'}"
     basis += f", {record['statistic'].removesuffix(', difference').replace('_', ' ')}"
     basis += f", n = {record['n']:,}, {record['seeds']} seeds"
+    basis += f", profile {record['profile']}"
     scale = f". {record['scale']}" if record["scale"] else ""
     return f"{text}; wanted {record['holds_if']}; {basis}{scale}"

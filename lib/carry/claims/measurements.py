@@ -30,11 +30,17 @@ class NotMeasured(Exception):
     """The tables lack what a claim needs; the text names it."""
 
 
-def find_trained_lengths(cells: pd.DataFrame, profile: str) -> dict[str, list[int]]:
+def find_trained_lengths(cells: pd.DataFrame) -> dict[str, list[int]]:
     """Return the lengths in training of each row that trains on a data set of separate lengths."""
-    in_profile = run_settings.list_rows(profile) if profile in profiles.find_profiles() else []
-    rows = [row for row in cells["row"].unique() if row in in_profile]
-    runs = [run_settings.load_run(row, profile) for row in rows]
+    sources, known = (
+        dict(zip(cells["row"], cells["profile"], strict=True)),
+        profiles.find_profiles(),
+    )
+    runs = [
+        run_settings.load_run(row, profile)
+        for row, profile in sources.items()
+        if profile in known and row in run_settings.list_rows(profile)
+    ]
     return {run.name: run.trained_lengths() for run in runs if run.data_set is not None}
 
 

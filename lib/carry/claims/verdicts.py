@@ -36,6 +36,8 @@ def judge_claims(
 ) -> list[dict[str, Any]]:
     """Return a record for each claim, from the result tables of a profile.
 
+    A record names the profiles (tiers) that trained its rows.
+
     Args:
         cells: accuracy by lengths.
         places: accuracy by place, for claims that count the last digit.
@@ -44,12 +46,13 @@ def judge_claims(
         certificates: one row for each certified seed.
     """
     cells = measurements.add_last_digit(cells, places)
-    cells = zero_failed_models(add_region(cells), curves, profile)
-    cells = add_unseen_regions(cells, measurements.find_trained_lengths(cells, profile))
+    cells = zero_failed_models(add_region(cells), curves)
+    cells = add_unseen_regions(cells, measurements.find_trained_lengths(cells))
     longest = cells[["i", "j"]].max(axis=1)
     grid = cells["row"].map(longest[cells["set"] == "grid"].groupby(cells["row"]).max())
     cells = cells.assign(beyond=longest - cells["trained"], grid=grid)
     starts = results.choose_starts(cells)
+    sources = dict(zip(cells["row"], cells["profile"], strict=True))
     records = []
     for claim in claims:
         record = _create_record(claim, profile)
@@ -62,6 +65,11 @@ def judge_claims(
                 record |= _judge_measure(claim, cells, starts)
         except NotMeasured as reason:
             record["reason"] = str(reason)
+        tested = [
+            sources[row] for row in (record["row"], record["compared_with"]) if row in sources
+        ]
+        if tested:
+            record["profile"] = ", ".join(dict.fromkeys(tested))
         records.append(record)
     return records
 

@@ -7,21 +7,21 @@ import pandas as pd
 from carry.config import run_settings
 
 
-def zero_failed_models(
-    cells: pd.DataFrame, curves: pd.DataFrame | None, profile: str
-) -> pd.DataFrame:
+def zero_failed_models(cells: pd.DataFrame, curves: pd.DataFrame | None) -> pd.DataFrame:
     """Return cells with zero correct answers for each failed model, as the thesis counts it.
 
     Args:
+        cells: accuracy by lengths; `profile` says which profile trained a row.
         curves: learning curves; their `heads` are the numbers of remaining heads.
     """
     if curves is None or "heads" not in curves:
         return cells
+    profiles = dict(zip(cells["row"], cells["profile"], strict=True))
     heads = curves.dropna(subset="heads").groupby(["row", "seed"])["heads"].last()
     failed = {
         (row, seed)
         for row, seed in heads[heads > 1].index
-        if run_settings.load_run(row, profile).training.halving
+        if row in profiles and run_settings.load_run(row, profiles[row]).training.halving
     }
     is_failed = pd.MultiIndex.from_frame(cells[["row", "seed"]]).isin(failed)
     return cells.assign(

@@ -49,7 +49,7 @@ def accuracy_by_seed(tables: load.ResultTables, set_name: str = "test") -> pd.Da
     Only the token after `=` counts, not the end of the response (5.2).
     """
     cells = tables["cells"][tables["cells"]["set"] == set_name]
-    cells = zero_failed_models(cells, tables["curves"], cells["profile"].iloc[0])
+    cells = zero_failed_models(cells, tables["curves"])
     sums = cells.groupby(["row", "trained", "seed"], sort=False)[["n", "first_right"]].sum()
     sums = sums.rename(columns={"first_right": "exact"}).reset_index()
     return add_interval(sums)
