@@ -25,9 +25,8 @@ NEAREST := $(shell $(PYTHON) -c 'import difflib, sys; near = difflib.get_close_m
 $(error PROFILE=$(PROFILE): expected one of $(PROFILES)$(NEAREST))
 endif
 
-.NOTPARALLEL:  # every part of `test` uses all cores
-.PHONY: help setup repro figures site lint unit nbval smoke test test-all certify lab bench \
-  notebooks clean
+.PHONY: help setup repro figures site lint unit unit-all nbval smoke kill test test-all certify \
+  lab bench notebooks clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*  ## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -73,12 +72,27 @@ nbval: setup  ## run every notebook with its defaults and compare its outputs
 	  --nbval-cell-timeout=120 --nbval-sanitize-with tests/nbval_sanitize.cfg \
 	  notebooks/*.ipynb notebooks/*/*.ipynb
 
-test: lint unit nbval smoke  ## lint, unit tests, doctests, every notebook, then smoke
+test: setup  ## lint, unit, nbval and smoke, and how long each took
+	@$(call time_parts,lint unit nbval smoke)
 
-test-all: lint nbval smoke  ## the same with slow tests and long fuzzing, and random kills: an hour
+test-all: setup  ## the same with slow tests, more fuzzing and random kills
+	@$(call time_parts,lint unit-all nbval smoke kill)
+
+unit-all: setup
 	CARRY_FUZZ=3000 python -m pytest -n 2 -m 'not contract'
-	CARRY_CHECK_SHAPES=1 python -m pytest -n 2 -m contract tests
+	CARRY_CHECK_SHAPES=1 python -m pytest -m contract $$(grep -l mark.contract tests/test_*.py)
+
+kill: setup
 	tests/kill.sh
+
+# Make each target, stop at the first that fails, and print a line for each.
+define time_parts
+times=; \
+for part in $(1); do \
+  SECONDS=0; $(MAKE) --no-print-directory $$part; times+="$$part: $$SECONDS s; "; \
+done; \
+echo "$@: $$times"
+endef
 
 certify: setup  ## verify reports/certificates again from the committed weights
 	carry certify

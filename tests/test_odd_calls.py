@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-COUNT = int(os.environ.get("CARRY_FUZZ", 700))
+COUNT = int(os.environ.get("CARRY_FUZZ", 400))
 SHARES = 2
 
 

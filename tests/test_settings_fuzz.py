@@ -1,7 +1,7 @@
 """Random mutations of params.yaml and a profile are accepted, or refused in one line.
 
 Each mutation is written as text and read back, then checked as the stage `code` checks a profile.
-CARRY_FUZZ sets the number of mutations (500).
+CARRY_FUZZ sets the number of mutations (300).
 """
 
 import json
@@ -35,7 +35,7 @@ from carry.randomness import stream
 from carry.tasks.modular_addition import ModularAddition
 from carry.tasks.multi_operand_addition import MultiOperandAddition
 
-COUNT = int(os.environ.get("CARRY_FUZZ", 500))
+COUNT = int(os.environ.get("CARRY_FUZZ", 300))
 SHARES = 10  # parts of the mutations, so that xdist can spread them
 SLOWEST = 20.0  # seconds
 

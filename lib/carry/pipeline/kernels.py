@@ -1,9 +1,9 @@
 """Kernels that start with the libraries of figures already imported.
 
-A kernel takes half a second to start, and then two to three seconds to import torch, pandas and
-seaborn. Notebooks that draw figures do little else, so where many run one after the other, one
-process imports these libraries and each kernel is forked from it. Jupyter finds the class by the
-entry point `carry` in pyproject.toml, if JUPYTER_DEFAULT_PROVISIONER_NAME=carry.
+A kernel takes half a second to start, and then three seconds to import torch, pandas and seaborn
+and to read the settings. Notebooks that draw figures do little else, so where many run one after
+the other, one process does this (`preloaded`) and each kernel is forked from it. Jupyter finds the
+class by the entry point `carry` in pyproject.toml, if JUPYTER_DEFAULT_PROVISIONER_NAME=carry.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 from jupyter_client.connect import KernelConnectionInfo
 from jupyter_client.provisioning import LocalProvisioner
 
-LIBRARIES = ["ipykernel.kernelapp", "matplotlib_inline.backend_inline", "carry.plots.gallery"]
+PRELOADED = "carry.pipeline.preloaded"
 
 
 class ForkedProvisioner(LocalProvisioner):
@@ -29,7 +29,7 @@ class ForkedProvisioner(LocalProvisioner):
         if launcher not in cmd or sys.platform != "linux":  # elsewhere libraries may not be forked
             return await super().launch_kernel(cmd, **kwargs)
         context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload(LIBRARIES)  # of no effect once the server runs
+        context.set_forkserver_preload([PRELOADED])  # of no effect once the server runs
         arguments = cmd[cmd.index(launcher) + 1 :]
         self.process = ForkedKernel(
             context.Process(target=run_kernel, args=(arguments, kwargs["env"], kwargs.get("cwd")))
@@ -74,13 +74,15 @@ class ForkedKernel:
 def run_kernel(arguments: list[str], environment: dict[str, str], folder: str | None) -> None:
     """Be a kernel, in a forked process, as `ipykernel_launcher` is in one of its own."""
     import matplotlib
+    import pandas as pd
     from ipykernel.kernelapp import IPKernelApp
 
     os.setsid()  # a signal to its group reaches the processes that it starts
     os.environ.clear()
     os.environ.update(environment)
-    os.environ.setdefault("MPLBACKEND", "module://matplotlib_inline.backend_inline")
-    matplotlib.rcParams["backend"] = os.environ["MPLBACKEND"]  # matplotlib has read it already
+    # What libraries set when they are imported, and that is different in a kernel.
+    matplotlib.rcParams["backend"] = "module://matplotlib_inline.backend_inline"
+    pd.set_option("display.max_columns", 20)
     if folder:
         os.chdir(folder)
     sys.argv = ["ipykernel_launcher", *arguments]

@@ -206,5 +206,6 @@ def save_figure(name: str, tables: load.ResultTables, folder: Path) -> Drawing:
     """
     figure, table = draw_figure(name, tables)
     style.save_figure(figure, name, table, folder)
+    figure.set_layout_engine("none")  # keep the layout, which takes as long as drawing
     plt.close(figure)
     return figure, table
