@@ -19,7 +19,8 @@ from carry.certificates.verification import certify_model, enumerate_contexts
 from carry.config.run_settings import load_run, make_run
 from carry.config.settings import SettingsError
 from carry.evaluation.ask import ask, read_answer
-from carry.evaluation.trained_models import evaluate_row, load_trained
+from carry.evaluation.rows import evaluate_rows
+from carry.evaluation.trained_models import load_trained
 from carry.models.hooks import Hooks
 from carry.models.system import System
 from carry.positions import show_ids
@@ -94,7 +95,8 @@ CALLS = {
     "ask": (lambda a, b, start: ask(SYSTEM, a, b, start=start), {"a": 1, "b": "2", "start": 1}),
     "ask_system": (lambda system, a: ask(system, a, 2), {"system": SYSTEM, "a": 3}),
     "read_answer": (read_answer, {"system": SYSTEM, "steps": STEPS}),
-    "evaluate_row": (evaluate_row, {"row": "addition_abacus", "profile": "smoke", "seeds": [0]}),
+    "evaluate_rows": (evaluate_rows, {"rows": ["addition_abacus"], "profile": "smoke"}),
+    "evaluate_row": (lambda row: evaluate_rows([row], "smoke"), {"row": "addition_abacus"}),
     "enumerate_contexts": (enumerate_contexts, {"system": CERTIFIED}),
     "certify_model": (certify_model, {"system": CERTIFIED, "enumerated": CONTEXTS}),
 }  # fmt: skip

@@ -8,12 +8,14 @@ import pytest
 import torch
 
 from carry import analyses
-from carry.analyses import attention, heads, subtasks
-from carry.config import paths
+from carry.analyses import heads, subtasks
+from carry.config import paths, profiles
 from carry.config.run_settings import make_run
 from carry.config.settings import SettingsError, list_modules
 from carry.data import problem_sets
+from carry.evaluation import trained_models
 from carry.evaluation.mock_models import ForgetsCarries, Oracle
+from carry.jobs import executors, kept
 from carry.tasks import build_task
 from carry.training.batched.trainer import BatchedTrainer
 from carry.training.checkpoint import save_snapshots, save_weights
@@ -24,7 +26,7 @@ NOISY = make_run({
     "model": {"width": 6, "heads": 3, "feed_forward": False, "output": False},
     "training": {"batched_seeds": True, "digits": 8, "examples": 80, "steps": 6, "batch": 20,
                  "score_every": 3, "score_problems": 20},
-}, "noisy_majority_d6_a3", "cpu")  # fmt: skip
+}, "noisy_majority_d8_a4", "cpu")  # fmt: skip
 FIVE = make_run({
     "task": {"name": "addition", "sampling": "longest"}, "seeds": 1,
     "format": {"pad": True, "reverse_operands": False, "reverse_answer": False},
@@ -32,7 +34,7 @@ FIVE = make_run({
     "model": {"layers": 1, "width": 12, "heads": 2},
     "training": {"digits": 3, "steps": 4, "batch": 8, "snapshot_every": 2},
     "evaluation": {"digits": 3},
-}, "addition_mine", "cpu")  # fmt: skip
+}, "addition_five_digits", "cpu")  # fmt: skip
 
 
 @pytest.fixture
@@ -42,7 +44,8 @@ def trained(tmp_path, monkeypatch):
 
     def keep(given):
         monkeypatch.setattr("carry.config.run_settings.load_run", lambda row, profile: given)
-        folder = paths.data_path("cpu", "runs", given.name)
+        monkeypatch.setattr(problem_sets, "read_questions", lambda run: pd.DataFrame({"i": [1]}))
+        folder = trained_models.get_weights_folder("cpu", given.name)
         if given.training.batched_seeds:
             weights = BatchedTrainer(given, [0], None).train().weights()[0]
         else:
@@ -117,11 +120,11 @@ LOCAL = make_run({
     "positions": [{"ids": "abacus", "encoding": "relative", "window": [0, 1]}],
     "model": {"layers": 1, "width": 8, "heads": 2},
     "training": {"digits": 2, "steps": 4, "batch": 8, "snapshot_every": 2},
-    "evaluation": {"digits": 3, "reach": [[5, 5, 3]], "attention_cell": [2, 2]},
-}, "addition_local", "cpu")  # fmt: skip
+    "evaluation": {"digits": 3, "reach": [[5, 5, 3]]},
+}, "addition_relative", "cpu")  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ["reach", "faults", "local_adder", "attention"])
+@pytest.mark.parametrize("name", ["reach", "faults", "local_adder"])
 def test_an_analysis_of_a_trained_row_returns_its_columns(name, trained):
     trained(LOCAL.model_copy(update={"format": {}}) if name == "faults" else LOCAL)
     module = importlib.import_module(f"carry.analyses.{name}")
@@ -141,27 +144,37 @@ def test_an_analysis_of_a_trained_row_returns_its_columns(name, trained):
         assert tables["learned"].empty and tables["disturbed"].empty
 
 
-def test_attention_is_written_next_to_scores_and_removed_with_the_cell(trained, monkeypatch):
-    trained(LOCAL)
-    folder = attention.write_attention(LOCAL.name, "cpu")
-    assert {path.stem for path in folder.iterdir()} == set(attention.COLUMNS)
-    scored = LOCAL.evaluation.model_copy(update={"attention_cell": None})
-    without = LOCAL.model_copy(update={"evaluation": scored})
-    monkeypatch.setattr("carry.config.run_settings.load_run", lambda row, profile: without)
-    assert attention.write_attention(LOCAL.name, "cpu") is None and not list(folder.iterdir())
+def profile_with(*names):
+    """Return a profile that lists analyses of one row."""
+    return {"analyses": {FIVE.name: [*names]}, "studies": {"mine": [FIVE.name]}}
 
 
-def test_what_is_kept_is_what_is_returned(trained, monkeypatch):
+def test_tables_of_a_study_are_kept_as_they_are_returned(trained, monkeypatch):
     trained(FIVE)
-    monkeypatch.setattr(
-        "carry.config.profiles.load_profile", lambda profile: {"analyses": {FIVE.name: "subtasks"}}
-    )
-    folder, found = analyses.analyse_row(FIVE.name, "cpu")
-    assert folder == paths.reports_path("cpu", "results", "cpu", paths.ANALYSES, FIVE.name)
+    monkeypatch.setattr(profiles, "load_profile", lambda profile: profile_with("subtasks"))
+    folder, found = analyses.analyse_study("mine", "cpu")
+    assert folder == paths.analyses_folder("cpu", "mine") and {*found} == {*subtasks.COLUMNS}
     for name, table in found.items():
         pd.testing.assert_frame_equal(pd.read_parquet(folder / f"{name}.parquet"), table)
+    with pytest.raises(SettingsError, match="^study: 'none' is not in profile 'cpu'"):
+        analyses.analyse_study("none", "cpu")
     with pytest.raises(SettingsError, match="^analyses: unknown row 'none'"):
-        analyses.analyse_row("none", "cpu")
+        analyses.list_analyses("none", "cpu")
+
+
+def test_an_analysis_is_repeated_after_a_change_of_weights_or_settings_alone(trained, monkeypatch):
+    monkeypatch.setattr(profiles, "load_profile", lambda profile: profile_with("subtasks"))
+
+    def key():
+        (job,) = analyses.list_analysis_jobs(FIVE.name, "cpu")
+        return kept.find_place(job, paths.ROOT).name
+
+    trained(FIVE)
+    first = key()
+    trained(FIVE)
+    assert key() == first
+    trained(FIVE.model_copy(update={"training": FIVE.training.model_copy(update={"steps": 6})}))
+    assert key() != first
 
 
 @pytest.mark.parametrize("name", list_modules("carry.analyses"))
@@ -181,7 +194,8 @@ TASK = "addition"
 COLUMNS = {"counts": ("row", "profile", "seed", "n")}
 
 
-def tables(row, profile):
+def tables(row, profile, report):
+    report(1.0)
     return {"counts": pd.DataFrame([{"row": row, "profile": profile, "seed": 0, "n": 1}])}
 """
 BAD = {
@@ -194,19 +208,18 @@ BAD = {
 
 
 @pytest.fixture
-def add_analysis(tmp_path, monkeypatch):
+def add_analysis(tmp_path, monkeypatch, trained):
     """Return a function that adds one file to `carry.analyses` and one line to the profile."""
     folder = tmp_path / "analyses"
     folder.mkdir()
     monkeypatch.setattr(analyses, "__path__", [*analyses.__path__, str(folder)])
-    monkeypatch.setattr(paths, "ROOT", tmp_path)
-    monkeypatch.setattr("carry.config.run_settings.load_run", lambda row, profile: FIVE)
+    trained(FIVE)
+    monkeypatch.setattr(executors, "execute", run_here)  # other processes know no such file
 
     def add(source, *names):
         (folder / "mine.py").write_text(source, encoding="utf-8")
         (folder / "yours.py").write_text(source, encoding="utf-8")
-        profile = {"analyses": {FIVE.name: list(names)}}
-        monkeypatch.setattr("carry.config.profiles.load_profile", lambda name: profile)
+        monkeypatch.setattr(profiles, "load_profile", lambda name: profile_with(*names))
         for name in ("mine", "yours"):
             monkeypatch.delitem(sys.modules, f"carry.analyses.{name}", raising=False)
             monkeypatch.delattr(analyses, name, raising=False)
@@ -217,16 +230,23 @@ def add_analysis(tmp_path, monkeypatch):
         sys.modules.pop(f"carry.analyses.{name}", None)
 
 
+def run_here(tasks, report):
+    for task in tasks:
+        executors.perform_task(report, task)
+
+
 def test_one_file_and_one_line_add_an_analysis(add_analysis):
     add_analysis(GOOD, "mine")
-    folder, tables = analyses.analyse_row(FIVE.name, "cpu")
+    folder, tables = analyses.analyse_study("mine", "cpu")
     pd.testing.assert_frame_equal(pd.read_parquet(folder / "counts.parquet"), tables["counts"])
     add_analysis(GOOD, "mine", "yours")
-    with pytest.raises(SettingsError, match="yours returns table 'counts', as an earlier analysis"):
-        analyses.analyse_row(FIVE.name, "cpu")
+    with pytest.raises(
+        SettingsError, match="yours: table 'counts' is one of .*/mine too; exp"
+    ):
+        analyses.analyse_study("mine", "cpu")
     add_analysis(GOOD, "mien")
     with pytest.raises(SettingsError, match="unknown analysis 'mien', did you mean 'mine'"):
-        analyses.analyse_row(FIVE.name, "cpu")
+        analyses.analyse_study("mine", "cpu")
 
 
 @pytest.mark.parametrize("case", BAD)
@@ -234,6 +254,6 @@ def test_an_analysis_that_breaks_the_contract_is_refused_in_one_line(case, add_a
     source, message = BAD[case]
     add_analysis(source, "mine")
     with pytest.raises(SettingsError) as error:
-        analyses.analyse_row(FIVE.name, "cpu")
+        analyses.analyse_study("mine", "cpu")
     assert message in str(error.value) and "\n" not in str(error.value), error.value
-    assert not list(paths.ROOT.rglob("*.parquet"))
+    assert not paths.analyses_folder("cpu", "mine").exists()

@@ -13,7 +13,8 @@ from carry.models.constructions.minimal_majority import build_minimal_majority
 from carry.pipeline import dependencies
 from carry.tasks import to_digits
 from carry.training.batched.network import BatchedNetwork
-from carry.training.seeds import train_seeds
+from carry.training.loop import Trainer
+from carry.training.rows import list_training_jobs
 from model_cases import run_of
 
 ADDITION = {"task": {"name": "addition"}}
@@ -580,7 +581,9 @@ CASES = {
 @pytest.mark.parametrize("settings, words", CASES.values(), ids=CASES)
 def test_one_clear_line_before_any_work(settings, words):
     with pytest.raises(SettingsError) as error:
-        train_seeds(make_run(settings), 1)
+        run = make_run(settings)
+        list_training_jobs(run)
+        Trainer(run, 0, None)
     message = str(error.value)
     assert "\n" not in message and message.startswith("runs.mine") and len(message) < 500
     assert "expected" in message or "did you mean" in message, message
@@ -632,7 +635,7 @@ def test_more_problems_than_can_be_drawn(sizes):
 def test_a_cell_that_the_task_does_not_have(cells):
     row = steps(training={"digits": 3, "steps": 1}, evaluation={"digits": 5, **cells})
     with pytest.raises(SettingsError, match=r"^runs.mine.evaluation.*\(5, 1\).*at least \(1, 2\)"):
-        train_seeds(make_run(row), 1)
+        Trainer(make_run(row), 0, None)
 
 
 def test_bits_that_are_none():
@@ -649,14 +652,14 @@ def test_a_run_and_its_problem_set():
     with pytest.raises(SettingsError, match="'addition' has problems of 'addition', expected"):
         problem_sets.check_problem_set(mine, "cpu")
     problem_sets.check_problem_set(make_run(ADDITION), "cpu")
-    with pytest.raises(SettingsError, match="expected the questions stage of profile 'paper'"):
+    with pytest.raises(SettingsError, match="expected the problems stage of profile 'paper'"):
         problem_sets.read_questions(run_settings.load_run("addition_abacus", "paper"))
 
 
 def test_cuda_where_there_is_none(monkeypatch):
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     with pytest.raises(SettingsError, match="runs.mine.training.device: 'cuda'"):
-        train_seeds(run_of(device="cuda"), 1)
+        Trainer(run_of(device="cuda"), 0, None)
 
 
 def test_the_hint_names_all_when_nothing_is_near():
@@ -707,7 +710,7 @@ def test_a_data_set_that_is_none(given, words):
 def test_a_data_set_whose_tests_leave_nothing():
     given = {"lengths": [1, 2], "test": 8000, "validation": 9}
     with pytest.raises(SettingsError, match="^problems.1-3_digit.test: 8000 leaves none for valid"):
-        train_seeds(make_run(learned(digits=2, data_set=given)), 1)
+        Trainer(make_run(learned(digits=2, data_set=given)), 0, None)
 
 
 def test_a_data_set_of_another_kind_of_task(monkeypatch):
@@ -716,8 +719,6 @@ def test_a_data_set_of_another_kind_of_task(monkeypatch):
                                      "validation": 1}  # fmt: skip
     monkeypatch.setattr(profiles, "load_params", lambda: table)
     monkeypatch.setattr(profiles, "load_profile", lambda name: {"problems": {"addition": {}}})
-    stage = dependencies.STAGES["problems"]
-    monkeypatch.setattr(type(stage), "rows", lambda stage, profile: ["addition"])
     with pytest.raises(SettingsError, match="^problems.addition.lengths: .*'sorting' .*; expected"):
         dependencies.check_rows("smoke")
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from carry import cli
-from carry.certificates import certify, coverings, files, verification
+from carry.certificates import certify, coverings, files, seeds, verification
 from carry.certificates.contexts import (
     HIDDEN_ID,
     ConflictingContexts,
@@ -29,7 +29,7 @@ from carry.certificates.verification import (
     hash_weights,
     sample_problems,
 )
-from carry.config import paths
+from carry.config import paths, profiles, run_settings
 from carry.config.run_settings import load_run, make_run
 from carry.config.settings import SettingsError
 from carry.evaluation import trained_models
@@ -58,10 +58,11 @@ ROWS = [
 ]
 LARGE = ROWS[-3:]  # with many contexts
 PARITY = "parity_relative_scratchpad"
+STUDY = profiles.find_study(PARITY)
 
 
 def system_of(row, **changes):
-    run = load_run(row, "cpu")
+    run = load_run(row, "full")
     for name, change in changes.items():
         current = getattr(run, name)
         change = {**current, **change} if isinstance(current, dict) else change
@@ -221,7 +222,7 @@ def test_the_end_of_a_sum_needs_a_visible_plus():
 
 @functools.cache
 def trained(row, steps, seed=0):
-    run = load_run(row, "cpu")
+    run = load_run(row, "full")
     training = {"steps": steps, "digits": 6, "score_problems": 32, "score_every": steps}
     training = run.training.model_copy(update=training)
     return Trainer(run.model_copy(update={"training": training}), seed, None).train().system
@@ -336,7 +337,7 @@ def test_disturbed_weights_are_refused():
 
 def test_a_model_that_never_saw_a_long_carry_is_wrong_there(monkeypatch):
     """Train on sums in which no carry enters a place whose digits add up to nine."""
-    run = load_run("addition_relative", "cpu")
+    run = load_run("addition_relative", "full")
     training = {"steps": 350, "digits": 4, "batch": 64, "learning_rate": 0.005, "score_every": 350}
     training = run.training.model_copy(update=training)
     model = {**run.model, "width": 32}
@@ -497,58 +498,82 @@ def test_models_with_bounded_contexts_are_accepted():
     require_bounded_contexts(system_of("addition_relative"))
 
 
-RUN_IN_PROCESSES = certify.processes.run_jobs
-
-
-def run_in_this_process(work, jobs, report):
-    return [work(report, *job) for job in jobs]
-
-
 @pytest.fixture
 def committed(tmp_path, monkeypatch):
     """The weights of two seeds of a row and their certificate, in a folder of their own."""
     system, run = trained(PARITY, 120), trained(PARITY, 120).run
     run = run.model_copy(update={"seeds": 2})
     monkeypatch.setattr(paths, "ROOT", tmp_path)
-    monkeypatch.setattr(certify.processes, "run_jobs", run_in_this_process)
-    monkeypatch.setattr(certify.run_settings, "load_run", lambda name, profile: run)
+    monkeypatch.setattr(run_settings, "load_run", lambda name, profile: run)
+    rows = {"cpu": [PARITY]}
     monkeypatch.setattr(
-        certify.profiles, "load_profile", lambda profile: {"certificates": [PARITY]}
+        profiles,
+        "load_profile",
+        lambda name: {"certificates": rows.get(name, []), "studies": {STUDY: [PARITY]}},
     )
-    folders = [paths.reports_path("cpu", "models", PARITY), paths.data_path("cpu", "runs", PARITY)]
+    folders = [paths.models_folder("cpu", STUDY, PARITY), paths.run_folder("cpu", STUDY, PARITY)]
     for seed in range(2):
         for folder in folders:
             folder.mkdir(parents=True, exist_ok=True)
             path = folder / f"seed_{seed}.safetensors"
             checkpoint.save_weights(path, system.network.state_dict(), run, seed, 120, "fp32")
-    certify.certify_row(PARITY, "cpu")
+    certificates = certify.certify_study(STUDY, "cpu")
+    assert certificates == {PARITY: files.read_certificate(certificate_file())}
     return folders[0]
+
+
+def certificate_file():
+    return paths.certificate_file("cpu", STUDY, PARITY)
 
 
 def test_a_certificate_is_verified_again_on_the_cpu(committed, monkeypatch, capsys):
     monkeypatch.setattr(trained_models, "choose_device", lambda run: torch.device("meta"))
-    monkeypatch.setattr(certify.processes, "run_jobs", RUN_IN_PROCESSES)
-    assert [seed["verdict"] for seed in certify.verify_certificate(PARITY)["seeds"]] == [
-        "exact"
-    ] * 2
     assert certify.verify_certificates([])
     output = capsys.readouterr().out
     assert f"{PARITY}, seed 1: exact at every length: correct in all 14 contexts" in output
 
 
+def test_a_certificate_is_kept_until_weights_change(committed, monkeypatch):
+    made = []
+    find = seeds.find_contexts_or_conflict
+    monkeypatch.setattr(
+        seeds, "find_contexts_or_conflict", lambda *given: made.append(1) or find(*given)
+    )
+    before = certify.certify_study(STUDY, "cpu")
+    assert not made
+    system = with_noise(trained_copy(PARITY))
+    path = paths.run_folder("cpu", STUDY, PARITY) / "seed_1.safetensors"
+    run = system.run.model_copy(update={"seeds": 2})
+    checkpoint.save_weights(path, system.network.state_dict(), run, 1, 120, "fp32")
+    after = certify.certify_study(STUDY, "cpu")
+    assert made == [1], "the contexts are enumerated once for all seeds"
+    assert [
+        one == other
+        for one, other in zip(before[PARITY]["seeds"], after[PARITY]["seeds"], strict=True)
+    ] == [True, False]
+
+
 def test_a_certificate_is_renewed(committed):
-    path = files.certificate_file("cpu", PARITY)
+    path = certificate_file()
     before = path.read_bytes()
     path.unlink()
     assert cli.certify([PARITY]) == 1
-    certificate = certify.renew_certificate(PARITY)
-    assert path.read_bytes() == before and files.read_certificate(path) == certificate
+    certify.renew_certificate(PARITY)
+    assert path.read_bytes() == before
     path.unlink()
     assert cli.certify([PARITY], renew=True) == cli.certify([PARITY]) == 0
     with pytest.raises(SettingsError, match="no row is named; expected ROW"):
         cli.certify([], renew=True)
-    with pytest.raises(SettingsError, match="profile 'cpu' does not certify 'mine'"):
+    with pytest.raises(SettingsError, match="certificates: 'mine' is not certified"):
         certify.renew_certificate("mine")
+
+
+def refused(capsys):
+    """Return the one line that says why the certificate is not valid."""
+    assert not certify.verify_certificates([PARITY])
+    (line,) = capsys.readouterr().out.splitlines()
+    assert line.startswith(f"{PARITY}: ")
+    return line
 
 
 def change_seed(**fields):
@@ -559,7 +584,7 @@ TAMPERED = {
     "seeds: 1 entries differ; expected 2": lambda stored: stored["seeds"].pop(),
     "seeds: 0 entries differ; expected 2": lambda stored: stored["seeds"].clear(),
     'row: "copying_relative" differs': lambda stored: stored.update(row="copying_relative"),
-    'profile: "gpu" differs; expected "cpu"': lambda stored: stored.update(profile="gpu"),
+    'profile: "gpu" differs; expected "full"': lambda stored: stored.update(profile="gpu"),
     'task.name: "copying" differs': lambda stored: stored["task"].update(name="copying"),
     "format.reverse_answer: ": lambda stored: stored["format"].update(reverse_answer="no"),
     "positions.0.window": lambda stored: stored["positions"][0].update(window=[0, 9]),
@@ -585,69 +610,62 @@ TAMPERED = {
 
 def test_any_change_of_a_certificate_is_refused_in_one_line(committed, capsys):
     """With a valid hash, so that the content itself is compared."""
-    path = files.certificate_file("cpu", PARITY)
+    path = certificate_file()
     original = files.read_certificate(path)
     for message, change in TAMPERED.items():
         stored = json.loads(json.dumps(original))
         change(stored)
         files.write_certificate(path, stored)
-        with pytest.raises(SettingsError) as error:
-            certify.verify_certificate(PARITY)
-        assert message in str(error.value) and "\n" not in str(error.value), message
-        assert len(str(error.value)) < 500
-    assert not certify.verify_certificates([PARITY])
-    assert f"{PARITY}: reports/certificates/{PARITY}.json.seeds.1" in capsys.readouterr().out
+        line = refused(capsys)
+        assert message in line and len(line) < 500, message
+    assert f"{PARITY}: reports/certificates/cpu/{STUDY}/{PARITY}.json.seeds.1" in line
 
 
 def test_leads_of_other_machines_may_differ_slightly(committed):
-    path = files.certificate_file("cpu", PARITY)
+    path = certificate_file()
     stored = files.read_certificate(path)
     stored["seeds"][0]["least_lead"] *= 1.01
     files.write_certificate(path, stored)
-    certify.verify_certificate(PARITY)
+    assert certify.verify_certificates([PARITY])
 
 
 @pytest.mark.parametrize(
     "content",
     [b"", b"{", b"[]", b"{}", b"\xff\xfe\x00", b'{"seeds": []}', b'{"seeds": 1}', b"null"],
 )
-def test_a_damaged_certificate_is_refused_in_one_line(committed, content):
-    path = files.certificate_file("cpu", PARITY)
+def test_a_damaged_certificate_is_refused_in_one_line(committed, content, capsys):
+    path = certificate_file()
     for damaged in (content, path.read_bytes().replace(b"exact", b"wrong")):
         path.write_bytes(damaged)
-        with pytest.raises(SettingsError, match=f"{PARITY}.json") as error:
-            certify.verify_certificate(PARITY)
-        assert "\n" not in str(error.value)
+        assert f"{PARITY}.json" in refused(capsys)
 
 
 def test_all_rows_of_the_profile_need_a_certificate(committed, capsys):
-    path = files.certificate_file("cpu", PARITY)
+    path = certificate_file()
     unused = path.with_name("mine.json")
     unused.write_bytes(path.read_bytes())
-    assert files.find_unused_certificates("cpu") == [unused]
+    assert files.find_unused_certificates(["cpu", "full"]) == [unused]
     assert not certify.verify_certificates([])
-    assert "mine.json: not certified by profile 'cpu'" in capsys.readouterr().out
+    assert "mine.json: its profile does not certify this row" in capsys.readouterr().out
     unused.unlink()
     path.unlink()
-    assert not certify.verify_certificates([])
-    assert f"{PARITY}.json: missing; expected" in capsys.readouterr().out
-    with pytest.raises(SettingsError, match="profile 'cpu' does not certify 'mine'"):
-        certify.verify_certificate("mine")
+    assert f"{PARITY}.json: missing; expected" in refused(capsys)
+    assert not certify.verify_certificates(["mine"])
+    assert "mine: certificates: 'mine' is not certified" in capsys.readouterr().out
 
 
-def test_a_certificate_of_other_weights_is_refused(committed):
+def test_a_certificate_of_other_weights_is_refused(committed, capsys):
     system = with_noise(trained_copy(PARITY))
     path = committed / "seed_0.safetensors"
     run = system.run.model_copy(update={"seeds": 2})
     checkpoint.save_weights(path, system.network.state_dict(), run, 0, 120, "fp32")
-    with pytest.raises(SettingsError, match=rf"{PARITY}.json.seeds.0.weights: .* differs"):
-        certify.verify_certificate(PARITY)
+    line = refused(capsys)
+    assert f"{PARITY}.json.seeds.0.weights: " in line and " differs" in line
 
 
-def test_a_certificate_without_weights_is_refused(committed):
+def test_a_certificate_without_weights_is_refused(committed, capsys):
     (committed / "seed_1.safetensors").unlink()
-    with pytest.raises(SettingsError, match="seed"):
-        certify.verify_certificate(PARITY)
+    assert "seed_1.safetensors is missing" in refused(capsys)
 
 
 def test_the_hash_of_weights_depends_on_their_values_alone():

@@ -16,6 +16,7 @@ from carry.data import data_sets, problem_sets, training_batches
 from carry.data.data_sets import count_by_length, draw_distinct_operands, pack_digits
 from carry.data.problem_sets import ProblemSet
 from carry.evaluation import trained_models
+from carry.evaluation.rows import write_study
 from carry.formats import FIRST_LETTER, HINT_LETTERS, SIGNS
 from carry.formats.expression import Expression
 from carry.models.system import System
@@ -23,6 +24,7 @@ from carry.plots import load
 from carry.randomness import stream
 from carry.training import seeds
 from carry.training.loop import Trainer
+from carry.training.rows import train_rows
 from model_cases import run_of
 
 SETS = [name for name, of in profiles.load_params()["problems"].items() if of.get("lengths")]
@@ -341,34 +343,31 @@ def test_from_a_named_set_to_scores(tmp_path, monkeypatch):
     training = {"problem_set": name, "examples": 200}
     table["runs"] = {"mine": {"model": model, "training": training}}
     smoke["rows"] = {"mine": {"training": {"digits": 7}, "evaluation": {"digits": 8}}}
+    smoke["studies"] = {"study": ["mine"]}
+    monkeypatch.setattr(profiles, "find_study", lambda row: "study")
     smoke["problems"] = {name: {"test": 6, "validation": 5}}
     monkeypatch.setattr(profiles, "load_params", lambda: table)
     monkeypatch.setattr(profiles, "load_profile", lambda profile: smoke)
     problem_sets.write_problem_set(name, "smoke")
     problem_sets.write_questions("smoke")
-    seeds.train_seeds(run_settings.load_run("mine", "smoke"), 1)
-    target = trained_models.evaluate_row("mine", "smoke", seeds=[0])
-    cells, places = (pd.read_parquet(target / f"{of}.parquet") for of in ("cells", "places"))
+    train_rows(["mine"], "smoke")
+    tables = write_study("study", "smoke")
+    cells, places = tables["cells"], tables["places"]
     assert cells.groupby("i")["n"].max().to_dict() == dict.fromkeys(range(2, 9), 6)
     assert set(cells["set"]) == {"equal"} and (cells["i"] == cells["j"]).all()
     assert set(places["digits"]) == {*range(2, 9)}
 
 
 def test_what_is_kept_of_a_data_set(tmp_path, monkeypatch, prefixed):
-    monkeypatch.setattr(paths, "ROOT", tmp_path)
     of = a_run(mine(mixture=EVEN), format={"name": "prefixed"})
-    folder, expected = (
-        paths.data_path("notebook", "runs", "mine"),
-        table_of(System(of)),
-    )
-    seeds.train_seeds(of, 1)
+    folder, summarised = tmp_path / "all", tmp_path / "summarised"
+    seeds.write_problems(of, folder)
     table = pd.read_parquet(folder / "problems.parquet")
-    assert table.equals(expected) and not (folder / "problems.json").exists()
-    (folder / "problems.parquet").unlink()
+    assert table.equals(table_of(System(of))) and not (folder / "problems.json").exists()
     monkeypatch.setattr(seeds, "MAX_WRITTEN_PROBLEMS", 299)
-    seeds.train_seeds(of, 1)
-    found = json.loads((folder / "problems.json").read_text())
-    assert not (folder / "problems.parquet").exists()
+    seeds.write_problems(of, summarised)
+    found = json.loads((summarised / "problems.json").read_text())
+    assert not (summarised / "problems.parquet").exists()
     assert found["problems"] == 300 and found["set"] == "mine"
     assert found["lengths"] == {"1": 100, "2": 100, "3": 100}
     assert found["parts"] == table["part"].value_counts().sort_index().to_dict()
@@ -380,6 +379,7 @@ def test_what_is_kept_of_a_data_set(tmp_path, monkeypatch, prefixed):
 
 def test_weights_of_a_data_set_that_has_changed(tmp_path, monkeypatch):
     monkeypatch.setattr(paths, "ROOT", tmp_path)
+    monkeypatch.setattr(profiles, "find_study", lambda row: "study")
     then, now = a_run(), a_run(mine(test=31))
     assert then.key() != now.key(), "or a checkpoint of the other would be gone on from"
     Trainer(then, 0, None).save_weights(
@@ -452,14 +452,14 @@ def damage(path, how):
 )
 def test_damaged_tables_are_refused_in_one_line(tmp_path, monkeypatch, how):
     monkeypatch.setattr(paths, "ROOT", tmp_path)
-    name, row = "parity", "parity_coupled_scratchpad"
+    name, row = "parity", "parity_relative_scratchpad"
     run = run_settings.load_run(row, "smoke")
-    monkeypatch.setattr(run_settings, "list_rows", lambda profile: [row])
+    monkeypatch.setattr(profiles, "find_sources", lambda profile: {row: profile})
     files = [problem_sets.write_problem_set(name, "smoke")]
-    files.append(paths.data_path("smoke", "questions", f"{row}.parquet"))
-    files[1].parent.mkdir()
+    files.append(problem_sets.find_questions_file(run))
+    files[1].parent.mkdir(parents=True)
     files[1].write_bytes(files[0].read_bytes())
-    results = paths.reports_path("smoke", "results", "smoke", row, "cells.parquet")
+    results = paths.results_folder("smoke", profiles.find_study(row)) / "cells.parquet"
     results.parent.mkdir(parents=True)
     files.append(results)
     results.write_bytes(files[0].read_bytes())

@@ -7,7 +7,7 @@ from collections import defaultdict
 import pytest
 import torch
 
-from carry import analyses, processes
+from carry import analyses
 from carry.analyses import depths
 from carry.config import run_settings
 from carry.config.run_settings import make_run
@@ -110,8 +110,6 @@ def row(monkeypatch):
     monkeypatch.setattr(
         problem_sets, "read_questions", lambda of: problem_sets.draw_problem_set("x", few)
     )
-    here = lambda function, jobs, report: [function(report, *job) for job in jobs]  # noqa: E731
-    monkeypatch.setattr(processes, "run_jobs", here)  # another process would know nothing of this
 
 
 def test_tables_hold_all_seeds_and_lengths(row):

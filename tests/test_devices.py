@@ -4,17 +4,17 @@ import pandas as pd
 import pytest
 import torch
 
-from carry import processes
 from carry.analyses import mechanism
 from carry.certificates import verification
-from carry.config import paths, run_settings
+from carry.config import paths, profiles, run_settings
 from carry.data import problem_sets
 from carry.evaluation import decoding, trained_models
 from carry.evaluation.ask import ask
+from carry.evaluation.rows import evaluate_rows
 from carry.models.system import System
 from carry.models.teacher_forcing import teacher_forced_pass
 from carry.randomness import stream
-from carry.training import seeds
+from carry.training.rows import train_runs
 from fake_device import CPU, CUDA, FakeDevice, FakeGenerator, MixedDevices
 
 ANALYSED = {
@@ -25,7 +25,7 @@ ANALYSED = {
     "addition_equal_learned": ["learning", "mechanism"],
     "addition_equal_abacus_adaptive": ["depths"],
     "addition_five_digits": ["subtasks"],
-    "multi_operand_addition_coupled": ["attention"],
+    "multi_operand_addition_coupled": [],
 }
 ROWS = [
     *ANALYSED, "addition_abacus_looped", "addition_randomized_fire_hints", "sorting_abacus_fire",
@@ -33,6 +33,27 @@ ROWS = [
 ]  # fmt: skip
 TINY = {"steps": 2, "batch": 8, "pool": 2, "score_every": 2, "score_problems": 8,
         "precision": "fp32"}  # fmt: skip
+
+
+# Rows and problem sets that the smoke profile does not have, at its scale.
+MORE_ROWS = {
+    "addition_line_rows_relative": {"evaluation": {"digits": 3, "reach": [[4, 4, 5]]}},
+    "modular_addition_113": {"task": {"modulus": 13}, "training": {"examples": 50},
+                             "evaluation": {"digits": 3}},
+    "addition_equal_abacus_adaptive": {},
+    "addition_five_digits": {"model": {"width": 24}},
+    "multi_operand_addition_coupled": {"evaluation": {"attention_cell": [2, 2]}},
+    "multi_operand_addition_coupled_scratchpad_unpadded": {"evaluation": {"attention_cell": None}},
+    "addition_randomized_fire_hints": {},
+    "sorting_abacus_fire": {"evaluation": {"digits": 4, "far": [[2, 8]]}},
+    "addition_equal_parts": {"training": {"examples": 300}, "evaluation": {"digits": 4}},
+}  # fmt: skip
+MORE_PROBLEMS = {
+    "sorting": {"grid": 4, "each": 2, "equal": 4, "far": [{"i": 2, "j": 8, "each": 3}]},
+    "modular_addition_113": {"task": {"modulus": 13}},
+    "generalize_to_longer_tiny_multitask": {"lengths": [1, 3], "beyond": [2, 4], "test": 9,
+                                            "validation": 9},
+}  # fmt: skip
 
 
 @pytest.fixture
@@ -47,7 +68,10 @@ def device(monkeypatch):
 @pytest.fixture
 def home(tmp_path, monkeypatch):
     """Keep what rows write in a temporary folder, and make rows of the smoke profile smaller."""
-    load = run_settings.load_run
+    load, smoke = run_settings.load_run, profiles.load_profile("smoke")
+    more = {"rows": MORE_ROWS, "problems": MORE_PROBLEMS}
+    smoke = profiles.merge_settings(smoke, more)
+    monkeypatch.setattr(profiles, "load_profile", lambda name: smoke)
 
     def load_tiny(name, profile):
         run = load(name, profile)
@@ -56,11 +80,7 @@ def home(tmp_path, monkeypatch):
         training = run.training.model_copy(update={**tiny, "steps": 2, **snapshots})
         return run.model_copy(update={"seeds": 1, "training": training})
 
-    def run_in_turn(work, jobs, report):  # worker processes know no fake device
-        return [work(report, *job) for job in jobs]
-
     monkeypatch.setattr(run_settings, "load_run", load_tiny)
-    monkeypatch.setattr(processes, "run_jobs", run_in_turn)
     monkeypatch.setattr(mechanism, "PROBLEMS", dict.fromkeys(mechanism.PROBLEMS, 30))
     monkeypatch.setattr(mechanism, "TWINS", 5)
     monkeypatch.setattr(paths, "ROOT", tmp_path)
@@ -74,7 +94,7 @@ def write_questions(run):
     table = problem_sets.select_questions(run, problem_sets.draw_problem_set(name, settings))
     table = table[table[["i", "j"]].max(axis=1) < 10].groupby(["set", "i"]).head(1)
     table = table.groupby("set").head(3)
-    path = paths.data_path("smoke", "questions", f"{run.name}.parquet")
+    path = problem_sets.find_questions_file(run)
     path.parent.mkdir(parents=True)
     table.to_parquet(path, index=False)
     return table
@@ -84,8 +104,8 @@ def write_questions(run):
 def test_every_kind_of_row_uses_one_device(home, device, row):
     run = run_settings.load_run(row, "smoke")
     table = write_questions(run)
-    seeds.train_seeds(run, 1)
-    trained_models.evaluate_row(row, "smoke", seeds=[0])
+    train_runs([run])
+    evaluate_rows([row], "smoke")
     system = trained_models.load_trained("smoke", row)
     assert system.device == CUDA
     on_cpu = trained_models.load_trained("smoke", row, device="cpu")

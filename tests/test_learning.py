@@ -10,6 +10,7 @@ from carry.analyses import learning
 from carry.config import paths
 from carry.config.run_settings import make_run
 from carry.data import problem_sets
+from carry.evaluation import trained_models
 from carry.evaluation.mock_models import ForgetsCarries, Oracle
 from carry.evaluation.scoring import score_system
 from carry.formats import build_format, to_tokens
@@ -36,7 +37,7 @@ def model(form, digits=4, **more):
         "model": {"layers": 1, "width": 12, "heads": 2},
         "training": {"digits": digits, "steps": 4, "batch": 8, "snapshot_every": 2},
         "evaluation": {"digits": digits}, **more,
-    }, "addition_mine", "cpu")  # fmt: skip
+    }, "addition_equal_learned", "cpu")  # fmt: skip
 
 
 def asked(count=8, longest=4):
@@ -129,7 +130,8 @@ def test_tables_of_a_trained_row(form, tmp_path, monkeypatch):
     monkeypatch.setattr("carry.config.run_settings.load_run", lambda row, profile: given)
     table = asked()
     monkeypatch.setattr(problem_sets, "read_questions", lambda of: table)
-    folder, trainer = paths.data_path("cpu", "runs", given.name), Trainer(given, 0, None).train()
+    folder = trained_models.get_weights_folder("cpu", given.name)
+    trainer = Trainer(given, 0, None).train()
     weights = trainer.system.network.state_dict()
     save_snapshots(folder / "snapshots_0.safetensors", trainer.snapshots)
     save_weights(folder / "seed_0.safetensors", weights, given, 0, 4, "fp32")

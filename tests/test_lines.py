@@ -23,6 +23,7 @@ from carry.config.run_settings import load_run, make_run
 from carry.config.settings import SettingsError
 from carry.data.batch import NO_LEVEL, NO_PLACE
 from carry.data.problems import LABEL_RANGE
+from carry.evaluation import trained_models
 from carry.evaluation.decoding import compute_question_ids, decode_greedily, group_by_shape
 from carry.evaluation.mock_models import ForgetsCarries, Oracle
 from carry.formats import EOS, FIRST_LETTER, PAD, SPACE, to_text, to_tokens
@@ -365,25 +366,23 @@ def test_tables_of_lines(tmp_path, monkeypatch):
     monkeypatch.setattr(paths, "ROOT", tmp_path)
     name = "addition_line_rows_relative"
     small = {"digits": 2, "steps": 2, "score_problems": 8}
-    row = load_run(name, "smoke")
+    row = load_run(name, "full")
+    evaluation = row.evaluation.model_copy(update={"reach": [[4, 4, 5]]})
+    row = row.model_copy(update={"seeds": 1, "evaluation": evaluation})
     row = row.model_copy(update={"training": row.training.model_copy(update=small)})
     monkeypatch.setattr("carry.config.run_settings.load_run", lambda *asked: row)
-    Trainer(row, 0, None).save_weights(
-        paths.data_path("smoke", "runs", name) / "seed_0.safetensors"
-    )
-    monkeypatch.setattr(
-        lines.processes,
-        "run_jobs",
-        lambda work, jobs, report, *_: [work(report, *job) for job in jobs],
-    )
-    table = lines.tables(name, "smoke")["lines"]
+    folder = trained_models.get_weights_folder("smoke", name)
+    Trainer(row, 0, None).save_weights(folder / "seed_0.safetensors")
+    shares = []
+    table = lines.tables(name, "smoke", shares.append)["lines"]
+    assert shares == sorted(shares) and shares[-1] == 1.0
     assert list(
         map(Surroundings._make, table[[*Surroundings._fields]].itertuples(index=False))
     ) == [*lines.SURROUNDINGS]
     assert (table["digits"] == 4).all() and (table["n"] == 5).all() and set(table["seed"]) == {0}
     assert ((table["low"] <= table["accuracy"]) & (table["accuracy"] <= table["high"])).all()
     assert set(table["row"]) == {name} and isinstance(table, pd.DataFrame)
-    assert [of.__name__ for of in analyses.load_analyses(name, "smoke")] == ["carry.analyses.lines"]
+    assert [of.__name__ for of in analyses.load_analyses(name, "full")] == ["carry.analyses.lines"]
 
 
 def test_another_format_has_no_lines():

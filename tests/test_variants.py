@@ -1,19 +1,22 @@
 """Variants differ from their row in the stated change only, and each is trained once."""
 
+import shutil
+
 import pandas as pd
 import pytest
 import torch
 
-from carry import processes, variants
+from carry import variants
 from carry.config import paths, profiles
 from carry.config.settings import SettingsError
 from carry.evaluation.mock_models import ForgetsCarries, Oracle
+from carry.jobs import executors
 from carry.models.system import System
 from carry.models.teacher_forcing import teacher_forced_pass
 from carry.pipeline import dependencies
 from carry.pipeline.stages import STAGES
 from carry.plots import load
-from carry.variants import REFERENCE, jobs
+from carry.variants import REFERENCE, jobs, seeds
 
 NAME = "mine"
 ABACUS = {"ids": "abacus", "encoding": "relative"}
@@ -51,12 +54,13 @@ def worked(monkeypatch):
     """Do all work in this process, and return the list of what has been done."""
     done = []
 
-    def each(work, waiting, report, most):
-        for variant, seed, *more in waiting:
-            work(report, variant, seed, *more)
+    def each(tasks, report):
+        for task in tasks:
+            executors.perform_task(report, task)
+            variant, seed, _ = task.job.arguments
             done.append((f"{variant.group}.{variant.name}", seed))
 
-    monkeypatch.setattr(processes, "run_jobs", each)
+    monkeypatch.setattr(executors, "execute", each)
     return done
 
 
@@ -73,7 +77,7 @@ def system_of(variant):
 
 @pytest.mark.parametrize("profile", profiles.find_profiles())
 def test_every_variant_differs_from_its_row_and_from_all_others(profile):
-    for name in STAGES["variants"].rows(profile):
+    for name in STAGES["variants"].items(profile):
         found = variants.list_variants(name, profile)
         assert len({of.run.key() for of in found}) == len(found)
         changed = [of for of in found if of.change]
@@ -86,8 +90,8 @@ def test_every_variant_differs_from_its_row_and_from_all_others(profile):
 
 def test_tables(given, worked):
     folder, tables = jobs.run_variants(NAME, "smoke")
-    assert folder == paths.reports_path("smoke", "results", "smoke", paths.VARIANTS, NAME)
-    assert worked == ALL
+    assert folder == paths.variants_folder("smoke", NAME)
+    assert sorted(worked) == sorted(ALL)
     for name, table in tables.items():
         assert list(table.columns) == list(jobs.COLUMNS[name])
         kept = load.read_variant_table("smoke", name)
@@ -106,49 +110,29 @@ def test_tables(given, worked):
     assert (by_length.drop("learned")["n"] == 12).all()
 
 
-def test_progress_counts_the_steps_of_all(given, worked, monkeypatch):
-    moves = []
-
-    class Shown:
-        def __init__(self, total, label):
-            self.n, self.total = 0, total
-
-        def __enter__(self):
-            return self
-
-        def __exit__(self, *of):
-            moves.append((self.n, self.total))
-
-        def update(self, by):
-            self.n += by
-
-    monkeypatch.setattr(jobs, "progress_bar", Shown)
-    given(scale=QUICK)
-    jobs.run_variants(NAME, "smoke")
-    jobs.run_variants(NAME, "smoke")
-    assert moves == [(4 * len(ALL), 4 * len(ALL))] * 2
+def list_kept():
+    return sorted(paths.jobs_folder("smoke", "variants").rglob(seeds.FILE))
 
 
 def test_what_was_killed_goes_on_and_ends_the_same(given, worked, monkeypatch):
     given(scale=QUICK)
     _, undisturbed = jobs.run_variants(NAME, "smoke")
-    for path in paths.data_path("smoke", "checkpoints").rglob("*.json"):
-        path.unlink()
+    shutil.rmtree(paths.jobs_folder("smoke", "variants"))
+    order, score = worked[:], seeds._score_length
     worked.clear()
-    whole, killed_at = jobs._run_job, ALL[5]
 
-    def killed(report, variant, seed, *more):
-        if (f"{variant.group}.{variant.name}", seed) == killed_at:
+    def killed(*asked):
+        if len(worked) == 5:
             raise KeyboardInterrupt
-        whole(report, variant, seed, *more)
+        return score(*asked)
 
-    monkeypatch.setattr(jobs, "_run_job", killed)
+    monkeypatch.setattr(seeds, "_score_length", killed)
     with pytest.raises(KeyboardInterrupt):
         jobs.run_variants(NAME, "smoke")
-    assert worked == ALL[:5]
-    monkeypatch.setattr(jobs, "_run_job", whole)
+    assert worked == order[:5]
+    monkeypatch.setattr(seeds, "_score_length", score)
     _, tables = jobs.run_variants(NAME, "smoke")
-    assert worked == ALL, "each once"
+    assert worked == order, "each once"
     for name, table in tables.items():
         timed = ["core_seconds"] if name == "training" else []
         pd.testing.assert_frame_equal(
@@ -167,8 +151,7 @@ def test_a_variant_that_changes_is_worked_on_alone(given, worked):
     _, tables = jobs.run_variants(NAME, "smoke")
     assert worked == [("window.two", 0), ("window.two", 1)]
     assert len(tables["training"]) == len(ALL)
-    kept = list(paths.data_path("smoke", "checkpoints").rglob("*.json"))
-    assert len(kept) == len(ALL), "what is no longer asked for is gone"
+    assert len(list_kept()) == len(ALL), "what is no longer asked for is gone"
 
 
 DAMAGES = {
@@ -177,7 +160,6 @@ DAMAGES = {
     "zeroed": lambda data: bytes(len(data)),
     "flipped": lambda data: data[:100] + bytes([data[100] ^ 1]) + data[101:],
     "not UTF-8": lambda data: b"\xff" * len(data),
-    "without a hash": lambda data: data.partition(b"\n")[2],
     "other numbers": lambda data: data.replace(b'"n": 2', b'"n": 3', 1),
 }
 
@@ -188,12 +170,12 @@ def test_a_damaged_result_is_trained_again_with_one_line_of_warning(damage, give
     _, undamaged = jobs.run_variants(NAME, "smoke")
     worked.clear()
     capsys.readouterr()
-    file = sorted(paths.data_path("smoke", "checkpoints").rglob("*.json"))[1]
+    file = list_kept()[1]
     file.write_bytes(DAMAGES[damage](file.read_bytes()))
     _, tables = jobs.run_variants(NAME, "smoke")
     assert len(worked) == 1
     warnings = [line for line in capsys.readouterr().err.splitlines() if "warning" in line]
-    assert len(warnings) == 1 and file.name in warnings[0], warnings
+    assert len(warnings) == 1 and "window/none/seed_1: " in warnings[0], warnings
     pd.testing.assert_frame_equal(tables["lengths"], undamaged["lengths"])
     jobs.run_variants(NAME, "smoke")
     assert len(worked) == 1
@@ -208,13 +190,13 @@ def test_other_problems_are_other_work(given, worked):
 
 
 def test_all_variants_are_asked_the_same(given, worked, monkeypatch):
-    asked, whole = {}, jobs.score_system
+    asked, whole = {}, seeds.score_system
 
     def seen(system, table, *more):
         asked.setdefault(int(table["i"].max()), []).append(table)
         return whole(system, table, *more)
 
-    monkeypatch.setattr(jobs, "score_system", seen)
+    monkeypatch.setattr(seeds, "score_system", seen)
     jobs.run_variants(NAME, "smoke")
     assert sorted(asked) == [2, 4, 20]
     for digits, tables in asked.items():
@@ -229,16 +211,16 @@ def test_problems_have_a_limited_number_of_tokens(given):
     system = system_of("window.two")
     asked = variants.load_variant_set(NAME, "smoke").model_copy(update={"tokens": 200})
     tokens = system.format.extent(20).tokens
-    assert 1 < jobs._count_problems(system, 20, asked) == 200 // tokens < asked.problems
-    assert jobs._count_problems(system, 2000, asked) == 1, "one at least"
+    assert 1 < seeds._count_problems(system, 20, asked) == 200 // tokens < asked.problems
+    assert seeds._count_problems(system, 2000, asked) == 1, "one at least"
 
 
 def test_what_a_format_cannot_write_is_missing(given):
     given({REFERENCE: {"row": {}}, "format": {"padded": {"format": {"pad_to": 6}}}})
     system, asked = system_of("format.padded"), variants.load_variant_set(NAME, "smoke")
     assert (
-        jobs._count_problems(system, 4, asked) == 12
-        and jobs._count_problems(system, 20, asked) == 0
+        seeds._count_problems(system, 4, asked) == 12
+        and seeds._count_problems(system, 20, asked) == 0
     )
 
 
@@ -246,21 +228,21 @@ def test_a_model_without_a_window_is_not_asked_what_is_too_long_to_compare(given
     asked = variants.load_variant_set(NAME, "smoke").model_copy(update={"dense": 40})
     for variant, counts in {"window.none": [12, 0], "window.two": [12, 12]}.items():
         assert [
-            jobs._count_problems(system_of(variant), digits, asked) for digits in (4, 20)
+            seeds._count_problems(system_of(variant), digits, asked) for digits in (4, 20)
         ] == counts
     plain = by_variant()["window.two"].run
     plain = plain.model_copy(update={"model": {**plain.model, "attention": "plain"}})
-    assert jobs._count_problems(System(plain), 20, asked) == 0
+    assert seeds._count_problems(System(plain), 20, asked) == 0
 
 
 def test_what_is_counted_is_what_is_right(given, monkeypatch):
-    monkeypatch.setattr(jobs, "MAX_ATTENTION_TOKENS", 0)  # models made by hand have no attention
+    monkeypatch.setattr(seeds, "MAX_ATTENTION_TOKENS", 0)  # models made by hand have no attention
     asked, of = variants.load_variant_set(NAME, "smoke"), by_variant()["window.two"].run
-    assert jobs._score_length(Oracle(of), NAME, 10, asked)["exact"] == 12
-    assert jobs._score_length(ForgetsCarries(of), NAME, 10, asked)["exact"] == 0
+    assert seeds._score_length(Oracle(of), NAME, 10, asked)["exact"] == 12
+    assert seeds._score_length(ForgetsCarries(of), NAME, 10, asked)["exact"] == 0
     system = System(of)
     system.network.eval()
-    table = jobs._draw_problems(system, NAME, 2, 12)
+    table = seeds._draw_problems(system, NAME, 2, 12)
     operands = torch.tensor([[int(text) for text in row.split()] for row in table["operands"]])
     answers = [int(text) for text in table["answer"]]
     assert operands.sum(1).tolist() == answers
@@ -270,14 +252,14 @@ def test_a_kept_number_is_that_of_one_pass(given, worked, monkeypatch):
     learns = {"training": {"digits": 1, "steps": 60, "batch": 64, "learning_rate": 0.02}}
     scale = {"seeds": 1, "times": [1], "problems": 200, "only": [REFERENCE]}
     given(scale=scale, base=profiles.merge_settings(SMALL, learns))
-    systems, whole = [], jobs._score_length
+    systems, whole = [], seeds._score_length
     monkeypatch.setattr(
-        jobs, "_score_length", lambda of, *more: systems.append(of) or whole(of, *more)
+        seeds, "_score_length", lambda of, *more: systems.append(of) or whole(of, *more)
     )
     _, tables = jobs.run_variants(NAME, "smoke")
     (system,) = systems
     cells = torch.full((200, 2), 1)
-    problems = system.task.draw_for_cells(cells, jobs.stream(0, "ablations", NAME, 1))
+    problems = system.task.draw_for_cells(cells, seeds.stream(0, "ablations", NAME, 1))
     exact = int(teacher_forced_pass(system, system.format.write(problems)).exact.sum())
     assert tables["lengths"]["exact"].tolist() == [exact] and exact > 0
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import tempfile
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -63,6 +63,15 @@ def _make_job(run: Run, weights: Sequence[Path], cost: float | None = None) -> J
     )
 
 
+def _run_afresh(jobs: Sequence[Job], label: str) -> list[dict[str, Any]]:
+    """Return the certificates of jobs whose results are kept only until all of them have ended."""
+    folder = paths.jobs_folder(COMMITTED[0], "verify")
+    places = run_jobs(jobs, folder, label)
+    certificates = [read_certificate(place / FILE) for place in places]
+    shutil.rmtree(folder, ignore_errors=True)
+    return certificates
+
+
 def renew_certificate(row: str) -> None:
     """Certify the committed weights of a row, and write its committed certificates.
 
@@ -71,9 +80,7 @@ def renew_certificate(row: str) -> None:
     """
     for profile in _find_profiles(row):
         job = _make_job(*_find_committed_weights(row, profile))
-        with tempfile.TemporaryDirectory() as folder:
-            (place,) = run_jobs([job], Path(folder), row)
-            certificate = read_certificate(place / FILE)
+        (certificate,) = _run_afresh([job], row)
         path = paths.certificate_file(profile, profiles.find_study(row), row)
         write_certificate(path, certificate)
 
@@ -97,9 +104,7 @@ def verify_certificates(rows: list[str]) -> bool:
                 jobs.append(dataclasses.replace(job, name=f"{profile}/{row}"))
         except SettingsError as error:
             faults.append(f"{row}: {error}")
-    with tempfile.TemporaryDirectory() as folder:
-        places = run_jobs(jobs, Path(folder), "verifying") if jobs else []
-        actual = [read_certificate(place / FILE) for place in places]
+    actual = _run_afresh(jobs, "verifying")
     for path in [] if rows else find_unused_certificates(COMMITTED):
         faults.append(f"{paths.display_path(path)}: its profile does not certify this row")
     valid = True

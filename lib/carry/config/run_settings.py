@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, Literal, NamedTuple
 
 import pydantic
@@ -288,6 +288,17 @@ def load_run(name: str, profile: str) -> Run:
         if key in merged:  # `make_run` fills these in
             raise SettingsError(f"runs.{name}.{key}: unknown setting; expected {instead}")
     return make_run(merged, name, profile)
+
+
+def load_runs(names: Sequence[str], profile: str) -> list[Run]:
+    """Return the runs of several rows; see `load_run`.
+
+    Raises:
+        SettingsError: for no row, and for what is no list of names.
+    """
+    if isinstance(names, str | bytes) or not isinstance(names, Sequence) or not names:
+        raise SettingsError(f"rows: {describe(names)} is not valid; expected names of rows")
+    return [load_run(name, profile) for name in names]
 
 
 def load_row_settings(name: str) -> dict[str, Any]:

@@ -67,7 +67,7 @@ def evaluate_rows(rows: Sequence[str], profile: str) -> dict[str, pd.DataFrame]:
         SettingsError: for an unknown row or profile, without its problems or weights, and for
             weights that do not fit.
     """
-    runs = [run_settings.load_run(row, profile) for row in rows]
+    runs = run_settings.load_runs(rows, profile)
     jobs = [job for run in runs for job in list_evaluation_jobs(run)]
     label = runs[0].name if len(runs) == 1 else f"{len(runs)} rows"
     places = run_jobs(jobs, paths.jobs_folder(profile, "evaluate"), label)

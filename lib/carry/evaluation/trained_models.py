@@ -60,6 +60,7 @@ def find_weights_file(profile: str, row: str, seed: int) -> Path:
     Raises:
         SettingsError: for an unknown profile or row, or weights that do not exist.
     """
+    run_settings.load_run(row, profile)
     path = get_weights_folder(profile, row) / f"seed_{seed}.safetensors"
     if isinstance(seed, bool) or not isinstance(seed, int) or not path.is_file():
         raise SettingsError(

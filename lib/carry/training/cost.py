@@ -96,7 +96,8 @@ def count_step(run: Run) -> StepCost:
 def _count_step(run: Run) -> StepCost:
     training = run.training
     # The meta device imports a second's worth of modules; small weights are made at once.
-    device = "meta" if run.model.get("width", 0) > LARGE_WIDTH else "cpu"
+    width = run.model.get("width", 0)
+    device = "meta" if isinstance(width, int) and width > LARGE_WIDTH else "cpu"
     with torch.device(device):
         network = System(run, device=device).network
     try:

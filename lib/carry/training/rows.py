@@ -60,7 +60,7 @@ def train_rows(rows: Sequence[str], profile: str) -> pd.DataFrame:
     Raises:
         SettingsError: for an unknown row or profile.
     """
-    return train_runs([run_settings.load_run(row, profile) for row in rows])
+    return train_runs(run_settings.load_runs(rows, profile))
 
 
 def train_runs(runs: Sequence[Run]) -> pd.DataFrame:
@@ -78,8 +78,6 @@ def train_runs(runs: Sequence[Run]) -> pd.DataFrame:
         SettingsError: for settings that do not fit; for a seed that another process trains.
         TrainingDiverged: for a loss that is not finite.
     """
-    if not runs:
-        return pd.DataFrame(columns=COLUMNS["curves"])
     names = {run.name: profiles.find_study(run.name) for run in runs}
     jobs = {run.name: list_training_jobs(run) for run in runs}
     label = runs[0].name if len(runs) == 1 else ", ".join(dict.fromkeys(names.values()))
