@@ -138,7 +138,7 @@ def data(rounds: int = 9) -> dict:
 
 
 def evaluation(digits: int = 100, each: int = 20) -> dict:
-    """Time the single pass over all pairs of lengths to 100, for the models of the cpu profile.
+    """Time the single pass over all pairs of lengths to 100, for the models of the full profile.
 
     They are untrained, which costs as much, and their ids reach as far as 100 digits need.
     """
@@ -152,13 +152,13 @@ def evaluation(digits: int = 100, each: int = 20) -> dict:
         {},
         [
             row
-            for row in run_settings.list_rows("cpu")
-            if run_settings.load_run(row, "cpu").task == given["task"]
+            for row in run_settings.list_rows("full")
+            if run_settings.load_run(row, "full").task == given["task"]
         ],
     )
     with progress_bar(len(rows), "evaluation") as shown:
         for row in rows:
-            of = run_settings.load_run(row, "cpu")
+            of = run_settings.load_run(row, "full")
             wide = [{**pair, **{k: reach[k] for k in reach.keys() & pair}} for pair in of.positions]
             system = System(of.model_copy(update={"positions": wide}))
             began = time.perf_counter()
@@ -174,7 +174,7 @@ def together(models: int = 100, steps: int = 55, rounds: int = 5) -> dict:
     One by one a model takes the same fast path by counts, or that of any other row, by tokens.
     """
     torch.set_num_threads(1)
-    row = run_settings.load_run("noisy_majority_d8_a4", "cpu")
+    row = run_settings.load_run("noisy_majority_d8_a4", "full")
     never = {"steps": 10**6, "score_every": 10**6, "checkpoint_every": 10**6}
     many = row.training.model_copy(update=never)
     apart = {"together": False, "held_out": None, "keep": "last", "dropout": 0.0}
@@ -258,6 +258,35 @@ def long(rounds: int = 5) -> dict:
     return found
 
 
+def muon(rounds: int = 7) -> dict:
+    """Time a step of every row that Muon trains, in the row's precision, over AdamW's in fp32.
+
+    Rows of equal model, positions and batches count once. For a CPU without bf16 instructions:
+    `ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 python benchmarks/run.py muon`.
+    """
+    torch.set_num_threads(1)
+    found, seen = {}, set()
+    for row in run_settings.list_rows("full"):
+        of = run_settings.load_run(row, "full")
+        size = str((of.model, of.positions, of.training.batch, of.training.digits))
+        if of.training.optimizer != "muon" or size in seen:
+            continue
+        seen.add(size)
+
+        def step(row: run_settings.Run = of, **settings: str) -> Callable[[], None]:
+            changed = row.training.model_copy(update=settings)
+            trainer = Trainer(row.model_copy(update={"training": changed}), 0, None)
+            trainer.system.network.train()
+            return trainer._update
+
+        taken = in_turn(
+            {"muon": step(), "adamw": step(optimizer="adamw", precision="fp32")}, rounds
+        )
+        found[row] = ratio(taken, "adamw", "muon")
+        print(f"{row}: {found[row]}", file=sys.stderr)
+    return {"slowest": max(found.values()), "a step over AdamW's in fp32": found}
+
+
 def machine() -> dict:
     """Return what the numbers were taken on."""
     return {
@@ -271,7 +300,7 @@ def machine() -> dict:
 
 if __name__ == "__main__":
     known = {"training": training, "data": data, "evaluation": evaluation, "together": together,
-             "inside": inside, "long": long}  # fmt: skip
+             "inside": inside, "long": long, "muon": muon}  # fmt: skip
     chosen = sys.argv[1:] or list(known)
     if set(chosen) - set(known):
         sys.exit(f"benchmark: {chosen} does not fit, expected some of {', '.join(known)}")
