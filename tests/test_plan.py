@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from carry import cli
 from carry.config import paths, run_settings
 from carry.config.settings import SettingsError
 from carry.pipeline import plan
@@ -103,3 +104,11 @@ def test_wrong_arguments_are_refused(arguments, message):
     with pytest.raises(SettingsError) as error:
         plan.plan_campaign(*arguments)
     assert str(error.value).startswith(message)
+
+
+def test_the_command_prints_what_the_numbers_are_based_on(jobs, capsys):
+    assert cli.run_command(["plan", "--profile", PROFILE, "--workers", "8", "--device", "gpu"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "profile smoke on 8 workers with a GPU each; hours, GB"
+    assert "GPU-hours" in lines[1] and lines[-3].split()[0] == "all"
+    assert lines[-2].startswith("0 of ") and lines[-2].endswith("nobody has measured them")
