@@ -393,9 +393,9 @@ def test_weights_of_a_data_set_that_has_changed(tmp_path, monkeypatch):
         trained_models.load_trained("smoke", "mine")
 
 
-def test_every_set_is_drawn_in_the_default_profile():
-    """DVC draws all of params.yaml there, and asks profile.yaml which sets stay."""
-    assert {*profiles.load_profile("cpu")["problems"]} == {*profiles.load_params()["problems"]}
+def test_every_set_is_drawn_in_the_full_profile():
+    """Else no row that a laptop trains would be scored on it."""
+    assert {*profiles.load_profile("full")["problems"]} == {*profiles.load_params()["problems"]}
 
 
 def test_a_named_set_is_looked_up_at_the_scale_of_the_profile():
