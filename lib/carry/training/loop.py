@@ -19,6 +19,7 @@ from carry.processes import one_thread
 from carry.progress import print_warning
 from carry.randomness import stream
 from carry.training import checkpoint
+from carry.training.memory import keep_freed_memory
 from carry.training.optimizers import make_optimizers
 from carry.training.precision import choose_precision, use_precision
 from carry.training.schedule import compute_batch_size, compute_learning_rate
@@ -89,6 +90,7 @@ class Trainer:
             TrainingDiverged: for a loss that is not finite.
         """
         self.system.network.train()
+        keep_freed_memory()
         with one_thread():
             while not self.finished:
                 self._update()
