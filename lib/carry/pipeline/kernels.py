@@ -12,6 +12,7 @@ import multiprocessing
 import os
 import signal
 import sys
+from multiprocessing import resource_tracker
 from typing import Any
 
 from jupyter_client.connect import KernelConnectionInfo
@@ -78,6 +79,8 @@ def run_kernel(arguments: list[str], environment: dict[str, str], folder: str | 
     from ipykernel.kernelapp import IPKernelApp
 
     os.setsid()  # a signal to its group reaches the processes that it starts
+    # The other process's would warn of what a killed kernel has not returned.
+    resource_tracker._resource_tracker._fd = None
     os.environ.clear()
     os.environ.update(environment)
     # What libraries set when they are imported, and that is different in a kernel.

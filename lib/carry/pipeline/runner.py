@@ -283,6 +283,7 @@ def _run_papermill(
                 progress_bar=False,  # a bar of cells would tear the bars that the cells draw
                 stderr_file=sys.stderr,
                 coalesce_streams=True,  # otherwise text is split differently on every run
+                shutdown_kernel="immediate",  # a graceful one takes three seconds
                 config=Config(KernelManager=manager),
                 # The kernel's own log calls an ordinary shutdown an error.
                 extra_arguments=["--IPKernelApp.log_level=CRITICAL"],
