@@ -57,3 +57,19 @@ def test_imports_use_absolute_names(module):
     tree = ast.parse(MODULES[module].read_text(encoding="utf-8"))
     imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
     assert all(node.level == 0 for node in imports)
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        "carry.training.seeds",
+        "carry.training.batched.groups",
+        "carry.evaluation.seeds",
+        "carry.certificates.seeds",
+        "carry.variants.seeds",
+    ],
+)
+def test_a_change_of_how_jobs_are_run_repeats_none(module):
+    """The key of a kept result has the code that the work reaches."""
+    reached = fingerprint.find_reachable_files([module])
+    assert not [name for name in reached if name.startswith("carry.jobs")]

@@ -68,7 +68,7 @@ def choose_precision(name: str, device: torch.device, width: int) -> str:
 def is_amd() -> bool:
     """Return whether the CPU is AMD's, as Linux and Windows name it."""
     linux = Path("/proc/cpuinfo")
-    described = linux.read_text() if linux.exists() else platform.processor()
+    described = linux.read_text(encoding="utf-8") if linux.exists() else platform.processor()
     return "AuthenticAMD" in described
 
 
