@@ -136,29 +136,31 @@ def write_file(sections):
 
 
 def project(row):
-    """Return params and profile with one row of the smoke profile, and all that it needs."""
-    params, smoke = profiles.load_params(), profiles.load_profile("smoke")
+    """Return params and profile with one row of the first profile that has it, and its needs."""
+    params = profiles.load_params()
+    name = next(name for name in ("smoke", "full", "gpu") if row in run_settings.list_rows(name))
+    source = profiles.load_profile(name)
     chain = run_settings._chain(row, params["runs"])
-    rows = [name for name in chain if name in smoke["rows"]]
-    runs = [run_settings.load_run(name, "smoke") for name in rows]
+    rows = [of for of in chain if of in source["rows"]]
+    runs = [run_settings.load_run(of, name) for of in rows]
     names = sorted({get_problem_set_name(run) for run in runs})
     kept = {"base": params["base"], "runs": {name: params["runs"][name] for name in chain}}
     kept["studies"] = {"study": chain}
     kept["problems"] = {name: params["problems"][name] for name in names}
     profile = {"profile": "cpu", "root": ".", "reports": "reports", "results": "reports"}
-    profile |= {"scale": smoke["scale"], "train": {"study": rows}}
-    profile["rows"] = {name: smoke["rows"][name] for name in rows}
-    profile["problems"] = {name: smoke["problems"][name] or {} for name in names}
-    analyses = {key: value for key, value in smoke["analyses"].items() if key == row}
+    profile |= {"scale": source["scale"], "train": {"study": rows}}
+    profile["rows"] = {name: source["rows"][name] for name in rows}
+    profile["problems"] = {name: source["problems"][name] or {} for name in names}
+    analyses = {key: value for key, value in source["analyses"].items() if key == row}
     profile["analyse"] = {"study": analyses} if analyses else {}
-    sets = smoke["variant_sets"]
+    sets = source["variant_sets"]
     profile["variant_sets"] = {key: value for key, value in sets.items() if key == row}
     if row in params["variants"]:
         groups = params["variants"][row]["groups"]
         few = {group: groups[group] for group in ("reference", "window", "reading")}
         kept["variants"] = {row: {**params["variants"][row], "groups": few}}
-    profile["certify"] = {"study": [row]} if row in smoke["certificates"] else {}
-    profile["models"] = [name for name in smoke["models"] if name == row]
+    profile["certify"] = {"study": [row]} if row in source["certificates"] else {}
+    profile["models"] = [name for name in source["models"] if name == row]
     return kept, profile
 
 
