@@ -6,8 +6,6 @@ With `summary` it trains nothing, and prints the difference of each row with its
 
 from __future__ import annotations
 
-import json
-import platform
 import sys
 import time
 from pathlib import Path
@@ -34,6 +32,9 @@ ROWS = {
     "addition_coupled": 1200,
 }
 EACH = 20  # problems in a cell
+COLUMNS = [
+    *("row", "precision", "seed", "computed", "steps", "cpu_seconds", "held_out", "beyond"),
+]
 
 
 def load_shortened(row: str, precision: str) -> Run:
@@ -70,37 +71,31 @@ def train_and_score(row: str, precision: str, seed: int) -> dict[str, object]:
 
 def summarise(found: pd.DataFrame) -> pd.DataFrame:
     """Return bf16 minus auto in points: means over seeds, with 95% intervals of paired seeds."""
-    wide = found.pivot_table(index=["row", "seed"], columns="precision")
-    differences = {
-        score: 100 * (wide[score]["bf16"] - wide[score]["auto"]).dropna()
-        for score in ("held_out", "beyond")
-    }
+    scores = ["held_out", "beyond"]
+    wide = found.pivot(index=["row", "seed"], columns="precision").dropna()
     lines = {}
-    for row in [*ROWS, "all"]:
-        line: dict[str, object] = {}
-        for score, difference in differences.items():
-            known = difference.index.get_level_values("row")
-            of_row = difference if row == "all" else difference[known == row]
-            if len(of_row) > 1:
-                low, high = stats.t.interval(
-                    0.95, len(of_row) - 1, of_row.mean(), max(1e-9, stats.sem(of_row))
-                )
-                line["pairs"] = len(of_row)
-                line[score] = f"{of_row.mean():+.1f} [{low:+.1f}, {high:+.1f}]"
-        if line and row != "all":
-            time_ratio = wide["cpu_seconds"]["auto"] / wide["cpu_seconds"]["bf16"]
-            line["times faster"] = round(time_ratio.loc[row].median(), 2)
-            line["auto, beyond"] = round(100 * wide["beyond"]["auto"].loc[row].mean(), 1)
-        lines[row] = line
-    return pd.DataFrame.from_dict(lines, orient="index")
+    for name in [*ROWS, "all"]:
+        pairs = wide if name == "all" else wide[wide.index.get_level_values("row") == name]
+        if len(pairs) < 2:
+            continue
+        seconds = pairs["cpu_seconds"]
+        line = {"pairs": len(pairs), "times faster": (seconds["auto"] / seconds["bf16"]).median()}
+        for score in scores:
+            points = 100 * pairs[score]
+            difference = points["bf16"] - points["auto"]
+            margin = stats.t.ppf(0.975, len(pairs) - 1) * stats.sem(difference)
+            line[f"{score}, auto"] = points["auto"].mean()
+            line[f"{score}, bf16 - auto"] = f"{difference.mean():+.1f} ± {margin:.1f}"
+        lines[name] = line
+    return pd.DataFrame.from_dict(lines, orient="index").round(2)
 
 
 def main() -> None:
     """Train what is missing, seed by seed, and print the summary."""
     torch.set_num_threads(1)
-    found = pd.read_csv(FILE) if FILE.exists() else pd.DataFrame()
+    found = pd.read_csv(FILE) if FILE.exists() else pd.DataFrame(columns=COLUMNS)
     if "summary" not in sys.argv[1:]:
-        done = set(map(tuple, found[["row", "precision", "seed"]].values)) if len(found) else set()
+        done = set(map(tuple, found[["row", "precision", "seed"]].values))
         wanted = [(row, p, seed) for seed in range(SEEDS) for row in ROWS for p in PRECISIONS]
         waiting = [job for job in wanted if job not in done]
         with progress_bar(len(waiting), "bf16 experiment") as shown:
@@ -109,7 +104,6 @@ def main() -> None:
                 with paths.write_atomically(FILE) as draft:
                     found.to_csv(draft, index=False, lineterminator="\n")
                 shown.update()
-    print(json.dumps({"machine": platform.machine(), "torch": torch.__version__}))
     print(summarise(found).to_string())
 
 

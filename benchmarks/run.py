@@ -33,6 +33,7 @@ from carry.randomness import stream
 from carry.training import precision
 from carry.training.batched.trainer import BatchedTrainer
 from carry.training.loop import Trainer
+from carry.training.memory import keep_freed_memory
 
 # Tasks at the sizes that mcleish2024 trains them to, and the longest that it sorts.
 DRAWN = [("addition", 20), ("multiplication", 15), ("bitwise_or", 20), ("sorting", 10),
@@ -61,6 +62,7 @@ def ratio(taken: dict[str, list[float]], of: str, over: str) -> float:
 def training(rounds: int = 15) -> dict:
     """Time a training step, width 128, 2 layers, batch 256, T = 32, against a minimal decoder."""
     torch.set_num_threads(1)
+    keep_freed_memory()  # for all variants, as in training
     shape = torch.full((256, 2), 9)  # ^ 9 digits + 9 digits = 9 or 10 digits $: 31 or 32 tokens
     settings = {"task": {"name": "addition"}, "model": SIZE,
                 "positions": [{"ids": "index", "encoding": "learned", "table": 100}]}  # fmt: skip
