@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import psutil
-import torch
 
 POLL_SECONDS = 0.25
 
@@ -24,10 +23,13 @@ def count_cores() -> int:
 def one_thread() -> Iterator[None]:
     """Compute with one thread inside the block: sums of several threads round differently.
 
+    >>> import torch
     >>> with one_thread():
     ...     torch.get_num_threads()
     1
     """
+    import torch  # here, because the import takes a second, and who runs notebooks needs no torch
+
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
