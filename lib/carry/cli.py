@@ -424,7 +424,7 @@ def _fail(line: str, code: int) -> int:
 
 def _interrupted() -> str:
     return (
-        "interrupted: finished files and the checkpoints of trainings (data/PROFILE/checkpoints) "
+        "interrupted: finished files and the checkpoints of trainings (data/PROFILE/jobs) "
         "are kept; run the same command again to continue"
     )
 
