@@ -89,4 +89,4 @@ def run_kernel(arguments: list[str], environment: dict[str, str], folder: str | 
     if folder:
         os.chdir(folder)
     sys.argv = ["ipykernel_launcher", *arguments]
-    IPKernelApp.launch_instance()
+    IPKernelApp.launch_instance(parent_handle=os.getppid())  # it ends when its parent does
