@@ -8,7 +8,7 @@ from carry.plots import style
 
 def check_layout(figure):
     """No label is cut off, and no panel is empty."""
-    figure.draw_without_rendering()  # a closed figure has a canvas that draws nothing
+    figure.get_layout_engine().execute(figure)
     box, (width, height) = figure.get_tightbbox(), figure.get_size_inches()
     assert box.x0 > -0.01 and box.x1 < width + 0.01
     assert box.y0 > -0.01 and box.y1 < height + 0.01

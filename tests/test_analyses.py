@@ -240,9 +240,7 @@ def test_one_file_and_one_line_add_an_analysis(add_analysis):
     folder, tables = analyses.analyse_study("mine", "cpu")
     pd.testing.assert_frame_equal(pd.read_parquet(folder / "counts.parquet"), tables["counts"])
     add_analysis(GOOD, "mine", "yours")
-    with pytest.raises(
-        SettingsError, match="yours: table 'counts' is one of .*/mine too; exp"
-    ):
+    with pytest.raises(SettingsError, match="yours: table 'counts' is one of .*/mine too; exp"):
         analyses.analyse_study("mine", "cpu")
     add_analysis(GOOD, "mien")
     with pytest.raises(SettingsError, match="unknown analysis 'mien', did you mean 'mine'"):

@@ -849,7 +849,7 @@ def test_params_that_are_not_valid(tmp_path, monkeypatch, params, words):
         ("certify: [a]", ["certify", "mapping"]),
         ("certify: {t: all}", ["certify: study 't' is unknown"]),
         ("analyse: {s: {b: reach}}", ["analyse.s: row 'b' is not in it"]),
-        ("models: [b]", ["models: 'b' is not trained here"]),
+        ("models: {s: [b]}", ["models.s: row 'b' is not in it"]),
         ("figures: [work]", ["figures", "'work'"]),
         ("others: cpu", ["others: 'cpu'", "another profile"]),
         ("others: gpu", ["others: 'gpu' is unknown"]),

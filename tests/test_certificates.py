@@ -505,25 +505,25 @@ def committed(tmp_path, monkeypatch):
     run = run.model_copy(update={"seeds": 2})
     monkeypatch.setattr(paths, "ROOT", tmp_path)
     monkeypatch.setattr(run_settings, "load_run", lambda name, profile: run)
-    rows = {"cpu": [PARITY]}
+    rows = {"full": [PARITY]}
     monkeypatch.setattr(
         profiles,
         "load_profile",
         lambda name: {"certificates": rows.get(name, []), "studies": {STUDY: [PARITY]}},
     )
-    folders = [paths.models_folder("cpu", STUDY, PARITY), paths.run_folder("cpu", STUDY, PARITY)]
+    folders = [paths.models_folder("full", STUDY, PARITY), paths.run_folder("full", STUDY, PARITY)]
     for seed in range(2):
         for folder in folders:
             folder.mkdir(parents=True, exist_ok=True)
             path = folder / f"seed_{seed}.safetensors"
             checkpoint.save_weights(path, system.network.state_dict(), run, seed, 120, "fp32")
-    certificates = certify.certify_study(STUDY, "cpu")
+    certificates = certify.certify_study(STUDY, "full")
     assert certificates == {PARITY: files.read_certificate(certificate_file())}
     return folders[0]
 
 
 def certificate_file():
-    return paths.certificate_file("cpu", STUDY, PARITY)
+    return paths.certificate_file("full", STUDY, PARITY)
 
 
 def test_a_certificate_is_verified_again_on_the_cpu(committed, monkeypatch, capsys):
@@ -539,13 +539,13 @@ def test_a_certificate_is_kept_until_weights_change(committed, monkeypatch):
     monkeypatch.setattr(
         seeds, "find_contexts_or_conflict", lambda *given: made.append(1) or find(*given)
     )
-    before = certify.certify_study(STUDY, "cpu")
+    before = certify.certify_study(STUDY, "full")
     assert not made
     system = with_noise(trained_copy(PARITY))
-    path = paths.run_folder("cpu", STUDY, PARITY) / "seed_1.safetensors"
+    path = paths.run_folder("full", STUDY, PARITY) / "seed_1.safetensors"
     run = system.run.model_copy(update={"seeds": 2})
     checkpoint.save_weights(path, system.network.state_dict(), run, 1, 120, "fp32")
-    after = certify.certify_study(STUDY, "cpu")
+    after = certify.certify_study(STUDY, "full")
     assert made == [1], "the contexts are enumerated once for all seeds"
     assert [
         one == other
@@ -618,7 +618,7 @@ def test_any_change_of_a_certificate_is_refused_in_one_line(committed, capsys):
         files.write_certificate(path, stored)
         line = refused(capsys)
         assert message in line and len(line) < 500, message
-    assert f"{PARITY}: reports/certificates/cpu/{STUDY}/{PARITY}.json.seeds.1" in line
+    assert f"{PARITY}: reports/certificates/full/{STUDY}/{PARITY}.json.seeds.1" in line
 
 
 def test_leads_of_other_machines_may_differ_slightly(committed):
@@ -644,7 +644,7 @@ def test_all_rows_of_the_profile_need_a_certificate(committed, capsys):
     path = certificate_file()
     unused = path.with_name("mine.json")
     unused.write_bytes(path.read_bytes())
-    assert files.find_unused_certificates(["cpu", "full"]) == [unused]
+    assert files.find_unused_certificates() == [unused]
     assert not certify.verify_certificates([])
     assert "mine.json: its profile does not certify this row" in capsys.readouterr().out
     unused.unlink()

@@ -74,7 +74,7 @@ def test_rows_and_show(capsys):
     assert rows["training.steps"].split() == ["20000", "runs.addition_relative_small"]
     assert rows["model.layers"].split() == ["1", "runs.addition_relative"]
     assert rows["training.digits"].split() == ["10", "base"]
-    assert rows["seeds"].split(maxsplit=1) == ["3", "cpu: rows.addition_relative_small"]
+    assert rows["seeds"].split(maxsplit=1) == ["2", "cpu: rows.addition_relative_small"]
     assert rows["training.clip"].split() == ["1.0", "default"]
     assert rows["format.pad"].split() == ["false", "default"]
     assert rows["positions.0.ids"].split() == ['"abacus"', "runs.addition_relative"]
@@ -92,13 +92,14 @@ def test_the_origin_of_scale_and_data_set():
 
 @pytest.mark.parametrize("name", ["a b", "$(ls)", "a;b", "../up", "a.b", "", "-x", "naïve"])
 def test_names_of_rows_do_not_reach_a_shell(capsys, name):
-    assert "not a name" in fail(capsys, "models", f"profile={name}")
+    assert "not a name" in fail(capsys, "models", f"profile={name}", "study=parity")
     assert "not a name" in fail(capsys, "notebook", "pipeline/train", f"study={name}")
 
 
 def test_parameters_are_refused_in_one_line(capsys):
     assert "expected name=value" in fail(capsys, "notebook", "pipeline/train", "smoke")
-    assert "'cpu_' is unknown" in fail(capsys, "models", "profile=cpu_")
+    assert "'cpu_' is unknown" in fail(capsys, "models", "profile=cpu_", "study=parity")
+    assert "study 'parity' has none" in fail(capsys, "models", "profile=cpu", "study=parity")
     assert "did you mean 'overview'" in fail(capsys, "figures", "ovrview", "profile=smoke")
     fail(capsys, "notebook", "pipeline/train", "profile=smoke", "study=parity", "x=[1")
 

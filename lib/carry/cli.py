@@ -29,7 +29,7 @@ PIPELINE_COMMANDS = """\
 pipeline commands (used by dvc.yaml and make):
   code profile=NAME              check all rows, and write the code hashes of all stages
   notebook NAME name=value ...   execute a notebook as a stage
-  models profile=NAME            copy weights to reports/models
+  models profile=NAME study=NAME copy weights to reports/models
   figures WORK profile=NAME      execute the notebooks of a work
   site profile=NAME              build the site from the executed notebooks
   refresh [NAME ...]             execute notebooks in place with their default parameters
@@ -133,8 +133,9 @@ def make_parser() -> argparse.ArgumentParser:
     command = add("notebook", run_notebook)
     command.add_argument("name")
     command.add_argument("words", nargs="*", metavar="name=value")
-    for name, run in (("code", write_code), ("models", publish), ("site", write_site)):
+    for name, run in (("code", write_code), ("site", write_site)):
         add(name, run).add_argument("words", nargs=1, metavar="profile=NAME")
+    add("models", publish).add_argument("words", nargs=2, metavar="profile=NAME study=NAME")
     command = add("figures", draw_figures)
     command.add_argument("work")
     command.add_argument("words", nargs=1, metavar="profile=NAME")
@@ -187,23 +188,23 @@ def _number(text: str) -> int | str:
 def _load_model(row: str, profile: str, seed: int) -> Any:
     """Return one seed of a row with its weights from a profile, or the committed ones."""
     from carry.evaluation import trained_models
-    from carry.training import checkpoint
 
     if profile != COMMITTED:
         run_settings.load_run(row, profile)  # refuses an unknown profile or row
         return trained_models.load_trained(profile, row, seed)
     check_name(row, "row")
-    committed = {folder.name for folder in paths.ROOT.glob("reports/models/*/*/*")}
-    folder = (
-        trained_models.get_weights_folder(trained_models.COMMITTED_PROFILE, row)
-        if row in committed
-        else None
-    )
-    if folder is None or not (path := folder / f"seed_{seed}.safetensors").exists():
-        hint = "expected seed 0" if folder else suggest_name(row, committed)
-        raise SettingsError(f"row: {row!r} has no committed weights of seed {seed}, {hint}")
-    run = run_settings.load_run(row, checkpoint.load_note(path)["run"]["profile"])
-    return trained_models.restore_system(path, run, seed)
+    committed = profiles.load_profile(paths.PUBLISHED)["models"]
+    if row not in committed:
+        raise SettingsError(
+            f"row: {row!r} has no committed weights, {suggest_name(row, committed)}"
+        )
+    path = paths.models_folder(paths.PUBLISHED, profiles.find_study(row), row)
+    path /= f"seed_{seed}.safetensors"
+    if not path.exists():
+        raise SettingsError(
+            f"row: {row!r} has no committed weights of seed {seed}; expected seed 0"
+        )
+    return trained_models.restore_system(path, run_settings.load_run(row, paths.PUBLISHED), seed)
 
 
 def print_rows(profile: str) -> None:
@@ -244,7 +245,7 @@ def _ranges(lengths: list[int]) -> str:
 def _weights(row: str, profile: str) -> str:
     """Return where weights of a row are: of this profile, committed, or nowhere."""
     folders = {"trained": [paths.run_folder(profile, profiles.find_study(row), row)]}
-    folders[COMMITTED] = [*paths.ROOT.glob(f"reports/models/*/*/{row}")]
+    folders[COMMITTED] = [paths.models_folder(paths.PUBLISHED, profiles.find_study(row), row)]
     return ", ".join(
         name
         for name, places in folders.items()
@@ -374,10 +375,13 @@ def write_code(words: list[str]) -> None:
 
 
 def publish(words: list[str]) -> None:
-    """Copy weights of a profile to its published models."""
+    """Copy the weights of a study to the published models."""
     from carry.pipeline import files
 
-    files.publish_weights(_with_profile(words)["profile"])
+    parameters = _with_profile(words)
+    if "study" not in parameters:
+        raise SettingsError("study: missing; expected study=NAME")
+    files.publish_weights(parameters["profile"], parameters["study"])
 
 
 def draw_figures(work: str, words: list[str]) -> None:

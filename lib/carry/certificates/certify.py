@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import shutil
 from collections.abc import Sequence
@@ -20,9 +19,7 @@ from carry.config.run_settings import Run
 from carry.config.settings import SettingsError, suggest_name
 from carry.evaluation import trained_models
 from carry.jobs import Job, run_jobs
-from carry.training import checkpoint
 
-COMMITTED = ("cpu", "full")  # the profiles whose certificates are in git
 TOLERANCE = 0.02  # relative difference of leads and bounds between machines
 APPROXIMATE = ("least_lead", "largest_error", "least_slack")  # fields with this tolerance
 
@@ -42,7 +39,7 @@ def certify_study(study: str, profile: str) -> dict[str, dict[str, Any]]:
     for row in rows:
         seeds = range(run_settings.load_run(row, profile).seeds)
         weights = [trained_models.find_weights_file(profile, row, seed) for seed in seeds]
-        jobs.append(_make_job(trained_models.load_trained_run(profile, row, weights[0]), weights))
+        jobs.append(_make_job(trained_models.load_trained_run(profile, row), weights))
     places = run_jobs(jobs, paths.jobs_folder(profile, "certify"), study)
     certificates = {}
     for row, place in zip(rows, places, strict=True):
@@ -65,7 +62,7 @@ def _make_job(run: Run, weights: Sequence[Path], cost: float | None = None) -> J
 
 def _run_afresh(jobs: Sequence[Job], label: str) -> list[dict[str, Any]]:
     """Return the certificates of jobs whose results are kept only until all of them have ended."""
-    folder = paths.jobs_folder(COMMITTED[0], "verify")
+    folder = paths.jobs_folder(paths.PUBLISHED, "verify")
     places = run_jobs(jobs, folder, label)
     certificates = [read_certificate(place / FILE) for place in places]
     shutil.rmtree(folder, ignore_errors=True)
@@ -73,16 +70,15 @@ def _run_afresh(jobs: Sequence[Job], label: str) -> list[dict[str, Any]]:
 
 
 def renew_certificate(row: str) -> None:
-    """Certify the committed weights of a row, and write its committed certificates.
+    """Certify the committed weights of a row, and write its committed certificate.
 
     Raises:
-        SettingsError: for a row without committed weights, or that no profile certifies.
+        SettingsError: for a row without committed weights, or that is not certified.
     """
-    for profile in _find_profiles(row):
-        job = _make_job(*_find_committed_weights(row, profile))
-        (certificate,) = _run_afresh([job], row)
-        path = paths.certificate_file(profile, profiles.find_study(row), row)
-        write_certificate(path, certificate)
+    (certificate,) = _run_afresh([_make_job(*_find_committed_weights(row))], row)
+    write_certificate(
+        paths.certificate_file(paths.PUBLISHED, profiles.find_study(row), row), certificate
+    )
 
 
 def verify_certificates(rows: list[str]) -> bool:
@@ -94,18 +90,16 @@ def verify_certificates(rows: list[str]) -> bool:
         Whether all certificates are valid and exact, and none is missing or unused.
     """
     jobs, stored, faults = [], {}, []
-    for row in rows or _list_certified_rows():
+    for row in rows or profiles.load_profile(paths.PUBLISHED)["certificates"]:
         try:
-            for profile in _find_profiles(row):
-                path, run, weights = _check_models(row, profile)
-                stored[path] = read_certificate(path)
-                contexts = sum(seed.get("contexts") or 0 for seed in stored[path]["seeds"])
-                job = _make_job(run, weights, 1.0 + contexts)
-                jobs.append(dataclasses.replace(job, name=f"{profile}/{row}"))
+            path, run, weights = _check_models(row)
+            stored[path] = read_certificate(path)
+            contexts = sum(seed.get("contexts") or 0 for seed in stored[path]["seeds"])
+            jobs.append(_make_job(run, weights, 1.0 + contexts))
         except SettingsError as error:
             faults.append(f"{row}: {error}")
     actual = _run_afresh(jobs, "verifying")
-    for path in [] if rows else find_unused_certificates(COMMITTED):
+    for path in [] if rows else find_unused_certificates():
         faults.append(f"{paths.display_path(path)}: its profile does not certify this row")
     valid = True
     for (path, certificate), again in zip(stored.items(), actual, strict=True):
@@ -122,14 +116,14 @@ def verify_certificates(rows: list[str]) -> bool:
     return valid and not faults
 
 
-def _check_models(row: str, profile: str) -> tuple[Path, Run, list[Path]]:
+def _check_models(row: str) -> tuple[Path, Run, list[Path]]:
     """Compare a certificate with committed weights; return its path, the run, and these weights.
 
     Settings and weights are compared first, since the contexts take minutes.
     """
-    path = paths.certificate_file(profile, profiles.find_study(row), row)
+    run, weights = _find_committed_weights(row)
+    path = paths.certificate_file(paths.PUBLISHED, profiles.find_study(row), row)
     stored = read_certificate(path)
-    run, weights = _find_committed_weights(row, profile)
     models = [{field: seed.get(field) for field in ("seed", "weights")} for seed in stored["seeds"]]
     difference = _find_difference(
         {**stored, "seeds": models}, describe_models(run, weights), paths.display_path(path)
@@ -173,26 +167,17 @@ def _render(number: float | None) -> str:
     return "unbounded" if number is None else f"{number:.3g}"
 
 
-def _list_certified_rows() -> list[str]:
-    """Return the rows of all committed certificates, each once."""
-    rows = [row for name in COMMITTED for row in profiles.load_profile(name)["certificates"]]
-    return list(dict.fromkeys(rows))
-
-
-def _find_profiles(row: str) -> list[str]:
-    """Return the profiles that certify a row and whose certificates are committed."""
-    found = [name for name in COMMITTED if row in profiles.load_profile(name)["certificates"]]
-    if not found:
-        rows = _list_certified_rows()
+def _require_certified_row(row: str) -> None:
+    rows = profiles.load_profile(paths.PUBLISHED)["certificates"]
+    if row not in rows:
         raise SettingsError(f"certificates: {row!r} is not certified, {suggest_name(row, rows)}")
-    return found
 
 
-def _find_committed_weights(row: str, profile: str) -> tuple[Run, list[Path]]:
-    """Return a row at the scale of the profile that trained its committed weights, and these."""
-    folder = paths.models_folder(profile, profiles.find_study(row), row)
-    first = _require_file(folder / "seed_0.safetensors", row)
-    run = run_settings.load_run(row, checkpoint.load_note(first)["run"]["profile"])
+def _find_committed_weights(row: str) -> tuple[Run, list[Path]]:
+    """Return a certified row at the scale that trained its committed weights, and these."""
+    _require_certified_row(row)
+    folder = paths.models_folder(paths.PUBLISHED, profiles.find_study(row), row)
+    run = run_settings.load_run(row, paths.PUBLISHED)
     files = [folder / f"seed_{seed}.safetensors" for seed in range(run.seeds)]
     return run, [_require_file(path, row) for path in files]
 

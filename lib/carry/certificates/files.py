@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -46,15 +45,12 @@ def read_certificate(path: Path) -> dict[str, Any]:
     return content
 
 
-def find_unused_certificates(names: Iterable[str]) -> list[Path]:
-    """Return the certificate files of rows that their profile, one of `names`, does not certify."""
-    unused = []
-    for profile in names:
-        rows = profiles.load_profile(profile)["certificates"]
-        used = {paths.certificate_file(profile, profiles.find_study(row), row) for row in rows}
-        folder = paths.results_path(profile, "certificates")
-        unused += sorted({*folder.glob("*/*.json")} - used)
-    return unused
+def find_unused_certificates() -> list[Path]:
+    """Return the published certificates of rows that are not certified any more."""
+    rows = profiles.load_profile(paths.PUBLISHED)["certificates"]
+    used = {paths.certificate_file(paths.PUBLISHED, profiles.find_study(row), row) for row in rows}
+    folder = paths.results_path(paths.PUBLISHED, "certificates")
+    return sorted({*folder.glob("*/*.json")} - used)
 
 
 def _hash_content(certificate: dict[str, Any]) -> str:

@@ -14,6 +14,7 @@ ROOT = Path(__file__).resolve().parents[3]  # the package is installed editable,
 # Folders among the results of studies; no study may have these names.
 ANALYSES, VARIANTS = "analyses", "variants"
 COMMITTED = ("cpu", "full", "baselines")  # profiles whose results are in git
+PUBLISHED = "full"  # the profile whose weights are in git
 
 
 def data_path(profile: str, *parts: str) -> Path:

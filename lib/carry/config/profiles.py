@@ -94,7 +94,7 @@ class Profile(Settings):
     analyse: dict[str, dict[str, str | list[str]]] = {}
     variant_sets: Sections = {}
     certify: Chosen = {}
-    models: list[str] = []
+    models: Chosen = {}
     figures: list[Works] = []
     others: str | None = None
 
@@ -273,9 +273,10 @@ def load_profile(profile: str) -> dict[str, Any]:
     """Return a profile with its studies resolved.
 
     The result has these keys: `scale` for all rows; `studies`, the trained rows of each study;
-    `rows`, the scale of each trained row, in the order of studies; `analyses` and `certificates`,
-    by row; `variant_sets`, `problems`, `models` and `figures`; and `others`, the profile whose
-    committed results stand for rows that this one does not train, or None.
+    `rows`, the scale of each trained row, in the order of studies; `analyses` by row;
+    `certificates` and `models`, lists of rows; `variant_sets`, `problems` and `figures`; and
+    `others`, the profile whose committed results stand for rows that this one does not train, or
+    None.
 
     Raises:
         SettingsError: for an unknown profile, or one that is not valid.
@@ -303,13 +304,11 @@ def _resolve_profile(text: str, params: str, where: str) -> bytes:
     for study, names in (profile.get("analyse") or {}).items():
         _choose_rows({study: list(names)}, studies, f"{where}: analyse")
         analyses |= names
-    for section, rows in (("rows", scales), ("models", profile.get("models") or [])):
-        for row in rows:
-            if row not in trained:
-                hint = suggest_name(row, trained)
-                raise SettingsError(
-                    f"{where}: {section}: {describe(row)} is not trained here, {hint}"
-                )
+    published = _choose_rows(profile.get("models") or {}, studies, f"{where}: models")
+    for row in scales:
+        if row not in trained:
+            hint = suggest_name(row, trained)
+            raise SettingsError(f"{where}: rows: {describe(row)} is not trained here, {hint}")
     return marshal.dumps(
         {
             "profile": profile["profile"],
@@ -320,7 +319,7 @@ def _resolve_profile(text: str, params: str, where: str) -> bytes:
             "analyses": analyses,
             "variant_sets": profile.get("variant_sets") or {},
             "certificates": [row for rows in certified.values() for row in rows],
-            "models": profile.get("models") or [],
+            "models": [row for rows in published.values() for row in rows],
             "figures": profile.get("figures") or [],
             "others": profile.get("others"),
         }

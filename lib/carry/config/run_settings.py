@@ -374,7 +374,7 @@ def explain_run(name: str, profile: str) -> list[ResolvedSetting]:
 
     >>> settings = {setting.place: setting for setting in explain_run("addition_relative", "cpu")}
     >>> settings["seeds"][1:], settings["training.digits"].origin, settings["training.clip"].origin
-    ((10, 'cpu: rows.addition_relative'), 'base', 'default')
+    ((5, 'cpu: rows.addition_relative'), 'base', 'default')
     """
     layers, run = list_layers(name, profile), load_run(name, profile)
     values = {**run.model_dump(exclude={"name", "profile"}), "label": run.label}

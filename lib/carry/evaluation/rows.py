@@ -27,7 +27,7 @@ def list_evaluation_jobs(run: Run) -> list[Job]:
         trained_models.find_weights_file(run.profile, run.name, seed) for seed in range(run.seeds)
     ]
     questions = problem_sets.read_questions(run)
-    trained = trained_models.load_trained_run(run.profile, run.name, files[0])
+    trained = trained_models.load_trained_run(run.profile, run.name)
     settings = [run.evaluation.model_dump(), problem_sets.hash_questions(questions)]
     modules, cost = tuple(run.module_names()), estimate_scoring_cost(trained, questions)
     if run.evaluation.attention_cell is not None:

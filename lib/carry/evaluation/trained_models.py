@@ -17,8 +17,6 @@ from carry.training import checkpoint
 from carry.training.loop import choose_device
 
 COMMITTED_PROFILE = "notebook"  # this profile uses weights in reports/models/, which is in git
-# The profiles that trained these, the first one first: its weights change with releases only.
-TRAINED_PROFILES = ("full", "cpu")
 
 
 def get_weights_folder(profile: str, row: str) -> Path:
@@ -35,8 +33,7 @@ def get_weights_folder(profile: str, row: str) -> Path:
     study = profiles.find_study(row)
     if profile != COMMITTED_PROFILE:
         return paths.run_folder(profile, study, row)
-    folders = [paths.models_folder(trained, study, row) for trained in TRAINED_PROFILES]
-    return next((folder for folder in folders if folder.is_dir()), folders[0])
+    return paths.models_folder(paths.PUBLISHED, study, row)
 
 
 def load_trained(
@@ -51,7 +48,7 @@ def load_trained(
         SettingsError: for missing or damaged weights, or settings that have changed since.
     """
     path = find_weights_file(profile, row, seed)
-    return restore_system(path, load_trained_run(profile, row, path), seed, device)
+    return restore_system(path, load_trained_run(profile, row), seed, device)
 
 
 def find_weights_file(profile: str, row: str, seed: int) -> Path:
@@ -70,7 +67,7 @@ def find_weights_file(profile: str, row: str, seed: int) -> Path:
     return path
 
 
-def load_trained_run(profile: str, row: str, path: Path) -> Run:
+def load_trained_run(profile: str, row: str) -> Run:
     """Return the settings of a row as trained, with the current seeds and evaluation.
 
     Committed weights were trained by another profile; the row then has the settings of that one.
@@ -78,7 +75,7 @@ def load_trained_run(profile: str, row: str, path: Path) -> Run:
     current = run_settings.load_run(row, profile)
     if profile != COMMITTED_PROFILE:
         return current
-    trained = run_settings.load_run(row, checkpoint.load_note(path)["run"]["profile"])
+    trained = run_settings.load_run(row, paths.PUBLISHED)
     return trained.model_copy(update={"evaluation": current.evaluation, "seeds": current.seeds})
 
 

@@ -71,7 +71,9 @@ def write_fingerprints(profile: str) -> Path:
         code = fingerprint.hash_code([*chosen, *(name for _, names in drawn for name in names)])
         _write_text(folder / "figures" / f"{work}.txt", "".join(line for line, _ in drawn) + code)
     _write_text(folder / "site.txt", _hash_site())
-    _write_text(folder / "models.txt", fingerprint.hash_code(["carry.pipeline.files"]))
+    code = fingerprint.hash_code(["carry.pipeline.files"])
+    for row in profiles.load_profile(profile)["models"]:
+        _write_text(folder / "models" / f"{profiles.find_study(row)}.txt", code)
     others = profiles.load_profile(profile)["others"]
     for name in {profile, "paper", others or profile}:
         rows = [run_settings.load_run(row, name) for row in run_settings.list_rows(name)]

@@ -6,20 +6,29 @@ import shutil
 from pathlib import Path
 
 from carry.config import paths, profiles
+from carry.config.settings import SettingsError, describe, suggest_name
 from carry.pipeline.stages import STAGES
 
 
-def publish_weights(profile: str) -> list[Path]:
-    """Copy weights of a profile to its published models, and return their folders.
+def publish_weights(profile: str, study: str) -> list[Path]:
+    """Copy the weights that a profile publishes of a study, and return their folders.
 
     One seed serves the notebooks. A certified row has all its seeds there, so that anyone can
     verify its certificates.
+
+    Raises:
+        SettingsError: for a study without published weights.
     """
     settings = profiles.load_profile(profile)
     certified = settings["certificates"]
+    studies = {profiles.find_study(row): None for row in settings["models"]}
+    if study not in studies:
+        raise SettingsError(f"models: study {describe(study)} has none in profile {profile!r}, "
+                            f"{suggest_name(study, studies)}")  # fmt: skip
     folders = []
-    for row in dict.fromkeys([*certified, *settings["models"]]):
-        study = profiles.find_study(row)
+    for row in settings["models"]:
+        if profiles.find_study(row) != study:
+            continue
         source = paths.run_folder(profile, study, row)
         target = paths.models_folder(profile, study, row)
         seeds = "seed_*" if row in certified else "seed_0"
@@ -27,7 +36,6 @@ def publish_weights(profile: str) -> list[Path]:
             with paths.write_atomically(target / path.name) as draft:
                 shutil.copyfile(path, draft)
         folders.append(target)
-    paths.results_path(profile, "models").mkdir(parents=True, exist_ok=True)  # an out of the stage
     return folders
 
 
