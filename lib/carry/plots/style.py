@@ -240,7 +240,7 @@ def make_panels(count: int, columns: int, size: tuple[float, float], **settings:
 
 
 def shorten_svg(text: str) -> str:
-    """Return an SVG without indentation, with coordinates to 1/100 point, and fonts to fall back on.
+    """Return an SVG without indentation, with coordinates to 1/100 point and more fonts.
 
     >>> shorten_svg('<g>\\n   <path d="M 1.23456 7.0"/>\\n</g>')
     '<g>\\n<path d="M 1.23 7.0"/>\\n</g>'
