@@ -39,7 +39,7 @@ def write_tables(tables: Mapping[str, pd.DataFrame], folder: Path) -> None:
             path.unlink()
     for name, table in tables.items():
         with paths.write_atomically(folder / f"{name}.parquet") as draft:
-            table.to_parquet(draft, index=False)
+            table.to_parquet(draft, index=False, compression="zstd", compression_level=12)
 
 
 def concat_by_name(parts: Iterable[Mapping[str, pd.DataFrame]]) -> dict[str, pd.DataFrame]:

@@ -80,6 +80,7 @@ FILE_SETTINGS = {"svg.fonttype": "none", "svg.hashsalt": "carry", "savefig.dpi":
 FONTS = "'DejaVu Sans', Verdana, sans-serif"  # Verdana's letters have the same widths
 # Not the factors of `scale`, which are small.
 COORDINATES = re.compile(r' (?:d|x|y)="[^"]*"|translate\([^)]*\)')
+STYLE = re.compile(r' style="[^"]*"')
 LONG_NUMBER = re.compile(r"-?\d+\.\d{3,}")
 README_FIGURES = ("accuracy", "heatmaps")  # as PNG too, since README.md shows them
 
@@ -240,16 +241,21 @@ def make_panels(count: int, columns: int, size: tuple[float, float], **settings:
 
 
 def shorten_svg(text: str) -> str:
-    """Return an SVG without indentation, with coordinates to 1/100 point and more fonts.
+    """Return an SVG with coordinates to 1/100 point, one list of fonts, and no needless text.
 
-    >>> shorten_svg('<g>\\n   <path d="M 1.23456 7.0"/>\\n</g>')
-    '<g>\\n<path d="M 1.23 7.0"/>\\n</g>'
+    >>> shorten_svg('<g id="axes_1">\\n   <path d="M 1.23456 7.0" style="fill: none"/>\\n</g>')
+    '<g>\\n<path d="M 1.23 7.0" style="fill:none"/>\\n</g>'
     """
 
     def round_number(number: re.Match) -> str:
         return f"{float(number[0]):.2f}".rstrip("0").rstrip(".")
 
-    text = re.sub(r"^ +", "", text, flags=re.MULTILINE).replace("'DejaVu Sans'", FONTS)
+    text = re.sub(r"^ +", "", text, flags=re.MULTILINE)
+    text = re.sub(r' transform="rotate\(-0 [^"]*"', "", text)
+    text = re.sub(r'(<g) id="[\w.]+_\d+"', r"\1", text)
+    text = text.replace(" font-family: 'DejaVu Sans';", "").replace("'DejaVu Sans'", FONTS)
+    text = text.replace("<svg ", f'<svg font-family="{FONTS}" ', 1)
+    text = STYLE.sub(lambda match: re.sub(r"([:;]) ", r"\1", match[0]), text)
     return COORDINATES.sub(lambda match: LONG_NUMBER.sub(round_number, match[0]), text)
 
 
