@@ -158,6 +158,9 @@ def test_pruning_removes_the_results_of_a_removed_study(tmp_path, monkeypatch):
         files += [stage.executed("smoke", study) for stage in looping]
         files += [paths.data_path("smoke", "code", stage.notebook, study) for stage in looping]
     files += [paths.variants_folder("smoke", "addition_relative") / "training.parquet"]
+    rows = ("parity_relative_scratchpad", f"row_of_{gone}")
+    for stage in ("train", "evaluate", "analyse", "certify"):
+        files += [paths.jobs_folder("smoke", stage) / row / "file" for row in rows]
     for file in files:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.touch()

@@ -40,7 +40,7 @@ def publish_weights(profile: str, study: str) -> list[Path]:
 
 
 def prune_results(profile: str) -> list[Path]:
-    """Delete the results of studies and sets that a profile no longer has; return their paths.
+    """Delete results of studies, sets and rows that a profile no longer has; return their paths.
 
     Later stages read whole folders, and DVC leaves the files of a stage that is gone. The results
     of a removed row go when the stage of its study writes its files again.
@@ -59,6 +59,14 @@ def prune_results(profile: str) -> list[Path]:
         kept = trained if folder.name == "runs" else profiles.load_profile(profile)["figures"]
         found = sorted(folder.glob("*"))
         removed += [path for path in found if path.name.split(".")[0] not in kept]
+    settings = profiles.load_profile(profile)
+    for stage, rows in {
+        **dict.fromkeys(("train", "evaluate"), settings["rows"]),
+        "analyse": settings["analyses"],
+        "certify": settings["certificates"],
+    }.items():
+        found = sorted(paths.jobs_folder(profile, stage).glob("*"))
+        removed += [path for path in found if path.name not in rows]  # results that jobs keep
     for path in removed:
         shutil.rmtree(path) if path.is_dir() else path.unlink()
     # Stages of figures depend on these folders, also in a profile that writes nothing there.
