@@ -171,7 +171,7 @@ def test_the_pipeline_depends_on_the_code_of_figures_models_and_site():
     stages = profiles.read_yaml(DVC)["stages"]
     for name, file in {
         "figures": "figures/${item}",
-        "models": "models",
+        "models": "models/${key}",
         "site": "site",
     }.items():
         deps = stages[name].get("do", stages[name])["deps"]

@@ -117,7 +117,7 @@ def test_other_tasks_and_longer_lists_are_refused():
 
 def contexts_with(changes):
     """Return what windows show of many problems, some windows changed, by level."""
-    run = load_run("sorting_relative_scratchpad", "cpu")
+    run = load_run("sorting_relative_scratchpad", "full")
     pairs = [dict(pair) for pair in run.positions]
     for level, window in changes.items():
         pairs[level - 1]["window"] = window

@@ -1,6 +1,7 @@
 """A kernel that is forked with its libraries imported is otherwise as any kernel."""
 
 import os
+from multiprocessing import forkserver
 
 import pytest
 from jupyter_client.manager import KernelManager
@@ -17,6 +18,7 @@ print(plt.get_backend(), pd.get_option("display.max_columns"), __name__)
 
 @pytest.fixture
 def manager():
+    forkserver._forkserver._stop()  # one that another test has started has other libraries
     manager = KernelManager(kernel_name="python3")
     manager.kernel_spec.metadata["kernel_provisioner"] = {"provisioner_name": "carry"}
     yield manager

@@ -160,7 +160,7 @@ def project(row):
         few = {group: groups[group] for group in ("reference", "window", "reading")}
         kept["variants"] = {row: {**params["variants"][row], "groups": few}}
     profile["certify"] = {"study": [row]} if row in source["certificates"] else {}
-    profile["models"] = [name for name in source["models"] if name == row]
+    profile["models"] = {"study": [row]} if row in source["models"] else {}
     return kept, profile
 
 

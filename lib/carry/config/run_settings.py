@@ -107,7 +107,7 @@ class Training(Settings):
     final_learning_rate: Share = 0.0  # share of the peak at the last step
     batch_ramp: Share = 0.0  # share of steps until the batch has its full size
     clip: Annotated[float, Field(gt=0.0)] = 1.0  # largest norm of the gradient
-    precision: Literal["auto", "fp32", "medium", "bf16"] = "auto"  # auto: by device
+    precision: Literal["auto", "fp32", "medium", "bf16"] = "auto"  # auto: the fastest real fp32
     pool: Annotated[int, Field(ge=1, le=10_000)] = 8  # batches drawn at once and sorted by length
     score_every: Count = 100  # steps between points of the learning curve
     score_problems: Annotated[int, Field(ge=1, le=MOST_BATCH)] = 256  # held-out problems in a point
