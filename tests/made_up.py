@@ -90,8 +90,8 @@ def curves(rows=REACH, seeds=3, steps=1500, every=100):
     names = ["row", "profile", "seed", "step", "loss", "exact", "rate"]
     table = pd.DataFrame(found, columns=names)
     halved = table["row"].str.startswith("noisy_majority")
-    if halved.any():  # once all heads, in the middle two, then one
-        table["heads"] = (4 / 2 ** (table["step"] // 500)).clip(lower=1).where(halved)
+    # Once all heads, in the middle two, then one.
+    table["heads"] = (4 / 2 ** (table["step"] // 500)).clip(lower=1).where(halved)
     return table
 
 

@@ -3,12 +3,15 @@
 import itertools
 import os
 
+import pandas as pd
 import pytest
 import torch
 
 from carry.analyses import heads
+from carry.config import paths
 from carry.config.run_settings import make_run
 from carry.config.settings import SettingsError
+from carry.evaluation.failed_halving import zero_failed_models
 from carry.formats import EOS
 from carry.interpretability.majority_constructions import (
     boundary_counts,
@@ -32,7 +35,7 @@ from carry.training.batched.head_halving import (
 )
 from carry.training.batched.network import BatchedNetwork, make_string_counts
 from carry.training.batched.trainer import BatchedTrainer
-from carry.training.rows import list_training_jobs
+from carry.training.rows import COLUMNS, list_training_jobs, publish_run
 
 MODELS = {
     "thesis": {"output": False, "final_norm": False, "logit_bias": True},
@@ -205,6 +208,19 @@ def test_halving_leaves_one_head(strategy):
     for weights in trainer.weights():
         values = weights["blocks.0.key_value.weight"].chunk(2)[1].unflatten(0, (4, 2))
         assert (values.abs().amax((1, 2)) > 0).sum() == 1
+
+
+def test_learning_curves_keep_the_number_of_heads(tmp_path, monkeypatch):
+    monkeypatch.setattr(paths, "ROOT", tmp_path)
+    run = run_of(halving="random", halving_accuracy=0.0)
+    groups.train_group(lambda *shown: None, tmp_path, run, [0, 1])
+    curves = publish_run(run, "majority_halving", [tmp_path])
+    assert tuple(curves.columns) == COLUMNS["curves"]
+    assert curves.groupby("seed")["heads"].agg(list).tolist() == [[4, 2, 1]] * 2
+    cells = pd.DataFrame({"row": run.name, "profile": "full", "seed": [0, 1], "exact": 5})
+    cells["first_right"] = 5
+    with pytest.raises(KeyError, match="heads"):
+        zero_failed_models(cells, curves.drop(columns="heads"))
 
 
 REFUSED = {

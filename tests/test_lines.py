@@ -374,7 +374,7 @@ def test_tables_of_lines(tmp_path, monkeypatch):
     folder = trained_models.get_weights_folder("smoke", name)
     Trainer(row, 0, None).save_weights(folder / "seed_0.safetensors")
     shares = []
-    table = lines.tables(name, "smoke", shares.append)["lines"]
+    table = lines.tables(name, "smoke", lambda share, note: shares.append(share))["lines"]
     assert shares == sorted(shares) and shares[-1] == 1.0
     assert list(
         map(Surroundings._make, table[[*Surroundings._fields]].itertuples(index=False))

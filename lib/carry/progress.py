@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import tqdm
@@ -31,3 +32,22 @@ def progress_bar(total: int, label: str, **options: Any) -> tqdm.tqdm:
 def print_warning(message: str) -> None:
     """Print one line on standard error, above a progress bar."""
     tqdm.tqdm.write(f"warning: {message}", file=sys.stderr)
+
+
+def count_progress(report: Callable[..., None], total: int, noun: str) -> Callable[[int], None]:
+    """Return a function that adds to what is done, and reports its share of the total.
+
+    >>> count = count_progress(print, 4_000, "problems")
+    >>> count(1_000), count(2_000)
+    0.25 1,000 of 4,000 problems
+    0.75 3,000 of 4,000 problems
+    (None, None)
+    """
+    done = 0
+
+    def count(more: int) -> None:
+        nonlocal done
+        done += more
+        report(min(1.0, done / total), f"{done:,} of {total:,} {noun}")
+
+    return count

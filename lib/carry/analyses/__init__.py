@@ -31,13 +31,13 @@ from carry.data.tables import concat_by_name, write_tables
 from carry.evaluation import trained_models
 from carry.jobs import Job, run_jobs
 
-Report = Callable[[float], None]  # called with the share of an analysis that is done
+Report = Callable[..., None]  # called with the share of an analysis that is done, and a note
 
 ANY = "any task"
 CONTRACT = ("TASK", "COLUMNS", "tables")
 
 
-def ignore(share: float) -> None:
+def ignore(share: float, note: str = "") -> None:
     """Ignore a report: the default of `tables`."""
 
 

@@ -18,6 +18,7 @@ from carry.evaluation import trained_models
 from carry.evaluation.intervals import add_interval
 from carry.formats.line import Line
 from carry.models.system import System
+from carry.progress import count_progress
 from carry.randomness import stream
 
 TASK = "addition"
@@ -56,7 +57,7 @@ def tables(row: str, profile: str, report: Report = ignore) -> dict[str, pd.Data
     """
     run = trained_models.load_trained(profile, row).run
     total = run.seeds * len(SURROUNDINGS) * sum(count for *_, count in run.evaluation.reach)
-    tell, counts = reach.count_problems(report, total), []
+    tell, counts = count_progress(report, total, "problems"), []
     for seed in range(run.seeds):
         system = trained_models.load_trained(profile, row, seed)
         for i, j, count in run.evaluation.reach:

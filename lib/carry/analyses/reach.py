@@ -18,6 +18,7 @@ from carry.evaluation.intervals import add_interval
 from carry.evaluation.scoring import MAX_ATTENTION_SCORES
 from carry.models.system import System
 from carry.models.teacher_forcing import teacher_forced_pass
+from carry.progress import count_progress
 from carry.randomness import stream
 from carry.training.precision import use_precision
 
@@ -46,31 +47,12 @@ def tables(row: str, profile: str, report: Report = ignore) -> dict[str, pd.Data
     system = trained_models.load_trained(profile, row, SEED)
     parts = [(i, j, part, count) for i, j, total in system.run.evaluation.reach
              for part, count in enumerate(_split(system, i, j, total))]  # fmt: skip
-    tell = count_problems(report, sum(count for *_, count in parts))
+    tell = count_progress(report, sum(count for *_, count in parts), "problems")
     counts = pd.DataFrame([_score_part(tell, system, *part) for part in parts])
     sums = {"n": "sum", "exact": "sum", "wrong": "sum", "tokens": "max"}
     table = counts.groupby(["i", "j"], sort=False).agg(sums).reset_index()
     labels = {"row": row, "profile": profile, "seed": SEED, "trained": system.run.training.digits}
     return {"reach": add_interval(table.assign(**labels))}
-
-
-def count_problems(report: Report, total: int) -> Callable[[int], None]:
-    """Return a function that takes the number of problems scored since its last call.
-
-    >>> tell = count_problems(print, 4)
-    >>> tell(1), tell(2)
-    0.25
-    0.75
-    (None, None)
-    """
-    done = 0
-
-    def count(problems: int) -> None:
-        nonlocal done
-        done += problems
-        report(done / total)
-
-    return count
 
 
 def _split(system: System, i: int, j: int, count: int) -> list[int]:

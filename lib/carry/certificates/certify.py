@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from carry.certificates.files import (
     read_certificate,
     write_certificate,
 )
-from carry.certificates.seeds import FILE, certify_seeds, describe_models
+from carry.certificates.seeds import FILE, certify_seed, describe_models
 from carry.config import paths, profiles, run_settings
 from carry.config.run_settings import Run
 from carry.config.settings import SettingsError, suggest_name
@@ -35,36 +35,48 @@ def certify_study(study: str, profile: str) -> dict[str, dict[str, Any]]:
     rows = [row for row in run_settings.list_rows(profile, study) if row in certified]
     if not rows:
         raise SettingsError(f"certificates.{study}: no rows; expected at least one")
-    jobs = []
+    jobs = {}
     for row in rows:
+        run = trained_models.load_trained_run(profile, row)
         seeds = range(run_settings.load_run(row, profile).seeds)
         weights = [trained_models.find_weights_file(profile, row, seed) for seed in seeds]
-        jobs.append(_make_job(trained_models.load_trained_run(profile, row), weights))
-    places = run_jobs(jobs, paths.jobs_folder(profile, "certify"), study)
-    certificates = {}
-    for row, place in zip(rows, places, strict=True):
-        certificates[row] = read_certificate(place / FILE)
-        write_certificate(paths.certificate_file(profile, study, row), certificates[row])
+        jobs[row] = _make_jobs(run, weights)
+    certificates = _run(jobs, paths.jobs_folder(profile, "certify"), study)
+    for row, certificate in certificates.items():
+        write_certificate(paths.certificate_file(profile, study, row), certificate)
     return certificates
 
 
-def _make_job(run: Run, weights: Sequence[Path], cost: float | None = None) -> Job:
-    """Return the job that certifies a row; without a cost, by the number of its levels of ids."""
-    return Job(
-        name=run.name,
-        work=certify_seeds,
-        arguments=(run, weights),
-        inputs=json.dumps([run.key(), *map(paths.hash_file, weights)]),
-        modules=tuple(run.module_names()),
-        cost=cost or len(weights) * 4.0 ** len(run.positions),
-    )
+def _make_jobs(run: Run, weights: Sequence[Path], cost: float | None = None) -> list[Job]:
+    """Return a job for each seed of a row; without a cost, by the number of its levels of ids."""
+    return [
+        Job(
+            name=f"{run.name}/seed_{seed}",
+            work=certify_seed,
+            arguments=(run, seed, path),
+            inputs=json.dumps([run.key(), seed, paths.hash_file(path)]),
+            modules=tuple(run.module_names()),
+            cost=cost or 4.0 ** len(run.positions),
+        )
+        for seed, path in enumerate(weights)
+    ]
 
 
-def _run_afresh(jobs: Sequence[Job], label: str) -> list[dict[str, Any]]:
-    """Return the certificates of jobs whose results are kept only until all of them have ended."""
+def _run(jobs: Mapping[str, Sequence[Job]], folder: Path, label: str) -> dict[str, dict[str, Any]]:
+    """Run the jobs of rows, and return the certificate of each row: of all of its seeds."""
+    places = iter(run_jobs([job for row in jobs.values() for job in row], folder, label))
+    certificates = {}
+    for row, seeds in jobs.items():
+        parts = [read_certificate(next(places) / FILE) for _ in seeds]
+        together = [seed for part in parts for seed in part["seeds"]]
+        certificates[row] = {**parts[0], "seeds": together}
+    return certificates
+
+
+def _run_afresh(jobs: Mapping[str, Sequence[Job]], label: str) -> dict[str, dict[str, Any]]:
+    """Return the certificates of rows; the jobs' results are kept only until all have ended."""
     folder = paths.jobs_folder(paths.PUBLISHED, "verify")
-    places = run_jobs(jobs, folder, label)
-    certificates = [read_certificate(place / FILE) for place in places]
+    certificates = _run(jobs, folder, label)
     shutil.rmtree(folder, ignore_errors=True)
     return certificates
 
@@ -75,10 +87,9 @@ def renew_certificate(row: str) -> None:
     Raises:
         SettingsError: for a row without committed weights, or that is not certified.
     """
-    (certificate,) = _run_afresh([_make_job(*_find_committed_weights(row))], row)
-    write_certificate(
-        paths.certificate_file(paths.PUBLISHED, profiles.find_study(row), row), certificate
-    )
+    certificates = _run_afresh({row: _make_jobs(*_find_committed_weights(row))}, row)
+    path = paths.certificate_file(paths.PUBLISHED, profiles.find_study(row), row)
+    write_certificate(path, certificates[row])
 
 
 def verify_certificates(rows: list[str]) -> bool:
@@ -89,22 +100,22 @@ def verify_certificates(rows: list[str]) -> bool:
     Returns:
         Whether all certificates are valid and exact, and none is missing or unused.
     """
-    jobs, stored, faults = [], {}, []
+    jobs: dict[str, list[Job]] = {}
+    stored, faults = {}, []
     for row in rows or profiles.load_profile(paths.PUBLISHED)["certificates"]:
         try:
             path, run, weights = _check_models(row)
-            stored[path] = read_certificate(path)
-            contexts = sum(seed.get("contexts") or 0 for seed in stored[path]["seeds"])
-            jobs.append(_make_job(run, weights, 1.0 + contexts))
+            stored[row] = path, read_certificate(path)
+            contexts = max(seed.get("contexts") or 0 for seed in stored[row][1]["seeds"])
+            jobs[row] = _make_jobs(run, weights, 1.0 + contexts)
         except SettingsError as error:
             faults.append(f"{row}: {error}")
     actual = _run_afresh(jobs, "verifying")
     for path in [] if rows else find_unused_certificates():
         faults.append(f"{paths.display_path(path)}: its profile does not certify this row")
     valid = True
-    for (path, certificate), again in zip(stored.items(), actual, strict=True):
-        row = certificate["row"]
-        difference = _find_difference(certificate, again, paths.display_path(path))
+    for row, (path, certificate) in stored.items():
+        difference = _find_difference(certificate, actual[row], paths.display_path(path))
         if difference:
             faults.append(f"{row}: {difference}")
             continue
@@ -125,8 +136,11 @@ def _check_models(row: str) -> tuple[Path, Run, list[Path]]:
     path = paths.certificate_file(paths.PUBLISHED, profiles.find_study(row), row)
     stored = read_certificate(path)
     models = [{field: seed.get(field) for field in ("seed", "weights")} for seed in stored["seeds"]]
+    systems = [
+        trained_models.restore_system(place, run, seed, "cpu") for seed, place in enumerate(weights)
+    ]
     difference = _find_difference(
-        {**stored, "seeds": models}, describe_models(run, weights), paths.display_path(path)
+        {**stored, "seeds": models}, describe_models(systems), paths.display_path(path)
     )
     if difference:
         raise SettingsError(difference)

@@ -1,4 +1,4 @@
-"""The certificate of one row as a job: a function from the weights of its seeds to a file.
+"""The certificate of one seed as a job: a function from its weights to a file.
 
 `carry.certificates.certify` makes the jobs of rows. This module does not depend on it, so that a
 change of how jobs are run repeats no certificate.
@@ -20,45 +20,37 @@ from carry.certificates.verification import (
 from carry.config.run_settings import Run
 from carry.evaluation import trained_models
 from carry.models.parameter_counts import count_network_parameters
+from carry.models.system import System
+from carry.progress import count_progress
 
 FILE = "certificate.json"
 RUN_FIELDS = ("task", "format", "positions", "model")
 
 
-def certify_seeds(
-    report: Callable[..., None], folder: Path, run: Run, weights: Sequence[Path]
+def certify_seed(
+    report: Callable[..., None], folder: Path, run: Run, seed: int, weights: Path
 ) -> None:
-    """Certify all seeds of a row from their files of weights, and write its certificate.
-
-    The contexts are enumerated once.
+    """Certify one seed of a row from its file of weights, and write the certificate of this seed.
 
     Raises:
         SettingsError: for a row whose contexts cannot be enumerated, for damaged weights, and for
             weights of other settings.
     """
-    first = trained_models.restore_system(weights[0], run, 0, "cpu")
+    system = trained_models.restore_system(weights, run, seed, "cpu")
     report(0.0, "enumerating contexts")
-    enumerated = find_contexts_or_conflict(first, lambda problems: None)
+    enumerated = find_contexts_or_conflict(system)
     count = len(enumerated.contexts) if isinstance(enumerated, EnumeratedContexts) else 1
-    total, done = count * len(weights), 0
-
-    def count_contexts(contexts: int) -> None:
-        nonlocal done
-        done += contexts
-        report(min(1.0, done / total), f"{done:,} of {total:,} contexts")
-
-    seeds: list[dict[str, Any]] = []
-    for seed, path in enumerate(weights):
-        system = trained_models.restore_system(path, run, seed, "cpu")
-        seeds.append(certify_model(system, enumerated, count_contexts))
-    write_certificate(folder / FILE, {**describe_models(run, weights), "seeds": seeds})
+    seeds = [certify_model(system, enumerated, count_progress(report, count, "contexts"))]
+    write_certificate(folder / FILE, {**describe_models([system]), "seeds": seeds})
 
 
-def describe_models(run: Run, weights: Sequence[Path]) -> dict[str, Any]:
-    """Return the fields of a certificate that do not depend on contexts."""
-    systems = [
-        trained_models.restore_system(path, run, seed, "cpu") for seed, path in enumerate(weights)
-    ]
+def describe_models(systems: Sequence[System]) -> dict[str, Any]:
+    """Return the fields of a row's certificate that do not depend on contexts.
+
+    Args:
+        systems: the models of the row's seeds.
+    """
+    run = systems[0].run
     settings = run.model_dump(mode="json")
     return {
         "row": run.name,
@@ -66,7 +58,5 @@ def describe_models(run: Run, weights: Sequence[Path]) -> dict[str, Any]:
         **{field: settings[field] for field in RUN_FIELDS},
         "trained": run.training.digits,
         "parameters": count_network_parameters(systems[0].network),
-        "seeds": [
-            {"seed": seed, "weights": hash_weights(system)} for seed, system in enumerate(systems)
-        ],
+        "seeds": [{"seed": system.seed, "weights": hash_weights(system)} for system in systems],
     }

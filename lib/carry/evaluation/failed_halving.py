@@ -12,9 +12,10 @@ def zero_failed_models(cells: pd.DataFrame, curves: pd.DataFrame | None) -> pd.D
 
     Args:
         cells: accuracy by lengths; `profile` says which profile trained a row.
-        curves: learning curves; their `heads` are the numbers of remaining heads.
+        curves: learning curves; their `heads` are the numbers of remaining heads, missing where
+            training does not halve them.
     """
-    if curves is None or "heads" not in curves:
+    if curves is None:
         return cells
     profiles = dict(zip(cells["row"], cells["profile"], strict=True))
     heads = curves.dropna(subset="heads").groupby(["row", "seed"])["heads"].last()

@@ -17,6 +17,7 @@ from carry.config.run_settings import Run
 from carry.evaluation.recurrences import choose_problems, score_by_recurrence
 from carry.evaluation.scoring import score_system
 from carry.evaluation.trained_models import restore_system
+from carry.progress import count_progress
 
 TABLES = ("cells", "places", "steps")  # of `score_system`
 RECURRENCE_TABLES = ("recurrences", "answers")
@@ -47,13 +48,7 @@ def score_seed(
     first, *others = system.distinct_starts(evaluation.starts)
     part = choose_part(questions)
     total = len(questions) + len(others) * len(part) + len(choose_problems(system, questions))
-    done = 0
-
-    def count_problems(problems: int) -> None:
-        nonlocal done
-        done += problems
-        report(done / total, f"{done:,} of {total:,} problems")
-
+    count_problems = count_progress(report, total, "problems")
     scored = [
         score_system(system, problems, starts, evaluation.recurrences, count_problems)
         for problems, starts in ((questions, [first]), (part, others))

@@ -107,15 +107,14 @@ def _count_step(run: Run) -> StepCost:
     tokens, answers = _measure_lengths(run)
     if training.loss == "everything":
         answers = tokens
-    depth = getattr(network.settings, "layers", 1) * network.recurrences
-    width = getattr(network.settings, "width", 1)
-    heads = getattr(network.settings, "heads", 1)
+    shape = network.shape(network.settings)
+    depth = shape.layers * network.recurrences
     # The last layer is computed for the answers alone, except for keys and values (a sixth).
     seen = tokens - (tokens - answers) * 5 / 6 / depth
     numbers = sum(rows * columns for rows, columns in matrices) * network.recurrences
     numbers_read = network.logits.weight.numel() if hasattr(network, "logits") else 0
     operations = 2 * (seen * numbers + answers * numbers_read)  # forward, for one problem
-    pairs = tokens * seen * heads * depth
+    pairs = tokens * seen * shape.heads * depth
     biased = sum(encoding.needs_attention for encoding in network.encodings)
     # A score is a forward pass, a third of a step, in batches of 16 problems.
     scored = training.score_problems / training.score_every / 3
@@ -123,7 +122,7 @@ def _count_step(run: Run) -> StepCost:
     return StepCost(
         passes=depth * (1 + training.progressive + scored / 16),
         operations=3 * operations * problems,
-        activations=seen * width * depth * problems,
+        activations=seen * shape.width * depth * problems,
         weights=pairs * problems,
         biases=pairs * biased * problems,
         orthogonal=sum(map(_count_orthogonal, matrices)) if training.optimizer == "muon" else 0.0,

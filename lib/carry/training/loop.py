@@ -67,7 +67,8 @@ class Trainer:
         self.run, self.seed, self.checkpoint_path = run, seed, checkpoint_path
         self.device = choose_device(run)
         self._start()
-        width = self.system.network.settings.width
+        network = self.system.network
+        width = network.shape(network.settings).width
         self.precision = choose_precision(run.training.precision, self.device, width)
         if checkpoint_path is not None and checkpoint_path.exists():
             try:

@@ -19,7 +19,9 @@ from carry.training.seeds import train_seed
 VERSIONS = ("python", "torch", "numpy")
 
 # Of the result table with the learning curves.
-COLUMNS = {"curves": ("row", "profile", "seed", "step", "loss", "exact", "rate", *VERSIONS)}
+COLUMNS = {
+    "curves": ("row", "profile", "seed", "step", "loss", "exact", "rate", "heads", *VERSIONS)
+}
 
 
 def list_training_jobs(run: Run) -> list[Job]:
@@ -106,7 +108,9 @@ def publish_run(run: Run, study: str, places: Sequence[Path]) -> pd.DataFrame:
             shutil.copyfile(path, draft)
     curves = pd.concat([pd.read_parquet(place / "curve.parquet") for place in places])
     curves = curves.assign(row=run.name, profile=run.profile, **fingerprint.list_versions())
-    curves = curves.sort_values(["seed", "step"])[[*COLUMNS["curves"]]].reset_index(drop=True)
+    curves = curves.sort_values(["seed", "step"], ignore_index=True)
+    # Only models whose heads are halved count them.
+    curves = curves.reindex(columns=COLUMNS["curves"]).astype({"heads": float})
     with paths.write_atomically(folder / "curves.parquet") as draft:
         curves.to_parquet(draft, index=False)
     with paths.write_atomically(folder / "run.json") as draft:
