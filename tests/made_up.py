@@ -704,7 +704,8 @@ def tables(rows, grid=30):
     as_long = [row for row in rows if alike.is_equal(row)]
     far = [row for row in rows if "_relative" in row and "_spare" not in row]
     local = [row for row in rows if row == "addition_relative"]
-    moved = [row for row in rows if row in TABLES and "fire" not in row]
+    started = [*TABLES, "addition_abacus_20", "addition_abacus_looped_20", "addition_coupled_30"]
+    moved = [row for row in rows if row in started and "fire" not in row]
     scored = functools.cache(lambda: paper_cells(rows, grid))
 
     def make_places():

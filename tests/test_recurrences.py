@@ -284,11 +284,13 @@ def home(tmp_path, monkeypatch):
     monkeypatch.setattr(paths, "ROOT", tmp_path)
     monkeypatch.setattr(starts, "PROBLEMS", 8)
     load = run_settings.load_run
-    monkeypatch.setattr(
-        run_settings,
-        "load_run",
-        lambda name, profile: load(name, profile).model_copy(update={"seeds": 2}),
-    )
+
+    def load_run(name, profile):
+        run = load(name, profile)
+        evaluation = run.evaluation.model_copy(update={"starts": [1, "best"]})
+        return run.model_copy(update={"seeds": 2, "evaluation": evaluation})
+
+    monkeypatch.setattr(run_settings, "load_run", load_run)
     given = {"task": ADDITION, "grid": 4, "each": 1, "equal": 3}
     table = draw_problem_set("addition", ProblemSet.parse(given, "problems.addition"))
     for row in ROWS:
