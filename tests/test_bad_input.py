@@ -107,6 +107,38 @@ CASES = {
         positions({"ids": "abacus", "encoding": "learned", "offset": 0}),
         ["positions.0.offset", "0", "greater than or equal to 1"],
     ),
+    "offset and limit": (
+        positions({"ids": "abacus", "encoding": "learned", "offset": 5, "limit": 60}),
+        ["positions.0", "offset 5", "limit 60", "one of them"],
+    ),
+    "even starts on a ring": (
+        positions({**COUPLED, "even": True, "ring": True}),
+        ["positions.0", "even true", "ring true", "one of them"],
+    ),
+    "window on a ring": (
+        positions({"ids": "coupled", "encoding": "rope", "limit": 60, "ring": True, "window": 1}),
+        ["positions.0.window", "'coupled'", "without ring"],
+    ),
+    "limit too small for abacus": (
+        positions({"ids": "abacus", "encoding": "rope", "limit": 30}),
+        ["positions.0", "30 digits", "id 31", "30"],
+    ),
+    "unknown padding": (
+        {**ADDITION, "format": {"pad": "answers"}},
+        ["format.pad", "'answers'", "boolean", "'answer'"],
+    ),
+    "padding of the answer and of all": (
+        {**ADDITION, "format": {"pad": "answer", "pad_to": 9}},
+        ["format", "pad_to 9", "pad answer", "one of them"],
+    ),
+    "unknown signs": (
+        steps(format={"signs": "lower"}),
+        ["format.signs", "'lower'", "'lowest'"],
+    ),
+    "unknown room": (
+        {"task": {"name": "multi_operand_addition", "room": "largest"}},
+        ["task.room", "'largest'", "longest_sum"],
+    ),
     "window below zero": (
         positions({"ids": "abacus", "encoding": "relative", "window": -1}),
         ["positions.0.window", "-1"],
@@ -185,6 +217,26 @@ CASES = {
     "heads that do not divide": (
         {**ADDITION, "model": {"width": 30, "heads": 4}},
         ["width 30", "heads 4"],
+    ),
+    "norms that are nowhere": (
+        {**ADDITION, "model": {"norm_place": "sandwich"}},
+        ["model.norm_place", "'sandwich'", "pre_and_branch"],
+    ),
+    "a norm of embeddings without norms": (
+        {**ADDITION, "model": {"norm": "none", "embedding_norm": True}},
+        ["embedding_norm true", "norm 'none'"],
+    ),
+    "logits of no size": (
+        {**ADDITION, "model": {"logit_scale": 0.0}},
+        ["model.logit_scale", "0.0", "greater than 0"],
+    ),
+    "attention of no sharpness": (
+        {**ADDITION, "evaluation": {"sharpness": 0.0}},
+        ["evaluation.sharpness", "0.0", "greater than 0"],
+    ),
+    "attention that grows otherwise": (
+        {**ADDITION, "model": {"attention_scale": "sqrt"}},
+        ["model.attention_scale", "'sqrt'", "constant, log"],
     ),
     "odd head width with RoPE": (
         positions({"ids": "index", "encoding": "rope"}, model={"head_width": 7}),
@@ -517,7 +569,7 @@ CASES = {
     ),
     "negative start": (
         {**ADDITION, "evaluation": {"starts": [-1]}},
-        ["evaluation.starts.0", "-1", "greater than or equal to 1 or 'middle'"],
+        ["evaluation.starts.0", "-1", "greater than or equal to 1 or 'best' or 'all'"],
     ),
     "held-out sizes in the wrong order": (
         {

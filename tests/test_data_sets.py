@@ -152,6 +152,17 @@ def test_all_problems_that_there_are(name):
             assert len(pairs) == len(operands) == task.count_problems(length)
 
 
+def test_fewer_problems_without_zero():
+    """81 pairs of digits: too few for the 100 that the rule takes, and none is left to test."""
+    task = {"name": "addition", "zero": False}
+    given = data_sets.DataSet(task=task, lengths=[1, 2], test=1000, validation=100)
+    held_out = data_sets.count_held_out(given, data_sets.build_task("mine", given), 1)
+    assert held_out == {"equal": 0, "validation": 0}
+    with pytest.raises(SettingsError, match="^here: 100 of 1000 problems .* length 1, where 81 "):
+        data_sets.check_example_count("mine", given, 1000, "here")
+    data_sets.check_example_count("mine", given, 160, "here")
+
+
 def test_different_problems_are_as_likely():
     """Chi-squared tests over digits; false alarm 1 in 1,000 each, but the seed is fixed."""
     task = tasks.build_task({"name": "addition"})

@@ -1,5 +1,7 @@
 """Every encoding and architecture: causal, the same in parts, and open to a look inside."""
 
+from functools import partial
+
 import pytest
 import torch
 
@@ -9,11 +11,20 @@ from carry.models.architectures import choose_architecture
 from carry.models.architectures.transformer import Transformer
 from carry.models.encodings import IdRange
 from carry.models.encodings.learned import Learned
+from carry.models.hooks import Hooks
 from carry.models.parameter_counts import count_network_parameters
 from carry.models.system import System
 from carry.models.teacher_forcing import teacher_forced_pass
 from carry.randomness import stream
 from model_cases import CASES, run_of, written
+
+# With the norms N and M before and behind attention or a feed-forward network f.
+NORM_PLACES = {
+    "pre": lambda x, f, N, M: x + f(N(x)),
+    "post": lambda x, f, N, M: M(x + f(x)),
+    "pre_and_post": lambda x, f, N, M: M(x + f(N(x))),  # cho2025
+    "pre_and_branch": lambda x, f, N, M: x + M(f(N(x))),
+}
 
 
 @pytest.fixture(params=CASES, ids="-".join)
@@ -193,6 +204,88 @@ def test_a_read_out_has_no_residual_and_its_weights_are_not_made_smaller():
     assert float(down / smaller) == pytest.approx(2.0, rel=0.1)  # sqrt(2 x 2 layers)
 
 
+@pytest.mark.parametrize("norm", ["layer", "rms"])
+@pytest.mark.parametrize("place", NORM_PLACES)
+@torch.no_grad()
+def test_norms_stand_where_their_formula_has_them(place, norm):
+    run = run_of("abacus")
+    model = {**run.model, "norm": norm, "norm_place": place, "biases": False}
+    system = System(run.model_copy(update={"model": model}))
+    network, batch, hooks = system.network.double(), written(system), Hooks()
+    for weights in network.parameters():
+        weights += 0.3 * torch.randn(weights.shape, generator=stream(0, "norms", *weights.shape))
+    network(batch.tokens, system.ids(batch), hooks=hooks)
+    for layer, block in enumerate(network.blocks):
+        of = {part: hooks[f"{layer}.{part}"] for part in ("resid_pre", "resid_mid", "resid_post")}
+
+        def normed(part, norms, x):
+            if norm == "rms":
+                return x / (x.square().mean(-1, keepdim=True) + 1e-6).sqrt() * norms[part].weight
+            x = (x - x.mean(-1, keepdim=True)) / (x.var(-1, False, keepdim=True) + 1e-5).sqrt()
+            return x * norms[part].weight + norms[part].bias
+
+        def feed_forward(x, layer=block.feed_forward):
+            return (x @ layer.up.weight.T).relu() @ layer.down.weight.T
+
+        def attend(x, layer=layer, block=block):
+            queries = (x @ block.query.weight.T).unflatten(2, (2, -1)).transpose(1, 2)
+            torch.testing.assert_close(hooks[f"{layer}.q"], queries, rtol=1e-9, atol=1e-9)
+            return hooks[f"{layer}.attn_out"]
+
+        for part, (f, begin, end) in enumerate(
+            [(attend, "resid_pre", "resid_mid"), (feed_forward, "resid_mid", "resid_post")]
+        ):
+            first, second = (partial(normed, part, of) for of in (block.before, block.after))
+            expected = NORM_PLACES[place](of[begin], f, first, second)
+            torch.testing.assert_close(of[end], expected, rtol=1e-9, atol=1e-9)
+    assert (place == "post") == isinstance(network.final_norm, torch.nn.Identity)
+
+
+@torch.no_grad()
+def test_embeddings_are_normed_before_they_are_injected():
+    run = run_of("abacus", "injected")
+    system = System(run.model_copy(update={"model": {**run.model, "embedding_norm": True}}))
+    network, batch, hooks = system.network, written(system), Hooks()
+    ids = system.ids(batch)
+    network(batch.tokens, ids, hooks=hooks)
+    embedded = network.tokens(batch.tokens) + network.encodings[0].embed(ids[0])
+    mean, spread = embedded.mean(-1, keepdim=True), embedded.std(-1, correction=0, keepdim=True)
+    torch.testing.assert_close(hooks["embed"], (embedded - mean) / spread, rtol=1e-2, atol=1e-3)
+    injected = hooks["1.resid_pre"] - hooks["0.resid_post"]
+    torch.testing.assert_close(injected, hooks["embed"], rtol=1e-4, atol=1e-5)
+
+
+def first_network(**model):
+    run = run_of("abacus")
+    return System(run.model_copy(update={"model": {"layers": 1, "width": 256, **model}})).network
+
+
+def test_deepnorm_makes_the_read_out_smaller_too():
+    """mcleish2024, released code: one gain for all linear maps but queries and keys."""
+    network = first_network(initialisation="deepnorm", read_out=True, layers=4, recurrences=4)
+    maps = [network.read_out.feed_forward.up, network.read_out.feed_forward.down]
+    for linear in (*maps, network.read_out.square, network.logits, network.blocks[3].output):
+        expected = (8 * 16) ** -0.25 * (2 / sum(linear.weight.shape)) ** 0.5
+        assert float(linear.weight.detach().std()) == pytest.approx(expected, rel=0.05)
+
+
+@pytest.mark.parametrize("model", [
+    {"initialisation": "t5"}, {"initialisation": "t5", "norm_place": "pre_and_post"}, {},
+    {"embedding_std": 0.5},
+])  # fmt: skip
+def test_first_logits_of_tied_embeddings_are_of_order_one(model):
+    """So that the first loss is near that of chance; a `logit_scale` is used as it is."""
+    network, scaled = (first_network(tied=True, **model, **more) for more in
+                       ({}, {"logit_scale": 3.0}))  # fmt: skip
+    x = torch.randn(500, 256, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        logits, others = network.read_logits(x), scaled.read_logits(x)
+    assert float(logits.std()) == pytest.approx(1.0, rel=0.1)
+    ratio = 3.0 / network.logit_scale
+    torch.testing.assert_close(others, ratio * logits, rtol=1e-4, atol=1e-4)
+    assert network.logits.weight is network.tokens.weight
+
+
 @pytest.mark.parametrize(
     ("layers", "recurrences", "millions"),
     [(16, 1, 122), (8, 2, 64), (4, 4, 34), (2, 8, 19), (1, 16, 12)],
@@ -214,5 +307,6 @@ def test_parameters_of_the_paper(layers, recurrences, millions):
         "read_out": feed_forward + norm + width**2,
         "tokens and logits": 2 * 19 * width,
         "ids": 512 * width,
+        "embedding norm": norm,
     }
     assert count_network_parameters(network) == sum(parts.values())

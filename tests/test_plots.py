@@ -257,7 +257,7 @@ def test_training_lengths_are_compared_on_the_same_problems(every):
     here = every.select_rows(rows)["cells"]
     known = (here["start"] == "1") & (here["i"] <= here["trained"]) & (here["set"] == "grid")
     here = here.assign(exact=here["exact"].mask(known, here["exact"] // 2))
-    assert load.choose_starts(here)["addition_abacus"] == "middle"  # or the next would prove little
+    assert load.choose_starts(here)["addition_abacus"] == "best"  # or the next would prove little
     _, table = regions.draw_accuracy_by_training_length(
         here, dict.fromkeys(rows, "addition_abacus")
     )
@@ -352,20 +352,22 @@ def test_regions_are_recounted_from_the_cells(tables):
     assert (table["low"] <= table["accuracy"]).all() and (table["accuracy"] <= table["high"]).all()
 
 
-def test_a_second_panel_has_the_rows_that_a_start_changes(tables):
+def test_further_panels_have_the_rows_that_a_start_changes(tables):
     figure, table = accuracy.draw_accuracy_by_length(tables["cells"])
-    assert len(figure.axes) == 2
-    assert set(table[table["start"] == "middle"]["row"]) == {"addition_abacus", "addition_coupled"}
+    assert len(figure.axes) == 3
+    for start in ("best", "all"):
+        part = table[table["start"] == start]
+        assert set(part["row"]) == {"addition_abacus", "addition_coupled"}
     figure, _ = accuracy.draw_accuracy_by_length(tables["cells"][tables["cells"]["start"] == "1"])
     assert len(figure.axes) == 1
 
 
 def test_the_start_is_chosen_in_distribution_alone():
     def share(row, longest, seed, start):
-        return (0.9 if start == "middle" else 0.5) if longest <= 10 else start == "1"
+        return (0.9 if start == "best" else 0.5) if longest <= 10 else start == "1"
 
     two = cells(["addition_abacus", "addition_nope"], grid=20, share=share)
-    assert load.choose_starts(two) == {"addition_abacus": "middle", "addition_nope": "1"}
+    assert load.choose_starts(two) == {"addition_abacus": "best", "addition_nope": "1"}
     tied = cells(["addition_abacus"], grid=20, share=lambda *of: 1.0 if of[1] <= 10 else 0.0)
     assert load.choose_starts(tied) == {"addition_abacus": "1"}
 
@@ -376,9 +378,29 @@ def test_a_start_is_not_chosen_for_a_few_sums_more():
 
     near = cells(["addition_abacus"], grid=20, share=share)
     right = near[near["i"] <= 10].groupby("start")["exact"].sum()
-    assert right["middle"] > right["1"] and load.choose_starts(near) == {"addition_abacus": "1"}
-    alone = near[near["start"] == "middle"]
-    assert load.choose_starts(alone) == {"addition_abacus": "middle"}
+    assert right["best"] > right["1"] and load.choose_starts(near) == {"addition_abacus": "1"}
+    alone = near[near["start"] == "best"]
+    assert load.choose_starts(alone) == {"addition_abacus": "best"}
+
+
+def test_the_mean_over_starts_is_no_choice_of_a_single_start():
+    def share(row, longest, seed, start):
+        return 1.0 if start == "all" else 0.5
+
+    assert load.choose_starts(cells(["addition_abacus"], grid=20, share=share)) == {
+        "addition_abacus": "1"
+    }
+
+
+def test_accuracy_by_start_has_a_line_for_each_length(every):
+    figure, table = gallery.draw_figure("accuracy_by_start", every)
+    check_layout(figure)
+    lines = figure.axes[0].lines  # two seeds and their median, three times
+    assert len(lines) == 9 and set(table["times"]) == {1.0, 2.0, 5.0}
+    drawn = lines[2].get_xydata()
+    own = table[(table["row"] == table["row"].iloc[0]) & (table["times"] == 1)]
+    assert drawn[:, 0].tolist() == [*range(1, 10)]
+    assert drawn[:, 1].tolist() == own.groupby("id")["accuracy"].median().tolist()
 
 
 def test_heatmaps_are_means_over_seeds_and_pixels_in_the_svg(tables, tmp_path):
@@ -534,10 +556,10 @@ def test_steps_are_numbered_as_the_paper_draws_them(task):
 
 def test_where_there_is_no_grid_equal_lengths_choose_the_start():
     def share(row, longest, seed, start):
-        return (0.9 if start == "middle" else 0.5) if longest <= 10 else start == "1"
+        return (0.9 if start == "best" else 0.5) if longest <= 10 else start == "1"
 
     two = cells(["addition_abacus"], grid=20, share=share)
-    assert load.choose_starts(two[two["set"] == "equal"]) == {"addition_abacus": "middle"}
+    assert load.choose_starts(two[two["set"] == "equal"]) == {"addition_abacus": "best"}
 
 
 def test_what_is_made_by_hand_is_kept_beside_any_row(stepped):

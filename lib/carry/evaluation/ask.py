@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import pandas as pd
 import torch
 from torch import Tensor
@@ -9,11 +11,8 @@ from torch import Tensor
 from carry.config.arguments import check_type
 from carry.config.settings import SettingsError, describe
 from carry.data.problems import Problems
-from carry.evaluation.decoding import (
-    compute_decoding_ids,
-    compute_question_ids,
-    decode_greedily,
-)
+from carry.evaluation.decoding import compute_decoding_ids, decode_greedily
+from carry.evaluation.starts import choose_best_start
 from carry.formats import ALPHABET, EOS, to_text
 from carry.models.system import Start, System
 from carry.randomness import stream
@@ -25,8 +24,14 @@ MAX_DIGITS, MAX_OPERANDS = 10_000, 1_000
 
 
 @torch.inference_mode()
-def ask(system: System, *operands: str | int, start: Start = "middle") -> pd.DataFrame:
+def ask(
+    system: System, *operands: str | int, start: Start | Literal["best"] = "all"
+) -> pd.DataFrame:
     """Return the tokens that the model writes after a question of its task.
+
+    Args:
+        start: the first id; "all" for the mean of next-token probabilities over all starts, or
+            "best" for the single one that is best on held-out problems of trained lengths.
 
     Columns: the `context` before a token, the token that the model has `predicted`, its
     `probability`, and the `target`, the correct token.
@@ -41,10 +46,11 @@ def ask(system: System, *operands: str | int, start: Start = "middle") -> pd.Dat
     """
     check_type(system, System, "system")
     problem = _make_problem(system.task, operands).to(system.device)
-    question_ids = compute_question_ids(system, problem, start)
-    _check_ids(system, question_ids, int(problem.lengths.max()))
-    response = decode_greedily(system, problem, start)
     written = system.format.write_open_ended(problem)
+    ids = system.ids(written, 1 if isinstance(start, str) else start)
+    _check_ids(system, ids, int(problem.lengths.max()))
+    start = choose_best_start(system) if start == "best" else start
+    response = decode_greedily(system, problem, start)
     question_length = int(written.start[0])
     ends = (response[0] == EOS).nonzero()
     slots = int(ends[0]) + 1 if len(ends) else response.shape[1]
@@ -52,10 +58,10 @@ def ask(system: System, *operands: str | int, start: Start = "middle") -> pd.Dat
     tokens = torch.cat([written.tokens[:, :question_length], response], dim=1)
     if not system.format.marks_known_from_question:
         written = system.format.mark_continuation(problem, written, response)
-    ids = compute_decoding_ids(system, problem, written, start)
+    ids_by_start = compute_decoding_ids(system, problem, written, start)
     with use_precision("fp32", tokens.device):
-        logits = system.network(tokens, ids)
-    probabilities = logits[0, question_length - 1 : -1].softmax(-1)
+        logits = torch.cat([system.network(tokens, ids) for ids in ids_by_start])
+    probabilities = logits[:, question_length - 1 : -1].softmax(-1).mean(0)
     target = system.format.write(problem).tokens[0, question_length:].tolist()
     target = [ALPHABET[token] for token in target[:slots]]
     return pd.DataFrame(

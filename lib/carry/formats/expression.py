@@ -41,8 +41,9 @@ class Expression(Format):
 
     `reverse_operands`, `reverse_answer`: write the least significant digit first. `pad`: zeros
     make the operands of a problem equally long, and the answer as long as the longest possible
-    answer (cho2025). `pad_to`: zeros make all shorter numbers this long (ibrahimli2024, 4.2.1).
-    `begin`: the first token; `$` is the same token as the end.
+    answer (cho2025); `answer`: the answer alone (products in the released code of cho2025).
+    `pad_to`: zeros make all shorter numbers this long (ibrahimli2024, 4.2.1). `begin`: the first
+    token; `$` is the same token as the end.
 
     `hints`: a letter before each digit names its place, the same letter in all numbers of a
     problem (mcleish2024, A.6.5). The first letter is random: `cyclic`, any of 102, where the first
@@ -69,7 +70,7 @@ class Expression(Format):
 
     reverse_operands: bool = True
     reverse_answer: bool = True
-    pad: bool = False
+    pad: bool | Literal["answer"] = False
     hints: Literal["none", "cyclic", "ordered"] = "none"
     begin: Literal["^", "$"] = "^"
     pad_to: int | None = Field(default=None, ge=1, le=MAX_PADDING)
@@ -100,7 +101,8 @@ class Expression(Format):
         if not self.task.answer_is_number:
             return "'expression' writes numbers, and the answer is a list; expected 'labelled'"
         if self.pad and self.pad_to is not None:
-            return f"pad_to {self.pad_to} does not fit pad true; expected one of them"
+            pad = str(self.pad).lower()
+            return f"pad_to {self.pad_to} does not fit pad {pad}; expected one of them"
         if self.has_index_hints and self.variable_length:
             return f"spaces {self.spaces} do not fit hints {self.hints!r}; expected one of them"
         return None
@@ -199,7 +201,7 @@ class Expression(Format):
         Raises:
             SettingsError: for operands longer than `pad_to`.
         """
-        if self.pad:
+        if self.pad is True:
             return self.task.padded_lengths(lengths)
         if self.pad_to is None:
             return lengths

@@ -37,10 +37,10 @@ from carry.formats import (
     Extent,
     Format,
     Piece,
+    hide_responses,
     join_pieces,
     sign_piece,
     to_tokens,
-    zero_responses,
 )
 from carry.formats.expression import least_significant_first, number_piece, operand_pieces
 from carry.tasks.addition import Addition
@@ -184,8 +184,12 @@ class SubTask(Format):
         return merge_batches(batches, rows, PAD)
 
     def write_open_ended(self, problems: Problems) -> Batch:
-        """Write the questions, followed by zeros for the longest possible responses."""
-        return zero_responses(super().write_open_ended(problems))
+        """Write the questions, followed by zeros for the longest possible responses.
+
+        Dashes take the place of carries, which are no digits: Abacus ids count digits alone.
+        """
+        blank = DASH if self.prefix == "car" else 0
+        return hide_responses(super().write_open_ended(problems), blank)
 
     def _response_pieces(self, problems: Problems) -> list[Piece]:
         """Return the pieces after `=`."""

@@ -19,7 +19,8 @@ from carry.models import architectures, encodings
 from carry.positions import Scheme
 from carry.randomness import stream
 
-Start = int | Literal["middle"]
+# The first id; "all": next-token probabilities are averaged over starts (`evaluation.decoding`).
+Start = int | Literal["all"]
 
 
 class System:
@@ -62,6 +63,12 @@ class System:
                 position_encodings.append(encoding)
             self.network: architectures.Architecture = kind(
                 settings, self.format.vocabulary_size(), position_encodings, shape
+            )
+        self.network.sharpness = run.evaluation.sharpness
+        if self.network.sharpness != 1.0 and not kind.has_attention:
+            raise SettingsError(
+                f"{where}.evaluation.sharpness: {self.network.sharpness} acts on attention, which "
+                f"model {run.model['name']!r} does not have; expected 1.0"
             )
         self.network.to(device)
         self._check_lengths(where)
@@ -162,7 +169,8 @@ class System:
                     f"shows id {largest}; expected at least {largest}"
                 )
             for start in evaluation.starts:
-                first = start if isinstance(start, int) and scheme.accepts_start else 1
+                moves = isinstance(start, int) and scheme.accepts_start and not scheme.wraps
+                first = start if moves else 1
                 last = first - 1 + scheme.required_ids(scored)
                 if last > table:
                     raise SettingsError(
@@ -174,46 +182,46 @@ class System:
         """Return the ids of every scheme, drawn for training."""
         return [scheme.train_ids(batch, generator) for scheme in self.schemes]
 
-    def ids(self, batch: Batch, start: Start = 1) -> list[Integer[Tensor, "_ T"]]:
-        """Return the ids of every scheme from a start: an id, or the "middle" of each table."""
+    def ids(self, batch: Batch, start: int = 1) -> list[Integer[Tensor, "_ T"]]:
+        """Return the ids of every scheme from one start."""
         check_type(batch, Batch, "batch")
-        return self.ids_from(batch, self.first_ids(batch, start))
+        return self.ids_from(batch, self.first_ids(start))
 
-    def first_ids(self, batch: Batch, start: Start) -> list[int]:
-        """Return the first id of each scheme; "middle" centres the batch in its table.
+    def first_ids(self, start: int) -> list[int]:
+        """Return the first id of each scheme from one start: 1 if it accepts no other.
 
         Raises:
-            SettingsError: for a start that is neither a positive integer nor "middle".
+            SettingsError: for a start that is not a positive integer.
         """
         is_integer = isinstance(start, int) and not isinstance(start, bool)
-        if start != "middle" and not (is_integer and 1 <= start <= LARGEST_INTEGER):
+        if not (is_integer and 1 <= start <= LARGEST_INTEGER):
             raise SettingsError(
-                f"start: {describe(start)} is not valid; expected 'middle' or an integer from 1"
+                f"start: {describe(start)} is not valid; expected an integer from 1"
             )
-        return [self.first_id(index, batch, start) for index in range(len(self.schemes))]
+        return [start if scheme.accepts_start else 1 for scheme in self.schemes]
 
     def ids_from(self, batch: Batch, first: Sequence[int]) -> list[Integer[Tensor, "_ T"]]:
         """Return the ids of every scheme from its first id."""
         return [scheme.ids(batch, start) for scheme, start in zip(self.schemes, first, strict=True)]
 
-    def first_id(self, index: int, batch: Batch, start: Start) -> int:
-        """Return the first id of one scheme."""
-        scheme, limit = self.schemes[index], self.largest_id(index)
+    def last_start(self, index: int, needed: int) -> int | None:
+        """Return the last start from which `needed` ids of a scheme fit its table; None: any.
+
+        On a ring all ids are starts. A problem that fits from no start has 1.
+        """
+        scheme, largest = self.schemes[index], self.largest_id(index)
         if not scheme.accepts_start:
             return 1
-        if start != "middle":
-            return start
-        if limit is None:  # there is no table
-            return 1
-        needed = int(scheme.ids(batch).max())
-        return 1 + max(0, (limit - needed) // 2)
+        if largest is None or scheme.wraps:
+            return largest
+        return max(1, largest - needed + 1)
 
     def largest_id(self, index: int) -> int | None:
         """Return the largest id of a pair of scheme and encoding; None: any id."""
         limits = (self.network.encodings[index].limit, self.schemes[index].id_limit())
         return min((limit for limit in limits if limit is not None), default=None)
 
-    def distinct_starts(self, starts: Sequence[Start]) -> list[Start]:
+    def distinct_starts(self, starts: Sequence[int | str]) -> list[int | str]:
         """Return the starts that give different ids: all if a table limits the ids, else only 1."""
         limited = any(
             scheme.accepts_start and self.largest_id(index) is not None

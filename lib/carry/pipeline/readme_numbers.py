@@ -5,6 +5,7 @@ The text between two markers is replaced; everything else in the file stays as i
     <!-- numbers:accuracy -->...<!-- /numbers -->                          the rows of the overview
     <!-- numbers:addition_relative.100 digits -->...<!-- /numbers -->      one number of one row
     <!-- numbers:claims -->...<!-- /numbers -->                            claims by verdict
+    <!-- numbers:untested -->...<!-- /numbers -->                          claims without a test
     <!-- numbers:certificates -->...<!-- /numbers -->                      certified rows
 """
 
@@ -90,6 +91,7 @@ def write_numbers(profile: str, folder: Path | None = None) -> dict[str, Any]:
     numbers = {
         "profile": profile,
         "claims": claims.summarise_verdicts(records),
+        "untested": claims.list_untested(records),
         "rows": summarise_rows(load.read_table(profile, "cells")),
         "certificates": summarise_certificates(load.read_certificates(profile)),
     }
@@ -115,7 +117,8 @@ def select_metrics(
     {'holds': 1, 'fails': 0, 'undecided': 0, 'not_tested': 0}
     """
     count = Counter(record["verdict"] for record in records)
-    metrics = {"claims": {verdict.replace(" ", "_"): count[verdict] for verdict in claims.VERDICTS}}
+    groups = claims.METRICS.items()
+    metrics = {"claims": {name: sum(map(count.__getitem__, group)) for name, group in groups}}
     for row in gallery.select_overview_rows(rows):
         values = {name: rows[row][name]["value"] for name in COLUMNS if name in rows[row]}
         metrics[row] = {name.replace(" ", "_"): value for name, value in values.items()}
@@ -194,6 +197,7 @@ def fill_numbers(text: str, numbers: dict[str, Any]) -> str:
     texts = {
         "accuracy": f"\n{format_accuracy(numbers['rows'])}\n",
         "claims": numbers["claims"],
+        "untested": f"\n{untested}\n" if (untested := numbers.get("untested")) else "",
         "certificates": f"\n{format_certificates(numbers['certificates'])}\n",
     }
     for row, summary in numbers["rows"].items():

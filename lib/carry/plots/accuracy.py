@@ -8,14 +8,18 @@ from matplotlib.figure import Figure
 
 from carry.plots import load, style
 
-START_TITLES = {"1": "ids start at 1, as in the papers", "middle": "ids start mid-table"}
+START_TITLES = {
+    "1": "ids start at 1, as in the papers",
+    "best": "at the best single id, on trained lengths",
+    "all": "mean of probabilities over all starts",
+}
 
 
 @style.use_style
 def draw_accuracy_by_length(cells: pd.DataFrame, far: bool = False) -> tuple[Figure, pd.DataFrame]:
     """Draw accuracy on operands of equal length: thin lines are seeds, thick lines medians.
 
-    A second panel shows the rows whose accuracy changes if ids start in the middle of their table.
+    Further panels show the rows whose accuracy changes with the start of ids.
 
     Args:
         cells: accuracy by cell.
@@ -23,12 +27,13 @@ def draw_accuracy_by_length(cells: pd.DataFrame, far: bool = False) -> tuple[Fig
     """
     columns = ["row", "start", "seed", "trained", "i", "n", "exact", "accuracy", "low", "high"]
     equal = cells["set"].isin(["equal", "far"] if far else ["equal"]) & (cells["i"] == cells["j"])
-    table = cells[equal][columns].rename(columns={"i": "digits"})
+    table = cells[equal & cells["start"].isin(START_TITLES)][columns]
+    table = table.rename(columns={"i": "digits"})
     changing = _find_rows_that_change(table)
     in_panel = (table["start"] == "1") | table["row"].isin(changing)
     table = table[in_panel].reset_index(drop=True)
-    starts = ["1", "middle"] if changing else ["1"]
-    figure, panels = style.make_panels(len(starts), 2, (4.6, 3.6), sharey=True)
+    starts = [start for start in START_TITLES if start == "1" or start in set(table["start"])]
+    figure, panels = style.make_panels(len(starts), 3, (4.6, 3.6), sharey=True)
     for axes, start in zip(panels, starts, strict=True):
         part = table[table["start"] == start]
         _shade_training(axes, part)
@@ -44,11 +49,12 @@ def draw_accuracy_by_length(cells: pd.DataFrame, far: bool = False) -> tuple[Fig
 
 def _find_rows_that_change(table: pd.DataFrame) -> list[str]:
     """Return the rows whose results depend on the start of ids."""
-    wide = table.pivot_table(index=["row", "seed", "digits"], columns="start", values="exact")
-    if not {"1", "middle"} <= set(wide):
+    wide = table.pivot_table(index=["row", "seed", "digits"], columns="start", values="accuracy")
+    others = [start for start in wide if start != "1"]
+    if "1" not in wide or not others:
         return []
-    differs = wide["middle"].notna() & (wide["middle"] != wide["1"])
-    changes = differs.groupby("row").any()
+    differs = wide[others].notna() & wide[others].ne(wide["1"], axis=0)
+    changes = differs.any(axis=1).groupby("row").any()
     return [row for row in load.list_rows(table) if changes.get(row, False)]
 
 

@@ -113,8 +113,9 @@ OVERVIEW = {
     "accuracy": Entry(
         "Accuracy by length",
         "Exact match on sums of two operands of one length. Thin lines are seeds, thick lines "
-        "their median; the lengths of training are shaded. The second panel has the rows that "
-        "change if ids start in the middle of their table.",
+        "their median; the lengths of training are shaded. The other panels have the rows that "
+        "change with the start of ids: the best single one, chosen on trained lengths, or the mean "
+        "of next-token probabilities over all.",
         _of_additions(
             "Accuracy by length", lambda tables: accuracy.draw_accuracy_by_length(tables["cells"])
         ),

@@ -39,7 +39,7 @@ def draw_accuracy_heatmaps(
 
     Args:
         cells: accuracy by cell.
-        start: "1" or "middle"; by default each row's start with its higher accuracy in
+        start: "1", "best" or "all"; by default each row's start with its higher accuracy in
             distribution.
         columns: number of panels in a line.
         statistic: over seeds; with the median each panel names its worst cell.

@@ -283,10 +283,11 @@ def find_grid_sizes(cells: pd.DataFrame) -> dict[str, int]:
 
 
 def choose_starts(cells: pd.DataFrame) -> dict[str, str]:
-    """Return for each row the start of ids with the higher accuracy in distribution.
+    """Return for each row the single start of ids with the higher accuracy in distribution.
 
-    It is 1 unless the intervals (95%) are disjoint. Lengths beyond training do not count, since the
-    figures report them. Rows of a task without a grid are compared on equal lengths.
+    It is 1, the papers', unless the intervals (95%) of 1 and "best" are disjoint. Lengths beyond
+    training do not count, since the figures report them. Rows of a task without a grid are compared
+    on equal lengths.
     """
     cells = add_region(cells)
     has_grid = cells["row"].isin(cells.loc[cells["set"] == "grid", "row"])
@@ -294,10 +295,10 @@ def choose_starts(cells: pd.DataFrame) -> dict[str, str]:
     in_distribution = cells[(cells["set"] == compared) & (cells["region"] == REGIONS[0])]
     pooled = pool_cells(in_distribution, ["row", "start"]).set_index(["row", "start"])
     low, high = (
-        pooled[end].unstack("start").reindex(columns=["1", "middle"]) for end in ("low", "high")
+        pooled[end].unstack("start").reindex(columns=["1", "best"]) for end in ("low", "high")
     )
-    better = low["middle"] > high["1"].fillna(-1)
-    return {row: "middle" if better.get(row, False) else "1" for row in list_rows(cells)}
+    better = low["best"] > high["1"].fillna(-1)
+    return {row: "best" if better.get(row, False) else "1" for row in list_rows(cells)}
 
 
 def select_start(table: pd.DataFrame, start: str | Mapping[str, str]) -> pd.DataFrame:

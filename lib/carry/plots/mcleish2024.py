@@ -18,6 +18,7 @@ from carry.plots import (
     recurrences,
     regions,
     sizes,
+    starts,
 )
 from carry.plots.entry import BARS_CAPTION, Drawing, Entry, Rows, draw_missing, name_rows
 
@@ -307,11 +308,26 @@ FAR = {
     "far_beyond": Entry(
         "Equal lengths, far beyond",
         "Exact match on sums of two operands of one length. Thin lines are seeds, thick lines "
-        "their median; the lengths of training are shaded. A second panel has the rows that change "
-        "if ids start in the middle of their table.",
+        "their median; the lengths of training are shaded. The other panels have the rows that "
+        "change with the start of ids: the best single one, chosen on trained lengths, or the mean "
+        "of next-token probabilities over all.",
         _draw_far,
         (name_rows("addition", ("abacus",), ("_looped", "_looped_far", "_injected", "")),),
         source=PAPER + "Fig. 9",
+    ),
+    "accuracy_by_start": Entry(
+        "The id at which a sum starts",
+        "Exact match on sums of two operands of one length, by their first id. Starts are all from "
+        "which the sums fit the table of ids, or an even part of them; the papers start at 1. Thin "
+        "lines are seeds, thick lines their median.",
+        lambda tables: starts.draw_accuracy_by_start(tables["accuracy_by_start"]),
+        (
+            ("addition_abacus", "addition_abacus_looped", "addition_coupled"),
+            ("addition_abacus_20", "addition_abacus_looped_20", "addition_coupled_30"),
+        ),
+        any_training_length=True,
+        source=PAPER + "3.1, by start",
+        table="accuracy_by_start",
     ),
 }
 

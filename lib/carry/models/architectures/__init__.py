@@ -60,6 +60,8 @@ class Architecture(nn.Module, ABC):
         super().__init__()
         self.settings = settings
         self.encodings = nn.ModuleList(encodings)
+        # Factor of attention logits in evaluation mode (`eval()`); `System` sets it.
+        self.sharpness = 1.0
 
     @staticmethod
     @abstractmethod
