@@ -14,7 +14,7 @@ import pandas as pd
 import torch
 from scipy import stats
 
-from carry.config import paths
+from carry.config import paths, profiles
 from carry.config.run_settings import Run, load_run
 from carry.data import problem_sets
 from carry.evaluation.scoring import score_system
@@ -38,8 +38,8 @@ COLUMNS = [
 
 
 def load_shortened(row: str, precision: str) -> Run:
-    """Return a row of the profile `full` with the steps and precision of the experiment."""
-    run = load_run(row, "full")
+    """Return a row of the profiles `full` and `baselines` with the experiment's steps."""
+    run = load_run(row, profiles.find_sources("full")[row])
     changed = {"steps": ROWS[row], "precision": precision}
     return run.model_copy(update={"training": run.training.model_copy(update=changed)})
 

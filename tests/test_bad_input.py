@@ -70,9 +70,12 @@ CASES = {
         {**ADDITION, "format": {"pad": "yes"}},
         ["format.pad", "'yes'", "boolean"],
     ),
-    "dropout of models trained apart": (
-        {**ADDITION, "training": {"dropout": 0.1}},
-        ["training", "dropout 0.1", "batched_seeds false", "0.0"],
+    "dropout inside models trained together": (
+        {
+            "task": {"name": "noisy_majority"},
+            "training": {"batched_seeds": True, "dropout_inside": 0.1},
+        },
+        ["training", "dropout_inside 0.1", "batched_seeds true", "0.0"],
     ),
     "Muon for models trained together": (
         {
@@ -225,6 +228,14 @@ CASES = {
     "a norm of embeddings without norms": (
         {**ADDITION, "model": {"norm": "none", "embedding_norm": True}},
         ["embedding_norm true", "norm 'none'"],
+    ),
+    "an epsilon of no norms": (
+        {**ADDITION, "model": {"norm": "none", "norm_epsilon": 1e-12}},
+        ["norm_epsilon 1e-12", "norm 'none'", "None"],
+    ),
+    "norms that may divide by zero": (
+        {**ADDITION, "model": {"norm_epsilon": 0.0}},
+        ["model.norm_epsilon", "0.0", "greater than 0"],
     ),
     "logits of no size": (
         {**ADDITION, "model": {"logit_scale": 0.0}},

@@ -238,6 +238,7 @@ REFUSED = {
     "growing": ({"model": {"attention_scale": "log"}}, "model.attention_scale: 'log'"),
     "sharpness": ({"evaluation": {"sharpness": 2.0}}, "evaluation.sharpness: 2.0"),
     "embedding norm": ({"model": {"embedding_norm": True}}, "model.embedding_norm: True"),
+    "norm epsilon": ({"model": {"norm_epsilon": 1e-12}}, "model.norm_epsilon: 1e-12"),
     "logit scale": ({"model": {"logit_scale": 0.5}}, "model.logit_scale: 0.5"),
     "adaptive": ({"model": {"name": "adaptive"}}, "model.name: 'adaptive'"),
     "begin": ({"format": {"begin": "$"}}, "format.begin: '$'"),

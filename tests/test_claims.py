@@ -1,6 +1,7 @@
 """Every verdict is reached for the right reason, and wrong settings are refused in one line."""
 
 import json
+import math
 
 import pandas as pd
 import pytest
@@ -12,11 +13,14 @@ from carry import claims
 from carry.claims.claim_settings import OWN_CLAIMS, PAPERS, list_claim_files
 from carry.config import paths, run_settings
 from carry.config.settings import SettingsError
-from carry.interpretability import majority_constructions
-from made_up import REACH, cells, certificates, places
+from carry.evaluation import thesis_runs
+from carry.interpretability import adder_construction, majority_constructions
+from carry.plots import load as load_results
+from made_up import cells, certificates, places
 
 BASE = {"id": "mine", "section": "1", "statement": "so", "paper_value": "none"}
 NOPE = {"rows": ["addition_nope"], "where": {"digits": 12}}
+STEPS = run_settings.load_run("addition_nope", "cpu").training.steps
 
 
 def load(folder, *claims_of, paper="carry", **keys):
@@ -46,7 +50,7 @@ def one(tmp_path):
         claim = load(tmp_path, {name: value for name, value in given.items() if value})
         right = learned_to(10, share) if learned else share
         table = cells(rows, grid=14, each=4, share=right, seeds=seeds)
-        table["start"] = table["start"].replace({"middle": "best"})
+        table = table[table["start"] != "all"]
         return claims.judge_claims(claim, table, "cpu")[0]
 
     return judged
@@ -62,7 +66,7 @@ def test_every_verdict_of_an_interval_is_reached(one):
     assert one(always(0.9))["verdict"] == "undecided"
     missing = one(always(1.0), measure={"rows": ["addition_fire"], "where": {"digits": 12}})
     assert missing["verdict"] == "not tested"
-    assert missing["reason"] == "row addition_fire is not in this profile"
+    assert missing["reason"] == "profile cpu lacks row addition_fire"
     assert missing["measured"] is None and missing["interval"] is None
     missing = one(always(1.0), measure={"rows": ["addition_nope"], "where": {"digits": 500}})
     assert "no result for digits 500" in missing["reason"]
@@ -122,7 +126,8 @@ def test_an_order_is_tested_over_seeds(one, leads, verdict):
     assert record["interval"][0] <= record["measured"] <= record["interval"][1]
     assert record["statistic"] == "mean_over_seeds, difference"
     assert record["sides"] == [len(leads)] * 2 and record["tests"] == (len(leads) > 4)
-    assert record["steps"] == {"addition_rope": 1000, "addition_nope": 1200}
+    assert record["steps"] == dict.fromkeys(("addition_rope", "addition_nope"), STEPS)
+    assert record["unlike"] == {}  # rows on one footing
     if verdict in ("holds", "fails"):
         p = record["p" if verdict == "holds" else "p_contrary"]
         assert p == pytest.approx(1 / 252, abs=1e-4)
@@ -197,15 +202,20 @@ def test_a_claim_has_one_start(one):
 
 def test_no_verdict_of_the_committed_results_depends_on_the_start_unsaid():
     """Goal of the ledger: whoever changes the start finds it said next to the claim."""
-    tables = {}
-    for profile in ("full", "cpu"):  # of rows in both, those of cpu are shown
-        for file in paths.results_path(profile, "results").glob("*/cells.parquet"):
-            part = pd.read_parquet(file)
-            tables |= dict(iter(part.groupby("row")))
-    table = pd.concat(tables.values(), ignore_index=True)
-    tested = [claim for claim in claims.load_claims() if claim.measure and not claim.profile]
-    records = claims.judge_claims(tested, table, "cpu")
+    loaded = [claim for claim in claims.load_claims() if claim.measure or claim.analysis]
+    records = claims.judge_profile("full", loaded)
     assert claims.list_unsaid_starts(records) == []
+    assert any(len(record["starts"]) > 1 for record in records) or not has_new_starts()
+
+
+def has_new_starts():
+    """Return whether the committed results know the start that older ones did not have."""
+    return "all" in {*load_results.read_table("full", "cells", paths.COMMITTED)["start"]}
+
+
+def test_the_committed_ledger_says_where_the_start_decides():
+    ledger = json.loads(paths.reports_path("cpu", "claims.json").read_text(encoding="utf-8"))
+    assert claims.list_unsaid_starts([{"starts": {}, **record} for record in ledger]) == []
 
 
 def trained_to(lengths, ahead="addition_relative"):
@@ -246,7 +256,10 @@ def test_a_claim_may_name_the_profile_that_it_is_measured_in(tmp_path):
     record = claims.judge_claims(claim, here, "cpu", others={"baselines": there})[0]
     assert record["verdict"] == "holds" and record["profile"] == "baselines"
     record = claims.judge_claims(claim, here, "cpu")[0]
-    assert record["reason"] == "profile baselines has no results here"
+    assert record["reason"] == "profile baselines lacks row addition_relative"
+    part = there[there["row"] == "addition_relative"]
+    record = claims.judge_claims(claim, here, "cpu", others={"baselines": part})[0]
+    assert record["reason"] == "profile baselines lacks row addition_nope"
 
 
 def test_what_is_counted_may_be_the_first_token(one):
@@ -324,7 +337,7 @@ def test_what_has_not_learned_its_trained_lengths_is_not_refuted(one):
             assert record["reason"].startswith(
                 f"{passing} of 5 seeds of addition_nope reach 99% at"
             )
-            assert "after 1,200 steps" in record["reason"] and not record["n"]
+            assert f"after {STEPS:,} steps" in record["reason"] and not record["n"]
         else:
             assert record["learned"] == {"addition_nope": [passing, 5]}
             assert record["seeds"] == passing
@@ -339,7 +352,7 @@ def test_a_claim_about_the_trained_lengths_has_no_gate_and_is_not_refuted(one):
     measure = {"rows": ["addition_nope"], "where": {"region": "in distribution"}}
     record = one(always(0.2), measure=measure, learned=False)
     assert record["verdict"] == "not learned here" and record["measured"] == pytest.approx(0.2, 0.1)
-    assert "after 1,200 steps, no more" in claims.describe_measurement(record)
+    assert f"after {STEPS:,} steps, no more" in claims.describe_measurement(record)
     assert one(always(0.2), "<= 0.5", measure=measure, learned=False)["verdict"] == "holds"
     assert one(always(1.0), measure=measure, learned=False)["verdict"] == "holds"
 
@@ -379,27 +392,86 @@ def test_works_are_families_of_their_own(tmp_path):
     assert {record["tests"] for record in records} == {8}
 
 
-def test_seeds_are_checked_before_training(tmp_path, monkeypatch):
-    """The check reads the settings alone; what it refuses never has a verdict by a test."""
-    records, claim, table = many(tmp_path, 3, 5)
-    real, seeds = run_settings.load_run, {"addition_rope": 5, "addition_nope": 4}
+def with_seeds(monkeypatch, seeds):
+    """Let rows have other numbers of seeds than their settings."""
+    real = run_settings.load_run
     monkeypatch.setattr(
         run_settings,
         "load_run",
         lambda row, profile: real(row, profile).model_copy(update={"seeds": seeds[row]}),
     )
-    refused = claims.check_seeds(claim, "cpu")
-    reason = "4 seeds a side, expected 5 for 3 tests"
-    assert refused == dict.fromkeys(("mine_0", "mine_1", "mine_2"), reason)
-    records = claims.judge_claims(claim, table, "cpu", refused=refused)
-    assert {(record["verdict"], record["reason"]) for record in records} == {
-        ("n cannot decide", reason)
-    }
-    seeds["addition_nope"] = 5
-    assert claims.check_seeds(claim, "cpu") == {}
+
+
+def test_seeds_are_checked_before_training(tmp_path, monkeypatch):
+    """By the settings alone: too few seeds a side, or a p that is too large for all tests."""
+    _, claim, _ = many(tmp_path, 13, 5)
+    seeds = {"addition_rope": 5, "addition_nope": 4}
+    with_seeds(monkeypatch, seeds)
+    for count, other, reason in (
+        (3, 4, "4 seeds a side, expected 5 for 3 tests"),
+        (12, 5, None),
+        (13, 5, "5 seeds a side, expected 6 for 13 tests"),
+        (13, 6, None),
+    ):
+        seeds["addition_nope"] = other
+        checked = claims.check_seeds(claim[:count], "cpu")
+        names = [f"mine_{at}" for at in range(count)] if reason else []
+        assert checked == dict.fromkeys(names, reason)
     plan = claims.plan_seeds(claim, "cpu")
-    assert plan["smallest_corrected"].tolist() == pytest.approx([3 / 252] * 3)
-    assert plan["needed"].tolist() == [5] * 3 and plan["tests"].tolist() == [3] * 3
+    assert plan["smallest_corrected"].tolist() == pytest.approx([13 / 462] * 13)
+    assert plan["seeds"].tolist() == [5] * 13 and plan["needed"].tolist() == [6] * 13
+    assert {*plan["profile"]} == {"cpu"}
+
+
+def test_levels_are_checked_before_training(tmp_path, monkeypatch):
+    """A claim about a method needs three seeds, a share of seeds as many as its interval does."""
+    share = {**NOISY, "above": 0.9, "rows": ["addition_rope"]}
+    worst = {"rows": ["addition_nope"], "where": {"digits": 12}, "statistic": "worst_seed"}
+    given = [
+        {**BASE, "id": "mean", "measure": NOPE, "holds_if": ">= 0.9"},
+        {**BASE, "id": "worst", "measure": worst, "holds_if": ">= 0.9"},
+        {**BASE, "id": "errors", "measure": {**NOPE, "statistic": "errors"}, "holds_if": "<= 0"},
+        {**BASE, "id": "share", "measure": share, "holds_if": "<= 0.1"},
+        {**BASE, "id": "off", "measure": {**NOPE, "rows": ["sorting_fire"]}, "holds_if": "> 0"},
+    ]
+    claim, seeds = load(tmp_path, *given), {"addition_nope": 2, "addition_rope": 20}
+    with_seeds(monkeypatch, seeds)
+    few = "2 seeds, expected 3"
+    wide = "all wrong, the interval of 20 seeds would be 0.0% to 16.1%"
+    assert claims.check_seeds(claim, "cpu") == {"mean": few, "worst": few, "share": wide}
+    seeds.update(addition_nope=3, addition_rope=40)
+    assert claims.check_seeds(claim, "cpu") == {}
+
+
+def test_the_seeds_of_the_profile_full_can_decide_its_claims():
+    """Goal of the ledger: no claim stays open for want of seeds that two cores could train."""
+    loaded = claims.load_claims()
+    assert claims.check_seeds(loaded, "full") == {}
+    plan = claims.plan_seeds(loaded, "full")
+    assert {"baselines", "headline", "full", "thesis"} == {*plan["profile"]}
+    assert {*PAPERS, OWN_CLAIMS} == {*plan["paper"]}
+
+
+def test_too_few_steps_leave_no_verdict(one):
+    measure = {"rows": ["addition_rope"], "where": {"digits": 12}}
+    for least, verdict in ((STEPS, "holds"), (STEPS + 1, "not learned here")):
+        record = one(
+            lambda row, *_: 0.9 if row == "addition_rope" else 0.1, "> 0",
+            ("addition_nope", "addition_rope"), measure, seeds=5,
+            compare={"row": "addition_nope"}, least_steps={"addition_nope": least},
+        )  # fmt: skip
+        assert record["verdict"] == verdict
+    assert record["reason"] == f"addition_nope after {STEPS:,} steps; a verdict wants {STEPS + 1:,}"
+
+
+def test_settings_in_which_compared_rows_differ_are_told(one):
+    rows = ("addition_nope", "addition_relative")
+    measure = {"rows": [rows[1]], "where": {"digits": 12}}
+    record = one(always(1.0), "> 0", rows, measure, seeds=5, compare={"row": rows[0]})
+    known = [run_settings.load_run(row, "cpu") for row in reversed(rows)]
+    assert record["unlike"]["width"] == [run.model["width"] for run in known]
+    assert record["unlike"]["optimizer"] == ["adamw", "muon"]
+    assert "optimizer adamw and muon" in claims.describe_measurement(record)
 
 
 @pytest.mark.parametrize(("codes", "verdict"), [("spare", "holds"), ("theorem", "fails")])
@@ -495,6 +567,22 @@ BAD = {
     "a rate above one": (
         {**GOOD, "measure": SHARE, "paper_rates": {"addition_rope": [3, 2]}},
         "claims.mine.paper_rates.addition_rope: 3 of 2; expected no more",
+    ),
+    "steps of an unknown row": (
+        {**GOOD, "least_steps": {"addition_nop": 9}},
+        "claims.mine: unknown row 'addition_nop', did you mean 'addition_nope'",
+    ),
+    "no steps": (
+        {**GOOD, "least_steps": {"addition_nope": 0}},
+        "claims.mine.least_steps.addition_nope: 0 does not fit",
+    ),
+    "a profile without a measure": (
+        {**BASE, "thesis_runs": {}, "holds_if": "> 0", "profile": "baselines"},
+        "profile 'baselines' expects measure, or analysis",
+    ),
+    "an unknown score of the thesis": (
+        {**BASE, "thesis_runs": {"score": "losses"}, "holds_if": "> 0"},
+        "claims.mine.thesis_runs.score: 'losses' is not a choice, did you mean 'loss'",
     ),
     "a rate of no share": (
         {**GOOD, "paper_rates": {"addition_rope": [1, 2]}},
@@ -621,15 +709,20 @@ def test_the_ledger_has_all_works():
     assert {claim.paper for claim in loaded} == {*PAPERS, OWN_CLAIMS}
 
 
-def test_the_files_of_the_ledger(monkeypatch, tmp_path):
-    monkeypatch.setattr(run_settings, "list_rows", lambda profile: list(REACH))
+def test_the_files_of_the_ledger(monkeypatch, tmp_path, every_row):
     tables = {"cells": cells(), "places": places(), "curves": None}
     monkeypatch.setattr(
         claims.results,
         "read_table",
-        lambda profile, name: tables.get(name, pd.DataFrame({"row": []})),
+        lambda profile, name, may_lack: tables.get(name, pd.DataFrame({"row": []})),
     )
     monkeypatch.setattr(claims.results, "read_certificates", lambda profile: certificates())
+    few = pd.DataFrame({"n": [9], "wrong": [0]})  # whole ones take seconds
+    for module, name in (
+        (adder_construction, "score_random_sums"),
+        (majority_constructions, "score_random_circuits"),
+    ):
+        monkeypatch.setattr(module, name, lambda *_, **__: few)
     records = claims.write_ledger("cpu", tmp_path)
     assert json.loads((tmp_path / "claims.json").read_text()) == records
     wanted = {"id", "paper", "statement", "paper_value", "measured", "interval", "n", "seeds"}
@@ -920,3 +1013,70 @@ def test_a_proof_is_no_sample():
     assert records[0]["interval"] == [1.0, 1.0] and records[0]["seeds"] == 2
     assert records[0]["n"] == 800 and records[0]["statistic"] == "seeds_certified"
     assert "has no certificate" in records[3]["reason"]
+
+
+def test_the_ledger_lists_departures_from_the_papers(tmp_path):
+    """Of each row of a paper's claims, sizes apart; our own claims have no paper."""
+    page = claims.render_ledger(many(tmp_path, 1, 5, paper="mcleish2024")[0])
+    assert page.count("Departures of rows from the paper") == 1
+    (line,) = [line for line in page.splitlines() if line.startswith("* `addition_rope`")]
+    assert "optimizer" in line and "steps" not in line
+    (tmp_path / "mcleish2024.yaml").unlink()
+    assert "Departures" not in claims.render_ledger(many(tmp_path, 1, 5)[0])
+
+
+def test_an_analysis_is_read_in_the_profile_that_a_claim_names(tmp_path):
+    """Its verdict by start is told too."""
+    given = {**BASE, "analysis": {**ANALYSIS, "where": {"twins": "carry"}}, "holds_if": ">= 0.5"}
+    claim = load(tmp_path, {**given, "profile": "baselines"})
+    here, there = analysed(), analysed().assign(flipped=0)
+    there = pd.concat([here.assign(start="1"), there.assign(start="best")], ignore_index=True)
+    scored = pd.concat([learned_row().assign(start=start) for start in ("1", "best")])
+    (record,) = claims.judge_claims(
+        claim, learned_row(), "cpu", analyses={"confirmed": here.assign(flipped=0)},
+        others={"baselines": scored.reset_index(drop=True)},
+        others_analyses={"baselines": {"confirmed": there}},
+    )  # fmt: skip
+    assert record["verdict"] == "holds" and record["start"] == "1"
+    assert record["starts"] == {"1": "holds", "best": "fails"}
+
+
+def test_older_tables_have_numbers_as_starts(tmp_path):
+    """Committed results may have ids in the column `start`; they are the same protocol."""
+    claim = load(tmp_path, {**BASE, "measure": NOPE, "holds_if": ">= 0.9"})
+    table = cells(["addition_nope"], grid=14, each=4, share=always(1.0))
+    names = {"measured", "verdict", "n", "start", "starts"}
+    records = [
+        claims.judge_claims(claim, table.assign(start=start), "cpu")[0] for start in ("1", 1)
+    ]
+    assert records[0] == records[1] and names <= {*records[0]}
+    assert records[1]["verdict"] == "holds"
+
+
+def test_a_start_that_a_row_leaves_out_is_not_replaced_by_another(tmp_path, monkeypatch):
+    """Start 1 stands for all only of rows whose ids have no table, not of rows scored from 1."""
+    measure = {"rows": ["addition_nope"], "where": {"digits": 12, "start": "all"}}
+    claim = load(tmp_path, {**BASE, "measure": measure, "holds_if": ">= 0.9"})
+    table = cells(["addition_nope"], grid=14, each=4, share=always(1.0))
+    real = run_settings.load_run
+    assert claims.judge_claims(claim, table, "cpu")[0]["verdict"] == "holds"
+
+    def from_one(row, profile):
+        run = real(row, profile)
+        evaluation = run.evaluation.model_copy(update={"starts": [1]})
+        return run.model_copy(update={"evaluation": evaluation})
+
+    monkeypatch.setattr(run_settings, "load_run", from_one)
+    (record,) = claims.judge_claims(claim, table, "cpu")
+    assert record["reason"] == "row addition_nope has no result from start all in this profile"
+
+
+def test_losses_of_the_thesis_are_compared_by_factors(tmp_path):
+    way = {"length": "10", "score": "loss"}
+    claim = load(tmp_path, {**BASE, "thesis_runs": way, "holds_if": "> 0"})
+    (record,) = claims.judge_claims(claim, learned_row(), "cpu")
+    pairs = thesis_runs.pair_runs(thesis_runs.read_runs())
+    factors = pairs["loss_10_add"] / pairs["loss_10_mix"]
+    assert record["measured"] == pytest.approx(factors.map(math.log10).mean(), abs=1e-6)
+    assert record["pairs"]["ahead"] == (factors > 1).sum() and record["seeds"] == len(pairs)
+    assert claims.describe_measurement(record).startswith("loss lower by ")

@@ -49,6 +49,9 @@ def changed(**sections):
         ({"training": {"optimizer": "muon"}}, ("optimizer", "muon", "adamw", "optimizer")),
         ({"training": {"weight_decay": 0.5}}, ("weight decay", 0.5, 0.0, "optimizer")),
         ({"model": {"norm_place": "post"}}, ("norm place", "post", "pre", "model")),
+        ({"model": {"norm_epsilon": 1e-12}}, ("norm epsilon", 1e-12, 1e-5, "model")),
+        ({"model": {"norm": "rms"}}, ("norm", "rms", "layer", "model")),
+        ({"training": {"dropout_inside": 0.1}}, ("dropout inside", 0.1, 0.0, "optimizer")),
         ({"format": {"pad": True}}, ("format pad", True, False, "data")),
         ({"model": {"recurrences": 2}}, ("recurrences", 2, 1, "size")),
         (
@@ -72,7 +75,7 @@ def test_one_change_is_one_departure_of_its_kind(compare, change, departure):
 @pytest.mark.parametrize(
     "change",
     [
-        {"model": {"head_width": 16, "hidden": 256, "norm": "layer"}},
+        {"model": {"head_width": 16, "hidden": 256, "norm": "layer", "norm_epsilon": 1e-5}},
         {"training": {"cooldown": 0.1, "progressive": 0.5, "patience": 9}},
         {"training": {"score_every": 7, "snapshot_every": 5, "device": "cpu", "pool": 3}},
         {"training": {"precision": "fp32"}},

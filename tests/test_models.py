@@ -1,14 +1,17 @@
 """Every encoding and architecture: causal, the same in parts, and open to a look inside."""
 
+import math
 from functools import partial
 
 import pytest
 import torch
+from torch import nn
 
 from carry.config import profiles
 from carry.config.settings import SettingsError
 from carry.models.architectures import choose_architecture
 from carry.models.architectures.transformer import Transformer
+from carry.models.dropout import Dropout
 from carry.models.encodings import IdRange
 from carry.models.encodings.learned import Learned
 from carry.models.hooks import Hooks
@@ -267,6 +270,88 @@ def test_deepnorm_makes_the_read_out_smaller_too():
     for linear in (*maps, network.read_out.square, network.logits, network.blocks[3].output):
         expected = (8 * 16) ** -0.25 * (2 / sum(linear.weight.shape)) ** 0.5
         assert float(linear.weight.detach().std()) == pytest.approx(expected, rel=0.05)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize(("norm", "default"), [("layer", 1e-5), ("rms", 1e-6)])
+def test_every_norm_has_the_epsilon_of_the_settings(norm, default):
+    given = {"norm": norm, "norm_place": "pre_and_post", "embedding_norm": True, "read_out": True}
+    x = 1e-5 * torch.randn(50, 256, generator=stream(0, "epsilon"))
+    for more, expected in (({}, default), ({"norm_epsilon": 1e-12}, 1e-12)):
+        network = first_network(**given, **more)
+        norms = [of for of in network.modules() if isinstance(of, nn.LayerNorm | nn.RMSNorm)]
+        assert len(norms) == 7 and {of.eps for of in norms} == {expected}
+        spread = (1e-10 / (1e-10 + expected)) ** 0.5
+        assert all(float(of(x).std()) == pytest.approx(spread, rel=0.05) for of in norms)
+
+
+@torch.no_grad()
+def test_tanh_in_a_gated_unit():
+    """As in the released code of cho2025: near GELU, and not equal."""
+    networks = (first_network(activation=name) for name in ("gated_gelu_tanh", "gated_gelu"))
+    layer, exact = (network.blocks[0].feed_forward for network in networks)
+    x = torch.randn(8, 256, generator=stream(0, "tanh"))
+    gate, value = layer.up(x).chunk(2, dim=1)
+    inner = 0.5 * gate * (1 + ((2 / math.pi) ** 0.5 * (gate + 0.044715 * gate**3)).tanh())
+    torch.testing.assert_close(layer(x), layer.down(inner * value))
+    assert 0 < float((layer(x) - exact(x)).abs().max()) < 0.01
+
+
+DROPPED = [(0, "0.attn_out", "0.mlp_out"), (1, "0.pattern", "0.mlp_post"), (2, "embed", None)]
+
+
+@torch.no_grad()
+@pytest.mark.parametrize(("which", "first", "later"), DROPPED)
+def test_dropout_sets_activations_to_0_and_keeps_their_mean(which, first, later):
+    """Those that it names and no others, before hooks see them."""
+    system = System(run_of("abacus_fire", "wide_heads"))  # GELU, which is nowhere 0
+    network, batch, shares = system.network, written(system, 64), [0.0, 0.0, 0.0]
+    ids, plain, dropped = system.ids(batch), Hooks(), Hooks()
+    network(batch.tokens, ids, hooks=plain)
+    shares[which] = 0.25
+    network.dropout = Dropout(*shares, stream(0, "dropout"))
+    network(batch.tokens, ids, hooks=dropped)
+    names = [*plain]
+    for name in names[: names.index(first)]:
+        assert torch.equal(dropped[name], plain[name])
+    kept = dropped[first] != 0
+    expected = torch.where(kept, plain[first] / 0.75, 0.0)
+    torch.testing.assert_close(dropped[first], expected)
+    for _, *places in DROPPED:
+        for name in filter(None, places):
+            zeros = float((dropped[name] == 0)[plain[name] != 0].float().mean())
+            assert abs(zeros - 0.25) < 0.02 if name in (first, later) else zeros < 0.05, name
+
+
+@torch.no_grad()
+def test_dropout_is_off_in_evaluation_and_its_draws_are_its_own():
+    system = System(run_of("abacus_fire", "looped"))
+    network, batch = system.network, written(system)
+    ids = system.ids(batch)
+
+    def dropped(purpose):
+        network.dropout = Dropout(0.2, 0.2, 0.2, stream(0, purpose))
+        return system.logits(batch, ids)
+
+    plain, first, again, other = system.logits(batch, ids), *map(dropped, "aab")
+    assert torch.equal(first, again) and not torch.equal(first, other)
+    assert not torch.equal(first, plain)
+    network.eval()
+    assert torch.equal(dropped("a"), plain)
+    torch.testing.assert_close(network.each_recurrence(batch.tokens, ids)[-1], plain)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("shares", [(0.2, 0.0, 0.2), (0.2, 0.2, 0.2)], ids=str)
+def test_dropout_is_the_same_however_attention_is_computed(shares):
+    run, logits = run_of("abacus_window"), []
+    for attention in ("plain", "fused", "gathered"):
+        system = System(run.model_copy(update={"model": {**run.model, "attention": attention}}))
+        batch = written(system)
+        system.network.dropout = Dropout(*shares, stream(0, "dropout"))
+        logits.append(system.logits(batch, system.ids(batch)))
+    for other in logits[1:]:
+        torch.testing.assert_close(other, logits[0], rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("model", [

@@ -26,6 +26,7 @@ MCLEISH = {
     "model.activation": "gated_gelu",
     "model.norm": "layer",
     "model.norm_place": "post",
+    "model.norm_epsilon": 1e-12,
     "model.embedding_norm": True,
     "model.biases": False,
     "model.read_out": True,
@@ -45,6 +46,9 @@ MCLEISH = {
     "training.batch_ramp": 0.6,
     "training.clip": 0.5,
     "training.precision": "bf16",
+    "training.dropout": 0.0,
+    "training.dropout_inside": 0.0,
+    "training.dropout_embeddings": 0.0,
     "evaluation.digits": 100,
     "evaluation.longest": 160,
     "evaluation.starts": [1],
@@ -71,8 +75,9 @@ CHO = {
     "model.layers": 6,
     "model.heads": 8,
     "model.recurrences": 1,
-    "model.activation": "gated_gelu",
+    "model.activation": "gated_gelu_tanh",
     "model.norm": "rms",
+    "model.norm_epsilon": 1e-6,
     "model.norm_place": "pre_and_post",
     "model.embedding_norm": False,
     "model.biases": False,
@@ -92,6 +97,9 @@ CHO = {
     "training.batch_ramp": 0.0,
     "training.loss": "answer",
     "training.loss_average": "token",
+    "training.dropout": 0.0,
+    "training.dropout_inside": 0.0,
+    "training.dropout_embeddings": 0.0,
     "evaluation.starts": [1],
 }
 LEARNED_LEVELS = {
@@ -110,6 +118,7 @@ FRAKNOI = {
     "seeds": 100,
     "model.layers": 1,
     "model.norm": "layer",
+    "model.norm_epsilon": 1e-5,
     "model.norm_place": "pre",
     "model.embedding_norm": False,
     "model.feed_forward": False,
@@ -125,17 +134,19 @@ FRAKNOI = {
     "training.warmup": pytest.approx(2 / (1 - 0.999) / (900 * 55), rel=1e-3),
     "training.decay": "none",
     "training.dropout": 0.1,
+    "training.dropout_inside": 0.0,
     "training.dropout_embeddings": 0.1,
     "training.keep_weights": "best",
     "evaluation.digits": 200,
 }
 # ibrahimli2024, 4.2.4 and its table of hyperparameters, and the released code: post-norm, GELU,
-# tied embeddings of PyTorch's first size, clipping.
+# tied embeddings of PyTorch's first size, clipping, the dropout of PyTorch's layer.
 IBRAHIMLI = {
     "seeds": 3,
     "model.recurrences": 1,
     "model.activation": "gelu",
     "model.norm": "layer",
+    "model.norm_epsilon": 1e-5,
     "model.norm_place": "post",
     "model.embedding_norm": False,
     "model.biases": True,
@@ -154,6 +165,9 @@ IBRAHIMLI = {
     "training.clip": 1.0,
     "training.batch_ramp": 0.0,
     "training.loss": "answer",
+    "training.dropout": 0.1,
+    "training.dropout_inside": 0.1,
+    "training.dropout_embeddings": 0.1,
     "evaluation.starts": [1],
 }
 
@@ -428,7 +442,12 @@ STATED = [
             "evaluation.digits": 11,
         },
     ),
-    (r"addition_equal_(alone|parts)\w*", {"format.reverse_answer": False}),
+    (r"addition_equal_(alone|parts)\w*", {"format.reverse_answer": False, "format.spaces": 0.5}),
+    (r"addition_equal_abacus_(alone|parts)", {"format.spaces": 0.0}),
+    (
+        r"addition_equal_(abacus|nope|rope|fire|t5|alibi|shaw)\w*",
+        {"training.dropout_embeddings": 0.0},
+    ),
     *(
         (
             rf"addition_equal_\w+_{name}_width_{width}",

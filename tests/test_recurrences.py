@@ -16,7 +16,6 @@ from carry.evaluation import (
     mock_models,
     recurrences,
     scoring,
-    seeds,
     starts,
     trained_models,
 )
@@ -320,7 +319,7 @@ def test_looped_rows_alone_have_tables_by_recurrence(home):
 
 
 def test_after_the_trained_recurrences_the_scores_are_those_of_the_row(home, monkeypatch):
-    monkeypatch.setattr(seeds, "PART", 1)  # the second start on all problems, as here
+    monkeypatch.setattr(starts, "PART", 1)  # the second start on all problems, as here
     jobs = list_evaluation_jobs(run_settings.load_run(ROWS[1], "smoke"))
     shares = []
     jobs[0].work(lambda share, note: shares.append(share), home, *jobs[0].arguments)

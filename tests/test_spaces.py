@@ -186,13 +186,21 @@ def system_of(positions=(), **form):
 ABACUS = {"ids": "abacus", "encoding": "learned", "table": 70}
 
 
-@pytest.mark.parametrize(("ids", "start"), [("abacus", 1), ("coupled", "all"), ("index", 1)])
-def test_rows_are_decoded_as_they_would_be_alone(ids, start, monkeypatch):
+@pytest.mark.parametrize(
+    ("ids", "start", "form"),
+    [
+        ("abacus", 1, {}),
+        ("coupled", "all", {}),
+        ("index", 1, {}),
+        ("abacus", "all", {"name": "sub_task", "prefix": "rev"}),
+    ],
+)
+def test_rows_are_decoded_as_they_would_be_alone(ids, start, form, monkeypatch):
     """With ids of their own, from a start that does not depend on where spaces fall in others."""
     monkeypatch.setattr(decoding, "MOST_STARTS", 3)
     positions = {"abacus": ABACUS, "coupled": {**ABACUS, "ids": "coupled"},
                  "index": {"ids": "index", "encoding": "rope"}}  # fmt: skip
-    system = system_of([positions[ids]], spaces=0.5)
+    system = system_of([positions[ids]], spaces=0.5, **form)
     cells = torch.tensor([[2, 2], [1, 3]]).repeat(8, 1)
     problems = ADDITION.draw_for_cells(cells, stream(0, "alone"))
     together = decode_greedily(system, problems, start)

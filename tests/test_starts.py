@@ -11,12 +11,15 @@ from carry.analyses import starts as by_start
 from carry.config.run_settings import make_run
 from carry.config.settings import SettingsError
 from carry.data import data_sets, problem_sets
+from carry.data.training_batches import draw_held_out
 from carry.evaluation import decoding, mock_models, starts, trained_models
+from carry.evaluation.ask import ask
 from carry.evaluation.decoding import decode_greedily, list_first_ids
 from carry.evaluation.scoring import score_system
 from carry.models.system import System
 from carry.models.teacher_forcing import teacher_forced_pass
 from carry.randomness import stream
+from carry.variants.seeds import measure_loss
 
 ABACUS = {"ids": "abacus", "encoding": "learned", "table": 9}
 COUPLED = {"ids": "coupled", "encoding": "learned", "limit": 9}
@@ -67,24 +70,62 @@ def test_the_best_start_is_the_smallest_of_the_best(right, best):
     assert table.columns.tolist() == [*starts.COLUMNS["starts"]]
 
 
+class Surer(mock_models.Oracle):
+    """Right from all first ids, and the surer the nearer they are to id 4."""
+
+    def __init__(self, run):
+        super().__init__(run)
+
+        class Network(mock_models.MockNetwork):
+            def forward(self, tokens, ids, *more, **options):
+                away = abs(int(ids[0][ids[0] > 0].min()) - 4)
+                return super().forward(tokens, ids, *more, **options) * (9 - away)
+
+        self.network = Network(self)
+
+
+def test_of_equally_exact_starts_the_best_has_the_least_loss():
+    system = Surer(settings())
+    table = starts.score_starts(system)
+    assert (table["exact"] == table["n"]).all() and starts.choose_best_start(system) == 4
+    assert table.sort_values("loss")["id"].iloc[0] == 4 and table["loss"].nunique() == 4
+
+
+@pytest.mark.parametrize(("positions", "task", "form"), [
+    ([ABACUS], "addition", {"reverse_answer": False}), ([ABACUS], "addition", {"spaces": 0.5}),
+    ([COUPLED], "addition", {"pad": True}), (LEVELS, "multi_operand_addition", STEPS),
+    (LEVELS, "multi_operand_addition", {**STEPS, "pad": False}),
+])  # fmt: skip
+def test_starts_are_compared_with_the_ids_of_decoding(positions, task, form):
+    """Of a mixed batch with padding; `measure_loss` groups problems by their shape."""
+    system = System(settings(positions, task, format=form))
+    problems = draw_held_out(system.run, system.task, "starts", 12)
+    cells = torch.full((12, 2), 3)
+    table = problem_sets.to_table("held out", cells, problems, system.task)
+    for first, loss in starts.score_starts(system)[["id", "loss"]].values.tolist():
+        assert loss == pytest.approx(measure_loss(system, table, int(first)), rel=1e-4)
+
+
 def spied(monkeypatch, system):
     """Return the problems on which the best start of a model is chosen."""
-    seen, score = [], starts.score_system
+    seen, draw = [], starts.draw_held_out
 
-    def spy(of, table, *more):
-        seen.append(table)
-        return score(of, table, *more)
+    def spy(*given):
+        seen.append(draw(*given))
+        return seen[-1]
 
-    monkeypatch.setattr(starts, "score_system", spy)
+    monkeypatch.setattr(starts, "draw_held_out", spy)
     starts.score_starts(system)
-    return seen[0]
+    (problems,) = seen
+    cells = problems.lengths.amax(1, keepdim=True).expand(-1, 2)
+    return problem_sets.to_table("held out", cells, problems, system.task)
 
 
 def test_it_is_chosen_on_held_out_problems_of_trained_lengths(monkeypatch):
     monkeypatch.setattr(starts, "PROBLEMS", 60)
     table = spied(monkeypatch, System(settings()))
     lengths = table["operands"].str.split().explode().str.len()
-    assert lengths.max() == 3 and set(table["set"]) == {"held out"} and len(table) == 60
+    assert lengths.max() == 3 and len(table) == 60
     again = spied(monkeypatch, System(settings(evaluation={"digits": 4, "far": [5]}), seed=1))
     pd.testing.assert_frame_equal(again, table)  # whatever is reported, for all seeds
     reported = problem_sets.ProblemSet.parse(
@@ -198,6 +239,23 @@ def test_on_a_ring_all_ids_are_starts():
     written = decode_greedily(system, problems, "all")
     first = torch.arange(len(written)), seen.first_wrong.clamp(min=0)
     assert torch.equal(written[first], seen.predicted[first])
+
+
+def test_a_ring_lacks_no_id_as_long_as_a_problem_has_no_more_than_it():
+    """Whatever the start; a line of as many ids has one start left."""
+    ring, seven = {**COUPLED, "ring": True}, {"digits": 7, "starts": [1, 9, 50, "best", "all"]}
+    system = System(settings([ring], evaluation=seven))  # of nine ids, with that of the signs
+    assert [system.last_id(0, 9, start) for start in (1, 9, "all")] == [9, 9, 9]
+    assert len(ask(system, 9_999_999, 1, start=5)) > 0
+    for eight in ((99_999_999, 1), (1, 10_000_000)):
+        with pytest.raises(SettingsError, match="^operands: 8 digits need id 10 .*largest, 9; exp"):
+            ask(system, *eight, start=5)
+    with pytest.raises(SettingsError, match="8 digits from id 1 needs id 10, past .*, 9; expected"):
+        System(settings([ring], evaluation={"digits": 8}))
+    line = System(settings([COUPLED], evaluation={"digits": 7}))
+    assert [line.last_id(0, 9, start) for start in (1, 9, "all")] == [9, 17, 9]
+    with pytest.raises(SettingsError, match="7 digits from id 2 needs id 10, past .*, 9; expected"):
+        System(settings([COUPLED], evaluation={"digits": 7, "starts": [2]}))
 
 
 def test_the_analysis_says_from_where_a_model_is_right(monkeypatch):

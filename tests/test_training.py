@@ -16,6 +16,7 @@ from carry.config.run_settings import Training
 from carry.config.settings import SettingsError
 from carry.data.training_batches import TrainingBatches
 from carry.formats import to_text
+from carry.models.architectures.transformer import Transformer
 from carry.models.system import System
 from carry.randomness import stream
 from carry.training import checkpoint, loop, rows, seeds
@@ -63,6 +64,11 @@ class Killed(Exception):
             {"form": "padded_to", "precision": "bf16", "loss": "everything"},
         ),
         ("abacus_shaw", "adaptive", {"progressive": 0.5}),
+        (
+            "abacus_fire",
+            "looped",
+            {"progressive": 0.5, "dropout": 0.2, "dropout_inside": 0.1, "dropout_embeddings": 0.1},
+        ),
         ("levels", "standard", {"form": "steps_unpadded", "examples": 50}),
         ("abacus", "standard", {"problem_set": "1-3_digit", "examples": 60, "digits": 3}),
         (
@@ -105,6 +111,45 @@ def test_seeds_differ_and_each_is_repeatable():
     run = run_of("abacus")
     first, again, other = (Trainer(run, seed, None).train() for seed in (0, 0, 1))
     assert same(weights(first), weights(again)) and not same(weights(first), weights(other))
+
+
+def test_dropout_draws_depend_on_seed_and_step_alone():
+    run = run_of("abacus", "looped", dropout=0.1, dropout_inside=0.2, dropout_embeddings=0.3)
+    first, again, other = (Trainer(run, seed, None) for seed in (0, 0, 1))
+    for trainer in (first, again, other):
+        trainer.step = 5
+    again.system.train_ids(again.held_out, again.id_draws)  # moves other streams
+    made = [trainer._make_dropout() for trainer in (first, again, other)]
+    first.step = 6
+    made.append(first._make_dropout())
+    assert {dropout[:3] for dropout in made} == {(0.1, 0.2, 0.3)}
+    draws = [torch.rand(4, generator=dropout.draws).tolist() for dropout in made]
+    assert draws[0] == draws[1] and len({*map(tuple, draws)}) == 3
+
+
+def test_dropout_is_for_training_steps_alone(monkeypatch):
+    """Scores are without it, and it takes no numbers from other streams."""
+    plain = Trainer(run_of("abacus", "read_out"), 0, None).train()
+    none = Trainer(run_of("abacus", "read_out", dropout=1e-9), 0, None).train()
+    assert same(weights(plain), weights(none)) and plain.curve == none.curve
+    scored, score = [], loop.teacher_forced_pass
+
+    def spy(system, *args, **options):
+        scored.append((system.network.training, system.network.dropout))
+        return score(system, *args, **options)
+
+    monkeypatch.setattr(loop, "teacher_forced_pass", spy)
+    trainer = Trainer(run_of("abacus", "read_out", dropout=0.3), 0, None).train()
+    assert {*scored} == {(False, None)} and trainer.system.network.dropout is None
+    assert not same(weights(plain), weights(trainer))
+
+
+@pytest.mark.parametrize("name", ["dropout", "dropout_inside", "dropout_embeddings"])
+def test_dropout_of_a_model_without_it_is_refused(monkeypatch, name):
+    monkeypatch.setattr(Transformer, "has_dropout", False)
+    message = f"training.{name}: 0.1 does not fit model 'transformer', .* expected 0.0$"
+    with pytest.raises(SettingsError, match=message):
+        Trainer(run_of("abacus", **{name: 0.1}), 0, None)
 
 
 def test_training_learns():
@@ -232,6 +277,10 @@ REFUSED = {
     "keep_weights 'best' does not fit batched_seeds false": {
         **{"average_weights": 0.5, "keep_weights": "best"},
     },
+    "dropout_inside 0.1 does not fit batched_seeds true; expected 0.0": {
+        **{"dropout_inside": 0.1, "batched_seeds": True, "examples": 9},
+    },
+    "training.dropout: 1.0 does not fit": {"dropout": 1.0},
     "training.average_weights: 1.5 does not fit": {"average_weights": 1.5},
     "training.epsilon: 0.0 does not fit": {"epsilon": 0.0},
     "cooldown 0.6 does not fit warmup 0.5; expected a sum of at most 1": {

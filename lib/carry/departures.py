@@ -17,6 +17,7 @@ from carry.config.run_settings import Run
 from carry.config.settings import choose_class
 from carry.formats import Format
 from carry.models.architectures import Architecture
+from carry.models.architectures.transformer import NORM_EPSILON
 from carry.models.encodings import Encoding, choose_encoding
 from carry.positions import choose_scheme
 from carry.tasks import Task
@@ -110,6 +111,7 @@ def resolve_settings(row: str, profile: str) -> dict[str, Any]:
     for place, value in (
         ("model.head_width", width // heads),
         ("model.hidden", 4 * width),
+        ("model.norm_epsilon", NORM_EPSILON.get(settings.get("model.norm"))),
         ("evaluation.longest", settings["evaluation.digits"]),
     ):
         if place in settings and settings[place] is None:
@@ -163,7 +165,7 @@ def _find_parts(run: Run) -> Iterator[tuple[str, type]]:
 def _is_comparable(place: str, here: dict[str, Any], there: dict[str, Any]) -> bool:
     """Return whether a setting means the same on both sides.
 
-    Different ids, or different encodings of ids, have settings of their own, which say no more than
+    Different ids, encodings of ids, or norms have settings of their own, which say no more than
     their names.
     """
     section, *keys = place.split(".")
@@ -171,6 +173,8 @@ def _is_comparable(place: str, here: dict[str, Any], there: dict[str, Any]) -> b
         return True  # one side may have fewer pairs
     if place not in here or place not in there:
         return False
+    if place == "model.norm_epsilon":
+        return here["model.norm"] == there["model.norm"]
     if section != "positions" or keys[1] in Encoding.Settings.model_fields:
         return True
     ids, encoding = (f"{section}.{keys[0]}.{name}" for name in ("ids", "encoding"))

@@ -14,8 +14,9 @@ from carry.config.run_settings import Run
 from carry.config.settings import SettingsError
 from carry.data import problem_sets
 from carry.evaluation import trained_models
+from carry.evaluation.intervals import pool_cells
 from carry.evaluation.scoring import score_system
-from carry.evaluation.starts import list_single_starts, pool_starts
+from carry.evaluation.starts import list_single_starts
 from carry.models.system import System
 from carry.randomness import stream
 
@@ -66,7 +67,7 @@ def list_lengths(run: Run) -> list[int]:
     """
     trained, evaluation = run.training.digits, run.evaluation
     band = run.validation_band() if evaluation.band else ()
-    lengths = [round(times * trained) for times in MULTIPLES]
+    lengths = dict.fromkeys(round(times * trained) for times in MULTIPLES)
     longest = max(trained, evaluation.largest_size())
     return [digits for digits in lengths if digits <= longest and digits not in band]
 
@@ -86,4 +87,5 @@ def score_length(system: System, digits: int, count: int = PROBLEMS) -> pd.DataF
     table = problem_sets.to_table("far", cells, problems, system.task)
     starts = list_single_starts(system, digits, MOST_STARTS)
     scored, _, _ = score_system(system, table, starts, system.run.evaluation.recurrences)
-    return pool_starts(scored.assign(digits=digits), ["digits"])
+    scored = scored.assign(digits=digits, id=scored["start"].astype(int))
+    return pool_cells(scored, ["row", "profile", "seed", "trained", "digits", "id"])

@@ -17,13 +17,18 @@ proof; `certified`, the seeds of a row with an exact certificate. A claim that c
 `not_tested` with the reason.
 
 Gate: only seeds that reach 99% at their trained lengths (`gate`: the paper's number) are measured;
-where half of the seeds of a row do not, or more, the claim is "not learned here".
+where half of the seeds of a row do not, or more, the claim is "not learned here". So is one whose
+row has fewer steps than its `least_steps`.
 
 `compare` sets another row (or start, or place) against it; the claim is then about the difference,
 and only rows of the same training length are compared. It is tested over seeds (see
 `carry.evaluation.differences`), with at least 5 on each side, and all tests of a work are corrected
 together by Holm. `holds_if: "> 0"` tests an order, `margin: 0.1` tests that there is no larger
-difference. `paper_rates` are tested against ours, in a table of their own.
+difference. `profile` names committed results, such as those of rows on one footing. `paper_rates`
+are tested against ours, in a table of their own.
+
+Every claim is also judged from each other start of ids that its rows were evaluated from. Where the
+verdict changes, `scale` has to speak of the start (`list_unsaid_starts`).
 
 Without `compare`, a claim holds only if its whole interval fulfils the condition:
 
@@ -52,13 +57,13 @@ from typing import Any
 import pandas as pd
 
 from carry.claims.claim_settings import FOLDER, Claim, load_claims
-from carry.claims.families import check_seeds, plan_seeds
 from carry.claims.ledger_page import (
     describe_measurement,
     list_untested,
     render_ledger,
     summarise_verdicts,
 )
+from carry.claims.seed_plans import check_seeds, plan_seeds
 from carry.claims.verdicts import METHOD, METRICS, VERDICTS, judge_claims, list_unsaid_starts
 from carry.config import paths
 from carry.plots import load as results
@@ -72,6 +77,7 @@ __all__ = [
     "check_seeds",
     "describe_measurement",
     "judge_claims",
+    "judge_profile",
     "list_unsaid_starts",
     "list_untested",
     "load_claims",
@@ -88,22 +94,7 @@ def write_ledger(profile: str, folder: Path | None = None) -> list[dict[str, Any
     Returns:
         The records, as in claims.json.
     """
-    folder = folder or paths.reports_path(profile)
-    claims = load_claims()
-    cells = results.read_table(profile, "cells")
-    tables = sorted({claim.analysis.table for claim in claims if claim.analysis})
-    named = sorted({claim.profile for claim in claims if claim.profile})
-    records = judge_claims(
-        claims,
-        cells,
-        profile,
-        places=results.read_table(profile, "places"),
-        curves=results.read_table(profile, "curves"),
-        analyses={table: results.read_table(profile, table) for table in tables},
-        certificates=results.read_certificates(profile),
-        others={name: table for name in named if (table := _read_cells(name)) is not None},
-        refused=check_seeds(claims, profile),
-    )
+    folder, records = folder or paths.reports_path(profile), judge_profile(profile, load_claims())
     for name, text in {
         "claims.json": _to_json(records),
         "claims.md": render_ledger(records),
@@ -113,10 +104,38 @@ def write_ledger(profile: str, folder: Path | None = None) -> list[dict[str, Any
     return records
 
 
-def _read_cells(profile: str) -> pd.DataFrame | None:
-    """Return the cells of a profile that claims name; none if it has not run."""
+def judge_profile(profile: str, claims: list[Claim]) -> list[dict[str, Any]]:
+    """Return the records of claims, from the results of a profile and of those that claims name.
+
+    Raises:
+        SettingsError: for an unknown profile, and one without results.
+    """
+    analyses = {claim.analysis.table for claim in claims if claim.analysis}
+    own = _read_tables(profile, ["cells", "places", "curves", *sorted(analyses)])
+    named = sorted({claim.profile for claim in claims if claim.profile})
+    others = {
+        name: _read_tables(name, ["cells", *sorted(analyses)])
+        for name in named
+        if paths.results_path(name, "results").is_dir()
+    }
+    return judge_claims(
+        claims,
+        own["cells"],
+        profile,
+        places=own["places"],
+        curves=own["curves"],
+        analyses=own,
+        certificates=results.read_certificates(profile),
+        others={name: tables["cells"] for name, tables in others.items()},
+        others_analyses=others,
+    )
+
+
+def _read_tables(profile: str, names: list[str]) -> dict[str, pd.DataFrame]:
+    """Return tables of a profile by name; if it has results at all, rows may lack."""
     has_run = paths.results_path(profile, "results").is_dir()
-    return results.read_table(profile, "cells") if has_run else None
+    may_lack = paths.COMMITTED if has_run else ()
+    return {name: results.read_table(profile, name, may_lack) for name in names}
 
 
 def _to_json(content: Any) -> str:

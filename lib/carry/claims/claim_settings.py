@@ -151,10 +151,12 @@ class Certified(Settings):
 class ThesisRuns(Settings):
     """The paired runs of ibrahimli2024 (see `carry.evaluation.thesis_runs`): mix against add.
 
-    Only pairs of which both have learned the trained lengths count if `learned`.
+    Only pairs of which both have learned the trained lengths count if `learned`. The `score` is
+    exact match, or the logarithm of the loss.
     """
 
     length: Literal["trained_lengths", "8", "10", "11"] = "8"
+    score: Literal["exact", "loss"] = "exact"
     learned: bool = False
 
 
@@ -163,10 +165,11 @@ class Claim(Settings):
 
     Only the seeds that reach `gate` at the trained lengths are measured, 0.99 or what the paper
     has; a claim that needs no gate says why in `ungated`. Claims about cells in distribution, and
-    those that count the seeds that reach an accuracy, have none. `margin` makes a comparison a test
-    of no difference. `profile` is one whose committed results are measured instead of those of the
-    ledger's profile. `paper_rates` has the paper's hits and runs of rows, which are tested against
-    ours. `paper` is the name of the file.
+    those that count the seeds that reach an accuracy, have none. A row with fewer steps than its
+    `least_steps` counts as not learned. `margin` makes a comparison a test of no difference.
+    `profile` is one whose committed results are measured instead of those of the ledger's profile.
+    `paper_rates` has the paper's hits and runs of rows, which are tested against ours. `paper` is
+    the name of the file.
     """
 
     id: str
@@ -187,6 +190,7 @@ class Claim(Settings):
     margin: Annotated[float, Field(gt=0.0, lt=1.0)] | None = None
     gate: Annotated[float, Field(gt=0.0, le=1.0)] = LEARNED
     ungated: str = ""
+    least_steps: dict[str, Annotated[int, Field(ge=1)]] = {}
     profile: str | None = None
     paper_rates: dict[str, Pair] = {}
     not_tested: str = ""
@@ -223,6 +227,8 @@ class Claim(Settings):
                 )
         if self.paper_rates and statistic != "seeds_above":
             raise ValueError("paper_rates expects the statistic seeds_above")
+        if self.profile is not None and not (self.measure or self.analysis):
+            raise ValueError(f"profile {self.profile!r} expects measure, or analysis")
         return self
 
     @model_validator(mode="after")
@@ -249,7 +255,7 @@ class Claim(Settings):
     def statistic(self) -> str | None:
         """Return the statistic; none for a count of wrong results, or without a test."""
         if self.thesis_runs:
-            return "mean_over_pairs"
+            return "mean_over_pairs" if self.thesis_runs.score == "exact" else "loss_over_pairs"
         if self.certified:
             return "seeds_certified"
         part = self.measure or self.analysis
@@ -278,10 +284,10 @@ class Claim(Settings):
 
     def list_rows(self) -> list[str]:
         """Return all rows that the claim names."""
-        rows = [*self.parameters, *self.paper_rates]
-        rows += self.measure.rows if self.measure else []
+        rows = [*self.measure.rows] if self.measure else []
+        rows += [part.row for part in (self.analysis, self.certified) if part]
         rows += [self.compare.row] if self.compare and self.compare.row else []
-        return rows + [part.row for part in (self.analysis, self.certified) if part]
+        return [*rows, *self.parameters, *self.paper_rates, *self.least_steps]
 
 
 # The keys of a claim that are mappings; parsed one by one, to name an unknown key by its place.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -14,20 +13,21 @@ from carry.claims.gates import (
     Learned,
     NotLearned,
     NotMeasured,
+    check_start,
+    check_steps,
+    describe_footing,
     describe_steps,
     find_learned_seeds,
     load_trained_runs,
     select_learned,
 )
 from carry.claims.measurements import Measurement, SeedTest
+from carry.claims.seed_plans import MIN_SEEDS_OF_LEVEL, OF_METHODS, SIGNS
 from carry.config.run_settings import Run
 from carry.evaluation.differences import compare_rates
 from carry.evaluation.failed_halving import zero_failed_models
 from carry.evaluation.regions import add_region, add_unseen_regions
 
-MIN_SEEDS_OF_LEVEL = 3  # of a claim about a method without a test: as many as mcleish2024 has
-OF_METHODS = ("mean_over_seeds", "worst_seed", "best_seed", "worst_cell")
-SIGNS = {">=": operator.ge, ">": operator.gt, "<=": operator.le, "<": operator.lt}
 # Of several rows of a claim, the record has the one with the first of these verdicts.
 WORST_FIRST = (
     "fails", "not learned here", "too few seeds", "n cannot decide", "undecided", "holds",
@@ -43,17 +43,22 @@ class Evidence(NamedTuple):
 
 
 class Tables(NamedTuple):
-    """The cells of a profile with their regions, and the runs that trained their rows."""
+    """The tables of a profile: cells with their regions, the runs of their rows, and analyses."""
 
     cells: pd.DataFrame
     runs: dict[str, Run]
     sources: dict[str, str]
+    analyses: dict[str, pd.DataFrame]
 
 
 def prepare_tables(
-    cells: pd.DataFrame, places: pd.DataFrame | None, curves: pd.DataFrame | None
+    cells: pd.DataFrame,
+    places: pd.DataFrame | None = None,
+    curves: pd.DataFrame | None = None,
+    analyses: Mapping[str, pd.DataFrame] | None = None,
 ) -> Tables:
-    """Return the cells of a profile as claims select them, with the runs of their rows."""
+    """Return the tables of a profile as claims select from them, with the runs of their rows."""
+    cells, places = _name_starts(cells), _name_starts(places)
     runs = load_trained_runs(cells)
     cells = measurements.add_last_digit(cells, places)
     cells = zero_failed_models(add_region(cells), curves)
@@ -62,13 +67,21 @@ def prepare_tables(
     longest = cells[["i", "j"]].max(axis=1)
     grid = cells["row"].map(longest[cells["set"] == "grid"].groupby(cells["row"]).max())
     cells = cells.assign(beyond=longest - cells["trained"], grid=grid)
-    return Tables(cells, runs, dict(zip(cells["row"], cells["profile"], strict=True)))
+    sources = dict(zip(cells["row"], cells["profile"], strict=True))
+    named = {name: _name_starts(table) for name, table in (analyses or {}).items()}
+    return Tables(cells, runs, sources, named)
+
+
+def _name_starts(table: pd.DataFrame | None) -> pd.DataFrame | None:
+    """Return a table whose starts are names; older tables have ids as numbers."""
+    if table is None or "start" not in table:
+        return table
+    return table.assign(start=table["start"].astype(str))
 
 
 def collect_evidence(
     claim: Claim,
     tables: Mapping[str | None, Tables],
-    analyses: Mapping[str, pd.DataFrame],
     certificates: pd.DataFrame | None,
     profile: str,
 ) -> Evidence:
@@ -80,7 +93,7 @@ def collect_evidence(
     """
     own = tables[claim.profile]
     if claim.analysis:
-        return _read_analysis(claim, own, analyses)
+        return _read_analysis(claim, own)
     if claim.certified:
         return _read_certificates(claim, certificates, profile)
     if claim.thesis_runs:
@@ -107,6 +120,9 @@ def _read_cells(claim: Claim, tables: Tables) -> Evidence:
     sign, found = -1 if claim.holds_if.startswith("<") else 1, []
     for row in rows:
         sides = dict.fromkeys([row, *([find_comparison(claim)[0]] if claim.compare else [])])
+        for side in sides:
+            check_start(side, start, tables.runs)
+        measurements.count_by_seed(cells, row, claim.measure.where)  # there is something to measure
         try:
             learned = _check_gate(claim, list(sides), start, tables)
         except NotLearned as reason:
@@ -142,15 +158,24 @@ def _excuse_learning(claim: Claim, evidence: Evidence, tables: Tables) -> Eviden
 
 def _check_gate(claim: Claim, rows: list[str], start: str, tables: Tables) -> list[Learned]:
     """Return which seeds of each row have learned; none for a claim without a gate."""
+    for row in rows:
+        check_steps(row, claim.least_steps.get(row, 0), tables.runs)
     if not claim.has_gate():
         return []
     return [find_learned_seeds(tables.cells, row, start, claim.gate, tables.runs) for row in rows]
 
 
 def _describe_rows(rows: Iterable[str], learned: list[Learned], tables: Tables) -> dict[str, Any]:
-    """Return how many seeds of each row have learned, of how many, and after which steps."""
-    steps = {row: tables.runs[row].training.steps for row in rows if row in tables.runs}
-    return {"learned": {row: [len(seeds), of] for row, seeds, of in learned}, "steps": steps}
+    """Return how many seeds of each row have learned, after which steps, and how they differ."""
+    runs = {row: tables.runs[row] for row in rows if row in tables.runs}
+    footings = [describe_footing(run) for run in runs.values()]
+    unlike = {name: [of[name] for of in footings] for name in (footings or [{}])[0]}
+    return {
+        "learned": {row: [len(seeds), of] for row, seeds, of in learned},
+        "steps": {row: run.training.steps for row, run in runs.items()},
+        "profiles": {row: run.profile for row, run in runs.items()},
+        "unlike": {name: values for name, values in unlike.items() if len({*values}) > 1},
+    }
 
 
 def _compare_rates(claim: Claim, cells: pd.DataFrame) -> list[dict[str, Any]]:
@@ -169,18 +194,19 @@ def _compare_rates(claim: Claim, cells: pd.DataFrame) -> list[dict[str, Any]]:
     return rates
 
 
-def _read_analysis(claim: Claim, tables: Tables, analyses: Mapping[str, pd.DataFrame]) -> Evidence:
+def _read_analysis(claim: Claim, tables: Tables) -> Evidence:
     """Return the evidence of the table of an analysis."""
     analysis = claim.analysis
-    table = analyses.get(analysis.table, pd.DataFrame(columns=["row"]))
+    table = tables.analyses.get(analysis.table, pd.DataFrame(columns=["row"]))
     other_row = (claim.compare.row if claim.compare else None) or analysis.row
     if table[table["row"] == analysis.row].empty:
         raise NotMeasured(f"row {analysis.row} was not analysed in this profile")
     rows = list(dict.fromkeys([analysis.row, other_row]))
-    learned = _check_gate(claim, rows, "1", tables)
+    start = measurements.find_analysis_start(table, analysis.row, analysis.where)
+    learned = _check_gate(claim, rows, start or "1", tables)
     table = select_learned(table, learned)
     seeds = measurements.count_in_analysis(table, analysis.row, analysis.count, analysis.where)
-    fields = {"row": analysis.row, **_describe_rows(rows, learned, tables)}
+    fields = {"row": analysis.row, "start": start, **_describe_rows(rows, learned, tables)}
     if not claim.compare:
         return _report(claim, measurements.measure_seeds(claim, seeds), fields)
     where = {**analysis.where, **claim.compare.where}

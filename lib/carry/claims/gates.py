@@ -6,7 +6,7 @@ learned, and no claim is refuted by it.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -17,6 +17,14 @@ from carry.evaluation.regions import score_trained_lengths
 
 class NotMeasured(Exception):
     """The tables lack what a claim needs; the text names it."""
+
+
+class MissingRow(NotMeasured):
+    """A profile has no results of this row."""
+
+    def __init__(self, row: str) -> None:
+        super().__init__(f"row {row} is missing")
+        self.row = row
 
 
 class NotLearned(Exception):
@@ -46,11 +54,12 @@ def find_start(cells: pd.DataFrame, row: str, start: str) -> str:
     """Return the start under which a table has a row; without a table of ids that is always 1.
 
     Raises:
+        MissingRow: if the table lacks the row.
         NotMeasured: if the row was not evaluated from this start.
     """
     known = set(cells.loc[cells["row"] == row, "start"])
     if not known:
-        raise NotMeasured(f"row {row} is not in this profile")
+        raise MissingRow(row)
     if start not in known and known != {"1"}:
         raise NotMeasured(f"row {row} has no result from start {start} in this profile")
     return start if start in known else "1"
@@ -79,6 +88,46 @@ def find_learned_seeds(
             f"lengths{describe_steps(row, runs)} ({ends[0]:g} to {ends[1]:g}%)"
         )
     return Learned(row, seeds, len(scores))
+
+
+def check_start(row: str, start: str, runs: dict[str, Run]) -> None:
+    """Refuse a start that a row's evaluation leaves out; start 1 would stand for it.
+
+    Raises:
+        NotMeasured: if its settings have other starts.
+    """
+    if row in runs and start not in map(str, runs[row].evaluation.starts):
+        raise NotMeasured(f"row {row} has no result from start {start} in this profile")
+
+
+def check_steps(row: str, least: int, runs: dict[str, Run]) -> None:
+    """Refuse a verdict on a row that was trained for fewer steps than the claim wants.
+
+    Raises:
+        NotLearned: if it was.
+    """
+    if row in runs and runs[row].training.steps < least:
+        raise NotLearned(f"{row}{describe_steps(row, runs)}; a verdict wants {least:,}")
+
+
+def describe_footing(run: Run) -> dict[str, Any]:
+    """Return the settings that two rows on one footing share, but for their steps.
+
+    >>> from carry.config.run_settings import make_run
+    >>> model = {"layers": 1, "recurrences": 3, "width": 64}
+    >>> run = make_run({"task": {"name": "addition"}, "model": model})
+    >>> list(describe_footing(run).values())
+    [3, 64, 'adamw', 0.001, 128, 'fresh']
+    """
+    training, model = run.training, run.model
+    return {
+        "depth": model.get("layers", 1) * model.get("recurrences", 1),
+        "width": model.get("width"),
+        "optimizer": training.optimizer,
+        "rate": training.learning_rate,
+        "batch": training.batch,
+        "problems": training.examples or "fresh",
+    }
 
 
 def describe_steps(row: str, runs: dict[str, Run]) -> str:

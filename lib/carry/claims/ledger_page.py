@@ -8,6 +8,8 @@ from typing import Any
 
 from carry.claims.claim_settings import OWN_CLAIMS
 from carry.claims.verdicts import METHOD, VERDICTS
+from carry.config import run_settings
+from carry.departures import list_departures
 
 # How a number of claims with a verdict reads.
 WORDS = {
@@ -24,7 +26,7 @@ def render_ledger(records: list[dict[str, Any]]) -> str:
     for paper in dict.fromkeys(record["paper"] for record in records):
         rows = [record for record in records if record["paper"] == paper]
         lines += [f"## {paper}", "", f"{_count_verdicts(rows)}.", "", *_render_table(rows), ""]
-        lines += _render_rates(rows)
+        lines += [*_render_rates(rows), *_render_departures(paper, rows)]
     untested = list_untested(records)
     return "\n".join([*lines, "## Not tested, and why", "", untested, ""] if untested else lines)
 
@@ -53,15 +55,15 @@ def list_untested(records: list[dict[str, Any]]) -> str:
     """Return the claims of the papers without a test, by reason, as a Markdown list.
 
     >>> record = {"paper": "cho2025", "verdict": "not tested", "reason": "needs a GPU"}
-    >>> missing = {**record, "id": "c", "reason": "row parity_nope is not in this profile"}
+    >>> missing = {**record, "id": "c", "reason": "profile full lacks row parity_nope"}
     >>> print(list_untested([{**record, "id": "a"}, {**record, "id": "b"}, missing]))
     * needs a GPU: `a`, `b`
-    * a row is not in this profile: `c`
+    * profile full lacks a row: `c`
     """
     reasons: dict[str, list[str]] = {}
     for record in records:
         if record["verdict"] == "not tested" and record["paper"] != OWN_CLAIMS:
-            reason = re.sub(r"^row \w+ is not", "a row is not", record["reason"])
+            reason = re.sub(r" lacks row \w+$", " lacks a row", record["reason"])
             reasons.setdefault(reason, []).append(f"`{record['id']}`")
     return "\n".join(f"* {reason}: {', '.join(names)}" for reason, names in reasons.items())
 
@@ -95,6 +97,23 @@ def _render_rates(records: list[dict[str, Any]]) -> list[str]:
     return [*lines, ""]
 
 
+def _render_departures(paper: str, records: list[dict[str, Any]]) -> list[str]:
+    """Return the settings in which a work's rows depart from it, but for sizes, as a list."""
+    known = [] if paper == OWN_CLAIMS else run_settings.list_rows("paper")
+    rows = {row: name for record in records for row, name in record["profiles"].items()}
+    departures: dict[str, list[str]] = {}
+    for row, profile in rows.items():
+        if row in known and profile != "paper":
+            table = list_departures(row, profile)
+            settings = table.loc[~table["kind"].isin(["size", "evaluation"]), "setting"]
+            departures.setdefault(", ".join(settings) or "none", []).append(f"`{row}`")
+    if not departures:
+        return []
+    title = "Departures of rows from the paper, but for sizes (`carry show ROW --against paper`):"
+    lines = [f"* {', '.join(names)}: {settings}" for settings, names in departures.items()]
+    return [title, "", *lines, ""]
+
+
 def describe_measurement(record: dict[str, Any]) -> str:
     """Return the measurement of a record with its basis, or the reason why it is missing."""
     if record["measured"] is None:
@@ -102,6 +121,9 @@ def describe_measurement(record: dict[str, Any]) -> str:
     low, high = record["interval"]
     if record["statistic"] == "errors":
         text = f"{record['measured']:.0f} errors"
+    elif record["statistic"].startswith("loss_over_pairs"):
+        number = [f"{value:+.2f}" for value in (record["measured"], low, high)]
+        text = f"loss lower by {number[0]} powers of ten ({number[1]} to {number[2]})"
     elif "difference" in record["statistic"]:
         number = [f"{100 * value:+.1f}" for value in (record["measured"], low, high)]
         text = f"{number[0]} points ({number[1]} to {number[2]})"
@@ -148,4 +170,6 @@ def _describe_basis(record: dict[str, Any]) -> str:
         basis += f", learned {' and '.join(counts)}"
     if record["steps"]:
         basis += f", {' and '.join(f'{steps:,}' for steps in record['steps'].values())} steps"
+    for name, values in record["unlike"].items():
+        basis += f", {name} {' and '.join(map(str, values))}"
     return f"{basis}, profile {record['profile']}"

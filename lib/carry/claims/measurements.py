@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import pandas as pd
 
 from carry.claims.claim_settings import CellFilter, Claim, find_comparison
-from carry.claims.gates import NotMeasured, find_start
+from carry.claims.gates import MissingRow, NotMeasured, find_start
 from carry.config import run_settings
 from carry.evaluation import thesis_runs
 from carry.evaluation.differences import (
@@ -69,15 +70,16 @@ def find_comparable_row(claim: Claim, cells: pd.DataFrame) -> str:
     """Return the first row of a claim with the same training length as the compared row.
 
     Raises:
+        MissingRow: if the table lacks a side.
         NotMeasured: if no row has this length.
     """
     other, _ = find_comparison(claim)
     trained = cells.groupby("row")["trained"].first()
     if other not in trained:
-        raise NotMeasured(f"row {other} is not in this profile")
+        raise MissingRow(other)
     rows = [row for row in claim.measure.rows if row in trained]
     if not rows:
-        raise NotMeasured(f"row {claim.measure.rows[0]} is not in this profile")
+        raise MissingRow(claim.measure.rows[0])
     for row in rows:
         if trained[row] == trained[other]:
             return row
@@ -196,6 +198,21 @@ def _sum_by_seed(table: pd.DataFrame, count: str) -> pd.DataFrame:
     return by_seed.assign(accuracy=by_seed["exact"] / by_seed["n"])
 
 
+def find_analysis_start(table: pd.DataFrame, row: str, where: Mapping[str, Any]) -> str | None:
+    """Return the start from which a row of an analysis is read: 1, unless `where` has another.
+
+    A row that was analysed from one other start alone has that; a table without starts has none.
+
+    >>> table = pd.DataFrame({"row": ["a", "a", "b"], "start": ["1", "best", "best"]})
+    >>> [find_analysis_start(table, row, {}) for row in ("a", "b")]
+    ['1', 'best']
+    """
+    if "start" not in table:
+        return None
+    known = [*table.loc[table["row"] == row, "start"].unique()]
+    return where.get("start", known[0] if len(known) == 1 else "1")
+
+
 def count_in_analysis(
     table: pd.DataFrame, row: str, count: str, where: dict[str, Any]
 ) -> pd.DataFrame:
@@ -214,8 +231,8 @@ def count_in_analysis(
     if {"recurrence", "recurrences_trained"} <= {*selected}:
         past = selected["recurrence"] - selected["recurrences_trained"]
         selected = selected.assign(past=past)
-    if "start" in selected and (selected["start"] == "1").any():
-        where = {"start": "1", **where}
+    if (start := find_analysis_start(table, row, where)) is not None:
+        where = {**where, "start": start}
     where = {name: value for name, value in where.items() if value is not None}
     for name, value in where.items():
         values = value if isinstance(value, list) else [value]
@@ -285,12 +302,18 @@ def count_construction_errors(claim: Claim) -> Measurement:
     return Measurement(wrong, wrong, wrong, n, (0,))
 
 
+def select_pairs(claim: Claim) -> pd.DataFrame:
+    """Return the pairs of the thesis' own runs that a claim is about."""
+    pairs = thesis_runs.pair_runs(thesis_runs.read_runs())
+    if not claim.thesis_runs.learned:
+        return pairs
+    return thesis_runs.select_learned_pairs(pairs, claim.gate)
+
+
 def compare_thesis_runs(claim: Claim) -> tuple[Measurement, thesis_runs.PairedComparison]:
     """Return how far `mix` is ahead in the thesis' own runs, with the test over pairs."""
-    pairs = thesis_runs.pair_runs(thesis_runs.read_runs())
-    if claim.thesis_runs.learned:
-        pairs = thesis_runs.select_learned_pairs(pairs, claim.gate)
-    told = thesis_runs.compare_pairs(pairs, claim.thesis_runs.length)
+    runs = claim.thesis_runs
+    told = thesis_runs.compare_pairs(select_pairs(claim), runs.length, runs.score)
     test = SeedTest(told.p, told.p_behind, compute_smallest_p((told.pairs,) * 2, paired=True))
     ends, count = (told.low, told.high), (told.pairs, told.pairs)
     return Measurement(told.lead, *ends, 2 * told.pairs, count, test), told

@@ -14,7 +14,7 @@ import pandas as pd
 from carry.claims.claim_settings import STARTS, Claim
 from carry.claims.evidence import Evidence, Tables, collect_evidence, prepare_tables
 from carry.claims.families import correct_rates, judge_family
-from carry.claims.gates import NotLearned, NotMeasured
+from carry.claims.gates import MissingRow, NotLearned, NotMeasured
 
 # Those without a decision say why.
 UNDECIDED = ("undecided", "too few seeds", "n cannot decide")
@@ -31,9 +31,10 @@ METHOD = (
     "paper's number); where most have not, the claim is not learned here. An order of two rows "
     "holds, or fails, by a one-sided exact permutation test over at least 5 seeds a side; no "
     "difference by two one-sided tests against the margin. The p values of all tests of a work are "
-    "corrected together (Holm, 5%). Other claims hold, or fail, only if all their interval does: "
-    "t over seeds, or Wilson's where the claim is about one model. Where no result of these seeds "
-    "and problems could decide, n cannot decide."
+    "corrected together (Holm): at most 5% of works have a claim that holds wrongly, and 5% one "
+    "that fails wrongly. Other claims hold, or fail, only if all their interval does: t over "
+    "seeds, or Wilson's where the claim is about one model. Where no result of these seeds and "
+    "problems could decide, n cannot decide."
 )
 
 
@@ -46,7 +47,7 @@ def judge_claims(
     analyses: Mapping[str, pd.DataFrame] | None = None,
     certificates: pd.DataFrame | None = None,
     others: Mapping[str, pd.DataFrame] | None = None,
-    refused: Mapping[str, str] | None = None,
+    others_analyses: Mapping[str, Mapping[str, pd.DataFrame]] | None = None,
 ) -> list[dict[str, Any]]:
     """Return a record for each claim, from the result tables of a profile.
 
@@ -59,20 +60,16 @@ def judge_claims(
         curves: learning curves, which show the models that have too many heads left.
         analyses: the tables of analyses by name.
         certificates: one row for each certified seed.
-        others: the cells of the profiles that claims name, by profile.
-        refused: the claims that their seeds cannot decide, with the reason (see `check_seeds`).
+        others: the cells of the profiles that claims name, by profile; `others_analyses` likewise.
     """
-    tables = {None: prepare_tables(cells, places, curves)}
+    tables = {None: prepare_tables(cells, places, curves, analyses)}
     for name, table in (others or {}).items():
-        tables[name] = prepare_tables(table, None, None)
+        tables[name] = prepare_tables(table, analyses=(others_analyses or {}).get(name))
 
     def judge(some: list[Claim]) -> list[dict[str, Any]]:
-        return _judge_from_one_start(some, tables, profile, analyses or {}, certificates)
+        return _judge_from_one_start(some, tables, profile, certificates)
 
     records = judge(claims)
-    for record in records:
-        if record["id"] in (refused or {}) and record["verdict"] in ("holds", "fails"):
-            record |= {"verdict": "n cannot decide", "reason": refused[record["id"]]}
     known = {start for part in tables.values() for start in part.cells["start"].unique()}
     protocols = [start for start in STARTS if start in known]
     if len(protocols) < 2:
@@ -106,36 +103,48 @@ def list_unsaid_starts(records: list[dict[str, Any]]) -> list[str]:
 
 def _start_from(claim: Claim, start: str) -> Claim:
     """Return a claim that starts elsewhere; one that compares starts stays as it is."""
-    if not claim.measure or (claim.compare and "start" in claim.compare.where):
+    if _compares_starts(claim) or not (claim.measure or claim.analysis):
         return claim
+    if claim.analysis:
+        where = {**claim.analysis.where, "start": start}
+        return claim.model_copy(
+            update={"analysis": claim.analysis.model_copy(update={"where": where})}
+        )
     where = claim.measure.where.model_copy(update={"start": start})
     return claim.model_copy(update={"measure": claim.measure.model_copy(update={"where": where})})
 
 
+def _compares_starts(claim: Claim) -> bool:
+    return bool(claim.compare) and "start" in claim.compare.where
+
+
 def _has_start(claim: Claim, tables: Mapping[str | None, Tables], start: str) -> bool:
-    """Return whether a claim starts here, and one of its rows was evaluated from here."""
-    if not claim.measure or claim.measure.where.start != start:
+    """Return whether one of a claim's rows was evaluated, or analysed, from a start."""
+    if _compares_starts(claim) or not (claim.measure or claim.analysis):
         return False
-    if claim.compare and "start" in claim.compare.where:
+    table = tables[claim.profile].cells
+    if claim.analysis:
+        table = tables[claim.profile].analyses.get(claim.analysis.table, pd.DataFrame())
+    if "start" not in table:
         return False
-    cells = tables[claim.profile].cells
-    return bool((cells["row"].isin(claim.list_rows()) & (cells["start"] == start)).any())
+    return bool((table["row"].isin(claim.list_rows()) & (table["start"] == start)).any())
 
 
 def _judge_from_one_start(
     claims: list[Claim],
     tables: Mapping[str | None, Tables],
     profile: str,
-    analyses: Mapping[str, pd.DataFrame],
     certificates: pd.DataFrame | None,
 ) -> list[dict[str, Any]]:
     records, found = [], []
     for claim in claims:
         record, evidence = _create_record(claim, profile), Evidence({})
         try:
-            if claim.profile is not None and claim.profile not in tables:
-                raise NotMeasured(f"profile {claim.profile} has no results here")
-            evidence = collect_evidence(claim, tables, analyses, certificates, profile)
+            if claim.profile not in (None, *tables):
+                raise MissingRow(claim.list_rows()[0])
+            evidence = collect_evidence(claim, tables, certificates, profile)
+        except MissingRow as missing:
+            record["reason"] = f"profile {claim.profile or profile} lacks row {missing.row}"
         except NotMeasured as reason:
             record["reason"] = str(reason)
         except NotLearned as reason:
@@ -178,6 +187,8 @@ def _create_record(claim: Claim, profile: str) -> dict[str, Any]:
         "sides": [],
         "learned": {},
         "steps": {},
+        "profiles": {},
+        "unlike": {},
         "p": None,
         "p_corrected": None,
         "p_contrary": None,

@@ -91,8 +91,9 @@ class Training(Settings):
     examples: ProblemCount | None = None  # size of a fixed training set; null: fresh problems
     problem_set: str | None = None  # the data set of the examples; null: drawn as fresh problems
     random_padding: ShareBelowOne = 0.0  # chance of a pad before a question token (mcleish2024)
-    dropout: ShareBelowOne = 0.0  # of attention outputs; only with batched seeds
-    dropout_embeddings: ShareBelowOne = 0.0  # of embeddings; only with batched seeds
+    dropout: ShareBelowOne = 0.0  # of the outputs of attention and of feed-forward networks
+    dropout_inside: ShareBelowOne = 0.0  # of attention weights and of hidden units
+    dropout_embeddings: ShareBelowOne = 0.0  # of embeddings of tokens plus ids
     halving: Literal["random", "masked", "svc", "shapley"] | None = None  # how heads are dropped
     halving_accuracy: Share = 0.95  # held-out accuracy that starts a halving (fraknoi2024)
     loss: Literal["answer", "everything"] = "answer"  # tokens in the loss: response, or all
@@ -157,13 +158,22 @@ class Training(Settings):
             )
         return self
 
+    def dropout_shares(self) -> dict[str, float]:
+        """Return the shares of dropout, by setting, in the order of `carry.models.dropout`.
+
+        >>> Training(dropout=0.1).dropout_shares()
+        {'dropout': 0.1, 'dropout_inside': 0.0, 'dropout_embeddings': 0.0}
+        """
+        names = ("dropout", "dropout_inside", "dropout_embeddings")
+        return {name: getattr(self, name) for name in names}
+
 
 # Settings of the trainer of batched seeds, and of the trainer of one seed.
-ONLY_BATCHED = ("dropout", "dropout_embeddings", "halving", "held_out", "keep_weights")
+ONLY_BATCHED = ("halving", "held_out", "keep_weights")
 ONLY_SEPARATE = (
     *("problem_set", "random_padding", "loss", "loss_average", "progressive", "optimizer"),
     *("batch_ramp", "clip", "precision", "stop_at", "patience", "snapshot_every"),
-    "average_weights",
+    *("average_weights", "dropout_inside"),
 )
 
 

@@ -6,10 +6,10 @@ from typing import Literal
 
 import pandas as pd
 import torch
-from torch import Tensor
 
 from carry.config.arguments import check_type
 from carry.config.settings import SettingsError, describe
+from carry.data.batch import Batch
 from carry.data.problems import Problems
 from carry.evaluation.decoding import compute_decoding_ids, decode_greedily
 from carry.evaluation.starts import choose_best_start
@@ -47,8 +47,7 @@ def ask(
     check_type(system, System, "system")
     problem = _make_problem(system.task, operands).to(system.device)
     written = system.format.write_open_ended(problem)
-    ids = system.ids(written, 1 if isinstance(start, str) else start)
-    _check_ids(system, ids, int(problem.lengths.max()))
+    _check_ids(system, written, int(problem.lengths.max()), start)
     start = choose_best_start(system) if start == "best" else start
     response = decode_greedily(system, problem, start)
     question_length = int(written.start[0])
@@ -104,14 +103,16 @@ def _make_problem(task: Task, operands: tuple[str | int, ...]) -> Problems:
     return task.solve(*to_digits([texts]))
 
 
-def _check_ids(system: System, ids: list[Tensor], digits: int) -> None:
-    """Refuse a question whose ids exceed a table of the model."""
-    for index, values in enumerate(ids):
+def _check_ids(system: System, written: Batch, digits: int, start: Start | Literal["best"]) -> None:
+    """Refuse a question whose ids exceed a table of the model, and an invalid start."""
+    system.first_ids(1 if isinstance(start, str) else start)
+    for index in range(len(system.schemes)):
         largest = system.largest_id(index)
-        if largest is not None and int(values.max()) > largest:
+        last = system.last_id(index, system.needed_ids(index, written), start)
+        if largest is not None and last > largest:
             raise SettingsError(
-                f"operands: {digits} digits need id {int(values.max())} of positions.{index}, past "
-                f"the largest, {largest}; expected shorter operands or a smaller start"
+                f"operands: {digits} digits need id {last} of positions.{index}, past the largest, "
+                f"{largest}; expected shorter operands or a smaller start"
             )
 
 

@@ -34,7 +34,7 @@ from carry.models.system import Start, System
 from carry.models.teacher_forcing import predict_tokens
 from carry.training.precision import use_precision
 
-MOST_STARTS = 32  # that "all" averages; of more, an even subset
+MOST_STARTS = 16  # that "all" averages, with a pass for each; of more, an even subset
 
 # Tokens in the caches of one batch, if a mean over starts needs a cache for each.
 MAX_CACHED_TOKENS = 2**18
@@ -87,7 +87,7 @@ def _find_last_starts(system: System, problems: Problems) -> list[int | None]:
         needed = [scheme.required_ids(extent) for scheme in schemes]
     else:
         written = form.write_open_ended(problems)
-        needed = [int(scheme.ids(written).max()) for scheme in schemes]
+        needed = [system.needed_ids(index, written) for index in range(len(schemes))]
     return [system.last_start(index, count) for index, count in enumerate(needed)]
 
 

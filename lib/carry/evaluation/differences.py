@@ -2,7 +2,11 @@
 
 A row has few seeds, and they differ by more than the sampling of problems. The seed is therefore
 the unit: the interval is Welch's t interval over seeds, and the test permutes seeds. Tests are
-one-sided and exact: if the rows are equal, p is at most 5% in at most 5% of all comparisons.
+one-sided and exact: if the seeds of both rows are drawn alike, p is at most 5% in at most 5% of all
+comparisons, whatever the seeds are like. If means alone are equal, p is that small more often: in up
+to 7% for as many seeds a side, and 12% for 8 against 5, where spreads are unlike and symmetrical,
+and far more often where one row is skew, as one of which a seed in ten fails. A small p says that
+the seeds of one row tend to be better, which for such rows is not to say that their mean is.
 """
 
 from __future__ import annotations
@@ -16,7 +20,6 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from scipy import stats
 from statsmodels.stats import proportion
-from statsmodels.stats.multitest import multipletests
 
 from carry.evaluation.intervals import LEVEL, seed_interval
 
@@ -242,7 +245,10 @@ def correct_p_values(values: Sequence[float]) -> list[float]:
     >>> [round(p, 3) for p in correct_p_values([0.01, 0.04, 0.03])]
     [0.03, 0.06, 0.06]
     """
-    return multipletests(values, method="holm")[1].tolist() if len(values) else []
+    order = np.argsort(values)
+    scaled = np.asarray(values, dtype=float)[order] * np.arange(len(values), 0, -1)
+    corrected = np.maximum.accumulate(scaled).clip(max=1)
+    return corrected[np.argsort(order)].tolist()
 
 
 def compare_rates(hits: int, n: int, other_hits: int, other_n: int) -> float:

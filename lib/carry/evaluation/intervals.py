@@ -34,6 +34,9 @@ def wilson_interval(hits: ArrayLike, n: ArrayLike) -> tuple[np.ndarray, np.ndarr
 def seed_interval(values: ArrayLike) -> tuple[float, float]:
     """Return both ends of the 95% t interval of a mean over seeds; infinite for one seed.
 
+    It holds the mean of 95% of rows whose seeds are normal, and of some 88% whose seeds are skew
+    near 1. It cannot know of rare failures: if one seed in ten fails, 59% of all fives have none.
+
     >>> [round(end, 3) for end in seed_interval([0.9, 0.95, 1.0])]
     [0.826, 1.074]
     >>> seed_interval([0.9])

@@ -14,6 +14,7 @@ from carry.data.tables import concat_by_name, read_parquet, write_tables
 from carry.evaluation import trained_models
 from carry.evaluation.regions import refuse_band
 from carry.evaluation.seeds import ATTENTION, score_seed
+from carry.evaluation.starts import count_passes
 from carry.jobs import Job, run_jobs
 from carry.training.cost import estimate_training_seconds
 
@@ -49,12 +50,13 @@ def list_evaluation_jobs(run: Run) -> list[Job]:
 def estimate_scoring_cost(run: Run, questions: pd.DataFrame) -> float:
     """Return the expected core-seconds to score a seed; only ratios between rows count.
 
-    A problem costs a third of a training step for it, times its length over a trained one's.
+    A pass over a problem costs a third of a training step for it, times its length over a trained
+    one's.
     """
     training = run.training
     example = estimate_training_seconds(run) / (training.steps * training.batch)
     lengths = questions[["i", "j"]].max(axis=1) / training.digits
-    return float(example / 3 * lengths.clip(lower=1).sum())
+    return float(example / 3 * count_passes(run) * lengths.clip(lower=1).sum())
 
 
 def evaluate_rows(rows: Sequence[str], profile: str) -> dict[str, pd.DataFrame]:

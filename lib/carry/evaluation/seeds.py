@@ -16,14 +16,13 @@ from carry.config import paths
 from carry.config.run_settings import Run
 from carry.evaluation.recurrences import choose_problems, score_by_recurrence
 from carry.evaluation.scoring import score_system
-from carry.evaluation.starts import resolve_starts
+from carry.evaluation.starts import choose_part, resolve_starts
 from carry.evaluation.trained_models import restore_system
 from carry.progress import count_progress
 
 TABLES = ("cells", "places", "steps")  # of `score_system`
 RECURRENCE_TABLES = ("recurrences", "answers")
 ATTENTION = "carry.interpretability.attention"  # by name: other rows do not depend on it
-PART = 5  # further starts are scored on one problem of so many
 
 
 def score_seed(
@@ -83,13 +82,3 @@ def score_seed(
         if len(table):
             with paths.write_atomically(folder / f"{name}.parquet") as draft:
                 table.to_parquet(draft, index=False)
-
-
-def choose_part(questions: pd.DataFrame) -> pd.DataFrame:
-    """Return every fifth problem of each cell, and at least one.
-
-    >>> table = pd.DataFrame({"set": "grid", "i": [1] * 7 + [2], "j": 1})
-    >>> choose_part(table).index.tolist()
-    [0, 5, 7]
-    """
-    return questions[questions.groupby(["set", "i", "j"]).cumcount() % PART == 0]

@@ -7,8 +7,13 @@ row names its starts (`evaluation.starts`), and tables have their names in the c
     best        one id for each model, the best on held-out problems of trained lengths
     all         next-token probabilities averaged over all starts (`decoding.list_first_ids`)
 
-A problem too long for the best id starts at the last one from which it fits. Ids that do not depend
+They are different protocols: a figure or a claim has one of them, or sets them side by side. A
+problem too long for the best id starts at the last one from which it fits. Ids that do not depend
 on a start, or that no table limits, have the one start 1.
+
+The first start of a row is scored on all problems. The others are scored on a fifth, and off the
+grid on at least 20 of a cell (`choose_part`): a mean over starts needs a pass for each of them, of
+which there are at most `MOST_STARTS`.
 """
 
 from __future__ import annotations
@@ -19,18 +24,22 @@ from typing import Literal
 import pandas as pd
 import torch
 
-from carry.data import problem_sets
+from carry.config.run_settings import Run
+from carry.data.batch import Batch
 from carry.data.training_batches import draw_held_out
 from carry.evaluation.decoding import MOST_STARTS, spread_evenly
-from carry.evaluation.intervals import pool_cells
-from carry.evaluation.scoring import score_system
+from carry.evaluation.intervals import add_interval
+from carry.evaluation.scoring import MAX_ATTENTION_SCORES
 from carry.models.system import Start, System
+from carry.training.precision import use_precision
 
 PROBLEMS = 256  # held-out problems that choose the best start
+PART = 5  # further starts are scored on one problem of so many
+LEAST = 20  # problems of a cell off the grid, for further starts
 
 COLUMNS = {
     "starts": (
-        "row", "profile", "seed", "trained", "id", "n", "exact", "accuracy", "low", "high",
+        "row", "profile", "seed", "trained", "id", "n", "exact", "accuracy", "low", "high", "loss",
         "chosen",
     )
 }  # fmt: skip
@@ -67,8 +76,9 @@ def score_starts(system: System) -> pd.DataFrame:
     fit the tables: at most `MOST_STARTS`, evenly.
 
     Returns:
-        starts: for each first `id`, how many of `n` answers are `exact`, with an interval, and
-            whether it is `chosen`: the best one, and of equal ones the smallest.
+        starts: for each first `id`, how many of `n` responses are `exact`, with an interval; the
+            `loss`, minus the mean logarithm of a response's probability; and whether the id is
+            `chosen`: the most exact one, of equal ones the one of least loss, then the smallest.
 
     >>> from carry.config.run_settings import make_run
     >>> from carry.evaluation.mock_models import Oracle
@@ -79,12 +89,36 @@ def score_starts(system: System) -> pd.DataFrame:
     [[1, 256, True], [2, 256, False], [3, 256, False]]
     """
     run = system.run
-    ids = list_single_starts(system, run.training.digits, MOST_STARTS)
     problems = draw_held_out(run, system.task, "starts", PROBLEMS)
-    sizes = problems.lengths.amax(1, keepdim=True).expand(-1, 2)  # only to score by length
-    table = problem_sets.to_table("held out", sizes, problems, system.task)
-    cells = score_system(system, table, ids, run.evaluation.recurrences)[0]
-    return choose_start(pool_starts(cells))
+    batch = system.format.write(problems)
+    system.network.eval()
+    ids = list_single_starts(system, run.training.digits, MOST_STARTS)
+    with use_precision("fp32", system.device):
+        scores = [_score_start(system, batch, first) for first in ids]
+    table = pd.DataFrame(scores, columns=["exact", "loss"])
+    labels = {
+        "row": run.name,
+        "profile": run.profile,
+        "seed": system.seed,
+        "trained": run.training.digits,
+    }
+    table = add_interval(table.assign(**labels, id=ids, n=len(problems)))
+    return choose_start(table)[list(COLUMNS["starts"])]
+
+
+@torch.inference_mode()
+def _score_start(system: System, batch: Batch, first: int) -> tuple[int, float]:
+    """Return the number of exact responses and the loss of a mixed batch, from one start."""
+    most = max(1, MAX_ATTENTION_SCORES // batch.tokens.shape[1] ** 2)
+    exact, loss = 0, 0.0
+    for rows in torch.arange(len(batch)).split(most):
+        part = batch[rows].to(system.device)
+        at, target, real = part.response()
+        logits = system.logits(part, system.ids(part, first), at, system.run.evaluation.recurrences)
+        exact += int(((logits.argmax(-1) == target) | ~real).all(1).sum())
+        right = logits.log_softmax(-1).gather(-1, target[..., None])[..., 0]
+        loss -= float(right[real].sum())
+    return exact, loss / len(batch)
 
 
 def list_single_starts(system: System, digits: int, most: int) -> list[int]:
@@ -109,17 +143,52 @@ def list_single_starts(system: System, digits: int, most: int) -> list[int]:
     return spread_evenly(last, min(most, last))
 
 
-def pool_starts(cells: pd.DataFrame, by: Sequence[str] = ()) -> pd.DataFrame:
-    """Return correct answers by first `id`, in place of the column `start`, and by more columns."""
-    cells = cells.assign(id=cells["start"].astype(int))
-    return pool_cells(cells, ["row", "profile", "seed", "trained", *by, "id"])
-
-
 def choose_start(table: pd.DataFrame) -> pd.DataFrame:
-    """Mark the id with the most exact answers as `chosen`; of equal ones the smallest.
+    """Mark as `chosen` the most exact id; of equal ones that of least loss, then the smallest.
 
-    >>> choose_start(pd.DataFrame({"id": [4, 1, 7], "exact": [9, 3, 9]}))["chosen"].tolist()
-    [True, False, False]
+    All starts may be exact on trained lengths; the loss still tells which ids are learned best.
+
+    >>> starts = {"id": [1, 4, 7, 9], "exact": [3, 9, 9, 9], "loss": [0.0, 0.2, 0.1, 0.1]}
+    >>> choose_start(pd.DataFrame(starts))["chosen"].tolist()
+    [False, False, True, False]
     """
-    best = table.loc[table["exact"] == table["exact"].max(), "id"].min()
+    best = table.sort_values(["exact", "loss", "id"], ascending=[False, True, True])["id"].iloc[0]
     return table.assign(chosen=table["id"] == best)
+
+
+def choose_part(questions: pd.DataFrame) -> pd.DataFrame:
+    """Return the problems for further starts: a fifth of each cell, evenly, and at least one.
+
+    Off the grid, whose cells are pooled into regions, they are at least 20, or all if there are
+    fewer.
+
+    >>> table = pd.DataFrame({"set": "grid", "i": [1] * 10 + [2], "j": 1})
+    >>> choose_part(table).index.tolist()
+    [0, 5, 10]
+    >>> [len(choose_part(pd.DataFrame({"set": ["equal"] * n, "i": 1, "j": 1})))
+    ...  for n in (9, 30, 200)]
+    [9, 20, 40]
+    """
+    cells = questions.groupby(["set", "i", "j"])["set"]
+    size = cells.transform("size")
+    least = size.clip(upper=LEAST).where(questions["set"] != "grid", 1)
+    wanted = (-(-size // PART)).clip(lower=least)
+    return questions[cells.cumcount() * wanted % size < wanted]
+
+
+def count_passes(run: Run) -> float:
+    """Return the passes for a problem of trained length, from all starts and on average.
+
+    >>> from carry.config.run_settings import make_run
+    >>> settings = {"task": {"name": "addition"}, "training": {"digits": 30}}
+    >>> coupled = {"ids": "coupled", "encoding": "learned", "limit": 40}
+    >>> runs = [make_run(settings | {"positions": ids}) for ids in ([], [coupled])]
+    >>> [count_passes(run) for run in runs]  # from 1, "best", and "all", which are nine
+    [1.0, 3.0]
+    """
+    with torch.device("meta"):
+        system = System(run, device="meta")
+    count = len(list_single_starts(system, run.training.digits, MOST_STARTS))
+    starts = system.distinct_starts(run.evaluation.starts)
+    passes = [count if start == "all" else 1 for start in starts]
+    return passes[0] + sum(passes[1:]) / PART

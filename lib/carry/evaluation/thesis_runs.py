@@ -11,8 +11,9 @@ over all runs of a task compare other models too.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
+import numpy as np
 import pandas as pd
 from scipy import stats
 
@@ -27,14 +28,16 @@ KEYS = ["width", "problems", "seed"]
 TASKS = ("add", "mix")
 LENGTHS = ("trained_lengths", "8", "10", "11")
 SCORES = [f"{score}_{length}" for score in ("loss", "exact") for length in LENGTHS]
+SMALLEST_LOSS = 1e-6  # of the file, which has six decimals
 
 
 class PairedComparison(NamedTuple):
     """How far `mix` is ahead of `add`, over pairs of runs.
 
-    `lead` is the mean difference of exact match and (`low`, `high`) its 95% t interval over pairs;
-    `ahead`, `behind` and `equal` count pairs. `p` belongs to the permutation of signs and `p_sign`
-    to the sign test, both for mix ahead of add; `p_behind` to the permutation for mix behind add.
+    `lead` is the mean difference of exact match, or of the decadic logarithm of the loss (1: a
+    tenth of it), and (`low`, `high`) its 95% t interval over pairs; `ahead`, `behind` and `equal`
+    count pairs. `p` belongs to the permutation of signs and `p_sign` to the sign test, both for mix
+    ahead of add; `p_behind` to the permutation for mix behind add.
     """
 
     pairs: int
@@ -60,7 +63,7 @@ def read_runs(file: Path = FILE) -> pd.DataFrame:
     (189, {'add': 102, 'mix': 87})
     """
     if not file.is_file():
-        raise SettingsError(f"claims: {paths.display_path(file)} is missing; expected the runs")
+        raise SettingsError(f"claims: {file.name} is missing; expected the runs of the thesis")
     runs = pd.read_csv(file)
     for column in ["task", *KEYS, *SCORES]:
         if column not in runs:
@@ -98,14 +101,18 @@ def select_learned_pairs(pairs: pd.DataFrame, level: float = LEARNED) -> pd.Data
     return pairs[(exact >= level).all(axis=1)]
 
 
-def compare_pairs(pairs: pd.DataFrame, length: str = "8") -> PairedComparison:
-    """Compare exact match of `mix` and `add` at one of `LENGTHS`, over pairs of runs.
+def compare_pairs(
+    pairs: pd.DataFrame, length: str = "8", score: Literal["exact", "loss"] = "exact"
+) -> PairedComparison:
+    """Compare exact match, or loss, of `mix` and `add` at one of `LENGTHS`, over pairs of runs.
 
     >>> comparison = compare_pairs(pair_runs(read_runs()))
     >>> comparison.ahead, comparison.behind, comparison.equal, round(comparison.lead, 3)
     (52, 23, 10, 0.231)
     >>> comparison.p < 0.001, comparison.p_sign < 0.001
     (True, True)
+    >>> compare_pairs(pair_runs(read_runs()), "8", "loss").lead > 0
+    True
 
     Raises:
         SettingsError: for an unknown length, and without pairs.
@@ -114,7 +121,9 @@ def compare_pairs(pairs: pd.DataFrame, length: str = "8") -> PairedComparison:
         raise SettingsError(f"length: {length!r} is unknown, {suggest_name(length, LENGTHS)}")
     if pairs.empty:
         raise SettingsError("pairs: none; expected at least one pair of runs")
-    add, mix = (pairs[f"exact_{length}_{task}"].to_numpy() for task in TASKS)
+    add, mix = (pairs[f"{score}_{length}_{task}"].to_numpy() for task in TASKS)
+    if score == "loss":  # the smaller one is ahead; losses differ by factors
+        add, mix = (-np.log10(np.maximum(loss, SMALLEST_LOSS)) for loss in (add, mix))
     lead = mix - add
     ahead, behind = int((lead > 0).sum()), int((lead < 0).sum())
     sign = stats.binomtest(ahead, max(ahead + behind, 1), alternative="greater")

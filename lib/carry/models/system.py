@@ -45,6 +45,13 @@ class System:
         self.format = formats.build_format(run.format, self.task, f"{where}.format")
         self._check_data_set(where)
         kind, settings = architectures.choose_architecture(run.model, f"{where}.model")
+        name = run.model.get("name", "transformer")
+        for field, share in run.training.dropout_shares().items():
+            if share and not kind.has_dropout:
+                raise SettingsError(
+                    f"{where}.training.{field}: {share} does not fit model {name!r}, "
+                    "which has no dropout; expected 0.0"
+                )
         shape = kind.shape(settings)
         self.schemes: list[Scheme] = []
         position_encodings: list[encodings.Encoding] = []
@@ -168,14 +175,14 @@ class System:
                     f"{place}.table: {limit} is too small, training to {training.digits} digits "
                     f"shows id {largest}; expected at least {largest}"
                 )
+            needed = scheme.required_ids(scored)
             for start in evaluation.starts:
-                moves = isinstance(start, int) and scheme.accepts_start and not scheme.wraps
-                first = start if moves else 1
-                last = first - 1 + scheme.required_ids(scored)
+                last = self.last_id(index, needed, start)
                 if last > table:
                     raise SettingsError(
-                        f"{place}: a problem of {longest} digits from id {first} needs id {last}, "
-                        f"past the largest, {table}; expected a larger table, offset, limit, range"
+                        f"{place}: a problem of {longest} digits from id {last - needed + 1} needs "
+                        f"id {last}, past the largest, {table}; expected a larger table, offset, "
+                        "limit, range"
                     )
 
     def train_ids(self, batch: Batch, generator: torch.Generator) -> list[Integer[Tensor, "_ T"]]:
@@ -203,6 +210,23 @@ class System:
     def ids_from(self, batch: Batch, first: Sequence[int]) -> list[Integer[Tensor, "_ T"]]:
         """Return the ids of every scheme from its first id."""
         return [scheme.ids(batch, start) for scheme, start in zip(self.schemes, first, strict=True)]
+
+    def needed_ids(self, index: int, batch: Batch) -> int:
+        """Return how many ids of a scheme a batch needs: the largest id from start 1, on a line."""
+        scheme = self.schemes[index]
+        if scheme.wraps:
+            scheme = scheme.model_copy(update={"ring": False})
+        return int(scheme.ids(batch).max())
+
+    def last_id(self, index: int, needed: int, start: Start | Literal["best"]) -> int:
+        """Return the last of `needed` ids of a scheme from a start, which its table has to have.
+
+        Problems fit from "best" and "all" if they fit from 1. On a ring, where id 1 follows the
+        largest one, no id is missing from any start if they fit from 1.
+        """
+        scheme = self.schemes[index]
+        moves = isinstance(start, int) and scheme.accepts_start and not scheme.wraps
+        return needed + (start - 1 if moves else 0)
 
     def last_start(self, index: int, needed: int) -> int | None:
         """Return the last start from which `needed` ids of a scheme fit its table; None: any.

@@ -38,7 +38,7 @@ def draw_accuracy_by_start(accuracy_by_start: pd.DataFrame) -> tuple[Figure, pd.
             axes.plot(median, color=colors[length], linewidth=2.0, marker="o", markersize=3.5)
         trained = style.describe_training_length(row, int(of_row["trained"].iloc[0]))
         axes.set(
-            title=f"{style.choose_style(row).label}, {trained}",
+            title=f"{style.choose_style(row).label}\n{trained}",
             xlabel="id at which the sum starts",
             ylim=(-0.03, 1.03),
         )

@@ -13,6 +13,7 @@ from carry.config.run_settings import Run
 from carry.config.settings import SettingsError
 from carry.data.batch import Batch
 from carry.data.training_batches import TrainingBatches, draw_held_out
+from carry.models.dropout import Dropout
 from carry.models.system import System
 from carry.models.teacher_forcing import teacher_forced_pass
 from carry.processes import one_thread
@@ -127,7 +128,9 @@ class Trainer:
         training, network = self.run.training, self.system.network
         with use_precision(self.precision, self.device):
             batch = self.batches.next(compute_batch_size(self.step, training))
+            network.dropout = self._make_dropout()
             loss = self._loss(batch)
+            network.dropout = None
             for optimizer in self.optimizers:
                 optimizer.zero_grad(set_to_none=True)
             loss.backward()
@@ -178,6 +181,13 @@ class Trainer:
         # A convex combination with the loss at a smaller random depth (mcleish2024, A.4.1).
         fewer = int(torch.randint(1, network.recurrences, (), generator=self.recurrence_draws))
         return (1 - training.progressive) * loss_at(None) + training.progressive * loss_at(fewer)
+
+    def _make_dropout(self) -> Dropout | None:
+        """Return the dropout of this step; its draws depend on seed and step alone."""
+        shares = self.run.training.dropout_shares().values()
+        if not any(shares):
+            return None
+        return Dropout(*shares, stream(self.seed, "dropout", self.step, device=self.device))
 
     def _score(self) -> None:
         """Add a point to the learning curve: mean loss, and exact match on held-out problems."""

@@ -199,8 +199,7 @@ def _count_problems(system: System, digits: int, scale: Scale) -> int:
         return 0
     for index, scheme in enumerate(system.schemes):
         largest = system.largest_id(index)
-        first = scale.start if isinstance(scale.start, int) and scheme.accepts_start else 1
-        last = first - 1 + scheme.required_ids(extent)
+        last = system.last_id(index, scheme.required_ids(extent), scale.start)
         if largest is not None and last > largest:
             return 0
     if extent.tokens > scale.dense and not _has_windowed_attention(system):

@@ -10,6 +10,7 @@ tokens -> embedding (+ encodings of ids) ------+--------+----- injection
 from __future__ import annotations
 
 import collections
+import functools
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
@@ -35,6 +36,13 @@ from carry.models.initialisation import compute_deepnorm_gain, initialise_layer
 
 MAX_RECURRENCES = 10_000  # a hundred times the most of mcleish2024
 RESIDUAL_IN_NORM = ("post", "pre_and_post")  # places of norms that norm the sum with the residual
+NORM_EPSILON = {"layer": 1e-5, "rms": 1e-6}  # by default
+ACTIVATIONS = {
+    "relu": F.relu,
+    "gelu": F.gelu,
+    "gated_gelu": F.gelu,
+    "gated_gelu_tanh": functools.partial(F.gelu, approximate="tanh"),
+}
 
 
 class Transformer(Architecture):
@@ -46,8 +54,11 @@ class Transformer(Architecture):
     feed-forward network): `pre` is x + f(N1 x), `post` N2(x + f(x)), `pre_and_post`
     N2(x + f(N1 x)) (cho2025, App. B and released code), `pre_and_branch` x + N2(f(N1 x)). All but
     `post` have a norm before the logits.
+    `norm_epsilon`: what norms add to the variance or the mean square; by default `NORM_EPSILON`.
     `embedding_norm`: a norm of token embeddings plus embeddings of ids, before they are injected
     (in the released code of mcleish2024, not in its text).
+    `activation`: of the feed-forward networks; `gated_gelu_tanh` approximates the normal
+    distribution in GELU by a tanh (Hendrycks & Gimpel 2016; released code of cho2025).
     `read_out`: more layers between the block and the logits, see `ReadOut`.
     `tied`: the logits are products with the token embeddings. `logit_scale`: a factor of the
     vector that these are read from. It is 1 by default; with tied embeddings it is
@@ -65,6 +76,8 @@ class Transformer(Architecture):
     show, gathered for each query. `auto` chooses the fastest. All compute the same function.
     """
 
+    has_dropout = True
+
     class Settings(Architecture.Settings):
         """The settings of a transformer; `hidden` and `head_width` default to the width's."""
 
@@ -72,8 +85,9 @@ class Transformer(Architecture):
         injection: Literal["none", "entrance", "every_layer"] = "none"
         head_width: int | None = pydantic.Field(default=None, ge=1, le=MAX_WIDTH)
         hidden: int | None = pydantic.Field(default=None, ge=1, le=MAX_WIDTH)
-        activation: Literal["relu", "gelu", "gated_gelu"] = "relu"
+        activation: Literal["relu", "gelu", "gated_gelu", "gated_gelu_tanh"] = "relu"
         norm: Literal["layer", "rms", "none"] = "layer"
+        norm_epsilon: float | None = pydantic.Field(default=None, gt=0.0, le=1.0)
         norm_place: Literal["pre", "post", "pre_and_post", "pre_and_branch"] = "pre"
         embedding_norm: bool = False
         biases: bool = True
@@ -106,6 +120,10 @@ class Transformer(Architecture):
                 )
             if self.embedding_norm and self.norm == "none":
                 raise ValueError("embedding_norm true does not fit norm 'none', expected 'layer'")
+            if self.norm_epsilon is not None and self.norm == "none":
+                raise ValueError(
+                    f"norm_epsilon {self.norm_epsilon} does not fit norm 'none', expected None"
+                )
             return self
 
     def __init__(
@@ -299,7 +317,9 @@ class Transformer(Architecture):
         self._check_inputs(tokens, ids, at, past)
         self.start_hooks(hooks, recurrences)
         total = past + tokens.shape[1]
+        dropout = self.dropout if self.training else None
         embedded = self.embedding_norm(self.add_encodings(self.tokens(tokens), ids, past))
+        embedded = embedded if dropout is None else dropout.apply("embed", embedded)
         embedded = embedded if hooks is None else hooks.apply("embed", embedded)
         embedded = self._scale_gradient(embedded, recurrences)
         index = torch.arange(past, total, device=tokens.device)[None]
@@ -316,6 +336,8 @@ class Transformer(Architecture):
             final = step == steps - 1
             hook = no_hook if hooks is None else hooks.layer_hook(step)
             needs_weights = hooks is not None and hooks.requests(f"{step}.pattern")
+            if dropout is not None:  # weights of which some are dropped must be computed
+                hook, needs_weights = dropout.before(hook), needs_weights or dropout.inside > 0
             context = wanted if final else everywhere
             attention = context.attention(layer, dense=needs_weights or cache is not None)
             x = self.blocks[layer](x, attention, at if final else None, cache, hook, needs_weights)
@@ -435,19 +457,19 @@ class FeedForward(nn.Module):
     def __init__(self, settings: Transformer.Settings) -> None:
         super().__init__()
         hidden = settings.hidden or 4 * settings.width
-        gates = 2 if settings.activation == "gated_gelu" else 1
-        self.activation = settings.activation
+        self.activation, self.gated = settings.activation, settings.activation.startswith("gated")
+        gates = 2 if self.gated else 1
         self.up = nn.Linear(settings.width, gates * hidden, bias=settings.biases)
         self.down = nn.Linear(hidden, settings.width, bias=settings.biases)
 
     def forward(self, x: Tensor, hook: Hook = no_hook) -> Tensor:
         """Return the output for each vector."""
-        x = self.up(x)
-        if self.activation == "gated_gelu":
+        x, activate = self.up(x), ACTIVATIONS[self.activation]
+        if self.gated:
             gate, x = x.chunk(2, dim=-1)
-            x = F.gelu(gate) * x
+            x = activate(gate) * x
         else:
-            x = F.relu(x) if self.activation == "relu" else F.gelu(x)
+            x = activate(x)
         return self.down(hook("mlp_post", x))
 
 
@@ -472,9 +494,9 @@ def make_norm(settings: Transformer.Settings) -> nn.Module:
     """Return a LayerNorm or an RMSNorm of the model's width, or the identity."""
     if settings.norm == "none":
         return nn.Identity()
-    if settings.norm == "rms":
-        return nn.RMSNorm(settings.width, eps=1e-6)
-    return nn.LayerNorm(settings.width)
+    epsilon = settings.norm_epsilon or NORM_EPSILON[settings.norm]
+    kind = nn.RMSNorm if settings.norm == "rms" else nn.LayerNorm
+    return kind(settings.width, eps=epsilon)
 
 
 def _check_integers(values: Tensor, dimensions: int, where: str) -> None:

@@ -78,8 +78,8 @@ def write_site(profile: str, folder: Path | None = None) -> Path:
         profile=profile,
         columns=readme_numbers.COLUMNS,
         rows=[
-            (style.choose_style(row), numbers["rows"][row])
-            for row in gallery.select_overview_rows(numbers["rows"])
+            (style.choose_style(row), *line)
+            for row, *line in readme_numbers.list_lines(numbers["rows"])
         ],
         figures=drawn,
         known=profiles.find_sources(profile),
