@@ -448,7 +448,7 @@ def test_the_seeds_of_the_profile_full_can_decide_its_claims():
     loaded = claims.load_claims()
     assert claims.check_seeds(loaded, "full") == {}
     plan = claims.plan_seeds(loaded, "full")
-    assert {"baselines", "headline", "full", "thesis"} == {*plan["profile"]}
+    assert {"baselines", "long", "full", "thesis"} == {*plan["profile"]}
     assert {*PAPERS, OWN_CLAIMS} == {*plan["paper"]}
 
 
@@ -1080,3 +1080,21 @@ def test_losses_of_the_thesis_are_compared_by_factors(tmp_path):
     assert record["measured"] == pytest.approx(factors.map(math.log10).mean(), abs=1e-6)
     assert record["pairs"]["ahead"] == (factors > 1).sum() and record["seeds"] == len(pairs)
     assert claims.describe_measurement(record).startswith("loss lower by ")
+
+
+@pytest.mark.parametrize(("layers", "verdict"), [(1, "not tested"), (2, "holds")])
+def test_rows_that_are_one_model_are_not_compared(one, monkeypatch, layers, verdict):
+    """Of one layer, the entrance of a recurrence is every layer."""
+    rows = ("addition_nope", "addition_rope")
+    chosen = dict(zip(rows, ("entrance", "every_layer"), strict=True))
+
+    def known(row, profile):
+        model = {"layers": layers, "recurrences": 2, "injection": chosen[row]}
+        return run_settings.make_run({"task": {"name": "addition"}, "model": model}, row)
+
+    monkeypatch.setattr(run_settings, "load_run", known)
+    measure = {"rows": [rows[1]], "where": {"digits": 12}}
+    record = one(always(0.5), None, rows, measure, seeds=5, margin=0.3, compare={"row": rows[0]})
+    assert record["verdict"] == verdict
+    if verdict == "not tested":
+        assert record["reason"] == f"rows {rows[1]} and {rows[0]} are one model in this profile"

@@ -13,6 +13,7 @@ from carry.claims.gates import (
     Learned,
     NotLearned,
     NotMeasured,
+    check_models,
     check_start,
     check_steps,
     describe_footing,
@@ -122,6 +123,7 @@ def _read_cells(claim: Claim, tables: Tables) -> Evidence:
         sides = dict.fromkeys([row, *([find_comparison(claim)[0]] if claim.compare else [])])
         for side in sides:
             check_start(side, start, tables.runs)
+        check_models(list(sides), tables.runs)
         measurements.count_by_seed(cells, row, claim.measure.where)  # there is something to measure
         try:
             learned = _check_gate(claim, list(sides), start, tables)

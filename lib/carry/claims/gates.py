@@ -100,6 +100,22 @@ def check_start(row: str, start: str, runs: dict[str, Run]) -> None:
         raise NotMeasured(f"row {row} has no result from start {start} in this profile")
 
 
+def check_models(rows: list[str], runs: dict[str, Run]) -> None:
+    """Refuse to compare two rows that are one model, which would be alike for no other reason.
+
+    Raises:
+        NotMeasured: if they are.
+    """
+    settings = []
+    for run in (runs[row] for row in rows if row in runs):
+        settings.append(run.model_dump(exclude={"name", "profile", "seeds", "evaluation"}))
+        model = settings[-1]["model"]
+        if model.get("layers") == 1 and model.get("injection") == "entrance":  # the only layer
+            model["injection"] = "every_layer"
+    if len(settings) == 2 and settings[0] == settings[1]:
+        raise NotMeasured(f"rows {rows[0]} and {rows[1]} are one model in this profile")
+
+
 def check_steps(row: str, least: int, runs: dict[str, Run]) -> None:
     """Refuse a verdict on a row that was trained for fewer steps than the claim wants.
 

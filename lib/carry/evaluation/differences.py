@@ -3,7 +3,7 @@
 A row has few seeds, and they differ by more than the sampling of problems. The seed is therefore
 the unit: the interval is Welch's t interval over seeds, and the test permutes seeds. Tests are
 one-sided and exact: if the seeds of both rows are drawn alike, p is at most 5% in at most 5% of all
-comparisons, whatever the seeds are like. If means alone are equal, p is that small more often: in up
+comparisons, whatever the seeds are like. If means alone are equal, p is that small more often: up
 to 7% for as many seeds a side, and 12% for 8 against 5, where spreads are unlike and symmetrical,
 and far more often where one row is skew, as one of which a seed in ten fails. A small p says that
 the seeds of one row tend to be better, which for such rows is not to say that their mean is.

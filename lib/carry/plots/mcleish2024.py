@@ -333,7 +333,7 @@ FAR = {
         ),
         any_training_length=True,
         source=PAPER + "Fig. 9, and Cho et al. 2024",
-        profile="full",
+        profile="long",
     ),
     "accuracy_by_start": Entry(
         "The id at which a sum starts",
