@@ -5,7 +5,12 @@ import pytest
 from carry import cli
 from carry.config import run_settings
 from carry.config.settings import SettingsError
-from carry.departures import label_setting, list_departures, resolve_settings
+from carry.departures import (
+    label_setting,
+    list_departures,
+    resolve_settings,
+    tabulate_departures,
+)
 
 ABACUS = {"ids": "abacus", "encoding": "learned"}
 BASE = {
@@ -128,6 +133,44 @@ def test_sizes_come_last_and_the_columns_are_always_there(compare):
     assert empty.empty and empty.columns.tolist() == ["setting", "here", "paper", "kind"]
 
 
+def test_a_line_of_the_table_has_all_rows_with_its_departures_of_kind():
+    rows = run_settings.list_rows("full")
+    table = tabulate_departures(dict.fromkeys(rows, "full"))
+    assert [*table] == ["model", "optimizer", "data", "evaluation"]
+    assert not table.duplicated().any()
+    listed = [row for names in table.index for row in names.split(", ")]
+    assert sorted(listed) == sorted({*rows} & {*run_settings.list_rows("paper")})
+    for names, line in table.iterrows():
+        shown = [part.split(":")[0] for text in line for part in text.split("; ") if text]
+        for row in names.split(", "):
+            departures = list_departures(row, "full")
+            assert shown == departures.loc[departures["kind"] != "size", "setting"].tolist()
+
+
+def test_the_table_has_both_values_of_each_setting(compare, monkeypatch):
+    change = {"norm_place": "post", "norm_epsilon": 0.5, "width": 32}
+    training, evaluation = {"betas": [0.9, 0.95], "steps": 9}, {"recurrences": 2}
+    compare(changed(model=change, training=training, evaluation=evaluation), BASE)
+    monkeypatch.setattr(run_settings, "list_rows", lambda profile: ["one", "two", "three"])
+    table = tabulate_departures({"one": "mine", "two": "mine", "three": "paper", "four": "mine"})
+    assert table.index.tolist() == ["one, two"]
+    assert sorted(table["model"].item().split("; ")) == [
+        "norm epsilon: 0.5, not 1e-05",
+        "norm place: post, not pre",
+    ]
+    assert table.drop(columns="model").values.tolist() == [
+        ["betas: [0.9, 0.95], not [0.9, 0.98]", "", "evaluation recurrences: 2, not null"]
+    ]
+    compare(changed(training={"steps": 9}), BASE)
+    assert tabulate_departures({"one": "mine"}).values.tolist() == [[""] * 4]
+
+
+def test_a_table_without_rows_of_the_paper_is_empty():
+    for profiles in ({}, {"copying_relative": "full"}, {"addition_nope": "paper"}):
+        table = tabulate_departures(profiles)
+        assert table.empty and [*table] == ["model", "optimizer", "data", "evaluation"]
+
+
 def test_the_other_side_has_the_same_departures():
     one = list_departures("addition_abacus", "full")
     other = list_departures("addition_abacus", "paper", "full")
@@ -157,6 +200,12 @@ def test_unknown_rows_and_profiles_are_refused(row, profile, against, message):
     with pytest.raises(SettingsError) as error:
         list_departures(row, profile, against)
     assert str(error.value).startswith(message) and "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("profile", ["ful", "smoke"])
+def test_the_table_refuses_unknown_profiles_and_rows_that_they_lack(profile):
+    with pytest.raises(SettingsError, match=f"'{profile}'"):
+        tabulate_departures({"addition_nope": profile, "sorting_fire": profile})
 
 
 def test_show_prints_departures_of_kind_and_of_size(capsys):

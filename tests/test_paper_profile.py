@@ -467,7 +467,11 @@ STATED = [
         for width in (64, 128, 256, 512, 1024, 1536)
     ),
 ]
-OURS = {"addition_relative", "parity_relative_scratchpad"}
+OURS = {
+    "multi_operand_addition_coupled_scratchpad_branch",
+    "addition_relative",
+    "parity_relative_scratchpad",
+}
 
 
 def stated(row):

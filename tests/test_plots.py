@@ -329,6 +329,13 @@ def test_every_entry_of_a_notebook_is_drawn_once():
         assert f'figures_folder(profile, \\"{of.source}\\")' in text
 
 
+def test_a_notebook_has_the_sources_of_the_rows_that_its_figures_show(every):
+    for name, of in gallery.NOTEBOOKS.items():
+        sources = gallery.find_sources(name, every)
+        rows = {row for entry in of.entries.values() for row in entry.list_rows()}
+        assert rows <= {*sources} and {*sources.values()} <= {"cpu"}, name
+
+
 def test_every_figure_and_table_of_the_papers_is_in_the_gallery():
     sources = {of.source for of in gallery.FIGURES.values()}
     wanted = [f"mcleish2024, Fig. {n}" for n in range(1, 20)]

@@ -7,7 +7,8 @@ still show what the paper shows, but a model of another kind is another experime
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pandas as pd
@@ -73,6 +74,45 @@ def list_departures(row: str, profile: str, against: str = "paper") -> pd.DataFr
     ]
     departures.sort(key=lambda departure: ORDER.index(departure[3]))
     return pd.DataFrame(departures, columns=["setting", "here", against, "kind"], dtype=object)
+
+
+def tabulate_departures(profiles: Mapping[str, str], against: str = "paper") -> pd.DataFrame:
+    """Return the departures of several rows but for sizes, with one line for rows that share all.
+
+    The index `rows` has their names. The columns `model`, `optimizer`, `data` and `evaluation` have
+    the settings of a kind as "setting: value here, not value there". Rows that `against` does not
+    have are left out, and so are those of the profile `against`.
+
+    Args:
+        profiles: the profile of each row.
+        against: the profile with which they are compared.
+
+    >>> rows = ("addition_nope", "addition_fire", "copying_relative")
+    >>> table = tabulate_departures(dict.fromkeys(rows, "baselines"))
+    >>> list(table.index), table["model"].iloc[0].split("; ")[0]
+    (['addition_nope, addition_fire'], 'activation: relu, not gated_gelu')
+
+    Raises:
+        SettingsError: for an unknown profile, and for a row that its profile does not have.
+    """
+    known, kinds = run_settings.list_rows(against), ORDER[:-1]  # the last is size
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for row, profile in profiles.items():
+        if row in known and profile != against:
+            table = list_departures(row, profile, against)
+            texts = [_describe_settings(table[table["kind"] == kind]) for kind in kinds]
+            groups.setdefault(tuple(texts), []).append(row)
+    index = pd.Index([", ".join(rows) for rows in groups.values()], dtype=object, name="rows")
+    return pd.DataFrame([*groups], index, kinds, dtype=object)
+
+
+def _describe_settings(table: pd.DataFrame) -> str:
+    lines = table.drop(columns="kind").itertuples(index=False, name=None)
+    return "; ".join(f"{name}: {_show(here)}, not {_show(there)}" for name, here, there in lines)
+
+
+def _show(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 def label_setting(place: str) -> str:

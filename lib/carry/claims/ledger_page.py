@@ -8,8 +8,7 @@ from typing import Any
 
 from carry.claims.claim_settings import OWN_CLAIMS
 from carry.claims.verdicts import METHOD, VERDICTS
-from carry.config import run_settings
-from carry.departures import list_departures
+from carry.departures import tabulate_departures
 
 # How a number of claims with a verdict reads.
 WORDS = {
@@ -98,19 +97,16 @@ def _render_rates(records: list[dict[str, Any]]) -> list[str]:
 
 
 def _render_departures(paper: str, records: list[dict[str, Any]]) -> list[str]:
-    """Return the settings in which a work's rows depart from it, but for sizes, as a list."""
-    known = [] if paper == OWN_CLAIMS else run_settings.list_rows("paper")
-    rows = {row: name for record in records for row, name in record["profiles"].items()}
-    departures: dict[str, list[str]] = {}
-    for row, profile in rows.items():
-        if row in known and profile != "paper":
-            table = list_departures(row, profile)
-            settings = table.loc[~table["kind"].isin(["size", "evaluation"]), "setting"]
-            departures.setdefault(", ".join(settings) or "none", []).append(f"`{row}`")
-    if not departures:
+    """Return the departures of a work's rows from it, but for sizes, as a list."""
+    profiles = {row: name for record in records for row, name in record["profiles"].items()}
+    table = tabulate_departures({} if paper == OWN_CLAIMS else profiles)
+    if table.empty:
         return []
     title = "Departures of rows from the paper, but for sizes (`carry show ROW --against paper`):"
-    lines = [f"* {', '.join(names)}: {settings}" for settings, names in departures.items()]
+    lines = [
+        f"* `{rows.replace(', ', '`, `')}`: {'; '.join(filter(None, texts)) or 'none'}"
+        for rows, *texts in table.itertuples()
+    ]
     return [title, "", *lines, ""]
 
 

@@ -190,9 +190,29 @@ FIGURES = {
 
 def write_caption(name: str, tables: load.ResultTables) -> str:
     """Return the caption of a figure, for the rows that have results."""
+    return FIGURES[name].write_caption(_read_sources(tables), tables.profile)
+
+
+def find_sources(notebook: str, tables: load.ResultTables) -> dict[str, str]:
+    """Return the rows that the figures of a notebook show, and whose profile's results each has.
+
+    Args:
+        notebook: the name of a notebook in `NOTEBOOKS`.
+        tables: the result tables from which its figures are drawn.
+
+    >>> import pandas as pd
+    >>> names = ["addition_abacus", "parity_nope"]
+    >>> cells = pd.DataFrame({"row": names, "profile": "full", "trained": 10, "exact": 5})
+    >>> find_sources("how_far", load.create_empty_results().with_tables(cells=cells))
+    {'addition_abacus': 'full'}
+    """
+    entries, sources = NOTEBOOKS[notebook].entries.values(), _read_sources(tables)
+    return {row: sources[row] for entry in entries for row in entry.choose_rows(tables)}
+
+
+def _read_sources(tables: load.ResultTables) -> dict[str, str]:
     rows = tables["cells"].drop_duplicates("row")
-    sources = dict(zip(rows["row"], rows["profile"], strict=True))
-    return FIGURES[name].write_caption(sources, tables.profile)
+    return dict(zip(rows["row"], rows["profile"], strict=True))
 
 
 def draw_figure(name: str, tables: load.ResultTables) -> Drawing:
