@@ -411,7 +411,7 @@ def test_weights_of_a_data_set_that_has_changed(tmp_path, monkeypatch):
         trained_models.load_trained("smoke", "mine")
 
 
-@pytest.mark.parametrize("profile", ["cpu", "full", "baselines", "long", "far", "smoke"])
+@pytest.mark.parametrize("profile", ["cpu", "full", "baselines", "long", "tuning", "smoke"])
 def test_the_sets_on_which_rows_are_scored_are_drawn(profile):
     runs = run_settings.load_runs(run_settings.list_rows(profile), profile)
     scored = {problem_sets.get_problem_set_name(run) for run in runs}

@@ -831,7 +831,7 @@ def test_one_footing_has_every_seed_and_all_together(every):
 
 def test_committed_results_bring_their_learning_rates(monkeypatch, tmp_path):
     monkeypatch.setattr(paths, "ROOT", tmp_path)
-    results(tmp_path, run_settings.list_rows("baselines"), "baselines")
-    cells = load.read_cells_with_rates("baselines")
+    results(tmp_path, run_settings.list_rows("tuning"), "tuning")
+    cells = load.read_cells_with_rates("tuning")
     rates = cells.groupby("row")["rate"].unique().map(list)
     assert rates["addition_fire_slow"] == [0.002] and rates["addition_fire_fast"] == [0.008]

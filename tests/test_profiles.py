@@ -56,7 +56,7 @@ def test_the_rate_is_chosen_by_other_rows_that_end_with_the_band(scheme):
     chosen = find_footing(scheme)
     assert chosen.training.learning_rate in RATES.values()
     for ending, rate in RATES.items():
-        run = load_run(f"addition_{scheme}_{ending}", "baselines")
+        run = load_run(f"addition_{scheme}_{ending}", "tuning")
         training = chosen.training.model_copy(update={"learning_rate": rate})
         assert dump(run) == dump(chosen.model_copy(update={"training": training}))
         assert run.evaluation.largest_size() == chosen.validation_band()[-1]

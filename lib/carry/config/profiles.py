@@ -263,7 +263,7 @@ def find_profiles() -> dict[str, Path]:
     """Return the files of the profiles by name.
 
     >>> sorted(find_profiles())
-    ['baselines', 'cpu', 'far', 'full', 'gpu', 'long', 'notebook', 'paper', 'smoke']
+    ['baselines', 'cpu', 'full', 'gpu', 'long', 'notebook', 'paper', 'smoke', 'tuning']
     """
     files = sorted(ROOT.glob("profiles/*/profile.yaml"))
     return {path.parent.name: path for path in files}

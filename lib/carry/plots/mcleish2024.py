@@ -139,8 +139,8 @@ def _draw_learning_rates(tables: load.ResultTables) -> Drawing:
     if not tables.has_rows("footing"):
         return draw_missing(
             "Schemes at several learning rates",
-            ["the rows of the profile baselines"],
-            profile="baselines",
+            ["the rows of the profile tuning"],
+            profile="tuning",
         )
     families = {row + ending: row for row in FOOTING for ending in RATES}
     return rates.draw_accuracy_by_learning_rate(tables["footing"], families)
@@ -191,8 +191,8 @@ SCHEME = {
         "so that equal values are visible.",
         _draw_learning_rates,
         (name_rows("addition", SIX, RATES),),
-        source="the profile baselines",
-        profile="baselines",
+        source="the profile tuning",
+        profile="tuning",
     ),
     "scheme_by_lengths": Entry(
         "Schemes and architectures, for every pair of lengths",
