@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from carry.plots import load, style
 
@@ -13,6 +16,7 @@ START_TITLES = {
     "best": "at the best single id, on trained lengths",
     "all": "mean of probabilities over all starts",
 }
+PLAIN_COLOR, CHANGED_COLOR = "#777777", "#b2182b"  # without a change, and with it
 
 
 @style.use_style
@@ -44,6 +48,44 @@ def draw_accuracy_by_length(cells: pd.DataFrame, far: bool = False) -> tuple[Fig
         style.format_percent(axes.yaxis)
     panels[0].set_ylabel(f"correct {style.name_problems(load.list_rows(table))}")
     style.draw_legend(figure, load.list_rows(table), trained=load.find_training_lengths(table))
+    return figure, table
+
+
+@style.use_style
+def draw_accuracy_with_change(
+    cells: pd.DataFrame, pairs: Mapping[str, str], name: str
+) -> tuple[Figure, pd.DataFrame]:
+    """Draw accuracy on operands of equal length, a panel for each row with and without a change.
+
+    Thin lines are seeds, thick lines medians. All ids start at 1, as in the papers.
+
+    Args:
+        cells: accuracy by cell.
+        pairs: the changed row of each row.
+        name: of the change, for the legend.
+    """
+    rows = [row for row in pairs if {row, pairs[row]} <= set(cells["row"])]
+    kept = cells["row"].isin([*rows, *(pairs[row] for row in rows)]) & (cells["start"] == "1")
+    table = cells[kept & (cells["set"] == "equal") & (cells["i"] == cells["j"])]
+    table = table.rename(columns={"i": "digits"})[
+        ["row", "start", "seed", "trained", "digits", "n", "exact", "accuracy", "low", "high"]
+    ].reset_index(drop=True)
+    figure, panels = style.make_panels(len(rows), 3, (3.2, 2.8), sharey=True)
+    for axes, row in zip(panels, rows, strict=True):
+        of_row = table[table["row"].isin([row, pairs[row]])]
+        _shade_training(axes, of_row)
+        for changed, color in ((row, PLAIN_COLOR), (pairs[row], CHANGED_COLOR)):
+            wide = of_row[of_row["row"] == changed].pivot(
+                index="digits", columns="seed", values="accuracy"
+            )
+            axes.plot(wide, color=color, linewidth=0.7, alpha=0.5)
+            axes.plot(wide.median(axis=1), color=color, linewidth=2.0)
+        axes.set(title=style.choose_style(row).label, ylim=(-0.03, 1.03))
+        axes.set_xlabel("digits of both operands")
+        style.format_percent(axes.yaxis)
+    panels[0].set_ylabel(f"correct {style.name_problems(rows)}")
+    lines = [Line2D([], [], color=color, lw=2.0) for color in (PLAIN_COLOR, CHANGED_COLOR)]
+    figure.legend(lines, ["without", name], loc="outside right center", alignment="left")
     return figure, table
 
 

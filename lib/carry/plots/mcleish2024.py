@@ -29,6 +29,10 @@ LOOPS = ("_injected", "_looped", "_looped_4", "_looped_8", "_looped_16")
 ALL = name_rows("addition", SCHEMES, ARCHITECTURES)
 SIX = ("nope", "learned", "rope", "fire", "abacus", "coupled")
 FOOTING, RATES = name_rows("addition", SIX), ("_slow", "_medium", "_fast")
+LOGARITHM = {  # rows of the footing, and the same with logits that grow with the length
+    f"addition_{name}{'_short' if name in ('abacus', 'coupled') else ''}": f"addition_{name}_log"
+    for name in SIX
+}
 ABACUS_LOOPS = name_rows("addition", ("abacus",), LOOPS)
 LONGER = name_rows("addition", SCHEMES, ARCHITECTURES, LENGTHS)
 WITHOUT_ABACUS = name_rows("addition", ("nope", "fire"), ARCHITECTURES)
@@ -133,6 +137,11 @@ def _draw_far(tables: load.ResultTables) -> Drawing:
             axes.hlines(0.95, 20, 120, color="#222222", linewidth=1, linestyle=":")
             axes.text(21, 0.94, "the paper, to 120: at least 95%", va="top", fontsize="small")
     return figure, table
+
+
+def _draw_logarithm(tables: load.ResultTables) -> Drawing:
+    name = "logits times log of the length"
+    return accuracy.draw_accuracy_with_change(tables["cells"], LOGARITHM, name)
 
 
 def _draw_learning_rates(tables: load.ResultTables) -> Drawing:
@@ -334,6 +343,18 @@ FAR = {
         any_training_length=True,
         source=PAPER + "Fig. 9, and Cho et al. 2024",
         profile="long",
+    ),
+    "logits_with_length": Entry(
+        "Attention logits that grow with the length",
+        "Exact match on sums of two operands of one length, by six schemes on one footing, with "
+        "attention logits as in the papers and with logits that are multiplied by the logarithm of "
+        "the number of tokens, in training and evaluation. Thin lines are seeds, thick lines their "
+        "median; the lengths of training are shaded.",
+        _draw_logarithm,
+        tuple(LOGARITHM.items()),
+        minimum_rows=2,
+        any_training_length=True,
+        source="ours, on the profile baselines",
     ),
     "accuracy_by_start": Entry(
         "The id at which a sum starts",
