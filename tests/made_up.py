@@ -523,6 +523,16 @@ def accuracy_by_start(rows, seeds=2, n=50):
     return add_interval(table)[ORDER["accuracy_by_start"]]
 
 
+def errors_by_start(rows, seeds=2, n=50):
+    """Return sums whose first digits are wrong from early starts."""
+    found = []
+    for row, seed, (times, last) in itertools.product(rows, range(seeds), ((1, 9), (2, 5), (5, 1))):
+        for start, token in itertools.product(range(1, last + 1), range(1, 10 * times + 2)):
+            wrong = n * (times > 1) * (start + token < 5)
+            found.append([row, "cpu", seed, 10, 10 * times, start, token, n, wrong])
+    return pd.DataFrame(found, columns=ORDER["errors_by_start"])
+
+
 WHERE = (
     "the first token", "digits of this place", "digits of the next place", "itself",
 )  # fmt: skip
@@ -754,6 +764,7 @@ def tables(rows, grid=30):
         "rounds": lambda: rounds(adaptive),
         "reach": lambda: reach(far),
         "accuracy_by_start": lambda: accuracy_by_start(moved),
+        "errors_by_start": lambda: errors_by_start(moved),
         "verdicts": lambda: verdicts(select("_relative_scratchpad_padded")),
         "learned": lambda: learned(local),
         "lines": lambda: lines([row for row in rows if row.startswith("addition_line_")]),

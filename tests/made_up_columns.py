@@ -365,6 +365,17 @@ ORDER = {
         "wrong",
         "tokens",
     ],
+    "errors_by_start": [
+        "row",
+        "profile",
+        "seed",
+        "trained",
+        "digits",
+        "id",
+        "token",
+        "n",
+        "wrong",
+    ],
     "accuracy_by_start": [
         "row",
         "profile",

@@ -271,6 +271,10 @@ def test_the_analysis_says_from_where_a_model_is_right(monkeypatch):
     assert last == {3: 9, 4: 8, 6: 6} and (table["n"] == 4).all()  # 1.5 times 3 is rounded to 4
     assert (table["accuracy"] == table["id"].isin([2, 5])).all()
     assert not table.duplicated(["digits", "id", "seed"]).iloc[0] and len(table) % 2 == 0
+    errors = found["errors_by_start"]
+    right = errors["id"].isin([2, 5])
+    assert (errors.loc[right, "wrong"] == 0).all() and errors.loc[~right, "wrong"].sum() > 0
+    assert {*errors["n"]} <= {*range(1, by_start.PROBLEMS + 1)} and {*errors["digits"]} == {*last}
 
 
 def test_the_analysis_refuses_ids_without_a_start_and_leaves_the_band_out(monkeypatch):

@@ -371,6 +371,21 @@ FAR = {
         table="accuracy_by_start",
         profile="full",
     ),
+    "errors_by_start": Entry(
+        "Which digits are wrong, by start",
+        "The share of wrong tokens of the answer, the least significant digit first, each after "
+        "the true tokens before it, by the id at which the sum starts; all seeds together.",
+        lambda tables: starts.draw_errors_by_start(tables["errors_by_start"]),
+        (
+            ("addition_abacus", "addition_abacus_looped", "addition_coupled"),
+            ("addition_abacus_20", "addition_abacus_looped_20", "addition_coupled_30"),
+        ),
+        any_training_length=True,
+        source="ours, mcleish2024, 3.1",
+        table="errors_by_start",
+        column="wrong",
+        profile="full",
+    ),
 }
 
 ELSE = {
