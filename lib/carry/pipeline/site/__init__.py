@@ -85,6 +85,7 @@ def write_site(profile: str, folder: Path | None = None) -> Path:
         known=profiles.find_sources(profile),
         records=records,
         papers=list(dict.fromkeys(record["paper"] for record in records)),
+        works=profiles.read_yaml(profiles.ROOT / "CITATION.cff")["references"],
         pages=pages,
         groups=list(dict.fromkeys(page.group for page in pages)),
         shown=readme_numbers.format_number,
