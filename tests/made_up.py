@@ -27,6 +27,7 @@ REACH = {
     "addition_relative": 1e9,
 }
 TABLES = [row for row in REACH if "abacus" in row or "coupled" in row]  # those whose start matters
+STARTS = ("1", "best", "all")
 
 
 def accuracy(reach, longest, trained, seed):
@@ -45,7 +46,7 @@ def cells(rows=REACH, trained=10, grid=30, each=20, equal=200, far=None, seeds=3
         beyond = far if far is not None else {100: 1000, 1000: 100}
         own = lengths + [("far", i, i, n) for i, n in beyond.items() if row == "addition_relative"]
         for seed in range(seeds):
-            for start in ("1", "middle") if row in TABLES else ("1",):
+            for start in STARTS if row in TABLES else ("1",):
                 for kind, i, j, n in own:
                     reach = REACH.get(row, 1.3) * (0.8 if start == "1" else 1.0)
                     right = share(row, max(i, j), seed, start) if share else None
@@ -64,7 +65,7 @@ def places(rows=REACH, trained=10, grid=30, n=200, seeds=3):
     found = []
     for row in rows:
         for seed in range(seeds):
-            for start in ("1", "middle") if row in TABLES else ("1",):
+            for start in STARTS if row in TABLES else ("1",):
                 for digits in range(1, grid + 1):
                     right = accuracy(REACH.get(row, 1.3), np.arange(digits + 1), trained, seed)
                     right = (
@@ -510,6 +511,28 @@ def reach(rows):
     return add_interval(table)[ORDER["reach"]]
 
 
+def accuracy_by_start(rows, seeds=2, n=50):
+    """Return sums that are right from late starts, the later the longer they are."""
+    found = []
+    for row, seed, (times, last) in itertools.product(rows, range(seeds), ((1, 9), (2, 5), (5, 1))):
+        for start in range(1, last + 1):
+            exact = max(0, n - 10 * max(0, 2 * times - start) - seed)
+            found.append([row, "cpu", seed, 10, 10 * times, start, n, exact])
+    columns = [name for name in ORDER["accuracy_by_start"] if name not in SHARES]
+    table = pd.DataFrame(found, columns=columns).astype({"n": int, "exact": int})
+    return add_interval(table)[ORDER["accuracy_by_start"]]
+
+
+def errors_by_start(rows, seeds=2, n=50):
+    """Return sums whose first digits are wrong from early starts."""
+    found = []
+    for row, seed, (times, last) in itertools.product(rows, range(seeds), ((1, 9), (2, 5), (5, 1))):
+        for start, token in itertools.product(range(1, last + 1), range(1, 10 * times + 2)):
+            wrong = n * (times > 1) * (start + token < 5)
+            found.append([row, "cpu", seed, 10, 10 * times, start, token, n, wrong])
+    return pd.DataFrame(found, columns=ORDER["errors_by_start"])
+
+
 WHERE = (
     "the first token", "digits of this place", "digits of the next place", "itself",
 )  # fmt: skip
@@ -691,6 +714,8 @@ def tables(rows, grid=30):
     as_long = [row for row in rows if alike.is_equal(row)]
     far = [row for row in rows if "_relative" in row and "_spare" not in row]
     local = [row for row in rows if row == "addition_relative"]
+    started = [*TABLES, "addition_abacus_20", "addition_abacus_looped_20", "addition_coupled_30"]
+    moved = [row for row in rows if row in started and "fire" not in row]
     scored = functools.cache(lambda: paper_cells(rows, grid))
 
     def make_places():
@@ -738,6 +763,8 @@ def tables(rows, grid=30):
         "depths": lambda: depths(adaptive),
         "rounds": lambda: rounds(adaptive),
         "reach": lambda: reach(far),
+        "accuracy_by_start": lambda: accuracy_by_start(moved),
+        "errors_by_start": lambda: errors_by_start(moved),
         "verdicts": lambda: verdicts(select("_relative_scratchpad_padded")),
         "learned": lambda: learned(local),
         "lines": lambda: lines([row for row in rows if row.startswith("addition_line_")]),

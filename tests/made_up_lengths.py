@@ -12,7 +12,7 @@ from made_up_columns import ORDER
 
 SHARES = ("accuracy", "low", "high")
 STEPS = tuple(range(80, 801, 80))
-STARTS = {True: ("1", "middle"), False: ("1",)}
+STARTS = {True: ("1", "best", "all"), False: ("1",)}
 
 
 def is_equal(row):
@@ -22,11 +22,17 @@ def is_equal(row):
 
 def seen(row):
     """Return the lengths that a row is trained on."""
-    if row.endswith(("baseline", "worded")):
+    if row.endswith("baseline"):
+        return [1, 3]
+    if row.endswith("worded"):
         return [1, 2, 3]
     if row.endswith("longer"):
         return [1, 2, 3, 4, 5]
-    return [1, 2, 3, 4, 7] if row.endswith("gap") else [1, 2, 3, 4, 6]
+    if row.startswith(("addition_equal_alone", "addition_equal_parts")):
+        return [1, 2, 4]
+    if row.endswith(("plain", "padded", "operands", "reversed", "spaces", "no_gap")):
+        return [1, 2, 3, 4]
+    return [1, 2, 3, 4, 7] if row.endswith("_gap") else [1, 2, 3, 4, 6]
 
 
 def tested(row):

@@ -110,8 +110,8 @@ def test_lengths_are_told_apart_by_what_was_trained(tables):
     own = rows["cells"].query("row == 'addition_equal_alone' and start == '1'")
     n = own.groupby("i")["n"].sum()
     for kind, digits in {
-        "trained": [1, 2, 3, 4, 6], "never trained, within": [5],
-        "never trained, beyond": [7, 8], "never trained, all": [5, 7, 8],
+        "trained": [1, 2, 4], "never trained, within": [3],
+        "never trained, beyond": [5, 6], "never trained, all": [3, 5, 6],
     }.items():  # fmt: skip
         of = compared.loc[("addition_equal_alone", kind)]
         right = own[own["i"].isin(digits)].groupby("seed")[["exact", "n"]].sum()
@@ -143,7 +143,7 @@ def test_each_part_is_drawn_of_all_seeds_together(tables):
 def test_a_difference_has_the_interval_of_the_ledger_and_an_exact_test():
     """Against all ways to deal seeds out, one by one, and against seeds that are alike."""
     random = np.random.default_rng(3)
-    for sizes in ((5, 5), (2, 3), (4, 1)):
+    for sizes in ((5, 5), (2, 3), (4, 2)):
         one, two = (random.integers(0, 100, size) / 100 for size in sizes)
         both, found = [*one, *two], []
         for chosen in itertools.combinations(range(len(both)), len(one)):

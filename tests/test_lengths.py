@@ -14,7 +14,10 @@ matplotlib.use("Agg")
 pytestmark = pytest.mark.usefixtures("every_row", "closed_figures")
 ENTRIES = [name for _, of in ibrahimli2024.NOTEBOOKS.values() for name in of]
 DRAWN = [name for name in ENTRIES if gallery.FIGURES[name].rows]
-LEARNED, WORDED, ABACUS = (f"addition_equal_{of}" for of in ("learned", "learned_worded", "abacus"))
+LEARNED, WORDED, ABACUS = (
+    f"addition_equal_{of}" for of in ("learned", "learned_worded", "abacus_no_gap")
+)
+PLAIN, REVERSED = f"{LEARNED}_plain", f"{LEARNED}_reversed"  # without a gap, to 4 digits
 
 
 @pytest.fixture(scope="module")
@@ -49,9 +52,13 @@ def test_answers_by_length_are_recounted_from_the_cells(tables):
 
 
 def test_first_errors_and_right_answers_are_all_answers(tables):
-    _, table = gallery.draw_figure("first_wrong_places", tables)
+    rows = [LEARNED, *ibrahimli2024.ALIGNED]
+    _, table = answers.draw_first_wrong_places(
+        tables.select_rows(rows), ibrahimli2024.HIGHEST_FIRST
+    )
     chosen = table.groupby(["row", "region"])["digits"].unique()
     assert [chosen[LEARNED][of].tolist() for of in ("within", "beyond")] == [[5], [7]]
+    assert {of: digits.tolist() for of, digits in chosen[PLAIN].items()} == {"beyond": [5]}
     first = table[table["counted"] == answers.FIRST_WRONG]
     by_length = lengths.make_length_table(tables)
     right = by_length[by_length["seed"] == "all"].set_index(["row", "digits"])
@@ -61,7 +68,7 @@ def test_first_errors_and_right_answers_are_all_answers(tables):
 
 
 def test_places_are_drawn_in_the_order_of_writing(tables):
-    rows = [LEARNED, f"{LEARNED}_plain"]
+    rows = [REVERSED, PLAIN]
     figure, _ = answers.draw_first_wrong_places(
         tables.select_rows(rows), ibrahimli2024.HIGHEST_FIRST
     )
@@ -81,18 +88,18 @@ def test_each_place_is_drawn_at_the_longest_trained_length(tables):
     longest = {row: max(made.seen(row)) for row in load.list_rows(table)}
     assert (table["digits"] == table["row"].map(longest)).all()
     assert (table["place"] <= table["digits"]).all()
-    of = table.query("row == @LEARNED and place == 2")
-    own = tables["order"].query("row == @LEARNED and place == 2 and digits == 6")
+    of = table.query("row == @REVERSED and place == 2")
+    own = tables["order"].query("row == @REVERSED and place == 2 and digits == 4")
     assert of["correct"].tolist() == own.groupby("step")["correct"].sum().tolist()
     dashes = [line.get_linestyle() for line in figure.axes[0].lines]
-    assert dashes == ["-"] * 6 + ["--"]
+    assert dashes == ["-"] * 4 + ["--"]
 
 
 def test_a_place_is_learned_when_it_stays_so(tables):
     _, table = gallery.draw_figure("order_reached", tables)
-    plain = table[table["row"] == f"{LEARNED}_plain"].set_index(["seed", "place"])["step"]
-    assert plain.xs(0, level="place").isna().all() and plain.xs(6, level="place").notna().all()
-    for _, of in table[table["row"] == LEARNED].groupby("seed"):
+    plain = table[table["row"] == PLAIN].set_index(["seed", "place"])["step"]
+    assert plain.xs(0, level="place").isna().all() and plain.xs(4, level="place").notna().all()
+    for _, of in table[table["row"] == REVERSED].groupby("seed"):
         steps = of.sort_values("place")["step"].dropna()
         assert steps.is_monotonic_decreasing  # as made up: the highest first
     given = {"row": "a", "trained": 1, "digits": 1, "seed": 0, "place": 0, "low": 0, "high": 1}
@@ -102,8 +109,8 @@ def test_a_place_is_learned_when_it_stays_so(tables):
 
 def test_losses_are_means_over_seeds_between_the_lowest_and_the_highest(tables):
     _, table = gallery.draw_figure("losses_by_length", tables)
-    of = table.query("row == @LEARNED and digits == 2 and step == 160").iloc[0]
-    own = tables["losses"].query("row == @LEARNED and digits == 2 and step == 160")["loss"]
+    of = table.query("row == @REVERSED and digits == 2 and step == 160").iloc[0]
+    own = tables["losses"].query("row == @REVERSED and digits == 2 and step == 160")["loss"]
     assert (of["loss"], of["low"], of["high"]) == (own.mean(), own.min(), own.max())
     assert of["seeds"] == 2 and of["n"] == 100 and of["region"] == "trained"
 

@@ -6,7 +6,9 @@ import re
 import nbformat
 import pytest
 
+from carry.config import run_settings
 from carry.pipeline import runner
+from carry.plots import gallery
 
 NOTEBOOKS = list(runner.find_notebooks().values())
 MACHINE_PATH = re.compile(r"(?<![\w.])(?:/(?:home|Users|root|tmp|usr|opt|var|mnt)/|[A-Z]:\\)")
@@ -74,6 +76,18 @@ def test_it_defines_nothing(notebook):
     for cell in code_cells(notebook):
         for node in ast.walk(ast.parse(python(cell.source))):
             assert not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+
+
+@pytest.mark.parametrize("name", [name for name, of in gallery.NOTEBOOKS.items() if of.paper])
+def test_departures_from_the_paper_are_shown_where_it_has_the_rows(name):
+    of = gallery.NOTEBOOKS[name]
+    cells = nbformat.read(runner.find_notebook(of.source), as_version=4).cells
+    rows = {row for entry in of.entries.values() for row in entry.list_rows()}
+    table = f'tabulate_departures(gallery.find_sources("{name}", tables))'
+    shown = [cell.source.splitlines()[-1] == table for cell in cells if cell.source]
+    assert sum(shown) == bool(rows & {*run_settings.list_rows("paper")})
+    if any(shown):  # the findings stand below it
+        assert shown[-2] and cells[-1].source.startswith("**Found.**")
 
 
 def test_its_kernel_is_on_every_machine(notebook):

@@ -36,7 +36,7 @@ def home(tmp_path_factory):
     root = tmp_path_factory.mktemp("project")
     real = profiles.load_profile  # a claim counts the weights of the paper's profile
     cpu = real("cpu")
-    few = {"rows": {row: cpu["rows"][row] for row in ROWS}, "problems": {"addition": {}}}
+    few = {"rows": {row: cpu["rows"].get(row, {}) for row in ROWS}, "problems": {"addition": {}}}
     few["studies"] = {"addition_schemes": ROWS}
     none = {"analyses": {}, "variant_sets": {}, "certificates": [], "others": None}
 
@@ -153,6 +153,15 @@ def test_numbers_are_filled_in_between_markers(home):
     )
     text = readme_numbers.fill_readme(readme).read_text()
     assert f"{marker}100%<!-- /numbers -->" in text and "| Coupled |" in text
+    # The papers' start and the others are lines of their own; a marker has the first.
+    coupled, relative = found["rows"]["addition_coupled"], found["rows"]["addition_relative"]
+    assert coupled["start"] == "1" and [*coupled["starts"]] == ["best", "all"]
+    assert relative["start"] == "1" and relative["starts"] == {}
+    best = coupled["starts"]["best"]
+    assert any(coupled[name]["value"] < best[name]["value"] for name in best)
+    for start, numbers in (("1", coupled), ("best", best)):
+        number = readme_numbers.format_number(numbers["in distribution"])
+        assert f"| Coupled | 10 digits | {start} | {number} |" in text
     assert "| Addition | 10 | 5,000 | 400 | 2 of 2 seeds |" in text
     assert "| Copying | 10 | 5,000 | 400 | 0 of 1 seeds |" in text
     assert readme_numbers.fill_readme(readme).read_text() == text

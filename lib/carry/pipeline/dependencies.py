@@ -74,8 +74,7 @@ def write_fingerprints(profile: str) -> Path:
     code = fingerprint.hash_code(["carry.pipeline.files"])
     for row in profiles.load_profile(profile)["models"]:
         _write_text(folder / "models" / f"{profiles.find_study(row)}.txt", code)
-    others = profiles.load_profile(profile)["others"]
-    for name in {profile, "paper", others or profile}:
+    for name in {profile, "paper", *profiles.find_sources(profile).values()}:
         rows = [run_settings.load_run(row, name) for row in run_settings.list_rows(name)]
         # A label changes figures, but no weights, so that a run is dumped without it.
         runs = {run.name: {**run.model_dump(), "label": run.label} for run in rows}

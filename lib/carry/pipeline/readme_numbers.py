@@ -5,6 +5,7 @@ The text between two markers is replaced; everything else in the file stays as i
     <!-- numbers:accuracy -->...<!-- /numbers -->                          the rows of the overview
     <!-- numbers:addition_relative.100 digits -->...<!-- /numbers -->      one number of one row
     <!-- numbers:claims -->...<!-- /numbers -->                            claims by verdict
+    <!-- numbers:untested -->...<!-- /numbers -->                          claims without a test
     <!-- numbers:certificates -->...<!-- /numbers -->                      certified rows
 """
 
@@ -36,27 +37,38 @@ def summarise_rows(cells: pd.DataFrame) -> dict[str, dict[str, Any]]:
     """Return accuracy by row, in distribution and at a few equal lengths beyond.
 
     Each number has the median over `seeds` as its `value`, the lowest and the highest seed as its
-    `range`, and Wilson's `interval` (95%) over all `n` problems. `start` is the id from which the
-    problems were numbered.
+    `range`, and Wilson's `interval` (95%) over all `n` problems. They are from the row's first
+    `start` of ids, 1 as in the papers; `starts` has the same numbers from each other start.
     """
-    starts = load.choose_starts(cells)
-    cells = add_region(load.select_start(cells, starts))
+    summaries: dict[str, dict[str, Any]] = {}
+    for start, part in cells.groupby("start", sort=False):
+        for row, numbers in _summarise_start(part).items():
+            if row in summaries:
+                summaries[row]["starts"][start] = numbers
+            else:
+                trained = int(part.loc[part["row"] == row, "trained"].max())
+                summaries[row] = {"start": start, "trained": trained, "starts": {}, **numbers}
+    return {row: summaries[row] for row in load.list_rows(cells)}
+
+
+def _summarise_start(cells: pd.DataFrame) -> dict[str, dict[str, Any]]:
+    """Return the numbers of each row, from the results of one start."""
+    cells = add_region(cells)
     in_distribution = (cells["set"] == "grid") & (cells["region"] == "in distribution")
     equal = (cells["set"] != "grid") & (cells["i"] == cells["j"])
     column = cells["i"].map("{} digits".format).where(equal & cells["i"].isin(LENGTHS))
     times = (cells["i"] / cells["trained"]).map(TIMES)
     column = column.mask(equal & times.notna(), times).mask(in_distribution, COLUMNS[0])
     seeds = cells.assign(column=column).groupby(["row", "column", "seed"])[["exact", "n"]].sum()
-    summaries: dict[str, dict[str, Any]] = {}
-    for row in load.list_rows(cells):
-        summaries[row] = {
-            "start": starts[row],
-            "trained": int(cells[cells["row"] == row].trained.max()),
+    known = seeds.index.droplevel("seed")
+    return {
+        row: {
+            name: _summarise_seeds(seeds.loc[(row, name)])
+            for name in COLUMNS
+            if (row, name) in known
         }
-        for name in COLUMNS:
-            if (row, name) in seeds.index.droplevel("seed"):
-                summaries[row][name] = _summarise_seeds(seeds.loc[(row, name)])
-    return summaries
+        for row in load.list_rows(cells)
+    }
 
 
 def _summarise_seeds(seeds: pd.DataFrame) -> dict[str, Any]:
@@ -90,7 +102,8 @@ def write_numbers(profile: str, folder: Path | None = None) -> dict[str, Any]:
     numbers = {
         "profile": profile,
         "claims": claims.summarise_verdicts(records),
-        "rows": summarise_rows(load.read_table(profile, "cells")),
+        "untested": claims.list_untested(records),
+        "rows": summarise_rows(load.read_table(profile, "cells", paths.COMMITTED)),
         "certificates": summarise_certificates(load.read_certificates(profile)),
     }
     contents = {"numbers.json": numbers}
@@ -107,19 +120,39 @@ def select_metrics(
 ) -> dict[str, dict[str, float]]:
     """Return the metrics of DVC: accuracy of the README's rows, and the claims by verdict.
 
-    >>> rows = {"addition_abacus": {"trained": 10, "twice as long": {"value": 0.125}}}
-    >>> metrics = select_metrics(rows, [{"verdict": "holds"}])
-    >>> metrics["addition_abacus"]
-    {'twice_as_long': 0.125}
+    Another start than a row's first has metrics of its own, with its name at the end.
+
+    >>> starts = {"all": {"twice as long": {"value": 0.9}}}
+    >>> row = {"start": "1", "trained": 10, "twice as long": {"value": 0.125}, "starts": starts}
+    >>> metrics = select_metrics({"addition_abacus": row}, [{"verdict": "holds"}])
+    >>> metrics["addition_abacus"], metrics["addition_abacus_all"]
+    ({'twice_as_long': 0.125}, {'twice_as_long': 0.9})
     >>> metrics["claims"]
     {'holds': 1, 'fails': 0, 'undecided': 0, 'not_tested': 0}
     """
     count = Counter(record["verdict"] for record in records)
-    metrics = {"claims": {verdict.replace(" ", "_"): count[verdict] for verdict in claims.VERDICTS}}
-    for row in gallery.select_overview_rows(rows):
-        values = {name: rows[row][name]["value"] for name in COLUMNS if name in rows[row]}
-        metrics[row] = {name.replace(" ", "_"): value for name, value in values.items()}
+    groups = claims.METRICS.items()
+    metrics = {"claims": {name: sum(map(count.__getitem__, group)) for name, group in groups}}
+    for row, _, start, numbers in list_lines(rows):
+        values = {name: numbers[name]["value"] for name in COLUMNS if name in numbers}
+        key = row if start == rows[row]["start"] else f"{row}_{start}"
+        metrics[key] = {name.replace(" ", "_"): value for name, value in values.items()}
     return metrics
+
+
+def list_lines(rows: dict[str, dict[str, Any]]) -> list[tuple[str, str, str, dict[str, Any]]]:
+    """Return the lines of the table of the overview's rows, one for each start of ids.
+
+    A line has the row, its trained length, the start and the numbers, of which there is one at
+    least.
+    """
+    lines = []
+    for row in gallery.select_overview_rows(rows):
+        starts = {rows[row]["start"]: rows[row], **rows[row].get("starts", {})}
+        for start, numbers in starts.items():
+            if any(name in numbers for name in COLUMNS):
+                lines.append((row, f"{rows[row]['trained']} digits", start, numbers))
+    return lines
 
 
 def summarise_certificates(certificates: pd.DataFrame) -> dict[str, dict[str, Any]]:
@@ -149,16 +182,13 @@ def format_certificates(certificates: dict[str, dict[str, Any]]) -> str:
 
 def format_accuracy(rows: dict[str, dict[str, Any]]) -> str:
     """Return a Markdown table of the overview's rows: median over seeds and range."""
-    names = ["scheme", "trained to", *COLUMNS]
-    lines = [f"| {' | '.join(names)} |", f"|{'---|' * len(names)}"]
-    rows = {row: rows[row] for row in gallery.select_overview_rows(rows)}
-    for row, summary in rows.items():
-        cells = [format_number(summary[name]) if name in summary else "" for name in COLUMNS]
-        first = [style.choose_style(row).label, f"{summary['trained']} digits"]
+    names = ["scheme", "trained to", "start", *COLUMNS]
+    lines, counts = [f"| {' | '.join(names)} |", f"|{'---|' * len(names)}"], set()
+    for row, trained, start, numbers in list_lines(rows):
+        cells = [format_number(numbers[name]) if name in numbers else "" for name in COLUMNS]
+        first = [style.choose_style(row).label, trained, start]
         lines.append(f"| {' | '.join([*first, *cells])} |")
-    counts = {
-        summary[name]["seeds"] for summary in rows.values() for name in COLUMNS if name in summary
-    }
+        counts |= {numbers[name]["seeds"] for name in COLUMNS if name in numbers}
     seeds = " or ".join(map(str, sorted(counts)))
     lines += ["", f"Exact match: the median of {seeds} seeds, and the range where seeds differ."]
     return "\n".join(lines)
@@ -194,6 +224,7 @@ def fill_numbers(text: str, numbers: dict[str, Any]) -> str:
     texts = {
         "accuracy": f"\n{format_accuracy(numbers['rows'])}\n",
         "claims": numbers["claims"],
+        "untested": f"\n{untested}\n" if (untested := numbers.get("untested")) else "",
         "certificates": f"\n{format_certificates(numbers['certificates'])}\n",
     }
     for row, summary in numbers["rows"].items():

@@ -173,6 +173,7 @@ def _problem_settings(item: str, profile: str) -> str:
             "task": run.task,
             "training": run.training.problem_set,
             "evaluation": run.evaluation.model_dump(),
+            "band": [*run.validation_band()] if run.evaluation.band else [],
         }
         for run in runs
     }

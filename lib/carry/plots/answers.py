@@ -113,6 +113,7 @@ def draw_first_wrong_places(
     for axes in panels[::columns]:
         axes.set_ylabel("answers, digits")
     label = "place of the answer, in the order of writing (0: least significant)"
+    label += load.describe_starts(load.choose_starts(tables["cells"]).values())
     figure.supxlabel(label, fontsize="medium")
     line = Line2D([], [], marker="o", ms=3.5, color=LINE, label=f"digits {CORRECT}")
     bar = Patch(facecolor=ERRORS, label="answers with their first wrong token here")

@@ -25,7 +25,7 @@ KINDS = {
 def draw_mistake_kinds(cells: pd.DataFrame) -> tuple[Figure, pd.DataFrame]:
     """Draw the shares of correct answers and of each kind of mistake out of distribution.
 
-    All seeds are pooled. Each row has the start of ids with its higher accuracy in distribution.
+    All seeds are pooled. All rows have one start of ids (`load.choose_starts`).
     """
     cells = add_region(load.select_start(cells, load.choose_starts(cells)))
     cells = cells[(cells["set"] == "grid") & (cells["region"] == "out of distribution")]
@@ -42,7 +42,8 @@ def draw_mistake_kinds(cells: pd.DataFrame) -> tuple[Figure, pd.DataFrame]:
         left = left + shares[kind]
     axes.set_yticks(range(len(rows)), [style.choose_style(row).label for row in rows])
     axes.set(xlim=(0, 1), ylim=(len(rows) - 0.5, -0.5))
-    axes.set_xlabel(f"{style.name_problems(rows)} beyond the training lengths")
+    from_start = load.describe_starts(table["start"].unique())
+    axes.set_xlabel(f"{style.name_problems(rows)} beyond the training lengths{from_start}")
     style.format_percent(axes.xaxis)
     axes.grid(visible=False)
     figure.legend(*axes.get_legend_handles_labels(), loc="outside right center")

@@ -38,10 +38,10 @@ ADDER = ((RELATIVE[0],),)
 FAR = {
     "every_length_schemes": Entry(
         "Ten digits, a hundred thousand digits",
-        "Exact match on sums of two operands of one length, from each scheme's start of ids with "
-        f"the higher accuracy in distribution. {SEEDS}, up to the longest sums tested with all "
-        "seeds; the lengths of training are shaded. A circle is the accuracy of one seed, with its "
-        "Wilson interval (95%). A line ends at the longest tested sums of a scheme.",
+        f"Exact match on sums of two operands of one length. {SEEDS}, up to the longest sums that "
+        "all seeds were tested on; the lengths of training are shaded. A circle is the accuracy of "
+        "one seed, with its Wilson interval (95%). A line ends at the longest tested sums of a "
+        "scheme.",
         reaches.draw_reach_by_length,
         (SCHEMES, LOOPED),
         any_training_length=True,

@@ -113,8 +113,9 @@ OVERVIEW = {
     "accuracy": Entry(
         "Accuracy by length",
         "Exact match on sums of two operands of one length. Thin lines are seeds, thick lines "
-        "their median; the lengths of training are shaded. The second panel has the rows that "
-        "change if ids start in the middle of their table.",
+        "their median; the lengths of training are shaded. The other panels have the rows that "
+        "change with the start of ids: the best single one, chosen on trained lengths, or the mean "
+        "of next-token probabilities over all.",
         _of_additions(
             "Accuracy by length", lambda tables: accuracy.draw_accuracy_by_length(tables["cells"])
         ),
@@ -189,9 +190,29 @@ FIGURES = {
 
 def write_caption(name: str, tables: load.ResultTables) -> str:
     """Return the caption of a figure, for the rows that have results."""
+    return FIGURES[name].write_caption(_read_sources(tables), tables.profile)
+
+
+def find_sources(notebook: str, tables: load.ResultTables) -> dict[str, str]:
+    """Return the rows that the figures of a notebook show, and whose profile's results each has.
+
+    Args:
+        notebook: the name of a notebook in `NOTEBOOKS`.
+        tables: the result tables from which its figures are drawn.
+
+    >>> import pandas as pd
+    >>> names = ["addition_abacus", "parity_nope"]
+    >>> cells = pd.DataFrame({"row": names, "profile": "full", "trained": 10, "exact": 5})
+    >>> find_sources("how_far", load.create_empty_results().with_tables(cells=cells))
+    {'addition_abacus': 'full'}
+    """
+    entries, sources = NOTEBOOKS[notebook].entries.values(), _read_sources(tables)
+    return {row: sources[row] for entry in entries for row in entry.choose_rows(tables)}
+
+
+def _read_sources(tables: load.ResultTables) -> dict[str, str]:
     rows = tables["cells"].drop_duplicates("row")
-    sources = dict(zip(rows["row"], rows["profile"], strict=True))
-    return FIGURES[name].write_caption(sources, tables.profile)
+    return dict(zip(rows["row"], rows["profile"], strict=True))
 
 
 def draw_figure(name: str, tables: load.ResultTables) -> Drawing:

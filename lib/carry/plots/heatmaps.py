@@ -39,8 +39,8 @@ def draw_accuracy_heatmaps(
 
     Args:
         cells: accuracy by cell.
-        start: "1" or "middle"; by default each row's start with its higher accuracy in
-            distribution.
+        start: "1", "best" or "all", for rows that have it; by default that of
+            `load.choose_starts`.
         columns: number of panels in a line.
         statistic: over seeds; with the median each panel names its worst cell.
         sizes: axis labels of i and j.
@@ -81,7 +81,8 @@ def draw_accuracy_heatmaps(
     figure.supxlabel(sizes[1], fontsize="medium")
     figure.supylabel(sizes[0], fontsize="medium")
     bar = figure.colorbar(picture, ax=panels, shrink=0.75, aspect=30)
-    bar.set_label(STATISTICS[statistic][1].format(style.name_problems(rows)))
+    label = STATISTICS[statistic][1].format(style.name_problems(rows))
+    bar.set_label(label + load.describe_starts(table["start"].unique()))
     bar.outline.set_visible(False)
     style.format_percent(bar.ax.yaxis)
     return figure, table

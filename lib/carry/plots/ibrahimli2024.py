@@ -12,27 +12,26 @@ PAPER = "ibrahimli2024, "
 EQUAL = "addition_equal"
 
 ABSOLUTE = name_rows(EQUAL, ("learned",), ("_baseline", "_longer", "", "_gap"))
-ALIGNED = name_rows(EQUAL, ("learned", "learned_spaces", "abacus"))
+ALIGNED = name_rows(EQUAL, ("learned_plain", "learned_spaces", "abacus_no_gap"))
 OTHERS = ("sinusoidal", "randomized", "shaw", "t5", "alibi", "rope", "fire", "nope")
 ENCODINGS = name_rows(EQUAL, ("learned", *OTHERS))
-SPELT = name_rows(EQUAL, ("learned",), ("_plain", "_padded", "_operands", "", "_both", "_spaces"))
+ORDERED = name_rows(EQUAL, ("learned",), ("_plain", "_padded", "_operands", "_reversed"))
+ORDERED += name_rows(EQUAL, ("abacus_no_gap",))
+SPELT = (*ORDERED, f"{EQUAL}_learned_spaces")
 WORDED = name_rows(EQUAL, ("learned",), ("_baseline", "_worded"))
-ORDERED = name_rows(EQUAL, ("learned",), ("_plain", "_padded", "_operands", "", "_both"))
-ORDERED += name_rows(EQUAL, ("abacus",))
 HIGHEST_FIRST = name_rows(
-    EQUAL, ("learned",), ("_baseline", "_plain", "_padded", "_operands", "_worded")
+    EQUAL, ("learned",), ("_plain", "_padded", "_operands", "_spaces", "_worded")
 )
 # Titles of rows that differ only in their format.
 SPELLINGS = {
-    f"{EQUAL}_learned": "answer reversed",
+    f"{EQUAL}_learned_reversed": "answer reversed",
     f"{EQUAL}_learned_plain": "nothing reversed",
     f"{EQUAL}_learned_padded": "nothing reversed, leading zeros",
     f"{EQUAL}_learned_operands": "operands reversed",
-    f"{EQUAL}_learned_both": "both reversed",
-    f"{EQUAL}_learned_spaces": "answer reversed, random spaces",
-    f"{EQUAL}_learned_baseline": "nothing reversed",
+    f"{EQUAL}_learned_spaces": "nothing reversed, random spaces",
+    f"{EQUAL}_learned_baseline": "answer reversed",
     f"{EQUAL}_learned_worded": "steps in words",
-    f"{EQUAL}_abacus": "Abacus, both reversed",
+    f"{EQUAL}_abacus_no_gap": "Abacus, both reversed",
 }
 BY_LENGTH = (
     "Exact match on answers by the number of digits of both operands. Bars pool all seeds, dark "
@@ -63,8 +62,8 @@ FAIL = {
     ),
     "aligned_by_length": Entry(
         "Random and aligned positions",
-        BY_LENGTH + " All have the same data and steps. Abacus ids count from the least "
-        "significant digit, so its operands are reversed too.",
+        BY_LENGTH + " All have the same data. Abacus ids count from the least significant digit, "
+        "so its numbers are reversed; in the others nothing is.",
         lengths.draw_accuracy_by_length,
         (ALIGNED,),
         any_training_length=True,

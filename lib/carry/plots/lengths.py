@@ -134,7 +134,8 @@ def draw_accuracy_by_length(
         style.format_percent(axes.yaxis)
     for axes in panels[::columns]:
         axes.set_ylabel("correct answers")
-    figure.supxlabel("digits of both operands", fontsize="medium")
+    from_start = load.describe_starts(load.choose_starts(tables["cells"]).values())
+    figure.supxlabel(f"digits of both operands{from_start}", fontsize="medium")
     draw_region_legend(figure, table)
     return figure, table
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -127,11 +127,12 @@ def create_empty_table(name: str) -> pd.DataFrame:
     return pd.DataFrame(columns=declared[name])
 
 
-def read_table(profile: str, name: str) -> pd.DataFrame:
+def read_table(profile: str, name: str, may_lack: Collection[str] = ()) -> pd.DataFrame:
     """Return one table, such as `cells`, of all rows of a profile; its column `profile` says whose.
 
     Rows that the profile does not train come from the committed results of its `others`. Other
-    rows in the files are ignored, and rows that did not write the table are left out.
+    rows in the files are ignored, and rows that did not write the table are left out. So are rows
+    of profiles that `may_lack` results.
 
     Raises:
         SettingsError: for a profile without rows, and for a row that is not evaluated.
@@ -145,7 +146,8 @@ def read_table(profile: str, name: str) -> pd.DataFrame:
     parts = []
     for (source, study), rows in groups.items():
         evaluated = paths.results_folder(source, study)
-        _check_rows(evaluated / "cells.parquet", rows, source)
+        if source not in may_lack:
+            _check_rows(evaluated / "cells.parquet", rows, source)
         remedy = f"the evaluate and analyse stages of profile {source!r} to run again"
         for folder in (evaluated, paths.analyses_folder(source, study)):
             file = folder / f"{name}.parquet"
@@ -283,21 +285,35 @@ def find_grid_sizes(cells: pd.DataFrame) -> dict[str, int]:
 
 
 def choose_starts(cells: pd.DataFrame) -> dict[str, str]:
-    """Return for each row the start of ids with the higher accuracy in distribution.
+    """Return the single start of ids that a figure shows of each row: one protocol for all.
 
-    It is 1 unless the intervals (95%) are disjoint. Lengths beyond training do not count, since the
-    figures report them. Rows of a task without a grid are compared on equal lengths.
+    It is 1, the papers', unless a row is more accurate in distribution from its "best" start (with
+    disjoint intervals, 95%); then it is "best" for all rows that have it. Rows without a table of
+    ids have 1 alone. Lengths beyond training do not count, since the figures report them. Rows of a
+    task without a grid are compared on equal lengths.
     """
+    known = cells.groupby("row", sort=False)["start"].agg(set)
+    # Results from before "best" existed have other starts, which are another protocol.
+    comparable = all("best" in starts for starts in known if len(starts) > 1)
     cells = add_region(cells)
     has_grid = cells["row"].isin(cells.loc[cells["set"] == "grid", "row"])
     compared = has_grid.map({True: "grid", False: "equal"})
     in_distribution = cells[(cells["set"] == compared) & (cells["region"] == REGIONS[0])]
     pooled = pool_cells(in_distribution, ["row", "start"]).set_index(["row", "start"])
     low, high = (
-        pooled[end].unstack("start").reindex(columns=["1", "middle"]) for end in ("low", "high")
+        pooled[end].unstack("start").reindex(columns=["1", "best"]) for end in ("low", "high")
     )
-    better = low["middle"] > high["1"].fillna(-1)
-    return {row: "middle" if better.get(row, False) else "1" for row in list_rows(cells)}
+    better = comparable and (low["best"] > high["1"].fillna(-1)).any()
+    return {row: "best" if better and "best" in known[row] else "1" for row in list_rows(cells)}
+
+
+def describe_starts(starts: Iterable[str]) -> str:
+    """Return what a label adds if the starts of `choose_starts` are not the papers'.
+
+    >>> describe_starts(["1", "best"]), describe_starts(["1", "1"])
+    (', from the best single start', '')
+    """
+    return ", from the best single start" if "best" in starts else ""
 
 
 def select_start(table: pd.DataFrame, start: str | Mapping[str, str]) -> pd.DataFrame:

@@ -18,6 +18,7 @@ from carry.plots import (
     recurrences,
     regions,
     sizes,
+    starts,
 )
 from carry.plots.entry import BARS_CAPTION, Drawing, Entry, Rows, draw_missing, name_rows
 
@@ -26,6 +27,12 @@ LENGTHS = ("_short", "", "_middle", "_long", "_longest")
 LOOPS = ("_injected", "_looped", "_looped_4", "_looped_8", "_looped_16")
 
 ALL = name_rows("addition", SCHEMES, ARCHITECTURES)
+SIX = ("nope", "learned", "rope", "fire", "abacus", "coupled")
+FOOTING, RATES = name_rows("addition", SIX), ("_slow", "_medium", "_fast")
+LOGARITHM = {  # rows of the footing, and the same with logits that grow with the length
+    f"addition_{name}{'_short' if name in ('abacus', 'coupled') else ''}": f"addition_{name}_log"
+    for name in SIX
+}
 ABACUS_LOOPS = name_rows("addition", ("abacus",), LOOPS)
 LONGER = name_rows("addition", SCHEMES, ARCHITECTURES, LENGTHS)
 WITHOUT_ABACUS = name_rows("addition", ("nope", "fire"), ARCHITECTURES)
@@ -132,14 +139,19 @@ def _draw_far(tables: load.ResultTables) -> Drawing:
     return figure, table
 
 
+def _draw_logarithm(tables: load.ResultTables) -> Drawing:
+    name = "logits times log of the length"
+    return accuracy.draw_accuracy_with_change(tables["cells"], LOGARITHM, name)
+
+
 def _draw_learning_rates(tables: load.ResultTables) -> Drawing:
     if not tables.has_rows("footing"):
         return draw_missing(
             "Schemes at several learning rates",
-            ["the rows of the profile baselines"],
-            profile="baselines",
+            ["the rows of the profile tuning"],
+            profile="tuning",
         )
-    families = {row + ending: row for row in ALL for ending in ("_slow", "", "_short", "_fast")}
+    families = {row + ending: row for row in FOOTING for ending in RATES}
     return rates.draw_accuracy_by_learning_rate(tables["footing"], families)
 
 
@@ -175,25 +187,28 @@ SCHEME = {
         f"every layer, and looped. {BARS_CAPTION} Diamonds are values that the paper's text "
         "states, for larger models.",
         _draw_additions,
-        (ALL,),
+        (ALL, FOOTING),
         minimum_rows=2,
         source=PAPER + "Fig. 2",
     ),
     "one_footing": Entry(
         "Schemes at three learning rates",
-        "Three layers, trained to 5 digits for the same number of steps, from one kind of "
-        "initialisation, at three learning rates, with five seeds; tested to 15 digits. Lines pool "
-        "all seeds, with Wilson intervals (95%); small dots are the seeds. Points are moved "
-        "sideways, so that equal values are visible.",
+        "The choice of the learning rate: three layers, trained to 5 digits for the same number of "
+        "steps, from one kind of initialisation, at three rates. Sums out of distribution are of "
+        "the validation band, 6 and 7 digits; other figures have other seeds. Lines pool all "
+        "seeds, with Wilson intervals (95%); small dots are the seeds. Points are moved sideways, "
+        "so that equal values are visible.",
         _draw_learning_rates,
-        source="the profile baselines",
+        (name_rows("addition", SIX, RATES),),
+        source="the profile tuning",
+        profile="tuning",
     ),
     "scheme_by_lengths": Entry(
         "Schemes and architectures, for every pair of lengths",
         "Exact match on sums by the lengths of both operands, averaged over seeds. The frame "
         "contains the lengths of training.",
         _draw_heatmaps,
-        (ALL,),
+        (ALL, FOOTING),
         minimum_rows=2,
         source=PAPER + "Fig. 10",
     ),
@@ -307,11 +322,69 @@ FAR = {
     "far_beyond": Entry(
         "Equal lengths, far beyond",
         "Exact match on sums of two operands of one length. Thin lines are seeds, thick lines "
-        "their median; the lengths of training are shaded. A second panel has the rows that change "
-        "if ids start in the middle of their table.",
+        "their median; the lengths of training are shaded. The other panels have the rows that "
+        "change with the start of ids: the best single one, chosen on trained lengths, or the mean "
+        "of next-token probabilities over all.",
         _draw_far,
         (name_rows("addition", ("abacus",), ("_looped", "_looped_far", "_injected", "")),),
         source=PAPER + "Fig. 9",
+    ),
+    "papers_lengths": Entry(
+        "Trained to the papers' lengths",
+        "Exact match on sums of two operands of one length; Abacus is trained to 20 digits, "
+        "coupling to 30, as in the papers. Thin lines are seeds, thick lines their median; the "
+        "lengths of training are shaded. The validation band, on which settings were chosen, is "
+        "not scored.",
+        _draw_far,
+        (
+            name_rows("addition", ("abacus",), ("_20", "_injected_20", "_looped_20")),
+            ("addition_coupled_30",),
+        ),
+        any_training_length=True,
+        source=PAPER + "Fig. 9, and Cho et al. 2024",
+        profile="long",
+    ),
+    "logits_with_length": Entry(
+        "Attention logits that grow with the length",
+        "Exact match on sums of two operands of one length, by six schemes on one footing, with "
+        "attention logits as in the papers and with logits that are multiplied by the logarithm of "
+        "the number of tokens, in training and evaluation. Thin lines are seeds, thick lines their "
+        "median; the lengths of training are shaded.",
+        _draw_logarithm,
+        tuple(LOGARITHM.items()),
+        minimum_rows=2,
+        any_training_length=True,
+        source="ours, on the profile baselines",
+    ),
+    "accuracy_by_start": Entry(
+        "The id at which a sum starts",
+        "Exact match on sums of two operands of one length, by their first id. Starts are all from "
+        "which the sums fit the table of ids, or an even part of them; the papers start at 1. Thin "
+        "lines are seeds, thick lines their median.",
+        lambda tables: starts.draw_accuracy_by_start(tables["accuracy_by_start"]),
+        (
+            ("addition_abacus", "addition_abacus_looped", "addition_coupled"),
+            ("addition_abacus_20", "addition_abacus_looped_20", "addition_coupled_30"),
+        ),
+        any_training_length=True,
+        source=PAPER + "3.1, by start",
+        table="accuracy_by_start",
+        profile="full",
+    ),
+    "errors_by_start": Entry(
+        "Which digits are wrong, by start",
+        "The share of wrong tokens of the answer, the least significant digit first, each after "
+        "the true tokens before it, by the id at which the sum starts; all seeds together.",
+        lambda tables: starts.draw_errors_by_start(tables["errors_by_start"]),
+        (
+            ("addition_abacus", "addition_abacus_looped", "addition_coupled"),
+            ("addition_abacus_20", "addition_abacus_looped_20", "addition_coupled_30"),
+        ),
+        any_training_length=True,
+        source="ours, mcleish2024, 3.1",
+        table="errors_by_start",
+        column="wrong",
+        profile="full",
     ),
 }
 

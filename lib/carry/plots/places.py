@@ -35,6 +35,8 @@ def draw_accuracy_by_place(
         axes.set(title=f"{length} digits", ylim=(-0.03, 1.03))
         style.format_percent(axes.yaxis)
     panels[0].set_ylabel("correct digits")
-    figure.supxlabel("place in the answer (0: least significant)", fontsize="medium")
+    from_start = load.describe_starts(table["start"].unique())
+    label = f"place in the answer (0: least significant){from_start}"
+    figure.supxlabel(label, fontsize="medium")
     style.draw_legend(figure, load.list_rows(table), trained=load.find_training_lengths(places))
     return figure, table

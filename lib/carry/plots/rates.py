@@ -16,13 +16,14 @@ def draw_accuracy_by_learning_rate(
 ) -> tuple[Figure, pd.DataFrame]:
     """Draw accuracy by learning rate: pooled seeds with Wilson intervals (95%), seeds as dots.
 
-    Each row has the start of ids with its higher accuracy in distribution.
+    All rows have one start of ids (`load.choose_starts`).
 
     Args:
         cells: accuracy by cell, with the learning `rate` of each row.
         families: the row whose style each row has; rows of one family differ in their rate.
     """
-    cells = add_region(load.select_start(cells, load.choose_starts(cells)))
+    starts = load.choose_starts(cells)
+    cells = add_region(load.select_start(cells, starts))
     cells = cells[cells["set"] == "grid"]
     cells = cells.assign(family=cells["row"].map(families))
     parts = [cells.assign(seed=cells["seed"].astype(str)), cells.assign(seed="all")]
@@ -39,6 +40,7 @@ def draw_accuracy_by_learning_rate(
         axes.set_xticks(rates, [f"{rate:g}" for rate in rates])
         axes.set_xticks([], minor=True)
         style.format_percent(axes.yaxis)
-    panels[0].set_ylabel(f"correct {style.name_problems(rows)}")
+    from_start = load.describe_starts(starts.values())
+    panels[0].set_ylabel(f"correct {style.name_problems(rows)}{from_start}")
     style.draw_legend(figure, rows)
     return figure, table

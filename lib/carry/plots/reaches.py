@@ -48,14 +48,16 @@ def draw_reach_by_length(tables: load.ResultTables) -> tuple[Figure, pd.DataFram
         style.draw_seeds_and_median(axes, part, row, "digits", "accuracy")
         _single(axes, part, row)
     axes.xaxis.set_major_formatter("{x:,.0f}")
-    axes.set(xlabel="digits of both operands", ylabel=f"exact match of {style.name_problems(rows)}")
+    from_start = load.describe_starts(table["start"].unique())
+    axes.set_xlabel(f"digits of both operands{from_start}")
+    axes.set_ylabel(f"exact match of {style.name_problems(rows)}")
     style.format_percent(axes.yaxis)
     _names(figure, axes, table, {row: descriptions[row][1] for row in rows})
     return figure, table
 
 
 def accuracy_by_length(tables: load.ResultTables) -> pd.DataFrame:
-    """Return accuracy by row, seed and length of both operands, from each row's better start.
+    """Return accuracy by row, seed and length of both operands, from one start of ids.
 
     The longest problems (table `reach`), answered by one seed, are included.
     """

@@ -36,7 +36,9 @@ def draw_answer_by_recurrence(answers: pd.DataFrame) -> tuple[Figure, pd.DataFra
     length = style.describe_training_length(row, load.find_training_lengths(table)[row])
     title = f"{style.choose_style(row).label}, {length}; here {table['digits'].iloc[0]}"
     panels[0].set_title(title, fontsize="medium", loc="left")
-    figure.supxlabel("token of the answer, least significant digit first", fontsize="medium")
+    label = "token of the answer, least significant digit first"
+    label += load.describe_starts(table["start"].unique())
+    figure.supxlabel(label, fontsize="medium")
     figure.supylabel("recurrence", fontsize="medium")
     return figure, table
 
@@ -99,7 +101,9 @@ def draw_places_by_recurrence(recurrences: pd.DataFrame) -> tuple[Figure, pd.Dat
         for axis in (axes.xaxis, axes.yaxis):
             axis.set_major_locator(MaxNLocator(6, integer=True))
         axes.grid(visible=False)
-    figure.supxlabel("place in the answer (0: least significant)", fontsize="medium")
+    label = "place in the answer (0: least significant)"
+    label += load.describe_starts(table["start"].unique())
+    figure.supxlabel(label, fontsize="medium")
     figure.supylabel("recurrence", fontsize="medium")
     bar = figure.colorbar(picture, ax=panels, shrink=0.8, aspect=25)
     bar.set_label("correct digits")
@@ -132,7 +136,8 @@ def draw_whole_answers_by_recurrence(recurrences: pd.DataFrame) -> tuple[Figure,
         axes.set_ylabel(labels[column] if number % len(lengths) == 0 else "")
         axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
         style.format_percent(axes.yaxis)
-    figure.supxlabel("recurrence", fontsize="medium")
+    label = "recurrence" + load.describe_starts(table["start"].unique())
+    figure.supxlabel(label, fontsize="medium")
     style.draw_legend(figure, rows, trained=load.find_training_lengths(table))
     return figure, table
 

@@ -30,8 +30,8 @@ def draw_accuracy_by_region(
     """Draw accuracy by region: bars with intervals, seeds as dots.
 
     A bar pools all seeds; its Wilson interval (95%) is of these seeds alone, and the dots show
-    their spread. Each row has the start of ids with its higher accuracy in distribution. A group
-    has rows of one training length and one grid.
+    their spread. All rows have one start of ids (`load.choose_starts`). A group has rows of one
+    training length and one grid.
 
     Args:
         cells: accuracy by cell.
@@ -60,9 +60,8 @@ def draw_accuracy_by_region(
         axes.grid(visible=False, axis="y")
         axes.tick_params(axis="y", length=0)
     _label_lines(panels[0], lines)
-    figure.supxlabel(
-        AXIS_LABELS[hits].format(style.name_problems(load.list_rows(table))), fontsize="medium"
-    )
+    label = AXIS_LABELS[hits].format(style.name_problems(load.list_rows(table)))
+    figure.supxlabel(label + load.describe_starts(table["start"].unique()), fontsize="medium")
     if table["stated"].notna().any():
         style.draw_stated_legend(figure, "outside upper right")
     return figure, table
@@ -120,8 +119,7 @@ def make_region_table(
 
     The first two regions are parts of the grid. Equal lengths beyond it are split at the longest
     length of each row, so that a row has a region completely or not at all; each far cell is a
-    region. `starts` gives the start of ids of each row; by default the start with its higher
-    accuracy in distribution.
+    region. `starts` gives the start of ids of each row (default: `load.choose_starts`).
     """
     cells = load.select_start(cells, starts or load.choose_starts(cells))
     cells = add_region(cells[cells[hits].notna()].astype({hits: int}))
@@ -187,7 +185,8 @@ def draw_accuracy_by_training_length(
             style.draw_pooled_and_seeds(axes, part.assign(at=part["trained"] + shift), row)
         axes.set(title=region, ylim=(-0.03, 1.03), xticks=sorted(table["trained"].unique()))
         style.format_percent(axes.yaxis)
-    figure.supylabel(AXIS_LABELS["exact"].format(style.name_problems(rows)), fontsize="medium")
+    label = AXIS_LABELS["exact"].format(style.name_problems(rows))
+    figure.supylabel(label + load.describe_starts(table["start"].unique()), fontsize="medium")
     figure.supxlabel("digits of the longest operands in training", fontsize="medium")
     style.draw_legend(figure, rows)
     return figure, table

@@ -83,7 +83,8 @@ def draw_accuracy_by_scoring(
         axes.set_ylim(-0.03, 1.03)
         axes.set_xlim(part["digits"].min(), part["digits"].max())
         style.format_percent(axes.yaxis)
-    figure.supxlabel(noun, fontsize="medium")
+    label = noun + load.describe_starts(table["start"].unique())
+    figure.supxlabel(label, fontsize="medium")
     panels[0].set_ylabel("correct")
     style.draw_legend(figure, load.list_rows(table), trained=load.find_training_lengths(table))
     return figure, table

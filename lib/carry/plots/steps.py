@@ -57,6 +57,7 @@ def draw_accuracy_by_step(
     panels[0].set_ylim(-0.03, 1.03)
     panels[-1].set_ylim(0, 1.05 * max(0.1, table["first"].max()))
     label = f"{step}; left of the dots {halves[0]}, right {halves[1]}" if halves else step
+    label += load.describe_starts(table["start"].unique())
     figure.supxlabel(label, fontsize="medium")
     style.draw_legend(figure, load.list_rows(table), trained=load.find_training_lengths(table))
     return figure, table

@@ -78,13 +78,14 @@ def write_site(profile: str, folder: Path | None = None) -> Path:
         profile=profile,
         columns=readme_numbers.COLUMNS,
         rows=[
-            (style.choose_style(row), numbers["rows"][row])
-            for row in gallery.select_overview_rows(numbers["rows"])
+            (style.choose_style(row), *line)
+            for row, *line in readme_numbers.list_lines(numbers["rows"])
         ],
         figures=drawn,
         known=profiles.find_sources(profile),
         records=records,
         papers=list(dict.fromkeys(record["paper"] for record in records)),
+        works=profiles.read_yaml(profiles.ROOT / "CITATION.cff")["references"],
         pages=pages,
         groups=list(dict.fromkeys(page.group for page in pages)),
         shown=readme_numbers.format_number,
