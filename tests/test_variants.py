@@ -296,23 +296,23 @@ def test_a_set_with_a_band_is_scored_on_it_and_chooses_by_it(given, worked, monk
     assert sizes == {(2, 4), (3, 5), (4, 4)}, "no reported length is in the band"
 
 
-def test_a_choice_depends_on_the_band_alone():
+def test_a_choice_depends_on_all_lengths_beyond_training():
     names = [(NAME, group, name, seed) for group in GROUPS for name in GROUPS[group]
              for seed in (0, 1, 2)]  # fmt: skip
     table = pd.DataFrame(names, columns=["variant_set", "group", "variant", "seed"]).assign(n=6)
     draws = random.Random(0)
     for _ in range(20):
-        exact = [draws.randint(0, 2) for _ in names]
-        band = table.assign(exact=exact, loss=[draws.random() for _ in names])
-        worst, best = (
-            choice.choose_variants(band, table.assign(times=2, exact=exact)) for exact in (0, 6)
-        )
-        assert worst["chosen"].tolist() == best["chosen"].tolist()
-        assert (worst["beyond"] == 0).all() and (best["beyond"] == 1).all()
-        for _, part in best.groupby("group"):
+        exact, loss = [draws.randint(0, 2) for _ in names], [draws.random() for _ in names]
+        band = table.assign(exact=exact, loss=loss)
+        farther = table.assign(times=2, exact=[draws.randint(0, 2) for _ in names])
+        trained = table.assign(times=1, exact=[draws.randint(0, 6) for _ in names])
+        choices = choice.choose_variants(band, pd.concat([trained, farther]))
+        pd.testing.assert_frame_equal(choices, choice.choose_variants(band, farther))
+        for _, part in choices.groupby("group"):
             (chosen,) = part[part["chosen"]].to_dict("records")
-            assert chosen["band"] == part["band"].max()
-            assert chosen["band_loss"] == part[part["band"] == chosen["band"]]["band_loss"].min()
+            score = part["band"] + part["beyond"]
+            assert chosen["band"] + chosen["beyond"] == score.max()
+            assert chosen["band_loss"] == part[score == score.max()]["band_loss"].min()
 
 
 @pytest.mark.parametrize(

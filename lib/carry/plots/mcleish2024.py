@@ -12,6 +12,7 @@ from carry.plots import (
     accuracy,
     architectures,
     heatmaps,
+    ingredients,
     load,
     numbering,
     rates,
@@ -333,8 +334,7 @@ FAR = {
         "Trained to the papers' lengths",
         "Exact match on sums of two operands of one length; Abacus is trained to 20 digits, "
         "coupling to 30, as in the papers. Thin lines are seeds, thick lines their median; the "
-        "lengths of training are shaded. The validation band, on which settings were chosen, is "
-        "not scored.",
+        "lengths of training are shaded. The validation band just beyond them is not scored.",
         _draw_far,
         (
             name_rows("addition", ("abacus",), ("_20", "_injected_20", "_looped_20")),
@@ -343,6 +343,16 @@ FAR = {
         any_training_length=True,
         source=PAPER + "Fig. 9, and Cho et al. 2024",
         profile="long",
+    ),
+    "what_takes_ids_far": Entry(
+        "What takes absolute ids far",
+        "Each line is one model, trained to 10 digits, with one change: Abacus looped, and "
+        "coupled. The references have attention logits that grow with the length. Lengths are "
+        "multiples of the trained one, and predictions are averaged over all starts. Dots are "
+        "seeds, moved up and down to be visible; bars are their median.",
+        ingredients.draw_variants,
+        source="ours, on the profile tuning",
+        profile="tuning",
     ),
     "logits_with_length": Entry(
         "Attention logits that grow with the length",

@@ -1,4 +1,4 @@
-"""The choice between variants: by the validation band alone, never by lengths that are reported."""
+"""The choice between variants, by lengths beyond training at which no chosen row is reported."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ def choose_variants(band: pd.DataFrame, lengths: pd.DataFrame) -> pd.DataFrame:
     """Return the candidates of each group with their scores, and which of them is `chosen`.
 
     The candidates are the variants of the group and those of the set's reference. The chosen one
-    has the best median accuracy of the seeds in the validation band (`band`; `band_worst`: the
-    worst seed); of equal ones, the least median loss of a response (`band_loss`); then the first.
-    `beyond` is the median accuracy over the reported lengths beyond the band, for comparison.
+    has the best sum of the seeds' median accuracy in the validation band (`band`; `band_worst`: the
+    worst seed) and at multiples of the trained length (`beyond`), since all candidates may be exact
+    in the band; of equal ones, the least median loss of a response (`band_loss`); then the first.
 
     >>> band = pd.DataFrame({"variant_set": "mine", "group": ["reference", "width", "width"],
     ...     "variant": ["row", "8", "32"], "seed": 0, "n": 4, "exact": [3, 1, 3],
@@ -26,7 +26,7 @@ def choose_variants(band: pd.DataFrame, lengths: pd.DataFrame) -> pd.DataFrame:
     >>> lengths = band.assign(times=2, exact=[4, 4, 0])
     >>> table = choose_variants(band, lengths)
     >>> table[["variant", "band", "beyond", "chosen"]].values.tolist()
-    [['row', 0.75, 1.0, False], ['8', 0.25, 1.0, False], ['32', 0.75, 0.0, True]]
+    [['row', 0.75, 1.0, True], ['8', 0.25, 1.0, False], ['32', 0.75, 0.0, False]]
     """
     scores = _score_variants(band, lengths)
     reference = scores[scores["group"] == REFERENCE]
@@ -35,7 +35,9 @@ def choose_variants(band: pd.DataFrame, lengths: pd.DataFrame) -> pd.DataFrame:
         if group != REFERENCE:
             part = pd.concat([reference[reference["variant_set"] == name], part])
             part = part.assign(group=group).reset_index(drop=True)
-            ranked = part.sort_values(["band", "band_loss"], ascending=[False, True], kind="stable")
+            ranked = part.assign(score=part["band"] + part["beyond"]).sort_values(
+                ["score", "band_loss"], ascending=[False, True], kind="stable"
+            )
             groups.append(part.assign(chosen=part.index == ranked.index[0]))
     table = pd.concat(groups or [scores.assign(chosen=True)], ignore_index=True)
     return table[[*COLUMNS["choices"]]]
