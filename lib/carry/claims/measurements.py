@@ -231,8 +231,7 @@ def count_in_analysis(
     if {"recurrence", "recurrences_trained"} <= {*selected}:
         past = selected["recurrence"] - selected["recurrences_trained"]
         selected = selected.assign(past=past)
-    if (start := find_analysis_start(table, row, where)) is not None:
-        where = {**where, "start": start}
+    where = {**where, "start": find_analysis_start(table, row, where)}  # none: no such column
     where = {name: value for name, value in where.items() if value is not None}
     for name, value in where.items():
         values = value if isinstance(value, list) else [value]

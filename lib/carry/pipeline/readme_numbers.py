@@ -2,7 +2,8 @@
 
 The text between two markers is replaced; everything else in the file stays as it is:
 
-    <!-- numbers:accuracy -->...<!-- /numbers -->                          the rows of the overview
+    <!-- numbers:footing -->...<!-- /numbers -->                           six schemes, one footing
+    <!-- numbers:accuracy -->...<!-- /numbers -->                          the overview's other rows
     <!-- numbers:addition_relative.100 digits -->...<!-- /numbers -->      one number of one row
     <!-- numbers:claims -->...<!-- /numbers -->                            claims by verdict
     <!-- numbers:untested -->...<!-- /numbers -->                          claims without a test
@@ -28,7 +29,7 @@ from carry.plots import gallery, load, style
 from carry.plots.certificates import name_certified_row
 
 TIMES = {2: "twice as long", 3: "three times as long"}  # as in training
-LENGTHS = (100, 1000)
+LENGTHS = (100, 200, 1000)
 COLUMNS = ["in distribution", *TIMES.values(), *(f"{length} digits" for length in LENGTHS)]
 MARKER = re.compile(r"(<!-- numbers:(.+?) -->)(.*?)(<!-- /numbers -->)", re.DOTALL)
 
@@ -141,13 +142,14 @@ def select_metrics(
 
 
 def list_lines(rows: dict[str, dict[str, Any]]) -> list[tuple[str, str, str, dict[str, Any]]]:
-    """Return the lines of the table of the overview's rows, one for each start of ids.
+    """Return a line for each of the overview's rows and each start of ids; the footing is first.
 
     A line has the row, its trained length, the start and the numbers, of which there is one at
     least.
     """
     lines = []
-    for row in gallery.select_overview_rows(rows):
+    drawn = gallery.select_overview_rows(rows)
+    for row in sorted(drawn, key=lambda row: row not in gallery.FOOTING_ROWS):
         starts = {rows[row]["start"]: rows[row], **rows[row].get("starts", {})}
         for start, numbers in starts.items():
             if any(name in numbers for name in COLUMNS):
@@ -180,15 +182,22 @@ def format_certificates(certificates: dict[str, dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def format_accuracy(rows: dict[str, dict[str, Any]]) -> str:
-    """Return a Markdown table of the overview's rows: median over seeds and range."""
-    names = ["scheme", "trained to", "start", *COLUMNS]
+def format_accuracy(rows: dict[str, dict[str, Any]], footing: bool) -> str:
+    """Return a Markdown table of the overview's rows: median over seeds and range.
+
+    Args:
+        rows: the numbers of each row, of `summarise_rows`.
+        footing: the table of the rows on one footing, or that of all others.
+    """
+    kept = [line for line in list_lines(rows) if (line[0] in gallery.FOOTING_ROWS) == footing]
+    columns = [name for name in COLUMNS if any(name in numbers for *_, numbers in kept)]
+    names = ["scheme", "trained to", "start", *columns]
     lines, counts = [f"| {' | '.join(names)} |", f"|{'---|' * len(names)}"], set()
-    for row, trained, start, numbers in list_lines(rows):
-        cells = [format_number(numbers[name]) if name in numbers else "" for name in COLUMNS]
+    for row, trained, start, numbers in kept:
+        cells = [format_number(numbers[name]) if name in numbers else "" for name in columns]
         first = [style.choose_style(row).label, trained, start]
         lines.append(f"| {' | '.join([*first, *cells])} |")
-        counts |= {numbers[name]["seeds"] for name in COLUMNS if name in numbers}
+        counts |= {numbers[name]["seeds"] for name in columns if name in numbers}
     seeds = " or ".join(map(str, sorted(counts)))
     lines += ["", f"Exact match: the median of {seeds} seeds, and the range where seeds differ."]
     return "\n".join(lines)
@@ -222,7 +231,8 @@ def fill_numbers(text: str, numbers: dict[str, Any]) -> str:
         SettingsError: for a marker with an unknown name.
     """
     texts = {
-        "accuracy": f"\n{format_accuracy(numbers['rows'])}\n",
+        "footing": f"\n{format_accuracy(numbers['rows'], footing=True)}\n",
+        "accuracy": f"\n{format_accuracy(numbers['rows'], footing=False)}\n",
         "claims": numbers["claims"],
         "untested": f"\n{untested}\n" if (untested := numbers.get("untested")) else "",
         "certificates": f"\n{format_certificates(numbers['certificates'])}\n",

@@ -47,19 +47,21 @@ PAPER_NOTEBOOKS = {
 }
 OWN_NOTEBOOKS = {"every_length": every_length.NOTEBOOKS | certificates.NOTEBOOKS}  # of no paper
 
-# Rows of other notebooks that the overview draws too.
-OVERVIEW_ROWS = (
-    "addition_nope", "addition_learned", "addition_rope", "addition_fire", "addition_abacus_short",
-    "addition_abacus", "addition_abacus_looped", "addition_abacus_fire", "addition_coupled",
-    "addition_relative",
+# Rows of other notebooks that the overview draws too: six schemes on one footing, and the rows that
+# go farthest.
+FOOTING_ROWS = tuple(mcleish2024.LOGARITHM)
+FARTHEST_ROWS = (
+    "addition_abacus_20", "addition_abacus_injected_20", "addition_abacus_looped_20",
+    "addition_coupled_30", "addition_relative",
 )  # fmt: skip
+OVERVIEW_ROWS = FOOTING_ROWS + FARTHEST_ROWS
 
 
 def select_overview_rows(rows: Iterable[str]) -> list[str]:
     """Return the rows of addition that are not variants for a figure of another notebook.
 
-    >>> select_overview_rows(["addition_abacus", "addition_abacus_noise", "sorting_fire"])
-    ['addition_abacus']
+    >>> select_overview_rows(["addition_abacus_short", "addition_abacus_noise", "sorting_fire"])
+    ['addition_abacus_short']
     """
     drawn_elsewhere = {
         row
