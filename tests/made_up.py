@@ -524,6 +524,21 @@ def accuracy_by_start(rows, seeds=2, n=50):
     return add_interval(table)[ORDER["accuracy_by_start"]]
 
 
+def accuracy_by_sharpness(rows, seeds=2, n=100):
+    """Return sums that are best at factor 1.5, the more so the longer they are."""
+    lengths = (("trained", 10, 1), ("band", np.nan, 1.3), ("beyond", 20, 2), ("beyond", 30, 3))
+    found = []
+    for row, seed, (kind, digits, times) in itertools.product(rows, range(seeds), lengths):
+        for start in ("1", "all") if "abacus" in row or "coupled" in row else ("1",):
+            for factor in (0.8, 1.0, 1.25, 1.5, 2.0):
+                right = n * np.exp((1 - times) * (abs(factor - 1.5) + 0.1 * seed))
+                found.append([row, "cpu", seed, 10, start, kind, digits, factor, factor == 1.5, n])
+                found[-1].append(round(right))
+    columns = [name for name in ORDER["accuracy_by_sharpness"] if name not in SHARES]
+    table = pd.DataFrame(found, columns=columns)
+    return add_interval(table)[ORDER["accuracy_by_sharpness"]]
+
+
 def errors_by_start(rows, seeds=2, n=50):
     """Return sums whose first digits are wrong from early starts."""
     found = []
@@ -532,6 +547,16 @@ def errors_by_start(rows, seeds=2, n=50):
             wrong = n * (times > 1) * (start + token < 5)
             found.append([row, "cpu", seed, 10, 10 * times, start, token, n, wrong])
     return pd.DataFrame(found, columns=ORDER["errors_by_start"])
+
+
+def attention_by_start(rows, seeds=2, n=5):
+    """Return attention of which one head spends half on tokens without an id, less from start 1."""
+    found = []
+    for row, seed, (times, last) in itertools.product(rows, range(seeds), ((1, 9), (2, 5), (5, 1))):
+        for start, head in itertools.product(range(1, last + 1), range(2)):
+            share = 0.1 if head else 0.5 - 0.2 / start
+            found.append([row, "cpu", seed, 10, 10 * times, start, 0, head, n, share])
+    return pd.DataFrame(found, columns=ORDER["attention_by_start"])
 
 
 WHERE = (
@@ -717,6 +742,9 @@ def tables(rows, grid=30):
     local = [row for row in rows if row == "addition_relative"]
     started = [*TABLES, "addition_abacus_20", "addition_abacus_looped_20", "addition_coupled_30"]
     moved = [row for row in rows if row in started and "fire" not in row]
+    of_footing = [f"addition_{name}" for name in ("nope", "learned", "rope", "fire")]
+    of_footing += ["addition_abacus_short", "addition_coupled_short"]
+    sharpened = [row for row in rows if row in of_footing or row.endswith("_log")]
     scored = functools.cache(lambda: paper_cells(rows, grid))
 
     def make_places():
@@ -736,7 +764,9 @@ def tables(rows, grid=30):
         "curves": lambda: curves(rows, 2),
         "recurrences": lambda: recurrences(looped),
         "answers": lambda: answers(looped),
-        "steps": lambda: steps(with_steps, grid=grid),
+        "steps": lambda: pd.concat(
+            [steps(with_steps, grid=grid), alike.steps(select("_worded"))], ignore_index=True
+        ),
         **{
             name: lambda make=make: pd.concat([make(looked_at), twice(make, within)])
             for name, make in both.items()
@@ -756,6 +786,8 @@ def tables(rows, grid=30):
         "order": lambda: alike.order(as_long),
         "answer_kinds": lambda: alike.written(as_long),
         "parts": lambda: alike.parts([row for row in as_long if row.endswith("parts")]),
+        "next_tokens": lambda: alike.next_tokens(as_long),
+        "scratchpads": lambda: alike.scratchpads(select("_worded")),
         "lens": lambda: lens(within),
         "probes": lambda: probes(within),
         "head_ablations": lambda: ablations(within),
@@ -765,7 +797,9 @@ def tables(rows, grid=30):
         "rounds": lambda: rounds(adaptive),
         "reach": lambda: reach(far),
         "accuracy_by_start": lambda: accuracy_by_start(moved),
+        "accuracy_by_sharpness": lambda: accuracy_by_sharpness(sharpened),
         "errors_by_start": lambda: errors_by_start(moved),
+        "attention_by_start": lambda: attention_by_start(moved),
         "verdicts": lambda: verdicts(select("_relative_scratchpad_padded")),
         "learned": lambda: learned(local),
         "lines": lambda: lines([row for row in rows if row.startswith("addition_line_")]),

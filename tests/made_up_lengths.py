@@ -134,3 +134,49 @@ def parts(rows, seeds=2, n=60):
             exact = int(n * share(row, digits, seed) * (1 - 0.1 * late))
             found.append([row, "cpu", seed, max(seen(row)), part, n, exact, digits])
     return _table("parts", rows, found, "exact")
+
+
+def next_tokens(rows, seeds=2, n=60):
+    """Return tokens that are certain where lengths are trained; beyond, the end becomes likely."""
+    found = []
+    for row, seed in itertools.product(rows, range(seeds)):
+        longest = max(seen(row))
+        for digits in tested(row):
+            known = digits in seen(row)
+            for token in range(1, digits + 3):
+                due, new = "digit" if token <= digits else "end", token > longest - digits + 5
+                end = 0.0 if known else 0.1 * token / digits + 0.02 * seed
+                count = n if token <= digits else n // 2
+                entropy, correct = (0.01, 0.99) if known else (0.4, 0.2)
+                for stops in (False, True) if not known and due == "digit" else (due == "end",):
+                    shares = entropy, end, correct, 0.1 * (not stops)
+                    sums = [count * share for share in shares]
+                    of = [row, "cpu", seed, longest, digits, token, due, new, stops, count, *sums]
+                    found.append(of)
+    return pd.DataFrame(found, columns=ORDER["next_tokens"])
+
+
+def steps(rows, seeds=2, n=50):
+    """Return steps that are all right where lengths are trained, and beyond them fail early."""
+    found = []
+    for row, seed in itertools.product(rows, range(seeds)):
+        for digits in tested(row):
+            for step in range(digits + 3):
+                wrong = 0 if digits in seen(row) else max(0, n // 2**step - 2 * seed) * (step > 0)
+                known = [row, "cpu", seed, max(seen(row)), "1", "equal", digits, step, n]
+                found.append([*known, n - wrong, wrong])
+    return _table("steps", rows, found, "correct")
+
+
+def scratchpads(rows, seeds=2, n=60):
+    """Return answers that agree with their steps, but for a few of the wrong ones."""
+    found = []
+    for row, seed in itertools.product(rows, range(seeds)):
+        for digits in tested(row):
+            right = int(n * share(row, digits, seed))
+            for answer, count in (("right", right), ("wrong", n - right)):
+                if count:
+                    agree, correct = (count, count) if answer == "right" else (count - seed, seed)
+                    known = [row, "cpu", seed, max(seen(row)), digits, answer]
+                    found.append([*known, count, agree, correct])
+    return _table("scratchpads", rows, found, "agree")

@@ -11,10 +11,11 @@ from statsmodels.stats import proportion
 
 from carry import claims
 from carry.claims.claim_settings import OWN_CLAIMS, PAPERS, list_claim_files
-from carry.config import paths, run_settings
+from carry.config import paths, profiles, run_settings
 from carry.config.settings import SettingsError
 from carry.evaluation import thesis_runs
 from carry.interpretability import adder_construction, majority_constructions
+from carry.models.system import System
 from carry.plots import load as load_results
 from made_up import cells, certificates, places
 
@@ -216,6 +217,52 @@ def has_new_starts():
 def test_the_committed_ledger_says_where_the_start_decides():
     ledger = json.loads(paths.reports_path("cpu", "claims.json").read_text(encoding="utf-8"))
     assert claims.list_unsaid_starts([{"starts": {}, **record} for record in ledger]) == []
+
+
+def count_starts(row, profile):
+    """Return how many starts of ids the results of a row have, by its settings."""
+    run = run_settings.load_run(row, profile)
+    return len(System(run, device="meta").distinct_starts(run.evaluation.starts))
+
+
+def test_claims_about_rows_with_several_starts_say_which():
+    """By settings, before there are results: in cells the verdict may depend on the start."""
+    for claim in claims.load_claims():
+        if not claim.measure or (claim.compare and "start" in claim.compare.where):
+            continue
+        sources = profiles.find_sources(claim.profile or "full")
+        rows = [row for row in claim.list_rows() if row in sources]
+        if any(count_starts(row, sources[row]) > 1 for row in rows):
+            assert "start" in claim.scale.lower(), claim.id
+
+
+def test_what_the_logarithm_buys_is_one_question_about_six_schemes():
+    """Each of them against the same row without it, at twice the trained length."""
+    loaded = [claim for claim in claims.load_claims() if claim.id.startswith("logits_with_length_")]
+    assert {row for claim in loaded for row in claim.measure.rows} == {
+        *run_settings.list_rows("baselines", "addition_logarithm")
+    }
+    for claim in loaded:
+        own, other = (
+            run_settings.load_run(row, "baselines")
+            for row in (*claim.measure.rows, claim.compare.row)
+        )
+        assert own.model == {**other.model, "attention_scale": "log"}
+        assert own.training == other.training and own.positions == other.positions
+        assert claim.measure.where.digits == 2 * own.training.digits
+        aligned = any(name in claim.id for name in ("fire", "abacus", "coupled"))
+        assert (claim.holds_if == "> 0") == aligned and (claim.margin == 0.1) != aligned
+
+
+@pytest.mark.parametrize("profile", ["gpu", "paper"])
+def test_claims_about_sorting_tell_how_numbers_are_drawn(profile):
+    """mcleish2024's code draws their lengths uniformly; its text does not say so."""
+    loaded = [claim for claim in claims.load_claims() if claim.id.startswith("sorting_")]
+    for claim in loaded:
+        assert "uniform lengths" in claim.scale
+        for row in claim.list_rows():
+            assert run_settings.load_run(row, profile).task["numbers"] == "uniform_lengths"
+    assert len(loaded) == 6
 
 
 def trained_to(lengths, ahead="addition_relative"):
@@ -446,9 +493,7 @@ def test_levels_are_checked_before_training(tmp_path, monkeypatch):
 def test_the_seeds_of_the_profile_full_can_decide_its_claims():
     """Goal of the ledger: no claim stays open for want of seeds that two cores could train."""
     loaded = claims.load_claims()
-    # Products without coupling are not learned in the steps of `full`, whatever the seeds.
-    unlearned = {"multiplication_ahead_of_nope", "multiplication_ahead_of_fire"}
-    assert {*claims.check_seeds(loaded, "full")} <= unlearned
+    assert claims.check_seeds(loaded, "full") == {}
     plan = claims.plan_seeds(loaded, "full")
     assert {"baselines", "long", "full", "thesis"} == {*plan["profile"]}
     assert {*PAPERS, OWN_CLAIMS} == {*plan["paper"]}
@@ -910,6 +955,41 @@ def test_what_an_analysis_counted(tmp_path, where, compare, measured, n):
     assert low <= record["measured"] <= high and claims.describe_measurement(record)
 
 
+def test_an_analysis_without_starts_has_one_verdict(tmp_path):
+    """Its row was evaluated from several starts, of which the table knows nothing."""
+    given = {**BASE, "analysis": {**ANALYSIS, "where": {"twins": "carry"}}, "holds_if": ">= 0.5"}
+    table = learned_row()
+    both = pd.concat([table, table.assign(start="best")], ignore_index=True)
+    known = {"confirmed": analysed()}
+    records = [
+        claims.judge_claims(load(tmp_path, given), cells, "cpu", analyses=known)[0]
+        for cells in (table, both)
+    ]
+    assert records[0] == records[1] and records[1]["verdict"] == "holds"
+
+
+def test_an_analysis_may_sum_probabilities(tmp_path):
+    """Of tokens before the end: of the longest trained length and beyond it, paired by seed."""
+    row = "addition_equal_learned"
+    table = pd.DataFrame(
+        [
+            {"row": row, "seed": seed, "trained": 6, "digits": digits, "token": token,
+             "due": due, "new": False, "stops": False, "n": 40, "correct": 0.0, "right": 0,
+             "entropy": 40 * (0.01 if digits == 6 else 0.2 + 0.01 * seed), "end": 0.25}
+            for seed in range(8) for digits in (6, 7, 8)
+            for token, due in ((1, "digit"), (2, "end"))
+        ]
+    )  # fmt: skip
+    where = {"beyond": [1, 2], "due": "digit"}
+    analysis = {"row": row, "table": "next_tokens", "count": "entropy", "where": where}
+    given = {**BASE, "analysis": analysis, "compare": {"where": {"beyond": 0}}}
+    claim = load(tmp_path, {**given, "holds_if": "> 0.05"})
+    cells = learned_row(row, seeds=8)
+    (record,) = claims.judge_claims(claim, cells, "cpu", analyses={"next_tokens": table})
+    assert record["measured"] == pytest.approx(0.2 + 0.01 * 3.5 - 0.01)
+    assert (record["verdict"], record["p"]) == ("holds", round(1 / 256, 5)) and record["n"] == 960
+
+
 def test_rows_without_analysis_are_not_tested(tmp_path):
     given = {**BASE, "analysis": {**ANALYSIS, "where": {"twins": "other"}}, "holds_if": "> 0"}
     claim = load(tmp_path, given)
@@ -1018,11 +1098,11 @@ def test_a_proof_is_no_sample():
 
 
 def test_the_ledger_lists_departures_from_the_papers(tmp_path):
-    """Of each row of a paper's claims, sizes apart; our own claims have no paper."""
+    """Of each row of a paper's claims; our own claims have no paper."""
     page = claims.render_ledger(many(tmp_path, 1, 5, paper="mcleish2024")[0])
     assert page.count("Departures of rows from the paper") == 1
     (line,) = [line for line in page.splitlines() if line.startswith("* `addition_rope`")]
-    assert "optimizer" in line and "steps" not in line
+    assert "optimizer" in line and f"steps {STEPS:,} for" in line
     (tmp_path / "mcleish2024.yaml").unlink()
     assert "Departures" not in claims.render_ledger(many(tmp_path, 1, 5)[0])
 

@@ -64,8 +64,12 @@ def assert_wider(ends, told, least=0):
 
 
 def test_a_level():
-    seeds = count("full", "multi_operand_addition_coupled_scratchpad")
+    row = "multi_operand_addition_coupled_scratchpad"
+    seeds = count("full", row)
     record = judge("many_operands_small")
+    if record["verdict"] == "not learned here":
+        assert 2 * len(seeds) <= read("full").query(f"row == '{row}'")["seed"].nunique()
+        return
     told = stats.ttest_1samp(seeds["exact"] / seeds["n"], 0).confidence_interval(0.95)
     assert_wider(record["interval"], told)
     assert record["measured"] == pytest.approx((seeds["exact"] / seeds["n"]).mean(), abs=1e-6)

@@ -84,7 +84,7 @@ def test_one_change_is_one_departure_of_its_kind(compare, change, departure):
         {"training": {"cooldown": 0.1, "progressive": 0.5, "patience": 9}},
         {"training": {"score_every": 7, "snapshot_every": 5, "device": "cpu", "pool": 3}},
         {"training": {"precision": "fp32"}},
-        {"evaluation": {"longest": 30}},
+        {"evaluation": {"longest": 30, "starts": [1]}},
         {"positions": [{**ABACUS, "base": 7.0}]},
     ],
 )
@@ -133,18 +133,45 @@ def test_sizes_come_last_and_the_columns_are_always_there(compare):
     assert empty.empty and empty.columns.tolist() == ["setting", "here", "paper", "kind"]
 
 
-def test_a_line_of_the_table_has_all_rows_with_its_departures_of_kind():
+COLUMNS = ["model", "optimizer", "data", "evaluation", "size"]
+
+
+def test_a_line_of_the_table_has_all_rows_with_its_departures():
     rows = run_settings.list_rows("full")
     table = tabulate_departures(dict.fromkeys(rows, "full"))
-    assert [*table] == ["model", "optimizer", "data", "evaluation"]
-    assert not table.duplicated().any()
+    assert [*table] == COLUMNS and not table.duplicated().any()
     listed = [row for names in table.index for row in names.split(", ")]
-    assert sorted(listed) == sorted({*rows} & {*run_settings.list_rows("paper")})
-    for names, line in table.iterrows():
-        shown = [part.split(":")[0] for text in line for part in text.split("; ") if text]
+    assert sorted(listed) == sorted(rows)
+    alone = table.index[-1].split(", ")
+    assert {*alone} == {*rows} - {*run_settings.list_rows("paper")}
+    assert table.iloc[-1].tolist() == ["no counterpart in the paper", "", "", "", ""]
+    for names, line in table.iloc[:-1].iterrows():
+        kinds = line.drop("size")
+        shown = [part.split(":")[0] for text in kinds for part in text.split("; ") if text]
         for row in names.split(", "):
-            departures = list_departures(row, "full")
-            assert shown == departures.loc[departures["kind"] != "size", "setting"].tolist()
+            departures = list_departures(row, "full").set_index("setting")
+            assert shown == departures.index[departures["kind"] != "size"].tolist()
+            for name in ("digits", "steps", "batch"):
+                assert (f"{name} " in line["size"]) == (name in departures.index)
+                if name in departures.index:
+                    here, there = departures.loc[name, ["here", "paper"]]
+                    assert f"{name} {here:,} for {there:,}" in line["size"]
+
+
+@pytest.mark.parametrize(
+    ("here", "there", "text"),
+    [
+        ({"layers": 3, "width": 96}, {"layers": 16, "width": 1024}, "3 layers x 96 for 16 x 1,024"),
+        ({"recurrences": 3}, {"layers": 8, "recurrences": 2},
+         "1 layer x 3 recurrences x 64 for 8 x 2 x 64"),
+        ({"layers": 2}, {"recurrences": 2}, "2 layers x 1 recurrence x 64 for 1 x 2 x 64"),
+        ({"hidden": 32, "norm": "rms"}, {}, ""),
+    ],
+)  # fmt: skip
+def test_the_shape_of_the_model_is_one_size(compare, monkeypatch, here, there, text):
+    compare(changed(model=here), changed(model=there))
+    monkeypatch.setattr(run_settings, "list_rows", lambda profile: ["one"])
+    assert tabulate_departures({"one": "mine"})["size"].tolist() == [text]
 
 
 def test_the_table_has_both_values_of_each_setting(compare, monkeypatch):
@@ -153,22 +180,30 @@ def test_the_table_has_both_values_of_each_setting(compare, monkeypatch):
     compare(changed(model=change, training=training, evaluation=evaluation), BASE)
     monkeypatch.setattr(run_settings, "list_rows", lambda profile: ["one", "two", "three"])
     table = tabulate_departures({"one": "mine", "two": "mine", "three": "paper", "four": "mine"})
-    assert table.index.tolist() == ["one, two"]
-    assert sorted(table["model"].item().split("; ")) == [
+    assert table.index.tolist() == ["one, two", "four"]
+    assert sorted(table["model"].iloc[0].split("; ")) == [
         "norm epsilon: 0.5, not 1e-05",
         "norm place: post, not pre",
     ]
-    assert table.drop(columns="model").values.tolist() == [
-        ["betas: [0.9, 0.95], not [0.9, 0.98]", "", "evaluation recurrences: 2, not null"]
-    ]
-    compare(changed(training={"steps": 9}), BASE)
-    assert tabulate_departures({"one": "mine"}).values.tolist() == [[""] * 4]
+    assert table.drop(columns="model").iloc[0].tolist() == [
+        "betas: [0.9, 0.95], not [0.9, 0.98]", "", "evaluation recurrences: 2, not null",
+        "1 layer x 32 for 1 x 64; steps 9 for 1,000",
+    ]  # fmt: skip
+    compare(changed(training={"batch": 9}, evaluation={"starts": [1]}), BASE)
+    assert tabulate_departures({"one": "mine"}).values.tolist() == [[*[""] * 4, "batch 9 for 128"]]
 
 
-def test_a_table_without_rows_of_the_paper_is_empty():
-    for profiles in ({}, {"copying_relative": "full"}, {"addition_nope": "paper"}):
+def test_a_table_of_the_paper_itself_is_empty():
+    for profiles in ({}, {"addition_nope": "paper"}):
         table = tabulate_departures(profiles)
-        assert table.empty and [*table] == ["model", "optimizer", "data", "evaluation"]
+        assert table.empty and [*table] == COLUMNS
+
+
+def test_rows_without_a_counterpart_are_named_in_one_line():
+    rows = dict.fromkeys(("copying_relative", "reversing_relative"), "full")
+    for against, where in (("paper", "the paper"), ("long", "profile long")):
+        (line,) = tabulate_departures(rows, against).itertuples()
+        assert line == (", ".join(rows), f"no counterpart in {where}", "", "", "", "")
 
 
 def test_the_other_side_has_the_same_departures():

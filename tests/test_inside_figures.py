@@ -9,7 +9,18 @@ import pandas as pd
 import pytest
 
 from carry.evaluation import differences
-from carry.plots import depths, gallery, lengths, load, parts, parts_by_size, patching, style
+from carry.evaluation import thesis_runs as runs
+from carry.plots import (
+    depths,
+    gallery,
+    lengths,
+    load,
+    parts,
+    parts_by_size,
+    patching,
+    style,
+    thesis_runs,
+)
 from carry.plots import ibrahimli2024_inside as entries
 from carry.plots.alignment import draw_alignment_scores
 from made_up import tables as made_up_tables
@@ -179,6 +190,51 @@ def test_the_grid_has_a_cell_for_each_width_and_number_of_problems(tables):
     parts_by_size._certain(axes, certain.query("way == 'parts'"), [10_000, 100_000, 1_000_000,
                            10_000_000], [64, 128, 256, 512, 1024, 1536])  # fmt: skip
     assert len(axes.lines) == 48
+
+
+def test_runs_of_the_thesis_stand_next_to_ours(tables):
+    few = tables.select_rows(["addition_equal_alone", "addition_equal_parts"])
+    table = thesis_runs.tabulate_runs(few)
+    theirs = table[table["source"] == "thesis"]
+    file = runs.read_runs()
+    assert len(theirs) == 4 * len(file) == 4 * 189
+    of = theirs.set_index(["task", "width", "problems", "seed", "lengths"])
+    for name, kind in (("trained_lengths", "trained lengths"), ("8", "between them"),
+                       ("11", "two digits beyond")):  # fmt: skip
+        for run in file.sample(20, random_state=0).itertuples():
+            one = of.loc[(run.task, run.width, run.problems, run.seed, kind)]
+            assert one["exact"] == getattr(run, f"exact_{name}")
+            assert one["loss"] == getattr(run, f"loss_{name}")
+            assert one["learned"] == (run.exact_trained_lengths >= 0.99)
+    ours = table.query("source == 'ours' and task == 'mix' and seed == 1").set_index("lengths")
+    last = few["losses"].query("row == 'addition_equal_parts' and seed == 1 and step == 800")
+    last = last.set_index("digits")
+    for kind, digits in {"trained lengths": [1, 2, 4], "between them": [3],
+                         "one digit beyond": [5], "two digits beyond": [6]}.items():  # fmt: skip
+        assert ours.loc[kind, "loss"] == pytest.approx(last.loc[digits, "loss"].mean())
+        exact = last.loc[digits, "exact"].sum() / last.loc[digits, "n"].sum()
+        assert ours.loc[kind, "exact"] == exact
+    assert ours[["width", "problems"]].drop_duplicates().values.tolist() == [[64, 100_000]]
+    figure, _ = thesis_runs.draw_runs_by_width(few, "loss")
+    titles = [axes.get_title() for axes in figure.axes[:5]]
+    assert titles[0] == "thesis\n10,000" and titles[-1] == "ours\n100,000"
+
+
+def test_pairs_that_are_drawn_are_those_of_the_ledger(tables):
+    _, table = gallery.draw_figure("runs_paired", tables)
+    pairs = runs.pair_runs(runs.read_runs())
+    for score in ("exact", "loss"):
+        for name, kind in (("8", "between them"), ("10", "one digit beyond")):
+            for group in (pairs, runs.select_learned_pairs(pairs)):
+                told = runs.compare_pairs(group, name, score)
+                of = table[(table["score"] == score) & (table["lengths"] == kind)]
+                of = of[of["pairs"].str.contains(f"{len(group)} pairs")].iloc[0]
+                assert [of["lead"], of["low"], of["high"], of["p"]] == [
+                    told.lead, told.low, told.high, told.p,
+                ]  # fmt: skip
+    assert table.groupby("source").size().to_dict() == {"ours": 8, "thesis": 16}
+    alone = tables.select_rows(["addition_equal_alone"])
+    assert set(thesis_runs.compare_all(alone)["source"]) == {"thesis"}
 
 
 def test_losses_are_means_over_lengths(tables):

@@ -6,7 +6,17 @@ import pytest
 
 import made_up_lengths as made
 from carry.analyses import learning as analysis
-from carry.plots import answers, gallery, ibrahimli2024, learning, lengths, load, numbering
+from carry.plots import (
+    answers,
+    gallery,
+    ibrahimli2024,
+    learning,
+    lengths,
+    load,
+    numbering,
+    positions_and_formats,
+    worded_steps,
+)
 from carry.plots import spellings as spelt
 from made_up import tables as made_up_tables
 
@@ -123,6 +133,63 @@ def test_one_digit_more_leaves_nothing_where_it_was():
     # So it is with a length that was left out; but then there is no id that was never met.
     _, table = numbering.draw_ids_beyond_training((1, 2, 3, 5), ((1234, 5678),))
     assert table["new"].tolist() == ["nothing"] + ["meaning"] * 15
+
+
+def test_next_tokens_are_means_over_seeds_where_a_digit_is_due(tables):
+    _, table = gallery.draw_figure("next_tokens", tables)
+    chosen = table.groupby("row")["digits"].unique().map(list).to_dict()
+    assert chosen[LEARNED] == [6, 7, 8] and chosen[f"{LEARNED}_spaces"] == [4, 5, 6]
+    own = tables["next_tokens"].query("row == @LEARNED and digits == 7 and token == 3")
+    own = own[own["due"] == "digit"]
+    by_seed = own.groupby("seed")[["end", "n"]].sum()
+    means = by_seed["end"] / by_seed["n"]
+    of = table.query("row == @LEARNED and digits == 7 and token == 3 and quantity == 'end'").iloc[0]
+    assert [of["value"], of["low"], of["high"]] == pytest.approx(
+        [means.mean(), means.min(), means.max()]
+    )
+    assert means.nunique() == of["seeds"] == 2 and of["n"] == own["n"].sum()
+    assert (table["new"] == (table["token"] > table["trained"] - table["digits"] + 5)).all()
+
+
+def test_steps_and_answers_are_recounted(tables):
+    _, table = gallery.draw_figure("worded_steps", tables)
+    steps = tables["steps"].query("row == @WORDED and digits == 4")
+    of = table.query("digits == 4 and seed == 'all'").set_index("counted")
+    for counted, column in (("first wrong", "first_wrong"), ("right", "correct")):
+        assert of.loc[counted, "count"].tolist() == steps.groupby("step")[column].sum().tolist()
+    assert set(table.dropna(subset="step")["digits"]) == {3, 4}
+    read = tables["scratchpads"].query("digits == 4")
+    told = of.loc[[*worded_steps.DECODED]]
+    right = read.loc[read["answer"] == "right", "n"].sum()
+    assert told["count"].tolist() == [right, read["steps_right"].sum(), read["agree"].sum()]
+    assert (told["n"] == read["n"].sum()).all() and told["count"].nunique() == 3
+
+
+def test_the_thesis_stands_above_ours(tables):
+    figure, table = gallery.draw_figure("positions_and_formats", tables)
+    stated = table[table["source"] == "thesis"].groupby("row", sort=False)["accuracy"].apply(tuple)
+    assert stated.to_dict() == {
+        f"addition_equal_{name}": of for name, of in positions_and_formats.STATED.items()
+    }
+    ours = lengths.make_length_table(tables.select_rows([PLAIN])).set_index(["digits", "seed"])
+    for of in table.query("source == 'ours' and row == @PLAIN").itertuples():
+        assert of.accuracy == ours.loc[(int(of.digits), of.seed), "accuracy"]
+    assert len(figure.axes) == 12 and figure.axes[5].get_title() == "Abacus"
+    assert figure.axes[8].get_title().startswith("trained on 1 to 3 digits")
+
+
+def test_seeds_that_have_not_learned_are_counted_in_titles(tables):
+    cells = tables["cells"].query("row == @PLAIN").copy()
+    known = cells["i"] <= 4
+    cells.loc[known, "exact"] = cells.loc[known, "n"]
+    few = tables.with_tables(cells=cells)
+    assert lengths.count_learned(few) == {PLAIN: (2, 2)}
+    cells.loc[known & (cells["seed"] == 1) & (cells["i"] == 3), "exact"] -= 5
+    assert lengths.count_learned(few) == {PLAIN: (1, 2)}
+    figure, _ = lengths.draw_accuracy_by_length(few)
+    assert (
+        figure.axes[0].get_title().endswith("trained on 1 to 4 digits\nnot learned by 1 of 2 seeds")
+    )
 
 
 def test_spellings_are_those_of_the_source():

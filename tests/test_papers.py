@@ -5,8 +5,11 @@ import torch
 from scipy.stats import chisquare
 
 from carry import formats, positions, tasks
+from carry.config.run_settings import make_run
 from carry.formats import to_text
 from carry.models.constructions.adder import build_adder
+from carry.models.hooks import Hooks
+from carry.models.system import System
 from carry.positions import show_ids
 from carry.randomness import stream
 from carry.tasks import to_digits
@@ -35,6 +38,13 @@ def coupled(batch, level=1):
 def abacus(batch, **settings):
     ids = positions.choose_scheme("abacus")(**settings).ids(batch)[0].tolist()
     return "".join(map(str, ids))
+
+
+def build_network(positions=(), **model):
+    """Return the model of a sum, of few features and without biases."""
+    settings = {"layers": 1, "width": 4, "heads": 1, "hidden": 4, "biases": False, **model}
+    run = {"task": {"name": "addition"}, "positions": [*positions], "model": settings}
+    return System(make_run(run)).network
 
 
 # ---- cho2025 ------------------------------------------------------------------------------------
@@ -160,6 +170,27 @@ def test_products_without_a_scratchpad(pad, written):
         assert coupled(batch) == "321" + "2" + "1234"
 
 
+@torch.no_grad()
+def test_a_layer_with_norms_before_and_after_its_parts():
+    """cho2025, App. B and its code: N2(x + f(N1 x)), so that x itself passes N2."""
+    network, hooks = build_network(norm_place="pre_and_post"), Hooks()
+    network.tokens.weight[:] = torch.tensor([2.0, 0.0, 2.0, 0.0])
+    block = network.blocks[0]
+    block.output.weight.zero_()  # attention adds nothing
+    block.feed_forward.up.weight[:] = torch.eye(4)
+    block.feed_forward.down.weight.zero_()
+    block.feed_forward.down.weight[:, 0] = torch.tensor([6.0, 2.0, -2.0, -6.0])
+    network(write("addition", {}, 6, 7).tokens, [], hooks=hooks)
+    for name, expected in {
+        "resid_mid": [1.0, -1.0, 1.0, -1.0],  # N2 of x = (2, 0, 2, 0)
+        "mlp_out": [6.0, 2.0, -2.0, -6.0],  # f of N1 x = (1, -1, 1, -1), whose first is positive
+        "resid_post": [1.4, 0.2, -0.2, -1.4],  # N2 of their sum, (7, 1, -1, -7)
+    }.items():
+        found = hooks[f"0.{name}"]
+        expected = torch.tensor(expected).expand(found.shape)
+        torch.testing.assert_close(found, expected, rtol=0, atol=1e-4)
+
+
 # ---- mcleish2024 --------------------------------------------------------------------------------
 
 
@@ -206,6 +237,33 @@ def test_abacus_ids_are_the_order_in_each_run_of_digits(task, form):
         assert ids[row, : len(expected)].tolist() == expected
         if form.marks_known_from_question:  # the end excepted: it is never read
             assert open_ended[row, : len(expected) - 1].tolist() == expected[:-1]
+
+
+@torch.no_grad()
+def test_a_norm_of_word_and_abacus_embeddings():
+    """mcleish2024's code, not its text: a LayerNorm of their sum; other tokens have row 0 there."""
+    learned = {"ids": "abacus", "encoding": "learned", "offset": 25}
+    network, hooks = build_network([learned], embedding_norm=True), Hooks()
+    network.tokens.weight[:] = torch.tensor([4.0, 1.0, -1.0, -3.0])
+    rows = network.encodings[0].rows.weight
+    rows[:] = torch.tensor([3.0, 0.0, 0.0, -4.0])  # a sum of (7, 1, -1, -7)
+    rows[0] = torch.tensor([-5.0, -2.0, 2.0, 4.0])  # and one of (-1, -1, 1, 1)
+    batch = write("addition", {}, 653, 49)
+    ids = positions.choose_scheme("abacus")().ids(batch)
+    network(batch.tokens, [ids], hooks=hooks)
+    digits, others = torch.tensor([1.4, 0.2, -0.2, -1.4]), torch.tensor([-1.0, -1.0, 1.0, 1.0])
+    expected = torch.where(ids[..., None] > 0, digits, others)
+    torch.testing.assert_close(hooks["embed"], expected, rtol=0, atol=1e-4)
+
+
+def test_first_weights_of_the_read_out():
+    """mcleish2024's code: as small as inside 2 layers, (8 x 2) ** (-1/4) = 1/2 of Xavier's 1/16."""
+    network = build_network(
+        layers=2, width=256, hidden=256, read_out=True, initialisation="deepnorm"
+    )
+    read_out = network.read_out
+    for linear in (read_out.feed_forward.up, read_out.feed_forward.down, read_out.square):
+        assert float(linear.weight.detach().std()) == pytest.approx(1 / 32, rel=0.02)
 
 
 def test_abacus_offsets_of_training():

@@ -14,6 +14,7 @@ from carry.config import paths, profiles
 from carry.config.settings import SettingsError
 from carry.pipeline import files as pruning
 from carry.pipeline import runner
+from carry.pipeline.dependencies import list_read_profiles
 from carry.pipeline.stages import STAGES
 from carry.plots import gallery, load
 
@@ -170,6 +171,35 @@ def test_pruning_removes_the_results_of_a_removed_study(tmp_path, monkeypatch):
     monkeypatch.setattr(profiles, "load_profile", lambda profile: settings)
     pruning.prune_results("smoke")
     assert {file for file in files if not file.exists()} == {f for f in files if gone in str(f)}
+
+
+def test_pruning_keeps_files_that_stand_beside_results(tmp_path, monkeypatch):
+    """Such as the README of committed results; only folders of studies are removed."""
+    for profile in paths.COMMITTED:
+        folders = [folder for stage in STAGES.values() for folder in stage.list_results(profile)]
+        assert all(folder.is_dir() for folder in folders)
+    monkeypatch.setattr(paths, "ROOT", tmp_path)
+    results = [paths.results_path("tuning", *of) for of in (("results",), ("results", "analyses"))]
+    notes = [folder / "README.md" for folder in results]
+    tables = [folder / "gone" / "cells.parquet" for folder in results]
+    for file in [*notes, *tables]:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch()
+    pruning.prune_results("tuning")
+    assert all(file.exists() for file in notes) and not any(file.exists() for file in tables)
+
+
+def test_figures_and_claims_depend_on_the_settings_of_all_others(monkeypatch):
+    """Of a chain of profiles, also of one whose rows all stand in those before it."""
+    real, others = profiles.load_profile, {"smoke": "baselines", "baselines": "long", "long": None}
+    monkeypatch.setattr(
+        profiles,
+        "load_profile",
+        lambda profile: real(profile) | ({"others": others[profile]} if profile in others else {}),
+    )
+    monkeypatch.setattr(profiles, "find_sources", lambda *_: {"addition_nope": "smoke"})
+    assert list_read_profiles("smoke") == ["smoke", "baselines", "long", "paper"]
+    assert list_read_profiles("paper") == ["paper"]
 
 
 def test_a_removed_row_leaves_no_results(tmp_path, monkeypatch):

@@ -264,6 +264,8 @@ def test_the_analysis_says_from_where_a_model_is_right(monkeypatch):
                         lambda row, profile, seed=0: Mover(run, right=[2, 5]))  # fmt: skip
     monkeypatch.setattr("carry.config.run_settings.load_run", lambda row, profile: run)
     monkeypatch.setattr(by_start, "score_length", functools.partial(by_start.score_length, count=4))
+    columns = by_start.COLUMNS["attention_by_start"]  # a mock model has no heads
+    monkeypatch.setattr(by_start, "measure_attention", lambda *of: pd.DataFrame(columns=columns))
     found = by_start.tables("mine", "notebook")
     analyses.check_columns(found, by_start.COLUMNS, "starts")
     table = found["accuracy_by_start"]
@@ -275,6 +277,19 @@ def test_the_analysis_says_from_where_a_model_is_right(monkeypatch):
     right = errors["id"].isin([2, 5])
     assert (errors.loc[right, "wrong"] == 0).all() and errors.loc[~right, "wrong"].sum() > 0
     assert {*errors["n"]} <= {*range(1, by_start.PROBLEMS + 1)} and {*errors["digits"]} == {*last}
+
+
+def test_attention_to_tokens_without_an_id_is_a_share_of_all():
+    system = System(settings([{**ABACUS, "table": 12}]))
+    for _, value in system.network.named_parameters():
+        torch.nn.init.zeros_(value.data)  # attention is even
+    table = by_start.measure_attention(system, 3, count=1)
+    batch = system.format.write(by_start._draw_problems(system, 3, 1)[1])
+    counted = system.ids(batch)[0][0] > 0
+    (at,), _, (real,) = batch.response()
+    due = [1 - counted[: last + 1].float().mean().item() for last in at[real].tolist()]
+    assert table["without_id"].tolist() == pytest.approx([sum(due) / len(due)] * len(table))
+    assert table.groupby("id").size().tolist() == [2] * 9, "one layer of two heads, nine starts"
 
 
 def test_the_analysis_refuses_ids_without_a_start_and_leaves_the_band_out(monkeypatch):

@@ -43,12 +43,18 @@ SIZES = {
     *("offset", "limit", "table", "range", "longest", "far", "attention_cell", "reach"),
 }
 
-# Settings that change no result, or only how a run is computed and recorded; `data_set` has the
-# problems that a name of a problem set stands for.
+# The sizes that a table of several rows shows; the others follow from them, or are of evaluation.
+SHAPE = ("model.layers", "model.recurrences", "model.width")
+SHOWN = ("training.digits", "training.steps", "training.batch")
+
+# Settings that change no result, or only how a run is computed and recorded: results of further
+# starts stand next to those of the paper's, and `data_set` has the problems that a name of a
+# problem set stands for.
 RECORDS = {
     *("training.score_every", "training.score_problems", "training.checkpoint_every"),
     *("training.snapshot_every", "training.device", "training.pool", "training.batched_seeds"),
     *("training.problem_set", "evaluation.problem_set", "model.attention", "data_set.task.name"),
+    "evaluation.starts",
 }
 
 
@@ -67,6 +73,54 @@ def list_departures(row: str, profile: str, against: str = "paper") -> pd.DataFr
         SettingsError: for an unknown row or profile, and for a row that one of them does not have.
     """
     here, there = (resolve_settings(row, name) for name in (profile, against))
+    return _compare_settings(here, there, against)
+
+
+def tabulate_departures(profiles: Mapping[str, str], against: str = "paper") -> pd.DataFrame:
+    """Return the departures of several rows, with one line for rows that share all that it shows.
+
+    The index `rows` has their names. The columns `model`, `optimizer`, `data` and `evaluation` have
+    the settings of a kind as "setting: value here, not value there". The column `size` has the
+    shape of the model, the digits, steps and batch of training, as "value here for value there";
+    `list_departures` has all sizes. Rows that `against` does not have share the last line, which
+    says so. Rows of the profile `against` are left out.
+
+    Args:
+        profiles: the profile of each row.
+        against: the profile with which they are compared.
+
+    >>> rows = ("addition_nope", "addition_fire", "copying_relative")
+    >>> table = tabulate_departures(dict.fromkeys(rows, "baselines"))
+    >>> list(table.index), table["model"].iloc[0].split("; ")[0]
+    (['addition_nope, addition_fire', 'copying_relative'], 'activation: relu, not gated_gelu')
+    >>> table["size"].iloc[0].split("; ")[0], table["model"].iloc[1]
+    ('3 layers x 96 for 16 x 1,024', 'no counterpart in the paper')
+
+    Raises:
+        SettingsError: for an unknown profile, and for a row that its profile does not have.
+    """
+    known, kinds = run_settings.list_rows(against), ORDER[:-1]  # the last is size
+    groups: dict[tuple[str, ...], list[str]] = {}
+    alone = []
+    for row, profile in profiles.items():
+        if profile == against:
+            continue
+        if row not in known:
+            alone.append(row)
+            continue
+        here, there = (resolve_settings(row, name) for name in (profile, against))
+        table = _compare_settings(here, there, against)
+        texts = [_describe_settings(table[table["kind"] == kind]) for kind in kinds]
+        groups.setdefault((*texts, _describe_sizes(here, there)), []).append(row)
+    if alone:
+        where = "the paper" if against == "paper" else f"profile {against}"
+        groups[f"no counterpart in {where}", *[""] * len(kinds)] = alone
+    index = pd.Index([", ".join(rows) for rows in groups.values()], dtype=object, name="rows")
+    return pd.DataFrame([*groups], index, ORDER, dtype=object)
+
+
+def _compare_settings(here: dict[str, Any], there: dict[str, Any], against: str) -> pd.DataFrame:
+    """Return the table of `list_departures` from the settings of both sides."""
     departures = [
         (label_setting(place), here.get(place), there.get(place), _kind(place))
         for place in dict.fromkeys([*here, *there])
@@ -76,39 +130,31 @@ def list_departures(row: str, profile: str, against: str = "paper") -> pd.DataFr
     return pd.DataFrame(departures, columns=["setting", "here", against, "kind"], dtype=object)
 
 
-def tabulate_departures(profiles: Mapping[str, str], against: str = "paper") -> pd.DataFrame:
-    """Return the departures of several rows but for sizes, with one line for rows that share all.
-
-    The index `rows` has their names. The columns `model`, `optimizer`, `data` and `evaluation` have
-    the settings of a kind as "setting: value here, not value there". Rows that `against` does not
-    have are left out, and so are those of the profile `against`.
-
-    Args:
-        profiles: the profile of each row.
-        against: the profile with which they are compared.
-
-    >>> rows = ("addition_nope", "addition_fire", "copying_relative")
-    >>> table = tabulate_departures(dict.fromkeys(rows, "baselines"))
-    >>> list(table.index), table["model"].iloc[0].split("; ")[0]
-    (['addition_nope, addition_fire'], 'activation: relu, not gated_gelu')
-
-    Raises:
-        SettingsError: for an unknown profile, and for a row that its profile does not have.
-    """
-    known, kinds = run_settings.list_rows(against), ORDER[:-1]  # the last is size
-    groups: dict[tuple[str, ...], list[str]] = {}
-    for row, profile in profiles.items():
-        if row in known and profile != against:
-            table = list_departures(row, profile, against)
-            texts = [_describe_settings(table[table["kind"] == kind]) for kind in kinds]
-            groups.setdefault(tuple(texts), []).append(row)
-    index = pd.Index([", ".join(rows) for rows in groups.values()], dtype=object, name="rows")
-    return pd.DataFrame([*groups], index, kinds, dtype=object)
-
-
 def _describe_settings(table: pd.DataFrame) -> str:
     lines = table.drop(columns="kind").itertuples(index=False, name=None)
     return "; ".join(f"{name}: {_show(here)}, not {_show(there)}" for name, here, there in lines)
+
+
+def _describe_sizes(here: dict[str, Any], there: dict[str, Any]) -> str:
+    """Return the shape of the model and the sizes of its training that differ.
+
+    >>> here = dict.fromkeys(SHOWN, 9) | dict(zip(SHAPE, (1, 3, 96), strict=True))
+    >>> _describe_sizes(here, {**here, "model.layers": 8, "training.steps": 10000})
+    '1 layer x 3 recurrences x 96 for 8 x 3 x 96; steps 9 for 10,000'
+    """
+    own, other = ([of.get(place, 1) for place in SHAPE] for of in (here, there))
+    words = [
+        f"{number} {unit}" + "s" * (number > 1)
+        for number, unit in zip(own, ("layer", "recurrence"), strict=False)
+    ]
+    sides = [[*words, f"{own[2]:,}"], [f"{number:,}" for number in other]]
+    if own[1] == other[1] == 1:
+        sides = [[layers, width] for layers, _, width in sides]
+    parts = [" for ".join(" x ".join(side) for side in sides)] if own != other else []
+    for place in SHOWN:
+        if here[place] != there[place]:
+            parts.append(f"{label_setting(place)} {here[place]:,} for {there[place]:,}")
+    return "; ".join(parts)
 
 
 def _show(value: Any) -> str:

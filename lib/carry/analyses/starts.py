@@ -19,6 +19,7 @@ from carry.evaluation.decoding import compute_decoding_ids
 from carry.evaluation.intervals import pool_cells
 from carry.evaluation.scoring import score_system
 from carry.evaluation.starts import list_single_starts
+from carry.models.hooks import Hooks
 from carry.models.system import System
 from carry.models.teacher_forcing import teacher_forced_pass
 from carry.randomness import stream
@@ -33,9 +34,13 @@ COLUMNS = {
     "errors_by_start": (
         "row", "profile", "seed", "trained", "digits", "id", "token", "n", "wrong",
     ),
+    "attention_by_start": (
+        "row", "profile", "seed", "trained", "digits", "id", "layer", "head", "n", "without_id",
+    ),
 }  # fmt: skip
 PROBLEMS = 100  # of each length
 BATCH = 25  # problems at a time
+ATTENTION_PROBLEMS = 20
 MOST_STARTS = 16  # of each length; of more, an even subset
 MULTIPLES = (1, 1.5, 2, 3, 5)  # of the trained length; those up to the largest of evaluation count
 
@@ -48,9 +53,11 @@ def tables(row: str, profile: str, report: Report = ignore) -> dict[str, pd.Data
             responses are `exact`, with `accuracy` and its interval (`low`, `high`).
         errors_by_start: the same for each `token` of the response, from 1: how many of `n` have
             this token, and how many of these predict a `wrong` one after the true tokens before it.
+        attention_by_start: for each `layer` and `head`, the mean attention to tokens `without_id`
+            (id 0: signs, which have no place) of all tokens that write responses of `n` problems.
 
     Raises:
-        SettingsError: if the row has no weights, or ids that no table limits.
+        SettingsError: if the row has no weights, no attention, or ids that no table limits.
     """
     system = trained_models.load_trained(profile, row)
     if system.distinct_starts([1, 2]) == [1]:
@@ -66,11 +73,13 @@ def _analyse_seed(row: str, profile: str, seed: int) -> dict[str, pd.DataFrame]:
     lengths = list_lengths(system.run)
     accuracy = [score_length(system, digits) for digits in lengths]
     errors = pd.concat([count_errors(system, digits) for digits in lengths], ignore_index=True)
+    attention = pd.concat([measure_attention(system, digits) for digits in lengths])
     run = system.run
     labels = {"row": row, "profile": profile, "seed": seed, "trained": run.training.digits}
     return {
         "accuracy_by_start": pd.concat(accuracy, ignore_index=True),
         "errors_by_start": errors.assign(**labels)[[*COLUMNS["errors_by_start"]]],
+        "attention_by_start": attention.assign(**labels)[[*COLUMNS["attention_by_start"]]],
     }
 
 
@@ -132,6 +141,32 @@ def count_errors(system: System, digits: int, count: int = PROBLEMS) -> pd.DataF
             parts.append(pd.DataFrame(counts).assign(id=first, token=lambda of: of.index + 1))
     table = pd.concat(parts).groupby(["id", "token"], as_index=False)[["n", "wrong"]].sum()
     return table[table["n"] > 0].assign(digits=digits)
+
+
+@torch.inference_mode()
+def measure_attention(system: System, digits: int, count: int = ATTENTION_PROBLEMS) -> pd.DataFrame:
+    """Return the mean attention of each head to tokens without an id, from each start.
+
+    >>> from carry.config.run_settings import make_run
+    >>> positions = [{"ids": "abacus", "encoding": "learned", "table": 40}]
+    >>> settings = {"task": {"name": "addition"}, "positions": positions}
+    >>> system = System(make_run(settings | {"model": {"layers": 1, "heads": 2, "width": 8}}))
+    >>> table = measure_attention(system, 38, count=2)
+    >>> table[["id", "layer", "head"]].values.tolist(), table["without_id"].between(0, 1).all()
+    ([[1, 0, 0], [1, 0, 1], [2, 0, 0], [2, 0, 1]], np.True_)
+    """
+    _, problems = _draw_problems(system, digits, count)
+    batch = system.format.write(problems.to(system.device))
+    at, _, real = batch.response()
+    rows, recurrences, found = torch.arange(count)[:, None], system.run.evaluation.recurrences, []
+    for first in list_single_starts(system, digits, MOST_STARTS):
+        ids, hooks = system.ids(batch, first), Hooks(["*.pattern"])
+        system.network.eval()(batch.tokens, ids, recurrences=recurrences, hooks=hooks)
+        for layer, pattern in enumerate(hooks.all_layers("pattern")):
+            shares = (pattern[rows, :, at] * (ids[0] == 0)[:, None, None]).sum(-1)[real].mean(0)
+            found += [(first, layer, head, share) for head, share in enumerate(shares.tolist())]
+    table = pd.DataFrame(found, columns=["id", "layer", "head", "without_id"])
+    return table.assign(digits=digits, n=count)
 
 
 def _draw_problems(system: System, digits: int, count: int) -> tuple[torch.Tensor, Problems]:

@@ -97,12 +97,12 @@ def _render_rates(records: list[dict[str, Any]]) -> list[str]:
 
 
 def _render_departures(paper: str, records: list[dict[str, Any]]) -> list[str]:
-    """Return the departures of a work's rows from it, but for sizes, as a list."""
+    """Return the departures of a work's rows from it as a list."""
     profiles = {row: name for record in records for row, name in record["profiles"].items()}
     table = tabulate_departures({} if paper == OWN_CLAIMS else profiles)
     if table.empty:
         return []
-    title = "Departures of rows from the paper, but for sizes (`carry show ROW --against paper`):"
+    title = "Departures of rows from the paper (all sizes: `carry show ROW --against paper`):"
     lines = [
         f"* `{rows.replace(', ', '`, `')}`: {'; '.join(filter(None, texts)) or 'none'}"
         for rows, *texts in table.itertuples()

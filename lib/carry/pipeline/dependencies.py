@@ -48,14 +48,33 @@ def check_rows(profile: str) -> None:
             )
 
 
+def list_read_profiles(profile: str) -> list[str]:
+    """Return the profiles whose rows figures and claims read: one, all its `others`, and `paper`.
+
+    The chain of `others` is read to its end, since a profile without a row that counts now has one
+    as soon as those before it lose theirs.
+
+    >>> list_read_profiles("cpu")[:3]
+    ['cpu', 'full', 'baselines']
+
+    Raises:
+        SettingsError: for an unknown profile.
+    """
+    read, others = [profile], profiles.load_profile(profile)["others"]
+    while others is not None:
+        read.append(others)
+        others = profiles.load_profile(others)["others"]
+    return list(dict.fromkeys([*read, "paper"]))
+
+
 def write_fingerprints(profile: str) -> Path:
     """Write for every stage of a profile which code and settings it depends on; return the folder.
 
     A file holds one line for each notebook without its outputs (saving a notebook in JupyterLab
     runs nothing again), one line for each file of the library that its imports and the settings of
     its rows reach, and the resolved settings of its rows. `settings/` holds the resolved settings
-    of all rows of this profile, of its `others` and of `paper`, for the stages that read them
-    together; `versions.txt` the versions of the packages with which results change.
+    of all rows of the profiles of `list_read_profiles`, for the stages that read them together;
+    `versions.txt` the versions of the packages with which results change.
     """
     folder = paths.data_path(profile, "code")
     notebooks = {name: _read_notebook(path) for name, path in runner.find_notebooks().items()}
@@ -74,7 +93,7 @@ def write_fingerprints(profile: str) -> Path:
     code = fingerprint.hash_code(["carry.pipeline.files"])
     for row in profiles.load_profile(profile)["models"]:
         _write_text(folder / "models" / f"{profiles.find_study(row)}.txt", code)
-    for name in {profile, "paper", *profiles.find_sources(profile).values()}:
+    for name in list_read_profiles(profile):
         rows = [run_settings.load_run(row, name) for row in run_settings.list_rows(name)]
         # A label changes figures, but no weights, so that a run is dumped without it.
         runs = {run.name: {**run.model_dump(), "label": run.label} for run in rows}

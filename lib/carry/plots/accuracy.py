@@ -23,7 +23,8 @@ PLAIN_COLOR, CHANGED_COLOR = "#777777", "#b2182b"  # without a change, and with 
 def draw_accuracy_by_length(cells: pd.DataFrame, far: bool = False) -> tuple[Figure, pd.DataFrame]:
     """Draw accuracy on operands of equal length: thin lines are seeds, thick lines medians.
 
-    Further panels show the rows whose accuracy changes with the start of ids.
+    Medians of rows that have not learned their training lengths have hollow marks. Further panels
+    show the rows whose accuracy changes with the start of ids.
 
     Args:
         cells: accuracy by cell.
@@ -37,17 +38,19 @@ def draw_accuracy_by_length(cells: pd.DataFrame, far: bool = False) -> tuple[Fig
     in_panel = (table["start"] == "1") | table["row"].isin(changing)
     table = table[in_panel].reset_index(drop=True)
     starts = [start for start in START_TITLES if start == "1" or start in set(table["start"])]
+    unlearned = load.find_unlearned(cells)
     figure, panels = style.make_panels(len(starts), 3, (4.6, 3.6), sharey=True)
     for axes, start in zip(panels, starts, strict=True):
         part = table[table["start"] == start]
         _shade_training(axes, part)
         for row in load.list_rows(part):
             lines = part[part["row"] == row]
-            style.draw_seeds_and_median(axes, lines, row, "digits", "accuracy")
+            style.draw_seeds_and_median(axes, lines, row, "digits", "accuracy", unlearned)
         axes.set(title=START_TITLES[start], xlabel="digits of both operands", ylim=(-0.03, 1.03))
         style.format_percent(axes.yaxis)
     panels[0].set_ylabel(f"correct {style.name_problems(load.list_rows(table))}")
-    style.draw_legend(figure, load.list_rows(table), trained=load.find_training_lengths(table))
+    trained = load.find_training_lengths(table)
+    style.draw_legend(figure, load.list_rows(table), trained=trained, unlearned=unlearned)
     return figure, table
 
 
@@ -57,7 +60,8 @@ def draw_accuracy_with_change(
 ) -> tuple[Figure, pd.DataFrame]:
     """Draw accuracy on operands of equal length, a panel for each row with and without a change.
 
-    Thin lines are seeds, thick lines medians. All ids start at 1, as in the papers.
+    Thin lines are seeds, thick lines medians, with hollow marks if the model has not learned its
+    training lengths. All ids start at 1, as in the papers.
 
     Args:
         cells: accuracy by cell.
@@ -70,17 +74,16 @@ def draw_accuracy_with_change(
     table = table.rename(columns={"i": "digits"})[
         ["row", "start", "seed", "trained", "digits", "n", "exact", "accuracy", "low", "high"]
     ].reset_index(drop=True)
+    unlearned = load.find_unlearned(cells, "1")
     figure, panels = style.make_panels(len(rows), 3, (3.2, 2.8), sharey=True)
     for axes, row in zip(panels, rows, strict=True):
         of_row = table[table["row"].isin([row, pairs[row]])]
         _shade_training(axes, of_row)
         for changed, color in ((row, PLAIN_COLOR), (pairs[row], CHANGED_COLOR)):
-            wide = of_row[of_row["row"] == changed].pivot(
-                index="digits", columns="seed", values="accuracy"
-            )
-            axes.plot(wide, color=color, linewidth=0.7, alpha=0.5)
-            axes.plot(wide.median(axis=1), color=color, linewidth=2.0)
-        axes.set(title=style.choose_style(row).label, ylim=(-0.03, 1.03))
+            lines, look = of_row[of_row["row"] == changed], {"color": color, "linestyle": "-"}
+            names = ("digits", "accuracy")
+            style.draw_seeds_and_median(axes, lines, changed, *names, unlearned, **look)
+        axes.set(title=style.describe_row(row, unlearned), ylim=(-0.03, 1.03))
         axes.set_xlabel("digits of both operands")
         style.format_percent(axes.yaxis)
     panels[0].set_ylabel(f"correct {style.name_problems(rows)}")

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, Rectangle
 
-from carry.evaluation.intervals import add_interval, pool_cells
+from carry.evaluation.intervals import pool_cells
 from carry.plots import load, style
 from carry.plots.inside import NO_HEAD, add_color_bar, draw_heatmap
 
@@ -150,23 +150,24 @@ def _finish(
 def group_carries(tables: load.ResultTables, keys: list[str]) -> pd.DataFrame:
     """Return in how many contexts the model adds a carry, of those where it adds a carry or none.
 
-    In other contexts (`neither`) it predicts another digit than x + y or x + y + 1; this happens
-    only where d cannot follow a and b.
+    Without the seed as a key, shares are means over seeds. In other contexts (`neither`) it
+    predicts another digit than x + y or x + y + 1; this happens only where d cannot follow a and b.
 
     Args:
         tables: holds the table `carries`.
         keys: the columns that define a group.
     """
-    table = tables["carries"].assign(difference=lambda of: of["below"] - of["written"])
-    table = table.astype({"carry": int, "none": int})
-    summed = table.groupby(keys, as_index=False)[["carry", "none", "n"]].sum()
-    summed = summed.rename(columns={"n": "contexts"})
-    summed = summed.assign(n=summed["carry"] + summed["none"])
-    summed["neither"] = summed["contexts"] - summed["n"]
-    seeds = table.groupby("row")["seed"].nunique()
-    counted = {} if "seed" in keys else {"seeds": summed["row"].map(seeds)}
-    grouped = add_interval(summed.drop(columns="none").assign(**counted), "carry")
-    return _trained(tables, grouped)
+    table = tables["carries"].astype({"carry": int, "none": int})
+    known = table["carry"] + table["none"]
+    table = table.assign(
+        difference=table["below"] - table["written"],
+        contexts=table["n"],
+        neither=table["n"] - known,
+        n=known,
+    )
+    counts = table.groupby(keys, as_index=False)[["contexts", "neither"]].sum()
+    score = pool_cells if "seed" in keys else load.average_seeds
+    return _trained(tables, counts.merge(score(table, keys, "carry"), on=keys))
 
 
 def find_change(part: pd.DataFrame) -> float:
@@ -187,7 +188,7 @@ def find_change(part: pd.DataFrame) -> float:
 
 @style.use_style
 def draw_carries(tables: load.ResultTables) -> tuple[Figure, pd.DataFrame]:
-    """Draw where a carry is added, by digit sum and written digit, pooled and for each seed."""
+    """Draw where a carry is added, by digit sum and written digit, for the mean and each seed."""
     keys = ["row", "below", "written", "possible"]
     all_seeds, by_seed = (
         group_carries(tables, keys).assign(seed="all"),
@@ -195,17 +196,17 @@ def draw_carries(tables: load.ResultTables) -> tuple[Figure, pd.DataFrame]:
     )
     table = pd.concat([all_seeds, by_seed.astype({"seed": str})], ignore_index=True)
     lines = group_carries(tables, ["row", "difference", "seed"])
-    pooled = group_carries(tables, ["row", "difference"])
+    means = group_carries(tables, ["row", "difference"])
     panels = list(table.groupby(["row", "seed"], sort=False))
     columns = 4 if len(panels) > 6 else 3
     figure, drawn = style.make_panels(len(panels), columns, (2.9, 1.85), sharex=True, sharey=True)
     figure.set_figheight(figure.get_figheight() + 0.45)  # for the labels right of the panels
     for axes, ((row, seed), part) in zip(drawn, panels, strict=True):
-        selected = pooled if seed == "all" else lines[lines["seed"].astype(str) == seed]
+        selected = means if seed == "all" else lines[lines["seed"].astype(str) == seed]
         at = find_change(selected[selected["row"] == row])
         picture = _cells(axes, part, at)
         count = part["seeds"].max()
-        name = f"all {count:.0f} seeds together" if seed == "all" else f"seed {seed}"
+        name = f"mean of {count:.0f} seeds" if seed == "all" else f"seed {seed}"
         where = "no change" if np.isnan(at) else f"changes at {at:.1f}"
         axes.set_title(f"{name}: {where}", fontsize="small")
     figure.supxlabel("a + b, the digits of the place just written", fontsize="medium")
@@ -265,11 +266,8 @@ def _difference_legend(figure: Figure, row: str) -> None:
 @style.use_style
 def draw_read_positions(tables: load.ResultTables) -> tuple[Figure, pd.DataFrame]:
     """Draw the accuracy of a linear probe before and after the feed-forward network."""
-    table = _trained(tables, tables["read_positions"]).drop(columns="profile").astype({"seed": str})
-    keys = ["row", "trained", "where", "what"]
-    table = pd.concat(
-        [pool_cells(table, keys, "right").assign(seed="all"), table], ignore_index=True
-    )
+    table = _trained(tables, tables["read_positions"])
+    table = load.score_seeds(table, ["row", "trained", "where", "what"], "right")
     rows = load.list_rows(table)
     figure, panels = style.make_panels(len(rows), 2, (6.2, 3.2), sharey=True)
     for axes, row in zip(panels, rows, strict=True):
@@ -291,10 +289,10 @@ def draw_read_positions(tables: load.ResultTables) -> tuple[Figure, pd.DataFrame
 
 
 def _slope(axes: Axes, part: pd.DataFrame, number: int, what: str) -> None:
-    """Draw one quantity before and after: pooled with its interval, and each seed."""
+    """Draw one quantity before and after: the mean with its interval, and each seed."""
     _, color, marker = READ[what]
     part = part.assign(at=part["where"].map(WHERE.index) + 0.05 * (number - 1))
-    pooled, seeds = part[part["seed"] == "all"].sort_values("at"), part[part["seed"] != "all"]
-    ends = [pooled["accuracy"] - pooled["low"], pooled["high"] - pooled["accuracy"]]
-    axes.errorbar(pooled["at"], pooled["accuracy"], ends, color=color, marker=marker, ms=6, lw=1.8)
+    mean, seeds = part[part["seed"] == "all"].sort_values("at"), part[part["seed"] != "all"]
+    ends = [mean["accuracy"] - mean["low"], mean["high"] - mean["accuracy"]]
+    axes.errorbar(mean["at"], mean["accuracy"], ends, color=color, marker=marker, ms=6, lw=1.8)
     axes.plot(seeds["at"], seeds["accuracy"], "o", ms=2.6, color=color, alpha=0.6)

@@ -11,7 +11,6 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from carry.evaluation.intervals import wilson_interval
 from carry.plots import lengths, load, style
 
 # Label, colour and hatch of each kind of answer (see `carry.analyses.learning`). The colours are
@@ -45,14 +44,15 @@ def draw_answer_kinds(
         lengths.find_trained_lengths(tables),
         load.list_rows(tables["answer_kinds"]),
     )
-    table = lengths.pool_seeds(tables["answer_kinds"], [*KEYS, "kind"], "count")
-    table = lengths.add_region_column(table, trained)
+    table = load.average_seeds(tables["answer_kinds"], [*KEYS, "kind"], "count")
+    table, learned = lengths.add_region_column(table, trained), lengths.count_learned(tables)
     figure, panels = lengths.make_wide_panels(len(rows), COLUMNS, (2.9, 2.4), sharey=True)
     for axes, row in zip(panels, rows, strict=True):
         part = table[table["row"] == row]
         lengths.shade_lengths(axes, part, 0.0, 0.07)
         _draw_stacked_bars(axes, part)
-        axes.set_title(lengths.make_panel_title(row, trained[row], names), fontsize="small")
+        title = lengths.make_panel_title(row, trained[row], names, learned)
+        axes.set_title(title, fontsize="small")
         axes.set_ylim(-0.08, 1.0)
         axes.set_yticks([0, 0.5, 1])
         axes.grid(visible=False)
@@ -97,6 +97,7 @@ def draw_first_wrong_places(
         names: labels of rows in this figure, if other than their usual labels.
     """
     trained, table = lengths.find_trained_lengths(tables), make_place_table(tables)
+    learned = lengths.count_learned(tables)
     order = list(lengths.REGIONS)
     keys = list(table.groupby(["region", "row"], sort=False).groups)
     keys.sort(key=lambda key: order.index(key[0]))
@@ -105,8 +106,8 @@ def draw_first_wrong_places(
     for axes, (region, row) in zip(panels, keys, strict=True):
         part = table[(table["row"] == row) & (table["region"] == region)]
         _draw_places(axes, part, row in highest_first)
-        title = lengths.make_panel_title(row, trained[row], names)
-        axes.set_title(f"{title}, here {part['digits'].iloc[0]}", fontsize="small")
+        title = lengths.make_panel_title(row, trained[row], names, learned)
+        axes.set_title(f"{title}; here {part['digits'].iloc[0]}", fontsize="small")
         _, color, hatch = lengths.REGIONS[region]
         axes.patch.set(facecolor=color, hatch=hatch, edgecolor="#EFE0AE", linewidth=0)
         style.format_percent(axes.yaxis)
@@ -132,16 +133,15 @@ def make_place_table(tables: load.ResultTables) -> pd.DataFrame:
     places = load.select_start(tables["places"], starts)
     cells = load.select_start(tables["cells"], starts)
     cells = cells[cells["set"] == "equal"].rename(columns={"i": "digits"})
-    correct = lengths.pool_seeds(places, [*KEYS, "place"], "correct")
+    correct = load.average_seeds(places, [*KEYS, "place"], "correct")
     correct = correct.rename(columns={"correct": "count"})
-    answers = lengths.pool_seeds(cells, KEYS, "exact").set_index(KEYS)
-    first = places.groupby([*KEYS, "place"], as_index=False, sort=False)["first_wrong"].sum()
-    before_end = first.groupby(KEYS, sort=False)["first_wrong"].sum()
+    keys = [*KEYS, "seed"]
+    first, answers = places[[*keys, "place", "first_wrong"]], cells.set_index(keys)
+    before_end = first.groupby(keys, sort=False)["first_wrong"].sum()
     at_end = (answers["n"] - answers["exact"] - before_end).rename("first_wrong").reset_index()
-    first = pd.concat([first, at_end.assign(place=END)], ignore_index=True)
-    first = first.rename(columns={"first_wrong": "count"}).join(answers[["n", "seeds"]], on=KEYS)
-    low, high = wilson_interval(first["count"], first["n"])
-    first = first.assign(accuracy=first["count"] / first["n"], low=low, high=high)
+    first = pd.concat([first, at_end.assign(place=END)]).join(answers["n"], on=keys)
+    first = load.average_seeds(first, [*KEYS, "place"], "first_wrong")
+    first = first.rename(columns={"first_wrong": "count"})
     parts = [first.assign(counted=FIRST_WRONG), correct.assign(counted=CORRECT)]
     table = lengths.add_region_column(pd.concat(parts, ignore_index=True), trained)
     untrained = _select_lengths(table[table["region"] != lengths.TRAINED])

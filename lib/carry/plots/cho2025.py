@@ -11,7 +11,16 @@ from collections.abc import Mapping
 import pandas as pd
 
 from carry.plots import attention, heatmaps, load, numbering, regions, scorings, steps, theorem
-from carry.plots.entry import BARS_CAPTION, Drawing, Entry, Rows, draw_missing, name_rows
+from carry.plots.entry import (
+    BARS_CAPTION,
+    LEARNED_CAPTION,
+    MEDIANS_CAPTION,
+    Drawing,
+    Entry,
+    Rows,
+    draw_missing,
+    name_rows,
+)
 
 PAPER = "cho2025, "
 SUMS, PRODUCTS = "multi_operand_addition", "multiplication"
@@ -24,6 +33,10 @@ PARITY = name_rows("parity", ("nope", "rope", "fire"), WAYS) + ("parity_coupled_
 PARITY_STEPPED = tuple(row for row in PARITY if row.endswith("_scratchpad"))
 MULTIPLIED = name_rows(PRODUCTS, SCHEMES, ("",)) + name_rows(PRODUCTS, SCHEMES, ("_scratchpad",))
 MULTIPLIED_STEPPED = name_rows(PRODUCTS, SCHEMES, ("_scratchpad",))
+
+# The profile `full` trains BASE to longer sums than other rows, with one layer. FOOTING has layers,
+# steps and sums of the other ways to write and number sums; ONE_LAYER is BASE with shorter sums.
+FOOTING, ONE_LAYER = f"{BASE}_short", f"{BASE}_1l4h"
 
 # Our rows: with spare zeros; and the same ids read relatively, with windows.
 OUR_SUMS = (f"{BASE}_spare", f"{SUMS}_relative_scratchpad_spare")
@@ -68,7 +81,7 @@ PROBLEMS = {
 SIZES = ("digits of each operand, i", "operands, j")
 MEDIAN = (
     "the median of the seeds. The frame contains the sizes of training; the title of each panel "
-    "has its worst cell, with the lowest and the highest seed."
+    f"has its worst cell, with the lowest and the highest seed. {LEARNED_CAPTION}"
 )
 SPREAD = "The same cells: accuracy of the best seed minus the worst."
 
@@ -109,7 +122,8 @@ def _draw_steps(**settings):
 
     def picture(tables: load.ResultTables) -> Drawing:
         starts = load.choose_starts(tables["cells"])
-        return steps.draw_accuracy_by_step(tables["steps"], starts, **settings)
+        unlearned = load.find_unlearned(tables["cells"], starts)
+        return steps.draw_accuracy_by_step(tables["steps"], starts, unlearned=unlearned, **settings)
 
     return picture
 
@@ -119,7 +133,8 @@ def _draw_bits(tables: load.ResultTables) -> Drawing:
     bits = tables["places"].rename(columns={"place": "step"})
     settings = {"length": "{0} bits", "times": (1.0, 1.75, 3.0, 5.0)}
     starts = load.choose_starts(tables["cells"])
-    return steps.draw_accuracy_by_step(bits, starts, "bit", **settings)
+    unlearned = load.find_unlearned(tables["cells"], starts)
+    return steps.draw_accuracy_by_step(bits, starts, "bit", unlearned=unlearned, **settings)
 
 
 def _draw_widths(tables: load.ResultTables) -> Drawing:
@@ -146,8 +161,8 @@ SCRATCHPAD = {
         "Parity, in three scores",
         "Left, the score of the paper: the last bit under teacher forcing. Middle: the last bit of "
         "the decoded response. Right: every token of the decoded response. Without a scratchpad "
-        "the three are equal. Five lengths are pooled. Thin lines are seeds, thick lines their "
-        "median; the lengths of training are shaded; dotted: a guess.",
+        "the three are equal. Five lengths are pooled; those of training are shaded; dotted: a "
+        f"guess. {MEDIANS_CAPTION}",
         lambda tables: scorings.draw_accuracy_by_scoring(
             tables["cells"], tables["places"], "bits of the string, up to", guess=0.5, width=5
         ),
@@ -158,7 +173,7 @@ SCRATCHPAD = {
     "parity_by_place": Entry(
         "Where a long string goes wrong",
         "Above: correct parities under teacher forcing, by bit. Below: the share of strings with "
-        "their first error at this bit. Thin lines are seeds, thick lines their median.",
+        f"their first error at this bit. {MEDIANS_CAPTION}",
         _draw_bits,
         (PARITY_STEPPED,),
         extra_rows=OUR_PARITY,
@@ -169,11 +184,11 @@ SCRATCHPAD = {
     "sums_by_step": Entry(
         "Where a long sum goes wrong",
         "Above: correct running sums under teacher forcing; the first is the sum of no operand. "
-        "Below: the share of responses with their first error in this sum. Thin lines are seeds, "
-        "thick lines their median.",
+        f"Below: the share of responses with their first error in this sum. {MEDIANS_CAPTION}",
         _draw_steps(step="running sum"),
         (STEPPED,),
-        extra_rows=OUR_SUMS,
+        minimum_rows=2,
+        extra_rows=(FOOTING, *OUR_SUMS),
         source=PAPER + "Fig. 1, with details",
         table="steps",
         column="correct",
@@ -193,7 +208,7 @@ COUPLING = {
         f"Exact match on responses, steps included: {MEDIAN}",
         _draw_sums(),
         (ADDED,),
-        extra_rows=OUR_SUMS,
+        extra_rows=(FOOTING, *OUR_SUMS),
         source=PAPER + "Fig. 1",
     ),
     "sums_spread": Entry(
@@ -201,7 +216,7 @@ COUPLING = {
         SPREAD,
         _draw_sums(statistic="spread"),
         (ADDED,),
-        extra_rows=OUR_SUMS,
+        extra_rows=(FOOTING, *OUR_SUMS),
         source=PAPER + "Fig. 1, with details",
     ),
     "sums_by_region": Entry(
@@ -209,25 +224,27 @@ COUPLING = {
         f"Exact match on responses, steps included. {BARS_CAPTION}",
         _draw_bars,
         (ADDED,),
-        extra_rows=OUR_SUMS,
+        extra_rows=(FOOTING, *OUR_SUMS),
         source=PAPER + "Fig. 1, with details",
     ),
     "sums_by_training": Entry(
         "Longer sums in training, and more operands",
         f"Exact match on responses: {MEDIAN}",
-        _draw_sums(LENGTHS),
+        _draw_sums(LENGTHS | {"_1l4h": LENGTHS["_short"]}),
         _make_group(LENGTHS),
-        minimum_rows=2,
+        minimum_rows=3,
         any_training_length=True,
+        stand_ins=((ONE_LAYER, BASE),),
         source=PAPER + "Fig. 5",
     ),
     "sums_unpadded": Entry(
         "Without leading zeros",
         f"Exact match on responses: {MEDIAN} Without leading zeros the model has to predict the "
         "end of each number.",
-        _draw_sums(ZEROS),
+        _draw_sums(ZEROS | {"_1l4h": ZEROS[""]}),
         _make_group(ZEROS),
         minimum_rows=2,
+        stand_ins=((ONE_LAYER, f"{BASE}_unpadded"),),
         source=PAPER + "Fig. 6",
     ),
     "sums_by_format": Entry(
@@ -235,9 +252,10 @@ COUPLING = {
         f"Exact match on responses: {MEDIAN} Leading zeros give all numbers the length of the "
         "longest possible answer. The sixth format, nothing reversed and no zeros, is refused: the "
         "first id of a number would reveal its length before the number is written.",
-        _draw_sums(WRITTEN, empty=REFUSED),
+        _draw_sums(WRITTEN | {"_1l4h": WRITTEN[""]}, empty=REFUSED),
         _make_group(WRITTEN),
         minimum_rows=2,
+        stand_ins=((ONE_LAYER, f"{BASE}_unpadded"),),
         source=PAPER + "Fig. 14",
     ),
     "sums_from_first": Entry(
@@ -283,8 +301,7 @@ MULTIPLYING = {
     "products_by_step": Entry(
         "Where a long product goes wrong",
         "Above: correct numbers under teacher forcing. Below: the share of responses with their "
-        "first error in this number. The dotted line separates the stages. Thin lines are seeds, "
-        "thick lines their median.",
+        f"first error in this number. The dotted line separates the stages. {MEDIANS_CAPTION}",
         _draw_steps(
             step="written number",
             length="{0} x {0} digits",
@@ -378,7 +395,7 @@ ATTENTION = {
         "unrelated.",
         lambda tables: attention.draw_attention_shares(tables["heads"]),
         (name_rows(SUMS, ("coupled", "fire", "nope"), ("_scratchpad",)) + (f"{SUMS}_fire",),),
-        extra_rows=OUR_SUMS,
+        extra_rows=(FOOTING, *OUR_SUMS),
         source=PAPER + "Fig. 7, over all heads",
         table="heads",
         column="share",

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from carry.evaluation.intervals import add_interval
+from carry.evaluation.intervals import seed_interval
 from carry.evaluation.recurrences import WHOLE_ANSWER
 from carry.plots import load, style
 
@@ -24,6 +24,10 @@ BY = {
 }
 NAMES = ["row", "trained", "recurrences_trained"]
 NORMAL = 1.96  # standard errors on each side of a mean: 95%
+ENDS = {  # of the intervals of both measures of depth
+    "recurrences_taken": ("recurrences_taken_low", "recurrences_taken_high"),
+    "depth": ("low", "high"),
+}
 
 
 @style.use_style
@@ -62,23 +66,16 @@ def draw_depths(tables: load.ResultTables) -> tuple[Figure, pd.DataFrame]:
 
 
 def _depths(axes: Axes, part: pd.DataFrame, color: str) -> None:
-    """Draw both measures of depth: seeds as dots, and the pooled mean with its interval."""
-    pooled, seeds = part[part["seed"] == "all"], part[part["seed"] != "all"]
+    """Draw both measures of depth: seeds as dots, and their mean with its interval."""
+    mean, seeds = part[part["seed"] == "all"], part[part["seed"] != "all"]
     axes.axhline(part["recurrences_trained"].iloc[0], color="#777777", linewidth=0.8, ls=":")
-    for column, ends, more in (
-        (
-            "recurrences_taken",
-            ("recurrences_taken_low", "recurrences_taken_high"),
-            {"mfc": "white", "ls": "--"},
-        ),
-        ("depth", ("low", "high"), {}),
-    ):
+    for column, (low, high) in ENDS.items():
+        more = {} if column == "depth" else {"mfc": "white", "ls": "--"}
         axes.plot(seeds["value"], seeds[column], "o", ms=1.8, color=color, alpha=0.6)
-        around = [pooled[column] - pooled[ends[0]], pooled[ends[1]] - pooled[column]]
         axes.errorbar(
-            pooled["value"],
-            pooled[column],
-            around,
+            mean["value"],
+            mean[column],
+            [mean[column] - mean[low], mean[high] - mean[column]],
             marker="o",
             ms=4,
             color=color,
@@ -88,33 +85,44 @@ def _depths(axes: Axes, part: pd.DataFrame, color: str) -> None:
 
 
 def _right(axes: Axes, part: pd.DataFrame, color: str) -> None:
-    """Draw the accuracy of digits, pooled with Wilson's interval."""
-    pooled, seeds = part[part["seed"] == "all"], part[part["seed"] != "all"]
-    ends = [pooled["accuracy"] - pooled["right_low"], pooled["right_high"] - pooled["accuracy"]]
+    """Draw the accuracy of digits: seeds as dots, and their mean with its interval."""
+    mean, seeds = part[part["seed"] == "all"], part[part["seed"] != "all"]
+    ends = [mean["accuracy"] - mean["right_low"], mean["right_high"] - mean["accuracy"]]
     axes.plot(seeds["value"], seeds["accuracy"], "o", ms=1.8, color=color, alpha=0.6)
     axes.errorbar(
-        pooled["value"], pooled["accuracy"], ends, marker="o", ms=4, color=color, elinewidth=1
+        mean["value"], mean["accuracy"], ends, marker="o", ms=4, color=color, elinewidth=1
     )
     axes.set_ylim(-0.03, 1.03)
     style.format_percent(axes.yaxis)
 
 
 def group_depths(depths: pd.DataFrame) -> pd.DataFrame:
-    """Return mean depths of each seed and pooled, grouped `by` one property after the other.
+    """Return mean depths of each seed and their mean, grouped `by` one property after the other.
 
+    Intervals of a seed are over its digits, those of the mean over seeds (missing for one seed).
     Groups by place, carry and cascade pool all lengths.
     """
     parts = []
     for by in BY:
-        seeds = pool_depths(depths, [*NAMES, by, "seed"]).astype({"seed": str})
-        pooled = pool_depths(depths, [*NAMES, by]).assign(seed="all")
-        both = pd.concat([seeds, pooled], ignore_index=True).rename(columns={by: "value"})
-        parts.append(both.assign(by=by).sort_values(["seed", "value"], kind="stable"))
-    table = pd.concat(parts, ignore_index=True)
-    right = add_interval(table[["n", "correct"]], "correct").rename(
-        columns={"low": "right_low", "high": "right_high"}
-    )
-    return table.join(right.drop(columns=["n", "correct"]))
+        keys = [*NAMES, by]
+        right = load.score_seeds(depths, keys, "correct")
+        right = right.rename(columns={"low": "right_low", "high": "right_high"})
+        seeds = pool_depths(depths, [*keys, "seed"]).astype({"seed": str})
+        both = pd.concat([seeds, _average_depths(seeds, keys)], ignore_index=True)
+        both = right.merge(both.drop(columns=["n", "correct"]), on=[*keys, "seed"])
+        both = both.rename(columns={by: "value"}).assign(by=by)
+        parts.append(both.sort_values(["seed", "value"], kind="stable"))
+    return pd.concat(parts, ignore_index=True)
+
+
+def _average_depths(seeds: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
+    """Return the means over seeds of both measures, with their intervals."""
+    groups, means = seeds.groupby(keys, sort=False), {"seed": "all"}
+    for column, names in ENDS.items():
+        means[column] = groups[column].mean()
+        for end, name in enumerate(names):
+            means[name] = groups[column].agg(lambda values, end=end: seed_interval(values)[end])
+    return pd.DataFrame(means).replace([np.inf, -np.inf], np.nan).reset_index()
 
 
 def pool_depths(table: pd.DataFrame, by: list[str]) -> pd.DataFrame:
@@ -136,10 +144,7 @@ def pool_depths(table: pd.DataFrame, by: list[str]) -> pd.DataFrame:
     sums = pd.concat([table[[*by, "n", "correct"]], pd.DataFrame(parts)], axis=1)
     sums = sums.groupby(by, as_index=False, sort=False).sum()
     pooled = sums[[*by, "n", "correct"]].copy()
-    for column, (low, high) in {
-        "recurrences_taken": ("recurrences_taken_low", "recurrences_taken_high"),
-        "depth": ("low", "high"),
-    }.items():
+    for column, (low, high) in ENDS.items():
         mean = sums[column] / sums["n"]
         spread = np.sqrt((sums[f"{column}_square"] / sums["n"] - mean**2).clip(lower=0))
         half = NORMAL * spread / np.sqrt(sums["n"])
@@ -161,12 +166,12 @@ def draw_recurrences(tables: load.ResultTables) -> tuple[Figure, pd.DataFrame]:
     for axes, row in zip(panels, rows, strict=True):
         part = table[table["row"] == row]
         for digits, group in part.groupby("digits"):
-            seeds, pooled = group[group["seed"] != "all"], group[group["seed"] == "all"]
-            ends = [pooled["accuracy"] - pooled["low"], pooled["high"] - pooled["accuracy"]]
+            seeds, mean = group[group["seed"] != "all"], group[group["seed"] == "all"]
+            ends = [mean["accuracy"] - mean["low"], mean["high"] - mean["accuracy"]]
             look_of = {"color": colors[digits]}
             axes.plot(seeds["recurrences"], seeds["accuracy"], "o", ms=1.8, alpha=0.6, **look_of)
             axes.errorbar(
-                pooled["recurrences"], pooled["accuracy"], ends, marker="o", ms=3.5, elinewidth=1,
+                mean["recurrences"], mean["accuracy"], ends, marker="o", ms=3.5, elinewidth=1,
                 **look_of,
             )  # fmt: skip
         axes.axvline(part["recurrences_trained"].iloc[0], color="#777777", lw=0.9, ls=":")
@@ -183,13 +188,10 @@ def draw_recurrences(tables: load.ResultTables) -> tuple[Figure, pd.DataFrame]:
 
 
 def _rounds(tables: load.ResultTables) -> pd.DataFrame:
-    """Return exact match by number of recurrences of all rows, for each seed and pooled."""
+    """Return exact match by number of recurrences of all rows, for each seed and their mean."""
     looped = tables["recurrences"][tables["recurrences"]["place"] == WHOLE_ANSWER]
     looped = looped[~looped["row"].isin(tables["rounds"]["row"])]
     looped = looped.rename(columns={"recurrence": "recurrences", "correct": "exact"})
     columns = [*NAMES, "digits", "recurrences", "seed", "n", "exact"]
     parts = [table[columns] for table in (tables["rounds"], looped) if len(table)]
-    seeds = pd.concat(parts, ignore_index=True)
-    pooled = seeds.groupby(columns[:-3], as_index=False, sort=False)[["n", "exact"]].sum()
-    both = [seeds.astype({"seed": str}), pooled.assign(seed="all")]
-    return add_interval(pd.concat(both, ignore_index=True))
+    return load.score_seeds(pd.concat(parts, ignore_index=True), columns[:-3])

@@ -11,14 +11,24 @@ import matplotlib.pyplot as plt
 import pandas as pd
 from matplotlib.figure import Figure
 
+from carry.evaluation.regions import LEARNED
 from carry.plots import load, style
 
 Drawing = tuple[Figure, pd.DataFrame]
 Rows = tuple[str, ...]
 
-BARS_CAPTION = (
-    "Bars pool all seeds, dark lines are their Wilson intervals (95%), dots are the seeds."
+INTERVALS = "t intervals over seeds (95%; none for a single seed)"
+LEARNED_CAPTION = (
+    '"Not learned", with hollow marks: half of the seeds or more are below '
+    f"{LEARNED:.0%} at their trained lengths."
 )
+BARS_CAPTION = (
+    f"Bars are means over seeds, dark lines their {INTERVALS}, dots the seeds. {LEARNED_CAPTION}"
+)
+LINES_CAPTION = (
+    f"Lines are means over seeds, with {INTERVALS}; small dots are the seeds. {LEARNED_CAPTION}"
+)
+MEDIANS_CAPTION = f"Thin lines are seeds, thick lines their median. {LEARNED_CAPTION}"
 
 MAX_NAMED_ROWS = 12  # of a longer list only the ends are named
 
@@ -73,8 +83,9 @@ class Entry(NamedTuple):
         picture: the drawing function, from result tables to the figure and its table.
         rows: groups of rows. A group is drawn if at least `minimum_rows` of its rows have results
             and one training length (with `any_training_length`: any lengths). Without groups, the
-            drawing function gets all tables. The `_short` variant of a row is drawn too if another
-            row of its group has its training length, or if otherwise nothing would be drawn.
+            drawing function gets all tables.
+        stand_ins: groups that are drawn if none of `rows` is, each only with all of its rows; for
+            profiles whose usual row has another training length than its variants.
         extra_rows: rows that are drawn too if a drawn row has their training length.
         source: the figure or section of a paper.
         table, column: a row is drawn only if it has values there.
@@ -88,6 +99,7 @@ class Entry(NamedTuple):
     rows: tuple[tuple[str, ...], ...] = ()
     minimum_rows: int = 1
     any_training_length: bool = False
+    stand_ins: tuple[tuple[str, ...], ...] = ()
     extra_rows: tuple[str, ...] = ()
     source: str = ""
     table: str = "cells"
@@ -106,22 +118,24 @@ class Entry(NamedTuple):
             return draw_missing(self.source or self.title, missing, self.profile)
         return self.picture(tables.select_rows(rows))
 
-    def write_caption(self, sources: Mapping[str, str], profile: str) -> str:
-        """Return the caption with its source, the origins of its rows, and those without results.
+    def write_caption(
+        self, sources: Mapping[str, str], profile: str, drawn: Iterable[str] = ()
+    ) -> str:
+        """Return the caption with its source, the rows without results, and the origins of others.
 
         Args:
             sources: the profile whose results each row has.
             profile: the profile that draws the figure.
+            drawn: the rows that it draws.
 
         >>> entry = Entry("Sums", "Right.", None, rows=(("a", "b"),), source="Fig. 2")
-        >>> entry.write_caption({"b": "cpu", "c": "cpu"}, "cpu")
-        'Right. (Fig. 2.) Not in this profile: a.'
+        >>> entry.write_caption({"b": "full", "c": "cpu"}, "cpu", ["b"])
+        'Right. (Fig. 2.) Not in this profile: a. All rows are committed results of `full`.'
         """
         text = self.caption + (f" ({self.source}.)" if self.source else "")
         missing = [row for row in self.list_rows() if row not in sources]
         text += f" Not in this profile: {join_names(missing)}." if missing else ""
-        drawn = self.select_rows(sources) if self.select_rows else self.list_rows()
-        return text + describe_origins({r: sources[r] for r in drawn if r in sources}, profile)
+        return text + describe_origins({row: sources[row] for row in drawn}, profile)
 
     def list_rows(self) -> list[str]:
         """Return all rows of the groups, each once."""
@@ -130,22 +144,18 @@ class Entry(NamedTuple):
     def choose_rows(self, tables: load.ResultTables) -> list[str]:
         """Return the rows to draw, by training length; no rows if no group is complete."""
         present = self._find_lengths(tables)
-        rows = [row for group in self.rows for row in self._choose_in_group(group, present)]
+        rows = [row for group in self.rows for row in self._keep_complete(group, present)]
+        for group in () if rows else self.stand_ins:
+            lengths = {present.get(row) for row in group}
+            complete = None not in lengths and (self.any_training_length or len(lengths) == 1)
+            rows += group if complete else ()
         lengths = {present[row] for row in rows}
         rows += [row for row in self.extra_rows if present.get(row) in lengths]
         return sorted(dict.fromkeys(rows), key=present.get)
 
-    def _choose_in_group(self, group: tuple[str, ...], present: dict[str, int]) -> list[str]:
-        """Return the rows to draw of a group: with comparable short rows, or only short rows."""
-        lengths = {present[row] for row in group if row in present}
-        short = [f"{row}_short" for row in group if f"{row}_short" in present]
-        comparable = [row for row in short if present[row] in lengths]
-        candidates = [name for row in group for name in (row, f"{row}_short")]
-        rows = [row for row in candidates if row in comparable or (row in group and row in present)]
-        return self._keep_complete(rows, present) or self._keep_complete(short, present)
-
-    def _keep_complete(self, rows: list[str], present: dict[str, int]) -> list[str]:
+    def _keep_complete(self, group: Rows, present: Mapping[str, int]) -> list[str]:
         """Return the rows of training lengths that at least `minimum_rows` rows have."""
+        rows = [row for row in group if row in present]
         if self.any_training_length:
             return rows if len(rows) >= self.minimum_rows else []
         count = Counter(present[row] for row in rows)

@@ -7,16 +7,15 @@ Relative place ids with windows: a token attends to its place, the next place an
 from __future__ import annotations
 
 from carry.plots import adders, ingredients, reaches
-from carry.plots.entry import Entry, name_rows
+from carry.plots.entry import INTERVALS, LEARNED_CAPTION, Entry, name_rows
 
 SEEDS = "Thin lines are seeds, thick lines their median"
 
 SCHEMES = name_rows(
     "addition",
     ("nope", "learned", "rope", "fire", "abacus", "abacus_fire", "abacus_rope", "coupled",
-     "relative"),
+     "relative", "abacus_looped"),
 )  # fmt: skip
-LOOPED = ("addition_abacus_looped",)  # a group of its own, without its short row
 # A row with relative ids and windows for each task; the smallest adder; the sub-tasks of addition.
 RELATIVE = (
     "addition_relative",
@@ -41,17 +40,18 @@ FAR = {
         f"Exact match on sums of two operands of one length. {SEEDS}, up to the longest sums that "
         "all seeds were tested on; the lengths of training are shaded. A circle is the accuracy of "
         "one seed, with its Wilson interval (95%). A line ends at the longest tested sums of a "
-        "scheme.",
+        f"scheme. {LEARNED_CAPTION}",
         reaches.draw_reach_by_length,
-        (SCHEMES, LOOPED),
+        (SCHEMES,),
         any_training_length=True,
+        extra_rows=name_rows("addition", ("abacus", "coupled", "abacus_looped"), ("_short",)),
         profile="full",
     ),
     "every_length_tasks": Entry(
         "Other tasks with relative ids",
         "Exact match on responses, steps included, at the largest size tested with all seeds and "
-        "at the sizes tested with one seed. Lines are Wilson intervals (95%): at 100% they show "
-        "the number of problems.",
+        f"at the sizes tested with one seed. Lines are {INTERVALS}, and for one seed Wilson "
+        "intervals of its problems.",
         reaches.draw_reach_of_tasks,
         (RELATIVE,),
         any_training_length=True,
@@ -117,8 +117,8 @@ COMPUTES = {
     "adder_read": Entry(
         "Linear probes of the adder",
         "Accuracy of a linear map of the residual stream, fitted to one half of the possible "
-        "contexts of a sum and tested on the other. Large marks pool all seeds, with Wilson "
-        "intervals (95%); dots are seeds.",
+        f"contexts of a sum and tested on the other. Large marks are means, with {INTERVALS}; dots "
+        "are seeds.",
         adders.draw_read_positions,
         ADDER,
         table="read_positions",

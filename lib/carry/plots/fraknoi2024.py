@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pandas as pd
 
 from carry.plots import constructed_models, heads, load, majority, modular, subtasks
-from carry.plots.entry import Drawing, Entry, draw_missing, name_rows
+from carry.plots.entry import INTERVALS, Drawing, Entry, draw_missing, name_rows
 
 PAPER = "fraknoi2024, "
 
@@ -275,7 +275,7 @@ LAST = {
         "Sub-tasks over training",
         "Left, correct digits by sub-task, under teacher forcing; right, correct sums by the "
         "length of the cascade, the places of nine that a carry crosses (99999 + 00001: four). "
-        "Thin lines are seeds, thick lines pool all seeds, with Wilson intervals (95%).",
+        f"Thin lines are seeds, thick lines their means, with {INTERVALS}.",
         subtasks.draw_subtasks_by_step,
         (FIVE_DIGITS,),
         source=PAPER + "section 4",
@@ -284,7 +284,7 @@ LAST = {
     ),
     "subtasks_by_place": Entry(
         "Sub-tasks by place",
-        "The same digits by place; all seeds pooled.",
+        "The same digits by place; means over seeds.",
         subtasks.draw_subtasks_by_place,
         (FIVE_DIGITS,),
         source=PAPER + "section 4",

@@ -27,7 +27,7 @@ from carry.plots import (
     regions,
     style,
 )
-from carry.plots.entry import BARS_CAPTION, Drawing, Entry, draw_missing
+from carry.plots.entry import BARS_CAPTION, MEDIANS_CAPTION, Drawing, Entry, draw_missing
 
 
 class Notebook(NamedTuple):
@@ -49,7 +49,7 @@ OWN_NOTEBOOKS = {"every_length": every_length.NOTEBOOKS | certificates.NOTEBOOKS
 
 # Rows of other notebooks that the overview draws too: six schemes on one footing, and the rows that
 # go farthest.
-FOOTING_ROWS = tuple(mcleish2024.LOGARITHM)
+FOOTING_ROWS = mcleish2024.FOOTING
 FARTHEST_ROWS = (
     "addition_abacus_20", "addition_abacus_injected_20", "addition_abacus_looped_20",
     "addition_coupled_30", "addition_relative",
@@ -68,7 +68,8 @@ def select_overview_rows(rows: Iterable[str]) -> list[str]:
         for notebooks in (PAPER_NOTEBOOKS | OWN_NOTEBOOKS).values()
         for _, entries in notebooks.values()
         for entry in entries.values()
-        for row in entry.list_rows()
+        for group in (*entry.rows, *entry.stand_ins)
+        for row in group
         if row not in OVERVIEW_ROWS
     }
     additions = [row for row in rows if style.find_task_name(row) == "addition"]
@@ -114,10 +115,10 @@ OVERVIEW = {
     ),
     "accuracy": Entry(
         "Accuracy by length",
-        "Exact match on sums of two operands of one length. Thin lines are seeds, thick lines "
-        "their median; the lengths of training are shaded. The other panels have the rows that "
-        "change with the start of ids: the best single one, chosen on trained lengths, or the mean "
-        "of next-token probabilities over all.",
+        "Exact match on sums of two operands of one length; the lengths of training are shaded. "
+        "The other panels have the rows that change with the start of ids: the best single one, "
+        "chosen on trained lengths, or the mean of next-token probabilities over all. "
+        f"{MEDIANS_CAPTION}",
         _of_additions(
             "Accuracy by length", lambda tables: accuracy.draw_accuracy_by_length(tables["cells"])
         ),
@@ -136,8 +137,7 @@ OVERVIEW = {
     ),
     "heatmaps": Entry(
         "Accuracy for every pair of lengths",
-        "Exact match on sums by the lengths of both operands, averaged over seeds. The frame "
-        "contains the lengths of training.",
+        f"Exact match on sums by the lengths of both operands, {mcleish2024.HEATMAPS_CAPTION}",
         _of_additions(
             "Accuracy for every pair of lengths",
             lambda tables: heatmaps.draw_accuracy_heatmaps(tables["cells"]),
@@ -192,7 +192,9 @@ FIGURES = {
 
 def write_caption(name: str, tables: load.ResultTables) -> str:
     """Return the caption of a figure, for the rows that have results."""
-    return FIGURES[name].write_caption(_read_sources(tables), tables.profile)
+    entry, sources = FIGURES[name], _read_sources(tables)
+    drawn = entry.select_rows(sources) if entry.select_rows else entry.choose_rows(tables)
+    return entry.write_caption(sources, tables.profile, drawn)
 
 
 def find_sources(notebook: str, tables: load.ResultTables) -> dict[str, str]:
@@ -203,10 +205,10 @@ def find_sources(notebook: str, tables: load.ResultTables) -> dict[str, str]:
         tables: the result tables from which its figures are drawn.
 
     >>> import pandas as pd
-    >>> names = ["addition_abacus", "parity_nope"]
-    >>> cells = pd.DataFrame({"row": names, "profile": "full", "trained": 10, "exact": 5})
+    >>> names = ["addition_abacus_20", "parity_nope"]
+    >>> cells = pd.DataFrame({"row": names, "profile": "long", "trained": 20, "exact": 5})
     >>> find_sources("how_far", load.create_empty_results().with_tables(cells=cells))
-    {'addition_abacus': 'full'}
+    {'addition_abacus_20': 'long'}
     """
     entries, sources = NOTEBOOKS[notebook].entries.values(), _read_sources(tables)
     return {row: sources[row] for entry in entries for row in entry.choose_rows(tables)}

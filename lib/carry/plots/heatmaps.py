@@ -17,6 +17,7 @@ from carry.plots import load, style
 COLUMNS = 5
 NUMBERS = ("digits of the first operand, i", "digits of the second operand, j")
 KEYS = ["row", "start", "trained", "i", "j"]
+UNLEARNED_COLOR = "#8A8A8A"
 # Statistics over seeds: the column of the table, the label of the colour bar, and the colours.
 STATISTICS = {
     "mean": ("accuracy", "correct {}", "viridis"),
@@ -37,6 +38,8 @@ def draw_accuracy_heatmaps(
 ) -> tuple[Figure, pd.DataFrame]:
     """Draw accuracy by sizes i (upwards) and j (to the right); a frame has the training sizes.
 
+    Titles of rows that have not learned these sizes are grey, and say so.
+
     Args:
         cells: accuracy by cell.
         start: "1", "best" or "all", for rows that have it; by default that of
@@ -47,16 +50,17 @@ def draw_accuracy_heatmaps(
         titles: labels of rows in this figure, if other than their usual labels.
         empty: titles of panels without a row, at the end, each with its reason.
     """
-    grid = cells[cells["set"] == "grid"]
-    grid = load.select_start(grid, start or load.choose_starts(cells))
+    start, grid = start or load.choose_starts(cells), cells[cells["set"] == "grid"]
+    grid, unlearned = load.select_start(grid, start), load.find_unlearned(cells, start)
     table = load.average_seeds(grid, KEYS)
     if statistic != "mean":
         table = add_seed_range(table, grid)
     rows = load.list_rows(table)
     lengths = load.find_training_lengths(table)
     one_length = statistic != "mean" and len(set(lengths.values())) == 1
+    labels = {row: style.describe_row(row, unlearned, (titles or {}).get(row, "")) for row in rows}
     names = {
-        row: _make_title(table[table["row"] == row], statistic, titles or {}, one_length)
+        row: _make_title(table[table["row"] == row], statistic, labels[row], one_length)
         for row in rows
     }
     empty = empty or {}
@@ -69,7 +73,8 @@ def draw_accuracy_heatmaps(
     figure.set_figheight(figure.get_figheight() + 0.4)  # for the label below all panels
     for number, (axes, row) in enumerate(zip(panels, rows, strict=False)):
         picture = _draw_panel(axes, table[table["row"] == row], statistic)
-        axes.set_title(names[row], fontsize="small")
+        color = UNLEARNED_COLOR if row in unlearned else None
+        axes.set_title(names[row], fontsize="small", color=color)
         if one_grid:
             axes.tick_params(labelbottom=number + columns >= len(rows))  # the lowest panels
     for axes, (title, reason) in zip(panels[len(rows) :], empty.items(), strict=True):
@@ -103,15 +108,13 @@ def add_seed_range(table: pd.DataFrame, cells: pd.DataFrame) -> pd.DataFrame:
     return table.merge(ranges, on=KEYS, validate="one_to_one")
 
 
-def _make_title(
-    part: pd.DataFrame, statistic: str, titles: Mapping[str, str], one_length: bool
-) -> str:
+def _make_title(part: pd.DataFrame, statistic: str, label: str, one_length: bool) -> str:
     """Return a panel's title: the label, the training length, and with the median the worst cell.
 
     `one_length`: the figure's title has the training length of all panels.
     """
     (row, length), *_ = load.find_training_lengths(part).items()
-    lines = [textwrap.fill(titles.get(row) or style.choose_style(row).label, 26)]
+    lines = [textwrap.fill(label, 26)]
     if not one_length:
         trained = style.describe_training_length(row, length)
         lines += [trained if statistic == "mean" else textwrap.fill(trained, 26)]

@@ -1,12 +1,21 @@
 """Figures for the questions of ibrahimli2024 about positions and formats, from our results.
 
-The source is a draft without results, so the figures have no values of its own.
+Its figures are pictures; where its repository has their numbers, they are drawn next to ours.
 """
 
 from __future__ import annotations
 
-from carry.plots import answers, learning, lengths, numbering, spellings
-from carry.plots.entry import Entry, name_rows
+from carry.plots import (
+    answers,
+    learning,
+    lengths,
+    next_tokens,
+    numbering,
+    positions_and_formats,
+    spellings,
+    worded_steps,
+)
+from carry.plots.entry import BARS_CAPTION, INTERVALS, Entry, name_rows
 
 PAPER = "ibrahimli2024, "
 EQUAL = "addition_equal"
@@ -18,7 +27,9 @@ ENCODINGS = name_rows(EQUAL, ("learned", *OTHERS))
 ORDERED = name_rows(EQUAL, ("learned",), ("_plain", "_padded", "_operands", "_reversed"))
 ORDERED += name_rows(EQUAL, ("abacus_no_gap",))
 SPELT = (*ORDERED, f"{EQUAL}_learned_spaces")
-WORDED = name_rows(EQUAL, ("learned",), ("_baseline", "_worded"))
+WORDED = name_rows(EQUAL, ("learned",), ("_plain", "_worded"))
+UNCERTAIN = name_rows(EQUAL, ("learned", "learned_spaces", "abacus_no_gap"))
+COMPARED = tuple(f"{EQUAL}_{name}" for name in positions_and_formats.STATED)
 HIGHEST_FIRST = name_rows(
     EQUAL, ("learned",), ("_plain", "_padded", "_operands", "_spaces", "_worded")
 )
@@ -33,10 +44,21 @@ SPELLINGS = {
     f"{EQUAL}_learned_worded": "steps in words",
     f"{EQUAL}_abacus_no_gap": "Abacus, both reversed",
 }
+TITLES = {
+    f"{EQUAL}_learned": "Learned index, answer reversed",
+    f"{EQUAL}_learned_spaces": "Learned index, random spaces",
+}
+METHODS = {
+    f"{EQUAL}_learned_plain": "Learned index",
+    f"{EQUAL}_learned_reversed": "answer reversed",
+    f"{EQUAL}_learned_worded": "steps in words",
+    f"{EQUAL}_learned_padded": "leading zeros",
+    f"{EQUAL}_learned_spaces": "random spaces",
+    f"{EQUAL}_abacus_no_gap": "Abacus",
+}
 BY_LENGTH = (
-    "Exact match on answers by the number of digits of both operands. Bars pool all seeds, dark "
-    "lines are their Wilson intervals (95%), dots are the seeds; the background shows the trained "
-    "lengths."
+    "Exact match on answers by the number of digits of both operands; the background shows the "
+    f"trained lengths. {BARS_CAPTION}"
 )
 KINDS = (
     "Decoded answers of all seeds, compared with the targets; the strip below shows the trained "
@@ -81,8 +103,8 @@ FAIL = {
     "first_wrong_places": Entry(
         "Places of first errors",
         "Bars: the share of answers with their first wrong token at this place; the rest up to "
-        "100% are correct. Line: correct digits under teacher forcing. All seeds pooled, with "
-        "Wilson intervals (95%). Left to right in the order of writing, at an untrained length "
+        "100% are correct. Line: correct digits under teacher forcing. Both are means, with "
+        f"{INTERVALS}. Left to right in the order of writing, at an untrained length "
         "within the training range and at a length beyond it.",
         lambda tables: answers.draw_first_wrong_places(tables, HIGHEST_FIRST),
         (ALIGNED,),
@@ -100,6 +122,19 @@ FAIL = {
         source=PAPER + "3.4",
         table="answer_kinds",
         column="count",
+    ),
+    "next_tokens": Entry(
+        "Certainty of the next token",
+        "Where a digit of the answer is due, after correct tokens: the probability of this digit, "
+        "that of the end, and the entropy, in shares of that of equal probabilities. Lines are "
+        "means over seeds, bands reach from the lowest seed to the highest. At the longest length "
+        "of training, the next one, and the longest tested.",
+        lambda tables: next_tokens.draw_next_tokens(tables, TITLES),
+        (UNCERTAIN,),
+        any_training_length=True,
+        source=PAPER + "4.3.1, next-token uncertainty",
+        table="next_tokens",
+        column="entropy",
     ),
 }
 
@@ -136,13 +171,36 @@ SPELLING = {
         any_training_length=True,
         source=PAPER + "4.4.3",
     ),
+    "worded_steps": Entry(
+        "Errors by step, and the answer after them",
+        "Bars: responses whose first wrong token is in this step, means over seeds; dark lines are "
+        f"{INTERVALS}, dots are seeds. Line: responses in which the step is right, after correct "
+        "tokens. Right, of decoded responses, by seed: the answer; the number that the "
+        "digits of the steps spell; and whether these two are one.",
+        worded_steps.draw_worded_steps,
+        (name_rows(EQUAL, ("learned_worded",)),),
+        source=PAPER + "4.4.3, scratchpad by step",
+        table="scratchpads",
+        column="agree",
+    ),
+    "positions_and_formats": Entry(
+        "Positions and formats",
+        "Exact match by number of digits: above, of the thesis, whose text trains on 1 to 7 digits "
+        "(its settings also on 9, so that 8 is a length left out); below, of our smaller models. "
+        + BARS_CAPTION,
+        lambda tables: positions_and_formats.draw_positions_and_formats(tables, METHODS),
+        (COMPARED,),
+        minimum_rows=2,
+        any_training_length=True,
+        source=PAPER + "4.3.4",
+    ),
 }
 
 ORDER = {
     "order_by_place": Entry(
         "Correct digits by place",
         "Sums of the longest trained length, at each snapshot of training: correct digits at each "
-        "place under teacher forcing, all seeds pooled, with Wilson intervals (95%). Dashed: the "
+        f"place under teacher forcing, means with {INTERVALS}. Dashed: the "
         "carry out of the highest place, instead of an end or a leading zero.",
         lambda tables: learning.draw_learning_by_place(tables, HIGHEST_FIRST, SPELLINGS),
         (ORDERED,),

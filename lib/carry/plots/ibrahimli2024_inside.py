@@ -1,12 +1,12 @@
 """Figures for the questions of ibrahimli2024 about activations, sub-tasks and depth.
 
-The thesis leaves these sections open (4.3.4, 4.5, 2.1.3), so it has no values for the figures.
+Its figures are pictures; the runs of its experiment 27 (4.5) are drawn next to ours.
 """
 
 from __future__ import annotations
 
-from carry.plots import alignment, depths, inside, parts, parts_by_size, patching
-from carry.plots.entry import Entry, name_rows
+from carry.plots import alignment, depths, inside, parts, parts_by_size, patching, thesis_runs
+from carry.plots.entry import INTERVALS, Entry, name_rows
 
 PAPER = "ibrahimli2024, "
 EQUAL = "addition_equal"
@@ -42,7 +42,7 @@ WITHIN = {
     "lens_by_place": Entry(
         "Predictions after each layer",
         TWO_MODELS + "Correct digits of the answer (%) if the model's output layer reads the "
-        "residual stream there, under teacher forcing; all seeds pooled.",
+        "residual stream there, under teacher forcing; means over seeds.",
         inside.draw_lens,
         (MODELS,),
         any_training_length=True,
@@ -53,7 +53,7 @@ WITHIN = {
     "probes_by_layer": Entry(
         "Linear probes of steps",
         "Accuracy of a linear map from the residual stream to each step at the written place, on "
-        "held-out problems. All seeds pooled, with Wilson intervals (95%); dots are seeds.",
+        f"held-out problems. Means over seeds, with {INTERVALS}; dots are seeds.",
         inside.draw_probes,
         (MODELS,),
         any_training_length=True,
@@ -89,7 +89,7 @@ WITHIN = {
         "Is it the carry?",
         "Cells at which half of the answers flip, tested again with other twins and with control "
         "twins, which differ in the same digit and in no carry. Cells of all places are pooled; in "
-        "brackets, the number of places and seeds. Lines are Wilson intervals (95%).",
+        f"brackets, the number of places and seeds. Lines are {INTERVALS}.",
         patching.draw_confirmed,
         (MODELS,),
         any_training_length=True,
@@ -115,8 +115,8 @@ WHOLE = {
     "parts_by_digits": Entry(
         "Additions alone, or with their parts",
         "Exact match on sums by number of digits, of models with one number of training problems: "
-        "additions alone, or one addition in five problems and its parts. Bars are Wilson "
-        "intervals (95%) of all seeds, dots are seeds.",
+        "additions alone, or one addition in five problems and its parts. Bars are "
+        f"{INTERVALS}, dots are seeds.",
         parts.draw_parts_by_digits,
         (LEARNED, ABACUS),
         minimum_rows=2,
@@ -126,7 +126,7 @@ WHOLE = {
     "parts_differences": Entry(
         "Do the parts help?",
         "The gain in correct sums with the parts (percentage points), averaged over seeds. Lines "
-        "span the differences of all pairs of seeds, at least Newcombe's interval (95%); p is of a "
+        "are Welch's intervals over seeds (95%), at least Newcombe's of all problems; p is of a "
         "two-sided permutation test over seeds, at least 0.008 for five seeds of each and 0.33 for "
         "two.",
         parts.draw_differences,
@@ -140,7 +140,7 @@ WHOLE = {
     "parts_each": Entry(
         "Which part is hard?",
         "Exact match on responses by number of digits, of the models with all five parts. Bars are "
-        "Wilson intervals (95%) of all seeds.",
+        f"{INTERVALS}.",
         parts.draw_each_part,
         (name_rows(EQUAL, ("parts",)), name_rows(EQUAL, ("abacus",), ("_parts",))),
         any_training_length=True,
@@ -172,6 +172,32 @@ WHOLE = {
         any_training_length=True,
         source=PAPER + "4.5: widths and scales",
     ),
+    "runs_exact": Entry(
+        "Accuracy by width, in the thesis and here",
+        "Exact match of the thesis' runs (trained on 1 to 7 and 9 digits; 8, 10 and 11) and of "
+        "ours, which have fewer digits, by width and number of training problems. Points are runs, "
+        "lines join the means over seeds.",
+        lambda tables: thesis_runs.draw_runs_by_width(tables, "exact"),
+        source=PAPER + "4.5.1, experiment 27",
+    ),
+    "runs_loss": Entry(
+        "Loss by width, in the thesis and here",
+        "Loss of a token of the answer, of the same runs. Lines join the geometric means over "
+        "seeds.",
+        lambda tables: thesis_runs.draw_runs_by_width(tables, "loss"),
+        source=PAPER + "4.5.1, loss by width",
+    ),
+    "runs_paired": Entry(
+        "Pairs of runs",
+        "How far runs with sub-tasks are ahead of runs on additions alone. Runs of the thesis with "
+        "the same width, problems and seed are a pair (ticks), in the second line of each length "
+        "those of which both have learned the trained lengths (99%). Dots are means, with t "
+        "intervals over pairs (95%); p is of a one-sided permutation of signs. Ours: means of "
+        "seeds that have learned, if there are, with Welch's interval and a permutation test over "
+        "seeds.",
+        thesis_runs.draw_pairs,
+        source=PAPER + "4.5.1, experiment 27, paired",
+    ),
 }
 
 # ---- How deep tokens go --------------------------------------------------------------------------
@@ -182,7 +208,7 @@ DEEP = {
         "Depth of digits",
         "Recurrences of a digit of the answer, and below the share of correct digits under teacher "
         "forcing. Filled: the mean by the weights with which the recurrences are read. Dotted: the "
-        "maximum of training. Lines pool all seeds (95%), dots are seeds. The loss counts 0.01 for "
+        f"maximum of training. Lines are {INTERVALS}, dots are seeds. The loss counts 0.01 for "
         "each recurrence.",
         depths.draw_depths,
         (ADAPTIVE,),
@@ -193,7 +219,7 @@ DEEP = {
     "depth_allowed": Entry(
         "More recurrences, or fewer",
         "Exact match on sums by the maximum of recurrences in evaluation; dotted: the maximum of "
-        "training. Bars are Wilson intervals (95%) of all seeds, dots are seeds.",
+        f"training. Bars are {INTERVALS}, dots are seeds.",
         depths.draw_recurrences,
         (ADAPTIVE + name_rows(EQUAL, ("abacus_adaptive_dear", "abacus_looped")),),
         any_training_length=True,

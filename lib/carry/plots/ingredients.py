@@ -8,7 +8,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from carry.evaluation.intervals import pool_cells
 from carry.evaluation.mistakes import KINDS
 from carry.plots import load, style
 from carry.plots.entry import draw_missing
@@ -50,10 +49,10 @@ def draw_variants(tables: load.ResultTables) -> tuple[Figure, pd.DataFrame]:
 
 
 def score_variants(tables: load.ResultTables) -> pd.DataFrame:
-    """Return accuracy by variant and length, for each seed and pooled over seeds (`seed`: all).
+    """Return accuracy by variant and length, for each seed and their mean (`seed`: all).
 
     Returns:
-        Pooled rows also hold the `median` and `worst` seed, the number of `seeds`, the `steps`
+        Means also hold the `median` and `worst` seed, the number of `seeds`, the `steps`
         until 99.9% of held-out problems are right (median; `slowest`: the slowest seed), and the
         number of seeds that reach 99.9% (`learned`). n is 0 where a variant cannot be scored.
     """
@@ -61,7 +60,6 @@ def score_variants(tables: load.ResultTables) -> pd.DataFrame:
     keys = [*KEYS, "trained", "times", "digits"]
     accuracy = lengths.groupby(keys, sort=False)["accuracy"]
     ranges = accuracy.agg(median="median", worst="min").reset_index()
-    seeds = lengths.groupby(keys, sort=False)["seed"].nunique().rename("seeds").reset_index()
     steps = tables["trainings"].groupby(KEYS, sort=False)["steps_to_999"]
     durations = pd.DataFrame(
         {
@@ -71,13 +69,12 @@ def score_variants(tables: load.ResultTables) -> pd.DataFrame:
         }
     )
     durations = durations.replace(np.inf, np.nan).reset_index()
-    pooled = pool_cells(lengths, keys).merge(ranges, on=keys).merge(seeds, on=keys)
-    pooled = pooled.merge(durations, on=KEYS)
+    means = load.average_seeds(lengths, keys).merge(ranges, on=keys).merge(durations, on=KEYS)
     seed_steps = tables["trainings"][[*KEYS, "seed", "steps_to_999"]]
     seed_steps = seed_steps.rename(columns={"steps_to_999": "steps"})
     seed_rows = lengths[[*keys, "seed", "n", "exact", "accuracy", "low", "high"]]
     seed_rows = seed_rows.merge(seed_steps, on=[*KEYS, "seed"], how="left").astype({"seed": str})
-    return pd.concat([pooled.assign(seed="all"), seed_rows], ignore_index=True)
+    return pd.concat([means.assign(seed="all"), seed_rows], ignore_index=True)
 
 
 def summarise_variants(tables: load.ResultTables) -> pd.DataFrame:

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from statsmodels.stats.proportion import confint_proportions_2indep
 
-from carry.evaluation.intervals import LEVEL, add_interval
+from carry.evaluation.intervals import LEVEL
 from carry.plots import load, style
 from carry.plots.subtasks import SUBTASKS
 
@@ -99,7 +99,11 @@ def _lens(axes: Axes, part: pd.DataFrame):
 @style.use_style
 def draw_probes(tables: load.ResultTables) -> tuple[Figure, pd.DataFrame]:
     """Draw the accuracy of linear probes for each step, by point of the stream, for each row."""
-    table = _pooled(tables["probes"], ["model", "activation", "step"], "correct", "commonest")
+    keys = [*KEYS, "model", "activation", "step"]
+    table, commonest = (
+        load.score_seeds(tables["probes"], keys, hits) for hits in ("correct", "commonest")
+    )
+    table = table.assign(commonest=commonest["commonest"])
     rows = load.list_rows(table)
     figure, panels = style.make_panels(
         len(rows) * len(STEPS), len(STEPS), (1.95, 2.1), sharey=True, sharex="row"
@@ -124,11 +128,11 @@ def draw_probes(tables: load.ResultTables) -> tuple[Figure, pd.DataFrame]:
 
 
 def _probes(axes: Axes, part: pd.DataFrame, row: str) -> None:
-    """Draw one step of one row: pooled, and each seed of the trained model."""
+    """Draw one step of one row: the mean, and each seed of the trained model."""
     points, trained = order_activations(part["activation"]), part["trained"].iloc[0]
     at = part["activation"].map(points.index)
     part = part.assign(at=at).sort_values("at")
-    pooled, color = part["seed"] == "all", style.choose_style(row).color
+    mean, color = part["seed"] == "all", style.choose_style(row).color
     for digits, more in (
         (trained, {"ls": "-", "mfc": color}),
         (trained + 1, {"ls": "--", "mfc": "white"}),
@@ -155,7 +159,7 @@ def _probes(axes: Axes, part: pd.DataFrame, row: str) -> None:
             elinewidth=1,
             **more,
         )
-    before = part[(part["model"] == "untrained") & (part["digits"] == trained) & pooled]
+    before = part[(part["model"] == "untrained") & (part["digits"] == trained) & mean]
     axes.plot(before["at"], before["accuracy"], color="#888888", ls="-.", zorder=1)
     axes.plot(before["at"], before["commonest"] / before["n"], color="#888888", ls=":", zorder=1)
     names = [label_activation(name).replace(" ", "\n", 1) for name in points]
@@ -254,15 +258,6 @@ def draw_heatmap(axes: Axes, square: np.ndarray, colors, norm, number: str = "{:
                     color="white" if dark else "#222222",
                 )  # fmt: skip
     return picture
-
-
-def _pooled(table: pd.DataFrame, by: list[str], hits: str, *more: str) -> pd.DataFrame:
-    """Return the counts of each seed and pooled (`seed`: all), with their intervals."""
-    keys = [*KEYS, *by]
-    pooled = table.groupby(keys, as_index=False, sort=False)[["n", hits, *more]].sum()
-    both = [table[["seed", *keys, "n", hits, *more]].astype({"seed": str}), pooled]
-    counts = pd.concat(both, ignore_index=True).fillna({"seed": "all"})
-    return add_interval(counts, hits)
 
 
 def add_color_bar(figure: Figure, picture, panels: list[Axes], label: str):

@@ -34,7 +34,7 @@ def draw_learning_by_place(
         names: labels that replace those of the rows.
     """
     longest = _longest(tables)
-    table = lengths.pool_seeds(longest, ["row", "trained", "digits", "place", "step"], "correct")
+    table = load.average_seeds(longest, ["row", "trained", "digits", "place", "step"], "correct")
     rows = load.list_rows(table)
     figure, panels = lengths.make_wide_panels(len(rows), COLUMNS, (2.8, 2.5), sharey=True)
     shades = _shades(range(int(table["place"].max()) + 1))

@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from carry.config import run_settings
-from carry.evaluation.intervals import add_interval, pool_cells
+from carry.evaluation.regions import add_region, add_unseen_regions, mark_learned
 from carry.plots import load, style
 
 # Backgrounds of lengths: description, colour, hatch.
@@ -37,6 +37,18 @@ def find_trained_lengths(tables: load.ResultTables) -> dict[str, list[int]]:
         row: run_settings.load_run(row, profile).trained_lengths()
         for row, profile in zip(rows["row"], rows["profile"], strict=True)
     }
+
+
+def count_learned(tables: load.ResultTables) -> dict[str, tuple[int, int]]:
+    """Return how many seeds of each row have learned their trained lengths, and of how many.
+
+    Models that have not are no evidence about other lengths.
+    """
+    cells = load.select_start(tables["cells"], load.choose_starts(tables["cells"]))
+    cells = add_unseen_regions(add_region(cells), find_trained_lengths(tables))
+    seeds = mark_learned(cells).groupby(["row", "seed"])["learned"].first()
+    counts = seeds.groupby("row", sort=False).agg(["sum", "count"])
+    return {row: (int(learned), int(of)) for row, learned, of in counts.itertuples()}
 
 
 def classify_length(digits: int, lengths: Iterable[int]) -> str:
@@ -76,22 +88,24 @@ def format_lengths(lengths: Iterable[int]) -> str:
 
 
 def make_panel_title(
-    row: str, lengths: Iterable[int], names: Mapping[str, str] | None = None
+    row: str,
+    lengths: Iterable[int],
+    names: Mapping[str, str] | None = None,
+    learned: Mapping[str, tuple[int, int]] | None = None,
 ) -> str:
-    """Return the title of a row's panel: its label and its trained lengths."""
-    name = (names or {}).get(row) or style.choose_style(row).label
-    return f"{textwrap.fill(name, 34)}\ntrained on {format_lengths(lengths)} digits"
+    """Return the title of a row's panel: its label and its trained lengths.
 
+    Args:
+        names: labels of rows, if other than their usual labels.
+        learned: as `count_learned` returns it; seeds that have not learned are counted.
 
-def pool_seeds(table: pd.DataFrame, keys: list[str], hits: str) -> pd.DataFrame:
-    """Return counts of all seeds with their share, its interval and the number of seeds.
-
-    >>> two = pd.DataFrame({"row": "a", "seed": [0, 1], "n": 10, "exact": [10, 4]})
-    >>> pool_seeds(two, ["row"], "exact")[["n", "accuracy", "seeds"]].values.tolist()
-    [[20.0, 0.7, 2.0]]
+    >>> make_panel_title("addition_nope", [1, 2, 3], learned={"addition_nope": (2, 5)})
+    'NoPE\\ntrained on 1 to 3 digits\\nnot learned by 3 of 5 seeds'
     """
-    seeds = table.groupby(keys, sort=False)["seed"].nunique().rename("seeds").reset_index()
-    return pool_cells(table, keys, hits).merge(seeds, on=keys)
+    name = (names or {}).get(row) or style.choose_style(row).label
+    title = f"{textwrap.fill(name, 34)}\ntrained on {format_lengths(lengths)} digits"
+    count, of = (learned or {}).get(row, (0, 0))
+    return title + (f"\nnot learned by {of - count} of {of} seeds" if count < of else "")
 
 
 def make_wide_panels(
@@ -122,14 +136,14 @@ def draw_accuracy_by_length(
         names: labels of rows in this figure, if other than their usual labels.
     """
     trained, table = find_trained_lengths(tables), make_length_table(tables)
-    rows = load.list_rows(table)
+    rows, learned = load.list_rows(table), count_learned(tables)
     columns = 4 if len(rows) in (4, 7, 8) else 3  # leaves the fewest empty places
     figure, panels = make_wide_panels(len(rows), columns, (2.5, 2.35), sharey=True)
     for axes, row in zip(panels, rows, strict=True):
         part = table[table["row"] == row]
         shade_lengths(axes, part)
-        _draw_bars(axes, row, part)
-        axes.set_title(make_panel_title(row, trained[row], names), fontsize="small")
+        draw_bars(axes, row, part, learned[row])
+        axes.set_title(make_panel_title(row, trained[row], names, learned), fontsize="small")
         axes.set_ylim(-0.04, 1.06)
         style.format_percent(axes.yaxis)
     for axes in panels[::columns]:
@@ -141,23 +155,24 @@ def draw_accuracy_by_length(
 
 
 def make_length_table(tables: load.ResultTables) -> pd.DataFrame:
-    """Return correct answers by row and length, for each seed and for all (`seed` is "all")."""
+    """Return correct answers by row and length, of each seed and of all (`load.score_seeds`)."""
     cells = load.select_start(tables["cells"], load.choose_starts(tables["cells"]))
     cells = cells[cells["set"] == "equal"].rename(columns={"i": "digits"})
     right = cells["digits_right"].where(cells["digits_right"].notna(), cells["exact"]).astype(int)
-    cells = cells.assign(right=right)
-    seeds = add_interval(cells[[*KEYS, "seed", "n", "right"]], "right").astype({"seed": str})
-    parts = [pool_cells(cells, KEYS, "right").assign(seed="all"), seeds]
-    table = pd.concat(parts, ignore_index=True)
+    table = load.score_seeds(cells.assign(right=right), KEYS, "right")
     table = load.select_rows(table, load.list_rows(tables["cells"])).reset_index(drop=True)
     return add_region_column(table, find_trained_lengths(tables))
 
 
-def _draw_bars(axes: Axes, row: str, part: pd.DataFrame) -> None:
-    """Draw a bar for each length: all seeds with their interval, and a dot for each seed."""
-    color, pooled = style.choose_style(row).color, part[part["seed"] == "all"]
-    axes.bar(pooled["digits"], pooled["accuracy"], 0.62, color=color, linewidth=0)
-    axes.vlines(pooled["digits"], pooled["low"], pooled["high"], color="#222222", linewidth=1.6)
+def draw_bars(axes: Axes, row: str, part: pd.DataFrame, learned: tuple[int, int]) -> None:
+    """Draw a bar for each length: the mean with its interval, and a dot for each seed.
+
+    It is hollow unless more than half of the seeds have learned (see `count_learned`).
+    """
+    color, mean = style.choose_style(row).color, part[part["seed"] == "all"]
+    fill = color if 2 * learned[0] > learned[1] else "white"
+    axes.bar(mean["digits"], mean["accuracy"], 0.62, facecolor=fill, edgecolor=color, lw=0.8)
+    axes.vlines(mean["digits"], mean["low"], mean["high"], color="#222222", linewidth=1.6)
     seeds = part[part["seed"] != "all"]
     names = sorted(seeds["seed"].unique())
     shift = seeds["seed"].map(names.index) - (len(names) - 1) / 2

@@ -15,8 +15,8 @@ from carry.certificates.files import read_certificate
 from carry.config import paths, profiles, run_settings
 from carry.config.settings import SettingsError, list_modules, suggest_name
 from carry.data.tables import read_parquet
-from carry.evaluation.intervals import add_interval, pool_cells, wilson_interval
-from carry.evaluation.regions import REGIONS, add_region
+from carry.evaluation.intervals import add_interval, pool_cells, seed_interval
+from carry.evaluation.regions import LEARNED, REGIONS, add_region, score_trained_lengths
 
 # Packages whose modules declare the columns of their result tables (COLUMNS, by table).
 PACKAGES = (
@@ -246,17 +246,62 @@ def list_rows(table: pd.DataFrame) -> list[str]:
 
 
 def average_seeds(table: pd.DataFrame, keys: list[str], hits: str = "exact") -> pd.DataFrame:
-    """Return mean accuracy over seeds, with Wilson's interval of the problems of all seeds.
+    """Return the mean accuracy of the seeds with its t interval (95%), within [0, 1].
 
-    >>> two = pd.DataFrame({"i": 1, "seed": [0, 1], "n": 4, "exact": [4, 2], "accuracy": [1, 0.5]})
-    >>> average_seeds(two, ["i"]).round(2).loc[0].tolist()
-    [1.0, 0.75, 8.0, 6.0, 2.0, 0.41, 0.93]
+    The ends of a single seed are missing. `n` and `hits` are sums over the `seeds`.
+
+    >>> three = pd.DataFrame({"i": [1, 1, 2], "seed": [0, 1, 0], "n": 40, "exact": [37, 38, 20]})
+    >>> average_seeds(three, ["i"]).round(2).values.tolist()
+    [[1.0, 0.94, 80.0, 75.0, 2.0, 0.78, 1.0], [2.0, 0.5, 40.0, 20.0, 1.0, nan, nan]]
     """
+    groups = pool_cells(table, [*keys, "seed"], hits).groupby(keys, sort=False)
     counts = {name: (name, "sum") for name in ("n", hits)}
-    columns = {"accuracy": ("accuracy", "mean"), **counts, "seeds": ("seed", "nunique")}
-    averaged = table.groupby(keys, sort=False).agg(**columns).reset_index()
-    low, high = wilson_interval(averaged[hits], averaged["n"])
-    return averaged.assign(low=low, high=high)
+    averaged = groups.agg(accuracy=("n", "size"), **counts, seeds=("seed", "nunique")).reset_index()
+    means = [_average(*accuracies.dropna()) for _, accuracies in groups["accuracy"]]
+    averaged[["accuracy", "low", "high"]] = np.reshape(means, (-1, 3))
+    return averaged
+
+
+@cache
+def _average(*accuracies: float) -> np.ndarray:
+    """Return the mean and both ends of its interval; many cells have the same accuracies."""
+    mean = np.mean(accuracies) if accuracies else np.nan
+    ends = seed_interval(accuracies) if len(accuracies) > 1 else (np.nan, np.nan)
+    return np.clip([mean, *ends], 0.0, 1.0)
+
+
+def score_seeds(table: pd.DataFrame, keys: list[str], hits: str = "exact") -> pd.DataFrame:
+    """Return the accuracy of each seed, and where `seed` is "all" their mean (`average_seeds`).
+
+    The interval of a seed is Wilson's, of its problems.
+
+    >>> two = pd.DataFrame({"i": 1, "seed": [0, 1], "n": 40, "exact": [37, 38]})
+    >>> score_seeds(two, ["i"])[["seed", "n", "accuracy", "low"]].round(2).values.tolist()
+    [['0', 40, 0.92, 0.8], ['1', 40, 0.95, 0.83], ['all', 80, 0.94, 0.78]]
+    """
+    seeds = pool_cells(table, [*keys, "seed"], hits).astype({"seed": str})
+    average = average_seeds(table, keys, hits).assign(seed="all")
+    return pd.concat([seeds, average[[*seeds]]], ignore_index=True)
+
+
+def find_unlearned(cells: pd.DataFrame, starts: str | Mapping[str, str] | None = None) -> set[str]:
+    """Return the rows of which half of the seeds, or more, have not learned their trained lengths.
+
+    Claims refuse to measure such rows (`carry.claims.gates`).
+
+    Args:
+        cells: accuracy by cell; rows without trained lengths are left out.
+        starts: start of ids, for all rows or for each (default: `choose_starts`).
+
+    >>> cells = pd.DataFrame({"row": list("aab"), "start": "1", "seed": [0, 1, 0], "set": "grid",
+    ...                       "i": 5, "j": 5, "trained": [5, 5, 4], "n": 99, "exact": [99, 90, 9]})
+    >>> find_unlearned(cells)
+    {'a'}
+    """
+    cells = add_region(select_start(cells, starts or choose_starts(cells)))
+    scores = score_trained_lengths(cells)
+    learned = (scores["accuracy"] >= LEARNED).groupby(scores["row"]).mean()
+    return set(learned[learned <= 0.5].index)
 
 
 def count_reaching_levels(

@@ -18,10 +18,21 @@ from carry.plots import (
     rates,
     recurrences,
     regions,
+    sharpness,
     sizes,
     starts,
 )
-from carry.plots.entry import BARS_CAPTION, Drawing, Entry, Rows, draw_missing, name_rows
+from carry.plots.entry import (
+    BARS_CAPTION,
+    LEARNED_CAPTION,
+    LINES_CAPTION,
+    MEDIANS_CAPTION,
+    Drawing,
+    Entry,
+    Rows,
+    draw_missing,
+    name_rows,
+)
 
 SCHEMES, ARCHITECTURES = ("nope", "fire", "abacus"), ("", "_injected", "_looped")
 LENGTHS = ("_short", "", "_middle", "_long", "_longest")
@@ -29,11 +40,12 @@ LOOPS = ("_injected", "_looped", "_looped_4", "_looped_8", "_looped_16")
 
 ALL = name_rows("addition", SCHEMES, ARCHITECTURES)
 SIX = ("nope", "learned", "rope", "fire", "abacus", "coupled")
-FOOTING, RATES = name_rows("addition", SIX), ("_slow", "_medium", "_fast")
+RATED, RATES = name_rows("addition", SIX), ("_slow", "_medium", "_fast")
 LOGARITHM = {  # rows of the footing, and the same with logits that grow with the length
     f"addition_{name}{'_short' if name in ('abacus', 'coupled') else ''}": f"addition_{name}_log"
     for name in SIX
 }
+FOOTING = tuple(LOGARITHM)
 ABACUS_LOOPS = name_rows("addition", ("abacus",), LOOPS)
 LONGER = name_rows("addition", SCHEMES, ARCHITECTURES, LENGTHS)
 WITHOUT_ABACUS = name_rows("addition", ("nope", "fire"), ARCHITECTURES)
@@ -45,6 +57,9 @@ CHANGES = {
     "_divided": "gradient divided by the number of recurrences",
 }
 LOOPED = name_rows("addition", ("abacus",), LOOPS[1:])
+# The profiles on two cores train these rows to the length of the other schemes.
+SHORT = name_rows("addition", ("abacus",), ARCHITECTURES, ("_short",))
+STANDARD_SHORT, _, LOOPED_SHORT = SHORT
 MIXES = name_rows("addition", ("fire", "abacus_fire", "rope", "abacus_rope", "abacus"))
 HINTED = name_rows("addition", ("randomized_fire_hints",), ("", "_ordered"))
 SORTING = name_rows("sorting", ("fire", "abacus", "abacus_fire"))
@@ -117,9 +132,7 @@ def _draw_grouped(rows: Rows, headings: dict[str, str]):
 
     def picture(tables: load.ResultTables) -> Drawing:
         present = load.list_rows(tables["cells"])
-        headed = {
-            row: groups.get(row, headings[""]) for row in present
-        }  # short rows have no ending
+        headed = {row: groups.get(row, headings[""]) for row in present}  # or a row of SHORT
         order = sorted(present, key=lambda row: list(headings.values()).index(headed[row]))
         return _draw_bars(tables.select_rows(order), groups=headed)
 
@@ -152,7 +165,7 @@ def _draw_learning_rates(tables: load.ResultTables) -> Drawing:
             ["the rows of the profile tuning"],
             profile="tuning",
         )
-    families = {row + ending: row for row in FOOTING for ending in RATES}
+    families = {row + ending: row for row in RATED for ending in RATES}
     return rates.draw_accuracy_by_learning_rate(tables["footing"], families)
 
 
@@ -173,6 +186,9 @@ def _add_endings(rows: Rows, endings: Iterable[str]) -> tuple[Rows, ...]:
 
 
 PAPER = "mcleish2024, "
+HEATMAPS_CAPTION = (
+    f"averaged over seeds. The frame contains the lengths of training. {LEARNED_CAPTION}"
+)
 
 SCHEME = {
     "abacus_ids": Entry(
@@ -190,15 +206,15 @@ SCHEME = {
         _draw_additions,
         (ALL, FOOTING),
         minimum_rows=2,
+        extra_rows=SHORT,
         source=PAPER + "Fig. 2",
     ),
     "one_footing": Entry(
         "Schemes at three learning rates",
         "The choice of the learning rate: three layers, trained to 5 digits for the same number of "
         "steps, from one kind of initialisation, at three rates. Sums out of distribution are of "
-        "the validation band, 6 and 7 digits; other figures have other seeds. Lines pool all "
-        "seeds, with Wilson intervals (95%); small dots are the seeds. Points are moved sideways, "
-        "so that equal values are visible.",
+        "the validation band, 6 and 7 digits; other figures have other seeds. Points are moved "
+        f"sideways, so that equal values are visible. {LINES_CAPTION}",
         _draw_learning_rates,
         (name_rows("addition", SIX, RATES),),
         source="the profile tuning",
@@ -206,11 +222,11 @@ SCHEME = {
     ),
     "scheme_by_lengths": Entry(
         "Schemes and architectures, for every pair of lengths",
-        "Exact match on sums by the lengths of both operands, averaged over seeds. The frame "
-        "contains the lengths of training.",
+        f"Exact match on sums by the lengths of both operands, {HEATMAPS_CAPTION}",
         _draw_heatmaps,
         (ALL, FOOTING),
         minimum_rows=2,
+        extra_rows=SHORT,
         source=PAPER + "Fig. 10",
     ),
     "hints_by_region": Entry(
@@ -255,15 +271,16 @@ LOOPING = {
         _draw_additions,
         (ABACUS_LOOPS,),
         minimum_rows=2,
+        stand_ins=(SHORT[1:],),
         source=PAPER + "Fig. 3",
     ),
     "loops_by_lengths": Entry(
         "Abacus: fewer layers, more recurrences, for every pair of lengths",
-        "Exact match on sums by the lengths of both operands, averaged over seeds. The frame "
-        "contains the lengths of training.",
+        f"Exact match on sums by the lengths of both operands, {HEATMAPS_CAPTION}",
         _draw_heatmaps,
         (ABACUS_LOOPS,),
         minimum_rows=2,
+        stand_ins=(SHORT[1:],),
         source=PAPER + "Fig. 12",
     ),
     "loops_without_abacus": Entry(
@@ -281,6 +298,10 @@ LOOPING = {
         _draw_grouped(DEPTH_ROWS, DEPTHS),
         _add_endings(DEPTH_ROWS, DEPTHS),
         minimum_rows=2,
+        stand_ins=tuple(
+            (f"addition_abacus_{name}_short", f"addition_abacus_{name}_deep")
+            for name in ("injected", "looped")
+        ),
         source=PAPER + "Fig. 15",
     ),
     "injection_and_gradient": Entry(
@@ -290,6 +311,7 @@ LOOPING = {
         _draw_grouped(LOOPED, CHANGES),
         _add_endings(LOOPED, CHANGES),
         minimum_rows=2,
+        stand_ins=((LOOPED_SHORT, "addition_abacus_looped_divided"),),
         source=PAPER + "Fig. 16",
     ),
 }
@@ -299,8 +321,8 @@ TRAINING_LENGTH = {
         "Longer sums in training",
         "Sums out of distribution are longer than in training, up to the longest tested length, so "
         "that a longer training leaves fewer of them; the last panel has the same sums for all "
-        "rows. Lines pool all seeds, with Wilson intervals (95%); small dots are the seeds. Points "
-        "are moved sideways, so that equal values are visible.",
+        "rows. Points are moved sideways, so that equal values are visible. "
+        f"{LINES_CAPTION}",
         _draw_training_lengths,
         (LONGER,),
         minimum_rows=2,
@@ -309,8 +331,7 @@ TRAINING_LENGTH = {
     ),
     "training_length_by_lengths": Entry(
         "Longer sums in training, for every pair of lengths",
-        "Exact match on sums by the lengths of both operands, averaged over seeds. The frame "
-        "contains the lengths of training.",
+        f"Exact match on sums by the lengths of both operands, {HEATMAPS_CAPTION}",
         _draw_heatmaps,
         (LONGER,),
         minimum_rows=2,
@@ -319,29 +340,28 @@ TRAINING_LENGTH = {
     ),
 }
 
+STARTING = (  # rows whose accuracy depends on the id at which a sum starts
+    ("addition_abacus", "addition_coupled", "addition_coupled_turned"),
+    ("addition_abacus_20", "addition_abacus_looped_20", "addition_coupled_30"),
+)
 FAR = {
-    "far_beyond": Entry(
-        "Equal lengths, far beyond",
-        "Exact match on sums of two operands of one length. Thin lines are seeds, thick lines "
-        "their median; the lengths of training are shaded. The other panels have the rows that "
-        "change with the start of ids: the best single one, chosen on trained lengths, or the mean "
-        "of next-token probabilities over all.",
-        _draw_far,
-        (name_rows("addition", ("abacus",), ("_looped", "_looped_far", "_injected", "")),),
-        source=PAPER + "Fig. 9",
-    ),
     "papers_lengths": Entry(
         "Trained to the papers' lengths",
         "Exact match on sums of two operands of one length; Abacus is trained to 20 digits, "
-        "coupling to 30, as in the papers. Thin lines are seeds, thick lines their median; the "
-        "lengths of training are shaded. The validation band just beyond them is not scored.",
+        "coupling to 30, as in mcleish2024 and by Cho et al. 2024. The lengths of training are "
+        "shaded; the validation band just beyond them is not scored. The other panels have the "
+        "rows that change with the start of ids: the best single one, chosen on trained lengths, "
+        f"or the mean of next-token probabilities over all. {MEDIANS_CAPTION}",
         _draw_far,
         (
             name_rows("addition", ("abacus",), ("_20", "_injected_20", "_looped_20")),
             ("addition_coupled_30",),
         ),
         any_training_length=True,
-        source=PAPER + "Fig. 9, and Cho et al. 2024",
+        stand_ins=(
+            name_rows("addition", ("abacus",), ("_looped", "_looped_far", "_injected", "")),
+        ),
+        source=PAPER + "Fig. 9",
         profile="long",
     ),
     "what_takes_ids_far": Entry(
@@ -358,13 +378,27 @@ FAR = {
         "Attention logits that grow with the length",
         "Exact match on sums of two operands of one length, by six schemes on one footing, with "
         "attention logits as in the papers and with logits that are multiplied by the logarithm of "
-        "the number of tokens, in training and evaluation. Thin lines are seeds, thick lines their "
-        "median; the lengths of training are shaded.",
+        "the number of tokens, in training and evaluation. The lengths of training are shaded. "
+        f"{MEDIANS_CAPTION}",
         _draw_logarithm,
         tuple(LOGARITHM.items()),
         minimum_rows=2,
         any_training_length=True,
         source="ours, on the profile baselines",
+    ),
+    "accuracy_by_sharpness": Entry(
+        "Sharper attention at evaluation",
+        "Exact match on sums of two operands of one length, by a factor on the attention logits of "
+        "trained models. A dotted line is the factor that is chosen on the validation band just "
+        "beyond training, of which the dashed line is the whole; the titles say what it gives on "
+        "longer sums, next to factor 1: medians of the seeds. Thin lines are seeds, thick lines "
+        "their median. Starts are the papers', or the mean of next-token probabilities over all.",
+        lambda tables: sharpness.draw_accuracy_by_sharpness(tables["accuracy_by_sharpness"]),
+        tuple(LOGARITHM.items()),
+        any_training_length=True,
+        source="ours, on the profile baselines",
+        table="accuracy_by_sharpness",
+        profile="baselines",
     ),
     "accuracy_by_start": Entry(
         "The id at which a sum starts",
@@ -372,10 +406,7 @@ FAR = {
         "which the sums fit the table of ids, or an even part of them; the papers start at 1. Thin "
         "lines are seeds, thick lines their median.",
         lambda tables: starts.draw_accuracy_by_start(tables["accuracy_by_start"]),
-        (
-            ("addition_abacus", "addition_abacus_looped", "addition_coupled"),
-            ("addition_abacus_20", "addition_abacus_looped_20", "addition_coupled_30"),
-        ),
+        STARTING,
         any_training_length=True,
         source=PAPER + "3.1, by start",
         table="accuracy_by_start",
@@ -386,14 +417,24 @@ FAR = {
         "The share of wrong tokens of the answer, the least significant digit first, each after "
         "the true tokens before it, by the id at which the sum starts; all seeds together.",
         lambda tables: starts.draw_errors_by_start(tables["errors_by_start"]),
-        (
-            ("addition_abacus", "addition_abacus_looped", "addition_coupled"),
-            ("addition_abacus_20", "addition_abacus_looped_20", "addition_coupled_30"),
-        ),
+        STARTING,
         any_training_length=True,
         source="ours, mcleish2024, 3.1",
         table="errors_by_start",
         column="wrong",
+        profile="full",
+    ),
+    "attention_by_start": Entry(
+        "Attention to tokens without an id, by start",
+        "The mean attention of tokens that write the answer to signs, which have id 0, by the id "
+        "at which the sum starts. Of each seed the head is drawn that attends to them most. Thin "
+        "lines are seeds, thick lines their median.",
+        lambda tables: starts.draw_attention_by_start(tables["attention_by_start"]),
+        STARTING,
+        any_training_length=True,
+        source="ours, mcleish2024, 3.1",
+        table="attention_by_start",
+        column="without_id",
         profile="full",
     ),
 }
@@ -409,9 +450,8 @@ ELSE = {
     ),
     "multiplication": Entry(
         "Multiplication",
-        "Exact match on products by the lengths of both operands, averaged over seeds. The frame "
-        "contains the lengths of training. All models are looped, with input injection only at the "
-        "entrance of the block.",
+        "All models are looped, with input injection only at the entrance of the block. Exact "
+        f"match on products by the lengths of both operands, {HEATMAPS_CAPTION}",
         _draw_heatmaps,
         (name_rows("multiplication", ("abacus", "fire", "abacus_fire"), ("_looped",)),),
         source=PAPER + "Fig. 5",
@@ -446,11 +486,12 @@ ELSE = {
 MIXING = {
     "mixes_by_lengths": Entry(
         "Abacus with FIRE and RoPE, for every pair of lengths",
-        "Exact match on sums by the lengths of both operands, averaged over seeds. The frame "
-        "contains the lengths of training; panels with equal frames are comparable.",
+        "Panels with equal frames are comparable. Exact match on sums by the lengths of both "
+        f"operands, {HEATMAPS_CAPTION}",
         _draw_heatmaps,
         (MIXES,),
         minimum_rows=2,
+        extra_rows=(STANDARD_SHORT,),
         source=PAPER + "Fig. 6",
     ),
     "mixes_by_region": Entry(
@@ -459,6 +500,7 @@ MIXING = {
         _draw_bars,
         (MIXES,),
         minimum_rows=2,
+        extra_rows=(STANDARD_SHORT,),
         source=PAPER + "Fig. 6, with intervals",
     ),
 }
@@ -471,6 +513,7 @@ BREAKING = {
         _draw_bars,
         _pair_rows(name_rows("addition", SCHEMES, ("", "_looped")), "_everything"),
         minimum_rows=2,
+        stand_ins=((STANDARD_SHORT, "addition_abacus_everything"),),
         source=PAPER + "Fig. 14",
     ),
     "random_padding": Entry(
@@ -480,17 +523,22 @@ BREAKING = {
         _draw_bars,
         _pair_rows(name_rows("addition", SCHEMES, ("", "_looped")), "_noise"),
         minimum_rows=2,
+        stand_ins=(
+            (STANDARD_SHORT, "addition_abacus_noise"),
+            (LOOPED_SHORT, "addition_abacus_looped_noise"),
+        ),
         source=PAPER + "Fig. 17",
     ),
 }
 
+BETWEEN_ROWS = (*LOOPED, LOOPED_SHORT, "addition_abacus_looped_20")
 BETWEEN = {
     "answer_by_recurrence": Entry(
         "One answer after each recurrence",
         "The next token under teacher forcing, if the model stops after a recurrence; wrong tokens "
         "are orange. The dashed line is the number of recurrences in training.",
         lambda tables: recurrences.draw_answer_by_recurrence(tables["answers"]),
-        (LOOPED,),
+        (BETWEEN_ROWS,),
         source=PAPER + "Fig. 13",
         table="answers",
         column="predicted",
@@ -500,7 +548,7 @@ BETWEEN = {
         "Correct digits by place and recurrence, over many problems and all seeds, at the longest "
         "tested operands. The dashed line is the number of recurrences in training.",
         lambda tables: recurrences.draw_places_by_recurrence(tables["recurrences"]),
-        (LOOPED,),
+        (BETWEEN_ROWS,),
         source=PAPER + "Fig. 13, over many problems",
         table="recurrences",
         column="correct",
@@ -511,7 +559,7 @@ BETWEEN = {
         "previous recurrence. Thin lines are seeds, thick lines their median. A dot marks the "
         "number of recurrences in training.",
         lambda tables: recurrences.draw_whole_answers_by_recurrence(tables["recurrences"]),
-        (LOOPED,),
+        (BETWEEN_ROWS,),
         source=PAPER + "A.6.1",
         table="recurrences",
         column="correct",

@@ -92,7 +92,7 @@ def _handles(marker: str = "o") -> tuple[Line2D, ...]:
 def draw_each_part(tables: load.ResultTables) -> tuple[Figure, pd.DataFrame]:
     """Draw the exact match of each sub-task, one panel for each row that mixes them."""
     trained_lengths = lengths.find_trained_lengths(tables)
-    table = lengths.pool_seeds(tables["parts"], ["row", "trained", "part", "digits"], "exact")
+    table = load.average_seeds(tables["parts"], ["row", "trained", "part", "digits"], "exact")
     table = lengths.add_region_column(table, trained_lengths)
     rows = load.list_rows(table)
     figure, panels = lengths.make_wide_panels(len(rows), 2, (3.7, 2.9), sharey=True)

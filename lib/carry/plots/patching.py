@@ -10,7 +10,6 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from carry.evaluation.intervals import add_interval
 from carry.plots import load, style
 from carry.plots.inside import (
     KEYS,
@@ -29,7 +28,7 @@ NUMBERS = {"a": "first operand", "b": "second operand", "s": "sum"}
 def draw_flipped(tables: load.ResultTables, places: int = 3) -> tuple[Figure, pd.DataFrame]:
     """Draw the share of answers that each cell flips, for some places, rows side by side.
 
-    At the longest trained length, pooled over seeds. Pairs with a wrong answer are left out.
+    At the longest trained length, means over seeds. Pairs with a wrong answer are left out.
     """
     table = tables["patches"][tables["patches"]["digits"] == tables["patches"]["trained"]]
     table = pool_patches(table, [*KEYS, "place", "activation", "token", "role"])
@@ -70,7 +69,8 @@ def _cells(axes: Axes, part: pd.DataFrame):
 def draw_confirmed(tables: load.ResultTables) -> tuple[Figure, pd.DataFrame]:
     """Draw how often the named cells flip the answers of other twins, and of control twins.
 
-    Cells of all places and seeds with the same position relative to the carry are pooled.
+    Cells of all places with the same position relative to the carry are pooled, then averaged over
+    the seeds that have them.
     """
     table = relative_place(tables["confirmed"])
     rows = load.list_rows(table)
@@ -151,10 +151,9 @@ def role_from_place(role: str, place: int) -> str:
 
 
 def pool_patches(table: pd.DataFrame, keys: list[str], **more: tuple[str, str]) -> pd.DataFrame:
-    """Return the flips pooled over seeds, with their interval."""
-    counts = {"n": ("n", "sum"), "flipped": ("flipped", "sum"), "seeds": ("seed", "nunique")}
-    pooled = table.groupby(keys, as_index=False, sort=False).agg(**counts, **more)
-    return add_interval(pooled, "flipped")
+    """Return the mean share of flips over seeds, with its interval and `more` aggregates."""
+    means = load.average_seeds(table, keys, "flipped")
+    return means.join(table.groupby(keys, sort=False).agg(**more), on=keys) if more else means
 
 
 def seed_range(places: pd.Series, most: int) -> list[int]:

@@ -34,7 +34,7 @@ PROBLEMS = {
 @style.use_style
 def draw_reach_by_length(tables: load.ResultTables) -> tuple[Figure, pd.DataFrame]:
     """Draw accuracy on operands of equal length, on a logarithmic axis."""
-    table = accuracy_by_length(tables)
+    table, unlearned = accuracy_by_length(tables), load.find_unlearned(tables["cells"])
     descriptions = {
         row: describe_reach(table[table["row"] == row]) for row in load.list_rows(table)
     }
@@ -45,14 +45,14 @@ def draw_reach_by_length(tables: load.ResultTables) -> tuple[Figure, pd.DataFram
     _shade(axes, table)
     for row in reversed(rows):  # the longest reach on top
         part = table[table["row"] == row]
-        style.draw_seeds_and_median(axes, part, row, "digits", "accuracy")
+        style.draw_seeds_and_median(axes, part, row, "digits", "accuracy", unlearned)
         _single(axes, part, row)
     axes.xaxis.set_major_formatter("{x:,.0f}")
     from_start = load.describe_starts(table["start"].unique())
     axes.set_xlabel(f"digits of both operands{from_start}")
     axes.set_ylabel(f"exact match of {style.name_problems(rows)}")
     style.format_percent(axes.yaxis)
-    _names(figure, axes, table, {row: descriptions[row][1] for row in rows})
+    _names(figure, axes, table, {row: descriptions[row][1] for row in rows}, unlearned)
     return figure, table
 
 
@@ -127,12 +127,18 @@ def _single(axes: Axes, part: pd.DataFrame, row: str) -> None:
         )
 
 
-def _names(figure: Figure, axes: Axes, table: pd.DataFrame, descriptions: dict[str, str]) -> None:
+def _names(
+    figure: Figure,
+    axes: Axes,
+    table: pd.DataFrame,
+    descriptions: dict[str, str],
+    unlearned: set[str],
+) -> None:
     """Label the lines, the one with the longest reach first, inside the axes or to their right."""
     trained = load.find_training_lengths(table)
     handles = [
-        Line2D([], [], label=f"{style.choose_style(row).label} (to {trained[row]}): {words}",
-               **style.make_line_style(row, linewidth=2.2))
+        Line2D([], [], label=f"{style.describe_row(row, unlearned)} (to {trained[row]}): {words}",
+               **style.make_line_style(row, row in unlearned, linewidth=2.2))
         for row, words in descriptions.items()
     ]  # fmt: skip
     ends = sorted(table.groupby("row")["digits"].max())
@@ -177,15 +183,14 @@ def draw_reach_of_tasks(tables: load.ResultTables) -> tuple[Figure, pd.DataFrame
 def accuracy_by_size(tables: load.ResultTables) -> pd.DataFrame:
     """Return accuracy at the largest sizes answered by all seeds, and by one seed.
 
-    The first are pooled over `seeds`. The second also hold the `tokens` of a problem and the
-    number of `wrong` tokens under teacher forcing.
+    The first are means over `seeds`; the interval of one seed is Wilson's. The second also hold the
+    `tokens` of a problem and the number of `wrong` tokens under teacher forcing.
     """
     common = load.select_start(tables["cells"], load.choose_starts(tables["cells"]))
     common = common[common["set"].isin(["equal", "far"])]
     common = common[common["i"] == common.groupby("row")["i"].transform("max")]
-    keys, rows = ["row", "trained", "i", "j"], load.list_rows(tables["cells"])
-    seeds = common.groupby(keys, sort=False)["seed"].nunique().rename("seeds").reset_index()
-    common = pool_cells(common, keys).merge(seeds, on=keys)
+    rows = load.list_rows(tables["cells"])
+    common = load.average_seeds(common, ["row", "trained", "i", "j"])
     far = tables["reach"].assign(seeds=1).drop(columns=["profile", "seed"])
     table = pd.concat([part for part in (common, far) if len(part)], ignore_index=True)
     table = table.reindex(columns=[*common, "wrong", "tokens"])

@@ -17,8 +17,9 @@ MAX_TOKENS = 64  # in a line; a longer answer continues in the next panel
 
 @style.use_style
 def draw_answer_by_recurrence(answers: pd.DataFrame) -> tuple[Figure, pd.DataFrame]:
-    """Draw one answer after each recurrence, of the row with most recurrences."""
-    answers = answers[answers["recurrences_trained"] == answers["recurrences_trained"].max()]
+    """Draw one answer after each recurrence, of the row with most recurrences and longest sums."""
+    for column in ("recurrences_trained", "trained"):
+        answers = answers[answers[column] == answers[column].max()]
     answers = answers[answers["row"] == answers["row"].iloc[0]]
     answers = answers[answers["seed"] == answers["seed"].min()]
     table = answers[answers["digits"] == answers["digits"].max()].reset_index(drop=True)
@@ -116,13 +117,15 @@ def draw_places_by_recurrence(recurrences: pd.DataFrame) -> tuple[Figure, pd.Dat
 def draw_whole_answers_by_recurrence(recurrences: pd.DataFrame) -> tuple[Figure, pd.DataFrame]:
     """Draw correct answers by recurrence, and answers that the last recurrence did not change.
 
-    A dot marks the number of recurrences in training.
+    Of each row it draws at most three lengths: the trained one, the longest, and one between. A dot
+    marks the number of recurrences in training.
     """
     table = recurrences[recurrences["place"] == WHOLE_ANSWER].drop(columns=["profile", "place"])
+    table = pd.concat([_choose_lengths(part) for _, part in table.groupby("row", sort=False)])
     table = table.assign(unchanged=table["same"] / table["n"]).reset_index(drop=True)
     lengths, rows = sorted(table["digits"].unique()), load.list_rows(table)
     labels = {"accuracy": f"correct {style.name_problems(rows)}", "unchanged": "unchanged"}
-    count, size = len(labels) * len(lengths), (2.6, 2.5)
+    count, size = len(labels) * len(lengths), (min(2.6, 11 / len(lengths)), 2.5)
     figure, panels = style.make_panels(count, len(lengths), size, sharey=True, sharex="col")
     for number, axes in enumerate(panels):
         column, length = list(labels)[number // len(lengths)], lengths[number % len(lengths)]
@@ -140,6 +143,11 @@ def draw_whole_answers_by_recurrence(recurrences: pd.DataFrame) -> tuple[Figure,
     figure.supxlabel(label, fontsize="medium")
     style.draw_legend(figure, rows, trained=load.find_training_lengths(table))
     return figure, table
+
+
+def _choose_lengths(part: pd.DataFrame) -> pd.DataFrame:
+    lengths = sorted(part["digits"].unique())
+    return part[part["digits"].isin([lengths[0], lengths[len(lengths) // 2], lengths[-1]])]
 
 
 def _mark_training(axes: Axes, part: pd.DataFrame, row: str, column: str) -> None:

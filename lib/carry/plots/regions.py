@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from carry.evaluation.intervals import pool_cells
 from carry.evaluation.regions import REGIONS, add_region
 from carry.plots import load, style
 
@@ -27,11 +26,10 @@ def draw_accuracy_by_region(
     stated: Mapping[tuple[str, str], float] | None = None,
     titles: Mapping[str, str] | None = None,
 ) -> tuple[Figure, pd.DataFrame]:
-    """Draw accuracy by region: bars with intervals, seeds as dots.
+    """Draw accuracy by region: bars are means over seeds with intervals, dots are seeds.
 
-    A bar pools all seeds; its Wilson interval (95%) is of these seeds alone, and the dots show
-    their spread. All rows have one start of ids (`load.choose_starts`). A group has rows of one
-    training length and one grid.
+    Rows that have not learned their training lengths are hollow. All rows have one start of ids
+    (`load.choose_starts`). A group has rows of one training length and one grid.
 
     Args:
         cells: accuracy by cell.
@@ -43,9 +41,8 @@ def draw_accuracy_by_region(
     table = make_region_table(cells, hits)
     keys = zip(table["row"], table["region"], strict=True)
     table["stated"] = [(stated or {}).get(key, float("nan")) for key in keys]
-    lines = [
-        (row, (titles or {}).get(row, label)) for row, label in _list_lines(table, groups or {})
-    ]
+    unlearned = load.find_unlearned(cells)
+    lines = _list_lines(table, groups or {}, titles or {}, unlearned)
     regions = list(dict.fromkeys(table["region"]))
     label_width = 0.08 * max(len(text) for _, text in lines)  # inches; bars keep their width
     size = (1.75 + label_width / len(regions), 0.34 * len(lines) + 1.2)
@@ -54,7 +51,7 @@ def draw_accuracy_by_region(
         part = table[table["region"] == region]
         for height, (row, _) in enumerate(lines):
             if row:
-                _draw_bar(axes, height, row, part[part["row"] == row])
+                _draw_bar(axes, height, row, part[part["row"] == row], row in unlearned)
         axes.set(title=region, xlim=(-0.03, 1.03), xticks=[0, 0.5, 1])
         style.format_percent(axes.xaxis)
         axes.grid(visible=False, axis="y")
@@ -67,7 +64,12 @@ def draw_accuracy_by_region(
     return figure, table
 
 
-def _list_lines(table: pd.DataFrame, groups: Mapping[str, str]) -> list[tuple[str, str]]:
+def _list_lines(
+    table: pd.DataFrame,
+    groups: Mapping[str, str],
+    titles: Mapping[str, str],
+    unlearned: Collection[str],
+) -> list[tuple[str, str]]:
     """Return the lines of the figure from the top: ("", heading) or (row, label)."""
     by_heading: dict[str, list[str]] = {}
     rows = table.drop_duplicates("row")
@@ -81,7 +83,8 @@ def _list_lines(table: pd.DataFrame, groups: Mapping[str, str]) -> list[tuple[st
         by_heading.setdefault(", ".join(heading), []).append(row)
     lines = []
     for heading, names in by_heading.items():
-        lines += [("", heading), *((row, style.choose_style(row).label) for row in names)]
+        lines.append(("", heading))
+        lines += [(row, style.describe_row(row, unlearned, titles.get(row, ""))) for row in names]
     return lines
 
 
@@ -94,19 +97,21 @@ def _label_lines(axes: Axes, lines: list[tuple[str, str]]) -> None:
             label.set(color="#555555", fontstyle="italic")
 
 
-def _draw_bar(axes: Axes, height: int, row: str, part: pd.DataFrame) -> None:
-    """Draw a bar for all seeds with its interval, a dot for each seed, and the stated value."""
-    pooled = part[part["seed"] == "all"]
-    if pooled.empty:
+def _draw_bar(axes: Axes, height: int, row: str, part: pd.DataFrame, hollow: bool) -> None:
+    """Draw a bar for the mean with its interval, a dot for each seed, and the stated value."""
+    mean = part[part["seed"] == "all"]
+    if mean.empty:
         axes.text(0.0, height, "not tested", va="center", color="#777777", fontsize="small")
         return
-    bar, row_style = pooled.iloc[0], style.choose_style(row)
-    bar_style = {"color": row_style.color, "hatch": row_style.hatch, "hatchcolor": "white"}
-    axes.barh(height, bar["accuracy"], 0.62, alpha=0.55, **bar_style)
+    bar, row_style = mean.iloc[0], style.choose_style(row)
+    edge, hatch = {"edgecolor": row_style.color}, {"hatch": row_style.hatch, "hatchcolor": "white"}
+    fill = {"facecolor": "none", **edge} if hollow else {"color": row_style.color, **hatch}
+    axes.barh(height, bar["accuracy"], 0.62, alpha=0.55, **fill)
     axes.hlines(height, bar["low"], bar["high"], color="#222222", linewidth=1.6, zorder=3)
     seeds = part[part["seed"] != "all"]["accuracy"]
     heights = [height + 0.2 * (index - (len(seeds) - 1) / 2) for index in range(len(seeds))]
-    dots = {"color": row_style.color, "markeredgecolor": "white", "markeredgewidth": 0.7}
+    colors = ("white", row_style.color) if hollow else (row_style.color, "white")
+    dots = dict(zip(("color", "markeredgecolor"), colors, strict=True), markeredgewidth=0.7)
     axes.plot(seeds, heights, "o", markersize=4.2, zorder=4, clip_on=False, **dots)
     if pd.notna(bar["stated"]):
         axes.plot(bar["stated"], height, zorder=5, clip_on=False, **style.STATED_MARKER)
@@ -115,7 +120,7 @@ def _draw_bar(axes: Axes, height: int, row: str, part: pd.DataFrame) -> None:
 def make_region_table(
     cells: pd.DataFrame, hits: str = "exact", starts: Mapping[str, str] | None = None
 ) -> pd.DataFrame:
-    """Return accuracy by row and region, for each seed and for all seeds (`seed` is "all").
+    """Return accuracy by row and region, of each seed and of all (`load.score_seeds`).
 
     The first two regions are parts of the grid. Equal lengths beyond it are split at the longest
     length of each row, so that a row has a region completely or not at all; each far cell is a
@@ -139,9 +144,8 @@ def make_region_table(
         order=order.where(in_grid, places), region=cells["region"].where(in_grid, names)
     )
     cells["tested"] = cells["row"].map(load.find_grid_sizes(cells))
-    parts = [cells.assign(seed=cells["seed"].astype(str)), cells.assign(seed="all")]
-    keys = ["order", "region", "row", "trained", "tested", "start", "seed"]
-    table = pool_cells(pd.concat(parts), keys, hits)
+    keys = ["order", "region", "row", "trained", "tested", "start"]
+    table = load.score_seeds(cells, keys, hits)
     return table.sort_values("order", kind="stable").drop(columns="order").reset_index(drop=True)
 
 
@@ -157,7 +161,7 @@ def _name_far_cells(cells: pd.DataFrame) -> pd.Series:
 def draw_accuracy_by_training_length(
     cells: pd.DataFrame, families: Mapping[str, str]
 ) -> tuple[Figure, pd.DataFrame]:
-    """Draw accuracy by training length: pooled seeds with Wilson intervals, seeds as dots.
+    """Draw accuracy by training length: means over seeds with intervals, seeds as dots.
 
     The last panel has the lengths beyond all trainings and inside the grids of all rows, so that
     all rows are scored on the same problems. The regions of the other panels begin at the training
@@ -176,13 +180,15 @@ def draw_accuracy_by_training_length(
         same["region"] = f"{longest + 1} to {end} digits,\nthe same for all"
         table = pd.concat([table, same], ignore_index=True)
     table["family"] = table["row"].map(families)
+    unlearned = load.find_unlearned(cells)
     regions, rows = (list(dict.fromkeys(table[column])) for column in ("region", "family"))
     figure, panels = style.make_panels(len(regions), 5, (2.4, 3.0), sharey=True)
     for axes, region in zip(panels, regions, strict=True):
         for number, row in enumerate(rows):
             part = table[(table["region"] == region) & (table["family"] == row)]
             shift = 0.12 * (number - (len(rows) - 1) / 2)  # moves equal values apart
-            style.draw_pooled_and_seeds(axes, part.assign(at=part["trained"] + shift), row)
+            part = part.assign(at=part["trained"] + shift)
+            style.draw_mean_and_seeds(axes, part, row, unlearned)
         axes.set(title=region, ylim=(-0.03, 1.03), xticks=sorted(table["trained"].unique()))
         style.format_percent(axes.yaxis)
     label = AXIS_LABELS["exact"].format(style.name_problems(rows))

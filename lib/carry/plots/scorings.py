@@ -67,7 +67,7 @@ def draw_accuracy_by_scoring(
         guess: accuracy of a guess.
         width: number of lengths that are pooled.
     """
-    table = make_scoring_table(cells, places, width)
+    table, unlearned = make_scoring_table(cells, places, width), load.find_unlearned(cells)
     figure, panels = style.make_panels(len(SCORINGS), 3, (3.1, 3.3), sharey=True, sharex=True)
     for axes, (scoring, title) in zip(panels, SCORINGS.items(), strict=True):
         part = table[table["scoring"] == scoring]
@@ -76,7 +76,7 @@ def draw_accuracy_by_scoring(
             axes.axvspan(part["digits"].min(), trained, **shade)
         for row in load.list_rows(table):
             lines = part[part["row"] == row]
-            style.draw_seeds_and_median(axes, lines, row, "digits", "accuracy")
+            style.draw_seeds_and_median(axes, lines, row, "digits", "accuracy", unlearned)
         if guess is not None:
             axes.axhline(guess, color="#444444", linewidth=1, linestyle=":")
         axes.set_title(title, fontsize="medium")
@@ -86,5 +86,6 @@ def draw_accuracy_by_scoring(
     label = noun + load.describe_starts(table["start"].unique())
     figure.supxlabel(label, fontsize="medium")
     panels[0].set_ylabel("correct")
-    style.draw_legend(figure, load.list_rows(table), trained=load.find_training_lengths(table))
+    trained = load.find_training_lengths(table)
+    style.draw_legend(figure, load.list_rows(table), trained=trained, unlearned=unlearned)
     return figure, table

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import pandas as pd
 from matplotlib.figure import Figure
@@ -25,6 +25,7 @@ def draw_accuracy_by_step(
     length: str = "{0} operands\nof {0} digits",
     times: Sequence[float] = TIMES,
     halves: tuple[str, str] | None = None,
+    unlearned: Collection[str] = (),
 ) -> tuple[Figure, pd.DataFrame]:
     """Draw the accuracy of each step under teacher forcing, and the share of first errors in it.
 
@@ -38,6 +39,7 @@ def draw_accuracy_by_step(
         length: unit of a length.
         times: lengths, as multiples of the training length.
         halves: names of the first and the second half of the steps.
+        unlearned: the rows that have not learned their training lengths.
     """
     table, lengths = _make_step_table(steps, starts, times)
     count, size = 2 * len(lengths), (2.3, 2.2)
@@ -46,7 +48,8 @@ def draw_accuracy_by_step(
         column, digits = list(LABELS)[number // len(lengths)], lengths[number % len(lengths)]
         part = table[table["digits"] == digits]
         for row in load.list_rows(table):
-            style.draw_seeds_and_median(axes, part[part["row"] == row], row, "step", column)
+            lines = part[part["row"] == row]
+            style.draw_seeds_and_median(axes, lines, row, "step", column, unlearned)
         if halves:
             middle = part["step"].max() / 2
             axes.axvline(middle, color="#999999", linewidth=0.8, linestyle=":")
@@ -59,7 +62,8 @@ def draw_accuracy_by_step(
     label = f"{step}; left of the dots {halves[0]}, right {halves[1]}" if halves else step
     label += load.describe_starts(table["start"].unique())
     figure.supxlabel(label, fontsize="medium")
-    style.draw_legend(figure, load.list_rows(table), trained=load.find_training_lengths(table))
+    trained = load.find_training_lengths(table)
+    style.draw_legend(figure, load.list_rows(table), trained=trained, unlearned=unlearned)
     return figure, table
 
 

@@ -13,7 +13,7 @@ Labels come from `carry.plots.labels`; dashes and hatches come from the settings
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import wraps
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -55,6 +55,9 @@ TRAINED_COLOR = "#ECECEC"  # background of the lengths of training
 
 # A number that a paper states, next to ours.
 STATED_MARKER = {"marker": "D", "markersize": 5.5, "color": "white", "markeredgecolor": "#222222"}
+
+# Of rows that have not learned their trained lengths (`load.find_unlearned`).
+HOLLOW_MARKER = {"marker": "o", "markersize": 5, "markerfacecolor": "white"}
 
 # Dashes tell rows of one colour apart: on and off lengths in points.
 SOLID, DOTTED, DASH_DOTTED = (1.0, 0.0), (1.0, 1.0), (7.0, 1.2, 1.5, 1.2)
@@ -124,6 +127,15 @@ def _choose_dashes(settings: dict[str, Any]) -> tuple[tuple[float, ...], str]:
     return (DOTTED, r"\\\\") if has_label or architecture else (SOLID, "")
 
 
+def describe_row(row: str, unlearned: Collection[str] = (), label: str = "") -> str:
+    """Return the label of a row, or another one; it says so if the row is among the `unlearned`.
+
+    >>> describe_row("addition_nope", {"addition_nope"}), describe_row("addition_nope")
+    ('NoPE, not learned', 'NoPE')
+    """
+    return (label or choose_style(row).label) + ", not learned" * (row in unlearned)
+
+
 def find_task_name(row: str) -> str:
     """Return the name of a row's task; empty for a row that is not in params.yaml.
 
@@ -155,11 +167,12 @@ def describe_training_length(row: str, length: int) -> str:
     return "trained to " + (task.unit if task else "{0} digits").format(length)
 
 
-def make_line_style(row: str, **settings: Any) -> dict[str, Any]:
-    """Return the arguments with which matplotlib draws a row's line."""
+def make_line_style(row: str, hollow: bool = False, **settings: Any) -> dict[str, Any]:
+    """Return the arguments with which matplotlib draws a row's line, with hollow marks or none."""
     style = choose_style(row)
     dashes = "-" if style.dashes == SOLID else (0, style.dashes)
-    return {"color": style.color, "linestyle": dashes, **settings}
+    marks = HOLLOW_MARKER if hollow else {}
+    return {"color": style.color, "linestyle": dashes, **marks, **settings}
 
 
 def use_style(draw: Callable[..., Any]) -> Callable[..., Any]:
@@ -178,16 +191,27 @@ def draw_legend(
     rows: list[str],
     place: str = "outside right center",
     trained: dict[str, int] | None = None,
+    unlearned: Collection[str] = (),
 ) -> None:
-    """Name the rows once for the whole figure, with their training lengths."""
+    """Name the rows once for the whole figure, with their training lengths.
+
+    Args:
+        figure, rows: the figure, and its rows.
+        place: as for `figure.legend`.
+        trained: the training length of each row; one that all rows share is the title.
+        unlearned: the rows that have not learned it.
+    """
     lengths = trained or {}
     differ = len(set(lengths.values())) > 1
     names = {
-        row: choose_style(row).label
+        row: describe_row(row, unlearned)
         + (f" (to {lengths[row]})" if differ and row in lengths else "")
         for row in rows
     }
-    handles = [Line2D([], [], label=names[row], **make_line_style(row, lw=2.2)) for row in rows]
+    handles = [
+        Line2D([], [], label=names[row], **make_line_style(row, row in unlearned, lw=2.2))
+        for row in rows
+    ]
     shared = lengths and not differ
     title = describe_training_length(rows[0], lengths[rows[0]]) if shared else None
     figure.legend(handles=handles, loc=place, handlelength=2.6, title=title, alignment="left")
@@ -199,22 +223,44 @@ def draw_stated_legend(figure: Figure, place: str) -> None:
     figure.legend(handles=[handle], loc=place)
 
 
-def draw_seeds_and_median(axes: Axes, table: pd.DataFrame, row: str, x: str, y: str) -> None:
-    """Draw a thin line for each seed, and a thick median where all seeds have a value."""
+def draw_seeds_and_median(
+    axes: Axes,
+    table: pd.DataFrame,
+    row: str,
+    x: str,
+    y: str,
+    unlearned: Collection[str] = (),
+    **settings: Any,
+) -> None:
+    """Draw a thin line for each seed, and a thick median where all seeds have a value.
+
+    The median of a row in `unlearned` has hollow marks, at most a dozen; `settings` replace those
+    of the row's lines.
+    """
     seeds = table.pivot_table(index=x, columns="seed", values=y, aggfunc="mean").sort_index()
     for seed in seeds:
-        axes.plot(seeds[seed].dropna(), **make_line_style(row, linewidth=0.7, alpha=0.5))
-    axes.plot(seeds.dropna().median(axis=1), **make_line_style(row, linewidth=2.2))
+        thin = {"linewidth": 0.7, "alpha": 0.5, **settings}
+        axes.plot(seeds[seed].dropna(), **make_line_style(row, **thin))
+    median = seeds.dropna().median(axis=1)
+    thick = {"linewidth": 2.2, "markevery": 1 + len(median) // 12, **settings}
+    axes.plot(median, **make_line_style(row, row in unlearned, **thick))
 
 
-def draw_pooled_and_seeds(axes: Axes, table: pd.DataFrame, row: str) -> None:
-    """Draw accuracy over the column `at`: all seeds pooled with their interval; seeds as dots."""
-    pooled = table[table["seed"] == "all"].sort_values("at")
+def draw_mean_and_seeds(
+    axes: Axes, table: pd.DataFrame, row: str, unlearned: Collection[str] = ()
+) -> None:
+    """Draw a row's accuracy over the column `at`, as `load.score_seeds` returns it.
+
+    Means over seeds have their interval, hollow marks those of rows in `unlearned`; small dots are
+    the seeds.
+    """
+    mean = table[table["seed"] == "all"].sort_values("at")
     seeds, color = table[table["seed"] != "all"], choose_style(row).color
-    ends = [pooled["accuracy"] - pooled["low"], pooled["high"] - pooled["accuracy"]]
-    axes.errorbar(pooled["at"], pooled["accuracy"], ends, fmt="none", ecolor=color, elinewidth=1.2)
-    style = make_line_style(row, linewidth=1.6)
-    axes.plot(pooled["at"], pooled["accuracy"], marker="o", ms=4.5, **style)
+    ends = [mean["accuracy"] - mean["low"], mean["high"] - mean["accuracy"]]
+    axes.errorbar(mean["at"], mean["accuracy"], ends, fmt="none", ecolor=color, elinewidth=1.2)
+    axes.plot(mean["at"], mean["accuracy"], marker="o", ms=4.5, **make_line_style(row, lw=1.6))
+    hollow = mean[mean["row"].isin(unlearned)]
+    axes.plot(hollow["at"], hollow["accuracy"], color=color, ls="none", **HOLLOW_MARKER)
     axes.plot(seeds["at"], seeds["accuracy"], "o", ms=2.4, color=color, alpha=0.6)
 
 

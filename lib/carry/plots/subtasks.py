@@ -9,7 +9,6 @@ import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from carry.evaluation.intervals import add_interval
 from carry.plots import load, style
 
 SUBTASKS = {
@@ -27,8 +26,8 @@ KEYS = ["row", "trained", "step"]
 def draw_subtasks_by_step(tables: load.ResultTables) -> tuple[Figure, pd.DataFrame]:
     """Draw accuracy over training: of digits by sub-task, and of sums by longest cascade."""
     figure, (left, right) = style.make_panels(2, 2, (4.3, 3.0), sharey=True)
-    digits = _over(tables["subtasks"], "subtask", "correct")
-    sums = _over(tables["cascades"], "cascade", "exact")
+    digits = load.score_seeds(tables["subtasks"], [*KEYS, "subtask"], "correct")
+    sums = load.score_seeds(tables["cascades"], [*KEYS, "cascade"], "exact")
     for name, text in SUBTASKS.items():
         _draw(left, digits, "subtask", name, {"color": COLORS[name], "label": text})
     longest = sorted(sums["cascade"].unique())
@@ -47,9 +46,7 @@ def draw_subtasks_by_step(tables: load.ResultTables) -> tuple[Figure, pd.DataFra
 @style.use_style
 def draw_subtasks_by_place(tables: load.ResultTables) -> tuple[Figure, pd.DataFrame]:
     """Draw accuracy over training by place of the answer, one panel for each sub-task."""
-    table = tables["subtasks"].groupby([*KEYS, "subtask", "place"], as_index=False, sort=False)
-    table = table.agg(n=("n", "sum"), correct=("correct", "sum"), seeds=("seed", "nunique"))
-    table = add_interval(table, "correct")
+    table = load.average_seeds(tables["subtasks"], [*KEYS, "subtask", "place"], "correct")
     figure, panels = style.make_panels(
         len(SUBTASKS), len(SUBTASKS), (2.1, 2.5), sharex=True, sharey=True
     )
@@ -68,28 +65,19 @@ def draw_subtasks_by_place(tables: load.ResultTables) -> tuple[Figure, pd.DataFr
     return figure, table
 
 
-def _over(table: pd.DataFrame, by: str, hits: str) -> pd.DataFrame:
-    """Return counts by step, of each seed and pooled (`seed`: all)."""
-    keys = [*KEYS, by]
-    seeds = table.groupby([*keys, "seed"], as_index=False, sort=False)[["n", hits]].sum()
-    pooled = seeds.groupby(keys, as_index=False, sort=False)[["n", hits]].sum()
-    both = [seeds.astype({"seed": str}), pooled.assign(seed="all")]
-    return add_interval(pd.concat(both, ignore_index=True), hits)
-
-
 def _draw(axes: Axes, table: pd.DataFrame, by: str, value: object, line_style: dict) -> None:
-    """Draw thin lines for seeds, and a thick pooled line with its interval."""
+    """Draw thin lines for seeds, and a thick line for their mean with its interval."""
     part = table[table[by] == value]
     for _, seed in part[part["seed"] != "all"].groupby("seed"):
         axes.plot(
             seed["step"], seed["accuracy"], color=line_style["color"], linewidth=0.6, alpha=0.6
         )
-    pooled = part[part["seed"] == "all"]
-    axes.plot(pooled["step"], pooled["accuracy"], linewidth=2, **line_style)
+    mean = part[part["seed"] == "all"]
+    axes.plot(mean["step"], mean["accuracy"], linewidth=2, **line_style)
     axes.fill_between(
-        pooled["step"],
-        pooled["low"],
-        pooled["high"],
+        mean["step"],
+        mean["low"],
+        mean["high"],
         color=line_style["color"],
         alpha=0.2,
         linewidth=0,
