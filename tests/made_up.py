@@ -741,6 +741,7 @@ def tables(rows, grid=30):
     far = [row for row in rows if "_relative" in row and "_spare" not in row]
     local = [row for row in rows if row == "addition_relative"]
     started = [*TABLES, "addition_abacus_20", "addition_abacus_looped_20", "addition_coupled_30"]
+    started += ["addition_coupled_turned"]
     moved = [row for row in rows if row in started and "fire" not in row]
     of_footing = [f"addition_{name}" for name in ("nope", "learned", "rope", "fire")]
     of_footing += ["addition_abacus_short", "addition_coupled_short"]

@@ -90,7 +90,8 @@ def test_names_stand_in_the_order_of_how_far_rows_go(tables):
     assert names[0] == "Abacus read relatively (to 10): all at 100,000 digits, not tested further"
     assert names[1].startswith("Coupled (to 10)") and "not tested further" in names[1]
     nope = table[table["row"] == "addition_nope"].groupby("digits")["accuracy"].median()
-    assert names[2] == f"NoPE (to 10): half right to {nope.index[nope >= 0.5].max()} digits"
+    half = nope.index[nope >= 0.5].max()
+    assert names[2] == f"NoPE, not learned (to 10): half right to {half} digits"
 
 
 def test_names_stand_beside_lines_that_all_go_as_far():
@@ -208,7 +209,7 @@ def test_a_carry_is_counted_where_it_is_added_or_not(tables):
     figure, table = gallery.draw_figure("adder_carries", tables)
     assert len(figure.axes) == 1 + 2 + 1  # all seeds, each, and the bar
     titles = [axes.get_title() for axes in figure.axes[:3]]
-    assert titles == ["all 2 seeds together: changes at 5.0", "seed 0: changes at 4.5",
+    assert titles == ["mean of 2 seeds: changes at 5.0", "seed 0: changes at 4.5",
                       "seed 1: changes at 5.5"]  # fmt: skip
     at = table.set_index(["seed", "below", "written"])
     whole, own = at.loc[("all", 18, 0)], at.loc[("1", 18, 0)]
@@ -253,4 +254,4 @@ def test_what_is_read_is_counted_over_all_seeds_and_each(tables):
 def test_a_model_that_never_carries_has_no_line(tables):
     none = tables["carries"].assign(none=lambda of: of["carry"] + of["none"], carry=0)
     figure, _ = adders.draw_carries(tables.with_tables(carries=none))
-    assert figure.axes[0].get_title() == "all 2 seeds together: no change"
+    assert figure.axes[0].get_title() == "mean of 2 seeds: no change"

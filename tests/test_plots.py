@@ -2,6 +2,7 @@
 
 import io
 import itertools
+import re
 import sys
 import types
 
@@ -13,9 +14,13 @@ import pandas as pd
 import pytest
 
 from carry import positions
+from carry.claims.gates import NotLearned, describe_footing, find_learned_seeds
+from carry.claims.measurements import summarise_seeds
 from carry.config import paths, profiles, run_settings, settings
 from carry.config.settings import SettingsError, list_modules
 from carry.data import problem_sets
+from carry.evaluation.intervals import seed_interval
+from carry.evaluation.regions import LEARNED, add_region
 from carry.evaluation.scoring import score_system
 from carry.interpretability import attention as inside
 from carry.interpretability.majority_constructions import score_majority as majority_by_hand
@@ -82,7 +87,7 @@ ALL_ROWS = list(
 # Tables without counts: means, outputs, parameters, one answer.
 NO_COUNTS = (
     "answers", "attention", "heads", "curves", "outputs", "by_hand", "spectrum", "circles",
-    "attention_places",
+    "attention_places", "attention_by_start",
 )  # fmt: skip
 
 
@@ -125,7 +130,7 @@ def test_each_figure_shows_its_rows(name, every):
             assert set(table["row"]) == set(drawn) or name == "every_length_schemes"
         if entry.table not in NO_COUNTS:
             assert {"n", "low", "high"} <= set(table) and {"seed", "seeds"} & set(table)
-            assert (table["low"] <= table["high"]).all()
+            assert not (table["low"] > table["high"]).any()  # a single seed has no interval
 
 
 @pytest.mark.parametrize("name", ["accuracy", "heatmaps", "numbering", "ingredients"])
@@ -137,7 +142,7 @@ def test_a_figure_is_saved_with_its_table_and_twice_as_the_same_bytes(name, tabl
         assert one.read_bytes() == (tmp_path / "two" / one.name).read_bytes()
 
 
-INCOMPLETE = ["scheme_by_region", "sums_by_format", "training_length_by_region", "one_or_many"]
+INCOMPLETE = ["mixes_by_region", "sums_by_format", "training_length_by_region", "one_or_many"]
 
 
 @pytest.mark.usefixtures("every_row")
@@ -181,6 +186,7 @@ def test_rows_that_were_trained_to_other_lengths_stand_in_other_groups(tables):
     short = paper_cells(["addition_nope_short", "addition_abacus_short"])
     figure, table = regions.draw_accuracy_by_region(pd.concat([tables["cells"], short]))
     labels = [label.get_text() for label in figure.axes[0].get_yticklabels()]
+    labels = [label.removesuffix(", not learned") for label in labels]
     assert labels[:3] == ["trained to 5 digits, tested to 30", "NoPE, short", "Abacus, short"]
     assert labels[3] == "trained to 10 digits, tested to 30" and len(labels) == 4 + len(ROWS)
     assert set(table["trained"]) == {5, 10}
@@ -206,16 +212,61 @@ def test_a_short_row_is_drawn_where_it_was_trained_as_far_as_another():
     assert of.choose_rows(trained_to(here, {usual[0]: 5})) == [usual[0], short]
 
 
-def test_a_comparison_needs_two_that_were_trained_alike_or_two_short_ones():
+def test_a_comparison_needs_two_that_were_trained_alike_or_all_stand_ins():
     loops, pairs = (gallery.FIGURES[name] for name in ("loops_by_region", "random_padding"))
     alone = made_up_tables(["addition_abacus_looped", "addition_nope_noise"], grid=12)
     assert not loops.choose_rows(alone) and not pairs.choose_rows(alone)
     short = ["addition_abacus_injected_short", "addition_abacus_looped_short"]
     assert loops.choose_rows(made_up_tables(["addition_abacus_looped", *short], grid=12)) == short
+    assert not loops.choose_rows(made_up_tables(short[:1], grid=12))
+    usual = ["addition_abacus_injected", "addition_abacus_looped"]
+    assert loops.choose_rows(made_up_tables([*usual, *short], grid=12)) == usual
     rows = ["addition_abacus", "addition_abacus_short", "addition_abacus_noise", "addition_fire"]
     both = made_up_tables(rows, grid=12)
     assert pairs.choose_rows(both) == [rows[0], rows[2]]
     assert pairs.choose_rows(trained_to(both, {rows[2]: 5})) == rows[1:3]
+
+
+# What rows of one group share, in the profiles that two cores train; of `sums_by_training`, the one
+# with shorter sums in training has the model of the other.
+FOOTINGS = {
+    "sums_by_step": 3, "sums_unpadded": 2, "sums_by_format": 2, "sums_by_training": 2,
+    "training_sets": 2, "scheme_by_region": 10, "scheme_by_lengths": 10, "mixes_by_region": 5,
+    "loops_by_region": 2, "loss_on_everything": 2,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FOOTINGS)
+def test_drawn_rows_of_the_full_profile_are_on_one_footing(name, monkeypatch):
+    runs = {
+        row: run_settings.load_run(row, source)
+        for row, source in profiles.find_sources("full").items()
+    }
+    lengths = {row: run.training.digits for row, run in runs.items()}
+    entry = gallery.FIGURES[name]
+    monkeypatch.setattr(type(entry), "_find_lengths", lambda self, tables: lengths)
+    drawn = entry.choose_rows(None)
+    assert len(drawn) == FOOTINGS[name]
+    shared = ("head_width", "heads", "norm_place")
+    footings = [
+        {**describe_footing(runs[row]), **{key: runs[row].model.get(key) for key in shared}}
+        | {"steps": runs[row].training.steps}
+        for row in drawn
+    ]
+    if name == "training_sets":  # which is what it changes
+        footings = [{**footing, "problems": 0} for footing in footings]
+    assert footings == footings[:1] * len(footings)
+
+
+def test_a_stand_in_has_the_title_of_the_row_for_which_it_stands():
+    here = made_up_tables([cho2025.ONE_LAYER, f"{cho2025.BASE}_unpadded"], grid=12)
+    for name, titles in {
+        "sums_unpadded": ["leading zeros", "no leading zeros"],
+        "sums_by_format": ["answer reversed", "answer reversed, no zeros"],
+    }.items():
+        figure, _ = gallery.draw_figure(name, here)
+        drawn = [" ".join(axes.get_title().split()) for axes in figure.axes[:2]]
+        assert [re.split(", not learned| worst", title)[0] for title in drawn] == titles
 
 
 def test_what_the_paper_states_is_drawn_beside_what_is_like_it(every):
@@ -357,6 +408,73 @@ def test_regions_are_recounted_from_the_cells(tables):
         set(far["row"]) == {"addition_relative"} and far.query("seed == 'all'")["n"].item() == 300
     )
     assert (table["low"] <= table["accuracy"]).all() and (table["accuracy"] <= table["high"]).all()
+
+
+def test_intervals_have_the_seed_as_their_unit():
+    """Ten times the problems of the same seeds tell no more; one seed tells nothing of others."""
+    made = pd.DataFrame({"row": "a", "seed": range(3), "n": 40, "exact": [30, 34, 37]})
+    few, many = (
+        load.average_seeds(table, ["row"])
+        for table in (made, made.assign(n=400, exact=10 * made["exact"]))
+    )
+    ends = ["accuracy", "low", "high"]
+    assert few[ends].equals(many[ends]) and many["n"].item() == 10 * few["n"].item() == 1200
+    accuracies = made["exact"] / made["n"]
+    claimed = summarise_seeds(made.assign(accuracy=accuracies), "mean_over_seeds")
+    low, high = seed_interval(accuracies)
+    assert few[ends].iloc[0].tolist() == [accuracies.mean(), low, 1.0] and high > 1
+    assert claimed[:3] == tuple(few[ends].iloc[0])
+    both = load.score_seeds(made.query("seed == 1"), ["row"]).set_index("seed")
+    assert both["accuracy"].tolist() == [34 / 40] * 2
+    assert both.loc["1", "low"] < 34 / 40 and both.loc["all", ["low", "high"]].isna().all()
+
+
+def test_a_row_has_not_learned_if_claims_would_not_measure_it():
+    random = np.random.default_rng(3)
+    made = cells(ROWS[:2], grid=12, each=1, equal=1, seeds=4, share=lambda *_: 1.0)
+    for _ in range(20):
+        share = made.groupby(["row", "seed"])["n"].transform(lambda _: random.choice([0, 1]))
+        table = made.assign(exact=made["n"] * share.astype(int))
+        unlearned = load.find_unlearned(table, "1")
+        refused = set()
+        for row in ROWS[:2]:
+            try:
+                find_learned_seeds(add_region(table), row, "1", LEARNED, {})
+            except NotLearned:
+                refused.add(row)
+        assert unlearned == refused
+    beyond = made[made["i"] > made["trained"]]
+    assert load.find_unlearned(beyond.assign(exact=0), "1") == set()  # of these it is not known
+
+
+def test_rows_that_have_not_learned_are_hollow_and_say_so(stepped):
+    rows = ["addition_nope", "addition_fire"]
+    made = cells(rows, grid=12, share=lambda row, *_: float(row == rows[0]))
+    labels = ["NoPE", "FIRE, not learned"]
+    figure, _ = regions.draw_accuracy_by_region(made)
+    axes = figure.axes[0]
+    assert [label.get_text() for label in axes.get_yticklabels()][1:] == labels
+    assert [patch.get_facecolor()[3] > 0 for patch in axes.patches] == [True, False]
+    figure, _ = heatmaps.draw_accuracy_heatmaps(made)
+    assert [panel.get_title().split("\n")[0] for panel in figure.axes[:2]] == labels
+    figure, _ = accuracy.draw_accuracy_by_length(made)
+    handles = figure.legends[0].legend_handles
+    assert [handle.get_label() for handle in handles] == labels
+    assert [handle.get_marker() for handle in handles] == ["None", "o"]
+    lines = [line for line in figure.axes[0].lines if line.get_linewidth() > 2]
+    assert [line.get_marker() for line in lines] == ["None", "o"]
+    lost = stepped["cells"].assign(exact=0)
+    figure, _ = gallery.draw_figure("sums_by_step", stepped.with_tables(cells=lost))
+    drawn = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert drawn and all(text.endswith(", not learned") for text in drawn)
+
+
+def test_the_bar_of_a_single_seed_has_no_interval():
+    one, three = (
+        regions.draw_accuracy_by_region(cells(["addition_nope"], grid=12, seeds=seeds))[0].axes[0]
+        for seeds in (1, 3)
+    )
+    assert [len(axes.collections[0].get_segments()[0]) for axes in (one, three)] == [0, 2]
 
 
 def test_further_panels_have_the_rows_that_a_start_changes(tables):
@@ -713,14 +831,15 @@ def test_a_new_row_with_a_new_scheme_needs_no_list(monkeypatch):
     assert styles[3].color == style.choose_style("addition_coupled").color
     assert style.name_problems(rows[:3]) == "lists"
     assert style.describe_training_length(rows[0], 7) == "trained to 7 numbers of 7 digits"
-    figure, table = accuracy.draw_accuracy_by_length(cells(rows, grid=12, each=1, equal=5))
+    made = cells(rows, grid=12, each=1, equal=5, share=lambda *_: 1.0)
+    figure, table = accuracy.draw_accuracy_by_length(made)
     assert [text.get_text() for text in figure.legends[0].get_texts()] == names
     assert load.list_rows(table) == rows
 
 
 def test_rows_of_params_are_told_apart_in_each_figure():
     """Rows of one figure have different labels, unless the figure gives titles of its own."""
-    for name in ("scheme_by_region", "loops_by_region", "far_beyond", "encodings_by_length"):
+    for name in ("scheme_by_region", "loops_by_region", "papers_lengths", "encodings_by_length"):
         rows = gallery.FIGURES[name].list_rows()
         styles = [style.choose_style(row) for row in rows]
         assert len({row_style.label for row_style in styles}) == len(rows)

@@ -19,8 +19,8 @@ Rows = tuple[str, ...]
 
 INTERVALS = "t intervals over seeds (95%; none for a single seed)"
 LEARNED_CAPTION = (
-    '"Not learned", with hollow marks: half of the seeds or more are below '
-    f"{LEARNED:.0%} at their trained lengths."
+    f'"Not learned", hollow or grey: half of the seeds or more are below {LEARNED:.0%} at their '
+    "trained lengths."
 )
 BARS_CAPTION = (
     f"Bars are means over seeds, dark lines their {INTERVALS}, dots the seeds. {LEARNED_CAPTION}"

@@ -17,7 +17,6 @@ from carry.plots import load, style
 COLUMNS = 5
 NUMBERS = ("digits of the first operand, i", "digits of the second operand, j")
 KEYS = ["row", "start", "trained", "i", "j"]
-UNLEARNED_COLOR = "#8A8A8A"
 # Statistics over seeds: the column of the table, the label of the colour bar, and the colours.
 STATISTICS = {
     "mean": ("accuracy", "correct {}", "viridis"),
@@ -73,8 +72,9 @@ def draw_accuracy_heatmaps(
     figure.set_figheight(figure.get_figheight() + 0.4)  # for the label below all panels
     for number, (axes, row) in enumerate(zip(panels, rows, strict=False)):
         picture = _draw_panel(axes, table[table["row"] == row], statistic)
-        color = UNLEARNED_COLOR if row in unlearned else None
-        axes.set_title(names[row], fontsize="small", color=color)
+        axes.set_title(names[row], fontsize="small")
+        if row in unlearned:
+            axes.title.set(color="#8A8A8A", fontstyle="italic")
         if one_grid:
             axes.tick_params(labelbottom=number + columns >= len(rows))  # the lowest panels
     for axes, (title, reason) in zip(panels[len(rows) :], empty.items(), strict=True):

@@ -42,7 +42,7 @@ def draw_accuracy_by_step(
         unlearned: the rows that have not learned their training lengths.
     """
     table, lengths = _make_step_table(steps, starts, times)
-    count, size = 2 * len(lengths), (2.3, 2.2)
+    count, size = 2 * len(lengths), (max(2.3, 9 / len(lengths)), 2.2)
     figure, panels = style.make_panels(count, len(lengths), size, sharey="row", sharex="col")
     for number, axes in enumerate(panels):
         column, digits = list(LABELS)[number // len(lengths)], lengths[number % len(lengths)]
@@ -72,7 +72,8 @@ def _make_step_table(
 ) -> tuple[pd.DataFrame, list[int]]:
     """Return accuracy and first errors by step, and the tested lengths among the requested."""
     trained, tested = int(steps["trained"].max()), set(steps["digits"])
-    lengths = [int(trained * factor) for factor in times if int(trained * factor) in tested]
+    lengths = list(dict.fromkeys(int(trained * factor) for factor in times))
+    lengths = [length for length in lengths if length in tested]
     table = load.select_start(steps, starts)
     table = table[table["digits"].isin(lengths)]
     low, high = wilson_interval(table["first_wrong"], table["n"])
