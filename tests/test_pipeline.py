@@ -9,6 +9,7 @@ import pytest
 from papermill.exceptions import PapermillExecutionError
 
 import made_up
+from carry import claims
 from carry.cli import main
 from carry.config import paths, profiles
 from carry.config.settings import SettingsError
@@ -189,17 +190,15 @@ def test_pruning_keeps_files_that_stand_beside_results(tmp_path, monkeypatch):
     assert all(file.exists() for file in notes) and not any(file.exists() for file in tables)
 
 
-def test_figures_and_claims_depend_on_the_settings_of_all_others(monkeypatch):
-    """Of a chain of profiles, also of one whose rows all stand in those before it."""
-    real, others = profiles.load_profile, {"smoke": "baselines", "baselines": "long", "long": None}
-    monkeypatch.setattr(
-        profiles,
-        "load_profile",
-        lambda profile: real(profile) | ({"others": others[profile]} if profile in others else {}),
-    )
-    monkeypatch.setattr(profiles, "find_sources", lambda *_: {"addition_nope": "smoke"})
-    assert list_read_profiles("smoke") == ["smoke", "baselines", "long", "paper"]
-    assert list_read_profiles("paper") == ["paper"]
+def test_settings_are_read_of_every_profile_whose_rows_are_shown():
+    for profile in profiles.find_profiles():
+        chain, others = set(), profile
+        while others is not None:
+            chain.add(others)
+            others = profiles.load_profile(others)["others"]
+        named = {entry.profile for entry in gallery.FIGURES.values()} & {*paths.COMMITTED}
+        named |= {claim.profile for claim in claims.load_claims() if claim.profile} - {"thesis"}
+        assert chain | named - {"cpu"} <= {*list_read_profiles(profile)}
 
 
 def test_a_removed_row_leaves_no_results(tmp_path, monkeypatch):

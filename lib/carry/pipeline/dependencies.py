@@ -49,22 +49,13 @@ def check_rows(profile: str) -> None:
 
 
 def list_read_profiles(profile: str) -> list[str]:
-    """Return the profiles whose rows figures and claims read: one, all its `others`, and `paper`.
+    """Return the profiles whose settings figures and claims read: its own, committed ones, `paper`.
 
-    The chain of `others` is read to its end, since a profile without a row that counts now has one
-    as soon as those before it lose theirs.
-
-    >>> list_read_profiles("cpu")[:3]
-    ['cpu', 'full', 'baselines']
-
-    Raises:
-        SettingsError: for an unknown profile.
+    >>> list_read_profiles("smoke")
+    ['smoke', 'full', 'baselines', 'long', 'tuning', 'paper']
     """
-    read, others = [profile], profiles.load_profile(profile)["others"]
-    while others is not None:
-        read.append(others)
-        others = profiles.load_profile(others)["others"]
-    return list(dict.fromkeys([*read, "paper"]))
+    committed = (name for name in paths.COMMITTED if name != "cpu")
+    return list(dict.fromkeys([profile, *committed, "paper"]))
 
 
 def write_fingerprints(profile: str) -> Path:
