@@ -2,6 +2,7 @@
 
 import html
 import json
+import shutil
 
 import nbformat
 import pytest
@@ -10,6 +11,7 @@ from carry import claims
 from carry.config import paths, profiles
 from carry.config.settings import SettingsError
 from carry.pipeline import readme_numbers, site
+from carry.pipeline.site import live
 from carry.pipeline.stages import STAGES, find_executed
 from carry.plots import gallery, load
 from made_up import certificates, results
@@ -48,6 +50,14 @@ def home(tmp_path_factory):
         patch.setattr(profiles, "load_profile", load_profile)
         patch.setattr(load, "read_certificates", lambda profile: certificates())
         results(root, ROWS)
+        for row in live.ROWS:  # models that the live page runs
+            study = profiles.find_study(row)
+            for place in (
+                paths.models_folder(paths.PUBLISHED, study, row) / "seed_0.safetensors",
+                paths.certificate_file(paths.PUBLISHED, study, row),
+            ):
+                place.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(profiles.ROOT / place.relative_to(root), place)
         for drawn in gallery.NOTEBOOKS.values():
             figures = paths.figures_folder("cpu", drawn.source)
             figures.mkdir(parents=True)
@@ -104,7 +114,8 @@ def test_it_loads_nothing_from_a_network_and_its_links_lead_somewhere(first):
     assert 'href="train.html"' not in tour and "README.md" not in tour  # no such pages
     assert 'href="https://example.org"' in tour  # a link that a reader may follow
     for path in first.parent.rglob("*.html"):
-        assert "<script" not in path.read_text()
+        assert ("<script" in path.read_text()) == (path.name == "live.html")
+    assert 'href="live.html"' in first.read_text()
 
 
 def test_two_writings_are_the_same_and_leave_nothing_behind(first):
@@ -121,6 +132,10 @@ def test_a_script_from_a_network_is_refused(home, first):
     faults = site.check_links(first.parent)
     page.unlink()
     assert len(faults) == 2 and "network" in faults[0] and "gone.html" in faults[1]
+    bad = first.parent / "bad.js"
+    bad.write_text('fetch("x.json")')
+    assert site.check_links(first.parent) == ["bad.js would load another file"]
+    bad.unlink()
 
 
 def test_a_notebook_of_figures_must_be_there_and_one_of_a_stage_may_be_missing(home, first):

@@ -85,14 +85,15 @@ def make_parser() -> argparse.ArgumentParser:
         return command
 
     profile = {"default": "cpu", "metavar": "P", "help": "profile (default: cpu)"}
+    weights = {"default": COMMITTED, "metavar": "P"}
+    weights["help"] = "whose weights (default: reports/models)"
+    seed = {"type": int, "default": 0, "metavar": "N", "help": "seed (0)"}
 
     command = add("ask", ask_model, help='let a trained model answer, such as "653+49"')
     command.add_argument("question", help="operands with the sign of the task between them")
     command.add_argument("--row", default="addition_relative", help="row (%(default)s)")
-    command.add_argument(
-        "--profile", default=COMMITTED, metavar="P", help="whose weights (default: reports/models)"
-    )
-    command.add_argument("--seed", type=int, default=0, metavar="N", help="seed (0)")
+    command.add_argument("--profile", **weights)
+    command.add_argument("--seed", **seed)
     command.add_argument(
         "--start",
         default="all",
@@ -126,6 +127,12 @@ def make_parser() -> argparse.ArgumentParser:
     command.add_argument(
         "--renew", action="store_true", help="replace the certificates of named rows"
     )
+
+    command = add("export", export, help="write a trained row as a folder for model hubs")
+    command.add_argument("row")
+    command.add_argument("--profile", **weights)
+    command.add_argument("--seed", **seed)
+    command.add_argument("--to", metavar="FOLDER", help="folder (default: data/exports/ROW/seed_N)")
 
     command = add("plan", plan, help="estimate the hours, memory and storage of a profile")
     command.add_argument("--profile", **profile)
@@ -338,6 +345,15 @@ def certify(names: list[str], renew: bool = False) -> int:
     for row in names:
         renew_certificate(row)
     return 0
+
+
+def export(row: str, profile: str, seed: int, to: str | None) -> None:
+    """Write the weights, the settings and the model card of one seed of a row to a folder."""
+    from carry.exports.card import export_model
+
+    system = _load_model(row, profile, seed)
+    folder = export_model(system, to or paths.data_path("exports", row, f"seed_{seed}"))
+    print(folder if to else paths.display_path(folder))
 
 
 def plan(profile: str, workers: int, device: str | None) -> None:

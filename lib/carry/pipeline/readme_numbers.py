@@ -125,8 +125,8 @@ def select_metrics(
 
     >>> starts = {"all": {"twice as long": {"value": 0.9}}}
     >>> row = {"start": "1", "trained": 10, "twice as long": {"value": 0.125}, "starts": starts}
-    >>> metrics = select_metrics({"addition_abacus": row}, [{"verdict": "holds"}])
-    >>> metrics["addition_abacus"], metrics["addition_abacus_all"]
+    >>> metrics = select_metrics({"addition_relative": row}, [{"verdict": "holds"}])
+    >>> metrics["addition_relative"], metrics["addition_relative_all"]
     ({'twice_as_long': 0.125}, {'twice_as_long': 0.9})
     >>> metrics["claims"]
     {'holds': 1, 'fails': 0, 'undecided': 0, 'not_tested': 0}
@@ -230,11 +230,12 @@ def fill_numbers(text: str, numbers: dict[str, Any]) -> str:
     Raises:
         SettingsError: for a marker with an unknown name.
     """
+    untested = numbers.get("untested", "")  # a list in the ledger; here it has one line
     texts = {
         "footing": f"\n{format_accuracy(numbers['rows'], footing=True)}\n",
         "accuracy": f"\n{format_accuracy(numbers['rows'], footing=False)}\n",
         "claims": numbers["claims"],
-        "untested": f"\n{untested}\n" if (untested := numbers.get("untested")) else "",
+        "untested": "; ".join(untested.removeprefix("* ").split("\n* ")),
         "certificates": f"\n{format_certificates(numbers['certificates'])}\n",
     }
     for row, summary in numbers["rows"].items():

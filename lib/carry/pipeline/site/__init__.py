@@ -1,6 +1,7 @@
 """The site: figures, claims and executed notebooks as pages that open from disk, offline.
 
     reports/site/index.html            numbers, figures, claims, and a list of the notebooks
+                 live.html             two certified models that run in the browser, see `live`
                  style.css             light and dark, by the reader's system setting
                  figures/NAME.svg      copies of the figures, each with its csv
                  notebooks/NAME.html   executed notebooks, rendered with nbconvert
@@ -27,10 +28,12 @@ from carry import claims
 from carry.config import paths, profiles
 from carry.config.settings import SettingsError
 from carry.pipeline import readme_numbers
+from carry.pipeline.site import live
 from carry.pipeline.stages import STAGES, find_executed
 from carry.plots import gallery, style
 
 HERE = Path(__file__).parent
+LOADS = re.compile(r"//\w+\.|\b(fetch|import|XMLHttpRequest|WebSocket|EventSource)\b")  # scripts
 LINK = re.compile(r'<a href="(?![a-z]+:|#)([^"]*)"[^>]*>(.*?)</a>', re.DOTALL)
 
 
@@ -94,6 +97,11 @@ def write_site(profile: str, folder: Path | None = None) -> Path:
         method=claims.METHOD,
     )
     _write_file(folder / "index.html", text)
+    models = [live.export_model(row) for row in live.ROWS]
+    text = templates.get_template("live.html").render(models=models)
+    _write_file(folder / "live.html", text)
+    for name in ("live.js", "live_page.js"):
+        _write_file(folder / name, (HERE / name).read_bytes())
     _write_file(
         folder / "style.css", (HERE / "style.css").read_text(encoding="utf-8") + _highlighting()
     )
@@ -167,6 +175,9 @@ def check_links(folder: Path) -> list[str]:
                 faults.append(f"{name} links to {target}, which does not exist")
     for path in sorted(folder.rglob("*.css")):
         if re.search(r"@import|url\((?!['\"]?data:)", path.read_text(encoding="utf-8")):
+            faults.append(f"{path.name} would load another file")
+    for path in sorted(folder.rglob("*.js")):
+        if LOADS.search(path.read_text(encoding="utf-8")):
             faults.append(f"{path.name} would load another file")
     return faults
 
