@@ -19,6 +19,7 @@ FOLDER = paths.ROOT / "claims"
 # The order of the ledger: these files, others by name, then the project's claims.
 PAPERS = ("mcleish2024", "cho2025", "fraknoi2024", "ibrahimli2024")
 OWN_CLAIMS = "carry"
+ITEMS = "items"  # the index of what the works number, see `carry.claims.items`: no claims
 STATISTICS = Literal[
     "mean_over_seeds", "worst_seed", "best_seed", "worst_cell", "errors", "seeds_above"
 ]
@@ -304,7 +305,7 @@ PARTS: dict[str, type[Settings]] = {
 
 def list_claim_files(folder: Path = FOLDER) -> list[Path]:
     """Return the files of a folder in the order of the ledger."""
-    others = sorted({path.stem for path in folder.glob("*.yaml")} - {*PAPERS, OWN_CLAIMS})
+    others = sorted({path.stem for path in folder.glob("*.yaml")} - {*PAPERS, OWN_CLAIMS, ITEMS})
     files = [folder / f"{name}.yaml" for name in (*PAPERS, *others, OWN_CLAIMS)]
     return [path for path in files if path.exists()]
 
