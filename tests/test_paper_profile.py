@@ -468,6 +468,7 @@ STATED = [
     ),
 ]
 OURS = {
+    "addition_abacus_looped_norm",
     "multi_operand_addition_coupled_scratchpad_branch",
     "addition_relative",
     "parity_relative_scratchpad",

@@ -47,15 +47,14 @@ SIZES = {
 SHAPE = ("model.layers", "model.recurrences", "model.width")
 SHOWN = ("training.digits", "training.steps", "training.batch")
 
-# Settings that change no result, or only how a run is computed and recorded: results of further
-# starts stand next to those of the paper's, and `data_set` has the problems that a name of a
-# problem set stands for.
+# Settings that change no result, or only how a run is computed and recorded; `data_set` has the
+# problems that a name of a problem set stands for.
 RECORDS = {
     *("training.score_every", "training.score_problems", "training.checkpoint_every"),
     *("training.snapshot_every", "training.device", "training.pool", "training.batched_seeds"),
     *("training.problem_set", "evaluation.problem_set", "model.attention", "data_set.task.name"),
-    "evaluation.starts",
 }
+BESIDES = {"evaluation.starts"}  # results of further starts stand next to those of the paper's
 
 
 def list_departures(row: str, profile: str, against: str = "paper") -> pd.DataFrame:
@@ -124,6 +123,7 @@ def _compare_settings(here: dict[str, Any], there: dict[str, Any], against: str)
     departures = [
         (label_setting(place), here.get(place), there.get(place), _kind(place))
         for place in dict.fromkeys([*here, *there])
+        if place not in BESIDES
         if here.get(place) != there.get(place) and _is_comparable(place, here, there)
     ]
     departures.sort(key=lambda departure: ORDER.index(departure[3]))

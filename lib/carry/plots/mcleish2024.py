@@ -55,6 +55,7 @@ CHANGES = {
     "": "embedded input added before every layer",
     "_entrance": "embedded input added only at the entrance of the block",
     "_divided": "gradient divided by the number of recurrences",
+    "_norm": "norm of word plus Abacus embeddings, as in the released code",
 }
 LOOPED = name_rows("addition", ("abacus",), LOOPS[1:])
 # The profiles on two cores train these rows to the length of the other schemes.
@@ -306,12 +307,15 @@ LOOPING = {
     ),
     "injection_and_gradient": Entry(
         "Injection and gradient of loops",
-        "Looped Abacus, the same with input injection only at the entrance of the block, and the "
-        f"same with the gradient of the block divided by its recurrences. {BARS_CAPTION}",
+        "Looped Abacus, the same with input injection only at the entrance of the block, with the "
+        "gradient of the block divided by its recurrences, and with a LayerNorm of the sum of word "
+        f"and Abacus embeddings. {BARS_CAPTION}",
         _draw_grouped(LOOPED, CHANGES),
         _add_endings(LOOPED, CHANGES),
         minimum_rows=2,
-        stand_ins=((LOOPED_SHORT, "addition_abacus_looped_divided"),),
+        stand_ins=(
+            (LOOPED_SHORT, "addition_abacus_looped_divided", "addition_abacus_looped_norm"),
+        ),
         source=PAPER + "Fig. 16",
     ),
 }
