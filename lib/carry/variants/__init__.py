@@ -6,8 +6,9 @@ lists the sets that it trains, and their scale. All variants of a set are one st
 small (see `carry.variants.jobs`).
 
 A set with a `band` chooses between its variants: each is scored on the validation band, sizes just
-beyond training (`Run.validation_band`), and the choice sees nothing else (`carry.variants.choice`).
-The lengths that are reported are multiples of the trained one, so that none is in the band.
+beyond training (`Run.validation_band`), and at multiples of the trained length, none of which is in
+the band. The choice sees both (`carry.variants.choice`), so that a row whose settings are chosen
+here reports other lengths.
 """
 
 from __future__ import annotations
