@@ -133,7 +133,7 @@ def test_other_errors_keep_their_traceback(monkeypatch):
 def test_a_folder_with_letters_beyond_ascii_and_a_plain_locale(tmp_path):
     """Settings are read as UTF-8, and messages printed, whatever the locale."""
     root = tmp_path / "Zähler – 数"
-    names = ("cpu", "full", "baselines")
+    names = ("cpu", "full", "baselines", "long")
     for name in names:
         (root / "profiles" / name).mkdir(parents=True)
     (root / "lib").symlink_to(paths.ROOT / "lib")

@@ -125,8 +125,8 @@ def select_metrics(
 
     >>> starts = {"all": {"twice as long": {"value": 0.9}}}
     >>> row = {"start": "1", "trained": 10, "twice as long": {"value": 0.125}, "starts": starts}
-    >>> metrics = select_metrics({"addition_abacus": row}, [{"verdict": "holds"}])
-    >>> metrics["addition_abacus"], metrics["addition_abacus_all"]
+    >>> metrics = select_metrics({"addition_relative": row}, [{"verdict": "holds"}])
+    >>> metrics["addition_relative"], metrics["addition_relative_all"]
     ({'twice_as_long': 0.125}, {'twice_as_long': 0.9})
     >>> metrics["claims"]
     {'holds': 1, 'fails': 0, 'undecided': 0, 'not_tested': 0}
