@@ -211,7 +211,7 @@ def test_no_verdict_of_the_committed_results_depends_on_the_start_unsaid():
 
 def has_new_starts():
     """Return whether the committed results know the start that older ones did not have."""
-    return "all" in {*load_results.read_table("full", "cells", paths.COMMITTED)["start"]}
+    return "all" in {*load_results.read_table("full", "cells")["start"]}
 
 
 def test_the_committed_ledger_says_where_the_start_decides():
@@ -761,7 +761,7 @@ def test_the_files_of_the_ledger(monkeypatch, tmp_path, every_row):
     monkeypatch.setattr(
         claims.results,
         "read_table",
-        lambda profile, name, may_lack: tables.get(name, pd.DataFrame({"row": []})),
+        lambda profile, name: tables.get(name, pd.DataFrame({"row": []})),
     )
     monkeypatch.setattr(claims.results, "read_certificates", lambda profile: certificates())
     few = pd.DataFrame({"n": [9], "wrong": [0]})  # whole ones take seconds

@@ -116,7 +116,7 @@ def judge_profile(profile: str, claims: list[Claim]) -> list[dict[str, Any]]:
     others = {
         name: _read_tables(name, ["cells", *sorted(analyses)])
         for name in named
-        if paths.results_path(name, "results").is_dir()
+        if results.has_results(name)
     }
     return judge_claims(
         claims,
@@ -132,10 +132,8 @@ def judge_profile(profile: str, claims: list[Claim]) -> list[dict[str, Any]]:
 
 
 def _read_tables(profile: str, names: list[str]) -> dict[str, pd.DataFrame]:
-    """Return tables of a profile by name; if it has results at all, rows may lack."""
-    has_run = paths.results_path(profile, "results").is_dir()
-    may_lack = paths.COMMITTED if has_run else ()
-    return {name: results.read_table(profile, name, may_lack) for name in names}
+    """Return tables of a profile by name."""
+    return {name: results.read_table(profile, name) for name in names}
 
 
 def _to_json(content: Any) -> str:

@@ -104,7 +104,7 @@ def write_numbers(profile: str, folder: Path | None = None) -> dict[str, Any]:
         "profile": profile,
         "claims": claims.summarise_verdicts(records),
         "untested": claims.list_untested(records),
-        "rows": summarise_rows(load.read_table(profile, "cells", paths.COMMITTED)),
+        "rows": summarise_rows(load.read_table(profile, "cells")),
         "certificates": summarise_certificates(load.read_certificates(profile)),
     }
     contents = {"numbers.json": numbers}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -127,29 +127,36 @@ def create_empty_table(name: str) -> pd.DataFrame:
     return pd.DataFrame(columns=declared[name])
 
 
-def read_table(profile: str, name: str, may_lack: Collection[str] = ()) -> pd.DataFrame:
+def has_results(profile: str) -> bool:
+    """Return whether any study of a profile is evaluated."""
+    return any(paths.results_path(profile, "results").glob("*/cells.parquet"))
+
+
+def read_table(profile: str, name: str) -> pd.DataFrame:
     """Return one table, such as `cells`, of all rows of a profile; its column `profile` says whose.
 
-    Rows that the profile does not train come from the committed results of its `others`. Other
-    rows in the files are ignored, and rows that did not write the table are left out. So are rows
-    of profiles that `may_lack` results.
+    Rows that the profile does not train come from the committed results of its `others`. Rows
+    without results are left out, since committed results may lag behind the settings. So are rows
+    that did not write the table. Other rows in the files are ignored.
 
     Raises:
-        SettingsError: for a profile without rows, and for a row that is not evaluated.
+        SettingsError: for a profile without rows, and for one without any results.
     """
     sources = profiles.find_sources(profile)
     if not sources:
         raise SettingsError(f"profile {profile!r}: no rows; expected at least one")
+    if profile in sources.values() and not has_results(profile):
+        raise SettingsError(
+            f"results: {paths.display_path(paths.results_path(profile, 'results'))} is missing; "
+            f"expected the evaluate stages of profile {profile!r} to have run"
+        )
     groups: dict[tuple[str, str], list[str]] = {}
     for row, source in sources.items():
         groups.setdefault((source, profiles.find_study(row)), []).append(row)
     parts = []
     for (source, study), rows in groups.items():
-        evaluated = paths.results_folder(source, study)
-        if source not in may_lack:
-            _check_rows(evaluated / "cells.parquet", rows, source)
         remedy = f"the evaluate and analyse stages of profile {source!r} to run again"
-        for folder in (evaluated, paths.analyses_folder(source, study)):
+        for folder in (paths.results_folder(source, study), paths.analyses_folder(source, study)):
             file = folder / f"{name}.parquet"
             if file.exists():
                 table = read_parquet(file, f"results.{study}", remedy)
@@ -160,36 +167,20 @@ def read_table(profile: str, name: str, may_lack: Collection[str] = ()) -> pd.Da
     return select_rows(pd.concat(parts, ignore_index=True), list(sources)).reset_index(drop=True)
 
 
-def _check_rows(file: Path, rows: list[str], profile: str) -> None:
-    """Refuse a study without results, or with results that lack a row."""
-    study = file.parent.name
-    _check_file(file, f"results.{study}", "evaluate", profile)
-    remedy = f"the evaluate stage of profile {profile!r} to run again"
-    evaluated = _find_rows(file, file.stat().st_mtime_ns, f"results.{study}", remedy)
-    for row in rows:
-        if row not in evaluated:
-            raise SettingsError(
-                f"results.{study}: {paths.display_path(file)} has no row {row!r}; expected {remedy}"
-            )
-
-
-@cache
-def _find_rows(file: Path, time: int, where: str, remedy: str) -> frozenset[str]:
-    """Return the rows of a table; read once for each time at which it was written."""
-    return frozenset(read_parquet(file, where, remedy)["row"])
-
-
 def read_variant_table(profile: str, name: str) -> pd.DataFrame:
     """Return one table of all variant sets of a profile, such as `variant_lengths`.
 
-    Sets that the profile does not run come from the committed results of its `others`.
+    Sets that the profile does not run come from the committed results of its `others`, if they have
+    any.
 
     Raises:
-        SettingsError: for the first missing file.
+        SettingsError: for the first missing file of the profile.
     """
     parts = []
     for variant_set, source in profiles.find_sources(profile, "variant_sets").items():
         file = paths.variants_folder(source, variant_set) / f"{name}.parquet"
+        if source != profile and not file.exists():
+            continue
         _check_file(file, f"variant_sets.{variant_set}", "variants", source)
         remedy = f"the variants stage of profile {source!r} to run again"
         parts.append(read_parquet(file, f"variant_sets.{variant_set}", remedy))
@@ -200,11 +191,13 @@ def read_certificates(profile: str) -> pd.DataFrame:
     """Return the certificates of a profile and of its `others`, one row for each seed.
 
     Raises:
-        SettingsError: for the first missing certificate.
+        SettingsError: for the first missing certificate of the profile.
     """
     seeds: list[dict[str, Any]] = []
     for row, source in profiles.find_sources(profile, "certificates").items():
         file = paths.certificate_file(source, profiles.find_study(row), row)
+        if source != profile and not file.exists():
+            continue
         _check_file(file, f"certificates.{row}", "certify", source)
         certificate = read_certificate(file)
         seeds += [{**certificate, **seed} for seed in certificate["seeds"]]
