@@ -7,7 +7,7 @@
     parity_fire_scratchpad      FIRE, scratchpad          red, with long dashes
     a row with a new scheme     the scheme's label        grey, until it has a colour here
 
-Labels come from `carry.plots.labels`; dashes and hatches come from the settings of the row.
+Labels come from `carry.labels`; dashes and hatches come from the settings of the row.
 """
 
 from __future__ import annotations
@@ -20,14 +20,15 @@ from typing import Any, NamedTuple
 
 import matplotlib
 import matplotlib.pyplot as plt
+import matplotlib.ticker
 import pandas as pd
 import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from carry import labels
 from carry.config import paths
-from carry.plots import labels
 
 # By position encodings, as `labels.describe_positions` names them. Similar to the colours of Okabe
 # and Ito. Under simulated protanopia, deuteranopia and tritanopia the two most similar are 15 apart
@@ -58,6 +59,8 @@ STATED_MARKER = {"marker": "D", "markersize": 5.5, "color": "white", "markeredge
 
 # Of rows that have not learned their trained lengths (`load.find_unlearned`).
 HOLLOW_MARKER = {"marker": "o", "markersize": 5, "markerfacecolor": "white"}
+
+PERCENT = matplotlib.ticker.PercentFormatter(1.0, decimals=0)
 
 # Dashes tell rows of one colour apart: on and off lengths in points.
 SOLID, DOTTED, DASH_DOTTED = (1.0, 0.0), (1.0, 1.0), (7.0, 1.2, 1.5, 1.2)
@@ -175,8 +178,10 @@ def make_line_style(row: str, hollow: bool = False, **settings: Any) -> dict[str
     return {"color": style.color, "linestyle": dashes, **marks, **settings}
 
 
-def use_style(draw: Callable[..., Any]) -> Callable[..., Any]:
-    """Draw a figure in this style, and leave the settings of matplotlib unchanged."""
+def use_style(draw: Callable[..., Any] | None = None) -> Any:
+    """Set the style of all figures; given a function, of the figure that it draws alone."""
+    if draw is None:
+        return matplotlib.rcParams.update(MATPLOTLIB_SETTINGS)
 
     @wraps(draw)
     def draw_in_style(*args: Any, **kwargs: Any) -> Any:
