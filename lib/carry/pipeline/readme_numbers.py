@@ -20,13 +20,23 @@ from typing import Any
 
 import pandas as pd
 
-from carry import claims
+from carry import claims, results
 from carry.config import paths
 from carry.config.settings import SettingsError, suggest_name
-from carry.evaluation.intervals import wilson_interval
+from carry.evaluation.intervals import seed_interval
 from carry.evaluation.regions import add_region
-from carry.plots import gallery, load, style
+from carry.plots import style
 from carry.plots.certificates import name_certified_row
+
+# Six schemes on one footing, and then the rows that go farthest.
+FOOTING_ROWS = (
+    "addition_nope", "addition_learned", "addition_rope", "addition_fire",
+    "addition_abacus_short", "addition_coupled_short",
+)  # fmt: skip
+FARTHEST_ROWS = (
+    "addition_abacus_20", "addition_abacus_injected_20", "addition_abacus_looped_20",
+    "addition_coupled_30", "addition_relative",
+)  # fmt: skip
 
 TIMES = {2: "twice as long", 3: "three times as long"}  # as in training
 LENGTHS = (100, 200, 1000)
@@ -38,7 +48,7 @@ def summarise_rows(cells: pd.DataFrame) -> dict[str, dict[str, Any]]:
     """Return accuracy by row, in distribution and at a few equal lengths beyond.
 
     Each number has the median over `seeds` as its `value`, the lowest and the highest seed as its
-    `range`, and Wilson's `interval` (95%) over all `n` problems. They are from the row's first
+    `range`, and the t `interval` (95%) of their mean, within [0, 1]. They are from the row's first
     `start` of ids, 1 as in the papers; `starts` has the same numbers from each other start.
     """
     summaries: dict[str, dict[str, Any]] = {}
@@ -49,7 +59,7 @@ def summarise_rows(cells: pd.DataFrame) -> dict[str, dict[str, Any]]:
             else:
                 trained = int(part.loc[part["row"] == row, "trained"].max())
                 summaries[row] = {"start": start, "trained": trained, "starts": {}, **numbers}
-    return {row: summaries[row] for row in load.list_rows(cells)}
+    return {row: summaries[row] for row in results.list_rows(cells)}
 
 
 def _summarise_start(cells: pd.DataFrame) -> dict[str, dict[str, Any]]:
@@ -68,19 +78,17 @@ def _summarise_start(cells: pd.DataFrame) -> dict[str, dict[str, Any]]:
             for name in COLUMNS
             if (row, name) in known
         }
-        for row in load.list_rows(cells)
+        for row in results.list_rows(cells)
     }
 
 
 def _summarise_seeds(seeds: pd.DataFrame) -> dict[str, Any]:
     accuracy = seeds["exact"] / seeds["n"]
-    low, high = (
-        float(end[0]) for end in wilson_interval([seeds["exact"].sum()], [seeds["n"].sum()])
-    )
+    ends = seed_interval(accuracy) if len(accuracy) > 1 else None
     return {
         "value": round(float(accuracy.median()), 6),
         "range": [round(float(accuracy.min()), 6), round(float(accuracy.max()), 6)],
-        "interval": [round(low, 6), round(high, 6)],
+        "interval": ends and [round(min(max(end, 0.0), 1.0), 6) for end in ends],
         "n": int(seeds["n"].sum()),
         "seeds": len(seeds),
     }
@@ -104,8 +112,8 @@ def write_numbers(profile: str, folder: Path | None = None) -> dict[str, Any]:
         "profile": profile,
         "claims": claims.summarise_verdicts(records),
         "untested": claims.list_untested(records),
-        "rows": summarise_rows(load.read_table(profile, "cells")),
-        "certificates": summarise_certificates(load.read_certificates(profile)),
+        "rows": summarise_rows(results.read_table(profile, "cells")),
+        "certificates": summarise_certificates(results.read_certificates(profile)),
     }
     contents = {"numbers.json": numbers}
     for name, metrics in select_metrics(numbers["rows"], records).items():
@@ -148,8 +156,7 @@ def list_lines(rows: dict[str, dict[str, Any]]) -> list[tuple[str, str, str, dic
     least.
     """
     lines = []
-    drawn = gallery.select_overview_rows(rows)
-    for row in sorted(drawn, key=lambda row: row not in gallery.FOOTING_ROWS):
+    for row in filter(rows.get, FOOTING_ROWS + FARTHEST_ROWS):
         starts = {rows[row]["start"]: rows[row], **rows[row].get("starts", {})}
         for start, numbers in starts.items():
             if any(name in numbers for name in COLUMNS):
@@ -189,7 +196,7 @@ def format_accuracy(rows: dict[str, dict[str, Any]], footing: bool) -> str:
         rows: the numbers of each row, of `summarise_rows`.
         footing: the table of the rows on one footing, or that of all others.
     """
-    kept = [line for line in list_lines(rows) if (line[0] in gallery.FOOTING_ROWS) == footing]
+    kept = [line for line in list_lines(rows) if (line[0] in FOOTING_ROWS) == footing]
     columns = [name for name in COLUMNS if any(name in numbers for *_, numbers in kept)]
     names = ["scheme", "trained to", "start", *columns]
     lines, counts = [f"| {' | '.join(names)} |", f"|{'---|' * len(names)}"], set()
