@@ -59,6 +59,7 @@ import pandas as pd
 from carry.claims.claim_settings import FOLDER, Claim, load_claims
 from carry.claims.ledger_page import (
     describe_measurement,
+    describe_number,
     list_untested,
     render_ledger,
     summarise_verdicts,
@@ -76,6 +77,7 @@ __all__ = [
     "Claim",
     "check_seeds",
     "describe_measurement",
+    "describe_number",
     "judge_claims",
     "judge_profile",
     "list_unsaid_starts",

@@ -18,7 +18,7 @@ from carry.config import paths, profiles
 from carry.plots import style
 
 # Profiles in the order in which a reader would run them.
-TRAINED_BY = ("cpu", "full", "baselines", "long", "tuning", "gpu", "paper")
+TRAINED_BY = ("cpu", "full", "baselines", "long", "gpu", "paper", "tuning")
 
 
 class Notebook:
