@@ -16,6 +16,7 @@ from carry.evaluation import mistakes, trained_models
 from carry.evaluation.scoring import score_system
 from carry.formats import FIRST_LETTER
 from carry.interpretability import fourier
+from carry.interpretability.grokking import find_phases
 from carry.models.system import System
 from carry.plots import load
 from carry.plots import modular as drawn
@@ -237,6 +238,23 @@ def test_what_models_know_at_ends_is_read_off_their_progress():
     assert drawn.tabulate_phases(load.create_empty_table("progress")).empty
     never = table.assign(accuracy=0.0)
     assert drawn.tabulate_phases(never)["phase"].tolist() == ["last step"]
+
+
+def list_ends(accuracy, restricted):
+    phases = find_phases(made(accuracy, restricted).assign(seed=7))
+    assert set(phases["seed"]) == {7} and phases["begin"].iloc[0] == 0
+    assert phases["begin"].tolist()[1:] == phases["end"].tolist()[:-1]
+    return dict(phases[["phase", "end"]].values.tolist())
+
+
+def test_phases_follow_each_other_up_to_the_last_snapshot():
+    shares, loss = [0, 0.5, 1, 1, 1], [5, 4, 0.1, 0, 0]
+    assert list_ends(shares, loss) == {"memorisation": 20, "clean-up": 40}  # both: no grokking
+    assert list_ends(shares, [5, 5, 5, 0.4, 0]) == {
+        "memorisation": 20, "circuit formation": 30, "clean-up": 40
+    }  # fmt: skip
+    assert list_ends(shares, [5, 5, 5, 4, 3]) == {"memorisation": 20, "circuit formation": 40}
+    assert list_ends([0] * 5, loss) == {"memorisation": 40}
 
 
 @pytest.mark.parametrize("form", ["one_hot", "expression", "binary"])

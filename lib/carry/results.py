@@ -435,7 +435,8 @@ def add_labels(
     """Return a table with the columns `label`, `trained` and `learned` of each row.
 
     Rows that have not learned their trained lengths (`find_unlearned`) say so in their label. Where
-    trained lengths differ, the label has them.
+    trained lengths differ, the label has them. A table with a column `learned` of its own, the
+    learned accuracy of heads, keeps it.
 
     Args:
         table: with a column `row`.

@@ -220,7 +220,10 @@ def render_index(items: pd.DataFrame, folder: str = "") -> str:
         items: of one work, as `add_verdicts` returns them.
         folder: of the notebooks, as seen from the page.
     """
-    lines = ["| item | stated there | here | claims | scale; what is missing |", "|---|" + "---|" * 4]
+    lines = [
+        "| item | stated there | here | claims | scale; what is missing |",
+        "|---|" + "---|" * 4,
+    ]
     notebooks, figures = index.find_figure_notebooks(), index.list_figures()
     for item in items.itertuples():
         here = []

@@ -252,10 +252,12 @@ def draw_heatmaps(
 
 def _draw_heatmap(axes: Axes, part: pd.DataFrame, value: str, cmap: str) -> Any:
     """Draw the cells of one row, and a frame around the trained sizes; return the image."""
-    square = part.pivot_table(index="i", columns="j", values=value).sort_index()
-    (left, right), (low, high) = (
-        (min(sizes) - 0.5, max(sizes) + 0.5) for sizes in (square.columns, square.index)
-    )
+    square = part.pivot_table(index="i", columns="j", values=value)
+    rows, columns = (
+        range(min(sizes), max(sizes) + 1) for sizes in (square.index, square.columns)
+    )  # with sizes that are not scored, as those of a validation band
+    square = square.reindex(index=rows, columns=columns)
+    low, high, left, right = rows[0] - 0.5, rows[-1] + 0.5, columns[0] - 0.5, columns[-1] + 0.5
     image = axes.imshow(  # one pixel for each cell, in the svg too
         square.to_numpy(dtype=float), origin="lower", extent=(left, right, low, high), vmin=0,
         vmax=1, cmap=cmap, interpolation="none", aspect="equal",

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib.pyplot as plt
+import numpy as np
 import pandas as pd
 from IPython.display import Markdown, display
 from matplotlib.figure import Figure
@@ -112,6 +113,7 @@ def open_notebook(name: str, profile: str) -> Notebook:
         SettingsError: for an unknown profile, and for one without results.
     """
     style.use_style()
+    np.random.seed(0)  # from which seaborn draws the jitter of dots: the same files always
     return Notebook(name, profile)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 from pathlib import Path
@@ -13,40 +14,41 @@ from carry.config import paths
 from carry.config.settings import SettingsError
 from carry.plots.index import FigureEntry
 
-FILES = ("svg", "csv")  # that the site has of each figure
 SIZE = re.compile(r'<svg [^>]*?\bwidth="([\d.]+)pt" height="([\d.]+)pt"')
 PIXELS = 4 / 3  # of CSS in a point
 FEW_NUMBERS = 6  # rows of a table that an alt text can hold
+LONG_TABLE = 50_000  # bytes; longer tables are compressed, or they would be most of the site
 
 
 class Figure(NamedTuple):
     """A figure, with the texts of its notebook.
 
     Fields:
-        name, title: as the notebook has them.
+        notebook, name, title: as in the notebook.
         caption: with the origins of the rows, if it is drawn.
         answers: the items that it answers, as text.
         url: its place on the site, from the top.
-        drawn: whether the profile has results for it. Without them it has no files.
+        files: its picture, and the table of its numbers; none if the profile has no results for it.
         alt: a text instead of the picture.
         width, height: of the picture, in pixels of CSS.
     """
 
+    notebook: str
     name: str
     title: str
     caption: str
     answers: list[str]
     url: str
-    drawn: bool
+    files: tuple[str, ...] = ()
     alt: str = ""
     width: int = 0
     height: int = 0
 
 
 def describe_entry(entry: FigureEntry, url: str) -> Figure:
-    """Return a figure that is not drawn, with what its notebook says of it."""
+    """Return a figure without files, with what its notebook says of it."""
     answers = [f"{work} {item}" for work, item in entry.answers]
-    return Figure(entry.name, entry.title, entry.caption, answers, url, drawn=False)
+    return Figure(entry.notebook, entry.name, entry.title, entry.caption, answers, url)
 
 
 def read_figure(entry: FigureEntry, url: str, folder: Path) -> Figure:
@@ -55,19 +57,27 @@ def read_figure(entry: FigureEntry, url: str, folder: Path) -> Figure:
     Raises:
         SettingsError: for a missing file, and for a picture without a size.
     """
-    record = json.loads(read_file(folder / f"{entry.name}.json"))
-    svg = folder / f"{entry.name}.svg"
+    svg, csv, record = (folder / f"{entry.name}.{ending}" for ending in ("svg", "csv", "json"))
     size = SIZE.search(read_file(svg).decode())
     if not size:
         raise SettingsError(f"site: {paths.display_path(svg)} has no size; expected points")
     width, height = (round(float(number) * PIXELS) for number in size.groups())
-    table_file = folder / f"{entry.name}.csv"
-    read_file(table_file)
-    table = pd.read_csv(table_file) if table_file.stat().st_size > 1 else pd.DataFrame()
-    alt = write_alt(record["title"], record["caption"], table)
-    figure = describe_entry(entry, url)
-    texts = {"title": record["title"], "caption": record["caption"]}
-    return figure._replace(**texts, drawn=True, alt=alt, width=width, height=height)
+    texts = json.loads(read_file(record))
+    table = pd.read_csv(csv, nrows=FEW_NUMBERS + 1) if read_file(csv).strip() else pd.DataFrame()
+    return describe_entry(entry, url)._replace(
+        title=texts["title"],
+        caption=texts["caption"],
+        files=(svg.name, csv.name + ".gz" * (csv.stat().st_size > LONG_TABLE)),
+        alt=write_alt(texts["title"], texts["caption"], table),
+        width=width,
+        height=height,
+    )
+
+
+def pack_file(name: str, folder: Path) -> bytes:
+    """Return the content of one of the `files` of a figure, from those in a folder."""
+    content = read_file(folder / name.removesuffix(".gz"))
+    return gzip.compress(content, mtime=0) if name.endswith(".gz") else content
 
 
 def write_alt(title: str, caption: str, table: pd.DataFrame) -> str:

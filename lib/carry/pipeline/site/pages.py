@@ -111,9 +111,8 @@ def render_notebook(
     names: set[str],
     figures: Mapping[str, Figure],
     draw: Callable[[Figure], str],
-    write: Callable[[str, bytes], None],
-) -> str:
-    """Return a notebook as HTML without a surrounding page.
+) -> tuple[str, dict[str, bytes]]:
+    """Return a notebook as HTML without a surrounding page, and pictures that it links to.
 
     Links to other notebooks lead to their pages; other links into the project become plain text.
 
@@ -122,10 +121,9 @@ def render_notebook(
         names: of all pages of notebooks.
         figures: those of the notebook that are drawn, by name.
         draw: returns the HTML of a figure with its caption.
-        write: writes a file, by its name in the folder of the page.
     """
     notebook = read_notebook(page.source)
-    _replace_pictures(notebook, page, figures, draw, write)
+    pictures = _replace_pictures(notebook, page, figures, draw)
     exporter = HTMLExporter(template_name="basic", exclude_anchor_links=True)
     body, _ = exporter.from_notebook_node(notebook)
 
@@ -134,7 +132,7 @@ def render_notebook(
         target = "../figures.html" if name == INDEX else f"{name}.html" if name in names else ""
         return f'<a href="{target}">{match[2]}</a>' if target else match[2]
 
-    return LINK.sub(replace, body)
+    return LINK.sub(replace, body), pictures
 
 
 def _replace_pictures(
@@ -142,10 +140,9 @@ def _replace_pictures(
     page: Page,
     figures: Mapping[str, Figure],
     draw: Callable[[Figure], str],
-    write: Callable[[str, bytes], None],
-) -> None:
-    """Replace the pictures of a notebook by links to files, with what they show as a text."""
-    heading, count = page.title, 0
+) -> dict[str, bytes]:
+    """Replace the pictures of a notebook by links to files; return those that are no figures."""
+    heading, pictures = page.title, {}
     for cell in notebook.cells:
         if cell.cell_type != "code":
             heading = [heading, *HEADING.findall(cell.source)][-1]
@@ -157,14 +154,14 @@ def _replace_pictures(
             if PICTURE in data and shown:
                 output.data = {"text/html": draw(shown.pop(0))}
             elif PICTURE in data:
-                count += 1
-                name, picture = f"{page.name}_{count}.png", base64.b64decode(data[PICTURE])
-                write(name, picture)
-                output.data = {"text/html": _link_picture(name, picture, heading)}
+                name = f"{page.name}_{len(pictures) + 1}.png"
+                pictures[name] = base64.b64decode(data[PICTURE])
+                output.data = {"text/html": _link_picture(name, pictures[name], heading)}
             elif data.get("text/markdown") in captions:
                 continue
             outputs.append(output)
         cell.outputs = outputs
+    return pictures
 
 
 def _link_picture(name: str, picture: bytes, heading: str) -> str:

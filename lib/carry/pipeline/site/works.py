@@ -28,7 +28,11 @@ def describe_project() -> dict[str, Any]:
     citation = profiles.read_yaml(profiles.ROOT / "CITATION.cff")
     authors = ", ".join(author["name"] for author in citation["authors"])
     version = f"version {citation['version']}"
-    fields = {"title": citation["title"], "author": f"{{{authors}}}", "note": f"Software, {version}"}
+    fields = {
+        "title": citation["title"],
+        "author": f"{{{authors}}}",
+        "note": f"Software, {version}",
+    }
     text = f"{authors}. {citation['title']}. Software, {version}."
     return {"citation": text, "bibtex": _format_bibtex("software", "carry", fields)}
 

@@ -1,7 +1,7 @@
-"""Columns for each length, place or step; lengths have the colour of their region.
+"""Panels, one for each row: columns and shares by length, and curves over training.
 
-A length is one of training, or between those of training, or beyond them
-(`carry.results.add_length_regions`).
+Columns have the colour of the region of a length: it is one of training, or between those of
+training, or beyond them (`carry.results.add_length_regions`).
 """
 
 from __future__ import annotations
@@ -101,16 +101,60 @@ def draw_shares(
     return grid
 
 
+def draw_curves(
+    table: pd.DataFrame,
+    x: str,
+    y: str,
+    hue: str,
+    style: str,
+    dashes: Mapping[str, Any],
+    col: str = "label",
+    **settings: Any,
+) -> sns.FacetGrid | None:
+    """Draw a thin line for each seed, and a thick one for their median.
+
+    Args:
+        table: with the columns `seed`, x, y, hue, style and col.
+        x, y, hue, style, col: the columns of both axes, of colours, of dashes and of panels.
+        dashes: dashes of each value of the column `style`.
+        settings: for `seaborn.relplot`: palette, height, aspect, col_wrap, ...
+    """
+    if table.empty:
+        return None
+    values = sorted(table[hue].unique())
+    palette = settings.pop("palette", "viridis_r")
+    colors = dict(zip(values, sns.color_palette(palette, len(values)), strict=True))
+    dashes = {value: on for value, on in dashes.items() if value in set(table[style])}
+    looks = {"hue": hue, "palette": colors, "style": style, "dashes": dashes}
+    looks |= {"style_order": [*dashes]}
+    settings = {"height": 2.5, "aspect": 1.1, "col_wrap": min(3, table[col].nunique()), **settings}
+    grid = sns.relplot(
+        table, kind="line", x=x, y=y, col=col, units="seed", estimator=None, linewidth=0.6,
+        alpha=0.5, legend="full", **looks, **settings,
+    )  # fmt: skip
+    thick = {"estimator": "median", "errorbar": None, "linewidth": 2.2, "legend": False}
+    grid.map_dataframe(sns.lineplot, x, y, **thick, **looks)
+    for handle in grid.legend.legend_handles:
+        handle.set(linewidth=2.2, alpha=1)
+    name_panels(grid, 32)
+    return grid
+
+
 def _set_numbers(axes: Axes, numbers: pd.Series) -> None:
     first, last = int(numbers.min()), int(numbers.max())
     axes.set(xlim=(first - 0.6, last + 0.6), xticks=range(first, last + 1, 1 + (last - first) // 10))
     axes.grid(visible=False, axis="x")
 
 
-def _finish(grid: sns.FacetGrid, table: pd.DataFrame) -> None:
-    """Write the title of each panel in short lines, and name the regions above all."""
+def name_panels(grid: sns.FacetGrid, width: int = 24, **settings: Any) -> None:
+    """Write the value of its column above each panel, in lines of some letters."""
     for panel, axes in grid.axes_dict.items():
-        axes.set_title(textwrap.fill(str(panel), 24), fontsize="small", pad=10)
+        axes.set_title(textwrap.fill(str(panel), width), fontsize="small", **settings)
+
+
+def _finish(grid: sns.FacetGrid, table: pd.DataFrame) -> None:
+    """Name the panels, and the regions above all."""
+    name_panels(grid, pad=10)
     handles = [
         Patch(color=color, alpha=FILL, linewidth=0, label=title)
         for region, (title, color) in REGIONS.items()
