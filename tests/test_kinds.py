@@ -96,6 +96,16 @@ def test_heatmaps_are_pixels_of_the_pairs(labelled, tmp_path):
     assert svg.stat().st_size < 200_000 and "data:image/png" in svg.read_text()
 
 
+def test_sizes_that_are_not_scored_stay_empty_in_heatmaps(labelled):
+    pairs = results.score_pairs(labelled).query("not 6 <= i <= 7")
+    for axes in plots.draw_heatmaps(pairs).axes.flat:
+        image = axes.get_images()[0]
+        assert image.get_extent() == [0.5, 12.5, 0.5, 12.5] and image.get_array().shape == (12, 12)
+        assert np.isnan(np.ma.filled(image.get_array(), np.nan)).all(axis=1).tolist() == [
+            i in (6, 7) for i in range(1, 13)
+        ]
+
+
 def test_dots_have_a_bar_for_the_median():
     table = pd.DataFrame({"change": ["a"] * 3 + ["b"] * 3, "times": [1, 2, 5, 4, 4, 9]})
     grid = plots.draw_dots(table, x="times", y="change")

@@ -223,6 +223,15 @@ def test_lengths_have_each_seed_and_the_starts_that_are_asked_for():
     assert set(far.loc[far["start"] == "all", "row"]) == {"addition_abacus", "addition_coupled"}
 
 
+def test_tables_without_rows_have_scores_without_rows():
+    """A notebook whose rows have no results yet prints so, and does not fail."""
+    none = cells(ROWS[:1], grid=4).iloc[:0]
+    none = results.add_labels(none, none)
+    for score in (results.score_regions, results.score_lengths, results.score_pairs):
+        assert score(none).empty and "accuracy" in score(none)
+    assert results.summarise_seeds(results.score_regions(none), ["label", "region"]).empty
+
+
 def test_labels_say_what_is_not_learned_and_lengths_that_differ():
     rows = ["addition_nope", "addition_fire"]
     table = cells(rows, grid=12, share=lambda row, *_: float(row == rows[0]))

@@ -462,7 +462,7 @@ def add_labels(
     }
     row = table["row"]
     return table.assign(
-        label=row.map(labels),
+        label=row.map(labels).astype(str),  # of an empty table too
         trained=pd.to_numeric(row.map(trained)),
         learned=table.get("learned", ~row.isin(unlearned)),  # heads have their learned accuracy
     )

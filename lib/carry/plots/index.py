@@ -50,8 +50,8 @@ def list_figures(folder: Path | None = None) -> dict[str, FigureEntry]:
         for entry in _read_figures(source, path, path.stat().st_mtime_ns):
             if entry.name in figures:
                 raise SettingsError(
-                    f"notebooks/{source}: figure {entry.name!r} is in {figures[entry.name].notebook}"
-                    " too; expected another name"
+                    f"notebooks/{source}: figure {entry.name!r} is in "
+                    f"{figures[entry.name].notebook} too; expected another name"
                 )
             figures[entry.name] = entry
     return figures

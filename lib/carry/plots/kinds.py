@@ -233,7 +233,8 @@ def draw_heatmaps(
     """
     if table.empty:
         return None
-    settings = {"height": 2.3, "col_wrap": min(5, table[col].nunique()), **settings}
+    settings = {"height": 2.3, "col_wrap": 5, **settings}
+    settings["col_wrap"] = min(settings["col_wrap"], table[col].nunique())
     grid = sns.FacetGrid(table, col=col, sharex=False, sharey=False, **settings)
     for panel, axes in grid.axes_dict.items():
         image = _draw_heatmap(axes, table[table[col] == panel], value, cmap)

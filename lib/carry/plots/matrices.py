@@ -77,6 +77,7 @@ def _draw_matrix(
     axes.grid(visible=False)
     axes.spines[:].set_visible(False)
     axes.tick_params(length=0, labelsize="small")
+    axes.tick_params("x", labelsize="small" if square.shape[1] <= 15 else "x-small")
     for (line, column), share in np.ndenumerate(square.to_numpy()):
         if number and square.size <= WRITTEN and not np.isnan(share):
             dark = np.dot(colors(norm(share))[:3], [0.3, 0.59, 0.11]) < 0.5

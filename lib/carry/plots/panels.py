@@ -15,13 +15,23 @@ import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 
-from carry.plots import kinds
+from carry.plots import kinds, style
 
 # Title and colour of each region; of seaborn's palette for colour-blind readers.
 REGIONS = {
     "in distribution": ("length of training", "#949494"),
     "interpolation": ("between them", "#DE8F05"),
     "extrapolation": ("beyond them", "#0173B2"),
+    "out of distribution": ("longer", "#0173B2"),  # of rows that leave no length out
+}
+# Kinds of answers (`carry.analyses.learning`), from the top of a column to its bottom.
+ANSWER_KINDS = {
+    "longer": "#ECE133",
+    "shorter": "#56B4E9",
+    "middle lost": "#CC78BC",
+    "stops early": "#0173B2",
+    "wrong digits": "#DE8F05",
+    "right": "#DDDDDD",
 }
 COLORS = {region: color for region, (_, color) in REGIONS.items()}
 FILL = 0.6  # opacity of columns
@@ -33,15 +43,14 @@ def draw_columns(
     x: str = "digits",
     y: str = "accuracy",
     col: str = "label",
-    percent: bool = True,
     **settings: Any,
 ) -> sns.FacetGrid | None:
     """Draw columns for means over seeds with their t interval (95%), and a dot for each seed.
 
     Args:
-        table: with the columns `region`, `seed`, x, y and col; pale where `learned` is false.
-        x, y, col: the columns of whole numbers, of heights and of panels.
-        percent: write y as percentages, from 0 to 100%.
+        table: with the columns `row`, `region`, `seed`, x, y and col; pale where `learned` is
+            false.
+        x, y, col: the columns of whole numbers, of shares and of panels.
         settings: for `seaborn.catplot`: height, aspect, col_wrap, ...
     """
     if table.empty:
@@ -62,10 +71,10 @@ def draw_columns(
         for bar in axes.patches if "learned" in part and not part["learned"].all() else ():
             bar.set_alpha(PALE)
         _set_numbers(axes, part[x])
-    if percent:
-        grid.set(ylim=(0, 1.03), yticks=[0, 0.5, 1])
-        kinds.format_percent(grid)
-    grid.set_axis_labels(x, kinds._name_axis(table, y))
+    grid.set(ylim=(0, 1.03), yticks=[0, 0.5, 1])
+    kinds.format_percent(grid)
+    problems = style.name_problems(list(table["row"].unique()))
+    grid.set_axis_labels(x, f"correct {problems}" if y == "accuracy" else y)
     _finish(grid, table)
     return grid
 
@@ -79,15 +88,15 @@ def draw_shares(
         table: with one line for each label, number of `digits` and hue, and the column `region`,
             which a strip above each panel shows.
         y, hue, palette: the columns of shares and of what is shared, and its colours.
-        settings: for `seaborn.displot`: height, aspect, col_wrap, ...
+        settings: for `seaborn.displot`, such as col_wrap.
     """
     if table.empty:
         return None
-    settings = {"height": 2.6, "aspect": 0.82, "col_wrap": min(4, table["label"].nunique())} | settings
+    settings = {"col_wrap": min(4, table["label"].nunique()), **settings}
     grid = sns.displot(
         table, x="digits", weights=y, hue=hue, hue_order=[*palette], palette=palette, alpha=1,
-        multiple="stack", discrete=True, shrink=0.85, linewidth=0.4, col="label",
-        facet_kws={"sharex": False}, **settings,
+        multiple="stack", discrete=True, shrink=0.85, linewidth=0.4, col="label", height=2.6,
+        aspect=0.82, facet_kws={"sharex": False}, **settings,
     )  # fmt: skip
     for panel, axes in grid.axes_dict.items():
         part = table[table["label"] == panel]
@@ -106,7 +115,7 @@ def draw_curves(
     x: str,
     y: str,
     hue: str,
-    style: str,
+    dash: str,
     dashes: Mapping[str, Any],
     col: str = "label",
     **settings: Any,
@@ -114,9 +123,9 @@ def draw_curves(
     """Draw a thin line for each seed, and a thick one for their median.
 
     Args:
-        table: with the columns `seed`, x, y, hue, style and col.
-        x, y, hue, style, col: the columns of both axes, of colours, of dashes and of panels.
-        dashes: dashes of each value of the column `style`.
+        table: with the columns `seed`, x, y, hue, dash and col.
+        x, y, hue, dash, col: the columns of both axes, of colours, of dashes and of panels.
+        dashes: dashes of each value of the column `dash`.
         settings: for `seaborn.relplot`: palette, height, aspect, col_wrap, ...
     """
     if table.empty:
@@ -124,8 +133,8 @@ def draw_curves(
     values = sorted(table[hue].unique())
     palette = settings.pop("palette", "viridis_r")
     colors = dict(zip(values, sns.color_palette(palette, len(values)), strict=True))
-    dashes = {value: on for value, on in dashes.items() if value in set(table[style])}
-    looks = {"hue": hue, "palette": colors, "style": style, "dashes": dashes}
+    dashes = {value: on for value, on in dashes.items() if value in set(table[dash])}
+    looks = {"hue": hue, "palette": colors, "style": dash, "dashes": dashes}
     looks |= {"style_order": [*dashes]}
     settings = {"height": 2.5, "aspect": 1.1, "col_wrap": min(3, table[col].nunique()), **settings}
     grid = sns.relplot(
@@ -142,7 +151,8 @@ def draw_curves(
 
 def _set_numbers(axes: Axes, numbers: pd.Series) -> None:
     first, last = int(numbers.min()), int(numbers.max())
-    axes.set(xlim=(first - 0.6, last + 0.6), xticks=range(first, last + 1, 1 + (last - first) // 10))
+    step = 1 + (last - first) // 10
+    axes.set(xlim=(first - 0.6, last + 0.6), xticks=range(first, last + 1, step))
     axes.grid(visible=False, axis="x")
 
 
@@ -162,6 +172,6 @@ def _finish(grid: sns.FacetGrid, table: pd.DataFrame) -> None:
     ]
     grid.figure.set_layout_engine("constrained")
     if grid.legend is not None:  # that of a hue
-        sns.move_legend(grid, "outside right center", title="", reverse=False)
+        sns.move_legend(grid, "outside right center", title="")
     if len(handles) > 1:
         grid.figure.legend(handles=handles, loc="outside upper center", ncols=len(handles))

@@ -138,6 +138,7 @@ def _group_others(
     return [
         {
             **dict.fromkeys(("item", "stated", "reason", "scale", "verdicts"), ""),
+            "notebooks": [notebook],
             "title": "" if notebook else "Other claims",
             "anchor": f"claims-{notebook.rpartition('/')[2] or 'other'}",
             "claims": groups[notebook],
@@ -153,10 +154,10 @@ def list_chapters(content: Content) -> list[dict[str, Any]]:
     notebooks = {page.notebook: page for page in content.pages}
     chapters = []
     for chapter in content.story.chapters:
-        figure = content.figures[chapter.figure]
+        entry = index.list_figures()[chapter.figure]  # a profile may leave out its notebook
         found = {
-            "figure": figure,
-            "page": notebooks[figure.notebook],
+            "figure": content.figures.get(entry.name) or describe_entry(entry, ""),
+            "page": notebooks.get(entry.notebook),
             "text": fill_numbers(chapter.text, content.numbers, records),
             "claims": [records[name] for name in chapter.claims],
             "table": make_table(chapter.table, content.numbers),

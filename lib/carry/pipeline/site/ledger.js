@@ -64,9 +64,16 @@
     show();
   }
 
+  function clear() {
+    work.value = verdict.value = text.value = "";
+    sort = { key: "", down: false };
+  }
+
+  /* Show the claim that the address names, also if a filter has hidden it. */
   function revealClaim() {
     const row = document.getElementById(location.hash.slice(1));
-    if (row?.hidden) form.reset();
+    if (row?.hidden) clear();
+    show();
     row?.scrollIntoView();
   }
 
@@ -86,10 +93,11 @@
   form.hidden = false;
   form.addEventListener("input", write);
   form.addEventListener("submit", (event) => event.preventDefault());
-  form.addEventListener("reset", () => setTimeout(() => {
-    sort = { key: "", down: false };
+  form.addEventListener("reset", (event) => {
+    event.preventDefault();
+    clear();
     write();
-  }));
+  });
   addEventListener("hashchange", read);
   read();
 })();

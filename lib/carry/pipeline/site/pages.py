@@ -168,6 +168,6 @@ def _link_picture(name: str, picture: bytes, heading: str) -> str:
     """Return the HTML of a picture that is no figure; its alt text has the heading above it."""
     width, height = struct.unpack(">II", picture[16:24])  # of the PNG's head
     return Markup(
-        f'<p class="picture"><img src="{name}" alt="Picture: {escape(heading)}" width="{width}" '
-        f'height="{height}" loading="lazy" decoding="async"></p>'
+        f'<a class="picture" href="{name}"><img src="{name}" alt="Picture: {escape(heading)}" '
+        f'width="{width}" height="{height}" loading="lazy" decoding="async"></a>'
     )
