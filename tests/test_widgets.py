@@ -69,7 +69,7 @@ def test_without_widgets_a_start_is_text_and_a_picture(adder, shown, capsys):
     widgets.choose_start(adder, start=2)
     words = capsys.readouterr().out.splitlines()
     assert words[0].split()[1:] == list("^356+94=207") and words[2] == "answer 702, right"
-    assert words[1].split()[1:] == "0 2 3 4 0 2 3 0 2 3 4".split()
+    assert words[1].split()[1:] == ["0", "2", "3", "4", "0", "2", "3", "0", "2", "3", "4"]
     check_layout(*shown)
 
 
