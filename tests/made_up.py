@@ -11,7 +11,6 @@ from carry.config import profiles
 from carry.evaluation.intervals import add_interval
 from carry.evaluation.mistakes import KINDS
 from carry.interpretability.carry_subtasks import SUBTASKS
-from carry.plots import load
 from made_up_columns import ORDER
 
 # How far each row goes, as a multiple of the training lengths, and from which start.
@@ -706,7 +705,7 @@ def certificates():
                 lead - 0.5,
             ]
         )
-    return pd.DataFrame(found, columns=load.CERTIFICATE_COLUMNS)
+    return pd.DataFrame(found, columns=CERTIFICATE_COLUMNS)
 
 
 def limits():
@@ -810,6 +809,6 @@ def tables(rows, grid=30):
         "carries": lambda: carries(local),
         "read_positions": lambda: read(local),
     }
-    return load.ResultTables(
-        lambda name: makers[name]() if name in makers else load.create_empty_table(name)
+    return ResultTables(
+        lambda name: makers[name]() if name in makers else create_empty_table(name)
     )

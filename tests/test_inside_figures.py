@@ -7,6 +7,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
+from carry.plots.alignment import draw_alignment_scores
 
 from carry.evaluation import differences
 from carry.evaluation import thesis_runs as runs
@@ -23,7 +24,6 @@ from carry.plots import (
     thesis_runs,
 )
 from carry.plots import ibrahimli2024_inside as entries
-from carry.plots.alignment import draw_alignment_scores
 from made_up import tables as made_up_tables
 
 matplotlib.use("Agg")

@@ -255,3 +255,10 @@ def test_a_summary_of_seeds_is_that_of_the_ledger():
     assert np.allclose(line[["mean", "low", "high"]], claimed[:3]) and line["seeds"] == 3
     assert line["median"] == pytest.approx(part["accuracy"].median())
     assert line["n"] == part["n"].sum()
+
+
+def test_a_construction_is_kept_next_to_any_row():
+    heads = pd.DataFrame({"row": ["parity_nope", results.CONSTRUCTION], "share": [0.5, 1.0]})
+    tables = results.create_empty_results().append_tables({"heads": heads})
+    kept = tables.select_rows(["parity_fire"])["heads"]
+    assert kept["row"].tolist() == [results.CONSTRUCTION]

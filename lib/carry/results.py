@@ -19,7 +19,7 @@ from carry.certificates.files import read_certificate
 from carry.config import paths, profiles, run_settings
 from carry.config.settings import SettingsError, list_modules, suggest_name
 from carry.data.tables import read_parquet
-from carry.evaluation.intervals import add_interval, pool_cells, seed_interval
+from carry.evaluation.intervals import pool_cells, seed_interval
 from carry.evaluation.regions import (
     LEARNED,
     REGIONS,
@@ -309,20 +309,6 @@ def find_unlearned(cells: pd.DataFrame, starts: str | Mapping[str, str] | None =
     return set(learned[learned <= 0.5].index)
 
 
-def count_reaching_levels(
-    accuracies: pd.Series, levels: np.ndarray, hits: str, **labels: object
-) -> pd.DataFrame:
-    """Return how many accuracies (`hits`) of `n` reach each level, with the share's interval.
-
-    >>> counts = count_reaching_levels(pd.Series([0.5, 0.9, 1.0]), np.array([0.6, 1.0]), "models")
-    >>> counts[["at least", "models"]].values.tolist()
-    [[0.6, 2.0], [1.0, 1.0]]
-    """
-    reaching = (accuracies.to_numpy()[:, None] >= levels).sum(0)
-    counts = {**labels, "at least": levels, hits: reaching, "n": len(accuracies)}
-    return add_interval(pd.DataFrame(counts), hits)
-
-
 def find_training_lengths(table: pd.DataFrame) -> dict[str, int]:
     """Return the longest length in training of each row of a table."""
     return table.groupby("row", sort=False)["trained"].first().to_dict()
@@ -412,15 +398,6 @@ def choose_starts(cells: pd.DataFrame) -> dict[str, str]:
     )
     better = comparable and (low["best"] > high["1"].fillna(-1)).any()
     return {row: "best" if better and "best" in known[row] else "1" for row in list_rows(cells)}
-
-
-def describe_starts(starts: Iterable[str]) -> str:
-    """Return what a label adds if the starts of `choose_starts` are not the papers'.
-
-    >>> describe_starts(["1", "best"]), describe_starts(["1", "1"])
-    (', from the best single start', '')
-    """
-    return ", from the best single start" if "best" in starts else ""
 
 
 def select_start(table: pd.DataFrame, start: str | Mapping[str, str]) -> pd.DataFrame:

@@ -122,6 +122,8 @@ def describe_number(record: dict[str, Any]) -> str:
     low, high = record["interval"]
     if record["statistic"] == "errors":
         return f"{record['measured']:.0f} errors"
+    if record["statistic"] == "seeds_certified":
+        return f"{record['measured'] * record['seeds']:.0f} of {record['seeds']} seeds certified"
     if record["statistic"].startswith("loss_over_pairs"):
         number = [f"{value:+.2f}" for value in (record["measured"], low, high)]
         return f"loss lower by {number[0]} powers of ten ({number[1]} to {number[2]})"

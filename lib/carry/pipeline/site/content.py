@@ -11,6 +11,7 @@ import pandas as pd
 from carry.claims.claim_settings import OWN_CLAIMS
 from carry.claims.items import add_verdicts, load_items, summarise_claims
 from carry.config import paths
+from carry.labels import name_certified_row
 from carry.pipeline import readme_numbers
 from carry.pipeline.site import pages, search, works
 from carry.pipeline.site.figures import Figure, describe_entry, read_figure, read_file
@@ -176,7 +177,7 @@ def make_table(name: str, numbers: Mapping[str, Any]) -> dict[str, Any] | None:
     if name == "certificates":
         sizes = ("trained", "parameters", "contexts")
         rows = [
-            ["", readme_numbers.name_certified_row(row), *(f"{found[key]:,}" for key in sizes)]
+            ["", name_certified_row(row), *(f"{found[key]:,}" for key in sizes)]
             + [f"{found['exact']} of {found['seeds']} seeds"]
             for row, found in numbers["certificates"].items()
         ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
+from collections import Counter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,7 +18,9 @@ from carry.plots.index import FigureEntry
 SIZE = re.compile(r'<svg [^>]*?\bwidth="([\d.]+)pt" height="([\d.]+)pt"')
 PIXELS = 4 / 3  # of CSS in a point
 FEW_NUMBERS = 6  # rows of a table that an alt text can hold
-LONG_TABLE = 50_000  # bytes; longer tables are compressed, or they would be most of the site
+LONG_TABLE = 20_000  # bytes; longer tables are compressed, or they would be most of the site
+STYLE = re.compile(r' style="([^"]*)"')
+USES = 3  # of a style from which on it gets a name
 
 
 class Figure(NamedTuple):
@@ -77,7 +80,26 @@ def read_figure(entry: FigureEntry, url: str, folder: Path) -> Figure:
 def pack_file(name: str, folder: Path) -> bytes:
     """Return the content of one of the `files` of a figure, from those in a folder."""
     content = read_file(folder / name.removesuffix(".gz"))
+    if name.endswith(".svg"):
+        return shorten_svg(content.decode()).encode()
     return gzip.compress(content, mtime=0) if name.endswith(".gz") else content
+
+
+def shorten_svg(text: str) -> str:
+    """Return an SVG without metadata, and with a name for each style that occurs often.
+
+    >>> shorten_svg('<svg id="a">' + '<g style="fill:red"/>' * 3 + "</svg>")
+    '<svg id="a"><style>.s0{fill:red}</style><g class="s0"/><g class="s0"/><g class="s0"/></svg>'
+    """
+    count = Counter(STYLE.findall(text))
+    often = [style for style, uses in count.most_common() if uses >= USES]
+    names = {style: f"s{number}" for number, style in enumerate(often)}
+    css = "".join(f".{name}{{{style}}}" for style, name in names.items())
+    text = re.sub(r"<metadata>.*?</metadata>\n?", "", text, flags=re.DOTALL)
+    text = STYLE.sub(
+        lambda match: f' class="{names[match[1]]}"' if match[1] in names else match[0], text
+    )
+    return re.sub(r"<svg [^>]*>", rf"\g<0><style>{css}</style>", text, count=1)
 
 
 def write_alt(title: str, caption: str, table: pd.DataFrame) -> str:
