@@ -86,3 +86,13 @@ def test_colours_are_told_apart(sight):
 
 def test_pictures_of_the_readme_are_figures():
     assert {*style.README_FIGURES} <= {*index.list_figures()}
+
+
+def test_one_digit_more_leaves_nothing_where_it_was():
+    _, table = numbering.draw_ids_beyond_training()
+    known, beyond = (of for _, of in table.groupby("sum", sort=False))
+    assert set(known["new"]) == {"nothing"}
+    assert beyond["new"].tolist() == ["nothing"] + ["meaning"] * 13 + ["id"] * 2
+    # So it is with a length that was left out; but then there is no id that was never met.
+    _, table = numbering.draw_ids_beyond_training((1, 2, 3, 5), ((1234, 5678),))
+    assert table["new"].tolist() == ["nothing"] + ["meaning"] * 15
