@@ -155,6 +155,8 @@ def test_notebooks_lead_to_each_other_in_order_and_show_the_figures_of_the_site(
     text = texts["notebooks/how_far.html"]
     assert 'src="../figures/far.svg"' in text and "base64" not in text
     assert html.unescape(text).count("Sums, with far < 3 in <code>code</code>.") == 1
+    links = [of["href"] for _, of, _ in Page(text).find("a")]
+    assert {"../figures/far.svg", "../figures/far.csv.gz", "how_far_1.png"} <= {*links}
     (picture,) = (of for _, of, _ in Page(text).find("img") if of["src"] == "how_far_1.png")
     assert (picture["alt"], picture["width"]) == ("Picture: What is how_far?", "1")
     assert (first.parent / "notebooks" / "how_far_1.png").exists()
@@ -279,6 +281,8 @@ def test_the_search_finds_questions_figures_items_and_claims(first, texts):
     assert kinds["Item"] == items and kinds["Figure"] == sum(map(len, FIGURES.values()))
     assert kinds["Claim"] == len(records()) and kinds["Notebook"] == len(NOTEBOOKS) + 4
     titles = [entry["title"] for entry in entries]
+    (far,) = (entry for entry in entries if entry["title"] == "The far")
+    assert far["text"].startswith("Answers Figure 2 of mcleish2024. Sums, with far")
     assert "Figure 2 of mcleish2024" in titles and "What is how_far?" in titles
     for entry in entries:
         page, _, anchor = entry["url"].partition("#")

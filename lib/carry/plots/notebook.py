@@ -98,7 +98,6 @@ class Notebook:
 
     def tabulate_departures(self) -> pd.DataFrame:
         """Return how the rows that were read depart from the paper (`carry.departures`)."""
-        pd.set_option("display.max_colwidth", None)
         return departures.tabulate_departures(self.sources)
 
 
@@ -113,6 +112,7 @@ def open_notebook(name: str, profile: str) -> Notebook:
         SettingsError: for an unknown profile, and for one without results.
     """
     style.use_style()
+    pd.set_option("display.width", 130, "display.max_columns", 20, "display.max_colwidth", None)
     np.random.seed(0)  # from which seaborn draws the jitter of dots: the same files always
     return Notebook(name, profile)
 

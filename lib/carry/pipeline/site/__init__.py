@@ -118,7 +118,11 @@ def render_pages(content: Content, templates: jinja2.Environment, profile: str) 
     ]
     labels = {work["key"]: work["label"] for work in templates.globals["works"]}
     groups = [
-        {"label": labels.get(name, name), "stage": not group[0].notebook, "pages": group}
+        {
+            "label": labels.get(name, name.capitalize()),
+            "stage": not group[0].notebook,
+            "pages": group,
+        }
         for name in dict.fromkeys(page.group for page in content.pages)
         if (group := [page for page in content.pages if page.group == name])
     ]

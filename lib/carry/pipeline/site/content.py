@@ -99,6 +99,7 @@ def _list_items(content: Content, work: str) -> list[dict[str, Any]]:
     return [
         {
             **item._asdict(),
+            "page": "",
             "anchor": search.name_anchor(item.item),
             "verdicts": summarise_claims(item.claims),
             "pages": _list_answers(content, item.notebooks, item.figures),
@@ -131,21 +132,21 @@ def _group_others(
     Those whose section names a notebook stand together.
     """
     listed = {record["id"] for claims in content.items["claims"] for record in claims}
-    notebooks = {page.name: page.notebook for page in content.pages if page.notebook}
+    titles = {page.name: page.title for page in content.pages if page.notebook}
     groups: dict[str, list[Mapping[str, Any]]] = {}
     for record in records:
         if record["id"] not in listed:
-            groups.setdefault(notebooks.get(record["section"], ""), []).append(record)
+            groups.setdefault(record["section"] * (record["section"] in titles), []).append(record)
     return [
         {
             **dict.fromkeys(("item", "stated", "reason", "scale", "verdicts"), ""),
-            "notebooks": [notebook],
-            "title": "" if notebook else "Other claims",
-            "anchor": f"claims-{notebook.rpartition('/')[2] or 'other'}",
-            "claims": groups[notebook],
-            "pages": _list_answers(content, [notebook], []) if notebook else [],
+            "title": titles.get(page, "Other claims"),
+            "page": page,
+            "anchor": f"claims-{page or 'other'}",
+            "claims": groups[page],
+            "pages": [],
         }
-        for notebook in sorted(groups, key=lambda name: not name)
+        for page in sorted(groups, key=lambda name: not name)
     ]
 
 

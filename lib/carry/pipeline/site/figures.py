@@ -29,7 +29,7 @@ class Figure(NamedTuple):
     Fields:
         notebook, name, title: as in the notebook.
         caption: with the origins of the rows, if it is drawn.
-        answers: the items that it answers, as text.
+        answers: the items that it answers, as pairs of a work and its item.
         url: its place on the site, from the top.
         files: its picture, and the table of its numbers; none if the profile has no results for it.
         alt: a text instead of the picture.
@@ -40,7 +40,7 @@ class Figure(NamedTuple):
     name: str
     title: str
     caption: str
-    answers: list[str]
+    answers: tuple[tuple[str, str], ...]
     url: str
     files: tuple[str, ...] = ()
     alt: str = ""
@@ -50,8 +50,7 @@ class Figure(NamedTuple):
 
 def describe_entry(entry: FigureEntry, url: str) -> Figure:
     """Return a figure without files, with what its notebook says of it."""
-    answers = [f"{work} {item}" for work, item in entry.answers]
-    return Figure(entry.notebook, entry.name, entry.title, entry.caption, answers, url)
+    return Figure(entry.notebook, entry.name, entry.title, entry.caption, entry.answers, url)
 
 
 def read_figure(entry: FigureEntry, url: str, folder: Path) -> Figure:

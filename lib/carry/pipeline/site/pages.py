@@ -26,7 +26,8 @@ from carry.pipeline.site.figures import Figure, read_file
 from carry.pipeline.stages import STAGES, find_executed
 from carry.plots import index
 
-LINK = re.compile(r'<a href="(?![a-z]+:|#)([^"]*)"[^>]*>(.*?)</a>', re.DOTALL)
+# Links of the author; those of figures are ours.
+LINK = re.compile(r'<a href="(?![a-z]+:|#|\.\./figures/)([^"]*)"[^>]*>(.*?)</a>', re.DOTALL)
 HEADING = re.compile(r"^#+ +(.+)$", re.MULTILINE)
 PICTURE = "image/png"
 INDEX = "index"  # the notebook whose tables the page of figures has

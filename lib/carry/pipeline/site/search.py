@@ -27,12 +27,13 @@ def write_index(
         ("Notebook", page.title, page.group, f"notebooks/{page.name}.html") for page in pages
     ]
     for item in items.itertuples():
-        name = item.item.replace("Fig.", "Figure")
         text = "; ".join(filter(None, [item.title, item.stated]))
-        anchor = name_anchor(item.item)
-        entries.append(("Item", f"{name} of {item.work}", text, f"works/{item.work}.html#{anchor}"))
+        place = f"works/{item.work}.html#{name_anchor(item.item)}"
+        entries.append(("Item", name_item(item.work, item.item), text, place))
     for figure in figures:
-        entries.append(("Figure", figure.title, figure.caption, figure.url))
+        answers = [name_item(*answer) for answer in figure.answers]
+        text = f"Answers {', '.join(answers)}. {figure.caption}" if answers else figure.caption
+        entries.append(("Figure", figure.title, text, figure.url))
     for record in records:
         text = f"{record['verdict']}; {record['paper']}, {record['section']}, {record['id']}"
         place = f"ledger.html#claim-{record['id']}"
@@ -42,6 +43,15 @@ def write_index(
         json.dumps(dict(zip(names, entry, strict=True)), ensure_ascii=False) for entry in entries
     ]
     return "const searchIndex = [\n" + ",\n".join(lines) + "\n];\n"
+
+
+def name_item(work: str, item: str) -> str:
+    """Return the name of an item as a reader may write it.
+
+    >>> name_item("mcleish2024", "Fig. 5")
+    'Figure 5 of mcleish2024'
+    """
+    return f"{item.replace('Fig.', 'Figure')} of {work}"
 
 
 def name_anchor(item: str) -> str:
