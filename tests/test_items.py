@@ -90,7 +90,7 @@ def test_no_figure_and_no_table_is_left_out(kind):
 
 
 def test_every_item_is_answered_or_has_a_reason():
-    """Items of notebooks that do not name their answers yet have a list of figures."""
+    """An item has a figure, a notebook that prints it, or a reason why it has neither."""
     for item in ITEMS.itertuples():
         assert item.title and item.section
         assert {FIGURES[name].notebook for name in item.figures} <= {*item.notebooks}

@@ -44,7 +44,6 @@ class Item(Settings):
         section: the section that discusses it.
         title: what it shows.
         stated: what the text states there, mainly numbers.
-        figures: figures of notebooks that do not list their answers themselves.
         notebook: a notebook that prints it as a table.
         claims: claims about it whose section does not name it.
         reason: what is missing here, and why.
@@ -55,7 +54,6 @@ class Item(Settings):
     section: Text
     title: Text
     stated: str = ""
-    figures: list[str] = []
     notebook: str = ""
     claims: list[str] = []
     reason: str = ""
@@ -108,7 +106,7 @@ def load_items(path: Path = FILE, folder: Path | None = None) -> pd.DataFrame:
     answers = _group_answers(figures, items)
     rows = []
     for (work, name), item in items.items():
-        if not (answers[work, name] or item.figures or item.notebook or item.reason):
+        if not (answers[work, name] or item.notebook or item.reason):
             raise SettingsError(
                 f"items.{work}.{name}: no figure answers it; expected a figure, notebook or reason"
             )
