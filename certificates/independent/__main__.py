@@ -1,0 +1,162 @@
+"""Check committed weights, and compare the verdicts with the committed certificates.
+
+    python -m certificates.independent [ROW...]
+
+Prints a line for each model, and for each certificate that differs; returns 1 if there is one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any
+
+for _kernel in ("OPENBLAS", "OMP", "MKL"):  # before numpy: one thread for each process
+    os.environ.setdefault(f"{_kernel}_NUM_THREADS", "1")
+
+from certificates.independent.contexts import enumerate_contexts  # noqa: E402
+from certificates.independent.leads import Verdict, check_model  # noqa: E402
+from certificates.independent.rows import (  # noqa: E402
+    Refusal,
+    compare,
+    hash_weights,
+    read_json,
+    read_row,
+    read_weights,
+)
+
+REPORTS = Path(__file__).parents[2] / "reports"
+SETTINGS = ("task", "format", "positions", "model")
+VERDICTS = {"proved": "exact", "wrong": "wrong", "open": "open"}  # as certificates call them
+VERSION = 1  # of certificates; those without a version are of this one
+TOLERANCE = 1e-3  # of leads, which certificates round
+
+
+def read_certificate(path: Path, settings: dict[str, Any]) -> dict[str, Any]:
+    """Return the certificate of a row with these settings.
+
+    Raises:
+        Refusal: for a damaged file, a certificate of another version, or of other settings.
+    """
+    certificate = read_json(path)
+    stored = certificate.pop("sha256", None)
+    actual = hashlib.sha256(json.dumps(certificate, sort_keys=True).encode()).hexdigest()
+    if stored != actual:
+        raise Refusal(f"{path}: sha256 {stored}; expected {actual}")
+    version = certificate.get("version", VERSION)
+    if version != VERSION:
+        raise Refusal(f"{path}: version {version!r}; expected {VERSION}")
+    read_row(certificate)
+    compare(
+        certificate, {**certificate, **{field: settings.get(field) for field in SETTINGS}}, path
+    )
+    seeds = certificate.get("seeds")
+    if not (isinstance(seeds, list) and seeds and all(isinstance(seed, dict) for seed in seeds)):
+        raise Refusal(f"{path}: seeds {seeds!r}; expected a list of mappings")
+    return certificate
+
+
+def check_row(folder: Path) -> list[tuple[str, str, Verdict]]:
+    """Return the name, the hash and the verdict of each seed in a folder of committed weights.
+
+    Raises:
+        Refusal: for settings or weights that cannot be checked.
+    """
+    settings = read_json(folder / "run.json")
+    row = read_row({**settings, "row": settings.get("name")})
+    contexts, verdicts = enumerate_contexts(row.definition), []
+    files = sorted(folder.glob("seed_*.safetensors"))
+    if not files:
+        raise Refusal(f"{folder}: no weights; expected seed_0.safetensors")
+    for path in files:
+        weights = read_weights(path, row)
+        verdict = check_model(row, weights, contexts)
+        verdicts.append((path.stem, hash_weights(weights), verdict))
+    return verdicts
+
+
+def find_differences(certificate: dict[str, Any], verdicts: dict[str, Verdict]) -> Iterator[str]:
+    """Yield a line for each field in which a certificate differs from the verdicts of its models.
+
+    >>> verdict = Verdict("proved", 14, 0, 0, 6.5471, 0.1, 6.4, "")
+    >>> seed = {"weights": "ab", "verdict": "exact", "contexts": 14, "wrong": 0, "open": 1}
+    >>> list(find_differences({"seeds": [{**seed, "least_lead": 6.547}]}, {"ab": verdict}))
+    ['seeds.0.open: 1; expected 0']
+    """
+    for index, seed in enumerate(certificate["seeds"]):
+        verdict = verdicts.get(seed.get("weights"))
+        if verdict is None:
+            yield f"seeds.{index}.weights: {seed.get('weights')}; expected a hash of the weights"
+            continue
+        expected = verdict._asdict() | {"verdict": VERDICTS[verdict.verdict]}
+        for field in ("verdict", "contexts", "wrong", "open"):
+            if seed.get(field) != expected[field]:
+                yield f"seeds.{index}.{field}: {seed.get(field)!r}; expected {expected[field]!r}"
+        lead = seed.get("least_lead")
+        if not (lead and abs(lead - verdict.least_lead) <= TOLERANCE * abs(lead)):
+            yield f"seeds.{index}.least_lead: {lead}; expected {verdict.least_lead:.4g}"
+
+
+def describe(verdict: Verdict) -> str:
+    """Return a verdict in words."""
+    bounds = f"least lead {verdict.least_lead:.4g}, least slack {verdict.least_slack:.4g}"
+    text = f"{verdict.verdict}: {verdict.contexts:,} contexts, {bounds}"
+    if verdict.verdict == "proved":
+        return text
+    return f"{text}, {verdict.wrong:,} wrong, {verdict.open:,} open: {verdict.worst}"
+
+
+def main(arguments: list[str]) -> int:
+    """Check the named rows, by default all that have a certificate."""
+    parser = argparse.ArgumentParser("python -m certificates.independent", description=__doc__)
+    parser.add_argument("rows", nargs="*", metavar="ROW")
+    names = parser.parse_args(arguments).rows
+    paths = sorted(REPORTS.glob("certificates/*/*/*.json"))
+    known = {path.stem: REPORTS / f"models/full/{path.parent.name}/{path.stem}" for path in paths}
+    for name in names:
+        if name not in known:
+            print(f"ROW: {name!r} has no certificate; expected {', '.join(sorted(known))}")
+            return 2
+    faults = []
+    with ProcessPoolExecutor(min(2, os.cpu_count() or 1)) as pool:
+        jobs = {
+            name: pool.submit(check_row, folder)
+            for name, folder in sorted(known.items(), key=lambda item: -_cost(item[1]))
+            if not names or name in names
+        }
+        for name, job in jobs.items():
+            try:
+                verdicts = job.result()
+                for seed, _, verdict in verdicts:
+                    print(f"{name}, {seed}: {describe(verdict)}", flush=True)
+                by_hash = {digest: verdict for _, digest, verdict in verdicts}
+                for path in (path for path in paths if path.stem == name):
+                    where = path.relative_to(REPORTS)
+                    certificate = read_certificate(path, read_json(known[name] / "run.json"))
+                    differences = find_differences(certificate, by_hash)
+                    faults += [f"{where}: {line}" for line in differences]
+            except Refusal as refusal:
+                faults.append(f"{name}: {refusal}")
+    for fault in faults:
+        print(fault)
+    count = sum(path.stem in jobs for path in paths)
+    print(f"{count} certificates: {'they agree' if not faults else f'{len(faults)} differences'}")
+    return 1 if faults else 0
+
+
+def _cost(folder: Path) -> int:
+    """Return a measure of the time of a row, so that long ones start first: its levels of ids."""
+    try:
+        return len(read_json(folder / "run.json").get("positions") or [])
+    except Refusal:
+        return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
