@@ -12,6 +12,7 @@ import hashlib
 import json
 import os
 import sys
+import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
@@ -62,8 +63,8 @@ def read_certificate(path: Path, settings: dict[str, Any]) -> dict[str, Any]:
     return certificate
 
 
-def check_row(folder: Path) -> list[tuple[str, str, Verdict]]:
-    """Return the name, the hash and the verdict of each seed in a folder of committed weights.
+def check_row(folder: Path) -> list[tuple[str, str, Verdict, float]]:
+    """Return the name, the hash, the verdict and its seconds for each seed of committed weights.
 
     Raises:
         Refusal: for settings or weights that cannot be checked.
@@ -76,8 +77,10 @@ def check_row(folder: Path) -> list[tuple[str, str, Verdict]]:
         raise Refusal(f"{folder}: no weights; expected seed_0.safetensors")
     for path in files:
         weights = read_weights(path, row)
+        start = time.process_time()
         verdict = check_model(row, weights, contexts)
-        verdicts.append((path.stem, hash_weights(weights), verdict))
+        seconds = time.process_time() - start
+        verdicts.append((path.stem, hash_weights(weights), verdict, seconds))
     return verdicts
 
 
@@ -133,9 +136,9 @@ def main(arguments: list[str]) -> int:
         for name, job in jobs.items():
             try:
                 verdicts = job.result()
-                for seed, _, verdict in verdicts:
-                    print(f"{name}, {seed}: {describe(verdict)}", flush=True)
-                by_hash = {digest: verdict for _, digest, verdict in verdicts}
+                for seed, _, verdict, seconds in verdicts:
+                    print(f"{name}, {seed}: {describe(verdict)}; {seconds:.1f} s", flush=True)
+                by_hash = {digest: verdict for _, digest, verdict, _ in verdicts}
                 for path in (path for path in paths if path.stem == name):
                     where = path.relative_to(REPORTS)
                     certificate = read_certificate(path, read_json(known[name] / "run.json"))
