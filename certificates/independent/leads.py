@@ -19,7 +19,7 @@ p exp(d) / sum p exp(d) with |d| <= t, and because p (v - o) sums to 0 the outpu
 sum p (exp(d) - 1) (v - o) / sum p exp(d), and 1 / sum p exp(d) <= sum p exp(t) (Cauchy-Schwarz).
 
 First, norms of vectors and matrices bound all of this forward, which decides nearly all contexts.
-Where it does not, `_refine` multiplies each r by the exact gradient.
+For the others, a pass backward multiplies each r by the exact gradient.
 
 Premises about the machine. Sums, products, quotients and roots of float32 are rounded to nearest,
 fused or not; each may lose 2^-126 to underflow. Attention may round twice as often, and subtract
@@ -44,6 +44,7 @@ UNIT, TINY = 2.0**-24, 2.0**-126  # half the distance from 1 to the next number;
 EPSILON = 1e-5  # of norms
 LARGEST = 1e15  # whose square is far from overflow
 FLOAT64 = 1.01
+CLOSE = 2  # leads that are not so many times their first bound get the second one
 CHUNK = 2048  # contexts; larger ones leave the processor's cache
 
 
@@ -259,7 +260,7 @@ class Model:
         centered = length(self.readers[:, None] - self.readers)[due, :, 0]
         lead[rows, due] = np.inf
         error = FLOAT64 * (centered * last.root * y_error + fixed)
-        n, other = np.nonzero((lead > 0) & ~(lead > error))
+        n, other = np.nonzero((lead > 0) & ~(lead > CLOSE * error))
         if len(n):
             g = self.readers[due[n]] - self.readers[other]
             g = last.root[n] * (g - last.unit[n] * _mean_product(last.unit[n], g))
