@@ -120,6 +120,23 @@ def normalise(x: np.ndarray, error: np.ndarray, weight: np.ndarray, bias: np.nda
     )
 
 
+class Pass(NamedTuple):
+    """A pass after attention in float64, with what each step adds to the error of float32.
+
+    N contexts; norms of errors are columns, the other bounds have the shape of the step's output.
+    """
+
+    norm: Norm  # before hidden units
+    hidden: np.ndarray  # before max(x, 0)
+    last: Norm
+    y_error: np.ndarray  # the norm of the error of the last norm's input
+    attended_error: np.ndarray
+    x_rounding: np.ndarray
+    up_rounding: np.ndarray
+    kink: np.ndarray
+    y_rounding: np.ndarray
+
+
 class Model:
     """A model with one layer, and tables of what depends on pairs of tokens alone.
 
@@ -214,13 +231,8 @@ class Model:
         change += np.einsum("nwh,nwhd->nhd", moved, np.abs(value - output[:, None]))
         return output.reshape(len(query), -1), change.reshape(len(query), -1)
 
-    def bound_leads(
-        self, query: np.ndarray, due: np.ndarray, codes: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the lead of the due token over each token, and a bound on the lead's error, [N V].
-
-        The lead over itself is infinite.
-        """
+    def _run(self, query: np.ndarray, codes: np.ndarray) -> Pass:
+        """Return the pass after attention, in float64."""
         attended, attended_error = self._attend(query, codes)
         matrix, bias = self.output
         x = self.tokens[query] + attended @ matrix.T + bias
@@ -234,49 +246,67 @@ class Model:
         size = np.abs(norm.output) + norm.rounding + norm.change
         up_rounding = rounding(up.shape[1] + 2, size @ np.abs(up).T + np.abs(bias))
         # J = root (weight - unit unit^T / D) of the norm, between two linear maps.
-        along = (np.abs(norm.unit @ matrix) * attended_error).sum(1, keepdims=True) / x.shape[1]
-        direction = np.abs(hidden - (up @ self.before[1] + bias))
-        hidden_error = attended_error @ self.to_hidden + direction * along
+        along = _mean_product(np.abs(norm.unit @ matrix), attended_error)
+        along *= matrix.shape[1] / matrix.shape[0]
+        hidden_error = np.abs(hidden - (up @ self.before[1] + bias)) * along
+        hidden_error += attended_error @ self.to_hidden
         hidden_error += length(x_rounding) * length(self.up_centered).T
         hidden_error *= norm.root
         hidden_error += (norm.remainder + length(norm.rounding)) * length(up).T + up_rounding
         kink = np.maximum(hidden_error - np.abs(hidden), 0)
-        active = np.maximum(hidden, 0)
-        active_error = np.where(hidden > 0, hidden_error, kink)
+        active, active_error = np.maximum(hidden, 0), np.where(hidden > 0, hidden_error, kink)
         down, bias = self.down
         y = x + active @ down.T + bias
         magnitude = (active + active_error) @ np.abs(down).T + np.abs(bias) + np.abs(x) + x_error
         y_rounding = rounding(down.shape[1] + 3, magnitude)
         y_error = x_error + self.down_norm * length(active_error) + length(y_rounding)
         last = normalise(y, y_error, *self.last)
-        logits = last.output @ self.logits.T
-        size = np.abs(last.output) + last.rounding + last.change
-        fixed = rounding(size.shape[1] + 2, size @ np.abs(self.logits).T)
-        rows = np.arange(len(due))
+        roundings = attended_error, x_rounding, up_rounding, kink, y_rounding
+        return Pass(norm, hidden, last, y_error, *roundings)
+
+    def bound_leads(
+        self, query: np.ndarray, due: np.ndarray, codes: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the lead of the due token over each token, and a bound on the lead's error, [N V].
+
+        The lead over itself is infinite.
+        """
+        run, rows = self._run(query, codes), np.arange(len(due))
+        logits = run.last.output @ self.logits.T
         lead = logits[rows, due][:, None] - logits
-        fixed = fixed + fixed[rows, due][:, None]
-        between = self.logits[:, None] - self.logits
-        fixed += length(between)[due, :, 0] * (last.remainder + length(last.rounding))
-        centered = length(self.readers[:, None] - self.readers)[due, :, 0]
         lead[rows, due] = np.inf
-        error = FLOAT64 * (centered * last.root * y_error + fixed)
-        n, other = np.nonzero((lead > 0) & ~(lead > CLOSE * error))
-        if len(n):
-            g = self.readers[due[n]] - self.readers[other]
-            g = last.root[n] * (g - last.unit[n] * _mean_product(last.unit[n], g))
-            to_active = g @ down
-            to_hidden = to_active * (hidden[n] > 0)
-            to_norm = to_hidden @ up
-            to_x = to_norm * self.before[0]
-            to_x = to_x - to_x.mean(1, keepdims=True)
-            to_x = g + norm.root[n] * (to_x - norm.unit[n] * _mean_product(norm.unit[n], to_x))
-            refined = fixed[n, other] + (length(to_norm) * norm.remainder[n])[:, 0]
-            gradients = g, to_active, to_hidden, to_norm, to_x, to_x @ matrix
-            changes = y_rounding, kink, up_rounding, norm.rounding, x_rounding, attended_error
-            for gradient, change in zip(gradients, changes, strict=True):
-                refined += np.einsum("nd,nd->n", np.abs(gradient), change[n])
-            error[n, other] = np.minimum(error[n, other], FLOAT64 * refined)
-        return lead, error
+        size = np.abs(run.last.output) + run.last.rounding + run.last.change
+        error = rounding(size.shape[1] + 2, size @ np.abs(self.logits).T)
+        error = error + error[rows, due][:, None]
+        distance = length(self.logits[:, None] - self.logits)[due, :, 0]
+        error += distance * (run.last.remainder + length(run.last.rounding))
+        distance = length(self.readers[:, None] - self.readers)[due, :, 0]
+        first = FLOAT64 * (error + distance * run.last.root * run.y_error)
+        at, other = np.nonzero((lead > 0) & ~(lead > CLOSE * first))
+        second = FLOAT64 * (error[at, other] + self._follow_gradients(run, at, due[at], other))
+        first[at, other] = np.minimum(first[at, other], second)
+        return lead, first
+
+    def _follow_gradients(
+        self, run: Pass, at: np.ndarray, due: np.ndarray, other: np.ndarray
+    ) -> np.ndarray:
+        """Bound the errors of leads, in rows `at` of a pass, by what precedes the last norm."""
+        y = self.readers[due] - self.readers[other]
+        y = run.last.root[at] * (y - run.last.unit[at] * _mean_product(run.last.unit[at], y))
+        active = y @ self.down[0]
+        hidden = active * (run.hidden[at] > 0)
+        output = hidden @ self.up[0]
+        x = output * self.before[0]
+        x = x - x.mean(1, keepdims=True)
+        unit = run.norm.unit[at]
+        x = y + run.norm.root[at] * (x - unit * _mean_product(unit, x))
+        gradients = x @ self.output[0], x, output, hidden, active, y
+        added = run.attended_error, run.x_rounding, run.norm.rounding
+        added += run.up_rounding, run.kink, run.y_rounding
+        total = (length(output) * run.norm.remainder[at])[:, 0]
+        for gradient, change in zip(gradients, added, strict=True):
+            total += np.einsum("nd,nd->n", np.abs(gradient), change[at])
+        return total
 
 
 def _mean_product(x: np.ndarray, y: np.ndarray) -> np.ndarray:
