@@ -63,21 +63,6 @@ def cells(row, seeds=2, n=50):
     return table.assign(first_right=table["n"], digits_right=some)
 
 
-def places(row, of):
-    """Return accuracy by place, for the row's cells: errors begin somewhere, or at the end."""
-    random, found = np.random.default_rng(4), []
-    for cell in of.itertuples():
-        wrong = cell.n - cell.exact
-        first = random.multinomial(wrong, [1 / (cell.i + 2)] * (cell.i + 2))[:-1]
-        for place in range(cell.i + 1):
-            n = cell.n if place < cell.i else cell.n // 2
-            correct = n - random.binomial(n, wrong / cell.n * (0.3 + 0.5 * place / cell.i))
-            known = [row, "cpu", cell.seed, cell.trained, cell.start, "equal", cell.i, place]
-            found.append([*known, n, correct, min(first[place], n)])
-    names = ["row", "profile", "seed", "trained", "start", "set", "digits", "place", "n"]
-    return add_interval(pd.DataFrame(found, columns=[*names, "correct", "first_wrong"]), "correct")
-
-
 def _table(name, rows, found, hits):
     columns = [of for of in ORDER[name] if of not in SHARES]
     table = add_interval(pd.DataFrame(found, columns=columns), hits)
@@ -97,20 +82,6 @@ def losses(rows, seeds=2, n=50):
     return _table("losses", rows, found, "exact")
 
 
-def order(rows, seeds=2, n=50):
-    """Return digits right by place, the highest first, and a place that is never learned."""
-    found = []
-    for row, seed, step in itertools.product(rows, range(seeds), STEPS):
-        for digits in tested(row):
-            for place in range(digits + 1):
-                late = 1 / (1 + np.exp((120 * (digits - place) - step + 60 * seed) / 40))
-                count = n if place < digits else n // 2
-                right = int(count * (0.1 + 0.9 * late * (place > 0 or "plain" not in row)))
-                trained = max(seen(row))
-                found.append([row, "cpu", seed, trained, step, digits, place, count, right])
-    return _table("order", rows, found, "correct")
-
-
 def written(rows, seeds=2, n=60):
     """Return kinds of answers: right where lengths are trained, of all kinds elsewhere."""
     found = []
@@ -122,61 +93,3 @@ def written(rows, seeds=2, n=60):
             for kind, count in zip(KINDS, [right, *others], strict=True):
                 found.append([row, "cpu", seed, max(seen(row)), digits, kind, n, count])
     return _table("answer_kinds", rows, found, "count")
-
-
-def parts(rows, seeds=2, n=60):
-    """Return responses to sub-tasks: all right where lengths are trained, fewer of later parts."""
-    found = []
-    for row, seed in itertools.product(rows, range(seeds)):
-        for digits, (late, part) in itertools.product(
-            tested(row), enumerate(("add", "ali", "car", "mad", "rev"))
-        ):
-            exact = int(n * share(row, digits, seed) * (1 - 0.1 * late))
-            found.append([row, "cpu", seed, max(seen(row)), part, n, exact, digits])
-    return _table("parts", rows, found, "exact")
-
-
-def next_tokens(rows, seeds=2, n=60):
-    """Return tokens that are certain where lengths are trained; beyond, the end becomes likely."""
-    found = []
-    for row, seed in itertools.product(rows, range(seeds)):
-        longest = max(seen(row))
-        for digits in tested(row):
-            known = digits in seen(row)
-            for token in range(1, digits + 3):
-                due, new = "digit" if token <= digits else "end", token > longest - digits + 5
-                end = 0.0 if known else 0.1 * token / digits + 0.02 * seed
-                count = n if token <= digits else n // 2
-                entropy, correct = (0.01, 0.99) if known else (0.4, 0.2)
-                for stops in (False, True) if not known and due == "digit" else (due == "end",):
-                    shares = entropy, end, correct, 0.1 * (not stops)
-                    sums = [count * share for share in shares]
-                    of = [row, "cpu", seed, longest, digits, token, due, new, stops, count, *sums]
-                    found.append(of)
-    return pd.DataFrame(found, columns=ORDER["next_tokens"])
-
-
-def steps(rows, seeds=2, n=50):
-    """Return steps that are all right where lengths are trained, and beyond them fail early."""
-    found = []
-    for row, seed in itertools.product(rows, range(seeds)):
-        for digits in tested(row):
-            for step in range(digits + 3):
-                wrong = 0 if digits in seen(row) else max(0, n // 2**step - 2 * seed) * (step > 0)
-                known = [row, "cpu", seed, max(seen(row)), "1", "equal", digits, step, n]
-                found.append([*known, n - wrong, wrong])
-    return _table("steps", rows, found, "correct")
-
-
-def scratchpads(rows, seeds=2, n=60):
-    """Return answers that agree with their steps, but for a few of the wrong ones."""
-    found = []
-    for row, seed in itertools.product(rows, range(seeds)):
-        for digits in tested(row):
-            right = int(n * share(row, digits, seed))
-            for answer, count in (("right", right), ("wrong", n - right)):
-                if count:
-                    agree, correct = (count, count) if answer == "right" else (count - seed, seed)
-                    known = [row, "cpu", seed, max(seen(row)), digits, answer]
-                    found.append([*known, count, agree, correct])
-    return _table("scratchpads", rows, found, "agree")

@@ -10,13 +10,13 @@ from scipy import stats
 from statsmodels.stats import proportion
 
 from carry import claims
+from carry import results as load_results
 from carry.claims.claim_settings import OWN_CLAIMS, PAPERS, list_claim_files
 from carry.config import paths, profiles, run_settings
 from carry.config.settings import SettingsError
 from carry.evaluation import thesis_runs
 from carry.interpretability import adder_construction, majority_constructions
 from carry.models.system import System
-from carry.plots import load as load_results
 from made_up import cells, certificates, places
 
 BASE = {"id": "mine", "section": "1", "statement": "so", "paper_value": "none"}

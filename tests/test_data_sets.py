@@ -9,6 +9,7 @@ import torch
 from scipy.stats import binomtest, chisquare
 
 from carry import formats, tasks
+from carry import results as result_tables
 from carry.config import paths, profiles, run_settings
 from carry.config.run_settings import SUB_TASKS, make_run
 from carry.config.settings import SettingsError, list_modules
@@ -20,7 +21,6 @@ from carry.evaluation.rows import write_study
 from carry.formats import FIRST_LETTER, HINT_LETTERS, SIGNS
 from carry.formats.expression import Expression
 from carry.models.system import System
-from carry.plots import load
 from carry.randomness import stream
 from carry.training import seeds
 from carry.training.loop import Trainer
@@ -496,7 +496,7 @@ def test_damaged_tables_are_refused_in_one_line(tmp_path, monkeypatch, how):
         (
             lambda: problem_sets.read_table("smoke", name),
             lambda: problem_sets.read_questions(run),
-            lambda: load.read_table("smoke", "cells"),
+            lambda: result_tables.read_table("smoke", "cells"),
         ),
         (*files[:2], results),
         strict=True,

@@ -2,7 +2,6 @@
 
 import functools
 
-import matplotlib
 import pandas as pd
 import pytest
 import torch
@@ -17,13 +16,9 @@ from carry.evaluation.regions import refuse_band
 from carry.evaluation.scoring import score_system
 from carry.formats import to_text
 from carry.models.system import System
-from carry.plots import sharpness as drawn
 from carry.randomness import stream
-from figure_checks import check_layout, texts
 from made_up import accuracy_by_sharpness
 
-matplotlib.use("Agg")
-pytestmark = pytest.mark.usefixtures("closed_figures")
 PROBLEMS, score_factors = 6, sharpness.score_factors
 ABACUS = {"ids": "abacus", "encoding": "learned", "table": 14}
 
@@ -209,24 +204,3 @@ def test_a_model_without_attention_is_refused(monkeypatch):
     system.run.model["name"] = "recurrent"
     with pytest.raises(SettingsError, match="^analyses.mine: 'sharpness' .* 'recurrent', .*expect"):
         sharpness.tables("mine", "notebook")
-
-
-def test_the_figure_shows_seeds_medians_and_the_chosen_factor():
-    made = accuracy_by_sharpness(["addition_nope", "addition_coupled_log"], seeds=3)
-    figure, table = drawn.draw_accuracy_by_sharpness(made)
-    check_layout(figure)
-    assert len(figure.axes) == 3  # one start, and two
-    axes = figure.axes[0]
-    *lines, chosen = axes.lines
-    assert len(lines) == 4 * 4 and {*chosen.get_xdata()} == {1.5}  # three seeds and their median
-    own = table[(table["row"] == "addition_nope") & (table["digits"] == 20)]
-    median = own.groupby("factor")["accuracy"].median().tolist()
-    assert any(line.get_ydata().tolist() == median for line in lines)
-    assert axes.get_xscale() == "log"
-    choices = drawn.compare_with_factor_1(table)
-    assert choices["row"].tolist() == ["addition_nope", *["addition_coupled_log"] * 2]
-    assert choices["start"].tolist() == ["1", "1", "all"] and (choices["factor"] == 1.5).all()
-    assert (choices["beyond"] > choices["at_1"]).all()
-    first = choices.iloc[0]
-    assert axes.get_title().endswith(f"{first['at_1']:.0%} at 1, {first['beyond']:.0%} at 1.5")
-    assert "all starts" in texts(figure)

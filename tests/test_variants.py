@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 import torch
 
-from carry import variants
+from carry import results, variants
 from carry.config import paths, profiles
 from carry.config.settings import SettingsError
 from carry.evaluation.mock_models import ForgetsCarries, Oracle
@@ -17,7 +17,6 @@ from carry.models.system import System
 from carry.models.teacher_forcing import teacher_forced_pass
 from carry.pipeline import dependencies
 from carry.pipeline.stages import STAGES
-from carry.plots import load
 from carry.tasks import to_digits
 from carry.variants import REFERENCE, choice, jobs, seeds
 
@@ -97,7 +96,7 @@ def test_tables(given, worked):
     assert sorted(worked) == sorted(ALL)
     for name, table in tables.items():
         assert list(table.columns) == list(jobs.COLUMNS[name])
-        kept = load.read_variant_table("smoke", name)
+        kept = results.read_variant_table("smoke", name)
         pd.testing.assert_frame_equal(kept, table)
         each = table[["group", "variant", "seed"]].drop_duplicates()
         assert [(f"{group}.{name}", seed) for group, name, seed in each.values] == ALL

@@ -21,6 +21,7 @@ from carry.models import encodings
 from carry.positions.index import Index
 
 NO_POSITIONS = "NoPE"
+SHARED_WORDS = ("", "relative", "scratchpad")  # of all certified rows
 
 
 def find_settings(row: str) -> dict[str, Any] | None:
@@ -117,3 +118,26 @@ def describe_format(settings: dict[str, Any]) -> str:
     task = tasks.build_task(settings["task"])
     form = formats.build_format(settings.get("format", {}), task)
     return "scratchpad" if form.has_steps else ""
+
+
+def find_task_name(row: str) -> str:
+    """Return the name of a row's task; empty for a row that is not in params.yaml.
+
+    >>> find_task_name("bitwise_or_fire"), find_task_name("mine")
+    ('bitwise_or', '')
+    """
+    settings = find_settings(row)
+    return settings["task"]["name"] if settings else ""
+
+
+def name_certified_row(row: str) -> str:
+    """Return the name of a certified row's task and part.
+
+    >>> name_certified_row("multi_operand_addition_relative_scratchpad")
+    'Multi operand addition'
+    >>> name_certified_row("addition_line_rows_relative")
+    'Addition, line rows'
+    """
+    task = find_task_name(row)
+    part = [word for word in row.removeprefix(task).split("_") if word not in SHARED_WORDS]
+    return ", ".join([task.replace("_", " ").capitalize(), *[" ".join(part)] * bool(part)])

@@ -19,8 +19,14 @@ from carry.certificates.files import read_certificate
 from carry.config import paths, profiles, run_settings
 from carry.config.settings import SettingsError, list_modules, suggest_name
 from carry.data.tables import read_parquet
-from carry.evaluation.intervals import add_interval, pool_cells, seed_interval
-from carry.evaluation.regions import LEARNED, REGIONS, add_region, score_trained_lengths
+from carry.evaluation.intervals import pool_cells, seed_interval
+from carry.evaluation.regions import (
+    LEARNED,
+    REGIONS,
+    add_region,
+    add_unseen_regions,
+    score_trained_lengths,
+)
 from carry.labels import describe_row, find_settings
 
 # Packages whose modules declare the columns of their result tables (COLUMNS, by table).
@@ -297,28 +303,72 @@ def find_unlearned(cells: pd.DataFrame, starts: str | Mapping[str, str] | None =
     {'a'}
     """
     cells = add_region(select_start(cells, starts or choose_starts(cells)))
+    cells = add_unseen_regions(cells, find_trained_lengths(cells))
     scores = score_trained_lengths(cells)
     learned = (scores["accuracy"] >= LEARNED).groupby(scores["row"]).mean()
     return set(learned[learned <= 0.5].index)
 
 
-def count_reaching_levels(
-    accuracies: pd.Series, levels: np.ndarray, hits: str, **labels: object
-) -> pd.DataFrame:
-    """Return how many accuracies (`hits`) of `n` reach each level, with the share's interval.
-
-    >>> counts = count_reaching_levels(pd.Series([0.5, 0.9, 1.0]), np.array([0.6, 1.0]), "models")
-    >>> counts[["at least", "models"]].values.tolist()
-    [[0.6, 2.0], [1.0, 1.0]]
-    """
-    reaching = (accuracies.to_numpy()[:, None] >= levels).sum(0)
-    counts = {**labels, "at least": levels, hits: reaching, "n": len(accuracies)}
-    return add_interval(pd.DataFrame(counts), hits)
-
-
 def find_training_lengths(table: pd.DataFrame) -> dict[str, int]:
     """Return the longest length in training of each row of a table."""
     return table.groupby("row", sort=False)["trained"].first().to_dict()
+
+
+def find_trained_lengths(table: pd.DataFrame) -> dict[str, list[int]]:
+    """Return the trained lengths of rows whose data set has some lengths only (ibrahimli2024).
+
+    Args:
+        table: with the columns `row` and `profile`.
+
+    >>> rows = ["addition_equal_learned_gap", "addition_abacus"]
+    >>> find_trained_lengths(pd.DataFrame({"row": rows, "profile": "full"}))
+    {'addition_equal_learned_gap': [1, 2, 3, 4, 7]}
+    """
+    rows = table.drop_duplicates("row") if "profile" in table else table.iloc[:0]
+    known = profiles.find_profiles()
+    runs = {
+        row: run_settings.load_run(row, profile)
+        for row, profile in zip(rows["row"], rows.get("profile", ()), strict=True)
+        if profile in known and row in run_settings.list_rows(profile)
+    }
+    return {row: run.trained_lengths() for row, run in runs.items() if run.data_set is not None}
+
+
+def add_length_regions(table: pd.DataFrame) -> pd.DataFrame:
+    """Return a table of equal lengths with the column `region` of each number of `digits`.
+
+    A region is in or out of distribution; of `find_trained_lengths`, "interpolation" between the
+    trained lengths, and "extrapolation" beyond them.
+
+    Args:
+        table: with the columns `row`, `profile`, `trained` and `digits`.
+
+    >>> table = pd.DataFrame({"row": "addition_equal_learned_gap", "profile": "full", "trained": 7,
+    ...                       "digits": [4, 5, 8]})
+    >>> add_length_regions(table)["region"].tolist()
+    ['in distribution', 'interpolation', 'extrapolation']
+    """
+    sizes = table.assign(set="equal", i=table["digits"], j=table["digits"])
+    regions = add_unseen_regions(add_region(sizes), find_trained_lengths(table))["region"]
+    return table.assign(region=regions)
+
+
+def format_lengths(lengths: Iterable[int]) -> str:
+    """Return lengths in words.
+
+    >>> format_lengths([1, 2, 3]), format_lengths([1, 2, 3, 4, 6]), format_lengths([1, 3])
+    ('1 to 3', '1 to 4 and 6', '1 and 3')
+    """
+    spans: list[list[int]] = []
+    for length in sorted(lengths):
+        if spans and length == spans[-1][-1] + 1:
+            spans[-1].append(length)
+        else:
+            spans.append([length])
+    words = [
+        f"{span[0]} to {span[-1]}" if len(span) > 2 else ", ".join(map(str, span)) for span in spans
+    ]
+    return " and ".join(", ".join(words).rsplit(", ", 1))
 
 
 def find_grid_sizes(cells: pd.DataFrame) -> dict[str, int]:
@@ -350,18 +400,9 @@ def choose_starts(cells: pd.DataFrame) -> dict[str, str]:
     return {row: "best" if better and "best" in known[row] else "1" for row in list_rows(cells)}
 
 
-def describe_starts(starts: Iterable[str]) -> str:
-    """Return what a label adds if the starts of `choose_starts` are not the papers'.
-
-    >>> describe_starts(["1", "best"]), describe_starts(["1", "1"])
-    (', from the best single start', '')
-    """
-    return ", from the best single start" if "best" in starts else ""
-
-
 def select_start(table: pd.DataFrame, start: str | Mapping[str, str]) -> pd.DataFrame:
     """Return the rows of one start of ids, or of each row's start, as `choose_starts` gives it."""
-    wanted = table["row"].map(start) if isinstance(start, Mapping) else start
+    wanted = [start.get(row) for row in table["row"]] if isinstance(start, Mapping) else start
     return table[table["start"] == wanted]
 
 
@@ -371,7 +412,8 @@ def add_labels(
     """Return a table with the columns `label`, `trained` and `learned` of each row.
 
     Rows that have not learned their trained lengths (`find_unlearned`) say so in their label. Where
-    trained lengths differ, the label has them.
+    trained lengths differ, the label has them. A table with a column `learned` of its own, the
+    learned accuracy of heads, keeps it.
 
     Args:
         table: with a column `row`.
@@ -386,16 +428,20 @@ def add_labels(
     rows = list_rows(table)
     cells = select_rows(cells, rows)
     trained, unlearned = find_training_lengths(cells), find_unlearned(cells)
-    differ = len({trained[row] for row in rows if row in trained}) > 1
+    lengths = {row: f"to {longest}" for row, longest in trained.items()}
+    lengths |= {row: format_lengths(some) for row, some in find_trained_lengths(cells).items()}
+    differ = len({lengths[row] for row in rows if row in lengths}) > 1
     labels = {
         row: ((names or {}).get(row) or describe_row(row))
-        + (f" (to {trained[row]})" if differ and row in trained else "")
+        + (f" ({lengths[row]})" if differ and row in lengths else "")
         + (", not learned" if row in unlearned else "")
         for row in rows
     }
     row = table["row"]
     return table.assign(
-        label=row.map(labels), trained=row.map(trained), learned=~row.isin(unlearned)
+        label=row.map(labels).astype(str),  # of an empty table too
+        trained=pd.to_numeric(row.map(trained)),
+        learned=table.get("learned", ~row.isin(unlearned)),  # heads have their learned accuracy
     )
 
 
@@ -415,7 +461,7 @@ def score_regions(
     """
     cells = select_start(cells, starts or choose_starts(cells))
     cells = add_region(cells[cells[hits].notna()].astype({hits: int}))
-    end = cells["row"].map(find_grid_sizes(cells))
+    end = pd.to_numeric(cells["row"].map(find_grid_sizes(cells)))
     cells = cells[(cells["set"] != "equal") | (cells["i"] > end)]
     order = (cells["region"] != REGIONS[0]).astype(int)
     in_grid, equal = cells["set"] == "grid", cells["set"] == "equal"
@@ -439,6 +485,8 @@ def score_lengths(
 ) -> pd.DataFrame:
     """Return the accuracy of each seed on operands of equal length, in the column `digits`.
 
+    The column `region` is that of `add_length_regions`.
+
     Args:
         cells: accuracy by cell, with labels (`add_labels`) or without.
         far: include the lengths beyond the grid.
@@ -446,8 +494,8 @@ def score_lengths(
     """
     equal = cells["set"].isin(["equal", "far"] if far else ["equal"]) & (cells["i"] == cells["j"])
     scores = cells[equal & cells["start"].isin(starts)].rename(columns={"i": "digits"})
-    columns = [*_find_keys(cells), "digits", "n", "exact", "accuracy", "low", "high"]
-    return scores[columns].reset_index(drop=True)
+    columns = [*_find_keys(cells), "digits", "n", "exact", "accuracy", "low", "high", "region"]
+    return add_length_regions(scores)[columns].reset_index(drop=True)
 
 
 def score_pairs(cells: pd.DataFrame, starts: Mapping[str, str] | None = None) -> pd.DataFrame:
@@ -511,7 +559,7 @@ def summarise_seeds(
 
 def _name_far_cells(cells: pd.DataFrame) -> pd.Series:
     """Return the size of each far cell in words."""
-    i, j = cells["i"].map("{:,}".format), cells["j"].map("{:,}".format)
+    i, j = (cells[size].map("{:,}".format).astype(object) for size in "ij")
     names = {(find_settings(row) or {}).get("task", {}).get("name") for row in list_rows(cells)}
     if names == {"sorting"}:
         return i + " numbers\nof " + j + " digits"

@@ -56,9 +56,11 @@ from typing import Any
 
 import pandas as pd
 
+from carry import results
 from carry.claims.claim_settings import FOLDER, Claim, load_claims
 from carry.claims.ledger_page import (
     describe_measurement,
+    describe_number,
     list_untested,
     render_ledger,
     summarise_verdicts,
@@ -66,7 +68,6 @@ from carry.claims.ledger_page import (
 from carry.claims.seed_plans import check_seeds, plan_seeds
 from carry.claims.verdicts import METHOD, METRICS, VERDICTS, judge_claims, list_unsaid_starts
 from carry.config import paths
-from carry.plots import load as results
 
 __all__ = [
     "FOLDER",
@@ -76,6 +77,7 @@ __all__ = [
     "Claim",
     "check_seeds",
     "describe_measurement",
+    "describe_number",
     "judge_claims",
     "judge_profile",
     "list_unsaid_starts",

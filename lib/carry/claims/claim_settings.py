@@ -8,12 +8,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from carry import results
 from carry.config import paths, profiles
 from carry.config.run_settings import Pair
 from carry.config.settings import Settings, SettingsError, suggest_name
 from carry.evaluation.regions import LEARNED
 from carry.models.constructions.adder import Codes
-from carry.plots import load as results
 
 FOLDER = paths.ROOT / "claims"
 # The order of the ledger: these files, others by name, then the project's claims.

@@ -110,22 +110,34 @@ def _render_departures(paper: str, records: list[dict[str, Any]]) -> list[str]:
     return [title, "", *lines, ""]
 
 
+def describe_number(record: dict[str, Any]) -> str:
+    """Return the number that a record measured, with its interval if it has one.
+
+    >>> share = {"measured": 0.5, "interval": [0.4, 0.612], "statistic": "worst_seed"}
+    >>> describe_number(share)
+    '50.0% (40.0% to 61.2%)'
+    >>> describe_number({**share, "statistic": "mean_over_seeds, difference"})
+    '+50.0 points (+40.0 to +61.2)'
+    """
+    low, high = record["interval"]
+    if record["statistic"] == "errors":
+        return f"{record['measured']:.0f} errors"
+    if record["statistic"] == "seeds_certified":
+        return f"{record['measured'] * record['seeds']:.0f} of {record['seeds']} seeds certified"
+    if record["statistic"].startswith("loss_over_pairs"):
+        number = [f"{value:+.2f}" for value in (record["measured"], low, high)]
+        return f"loss lower by {number[0]} powers of ten ({number[1]} to {number[2]})"
+    if "difference" in record["statistic"]:
+        number = [f"{100 * value:+.1f}" for value in (record["measured"], low, high)]
+        return f"{number[0]} points ({number[1]} to {number[2]})"
+    return f"{record['measured']:.1%} ({low:.1%} to {high:.1%})"
+
+
 def describe_measurement(record: dict[str, Any]) -> str:
     """Return the measurement of a record with its basis, or the reason why it is missing."""
     if record["measured"] is None:
         return record["reason"]
-    low, high = record["interval"]
-    if record["statistic"] == "errors":
-        text = f"{record['measured']:.0f} errors"
-    elif record["statistic"].startswith("loss_over_pairs"):
-        number = [f"{value:+.2f}" for value in (record["measured"], low, high)]
-        text = f"loss lower by {number[0]} powers of ten ({number[1]} to {number[2]})"
-    elif "difference" in record["statistic"]:
-        number = [f"{100 * value:+.1f}" for value in (record["measured"], low, high)]
-        text = f"{number[0]} points ({number[1]} to {number[2]})"
-    else:
-        text = f"{record['measured']:.1%} ({low:.1%} to {high:.1%})"
-    parts = [text, f"wanted {record['holds_if']}"]
+    parts = [describe_number(record), f"wanted {record['holds_if']}"]
     if record["p"] is not None:
         parts.append(_describe_test(record))
     parts.append(_describe_basis(record))

@@ -108,7 +108,7 @@ def _hash_site() -> str:
     lines = [
         fingerprint.hash_line(path.read_bytes(), path)
         for path in templates
-        if path.suffix in (".html", ".css", ".js")
+        if path.suffix in (".html", ".css", ".js", ".yaml")
     ]
     return fingerprint.hash_code(["carry.pipeline.site"]) + "".join(lines)
 

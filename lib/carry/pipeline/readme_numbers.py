@@ -25,8 +25,8 @@ from carry.config import paths
 from carry.config.settings import SettingsError, suggest_name
 from carry.evaluation.intervals import seed_interval
 from carry.evaluation.regions import add_region
+from carry.labels import name_certified_row
 from carry.plots import style
-from carry.plots.certificates import name_certified_row
 
 # Six schemes on one footing, and then the rows that go farthest.
 FOOTING_ROWS = (

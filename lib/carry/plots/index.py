@@ -13,6 +13,7 @@ from carry.config import paths
 from carry.config.settings import SettingsError
 
 STAGES = "pipeline"  # the folder of notebooks that are stages, without figures
+NOTHING = ast.Constant(None)
 
 
 class FigureEntry(NamedTuple):
@@ -49,8 +50,8 @@ def list_figures(folder: Path | None = None) -> dict[str, FigureEntry]:
         for entry in _read_figures(source, path, path.stat().st_mtime_ns):
             if entry.name in figures:
                 raise SettingsError(
-                    f"notebooks/{source}: figure {entry.name!r} is in {figures[entry.name].notebook}"
-                    " too; expected another name"
+                    f"notebooks/{source}: figure {entry.name!r} is in "
+                    f"{figures[entry.name].notebook} too; expected another name"
                 )
             figures[entry.name] = entry
     return figures
@@ -65,6 +66,15 @@ def find_figure_notebooks(folder: Path | None = None) -> dict[str, Path]:
         for path in sorted(files)
         if path.parent.name != STAGES
     }
+
+
+def list_shown(code: str) -> list[str]:
+    """Return the names of the figures that a cell shows.
+
+    >>> list_shown('notebook.show(plots.draw_bars(table), "bars", table, title="Sums")')
+    ['bars']
+    """
+    return [_evaluate(call.args[1], "name") for call in _find_calls(code)]
 
 
 def read_question(path: Path) -> str:
@@ -83,16 +93,18 @@ def _read_figures(source: str, path: Path, changed: int) -> tuple[FigureEntry, .
     entries = []
     for cell in nbformat.read(path, as_version=4).cells:
         for call in _find_calls(cell.source) if cell.cell_type == "code" else ():
-            given = {word.arg: word.value for word in call.keywords}
             place = f"notebooks/{source}"
             name = _evaluate(call.args[1], f"{place}: name")
-            place += f": {name}"
-            title, caption = (
-                " ".join(_evaluate(given[key], f"{place}.{key}").split())
-                for key in ("title", "caption")
-            )
-            answers = _evaluate(given["answers"], place) if "answers" in given else []
-            pairs = tuple(_split_answer(answer, source) for answer in answers)
+            given = {word.arg: word.value for word in call.keywords}
+            texts = {
+                key: _evaluate(given.get(key, NOTHING), f"{place}: {name}.{key}")
+                for key in ("title", "caption", "answers")
+            }
+            for key in ("title", "caption"):
+                if not isinstance(texts[key], str):
+                    raise SettingsError(f"{place}: {name}.{key}: missing; expected text")
+            title, caption = (" ".join(texts[key].split()) for key in ("title", "caption"))
+            pairs = tuple(_split_answer(answer, source) for answer in texts["answers"] or ())
             entries.append(FigureEntry(source, name, title, caption, pairs))
     return tuple(entries)
 

@@ -22,6 +22,8 @@ from matplotlib.patches import Rectangle
 from carry.evaluation.intervals import seed_interval
 from carry.plots import style
 
+SIZES = ("digits of the first operand, i", "digits of the second operand, j")
+WIDEST = 10.0  # inches of a figure
 PALE = 0.45  # share of the colour that rows keep which have not learned
 
 
@@ -85,9 +87,12 @@ def draw_lines(
         alpha=0.5, **looks, **settings,
     )  # fmt: skip
     medians = find_medians(table, [name for name in (col, "row", "label") if name], x, y)
+    # Thinner towards the top, so that a line shows under another one of the same values.
+    widths = np.linspace(3.4, 1.6, len(colors)) if len(colors) > 1 else [2.2]
+    sizes = dict(zip(colors, widths, strict=True))
     for panel, axes in grid.axes_dict.items() or [(None, grid.ax)]:
         part = medians[medians[col] == panel] if col else medians
-        sns.lineplot(part, x=x, y=y, ax=axes, linewidth=2.2, errorbar=None, **looks)
+        sns.lineplot(part, x=x, y=y, ax=axes, size="label", sizes=sizes, errorbar=None, **looks)
         if shade:
             shade_training(axes, table[table[col] == panel] if col else table, x)
     if percent:
@@ -135,7 +140,9 @@ def draw_bars(
     labels, colors = list(dict.fromkeys(table["label"])), choose_colors(table)
     looks = {"hue": "label", "palette": colors, "order": labels, "hue_order": labels}
     height = 0.9 + 0.3 * len(labels)
-    settings = {"height": height, "aspect": max(0.7, 2.3 / height), **settings}
+    panels = table[col].nunique() if col else 1
+    width = min(WIDEST / panels, 1.7 + 0.085 * max(map(len, labels)) / panels)
+    settings = {"height": height, "aspect": width / height, **settings}
     grid = sns.catplot(
         table, kind="bar", x=x, y="label", col=col, errorbar=find_ends, alpha=0.55, width=0.65,
         saturation=1, err_kws={"color": "#222222", "linewidth": 1.4}, legend=False, **looks,
@@ -212,6 +219,7 @@ def draw_heatmaps(
     col: str = "label",
     cmap: str = "viridis",
     title: str = "correct",
+    sizes: tuple[str, str] = SIZES,
     **settings: Any,
 ) -> sns.FacetGrid | None:
     """Draw a value by sizes i (upwards) and j (to the right); a frame has the trained sizes.
@@ -220,17 +228,21 @@ def draw_heatmaps(
         table: of `results.score_pairs`, with labels.
         value, col: the columns of colours and of panels.
         cmap, title: the colours, and the label of the colour bar.
+        sizes: labels of i and j.
         settings: for `seaborn.FacetGrid`: height, col_wrap, ...
     """
     if table.empty:
         return None
-    settings = {"height": 2.3, "col_wrap": min(5, table[col].nunique()), **settings}
+    settings = {"height": 2.3, "col_wrap": 5, **settings}
+    settings["col_wrap"] = min(settings["col_wrap"], table[col].nunique())
     grid = sns.FacetGrid(table, col=col, sharex=False, sharey=False, **settings)
     for panel, axes in grid.axes_dict.items():
         image = _draw_heatmap(axes, table[table[col] == panel], value, cmap)
-        axes.set_title(textwrap.fill(str(panel), 26), fontsize="small")
-    grid.figure.supxlabel("digits of the second operand, j", fontsize="medium")
-    grid.figure.supylabel("digits of the first operand, i", fontsize="medium")
+        lines = [textwrap.fill(line, 26) for line in str(panel).split("\n")]
+        axes.set_title("\n".join(lines), fontsize="small")
+    grid.figure.supylabel(sizes[0], fontsize="medium")
+    grid.figure.supxlabel(sizes[1], fontsize="medium")
+    grid.figure.set_figwidth(min(WIDEST, grid.figure.get_figwidth() + 1.2))  # for the colour bar
     grid.figure.set_layout_engine("constrained")
     bar = grid.figure.colorbar(image, ax=list(grid.axes.flat), shrink=0.75, aspect=30)
     bar.set_label(title)
@@ -241,10 +253,12 @@ def draw_heatmaps(
 
 def _draw_heatmap(axes: Axes, part: pd.DataFrame, value: str, cmap: str) -> Any:
     """Draw the cells of one row, and a frame around the trained sizes; return the image."""
-    square = part.pivot_table(index="i", columns="j", values=value).sort_index()
-    (left, right), (low, high) = (
-        (min(sizes) - 0.5, max(sizes) + 0.5) for sizes in (square.columns, square.index)
-    )
+    square = part.pivot_table(index="i", columns="j", values=value)
+    rows, columns = (
+        range(min(sizes), max(sizes) + 1) for sizes in (square.index, square.columns)
+    )  # with sizes that are not scored, as those of a validation band
+    square = square.reindex(index=rows, columns=columns)
+    low, high, left, right = rows[0] - 0.5, rows[-1] + 0.5, columns[0] - 0.5, columns[-1] + 0.5
     image = axes.imshow(  # one pixel for each cell, in the svg too
         square.to_numpy(dtype=float), origin="lower", extent=(left, right, low, high), vmin=0,
         vmax=1, cmap=cmap, interpolation="none", aspect="equal",
@@ -254,14 +268,23 @@ def _draw_heatmap(axes: Axes, part: pd.DataFrame, value: str, cmap: str) -> Any:
     for color, dashes in (("white", "-"), ("#D00000", (0, (3, 2)))):  # on dark and on light
         width, height = trained - left, trained - low
         axes.add_patch(Rectangle((left, low), width, height, ec=color, ls=dashes, **frame))
-    longest = max(square.index)
-    step = 10 * round(longest / 30) or (5 if longest > 6 else 1)
-    ticks = [tick for tick in range(0, longest + 1, step) if tick > left]
-    axes.set(xticks=ticks, yticks=ticks, xlabel="", ylabel="")
+    for axis, sizes in ((axes.xaxis, square.columns), (axes.yaxis, square.index)):
+        axis.set_ticks(_list_ticks(min(sizes), max(sizes)))
+    axes.set(xlabel="", ylabel="")
     axes.grid(visible=False)
     axes.spines[:].set_visible(False)
     axes.tick_params(length=2)
     return image
+
+
+def _list_ticks(least: int, most: int) -> list[int]:
+    """Return at most three ticks for sizes in a range.
+
+    >>> _list_ticks(1, 9), _list_ticks(2, 15), _list_ticks(1, 100)
+    ([3, 6, 9], [5, 10, 15], [50, 100])
+    """
+    step = next(step for step in (1, 2, 3, 5, 10, 20, 50, 100, 200, most) if most <= 3 * step)
+    return [tick for tick in range(step, most + 1, step) if tick >= least]
 
 
 def shade_training(axes: Axes, table: pd.DataFrame, x: str = "digits") -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib.pyplot as plt
+import numpy as np
 import pandas as pd
 from IPython.display import Markdown, display
 from matplotlib.figure import Figure
@@ -18,7 +19,7 @@ from carry.config import paths, profiles
 from carry.plots import style
 
 # Profiles in the order in which a reader would run them.
-TRAINED_BY = ("cpu", "full", "baselines", "long", "tuning", "gpu", "paper")
+TRAINED_BY = ("cpu", "full", "baselines", "long", "gpu", "paper", "tuning")
 
 
 class Notebook:
@@ -97,7 +98,6 @@ class Notebook:
 
     def tabulate_departures(self) -> pd.DataFrame:
         """Return how the rows that were read depart from the paper (`carry.departures`)."""
-        pd.set_option("display.max_colwidth", None)
         return departures.tabulate_departures(self.sources)
 
 
@@ -112,6 +112,8 @@ def open_notebook(name: str, profile: str) -> Notebook:
         SettingsError: for an unknown profile, and for one without results.
     """
     style.use_style()
+    pd.set_option("display.width", 130, "display.max_columns", 20, "display.max_colwidth", None)
+    np.random.seed(0)  # from which seaborn draws the jitter of dots: the same files always
     return Notebook(name, profile)
 
 

@@ -7,13 +7,13 @@
     parity_fire_scratchpad      FIRE, scratchpad          red, with long dashes
     a row with a new scheme     the scheme's label        grey, until it has a colour here
 
-Labels come from `carry.labels`; dashes and hatches come from the settings of the row.
+Labels come from `carry.labels`; dashes come from the settings of the row.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,9 +23,7 @@ import matplotlib.pyplot as plt
 import matplotlib.ticker
 import pandas as pd
 import seaborn as sns
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from carry import labels
 from carry.config import paths
@@ -56,9 +54,6 @@ TRAINED_COLOR = "#ECECEC"  # background of the lengths of training
 
 # A number that a paper states, next to ours.
 STATED_MARKER = {"marker": "D", "markersize": 5.5, "color": "white", "markeredgecolor": "#222222"}
-
-# Of rows that have not learned their trained lengths (`load.find_unlearned`).
-HOLLOW_MARKER = {"marker": "o", "markersize": 5, "markerfacecolor": "white"}
 
 PERCENT = matplotlib.ticker.PercentFormatter(1.0, decimals=0)
 
@@ -92,12 +87,11 @@ README_FIGURES = ("accuracy", "heatmaps")  # as PNG too, since README.md shows t
 
 
 class RowStyle(NamedTuple):
-    """Label, colour, dashes of lines and hatch of bars of one row."""
+    """Label, colour, and dashes of lines of one row."""
 
     label: str
     color: str
     dashes: tuple[float, ...]
-    hatch: str
 
 
 def choose_style(row: str) -> RowStyle:
@@ -106,47 +100,28 @@ def choose_style(row: str) -> RowStyle:
     >>> choose_style("addition_abacus").label, choose_style("multiplication_abacus_looped").label
     ('Abacus', 'Abacus, looped')
     >>> choose_style("my_new_idea")
-    RowStyle(label='My new idea', color='#808080', dashes=(1.0, 0.0), hatch='')
+    RowStyle(label='My new idea', color='#808080', dashes=(1.0, 0.0))
     """
     settings = labels.find_settings(row)
     if settings is None:
-        return RowStyle(labels.describe_row(row), OTHER_COLOR, SOLID, "")
+        return RowStyle(labels.describe_row(row), OTHER_COLOR, SOLID)
     color = COLORS.get(labels.describe_positions(settings), OTHER_COLOR)
-    return RowStyle(labels.describe_settings(settings), color, *_choose_dashes(settings))
+    return RowStyle(labels.describe_settings(settings), color, _choose_dashes(settings))
 
 
-def _choose_dashes(settings: dict[str, Any]) -> tuple[tuple[float, ...], str]:
-    """Return dashes and hatch: of the architecture or a scratchpad, and of rows with a label."""
+def _choose_dashes(settings: dict[str, Any]) -> tuple[float, ...]:
+    """Return dashes: of the architecture or a scratchpad, and of rows with a label."""
     architecture, has_label = labels.describe_architecture(settings), "label" in settings
     recurrences = settings.get("model", {}).get("recurrences", 1)
     if architecture == "looped" and recurrences in LOOPED_OFTEN:
-        return LOOPED_OFTEN[recurrences], "////"
+        return LOOPED_OFTEN[recurrences]
     if architecture == "looped":
-        return DASH_DOTTED if has_label else LOOPED, "////"
+        return DASH_DOTTED if has_label else LOOPED
     if architecture == "injected":
-        return INJECTED, "...."
+        return INJECTED
     if labels.describe_format(settings):
-        return DASH_DOTTED if has_label else SCRATCHPAD, "////"
-    return (DOTTED, r"\\\\") if has_label or architecture else (SOLID, "")
-
-
-def describe_row(row: str, unlearned: Collection[str] = (), label: str = "") -> str:
-    """Return the label of a row, or another one; it says so if the row is among the `unlearned`.
-
-    >>> describe_row("addition_nope", {"addition_nope"}), describe_row("addition_nope")
-    ('NoPE, not learned', 'NoPE')
-    """
-    return (label or choose_style(row).label) + ", not learned" * (row in unlearned)
-
-
-def find_task_name(row: str) -> str:
-    """Return the name of a row's task; empty for a row that is not in params.yaml.
-
-    >>> find_task_name("bitwise_or_fire"), find_task_name("mine")
-    ('bitwise_or', '')
-    """
-    settings = labels.find_settings(row)
-    return settings["task"]["name"] if settings else ""
+        return DASH_DOTTED if has_label else SCRATCHPAD
+    return DOTTED if has_label or architecture else SOLID
 
 
 def name_problems(rows: list[str]) -> str:
@@ -160,24 +135,6 @@ def name_problems(rows: list[str]) -> str:
     return nouns.pop() if len(nouns) == 1 else "problems"
 
 
-def describe_training_length(row: str, length: int) -> str:
-    """Return the training length of a row in words.
-
-    >>> describe_training_length("addition_nope", 5), describe_training_length("sorting_fire", 10)
-    ('trained to 5 digits', 'trained to 10 numbers of 10 digits')
-    """
-    task = labels.find_task(row)
-    return "trained to " + (task.unit if task else "{0} digits").format(length)
-
-
-def make_line_style(row: str, hollow: bool = False, **settings: Any) -> dict[str, Any]:
-    """Return the arguments with which matplotlib draws a row's line, with hollow marks or none."""
-    style = choose_style(row)
-    dashes = "-" if style.dashes == SOLID else (0, style.dashes)
-    marks = HOLLOW_MARKER if hollow else {}
-    return {"color": style.color, "linestyle": dashes, **marks, **settings}
-
-
 def use_style(draw: Callable[..., Any] | None = None) -> Any:
     """Set the style of all figures; given a function, of the figure that it draws alone."""
     if draw is None:
@@ -189,89 +146,6 @@ def use_style(draw: Callable[..., Any] | None = None) -> Any:
             return draw(*args, **kwargs)
 
     return draw_in_style
-
-
-def draw_legend(
-    figure: Figure,
-    rows: list[str],
-    place: str = "outside right center",
-    trained: dict[str, int] | None = None,
-    unlearned: Collection[str] = (),
-) -> None:
-    """Name the rows once for the whole figure, with their training lengths.
-
-    Args:
-        figure, rows: the figure, and its rows.
-        place: as for `figure.legend`.
-        trained: the training length of each row; one that all rows share is the title.
-        unlearned: the rows that have not learned it.
-    """
-    lengths = trained or {}
-    differ = len(set(lengths.values())) > 1
-    names = {
-        row: describe_row(row, unlearned)
-        + (f" (to {lengths[row]})" if differ and row in lengths else "")
-        for row in rows
-    }
-    handles = [
-        Line2D([], [], label=names[row], **make_line_style(row, row in unlearned, lw=2.2))
-        for row in rows
-    ]
-    shared = lengths and not differ
-    title = describe_training_length(rows[0], lengths[rows[0]]) if shared else None
-    figure.legend(handles=handles, loc=place, handlelength=2.6, title=title, alignment="left")
-
-
-def draw_stated_legend(figure: Figure, place: str) -> None:
-    """Explain the marks of stated numbers."""
-    handle = Line2D([], [], linestyle="none", label="stated in the paper", **STATED_MARKER)
-    figure.legend(handles=[handle], loc=place)
-
-
-def draw_seeds_and_median(
-    axes: Axes,
-    table: pd.DataFrame,
-    row: str,
-    x: str,
-    y: str,
-    unlearned: Collection[str] = (),
-    **settings: Any,
-) -> None:
-    """Draw a thin line for each seed, and a thick median where all seeds have a value.
-
-    The median of a row in `unlearned` has hollow marks, at most a dozen; `settings` replace those
-    of the row's lines.
-    """
-    seeds = table.pivot_table(index=x, columns="seed", values=y, aggfunc="mean").sort_index()
-    for seed in seeds:
-        thin = {"linewidth": 0.7, "alpha": 0.5, **settings}
-        axes.plot(seeds[seed].dropna(), **make_line_style(row, **thin))
-    median = seeds.dropna().median(axis=1)
-    thick = {"linewidth": 2.2, "markevery": 1 + len(median) // 12, **settings}
-    axes.plot(median, **make_line_style(row, row in unlearned, **thick))
-
-
-def draw_mean_and_seeds(
-    axes: Axes, table: pd.DataFrame, row: str, unlearned: Collection[str] = ()
-) -> None:
-    """Draw a row's accuracy over the column `at`, as `load.score_seeds` returns it.
-
-    Means over seeds have their interval, hollow marks those of rows in `unlearned`; small dots are
-    the seeds.
-    """
-    mean = table[table["seed"] == "all"].sort_values("at")
-    seeds, color = table[table["seed"] != "all"], choose_style(row).color
-    ends = [mean["accuracy"] - mean["low"], mean["high"] - mean["accuracy"]]
-    axes.errorbar(mean["at"], mean["accuracy"], ends, fmt="none", ecolor=color, elinewidth=1.2)
-    axes.plot(mean["at"], mean["accuracy"], marker="o", ms=4.5, **make_line_style(row, lw=1.6))
-    hollow = mean[mean["row"].isin(unlearned)]
-    axes.plot(hollow["at"], hollow["accuracy"], color=color, ls="none", **HOLLOW_MARKER)
-    axes.plot(seeds["at"], seeds["accuracy"], "o", ms=2.4, color=color, alpha=0.6)
-
-
-def format_percent(axis: Any) -> None:
-    """Write the shares on an axis as percentages."""
-    axis.set_major_formatter(matplotlib.ticker.PercentFormatter(1.0, decimals=0))
 
 
 def make_panels(count: int, columns: int, size: tuple[float, float], **settings: Any):
@@ -318,11 +192,11 @@ def save_figure(figure: Figure, name: str, table: pd.DataFrame, folder: Path) ->
     svg = Path(folder) / f"{name}.svg"
     with matplotlib.rc_context({**MATPLOTLIB_SETTINGS, **FILE_SETTINGS}):
         with paths.write_atomically(svg) as draft:
-            figure.savefig(draft, metadata={"Date": None, "Creator": None})
+            figure.savefig(draft, bbox_inches="tight", metadata={"Date": None, "Creator": None})
             draft.write_text(shorten_svg(draft.read_text(encoding="utf-8")), encoding="utf-8")
         if name in README_FIGURES:
             with paths.write_atomically(svg.with_suffix(".png")) as draft:
-                figure.savefig(draft, metadata={"Software": None})
+                figure.savefig(draft, bbox_inches="tight", metadata={"Software": None})
     with paths.write_atomically(svg.with_suffix(".csv")) as draft:
         table.to_csv(draft, index=False, float_format="%.6g", lineterminator="\n")
     return svg
