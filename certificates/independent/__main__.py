@@ -16,12 +16,12 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 for _kernel in ("OPENBLAS", "OMP", "MKL"):  # before numpy: one thread for each process
     os.environ.setdefault(f"{_kernel}_NUM_THREADS", "1")
 
-from certificates.independent.contexts import enumerate_contexts  # noqa: E402
+from certificates.independent.contexts import enumerate_contexts, hash_contexts  # noqa: E402
 from certificates.independent.leads import Verdict, check_model  # noqa: E402
 from certificates.independent.rows import (  # noqa: E402
     Refusal,
@@ -35,7 +35,7 @@ from certificates.independent.rows import (  # noqa: E402
 REPORTS = Path(__file__).parents[2] / "reports"
 SETTINGS = ("task", "format", "positions", "model")
 VERDICTS = {"proved": "exact", "wrong": "wrong", "open": "open"}  # as certificates call them
-VERSION = 1  # of certificates; those without a version are of this one
+VERSION = 2  # of certificates
 TOLERANCE = 1e-3  # of leads, which certificates round
 
 
@@ -46,13 +46,13 @@ def read_certificate(path: Path, settings: dict[str, Any]) -> dict[str, Any]:
         Refusal: for a damaged file, a certificate of another version, or of other settings.
     """
     certificate = read_json(path)
+    version = certificate.get("version")
+    if version != VERSION:
+        raise Refusal(f"{path}: version {version!r}; expected {VERSION}")
     stored = certificate.pop("sha256", None)
     actual = hashlib.sha256(json.dumps(certificate, sort_keys=True).encode()).hexdigest()
     if stored != actual:
         raise Refusal(f"{path}: sha256 {stored}; expected {actual}")
-    version = certificate.get("version", VERSION)
-    if version != VERSION:
-        raise Refusal(f"{path}: version {version!r}; expected {VERSION}")
     read_row(certificate)
     compare(
         certificate, {**certificate, **{field: settings.get(field) for field in SETTINGS}}, path
@@ -63,15 +63,33 @@ def read_certificate(path: Path, settings: dict[str, Any]) -> dict[str, Any]:
     return certificate
 
 
-def check_row(folder: Path) -> list[tuple[str, str, Verdict, float]]:
-    """Return the name, the hash, the verdict and its seconds for each seed of committed weights.
+class Checked(NamedTuple):
+    """What the checker found out about the weights in a file."""
+
+    name: str
+    weights: str  # their hash
+    contexts: str  # the hash of the contexts
+    verdict: Verdict
+    seconds: float
+
+    def fields(self) -> dict[str, Any]:
+        """Return the fields by which certificates are compared, but leads."""
+        names = ("contexts", "wrong", "open")
+        counts = {name: getattr(self.verdict, name) for name in names}
+        verdict = VERDICTS[self.verdict.verdict]
+        return {"verdict": verdict, **counts, "contexts_sha256": self.contexts}
+
+
+def check_row(folder: Path) -> list[Checked]:
+    """Return what is found out about each seed of committed weights.
 
     Raises:
         Refusal: for settings or weights that cannot be checked.
     """
     settings = read_json(folder / "run.json")
     row = read_row({**settings, "row": settings.get("name")})
-    contexts, verdicts = enumerate_contexts(row.definition), []
+    contexts, checked = enumerate_contexts(row.definition), []
+    digest = hash_contexts(contexts)
     files = sorted(folder.glob("seed_*.safetensors"))
     if not files:
         raise Refusal(f"{folder}: no weights; expected seed_0.safetensors")
@@ -80,30 +98,31 @@ def check_row(folder: Path) -> list[tuple[str, str, Verdict, float]]:
         start = time.process_time()
         verdict = check_model(row, weights, contexts)
         seconds = time.process_time() - start
-        verdicts.append((path.stem, hash_weights(weights), verdict, seconds))
-    return verdicts
+        checked.append(Checked(path.stem, hash_weights(weights), digest, verdict, seconds))
+    return checked
 
 
-def find_differences(certificate: dict[str, Any], verdicts: dict[str, Verdict]) -> Iterator[str]:
-    """Yield a line for each field in which a certificate differs from the verdicts of its models.
+def find_differences(certificate: dict[str, Any], checked: list[Checked]) -> Iterator[str]:
+    """Yield a line for each field in which a certificate differs from what the checker found.
 
     >>> verdict = Verdict("proved", 14, 0, 0, 6.5471, 0.1, 6.4, "")
-    >>> seed = {"weights": "ab", "verdict": "exact", "contexts": 14, "wrong": 0, "open": 1}
-    >>> list(find_differences({"seeds": [{**seed, "least_lead": 6.547}]}, {"ab": verdict}))
+    >>> checked = Checked("seed_0", "ab", "cd", verdict, 0.1)
+    >>> seed = {"weights": "ab", **checked.fields(), "open": 1, "least_lead": 6.547}
+    >>> list(find_differences({"seeds": [seed]}, [checked]))
     ['seeds.0.open: 1; expected 0']
     """
+    by_weights = {found.weights: found for found in checked}
     for index, seed in enumerate(certificate["seeds"]):
-        verdict = verdicts.get(seed.get("weights"))
-        if verdict is None:
+        found = by_weights.get(seed.get("weights"))
+        if found is None:
             yield f"seeds.{index}.weights: {seed.get('weights')}; expected a hash of the weights"
             continue
-        expected = verdict._asdict() | {"verdict": VERDICTS[verdict.verdict]}
-        for field in ("verdict", "contexts", "wrong", "open"):
-            if seed.get(field) != expected[field]:
-                yield f"seeds.{index}.{field}: {seed.get(field)!r}; expected {expected[field]!r}"
-        lead = seed.get("least_lead")
-        if not (lead and abs(lead - verdict.least_lead) <= TOLERANCE * abs(lead)):
-            yield f"seeds.{index}.least_lead: {lead}; expected {verdict.least_lead:.4g}"
+        for field, expected in found.fields().items():
+            if seed.get(field) != expected:
+                yield f"seeds.{index}.{field}: {seed.get(field)!r}; expected {expected!r}"
+        stored, lead = seed.get("least_lead"), found.verdict.least_lead
+        if not (stored and abs(stored - lead) <= TOLERANCE * abs(stored)):
+            yield f"seeds.{index}.least_lead: {stored}; expected {lead:.4g}"
 
 
 def describe(verdict: Verdict) -> str:
@@ -135,14 +154,14 @@ def main(arguments: list[str]) -> int:
         }
         for name, job in jobs.items():
             try:
-                verdicts = job.result()
-                for seed, _, verdict, seconds in verdicts:
-                    print(f"{name}, {seed}: {describe(verdict)}; {seconds:.1f} s", flush=True)
-                by_hash = {digest: verdict for _, digest, verdict, _ in verdicts}
+                checked = job.result()
+                for model in checked:
+                    text = f"{describe(model.verdict)}; {model.seconds:.1f} s"
+                    print(f"{name}, {model.name}: {text}", flush=True)
                 for path in (path for path in paths if path.stem == name):
                     where = path.relative_to(REPORTS)
                     certificate = read_certificate(path, read_json(known[name] / "run.json"))
-                    differences = find_differences(certificate, by_hash)
+                    differences = find_differences(certificate, checked)
                     faults += [f"{where}: {line}" for line in differences]
             except Refusal as refusal:
                 faults.append(f"{name}: {refusal}")

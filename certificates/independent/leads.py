@@ -25,8 +25,10 @@ Premises about the machine. Sums, products, quotients and roots of float32 are r
 fused or not; each may lose 2^-126 to underflow. Attention may round twice as often, and subtract
 any maximum so far and rescale by exp(old - new), which is 1 if they are equal; exp is accurate to
 32 ulp, to 4 where it rescales. A hidden token has the weight exp(-inf) = 0. A variance is computed
-in two passes, from mean squares, or by updates (Chan, Golub & LeVeque 1983). Nothing overflows:
-`rows` limits weights and sizes, and vectors beyond `LARGEST` have no bound here.
+in two passes, from mean squares, or by merging the means and squares of parts in any order (Chan,
+Golub & LeVeque 1983); `normalise` has what this may add. Nothing overflows: `rows` limits weights
+and sizes, and vectors beyond `LARGEST` have no bound here. Weights are finite, so 0 times the value
+of a hidden token is 0.
 The computation in float64 has the same errors, 2^29 times as small; `FLOAT64` makes up for them.
 """
 
@@ -37,10 +39,11 @@ from typing import NamedTuple
 import numpy as np
 
 from certificates.independent.contexts import TOKEN_CODES, Contexts, Relation
-from certificates.independent.rows import BIAS_SCALE, Row
+from certificates.independent.rows import BIAS_SCALE, Refusal, Row
 from certificates.independent.tasks import SIGNS
 
-UNIT, TINY = 2.0**-24, 2.0**-126  # half the distance from 1 to the next number; underflow
+UNIT = 2.0**-24  # half the distance from 1 to the next number
+TINY = 2.0**-60  # 2^-126 lost to underflow, times all that a step may multiply it with
 EPSILON = 1e-5  # of norms
 LARGEST = 1e15  # whose square is far from overflow
 FLOAT64 = 1.01
@@ -86,6 +89,12 @@ def normalise(x: np.ndarray, error: np.ndarray, weight: np.ndarray, bias: np.nda
     Rounding scales the result by a computed 1 / s, shifts it by a computed mean, and adds at most 8
     roundings of x, of the mean and of their difference, since x / s - mean / s is allowed.
 
+    For u, gamma(1) to first order, and D numbers of mean square q: the mean has the error
+    (D + 3 log2 D) u mean|x|, as each merger of parts adds 3 roundings of the smaller part's share.
+    The variance has (D + 3) u q in two passes and (3 D + 5) u q from mean squares. Merging adds
+    squares of differences of means, whose errors are 2 (D + 3 log2(D) sqrt(2 log2 D)) u q together
+    by Cauchy-Schwarz, to the D + 8 roundings of such a sum. So 4 D + 96 is enough for all D.
+
     >>> norm = normalise(np.array([[1.0, 3.0]]), np.zeros((1, 1)), np.ones(2), np.zeros(2))
     >>> norm.output.round(3).tolist(), bool((norm.rounding < 1e-4).all())
     ([[-1.0, 1.0]], True)
@@ -99,12 +108,12 @@ def normalise(x: np.ndarray, error: np.ndarray, weight: np.ndarray, bias: np.nda
     largest_root = (np.maximum(size - error, 0) ** 2 / width + EPSILON) ** -0.5
     unit, widest = c * root, np.abs(weight).max()
     remainder = widest * 1.5 / width**0.5 * (error * largest_root) ** 2
-    variance_error = gamma(4 * width + 64) * (magnitude**2).mean(-1, keepdims=True)
+    variance_error = gamma(4 * width + 96) * (magnitude**2).mean(-1, keepdims=True)
     share = np.minimum(variance_error * largest_root**2, 1)
     with np.errstate(divide="ignore"):  # an unbounded error is a bound as well
         scale = (1 + gamma(16)) / np.sqrt(1 - share) - 1
     scale = np.where(magnitude.max(-1, keepdims=True) < LARGEST, scale, np.inf)
-    shift = gamma(width + 24) * mean_magnitude * largest_root * (1 + scale)
+    shift = gamma(width + 48) * mean_magnitude * largest_root * (1 + scale)
     elements = gamma(8) * (magnitude + 2 * mean_magnitude) * largest_root * (1 + scale)
     elements = rounding(8, np.abs(bias)) + np.abs(weight) * elements
     along = scale * (np.abs(unit) + largest_root * error) + shift
@@ -327,7 +336,16 @@ class Verdict(NamedTuple):
 
 
 def check_model(row: Row, weights: dict[str, np.ndarray], contexts: Contexts) -> Verdict:
-    """Return what is known of a model in all contexts of its row."""
+    """Return what is known of a model in all contexts of its row.
+
+    Raises:
+        Refusal: for a vocabulary without some token of the task.
+    """
+    tokens = contexts.codes[contexts.codes >= 0] % TOKEN_CODES
+    last = max(part.max() for part in (contexts.query, contexts.due, tokens))
+    if last >= len(weights["tokens.weight"]):
+        symbols = len(weights["tokens.weight"])
+        raise Refusal(f"tokens.weight: {symbols} tokens; expected at least {last + 1}")
     model, parts = Model(row, weights, contexts.relations), []
     with np.errstate(all="ignore"):  # what is infinite or no number is open
         for start in range(0, len(contexts.due), CHUNK):
@@ -336,7 +354,8 @@ def check_model(row: Row, weights: dict[str, np.ndarray], contexts: Contexts) ->
             slack = lead - error
             parts.append([lead.min(1), lead.argmin(1), slack.min(1), slack.argmin(1), error.max(1)])
     lead, leader, slack, rival, error = map(np.concatenate, zip(*parts, strict=True))
-    wrong, unsure = lead <= 0, (lead > 0) & ~(slack > 0)
+    wrong = lead <= 0
+    unsure = ~wrong & ~(slack > 0)  # also where a number is none
     verdict = "wrong" if wrong.any() else "open" if unsure.any() else "proved"
     at = int(lead.argmin() if wrong.any() else slack.argmin())
     token = SIGNS[leader[at] if wrong.any() else rival[at]]

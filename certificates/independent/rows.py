@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from certificates.independent.tasks import DEFINITIONS, Definition
+from certificates.independent.tasks import DEFINITIONS, SIGNS, Definition
 
 BIAS_SCALE = 8.0  # biases are stored divided by this
 LARGEST_WEIGHT, LARGEST_SIZE = 1e4, 1e4  # with these no product overflows; see `leads`
@@ -157,8 +157,8 @@ def read_weights(path: Path, row: Row) -> dict[str, np.ndarray]:
             weights[name] = np.frombuffer(data[low:high], "<f4").reshape(entry["shape"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise Refusal(f"{path}: {type(error).__name__}; expected a safetensors file") from None
-    symbols = len(weights["tokens.weight"]) if "tokens.weight" in weights else 0
-    shapes = expected_shapes(row, symbols)
+    symbols = len(np.atleast_1d(weights.get("tokens.weight", 0)))
+    shapes = expected_shapes(row, min(max(symbols, 1), len(SIGNS)))
     for name in [*shapes, *weights]:
         actual = weights[name].shape if name in weights else "none"
         if actual != shapes.get(name, "none"):
