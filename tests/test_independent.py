@@ -10,6 +10,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
+from carry.certificates import tables
 from carry.certificates.contexts import HIDDEN_ID
 from carry.certificates.verification import (
     certify_model,
@@ -115,13 +116,10 @@ def convert(row, theirs):
 
 @pytest.mark.parametrize("row", EACH_ROW)
 def test_contexts_are_those_of_the_covering_problems(row):
-    own, theirs = own_contexts(row), convert(row, their_contexts(row).contexts)
-    own = np.concatenate([own.due[:, None], own.query[:, None], own.codes], axis=1)
-    padded = [np.full((len(part), contexts.COLUMNS), -1, "<i2") for part in (own, theirs)]
-    for part, values in zip(padded, (own, theirs), strict=True):
-        part[:, : values.shape[1]] = values
-    own, theirs = map(contexts._unique, padded)
-    assert np.array_equal(own, theirs)
+    own = contexts.tabulate(own_contexts(row))
+    theirs = tables.tabulate_contexts(committed(row), their_contexts(row).contexts)
+    assert np.array_equal(own, theirs.rows)
+    assert contexts.hash_contexts(own_contexts(row)) == tables.hash_contexts(theirs)
 
 
 @pytest.mark.parametrize("refines", [False, True])
@@ -398,12 +396,38 @@ def test_damaged_weights_are_refused(tmp_path):
     save_file({name: values for name, values in state.items() if name != "tokens.weight"}, path)
     with pytest.raises(rows.Refusal, match="tokens.weight has shape none; expected"):
         rows.read_weights(path, read("copying_relative"))
+    for symbols, expected in ((50, 49), (0, 1)):  # the checker knows 49 signs
+        save_file({**state, "tokens.weight": torch.zeros(symbols, 32)}, path)
+        message = rf"shape \({symbols}, 32\); expected \({expected}, 32\)"
+        with pytest.raises(rows.Refusal, match=message):
+            rows.read_weights(path, read("copying_relative"))
     save_file(state, path)
     data = path.read_bytes()
     for cut in (0, 5, 200, len(data) - 100):
         path.write_bytes(data[:cut])
         with pytest.raises(rows.Refusal, match="expected a safetensors file"):
             rows.read_weights(path, read("copying_relative"))
+
+
+def test_a_vocabulary_without_tokens_of_the_task_is_refused():
+    weights = {"tokens.weight": np.zeros((13, 32))}
+    with pytest.raises(rows.Refusal, match=r"tokens.weight: 13 tokens; expected at least 14"):
+        leads.check_model(read(PARITY), weights, own_contexts(PARITY))
+
+
+def test_a_lead_or_a_bound_that_is_no_number_is_open(monkeypatch):
+    weights = rows.read_weights(folder_of(PARITY) / "seed_0.safetensors", read(PARITY))
+    bound = leads.Model.bound_leads
+    for part in range(2):
+
+        def spoil(model, *chunk, part=part):
+            result = bound(model, *chunk)
+            result[part][3, 0] = np.nan
+            return result
+
+        monkeypatch.setattr(leads.Model, "bound_leads", spoil)
+        verdict = leads.check_model(read(PARITY), weights, own_contexts(PARITY))
+        assert (verdict.verdict, verdict.wrong, verdict.open) == ("open", 0, 1)
 
 
 @pytest.fixture
@@ -439,10 +463,12 @@ def test_the_program_agrees_with_a_certificate(reports, capsys):
 @pytest.mark.parametrize(("change", "message"), [
     (lambda c: c["seeds"][1].update(wrong=1), "seeds.1.wrong: 1; expected 0"),
     (lambda c: c["seeds"][0].update(contexts=119), "seeds.0.contexts: 119; expected 120"),
+    (lambda c: c["seeds"][0].update(contexts_sha256="0"), "seeds.0.contexts_sha256: '0'; expected"),
+    (lambda c: c.pop("version"), "version None; expected 2"),
     (lambda c: c["seeds"][0].update(verdict="wrong"), "verdict: 'wrong'; expected 'exact'"),
     (lambda c: c["seeds"][2].update(least_lead=9.0), "least_lead: 9.0; expected 7.044"),
     (lambda c: c["seeds"][2].update(weights="0"), "seeds.2.weights: 0; expected a hash"),
-    (lambda c: c.update(version=7), "version 7; expected 1"),
+    (lambda c: c.update(version=7), "version 7; expected 2"),
     (lambda c: c.update(seeds=3), "seeds 3; expected a list of mappings"),
     (lambda c: c["model"].update(heads=4), '.model: {"layers": 1, "width": 32, "heads": 4} is not'),
     (lambda c: c["task"].update(name="x"), "task.name: 'x' is not checked; expected addition"),

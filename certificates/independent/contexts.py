@@ -106,8 +106,8 @@ def enumerate_contexts(definition: Definition) -> Contexts:
     return contexts
 
 
-def hash_contexts(contexts: Contexts) -> str:
-    """Return the SHA-256 of all contexts in the order and with the codes of certificates.
+def tabulate(contexts: Contexts) -> np.ndarray:
+    """Return all contexts in the order and with the codes of exported certificates.
 
     A code has the token, then for each level the id of the key less the query's, clipped, or which
     of both has none. Each row has the token that is due, the query, and codes from the largest on.
@@ -124,7 +124,12 @@ def hash_contexts(contexts: Contexts) -> str:
     relation, token = divmod(contexts.codes.astype(np.int32), TOKEN_CODES)
     codes = np.where(relation >= 0, token * prod(bases) + np.array(numbers)[relation], -1)
     table = np.column_stack([contexts.due, contexts.query, -np.sort(-codes, axis=1)])
-    table = table.astype("<i4")[np.lexsort(table.T[::-1])]
+    return table.astype("<i4")[np.lexsort(table.T[::-1])]
+
+
+def hash_contexts(contexts: Contexts) -> str:
+    """Return the SHA-256 of all contexts and the tokens that are due, as in certificates."""
+    table = tabulate(contexts)
     return hashlib.sha256(str(table.shape).encode() + table.tobytes()).hexdigest()
 
 

@@ -96,11 +96,12 @@ def write_tables(system: System, certificate: dict[str, Any], folder: Path) -> N
     """
     where = f"certificates.{system.run.name}"
     weights, layers = hash_weights(system), system.network.settings.layers
-    seed = next((seed for seed in certificate["seeds"] if seed.get("weights") == weights), None)
+    model = {"seed": system.seed, "weights": weights}
+    seed = next((seed for seed in certificate["seeds"] if model.items() <= seed.items()), None)
     if seed is None:
         raise SettingsError(
-            f"{where}.seeds: none has the weights {weights[:16]!r}; expected weights with a "
-            "certificate"
+            f"{where}.seeds: none has seed {system.seed} and the weights {weights[:16]!r}; "
+            "expected a model with a certificate"
         )
     if layers != 1:
         raise SettingsError(f"{where}.model.layers: {layers} have no tables; expected 1")
