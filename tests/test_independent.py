@@ -23,6 +23,7 @@ from carry.evaluation import trained_models
 from carry.models.system import System
 from certificates.independent import __main__ as program
 from certificates.independent import contexts, leads, rows, tasks
+from certificates.independent import tables as own_tables
 
 ROWS = {
     "addition_line_relative_text": "addition_lines",
@@ -116,10 +117,10 @@ def convert(row, theirs):
 
 @pytest.mark.parametrize("row", EACH_ROW)
 def test_contexts_are_those_of_the_covering_problems(row):
-    own = contexts.tabulate(own_contexts(row))
+    own = own_tables.tabulate(own_contexts(row))
     theirs = tables.tabulate_contexts(committed(row), their_contexts(row).contexts)
     assert np.array_equal(own, theirs.rows)
-    assert contexts.hash_contexts(own_contexts(row)) == tables.hash_contexts(theirs)
+    assert own_tables.hash_contexts(own_contexts(row)) == tables.hash_contexts(theirs)
 
 
 @pytest.mark.parametrize("refines", [False, True])

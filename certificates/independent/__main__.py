@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 for _kernel in ("OPENBLAS", "OMP", "MKL"):  # before numpy: one thread for each process
     os.environ.setdefault(f"{_kernel}_NUM_THREADS", "1")
 
-from certificates.independent.contexts import enumerate_contexts, hash_contexts  # noqa: E402
+from certificates.independent.contexts import enumerate_contexts  # noqa: E402
 from certificates.independent.leads import Verdict, check_model  # noqa: E402
 from certificates.independent.rows import (  # noqa: E402
     Refusal,
@@ -31,6 +31,7 @@ from certificates.independent.rows import (  # noqa: E402
     read_row,
     read_weights,
 )
+from certificates.independent.tables import hash_contexts  # noqa: E402
 
 REPORTS = Path(__file__).parents[2] / "reports"
 SETTINGS = ("task", "format", "positions", "model")
