@@ -54,7 +54,7 @@ def tabulate_contexts(system: System, contexts: Contexts) -> ContextTable:
     >>> system = System(run)
     >>> table = tabulate_contexts(system, enumerate_contexts(system).contexts)
     >>> table.rows.shape, table.rows[0].tolist()
-    ((120, 6), [0, 0, 97, 3, 2, -1])
+    ((120, 6), [0, 0, 101, 3, 2, 2])
     """
     codes = compute_context_keys(system, contexts)
     if system.network.settings.layers == 1:
