@@ -57,12 +57,20 @@ MORE_PROBLEMS = {
 
 
 @pytest.fixture
-def device(monkeypatch):
+def fake(monkeypatch):
     """Make the fake device the one that every row trains on."""
+    memory = SimpleNamespace(total_memory=80e9)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: memory)
+    monkeypatch.setattr(graphs, "has_graphs", lambda device: False)
     monkeypatch.setattr(torch, "Generator", FakeGenerator)
-    with FakeDevice():
-        yield CUDA
+    with FakeDevice() as fake:
+        yield fake
+
+
+@pytest.fixture
+def device(fake):
+    return CUDA
 
 
 @pytest.fixture

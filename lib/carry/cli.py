@@ -141,6 +141,9 @@ def make_parser() -> argparse.ArgumentParser:
     )
     command.add_argument("--device", metavar="D", help="cpu or gpu (default: by profile)")
 
+    command = add("gpu", run_gpu, help="train and score rows of the profile gpu for some minutes")
+    command.add_argument("--minutes", type=float, default=8.0, metavar="N", help="(default: 8)")
+
     # The pipeline's commands have no help here; `PIPELINE_COMMANDS` lists them.
     command = add("notebook", run_notebook)
     command.add_argument("name")
@@ -361,6 +364,13 @@ def plan(profile: str, workers: int, device: str | None) -> None:
     from carry.pipeline.plan import print_plan
 
     print_plan(profile, workers, device)
+
+
+def run_gpu(minutes: float) -> None:
+    """Run a slice of the profile gpu."""
+    from carry.pipeline.slices import run_slice
+
+    run_slice(minutes)
 
 
 def run_notebook(name: str, words: list[str]) -> None:

@@ -33,6 +33,7 @@ class StepCost(NamedTuple):
     weights: float  # attention weights: pairs of tokens x heads x layers
     biases: float  # attention weights to which position encodings add something
     orthogonal: float  # floating-point operations of Muon
+    written: float  # tokens that are drawn and written, on a core
 
 
 class BatchedRates(Settings):
@@ -53,6 +54,8 @@ class Rates(Settings):
     weights: float
     biases: float
     orthogonal: float
+    written: float  # 0 on a core, whose other rates include it
+    unrecorded: float  # how many times longer passes take whose kernels are launched one by one
     batched: BatchedRates
 
 
@@ -78,6 +81,8 @@ def estimate_training_seconds(run: Run, device: str = "cpu") -> float:
         step = _time_batched_step(run, rates.batched)
     else:
         cost = count_step(run)
+        if not run.training.graphs:
+            cost = cost._replace(passes=cost.passes * rates.unrecorded)
         step = sum(getattr(rates, unit) * count for unit, count in cost._asdict().items())
     return run.training.steps * step
 
@@ -126,6 +131,7 @@ def _count_step(run: Run) -> StepCost:
         weights=pairs * problems,
         biases=pairs * biased * problems,
         orthogonal=sum(map(_count_orthogonal, matrices)) if training.optimizer == "muon" else 0.0,
+        written=tokens * training.batch,
     )
 
 

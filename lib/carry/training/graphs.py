@@ -26,6 +26,11 @@ MOST_GRAPHS = 64  # shapes that are met later run without a graph
 Step = Callable[[StepInputs, int | None], Tensor]
 
 
+def has_graphs(device: torch.device) -> bool:
+    """Return whether a device can record kernels."""
+    return device.type == "cuda"
+
+
 class Recorded(NamedTuple):
     """A recorded step: the memory of its inputs, what runs it, and the memory of its loss."""
 
@@ -53,7 +58,7 @@ class StepGraphs:
         self.step, self.device, self.draws = step, device, draws
         self.recorded: dict[tuple, Recorded] = {}
         self._met: Counter[tuple] = Counter()
-        self._uses_graphs = device.type == "cuda"
+        self._uses_graphs = has_graphs(device)
         # A graph cannot be recorded on the default stream, and gradients are added on the stream
         # that first computed them: all steps are on one stream.
         self._stream = torch.cuda.Stream(device) if self._uses_graphs else None

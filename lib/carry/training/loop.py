@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 
 import torch
@@ -113,7 +114,7 @@ class Trainer:
         self.system.network.train()
         keep_freed_memory()
         self._saved = time.monotonic()
-        with one_thread(), self.graphs.use_stream():
+        with one_thread(), self.graphs.use_stream() if self.graphs else nullcontext():
             while not self.finished:
                 if deadline is not None and time.time() >= deadline:
                     self._save_checkpoint()
@@ -144,7 +145,9 @@ class Trainer:
         self.recurrence_draws = stream(seed, "recurrences")
         has_dropout = any(run.training.dropout_shares().values())
         self.dropout_draws = stream(seed, "dropout", device=self.device) if has_dropout else None
-        self.graphs = StepGraphs(self._step, self.device, self.dropout_draws)
+        uses_graphs = run.training.graphs
+        draws = self.dropout_draws
+        self.graphs = StepGraphs(self._step, self.device, draws) if uses_graphs else None
         self.held_out = system.format.write(draw_held_out(run, system.task))
         self.step = 0
         self.curve: list[dict[str, float]] = []
@@ -162,7 +165,7 @@ class Trainer:
             self.dropout_draws.manual_seed(seed)
         self._set_learning_rate(compute_learning_rate(self.step, training))
         with use_precision(self.precision, self.device):
-            if training.graphs:
+            if self.graphs is not None:
                 loss = self.graphs.run(inputs, fewer)
             else:
                 loss = self._step(inputs.send(self.device), fewer)
@@ -174,7 +177,7 @@ class Trainer:
         """Return the inputs of a step on a batch, with new ids."""
         ids = self.system.train_ids(batch, self.id_draws)
         inputs = make_inputs(batch, ids, self.run.training.loss)
-        return inputs.pad() if self.run.training.graphs or self.device.type != "cpu" else inputs
+        return inputs.pad() if self.graphs or self.device.type != "cpu" else inputs
 
     def _step(self, inputs: StepInputs, fewer: int | None) -> Tensor:
         """Change the weights by one step, and return the loss.
