@@ -7,6 +7,8 @@ It counts what would make the CPU wait for the GPU: values that reach Python, re
 depends on values, and copies between the devices that are not asked not to wait.
 """
 
+import sys
+
 import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_flatten, tree_map_only
@@ -32,6 +34,8 @@ WAITS = {
     Tensor.multinomial, Tensor.masked_scatter_, Tensor.is_nonzero, torch.histc,
 }  # fmt: skip
 MAKES = {torch.tensor, torch.as_tensor, torch.asarray}  # on a device from values in Python
+# They group tensors by their device in C++, which sees no mark, and send a rate or a norm there.
+GROUPS_BY_DEVICE = ("torch.optim.", "torch.nn.utils.clip_grad")
 REPEATS = {torch.repeat_interleave, Tensor.repeat_interleave}
 
 
@@ -166,7 +170,8 @@ class FakeDevice(TorchFunctionMode):
             marked, kwargs["device"] = is_cuda(kwargs["device"]), "cpu"
         # A copy to the GPU need not wait; what the CPU reads is there only after waiting.
         leaves = is_marked(tensor) and not marked
-        if leaves or (marked and not is_marked(tensor) and not kwargs.get("non_blocking")):
+        waits = leaves or (marked and not is_marked(tensor) and not kwargs.get("non_blocking"))
+        if waits and not sys._getframe(2).f_globals["__name__"].startswith(GROUPS_BY_DEVICE):
             self.waits.append(f"{func.__name__} {'cpu' if leaves else 'cuda'}")
         moved = Tensor.to(tensor, *rest, **kwargs) if func is Tensor.to else tensor
         if moved is tensor and is_marked(tensor) != marked:

@@ -87,7 +87,7 @@ class StepGraphs:
 
     def _record(self, inputs: StepInputs, fewer: int | None) -> Recorded:
         if not self._uses_graphs:
-            loss = torch.zeros(())
+            loss = torch.zeros((), device=self.device)
             return Recorded(inputs, lambda: loss.copy_(self.step(inputs, fewer)), loss)
         graph = torch.cuda.CUDAGraph()
         if self.draws is not None:
