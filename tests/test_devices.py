@@ -10,9 +10,11 @@ from carry.analyses import mechanism
 from carry.certificates import verification
 from carry.config import paths, profiles, run_settings
 from carry.data import problem_sets
+from carry.data.training_batches import draw_held_out
 from carry.evaluation import decoding, trained_models
 from carry.evaluation.ask import ask
 from carry.evaluation.rows import evaluate_rows
+from carry.evaluation.scoring import score_system
 from carry.models.system import System
 from carry.models.teacher_forcing import teacher_forced_pass
 from carry.randomness import stream
@@ -30,6 +32,7 @@ ANALYSED = {
     "addition_equal_abacus_adaptive": ["depths"],
     "addition_five_digits": ["subtasks"],
     "multi_operand_addition_coupled": [],
+    "addition_abacus_20": ["starts"],
 }
 ROWS = [
     *ANALYSED, "addition_abacus_looped", "addition_randomized_fire_hints", "sorting_abacus_fire",
@@ -51,10 +54,14 @@ MORE_ROWS = {
     "addition_randomized_fire_hints": {},
     "sorting_abacus_fire": {"evaluation": {"digits": 4, "far": [[2, 8]]}},
     "addition_equal_parts": {"training": {"examples": 300}, "evaluation": {"digits": 4}},
+    "addition_abacus_20": {"training": {"digits": 4},
+                           "evaluation": {"digits": 4, "far": [40], "starts": [1, "best"]}},
 }  # fmt: skip
 MORE_PROBLEMS = {
     "sorting": {"grid": 4, "each": 2, "equal": 4, "far": [{"i": 2, "j": 8, "each": 3}]},
     "modular_addition_113": {"task": {"modulus": 13}},
+    "addition_papers_lengths": {"grid": 4, "each": 2, "equal": 4,
+                                "far": [{"digits": 40, "each": 2}]},
     "generalize_to_longer_small_multitask": {"lengths": [1, 3], "beyond": [2, 4], "test": 9,
                                              "validation": 9},
 }  # fmt: skip
@@ -207,6 +214,20 @@ def test_no_training_step_waits_for_the_gpu(fake, row):
         trainer._update()
     assert fake.waits == []
     assert torch.stack(trainer._losses).isfinite().all()
+
+
+@pytest.mark.parametrize("row", list_gpu_kinds())
+def test_rows_of_a_gpu_are_scored_and_decoded_as_on_the_cpu(device, row):
+    run = shrink(row)
+    systems = [System(run, 0, where) for where in (CPU, CUDA)]
+    task = systems[0].task
+    problems = draw_held_out(run, task, count=6)
+    cells = pd.DataFrame(problems.lengths[:, [0, -1]].numpy(), columns=["i", "j"])
+    table = problem_sets.to_table("equal", torch.tensor(cells.values), problems, task)
+    scores = [score_system(system, table, [1])[0] for system in systems]
+    pd.testing.assert_frame_equal(*scores)
+    responses = [decoding.decode_greedily(system, problems) for system in systems]
+    assert responses[0].equal(responses[1])
 
 
 def test_a_step_with_a_window_and_one_in_parts_do_not_wait(fake):
