@@ -1,4 +1,4 @@
-"""A training step here against one at another commit: `python benchmarks/against.py COMMIT [ROW ...]`.
+"""A training step against that of another commit: `python benchmarks/against.py COMMIT [ROW ...]`.
 
 Two processes, one with each version of the library, take turns in each round; each times some steps
 in CPU time, which includes drawing the batches. The median of the ratios of rounds is printed, and
@@ -18,8 +18,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 ROUNDS, STEPS = 9, 8
-ROWS = ["addition_abacus_short", "addition_fire", "addition_relative", "copying_relative",
-        "multi_operand_addition_coupled_scratchpad", "parity_nope_scratchpad"]  # fmt: skip
+ROWS = ["addition_abacus", "addition_coupled", "addition_relative", "copying_relative",
+        "multi_operand_addition_coupled_scratchpad", "addition_equal_abacus_adaptive"]  # fmt: skip
 WORKER = """
 import sys, time, torch
 from carry.config import run_settings
@@ -57,7 +57,8 @@ def compare(commit: str, rows: list[str]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         archive = ["git", "archive", commit, "lib", "params.yaml", "profiles"]
         content = subprocess.run(archive, cwd=ROOT, capture_output=True, check=True).stdout
-        tarfile.open(fileobj=io.BytesIO(content)).extractall(folder, filter="data")
+        with tarfile.open(fileobj=io.BytesIO(content)) as files:
+            files.extractall(folder, filter="data")
         workers = [start_worker(ROOT), start_worker(Path(folder))]
         for row in rows:
             for worker in workers:  # to warm up
