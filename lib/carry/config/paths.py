@@ -13,14 +13,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[3]  # the package is installed editable, in lib/
 # Folders among the results of studies; no study may have these names.
 ANALYSES, VARIANTS = "analyses", "variants"
-COMMITTED = (
-    "cpu",
-    "full",
-    "baselines",
-    "long",
-    "tuning",
-    "gpu",
-)  # profiles whose results are in git
+# Profiles whose results are in git.
+COMMITTED = ("cpu", "full", "baselines", "long", "tuning", "gpu")
 PUBLISHED = "full"  # the profile whose weights are in git
 
 
