@@ -10,8 +10,8 @@ inputs copied into the recorded memory.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import torch
@@ -65,12 +65,17 @@ class StepGraphs:
         # Steps never run at the same time, and their results are copied: they can share memory.
         self._pool = torch.cuda.graph_pool_handle() if self._uses_graphs else None
 
-    def use_stream(self) -> AbstractContextManager:
-        """Return a context in which all work of the training must be done."""
+    @contextmanager
+    def use_stream(self) -> Iterator[None]:
+        """Do all work of the training inside this block."""
         if self._stream is None:
-            return nullcontext()
-        self._stream.wait_stream(torch.cuda.current_stream(self.device))
-        return torch.cuda.stream(self._stream)
+            yield
+            return
+        outside = torch.cuda.current_stream(self.device)
+        self._stream.wait_stream(outside)
+        with torch.cuda.stream(self._stream):
+            yield
+        outside.wait_stream(self._stream)  # streams do not wait for each other by themselves
 
     def run(self, inputs: StepInputs, fewer: int | None) -> Tensor:
         """Do one step on inputs of the CPU, and return its loss."""
