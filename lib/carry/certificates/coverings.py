@@ -29,11 +29,13 @@ from jaxtyping import Bool, Integer
 from torch import Tensor
 
 from carry.certificates.contexts import compute_context_keys, compute_id_reach, extract_contexts
+from carry.certificates.longhand_coverings import generate_longhand_batches
 from carry.config.settings import SettingsError, suggest_name
 from carry.data.batch import NO_LEVEL, Batch
 from carry.data.problems import Problems
 from carry.formats.insertion_sort import InsertionSort
 from carry.formats.line import Line
+from carry.formats.longhand import Longhand
 from carry.formats.scratchpad import Scratchpad
 from carry.models.system import System
 from carry.positions.abacus import Abacus
@@ -363,6 +365,13 @@ def _cover_sorted_list(
     return CoveringProblems(batch, selected, problems)
 
 
+def _cover_calculations(system: System) -> Iterator[CoveringProblems]:
+    """Cover the rows of calculations in longhand."""
+    _require_reach(system, [(0, 1), (5, 0), (0, 1)])
+    for batch, selected in generate_longhand_batches(system.task.operations):
+        yield CoveringProblems(batch, selected)
+
+
 def _cover_product_sums(system: System) -> Iterator[CoveringProblems]:
     """Cover the sum of a running sum and a row, both with any digits, and what follows.
 
@@ -459,7 +468,7 @@ def _has_proved_covering(system: System) -> bool:
     """
     form, task = system.format, system.task
     coupled = all(isinstance(scheme, Coupled) for scheme in system.schemes)
-    if isinstance(form, InsertionSort):
+    if isinstance(form, InsertionSort | Longhand):
         return coupled
     reverses_question = getattr(form, "prefix", "add") == "rev"
     lowest_first = getattr(form, "reverse_answer", False)
@@ -559,4 +568,5 @@ COVERINGS: dict[str, Callable[[System], Iterator[CoveringProblems]]] = {
     "multi_operand_addition": _cover_running_sums,
     "multiplication": _cover_multiplication,
     "sorting": _cover_sorting,
+    "calculator": _cover_calculations,
 }

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 import torch
-from jaxtyping import Integer
+from jaxtyping import Bool, Integer
 from torch import Tensor
 
 from carry.config.arguments import check_integer, check_type
@@ -469,6 +469,27 @@ def add_texts(operands: Sequence[str]) -> str:
     '1000'
     """
     return int_to_text(sum(map(text_to_int, operands)))
+
+
+def resolve_carries(
+    columns: Integer[Tensor, "B W"], subtracts: Bool[Tensor, " B"]
+) -> tuple[Integer[Tensor, "B W"], Integer[Tensor, "B V"]]:
+    """Return the digits of sums of columns, and the carry into each place and out of the last.
+
+    A column is the sum, or with `subtracts` the difference, of two digits or less. A carry passes
+    columns of 9, and a borrow columns of 0; every other column decides alone.
+
+    >>> digits, carries = resolve_carries(torch.tensor([[12, 9, 3]]), torch.tensor([False]))
+    >>> digits.tolist(), carries.tolist()
+    ([[2, 0, 4]], [[0, 1, 1, 0]])
+    """
+    place = torch.arange(columns.shape[1], device=columns.device)
+    passes = columns == torch.where(subtracts, 0, 9)[:, None]
+    source = torch.where(passes, -1, place).cummax(1).values
+    own = (columns > 9).to(columns.dtype) - (columns < 0).to(columns.dtype)
+    made = torch.where(source >= 0, own.gather(1, source.clamp(min=0)), 0)
+    carries = torch.nn.functional.pad(made, (1, 0))
+    return (columns + carries[:, :-1]).remainder(10), carries
 
 
 def reverse_digits(
