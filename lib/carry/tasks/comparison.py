@@ -6,7 +6,8 @@ b                  . 4 9
 so far             1 2 2     0: equal, 1: the first is larger, 2: the second is; the last answers
 
 digits             306-94=221
-level 1            23412323 4     the place; a sign is one below place 0
+level 1            2341231234      the place; a sign is one below place 0
+level 2            0000111222      the number, so that a step can tell both apart
 
 A higher place overrules the lower ones, so that steps begin with the least significant digits and
 depend on one place and on the step before.
@@ -22,6 +23,7 @@ from torch import Tensor
 
 from carry.data.problems import Problems
 from carry.tasks import NumberPairTask, ScratchpadStage, text_to_int
+from carry.tasks.subtraction import list_numbers
 
 EQUAL, FIRST, SECOND = range(3)
 
@@ -37,7 +39,7 @@ class Comparison(NumberPairTask):
 
     noun: ClassVar[str] = "comparisons"
     sign: ClassVar[str] = "-"
-    scratchpad_levels: ClassVar[int] = 1
+    scratchpad_levels: ClassVar[int] = 2
     answer_is_last_digit: ClassVar[bool] = True
 
     def answer_room(self, lengths: Integer[Tensor, "B M"]) -> Integer[Tensor, " B"]:
@@ -68,12 +70,9 @@ class Comparison(NumberPairTask):
 
     def scratchpad_stages(self, problems: Problems, from_zero: bool) -> list[ScratchpadStage]:
         """Return the numbers, and the comparisons so far as one number."""
-        longest, couplings = problems.lengths.amax(1, keepdim=True), [((1, 1),)]
-        so_far, lengths = _compare_so_far(problems.operands)[:, None], problems.lengths
-        return [
-            ScratchpadStage(self.sign, problems.operands, lengths, lengths, couplings * 2),
-            ScratchpadStage("", so_far, longest, longest, couplings),
-        ]
+        longest = problems.lengths.amax(1, keepdim=True)
+        so_far = _compare_so_far(problems.operands)[:, None]
+        return list_numbers(problems, self.sign, so_far, longest, longest)
 
     def scratchpad_text(self, *operands: str, from_zero: bool) -> list[list[tuple[int, str]]]:
         """Compare the last digits of Python's texts."""

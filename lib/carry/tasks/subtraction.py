@@ -8,9 +8,13 @@ borrow used        1 1 0        the borrow out of the next lower place
 borrow made        0 1 1        the borrow out of the place
 answer             5 5 4
 
+digits             306-94=455
+level 1            2341231234      the place; a sign is one below place 0
+level 2            0000111222      the number, so that a step can tell both apart
+
 No step can see which zeros lead an answer that is written least significant digit first, so a
-format pads the answer to the length of the larger number (`pad: answer`). A signed difference needs
-the last borrow before its digits: `carry.tasks.calculator` writes it in two rows.
+scratchpad writes it as long as the larger number. A signed difference needs the last borrow before
+its digits: `carry.tasks.calculator` writes it in two rows.
 """
 
 from __future__ import annotations
@@ -24,7 +28,13 @@ from torch import Tensor
 
 from carry.config.settings import SettingsError
 from carry.data.problems import Problems
-from carry.tasks import NumberPairTask, int_to_text, resolve_carries, text_to_int
+from carry.tasks import (
+    NumberPairTask,
+    ScratchpadStage,
+    int_to_text,
+    resolve_carries,
+    text_to_int,
+)
 from carry.tasks.multi_operand_addition import count_written_digits
 
 
@@ -41,6 +51,7 @@ class Subtraction(NumberPairTask):
 
     noun: ClassVar[str] = "differences"
     sign: ClassVar[str] = "-"
+    scratchpad_levels: ClassVar[int] = 2
 
     def draw_operands(
         self, cells: Integer[Tensor, "B 2"], generator: torch.Generator
@@ -96,6 +107,27 @@ class Subtraction(NumberPairTask):
         self.check_texts(operands)
         a, b = map(text_to_int, operands)
         return int_to_text(a - b)
+
+    def scratchpad_stages(self, problems: Problems, from_zero: bool) -> list[ScratchpadStage]:
+        """Return the numbers and the answer."""
+        answer, length = problems.answer[:, None], problems.answer_length[:, None]
+        return list_numbers(problems, self.sign, answer, length, problems.room[:, None])
+
+    def scratchpad_text(self, *operands: str, from_zero: bool) -> list[list[tuple[int, str]]]:
+        """Return the difference of Python integers."""
+        return [[(max(map(len, operands)), self.solve_text(*operands))]]
+
+
+def list_numbers(
+    problems: Problems, sign: str, answer: Tensor, length: Tensor, room: Tensor
+) -> list[ScratchpadStage]:
+    """Return two numbers and an answer at the same places; the second level tells them apart."""
+    couplings = [((1, 1), (number, 0)) for number in range(3)]
+    lengths = problems.lengths
+    return [
+        ScratchpadStage(sign, problems.operands, lengths, lengths, couplings[:2]),
+        ScratchpadStage("", answer, length, room, couplings[2:]),
+    ]
 
 
 def _borrows(operands: Integer[Tensor, "B 2 N"]) -> Integer[Tensor, "B V"]:
