@@ -7,15 +7,15 @@ a count or a sign those of two rows, and two digits of the number that rows coun
     *3,2=00+13+           the sign of the first addition of 2 * 3: another one, or the next digit?
 
 Lower digits matter through the carry alone. The rows of a text need not belong to one problem, if a
-window shows none of their disagreements. They are computed here by Python's integers, and not by
-the code that writes problems.
+window shows none of their disagreements. Python's integers compute them, and not the code that
+writes problems.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool
@@ -24,44 +24,16 @@ from torch import Tensor
 from carry.data.batch import Batch
 from carry.formats import EOS, EQUALS, PAD, SIGNS
 from carry.formats.longhand import mark_tokens
+from carry.tasks.calculator import write_row
 
 DIGITS = "0123456789"
 TEXTS_PER_CHUNK = 50_000
-
-Kind = Literal["shift", "step", "repair"]
-
 
 class Text(NamedTuple):
     """A text and what it covers: its last token, or the last row without its count."""
 
     text: str
     covers_row: bool = False
-
-
-def write_row(operation: str, kind: Kind, number: str, fixed: str, digit: str = "0") -> str:
-    """Return a row and its sign, by Python's integers; all least significant digit first.
-
-    Args:
-        operation: one of + - * and :, which is a division.
-        number: the previous row.
-        fixed: the number that is added or subtracted.
-        digit: of the dividend, which a shift brings down.
-
-    >>> write_row("-", "step", "73", "25"), write_row(":", "shift", "10", "7", "5")
-    ('58-', '51+')
-    """
-    length = len(fixed) + 1 if operation == ":" else max(len(number), len(fixed))
-    if kind == "shift":
-        if operation == "*":
-            return f"0{number}+" if number else "0" * len(fixed) + "+"
-        return f"{digit}{number:0<{length}}"[:length] + "+"
-    x, y = int(number[::-1]), int(fixed[::-1])
-    if kind == "repair":
-        total = (x + y if operation == ":" else -x) % 10**length
-    else:
-        total = x + y if operation in "+*" else x - y
-    below = total < 0
-    return f"{total % 10**length if below else total:0{length}}"[::-1] + ("-" if below else "+")
 
 
 def generate_longhand_batches(operations: str) -> Iterator[tuple[Batch, Bool[Tensor, "B A"]]]:

@@ -27,6 +27,8 @@ Marks are a function of the tokens so far, at three levels:
 
 from __future__ import annotations
 
+import re
+
 import torch
 from jaxtyping import Bool, Integer
 from torch import Tensor
@@ -167,6 +169,23 @@ class Longhand(Format):
         width = max(0, response.shape[1] - answer.shape[1])
         answer = torch.nn.functional.pad(answer, (0, width))[:, : response.shape[1]]
         return torch.where(torch.arange(answer.shape[1], device=length.device) < length[:, None], answer, EOS)
+
+    def describe_rows(self, response: str) -> str:
+        """Return a response as lines, one for each row, most significant digit first.
+
+        >>> from carry.formats import build_format
+        >>> from carry.tasks import build_task
+        >>> form = build_format({"name": "longhand"}, build_task({"name": "calculator"}))
+        >>> print(form.describe_rows("158-051+$"))
+        1:  85 -
+        0:  15
+        """
+        rows = re.findall(r"(\d)(\d*)([-+]?)", response)
+        width = max((len(digits) for _, digits, _ in rows), default=0)
+        return "\n".join(
+            f"{count}:  {digits[::-1]:>{width}} {sign.strip('+')}".rstrip()
+            for count, digits, sign in rows
+        )
 
     def _join(
         self, problems: Problems, response: Integer[Tensor, "B A"], inside: Bool[Tensor, "B A"]

@@ -18,14 +18,15 @@ from typing import ClassVar
 import torch
 import torch.nn.functional as F
 from jaxtyping import Integer
+from pydantic import Field
 from torch import Tensor
 
 from carry.data.problems import Problems
-from carry.tasks import NumberPairTask, add_texts
+from carry.tasks import DIGIT_SYMBOLS, NumberPairTask, add_texts
 
 
 class Addition(NumberPairTask):
-    """Addition of two numbers; a cell is the lengths of both.
+    """Addition of two numbers; a cell is the lengths of both. `radix`: the base of all numbers.
 
     >>> from carry.randomness import stream
     >>> problems = Addition().draw(1000, digits=5, generator=stream(0, "doctest"))
@@ -35,6 +36,13 @@ class Addition(NumberPairTask):
 
     noun: ClassVar[str] = "sums"
     sign: ClassVar[str] = "+"
+
+    radix: int = Field(default=10, ge=2, le=len(DIGIT_SYMBOLS))
+
+    @property
+    def base(self) -> int:
+        """The radix: digits of operands are smaller than this."""
+        return self.radix
 
     def answer_room(self, lengths: Integer[Tensor, "B M"]) -> Integer[Tensor, " B"]:
         """Return the length of the longer number, plus one."""
@@ -50,8 +58,8 @@ class Addition(NumberPairTask):
         """Add all problems at once, place after place."""
         self.check_operands(operands)
         total = _digit_sum(operands)
-        answer = total + _carry_used(total)
-        answer = torch.where(answer >= 10, answer - 10, answer)
+        answer = total + _carry_used(total, self.base)
+        answer = torch.where(answer >= self.base, answer - self.base, answer)
         longest = lengths.amax(1)
         top = answer.gather(1, longest[:, None])[:, 0]
         return self.make_problems(operands, lengths, answer, longest + (top > 0))
@@ -59,30 +67,30 @@ class Addition(NumberPairTask):
     def compute_steps(self, problems: Problems) -> dict[str, Integer[Tensor, "B _"]]:
         """Return digit sums, carries generated, used and made, and cascades, by place."""
         total = _digit_sum(problems.operands)
-        used = _carry_used(total)
-        carry_made = (total + used >= 10).to(total.dtype)
+        used = _carry_used(total, self.base)
+        carry_made = (total + used >= self.base).to(total.dtype)
         return {
             "digit_sum": total,
-            "carry_generated": (total >= 10).to(total.dtype),
+            "carry_generated": (total >= self.base).to(total.dtype),
             "carry_used": used,
             "carry_made": carry_made,
-            "cascade": (total == 9).to(total.dtype) * used,
+            "cascade": (total == self.base - 1).to(total.dtype) * used,
         }
 
     def solve_text(self, *operands: str) -> str:
         """Return the sum of Python integers."""
         self.check_texts(operands)
-        return add_texts(operands)
+        return add_texts(operands, self.base)
 
 
 def _digit_sum(operands: Integer[Tensor, "B M N"]) -> Integer[Tensor, "B K"]:
     return F.pad(operands.sum(1, dtype=torch.uint8), (0, 1))
 
 
-def _carry_used(total: Integer[Tensor, "B K"]) -> Integer[Tensor, "B K"]:
+def _carry_used(total: Integer[Tensor, "B K"], base: int) -> Integer[Tensor, "B K"]:
     """Return the carry into each place."""
     by_place = total.T.contiguous()  # each step reads the same place of all problems
     used = torch.zeros_like(by_place)
     for place in range(1, len(by_place)):
-        used[place] = by_place[place - 1] + used[place - 1] >= 10
+        used[place] = by_place[place - 1] + used[place - 1] >= base
     return used.T

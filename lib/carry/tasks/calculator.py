@@ -42,7 +42,7 @@ the previous row and of the fixed number, and on the digit before it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import torch
 from jaxtyping import Bool, Integer
@@ -58,6 +58,9 @@ OPERATIONS = "+-*/"
 ADD, SUBTRACT, MULTIPLY, DIVIDE = range(4)
 ANSWER_SYMBOLS = "0123456789-r"  # r precedes the remainder
 MINUS, REMAINDER = 10, 11
+
+
+Kind = Literal["shift", "step", "repair"]  # of a row
 
 
 class Rows(NamedTuple):
@@ -190,7 +193,7 @@ class Calculator(NumberPairTask):
         return int_to_text({"+": a + b, "-": a - b, "*": a * b}[operation])
 
     def write_answer(self, answer: Sequence[int]) -> str:
-        """Return the text of an answer."""
+        """Return an answer as text."""
         return "".join(ANSWER_SYMBOLS[symbol] for symbol in answer)
 
 
@@ -293,3 +296,29 @@ def read_answers(
     length = (symbols >= 0).sum(1)
     answer = symbols.gather(1, order)[:, : int(length.max())]
     return answer.clamp(min=0).to(torch.uint8), length
+
+
+def write_row(operation: str, kind: Kind, number: str, fixed: str, digit: str = "0") -> str:
+    """Return a row and its sign, by Python's integers; all least significant digit first.
+
+    Args:
+        operation: one of + - * and :, the sign of a division in this format.
+        number: the previous row.
+        fixed: the number that is added or subtracted.
+        digit: of the dividend, which a shift brings down.
+
+    >>> write_row("-", "step", "73", "25"), write_row(":", "shift", "10", "7", "5")
+    ('58-', '51+')
+    """
+    length = len(fixed) + 1 if operation == ":" else max(len(number), len(fixed))
+    if kind == "shift":
+        if operation == "*":
+            return f"0{number}+" if number else "0" * len(fixed) + "+"
+        return f"{digit}{number:0<{length}}"[:length] + "+"
+    x, y = int(number[::-1]), int(fixed[::-1])
+    if kind == "repair":
+        total = (x + y if operation == ":" else -x) % 10**length
+    else:
+        total = x + y if operation in "+*" else x - y
+    below = total < 0
+    return f"{total % 10**length if below else total:0{length}}"[::-1] + ("-" if below else "+")
