@@ -103,9 +103,8 @@ class Calculator(NumberPairTask):
             )
         return [*text.split(sign), str(OPERATIONS.index(sign))]
 
-    def count_problems(self, size: int) -> int:
-        """Return the number of pairs of numbers of this length, for all operations."""
-        return len({*self.operations}) * super().count_problems(size)
+    def count_problems(self, size: int) -> None:
+        """Return None: data sets of distinct problems have two operands."""
 
     def draw_operands(
         self, cells: Integer[Tensor, "B 2"], generator: torch.Generator

@@ -19,6 +19,7 @@ its digits: `carry.tasks.calculator` writes it in two rows.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -52,6 +53,11 @@ class Subtraction(NumberPairTask):
     noun: ClassVar[str] = "differences"
     sign: ClassVar[str] = "-"
     scratchpad_levels: ClassVar[int] = 2
+
+    def count_problems(self, size: int) -> int:
+        """Return the number of pairs of numbers of this length, the larger one first."""
+        pairs = super().count_problems(size)
+        return (pairs + math.isqrt(pairs)) // 2
 
     def draw_operands(
         self, cells: Integer[Tensor, "B 2"], generator: torch.Generator
