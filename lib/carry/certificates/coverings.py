@@ -531,7 +531,8 @@ def _has_proved_covering(system: System) -> bool:
     Ids have to count places: coupled ids do, and so do Abacus ids if all numbers are written least
     significant digit first. The answer has to be written in this order. Numbers must not be padded,
     because the end of the padding is not visible; exceptions are the steps of products and
-    differences, whose length is visible, the number before another one, and lists, whose numbers end together.
+    differences, whose length is visible, the number before another one, and lists, whose numbers
+    end together.
     """
     form, task = system.format, system.task
     coupled = all(isinstance(scheme, Coupled) for scheme in system.schemes)

@@ -29,6 +29,7 @@ from carry.tasks.calculator import write_row
 DIGITS = "0123456789"
 TEXTS_PER_CHUNK = 50_000
 
+
 class Text(NamedTuple):
     """A text and what it covers: its last token, or the last row without its count."""
 
@@ -197,7 +198,11 @@ def _pair_for_repairs(operation: str) -> Iterator[tuple[str, str]]:
 
     Such a row plus the fixed number, which is the number before the subtraction, has a last carry.
     """
-    lows = [("", ""), ("0", "9"), ("5", "9")] if operation == "-" else [("", ""), ("1", "1"), ("9", "9")]
+    lows = (
+        [("", ""), ("0", "9"), ("5", "9")]
+        if operation == "-"
+        else [("", ""), ("1", "1"), ("9", "9")]
+    )
     top = "9" if operation == ":" else ""
     for low, y_low in lows:
         for y in _numbers_around(y_low):

@@ -106,7 +106,9 @@ class Expression(Format):
             pad = str(self.pad).lower()
             return f"pad_to {self.pad_to} does not fit pad {pad}; expected one of them"
         if self.has_index_hints and self.task.base > 10:
-            return f"hints {self.hints!r} do not fit base {self.task.base}, whose digits are letters"
+            return (
+                f"hints {self.hints!r} do not fit base {self.task.base}, whose digits are letters"
+            )
         if self.has_index_hints and self.variable_length:
             return f"spaces {self.spaces} do not fit hints {self.hints!r}; expected one of them"
         return None

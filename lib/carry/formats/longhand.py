@@ -11,13 +11,13 @@ Marks are a function of the tokens so far, at three levels:
     level 2   .  0  0  .  .  .  0  4  4  4  4  9  9  9  9  .
     level 3   .  .  .  .  .  .  0  .  .  .  0  .  .  .  0  .
 
-    tokens    :  5  8  ,  7  =  0  8  0  +  1  1  0  +  2  4  9  -  1  1  0  +  0  5  1  +  1  8  0
-    level 1   .  .  .  .  2  0  1  2  3  0  1  2  3  0  1  2  3  0  1  2  3  0  1  2  3  0  1  2  3
-    level 2   .  .  .  .  .  0  3  3  3  3  7  7  7  7 11 11 11 11 16 16 16 16 19 19 19 19 23 23 23
-    level 3   .  2  1  .  .  0  1  .  .  1  .  .  .  1  .  .  .  1  .  .  .  1  2  .  .  2  .  .  .
+    tokens    :  5  8  ,  7  =  0  8  0  +  1  1  0  +  2  4  9  -  1  1  0  +  0  5  1  +  1
+    level 1   .  .  .  .  2  0  1  2  3  0  1  2  3  0  1  2  3  0  1  2  3  0  1  2  3  0  1
+    level 2   .  .  .  .  .  0  3  3  3  3  7  7  7  7 11 11 11 11 16 16 16 16 19 19 19 19 23
+    level 3   .  2  1  .  .  0  1  .  .  1  .  .  .  1  .  .  .  1  .  .  .  1  2  .  .  2  .
 
 1   the place: a digit is two above its place, a count 1, and a sign 0, as is `=`
-2   the row: 3 above the previous one for a shift, 4 for a step, 5 for a repair, so that the distance
+2   the row: 3 above the previous one for a shift, 4 for a step, 5 for a repair, so that its distance
     to the previous row tells the kind, and the row before that is 6 or more away. The number that a
     sum or a difference begins with is row 0
 3   the digit that rows count, from the most significant one on: of the second factor, or of the
@@ -89,7 +89,9 @@ class Longhand(Format):
         """Refuse tasks other than the calculator."""
         if not isinstance(self.task, Calculator):
             name = type(self.task).__name__
-            return f"'longhand' writes calculations, and {name} is another task; expected 'calculator'"
+            return (
+                f"'longhand' writes calculations, and {name} is another task; expected 'calculator'"
+            )
         return None
 
     def vocabulary_size(self) -> int:
@@ -165,10 +167,14 @@ class Longhand(Format):
         counts, last = torch.where(present, counts, 0), torch.where(in_last, last, 0)
         negative = (signs == MINUS) & present
         answer, length = read_answers(counts, negative, present, last, divides)
-        answer = torch.tensor([*map(ALPHABET.index, ANSWER_SYMBOLS)], device=length.device)[answer.long()]
+        answer = torch.tensor([*map(ALPHABET.index, ANSWER_SYMBOLS)], device=length.device)[
+            answer.long()
+        ]
         width = max(0, response.shape[1] - answer.shape[1])
         answer = torch.nn.functional.pad(answer, (0, width))[:, : response.shape[1]]
-        return torch.where(torch.arange(answer.shape[1], device=length.device) < length[:, None], answer, EOS)
+        return torch.where(
+            torch.arange(answer.shape[1], device=length.device) < length[:, None], answer, EOS
+        )
 
     def describe_rows(self, response: str) -> str:
         """Return a response as lines, one for each row, most significant digit first.

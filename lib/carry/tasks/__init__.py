@@ -409,7 +409,9 @@ def to_digits(
     characters = "".join("".join(row) for row in texts)
     symbols = DIGIT_SYMBOLS[: max(10, base)]
     if not characters or {*characters} - {*symbols}:
-        wrong = next((text for row in texts for text in row if not text or {*text} - {*symbols}), "")
+        wrong = next(
+            (text for row in texts for text in row if not text or {*text} - {*symbols}), ""
+        )
         raise SettingsError(
             f"operands: {wrong[:80]!r} is not a number; expected digits 0 to {symbols[-1]}"
         )

@@ -4,7 +4,7 @@ The third operand is the operation, as its index in "+-*/". Every response is a 
 has a count, a number, and a sign. There are three kinds of row:
 
     kind     when                      row
-    shift    the count is 0            the previous row times 10, plus the next digit of the dividend
+    shift    the count is 0            the previous row times 10, plus a digit of the dividend
     step     the count is above 0      the previous row + or - the fixed number
     repair   the previous sign is -    undoes a subtraction that went below 0
 
@@ -109,10 +109,12 @@ class Calculator(NumberPairTask):
     def draw_operands(
         self, cells: Integer[Tensor, "B 2"], generator: torch.Generator
     ) -> tuple[Integer[Tensor, "B 3 N"], Integer[Tensor, "B 3"]]:
-        """Draw both numbers uniformly from the numbers of their lengths; a divisor of 0 becomes 1."""
+        """Draw both numbers uniformly from those of their lengths; a divisor of 0 becomes 1."""
         digits, lengths = super().draw_operands(cells, generator)
         codes = torch.tensor([OPERATIONS.index(sign) for sign in self.operations])
-        drawn = torch.randint(len(codes), cells[:, 0].shape, generator=generator, device=cells.device)
+        drawn = torch.randint(
+            len(codes), cells[:, 0].shape, generator=generator, device=cells.device
+        )
         operation = codes.to(cells.device)[drawn]
         digits[:, 1, 0] += (digits[:, 1].sum(1) == 0) & (operation == DIVIDE)
         third = torch.zeros_like(digits[:, :1])
@@ -258,9 +260,16 @@ def compute_rows(operands: Integer[Tensor, "B M N"], lengths: Integer[Tensor, "B
         digit = torch.where(ends, digit - 1, digit)
         count = torch.where(negative, count - 1, torch.where(ends, 0, count + 1))
         negative = negative & ~done
-    counts, digits, row_lengths, signs = (torch.stack(part, dim=1) for part in zip(*rows, strict=True))
+    counts, digits, row_lengths, signs = (
+        torch.stack(part, dim=1) for part in zip(*rows, strict=True)
+    )
     present = row_lengths > 0
-    return Rows(counts * present, (digits * present[:, :, None]).to(torch.uint8), row_lengths, signs & present)
+    return Rows(
+        counts * present,
+        (digits * present[:, :, None]).to(torch.uint8),
+        row_lengths,
+        signs & present,
+    )
 
 
 def read_answers(

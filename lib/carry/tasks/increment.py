@@ -30,8 +30,10 @@ class Increment(Task):
     Half of the digits drawn are 9 (`down`: 0), because carries are rare in uniform numbers.
 
     >>> from carry.tasks import to_digits
-    >>> [Increment(down=down).solve(*to_digits([[300]])).answer[0].tolist() for down in (False, True)]
-    [[1, 0, 3, 0], [9, 9, 2]]
+    >>> for down in (False, True):
+    ...     print(Increment(down=down).solve(*to_digits([[300]])).answer[0].tolist())
+    [1, 0, 3, 0]
+    [9, 9, 2]
     """
 
     noun: ClassVar[str] = "numbers"
