@@ -17,8 +17,8 @@ Marks are a function of the tokens so far, at three levels:
     level 3   .  2  1  .  .  0  1  .  .  1  .  .  .  1  .  .  .  1  .  .  .  1  2  .  .  2  .
 
 1   the place: a digit is two above its place, a count 1, and a sign 0, as is `=`
-2   the row: 3 above the previous one for a shift, 4 for a step, and 5 for a repair, which the distance
-    tells; the row before the previous one is 6 or more away. The number that a
+2   the row: 3 above the previous one for a shift, 4 for a step, 5 for a repair, each distance
+    has one meaning; the row before the previous one is 6 or more away. The number that a
     sum or a difference begins with is row 0
 3   the digit that rows count, from the most significant one on: of the second factor, or of the
     dividend. The sign of a row has the present one, so that a window shows it and the next; the

@@ -239,24 +239,27 @@ def compute_rows(operands: Integer[Tensor, "B M N"], lengths: Integer[Tensor, "B
         signs = torch.stack([1 - 2 * negates.char(), 1 - 2 * lowers.char() - negates.char()])
         columns = signs[0, :, None] * number + signs[1, :, None] * fixed
         total, carries = resolve_carries(columns, negates | lowers)
-        shifted = torch.cat([value * divides[:, None], number[:, : width - 1]], dim=1)
         new_length = torch.maximum(number_length, fixed_length)
         new_length = torch.where(negates, number_length, new_length)
         new_length = torch.where(divides, fixed_length + 1, new_length)
+        new_length = torch.where(done, number_length, new_length)
         carry = carries.gather(1, new_length[:, None])[:, 0]
-        new_length = new_length + ((carry > 0) & (adds | multiplies))
-        first = torch.where(number_length > 0, number_length + 1, fixed_length)
-        new_length = torch.where(shifts & multiplies, first, new_length)
-        number_length = new_length.clamp(max=width)  # of problems that are done
-        number = torch.where(shifts[:, None], shifted, total)
-        number = number * (torch.arange(width, device=row.device) < number_length[:, None])
+        grows = (adds | multiplies) & ~done
+        new_length = torch.where(grows, new_length + (carry > 0), new_length)
         negative = (carry < 0) & ~repairs & ~shifts
-        rows.append((count, number, torch.where(done, 0, number_length), negative))
+        shifted = torch.cat([value * divides[:, None], number[:, : width - 1]], dim=1)
+        number = torch.where(shifts[:, None], shifted, total)
+        first = torch.where(number_length == 0, fixed_length, number_length + 1)
+        new_length = torch.where(shifts & grows, first, new_length)
+        number = number * (torch.arange(width, device=row.device) < new_length[:, None])
+        number_length = new_length
+        rows.append((count, number, torch.where(done, 0, new_length), negative))
         ends = in_one | torch.where(multiplies, count == value[:, 0], repairs | (count == 9))
         ends &= ~negative
         done = done | (ends & (in_one | (digit == 0)))
         digit = torch.where(ends, digit - 1, digit)
         count = torch.where(negative, count - 1, torch.where(ends, 0, count + 1))
+        negative = negative & ~done
     counts, digits, row_lengths, signs = (
         torch.stack(part, dim=1) for part in zip(*rows, strict=True)
     )
