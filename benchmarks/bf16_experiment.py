@@ -14,7 +14,7 @@ import pandas as pd
 import torch
 from scipy import stats
 
-from carry.config import paths
+from carry.config import paths, profiles
 from carry.config.run_settings import Run, load_run
 from carry.data import problem_sets
 from carry.evaluation.scoring import score_system
@@ -38,8 +38,8 @@ COLUMNS = [
 
 
 def load_shortened(row: str, precision: str) -> Run:
-    """Return a row of the profile `full` with the steps and precision of the experiment."""
-    run = load_run(row, "full")
+    """Return a row of the profiles `full` and `baselines` with the experiment's steps."""
+    run = load_run(row, profiles.find_sources("full")[row])
     changed = {"steps": ROWS[row], "precision": precision}
     return run.model_copy(update={"training": run.training.model_copy(update=changed)})
 
@@ -48,7 +48,7 @@ def train_and_score(row: str, precision: str, seed: int) -> dict[str, object]:
     """Train a seed; score it in fp32 within the trained sizes, and beyond them up to three times.
 
     The scores are shares of exact answers: `held_out` on all pairs of trained sizes, `beyond` on
-    equal sizes, the mean of the starts 1 and "middle".
+    equal sizes, the mean of the starts 1 and "all".
     """
     run = load_shortened(row, precision)
     began = time.process_time()
@@ -59,7 +59,7 @@ def train_and_score(row: str, precision: str, seed: int) -> dict[str, object]:
     known = problem_sets.ProblemSet.parse({**settings, "equal": EACH}, "problems")
     table = problem_sets.draw_problem_set("bf16_experiment", known)
     table = table[(table["set"] == "grid") | (table["i"] > digits)]
-    cells = score_system(trainer.system, table, (1, "middle"))[0]
+    cells = score_system(trainer.system, table, (1, "all"))[0]
     exact = cells.groupby("set")[["exact", "n"]].sum()
     share = (exact["exact"] / exact["n"]).round(4)
     return {

@@ -12,7 +12,7 @@ from made_up_columns import ORDER
 
 SHARES = ("accuracy", "low", "high")
 STEPS = tuple(range(80, 801, 80))
-STARTS = {True: ("1", "middle"), False: ("1",)}
+STARTS = {True: ("1", "best", "all"), False: ("1",)}
 
 
 def is_equal(row):
@@ -22,11 +22,17 @@ def is_equal(row):
 
 def seen(row):
     """Return the lengths that a row is trained on."""
-    if row.endswith(("baseline", "worded")):
+    if row.endswith("baseline"):
+        return [1, 3]
+    if row.endswith("worded"):
         return [1, 2, 3]
     if row.endswith("longer"):
         return [1, 2, 3, 4, 5]
-    return [1, 2, 3, 4, 7] if row.endswith("gap") else [1, 2, 3, 4, 6]
+    if row.startswith(("addition_equal_alone", "addition_equal_parts")):
+        return [1, 2, 4]
+    if row.endswith(("plain", "padded", "operands", "reversed", "spaces", "no_gap")):
+        return [1, 2, 3, 4]
+    return [1, 2, 3, 4, 7] if row.endswith("_gap") else [1, 2, 3, 4, 6]
 
 
 def tested(row):
@@ -57,21 +63,6 @@ def cells(row, seeds=2, n=50):
     return table.assign(first_right=table["n"], digits_right=some)
 
 
-def places(row, of):
-    """Return accuracy by place, for the row's cells: errors begin somewhere, or at the end."""
-    random, found = np.random.default_rng(4), []
-    for cell in of.itertuples():
-        wrong = cell.n - cell.exact
-        first = random.multinomial(wrong, [1 / (cell.i + 2)] * (cell.i + 2))[:-1]
-        for place in range(cell.i + 1):
-            n = cell.n if place < cell.i else cell.n // 2
-            correct = n - random.binomial(n, wrong / cell.n * (0.3 + 0.5 * place / cell.i))
-            known = [row, "cpu", cell.seed, cell.trained, cell.start, "equal", cell.i, place]
-            found.append([*known, n, correct, min(first[place], n)])
-    names = ["row", "profile", "seed", "trained", "start", "set", "digits", "place", "n"]
-    return add_interval(pd.DataFrame(found, columns=[*names, "correct", "first_wrong"]), "correct")
-
-
 def _table(name, rows, found, hits):
     columns = [of for of in ORDER[name] if of not in SHARES]
     table = add_interval(pd.DataFrame(found, columns=columns), hits)
@@ -91,20 +82,6 @@ def losses(rows, seeds=2, n=50):
     return _table("losses", rows, found, "exact")
 
 
-def order(rows, seeds=2, n=50):
-    """Return digits right by place, the highest first, and a place that is never learned."""
-    found = []
-    for row, seed, step in itertools.product(rows, range(seeds), STEPS):
-        for digits in tested(row):
-            for place in range(digits + 1):
-                late = 1 / (1 + np.exp((120 * (digits - place) - step + 60 * seed) / 40))
-                count = n if place < digits else n // 2
-                right = int(count * (0.1 + 0.9 * late * (place > 0 or "plain" not in row)))
-                trained = max(seen(row))
-                found.append([row, "cpu", seed, trained, step, digits, place, count, right])
-    return _table("order", rows, found, "correct")
-
-
 def written(rows, seeds=2, n=60):
     """Return kinds of answers: right where lengths are trained, of all kinds elsewhere."""
     found = []
@@ -116,15 +93,3 @@ def written(rows, seeds=2, n=60):
             for kind, count in zip(KINDS, [right, *others], strict=True):
                 found.append([row, "cpu", seed, max(seen(row)), digits, kind, n, count])
     return _table("answer_kinds", rows, found, "count")
-
-
-def parts(rows, seeds=2, n=60):
-    """Return responses to sub-tasks: all right where lengths are trained, fewer of later parts."""
-    found = []
-    for row, seed in itertools.product(rows, range(seeds)):
-        for digits, (late, part) in itertools.product(
-            tested(row), enumerate(("add", "ali", "car", "mad", "rev"))
-        ):
-            exact = int(n * share(row, digits, seed) * (1 - 0.1 * late))
-            found.append([row, "cpu", seed, max(seen(row)), part, n, exact, digits])
-    return _table("parts", rows, found, "exact")

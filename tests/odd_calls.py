@@ -1,4 +1,4 @@
-"""Call the functions that the README names with odd arguments; print each that fails oddly.
+"""Call the functions that CONTRIBUTING.md names with odd arguments; print each that fails oddly.
 
     python odd_calls.py COUNT SEED
 
@@ -21,6 +21,7 @@ from carry.config.settings import SettingsError
 from carry.evaluation.ask import ask, read_answer
 from carry.evaluation.rows import evaluate_rows
 from carry.evaluation.trained_models import load_trained
+from carry.exports import load_exported
 from carry.models.hooks import Hooks
 from carry.models.system import System
 from carry.positions import show_ids
@@ -91,6 +92,7 @@ CALLS = {
     "all_layers": (Hooks().all_layers, {"part": "pattern"}),
     "load_trained": (load_trained, {"profile": "smoke", "row": "addition_abacus", "seed": 0,
                                     "device": "cpu"}),
+    "load_exported": (load_exported, {"folder": "nothing", "device": "cpu"}),
     "load_run": (load_run, {"name": "addition_abacus", "profile": "smoke"}),
     "ask": (lambda a, b, start: ask(SYSTEM, a, b, start=start), {"a": 1, "b": "2", "start": 1}),
     "ask_system": (lambda system, a: ask(system, a, 2), {"system": SYSTEM, "a": 3}),

@@ -1,7 +1,6 @@
 """A decoder in plain Python, token by token, with every encoding as its formula has it.
 
-It is for models of two heads and width 32, whose norms stand before what they norm; their linear
-maps are taken as they are.
+It is for models of two heads and width 32; their linear maps and norms are taken as they are.
 """
 
 import math
@@ -88,16 +87,24 @@ def sees(encodings, ids, q, k):
     return not says or k == q or first or (True in says and False not in says)
 
 
-def heads_of(block, layer, source, encodings, ids):
+def factor_of(network, seen):
+    """Return what the logits of a query are multiplied by, if it sees so many keys."""
+    sharpness = 1.0 if network.training else network.sharpness
+    if network.settings.attention_scale == "constant":
+        return sharpness
+    return sharpness * math.log(max(seen, 2)) / math.log(64)
+
+
+def heads_of(network, layer, source, ids):
     """Return what the two heads of a layer find for every token of one sequence."""
-    width = source.shape[1] // 2
+    block, encodings, width = network.blocks[layer], network.encodings, source.shape[1] // 2
     query, (key, value) = block.query(source), block.key_value(source).chunk(2, dim=1)
     query, key, value = (x.unflatten(1, (2, width)).tolist() for x in (query, key, value))
     found = []
     for q in range(len(source)):
         found.append([])
         for head in range(2):
-            seen, scores = [], []
+            seen, logits = [], []
             for k in range(q + 1):
                 one, other, more = query[q][head], key[k][head], 0.0
                 for encoding, of in zip(encodings, ids, strict=True):
@@ -106,7 +113,8 @@ def heads_of(block, layer, source, encodings, ids):
                     other = turned_by(encoding, other, of[k])
                 if sees(encodings, ids, q, k):
                     seen.append(value[k][head])
-                    scores.append(math.exp(dot(one, other) / math.sqrt(width) + more))
+                    logits.append(dot(one, other) / math.sqrt(width) + more)
+            scores = [math.exp(factor_of(network, len(seen)) * logit) for logit in logits]
             weights = [score / sum(scores) for score in scores]
             found[-1] += [dot(weights, feature) for feature in zip(*seen, strict=True)]
     return torch.tensor(found, dtype=torch.float64)
@@ -119,18 +127,26 @@ def embedded(network, tokens, ids):
         parts = [felt_by(of, id[at]) for of, id in zip(network.encodings, ids, strict=True)]
         parts.append(network.tokens.weight[token].tolist())
         x.append([sum(features) for features in zip(*parts, strict=True)])
-    return torch.tensor(x, dtype=torch.float64)
+    return network.embedding_norm(torch.tensor(x, dtype=torch.float64))
+
+
+def added(block, part, x, update):
+    """Return the residual stream with what attention or the feed-forward network adds to it."""
+    norm = block.after[part]
+    if block.settings.norm_place == "pre":
+        return x + update
+    return x + norm(update) if block.settings.norm_place == "pre_and_branch" else norm(x + update)
 
 
 def through_block(network, x, ids):
     """Return the residual stream of one sequence after all layers."""
     for layer, block in enumerate(network.blocks):
-        x = x + block.output(heads_of(block, layer, block.before[0](x), network.encodings, ids))
-        x = x + block.feed_forward(block.before[1](x))
+        x = added(block, 0, x, block.output(heads_of(network, layer, block.before[0](x), ids)))
+        x = added(block, 1, x, block.feed_forward(block.before[1](x)))
     return x
 
 
 def logits(network, tokens, ids):
     """Return the logits of one sequence, for models that are run once."""
     x = through_block(network, embedded(network, tokens, ids), ids)
-    return network.logits(network.final_norm(x))
+    return network.logits(network.logit_scale * network.final_norm(x))

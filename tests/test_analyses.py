@@ -7,15 +7,16 @@ import pandas as pd
 import pytest
 import torch
 
-from carry import analyses
-from carry.analyses import heads, subtasks
+from carry import analyses, results
+from carry.analyses import heads, local_adder, subtasks
 from carry.config import paths, profiles
-from carry.config.run_settings import make_run
+from carry.config.run_settings import load_run, make_run
 from carry.config.settings import SettingsError, list_modules
 from carry.data import problem_sets
 from carry.evaluation import trained_models
 from carry.evaluation.mock_models import ForgetsCarries, Oracle
 from carry.jobs import executors, kept
+from carry.models.system import System
 from carry.tasks import build_task
 from carry.training.batched.trainer import BatchedTrainer
 from carry.training.checkpoint import save_snapshots, save_weights
@@ -255,3 +256,10 @@ def test_an_analysis_that_breaks_the_contract_is_refused_in_one_line(case, add_a
         analyses.analyse_study("mine", "cpu")
     assert message in str(error.value) and "\n" not in str(error.value), error.value
     assert not paths.analyses_folder("cpu", "mine").exists()
+
+
+def test_tables_of_the_local_adder_have_their_columns():
+    system = System(load_run("addition_relative", "cpu"))
+    found = local_adder.adder_tables(system)
+    for name, table in found.items():
+        assert set(results.create_empty_table(name)) == {"row", "profile", "seed", *table.columns}

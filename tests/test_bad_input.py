@@ -70,9 +70,12 @@ CASES = {
         {**ADDITION, "format": {"pad": "yes"}},
         ["format.pad", "'yes'", "boolean"],
     ),
-    "dropout of models trained apart": (
-        {**ADDITION, "training": {"dropout": 0.1}},
-        ["training", "dropout 0.1", "batched_seeds false", "0.0"],
+    "dropout inside models trained together": (
+        {
+            "task": {"name": "noisy_majority"},
+            "training": {"batched_seeds": True, "dropout_inside": 0.1},
+        },
+        ["training", "dropout_inside 0.1", "batched_seeds true", "0.0"],
     ),
     "Muon for models trained together": (
         {
@@ -106,6 +109,38 @@ CASES = {
     "offset of zero": (
         positions({"ids": "abacus", "encoding": "learned", "offset": 0}),
         ["positions.0.offset", "0", "greater than or equal to 1"],
+    ),
+    "offset and limit": (
+        positions({"ids": "abacus", "encoding": "learned", "offset": 5, "limit": 60}),
+        ["positions.0", "offset 5", "limit 60", "one of them"],
+    ),
+    "even starts on a ring": (
+        positions({**COUPLED, "even": True, "ring": True}),
+        ["positions.0", "even true", "ring true", "one of them"],
+    ),
+    "window on a ring": (
+        positions({"ids": "coupled", "encoding": "rope", "limit": 60, "ring": True, "window": 1}),
+        ["positions.0.window", "'coupled'", "without ring"],
+    ),
+    "limit too small for abacus": (
+        positions({"ids": "abacus", "encoding": "rope", "limit": 30}),
+        ["positions.0", "30 digits", "id 31", "30"],
+    ),
+    "unknown padding": (
+        {**ADDITION, "format": {"pad": "answers"}},
+        ["format.pad", "'answers'", "boolean", "'answer'"],
+    ),
+    "padding of the answer and of all": (
+        {**ADDITION, "format": {"pad": "answer", "pad_to": 9}},
+        ["format", "pad_to 9", "pad answer", "one of them"],
+    ),
+    "unknown signs": (
+        steps(format={"signs": "lower"}),
+        ["format.signs", "'lower'", "'lowest'"],
+    ),
+    "unknown room": (
+        {"task": {"name": "multi_operand_addition", "room": "largest"}},
+        ["task.room", "'largest'", "longest_sum"],
     ),
     "window below zero": (
         positions({"ids": "abacus", "encoding": "relative", "window": -1}),
@@ -185,6 +220,34 @@ CASES = {
     "heads that do not divide": (
         {**ADDITION, "model": {"width": 30, "heads": 4}},
         ["width 30", "heads 4"],
+    ),
+    "norms that are nowhere": (
+        {**ADDITION, "model": {"norm_place": "sandwich"}},
+        ["model.norm_place", "'sandwich'", "pre_and_branch"],
+    ),
+    "a norm of embeddings without norms": (
+        {**ADDITION, "model": {"norm": "none", "embedding_norm": True}},
+        ["embedding_norm true", "norm 'none'"],
+    ),
+    "an epsilon of no norms": (
+        {**ADDITION, "model": {"norm": "none", "norm_epsilon": 1e-12}},
+        ["norm_epsilon 1e-12", "norm 'none'", "None"],
+    ),
+    "norms that may divide by zero": (
+        {**ADDITION, "model": {"norm_epsilon": 0.0}},
+        ["model.norm_epsilon", "0.0", "greater than 0"],
+    ),
+    "logits of no size": (
+        {**ADDITION, "model": {"logit_scale": 0.0}},
+        ["model.logit_scale", "0.0", "greater than 0"],
+    ),
+    "attention of no sharpness": (
+        {**ADDITION, "evaluation": {"sharpness": 0.0}},
+        ["evaluation.sharpness", "0.0", "greater than 0"],
+    ),
+    "attention that grows otherwise": (
+        {**ADDITION, "model": {"attention_scale": "sqrt"}},
+        ["model.attention_scale", "'sqrt'", "constant, log"],
     ),
     "odd head width with RoPE": (
         positions({"ids": "index", "encoding": "rope"}, model={"head_width": 7}),
@@ -517,7 +580,7 @@ CASES = {
     ),
     "negative start": (
         {**ADDITION, "evaluation": {"starts": [-1]}},
-        ["evaluation.starts.0", "-1", "greater than or equal to 1 or 'middle'"],
+        ["evaluation.starts.0", "-1", "greater than or equal to 1 or 'best' or 'all'"],
     ),
     "held-out sizes in the wrong order": (
         {

@@ -20,6 +20,7 @@ from carry.interpretability.majority_constructions import (
     score_majority,
 )
 from carry.interpretability.majority_constructions import write_strings as written_by_hand
+from carry.interpretability.majority_limits import classify_faults, tolerates_noise
 from carry.models.constructions.minimal_majority import build_minimal_majority
 from carry.models.system import System
 from carry.models.teacher_forcing import teacher_forced_pass
@@ -235,6 +236,11 @@ REFUSED = {
     "tied": ({"model": {"tied": True}}, "model.tied: True"),
     "divided": ({"model": {"divide_gradient": True}}, "model.divide_gradient: True"),
     "attention": ({"model": {"attention": "fused"}}, "model.attention: 'fused'"),
+    "growing": ({"model": {"attention_scale": "log"}}, "model.attention_scale: 'log'"),
+    "sharpness": ({"evaluation": {"sharpness": 2.0}}, "evaluation.sharpness: 2.0"),
+    "embedding norm": ({"model": {"embedding_norm": True}}, "model.embedding_norm: True"),
+    "norm epsilon": ({"model": {"norm_epsilon": 1e-12}}, "model.norm_epsilon: 1e-12"),
+    "logit scale": ({"model": {"logit_scale": 0.5}}, "model.logit_scale: 0.5"),
     "adaptive": ({"model": {"name": "adaptive"}}, "model.name: 'adaptive'"),
     "begin": ({"format": {"begin": "$"}}, "format.begin: '$'"),
     "spaces": ({"format": {"spaces": 0.5}}, "format.spaces: 0.5"),
@@ -363,6 +369,16 @@ def test_read_token_by_token_a_large_number_is_lost_in_single_precision():
     """Among 200 symbols one more one moves what is found by less than a step between numbers."""
     found = score_majority([10_000.0], [200]).set_index(["dtype", "threshold"])["wrong"]
     assert found["float32", "mended"] > 0 and found["float64", "mended"] == 0
+
+
+def test_noise_is_tolerated_as_far_as_the_model_shows():
+    """The formula agrees with the strings themselves, wherever nothing is lost in rounding."""
+    larges, lengths = [3.0, 3.5, 4.0, 4.5, 5.0, 6.0], [1, 2, 3, 5, 8, 13, 21]
+    for threshold, part in score_majority(larges, lengths, dtypes=["float64"]).groupby("threshold"):
+        sizes = part["large"].to_numpy(), part["length"].to_numpy()
+        tolerated = tolerates_noise(*sizes, threshold)
+        assert 0 < tolerated.sum() < len(part) and (tolerated == (part["ones"] == 0)).all()
+        assert {*classify_faults(part)} == {"no fault", "noise: ones missed"}
 
 
 def test_with_the_answers_of_the_thesis_every_majority_is_the_wrong_one():

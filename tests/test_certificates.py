@@ -162,10 +162,14 @@ def test_coverings_have_all_digits_in_the_window(row, monkeypatch):
     assert met > 300
 
 
-@pytest.mark.parametrize(("row", "layers"), [(row, 1 + at % 2) for at, row in enumerate(ROWS)])
-def test_a_context_has_the_logits_of_its_sequence(row, layers):
-    """Hidden tokens have no effect, through two layers as well."""
-    system = with_noise(system_of(row, model={"layers": layers}))
+@pytest.mark.parametrize(("row", "layers", "scale"), [
+    *((row, 1 + at % 2, "constant") for at, row in enumerate(ROWS)),
+    ("addition_relative", 2, "log"),
+    (ROWS[-2], 1, "log"),
+])  # fmt: skip
+def test_a_context_has_the_logits_of_its_sequence(row, layers, scale):
+    """Hidden tokens have no effect, through two layers as well, and are not counted."""
+    system = with_noise(system_of(row, model={"layers": layers, "attention_scale": scale}))
     for problems in problems_of(system, ((3, 3), (6, 4))):
         batch = system.format.write(problems[:5])
         index, _, real = batch.response()
@@ -391,6 +395,11 @@ NOT_PROVED = {
     "padded sums": ("multi_operand_addition_relative_scratchpad", {"format": {"pad": True}}),
     "sums of one length": ("addition_relative", {"format": {"pad_to": 1000}}),
     "padded operands": ("addition_relative", {"format": {"pad": True}}),
+    "padded answers": ("addition_relative", {"format": {"pad": "answer"}}),
+    "signs without Abacus ids": (
+        "addition_relative_carries",
+        {"positions": [{"ids": "abacus", "encoding": "relative", "window": [0, 1]}]},
+    ),
     "spare zeros": ("multi_operand_addition_relative_scratchpad", {"task": {"spare": 1}}),
     "products without padding": ("multiplication_relative_scratchpad", {"format": {"pad": False}}),
     "levels in another order": (
@@ -492,6 +501,17 @@ def test_models_without_bounded_contexts_are_refused_in_one_line(name):
         enumerate_contexts(System(make_run(settings)))
     assert message in str(error.value) and "\n" not in str(error.value)
     assert any(word in str(error.value) for word in ("expected", "known: "))
+
+
+def test_a_certificate_is_for_one_sharpness(tmp_path):
+    run, path = load_run(PARITY, "full"), tmp_path / "seed_0.safetensors"
+    path.touch()
+    evaluation = run.evaluation.model_copy(update={"sharpness": 2.0})
+    sharp = run.model_copy(update={"evaluation": evaluation})
+    one, other = (seeds.describe_models([System(of)]) for of in (run, sharp))
+    assert "sharpness" not in one and other == {**one, "sharpness": 2.0}
+    one, other = (certify._make_jobs(of, [path])[0] for of in (run, sharp))
+    assert one.inputs != other.inputs
 
 
 def test_models_with_bounded_contexts_are_accepted():

@@ -17,7 +17,7 @@ from test_batched import run_of as batched_run_of
 
 SMALL = {"steps": 6, "batch": 4, "pool": 2, "score_problems": 4, "checkpoint_every": 2}
 RUNS = {
-    "plain": run_of("abacus", **SMALL, snapshot_every=2),
+    "plain": run_of("abacus", **SMALL, snapshot_every=2, average_weights=0.5),
     "batched": batched_run_of(**{**SMALL, "pool": 8, "score_every": 2, "keep_weights": "best"}),
 }
 
@@ -184,6 +184,15 @@ def test_a_damaged_or_missing_snapshot_is_taken_again(trained, tmp_path, capsys,
     trainer = make_trainer(kind, tmp_path / "a.safetensors")
     assert len(capsys.readouterr().err.splitlines()) == 1 and trainer.step == 0
     assert same(weights(trainer.train()), expected) and list(trainer.snapshots) == [2, 4, 6]
+
+
+def test_a_checkpoint_without_the_mean_of_weights_is_never_used(tmp_path, capsys):
+    path = tmp_path / "a.safetensors"
+    make_trainer("plain", path).train()
+    rewrite(lambda tensors, note: tensors.pop(next(n for n in tensors if "average." in n)))(path)
+    assert make_trainer("plain", path).step == 0
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "damaged (tensor" in line and "is missing" in line
 
 
 BYTE_DAMAGES = [*DAMAGES][:20]

@@ -14,7 +14,9 @@ from carry.models.constructions.chain_of_thought import (
     predict_gates_rounded,
 )
 from carry.models.constructions.circuits import Circuit, parse_circuit
+from carry.plots.circuits import draw_circuit_steps
 from carry.randomness import stream
+from figure_checks import check_layout
 
 FULL_ADDER = """
 in a b c                    # what goes in
@@ -272,3 +274,15 @@ def test_a_chain_of_thought_looks_at_what_its_gates_take():
     said = steps.drop_duplicates("step")["predicted"]
     assert said.tolist() == circuit.values([1, 0, 1])
     assert steps.drop_duplicates("step")["gate"].iloc[0] == "w4 = not a"
+
+
+@pytest.mark.usefixtures("closed_figures")
+def test_marks_stand_where_heads_attend():
+    steps = majority_constructions.trace_circuit(parse_circuit(FULL_ADDER), [1, 0, 1], names="abc")
+    figure = draw_circuit_steps(steps)
+    check_layout(figure)
+    for marks, head in zip(figure.axes[0].collections, ("first", "second"), strict=True):
+        shown = marks.get_offsets()[marks.get_sizes() > 0].tolist()
+        assert shown == steps.loc[steps[head] > 0.01, ["wire", "step"]].values.tolist()
+    labels = [label.get_text().split() for label in figure.axes[0].get_yticklabels()]
+    assert labels[4] == ["w8", "=", "a", "and", "b", "→", "0"] and len(labels) == 16

@@ -133,10 +133,11 @@ def test_other_errors_keep_their_traceback(monkeypatch):
 def test_a_folder_with_letters_beyond_ascii_and_a_plain_locale(tmp_path):
     """Settings are read as UTF-8, and messages printed, whatever the locale."""
     root = tmp_path / "Zähler – 数"
-    for name in ("cpu", "full"):
+    names = ("cpu", "full", "baselines", "long")
+    for name in names:
         (root / "profiles" / name).mkdir(parents=True)
     (root / "lib").symlink_to(paths.ROOT / "lib")
-    for name in ("params.yaml", "profiles/cpu/profile.yaml", "profiles/full/profile.yaml"):
+    for name in ("params.yaml", *(f"profiles/{name}/profile.yaml" for name in names)):
         text = (paths.ROOT / name).read_text(encoding="utf-8")
         (root / name).write_text(f"# Zähler – 数\n{text}", encoding="utf-8")
     code = (

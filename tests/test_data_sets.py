@@ -9,6 +9,7 @@ import torch
 from scipy.stats import binomtest, chisquare
 
 from carry import formats, tasks
+from carry import results as result_tables
 from carry.config import paths, profiles, run_settings
 from carry.config.run_settings import SUB_TASKS, make_run
 from carry.config.settings import SettingsError, list_modules
@@ -20,7 +21,6 @@ from carry.evaluation.rows import write_study
 from carry.formats import FIRST_LETTER, HINT_LETTERS, SIGNS
 from carry.formats.expression import Expression
 from carry.models.system import System
-from carry.plots import load
 from carry.randomness import stream
 from carry.training import seeds
 from carry.training.loop import Trainer
@@ -33,9 +33,15 @@ MINI = [1, 2, 3, 4, 5, 6, 7, 9]
 EVEN = dict.fromkeys(SUB_TASKS, 0.2)
 LARGE = [100_000, 1_000_000, 10_000_000]
 # By the source's rule; of so many lengths as the first's it has a million problems alone, and of
-# three lengths no more than 10,000.
+# three lengths no more than 10,000; it says nothing of sets without one of the first three.
+OTHER = ("1-3_digit", "1_and_3_digit", "generalize_to_longer_small")
 BY_RULE = [("generalize_to_longer", count) for count in LARGE[1:]]
-BY_RULE += [(name, n) for name in SETS if name not in (BY_RULE[0][0], "1-3_digit") for n in LARGE]
+BY_RULE += [
+    (name, n)
+    for name in SETS
+    if name != BY_RULE[0][0] and name.removesuffix("_multitask") not in OTHER
+    for n in LARGE
+]
 
 
 def small(name, **more):
@@ -129,7 +135,8 @@ def test_the_named_sets_as_they_stand(name):
     assert table["operands"].is_unique
     counts = table.groupby(["set", "i"]).size()
     assert (counts["equal"] == 1_000).all() and (counts["validation"] == 100).all()
-    data_sets.check_example_count(name, given, 10_000, "here")
+    count = sum(count_by_length(10_000, given.lengths).values())  # 9,100 of one and three digits
+    data_sets.check_example_count(name, given, count, "here")
 
 
 def test_training_leaves_what_there_is_to_tests_first():
@@ -150,6 +157,17 @@ def test_all_problems_that_there_are(name):
             operands = draw_distinct_operands(task, length, count, stream(0, "test"), known)
             pairs = {tuple(tuple(number) for number in of) for of in operands.tolist()}
             assert len(pairs) == len(operands) == task.count_problems(length)
+
+
+def test_fewer_problems_without_zero():
+    """81 pairs of digits: too few for the 100 that the rule takes, and none is left to test."""
+    task = {"name": "addition", "zero": False}
+    given = data_sets.DataSet(task=task, lengths=[1, 2], test=1000, validation=100)
+    held_out = data_sets.count_held_out(given, data_sets.build_task("mine", given), 1)
+    assert held_out == {"equal": 0, "validation": 0}
+    with pytest.raises(SettingsError, match="^here: 100 of 1000 problems .* length 1, where 81 "):
+        data_sets.check_example_count("mine", given, 1000, "here")
+    data_sets.check_example_count("mine", given, 160, "here")
 
 
 def test_different_problems_are_as_likely():
@@ -393,9 +411,11 @@ def test_weights_of_a_data_set_that_has_changed(tmp_path, monkeypatch):
         trained_models.load_trained("smoke", "mine")
 
 
-def test_every_set_is_drawn_in_the_full_profile():
-    """Else no row that a laptop trains would be scored on it."""
-    assert {*profiles.load_profile("full")["problems"]} == {*profiles.load_params()["problems"]}
+@pytest.mark.parametrize("profile", ["cpu", "full", "baselines", "long", "tuning", "smoke"])
+def test_the_sets_on_which_rows_are_scored_are_drawn(profile):
+    runs = run_settings.load_runs(run_settings.list_rows(profile), profile)
+    scored = {problem_sets.get_problem_set_name(run) for run in runs}
+    assert scored <= {*profiles.load_profile(profile)["problems"]}
 
 
 def test_a_named_set_is_looked_up_at_the_scale_of_the_profile():
@@ -470,13 +490,15 @@ def test_damaged_tables_are_refused_in_one_line(tmp_path, monkeypatch, how):
                 file.mkdir()
         else:
             damage(file, how)
+    if how == "missing":  # the row of one study is left out, a profile without results is not
+        results = paths.results_path("smoke", "results")
     for read, file in zip(
         (
             lambda: problem_sets.read_table("smoke", name),
             lambda: problem_sets.read_questions(run),
-            lambda: load.read_table("smoke", "cells"),
+            lambda: result_tables.read_table("smoke", "cells"),
         ),
-        files,
+        (*files[:2], results),
         strict=True,
     ):
         with pytest.raises(SettingsError, match=paths.display_path(file)) as caught:

@@ -13,8 +13,13 @@ import torch
 
 from carry.config.run_settings import make_run
 from carry.config.settings import SettingsError, list_modules
-from carry.evaluation import mock_models
-from carry.evaluation.decoding import compute_question_ids, decode_greedily, group_by_shape
+from carry.evaluation import decoding, mock_models
+from carry.evaluation.decoding import (
+    compute_decoding_ids,
+    compute_question_ids,
+    decode_greedily,
+    group_by_shape,
+)
 from carry.formats import EOS, to_text
 from carry.formats.sub_task import SubTask
 from carry.models.cache import Cache
@@ -34,6 +39,7 @@ ARCHITECTURES = {
     "post": {"norm_place": "post", "activation": "gelu", "initialisation": "deepnorm"},
     "gated": {"activation": "gated_gelu", "norm": "rms", "initialisation": "t5", "tied": True},
     "fused": {"attention": "fused", "layers": 1},
+    "sharpened": {"attention_scale": "log", "embedding_norm": True, "norm_place": "pre_and_branch"},
     "adaptive": {"name": "adaptive", "recurrences": 3, "layers": 1, "halting_bias": 0.0},
 }
 FORMATS = {
@@ -127,10 +133,8 @@ def questions(task, each=5, shapes=((2, 2), (1, 3))):
 
 def truth(system, problems, start):
     """Return problems as they are written, with the ids that decoding gives what is right."""
-    batch, form = system.format.write(problems), system.format
-    if form.marks_known_from_question:
-        return batch, compute_question_ids(system, problems, start)
-    return batch, system.ids_from(batch, system.first_ids(form.write_open_ended(problems), start))
+    batch = system.format.write(problems)
+    return batch, compute_decoding_ids(system, problems, batch, start)
 
 
 def in_its_own_eyes(system, problems, said, start):
@@ -141,9 +145,8 @@ def in_its_own_eyes(system, problems, said, start):
     if system.format.marks_known_from_question:
         own.tokens[:, asked:] = said.to(own.tokens.dtype)
         return own, said, compute_question_ids(system, problems, start)
-    first = system.first_ids(own, start)
     own = system.format.mark_continuation(problems, own, said)
-    return own, said, system.ids_from(own, first)
+    return own, said, compute_decoding_ids(system, problems, own, start)
 
 
 def assert_pass_tells_what_decoding_writes(system, problems, start=1, recurrences=None):
@@ -156,7 +159,7 @@ def assert_pass_tells_what_decoding_writes(system, problems, start=1, recurrence
     for rows in group_by_shape(problems, system.format):
         some = problems[rows].trim()
         batch, ids = truth(system, some, start)
-        seen = teacher_forced_pass(system, batch, recurrences=recurrences, ids=ids)
+        seen = teacher_forced_pass(system, batch, recurrences=recurrences, ids_by_start=ids)
         said = written[rows, : seen.target.shape[1]]
         decoded_right = ~((said != seen.target) & seen.real).any(1)
         assert torch.equal(seen.exact, decoded_right)
@@ -168,7 +171,7 @@ def assert_pass_tells_what_decoding_writes(system, problems, start=1, recurrence
 
         # In its own eyes a model makes no error, so that every token is compared.
         own, said, ids = in_its_own_eyes(system, some, written[rows], start)
-        seen = teacher_forced_pass(system, own, recurrences=recurrences, ids=ids)
+        seen = teacher_forced_pass(system, own, recurrences=recurrences, ids_by_start=ids)
         ended = (said == EOS).cumsum(1) - (said == EOS).int() > 0
         assert torch.equal(seen.predicted[~ended], said[~ended])
     return right
@@ -199,7 +202,7 @@ def test_every_format(positions, form):
     if form == "plain" and positions.startswith("coupled"):
         pytest.skip("refused: the first id of the answer would tell its length")
     system = build(PAIRS[positions], form=FORMATS[form])
-    start = system.distinct_starts(["middle"])[0]
+    start = system.distinct_starts([3])[0]
     each = 3 if system.format.variable_length else 5  # most of which are decoded alone
     assert_pass_tells_what_decoding_writes(system, questions(system.task, each), start)
 
@@ -208,7 +211,7 @@ def test_every_format(positions, form):
     PARTS, ["none", "index_learned", "randomized_fire", "windows", "abacus_and_rope"]))  # fmt: skip
 def test_parts_of_additions(positions, form):
     system = build(PAIRS[positions], {"layers": 1}, form=PARTS[form])
-    start = system.distinct_starts(["middle"])[0]
+    start = system.distinct_starts([3])[0]
     shapes = ((2, 2), (1, 3)) if form == "worded" else ((2, 2), (1, 3), (4, 2), (3, 4))
     assert_pass_tells_what_decoding_writes(system, questions(system.task, 3, shapes), start)
 
@@ -228,7 +231,7 @@ def test_decoding_mock_models_of_parts(form):
 def test_every_task_with_spaces(positions, task):
     form = {"spaces": 0.5, "reverse_operands": False}
     system = build(PAIRS[positions], form=form, task=task)
-    start = system.distinct_starts(["middle"])[0]
+    start = system.distinct_starts([3])[0]
     problems = questions(system.task, 2, shapes=((2, 2), (3, 3), (1, 1), (4, 4)))
     assert_pass_tells_what_decoding_writes(system, problems, start)
 
@@ -249,7 +252,7 @@ def test_sums_of_several_numbers_with_spaces(positions):
 )
 def test_every_task(positions, task):
     system = build(PAIRS[positions], form=TASKS[task], task=task)
-    start = system.distinct_starts(["middle"])[0]
+    start = system.distinct_starts([3])[0]
     problems = questions(system.task, shapes=((2, 2), (1, 3), (4, 2), (3, 4)))
     assert_pass_tells_what_decoding_writes(system, problems, start)
 
@@ -274,7 +277,7 @@ def test_every_scratchpad(steps):
     if steps == "sums_plain":  # some other ids too
         positions.append({"ids": "abacus", "encoding": "rope"})
     system = build(positions, {"layers": 1}, form, task=task)
-    assert_pass_tells_what_decoding_writes(system, questions(system.task, each=3), "middle")
+    assert_pass_tells_what_decoding_writes(system, questions(system.task, each=3), "all")
 
 
 @pytest.mark.parametrize("steps", ["sums", "sums_unpadded"])
@@ -313,6 +316,30 @@ def test_decoding_mock_models_with_steps(steps):
             read = system.format.read(decode_greedily(system, problems))
             digits = torch.where(read == EOS, 0, read)[:, : problems.answer.shape[1]]
             assert torch.equal(digits, problems.answer.long()[:, : digits.shape[1]])
+
+
+@pytest.mark.parametrize(("positions", "form"), [
+    ("abacus_learned", "reversed"), ("coupled_learned", "padded"), ("abacus_and_rope", "spaced"),
+    ("coupled_learned", "line"), ("abacus_and_fire", "plain"), ("windows", "reversed"),
+])  # fmt: skip
+def test_the_mean_over_starts(positions, form, monkeypatch):
+    """Also if its caches need several batches. Without a table there is one start."""
+    monkeypatch.setattr(decoding, "MOST_STARTS", 4)
+    system, shapes = build(PAIRS[positions], {"layers": 1}, FORMATS[form]), ((2, 2), (1, 3))
+    problems = questions(system.task, 4, shapes)
+    assert_pass_tells_what_decoding_writes(system, problems, "all")
+    whole = decode_greedily(system, problems, "all")
+    monkeypatch.setattr(decoding, "MAX_CACHED_TOKENS", 1)
+    assert torch.equal(decode_greedily(system, problems, "all"), whole)
+    first_ids = decoding.list_first_ids(system, problems[:1], "all")
+    assert len(first_ids) == (1 if positions == "windows" else 4) and first_ids[0][0] == 1
+
+
+def test_a_model_that_has_half_learned_from_all_starts(trained, monkeypatch):
+    monkeypatch.setattr(decoding, "MOST_STARTS", 3)
+    system, digits = trained
+    known = questions(system.task, each=20, shapes=[[digits, digits], [4, 4]])
+    assert_pass_tells_what_decoding_writes(system, known, "all")
 
 
 @pytest.mark.parametrize("recurrences", [1, 4])

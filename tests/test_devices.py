@@ -51,8 +51,8 @@ MORE_ROWS = {
 MORE_PROBLEMS = {
     "sorting": {"grid": 4, "each": 2, "equal": 4, "far": [{"i": 2, "j": 8, "each": 3}]},
     "modular_addition_113": {"task": {"modulus": 13}},
-    "generalize_to_longer_tiny_multitask": {"lengths": [1, 3], "beyond": [2, 4], "test": 9,
-                                            "validation": 9},
+    "generalize_to_longer_small_multitask": {"lengths": [1, 3], "beyond": [2, 4], "test": 9,
+                                             "validation": 9},
 }  # fmt: skip
 
 

@@ -15,16 +15,18 @@ from carry.config.settings import SettingsError
 from carry.data import problem_sets
 from carry.data.problem_sets import ProblemSet, draw_problem_set
 from carry.evaluation import (
+    decoding,
     intervals,
     mistakes,
     mock_models,
     regions,
     rows,
     scoring,
+    starts,
     trained_models,
 )
 from carry.evaluation.ask import ask, read_answer
-from carry.evaluation.seeds import choose_part
+from carry.evaluation.starts import choose_part
 from carry.formats import EOS, HINT_LETTERS
 from carry.jobs import kept
 from carry.models.system import System
@@ -49,6 +51,13 @@ FAULTY = {
     "stopped_late": mock_models.StopsLate,
 }
 LABELS = ["row", "profile", "seed", "trained", "start", "set"]
+
+
+@pytest.fixture(autouse=True)
+def few_starts(monkeypatch):
+    """Average three starts where "all" would be many, and choose the best on a few problems."""
+    monkeypatch.setattr(decoding, "MOST_STARTS", 3)
+    monkeypatch.setattr(starts, "PROBLEMS", 8)
 
 
 def build(kind=System, form=(), positions=None, **model):
@@ -82,7 +91,7 @@ def of_numbers(numbers):
 @pytest.mark.parametrize("form", FORMATS)
 def test_the_oracle_is_right_everywhere(table, form):
     cells, places, _ = scoring.score_system(
-        build(mock_models.Oracle, FORMATS[form]), table.iloc[::3], [1, "middle"]
+        build(mock_models.Oracle, FORMATS[form]), table.iloc[::3], [1, "all"]
     )
     assert (cells["exact"] == cells["n"]).all() and (cells["accuracy"] == 1).all()
     assert (places["correct"] == places["n"]).all() and (places["first_wrong"] == 0).all()
@@ -276,10 +285,10 @@ def test_how_problems_with_steps_are_grouped_changes_nothing(monkeypatch, name):
     system, table = other(System, task, form, **coupled(task))
     table = table.groupby(["set", "i", "j"]).head(2).iloc[::2].reset_index(drop=True)
     table = table[(table["i"] != 4) & (table["j"] < 4)]
-    together = scoring.score_system(system, table, ["middle"])
+    together = scoring.score_system(system, table, ["all"])
     monkeypatch.setattr(scoring, "MAX_ATTENTION_SCORES", 1)
     order = np.random.default_rng(0).permutation(len(table))
-    alone = scoring.score_system(system, table.iloc[order], ["middle"])
+    alone = scoring.score_system(system, table.iloc[order], ["all"])
     keys = (["start", "set", "i", "j"], ["start", "digits", "place"], ["start", "digits", "step"])
     for one, other_, by in zip(together, alone, keys, strict=True):
         one, other_ = (t.sort_values(by).reset_index(drop=True) for t in (one, other_))
@@ -301,23 +310,25 @@ def test_how_problems_with_steps_are_grouped_changes_nothing(monkeypatch, name):
 def test_scores_take_the_ids_of_what_is_written(monkeypatch, task, form):
     """All from one start, which is the same for problems that are alike; the end needs none."""
     system, table = other(System, task, form, **coupled(task))
-    starts, plain = [], scoring.teacher_forced_pass
+    found, plain = [], scoring.teacher_forced_pass
 
-    def spy(system, batch, recurrences, ids):
+    def spy(system, batch, recurrences, ids_by_start):
         inside = torch.arange(batch.tokens.shape[1]) < batch.length[:, None] - 1
-        for given, scheme in zip(ids, system.schemes, strict=True):
-            own = scheme.ids(batch)
-            moved = given.expand(len(batch), -1)[:, : own.shape[1]] - own
-            assert not moved[inside & (own == 0)].any()
-            starts.append(moved[inside & (own > 0)].unique().tolist())
-        return plain(system, batch, recurrences=recurrences, ids=ids)
+        for at, ids in enumerate(ids_by_start):
+            for given, scheme in zip(ids, system.schemes, strict=True):
+                own = scheme.ids(batch)
+                moved = given.expand(len(batch), -1)[:, : own.shape[1]] - own
+                assert not moved[inside & (own == 0)].any()
+                found.append((at, moved[inside & (own > 0)].unique().tolist()))
+        return plain(system, batch, recurrences=recurrences, ids_by_start=ids_by_start)
 
     monkeypatch.setattr(scoring, "teacher_forced_pass", spy)
-    for start in (3, "middle"):
-        starts.clear()
+    for start in (3, "all"):
+        found.clear()
         scoring.score_system(system, table[table["set"] != "equal"].iloc[::6], [start])
-        assert {len(of) for of in starts} <= {1}
-        assert start == "middle" or all(of == [start - 1] for of in starts)
+        assert {len(of) for _, of in found} <= {1}
+        assert {of[0] for at, of in found if at == 0} <= {2 if start == 3 else 0}
+        assert all(of[0] > 0 for at, of in found if at)
 
 
 ASKED = [
@@ -333,13 +344,15 @@ ASKED = [
 
 @pytest.mark.parametrize("name", ASKED)
 def test_asking_reads_as_decoding_does(name):
-    """What a model writes is what it is surest of, in one pass over what it wrote as well."""
+    """What a model writes is what it is surest of, in one pass from each start as well."""
     task, form = OTHERS[name]
     system, table = other(System, task, form, **(coupled(task) if name in SCRATCHPADS else {}))
     seen = []
     system.network.register_forward_hook(lambda *call: seen.append(call[2]))
     shown = ask(system, *table.loc[table["set"] == "equal", "operands"].iloc[-1].split())
-    surest = seen[-1][0, -1 - len(shown) : -1].softmax(-1).max(-1).values
+    passes = torch.cat([logits for logits in seen if logits.shape == seen[-1].shape])
+    assert len(passes) == (3 if name in SCRATCHPADS else 1)
+    surest = passes[:, -1 - len(shown) : -1].softmax(-1).mean(0).max(-1).values
     assert shown["probability"].to_numpy() == pytest.approx(surest.numpy(), abs=1e-6)
 
 
@@ -461,10 +474,10 @@ def test_of_nine_wrong_digits_one_is_a_carry():
 @pytest.mark.parametrize("positions", [None, [], [{"ids": "index", "encoding": "fire"}]])
 def test_counts_add_up(table, positions):
     system = build(positions=positions)
-    cells, places, _ = scoring.score_system(system, table, [1, "middle"])
+    cells, places, _ = scoring.score_system(system, table, [1, "all"])
     assert (cells[["exact", *mistakes.KINDS]].sum(axis=1) == cells["n"]).all()
-    starts = ["1", "middle"] if positions is None else ["1"]
-    assert cells["start"].unique().tolist() == starts
+    names = ["1", "all"] if positions is None else ["1"]
+    assert cells["start"].unique().tolist() == names
     assert cells.columns[:6].tolist() == places.columns[:6].tolist() == LABELS
     for _, of in cells.groupby("start"):
         counted = of.set_index(["set", "i", "j"])["n"].sort_index()
@@ -474,7 +487,7 @@ def test_counts_add_up(table, positions):
     wrong = (cells["n"] - cells["exact"])[cells["set"] == "equal"].groupby(cells["i"]).sum()
     first = places.groupby("digits")["first_wrong"].sum()
     late = cells.loc[cells["set"] == "equal"].groupby("i")["stopped_late"].sum()
-    assert (first <= wrong).all() and (wrong - first <= len(starts) * 12).all()
+    assert (first <= wrong).all() and (wrong - first <= len(names) * 12).all()
     assert ((wrong - first) >= late).all()
     assert (places.loc[places["place"] == 0, "n"] == 12).all()
     for of in (cells, places):
@@ -492,10 +505,10 @@ def test_counts_add_up(table, positions):
 )
 def test_how_problems_are_grouped_changes_nothing(table, monkeypatch, positions, form):
     system, table = build(form=FORMATS[form], positions=positions), table.iloc[::6]
-    together = scoring.score_system(system, table, [1, "middle"])
+    together = scoring.score_system(system, table, [1, "all"])
     monkeypatch.setattr(scoring, "MAX_ATTENTION_SCORES", 1)
     order = np.random.default_rng(0).permutation(len(table))
-    alone = scoring.score_system(system, table.iloc[order], [1, "middle"])
+    alone = scoring.score_system(system, table.iloc[order], [1, "all"])
     keys = (["start", "set", "i", "j"], ["start", "digits", "place"], ["start", "digits", "step"])
     for one, other, by in zip(together, alone, keys, strict=True):
         one, other = (t.sort_values(by).reset_index(drop=True) for t in (one, other))
@@ -545,7 +558,7 @@ def test_wilson_is_scipys():
 
 
 def test_pooling_keeps_every_problem(table):
-    cells, _, _ = scoring.score_system(build(mock_models.ForgetsCarries), table, [1, "middle"])
+    cells, _, _ = scoring.score_system(build(mock_models.ForgetsCarries), table, [1, "all"])
     pooled = intervals.pool_cells(cells, ["start", "set"])
     assert pooled["n"].sum() == cells["n"].sum() == 2 * len(table)
     low, high = intervals.wilson_interval(pooled["exact"], pooled["n"])
@@ -650,23 +663,31 @@ def scratchpad(tmp_path, monkeypatch):
     return run
 
 
-def test_a_job_scores_steps_and_attention_and_the_second_start_on_a_fifth(scratchpad):
+def test_a_job_scores_steps_and_attention_and_later_starts_on_a_fifth(scratchpad):
     tables = rows.evaluate_rows([scratchpad.name], "smoke")
-    assert {*tables} == {"cells", "places", "steps", "attention", "heads", "tokens"}
+    assert {*tables} == {"cells", "places", "steps", "starts", "attention", "heads", "tokens"}
     for table in tables.values():
         assert set(table["row"]) == {scratchpad.name} and set(table["seed"]) == {0}
     steps = tables["steps"]
-    assert set(steps["digits"]) == {2, 3} and set(steps["start"]) == {"1", "middle"}
+    assert set(steps["digits"]) == {2, 3} and set(steps["start"]) == {"1", "best", "all"}
     by_start = tables["cells"].groupby(["start", "set"])["n"].unique()
     assert by_start["1"].map(list).to_dict() == {"equal": [6], "grid": [7]}
-    assert by_start["middle"].map(list).to_dict() == {"equal": [2], "grid": [2]}
+    for start in ("best", "all"):
+        assert by_start[start].map(list).to_dict() == {"equal": [6], "grid": [2]}
+    assert tables["starts"].columns.tolist() == list(starts.COLUMNS["starts"])
+    assert tables["starts"]["chosen"].sum() == 1
 
 
-def test_a_part_has_a_fifth_of_each_cell_and_no_cell_is_lost(scratchpad):
-    questions = problem_sets.read_questions(scratchpad)
-    cells = ["set", "i", "j"]
-    counts = choose_part(questions).groupby(cells).size()
-    assert (counts == np.ceil(questions.groupby(cells).size() / 5)).all()
+def test_a_part_has_a_fifth_of_each_cell_and_no_cell_is_lost():
+    """Off the grid it has no less than 20 problems, if there are as many."""
+    sizes = {("grid", 1): 1, ("grid", 2): 7, ("grid", 3): 20, ("equal", 3): 12, ("equal", 4): 30,
+             ("far", 9): 101, ("equal", 5): 1000}  # fmt: skip
+    keys = [key for key, n in sizes.items() for _ in range(n)]
+    questions = pd.DataFrame(keys, columns=["set", "i"]).assign(j=1).sample(frac=1, random_state=0)
+    counts = choose_part(questions).groupby(["set", "i"]).size().to_dict()
+    assert counts == {("grid", 1): 1, ("grid", 2): 2, ("grid", 3): 4, ("equal", 3): 12,
+                      ("equal", 4): 20, ("far", 9): 21, ("equal", 5): 200}  # fmt: skip
+    assert choose_part(questions).index.isin(questions.index).all()
 
 
 def test_a_seed_is_scored_again_if_its_weights_problems_or_evaluation_change(scratchpad):
@@ -708,13 +729,13 @@ REFUSED = [
     (ADD, (10**5000, 5), {}, "expected"),
     (ADD, ("9" * 20_000, 5), {}, "operands.0: .*; expected 1 to 10000 digits"),
     (ADD, (10**60, 5), {}, "operands: 61 digits need id .*, past the largest, 60; expected"),
-    (ADD, (5, 6), {"start": 0}, "start: 0 is not valid; expected 'middle' or an integer from 1"),
-    (ADD, (5, 6), {"start": -3}, "start: -3 is not valid; expected 'middle'"),
-    (ADD, (5, 6), {"start": "end"}, "start: 'end' is not valid; expected 'middle'"),
-    (ADD, (5, 6), {"start": None}, "start: None is not valid; expected 'middle'"),
-    (ADD, (5, 6), {"start": 1.0}, "start: 1.0 is not valid; expected 'middle'"),
+    (ADD, (5, 6), {"start": 0}, "start: 0 is not valid; expected an integer from 1"),
+    (ADD, (5, 6), {"start": -3}, "start: -3 is not valid; expected an integer from 1"),
+    (ADD, (5, 6), {"start": "end"}, "start: 'end' is not valid; expected 'all' or an integer"),
+    (ADD, (5, 6), {"start": None}, "start: None is not valid; expected an integer from 1"),
+    (ADD, (5, 6), {"start": 1.0}, "start: 1.0 is not valid; expected an integer from 1"),
     (ADD, (5, 6), {"start": 60}, "operands: 1 digits need id .*, past the largest, 60; expected"),
-    (ADD, (5, 6), {"start": 10**12}, "start: 1000000000000 is not valid; expected 'middle'"),
+    (ADD, (5, 6), {"start": 10**12}, "start: 1000000000000 is not valid; expected an integer"),
 ]
 
 

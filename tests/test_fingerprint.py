@@ -189,5 +189,5 @@ def test_a_row_that_does_not_fit_is_refused_before_any_stage(monkeypatch):
 @pytest.mark.parametrize("profile", profiles.find_profiles())
 def test_the_rows_of_every_profile_fit(profile, monkeypatch):
     """There are hundreds, and weights that are but shapes are not to be drawn."""
-    monkeypatch.setattr(Transformer, "_initialise", lambda network: None)
+    monkeypatch.setattr(Transformer, "_initialise", lambda network, std: None)
     dependencies.check_rows(profile)

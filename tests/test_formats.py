@@ -28,7 +28,7 @@ from pairwise import pairwise
 ADDING = "multi_operand_addition"
 TASKS = {name: tasks.build_task({"name": name}) for name in list_modules("carry.tasks")}
 SORTING = TASKS["sorting"]
-PADDINGS = [{}, {"pad": True}, {"pad_to": 8}, {"pad_to": 20}]
+PADDINGS = [{}, {"pad": True}, {"pad": "answer"}, {"pad_to": 8}, {"pad_to": 20}]
 EXTRAS = [{}, {"hints": "cyclic"}, {"hints": "ordered"}, {"spaces": 0.5}]
 # Each pair of two settings' values, and each value with each task whose answer is a number.
 WRITTEN = pairwise(
@@ -90,6 +90,7 @@ def test_text_is_the_problem_as_one_writes_it(written, given):
         answer, room = task.solve_text(*texts), int(problems.room[row])
         if given.get("pad"):  # of several numbers to be added, all have the room of the sum
             width = room if task is TASKS[ADDING] else max(lengths)
+            width = width if given["pad"] is True else 0
             texts, answer = [part.zfill(width) for part in texts], answer.zfill(room)
         width = given.get("pad_to", 0)
         texts, answer = [part.zfill(width) for part in texts], answer.zfill(width)
@@ -279,6 +280,7 @@ SCRATCHPADS = [
         pad=[False, True],
         from_zero=[None, False],
         local=[False, True],
+        signs=[None, "lowest"],
     )
 ]
 

@@ -70,6 +70,7 @@ def test_the_residual_stream_goes_from_layer_to_layer(system):
     for encoding, of in zip(network.encodings, ids, strict=True):
         felt = encoding.embed(of)
         embedded = embedded if felt is None else embedded + felt
+    embedded = network.embedding_norm(embedded)
     torch.testing.assert_close(hooks["embed"], embedded)
     torch.testing.assert_close(hooks["0.resid_pre"], embedded)
     steps = given.layers * given.recurrences
@@ -83,7 +84,8 @@ def test_the_residual_stream_goes_from_layer_to_layer(system):
         return
     last = hooks[f"{steps - 1}.resid_post"]
     assert torch.equal(network.read_logits(last), logits)
-    torch.testing.assert_close(network.read_out(network.final_norm(last)), hooks["final"])
+    final = network.logit_scale * network.read_out(network.final_norm(last))
+    torch.testing.assert_close(final, hooks["final"])
 
 
 def test_replacing_activations_by_themselves_changes_nothing(system):

@@ -29,7 +29,7 @@ STRIDE = 1 if os.environ.get("CARRY_TEST_ALL") else 7  # operations from kill to
 ROW = "addition_abacus"  # a row with a study, and so a place for its files
 RUNS = {
     "plain": (run_of("abacus", **SMALL), 1),
-    "snapshots": (run_of("abacus", **SMALL, snapshot_every=2, examples=8), 1),
+    "snapshots": (run_of("abacus", **SMALL, snapshot_every=2, examples=8, average_weights=0.75), 1),
     "batched": (batched_run_of(**{**SMALL, "pool": 8, "examples": 8, "score_every": 2}), 2),
 }
 

@@ -8,8 +8,9 @@ from carry import fingerprint
 
 BASE = ["randomness", "progress", "processes", "fingerprint"]  # at most config is below them
 ORDER = ["config", "jobs", "problems", "tasks", "formats", "positions", "data", "models"]
-ORDER += ["training", "evaluation", "certificates", "interpretability", "analyses", "variants"]
-ORDER += ["plots", "claims", "pipeline", "cli", "__main__"]
+ORDER += ["departures", "labels", "training", "evaluation", "certificates", "exports"]
+ORDER += ["interpretability", "analyses", "variants", "results", "plots", "claims", "pipeline"]
+ORDER += ["cli", "__main__"]
 # Two files of carry.data hold the tensors that tasks and formats return: a layer of their own.
 PROBLEMS = {"carry.data.problems", "carry.data.batch"}
 

@@ -1,19 +1,21 @@
 """What answers look like, told from strings; what is right by place, as the scores say it too."""
 
+import math
 import random
+from collections import Counter
 
 import pytest
 import torch
 
 from carry import analyses
 from carry.analyses import learning
-from carry.config import paths
+from carry.config import paths, run_settings
 from carry.config.run_settings import make_run
 from carry.data import problem_sets
 from carry.evaluation import trained_models
 from carry.evaluation.mock_models import ForgetsCarries, Oracle
 from carry.evaluation.scoring import score_system
-from carry.formats import build_format, to_tokens
+from carry.formats import EOS, build_format, to_text, to_tokens
 from carry.models.system import System
 from carry.tasks import build_task, to_digits
 from carry.training.checkpoint import save_snapshots, save_weights
@@ -123,6 +125,98 @@ def test_an_oracle_is_right_and_who_forgets_carries_has_the_ones():
             assert right == len(rows) - (int(carries) if kind is ForgetsCarries else 0), digits
 
 
+@pytest.mark.parametrize("form", FORMATS)
+def test_next_tokens_are_those_of_one_problem_after_another(form):
+    system, table = System(model(FORMATS[form], digits=3), 0), asked(count=5)
+    system.network.eval()
+    problems = problem_sets.to_problems(table[table["i"] == 4], system.task)
+    longest = system.format.extent(3).tokens
+    expected = Counter()
+    for row in range(len(problems)):
+        one = problems[row : row + 1]
+        batch = system.format.write(one)
+        start, tokens = int(batch.start), batch.tokens[0, : int(batch.length)].tolist()
+        logits = system.logits(batch, system.ids(batch), torch.arange(len(tokens) - 1)[None])[0]
+        for at in range(start, len(tokens)):
+            chances = logits[at - 1].double().softmax(-1).tolist()
+            token, best = tokens[at], max(range(len(chances)), key=chances.__getitem__)
+            apart = max((t for t in range(len(chances)) if t != EOS), key=chances.__getitem__)
+            kind = "digit" if token < 10 else "end" if token == EOS else "sign"
+            key = (at - start + 1, kind, at >= longest, best == EOS)
+            entropy = -sum(p * math.log(p) for p in chances) / math.log(len(chances))
+            right = token < 10 and apart == token
+            for name, value in zip(
+                ("n", "entropy", "end", "correct", "right"),
+                (1, entropy, chances[EOS], chances[token], right), strict=True,
+            ):  # fmt: skip
+                expected[*key, name] += value
+    told = learning.score_next_tokens(system, problems)
+    told = told.set_index(["token", "due", "new", "stops"]).stack().to_dict()
+    assert told.keys() == expected.keys()
+    assert told == pytest.approx(dict(expected), rel=1e-4)
+
+
+def test_a_token_is_new_after_the_longest_sequence_of_training():
+    """A sum of three digits has 14 tokens, and the answer to one of four begins with token 12."""
+    system, table = Oracle(model(PLAIN, digits=3)), asked()
+    problems = problem_sets.to_problems(table[table["i"] == 4], system.task)
+    told = learning.score_next_tokens(system, problems)
+    assert told.groupby("token")["new"].unique().map(list).to_dict() == {
+        at: [at > 3] for at in range(1, told["token"].max() + 1)
+    }
+    assert (told["stops"] == (told["due"] == "end")).all()
+    assert (told["right"] == told["n"] * (told["due"] == "digit")).all()
+
+
+def test_even_chances_have_the_largest_entropy(monkeypatch):
+    system, table = System(model(PLAIN)), asked()
+    size = system.format.vocabulary_size()
+    monkeypatch.setattr(system, "logits", lambda batch, ids, at: torch.zeros(*at.shape, size))
+    told = learning.score_next_tokens(system, problem_sets.to_problems(table, system.task))
+    assert told["entropy"].tolist() == pytest.approx(told["n"].tolist())
+    for name in ("end", "correct"):
+        assert (told[name] * size).tolist() == pytest.approx(told["n"].tolist())
+
+
+def test_a_mixture_is_trained_on_sequences_of_all_its_parts():
+    """`rev` and `ali` are longer than the sum: with them, fewer positions are new."""
+    form = {"name": "sub_task", "prefix": "add", "reverse_answer": False}
+    news = []
+    for name in ("alone", "parts"):
+        run = run_settings.load_run(f"addition_equal_{name}", "long")
+        system = System(run.model_copy(update={"format": form}))
+        problems = system.task.solve(*to_digits([[123456, 654321]]))
+        news.append(int(learning.score_next_tokens(system, problems)["new"].sum()))
+    assert news[0] > news[1]
+
+
+@pytest.mark.parametrize("bar", [False, True])
+def test_answers_are_compared_with_their_own_steps(bar, monkeypatch):
+    """The first answer is wrong, the second agrees with wrong steps, the third has no end."""
+    system, table = Oracle(model({**FORMATS["worded"], "bar": bar}, digits=4)), asked(count=4)
+    problems = problem_sets.to_problems(table[table["i"] == 3], system.task)
+    told = learning.score_scratchpads(system, problems)
+    assert told.to_dict("records") == [{"answer": "right", "n": 4, "agree": 4, "steps_right": 4}]
+    texts = [to_text(tokens) for tokens in learning.decode_greedily(system, problems, 1)]
+    assert [learning.read_scratchpad(text) for text in texts] == [
+        (str(sum(numbers)),) * 2 for numbers in (map(int, of.split()) for of in
+                                                 table[table["i"] == 3]["operands"])
+    ]  # fmt: skip
+    spelled, sign = [learning.read_scratchpad(text)[0] for text in texts], " |"[bar]
+    other = str(int(spelled[1][-1]) ^ 1)  # another digit in the ones, of the line and the answer
+    line = texts[1].index("=", texts[1].index("c=0") + 3) + 1
+    texts[0] = texts[0].replace(f"{sign}{spelled[0]}$", f"{sign}{int(spelled[0]) + 1}$", 1)
+    texts[1] = f"{texts[1][:line]}{other}{texts[1][line + 1 :]}".replace(
+        f"{sign}{spelled[1]}$", f"{sign}{spelled[1][:-1]}{other}$"
+    )
+    texts[2] = texts[2].replace("$", "1")
+    written = torch.stack([to_tokens(text) for text in texts])
+    monkeypatch.setattr(learning, "decode_greedily", lambda *_: written)
+    told = learning.score_scratchpads(system, problems).set_index("answer")
+    assert told.loc["right"].tolist() == [1, 1, 1]
+    assert told.loc["wrong"].tolist() == [3, 1, 2]
+
+
 @pytest.mark.parametrize("form", ["plain", "worded"])
 def test_tables_of_a_trained_row(form, tmp_path, monkeypatch):
     monkeypatch.setattr(paths, "ROOT", tmp_path)
@@ -138,8 +232,10 @@ def test_tables_of_a_trained_row(form, tmp_path, monkeypatch):
 
     found = learning.tables(given.name, "cpu")
     analyses.check_columns(found, learning.COLUMNS, "learning")
-    for of in found.values():
-        assert (of["low"] <= of["high"]).all() and (of["trained"] == 3).all()
+    assert ("scratchpads" in found) == (form == "worded")
+    for name, of in found.items():
+        assert (of["trained"] == 3).all()
+        assert name == "next_tokens" or (of["low"] <= of["high"]).all()
     for name in ("losses", "order"):
         assert found[name]["step"].unique().tolist() == [2, 4]
         assert found[name]["digits"].unique().tolist() == [1, 2, 3, 4]

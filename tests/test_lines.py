@@ -246,9 +246,9 @@ def test_lines_are_decoded_as_they_would_be_alone(positions):
     )
     together = decode_greedily(system, problems)
     for rows in group_by_shape(problems, system.format):
-        shared = compute_question_ids(system, problems[rows], 1)
+        (shared,) = compute_question_ids(system, problems[rows], 1)
         for at, row in enumerate(rows.tolist()):
-            own = compute_question_ids(system, problems[row : row + 1], 1)
+            (own,) = compute_question_ids(system, problems[row : row + 1], 1)
             for one, other in zip(shared, own, strict=True):
                 assert torch.equal(one[at], other[0])
             alone = decode_greedily(system, problems[row : row + 1])[0]

@@ -26,14 +26,19 @@ LAYERS = {
     "deep_post": {"layers": 2, "norm_place": "post", "norm": "rms"},
     "attention_alone": {"feed_forward": False, "output": False, "final_norm": False},
     "t5": {"initialisation": "t5", "tied": True},
+    "branch": {"norm": "rms", "norm_place": "pre_and_branch", "activation": "gelu"},
+    "normed_embeddings": {"embedding_norm": True},
+    "sharp": {"attention_scale": "log", "sharpness": 2.0},
+    "deep_sharp": {"layers": 2, "attention_scale": "log", "sharpness": 2.0, "norm": "rms"},
 }
 POSITIONS = ["nope", "none", "index_relative", "shaw", "abacus_window", "levels_window"]
 CASES = [("abacus_window", layers) for layers in LAYERS]
 CASES += [(positions, layers) for positions in POSITIONS for layers in ("pre", "deep_post")]
+CASES += [(positions, "sharp") for positions in ("nope", "shaw", "levels_window")]
 
 
 @torch.no_grad()
-def network_of(positions, seed=0, attention="auto", **model):
+def network_of(positions, seed=0, attention="auto", sharpness=1.0, **model):
     """Return a network as if trained: biases, norms and attention scores have an effect."""
     run = run_of(positions, form="steps" if "levels" in positions else "reversed")
     model = {"width": 64, "heads": 4, "attention": attention, **model}
@@ -42,6 +47,7 @@ def network_of(positions, seed=0, attention="auto", **model):
     for name, weights in network.named_parameters():
         noise = torch.randn(weights.shape, generator=generator)
         weights += noise * (0.04 if weights.dim() == 2 and "encodings" not in name else 0.2)
+    network.sharpness = sharpness
     return network.eval()
 
 
@@ -124,6 +130,8 @@ def among_others(network, tokens, ids, total, seed=0):
         ("levels_window", "auto", "pre"),
         ("levels_window", "plain", "pre"),
         ("levels_window", "gathered", "deep_post"),
+        ("abacus_window", "fused", "sharp"),
+        ("levels_window", "gathered", "deep_sharp"),
     ],
 )
 def test_contexts_stand_in_sequences_of_any_length(positions, attention, layers):
@@ -137,9 +145,10 @@ def test_contexts_stand_in_sequences_of_any_length(positions, attention, layers)
         assert_within(float32_logits(network, *among_others(network, tokens, ids, 1100)), bounded)
 
 
-def test_large_scores_stay_within():
+@pytest.mark.parametrize("layers", ["pre", "sharp"])
+def test_large_scores_stay_within(layers):
     """Nearly all attention is on one token, or on two."""
-    network = network_of("abacus_window")
+    network = network_of("abacus_window", **LAYERS[layers])
     tokens, ids = contexts(network)
     with torch.no_grad():
         for factor in (4.0, 30.0):

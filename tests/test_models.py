@@ -1,19 +1,33 @@
 """Every encoding and architecture: causal, the same in parts, and open to a look inside."""
 
+import math
+from functools import partial
+
 import pytest
 import torch
+from torch import nn
 
 from carry.config import profiles
 from carry.config.settings import SettingsError
 from carry.models.architectures import choose_architecture
 from carry.models.architectures.transformer import Transformer
+from carry.models.dropout import Dropout
 from carry.models.encodings import IdRange
 from carry.models.encodings.learned import Learned
+from carry.models.hooks import Hooks
 from carry.models.parameter_counts import count_network_parameters
 from carry.models.system import System
 from carry.models.teacher_forcing import teacher_forced_pass
 from carry.randomness import stream
 from model_cases import CASES, run_of, written
+
+# With the norms N and M before and behind attention or a feed-forward network f.
+NORM_PLACES = {
+    "pre": lambda x, f, N, M: x + f(N(x)),
+    "post": lambda x, f, N, M: M(x + f(x)),
+    "pre_and_post": lambda x, f, N, M: M(x + f(N(x))),  # cho2025
+    "pre_and_branch": lambda x, f, N, M: x + M(f(N(x))),
+}
 
 
 @pytest.fixture(params=CASES, ids="-".join)
@@ -193,6 +207,170 @@ def test_a_read_out_has_no_residual_and_its_weights_are_not_made_smaller():
     assert float(down / smaller) == pytest.approx(2.0, rel=0.1)  # sqrt(2 x 2 layers)
 
 
+@pytest.mark.parametrize("norm", ["layer", "rms"])
+@pytest.mark.parametrize("place", NORM_PLACES)
+@torch.no_grad()
+def test_norms_stand_where_their_formula_has_them(place, norm):
+    run = run_of("abacus")
+    model = {**run.model, "norm": norm, "norm_place": place, "biases": False}
+    system = System(run.model_copy(update={"model": model}))
+    network, batch, hooks = system.network.double(), written(system), Hooks()
+    for weights in network.parameters():
+        weights += 0.3 * torch.randn(weights.shape, generator=stream(0, "norms", *weights.shape))
+    network(batch.tokens, system.ids(batch), hooks=hooks)
+    for layer, block in enumerate(network.blocks):
+        of = {part: hooks[f"{layer}.{part}"] for part in ("resid_pre", "resid_mid", "resid_post")}
+
+        def normed(part, norms, x):
+            if norm == "rms":
+                return x / (x.square().mean(-1, keepdim=True) + 1e-6).sqrt() * norms[part].weight
+            x = (x - x.mean(-1, keepdim=True)) / (x.var(-1, False, keepdim=True) + 1e-5).sqrt()
+            return x * norms[part].weight + norms[part].bias
+
+        def feed_forward(x, layer=block.feed_forward):
+            return (x @ layer.up.weight.T).relu() @ layer.down.weight.T
+
+        def attend(x, layer=layer, block=block):
+            queries = (x @ block.query.weight.T).unflatten(2, (2, -1)).transpose(1, 2)
+            torch.testing.assert_close(hooks[f"{layer}.q"], queries, rtol=1e-9, atol=1e-9)
+            return hooks[f"{layer}.attn_out"]
+
+        for part, (f, begin, end) in enumerate(
+            [(attend, "resid_pre", "resid_mid"), (feed_forward, "resid_mid", "resid_post")]
+        ):
+            first, second = (partial(normed, part, of) for of in (block.before, block.after))
+            expected = NORM_PLACES[place](of[begin], f, first, second)
+            torch.testing.assert_close(of[end], expected, rtol=1e-9, atol=1e-9)
+    assert (place == "post") == isinstance(network.final_norm, torch.nn.Identity)
+
+
+@torch.no_grad()
+def test_embeddings_are_normed_before_they_are_injected():
+    run = run_of("abacus", "injected")
+    system = System(run.model_copy(update={"model": {**run.model, "embedding_norm": True}}))
+    network, batch, hooks = system.network, written(system), Hooks()
+    ids = system.ids(batch)
+    network(batch.tokens, ids, hooks=hooks)
+    embedded = network.tokens(batch.tokens) + network.encodings[0].embed(ids[0])
+    mean, spread = embedded.mean(-1, keepdim=True), embedded.std(-1, correction=0, keepdim=True)
+    torch.testing.assert_close(hooks["embed"], (embedded - mean) / spread, rtol=1e-2, atol=1e-3)
+    injected = hooks["1.resid_pre"] - hooks["0.resid_post"]
+    torch.testing.assert_close(injected, hooks["embed"], rtol=1e-4, atol=1e-5)
+
+
+def first_network(**model):
+    run = run_of("abacus")
+    return System(run.model_copy(update={"model": {"layers": 1, "width": 256, **model}})).network
+
+
+def test_deepnorm_makes_the_read_out_smaller_too():
+    """mcleish2024, released code: one gain for all linear maps but queries and keys."""
+    network = first_network(initialisation="deepnorm", read_out=True, layers=4, recurrences=4)
+    maps = [network.read_out.feed_forward.up, network.read_out.feed_forward.down]
+    for linear in (*maps, network.read_out.square, network.logits, network.blocks[3].output):
+        expected = (8 * 16) ** -0.25 * (2 / sum(linear.weight.shape)) ** 0.5
+        assert float(linear.weight.detach().std()) == pytest.approx(expected, rel=0.05)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize(("norm", "default"), [("layer", 1e-5), ("rms", 1e-6)])
+def test_every_norm_has_the_epsilon_of_the_settings(norm, default):
+    given = {"norm": norm, "norm_place": "pre_and_post", "embedding_norm": True, "read_out": True}
+    x = 1e-5 * torch.randn(50, 256, generator=stream(0, "epsilon"))
+    for more, expected in (({}, default), ({"norm_epsilon": 1e-12}, 1e-12)):
+        network = first_network(**given, **more)
+        norms = [of for of in network.modules() if isinstance(of, nn.LayerNorm | nn.RMSNorm)]
+        assert len(norms) == 7 and {of.eps for of in norms} == {expected}
+        spread = (1e-10 / (1e-10 + expected)) ** 0.5
+        assert all(float(of(x).std()) == pytest.approx(spread, rel=0.05) for of in norms)
+
+
+@torch.no_grad()
+def test_tanh_in_a_gated_unit():
+    """As in the released code of cho2025: near GELU, and not equal."""
+    networks = (first_network(activation=name) for name in ("gated_gelu_tanh", "gated_gelu"))
+    layer, exact = (network.blocks[0].feed_forward for network in networks)
+    x = torch.randn(8, 256, generator=stream(0, "tanh"))
+    gate, value = layer.up(x).chunk(2, dim=1)
+    inner = 0.5 * gate * (1 + ((2 / math.pi) ** 0.5 * (gate + 0.044715 * gate**3)).tanh())
+    torch.testing.assert_close(layer(x), layer.down(inner * value))
+    assert 0 < float((layer(x) - exact(x)).abs().max()) < 0.01
+
+
+DROPPED = [(0, "0.attn_out", "0.mlp_out"), (1, "0.pattern", "0.mlp_post"), (2, "embed", None)]
+
+
+@torch.no_grad()
+@pytest.mark.parametrize(("which", "first", "later"), DROPPED)
+def test_dropout_sets_activations_to_0_and_keeps_their_mean(which, first, later):
+    """Those that it names and no others, before hooks see them."""
+    system = System(run_of("abacus_fire", "wide_heads"))  # GELU, which is nowhere 0
+    network, batch, shares = system.network, written(system, 64), [0.0, 0.0, 0.0]
+    ids, plain, dropped = system.ids(batch), Hooks(), Hooks()
+    network(batch.tokens, ids, hooks=plain)
+    shares[which] = 0.25
+    network.dropout = Dropout(*shares, stream(0, "dropout"))
+    network(batch.tokens, ids, hooks=dropped)
+    names = [*plain]
+    for name in names[: names.index(first)]:
+        assert torch.equal(dropped[name], plain[name])
+    kept = dropped[first] != 0
+    expected = torch.where(kept, plain[first] / 0.75, 0.0)
+    torch.testing.assert_close(dropped[first], expected)
+    for _, *places in DROPPED:
+        for name in filter(None, places):
+            zeros = float((dropped[name] == 0)[plain[name] != 0].float().mean())
+            assert abs(zeros - 0.25) < 0.02 if name in (first, later) else zeros < 0.05, name
+
+
+@torch.no_grad()
+def test_dropout_is_off_in_evaluation_and_its_draws_are_its_own():
+    system = System(run_of("abacus_fire", "looped"))
+    network, batch = system.network, written(system)
+    ids = system.ids(batch)
+
+    def dropped(purpose):
+        network.dropout = Dropout(0.2, 0.2, 0.2, stream(0, purpose))
+        return system.logits(batch, ids)
+
+    plain, first, again, other = system.logits(batch, ids), *map(dropped, "aab")
+    assert torch.equal(first, again) and not torch.equal(first, other)
+    assert not torch.equal(first, plain)
+    network.eval()
+    assert torch.equal(dropped("a"), plain)
+    torch.testing.assert_close(network.each_recurrence(batch.tokens, ids)[-1], plain)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("shares", [(0.2, 0.0, 0.2), (0.2, 0.2, 0.2)], ids=str)
+def test_dropout_is_the_same_however_attention_is_computed(shares):
+    run, logits = run_of("abacus_window"), []
+    for attention in ("plain", "fused", "gathered"):
+        system = System(run.model_copy(update={"model": {**run.model, "attention": attention}}))
+        batch = written(system)
+        system.network.dropout = Dropout(*shares, stream(0, "dropout"))
+        logits.append(system.logits(batch, system.ids(batch)))
+    for other in logits[1:]:
+        torch.testing.assert_close(other, logits[0], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("model", [
+    {"initialisation": "t5"}, {"initialisation": "t5", "norm_place": "pre_and_post"}, {},
+    {"embedding_std": 0.5},
+])  # fmt: skip
+def test_first_logits_of_tied_embeddings_are_of_order_one(model):
+    """So that the first loss is near that of chance; a `logit_scale` is used as it is."""
+    network, scaled = (first_network(tied=True, **model, **more) for more in
+                       ({}, {"logit_scale": 3.0}))  # fmt: skip
+    x = torch.randn(500, 256, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        logits, others = network.read_logits(x), scaled.read_logits(x)
+    assert float(logits.std()) == pytest.approx(1.0, rel=0.1)
+    ratio = 3.0 / network.logit_scale
+    torch.testing.assert_close(others, ratio * logits, rtol=1e-4, atol=1e-4)
+    assert network.logits.weight is network.tokens.weight
+
+
 @pytest.mark.parametrize(
     ("layers", "recurrences", "millions"),
     [(16, 1, 122), (8, 2, 64), (4, 4, 34), (2, 8, 19), (1, 16, 12)],
@@ -214,5 +392,6 @@ def test_parameters_of_the_paper(layers, recurrences, millions):
         "read_out": feed_forward + norm + width**2,
         "tokens and logits": 2 * 19 * width,
         "ids": 512 * width,
+        "embedding norm": norm,
     }
     assert count_network_parameters(network) == sum(parts.values())

@@ -16,9 +16,8 @@ from carry.evaluation import mistakes, trained_models
 from carry.evaluation.scoring import score_system
 from carry.formats import FIRST_LETTER
 from carry.interpretability import fourier
+from carry.interpretability.grokking import find_phases
 from carry.models.system import System
-from carry.plots import load
-from carry.plots import modular as drawn
 from carry.randomness import stream
 from carry.training.checkpoint import save_snapshots, save_weights
 from carry.training.loop import Trainer
@@ -162,7 +161,7 @@ def trained_row(form, modulus, folder, monkeypatch):
     return modular.tables(ROW, "cpu")
 
 
-def test_tables_of_a_trained_row_have_their_columns_and_are_drawn(tmp_path, monkeypatch):
+def test_tables_of_a_trained_row_have_their_columns(tmp_path, monkeypatch):
     found = trained_row("one_hot", 13, tmp_path, monkeypatch)
     analyses.check_columns(found, modular.COLUMNS, "modular")
     assert set(found) == set(modular.COLUMNS)
@@ -172,13 +171,6 @@ def test_tables_of_a_trained_row_have_their_columns_and_are_drawn(tmp_path, monk
     assert set(whole["n"]) == {169} and whole["restricted"].notna().all()
     parts = progress[progress["set"] != "all"].groupby(["seed", "step"])
     assert (parts["correct"].sum() == whole.set_index(["seed", "step"])["correct"]).all()
-    drawings = (
-        drawn.draw_grokking(progress),
-        drawn.draw_frequencies(found["spectrum"], found["key_frequencies"]),
-        drawn.draw_circles(found["circles"], found["key_frequencies"]),
-        drawn.draw_equal_sums(found["nearness"]),
-    )
-    assert all(len(table) for _, table in drawings)
 
 
 @pytest.mark.parametrize("form", ["expression", "binary"])
@@ -217,26 +209,21 @@ def made(accuracy, restricted):
     return pd.concat(parts)
 
 
-def test_phases_are_missing_where_they_are_not_reached():
+def list_ends(accuracy, restricted):
+    phases = find_phases(made(accuracy, restricted).assign(seed=7))
+    assert set(phases["seed"]) == {7} and phases["begin"].iloc[0] == 0
+    assert phases["begin"].tolist()[1:] == phases["end"].tolist()[:-1]
+    return dict(phases[["phase", "end"]].values.tolist())
+
+
+def test_phases_follow_each_other_up_to_the_last_snapshot():
     shares, loss = [0, 0.5, 1, 1, 1], [5, 4, 0.1, 0, 0]
-    assert drawn.find_phases(made(shares, loss)) == (20.0, 20.0)  # both at once: no grokking
-    assert drawn.find_phases(made(shares, [0.1, 0.01, 2, 2, 0.01])) == (20.0, 40.0)
-    apart = drawn.find_phases(made(shares, [5, 5, 5, 4, 3]))
-    assert apart.memorised == 20.0 and math.isnan(apart.formed)
-    assert all(math.isnan(of) for of in drawn.find_phases(made([0] * 5, loss)))
-
-
-def test_what_models_know_at_ends_is_read_off_their_progress():
-    grown = made([0, 0.5, 1, 1, 1], [5, 4, 3, 0.2, 0.1])
-    others = grown[grown["set"] == "all"].assign(set="held out", accuracy=0.25)
-    table = pd.concat([grown, others]).assign(seed=7, loss=2.0, excluded=9.0)
-    ends = drawn.tabulate_phases(table)
-    assert ends["step"].tolist() == [20, 30, 40] and set(ends["seed"]) == {7}
-    assert ends["phase"].tolist() == ["memorised", "formed", "last step"]
-    assert ends["restricted"].tolist() == [3, 0.2, 0.1] and set(ends["held out"]) == {0.25}
-    assert drawn.tabulate_phases(load.create_empty_table("progress")).empty
-    never = table.assign(accuracy=0.0)
-    assert drawn.tabulate_phases(never)["phase"].tolist() == ["last step"]
+    assert list_ends(shares, loss) == {"memorisation": 20, "clean-up": 40}  # both: no grokking
+    assert list_ends(shares, [5, 5, 5, 0.4, 0]) == {
+        "memorisation": 20, "circuit formation": 30, "clean-up": 40
+    }  # fmt: skip
+    assert list_ends(shares, [5, 5, 5, 4, 3]) == {"memorisation": 20, "circuit formation": 40}
+    assert list_ends([0] * 5, loss) == {"memorisation": 40}
 
 
 @pytest.mark.parametrize("form", ["one_hot", "expression", "binary"])

@@ -6,8 +6,13 @@ import re
 import nbformat
 import pytest
 
+from carry.claims.claim_settings import PAPERS
+from carry.config import run_settings
 from carry.pipeline import runner
+from carry.plots import index
 
+LONGEST = 15  # lines of a cell
+FIGURES = [name for name in index.find_figure_notebooks() if name not in ("index", "tour")]
 NOTEBOOKS = list(runner.find_notebooks().values())
 MACHINE_PATH = re.compile(r"(?<![\w.])(?:/(?:home|Users|root|tmp|usr|opt|var|mnt)/|[A-Z]:\\)")
 TIME = re.compile(r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d|\b\d\d:\d\d:\d\d\b|\bit/s\b|\bWall time\b")
@@ -74,6 +79,46 @@ def test_it_defines_nothing(notebook):
     for cell in code_cells(notebook):
         for node in ast.walk(ast.parse(python(cell.source))):
             assert not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+
+
+def test_cells_are_short(notebook):
+    for cell in code_cells(notebook):
+        assert len(cell.source.splitlines()) <= LONGEST, cell.source
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_a_figure_notebook_shows_its_analysis(name):
+    """It opens with a question, prints numbers after its figures, and ends with what was found."""
+    cells = nbformat.read(runner.find_notebook(name), as_version=4).cells
+    code = [cell for cell in cells if cell.cell_type == "code"]
+    assert re.match(r"# .+", cells[0].source)
+    assert any("open_notebook" in cell.source for cell in code[:3]), "the set-up comes first"
+    shown = [entry.name for entry in index.list_figures().values() if entry.notebook == name]
+    assert shown, "a notebook has a figure"
+    assert sum("# Change this" in cell.source for cell in code) == 1
+    assert "**Found.**" in cells[-1].source
+    printed = [cell for cell in code if has_numbers(cell) and "notebook.show(" not in cell.source]
+    missing = any(
+        "Without results: " in output.get("text", "") for cell in code for output in cell.outputs
+    )
+    assert printed or missing, "nbval compares a table of numbers, of rows that have results"
+
+
+def has_numbers(cell):
+    """Return whether a cell prints a table with numbers, which nbval compares."""
+    ignored = "nbval-ignore-output" in cell.metadata.get("tags", [])
+    tables = [output for output in cell.outputs if "text/html" in output.get("data", {})]
+    return not ignored and any(re.search(r"\d", table["data"]["text/plain"]) for table in tables)
+
+
+@pytest.mark.parametrize("name", [name for name in FIGURES if name.partition("/")[0] in PAPERS])
+def test_departures_from_the_paper_are_shown_where_it_has_the_rows(name):
+    cells = nbformat.read(runner.find_notebook(name), as_version=4).cells
+    source = "\n".join(cell.source for cell in cells if cell.cell_type == "code")
+    named = {node.value for node in ast.walk(ast.parse(python(source)))
+             if isinstance(node, ast.Constant) and isinstance(node.value, str)}  # fmt: skip
+    has_paper_rows = bool(named & {*run_settings.list_rows("paper")})
+    assert not has_paper_rows or "tabulate_departures()" in source
 
 
 def test_its_kernel_is_on_every_machine(notebook):

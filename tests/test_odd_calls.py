@@ -1,4 +1,4 @@
-"""Functions that the README names refuse odd arguments in one line."""
+"""Functions that CONTRIBUTING.md names refuse odd arguments in one line."""
 
 import os
 import subprocess

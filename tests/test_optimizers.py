@@ -105,6 +105,19 @@ def test_muon_refuses_what_is_no_matrix():
         Muon([nn.Parameter(torch.ones(3, 2, 2))], learning_rate=0.1, weight_decay=0.0)
 
 
+@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
+def test_epsilon_is_added_to_the_root(optimizer):
+    """Of the first step of Adam, which is rate * gradient / (|gradient| + epsilon)."""
+    network = System(run_of("abacus")).network
+    settings = Training(optimizer=optimizer, learning_rate=0.1, epsilon=0.5)
+    adamw = make_optimizers(network, settings)[-1]
+    weight = network.tokens.weight
+    before, weight.grad = weight.detach().clone(), torch.full_like(weight, 0.5)
+    adamw.step()
+    torch.testing.assert_close(before - weight.detach(), torch.full_like(weight, 0.05))
+    assert make_optimizers(network, Training())[0].defaults["eps"] == 1e-8
+
+
 def test_each_parameter_has_one_optimizer_and_vectors_do_not_decay():
     network = System(run_of("abacus_fire", "looped")).network
     optimizers = make_optimizers(network, Training(optimizer="muon", weight_decay=0.1))

@@ -9,13 +9,15 @@ import pytest
 from papermill.exceptions import PapermillExecutionError
 
 import made_up
+from carry import claims, results
 from carry.cli import main
 from carry.config import paths, profiles
 from carry.config.settings import SettingsError
 from carry.pipeline import files as pruning
 from carry.pipeline import runner
+from carry.pipeline.dependencies import list_read_profiles
 from carry.pipeline.stages import STAGES
-from carry.plots import gallery, load
+from carry.plots import index
 
 
 def write(path, *cells, parameters="steps = 1"):
@@ -172,12 +174,38 @@ def test_pruning_removes_the_results_of_a_removed_study(tmp_path, monkeypatch):
     assert {file for file in files if not file.exists()} == {f for f in files if gone in str(f)}
 
 
+def test_pruning_keeps_files_that_stand_beside_results(tmp_path, monkeypatch):
+    """Such as the README of committed results; only folders of studies are removed."""
+    for profile in paths.COMMITTED:
+        folders = [folder for stage in STAGES.values() for folder in stage.list_results(profile)]
+        assert all(folder.is_dir() for folder in folders)
+    monkeypatch.setattr(paths, "ROOT", tmp_path)
+    results = [paths.results_path("tuning", *of) for of in (("results",), ("results", "analyses"))]
+    notes = [folder / "README.md" for folder in results]
+    tables = [folder / "gone" / "cells.parquet" for folder in results]
+    for file in [*notes, *tables]:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch()
+    pruning.prune_results("tuning")
+    assert all(file.exists() for file in notes) and not any(file.exists() for file in tables)
+
+
+def test_settings_are_read_of_every_profile_whose_rows_are_shown():
+    for profile in profiles.find_profiles():
+        chain, others = set(), profile
+        while others is not None:
+            chain.add(others)
+            others = profiles.load_profile(others)["others"]
+        named = {claim.profile for claim in claims.load_claims() if claim.profile} - {"thesis"}
+        assert chain | named - {"cpu"} <= {*list_read_profiles(profile)}
+
+
 def test_a_removed_row_leaves_no_results(tmp_path, monkeypatch):
     """The files of its study are written again; until then, its results are not read."""
     monkeypatch.setattr(paths, "ROOT", tmp_path)
     made_up.results(tmp_path, ["addition_nope", "addition_rope"])
     monkeypatch.setattr(profiles, "find_sources", lambda profile: {"addition_nope": profile})
-    assert load.list_rows(load.read_table("cpu", "cells")) == ["addition_nope"]
+    assert results.list_rows(results.read_table("cpu", "cells")) == ["addition_nope"]
 
 
 def test_dvc_names_the_stages_of_the_registry():
@@ -219,11 +247,10 @@ def test_the_pipeline_has_few_stages(profile, most):
 
 
 def test_all_profiles_draw_works_that_exist():
-    works = {notebook.source.partition("/")[0] for notebook in gallery.NOTEBOOKS.values()}
+    drawn = {entry.notebook for entry in index.list_figures().values()} - {"tour"}
+    works = {notebook.partition("/")[0] for notebook in drawn}
     assert works == {*profiles.load_profile("cpu")["figures"]}
-    for work in works:
-        drawn = [n.source for n in gallery.NOTEBOOKS.values() if n.source.partition("/")[0] == work]
-        assert {*drawn} == {*runner.list_notebooks(work)}
+    assert drawn == {name for work in works for name in runner.list_notebooks(work)}
 
 
 def test_all_notebooks_of_a_work_are_executed_and_old_figures_removed(tmp_path, monkeypatch):

@@ -215,6 +215,86 @@ def test_even_starts_train_every_id_about_alike(even, least):
     assert even or seen.min() < 0.2 * seen.max()  # what the setting is for
 
 
+def repeat_sum(count):
+    """Return a batch of one sum, whose longest number has 4 digits in both schemes."""
+    batch = formats.build_format({"pad": True}, TASK).write(
+        TASK.solve(*tasks.to_digits([["653", "409"]] * count))
+    )
+    assert positions.choose_scheme("coupled")().ids(batch).max() == 5
+    assert positions.choose_scheme("abacus")().ids(batch).max() == 4
+    return batch
+
+
+RANDOM_STARTS = {
+    "abacus offset": ("abacus", {"offset": 6}, 6),
+    "abacus limit": ("abacus", {"limit": 9}, 6),
+    "coupled limit": ("coupled", {"limit": 10}, 6),
+}
+
+
+@pytest.mark.parametrize("even", [False, True])
+@pytest.mark.parametrize("kind", RANDOM_STARTS)
+def test_starts_are_uniform_or_clamped(kind, even):
+    """Chi-squared tests; even starts are uniform over a range longer by the ids, and clamped."""
+    name, settings, starts = RANDOM_STARTS[kind]
+    each = {"per_example": True} if name == "abacus" else {}
+    scheme = positions.choose_scheme(name)(**settings, **each, even=even)
+    batch = repeat_sum(4_000)
+    plain, ids = scheme.ids(batch), scheme.train_ids(batch, stream(5, "starts"))
+    moves = (ids - plain).amax(1)
+    assert torch.equal(ids, torch.where(plain > 0, plain + moves[:, None], 0))
+    beyond = int(plain.max()) - 1 if even else 0
+    weights = [1 + beyond, *[1] * (starts - 2), 1 + beyond]
+    expected = [4_000 * weight / sum(weights) for weight in weights]
+    assert chisquare(moves.bincount(minlength=starts), expected).pvalue > 0.001
+    form = formats.build_format({"pad": True}, TASK)
+    assert ids.max() == scheme.largest_id(form.extent(3))
+
+
+def test_even_starts_of_a_batch():
+    """One start for each batch, drawn for its longest number; it is the same for all its rows."""
+    batch = batch_of(50, 4)[1]
+    for settings in ({"offset": 7}, {"limit": 11}):
+        scheme = positions.choose_scheme("abacus")(**settings, even=True)
+        plain, firsts = scheme.ids(batch), []
+        for draw in range(200):
+            ids = scheme.train_ids(batch, stream(draw, "even"))
+            moves = (ids - plain)[plain > 0].unique().tolist()
+            assert len(moves) == 1
+            firsts += moves
+        assert sorted({*firsts}) == [*range(7)]
+        assert firsts.count(0) > 30 < firsts.count(6)  # 5 of 15 draws each, instead of 1 of 7
+
+
+@pytest.mark.parametrize("name", ["abacus", "coupled"])
+def test_a_ring_shows_every_id_alike(name):
+    """Id 1 follows the limit, in training and in evaluation, and all ids are starts."""
+    each = {"per_example": True} if name == "abacus" else {}
+    scheme = positions.choose_scheme(name)(limit=7, ring=True, **each)
+    batch, line = repeat_sum(4_000), positions.choose_scheme(name)()
+    plain, ids = line.ids(batch), scheme.train_ids(batch, stream(6, "ring"))
+    assert torch.equal(scheme.ids(batch), plain) and not scheme.ids_measure_distance
+    for start in (1, 4, 7, 9):
+        expected = torch.where(plain > 0, (plain + start - 2) % 7 + 1, 0)
+        assert torch.equal(scheme.ids(batch, start), expected)
+    assert torch.equal(ids > 0, plain > 0) and ids.max() == 7
+    counted = (plain[0] == 1).nonzero()[0]
+    starts = ids[:, counted].flatten()
+    assert chisquare(starts.bincount(minlength=8)[1:]).pvalue > 0.001
+    assert torch.equal(ids, torch.where(plain > 0, (plain + starts[:, None] - 2) % 7 + 1, 0))
+    assert (ids[:, None] == torch.arange(1, 8)[:, None]).any(2).float().mean(0).std() < 0.03
+
+
+def test_a_ring_without_a_limit_changes_nothing():
+    """The setting of learned embeddings has the same name, and reaches the scheme as well."""
+    _, batch = batch_of()
+    for name in ("abacus", "coupled"):
+        line, ring = (positions.choose_scheme(name)(ring=ring) for ring in (False, True))
+        assert torch.equal(line.ids(batch, 5), ring.ids(batch, 5))
+        one, other = (scheme.train_ids(batch, stream(0, "ring")) for scheme in (line, ring))
+        assert torch.equal(one, other) and ring.ids_measure_distance
+
+
 @pytest.mark.contract
 def test_ids_of_a_prefix_do_not_depend_on_what_follows(scheme):
     """Decoding needs it: the slots ahead change nothing behind them."""
@@ -282,17 +362,18 @@ def test_every_subset_is_as_likely():
     assert len(subsets) == 28 and chisquare(counts).pvalue > 0.001
 
 
+@pytest.mark.parametrize("symbols", [False, True])
 @pytest.mark.parametrize(
     "given", [{}, {"pad": True, "reverse_operands": False}, {"hints": "cyclic"}]
 )
-def test_abacus_ids_are_read_off_the_text(given):
-    """mcleish2024, 3.1: digits (and hints) count from 1 in each number, and all else has 0."""
+def test_abacus_ids_are_read_off_the_text(given, symbols):
+    """Digits (with `symbols` hints too) count from 1 in each run, and all else has 0."""
     _, batch = batch_of(**given)
-    ids = positions.choose_scheme("abacus")().ids(batch)
+    ids = positions.choose_scheme("abacus")(symbols=symbols).ids(batch)
     for row in range(len(batch)):
         count, expected = 0, []
         for character in formats.to_text(batch.tokens[row]):
-            count = count + 1 if character.isalnum() else 0
+            count = count + 1 if character.isdigit() or symbols and character.isalpha() else 0
             expected.append(count)
         assert ids[row, : len(expected)].tolist() == expected
 

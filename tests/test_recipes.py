@@ -1,4 +1,4 @@
-"""The README's extensions work where the README puts them: pasted into a copy of the project.
+"""The extensions of CONTRIBUTING.md work where it puts them: pasted into a copy of the project.
 
 A recipe is a fenced block after a line that ends with its place: a new file (`lib/...py`), or an
 entry of a YAML file, merged below the same top-level key.
@@ -15,8 +15,8 @@ import yaml
 
 from carry.config.paths import ROOT
 
-README = (ROOT / "README.md").read_text(encoding="utf-8")
-EXTENSIONS = README.split("## Extend it")[1]
+CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+EXTENSIONS = CONTRIBUTING.split("\n## Extend it\n")[1].split("\n## ")[0]
 RECIPE = re.compile(r"`([\w/.]+\.(?:py|yaml))`[^`\n]*:\n\n```(?:python|yaml)\n(.*?)```", re.DOTALL)
 COPIED = ["lib", "tests", "claims", "profiles", "params.yaml", "pyproject.toml"]
 
@@ -45,8 +45,8 @@ assert choose_scheme("countdown").label == "Countdown"
 assert tasks.build_task({"name": "complement"}).label == "Complement"
 system = System(load_run("copying_relative", "cpu"))
 trained_models.load_trained = lambda profile, row, seed=0: system
-(module,) = analyses.load_analyses("addition_coupled", "cpu")
-tables = module.tables("addition_coupled", "cpu", analyses.ignore)
+(module,) = analyses.load_analyses("addition_nope", "cpu")
+tables = module.tables("addition_nope", "cpu", analyses.ignore)
 analyses.check_columns(tables, module.COLUMNS, module.__name__)
 assert [variant.name for variant in list_variants("copying_relative", "cpu")] == ["row", "none"]
 assert "copying_relative_goes_far" in [claim.id for claim in load_claims()]
@@ -68,7 +68,7 @@ def merge_entries(text, entries):
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory):
-    """Return a copy of the project with all recipes of the README, and the names of new rows."""
+    """Return a copy of the project with all recipes, and the names of new rows."""
     copy = tmp_path_factory.mktemp("project")
     ignored = shutil.ignore_patterns("__pycache__", "*.egg-info")
     for name in COPIED:
@@ -101,7 +101,7 @@ def run_python(copy, *words):
     return done.stdout
 
 
-def test_the_readme_has_all_kinds_of_extensions():
+def test_all_kinds_of_extensions_have_a_recipe():
     places = {re.sub(r"/\w+\.py$", "", place) for place, _ in RECIPE.findall(EXTENSIONS)}
     library = ("tasks", "positions", "models/architectures", "analyses")
     assert places == {

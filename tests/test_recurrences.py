@@ -11,7 +11,14 @@ from carry.config.run_settings import make_run
 from carry.config.settings import SettingsError
 from carry.data import problem_sets
 from carry.data.problem_sets import ProblemSet, draw_problem_set
-from carry.evaluation import mock_models, recurrences, scoring, seeds, trained_models
+from carry.evaluation import (
+    decoding,
+    mock_models,
+    recurrences,
+    scoring,
+    starts,
+    trained_models,
+)
 from carry.evaluation.recurrences import WHOLE_ANSWER, choose_problems, score_by_recurrence
 from carry.evaluation.rows import evaluate_rows, list_evaluation_jobs
 from carry.formats import ALPHABET, PAD, to_tokens
@@ -100,21 +107,24 @@ def test_what_is_counted_of_a_model_that_learns_a_token_each_time(table):
 
 
 @pytest.mark.parametrize(("form", "name", "start"), [
-    ("reversed", "transformer", 1), ("reversed", "adaptive", "middle"),
-    ("padded", "transformer", "middle"), ("plain", "adaptive", "middle"),
-    ("hinted", "transformer", 1), ("padded_to", "transformer", "middle"),
+    ("reversed", "transformer", 1), ("reversed", "adaptive", 9),
+    ("padded", "transformer", "all"), ("plain", "adaptive", "all"),
+    ("hinted", "transformer", 1), ("padded_to", "transformer", 9),
 ])  # fmt: skip
-def test_each_recurrence_is_a_pass_that_ends_there(table, form, name, start):
+def test_each_recurrence_is_a_pass_that_ends_there(table, form, name, start, monkeypatch):
+    monkeypatch.setattr(decoding, "MOST_STARTS", 2)
     system = build(form=FORMATS[form], name=name)
     counts, answers = score_by_recurrence(system, table, start)
     assert set(counts["start"]) == {str(start)}
     assert counts["recurrence"].max() == 7
     whole = counts[counts["place"] == WHOLE_ANSWER]
     for digits, some in choose_problems(system, table).groupby("i"):
-        batch = system.format.write(problem_sets.to_problems(some, system.task))
-        before = None
+        problems = problem_sets.to_problems(some, system.task)
+        batch, before = system.format.write(problems), None
+        first_ids = decoding.list_first_ids(system, problems, start)
+        ids_by_start = [system.ids_from(batch, first) for first in first_ids]
         for r in range(1, 8):
-            seen = teacher_forced_pass(system, batch, start, r)
+            seen = teacher_forced_pass(system, batch, recurrences=r, ids_by_start=ids_by_start)
             of = whole[(whole["digits"] == digits) & (whole["recurrence"] == r)].iloc[0]
             assert of["n"] == len(some) and of["correct"] == int(seen.exact.sum())
             if r > 1:
@@ -132,10 +142,8 @@ def test_each_recurrence_is_a_pass_that_ends_there(table, form, name, start):
 ])  # fmt: skip
 def test_places_are_those_of_scores(table, form, times):
     system = build(form=FORMATS.get(form, {"spaces": 0.5}))
-    cells, places, _ = scoring.score_system(
-        system, choose_problems(system, table), ["middle"], times
-    )
-    counts, _ = score_by_recurrence(system, table, "middle")
+    cells, places, _ = scoring.score_system(system, choose_problems(system, table), [9], times)
+    counts, _ = score_by_recurrence(system, table, 9)
     counts = counts[(counts["recurrence"] == times) & (counts["digits"] <= 5)]
     keys, shown = ["digits", "place"], ["n", "correct", "accuracy", "low", "high"]
     expected = places[places["digits"].isin([3, 5])].set_index(keys)[shown].sort_index()
@@ -195,10 +203,10 @@ def test_counts_add_up(table):
 def test_how_problems_are_grouped_changes_nothing(monkeypatch, task):
     name = "expression" if task is ADDITION else "labelled"
     system, table = build(task=task, form={"name": name}), drawn(task)
-    together = score_by_recurrence(system, table, "middle")
+    together = score_by_recurrence(system, table, 9)
     monkeypatch.setattr(recurrences, "MAX_LOGITS", 1)
     heard = []
-    alone = score_by_recurrence(system, table, "middle", report=heard.append)
+    alone = score_by_recurrence(system, table, 9, report=heard.append)
     for one, other in zip(together, alone, strict=True):
         pd.testing.assert_frame_equal(one, other)
     assert set(heard) == {1} and len(heard) == len(choose_problems(system, table))
@@ -227,11 +235,11 @@ def test_a_model_whose_block_does_nothing_is_at_a_fixed_point(table):
         for last in (block.output, block.feed_forward.down):
             torch.nn.init.zeros_(last.weight)
             torch.nn.init.zeros_(last.bias)
-    counts, answers = score_by_recurrence(system, table, "middle")
+    counts, answers = score_by_recurrence(system, table, 9)
     later = counts[counts["recurrence"] > 1]
     assert (later["same"] == later["n"]).all()
     assert (answers.groupby(["digits", "slot"])["predicted"].nunique() == 1).all()
-    counts, _ = score_by_recurrence(build(), table, "middle")  # and of others it is not said
+    counts, _ = score_by_recurrence(build(), table, 9)  # and of others it is not said
     later = counts[(counts["recurrence"] == 2) & (counts["place"] == WHOLE_ANSWER)]
     assert (later["same"] < later["n"]).any()
 
@@ -273,12 +281,15 @@ ROWS = ("addition_abacus", "addition_abacus_looped")
 def home(tmp_path, monkeypatch):
     """Keep untrained rows of the smoke profile, looped or not, with questions for each."""
     monkeypatch.setattr(paths, "ROOT", tmp_path)
+    monkeypatch.setattr(starts, "PROBLEMS", 8)
     load = run_settings.load_run
-    monkeypatch.setattr(
-        run_settings,
-        "load_run",
-        lambda name, profile: load(name, profile).model_copy(update={"seeds": 2}),
-    )
+
+    def load_run(name, profile):
+        run = load(name, profile)
+        evaluation = run.evaluation.model_copy(update={"starts": [1, "best"]})
+        return run.model_copy(update={"seeds": 2, "evaluation": evaluation})
+
+    monkeypatch.setattr(run_settings, "load_run", load_run)
     given = {"task": ADDITION, "grid": 4, "each": 1, "equal": 3}
     table = draw_problem_set("addition", ProblemSet.parse(given, "problems.addition"))
     for row in ROWS:
@@ -296,25 +307,25 @@ def home(tmp_path, monkeypatch):
 def test_looped_rows_alone_have_tables_by_recurrence(home):
     """All seeds of both rows are scored side by side."""
     tables = evaluate_rows(ROWS, "smoke")
-    assert {*tables} == {"answers", "cells", "places", "recurrences"}
+    assert {*tables} == {"answers", "cells", "places", "recurrences", "starts"}
     assert set(tables["cells"]["row"]) == {*ROWS}
     counts, answers = (tables[name] for name in OF_LOOPED)
     for of in (counts, answers):
         assert set(of["row"]) == {"addition_abacus_looped"} and set(of["profile"]) == {"smoke"}
-        assert set(of["start"]) == {"middle"} and set(of["digits"]) == {3, 4}
+        assert set(of["start"]) == {"best"} and set(of["digits"]) == {3, 4}
         assert set(of["trained"]) == {3}
         assert of.groupby("seed").size().nunique() == 1 and set(of["seed"]) == {0, 1}
     assert set(counts["recurrence"]) == {*range(1, counts["recurrences_trained"][0] + 5)}
 
 
 def test_after_the_trained_recurrences_the_scores_are_those_of_the_row(home, monkeypatch):
-    monkeypatch.setattr(seeds, "PART", 1)  # the second start on all problems, as here
+    monkeypatch.setattr(starts, "PART", 1)  # the second start on all problems, as here
     jobs = list_evaluation_jobs(run_settings.load_run(ROWS[1], "smoke"))
     shares = []
     jobs[0].work(lambda share, note: shares.append(share), home, *jobs[0].arguments)
     assert shares == sorted(shares) and shares[-1] == 1.0
     counts, cells = (pd.read_parquet(home / f"{name}.parquet") for name in ("recurrences", "cells"))
-    cells = cells[(cells["set"] == "equal") & (cells["start"] == "middle")].set_index("i")
+    cells = cells[(cells["set"] == "equal") & (cells["start"] == "best")].set_index("i")
     ends = counts[(counts["recurrence"] == counts["recurrences_trained"])]
     ends = ends[ends["place"] == WHOLE_ANSWER].set_index("digits")["correct"]
     assert np.array_equal(cells.loc[[3, 4], "exact"], ends.loc[[3, 4]])

@@ -13,6 +13,7 @@ from carry.config.run_settings import make_run
 from carry.config.settings import SettingsError
 from carry.data.batch import NO_LEVEL, NO_PLACE
 from carry.data.problems import LABEL_RANGE
+from carry.evaluation import decoding
 from carry.evaluation.decoding import compute_question_ids, decode_greedily, group_by_shape
 from carry.formats import EOS, PAD, SPACE, to_text
 from carry.models.system import System
@@ -185,12 +186,21 @@ def system_of(positions=(), **form):
 ABACUS = {"ids": "abacus", "encoding": "learned", "table": 70}
 
 
-@pytest.mark.parametrize(("ids", "start"), [("abacus", 1), ("coupled", "middle"), ("index", 1)])
-def test_rows_are_decoded_as_they_would_be_alone(ids, start):
+@pytest.mark.parametrize(
+    ("ids", "start", "form"),
+    [
+        ("abacus", 1, {}),
+        ("coupled", "all", {}),
+        ("index", 1, {}),
+        ("abacus", "all", {"name": "sub_task", "prefix": "rev"}),
+    ],
+)
+def test_rows_are_decoded_as_they_would_be_alone(ids, start, form, monkeypatch):
     """With ids of their own, from a start that does not depend on where spaces fall in others."""
+    monkeypatch.setattr(decoding, "MOST_STARTS", 3)
     positions = {"abacus": ABACUS, "coupled": {**ABACUS, "ids": "coupled"},
                  "index": {"ids": "index", "encoding": "rope"}}  # fmt: skip
-    system = system_of([positions[ids]], spaces=0.5)
+    system = system_of([positions[ids]], spaces=0.5, **form)
     cells = torch.tensor([[2, 2], [1, 3]]).repeat(8, 1)
     problems = ADDITION.draw_for_cells(cells, stream(0, "alone"))
     together = decode_greedily(system, problems, start)
@@ -199,9 +209,9 @@ def test_rows_are_decoded_as_they_would_be_alone(ids, start):
     starts = system.format.write_open_ended(problems).start
     for rows in groups:
         assert len(starts[rows].unique()) == 1 and len(problems.lengths[rows].unique(dim=0)) == 1
-        shared = compute_question_ids(system, problems[rows], start)[0].expand(len(rows), -1)
+        shared = compute_question_ids(system, problems[rows], start)[-1][0].expand(len(rows), -1)
         for at, row in enumerate(rows[:3].tolist()):
-            own = compute_question_ids(system, problems[row : row + 1], start)[0]
+            own = compute_question_ids(system, problems[row : row + 1], start)[-1][0]
             assert torch.equal(shared[at], own[0])
     for row in range(16):
         alone = decode_greedily(system, problems[row : row + 1], start)[0]

@@ -1,5 +1,7 @@
 """Parts of an addition: the printed examples, Python's strings, and streams of several parts."""
 
+from dataclasses import replace
+
 import pandas as pd
 import pytest
 import torch
@@ -9,10 +11,11 @@ from carry.config.run_settings import SUB_TASKS, make_run
 from carry.config.settings import SettingsError
 from carry.data.batch import NO_LEVEL, NO_PLACE, merge_batches
 from carry.data.problem_sets import ProblemSet, draw_problem_set
+from carry.data.problems import LABEL_RANGE
 from carry.evaluation import mistakes, mock_models, scoring
 from carry.evaluation.ask import ask, read_answer
 from carry.evaluation.decoding import decode_greedily
-from carry.formats import ALPHABET, EOS, PAD, to_text, to_tokens
+from carry.formats import ALPHABET, EOS, PAD, SPACE, to_text, to_tokens
 from carry.formats.sub_task import SubTask
 from carry.randomness import stream
 from carry.tasks import to_digits
@@ -28,8 +31,8 @@ PRINTED = {
 ORDERS = [(False, False), (False, True), (True, False), (True, True)]
 
 
-def form_of(prefix, operands=False, answer=False):
-    given = {"name": "sub_task", "prefix": prefix}
+def form_of(prefix, operands=False, answer=False, spaces=0.0):
+    given = {"name": "sub_task", "prefix": prefix, "spaces": spaces}
     return formats.build_format(
         {**given, "reverse_operands": operands, "reverse_answer": answer}, ADDITION
     )
@@ -158,8 +161,9 @@ def test_levels_count_places_and_operands(which):
     assert tuple(shown) == LEVELS[which]
 
 
-def test_open_ended_questions_have_the_marks_and_no_truth(prefix, order):
-    form = form_of(prefix, *order)
+@pytest.mark.parametrize("spaces", [0.0, 0.5])
+def test_open_ended_questions_have_the_marks_and_no_truth(prefix, order, spaces):
+    form = form_of(prefix, *order, spaces)
     problems = ADDITION.draw(100, 5, stream(0, "marks"))
     batch, whole = form.write(problems), form.write_open_ended(problems)
     assert torch.equal(batch.start, whole.start)
@@ -168,7 +172,10 @@ def test_open_ended_questions_have_the_marks_and_no_truth(prefix, order):
         assert torch.equal(whole.tokens[row, :start], batch.tokens[row, :start])
         due = int(problems.room[row]) - int(problems.answer_length[row]) if prefix == "add" else 0
         assert int(whole.length[row]) == end + due
-        assert to_text(whole.tokens[row, start:]).strip("_") == "0" * (end + due - start - 1) + "$"
+        blank = "-" if prefix == "car" else "0"  # a token of the kind that the response has
+        assert (
+            to_text(whole.tokens[row, start:]).strip("_") == blank * (end + due - start - 1) + "$"
+        )
         if prefix != "add":
             assert torch.equal(whole.number[row, :end], batch.number[row, :end])
             assert torch.equal(whole.place[row, :end], batch.place[row, :end])
@@ -189,6 +196,57 @@ def test_nothing_is_longer_than_its_extent(prefix):
     assert form_of("ali").extent(6).tokens == max(
         form_of(other).extent(6).tokens for other in SubTask.PREFIXES
     )
+
+
+def in_an_expression(order):
+    """Return the format of the same sums with the same spaces and no prefix."""
+    settings = {"begin": "$", "reverse_operands": order[0], "reverse_answer": order[1]}
+    return formats.build_format({**settings, "spaces": 0.5}, ADDITION)
+
+
+def test_spaces_stand_in_every_question_as_in_that_of_the_sum(prefix, order):
+    problems = ADDITION.draw(60, 5, stream(0, "spaces"))
+    forms = form_of(prefix, *order, 0.5), form_of(prefix, *order), in_an_expression(order)
+    batch, bare, sums = (form.write(problems) for form in forms)
+    for row in range(60):
+        start, length, before = (int(x[row]) for x in (batch.start, batch.length, bare.length))
+        whole = to_text(batch.tokens[row, :length])
+        assert whole[:start] == prefix + to_text(sums.tokens[row, : sums.start[row]])
+        assert whole.replace(" ", "") == to_text(bare.tokens[row, :before])
+        assert " " not in whole[start:] and set(to_text(batch.tokens[row, length:])) <= {"_"}
+        space = batch.tokens[row, :length] == SPACE
+        for mark, none in (("number", 0), ("place", NO_PLACE), ("levels", NO_LEVEL)):
+            marks = getattr(batch, mark)[row, :length]
+            assert torch.equal(marks[~space], getattr(bare, mark)[row, :before])
+            assert (marks[space] == none).all()
+    assert (batch.tokens == SPACE).sum() > 60
+    without = forms[0].without_padding()
+    assert forms[0].variable_length and not without.variable_length
+    assert torch.equal(without.write(problems).tokens, bare.tokens)
+
+
+@pytest.mark.parametrize(("ids", "counted"), [("abacus", 0), ("coupled", 0), ("index", 3)])
+def test_ids_of_spaced_sums_are_those_without_a_prefix(ids, counted, order):
+    """The index counts the three letters of the prefix; each space begins a number of Abacus."""
+    problems = ADDITION.draw(60, 5, stream(0, "spaces"))
+    batch, sums = (
+        form.write(problems) for form in (form_of("add", *order, 0.5), in_an_expression(order))
+    )
+    scheme = positions.choose_scheme(ids)()
+    found, expected = scheme.ids(batch)[:, 3:] - counted, scheme.ids(sums)
+    written = sums.tokens != PAD
+    assert torch.equal(found.expand(60, -1)[written], expected.expand(60, -1)[written])
+    if ids == "abacus":
+        follows = (sums.tokens == SPACE).roll(1, 1) & (sums.number > 0)
+        assert follows.any() and (expected[follows] == 1).all()
+
+
+def test_the_longest_question_has_as_many_spaces_as_its_extent(prefix):
+    form, one = form_of(prefix, spaces=0.5), solved((999999, 999999))
+    labels = torch.arange(500) * (LABEL_RANGE // 500)
+    problems = replace(one[torch.zeros(500, dtype=torch.long)], label=labels)
+    assert int(form.write(problems).length.max()) == form.extent(6).tokens
+    assert form.extent(6).tokens == form_of(prefix).extent(6).tokens + 11  # (13 + 1 + 7 + 1) / 2
 
 
 def test_responses_read_back(prefix, order):
@@ -218,14 +276,16 @@ def test_asking_for_another_part():
         form.with_prefix("cra")
 
 
-def test_several_parts_in_one_batch_are_as_written_one_by_one(order):
+@pytest.mark.parametrize("spaces", [0.0, 0.5])
+def test_several_parts_in_one_batch_are_as_written_one_by_one(order, spaces):
     problems = ADDITION.draw(60, 6, stream(0, "parts"))
     drawn = torch.randint(5, (60,), generator=stream(1, "parts"))
     for parts in (drawn, torch.full((60,), 2), drawn.clamp(max=1)):
-        batch = form_of("add", *order).write_sub_tasks(problems, parts)
-        assert batch.tokens.shape[1] == int(batch.length.max())
+        batch = form_of("add", *order, spaces).write_sub_tasks(problems, parts)
+        assert batch.trim().tokens.shape[1] == int(batch.length.max())
+        assert spaces or batch.tokens.shape[1] == int(batch.length.max())
         for row in range(0, 60, 3):
-            form = form_of(SubTask.PREFIXES[int(parts[row])], *order)
+            form = form_of(SubTask.PREFIXES[int(parts[row])], *order, spaces)
             one, length = form.write(problems[row : row + 1]), int(batch.length[row])
             assert int(one.length) == length and int(one.start) == int(batch.start[row])
             for mark in ("tokens", "number", "place", "levels"):
@@ -313,6 +373,26 @@ def test_one_carry_more_or_less():
     errors = torch.tensor([[-1, dash, end], [0, end, ALPHABET.index("c")]])
     kinds = [mistakes.KINDS[at] for at in mistakes.classify_errors(form, problems, errors).tolist()]
     assert kinds == ["stopped_late", "stopped_early"]
+
+
+@pytest.mark.parametrize("ids", ["abacus", "coupled"])
+def test_the_oracle_reads_over_spaces(table, prefix, ids):
+    form, pair = {"spaces": 0.5, "reverse_answer": True}, {"ids": ids, "encoding": "learned"}
+    oracle = model(prefix, form=form, positions=[{**pair, "table": 40}])
+    cells, _, _ = scoring.score_system(oracle, table)
+    assert (cells["exact"] == cells["n"]).all()
+    problems = ADDITION.draw(20, 4, stream(0, "spaces"))
+    bare = form_of(prefix, answer=True).write(problems)
+    for row, response in enumerate(decode_greedily(oracle, problems)):
+        due = to_text(bare.tokens[row, bare.start[row] : bare.length[row]])
+        assert to_text(response).rstrip("$") + "$" == due
+
+
+@pytest.mark.parametrize("spaces", [-0.1, 1.5, True])
+def test_a_share_of_spaces_is_between_0_and_1(spaces):
+    with pytest.raises(SettingsError, match="^format.spaces: ") as error:
+        form_of("add", spaces=spaces)
+    assert "expected" in str(error.value) and "\n" not in str(error.value)
 
 
 def test_asked_by_hand(prefix):

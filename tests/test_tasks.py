@@ -340,11 +340,14 @@ def test_cells_of_sums_are_digits_and_operands():
 @pytest.mark.parametrize("spare", [0, 2])
 @pytest.mark.parametrize("count", [2, 9, 10, 11, 99, 100, 101])
 def test_the_largest_sum_fits_its_room(count, spare):
-    """One digit more for each power of ten in the count, and one (cho2025, 4.1 and D.3)."""
-    task = tasks.build_task({"name": ADDING, "spare": spare})
-    problems = task.solve(*to_digits([["999"] * count]))
-    assert digits_to_int(problems.answer[0], problems.answer_length[0]) == 999 * count
-    assert problems.room - spare == 3 + len(str(count)) >= problems.answer_length
+    """It has no place left (cho2025, 4.1); its bound (D.3) may have one."""
+    for room in ("longest_sum", "bound"):
+        task = tasks.build_task({"name": ADDING, "spare": spare, "room": room})
+        problems = task.solve(*to_digits([["999"] * count]))
+        assert digits_to_int(problems.answer[0], problems.answer_length[0]) == 999 * count
+        assert problems.answer_length == len(str(999 * count))
+        longest = len(str(999 * count)) if room == "longest_sum" else 3 + len(str(count))
+        assert problems.room - spare == longest
 
 
 def test_steps_of_long_sums_against_pencil_and_paper():
@@ -374,12 +377,13 @@ CORNERS = {
 }  # fmt: skip
 
 
-SPARE = {"name": ADDING, "spare": 2}
+SPARE, BOUND = {"name": ADDING, "spare": 2}, {"name": ADDING, "room": "bound"}
 LOCAL = {"name": "multiplication", "local": True}
 
 
 @pytest.mark.parametrize("from_zero", [True, False])
-@pytest.mark.parametrize("given", [*({"name": name} for name in CORNERS), SPARE, LOCAL], ids=str)
+@pytest.mark.parametrize("given", [*({"name": name} for name in CORNERS), SPARE, BOUND, LOCAL],
+                         ids=str)  # fmt: skip
 def test_stages_agree_with_pythons_integers(given, from_zero):
     task, corners = tasks.build_task(given), to_digits(CORNERS[given["name"]])
     drawn = [task.draw(300, 7, stream(0, "stages")), task.solve(*corners)]
@@ -534,7 +538,11 @@ def test_numbers_of_more_places_than_two_bytes_count():
 def test_rooms_of_very_many_operands():
     adding = tasks.build_task({"name": ADDING})
     lengths = torch.ones(1, 1, dtype=torch.long).expand(1, 10**7)
-    assert adding.answer_room(lengths).tolist() == [1 + 8]
+    assert adding.answer_room(lengths).tolist() == [len(str(9 * 10**7))]
+    bound = tasks.build_task({"name": ADDING, "room": "bound"})
+    assert bound.answer_room(lengths).tolist() == [1 + 8]
+    wide = torch.full((1, 12), 10**5)
+    assert adding.answer_room(wide).tolist() == bound.answer_room(wide).tolist() == [10**5 + 2]
 
 
 def test_numbers_beyond_64_bits_are_refused_where_they_must_fit():

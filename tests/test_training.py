@@ -13,8 +13,10 @@ import torch
 from carry import jobs
 from carry.config import paths, profiles
 from carry.config.run_settings import Training
+from carry.config.settings import SettingsError
 from carry.data.training_batches import TrainingBatches
 from carry.formats import to_text
+from carry.models.architectures.transformer import Transformer
 from carry.models.system import System
 from carry.randomness import stream
 from carry.training import checkpoint, loop, rows, seeds
@@ -62,6 +64,11 @@ class Killed(Exception):
             {"form": "padded_to", "precision": "bf16", "loss": "everything"},
         ),
         ("abacus_shaw", "adaptive", {"progressive": 0.5}),
+        (
+            "abacus_fire",
+            "looped",
+            {"progressive": 0.5, "dropout": 0.2, "dropout_inside": 0.1, "dropout_embeddings": 0.1},
+        ),
         ("levels", "standard", {"form": "steps_unpadded", "examples": 50}),
         ("abacus", "standard", {"problem_set": "1-3_digit", "examples": 60, "digits": 3}),
         (
@@ -69,6 +76,10 @@ class Killed(Exception):
             "both_gated",  # tied
             {"form": "spaced", "examples": 50, "random_padding": 0.1, "precision": "fp32"},
         ),
+        # The means begin before the first kill, between two checkpoints, and never.
+        ("abacus", "both_gated", {"average_weights": 0.7, "precision": "bf16"}),
+        ("abacus", "standard", {"average_weights": 0.5, "optimizer": "muon"}),
+        ("abacus", "standard", {"average_weights": 0.05}),
     ],
 )
 def test_a_killed_training_ends_with_the_same_weights(
@@ -100,6 +111,45 @@ def test_seeds_differ_and_each_is_repeatable():
     run = run_of("abacus")
     first, again, other = (Trainer(run, seed, None).train() for seed in (0, 0, 1))
     assert same(weights(first), weights(again)) and not same(weights(first), weights(other))
+
+
+def test_dropout_draws_depend_on_seed_and_step_alone():
+    run = run_of("abacus", "looped", dropout=0.1, dropout_inside=0.2, dropout_embeddings=0.3)
+    first, again, other = (Trainer(run, seed, None) for seed in (0, 0, 1))
+    for trainer in (first, again, other):
+        trainer.step = 5
+    again.system.train_ids(again.held_out, again.id_draws)  # moves other streams
+    made = [trainer._make_dropout() for trainer in (first, again, other)]
+    first.step = 6
+    made.append(first._make_dropout())
+    assert {dropout[:3] for dropout in made} == {(0.1, 0.2, 0.3)}
+    draws = [torch.rand(4, generator=dropout.draws).tolist() for dropout in made]
+    assert draws[0] == draws[1] and len({*map(tuple, draws)}) == 3
+
+
+def test_dropout_is_for_training_steps_alone(monkeypatch):
+    """Scores are without it, and it takes no numbers from other streams."""
+    plain = Trainer(run_of("abacus", "read_out"), 0, None).train()
+    none = Trainer(run_of("abacus", "read_out", dropout=1e-9), 0, None).train()
+    assert same(weights(plain), weights(none)) and plain.curve == none.curve
+    scored, score = [], loop.teacher_forced_pass
+
+    def spy(system, *args, **options):
+        scored.append((system.network.training, system.network.dropout))
+        return score(system, *args, **options)
+
+    monkeypatch.setattr(loop, "teacher_forced_pass", spy)
+    trainer = Trainer(run_of("abacus", "read_out", dropout=0.3), 0, None).train()
+    assert {*scored} == {(False, None)} and trainer.system.network.dropout is None
+    assert not same(weights(plain), weights(trainer))
+
+
+@pytest.mark.parametrize("name", ["dropout", "dropout_inside", "dropout_embeddings"])
+def test_dropout_of_a_model_without_it_is_refused(monkeypatch, name):
+    monkeypatch.setattr(Transformer, "has_dropout", False)
+    message = f"training.{name}: 0.1 does not fit model 'transformer', .* expected 0.0$"
+    with pytest.raises(SettingsError, match=message):
+        Trainer(run_of("abacus", **{name: 0.1}), 0, None)
 
 
 def test_training_learns():
@@ -191,6 +241,71 @@ def test_loss_on_everything_covers_the_question_too():
     assert float(trainer._loss(batch).detach()) == pytest.approx(
         float(expected.detach() / count), rel=1e-4
     )
+
+
+def test_the_result_is_the_mean_of_the_last_weights(tmp_path, monkeypatch):
+    """Scores and snapshots before the last step have the weights of that step."""
+    settings = {"steps": 8, "score_every": 3, "snapshot_every": 1}
+    plain = Trainer(run_of("abacus", "both_gated", **settings), 0, None).train()
+    trainer = Trainer(run_of("abacus", "both_gated", **settings, average_weights=0.5), 0, None)
+    scored, score = {}, loop.teacher_forced_pass
+
+    def spy(system, *args, **options):
+        scored[trainer.step] = {n: x.clone() for n, x in system.network.state_dict().items()}
+        return score(system, *args, **options)
+
+    monkeypatch.setattr(loop, "teacher_forced_pass", spy)
+    trainer.train().save_weights(tmp_path / "seed_0.safetensors")
+    saved = checkpoint.load_tensors(tmp_path / "seed_0.safetensors")[0]
+    for name, weight in saved.items():
+        last = torch.stack([plain.snapshots[step][name].double() for step in (5, 6, 7, 8)])
+        torch.testing.assert_close(weight, last.mean(0).float(), rtol=0.0, atol=1e-6)
+        assert weight.dtype == torch.float32
+    assert not same(saved, plain.snapshots[8])
+    assert same(saved, trainer.snapshots[8]) and same(saved, scored[8])
+    assert all(same(trainer.snapshots[step], plain.snapshots[step]) for step in range(1, 8))
+    assert same(scored[6], plain.snapshots[6])
+    assert trainer.curve[:-1] == plain.curve[:-1]
+    assert trainer.curve[-1]["loss"] == plain.curve[-1]["loss"]
+
+
+REFUSED = {
+    "average_weights 0.5 does not fit stop_at 0.9": {"average_weights": 0.5, "stop_at": 0.9},
+    "average_weights 0.5 does not fit batched_seeds true; expected 0.0": {
+        **{"average_weights": 0.5, "batched_seeds": True, "examples": 9},
+    },
+    "keep_weights 'best' does not fit batched_seeds false": {
+        **{"average_weights": 0.5, "keep_weights": "best"},
+    },
+    "dropout_inside 0.1 does not fit batched_seeds true; expected 0.0": {
+        **{"dropout_inside": 0.1, "batched_seeds": True, "examples": 9},
+    },
+    "training.dropout: 1.0 does not fit": {"dropout": 1.0},
+    "training.average_weights: 1.5 does not fit": {"average_weights": 1.5},
+    "training.epsilon: 0.0 does not fit": {"epsilon": 0.0},
+    "cooldown 0.6 does not fit warmup 0.5; expected a sum of at most 1": {
+        **{"decay": "trapezoid", "warmup": 0.5, "cooldown": 0.6},
+    },
+}
+
+
+@pytest.mark.parametrize("message", REFUSED)
+def test_settings_that_do_not_go_together_are_refused_in_one_line(message):
+    with pytest.raises(SettingsError) as error:
+        run_of("abacus", **REFUSED[message])
+    assert message in str(error.value) and "\n" not in str(error.value)
+
+
+def test_a_trapezoid_comes_down_over_its_cooldown():
+    plan = Training(steps=100, learning_rate=2.0, warmup=0.1, decay="trapezoid", cooldown=0.1)
+    rates = [compute_learning_rate(step, plan) for step in range(100)]
+    assert rates[9:91] == pytest.approx([2.0] * 82)
+    assert rates[90:] == pytest.approx([0.2 * left for left in range(10, 0, -1)])
+    default = plan.model_copy(update={"cooldown": None})
+    share = [min(1.0, 5.0 * (1.0 - (step - 10) / 90)) for step in range(10, 100)]
+    assert [compute_learning_rate(step, default) for step in range(10, 100)] == [
+        2.0 * (0.0 + 1.0 * part) for part in share
+    ]
 
 
 @pytest.mark.parametrize("decay", ["none", "linear", "cosine", "trapezoid"])

@@ -1,12 +1,14 @@
 """Variants differ from their row in the stated change only, and each is trained once."""
 
+import math
+import random
 import shutil
 
 import pandas as pd
 import pytest
 import torch
 
-from carry import variants
+from carry import results, variants
 from carry.config import paths, profiles
 from carry.config.settings import SettingsError
 from carry.evaluation.mock_models import ForgetsCarries, Oracle
@@ -15,8 +17,8 @@ from carry.models.system import System
 from carry.models.teacher_forcing import teacher_forced_pass
 from carry.pipeline import dependencies
 from carry.pipeline.stages import STAGES
-from carry.plots import load
-from carry.variants import REFERENCE, jobs, seeds
+from carry.tasks import to_digits
+from carry.variants import REFERENCE, choice, jobs, seeds
 
 NAME = "mine"
 ABACUS = {"ids": "abacus", "encoding": "relative"}
@@ -42,7 +44,8 @@ def given(tmp_path, monkeypatch):
     def give(groups=GROUPS, scale=SCALE, **more):
         known = {"row": "addition_relative", "base": SMALL, "groups": groups, **more}
         monkeypatch.setattr(profiles, "load_params", lambda: {**KNOWN, "variants": {NAME: known}})
-        profile = {**PROFILE, "analyses": {}, "variant_sets": {NAME: scale}}
+        own = {"analyses": {}, "variant_sets": {NAME: scale}, "others": None}
+        profile = {**PROFILE, **own}
         monkeypatch.setattr(profiles, "load_profile", lambda name: profile)
 
     give()
@@ -94,7 +97,7 @@ def test_tables(given, worked):
     assert sorted(worked) == sorted(ALL)
     for name, table in tables.items():
         assert list(table.columns) == list(jobs.COLUMNS[name])
-        kept = load.read_variant_table("smoke", name)
+        kept = results.read_variant_table("smoke", name)
         pd.testing.assert_frame_equal(kept, table)
         each = table[["group", "variant", "seed"]].drop_duplicates()
         assert [(f"{group}.{name}", seed) for group, name, seed in each.values] == ALL
@@ -242,7 +245,7 @@ def test_what_is_counted_is_what_is_right(given, monkeypatch):
     assert seeds._score_length(ForgetsCarries(of), NAME, 10, asked)["exact"] == 0
     system = System(of)
     system.network.eval()
-    table = seeds._draw_problems(system, NAME, 2, 12)
+    table = seeds._draw_problems(system, 2, 12, seeds.stream(0, "ablations", NAME, 2))
     operands = torch.tensor([[int(text) for text in row.split()] for row in table["operands"]])
     answers = [int(text) for text in table["answer"]]
     assert operands.sum(1).tolist() == answers
@@ -262,6 +265,88 @@ def test_a_kept_number_is_that_of_one_pass(given, worked, monkeypatch):
     problems = system.task.draw_for_cells(cells, seeds.stream(0, "ablations", NAME, 1))
     exact = int(teacher_forced_pass(system, system.format.write(problems)).exact.sum())
     assert tables["lengths"]["exact"].tolist() == [exact] and exact > 0
+
+
+BAND = {"seeds": 2, "times": [1, 2], "problems": 4, "band": 5}
+
+
+def test_a_set_with_a_band_is_scored_on_it_and_chooses_by_it(given, worked, monkeypatch):
+    tables_of, score = [], seeds.score_system
+    monkeypatch.setattr(
+        seeds, "score_system", lambda of, table, *more: tables_of.append(table) or
+        score(of, table, *more)
+    )  # fmt: skip
+    given(scale=BAND)
+    folder, tables = jobs.run_variants(NAME, "smoke")
+    band, choices = tables["band"], tables["choices"]
+    assert tuple(band.columns) == jobs.COLUMNS["band"]
+    assert tuple(choices.columns) == choice.COLUMNS["choices"]
+    assert sorted(path.stem for path in folder.glob("*")) == sorted(tables)
+    assert band["digits"].tolist() == [3] * len(ALL), "trained to two digits"
+    unscored = band["variant"] == "learned"  # beyond its table of ids
+    assert (band["n"] == 5 * ~unscored).all() and (band["loss"].isna() == unscored).all()
+    assert (band["loss"].dropna() > 0).all() and {*band["start"]} == {"1"}
+    assert choices[["group", "variant"]].values.tolist() == [
+        ["window", "row"], ["window", "none"], ["window", "two"], ["ids", "row"], ["ids", "learned"]
+    ]  # fmt: skip
+    assert choices.groupby("group")["chosen"].sum().tolist() == [1, 1]
+    assert choices.query("group == 'ids' and chosen")["variant"].tolist() == ["row"]
+    pd.testing.assert_frame_equal(choices, choice.choose_variants(band, tables["lengths"]))
+    sizes = {(of["i"].max(), len(of)) for of in tables_of}
+    assert sizes == {(2, 4), (3, 5), (4, 4)}, "no reported length is in the band"
+
+
+def test_a_choice_depends_on_all_lengths_beyond_training():
+    names = [(NAME, group, name, seed) for group in GROUPS for name in GROUPS[group]
+             for seed in (0, 1, 2)]  # fmt: skip
+    table = pd.DataFrame(names, columns=["variant_set", "group", "variant", "seed"]).assign(n=6)
+    draws = random.Random(0)
+    for _ in range(20):
+        exact, loss = [draws.randint(0, 2) for _ in names], [draws.random() for _ in names]
+        band = table.assign(exact=exact, loss=loss)
+        farther = table.assign(times=2, exact=[draws.randint(0, 2) for _ in names])
+        trained = table.assign(times=1, exact=[draws.randint(0, 6) for _ in names])
+        choices = choice.choose_variants(band, pd.concat([trained, farther]))
+        pd.testing.assert_frame_equal(choices, choice.choose_variants(band, farther))
+        for _, part in choices.groupby("group"):
+            (chosen,) = part[part["chosen"]].to_dict("records")
+            score = part["band"] + part["beyond"]
+            assert chosen["band"] + chosen["beyond"] == score.max()
+            assert chosen["band_loss"] == part[score == score.max()]["band_loss"].min()
+
+
+@pytest.mark.parametrize(
+    ("variant", "start", "starts"), [("window.two", 2, [2]), ("ids.learned", "all", [1, 2])]
+)
+def test_the_loss_of_a_response_is_that_of_its_tokens_one_by_one(given, variant, start, starts):
+    system, draws = system_of(variant), seeds.stream(0, "validation band", NAME, 1)
+    system.network.eval()
+    table, losses = seeds._draw_problems(system, 1, 3, draws), []  # two of the table's three ids
+    for operands in table["operands"]:
+        problem = system.task.solve(*to_digits([operands.split()]))
+        batch = system.format.write(problem).trim()
+        logits = [system.logits(batch, system.ids(batch, first)) for first in starts]
+        shares = sum(values[0].detach().softmax(-1) for values in logits) / len(starts)
+        tokens = batch.tokens[0].tolist()
+        places = range(int(batch.start[0]), int(batch.length[0]))
+        losses.append(-sum(math.log(shares[at - 1, tokens[at]]) for at in places))
+    assert len({*losses}) == 3
+    assert seeds.measure_loss(system, table, start) == pytest.approx(sum(losses) / 3, rel=1e-4)
+
+
+def test_all_lengths_are_scored_from_the_start_of_the_set(given, worked, monkeypatch):
+    starts, score = [], seeds.score_system
+    monkeypatch.setattr(
+        seeds, "score_system", lambda of, table, start, *more: starts.append(start) or
+        score(of, table, start, *more)
+    )  # fmt: skip
+    given(scale={**BAND, "seeds": 1, "only": ["ids.learned"], "start": "all"})
+    _, tables = jobs.run_variants(NAME, "smoke")
+    assert {*starts} == {("all",)} and {*tables["band"]["start"]} == {"all"}
+    asked = variants.load_variant_set(NAME, "smoke")
+    for start, count in ((1, 4), (2, 0)):  # two digits need all three ids
+        scale = asked.model_copy(update={"start": start})
+        assert seeds._count_problems(system_of("ids.learned"), 2, scale) == count
 
 
 def test_the_code_and_settings_of_a_set_of_variants(given):
@@ -330,6 +415,11 @@ CASES = {
         f"{HERE}.base.model.wdth: ",
         ["'width'"],
     ),
+    "no size between training and twice as much": (
+        {"base": {"training": {"digits": 1}}, "band": 3},
+        f"{HERE}.base.training.digits: ",
+        ["1 has no validation band", "expected 2"],
+    ),
     "section of the base": ({"base": {"modle": {}}}, f"{HERE}.base.modle: ", ["'model'"]),
 }
 SCALES = {
@@ -338,6 +428,8 @@ SCALES = {
     "unknown setting of scale": ({"seed": 3}, "variant_sets.mine.seed: ", ["'seeds'"]),
     "variants in a profile": ({"groups": {}}, "variant_sets.mine.groups: ", ["unknown setting"]),
     "times that are none": ({"times": [0]}, "variant_sets.mine.times.0: ", ["0", "greater"]),
+    "no band": ({"band": -1}, "variant_sets.mine.band: ", ["-1", "greater"]),
+    "start that is none": ({"start": "end"}, "variant_sets.mine.start: ", ["'end'", "'all'"]),
     "no seeds": ({"seeds": 0}, "variant_sets.mine.seeds: ", ["0", "greater"]),
     "no mapping": (None, "variant_sets.mine: ", ["None"]),
 }

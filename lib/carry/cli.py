@@ -11,12 +11,11 @@ from collections.abc import Iterable
 from typing import Any
 
 from carry.config import paths, profiles, run_settings
-from carry.config.run_settings import ResolvedSetting, Run
+from carry.config.run_settings import ResolvedSetting
 from carry.config.settings import (
     PROBLEM_SET_NAME,
     SettingsError,
     check_name,
-    choose_class,
     describe,
     suggest_name,
 )
@@ -86,16 +85,20 @@ def make_parser() -> argparse.ArgumentParser:
         return command
 
     profile = {"default": "cpu", "metavar": "P", "help": "profile (default: cpu)"}
+    weights = {"default": COMMITTED, "metavar": "P"}
+    weights["help"] = "whose weights (default: reports/models)"
+    seed = {"type": int, "default": 0, "metavar": "N", "help": "seed (0)"}
 
     command = add("ask", ask_model, help='let a trained model answer, such as "653+49"')
     command.add_argument("question", help="operands with the sign of the task between them")
     command.add_argument("--row", default="addition_relative", help="row (%(default)s)")
+    command.add_argument("--profile", **weights)
+    command.add_argument("--seed", **seed)
     command.add_argument(
-        "--profile", default=COMMITTED, metavar="P", help="whose weights (default: reports/models)"
-    )
-    command.add_argument("--seed", type=int, default=0, metavar="N", help="seed (0)")
-    command.add_argument(
-        "--start", default="middle", metavar="S", help='first id: a number, or "middle" (default)'
+        "--start",
+        default="all",
+        metavar="S",
+        help='first id: a number, "best", or "all", the mean over all (default)',
     )
     command.add_argument(
         "--trace", action="store_true", help="print each token with its probability"
@@ -107,6 +110,9 @@ def make_parser() -> argparse.ArgumentParser:
     command = add("show", show_row, help="print all settings of a row and the origin of each")
     command.add_argument("row")
     command.add_argument("--profile", **profile)
+    command.add_argument(
+        "--against", metavar="P", help="print only what differs from this profile, such as paper"
+    )
 
     command = add("train", train_row, help="train all seeds of a row, or continue its training")
     command.add_argument("row")
@@ -121,6 +127,12 @@ def make_parser() -> argparse.ArgumentParser:
     command.add_argument(
         "--renew", action="store_true", help="replace the certificates of named rows"
     )
+
+    command = add("export", export, help="write a trained row as a folder for model hubs")
+    command.add_argument("row")
+    command.add_argument("--profile", **weights)
+    command.add_argument("--seed", **seed)
+    command.add_argument("--to", metavar="FOLDER", help="folder (default: data/exports/ROW/seed_N)")
 
     command = add("plan", plan, help="estimate the hours, memory and storage of a profile")
     command.add_argument("--profile", **profile)
@@ -260,14 +272,21 @@ def _print_table(lines: list[tuple[str, ...]]) -> None:
         print("  ".join(cells).rstrip())
 
 
-def show_row(row: str, profile: str) -> None:
-    """Print all settings of a row: its own, inherited ones, and the defaults of its parts."""
+def show_row(row: str, profile: str, against: str | None = None) -> None:
+    """Print all settings of a row, or those that differ from the same row in another profile."""
+    from carry.departures import list_departures, list_part_defaults
+    from carry.models.system import System
+
+    run = run_settings.load_run(row, profile)
+    System(run, device="meta")  # refuses parts that do not fit each other
+    if against is not None:
+        _print_departures(list_departures(row, profile, against), against)
+        return
     settings = run_settings.explain_run(row, profile)
     places = {setting.place for setting in settings}
-    defaults = _part_defaults(run_settings.load_run(row, profile))
     settings += [
         ResolvedSetting(place, value, "default")
-        for place, value in defaults.items()
+        for place, value in list_part_defaults(run).items()
         if place not in places
     ]
     sections = ["label", "seeds", "task", "format", "positions", "model", "training", "evaluation"]
@@ -278,43 +297,21 @@ def show_row(row: str, profile: str) -> None:
     _print_table(lines)
 
 
+def _print_departures(departures: Any, against: str) -> None:
+    """Print departures of kind, then those of size."""
+    of_size = departures["kind"] == "size"
+    for title, part in (("kind", departures[~of_size]), ("size alone", departures[of_size])):
+        lines = [tuple(map(json.dumps, values)) for values in part[["here", against]].values]
+        lines = [(name, *line) for name, line in zip(part["setting"], lines, strict=True)]
+        print(f"of {title}: {len(lines)}")
+        if lines:
+            _print_table([("setting", "here", against), *lines])
+
+
 def _section(place: str, sections: list[str]) -> tuple[int, str]:
     """Return the order of a setting: by section, and of positions by pair."""
     parts = place.split(".")
     return sections.index(parts[0]), parts[1] if parts[0] == "positions" and parts[1:] else ""
-
-
-def _part_defaults(run: Run) -> dict[str, Any]:
-    """Return the defaults of task, format, model and positions, by place."""
-    from carry.formats import Format
-    from carry.models.architectures import Architecture
-    from carry.models.encodings import Encoding
-    from carry.models.system import System
-    from carry.positions import Scheme
-    from carry.tasks import Task
-
-    System(run, device="meta")  # refuses parts that do not fit each other
-    names = {"format.name": "expression", "model.name": "transformer"}
-    form, model = run.format.get("name", "expression"), run.model.get("name", "transformer")
-    parts = [
-        ("task", choose_class("carry.tasks", Task, run.task["name"], "task")),
-        ("format", choose_class("carry.formats", Format, form, "format")),
-        (
-            "model",
-            choose_class("carry.models.architectures", Architecture, model, "model").Settings,
-        ),
-    ]
-    for index, pair in enumerate(run.positions):
-        place = f"positions.{index}"
-        encoding = choose_class("carry.models.encodings", Encoding, pair["encoding"], place)
-        scheme = choose_class("carry.positions", Scheme, pair["ids"], place)
-        parts += [(place, scheme), (place, encoding.Settings)]
-    return names | {
-        f"{place}.{name}": field.get_default(call_default_factory=True)
-        for place, kind in parts
-        for name, field in kind.model_fields.items()
-        if not field.is_required()
-    }
 
 
 def train_row(row: str, profile: str) -> None:
@@ -348,6 +345,15 @@ def certify(names: list[str], renew: bool = False) -> int:
     for row in names:
         renew_certificate(row)
     return 0
+
+
+def export(row: str, profile: str, seed: int, to: str | None) -> None:
+    """Write the weights, the settings and the model card of one seed of a row to a folder."""
+    from carry.exports.card import export_model
+
+    system = _load_model(row, profile, seed)
+    folder = export_model(system, to or paths.data_path("exports", row, f"seed_{seed}"))
+    print(folder if to else paths.display_path(folder))
 
 
 def plan(profile: str, workers: int, device: str | None) -> None:

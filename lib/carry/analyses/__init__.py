@@ -29,6 +29,7 @@ from carry.config.settings import SettingsError, list_modules, suggest_name
 from carry.data import problem_sets
 from carry.data.tables import concat_by_name, write_tables
 from carry.evaluation import trained_models
+from carry.evaluation.regions import refuse_band
 from carry.jobs import Job, run_jobs
 
 Report = Callable[..., None]  # called with the share of an analysis that is done, and a note
@@ -104,6 +105,7 @@ def analyse_study(study: str, profile: str) -> tuple[Path, dict[str, pd.DataFram
     for row in rows:
         _check_names({name: part for name, part in parts.items() if name.startswith(f"{row}/")})
     tables, folder = concat_by_name(parts.values()), paths.analyses_folder(profile, study)
+    refuse_band(tables, run_settings.load_runs(rows, profile))
     write_tables(tables, folder)
     return folder, tables
 

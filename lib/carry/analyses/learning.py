@@ -12,9 +12,16 @@ and the answers that greedy decoding writes with the last weights:
 
 Nogueira et al. 2021 and ibrahimli2024 (3.4) describe "stops early" and "middle lost". An answer of
 one token never counts as "middle lost".
+
+With the last weights too: how certain each next token is, and how probable the end
+(ibrahimli2024, 4.3.1); and whether an answer is the one that the model's own steps in words spell
+(4.4.3).
 """
 
 from __future__ import annotations
+
+import math
+import re
 
 import pandas as pd
 import torch
@@ -29,7 +36,8 @@ from carry.data.problems import Problems
 from carry.evaluation import trained_models
 from carry.evaluation.decoding import decode_greedily
 from carry.evaluation.intervals import add_interval
-from carry.formats import EOS
+from carry.formats import EOS, to_text
+from carry.formats.worded import Worded
 from carry.models.system import System
 from carry.models.teacher_forcing import teacher_forced_pass
 from carry.training.precision import use_precision
@@ -42,8 +50,16 @@ COLUMNS = {
     "order": (*LABELS, "place", "n", "correct", "step", "digits", *INTERVAL),
     "answer_kinds": (*LABELS, "kind", "n", "count", "digits", *INTERVAL),
     "parts": (*LABELS, "part", "n", "exact", "digits", *INTERVAL),
-}
-HITS = {"losses": "exact", "order": "correct", "answer_kinds": "count", "parts": "exact"}
+    "next_tokens": (
+        *LABELS, "token", "due", "new", "stops", "n", "entropy", "end", "correct", "right",
+        "digits",
+    ),
+    "scratchpads": (*LABELS, "answer", "n", "agree", "steps_right", "digits", *INTERVAL),
+}  # fmt: skip
+HITS = {
+    "losses": "exact", "order": "correct", "answer_kinds": "count", "parts": "exact",
+    "scratchpads": "agree",
+}  # fmt: skip
 SNAPSHOT_PROBLEMS = 100  # of each length, after every snapshot
 DECODED_PROBLEMS = 300  # of each length, with the last weights
 KINDS = ("right", "wrong digits", "stops early", "middle lost", "shorter", "longer")
@@ -62,10 +78,17 @@ def tables(row: str, profile: str, report: Report = ignore) -> dict[str, pd.Data
             each `kind`.
         parts: for each sub-task of a mixture (`part`, its prefix) and number of `digits`, how many
             of `n` responses are `exact`. Only for rows that were trained on a mixture.
-        All have intervals.
+        next_tokens: for each number of `digits` and what `score_next_tokens` tells apart, its sums.
+        scratchpads: for each number of `digits` and right or wrong `answer`, what
+            `score_scratchpads` counts. Only for rows with steps in words.
+        All but next_tokens have intervals.
     """
     counts = analyse_seeds(report, _analyse_seed, row, profile)
-    return {name: add_interval(table, HITS[name]) for name, table in counts.items() if len(table)}
+    return {
+        name: add_interval(table, HITS[name]) if name in HITS else table
+        for name, table in counts.items()
+        if len(table)
+    }
 
 
 def _analyse_seed(row: str, profile: str, seed: int) -> dict[str, pd.DataFrame]:
@@ -78,7 +101,7 @@ def _analyse_seed(row: str, profile: str, seed: int) -> dict[str, pd.DataFrame]:
     }
     last = {system.run.training.steps: dict(system.network.state_dict())}
     snapshots = trained_models.load_snapshots(profile, row, seed) or last
-    losses, order, kinds, parts = [], [], [], []
+    losses, order, kinds, parts, tokens, scratchpads = [], [], [], [], [], []
     with use_precision("fp32", device):
         for step, weights in snapshots.items():
             system.network.load_state_dict(weights)
@@ -91,9 +114,12 @@ def _analyse_seed(row: str, profile: str, seed: int) -> dict[str, pd.DataFrame]:
             decoded = batch[:DECODED_PROBLEMS]
             kinds.append(count_kinds(system, decoded).assign(digits=digits))
             parts.append(score_parts(system, decoded).assign(digits=digits))
+            tokens.append(score_next_tokens(system, decoded).assign(digits=digits))
+            scratchpads.append(score_scratchpads(system, decoded).assign(digits=digits))
+    found = (losses, order, kinds, parts, tokens, scratchpads)
     joined = {
         name: pd.concat(tables, ignore_index=True)
-        for name, tables in zip(COLUMNS, (losses, order, kinds, parts), strict=True)
+        for name, tables in zip(COLUMNS, found, strict=True)
     }
     joined["losses"]["seen"] = joined["losses"]["digits"].isin(system.run.trained_lengths())
     labels = dict(zip(LABELS, (row, profile, seed, system.run.training.digits), strict=True))
@@ -146,6 +172,95 @@ def score_parts(system: System, problems: Problems) -> pd.DataFrame:
         exact = int(teacher_forced_pass(system, batch).exact.sum())
         rows.append({"part": prefix, "n": len(problems), "exact": exact})
     return pd.DataFrame(rows, columns=["part", "n", "exact"])
+
+
+@torch.inference_mode()
+def score_next_tokens(system: System, problems: Problems) -> pd.DataFrame:
+    """Sum entropies and probabilities of the next tokens of responses, under teacher forcing.
+
+    Returns:
+        For each `token` (1: the first of the response), kind of token that is `due` ("digit",
+        "sign" or "end"), whether its position is `new` (no sequence of training is so long), and
+        whether the model `stops` there (the end is most probable): the number of tokens `n`, and
+        sums over them of `entropy` (in shares of the largest, that of equal probabilities), of the
+        probabilities of the `end` and of the `correct` token, and of digits that would be `right`
+        without the end, which are most probable among all other tokens.
+
+    Source: ibrahimli2024, 4.3.1, which decodes; here the tokens before are the correct ones.
+
+    >>> from carry.config.run_settings import make_run
+    >>> from carry.tasks import to_digits
+    >>> system = System(make_run({"task": {"name": "addition"}, "training": {"digits": 2}}))
+    >>> table = score_next_tokens(system, system.task.solve(*to_digits([[57, 48], [12, 30]])))
+    >>> table.groupby(["token", "due"])["n"].sum().to_dict()  # 105 and 42
+    {(1, 'digit'): 2, (2, 'digit'): 2, (3, 'digit'): 1, (3, 'end'): 1, (4, 'end'): 1}
+    """
+    batch = system.format.write(problems)
+    at, target, real = batch.response()
+    logits = system.logits(batch, system.ids(batch), at).float()
+    probabilities, most_probable = logits.softmax(-1), logits.argmax(-1)
+    without_end = logits.clone()
+    without_end[..., EOS] = -torch.inf
+    mixture = system.run.data_set.mixture if system.run.data_set else {}
+    trained = [system.format.with_prefix(prefix) for prefix in mixture] or [system.format]
+    longest = max(form.extent(max(system.run.trained_lengths())).tokens for form in trained)
+    due = 1 - (target < 10).int() + (target == EOS).int()  # an index into the names below
+    columns = {
+        "token": torch.arange(1, at.shape[1] + 1, device=at.device).expand_as(at),
+        "due": due,
+        "new": at + 1 >= longest,
+        "stops": most_probable == EOS,
+        "n": torch.ones_like(at),
+        "entropy": torch.special.entr(probabilities).sum(-1) / math.log(logits.shape[-1]),
+        "end": probabilities[..., EOS],
+        "correct": probabilities.gather(-1, target[..., None])[..., 0],
+        "right": (target < 10) & (without_end.argmax(-1) == target),
+    }
+    table = pd.DataFrame({name: values[real].cpu().numpy() for name, values in columns.items()})
+    table = table.assign(due=table["due"].map(dict(enumerate(("digit", "sign", "end")))))
+    return table.groupby(["token", "due", "new", "stops"], as_index=False).sum()
+
+
+def score_scratchpads(system: System, problems: Problems) -> pd.DataFrame:
+    """Decode steps in words, and compare each answer with the number that its own steps spell.
+
+    Returns:
+        For responses with a right and with a wrong `answer`, how many of `n` `agree` with their own
+        steps, and of how many the steps spell the correct answer (`steps_right`). No rows for other
+        formats.
+
+    Source: ibrahimli2024, 4.4.3. Its released code counts `steps_right`, and calls it the accuracy
+    of the answer with respect to the scratchpad.
+    """
+    columns = ["answer", "n", "agree", "steps_right"]
+    if not isinstance(system.format, Worded):
+        return pd.DataFrame(columns=columns)
+    _, target, real = system.format.write(problems).response()
+    rows = []
+    for written, due, ends in zip(decode_greedily(system, problems, 1), target, real, strict=True):
+        spelled, answer = read_scratchpad(to_text(written))
+        correct = read_scratchpad(to_text(due[ends]))[1]
+        kind, agree = "right" if answer == correct else "wrong", bool(answer) and answer == spelled
+        rows.append((kind, 1, int(agree), int(spelled == correct)))
+    return pd.DataFrame(rows, columns=columns).groupby("answer", as_index=False).sum()
+
+
+def read_scratchpad(text: str) -> tuple[str, str]:
+    """Return the number that the lines of a response in words spell, and its answer.
+
+    Both are empty where they cannot be read: without lines, and without an end after the answer.
+
+    >>> read_scratchpad("7 5 + 8; c=0, 7+8+0=5, c=1; 5+0+1=6, c=0 65$$")
+    ('65', '65')
+    >>> read_scratchpad("7 5 + 8; c=0, 7+8+0=5, c=1|5$"), read_scratchpad("7 5 + 8; c=")
+    (('15', '5'), ('', ''))
+    """
+    response, end, _ = text.partition("$")
+    lines = re.findall(r"=(\d), c=(\d)", response)
+    spelled = "".join(digit for digit, _ in reversed(lines))
+    carry = lines[-1][1].strip("0") if lines else ""
+    answer = re.search(r"[ |](\d+)$", response) if end else None
+    return carry + spelled, answer[1] if answer else ""
 
 
 def classify_answers(written: Integer[Tensor, "B S"], batch: Batch) -> Integer[Tensor, " B"]:

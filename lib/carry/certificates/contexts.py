@@ -8,8 +8,9 @@ place, relative to which the last line counts:
     * 0 1 0 0                  places above the query
 
 Two tokens with the same context have the same logits, regardless of all other tokens and of the
-length of the sequence, because hidden tokens have attention weight 0. With several layers a context
-contains the contexts of the visible tokens, recursively.
+length of the sequence, because hidden tokens have attention weight 0. Where attention logits grow
+with the number of keys (`attention_scale`), hidden tokens do not count. With several layers a
+context contains the contexts of the visible tokens, recursively.
 """
 
 from __future__ import annotations

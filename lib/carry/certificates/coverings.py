@@ -475,7 +475,8 @@ def _has_proved_covering(system: System) -> bool:
         return coupled and starts_as_task and is_local and getattr(task, "local", True)
     counts_alike = isinstance(task, Addition | BitwiseOr | Copying) and not task.answer_is_reversed
     abacus = all(isinstance(scheme, Abacus) for scheme in system.schemes)
-    abacus = abacus and form.reverse_operands and counts_alike
+    counts_digits = getattr(form, "prefix", "add") != "car"  # its signs have no Abacus ids
+    abacus = abacus and form.reverse_operands and counts_alike and counts_digits
     padded = getattr(form, "pad", False) or getattr(form, "pad_to", None)
     return (coupled or abacus) and not padded
 

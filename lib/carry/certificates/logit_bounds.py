@@ -28,8 +28,13 @@ from carry.certificates import rounding
 from carry.certificates.contexts import BOUNDED_ENCODINGS
 from carry.certificates.rounding import BoundedTensor, SoftmaxAverage, gamma, vector_norms
 from carry.config.settings import SettingsError
-from carry.models.architectures.transformer import Block, FeedForward, Transformer
-from carry.models.attention import AttentionContext, PositionEncodings, QueryKeyIds
+from carry.models.architectures.transformer import (
+    RESIDUAL_IN_NORM,
+    Block,
+    FeedForward,
+    Transformer,
+)
+from carry.models.attention import AttentionContext
 from carry.models.encodings.relative import Relative
 from carry.models.encodings.shaw import Shaw
 
@@ -260,7 +265,8 @@ def bound_logits(
         if isinstance(module, FeedForward):
             up, down = module.up.weight, module.down.weight
             module.gram_product = (down.T @ down) * (up @ up.T)
-    inputs = _layer_inputs(exact.blocks[0], BoundedTensor.exact(exact.tokens.weight))
+    tokens_in = normalise(exact.embedding_norm, BoundedTensor.exact(exact.tokens.weight))
+    inputs = _layer_inputs(exact, 0, tokens_in)
     parts = []
     for rows in torch.arange(len(tokens)).split(chunk):
         chunk_ids = [encoding_ids[rows].cpu() for encoding_ids in ids]
@@ -283,9 +289,9 @@ def _bound_chunk(
         tape, last = BackwardTape(), layer == len(exact.blocks) - 1
         x = _bound_layer(exact, layer, inputs, index, ids, last, tape)
         if not last:
-            inputs = _layer_inputs(exact.blocks[layer + 1], x)
+            inputs = _layer_inputs(exact, layer + 1, x)
             index = torch.arange(index.numel()).view_as(index)
-    x = tape.normalise(exact.final_norm, x)
+    x = tape.multiply(tape.normalise(exact.final_norm, x), exact.logit_scale)
     output = exact.logits
     logits = rounding.linear(x, output.weight, output.bias, output.spectral_norm)
     if not backward:
@@ -336,7 +342,8 @@ class _LayerInputs(NamedTuple):
     pair_scores: BoundedTensor | None  # [R R H]; None if there are too many pairs
 
 
-def _layer_inputs(block: Block, x: BoundedTensor) -> _LayerInputs:
+def _layer_inputs(exact: Transformer, layer: int, x: BoundedTensor) -> _LayerInputs:
+    block = exact.blocks[layer]
     source, heads = normalise(block.before[0], x), block.heads
     key_value = block.key_value
     key_bias, value_bias = (None, None) if key_value.bias is None else key_value.bias.chunk(2)
@@ -350,14 +357,17 @@ def _layer_inputs(block: Block, x: BoundedTensor) -> _LayerInputs:
     scores = None
     if len(x.value) ** 2 <= MAX_PAIRS:
         query, key = (part.map(lambda x: x.transpose(0, 1)) for part in projections[:2])
-        scores = rounding.attention_scores(query, key, _score_scale(block))
+        scores = rounding.attention_scores(query, key, *_score_scale(exact, layer))
         scores = scores.map(lambda x: x.movedim(0, 2).contiguous())
     return _LayerInputs(x, *projections, scores)
 
 
-def _score_scale(block: Block) -> float:
+def _score_scale(exact: Transformer, layer: int) -> tuple[float, int]:
+    """Return the scale of attention scores, and the roundings of the factors of queries."""
+    block = exact.blocks[layer]
     width = block.query.weight.shape[0] // block.heads
-    return 1.0 if block.settings.initialisation == "t5" else width**-0.5
+    scale = 1.0 if block.settings.initialisation == "t5" else width**-0.5
+    return scale, rounding.FACTOR_ROUNDINGS if exact.position_encodings().scales_logits else 0
 
 
 def _bound_layer(
@@ -378,14 +388,13 @@ def _bound_layer(
     block, width = exact.blocks[layer], index.shape[1]
     query = torch.arange(width - 1 if last else 0, width)[None]
     query_index = index[:, query[0]]
-    encodings = PositionEncodings(exact.encodings)
-    context = AttentionContext(encodings, query, ids, width)
-    score = _attention_scores(exact, layer, inputs, query_index, index, context.query_key_ids)
+    context = AttentionContext(exact.position_encodings(), query, ids, width)
+    score = _attention_scores(exact, layer, inputs, query_index, index, context)
     value = inputs.value.map(lambda x: _pick(x, index).transpose(1, 2))  # [N H W d]
     average = rounding.softmax_average(score, value, context.visible[:, None])
     update = _concatenate_heads(average, value, tape)
     x = inputs.x.map(lambda x: _pick(x, query_index.flatten()))
-    if layer:
+    if layer or exact.settings.embedding_norm:
         x = tape.record(x, [], functools.partial(_bound_inherited, x))
     if isinstance(block.output, nn.Linear):
         update = tape.linear(block.output, update)
@@ -429,7 +438,7 @@ def _add_update(
     block: Block, part: int, x: BoundedTensor, update: BoundedTensor, tape: BackwardTape
 ) -> BoundedTensor:
     x, after = tape.multiply(x, block.settings.residual_scale), block.after[part]
-    if block.settings.norm_place == "post":
+    if block.settings.norm_place in RESIDUAL_IN_NORM:
         return tape.normalise(after, tape.add(x, update))
     return tape.add(x, tape.normalise(after, update))
 
@@ -445,27 +454,33 @@ def _attention_scores(
     inputs: _LayerInputs,
     query_index: Integer[Tensor, "N Q"],
     index: Integer[Tensor, "N W"],
-    query_key_ids: QueryKeyIds,
+    context: AttentionContext,
 ) -> BoundedTensor:
     """Return the scores of queries and keys, with the terms of the encodings, [N H Q W]."""
-    block, width = exact.blocks[layer], inputs.query.value.shape[-1]
+    heads, width = exact.blocks[layer].heads, inputs.query.value.shape[-1]
+    scale, roundings = _score_scale(exact, layer)
     if inputs.pair_scores is None:
         query = inputs.query.map(lambda x: _pick(x, query_index).transpose(1, 2))
         key = inputs.key.map(lambda x: _pick(x, index).transpose(1, 2))
-        parts = [rounding.attention_scores(query, key, _score_scale(block))]
+        parts = [rounding.attention_scores(query, key, scale, roundings)]
     else:
         pair = query_index[:, :, None] * len(inputs.x.value) + index[:, None]
         parts = [inputs.pair_scores.map(lambda x: _pick(x.flatten(0, 1), pair).movedim(3, 1))]
+    query_key_ids = context.query_key_ids
     for encoding, (query_ids, key_ids) in zip(exact.encodings, query_key_ids, strict=True):
         if isinstance(encoding, Relative):  # the product of weight and `scale` is rounded, too
             bias = encoding.bias(layer, query_ids, key_ids)
-            parts.append(BoundedTensor(bias, gamma(3) * bias.abs() + rounding.TINY))
+            parts.append(BoundedTensor(bias, gamma(3 + roundings) * bias.abs() + rounding.TINY))
         if isinstance(encoding, Shaw):
             vectors = BoundedTensor.exact(encoding.vectors[layer])
-            products = rounding.attention_scores(inputs.query, vectors, _score_scale(block))
+            products = rounding.attention_scores(inputs.query, vectors, scale, roundings)
             products = products.map(lambda x: _pick(x, query_index))  # [N Q H differences]
             step = key_ids[:, None] - query_ids[:, :, None]
             step = step.clamp(-encoding.clip, encoding.clip) + encoding.clip
-            step = step[:, :, None].expand(-1, -1, block.heads, -1)
+            step = step[:, :, None].expand(-1, -1, heads, -1)
             parts.append(products.map(lambda x, step=step: x.gather(3, step).transpose(1, 2)))
-    return rounding.sum_scores(parts, width * (1 + len(exact.encodings)))
+    width *= 1 + len(exact.encodings)
+    score, factor = rounding.sum_scores(parts, width), context.logit_factor()
+    if factor is None:
+        return score
+    return rounding.scale_scores(score, factor[:, None, :, None], width)

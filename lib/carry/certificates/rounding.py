@@ -34,6 +34,9 @@ from torch import Tensor
 UNIT_ROUNDOFF = 2.0**-24  # half the distance from 1 to the next float32
 ULP = 2 * UNIT_ROUNDOFF  # the largest distance of neighbouring float32 numbers, relatively
 TINY = 2.0**-126  # the smallest normal float32; bounds the loss of an operation by underflow
+# A factor of attention logits is rounded to float32, and its product with a query or a bias is. As
+# everywhere within attention, twice as many are allowed.
+FACTOR_ROUNDINGS = 4
 
 
 class BoundedTensor(NamedTuple):
@@ -286,11 +289,16 @@ def multiply(x: BoundedTensor, factor: float) -> BoundedTensor:
     return BoundedTensor(x.value * factor, size * x.error + rounding, norm, rounding)
 
 
-def attention_scores(query: BoundedTensor, key: BoundedTensor, scale: float) -> BoundedTensor:
+def attention_scores(
+    query: BoundedTensor, key: BoundedTensor, scale: float, roundings: int = 0
+) -> BoundedTensor:
     """Return scale q k^T, with the error gamma_n |q + dq| |k + dk| and dq k + q dk + dq dk.
 
     By Cauchy-Schwarz all terms are norms of vectors, so signs of errors need not agree. n is
     2d + 16, which is more than d + 4, to allow for tensor cores and for any place of the scale.
+
+    Args:
+        roundings: more of them in each product, for another factor (see `scale_scores`).
 
     Shapes: query [* Q d] and key [* K d], which broadcast; the result [* Q K].
 
@@ -298,7 +306,7 @@ def attention_scores(query: BoundedTensor, key: BoundedTensor, scale: float) -> 
     >>> attention_scores(ones, ones, 0.5).value.tolist()
     [[2.0]]
     """
-    terms = 2 * query.value.shape[-1] + 16
+    terms = 2 * query.value.shape[-1] + 16 + roundings
     query_norm, key_norm = vector_norms(query.value), vector_norms(key.value)
     error = (1 + gamma(terms)) * (query_norm + query.error_norm) * (key_norm + key.error_norm).mT
     error = error - query_norm * key_norm.mT
@@ -404,3 +412,18 @@ def sum_scores(parts: Sequence[BoundedTensor], width: int) -> BoundedTensor:
     g = gamma(2 * width + 16)
     error = sum(part.error + g * part.max_magnitude for part in parts)
     return BoundedTensor(sum(part.value for part in parts), error)
+
+
+def scale_scores(score: BoundedTensor, factor: Float64[Tensor, "*_"], width: int) -> BoundedTensor:
+    """Return scores times a positive factor, whose `FACTOR_ROUNDINGS` their errors already include.
+
+    Args:
+        width: the products in a score, each of which may underflow once more.
+
+    Shapes: score [* Q K], factor [* Q 1], which broadcast; the result is [* Q K].
+
+    >>> one = BoundedTensor.exact(torch.ones(1, 1))
+    >>> scale_scores(one, torch.full((1, 1), 2.0).double(), 4).value.tolist()
+    [[2.0]]
+    """
+    return BoundedTensor(score.value * factor, score.error * factor + 2 * width * TINY)

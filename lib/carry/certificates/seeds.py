@@ -47,15 +47,18 @@ def certify_seed(
 def describe_models(systems: Sequence[System]) -> dict[str, Any]:
     """Return the fields of a row's certificate that do not depend on contexts.
 
+    `sharpness` is named if it is not 1.
+
     Args:
         systems: the models of the row's seeds.
     """
     run = systems[0].run
-    settings = run.model_dump(mode="json")
+    settings, sharpness = run.model_dump(mode="json"), run.evaluation.sharpness
     return {
         "row": run.name,
         "profile": run.profile,
         **{field: settings[field] for field in RUN_FIELDS},
+        **({} if sharpness == 1.0 else {"sharpness": sharpness}),
         "trained": run.training.digits,
         "parameters": count_network_parameters(systems[0].network),
         "seeds": [{"seed": system.seed, "weights": hash_weights(system)} for system in systems],

@@ -9,32 +9,43 @@ One file for each work has a list of claims:
       measure: {rows: [addition_abacus], where: {region: in distribution}, statistic: worst_seed}
       holds_if: ">= 0.99"
 
-`measure` selects cells of the result tables and computes a statistic. `compare` does the same for
-another row (or start, or place); the claim is then about the difference, and is tested only for
-rows with the same training length. Other kinds of evidence: `analysis`, a count in the table of an
-analysis; `parameters`, millions of parameters of rows of the profile `paper`; `construction` and
-`circuits`, a test of the model of a proof; `certified`, the seeds of a row with an exact
-certificate. A claim that cannot be tested has `not_tested` with the reason. It is also not tested
-unless the rows of `requires_learned` have learned in distribution. A claim holds only if its whole
-interval fulfils the condition:
+`measure` selects cells of the result tables, from the papers' start of ids unless `where` has
+another, and computes a statistic for each seed. Other kinds of evidence: `analysis`, a count in the
+table of an analysis; `thesis_runs`, the paired runs of ibrahimli2024; `parameters`, millions of
+parameters of rows of the profile `paper`; `construction` and `circuits`, a test of the model of a
+proof; `certified`, the seeds of a row with an exact certificate. A claim that cannot be tested has
+`not_tested` with the reason.
 
-    statistic               the number                  its interval
-    median_over_seeds       the median of the seeds     from the lowest seed to the highest, widened
-                                                        to Wilson's for the problems of all seeds
-    pooled                  all seeds, as one sample    Wilson's, 95%
-    worst_seed, best_seed   accuracy of that seed       Wilson's, 95%, of that seed
-    worst_cell              the median of the seeds in  as for the median, with the problems of this
-                            the worst cell              cell
+Gate: only seeds that reach 99% at their trained lengths (`gate`: the paper's number) are measured;
+where half of the seeds of a row do not, or more, the claim is "not learned here". So is one whose
+row has fewer steps than its `least_steps`.
+
+`compare` sets another row (or start, or place) against it; the claim is then about the difference,
+and only rows of the same training length are compared. It is tested over seeds (see
+`carry.evaluation.differences`), with at least 5 on each side, and all tests of a work are corrected
+together by Holm. `holds_if: "> 0"` tests an order, `margin: 0.1` tests that there is no larger
+difference. `profile` names committed results, such as those of rows on one footing. `paper_rates`
+are tested against ours, in a table of their own.
+
+Every claim is also judged from each other start of ids that its rows were evaluated from. Where the
+verdict changes, `scale` has to speak of the start (`list_unsaid_starts`).
+
+Without `compare`, a claim holds only if its whole interval fulfils the condition:
+
+    statistic               the number                  its interval, 95%
+    mean_over_seeds         the mean of the seeds       t over the seeds, of which there are 3 or
+                                                        more; at least Wilson's of all problems
+    worst_seed, best_seed   accuracy of that seed       Wilson's, of that seed
+    worst_cell              the median seed in the      Wilson's, of that seed in this cell
+                            cell of the least median
     errors                  wrong answers of all seeds  none: the claim is about these problems only
     seeds_certified         share of certified seeds    none: a proof is not a sample
-    seeds_above             share of seeds that reach   Wilson's, 95%, by the number of seeds (of a
-                            an accuracy                 difference: Newcombe's, 95%)
-    a difference            of two such numbers         each seed of one against each seed of the
-                                                        other, widened to Newcombe's, 95%, for the
-                                                        problems of all seeds
+    seeds_above             share of seeds that reach   Wilson's, by the number of seeds (of a
+                            an accuracy                 difference: Newcombe's)
+    a difference            of two such numbers         Welch's t over seeds, at least Newcombe's
+                                                        of all problems; t of pairs within a row
 
-The range of three seeds contains the median of all seeds with probability 3/4, no more. If two rows
-are equal, all three seeds of one exceed all three of the other with probability 1/20.
+A condition that no result of these seeds and problems fulfils gives no verdict: "n cannot decide".
 """
 
 from __future__ import annotations
@@ -43,24 +54,36 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
+from carry import results
 from carry.claims.claim_settings import FOLDER, Claim, load_claims
 from carry.claims.ledger_page import (
     describe_measurement,
+    describe_number,
+    list_untested,
     render_ledger,
     summarise_verdicts,
 )
-from carry.claims.verdicts import METHOD, VERDICTS, judge_claims
+from carry.claims.seed_plans import check_seeds, plan_seeds
+from carry.claims.verdicts import METHOD, METRICS, VERDICTS, judge_claims, list_unsaid_starts
 from carry.config import paths
-from carry.plots import load as results
 
 __all__ = [
     "FOLDER",
     "METHOD",
+    "METRICS",
     "VERDICTS",
     "Claim",
+    "check_seeds",
     "describe_measurement",
+    "describe_number",
     "judge_claims",
+    "judge_profile",
+    "list_unsaid_starts",
+    "list_untested",
     "load_claims",
+    "plan_seeds",
     "render_ledger",
     "summarise_verdicts",
     "write_ledger",
@@ -73,19 +96,7 @@ def write_ledger(profile: str, folder: Path | None = None) -> list[dict[str, Any
     Returns:
         The records, as in claims.json.
     """
-    folder = folder or paths.reports_path(profile)
-    claims = load_claims()
-    cells = results.read_table(profile, "cells")
-    tables = sorted({claim.analysis.table for claim in claims if claim.analysis})
-    records = judge_claims(
-        claims,
-        cells,
-        profile,
-        places=results.read_table(profile, "places"),
-        curves=results.read_table(profile, "curves"),
-        analyses={table: results.read_table(profile, table) for table in tables},
-        certificates=results.read_certificates(profile),
-    )
+    folder, records = folder or paths.reports_path(profile), judge_profile(profile, load_claims())
     for name, text in {
         "claims.json": _to_json(records),
         "claims.md": render_ledger(records),
@@ -93,6 +104,38 @@ def write_ledger(profile: str, folder: Path | None = None) -> list[dict[str, Any
         with paths.write_atomically(folder / name) as draft:
             draft.write_text(text, encoding="utf-8")
     return records
+
+
+def judge_profile(profile: str, claims: list[Claim]) -> list[dict[str, Any]]:
+    """Return the records of claims, from the results of a profile and of those that claims name.
+
+    Raises:
+        SettingsError: for an unknown profile, and one without results.
+    """
+    analyses = {claim.analysis.table for claim in claims if claim.analysis}
+    own = _read_tables(profile, ["cells", "places", "curves", *sorted(analyses)])
+    named = sorted({claim.profile for claim in claims if claim.profile})
+    others = {
+        name: _read_tables(name, ["cells", *sorted(analyses)])
+        for name in named
+        if results.has_results(name)
+    }
+    return judge_claims(
+        claims,
+        own["cells"],
+        profile,
+        places=own["places"],
+        curves=own["curves"],
+        analyses=own,
+        certificates=results.read_certificates(profile),
+        others={name: tables["cells"] for name, tables in others.items()},
+        others_analyses=others,
+    )
+
+
+def _read_tables(profile: str, names: list[str]) -> dict[str, pd.DataFrame]:
+    """Return tables of a profile by name."""
+    return {name: results.read_table(profile, name) for name in names}
 
 
 def _to_json(content: Any) -> str:

@@ -4,29 +4,33 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
+from carry import results
 from carry.config import paths, profiles
 from carry.config.run_settings import Pair
 from carry.config.settings import Settings, SettingsError, suggest_name
+from carry.evaluation.regions import LEARNED
 from carry.models.constructions.adder import Codes
-from carry.plots import load as results
 
 FOLDER = paths.ROOT / "claims"
 # The order of the ledger: these files, others by name, then the project's claims.
 PAPERS = ("mcleish2024", "cho2025", "fraknoi2024", "ibrahimli2024")
 OWN_CLAIMS = "carry"
+ITEMS = "items"  # the index of what the works number, see `carry.claims.items`: no claims
 STATISTICS = Literal[
-    "pooled", "median_over_seeds", "worst_seed", "best_seed", "worst_cell", "errors", "seeds_above"
+    "mean_over_seeds", "worst_seed", "best_seed", "worst_cell", "errors", "seeds_above"
 ]
+COMPARABLE = ("mean_over_seeds", "seeds_above")  # statistics with the seed as their unit
+STARTS = ("1", "best", "all")  # protocols of the first id; 1 is the papers'
 # What is correct in n responses: the whole response; its first token; its digits, if it has more
 # than digits; or its last digit, given the correct tokens before it (for parity with steps, this is
 # the answer).
 COUNTS = Literal["exact", "first_right", "digits_right", "last_right"]
 CONDITION = re.compile(r"(>=|>|<=|<)\s*(-?\d+(?:\.\d+)?)")
-ADDED_COLUMNS = ("beyond", "from_top")  # of analysis tables, see `AnalysisMeasure`
+ADDED_COLUMNS = ("beyond", "from_top", "past")  # of analysis tables, see `AnalysisMeasure`
 
 
 class CellFilter(Settings):
@@ -36,7 +40,9 @@ class CellFilter(Settings):
     have "interpolation" and "extrapolation", in the set of equal lengths. Without `region` and
     `set`, `digits` (of both operands) selects from the sets of equal lengths. `beyond` is the
     number of digits above the longest in training; `grid` is the longest operand of the grid, for
-    regions whose accuracy depends on it; `within` has the largest i and j.
+    regions whose accuracy depends on it; `within` has the largest i and j. `start` is the protocol
+    of the first id: 1 as in the papers, the best single one on held-out problems of the trained
+    lengths, or the mean of next-token probabilities over all.
     """
 
     set: Literal["grid", "equal", "far", "test", "held out"] | None = None
@@ -51,7 +57,7 @@ class CellFilter(Settings):
     grid: int | None = None
     within: Pair | None = None
     trained: int | None = None
-    start: Literal["1", "middle", "best"] = "best"
+    start: Literal["1", "best", "all"] = "1"
 
     @model_validator(mode="after")
     def _selects_cells(self) -> CellFilter:
@@ -69,7 +75,7 @@ class Measure(Settings):
 
     rows: list[str]
     where: CellFilter
-    statistic: STATISTICS = "median_over_seeds"
+    statistic: STATISTICS = "mean_over_seeds"
     above: float | None = None  # the accuracy that seeds have to reach
     count: COUNTS = "exact"
 
@@ -86,23 +92,31 @@ class Measure(Settings):
 class AnalysisMeasure(Settings):
     """A count in an analysis of a row: the rows of its `table` that agree with `where`.
 
-    `count` is the column of hits among `n`, for each seed. A list stands for any of its values. Two
-    columns are added: `beyond`, the number of digits above the longest in training, and
-    `from_top`, the number of places below the most significant digit of the operands.
+    `count` is the column of hits among `n`, for each seed. A list stands for any of its values.
+    Columns are added where a table has what they need: `beyond`, the number of digits above the
+    longest in training, `from_top`, the number of places below the most significant digit of the
+    operands, and `past`, the number of recurrences beyond the trained number. A table with several
+    starts is read from start 1, unless `where` has another.
     """
 
     row: str
     table: str
     count: str
     where: dict[str, Any] = {}
+    statistic: Literal["mean_over_seeds", "worst_seed", "best_seed", "errors"] = "mean_over_seeds"
 
 
 class Comparison(Settings):
-    """The other side of a difference: the measure of another row, of other cells, or of a count."""
+    """The other side of a difference: the measure of another row, of other cells, or of a count.
+
+    Within one row the seeds of both sides are pairs. `errors_times` multiplies the errors of the
+    other side, so that 0.5 stands for half of them.
+    """
 
     row: str | None = None
     where: dict[str, Any] = {}
     count: COUNTS | None = None
+    errors_times: Annotated[float, Field(gt=0.0, le=1.0)] = 1.0
 
 
 class Construction(Settings):
@@ -135,11 +149,28 @@ class Certified(Settings):
     row: str
 
 
+class ThesisRuns(Settings):
+    """The paired runs of ibrahimli2024 (see `carry.evaluation.thesis_runs`): mix against add.
+
+    Only pairs of which both have learned the trained lengths count if `learned`. The `score` is
+    exact match, or the logarithm of the loss.
+    """
+
+    length: Literal["trained_lengths", "8", "10", "11"] = "8"
+    score: Literal["exact", "loss"] = "exact"
+    learned: bool = False
+
+
 class Claim(Settings):
     """One claim; `scale` says how our check differs from the paper's.
 
-    The claim is not tested unless each row of `requires_learned` reaches an accuracy of
-    `LEARNED_ACCURACY` in distribution (the median of the seeds). `paper` is the name of the file.
+    Only the seeds that reach `gate` at the trained lengths are measured, 0.99 or what the paper
+    has; a claim that needs no gate says why in `ungated`. Claims about cells in distribution, and
+    those that count the seeds that reach an accuracy, have none. A row with fewer steps than its
+    `least_steps` counts as not learned. `margin` makes a comparison a test of no difference.
+    `profile` is one whose committed results are measured instead of those of the ledger's profile.
+    `paper_rates` has the paper's hits and runs of rows, which are tested against ours. `paper` is
+    the name of the file.
     """
 
     id: str
@@ -154,9 +185,15 @@ class Claim(Settings):
     parameters: dict[str, int] = {}
     construction: Construction | None = None
     circuits: RandomCircuits | None = None
-    requires_learned: list[str] = []
+    thesis_runs: ThesisRuns | None = None
     compare: Comparison | None = None
     holds_if: str = ""
+    margin: Annotated[float, Field(gt=0.0, lt=1.0)] | None = None
+    gate: Annotated[float, Field(gt=0.0, le=1.0)] = LEARNED
+    ungated: str = ""
+    least_steps: dict[str, Annotated[int, Field(ge=1)]] = {}
+    profile: str | None = None
+    paper_rates: dict[str, Pair] = {}
     not_tested: str = ""
 
     @field_validator("holds_if")
@@ -169,27 +206,89 @@ class Claim(Settings):
     @model_validator(mode="after")
     def _is_complete(self) -> Claim:
         measures = (self.measure, self.analysis, self.certified, self.parameters,
-                    self.construction, self.circuits)  # fmt: skip
+                    self.construction, self.circuits, self.thesis_runs)  # fmt: skip
         tested = sum(map(bool, measures))
         if tested + bool(self.not_tested) != 1:
             raise ValueError("expected either measure or not_tested, with the reason")
-        if tested != bool(self.holds_if):
-            raise ValueError("expected measure and holds_if together")
+        if tested != bool(self.holds_if) + (self.margin is not None):
+            raise ValueError("expected measure and holds_if together, or margin in its place")
+        if self.margin is not None and not self.compare:
+            raise ValueError(f"margin {self.margin} expects compare, whose rows should be alike")
         if self.compare and not self.measure and not self.analysis:
             raise ValueError("compare expects a measure")
+        statistic = self.statistic()
+        if self.compare and statistic not in COMPARABLE:
+            raise ValueError(f"compare expects a statistic over seeds, not {statistic!r}")
         if self.compare and self.measure:
-            if self.measure.statistic == "errors":
-                raise ValueError("compare expects a measure of accuracy")
             if self.compare.row is None and len(self.measure.rows) != 1:
                 raise ValueError("compare expects a row, or a measure of one row")
+            if self.is_order_of_rows() and "start" in self.compare.where:
+                raise ValueError(
+                    "compare.where.start does not fit two rows; expected one start for both"
+                )
+        if self.paper_rates and statistic != "seeds_above":
+            raise ValueError("paper_rates expects the statistic seeds_above")
+        if self.profile is not None and not (self.measure or self.analysis):
+            raise ValueError(f"profile {self.profile!r} expects measure, or analysis")
         return self
+
+    @model_validator(mode="after")
+    def _can_be_reached(self) -> Claim:
+        """Refuse a threshold that no accuracy, or difference of accuracies, lies beyond."""
+        if not self.holds_if or self.statistic() in (None, "errors"):
+            return self
+        sign, threshold = self.condition()
+        low, high = (-1.0, 1.0) if self.compare or self.thesis_runs else (0.0, 1.0)
+        reached = {">": high > threshold, ">=": high >= threshold,
+                   "<": low < threshold, "<=": low <= threshold}  # fmt: skip
+        if not reached[sign] or not low <= threshold <= high:
+            raise ValueError(
+                f"holds_if {self.holds_if!r} cannot be reached; expected a threshold between "
+                f"{low:g} and {high:g}"
+            )
+        return self
+
+    def condition(self) -> tuple[str, float]:
+        """Return the sign and the threshold of `holds_if`."""
+        sign, threshold = CONDITION.fullmatch(self.holds_if).groups()
+        return sign, float(threshold)
+
+    def statistic(self) -> str | None:
+        """Return the statistic; none for a count of wrong results, or without a test."""
+        if self.thesis_runs:
+            return "mean_over_pairs" if self.thesis_runs.score == "exact" else "loss_over_pairs"
+        if self.certified:
+            return "seeds_certified"
+        part = self.measure or self.analysis
+        return part.statistic if part else None
+
+    def is_order_of_rows(self) -> bool:
+        """Return whether the claim compares two rows, and not one row with itself."""
+        part = self.measure.rows if self.measure else [self.analysis.row]
+        return self.compare.row is not None and [self.compare.row] != part
+
+    def is_paired(self) -> bool:
+        """Return whether both sides of a test are of the same seeds, or of pairs of runs."""
+        return bool(self.thesis_runs) or not self.is_order_of_rows()
+
+    def has_gate(self) -> bool:
+        """Return whether only seeds that have learned their trained lengths are measured."""
+        if self.measure and self.measure.statistic == "seeds_above":
+            return False
+        about_learning = self.measure and self.measure.where.region == "in distribution"
+        return bool((self.measure or self.analysis) and not self.ungated and not about_learning)
+
+    def is_about_learning(self) -> bool:
+        """Return whether the claim is about the accuracy at the trained lengths of its rows."""
+        level = self.measure and self.measure.statistic != "seeds_above" and not self.compare
+        return bool(level) and not self.has_gate()
 
     def list_rows(self) -> list[str]:
         """Return all rows that the claim names."""
-        rows = [*self.parameters, *self.requires_learned]
-        rows += self.measure.rows if self.measure else []
+        rows = [*self.measure.rows] if self.measure else []
+        rows += [part.row for part in (self.analysis, self.certified) if part]
         rows += [self.compare.row] if self.compare and self.compare.row else []
-        return rows + [part.row for part in (self.analysis, self.certified) if part]
+        return [*rows, *self.parameters, *self.paper_rates, *self.least_steps]
 
 
 # The keys of a claim that are mappings; parsed one by one, to name an unknown key by its place.
@@ -199,13 +298,14 @@ PARTS: dict[str, type[Settings]] = {
     "certified": Certified,
     "construction": Construction,
     "circuits": RandomCircuits,
+    "thesis_runs": ThesisRuns,
     "compare": Comparison,
 }
 
 
 def list_claim_files(folder: Path = FOLDER) -> list[Path]:
     """Return the files of a folder in the order of the ledger."""
-    others = sorted({path.stem for path in folder.glob("*.yaml")} - {*PAPERS, OWN_CLAIMS})
+    others = sorted({path.stem for path in folder.glob("*.yaml")} - {*PAPERS, OWN_CLAIMS, ITEMS})
     files = [folder / f"{name}.yaml" for name in (*PAPERS, *others, OWN_CLAIMS)]
     return [path for path in files if path.exists()]
 
@@ -262,6 +362,15 @@ def _parse_claim(settings: Any, index: int, paper: str, runs: list[str]) -> Clai
     for row in claim.list_rows():
         if row not in runs:
             raise SettingsError(f"{place}: unknown row {row!r}, {suggest_name(row, runs)}")
+    known = profiles.find_profiles()
+    if claim.profile is not None and claim.profile not in known:
+        raise SettingsError(
+            f"{place}.profile: unknown profile {claim.profile!r}, "
+            f"{suggest_name(claim.profile, known)}"
+        )
+    for row, (hits, count) in claim.paper_rates.items():
+        if hits > count:
+            raise SettingsError(f"{place}.paper_rates.{row}: {hits} of {count}; expected no more")
     if claim.analysis:
         _check_analysis(claim, place)
     if claim.compare and claim.measure:

@@ -2,31 +2,69 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from typing import Any
 
-from carry.claims.verdicts import METHOD
+from carry.claims.claim_settings import OWN_CLAIMS
+from carry.claims.verdicts import METHOD, VERDICTS
+from carry.departures import tabulate_departures
+
+# How a number of claims with a verdict reads.
+WORDS = {
+    "holds": "hold",
+    "fails": "fail",
+    "too few seeds": "with too few seeds",
+    "n cannot decide": "that n cannot decide",
+}
 
 
 def render_ledger(records: list[dict[str, Any]]) -> str:
-    """Return the ledger as Markdown, with a table for each work."""
+    """Return the ledger as Markdown, with a table for each work, and what is not tested and why."""
     lines = ["# Claims", "", f"{summarise_verdicts(records)}. {METHOD}", ""]
     for paper in dict.fromkeys(record["paper"] for record in records):
         rows = [record for record in records if record["paper"] == paper]
-        lines += [f"## {paper}", "", *_render_table(rows), ""]
-    return "\n".join(lines)
+        lines += [f"## {paper}", "", f"{_count_verdicts(rows)}.", "", *_render_table(rows), ""]
+        lines += [*_render_rates(rows), *_render_departures(paper, rows)]
+    untested = list_untested(records)
+    return "\n".join([*lines, "## Not tested, and why", "", untested, ""] if untested else lines)
 
 
 def summarise_verdicts(records: list[dict[str, Any]]) -> str:
-    """Return the number of claims with each verdict.
+    """Return the number of claims with each verdict: those of the papers, then our own.
 
-    >>> summarise_verdicts([{"verdict": "holds"}, {"verdict": "not tested"}, {"verdict": "holds"}])
-    '3 claims: 2 hold, 0 fail, 0 undecided, 1 not tested'
+    >>> claims = [("cho2025", "holds"), ("cho2025", "not tested"), ("carry", "holds")]
+    >>> summarise_verdicts([{"paper": paper, "verdict": verdict} for paper, verdict in claims])
+    'Claims of the papers, 2: 1 hold, 1 not tested; our own, 1: 1 hold'
     """
+    own = [record for record in records if record["paper"] == OWN_CLAIMS]
+    theirs = [record for record in records if record["paper"] != OWN_CLAIMS]
+    parts = {"claims of the papers": theirs, "our own": own}
+    counts = [f"{name}, {_count_verdicts(part)}" for name, part in parts.items() if part]
+    return "; ".join(counts).replace("claims", "Claims", 1)
+
+
+def _count_verdicts(records: list[dict[str, Any]]) -> str:
     count = Counter(record["verdict"] for record in records)
-    words = {"holds": "hold", "fails": "fail", "undecided": "undecided", "not tested": "not tested"}
-    parts = [f"{count[verdict]} {word}" for verdict, word in words.items()]
-    return f"{len(records)} claims: {', '.join(parts)}"
+    counts = [f"{count[name]} {WORDS.get(name, name)}" for name in VERDICTS if count[name]]
+    return f"{len(records)}: {', '.join(counts)}"
+
+
+def list_untested(records: list[dict[str, Any]]) -> str:
+    """Return the claims of the papers without a test, by reason, as a Markdown list.
+
+    >>> record = {"paper": "cho2025", "verdict": "not tested", "reason": "needs a GPU"}
+    >>> missing = {**record, "id": "c", "reason": "profile full lacks row parity_nope"}
+    >>> print(list_untested([{**record, "id": "a"}, {**record, "id": "b"}, missing]))
+    * needs a GPU: `a`, `b`
+    * profile full lacks a row: `c`
+    """
+    reasons: dict[str, list[str]] = {}
+    for record in records:
+        if record["verdict"] == "not tested" and record["paper"] != OWN_CLAIMS:
+            reason = re.sub(r" lacks row \w+$", " lacks a row", record["reason"])
+            reasons.setdefault(reason, []).append(f"`{record['id']}`")
+    return "\n".join(f"* {reason}: {', '.join(names)}" for reason, names in reasons.items())
 
 
 def _render_table(records: list[dict[str, Any]]) -> list[str]:
@@ -38,24 +76,108 @@ def _render_table(records: list[dict[str, Any]]) -> list[str]:
     return lines
 
 
-def describe_measurement(record: dict[str, Any]) -> str:
-    """Return the measurement of a record with its basis, or the reason why it is missing."""
-    if record["verdict"] == "not tested":
-        return record["reason"]
+def _render_rates(records: list[dict[str, Any]]) -> list[str]:
+    """Return a table of our rates against the paper's, each once."""
+    rates = {(rate["row"], rate["above"]): rate for record in records for rate in record["rates"]}
+    if not rates:
+        return []
+    lines = [
+        "Models that reach an accuracy, against the paper's (Fisher's exact test, two-sided; Holm "
+        f"over {len(rates)} rates):",
+        "",
+        "| row | at least | here | paper | p | corrected |",
+        "|---|---|---|---|---|---|",
+    ]
+    for rate in rates.values():
+        counts = [f"{rate['hits']} of {rate['n']}", f"{rate['paper_hits']} of {rate['paper_n']}"]
+        cells = [rate["row"], f"{rate['above']:g}", *counts]
+        cells += [f"{rate[p]:.2g}" for p in ("p", "p_corrected")]
+        lines.append(f"| {' | '.join(cells)} |")
+    return [*lines, ""]
+
+
+def _render_departures(paper: str, records: list[dict[str, Any]]) -> list[str]:
+    """Return the departures of a work's rows from it as a list."""
+    profiles = {row: name for record in records for row, name in record["profiles"].items()}
+    table = tabulate_departures({} if paper == OWN_CLAIMS else profiles)
+    if table.empty:
+        return []
+    title = "Departures of rows from the paper (all sizes: `carry show ROW --against paper`):"
+    lines = [
+        f"* `{rows.replace(', ', '`, `')}`: {'; '.join(filter(None, texts)) or 'none'}"
+        for rows, *texts in table.itertuples()
+    ]
+    return [title, "", *lines, ""]
+
+
+def describe_number(record: dict[str, Any]) -> str:
+    """Return the number that a record measured, with its interval if it has one.
+
+    >>> share = {"measured": 0.5, "interval": [0.4, 0.612], "statistic": "worst_seed"}
+    >>> describe_number(share)
+    '50.0% (40.0% to 61.2%)'
+    >>> describe_number({**share, "statistic": "mean_over_seeds, difference"})
+    '+50.0 points (+40.0 to +61.2)'
+    """
     low, high = record["interval"]
     if record["statistic"] == "errors":
-        text = f"{record['measured']:.0f} errors"
-    elif "difference" in record["statistic"]:
+        return f"{record['measured']:.0f} errors"
+    if record["statistic"] == "seeds_certified":
+        return f"{record['measured'] * record['seeds']:.0f} of {record['seeds']} seeds certified"
+    if record["statistic"].startswith("loss_over_pairs"):
+        number = [f"{value:+.2f}" for value in (record["measured"], low, high)]
+        return f"loss lower by {number[0]} powers of ten ({number[1]} to {number[2]})"
+    if "difference" in record["statistic"]:
         number = [f"{100 * value:+.1f}" for value in (record["measured"], low, high)]
-        text = f"{number[0]} points ({number[1]} to {number[2]})"
-    else:
-        text = f"{record['measured']:.1%} ({low:.1%} to {high:.1%})"
+        return f"{number[0]} points ({number[1]} to {number[2]})"
+    return f"{record['measured']:.1%} ({low:.1%} to {high:.1%})"
+
+
+def describe_measurement(record: dict[str, Any]) -> str:
+    """Return the measurement of a record with its basis, or the reason why it is missing."""
+    if record["measured"] is None:
+        return record["reason"]
+    parts = [describe_number(record), f"wanted {record['holds_if']}"]
+    if record["p"] is not None:
+        parts.append(_describe_test(record))
+    parts.append(_describe_basis(record))
+    if len(record["starts"]) > 1:
+        verdicts = [f"{start}: {verdict}" for start, verdict in record["starts"].items()]
+        parts.append(f"by start {', '.join(verdicts)}")
+    if record["reason"]:
+        parts.append(record["reason"])
+    scale = f". {record['scale']}" if record["scale"] else ""
+    return "; ".join(parts) + scale
+
+
+def _describe_test(record: dict[str, Any]) -> str:
+    text = f"p {record['p']:.2g}, of the contrary {record['p_contrary']:.2g}"
+    if record["tests"]:
+        corrected = [f"{record[p]:.2g}" for p in ("p_corrected", "p_contrary_corrected")]
+        text += f" (corrected for {record['tests']} tests: {corrected[0]} and {corrected[1]})"
+    if "pairs" in record:
+        counts = [f"{number} {name}" for name, number in record["pairs"].items()]
+        text += f"; pairs: {', '.join(counts)}, sign test p {record['p_sign']:.2g}"
+    return text
+
+
+def _describe_basis(record: dict[str, Any]) -> str:
     basis = record["row"]
     if record["compared_with"]:
         other = record["compared_with"]
         basis += f" against {other if other != basis else 'itself elsewhere'}"
     basis += f", {record['statistic'].removesuffix(', difference').replace('_', ' ')}"
-    basis += f", n = {record['n']:,}, {record['seeds']} seeds"
-    basis += f", profile {record['profile']}"
-    scale = f". {record['scale']}" if record["scale"] else ""
-    return f"{text}; wanted {record['holds_if']}; {basis}{scale}"
+    if record["start"] and record["start"] != "1":
+        basis += f", start {record['start']}"
+    seeds = " and ".join(map(str, record["sides"])) + " seeds"
+    if "pairs" in record:
+        seeds = f"{record['seeds']} pairs"
+    basis += f", n = {record['n']:,}, {seeds}"
+    if record["learned"]:
+        counts = [f"{learned} of {of}" for learned, of in record["learned"].values()]
+        basis += f", learned {' and '.join(counts)}"
+    if record["steps"]:
+        basis += f", {' and '.join(f'{steps:,}' for steps in record['steps'].values())} steps"
+    for name, values in record["unlike"].items():
+        basis += f", {name} {' and '.join(map(str, values))}"
+    return f"{basis}, profile {record['profile']}"

@@ -1,47 +1,51 @@
-"""The measurements of a claim: counts of correct answers by seed, and statistics of these."""
+"""The measurements of a claim: counts of correct answers by seed, statistics and tests of these."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import pandas as pd
 
 from carry.claims.claim_settings import CellFilter, Claim, find_comparison
-from carry.config import profiles, run_settings
-from carry.evaluation.differences import compute_interval, compute_newcombe_interval
-from carry.evaluation.intervals import wilson_interval
+from carry.claims.gates import MissingRow, NotMeasured, find_start
+from carry.config import run_settings
+from carry.evaluation import thesis_runs
+from carry.evaluation.differences import (
+    compute_equivalence_p,
+    compute_interval,
+    compute_newcombe_interval,
+    compute_order_p,
+    compute_smallest_p,
+    compute_welch_interval,
+)
+from carry.evaluation.intervals import seed_interval, wilson_interval
 from carry.interpretability import adder_construction, majority_constructions
 from carry.models.parameter_counts import count_parameters
 
-LEARNED_ACCURACY = 0.9  # in distribution
+
+class SeedTest(NamedTuple):
+    """The p of a claim, the p of its contrary, and the smallest p of these numbers of seeds."""
+
+    holds: float
+    fails: float
+    smallest: float
 
 
 class Measurement(NamedTuple):
-    """A number, its interval, and the numbers of problems and seeds that it rests on."""
+    """A number, its interval, and the numbers of problems and seeds that it rests on.
+
+    `seeds` has the number of each side of a comparison, which has a `test`. Other measurements have
+    the interval of the most favourable result (`ideal`), if they are a sample.
+    """
 
     value: float
     low: float
     high: float
     n: int
-    seeds: int
-
-
-class NotMeasured(Exception):
-    """The tables lack what a claim needs; the text names it."""
-
-
-def find_trained_lengths(cells: pd.DataFrame) -> dict[str, list[int]]:
-    """Return the lengths in training of each row that trains on a data set of separate lengths."""
-    sources, known = (
-        dict(zip(cells["row"], cells["profile"], strict=True)),
-        profiles.find_profiles(),
-    )
-    runs = [
-        run_settings.load_run(row, profile)
-        for row, profile in sources.items()
-        if profile in known and row in run_settings.list_rows(profile)
-    ]
-    return {run.name: run.trained_lengths() for run in runs if run.data_set is not None}
+    seeds: tuple[int, ...]
+    test: SeedTest | None = None
+    ideal: tuple[float, float] | None = None
 
 
 def add_last_digit(cells: pd.DataFrame, places: pd.DataFrame | None) -> pd.DataFrame:
@@ -66,15 +70,16 @@ def find_comparable_row(claim: Claim, cells: pd.DataFrame) -> str:
     """Return the first row of a claim with the same training length as the compared row.
 
     Raises:
+        MissingRow: if the table lacks a side.
         NotMeasured: if no row has this length.
     """
     other, _ = find_comparison(claim)
     trained = cells.groupby("row")["trained"].first()
     if other not in trained:
-        raise NotMeasured(f"row {other} is not in this profile")
+        raise MissingRow(other)
     rows = [row for row in claim.measure.rows if row in trained]
     if not rows:
-        raise NotMeasured(f"row {claim.measure.rows[0]} is not in this profile")
+        raise MissingRow(claim.measure.rows[0])
     for row in rows:
         if trained[row] == trained[other]:
             return row
@@ -82,21 +87,7 @@ def find_comparable_row(claim: Claim, cells: pd.DataFrame) -> str:
     raise NotMeasured(f"rows {rows[0]} and {other} were trained to {lengths} in this profile")
 
 
-def check_learned(claim: Claim, cells: pd.DataFrame, starts: dict[str, str]) -> None:
-    """Raise `NotMeasured` for the first required row that has not learned in distribution."""
-    for row in claim.requires_learned:
-        in_distribution = cells[(cells["row"] == row) & (cells["region"] == "in distribution")]
-        kind = "grid" if (in_distribution["set"] == "grid").any() else "equal"
-        where = CellFilter(set=kind, region="in distribution")
-        share = _count_by_seed(cells, row, where, starts)["accuracy"].median()
-        if share < LEARNED_ACCURACY:
-            raise NotMeasured(
-                f"row {row} has learnt {share:.1%} of problems as large as in training in this "
-                f"profile, less than {LEARNED_ACCURACY:.0%}"
-            )
-
-
-def measure_row(claim: Claim, row: str, cells: pd.DataFrame, starts: dict[str, str]) -> Measurement:
+def measure_row(claim: Claim, row: str, cells: pd.DataFrame) -> Measurement:
     """Return the statistic of one row of a claim, or its difference to the compared row.
 
     Raises:
@@ -104,35 +95,68 @@ def measure_row(claim: Claim, row: str, cells: pd.DataFrame, starts: dict[str, s
     """
     measure = claim.measure
     worst = measure.statistic == "worst_cell"
-    counts = cells.assign(exact=cells[measure.count])
-    seeds = _count_by_seed(counts, row, measure.where, starts, worst)
+    seeds = count_by_seed(cells, row, measure.where, measure.count, worst)
     seeds = _count_reaching_seeds(seeds, measure.above)
     if not claim.compare:
-        return summarise_seeds(seeds, measure.statistic)
-    counts = cells.assign(exact=cells[claim.compare.count or measure.count])
-    other = _count_by_seed(counts, *find_comparison(claim), starts, worst)
+        return measure_seeds(claim, seeds)
+    other_row, where = find_comparison(claim)
+    other = count_by_seed(cells, other_row, where, claim.compare.count or measure.count)
     other = _count_reaching_seeds(other, measure.above)
-    return measure_difference(seeds, other, measure.statistic)
+    return measure_difference(claim, seeds, other, paired=other_row == row)
 
 
-def measure_difference(seeds: pd.DataFrame, other: pd.DataFrame, statistic: str) -> Measurement:
-    """Return the difference of a statistic of two rows, both counted by seed."""
-    # With `seeds_above`, seeds are the sample, and their range is no interval.
-    interval = compute_newcombe_interval if statistic == "seeds_above" else compute_interval
-    return Measurement(
-        summarise_seeds(seeds, statistic).value - summarise_seeds(other, statistic).value,
-        *interval(seeds, other),
-        int(seeds["n"].sum() + other["n"].sum()),
-        min(len(seeds), len(other)),
-    )
+def measure_seeds(claim: Claim, seeds: pd.DataFrame) -> Measurement:
+    """Return the statistic of a claim, with the interval that ideal results would have."""
+    measured = summarise_seeds(seeds, claim.statistic())
+    if claim.statistic() == "errors":
+        return measured
+    right = seeds["n"] if claim.holds_if.startswith(">") else 0
+    ideal = seeds.assign(exact=right, accuracy=float(claim.holds_if.startswith(">")))
+    _, low, high, *_ = summarise_seeds(ideal, claim.statistic())
+    return measured._replace(ideal=(low, high))
 
 
-def _count_by_seed(
-    cells: pd.DataFrame,
-    row: str,
-    where: CellFilter,
-    starts: dict[str, str],
-    worst: bool = False,
+def measure_difference(
+    claim: Claim, seeds: pd.DataFrame, other: pd.DataFrame, paired: bool
+) -> Measurement:
+    """Return the difference of the means over seeds of two rows, both counted by seed, tested.
+
+    Args:
+        paired: both sides are of the same seeds, of which only common ones count.
+    """
+    if paired:
+        common = seeds.index.intersection(other.index)
+        seeds, other = seeds.loc[common], other.loc[common]
+    shares, times = claim.statistic() == "seeds_above", claim.compare.errors_times
+    first, second = seeds["accuracy"].to_numpy(), 1 - times * (1 - other["accuracy"].to_numpy())
+    if shares:  # seeds are the sample, of which Newcombe's interval is one
+        low, high = compute_newcombe_interval(seeds, other)
+    elif times == 1.0:
+        low, high = compute_interval(seeds, other, paired)
+    else:
+        low, high = compute_welch_interval(first, second)
+        low, high = max(-1.0, low), min(1.0, high)
+    sizes = (len(seeds), len(other))
+    if claim.margin is not None:
+        sides = [(first, second), (second, first)]
+        beyond = [compute_order_p(*side, claim.margin, paired, shares) for side in sides]
+        holds = compute_equivalence_p(first, second, claim.margin, paired, shares)
+        smallest = compute_smallest_p(sizes, margin=claim.margin, paired=paired, shares=shares)
+        test = SeedTest(holds, min(1.0, 2 * min(beyond)), smallest)
+    else:
+        sign, threshold = claim.condition()
+        above = compute_order_p(first, second, threshold, paired, shares)
+        below = compute_order_p(second, first, -threshold, paired, shares)
+        is_above = sign.startswith(">")
+        beyond = threshold if is_above else -threshold
+        smallest = compute_smallest_p(sizes, beyond, paired=paired, shares=shares)
+        test = SeedTest(*((above, below) if is_above else (below, above)), smallest)
+    n = int(seeds["n"].sum() + other["n"].sum())
+    return Measurement(float(first.mean() - second.mean()), low, high, n, sizes, test)
+
+
+def count_by_seed(
+    cells: pd.DataFrame, row: str, where: CellFilter, count: str = "exact", worst: bool = False
 ) -> pd.DataFrame:
     """Return correct answers, problems and accuracy of the selected cells by seed.
 
@@ -141,14 +165,10 @@ def _count_by_seed(
     Raises:
         NotMeasured: if the table has no such cells.
     """
-    selected = cells[cells["row"] == row]
-    if selected.empty:
-        raise NotMeasured(f"row {row} is not in this profile")
-    values = where.model_dump(exclude_none=True)
-    start = values.pop("start")
-    # Without a table of ids a row has a single start, which is both its best and its middle.
-    start = starts[row] if start == "best" else start if start in set(selected["start"]) else "1"
-    selected = selected[selected["start"] == start]
+    start = find_start(cells, row, where.start)
+    selected = cells[(cells["row"] == row) & (cells["start"] == start)]
+    selected = selected.assign(exact=selected[count])
+    values = where.model_dump(exclude_none=True, exclude={"start"})
     request = ", ".join(f"{name} {value}" for name, value in values.items())
     if "digits" in values:
         values |= dict.fromkeys("ij", values.pop("digits"))
@@ -178,6 +198,21 @@ def _sum_by_seed(table: pd.DataFrame, count: str) -> pd.DataFrame:
     return by_seed.assign(accuracy=by_seed["exact"] / by_seed["n"])
 
 
+def find_analysis_start(table: pd.DataFrame, row: str, where: Mapping[str, Any]) -> str | None:
+    """Return the start from which a row of an analysis is read: 1, unless `where` has another.
+
+    A row that was analysed from one other start alone has that; a table without starts has none.
+
+    >>> table = pd.DataFrame({"row": ["a", "a", "b"], "start": ["1", "best", "best"]})
+    >>> [find_analysis_start(table, row, {}) for row in ("a", "b")]
+    ['1', 'best']
+    """
+    if "start" not in table:
+        return None
+    known = [*table.loc[table["row"] == row, "start"].unique()]
+    return where.get("start", known[0] if len(known) == 1 else "1")
+
+
 def count_in_analysis(
     table: pd.DataFrame, row: str, count: str, where: dict[str, Any]
 ) -> pd.DataFrame:
@@ -193,6 +228,10 @@ def count_in_analysis(
         selected = selected.assign(beyond=selected["digits"] - selected["trained"])
     if {"digits", "place"} <= {*selected}:
         selected = selected.assign(from_top=selected["digits"] - 1 - selected["place"])
+    if {"recurrence", "recurrences_trained"} <= {*selected}:
+        past = selected["recurrence"] - selected["recurrences_trained"]
+        selected = selected.assign(past=past)
+    where = {**where, "start": find_analysis_start(table, row, where)}  # none: no such column
     where = {name: value for name, value in where.items() if value is not None}
     for name, value in where.items():
         values = value if isinstance(value, list) else [value]
@@ -214,19 +253,29 @@ def _count_reaching_seeds(seeds: pd.DataFrame, level: float | None) -> pd.DataFr
 
 
 def summarise_seeds(seeds: pd.DataFrame, statistic: str) -> Measurement:
-    """Return a statistic over the correct answers of each seed, with its interval."""
+    """Return a statistic over the correct answers of each seed, with its interval.
+
+    >>> seeds = pd.DataFrame({"exact": [90, 95, 100], "n": 100, "accuracy": [0.9, 0.95, 1.0]})
+    >>> [round(end, 3) for end in summarise_seeds(seeds, "mean_over_seeds")[:3]]
+    [0.95, 0.826, 1.0]
+    >>> [round(end, 3) for end in summarise_seeds(seeds, "worst_seed")[:3]]
+    [0.9, 0.826, 0.945]
+    """
     right, n, accuracy = int(seeds["exact"].sum()), int(seeds["n"].sum()), seeds["accuracy"]
+    count = (len(seeds),)
     if statistic == "errors":
-        return Measurement(n - right, n - right, n - right, n, len(seeds))
-    if statistic in ("worst_seed", "best_seed"):
-        seed = seeds.loc[accuracy.idxmin() if statistic == "worst_seed" else accuracy.idxmax()]
+        return Measurement(n - right, n - right, n - right, n, count)
+    if statistic in ("worst_seed", "best_seed", "worst_cell"):  # about one model
+        order = accuracy.sort_values(kind="stable").index
+        middle = (len(order) - 1) // 2  # of an even number the worse one
+        seed = seeds.loc[order[{"worst_seed": 0, "best_seed": -1, "worst_cell": middle}[statistic]]]
         low, high = (float(end[0]) for end in wilson_interval([seed["exact"]], [seed["n"]]))
-        return Measurement(float(seed["accuracy"]), low, high, int(seed["n"]), len(seeds))
+        return Measurement(float(seed["accuracy"]), low, high, int(seed["n"]), count)
     low, high = (float(end[0]) for end in wilson_interval([right], [n]))
-    if statistic in ("pooled", "seeds_above"):
-        return Measurement(right / n, low, high, n, len(seeds))
-    ends = min(low, float(accuracy.min())), max(high, float(accuracy.max()))
-    return Measurement(float(accuracy.median()), *ends, n, len(seeds))
+    if statistic == "mean_over_seeds":
+        ends = seed_interval(accuracy)
+        low, high = max(0.0, min(low, ends[0])), min(1.0, max(high, ends[1]))
+    return Measurement(float(accuracy.mean()), low, high, n, count)
 
 
 def count_wrong_parameters(claim: Claim) -> Measurement:
@@ -235,7 +284,7 @@ def count_wrong_parameters(claim: Claim) -> Measurement:
         round(count_parameters(run_settings.load_run(row, "paper")) / 1e6) != millions
         for row, millions in claim.parameters.items()
     )
-    return Measurement(wrong, wrong, wrong, len(claim.parameters), 0)
+    return Measurement(wrong, wrong, wrong, len(claim.parameters), (0,))
 
 
 def count_construction_errors(claim: Claim) -> Measurement:
@@ -249,4 +298,21 @@ def count_construction_errors(claim: Claim) -> Measurement:
             circuits.count, circuits.gates, strings=circuits.strings
         )
     wrong, n = int(tested["wrong"].sum()), int(tested["n"].sum())
-    return Measurement(wrong, wrong, wrong, n, 0)
+    return Measurement(wrong, wrong, wrong, n, (0,))
+
+
+def select_pairs(claim: Claim) -> pd.DataFrame:
+    """Return the pairs of the thesis' own runs that a claim is about."""
+    pairs = thesis_runs.pair_runs(thesis_runs.read_runs())
+    if not claim.thesis_runs.learned:
+        return pairs
+    return thesis_runs.select_learned_pairs(pairs, claim.gate)
+
+
+def compare_thesis_runs(claim: Claim) -> tuple[Measurement, thesis_runs.PairedComparison]:
+    """Return how far `mix` is ahead in the thesis' own runs, with the test over pairs."""
+    runs = claim.thesis_runs
+    told = thesis_runs.compare_pairs(select_pairs(claim), runs.length, runs.score)
+    test = SeedTest(told.p, told.p_behind, compute_smallest_p((told.pairs,) * 2, paired=True))
+    ends, count = (told.low, told.high), (told.pairs, told.pairs)
+    return Measurement(told.lead, *ends, 2 * told.pairs, count, test), told

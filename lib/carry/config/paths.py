@@ -13,7 +13,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[3]  # the package is installed editable, in lib/
 # Folders among the results of studies; no study may have these names.
 ANALYSES, VARIANTS = "analyses", "variants"
-COMMITTED = ("cpu", "full", "baselines")  # profiles whose results are in git
+COMMITTED = ("cpu", "full", "baselines", "long", "tuning")  # profiles whose results are in git
 PUBLISHED = "full"  # the profile whose weights are in git
 
 

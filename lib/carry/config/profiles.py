@@ -263,7 +263,7 @@ def find_profiles() -> dict[str, Path]:
     """Return the files of the profiles by name.
 
     >>> sorted(find_profiles())
-    ['baselines', 'cpu', 'full', 'gpu', 'notebook', 'paper', 'smoke']
+    ['baselines', 'cpu', 'full', 'gpu', 'long', 'notebook', 'paper', 'smoke', 'tuning']
     """
     files = sorted(ROOT.glob("profiles/*/profile.yaml"))
     return {path.parent.name: path for path in files}
@@ -327,11 +327,14 @@ def _resolve_profile(text: str, params: str, where: str) -> bytes:
 
 
 def _check_others(profile: dict[str, Any], where: str) -> None:
-    others, known = profile.get("others"), find_profiles()
-    if others is not None and (others not in known or others == profile["profile"]):
-        hint = "expected another profile" if others in known else suggest_name(others, known)
-        problem = "is this profile" if others in known else "is unknown"
-        raise SettingsError(f"{where}: others: {describe(others)} {problem}, {hint}")
+    others, known, chain = profile.get("others"), find_profiles(), [profile["profile"]]
+    while others is not None:
+        if others not in known or others in chain:
+            hint = "expected another profile" if others in known else suggest_name(others, known)
+            problem = "leads back to it" if others in known else "is unknown"
+            raise SettingsError(f"{where}: others: {describe(others)} {problem}, {hint}")
+        chain.append(others)
+        others = read_yaml(known[others]).get("others")
 
 
 def _choose_rows(chosen: dict[str, Any], studies: dict[str, list[str]], where: str) -> dict:
@@ -355,7 +358,9 @@ def _choose_rows(chosen: dict[str, Any], studies: dict[str, list[str]], where: s
 
 
 def find_sources(profile: str, section: str = "rows") -> dict[str, str]:
-    """Return the profile whose results each row has: this one, or the `others` of this one.
+    """Return the profile whose results each row has: this one, or the first of its `others`.
+
+    The `others` of that profile are the next, and so on.
 
     Args:
         profile: the name of a profile.
@@ -363,18 +368,18 @@ def find_sources(profile: str, section: str = "rows") -> dict[str, str]:
             `variant_sets`. A row that is trained here has no certificate or analysis of `others`.
 
     >>> sources = find_sources("cpu")
-    >>> sources["addition_relative"], sources["parity_nope"]
-    ('cpu', 'full')
+    >>> [sources[row] for row in ("addition_relative", "addition_coupled", "addition_abacus_fire")]
+    ['cpu', 'full', 'baselines']
     """
     settings = load_profile(profile)
     sources = dict.fromkeys(settings[section], profile)
     if settings["others"] is None:
         return sources
     trained = () if section == "variant_sets" else settings["rows"]
-    names = load_profile(settings["others"])[section]
+    others = find_sources(settings["others"], section)
     return {
-        name: profile if name in sources else settings["others"]
-        for name in dict.fromkeys([*names, *sources])
+        name: profile if name in sources else others[name]
+        for name in dict.fromkeys([*others, *sources])
         if name in sources or name not in trained
     }
 

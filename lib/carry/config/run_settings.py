@@ -91,8 +91,9 @@ class Training(Settings):
     examples: ProblemCount | None = None  # size of a fixed training set; null: fresh problems
     problem_set: str | None = None  # the data set of the examples; null: drawn as fresh problems
     random_padding: ShareBelowOne = 0.0  # chance of a pad before a question token (mcleish2024)
-    dropout: ShareBelowOne = 0.0  # of attention outputs; only with batched seeds
-    dropout_embeddings: ShareBelowOne = 0.0  # of embeddings; only with batched seeds
+    dropout: ShareBelowOne = 0.0  # of the outputs of attention and of feed-forward networks
+    dropout_inside: ShareBelowOne = 0.0  # of attention weights and of hidden units
+    dropout_embeddings: ShareBelowOne = 0.0  # of embeddings of tokens plus ids
     halving: Literal["random", "masked", "svc", "shapley"] | None = None  # how heads are dropped
     halving_accuracy: Share = 0.95  # held-out accuracy that starts a halving (fraknoi2024)
     loss: Literal["answer", "everything"] = "answer"  # tokens in the loss: response, or all
@@ -102,9 +103,13 @@ class Training(Settings):
     learning_rate: Annotated[float, Field(gt=0.0, le=10.0)] = 1e-3  # peak, after the warmup
     weight_decay: Annotated[float, Field(ge=0.0, le=1000.0)] = 0.0
     betas: list[ShareBelowOne] = Field(default=[0.9, 0.98], min_length=2, max_length=2)  # of Adam
+    epsilon: Annotated[float, Field(gt=0.0, le=1.0)] = 1e-8  # of Adam, added to the root
     warmup: Share = 0.05  # share of steps with a rising learning rate
     decay: Literal["none", "linear", "cosine", "trapezoid"] = "cosine"  # after the warmup
+    # Share of steps at the end of a trapezoid; null: a fifth of those after the warmup.
+    cooldown: Annotated[float, Field(gt=0.0, le=1.0)] | None = None
     final_learning_rate: Share = 0.0  # share of the peak at the last step
+    average_weights: Share = 0.0  # share of the last steps whose mean weights are the result
     batch_ramp: Share = 0.0  # share of steps until the batch has its full size
     clip: Annotated[float, Field(gt=0.0)] = 1.0  # largest norm of the gradient
     precision: Literal["auto", "fp32", "medium", "bf16"] = "auto"  # auto: the fastest real fp32
@@ -134,6 +139,16 @@ class Training(Settings):
             raise ValueError("examples None does not fit batched_seeds true; expected a number")
         if self.batched_seeds and self.device == "cuda":
             raise ValueError("device 'cuda' does not fit batched_seeds true; expected 'cpu'")
+        if self.average_weights and self.stop_at is not None:  # the last step is not known before
+            raise ValueError(
+                f"average_weights {self.average_weights} does not fit stop_at {self.stop_at}; "
+                "expected 0.0, or stop_at None"
+            )
+        if self.warmup + (self.cooldown or 0.0) > 1.0:
+            raise ValueError(
+                f"cooldown {self.cooldown} does not fit warmup {self.warmup}; expected a sum of at "
+                "most 1"
+            )
         if self.held_out is not None and self.held_out[0] > self.held_out[1]:
             raise ValueError(f"held_out {self.held_out} does not fit; expected [smallest, largest]")
         if self.problem_set is not None and self.examples is None:
@@ -143,12 +158,22 @@ class Training(Settings):
             )
         return self
 
+    def dropout_shares(self) -> dict[str, float]:
+        """Return the shares of dropout, by setting, in the order of `carry.models.dropout`.
+
+        >>> Training(dropout=0.1).dropout_shares()
+        {'dropout': 0.1, 'dropout_inside': 0.0, 'dropout_embeddings': 0.0}
+        """
+        names = ("dropout", "dropout_inside", "dropout_embeddings")
+        return {name: getattr(self, name) for name in names}
+
 
 # Settings of the trainer of batched seeds, and of the trainer of one seed.
-ONLY_BATCHED = ("dropout", "dropout_embeddings", "halving", "held_out", "keep_weights")
+ONLY_BATCHED = ("halving", "held_out", "keep_weights")
 ONLY_SEPARATE = (
     *("problem_set", "random_padding", "loss", "loss_average", "progressive", "optimizer"),
     *("batch_ramp", "clip", "precision", "stop_at", "patience", "snapshot_every"),
+    *("average_weights", "dropout_inside"),
 )
 
 
@@ -159,10 +184,13 @@ class Evaluation(Settings):
     digits: Size = 30  # largest sizes (i, j) of the grid; three times the trained digits
     longest: Size | None = None  # largest size of problems with i = j; null: the grid's
     far: Annotated[list[Size | Cell], Field(max_length=1000)] = []  # cells beyond the grid
-    starts: list[Size | Literal["middle"]] = Field(
-        default=[1, "middle"], min_length=1, max_length=100
-    )  # first ids: one id, or the middle of each table of ids
+    # First ids: an id, the best one on held-out problems, or the mean of probabilities over all.
+    starts: list[Size | Literal["best", "all"]] = Field(
+        default=[1, "best", "all"], min_length=1, max_length=100
+    )
     recurrences: Annotated[int, Field(ge=1, le=1000)] | None = None  # null: as trained
+    sharpness: Annotated[float, Field(gt=0.0, le=100.0)] = 1.0  # factor of attention logits
+    band: bool = False  # True: the validation band chose the settings, so it is never scored
     attention_cell: Cell | None = None  # cell (i, j) of the averaged attention maps; null: no maps
     reach: Annotated[list[ReachCell], Field(max_length=1000)] = []  # see `carry.analyses.reach`
 
@@ -222,6 +250,17 @@ class Run(Settings):
         [1, 2, 3, 4, 7]
         """
         return [*(self.data_set.lengths if self.data_set else range(1, self.training.digits + 1))]
+
+    def validation_band(self) -> range:
+        """Return the validation band: sizes beyond training, up to 1.5 times as large.
+
+        Settings are chosen on it, and it is not reported for rows whose settings were (`band`).
+
+        >>> load_run("addition_abacus", "full").validation_band()
+        range(11, 16)
+        """
+        digits = self.training.digits
+        return range(digits + 1, digits + digits // 2 + 1)
 
     def module_names(self) -> list[str]:
         """Return the modules that the settings choose, which are imported by name.
@@ -381,7 +420,7 @@ def explain_run(name: str, profile: str) -> list[ResolvedSetting]:
     if run.training.problem_set is None:
         del values["data_set"]
     resolved = []
-    for path, value in _leaves(values):
+    for path, value in list_leaves(values):
         # A list is replaced, so that its items have the origin of the list.
         key = path[:1] if path[0] == "positions" else path
         origins = [layer.origin for layer in layers if _has(layer.settings, key)]
@@ -391,13 +430,17 @@ def explain_run(name: str, profile: str) -> list[ResolvedSetting]:
     return resolved
 
 
-def _leaves(settings: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Yield all values with their keys, also those of mappings in the list of positions."""
+def list_leaves(settings: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Yield all values with their keys, also those of mappings in the list of positions.
+
+    >>> [*list_leaves({"seeds": 3, "positions": [{"ids": "index"}]})]
+    [(('seeds',), 3), (('positions', '0', 'ids'), 'index')]
+    """
     if path == ("positions",):
         settings = {str(index): pair for index, pair in enumerate(settings)}
     if isinstance(settings, dict):
         for key, value in settings.items():
-            yield from _leaves(value, (*path, key))
+            yield from list_leaves(value, (*path, key))
     else:
         yield path, settings
 
@@ -429,6 +472,7 @@ def make_run(settings: Any, name: str = "mine", profile: str = "notebook") -> Ru
     if run.data_set is None and run.training.problem_set is not None:
         run = run.model_copy(update={"data_set": _load_data_set(run)})
     _check_data_set(run)
+    _check_band(run)
     return run
 
 
@@ -466,3 +510,20 @@ def _check_data_set(run: Run) -> None:
             f"{where}.evaluation.problem_set: {describe(run.evaluation.problem_set)} may contain "
             f"trained problems; expected {name!r}"
         )
+
+
+def _check_band(run: Run) -> None:
+    """Refuse to score the validation band of a run whose settings were chosen on it."""
+    evaluation, band = run.evaluation, run.validation_band()
+    scored = {
+        "far": evaluation.far_cells(),
+        "attention_cell": [evaluation.attention_cell] if evaluation.attention_cell else [],
+        "reach": [cell[:2] for cell in evaluation.reach],
+    }
+    for name, cells in scored.items() if evaluation.band else ():
+        for i, j in cells:
+            if max(i, j) in band:
+                raise SettingsError(
+                    f"runs.{run.name}.evaluation.{name}: ({i}, {j}) is in the validation band, on "
+                    f"which settings were chosen; expected no size from {band[0]} to {band[-1]}"
+                )

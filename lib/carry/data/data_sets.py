@@ -75,7 +75,7 @@ def count_held_out(data_set: DataSet, task: tasks.Task, length: int) -> dict[str
     [{'equal': 0, 'validation': 0}, {'equal': 1000, 'validation': 100}]
     """
     reserved = MAX_TRAINING_PROBLEMS.get(length, 0) if length in data_set.lengths else 0
-    available = task.count_problems(length) - reserved
+    available = max(0, task.count_problems(length) - reserved)
     test = min(data_set.test, available)
     return {"equal": test, "validation": min(data_set.validation, available - test)}
 

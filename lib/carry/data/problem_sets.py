@@ -237,7 +237,8 @@ def check_problem_set(run: Run, profile: str) -> None:
 def select_questions(run: Run, table: pd.DataFrame) -> pd.DataFrame:
     """Return the rows of a problem set that score a run.
 
-    Of a data set these are the tests, without the validation problems, which training reads.
+    Of a data set these are the tests, without the validation problems, which training reads. The
+    validation band is left out for a run whose settings were chosen on it.
 
     >>> from carry.config.run_settings import make_run
     >>> run = make_run({"task": {"name": "addition"}, "evaluation": {"digits": 2, "far": [50]}})
@@ -253,7 +254,10 @@ def select_questions(run: Run, table: pd.DataFrame) -> pd.DataFrame:
     other = ~table["set"].isin(["grid", "equal", "far"])  # every row of these sets is asked
     if profiles.load_params()["problems"].get(get_problem_set_name(run), {}).get("lengths"):
         other &= table["set"] != "validation"
-    return table[grid | equal | far | other]
+    chosen = grid | equal | far | other
+    if evaluation.band:
+        chosen &= ~size.isin(run.validation_band())
+    return table[chosen]
 
 
 def write_questions(profile: str) -> dict[str, int]:

@@ -72,15 +72,18 @@ def summarise_training_set(run: Run, task: Task) -> dict[str, Any]:
     return {**summary, "sha256": digest.hexdigest()}
 
 
-def draw_held_out(run: Run, task: Task) -> Problems:
+def draw_held_out(
+    run: Run, task: Task, purpose: str = "held out", count: int | None = None
+) -> Problems:
     """Draw in-distribution problems that measure training, the same for all seeds.
 
     Without a data set they are fresh problems, which training repeats by chance only. With a data
-    set they are its validation problems of trained lengths, at most `score_problems` of them. The
-    run's format writes them, whatever training mixes.
+    set they are its validation problems of trained lengths, at most `count` of them (default:
+    `score_problems`). The run's format writes them, whatever training mixes. `purpose` names their
+    random stream.
     """
-    training, generator = run.training, stream(0, "held out")
-    count, digits = training.score_problems, training.digits
+    training, generator = run.training, stream(0, purpose)
+    count, digits = count or training.score_problems, training.digits
     if run.data_set is not None:
         problems = data_sets.draw_validation_problems(training.problem_set, run.data_set)
         return problems[torch.randperm(len(problems), generator=generator)[:count]]

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import pandas as pd
 import torch
-from torch import Tensor
 
 from carry.config.arguments import check_type
 from carry.config.settings import SettingsError, describe
+from carry.data.batch import Batch
 from carry.data.problems import Problems
-from carry.evaluation.decoding import (
-    compute_decoding_ids,
-    compute_question_ids,
-    decode_greedily,
-)
+from carry.evaluation.decoding import compute_decoding_ids, decode_greedily
+from carry.evaluation.starts import choose_best_start
 from carry.formats import ALPHABET, EOS, to_text
 from carry.models.system import Start, System
 from carry.randomness import stream
@@ -25,8 +24,14 @@ MAX_DIGITS, MAX_OPERANDS = 10_000, 1_000
 
 
 @torch.inference_mode()
-def ask(system: System, *operands: str | int, start: Start = "middle") -> pd.DataFrame:
+def ask(
+    system: System, *operands: str | int, start: Start | Literal["best"] = "all"
+) -> pd.DataFrame:
     """Return the tokens that the model writes after a question of its task.
+
+    Args:
+        start: the first id; "all" for the mean of next-token probabilities over all starts, or
+            "best" for the single one that is best on held-out problems of trained lengths.
 
     Columns: the `context` before a token, the token that the model has `predicted`, its
     `probability`, and the `target`, the correct token.
@@ -41,10 +46,10 @@ def ask(system: System, *operands: str | int, start: Start = "middle") -> pd.Dat
     """
     check_type(system, System, "system")
     problem = _make_problem(system.task, operands).to(system.device)
-    question_ids = compute_question_ids(system, problem, start)
-    _check_ids(system, question_ids, int(problem.lengths.max()))
-    response = decode_greedily(system, problem, start)
     written = system.format.write_open_ended(problem)
+    _check_ids(system, written, int(problem.lengths.max()), start)
+    start = choose_best_start(system) if start == "best" else start
+    response = decode_greedily(system, problem, start)
     question_length = int(written.start[0])
     ends = (response[0] == EOS).nonzero()
     slots = int(ends[0]) + 1 if len(ends) else response.shape[1]
@@ -52,10 +57,10 @@ def ask(system: System, *operands: str | int, start: Start = "middle") -> pd.Dat
     tokens = torch.cat([written.tokens[:, :question_length], response], dim=1)
     if not system.format.marks_known_from_question:
         written = system.format.mark_continuation(problem, written, response)
-    ids = compute_decoding_ids(system, problem, written, start)
+    ids_by_start = compute_decoding_ids(system, problem, written, start)
     with use_precision("fp32", tokens.device):
-        logits = system.network(tokens, ids)
-    probabilities = logits[0, question_length - 1 : -1].softmax(-1)
+        logits = torch.cat([system.network(tokens, ids) for ids in ids_by_start])
+    probabilities = logits[:, question_length - 1 : -1].softmax(-1).mean(0)
     target = system.format.write(problem).tokens[0, question_length:].tolist()
     target = [ALPHABET[token] for token in target[:slots]]
     return pd.DataFrame(
@@ -98,14 +103,16 @@ def _make_problem(task: Task, operands: tuple[str | int, ...]) -> Problems:
     return task.solve(*to_digits([texts]))
 
 
-def _check_ids(system: System, ids: list[Tensor], digits: int) -> None:
-    """Refuse a question whose ids exceed a table of the model."""
-    for index, values in enumerate(ids):
+def _check_ids(system: System, written: Batch, digits: int, start: Start | Literal["best"]) -> None:
+    """Refuse a question whose ids exceed a table of the model, and an invalid start."""
+    system.first_ids(1 if isinstance(start, str) else start)
+    for index in range(len(system.schemes)):
         largest = system.largest_id(index)
-        if largest is not None and int(values.max()) > largest:
+        last = system.last_id(index, system.needed_ids(index, written), start)
+        if largest is not None and last > largest:
             raise SettingsError(
-                f"operands: {digits} digits need id {int(values.max())} of positions.{index}, past "
-                f"the largest, {largest}; expected shorter operands or a smaller start"
+                f"operands: {digits} digits need id {last} of positions.{index}, past the largest, "
+                f"{largest}; expected shorter operands or a smaller start"
             )
 
 

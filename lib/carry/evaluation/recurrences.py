@@ -18,11 +18,12 @@ from torch import Tensor
 from carry.data import problem_sets
 from carry.data.batch import NO_PLACE, Batch
 from carry.data.problems import Problems
-from carry.evaluation.decoding import compute_decoding_ids, group_by_shape
+from carry.evaluation.decoding import compute_decoding_ids, group_by_shape, select_rows
 from carry.evaluation.intervals import add_interval
 from carry.evaluation.scoring import MAX_ATTENTION_SCORES
 from carry.formats import ALPHABET
 from carry.models.system import Start, System
+from carry.models.teacher_forcing import predict_tokens
 from carry.training.precision import use_precision
 
 MAX_PROBLEMS = 200  # of one length
@@ -48,6 +49,7 @@ def score_by_recurrence(
     """Run a looped model on `choose_problems` of a set, and read it out after each recurrence.
 
     Args:
+        start: the first id, or "all" for the mean of next-token probabilities over all starts.
         most: the last recurrence (default: twice the trained number, and at least four more).
         report: called with the number of problems run since its last call.
 
@@ -148,12 +150,14 @@ def _predict_tokens(
     size = max(1, min(MAX_ATTENTION_SCORES // batch.tokens.shape[1] ** 2, MAX_LOGITS // logits))
     order, parts = [], []
     for rows in group_by_shape(problems, system.format):
-        ids = compute_decoding_ids(system, problems[rows], batch[rows], start)
+        ids_by_start = compute_decoding_ids(system, problems[rows], batch[rows], start)
         for part in torch.arange(len(rows), device=rows.device).split(size):
             trimmed = batch[rows[part]].trim()
             at, _, _ = trimmed.response()  # equal in all rows, because they have one shape
-            part_ids = [values if len(values) == 1 else values[part] for values in ids]
-            predicted = system.logits_by_recurrence(trimmed, part_ids, at[:1], most).argmax(-1)
+            predicted = predict_tokens(
+                system.logits_by_recurrence(trimmed, ids, at[:1], most)
+                for ids in select_rows(ids_by_start, part)
+            )
             order.append(rows[part])
             parts.append(F.pad(predicted, (0, longest - predicted.shape[2])))
             report(len(part))

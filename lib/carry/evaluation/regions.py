@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 import numpy as np
 import pandas as pd
 
+from carry.config.run_settings import Run
+from carry.config.settings import SettingsError
+
 REGIONS = ("in distribution", "out of distribution", "far")
+LEARNED = 0.99  # least accuracy at its trained lengths of a model that has learned them
 
 
 def add_region(cells: pd.DataFrame) -> pd.DataFrame:
@@ -45,3 +49,74 @@ def add_unseen_regions(cells: pd.DataFrame, lengths: Mapping[str, Collection[int
         unseen = np.where(part["i"] < part["trained"], "interpolation", "extrapolation")
         region[part.index] = np.where(part["i"].isin(trained), REGIONS[0], unseen)
     return cells.assign(region=region)
+
+
+def score_trained_lengths(cells: pd.DataFrame) -> pd.DataFrame:
+    """Return correct answers, problems and accuracy at the trained lengths of each model.
+
+    Those of a row are its cells in distribution: of the trained problems, if it has such a set
+    (`trained`), else of the grid, else of equal lengths. Held-out problems of a row that trains on
+    a fixed set of problems say what it generalizes to, so they do not count.
+
+    Args:
+        cells: with the columns `row`, `start`, `seed`, `set`, `region`, `n` and `exact`.
+
+    >>> cells = pd.DataFrame({"row": "a", "start": "1", "seed": [0, 0, 1], "set": "grid", "n": 50,
+    ...                       "region": [REGIONS[0], REGIONS[1], REGIONS[0]], "exact": [50, 0, 49]})
+    >>> score_trained_lengths(cells)[["seed", "accuracy"]].values.tolist()
+    [[0.0, 1.0], [1.0, 0.98]]
+    """
+    known = cells[(cells["region"] == REGIONS[0]) & (cells["set"] != "held out")]
+    order = known["set"].map({"trained": 0, "grid": 1}).fillna(2)
+    known = known[order == order.groupby(known["row"]).transform("min")]
+    counts = known.groupby(["row", "start", "seed"], sort=False)[["exact", "n"]].sum()
+    return counts.assign(accuracy=counts["exact"] / counts["n"]).reset_index()
+
+
+def mark_learned(cells: pd.DataFrame, level: float = LEARNED) -> pd.DataFrame:
+    """Return the table with the column `learned`: whether the model has learned its lengths.
+
+    A model that has not is no evidence about longer problems. Each start of ids counts by itself.
+
+    >>> cells = pd.DataFrame({"row": "a", "start": "1", "seed": [0, 1], "set": "grid", "n": 50,
+    ...                       "region": REGIONS[0], "exact": [50, 49]})
+    >>> mark_learned(cells)["learned"].tolist()
+    [True, False]
+    """
+    scores = score_trained_lengths(cells)
+    scores = scores.assign(learned=scores["accuracy"] >= level)
+    keys = ["row", "start", "seed"]
+    marked = cells.merge(scores[[*keys, "learned"]], how="left", on=keys)
+    return marked.assign(learned=marked["learned"].fillna(False).astype(bool))
+
+
+def refuse_band(tables: Mapping[str, pd.DataFrame], runs: Iterable[Run]) -> None:
+    """Refuse to report the validation band of rows whose settings were chosen on it.
+
+    Args:
+        tables: with the column `row`, and sizes of problems as `i` and `j` or as `digits`.
+        runs: the rows; those without `evaluation.band` may report all sizes.
+
+    >>> from carry.config.run_settings import make_run
+    >>> run = make_run({"task": {"name": "addition"}, "evaluation": {"band": True}})
+    >>> refuse_band({"places": pd.DataFrame({"row": ["mine"] * 2, "digits": [10, 16]})}, [run])
+    >>> refuse_band({"places": pd.DataFrame({"row": ["mine"] * 2, "digits": [10, 12]})}, [run])
+    Traceback (most recent call last):
+        ...
+    carry.config.settings.SettingsError: runs.mine.evaluation.band: table 'places' has size 12 of \
+the validation band; expected no size from 11 to 15
+
+    Raises:
+        SettingsError: for the first table with a cell of the band.
+    """
+    bands = {run.name: run.validation_band() for run in runs if run.evaluation.band}
+    for name, table in tables.items():
+        columns = [column for column in ("i", "j", "digits") if column in table]
+        for row, band in bands.items() if columns and "row" in table else ():
+            sizes = table.loc[table["row"] == row, columns].max(axis=1)
+            found = sizes[sizes.isin(band)]
+            if len(found):
+                raise SettingsError(
+                    f"runs.{row}.evaluation.band: table {name!r} has size {found.iloc[0]:g} of the "
+                    f"validation band; expected no size from {band[0]} to {band[-1]}"
+                )

@@ -12,7 +12,9 @@ from carry.config.run_settings import Run
 from carry.data import problem_sets
 from carry.data.tables import concat_by_name, read_parquet, write_tables
 from carry.evaluation import trained_models
+from carry.evaluation.regions import refuse_band
 from carry.evaluation.seeds import ATTENTION, score_seed
+from carry.evaluation.starts import count_passes
 from carry.jobs import Job, run_jobs
 from carry.training.cost import estimate_training_seconds
 
@@ -48,12 +50,13 @@ def list_evaluation_jobs(run: Run) -> list[Job]:
 def estimate_scoring_cost(run: Run, questions: pd.DataFrame) -> float:
     """Return the expected core-seconds to score a seed; only ratios between rows count.
 
-    A problem costs a third of a training step for it, times its length over a trained one's.
+    A pass over a problem costs a third of a training step for it, times its length over a trained
+    one's.
     """
     training = run.training
     example = estimate_training_seconds(run) / (training.steps * training.batch)
     lengths = questions[["i", "j"]].max(axis=1) / training.digits
-    return float(example / 3 * lengths.clip(lower=1).sum())
+    return float(example / 3 * count_passes(run) * lengths.clip(lower=1).sum())
 
 
 def evaluate_rows(rows: Sequence[str], profile: str) -> dict[str, pd.DataFrame]:
@@ -64,17 +67,19 @@ def evaluate_rows(rows: Sequence[str], profile: str) -> dict[str, pd.DataFrame]:
         that no row has is left out.
 
     Raises:
-        SettingsError: for an unknown row or profile, without its problems or weights, and for
-            weights that do not fit.
+        SettingsError: for an unknown row or profile, without its problems or weights, for weights
+            that do not fit, and for scores that `regions.refuse_band` refuses.
     """
     runs = run_settings.load_runs(rows, profile)
     jobs = [job for run in runs for job in list_evaluation_jobs(run)]
     label = runs[0].name if len(runs) == 1 else f"{len(runs)} rows"
     places = run_jobs(jobs, paths.jobs_folder(profile, "evaluate"), label)
-    return concat_by_name(
+    tables = concat_by_name(
         {path.stem: pd.read_parquet(path) for path in sorted(place.glob("*.parquet"))}
         for place in places
     )
+    refuse_band(tables, runs)
+    return tables
 
 
 def write_study(study: str, profile: str) -> dict[str, pd.DataFrame]:

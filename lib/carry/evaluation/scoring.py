@@ -9,7 +9,7 @@ one batch: their questions need no padding and share ids, so encodings compute t
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -22,7 +22,12 @@ from carry.data import problem_sets
 from carry.data.batch import Batch
 from carry.data.problems import Problems
 from carry.evaluation import mistakes
-from carry.evaluation.decoding import compute_decoding_ids, decode_greedily, group_by_shape
+from carry.evaluation.decoding import (
+    compute_decoding_ids,
+    decode_greedily,
+    group_by_shape,
+    select_rows,
+)
 from carry.evaluation.intervals import add_interval
 from carry.formats import EOS
 from carry.models.system import Start, System
@@ -49,13 +54,15 @@ COLUMNS = {
 def score_system(
     system: System,
     table: pd.DataFrame,
-    starts: Sequence[Start] = (1,),
+    starts: Sequence[Start] | Mapping[str, Start] = (1,),
     recurrences: int | None = None,
     report: Callable[[int], None] = lambda count: None,
 ) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
     """Score a model, on its device, on a problem set, from each start that gives different ids.
 
     Args:
+        starts: first ids, or "all" for the mean of next-token probabilities over all starts; or a
+            mapping to them from their names in the tables (`starts.resolve_starts`).
         report: called with the number of problems scored since its last call.
 
     Returns:
@@ -82,7 +89,9 @@ def score_system(
     >>> cells[["n", "exact", "lost_carry", "other"]].values.tolist()
     [[2, 1, 1, 0]]
     """
-    starts, device = system.distinct_starts(starts), system.device
+    if not isinstance(starts, Mapping):
+        starts = {str(start): start for start in system.distinct_starts(starts)}
+    device = system.device
     table = table.reset_index(drop=True)
     system.network.eval()
     results = {name: np.zeros((len(starts), len(table))) for name in ("kind", *EXTRA_COUNTS)}
@@ -94,7 +103,7 @@ def score_system(
             problems = problem_sets.to_problems(table.loc[rows], system.task).to(device)
             equal = torch.tensor((table.loc[rows, "set"] == "equal").tolist(), device=device)
             batch = system.format.write(problems)
-            for index, start in enumerate(starts):
+            for index, (name, start) in enumerate(starts.items()):
                 errors = torch.zeros(len(rows), 3, dtype=torch.long, device=device)
                 first_right = torch.zeros(len(rows), dtype=torch.bool, device=device)
                 for part, result in _run_passes(system, problems, batch, start, recurrences):
@@ -102,7 +111,7 @@ def score_system(
                     first_right[part] = ~result.wrong[:, 0]
                     counted = equal[part]
                     if counted.any():
-                        labels = {"start": str(start), "digits": int(digits)}
+                        labels = {"start": name, "digits": int(digits)}
                         places.append(_count_by_place(batch[part], result, counted, labels))
                         if system.format.has_steps:
                             steps.append(_count_by_step(batch[part], result, counted, labels))
@@ -111,9 +120,9 @@ def score_system(
                 exact = kind == mistakes.NO_MISTAKE
                 digits_right = _score_digits(system, problems, exact, equal, start, recurrences)
                 values = (kind, first_right, digits_right)
-                for name, value in zip(results, values, strict=True):
-                    results[name][index, rows] = value.cpu()
-    cells = _count_by_cell(system, table, starts, results)
+                for column, value in zip(results, values, strict=True):
+                    results[column][index, rows] = value.cpu()
+    cells = _count_by_cell(system, table, list(starts), results)
     return cells, _sum_counts(system, places, "place"), _sum_counts(system, steps, "step")
 
 
@@ -163,14 +172,14 @@ def _run_passes(
     most = max(1, MAX_ATTENTION_SCORES // batch.tokens.shape[1] ** 2)
     for rows in group_by_shape(problems, system.format):
         # Up to its first error the model has written the true tokens, so it has these ids.
-        ids = compute_decoding_ids(system, problems[rows], batch[rows], start)
+        ids_by_start = compute_decoding_ids(system, problems[rows], batch[rows], start)
         for part in torch.arange(len(rows), device=rows.device).split(most):
-            part_ids = [values if len(values) == 1 else values[part] for values in ids]
             trimmed = batch[rows[part]].trim()
-            yield (
-                rows[part],
-                teacher_forced_pass(system, trimmed, recurrences=recurrences, ids=part_ids),
+            part_ids = select_rows(ids_by_start, part)
+            result = teacher_forced_pass(
+                system, trimmed, recurrences=recurrences, ids_by_start=part_ids
             )
+            yield rows[part], result
 
 
 def _count_by_place(
@@ -218,7 +227,7 @@ def _count_by_step(
 
 
 def _count_by_cell(
-    system: System, table: pd.DataFrame, starts: list[Start], results: dict[str, np.ndarray]
+    system: System, table: pd.DataFrame, starts: list[str], results: dict[str, np.ndarray]
 ) -> pd.DataFrame:
     parts = []
     for index, start in enumerate(starts):
@@ -226,7 +235,7 @@ def _count_by_cell(
         counts = {"n": np.ones(len(table), dtype=int), "exact": kind == mistakes.NO_MISTAKE}
         counts |= {name: kind == number for number, name in enumerate(mistakes.KINDS)}
         counts |= {name: results[name][index] for name in EXTRA_COUNTS}
-        part = table[["set", "i", "j"]].assign(start=str(start), **counts)
+        part = table[["set", "i", "j"]].assign(start=start, **counts)
         grouped = part.groupby(["start", "set", "i", "j"], as_index=False, sort=False)
         parts.append(grouped.sum(min_count=1))  # the sum of missing values is missing, not 0
     cells = add_interval(pd.concat(parts, ignore_index=True))

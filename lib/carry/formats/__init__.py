@@ -383,8 +383,14 @@ def insert_tokens(batch: Batch, before: Integer[Tensor, "B T"], token: int) -> B
     )
 
 
-def zero_responses(batch: Batch) -> Batch:
-    """Replace all response tokens, except for the last, by zeros."""
+def hide_responses(batch: Batch, token: int = 0) -> Batch:
+    """Replace all response tokens, except for the last, by a token.
+
+    >>> ids = torch.arange(5)[None]
+    >>> batch = Batch(ids, ids, ids, ids[..., None], torch.tensor([2]), torch.tensor([5]))
+    >>> hide_responses(batch).tokens.tolist()
+    [[0, 1, 0, 0, 4]]
+    """
     index = torch.arange(batch.tokens.shape[1], device=batch.start.device)
     response = (index >= batch.start[:, None]) & (index < batch.length[:, None] - 1)
-    return replace(batch, tokens=batch.tokens.masked_fill(response, 0))
+    return replace(batch, tokens=batch.tokens.masked_fill(response, token))

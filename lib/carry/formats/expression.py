@@ -41,8 +41,9 @@ class Expression(Format):
 
     `reverse_operands`, `reverse_answer`: write the least significant digit first. `pad`: zeros
     make the operands of a problem equally long, and the answer as long as the longest possible
-    answer (cho2025). `pad_to`: zeros make all shorter numbers this long (ibrahimli2024, 4.2.1).
-    `begin`: the first token; `$` is the same token as the end.
+    answer (cho2025); `answer`: the answer alone (products in the released code of cho2025).
+    `pad_to`: zeros make all shorter numbers this long (ibrahimli2024, 4.2.1). `begin`: the first
+    token; `$` is the same token as the end.
 
     `hints`: a letter before each digit names its place, the same letter in all numbers of a
     problem (mcleish2024, A.6.5). The first letter is random: `cyclic`, any of 102, where the first
@@ -50,7 +51,7 @@ class Expression(Format):
     are rare.
 
     `spaces`: random spaces between the tokens of the operands, up to this share of the problem's
-    length without its first token (ibrahimli2024, 4.2.1: 0.5); see `draw_spaces`. The length
+    length without its first token (ibrahimli2024, 4.2.1: 0.5); see `insert_spaces`. The length
     includes the answer.
 
     >>> from carry.formats import build_format, to_text
@@ -69,7 +70,7 @@ class Expression(Format):
 
     reverse_operands: bool = True
     reverse_answer: bool = True
-    pad: bool = False
+    pad: bool | Literal["answer"] = False
     hints: Literal["none", "cyclic", "ordered"] = "none"
     begin: Literal["^", "$"] = "^"
     pad_to: int | None = Field(default=None, ge=1, le=MAX_PADDING)
@@ -100,7 +101,8 @@ class Expression(Format):
         if not self.task.answer_is_number:
             return "'expression' writes numbers, and the answer is a list; expected 'labelled'"
         if self.pad and self.pad_to is not None:
-            return f"pad_to {self.pad_to} does not fit pad true; expected one of them"
+            pad = str(self.pad).lower()
+            return f"pad_to {self.pad_to} does not fit pad {pad}; expected one of them"
         if self.has_index_hints and self.variable_length:
             return f"spaces {self.spaces} do not fit hints {self.hints!r}; expected one of them"
         return None
@@ -125,7 +127,7 @@ class Expression(Format):
         per_digit, signs = 2 if self.has_index_hints else 1, 2 + lengths.shape[1]
         tokens = per_digit * (int(lengths.sum()) + longest) + signs
         symbols = int(lengths.sum()) + lengths.shape[1] - 1
-        tokens += int(self._max_spaces(torch.tensor([tokens - 1]), torch.tensor([symbols])))
+        tokens += int(max_spaces(self.spaces, torch.tensor([symbols]), torch.tensor([longest])))
         number = max(digits, longest, int(lengths.max()))
         # Coupling numbers of signs are 0, and one above the answer if it is written descending.
         return Extent(per_digit * number, tokens, (number + (1 if self._ascending else 2),))
@@ -173,14 +175,9 @@ class Expression(Format):
         couplings = [((1, 1),)] * number
         tokens, marks, total = join_pieces(pieces, len(problems), device, couplings)
         batch = Batch(tokens, *marks, total - per_digit * length - 1, total)
-        if not self.variable_length:
-            return batch
-        symbols = batch.start - 2  # of the question, without its first and its last
         # The limit depends on the true answer, as in the source, also in open-ended questions.
-        most = self._max_spaces(batch.start + self._answer_length(problems), symbols)
-        before = draw_spaces(problems.label, symbols, most)
-        before = torch.nn.functional.pad(before, (1, tokens.shape[1] - before.shape[1] - 1))
-        return insert_tokens(batch, before, SPACE)
+        true_length = self._answer_length(problems)
+        return insert_spaces(batch, self.spaces, problems.label, true_length)
 
     def without_padding(self) -> Expression:
         """Return the format without spaces."""
@@ -199,7 +196,7 @@ class Expression(Format):
         Raises:
             SettingsError: for operands longer than `pad_to`.
         """
-        if self.pad:
+        if self.pad is True:
             return self.task.padded_lengths(lengths)
         if self.pad_to is None:
             return lengths
@@ -215,18 +212,6 @@ class Expression(Format):
         """Return the lengths of answers with their padding."""
         length = problems.room if self.pad else problems.answer_length
         return length if self.pad_to is None else length.clamp(min=self.pad_to)
-
-    def _max_spaces(
-        self, length: Integer[Tensor, " B"], symbols: Integer[Tensor, " B"]
-    ) -> Integer[Tensor, " B"]:
-        """Return the maximal number of spaces in problems.
-
-        Args:
-            length: tokens without the first one and without spaces.
-            symbols: tokens of the operands and the signs between them; one token has no gap.
-        """
-        most = (length.double() * self.spaces + 1e-9).floor().long()  # 0.1 of 30 is 3
-        return torch.where(symbols > 1, most, 0)
 
     def _first_letter(self, problems: Problems) -> Integer[Tensor, " B"]:
         """Return the index of the letter of place 0."""
@@ -285,6 +270,56 @@ def least_significant_first(
     index = torch.arange(response.shape[1], device=response.device)
     source = kept.sum(1, keepdim=True) - 1 - index
     return torch.where(source >= 0, response.gather(1, source.clamp(min=0)), EOS)
+
+
+def insert_spaces(
+    batch: Batch,
+    share: float,
+    label: Integer[Tensor, " B"],
+    answer_length: Integer[Tensor, " B"],
+    prefix: int = 1,
+) -> Batch:
+    """Insert random spaces between the tokens of the operands (ibrahimli2024, 4.2.1).
+
+    Their number is limited by `max_spaces`; see `draw_spaces`.
+
+    Args:
+        batch: problems written without spaces.
+        label: of the problems.
+        answer_length: tokens of the answer with its padding, without its end.
+        prefix: the number of tokens before the operands.
+
+    >>> from carry.formats import build_format, to_text
+    >>> from carry.tasks import build_task, to_digits
+    >>> task = build_task({"name": "addition"})
+    >>> problems = task.solve(*to_digits([[653, 49]]))
+    >>> batch = build_format({}, task).write(problems)
+    >>> spaced = insert_spaces(batch, 0.5, problems.label, problems.answer_length)
+    >>> to_text(spaced.tokens[0])
+    '^3  5 6 +9 4=207$'
+    """
+    if not share:
+        return batch
+    symbols = batch.start - prefix - 1  # of the question, without its last token
+    before = draw_spaces(label, symbols, max_spaces(share, symbols, answer_length))
+    rest = batch.tokens.shape[1] - prefix - before.shape[1]
+    return insert_tokens(batch, torch.nn.functional.pad(before, (prefix, rest)), SPACE)
+
+
+def max_spaces(
+    share: float, symbols: Integer[Tensor, " B"], answer_length: Integer[Tensor, " B"]
+) -> Integer[Tensor, " B"]:
+    """Return the maximal number of spaces in problems: a share of their length, rounded down.
+
+    The length counts the symbols (tokens of the operands and the signs between them), `=`, the
+    answer and its end. One symbol has no gap.
+
+    >>> max_spaces(0.5, torch.tensor([7, 6, 1]), torch.tensor([3, 3, 3])).tolist()
+    [6, 5, 0]
+    """
+    length = symbols + answer_length + 2
+    most = (length.double() * share + 1e-9).floor().long()  # 0.1 of 30 is 3
+    return torch.where(symbols > 1, most, 0)
 
 
 def draw_spaces(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import torch
 from jaxtyping import Integer
 from torch import Tensor
@@ -35,9 +37,11 @@ class Scratchpad(Format):
     and in the response. `pad`: zeros make each number as long as its room, which the question
     determines. `from_zero`: running sums start with 0 (cho2025, 4.1); None: as in the task's paper.
 
-    In the question, a sign is coupled with the number before it. In the response, a sign is
-    coupled with the number after it: one below place 0, or one above the most significant digit
-    if that is written first.
+    In the question, a sign is coupled with the number before it, one below place 0. In the
+    response, a sign is coupled with the number after it. `signs`: `next` to the digit that follows,
+    one below place 0 or one above the most significant digit; or `lowest`, always one below place
+    0, where signs of a reversed question are coupled with the number after them (cho2025, Fig. 14,
+    by its released code). The two differ for reversed questions and for plain responses only.
 
     >>> from carry.formats import build_format, to_text
     >>> from carry.tasks import build_task, to_digits
@@ -53,6 +57,7 @@ class Scratchpad(Format):
     reverse_answer: bool = True
     pad: bool = True
     from_zero: bool | None = None
+    signs: Literal["next", "lowest"] = "next"
 
     @property
     def has_steps(self) -> bool:
@@ -135,11 +140,14 @@ class Scratchpad(Format):
                 length = lengths[:, index]
                 present = (length > 0)[:, None]
                 number = len(couplings) + 1
-                above = NO_PLACE if reverse else length[:, None]
+                lowest = self.signs == "lowest"
+                sign_place = NO_PLACE if reverse or lowest else length[:, None]
                 if order and not index:
-                    pieces.append(sign_piece(EQUALS, device, None, number, above))
+                    pieces.append(sign_piece(EQUALS, device, None, number, sign_place))
                 elif stage.sign and index:
-                    coupled_with = (number, above) if order else (number - 1, NO_PLACE)
+                    coupled_with = (number - 1, NO_PLACE)
+                    if order or (reverse and lowest):
+                        coupled_with = (number, sign_place)
                     if stage.sign_couplings is not None:
                         sign_couplings.append(stage.sign_couplings[index - 1])
                         coupled_with = (first_sign + len(sign_couplings), NO_PLACE)

@@ -23,6 +23,7 @@ from typing import ClassVar, Literal, get_args
 
 import torch
 from jaxtyping import Integer
+from pydantic import Field
 from torch import Tensor
 
 from carry.config.settings import SettingsError, suggest_name
@@ -37,12 +38,18 @@ from carry.formats import (
     Extent,
     Format,
     Piece,
+    hide_responses,
     join_pieces,
     sign_piece,
     to_tokens,
-    zero_responses,
 )
-from carry.formats.expression import least_significant_first, number_piece, operand_pieces
+from carry.formats.expression import (
+    insert_spaces,
+    least_significant_first,
+    max_spaces,
+    number_piece,
+    operand_pieces,
+)
 from carry.tasks.addition import Addition
 
 Prefix = Literal["add", "ali", "car", "mad", "rev"]
@@ -58,6 +65,9 @@ class SubTask(Format):
     `reverse_operands`: write the least significant digit of the question first.
     `reverse_answer`: the same for responses with one token or pair for each place; the response
     to `rev` has the operands in the opposite order of the question.
+    `spaces`: random spaces between the tokens of the operands, as in an `expression` of the sum:
+    the limit counts neither the prefix nor the response to another sub-task, so that a question is
+    the same after every prefix (released code of ibrahimli2024, whose limit counts the operands).
 
     A response with one token for each place is number 3; in `ali` and `rev` number 3 is the first
     operand and number 4 the second.
@@ -74,6 +84,9 @@ class SubTask(Format):
     car$1234+4567=---c$
     mad$1234+4567=5791$
     rev$1234+4567=4321+7654$
+    >>> form = build_format({"name": "sub_task", "prefix": "rev", "spaces": 0.5}, task)
+    >>> to_text(form.write(problems).tokens[0])
+    'rev$1  2 3 4 +45 6 7=4321+7654$'
     """
 
     PREFIXES: ClassVar[tuple[str, ...]] = get_args(Prefix)
@@ -81,11 +94,17 @@ class SubTask(Format):
     prefix: Prefix
     reverse_operands: bool = False
     reverse_answer: bool = False
+    spaces: float = Field(default=0.0, ge=0.0, le=1.0)
 
     @property
     def has_task_prefix(self) -> bool:
         """The prefix names the sub-task."""
         return True
+
+    @property
+    def variable_length(self) -> bool:
+        """Spaces make questions differ in length."""
+        return self.spaces > 0
 
     @property
     def level_count(self) -> int:
@@ -131,9 +150,12 @@ class SubTask(Format):
 
     def extent(self, digits: int) -> Extent:
         """Return the longest number, and the tokens of the longest problem with this prefix."""
-        longest = self.task.max_answer_length(digits) if self.writes_answer else digits
+        answer = self.task.max_answer_length(digits)
+        longest = answer if self.writes_answer else digits
         response = {"ali": 4 * digits - 1, "rev": 2 * digits + 1}.get(self.prefix, longest)
-        tokens = len(self.prefix) + 2 * digits + 4 + response
+        symbols = 2 * digits + 1
+        tokens = len(self.prefix) + symbols + 3 + response
+        tokens += int(max_spaces(self.spaces, torch.tensor([symbols]), torch.tensor([answer])))
         return Extent(longest, tokens, (longest + 1, 3))
 
     def write(self, problems: Problems) -> Batch:
@@ -159,7 +181,7 @@ class SubTask(Format):
         pieces = [*question, *response]
         tokens, marks, total = join_pieces(pieces, len(problems), device, couplings)
         start = problems.lengths.sum(1) + len(self.prefix) + 3
-        return Batch(tokens, *marks, start, total)
+        return self._insert_spaces(Batch(tokens, *marks, start, total), problems)
 
     def write_sub_tasks(self, problems: Problems, parts: Integer[Tensor, " B"]) -> Batch:
         """Write each problem as one sub-task, an index into `PREFIXES`; ignore `prefix`.
@@ -184,8 +206,22 @@ class SubTask(Format):
         return merge_batches(batches, rows, PAD)
 
     def write_open_ended(self, problems: Problems) -> Batch:
-        """Write the questions, followed by zeros for the longest possible responses."""
-        return zero_responses(super().write_open_ended(problems))
+        """Write the questions, followed by zeros for the longest possible responses.
+
+        Dashes take the place of carries, which are no digits: Abacus ids count digits alone. Spaces
+        are those of the true answer.
+        """
+        blank = DASH if self.prefix == "car" else 0
+        batch = Format.write_open_ended(self.without_padding(), problems)
+        return self._insert_spaces(hide_responses(batch, blank), problems)
+
+    def without_padding(self) -> SubTask:
+        """Return the format without spaces."""
+        return self.model_copy(update={"spaces": 0.0})
+
+    def _insert_spaces(self, batch: Batch, problems: Problems) -> Batch:
+        prefix = len(self.prefix) + 1  # and the sign after it
+        return insert_spaces(batch, self.spaces, problems.label, problems.answer_length, prefix)
 
     def _response_pieces(self, problems: Problems) -> list[Piece]:
         """Return the pieces after `=`."""

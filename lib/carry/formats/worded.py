@@ -37,9 +37,9 @@ from carry.formats import (
     Extent,
     Format,
     Piece,
+    hide_responses,
     join_pieces,
     sign_piece,
-    zero_responses,
 )
 from carry.formats.expression import least_significant_first, number_piece, operand_pieces
 from carry.formats.sub_task import text_piece
@@ -124,7 +124,7 @@ class Worded(Format):
 
     def write_open_ended(self, problems: Problems) -> Batch:
         """Write the questions, followed by zeros for the longest possible responses."""
-        return zero_responses(super().write_open_ended(problems))
+        return hide_responses(super().write_open_ended(problems))
 
     def _line_pieces(self, problems: Problems) -> Piece:
         """Return the lines of all places: `, 7+0+0=7, c=0` and so on, each a number."""

@@ -4,7 +4,16 @@ DenseAttention     compares each query with all keys; keys that it must not atte
 WindowedAttention  compares each query only with the keys that windows show it (see
                    `carry.models.neighbours`); the cost is linear in the length of the sequence
 
-Both compute the same function.
+Both compute the same function: softmax of the logits f (s q k + b) for query q, key k, scale s and
+bias b, where the factor f of a query is 1, unless attention is sharpened:
+
+    attention_scale log    f = log n / log 64 in training and evaluation, where the query may attend
+                           to n keys (Chiang & Cholak 2022; Nakanishi 2025)
+    sharpness              a number that multiplies f in evaluation mode
+
+n counts the keys that windows show, so it does not depend on later tokens or on padding, and
+decoding agrees with one pass. The softmax over one key is 1 whatever f is; f is then that of two
+keys, since a factor of 0 would make hidden keys, which score -inf, undefined.
 """
 
 from __future__ import annotations
@@ -16,7 +25,7 @@ from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float, Integer
+from jaxtyping import Bool, Float, Float64, Integer
 from torch import Tensor, nn
 
 from carry.models.cache import Cache
@@ -25,6 +34,7 @@ from carry.models.neighbours import NO_TOKEN, WindowedIds, find_neighbours
 
 GATHER_FROM_LENGTH = 256  # tokens; in longer sequences finding neighbours is faster than comparing
 MAX_GATHERED_NUMBERS = 2**24  # in the keys that are gathered at once
+NEUTRAL_KEYS = 64  # keys at which `attention_scale: log` has the factor 1, as in sums of 20 digits
 
 # The ids of the queries and of the keys, for each encoding.
 QueryKeyIds = Sequence[tuple[Integer[Tensor, "_ Q"], Integer[Tensor, "_ T"]]]
@@ -36,16 +46,20 @@ def keep_gradient(x: Tensor, factor: float) -> Tensor:
 
 
 class PositionEncodings(NamedTuple):
-    """The encodings of a pass, and the scaling of gradients on their way to them.
+    """The encodings of a pass, and the scaling of its gradients and of its attention logits.
 
     `attention` is the setting of `Transformer`. `scale_gradient(x, factor)` returns x, and its
     gradient is multiplied by the factor if the model divides gradients by the `recurrences`.
+    `log_scale`: whether attention logits grow with the logarithm of the number of keys. `sharpness`
+    multiplies them.
     """
 
     encodings: nn.ModuleList
     attention: str = "plain"
     scale_gradient: Callable[[Tensor, float], Tensor] = keep_gradient
     recurrences: int = 1
+    log_scale: bool = False
+    sharpness: float = 1.0
 
     @property
     def has_windows(self) -> bool:
@@ -58,6 +72,23 @@ class PositionEncodings(NamedTuple):
         return all(
             encoding.sees_first for encoding in self.encodings if encoding.window is not None
         )
+
+    @property
+    def scales_logits(self) -> bool:
+        """Whether attention logits have another factor than 1."""
+        return self.log_scale or self.sharpness != 1.0
+
+    def logit_factor(self, keys: Integer[Tensor, "_ Q"]) -> Float64[Tensor, "_ Q"]:
+        """Return the factors of the logits of queries that may attend to so many keys.
+
+        >>> positions = PositionEncodings(nn.ModuleList(), log_scale=True, sharpness=2.0)
+        >>> [round(f, 3) for f in positions.logit_factor(torch.tensor([[1, 2, 8, 64]]))[0].tolist()]
+        [0.333, 0.333, 1.0, 2.0]
+        """
+        factor = torch.full(keys.shape, self.sharpness, dtype=torch.float64, device=keys.device)
+        if self.log_scale:
+            factor = factor * (keys.clamp(min=2).double().log() / math.log(NEUTRAL_KEYS))
+        return factor
 
     def bias(
         self, layer: int, ids: QueryKeyIds, query_index: Integer[Tensor, "_ Q"] | None = None
@@ -131,13 +162,24 @@ class AttentionContext:
         return self._attention[key]
 
     def _build_attention(self, layer: int, dense: bool) -> DenseAttention | WindowedAttention:
-        positions, ids = self.positions, self.query_key_ids
+        positions, ids, factor = self.positions, self.query_key_ids, self.logit_factor(dense)
         if not dense:
-            return WindowedAttention(positions, layer, ids, self.neighbours)
-        bias = positions.bias(layer, ids, self.query_index)
+            return WindowedAttention(positions, layer, ids, factor, self.neighbours)
+        bias = scale_logits(positions.bias(layer, ids, self.query_index), factor)
         score = torch.zeros((), device=self.query_index.device) if bias is None else bias
         score = torch.where(self.visible[:, None], score, -math.inf)
-        return DenseAttention(positions, layer, ids, score)
+        return DenseAttention(positions, layer, ids, factor, score)
+
+    def logit_factor(self, dense: bool = True) -> Float64[Tensor, "_ Q"] | None:
+        """Return the factor of the logits of each query; None if all are 1.
+
+        Args:
+            dense: count the keys of each query among all pairs, or among its neighbours.
+        """
+        if not self.positions.scales_logits:
+            return None
+        shown = self.visible if dense else self.neighbours != NO_TOKEN
+        return self.positions.logit_factor(shown.sum(2))
 
     def _gathers(self) -> bool:
         setting = self.positions.attention
@@ -177,16 +219,21 @@ class AttentionContext:
 
 
 class DenseAttention:
-    """Attention to all keys; `score` is the bias, -inf where a query must not attend to a key."""
+    """Attention to all keys.
+
+    `score` is the bias times the `factor` of each query, -inf where it must not attend to a key.
+    """
 
     def __init__(
         self,
         positions: PositionEncodings,
         layer: int,
         ids: QueryKeyIds,
+        factor: Float64[Tensor, "_ Q"] | None,
         score: Float[Tensor, "_ _ Q T"],
     ) -> None:
-        self.positions, self.layer, self.ids, self.score = positions, layer, ids, score
+        self.positions, self.layer, self.ids = positions, layer, ids
+        self.factor, self.score = factor, score
 
     def attend(
         self,
@@ -203,6 +250,7 @@ class DenseAttention:
         Args:
             hook: reads or replaces the attention weights, if `needs_weights`.
         """
+        query = scale_logits(query, self.factor)  # and with it all scores, which are linear in it
         query_scores = self.positions.query_scores(self.layer, query, self.ids)
         bias = sum((scale * score for score in query_scores), self.score)
         query, key = self.positions.rotate(query, key, self.ids)
@@ -226,9 +274,11 @@ class WindowedAttention:
         positions: PositionEncodings,
         layer: int,
         ids: QueryKeyIds,
+        factor: Float64[Tensor, "_ Q"] | None,
         neighbours: Integer[Tensor, "_ Q W"],
     ) -> None:
-        self.positions, self.layer, self.ids, self.neighbours = positions, layer, ids, neighbours
+        self.positions, self.layer, self.ids = positions, layer, ids
+        self.factor, self.neighbours = factor, neighbours
 
     def attend(
         self,
@@ -244,6 +294,7 @@ class WindowedAttention:
 
         The arguments are as in `DenseAttention.attend`; `cache` and `hook` are not used.
         """
+        query = scale_logits(query, self.factor)
         rows, heads, queries, width = query.shape
         chunk = max(1, MAX_GATHERED_NUMBERS // (rows * self.neighbours.shape[2] * heads * width))
         key, value = key.transpose(1, 2), value.transpose(1, 2)
@@ -274,7 +325,9 @@ class WindowedAttention:
         key, value = (x[row, at].flatten(0, 1).transpose(1, 2) for x in (key, value))
         query_scores = self.positions.query_scores(self.layer, query, ids)
         scaled_scores = [scale * score for score in query_scores]
-        bias = self.positions.bias(self.layer, ids)
+        factor = self.factor
+        factor = None if factor is None else factor.expand(rows, -1)[:, index].flatten()[:, None]
+        bias = scale_logits(self.positions.bias(self.layer, ids), factor)
         query, key = self.positions.rotate(query, key, ids)
         score = (query * scale) @ key.transpose(-1, -2)
         score = sum(scaled_scores, score if bias is None else score + bias)
@@ -282,6 +335,20 @@ class WindowedAttention:
         score = score.masked_fill(hidden, -math.inf)
         mixed = score.softmax(-1).to(value.dtype) @ value
         return mixed[:, :, 0].unflatten(0, (rows, -1)).transpose(1, 2)
+
+
+def scale_logits(
+    x: Float[Tensor, "_ _ Q X"] | None, factor: Float64[Tensor, "_ Q"] | None
+) -> Float[Tensor, "_ _ Q X"] | None:
+    """Return queries or biases times the factor of each query, in their precision.
+
+    >>> scale_logits(torch.ones(1, 1, 2, 1), torch.tensor([[2.0, 3.0]]).double())[0, 0, :, 0]
+    tensor([2., 3.])
+    """
+    if x is None or factor is None:
+        return x
+    wide = torch.promote_types(x.dtype, torch.float32)  # bf16 is too coarse for a factor
+    return (x * factor.to(wide)[:, None, :, None]).to(x.dtype)
 
 
 def pick_rows(

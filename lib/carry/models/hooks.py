@@ -13,10 +13,12 @@
     final                 input of the linear map to the logits       [B, T, D]
     logits                                                            [B, T, V]
 
-Layers are counted through all recurrences. A model without feed-forward networks has no `mlp`. The
-names are shortened from TransformerLens (Nanda & Bloom 2022). That library has its own
-transformers, and its hooks are modules, so our weights would have to be copied into them. Here
-hooks are a mapping that a pass receives, and they work in decoding, loops and constructions too.
+Layers are counted through all recurrences. A model without feed-forward networks has no `mlp`.
+`embed` is after `embedding_norm`, `pattern` has the factors of attention logits, `q` does not. In
+training steps they are after dropout. The names are shortened from TransformerLens (Nanda & Bloom
+2022). That library has its own transformers, and its hooks are modules, so our weights would have
+to be copied into them. Here hooks are a mapping that a pass receives, and they work in decoding,
+loops and constructions too.
 """
 
 from __future__ import annotations

@@ -19,7 +19,8 @@ from carry.models import architectures, encodings
 from carry.positions import Scheme
 from carry.randomness import stream
 
-Start = int | Literal["middle"]
+# The first id; "all": next-token probabilities are averaged over starts (`evaluation.decoding`).
+Start = int | Literal["all"]
 
 
 class System:
@@ -44,6 +45,13 @@ class System:
         self.format = formats.build_format(run.format, self.task, f"{where}.format")
         self._check_data_set(where)
         kind, settings = architectures.choose_architecture(run.model, f"{where}.model")
+        name = run.model.get("name", "transformer")
+        for field, share in run.training.dropout_shares().items():
+            if share and not kind.has_dropout:
+                raise SettingsError(
+                    f"{where}.training.{field}: {share} does not fit model {name!r}, "
+                    "which has no dropout; expected 0.0"
+                )
         shape = kind.shape(settings)
         self.schemes: list[Scheme] = []
         position_encodings: list[encodings.Encoding] = []
@@ -62,6 +70,12 @@ class System:
                 position_encodings.append(encoding)
             self.network: architectures.Architecture = kind(
                 settings, self.format.vocabulary_size(), position_encodings, shape
+            )
+        self.network.sharpness = run.evaluation.sharpness
+        if self.network.sharpness != 1.0 and not kind.has_attention:
+            raise SettingsError(
+                f"{where}.evaluation.sharpness: {self.network.sharpness} acts on attention, which "
+                f"model {run.model['name']!r} does not have; expected 1.0"
             )
         self.network.to(device)
         self._check_lengths(where)
@@ -161,59 +175,77 @@ class System:
                     f"{place}.table: {limit} is too small, training to {training.digits} digits "
                     f"shows id {largest}; expected at least {largest}"
                 )
+            needed = scheme.required_ids(scored)
             for start in evaluation.starts:
-                first = start if isinstance(start, int) and scheme.accepts_start else 1
-                last = first - 1 + scheme.required_ids(scored)
+                last = self.last_id(index, needed, start)
                 if last > table:
                     raise SettingsError(
-                        f"{place}: a problem of {longest} digits from id {first} needs id {last}, "
-                        f"past the largest, {table}; expected a larger table, offset, limit, range"
+                        f"{place}: a problem of {longest} digits from id {last - needed + 1} needs "
+                        f"id {last}, past the largest, {table}; expected a larger table, offset, "
+                        "limit, range"
                     )
 
     def train_ids(self, batch: Batch, generator: torch.Generator) -> list[Integer[Tensor, "_ T"]]:
         """Return the ids of every scheme, drawn for training."""
         return [scheme.train_ids(batch, generator) for scheme in self.schemes]
 
-    def ids(self, batch: Batch, start: Start = 1) -> list[Integer[Tensor, "_ T"]]:
-        """Return the ids of every scheme from a start: an id, or the "middle" of each table."""
+    def ids(self, batch: Batch, start: int = 1) -> list[Integer[Tensor, "_ T"]]:
+        """Return the ids of every scheme from one start."""
         check_type(batch, Batch, "batch")
-        return self.ids_from(batch, self.first_ids(batch, start))
+        return self.ids_from(batch, self.first_ids(start))
 
-    def first_ids(self, batch: Batch, start: Start) -> list[int]:
-        """Return the first id of each scheme; "middle" centres the batch in its table.
+    def first_ids(self, start: int) -> list[int]:
+        """Return the first id of each scheme from one start: 1 if it accepts no other.
 
         Raises:
-            SettingsError: for a start that is neither a positive integer nor "middle".
+            SettingsError: for a start that is not a positive integer.
         """
         is_integer = isinstance(start, int) and not isinstance(start, bool)
-        if start != "middle" and not (is_integer and 1 <= start <= LARGEST_INTEGER):
+        if not (is_integer and 1 <= start <= LARGEST_INTEGER):
             raise SettingsError(
-                f"start: {describe(start)} is not valid; expected 'middle' or an integer from 1"
+                f"start: {describe(start)} is not valid; expected an integer from 1"
             )
-        return [self.first_id(index, batch, start) for index in range(len(self.schemes))]
+        return [start if scheme.accepts_start else 1 for scheme in self.schemes]
 
     def ids_from(self, batch: Batch, first: Sequence[int]) -> list[Integer[Tensor, "_ T"]]:
         """Return the ids of every scheme from its first id."""
         return [scheme.ids(batch, start) for scheme, start in zip(self.schemes, first, strict=True)]
 
-    def first_id(self, index: int, batch: Batch, start: Start) -> int:
-        """Return the first id of one scheme."""
-        scheme, limit = self.schemes[index], self.largest_id(index)
+    def needed_ids(self, index: int, batch: Batch) -> int:
+        """Return how many ids of a scheme a batch needs: the largest id from start 1, on a line."""
+        scheme = self.schemes[index]
+        if scheme.wraps:
+            scheme = scheme.model_copy(update={"ring": False})
+        return int(scheme.ids(batch).max())
+
+    def last_id(self, index: int, needed: int, start: Start | Literal["best"]) -> int:
+        """Return the last of `needed` ids of a scheme from a start, which its table has to have.
+
+        Problems fit from "best" and "all" if they fit from 1. On a ring, where id 1 follows the
+        largest one, no id is missing from any start if they fit from 1.
+        """
+        scheme = self.schemes[index]
+        moves = isinstance(start, int) and scheme.accepts_start and not scheme.wraps
+        return needed + (start - 1 if moves else 0)
+
+    def last_start(self, index: int, needed: int) -> int | None:
+        """Return the last start from which `needed` ids of a scheme fit its table; None: any.
+
+        On a ring all ids are starts. A problem that fits from no start has 1.
+        """
+        scheme, largest = self.schemes[index], self.largest_id(index)
         if not scheme.accepts_start:
             return 1
-        if start != "middle":
-            return start
-        if limit is None:  # there is no table
-            return 1
-        needed = int(scheme.ids(batch).max())
-        return 1 + max(0, (limit - needed) // 2)
+        if largest is None or scheme.wraps:
+            return largest
+        return max(1, largest - needed + 1)
 
     def largest_id(self, index: int) -> int | None:
         """Return the largest id of a pair of scheme and encoding; None: any id."""
         limits = (self.network.encodings[index].limit, self.schemes[index].id_limit())
         return min((limit for limit in limits if limit is not None), default=None)
 
-    def distinct_starts(self, starts: Sequence[Start]) -> list[Start]:
+    def distinct_starts(self, starts: Sequence[int | str]) -> list[int | str]:
         """Return the starts that give different ids: all if a table limits the ids, else only 1."""
         limited = any(
             scheme.accepts_start and self.largest_id(index) is not None

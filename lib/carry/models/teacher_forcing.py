@@ -14,18 +14,27 @@ greedy decoding up to and including its first error.
 The proof needs marks and ids that depend on the question and on earlier tokens, but not on the
 token itself (here they depend on its slot), and padding that no real token attends to (it follows
 the text, and the model is causal). Tokens after the first error need real decoding.
+
+It holds for a mean over starts of ids too. Let S be a set of starts that depends on the question
+alone, and p_s the next-token probabilities of the model with ids from start s. Decoding writes the
+argmax of the mean of p_s over S, where every p_s follows the one prefix that has been written. The
+mean is a function of the question and of this prefix, as the logits were, and the proof uses
+nothing else. One pass for each start and the argmax of their mean give the same verdict: until the
+first wrong argmax the written prefix is the true one for every start, and this token breaks both.
+(A vote over finished responses is another method: there each start follows its own prefix.)
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Bool, Integer
+from jaxtyping import Bool, Float, Integer
 from torch import Tensor
 
 from carry.data.batch import Batch
-from carry.models.system import Start, System
+from carry.models.system import System
 
 
 @dataclass(frozen=True)
@@ -56,15 +65,18 @@ class TeacherForcedPass:
 def teacher_forced_pass(
     system: System,
     batch: Batch,
-    start: Start = 1,
+    start: int = 1,
     recurrences: int | None = None,
     ids: list[Integer[Tensor, "_ T"]] | None = None,
     most: int | None = None,
+    ids_by_start: Sequence[list[Integer[Tensor, "_ T"]]] | None = None,
 ) -> TeacherForcedPass:
     """Run the model once over problems and their true responses; results are on their device.
 
     Args:
         start: the first id, if `ids` are not passed.
+        ids_by_start: in place of `ids`, those of several starts, whose probabilities are averaged;
+            the model then runs once for each.
         most: response tokens to compute at once, if the attention scores of all do not fit in
             memory; the pass is then repeated for each part, except for the last layer.
 
@@ -79,8 +91,27 @@ def teacher_forced_pass(
     at, target, real = batch.response()
     if (batch.start == batch.start[0]).all():  # one row of indices then serves all problems
         at = at[:1]
-    ids = system.ids(batch, start) if ids is None else ids
+    if ids_by_start is None:
+        ids_by_start = [system.ids(batch, start) if ids is None else ids]
     parts = at.split(most or at.shape[1], dim=1)
-    predicted = [system.logits(batch, ids, part, recurrences).argmax(-1) for part in parts]
+    predicted = [
+        predict_tokens(system.logits(batch, ids, part, recurrences) for ids in ids_by_start)
+        for part in parts
+    ]
     parts = (torch.cat(predicted, dim=1), target, real)
     return TeacherForcedPass(*(part.to(device) for part in parts))
+
+
+def predict_tokens(logits: Iterable[Float[Tensor, "*B V"]]) -> Integer[Tensor, "*B"]:
+    """Return the tokens with the highest probability, averaged over the logits of several starts.
+
+    >>> one, other = torch.tensor([[2.0, 0.0, 1.9]]), torch.tensor([[0.0, 2.0, 1.9]])
+    >>> predict_tokens([one]).tolist(), predict_tokens([one, other]).tolist()
+    ([0], [2])
+    """
+    logits = iter(logits)
+    first, total = next(logits), None
+    for values in logits:
+        total = (first.softmax(-1) if total is None else total) + values.softmax(-1)
+    # One start needs no softmax, whose rounding could move a close argmax.
+    return (first if total is None else total).argmax(-1)

@@ -48,14 +48,24 @@ def check_rows(profile: str) -> None:
             )
 
 
+def list_read_profiles(profile: str) -> list[str]:
+    """Return the profiles whose settings figures and claims read: its own, committed ones, `paper`.
+
+    >>> list_read_profiles("smoke")
+    ['smoke', 'full', 'baselines', 'long', 'tuning', 'paper']
+    """
+    committed = (name for name in paths.COMMITTED if name != "cpu")
+    return list(dict.fromkeys([profile, *committed, "paper"]))
+
+
 def write_fingerprints(profile: str) -> Path:
     """Write for every stage of a profile which code and settings it depends on; return the folder.
 
     A file holds one line for each notebook without its outputs (saving a notebook in JupyterLab
     runs nothing again), one line for each file of the library that its imports and the settings of
     its rows reach, and the resolved settings of its rows. `settings/` holds the resolved settings
-    of all rows of this profile, of its `others` and of `paper`, for the stages that read them
-    together; `versions.txt` the versions of the packages with which results change.
+    of all rows of the profiles of `list_read_profiles`, for the stages that read them together;
+    `versions.txt` the versions of the packages with which results change.
     """
     folder = paths.data_path(profile, "code")
     notebooks = {name: _read_notebook(path) for name, path in runner.find_notebooks().items()}
@@ -74,8 +84,7 @@ def write_fingerprints(profile: str) -> Path:
     code = fingerprint.hash_code(["carry.pipeline.files"])
     for row in profiles.load_profile(profile)["models"]:
         _write_text(folder / "models" / f"{profiles.find_study(row)}.txt", code)
-    others = profiles.load_profile(profile)["others"]
-    for name in {profile, "paper", others or profile}:
+    for name in list_read_profiles(profile):
         rows = [run_settings.load_run(row, name) for row in run_settings.list_rows(name)]
         # A label changes figures, but no weights, so that a run is dumped without it.
         runs = {run.name: {**run.model_dump(), "label": run.label} for run in rows}
@@ -99,7 +108,7 @@ def _hash_site() -> str:
     lines = [
         fingerprint.hash_line(path.read_bytes(), path)
         for path in templates
-        if path.suffix in (".html", ".css")
+        if path.suffix in (".html", ".css", ".js", ".yaml")
     ]
     return fingerprint.hash_code(["carry.pipeline.site"]) + "".join(lines)
 

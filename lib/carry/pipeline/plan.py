@@ -22,6 +22,7 @@ from carry.config import paths, profiles, run_settings
 from carry.config.run_settings import Run
 from carry.config.settings import SettingsError
 from carry.data import problem_sets
+from carry.evaluation.starts import count_passes
 from carry.jobs import kept
 from carry.models.parameter_counts import count_parameters
 from carry.training.cost import count_step, estimate_training_seconds, load_rates
@@ -40,8 +41,6 @@ KEPT_BYTES = {
     "cpu": {"activations": 72, "weights": 88, "biases": 0},
     "gpu": {"activations": 34, "weights": 0, "biases": 8},
 }
-# A second start is scored on a fifth of the problems.
-LATER_STARTS = 0.2
 
 
 class PlannedJob(NamedTuple):
@@ -223,14 +222,15 @@ def _estimate_memory(run: Run, parameters: int, device: str) -> float:
 def _estimate_scoring(run: Run, device: str) -> float:
     """Return the seconds to score one seed.
 
-    A problem costs a third of a training step for it, times its length over a trained one's.
+    A pass over a problem costs a third of a training step for it, times its length over a trained
+    one's.
     """
-    training, starts = run.training, 1 + LATER_STARTS * (len(run.evaluation.starts) - 1)
+    training = run.training
     example = estimate_training_seconds(run, device) / (training.steps * training.batch)
     sizes, counts = _count_sizes(problem_sets.get_problem_set_name(run), run.profile)
     within = sizes <= run.evaluation.largest_size()
     lengths = np.maximum(sizes[within] / training.digits, 1)
-    return float(example / 3 * starts * (lengths * counts[within]).sum())
+    return float(example / 3 * count_passes(run) * (lengths * counts[within]).sum())
 
 
 @functools.cache  # many rows share a set

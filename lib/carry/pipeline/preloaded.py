@@ -4,7 +4,7 @@ from contextlib import suppress
 
 import ipykernel.kernelapp  # noqa: F401
 
-import carry.plots.gallery  # noqa: F401
+import carry.plots  # noqa: F401
 from carry.config import profiles
 from carry.config.settings import SettingsError
 

@@ -2,9 +2,11 @@
 
 The text between two markers is replaced; everything else in the file stays as it is:
 
-    <!-- numbers:accuracy -->...<!-- /numbers -->                          the rows of the overview
+    <!-- numbers:footing -->...<!-- /numbers -->                           six schemes, one footing
+    <!-- numbers:accuracy -->...<!-- /numbers -->                          the overview's other rows
     <!-- numbers:addition_relative.100 digits -->...<!-- /numbers -->      one number of one row
     <!-- numbers:claims -->...<!-- /numbers -->                            claims by verdict
+    <!-- numbers:untested -->...<!-- /numbers -->                          claims without a test
     <!-- numbers:certificates -->...<!-- /numbers -->                      certified rows
 """
 
@@ -18,16 +20,26 @@ from typing import Any
 
 import pandas as pd
 
-from carry import claims
+from carry import claims, results
 from carry.config import paths
 from carry.config.settings import SettingsError, suggest_name
-from carry.evaluation.intervals import wilson_interval
+from carry.evaluation.intervals import seed_interval
 from carry.evaluation.regions import add_region
-from carry.plots import gallery, load, style
-from carry.plots.certificates import name_certified_row
+from carry.labels import name_certified_row
+from carry.plots import style
 
-TIMES = {2: "twice as long", 3: "three times as long"}  # as in training
-LENGTHS = (100, 1000)
+# Six schemes on one footing, and then the rows that go farthest.
+FOOTING_ROWS = (
+    "addition_nope", "addition_learned", "addition_rope", "addition_fire",
+    "addition_abacus_short", "addition_coupled_short",
+)  # fmt: skip
+FARTHEST_ROWS = (
+    "addition_abacus_20", "addition_abacus_injected_20", "addition_abacus_looped_20",
+    "addition_coupled_30", "addition_relative",
+)  # fmt: skip
+
+TIMES = {1.6: "1.6 times as long", 2: "twice as long", 3: "three times as long"}  # as in training
+LENGTHS = (100, 200, 1000)
 COLUMNS = ["in distribution", *TIMES.values(), *(f"{length} digits" for length in LENGTHS)]
 MARKER = re.compile(r"(<!-- numbers:(.+?) -->)(.*?)(<!-- /numbers -->)", re.DOTALL)
 
@@ -36,38 +48,47 @@ def summarise_rows(cells: pd.DataFrame) -> dict[str, dict[str, Any]]:
     """Return accuracy by row, in distribution and at a few equal lengths beyond.
 
     Each number has the median over `seeds` as its `value`, the lowest and the highest seed as its
-    `range`, and Wilson's `interval` (95%) over all `n` problems. `start` is the id from which the
-    problems were numbered.
+    `range`, and the t `interval` (95%) of their mean, within [0, 1]. They are from the row's first
+    `start` of ids, 1 as in the papers; `starts` has the same numbers from each other start.
     """
-    starts = load.choose_starts(cells)
-    cells = add_region(load.select_start(cells, starts))
+    summaries: dict[str, dict[str, Any]] = {}
+    for start, part in cells.groupby("start", sort=False):
+        for row, numbers in _summarise_start(part).items():
+            if row in summaries:
+                summaries[row]["starts"][start] = numbers
+            else:
+                trained = int(part.loc[part["row"] == row, "trained"].max())
+                summaries[row] = {"start": start, "trained": trained, "starts": {}, **numbers}
+    return {row: summaries[row] for row in results.list_rows(cells)}
+
+
+def _summarise_start(cells: pd.DataFrame) -> dict[str, dict[str, Any]]:
+    """Return the numbers of each row, from the results of one start."""
+    cells = add_region(cells)
     in_distribution = (cells["set"] == "grid") & (cells["region"] == "in distribution")
     equal = (cells["set"] != "grid") & (cells["i"] == cells["j"])
     column = cells["i"].map("{} digits".format).where(equal & cells["i"].isin(LENGTHS))
     times = (cells["i"] / cells["trained"]).map(TIMES)
     column = column.mask(equal & times.notna(), times).mask(in_distribution, COLUMNS[0])
     seeds = cells.assign(column=column).groupby(["row", "column", "seed"])[["exact", "n"]].sum()
-    summaries: dict[str, dict[str, Any]] = {}
-    for row in load.list_rows(cells):
-        summaries[row] = {
-            "start": starts[row],
-            "trained": int(cells[cells["row"] == row].trained.max()),
+    known = seeds.index.droplevel("seed")
+    return {
+        row: {
+            name: _summarise_seeds(seeds.loc[(row, name)])
+            for name in COLUMNS
+            if (row, name) in known
         }
-        for name in COLUMNS:
-            if (row, name) in seeds.index.droplevel("seed"):
-                summaries[row][name] = _summarise_seeds(seeds.loc[(row, name)])
-    return summaries
+        for row in results.list_rows(cells)
+    }
 
 
 def _summarise_seeds(seeds: pd.DataFrame) -> dict[str, Any]:
     accuracy = seeds["exact"] / seeds["n"]
-    low, high = (
-        float(end[0]) for end in wilson_interval([seeds["exact"].sum()], [seeds["n"].sum()])
-    )
+    ends = seed_interval(accuracy) if len(accuracy) > 1 else None
     return {
         "value": round(float(accuracy.median()), 6),
         "range": [round(float(accuracy.min()), 6), round(float(accuracy.max()), 6)],
-        "interval": [round(low, 6), round(high, 6)],
+        "interval": ends and [round(min(max(end, 0.0), 1.0), 6) for end in ends],
         "n": int(seeds["n"].sum()),
         "seeds": len(seeds),
     }
@@ -90,8 +111,9 @@ def write_numbers(profile: str, folder: Path | None = None) -> dict[str, Any]:
     numbers = {
         "profile": profile,
         "claims": claims.summarise_verdicts(records),
-        "rows": summarise_rows(load.read_table(profile, "cells")),
-        "certificates": summarise_certificates(load.read_certificates(profile)),
+        "untested": claims.list_untested(records),
+        "rows": summarise_rows(results.read_table(profile, "cells")),
+        "certificates": summarise_certificates(results.read_certificates(profile)),
     }
     contents = {"numbers.json": numbers}
     for name, metrics in select_metrics(numbers["rows"], records).items():
@@ -107,19 +129,39 @@ def select_metrics(
 ) -> dict[str, dict[str, float]]:
     """Return the metrics of DVC: accuracy of the README's rows, and the claims by verdict.
 
-    >>> rows = {"addition_abacus": {"trained": 10, "twice as long": {"value": 0.125}}}
-    >>> metrics = select_metrics(rows, [{"verdict": "holds"}])
-    >>> metrics["addition_abacus"]
-    {'twice_as_long': 0.125}
+    Another start than a row's first has metrics of its own, with its name at the end.
+
+    >>> starts = {"all": {"twice as long": {"value": 0.9}}}
+    >>> row = {"start": "1", "trained": 10, "twice as long": {"value": 0.125}, "starts": starts}
+    >>> metrics = select_metrics({"addition_relative": row}, [{"verdict": "holds"}])
+    >>> metrics["addition_relative"], metrics["addition_relative_all"]
+    ({'twice_as_long': 0.125}, {'twice_as_long': 0.9})
     >>> metrics["claims"]
     {'holds': 1, 'fails': 0, 'undecided': 0, 'not_tested': 0}
     """
     count = Counter(record["verdict"] for record in records)
-    metrics = {"claims": {verdict.replace(" ", "_"): count[verdict] for verdict in claims.VERDICTS}}
-    for row in gallery.select_overview_rows(rows):
-        values = {name: rows[row][name]["value"] for name in COLUMNS if name in rows[row]}
-        metrics[row] = {name.replace(" ", "_"): value for name, value in values.items()}
+    groups = claims.METRICS.items()
+    metrics = {"claims": {name: sum(map(count.__getitem__, group)) for name, group in groups}}
+    for row, _, start, numbers in list_lines(rows):
+        values = {name: numbers[name]["value"] for name in COLUMNS if name in numbers}
+        key = row if start == rows[row]["start"] else f"{row}_{start}"
+        metrics[key] = {name.replace(" ", "_"): value for name, value in values.items()}
     return metrics
+
+
+def list_lines(rows: dict[str, dict[str, Any]]) -> list[tuple[str, str, str, dict[str, Any]]]:
+    """Return a line for each of the overview's rows and each start of ids; the footing is first.
+
+    A line has the row, its trained length, the start and the numbers, of which there is one at
+    least.
+    """
+    lines = []
+    for row in filter(rows.get, FOOTING_ROWS + FARTHEST_ROWS):
+        starts = {rows[row]["start"]: rows[row], **rows[row].get("starts", {})}
+        for start, numbers in starts.items():
+            if any(name in numbers for name in COLUMNS):
+                lines.append((row, f"{rows[row]['trained']} digits", start, numbers))
+    return lines
 
 
 def summarise_certificates(certificates: pd.DataFrame) -> dict[str, dict[str, Any]]:
@@ -147,18 +189,22 @@ def format_certificates(certificates: dict[str, dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def format_accuracy(rows: dict[str, dict[str, Any]]) -> str:
-    """Return a Markdown table of the overview's rows: median over seeds and range."""
-    names = ["scheme", "trained to", *COLUMNS]
-    lines = [f"| {' | '.join(names)} |", f"|{'---|' * len(names)}"]
-    rows = {row: rows[row] for row in gallery.select_overview_rows(rows)}
-    for row, summary in rows.items():
-        cells = [format_number(summary[name]) if name in summary else "" for name in COLUMNS]
-        first = [style.choose_style(row).label, f"{summary['trained']} digits"]
+def format_accuracy(rows: dict[str, dict[str, Any]], footing: bool) -> str:
+    """Return a Markdown table of the overview's rows: median over seeds and range.
+
+    Args:
+        rows: the numbers of each row, of `summarise_rows`.
+        footing: the table of the rows on one footing, or that of all others.
+    """
+    kept = [line for line in list_lines(rows) if (line[0] in FOOTING_ROWS) == footing]
+    columns = [name for name in COLUMNS if any(name in numbers for *_, numbers in kept)]
+    names = ["scheme", "trained to", "start", *columns]
+    lines, counts = [f"| {' | '.join(names)} |", f"|{'---|' * len(names)}"], set()
+    for row, trained, start, numbers in kept:
+        cells = [format_number(numbers[name]) if name in numbers else "" for name in columns]
+        first = [style.choose_style(row).label, trained, start]
         lines.append(f"| {' | '.join([*first, *cells])} |")
-    counts = {
-        summary[name]["seeds"] for summary in rows.values() for name in COLUMNS if name in summary
-    }
+        counts |= {numbers[name]["seeds"] for name in columns if name in numbers}
     seeds = " or ".join(map(str, sorted(counts)))
     lines += ["", f"Exact match: the median of {seeds} seeds, and the range where seeds differ."]
     return "\n".join(lines)
@@ -191,9 +237,12 @@ def fill_numbers(text: str, numbers: dict[str, Any]) -> str:
     Raises:
         SettingsError: for a marker with an unknown name.
     """
+    untested = numbers.get("untested", "")  # a list in the ledger; here it has one line
     texts = {
-        "accuracy": f"\n{format_accuracy(numbers['rows'])}\n",
+        "footing": f"\n{format_accuracy(numbers['rows'], footing=True)}\n",
+        "accuracy": f"\n{format_accuracy(numbers['rows'], footing=False)}\n",
         "claims": numbers["claims"],
+        "untested": "; ".join(untested.removeprefix("* ").split("\n* ")),
         "certificates": f"\n{format_certificates(numbers['certificates'])}\n",
     }
     for row, summary in numbers["rows"].items():

@@ -64,7 +64,7 @@ def list_notebooks(work: str) -> list[str]:
         SettingsError: for an unknown work; names the nearest.
     """
     notebooks = find_notebooks()
-    works = {name.rpartition("/")[0] or name for name in notebooks} - {"pipeline", "tour"}
+    works = {name.rpartition("/")[0] or name for name in notebooks} - {"pipeline", "tour", "index"}
     if work not in works:
         raise SettingsError(f"figures: work {work!r} is unknown, {suggest_name(work, works)}")
     return [name for name in notebooks if (name.rpartition("/")[0] or name) == work]

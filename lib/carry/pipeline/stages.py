@@ -67,11 +67,11 @@ class Stage:
         return path / f"{item}.ipynb" if item else path
 
     def list_results(self, profile: str) -> Iterator[Path]:
-        """Yield the existing results of the stage, one file or folder for each item."""
+        """Yield the existing results of the stage, one folder for each item; a README is none."""
         if self.results:
-            folder = paths.results_path(profile, *self.results)
+            found = sorted(paths.results_path(profile, *self.results).glob("*"))
             shared = (paths.ANALYSES, paths.VARIANTS)  # folders of other stages
-            yield from (path for path in sorted(folder.glob("*")) if path.name not in shared)
+            yield from (path for path in found if path.is_dir() and path.name not in shared)
 
 
 def _list_rows(section: str) -> Callable[[str, str], list[str]]:
@@ -173,6 +173,7 @@ def _problem_settings(item: str, profile: str) -> str:
             "task": run.task,
             "training": run.training.problem_set,
             "evaluation": run.evaluation.model_dump(),
+            "band": [*run.validation_band()] if run.evaluation.band else [],
         }
         for run in runs
     }

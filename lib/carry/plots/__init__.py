@@ -1,5 +1,37 @@
-"""Figures from result tables; no module here uses a trained model.
+"""Figures of result tables: their style, kinds of figures, and what notebooks share.
 
-A drawing function takes tables and returns the figure and the table of its values. The figures and
-their captions are listed in `gallery`, which saves both (svg, png and csv).
+The analysis of a figure is in its notebook. Here is what several notebooks need: `open_notebook`,
+lines, bars, dots and heatmaps of tidy tables, drawings of ids and architectures, colours and
+labels of rows, and saving.
 """
+
+from carry.plots.kinds import (
+    add_legend,
+    choose_colors,
+    choose_dashes,
+    draw_bars,
+    draw_dots,
+    draw_heatmaps,
+    draw_lines,
+    find_ends,
+    find_medians,
+    format_percent,
+    shade_training,
+)
+from carry.plots.notebook import Notebook, open_notebook
+
+__all__ = [
+    "Notebook",
+    "add_legend",
+    "choose_colors",
+    "choose_dashes",
+    "draw_bars",
+    "draw_dots",
+    "draw_heatmaps",
+    "draw_lines",
+    "find_ends",
+    "find_medians",
+    "format_percent",
+    "open_notebook",
+    "shade_training",
+]

@@ -7,7 +7,7 @@
     parity_fire_scratchpad      FIRE, scratchpad          red, with long dashes
     a row with a new scheme     the scheme's label        grey, until it has a colour here
 
-Labels come from `carry.plots.labels`; dashes and hatches come from the settings of the row.
+Labels come from `carry.labels`; dashes come from the settings of the row.
 """
 
 from __future__ import annotations
@@ -20,14 +20,13 @@ from typing import Any, NamedTuple
 
 import matplotlib
 import matplotlib.pyplot as plt
+import matplotlib.ticker
 import pandas as pd
 import seaborn as sns
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
+from carry import labels
 from carry.config import paths
-from carry.plots import labels
 
 # By position encodings, as `labels.describe_positions` names them. Similar to the colours of Okabe
 # and Ito. Under simulated protanopia, deuteranopia and tritanopia the two most similar are 15 apart
@@ -56,6 +55,8 @@ TRAINED_COLOR = "#ECECEC"  # background of the lengths of training
 # A number that a paper states, next to ours.
 STATED_MARKER = {"marker": "D", "markersize": 5.5, "color": "white", "markeredgecolor": "#222222"}
 
+PERCENT = matplotlib.ticker.PercentFormatter(1.0, decimals=0)
+
 # Dashes tell rows of one colour apart: on and off lengths in points.
 SOLID, DOTTED, DASH_DOTTED = (1.0, 0.0), (1.0, 1.0), (7.0, 1.2, 1.5, 1.2)
 INJECTED, LOOPED, SCRATCHPAD = (5.0, 1.0, 1.0, 1.0), (4.0, 1.5), (5.5, 1.2)
@@ -82,16 +83,15 @@ FONTS = "'DejaVu Sans', Verdana, sans-serif"  # Verdana's letters have the same 
 COORDINATES = re.compile(r' (?:d|x|y)="[^"]*"|translate\([^)]*\)')
 STYLE = re.compile(r' style="[^"]*"')
 LONG_NUMBER = re.compile(r"-?\d+\.\d{3,}")
-README_FIGURES = ("accuracy", "heatmaps")  # as PNG too, since README.md shows them
+README_FIGURES = ("accuracy",)  # as PNG too, since README.md shows it
 
 
 class RowStyle(NamedTuple):
-    """Label, colour, dashes of lines and hatch of bars of one row."""
+    """Label, colour, and dashes of lines of one row."""
 
     label: str
     color: str
     dashes: tuple[float, ...]
-    hatch: str
 
 
 def choose_style(row: str) -> RowStyle:
@@ -100,38 +100,28 @@ def choose_style(row: str) -> RowStyle:
     >>> choose_style("addition_abacus").label, choose_style("multiplication_abacus_looped").label
     ('Abacus', 'Abacus, looped')
     >>> choose_style("my_new_idea")
-    RowStyle(label='My new idea', color='#808080', dashes=(1.0, 0.0), hatch='')
+    RowStyle(label='My new idea', color='#808080', dashes=(1.0, 0.0))
     """
     settings = labels.find_settings(row)
     if settings is None:
-        return RowStyle(labels.describe_row(row), OTHER_COLOR, SOLID, "")
+        return RowStyle(labels.describe_row(row), OTHER_COLOR, SOLID)
     color = COLORS.get(labels.describe_positions(settings), OTHER_COLOR)
-    return RowStyle(labels.describe_settings(settings), color, *_choose_dashes(settings))
+    return RowStyle(labels.describe_settings(settings), color, _choose_dashes(settings))
 
 
-def _choose_dashes(settings: dict[str, Any]) -> tuple[tuple[float, ...], str]:
-    """Return dashes and hatch: of the architecture or a scratchpad, and of rows with a label."""
+def _choose_dashes(settings: dict[str, Any]) -> tuple[float, ...]:
+    """Return dashes: of the architecture or a scratchpad, and of rows with a label."""
     architecture, has_label = labels.describe_architecture(settings), "label" in settings
     recurrences = settings.get("model", {}).get("recurrences", 1)
     if architecture == "looped" and recurrences in LOOPED_OFTEN:
-        return LOOPED_OFTEN[recurrences], "////"
+        return LOOPED_OFTEN[recurrences]
     if architecture == "looped":
-        return DASH_DOTTED if has_label else LOOPED, "////"
+        return DASH_DOTTED if has_label else LOOPED
     if architecture == "injected":
-        return INJECTED, "...."
+        return INJECTED
     if labels.describe_format(settings):
-        return DASH_DOTTED if has_label else SCRATCHPAD, "////"
-    return (DOTTED, r"\\\\") if has_label or architecture else (SOLID, "")
-
-
-def find_task_name(row: str) -> str:
-    """Return the name of a row's task; empty for a row that is not in params.yaml.
-
-    >>> find_task_name("bitwise_or_fire"), find_task_name("mine")
-    ('bitwise_or', '')
-    """
-    settings = labels.find_settings(row)
-    return settings["task"]["name"] if settings else ""
+        return DASH_DOTTED if has_label else SCRATCHPAD
+    return DOTTED if has_label or architecture else SOLID
 
 
 def name_problems(rows: list[str]) -> str:
@@ -145,25 +135,10 @@ def name_problems(rows: list[str]) -> str:
     return nouns.pop() if len(nouns) == 1 else "problems"
 
 
-def describe_training_length(row: str, length: int) -> str:
-    """Return the training length of a row in words.
-
-    >>> describe_training_length("addition_nope", 5), describe_training_length("sorting_fire", 10)
-    ('trained to 5 digits', 'trained to 10 numbers of 10 digits')
-    """
-    task = labels.find_task(row)
-    return "trained to " + (task.unit if task else "{0} digits").format(length)
-
-
-def make_line_style(row: str, **settings: Any) -> dict[str, Any]:
-    """Return the arguments with which matplotlib draws a row's line."""
-    style = choose_style(row)
-    dashes = "-" if style.dashes == SOLID else (0, style.dashes)
-    return {"color": style.color, "linestyle": dashes, **settings}
-
-
-def use_style(draw: Callable[..., Any]) -> Callable[..., Any]:
-    """Draw a figure in this style, and leave the settings of matplotlib unchanged."""
+def use_style(draw: Callable[..., Any] | None = None) -> Any:
+    """Set the style of all figures; given a function, of the figure that it draws alone."""
+    if draw is None:
+        return matplotlib.rcParams.update(MATPLOTLIB_SETTINGS)
 
     @wraps(draw)
     def draw_in_style(*args: Any, **kwargs: Any) -> Any:
@@ -171,56 +146,6 @@ def use_style(draw: Callable[..., Any]) -> Callable[..., Any]:
             return draw(*args, **kwargs)
 
     return draw_in_style
-
-
-def draw_legend(
-    figure: Figure,
-    rows: list[str],
-    place: str = "outside right center",
-    trained: dict[str, int] | None = None,
-) -> None:
-    """Name the rows once for the whole figure, with their training lengths."""
-    lengths = trained or {}
-    differ = len(set(lengths.values())) > 1
-    names = {
-        row: choose_style(row).label
-        + (f" (to {lengths[row]})" if differ and row in lengths else "")
-        for row in rows
-    }
-    handles = [Line2D([], [], label=names[row], **make_line_style(row, lw=2.2)) for row in rows]
-    shared = lengths and not differ
-    title = describe_training_length(rows[0], lengths[rows[0]]) if shared else None
-    figure.legend(handles=handles, loc=place, handlelength=2.6, title=title, alignment="left")
-
-
-def draw_stated_legend(figure: Figure, place: str) -> None:
-    """Explain the marks of stated numbers."""
-    handle = Line2D([], [], linestyle="none", label="stated in the paper", **STATED_MARKER)
-    figure.legend(handles=[handle], loc=place)
-
-
-def draw_seeds_and_median(axes: Axes, table: pd.DataFrame, row: str, x: str, y: str) -> None:
-    """Draw a thin line for each seed, and a thick median where all seeds have a value."""
-    seeds = table.pivot_table(index=x, columns="seed", values=y, aggfunc="mean").sort_index()
-    for seed in seeds:
-        axes.plot(seeds[seed].dropna(), **make_line_style(row, linewidth=0.7, alpha=0.5))
-    axes.plot(seeds.dropna().median(axis=1), **make_line_style(row, linewidth=2.2))
-
-
-def draw_pooled_and_seeds(axes: Axes, table: pd.DataFrame, row: str) -> None:
-    """Draw accuracy over the column `at`: all seeds pooled with their interval; seeds as dots."""
-    pooled = table[table["seed"] == "all"].sort_values("at")
-    seeds, color = table[table["seed"] != "all"], choose_style(row).color
-    ends = [pooled["accuracy"] - pooled["low"], pooled["high"] - pooled["accuracy"]]
-    axes.errorbar(pooled["at"], pooled["accuracy"], ends, fmt="none", ecolor=color, elinewidth=1.2)
-    style = make_line_style(row, linewidth=1.6)
-    axes.plot(pooled["at"], pooled["accuracy"], marker="o", ms=4.5, **style)
-    axes.plot(seeds["at"], seeds["accuracy"], "o", ms=2.4, color=color, alpha=0.6)
-
-
-def format_percent(axis: Any) -> None:
-    """Write the shares on an axis as percentages."""
-    axis.set_major_formatter(matplotlib.ticker.PercentFormatter(1.0, decimals=0))
 
 
 def make_panels(count: int, columns: int, size: tuple[float, float], **settings: Any):
@@ -267,11 +192,11 @@ def save_figure(figure: Figure, name: str, table: pd.DataFrame, folder: Path) ->
     svg = Path(folder) / f"{name}.svg"
     with matplotlib.rc_context({**MATPLOTLIB_SETTINGS, **FILE_SETTINGS}):
         with paths.write_atomically(svg) as draft:
-            figure.savefig(draft, metadata={"Date": None, "Creator": None})
+            figure.savefig(draft, bbox_inches="tight", metadata={"Date": None, "Creator": None})
             draft.write_text(shorten_svg(draft.read_text(encoding="utf-8")), encoding="utf-8")
         if name in README_FIGURES:
             with paths.write_atomically(svg.with_suffix(".png")) as draft:
-                figure.savefig(draft, metadata={"Software": None})
+                figure.savefig(draft, bbox_inches="tight", metadata={"Software": None})
     with paths.write_atomically(svg.with_suffix(".csv")) as draft:
         table.to_csv(draft, index=False, float_format="%.6g", lineterminator="\n")
     return svg

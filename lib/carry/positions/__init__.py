@@ -8,8 +8,10 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import Any, ClassVar
 
+import pydantic
 import torch
 from jaxtyping import Integer
+from pydantic import Field
 from torch import Tensor
 
 from carry.config.arguments import check_type
@@ -40,6 +42,11 @@ class Scheme(Settings):
         """Whether the difference of two ids is a distance, the same in training and evaluation."""
         return True
 
+    @property
+    def wraps(self) -> bool:
+        """Whether id 1 follows the largest one, so that problems can start at any id."""
+        return False
+
     @abstractmethod
     def train_ids(self, batch: Batch, generator: torch.Generator) -> Integer[Tensor, "b T"]:
         """Return random training ids; b is B, or 1 if all rows have the same ids."""
@@ -63,6 +70,75 @@ class Scheme(Settings):
     @abstractmethod
     def largest_id(self, extent: Extent) -> int:
         """Return the largest id that training on problems of this extent can contain."""
+
+
+class RandomStart(Scheme):
+    """A scheme that counts tokens, in training from a random start; other tokens have id 0.
+
+    `limit`: the largest id. `even`: uniform starts rarely show the first and the last ids, so
+    starts are uniform over a wider range and clamped to the possible ones, and all ids are trained
+    about equally often. `ring`: with a limit, id 1 follows the largest one, and all ids are starts.
+    """
+
+    limit: int | None = Field(default=None, ge=1)
+    even: bool = False
+    ring: bool = False
+
+    @pydantic.model_validator(mode="after")
+    def _check_starts(self) -> RandomStart:
+        if self.even and self.wraps:
+            raise ValueError(
+                "even true does not fit ring true, whose starts are uniform; expected one of them"
+            )
+        return self
+
+    @property
+    def wraps(self) -> bool:
+        """Whether ids begin again at 1; without a limit they do not, whatever `ring` is.
+
+        `ring` is also a setting of learned embeddings, which shares the row's mapping.
+        """
+        return self.ring and self.limit is not None
+
+    def id_limit(self) -> int | None:
+        """Return the limit."""
+        return self.limit
+
+    def draw_moves(
+        self,
+        needed: Integer[Tensor, "b 1"],
+        last_move: Integer[Tensor, "b 1"],
+        generator: torch.Generator,
+    ) -> Integer[Tensor, "b 1"]:
+        """Draw how far ids move from those that begin at 1, for rows that need `needed` ids.
+
+        The moves are from 0 to `last_move`; on a ring, from 0 to the limit less 1.
+
+        >>> from carry.positions.coupled import Coupled
+        >>> from carry.randomness import stream
+        >>> needed, scheme = torch.full((1000, 1), 4), Coupled(limit=6, even=True)
+        >>> scheme.draw_moves(needed, 6 - needed, stream(0, "doctest")).unique().tolist()
+        [0, 1, 2]
+        """
+        share = torch.rand(needed.shape, generator=generator, device=needed.device)
+        if self.wraps:
+            return (share * self.limit).floor().long()
+        beyond = needed - 1 if self.even else torch.zeros_like(needed)
+        move = (share * (last_move + 1 + 2 * beyond)).floor().long() - beyond
+        return move.clamp(min=0).minimum(last_move)
+
+    def move_ids(
+        self, ids: Integer[Tensor, "b T"], move: int | Integer[Tensor, "_ 1"]
+    ) -> Integer[Tensor, "b T"]:
+        """Return ids moved by a number for each row; 0 stays, and a ring wraps around.
+
+        >>> from carry.positions.coupled import Coupled
+        >>> ids = torch.tensor([[0, 1, 2, 3]])
+        >>> [Coupled(limit=6, ring=ring).move_ids(ids, 4).tolist() for ring in (False, True)]
+        [[[0, 5, 6, 7]], [[0, 5, 6, 1]]]
+        """
+        moved = (ids + move - 1) % self.limit + 1 if self.wraps else ids + move
+        return torch.where(ids > 0, moved, 0)
 
 
 def choose_scheme(name: object, where: str = "positions.ids") -> type[Scheme]:

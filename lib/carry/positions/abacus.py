@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import pydantic
 import torch
 from jaxtyping import Integer
 from pydantic import Field
 from torch import Tensor
 
 from carry.data.batch import Batch
-from carry.formats import Extent
-from carry.positions import Scheme
+from carry.formats import PLUS, Extent
+from carry.positions import RandomStart
 
 
-class Abacus(Scheme):
-    """Ids restart in every number; all other tokens have id 0, as in the released code.
+class Abacus(RandomStart):
+    """Ids restart in every run of a number's digits; all other tokens have id 0.
+
+    Letters of index hints and signs of sub-task `car` have id 0 too, since the released code counts
+    digits alone; with hints, every digit therefore has id 1. With `symbols`, all tokens that a
+    format marks as parts of a number are counted, and ids restart in every number (ours).
 
     In training, the first id is uniform from 1 to `offset` (the paper's k), one for each batch as
     in the paper, or one for each row with `per_example`. (The released code draws from 1 to k + 1;
-    that is offset k + 1.)
+    that is offset k + 1.) With `limit` instead, the last id of the longest number is at most this
+    (ours). `even` and `ring` are those of coupled ids.
 
     >>> from carry.positions import show_ids
     >>> show_ids(Abacus(), "653", "49")
@@ -26,30 +32,51 @@ class Abacus(Scheme):
 
     offset: int = Field(default=1, ge=1)
     per_example: bool = False
+    symbols: bool = False
+
+    @pydantic.model_validator(mode="after")
+    def _check_offset(self) -> Abacus:
+        if self.limit is not None and self.offset > 1:
+            raise ValueError(
+                f"offset {self.offset} does not fit limit {self.limit}; expected one of them"
+            )
+        return self
 
     @property
     def ids_measure_distance(self) -> bool:
-        """Without offsets, the distance between digits and signs (id 0) is the same everywhere."""
-        return self.offset == 1
+        """From a fixed start, the distance between digits and signs (id 0) is always the same."""
+        return self.offset == 1 and self.limit is None
 
     def train_ids(self, batch: Batch, generator: torch.Generator) -> Integer[Tensor, "b T"]:
         """Return ids from a random offset."""
         ids = self.ids(batch)
-        count = len(ids) if self.per_example else 1
-        move = torch.randint(self.offset, (count, 1), generator=generator, device=ids.device)
-        return torch.where(ids > 0, ids + move, 0)
+        needed = ids.amax(1, keepdim=True)
+        if not self.per_example:
+            needed = needed.amax(0, keepdim=True)
+        if self.limit is not None:
+            move = self.draw_moves(needed, self.limit - needed, generator)
+        elif self.even:
+            last_move = torch.full_like(needed, self.offset - 1)
+            move = self.draw_moves(needed, last_move, generator)
+        else:
+            shape, device = needed.shape, ids.device
+            move = torch.randint(self.offset, shape, generator=generator, device=device)
+        return self.move_ids(ids, move)
 
     def ids(self, batch: Batch, start: int = 1) -> Integer[Tensor, "B T"]:
-        """Return the order inside each number, counted from `start`."""
-        index = torch.arange(batch.number.shape[1], device=batch.number.device)
-        previous = torch.nn.functional.pad(batch.number[:, :-1], (1, 0), value=-1)
-        first = torch.where(batch.number != previous, index, 0).cummax(1).values
-        return torch.where(batch.number > 0, index - first + start, 0)
+        """Return the order inside each run of digits, counted from `start`."""
+        number = batch.number
+        if not self.symbols:  # the token of a digit is less than those of all signs and letters
+            number = torch.where(batch.tokens < PLUS, number, 0)
+        index = torch.arange(number.shape[1], device=number.device)
+        previous = torch.nn.functional.pad(number[:, :-1], (1, 0), value=-1)
+        first = torch.where(number != previous, index, 0).cummax(1).values
+        return self.move_ids(torch.where(number > 0, index - first + 1, 0), start - 1)
 
     def required_ids(self, extent: Extent) -> int:
         """Return the tokens of the longest number."""
         return extent.longest_number
 
     def largest_id(self, extent: Extent) -> int:
-        """Return the last id of the longest number at the largest offset."""
-        return self.offset + extent.longest_number - 1
+        """Return the limit, or the last id of the longest number at the largest offset."""
+        return self.limit or self.offset + extent.longest_number - 1

@@ -11,10 +11,10 @@ from torch import Tensor
 
 from carry.data.batch import Batch
 from carry.formats import Extent, Format
-from carry.positions import Scheme
+from carry.positions import RandomStart
 
 
-class Coupled(Scheme):
+class Coupled(RandomStart):
     """Tokens with the same coupling number at a `level` share an id; uncounted tokens have id 0.
 
     At level 1 of a sum, digits of the same place share an id, and `+` and `=` have the id below
@@ -23,7 +23,7 @@ class Coupled(Scheme):
     In training, each row starts at a random id such that its last id is at most `limit` (None: all
     rows start at 1). Uniform starts rarely show the first and the last ids. With `even`, starts
     are uniform over a wider range and clamped to the possible ones, so that all ids are trained
-    about equally often.
+    about equally often. With `ring`, id 1 follows id `limit`, and each row starts at any id.
 
     >>> from carry.positions import show_ids
     >>> show_ids(Coupled(), "653", "49", reverse_operands=False, pad=True)
@@ -33,8 +33,11 @@ class Coupled(Scheme):
     uncounted_id: ClassVar[int | None] = 0
 
     level: int = Field(default=1, ge=1)
-    limit: int | None = Field(default=None, ge=1)
-    even: bool = False
+
+    @property
+    def ids_measure_distance(self) -> bool:
+        """On a ring, the smallest id follows the largest one."""
+        return not self.wraps
 
     def train_ids(self, batch: Batch, generator: torch.Generator) -> Integer[Tensor, "b T"]:
         """Return ids from a random start for each row."""
@@ -42,11 +45,7 @@ class Coupled(Scheme):
         if self.limit is None:
             return ids
         needed = ids.amax(1, keepdim=True)
-        last_move = self.limit - needed
-        beyond = needed - 1 if self.even else torch.zeros_like(needed)
-        share = torch.rand(needed.shape, generator=generator, device=ids.device)
-        move = (share * (last_move + 1 + 2 * beyond)).floor().long() - beyond
-        return torch.where(ids > 0, ids + move.clamp(min=0).minimum(last_move), 0)
+        return self.move_ids(ids, self.draw_moves(needed, self.limit - needed, generator))
 
     def incompatibility(self, form: Format) -> str | None:
         """Refuse a missing level, and an answer whose first id would tell its length."""
@@ -60,14 +59,9 @@ class Coupled(Scheme):
             "the id of the first digit would tell the answer's length; expected either to be true"
         )
 
-    def id_limit(self) -> int | None:
-        """Return the limit."""
-        return self.limit
-
     def ids(self, batch: Batch, start: int = 1) -> Integer[Tensor, "B T"]:
         """Return the coupling numbers of the level plus `start`."""
-        level = batch.levels[:, :, self.level - 1].long()
-        return torch.where(level >= 0, level + start, 0)
+        return self.move_ids(batch.levels[:, :, self.level - 1].long() + 1, start - 1)
 
     def required_ids(self, extent: Extent) -> int:
         """Return the number of coupling numbers of the level."""

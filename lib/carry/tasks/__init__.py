@@ -277,11 +277,16 @@ class StringTask(Task):
 
 
 class NumberPairTask(Task):
-    """A task on two natural numbers; a cell is their lengths (mcleish2024, A.3.1 and A.5)."""
+    """A task on two natural numbers; a cell is their lengths (mcleish2024, A.3.1 and A.5).
+
+    `zero`: numbers of one digit can be 0 (cho2025, ibrahimli2024); without it they are 1 to 9 (the
+    released code of mcleish2024).
+    """
 
     operand_count: ClassVar[int | None] = 2
 
     sampling: Sampling = "stratified"
+    zero: bool = True
 
     def draw_training_cells(
         self, count: int, digits: int, generator: torch.Generator
@@ -293,7 +298,7 @@ class NumberPairTask(Task):
         self, cells: Integer[Tensor, "B 2"], generator: torch.Generator
     ) -> tuple[Integer[Tensor, "B M N"], Integer[Tensor, "B M"]]:
         """Draw both numbers uniformly from the numbers of their lengths."""
-        return draw_numbers(cells, generator), cells
+        return draw_numbers(cells, generator, self.zero), cells
 
     def count_problems(self, size: int) -> int:
         """Return the number of pairs of numbers of this length, without leading zeros.
@@ -301,7 +306,7 @@ class NumberPairTask(Task):
         >>> [build_task({"name": "addition"}).count_problems(size) for size in (1, 2, 3)]
         [100, 8100, 810000]
         """
-        return (10 if size == 1 else 9 * 10 ** (size - 1)) ** 2
+        return (10 if size == 1 and self.zero else 9 * 10 ** (size - 1)) ** 2
 
 
 def build_task(settings: dict[str, Any], where: str = "task") -> Task:
@@ -347,9 +352,12 @@ def draw_cells(
 
 
 def draw_numbers(
-    lengths: Integer[Tensor, "B M"], generator: torch.Generator
+    lengths: Integer[Tensor, "B M"], generator: torch.Generator, zero: bool = True
 ) -> Integer[Tensor, "B M N"]:
     """Draw numbers of these lengths uniformly, without leading zeros; length 0 gives zeros.
+
+    Args:
+        zero: whether 0 is a number of length 1.
 
     >>> from carry.randomness import stream
     >>> draw_numbers(torch.tensor([[2, 0]]), stream(0, "doctest"))[0, 1].tolist()
@@ -359,7 +367,8 @@ def draw_numbers(
     digits = torch.empty((*lengths.shape, width), dtype=torch.uint8, device=device)
     digits.random_(0, 10, generator=generator)
     lead = torch.randint(1, 10, lengths.shape, generator=generator, device=device)
-    lead = torch.where(lengths == 1, digits[:, :, 0].long(), lead)
+    if zero:
+        lead = torch.where(lengths == 1, digits[:, :, 0].long(), lead)
     last = (lengths - 1).clamp(min=0)
     digits.scatter_(2, last[:, :, None], lead[:, :, None].to(torch.uint8))
     return digits * (torch.arange(width, device=device) < lengths[:, :, None])

@@ -25,7 +25,8 @@ class BitwiseOr(Task):
     """Bitwise OR; a cell is the lengths of both vectors, and the shorter one contains the 1.
 
     For vectors of equal length either contains it. `sampling`: all problems are equally likely
-    (`exhaustive`, as in the paper), or all cells (`stratified`).
+    (`exhaustive`, as in the paper), or all places of the 1 in each cell (`places`, as in its
+    released code, which has half as many problems of equal lengths), or all cells (`stratified`).
 
     >>> from carry.tasks import to_digits
     >>> problems = BitwiseOr().solve(*to_digits([["100", "00000"]]))  # place 0 is the last digit
@@ -40,7 +41,7 @@ class BitwiseOr(Task):
     operand_count: ClassVar[int | None] = 2
     keeps_leading_zeros: ClassVar[bool] = True
 
-    sampling: Literal["exhaustive", "stratified"] = "exhaustive"
+    sampling: Literal["exhaustive", "places", "stratified"] = "exhaustive"
 
     def draw_training_cells(
         self, count: int, digits: int, generator: torch.Generator
@@ -50,7 +51,8 @@ class BitwiseOr(Task):
             return draw_cells("stratified", count, digits, generator)
         length = torch.arange(1, digits + 1, device=generator.device)
         problems = torch.minimum(length[:, None], length).float()  # in each cell
-        problems.diagonal().mul_(2)
+        if self.sampling == "exhaustive":  # either vector contains the 1
+            problems.diagonal().mul_(2)
         cell = problems.flatten().multinomial(count, replacement=True, generator=generator)
         return torch.stack([cell // digits, cell % digits], dim=1) + 1
 

@@ -5,7 +5,12 @@ running sums    0  57   105   201     each is the previous sum plus one operand
 
 digits            057+048+096=000>750>501>102
 level 1           432143214321234123412341234     the place; a sign is one below place 0
-level 2           111122223331111222233334444     the operand, and the sum to which it is added
+level 2           111122223331111222233334444     the order in the question, and in the response
+
+Sums can begin with the first operand instead:
+
+digits            057+048+096=750>501>102
+level 2           11112222333111122223333
 """
 
 from __future__ import annotations
@@ -20,7 +25,7 @@ from torch import Tensor
 
 from carry.config.settings import SettingsError
 from carry.data.problems import Problems
-from carry.tasks import ScratchpadStage, Task, add_texts, draw_numbers
+from carry.tasks import ScratchpadStage, Task, add_texts, draw_numbers, int_to_text
 
 COUNT_DIGITS = 18  # digits of the largest number of operands, which fits 64 bits
 
@@ -30,6 +35,10 @@ class MultiOperandAddition(Task):
 
     Training draws the number of operands uniformly, at most `most_operands`, and lengths that are
     `independent`, `equal`, or equal in half of the problems (`both`; S(n, m) of cho2025, 4.2).
+
+    `room`: the padded length of all numbers of a problem, `longest_sum`, the length of the largest
+    possible sum of as many operands of the longest length (cho2025, 4.1), or its `bound` n + 1 +
+    floor(log10 m) for m operands of n digits (App. D), which is one digit longer at m = 10.
 
     `spare`: zeros above the highest digit that a sum can have (ours). In training, the highest
     place of a sum of 5 numbers has no digit above 4; a sum of 7 numbers needs larger digits there.
@@ -54,6 +63,7 @@ class MultiOperandAddition(Task):
     from_zero: ClassVar[bool | None] = True
 
     sampling: Literal["both", "independent", "equal"] = "both"
+    room: Literal["longest_sum", "bound"] = "longest_sum"
     spare: int = Field(default=0, ge=0, le=1000)
     local: bool = False
     most_operands: int | None = Field(default=None, ge=2)
@@ -93,10 +103,23 @@ class MultiOperandAddition(Task):
         return torch.stack([lengths.amax(1), cells[:, 1]], dim=1), problems
 
     def answer_room(self, lengths: Integer[Tensor, "B M"]) -> Integer[Tensor, " B"]:
-        """Return the longest length, plus the digits of the operand count, plus `spare`."""
-        count = (lengths > 0).sum(1)
+        """Return the length of the largest sum, or its bound, plus `spare`.
+
+        >>> lengths = torch.tensor([[2] * 9 + [0], [2] * 10])
+        >>> [MultiOperandAddition(room=room).answer_room(lengths).tolist()
+        ...  for room in ("longest_sum", "bound")]
+        [[3, 3], [3, 4]]
+        """
+        count, longest = (lengths > 0).sum(1), lengths.amax(1)
         powers = 10 ** torch.arange(COUNT_DIGITS, device=lengths.device)
-        return lengths.amax(1) + (count[:, None] >= powers).sum(1) + self.spare
+        digits = (count[:, None] >= powers).sum(1)
+        room = longest + digits + self.spare
+        if self.room == "bound":
+            return room
+        # m (10^n - 1) lacks a digit if it is below 10^(n + d - 1), where m has d digits; any n from
+        # d on is alike, and would overflow.
+        excess = (count - powers[(digits - 1).clamp(min=0)]).clamp(min=0)
+        return room - (excess * 10 ** torch.minimum(longest, digits) < count).long()
 
     def max_answer_length(self, digits: int) -> int:
         """Return the room for `digits` operands of `digits` digits."""
@@ -146,6 +169,7 @@ class MultiOperandAddition(Task):
         sums = compute_running_sums(problems.operands, problems.answer.shape[1])[:, first:]
         summed = F.pad(present, (1, 0), value=True)[:, first:]
         sum_lengths = torch.where(summed, count_written_digits(sums), 0)
+        # Numbers of the same order share level 2, whether or not the first sum is 0.
         couplings = [((1, 1), (index, 0)) for index in range(count + 1)]
         signs = [(None, (index, 0)) for index in range(count - 1)] if self.local else None
         operands, lengths = problems.operands, problems.lengths
@@ -153,7 +177,7 @@ class MultiOperandAddition(Task):
         sum_room = torch.where(summed, room, 0)
         return [
             ScratchpadStage(self.sign, operands, lengths, operand_room, couplings[:count], signs),
-            ScratchpadStage(">", sums, sum_lengths, sum_room, couplings[first:]),
+            ScratchpadStage(">", sums, sum_lengths, sum_room, couplings[: sums.shape[1]]),
         ]
 
     def scratchpad_text(self, *operands: str, from_zero: bool) -> list[list[tuple[int, str]]]:
@@ -161,7 +185,10 @@ class MultiOperandAddition(Task):
         sums = [
             add_texts(operands[:end]) for end in range(0 if from_zero else 1, len(operands) + 1)
         ]
-        room = max(map(len, operands)) + len(str(len(operands))) + self.spare
+        longest, count = max(map(len, operands)), len(operands)
+        room = len(int_to_text(count * (10**longest - 1))) + self.spare
+        if self.room == "bound":
+            room = longest + len(str(count)) + self.spare
         return [[(room, number) for number in sums]]
 
 

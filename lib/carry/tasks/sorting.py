@@ -9,7 +9,7 @@ decided at     1    -1   2    .     the highest place where a rank's number diff
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import torch
 from jaxtyping import Bool, Integer
@@ -23,12 +23,17 @@ from carry.tasks import (
     Sampling,
     Task,
     draw_cells,
+    draw_numbers,
     text_to_int,
 )
 
 
 class Sorting(Task):
-    """Sorting; a cell (i, j) is i numbers of up to j digits, drawn uniformly below 10^j.
+    """Sorting; a cell (i, j) is i numbers of up to j digits.
+
+    `numbers`: uniform below 10^j (`uniform_values`), or numbers of uniform lengths from 1 to j
+    without 0 (`uniform_lengths`, as in the released code of mcleish2024; A.5 leaves it open).
+    Of values below 10^30 nine in ten have 30 digits; uniform lengths have a mean of 15.5.
 
     >>> from carry.tasks import to_digits
     >>> problems = Sorting().solve(*to_digits([[57, 8, 120, 57]]))
@@ -44,6 +49,7 @@ class Sorting(Task):
     answer_is_number: ClassVar[bool] = False
 
     sampling: Sampling = "stratified"
+    numbers: Literal["uniform_values", "uniform_lengths"] = "uniform_values"
 
     def draw_training_cells(
         self, count: int, digits: int, generator: torch.Generator
@@ -54,9 +60,14 @@ class Sorting(Task):
     def draw_operands(
         self, cells: Integer[Tensor, "B 2"], generator: torch.Generator
     ) -> tuple[Integer[Tensor, "B M N"], Integer[Tensor, "B M"]]:
-        """Draw i numbers below 10^j for each cell (i, j)."""
+        """Draw i numbers of up to j digits for each cell (i, j)."""
         most, width = cells.amax(0).tolist()
         device = cells.device
+        if self.numbers == "uniform_lengths":
+            share = torch.rand(len(cells), most, generator=generator, device=device)
+            present = torch.arange(most, device=device) < cells[:, :1]
+            lengths = (1 + (share * cells[:, 1:]).long().minimum(cells[:, 1:] - 1)) * present
+            return draw_numbers(lengths, generator, zero=False), lengths
         digits = torch.empty((len(cells), most, width), dtype=torch.uint8, device=device)
         digits.random_(0, 10, generator=generator)
         place = torch.arange(width, dtype=torch.int32, device=device)

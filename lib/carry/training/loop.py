@@ -13,12 +13,14 @@ from carry.config.run_settings import Run
 from carry.config.settings import SettingsError
 from carry.data.batch import Batch
 from carry.data.training_batches import TrainingBatches, draw_held_out
+from carry.models.dropout import Dropout
 from carry.models.system import System
 from carry.models.teacher_forcing import teacher_forced_pass
 from carry.processes import one_thread
 from carry.progress import print_warning
 from carry.randomness import stream
 from carry.training import checkpoint
+from carry.training.averages import WeightAverage
 from carry.training.memory import keep_freed_memory
 from carry.training.optimizers import make_optimizers
 from carry.training.precision import choose_precision, use_precision
@@ -100,7 +102,7 @@ class Trainer:
         return self
 
     def save_weights(self, path: Path) -> None:
-        """Write the present weights."""
+        """Write the present weights; at the last step they are the means of `average_weights`."""
         weights = self.system.network.state_dict()
         checkpoint.save_weights(path, weights, self.run, self.seed, self.step, self.precision)
 
@@ -109,6 +111,7 @@ class Trainer:
         run, seed = self.run, self.seed
         self.system = system = System(run, seed, self.device)
         self.optimizers = make_optimizers(system.network, run.training)
+        self.average = WeightAverage(system.network, run.training)
         draws = stream(seed, "problems", device=self.device)
         self.batches = TrainingBatches(run, system.task, system.format, draws)
         self.id_draws = stream(seed, "ids", device=self.device)
@@ -125,7 +128,9 @@ class Trainer:
         training, network = self.run.training, self.system.network
         with use_precision(self.precision, self.device):
             batch = self.batches.next(compute_batch_size(self.step, training))
+            network.dropout = self._make_dropout()
             loss = self._loss(batch)
+            network.dropout = None
             for optimizer in self.optimizers:
                 optimizer.zero_grad(set_to_none=True)
             loss.backward()
@@ -136,10 +141,13 @@ class Trainer:
                 optimizer.step()
         self._losses.append(loss.detach())
         self.step += 1
+        self.average.update(self.step)
 
     def _record(self, report: Report) -> None:
         """Score, take a snapshot, write a checkpoint and report, each if this step needs it."""
         training = self.run.training
+        if self.step == training.steps:
+            self.average.copy_to_network()  # before the last score, snapshot and checkpoint
         if self.step == training.steps or self.step % training.score_every == 0:
             self._score()
         every = training.snapshot_every
@@ -174,10 +182,18 @@ class Trainer:
         fewer = int(torch.randint(1, network.recurrences, (), generator=self.recurrence_draws))
         return (1 - training.progressive) * loss_at(None) + training.progressive * loss_at(fewer)
 
+    def _make_dropout(self) -> Dropout | None:
+        """Return the dropout of this step; its draws depend on seed and step alone."""
+        shares = self.run.training.dropout_shares().values()
+        if not any(shares):
+            return None
+        return Dropout(*shares, stream(self.seed, "dropout", self.step, device=self.device))
+
     def _score(self) -> None:
         """Add a point to the learning curve: mean loss, and exact match on held-out problems."""
         self._check_losses()
         network = self.system.network.eval()
+        sharpness, network.sharpness = network.sharpness, 1.0  # the curve is one of training
         # Ids are drawn as in training, so the score is about trained ids and lengths only. Small
         # batches, because some schemes draw one offset for a batch, and one offset is no average.
         draws, correct = stream(0, "held out", device=self.device), 0
@@ -186,6 +202,7 @@ class Trainer:
             ids = self.system.train_ids(batch, draws)
             correct += int(teacher_forced_pass(self.system, batch, ids=ids).exact.sum())
         exact = correct / len(self.held_out)
+        network.sharpness = sharpness
         network.train()
         loss = float(torch.stack(self._losses).mean())
         self._losses = []
@@ -214,6 +231,7 @@ class Trainer:
         tensors = {f"model.{name}": tensor for name, tensor in network.state_dict().items()}
         for index, optimizer in enumerate(self.optimizers):
             tensors |= checkpoint.flatten_optimizer(optimizer, f"optimizer{index}")
+        tensors |= {f"average.{name}": mean for name, mean in self.average.means.items()}
         tensors |= self.batches.state()
         tensors["id_draws"] = self.id_draws.get_state()
         tensors["recurrence_draws"] = self.recurrence_draws.get_state()
@@ -249,6 +267,7 @@ class Trainer:
             network.load_state_dict(checkpoint.check_tensors(weights, network.state_dict()))
             for index, optimizer in enumerate(self.optimizers):
                 checkpoint.restore_optimizer(optimizer, f"optimizer{index}", tensors)
+            self.average.restore(checkpoint.select_tensors(tensors, "average."), note["step"])
             self.batches.resume(tensors)
             self.id_draws.set_state(tensors["id_draws"])
             self.recurrence_draws.set_state(tensors["recurrence_draws"])

@@ -36,12 +36,12 @@ def make_optimizers(network: Architecture, training: Training) -> list[torch.opt
 def make_adamw(
     parameters: list[nn.Parameter] | list[dict], training: Training
 ) -> torch.optim.AdamW:
-    """Return AdamW for parameters or groups of parameters."""
+    """Return AdamW for parameters or groups of parameters, with the `epsilon` of the settings."""
     return torch.optim.AdamW(
         parameters,
         lr=training.learning_rate,
         betas=tuple(training.betas),
-        eps=1e-8,
+        eps=training.epsilon,
         weight_decay=training.weight_decay,
         fused=True,  # the fastest variant, also on CPUs
     )

@@ -11,12 +11,16 @@ def compute_learning_rate(step: int, training: Training) -> float:
     """Return the learning rate of a step, counted from 0.
 
     The rate rises linearly over the share `warmup` of all steps. Then `decay` takes it to
-    `final_learning_rate` times the peak: linear, cosine, or trapezoid (constant, then linear over
-    the last fifth).
+    `final_learning_rate` times the peak: linear, cosine, or trapezoid (Zhai et al. 2022): constant,
+    then linear over the share `cooldown` of all steps, or over the last fifth of those after the
+    warmup. (The released code of mcleish2024 has a tenth of all steps at both ends.)
 
     >>> training = Training(steps=100, learning_rate=1.0, warmup=0.1, decay="linear")
     >>> [round(compute_learning_rate(step, training), 3) for step in (0, 9, 99)]
     [0.1, 1.0, 0.011]
+    >>> training = Training(steps=100, learning_rate=1.0, decay="trapezoid", cooldown=0.1)
+    >>> [round(compute_learning_rate(step, training), 3) for step in (5, 90, 95, 99)]
+    [1.0, 1.0, 0.5, 0.1]
     """
     warmup_steps = round(training.warmup * training.steps)
     if step < warmup_steps:
@@ -28,8 +32,10 @@ def compute_learning_rate(step: int, training: Training) -> float:
         share = 1.0 - progress
     elif training.decay == "cosine":
         share = 0.5 + 0.5 * math.cos(math.pi * progress)
-    else:
+    elif training.cooldown is None:
         share = min(1.0, 5.0 * (1.0 - progress))
+    else:
+        share = min(1.0, (training.steps - step) / (training.cooldown * training.steps))
     return training.learning_rate * (
         training.final_learning_rate + (1.0 - training.final_learning_rate) * share
     )

@@ -4,19 +4,24 @@ The section `variants` of params.yaml lists sets of variants by name: the row, t
 variants share (`base`), and `groups` of variants with their changes. A profile's `variant_sets`
 lists the sets that it trains, and their scale. All variants of a set are one stage, since they are
 small (see `carry.variants.jobs`).
+
+A set with a `band` chooses between its variants: each is scored on the validation band, sizes just
+beyond training (`Run.validation_band`), and at multiples of the trained length, none of which is in
+the band. The choice sees both (`carry.variants.choice`), so that a row whose settings are chosen
+here reports other lengths.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import torch
 from pydantic import Field
 
 from carry.config import profiles, run_settings
-from carry.config.run_settings import Run
+from carry.config.run_settings import Run, Size
 from carry.config.settings import Settings, SettingsError, suggest_name
 from carry.models.system import System
 from carry.training.loop import TrainingDiverged
@@ -40,6 +45,8 @@ class Scale(Settings):
     times: lengths of problems, as multiples of the trained length.
     problems: for each length, or fewer such that they have at most `tokens` tokens in total.
     dense: longest problem in tokens for a model without a window, which compares all tokens.
+    band: problems of each size in the validation band; 0: the set has none.
+    start: first id of all scored problems, or "all": the mean of probabilities over all starts.
     only: groups, and variants as `group.variant`; default: all.
     """
 
@@ -49,6 +56,8 @@ class Scale(Settings):
     problems: int = Field(default=100, ge=1)
     tokens: int = Field(default=100_000, ge=1)
     dense: int = Field(default=4096, ge=1)
+    band: int = Field(default=0, ge=0)
+    start: Size | Literal["all"] = 1
     only: list[str] | None = None
 
 
@@ -155,6 +164,12 @@ def check_variant_set(name: str, profile: str) -> None:
     """
     variant_set = load_variant_set(name, profile)
     runs = {f"variants.{name}.base": load_base_run(name, profile)}
+    for place, run in runs.items():
+        if variant_set.band and not run.validation_band():
+            raise SettingsError(
+                f"{place}.training.digits: {run.training.digits} has no validation band; "
+                "expected 2 or more, or band 0"
+            )
     runs |= {variant.place: variant.run for variant in list_variants(name, profile)}
     for place, run in runs.items():
         with errors_at(place, f"runs.{run.name}"), torch.device("meta"):
@@ -205,8 +220,9 @@ def _change_run(row: Run, change: dict[str, Any], place: str) -> Run:
                 f"runs.{row.name}.training.batched_seeds: True does not fit a variant; "
                 "expected False"
             )
-        evaluation = {"digits": training.digits, "recurrences": row.evaluation.recurrences}
-        settings = {**merged, "evaluation": {**evaluation, "starts": [1]}}
+        kept = row.evaluation.model_dump(include={"recurrences", "sharpness"})
+        evaluation = {**kept, "digits": training.digits, "starts": [1]}
+        settings = {**merged, "evaluation": evaluation}
         return run_settings.make_run(settings, row.name, row.profile)
 
 

@@ -22,6 +22,7 @@ from carry.variants import (
     list_variants,
     load_variant_set,
 )
+from carry.variants.choice import choose_variants
 from carry.variants.seeds import FILE, train_variant
 
 LABELS = ("variant_set", "group", "variant", "row", "profile", "seed", "trained")
@@ -34,6 +35,7 @@ COLUMNS = {
         *LABELS, "parameters", "steps", "steps_to_999", "exact", "loss", "core_seconds", "verdict",
         "contexts", "wrong",
     ),
+    "band": (*LABELS, "start", "digits", "n", "exact", "loss", "accuracy", "low", "high"),
 }  # fmt: skip
 
 
@@ -54,6 +56,10 @@ def run_variants(name: str, profile: str) -> tuple[Path, dict[str, pd.DataFrame]
             `exact` match and `loss`, and the processor time of training (`core_seconds`). If
             contexts can be enumerated in seconds, also the `verdict` of a certificate, and the
             number of `contexts` and of `wrong` ones (see `carry.certificates`).
+        band: only of a set with a `band`, for each size in the validation band, how many of `n`
+            responses are `exact` from the `start` of the set, with `accuracy` and its interval, and
+            the mean `loss` of a response: minus the logarithm of its probability.
+        choices: only of such a set, see `carry.variants.choice.choose_variants`.
 
     Raises:
         SettingsError: for a variant that does not build, before any training.
@@ -73,20 +79,26 @@ def run_variants(name: str, profile: str) -> tuple[Path, dict[str, pd.DataFrame]
         "lengths": add_interval(_tabulate(seeds, [result["lengths"] for result in results])),
         "training": _tabulate(seeds, [[result["training"]] for result in results]),
     }
+    if variant_set.band:
+        tables["band"] = add_interval(_tabulate(seeds, [result["band"] for result in results]))
+        tables["choices"] = choose_variants(tables["band"], tables["lengths"])
     folder = paths.variants_folder(profile, name)
     write_tables(tables, folder)
     return folder, tables
 
 
 def _make_job(variant: Variant, seed: int, variant_set: VariantSet) -> Job:
-    scored = variant_set.model_dump(include={"times", "problems", "tokens", "dense"})
+    run = variant.run
+    scored = variant_set.model_dump(
+        include={"times", "problems", "tokens", "dense", "band", "start"}
+    )
     return Job(
         name=f"{variant.variant_set}/{variant.group}/{variant.name}/seed_{seed}",
         work=train_variant,
         arguments=(variant, seed, variant_set),
-        inputs=json.dumps([variant.run.key(), seed, scored], sort_keys=True),
-        modules=tuple(variant.run.module_names()),
-        cost=estimate_training_seconds(variant.run),
+        inputs=json.dumps([run.key(), run.evaluation.model_dump(), seed, scored], sort_keys=True),
+        modules=tuple(run.module_names()),
+        cost=estimate_training_seconds(run),
     )
 
 

@@ -21,13 +21,15 @@ from carry.certificates.verification import certify_model, find_contexts_or_conf
 from carry.config import paths
 from carry.config.settings import SettingsError
 from carry.data import problem_sets
+from carry.evaluation.decoding import compute_decoding_ids, group_by_shape
 from carry.evaluation.mistakes import KINDS
 from carry.evaluation.scoring import score_system
 from carry.models.hooks import Hooks
 from carry.models.parameter_counts import count_network_parameters
-from carry.models.system import System
+from carry.models.system import Start, System
 from carry.randomness import stream
 from carry.training.loop import Trainer
+from carry.training.precision import use_precision
 from carry.training.seeds import describe_scores
 from carry.variants import Scale, Variant, VariantSet, errors_at
 
@@ -55,6 +57,10 @@ def train_variant(
             _score_length(trainer.system, variant.variant_set, times, variant_set)
             for times in variant_set.times
         ]
+        band = [
+            _score_band(trainer.system, variant.variant_set, digits, variant_set)
+            for digits in (variant.run.validation_band() if variant_set.band else ())
+        ]
     last = trainer.curve[-1]
     training = {
         "parameters": count_network_parameters(trainer.system.network),
@@ -66,7 +72,8 @@ def train_variant(
         **_certify(trainer.system),
     }
     with paths.write_atomically(folder / FILE) as draft:
-        draft.write_text(json.dumps({"lengths": lengths, "training": training}), encoding="utf-8")
+        result = {"lengths": lengths, "training": training, "band": band}
+        draft.write_text(json.dumps(result), encoding="utf-8")
 
 
 def _certify(system: System) -> dict[str, Any]:
@@ -109,8 +116,9 @@ def _score_length(system: System, name: str, times: int, scale: Scale) -> dict[s
     counts, local = dict.fromkeys(("exact", *KINDS), 0), math.nan
     if n:
         run = system.run
-        table = _draw_problems(system, name, digits, scale.problems).head(n)
-        cells, _, _ = score_system(system, table, (1,), run.evaluation.recurrences)
+        draws = stream(0, "ablations", name, digits)
+        table = _draw_problems(system, digits, scale.problems, draws).head(n)
+        cells, _, _ = score_system(system, table, (scale.start,), run.evaluation.recurrences)
         counts = {kind: int(cells[kind].sum()) for kind in counts}
         if system.format.extent(digits).tokens <= MAX_ATTENTION_TOKENS:
             local = _measure_local_attention(system, table.head(ATTENTION_PROBLEMS))
@@ -140,9 +148,46 @@ def _measure_local_attention(system: System, table: pd.DataFrame) -> float:
     return float(torch.stack(shares).mean(dim=(0, 3))[real].mean())
 
 
-def _draw_problems(system: System, name: str, digits: int, count: int) -> pd.DataFrame:
+def _score_band(system: System, name: str, digits: int, scale: Scale) -> dict[str, Any]:
+    """Score a model on one size of the validation band; see `carry.variants.jobs.run_variants`.
+
+    The problems come from streams of their own, so that no reported score has them.
+    """
+    n, exact, loss = 0, 0, math.nan
+    if _count_problems(system, digits, scale):
+        recurrences, n = system.run.evaluation.recurrences, scale.band
+        table = _draw_problems(system, digits, n, stream(0, "validation band", name, digits))
+        cells, _, _ = score_system(system, table, (scale.start,), recurrences)
+        exact = int(cells["exact"].sum())
+        loss = measure_loss(system, table, scale.start)
+    return {"start": str(scale.start), "digits": digits, "n": n, "exact": exact, "loss": loss}
+
+
+@torch.inference_mode()
+def measure_loss(system: System, table: pd.DataFrame, start: Start) -> float:
+    """Return the mean over problems of minus the logarithm of the probability of the response.
+
+    It tells models apart whose responses are all exact. Ids are those of decoding, and "all"
+    averages the probabilities of each token over starts.
+    """
+    problems = problem_sets.to_problems(table, system.task).to(system.device)
+    recurrences, losses = system.run.evaluation.recurrences, []
+    with use_precision("fp32", system.device):
+        for rows in group_by_shape(problems, system.format):
+            batch = system.format.write(problems[rows])
+            ids_by_start = compute_decoding_ids(system, problems[rows], batch, start)
+            batch = batch.trim()
+            at, target, real = batch.response()
+            logits = (system.logits(batch, ids, at, recurrences) for ids in ids_by_start)
+            tokens = [x.log_softmax(-1).gather(-1, target[..., None])[..., 0] for x in logits]
+            mean = torch.stack(tokens).logsumexp(0) - math.log(len(tokens))
+            losses.append(-torch.where(real, mean, 0.0).sum(1))
+    return float(torch.cat(losses).mean())
+
+
+def _draw_problems(system: System, digits: int, count: int, draws: torch.Generator) -> pd.DataFrame:
     cells = torch.full((count, 2), digits)
-    problems = system.task.draw_for_cells(cells, stream(0, "ablations", name, digits))
+    problems = system.task.draw_for_cells(cells, draws)
     return problem_sets.to_table("far", cells, problems, system.task)
 
 
@@ -154,7 +199,8 @@ def _count_problems(system: System, digits: int, scale: Scale) -> int:
         return 0
     for index, scheme in enumerate(system.schemes):
         largest = system.largest_id(index)
-        if largest is not None and scheme.required_ids(extent) > largest:
+        last = system.last_id(index, scheme.required_ids(extent), scale.start)
+        if largest is not None and last > largest:
             return 0
     if extent.tokens > scale.dense and not _has_windowed_attention(system):
         return 0

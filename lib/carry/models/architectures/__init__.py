@@ -15,6 +15,7 @@ from carry.config import settings as config
 from carry.config.arguments import check_type
 from carry.config.settings import SettingsError
 from carry.models.cache import Cache
+from carry.models.dropout import Dropout
 from carry.models.encodings import Encoding, ModelShape
 from carry.models.hooks import Hooks
 
@@ -48,6 +49,7 @@ class Architecture(nn.Module, ABC):
 
     label: ClassVar[str] = ""  # for figures and tables; by default the name of the class
     has_attention: ClassVar[bool] = True  # else rows with biases, rotations, windows are refused
+    has_dropout: ClassVar[bool] = False  # else training with dropout is refused
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -60,6 +62,9 @@ class Architecture(nn.Module, ABC):
         super().__init__()
         self.settings = settings
         self.encodings = nn.ModuleList(encodings)
+        # Factor of attention logits in evaluation mode (`eval()`); `System` sets it.
+        self.sharpness = 1.0
+        self.dropout: Dropout | None = None  # in training mode; the trainer sets it for each step
 
     @staticmethod
     @abstractmethod

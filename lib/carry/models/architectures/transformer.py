@@ -10,6 +10,7 @@ tokens -> embedding (+ encodings of ids) ------+--------+----- injection
 from __future__ import annotations
 
 import collections
+import functools
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
@@ -31,9 +32,17 @@ from carry.models.attention import (
 from carry.models.cache import Cache
 from carry.models.encodings import Encoding, ModelShape
 from carry.models.hooks import Hook, Hooks, activation_names, no_hook
-from carry.models.initialisation import initialise_layer
+from carry.models.initialisation import compute_deepnorm_gain, initialise_layer
 
 MAX_RECURRENCES = 10_000  # a hundred times the most of mcleish2024
+RESIDUAL_IN_NORM = ("post", "pre_and_post")  # places of norms that norm the sum with the residual
+NORM_EPSILON = {"layer": 1e-5, "rms": 1e-6}  # by default
+ACTIVATIONS = {
+    "relu": F.relu,
+    "gelu": F.gelu,
+    "gated_gelu": F.gelu,
+    "gated_gelu_tanh": functools.partial(F.gelu, approximate="tanh"),
+}
 
 
 class Transformer(Architecture):
@@ -41,7 +50,22 @@ class Transformer(Architecture):
 
     `injection`: the embedded input is added again before every layer, at the entrance of each
     recurrence of the block, or never (mcleish2024, 3.2 and Fig. 19).
+    `norm_place`: where the norms N1 and N2 of a part f of a layer stand (f is attention or the
+    feed-forward network): `pre` is x + f(N1 x), `post` N2(x + f(x)), `pre_and_post`
+    N2(x + f(N1 x)) (cho2025, App. B and released code), `pre_and_branch` x + N2(f(N1 x)). All but
+    `post` have a norm before the logits.
+    `norm_epsilon`: what norms add to the variance or the mean square; by default `NORM_EPSILON`.
+    `embedding_norm`: a norm of token embeddings plus embeddings of ids, before they are injected
+    (in the released code of mcleish2024, not in its text).
+    `activation`: of the feed-forward networks; `gated_gelu_tanh` approximates the normal
+    distribution in GELU by a tanh (Hendrycks & Gimpel 2016; released code of cho2025).
     `read_out`: more layers between the block and the logits, see `ReadOut`.
+    `tied`: the logits are products with the token embeddings. `logit_scale`: a factor of the
+    vector that these are read from. It is 1 by default; with tied embeddings it is
+    1 / (sqrt(width) s), where s is the first standard deviation of embeddings, so that the first
+    logits are of order 1 (Raffel et al. 2020, whose s is 1).
+    `attention_scale`: `log` makes attention logits grow with the logarithm of the number of keys
+    (see `carry.models.attention`).
     `divide_gradient`: the gradients of the layers' parameters are divided by the recurrences of the
     pass, and no other gradient is (mcleish2024, A.3.1; the released code rescales the loss).
     `biases`: of the linear maps; norms keep theirs. `logit_bias`: of the map to the logits.
@@ -52,6 +76,8 @@ class Transformer(Architecture):
     show, gathered for each query. `auto` chooses the fastest. All compute the same function.
     """
 
+    has_dropout = True
+
     class Settings(Architecture.Settings):
         """The settings of a transformer; `hidden` and `head_width` default to the width's."""
 
@@ -59,21 +85,25 @@ class Transformer(Architecture):
         injection: Literal["none", "entrance", "every_layer"] = "none"
         head_width: int | None = pydantic.Field(default=None, ge=1, le=MAX_WIDTH)
         hidden: int | None = pydantic.Field(default=None, ge=1, le=MAX_WIDTH)
-        activation: Literal["relu", "gelu", "gated_gelu"] = "relu"
+        activation: Literal["relu", "gelu", "gated_gelu", "gated_gelu_tanh"] = "relu"
         norm: Literal["layer", "rms", "none"] = "layer"
-        norm_place: Literal["pre", "post", "pre_and_post"] = "pre"
+        norm_epsilon: float | None = pydantic.Field(default=None, gt=0.0, le=1.0)
+        norm_place: Literal["pre", "post", "pre_and_post", "pre_and_branch"] = "pre"
+        embedding_norm: bool = False
         biases: bool = True
         logit_bias: bool = False
         feed_forward: bool = True
         output: bool = True
         final_norm: bool = True
         tied: bool = False
+        logit_scale: float | None = pydantic.Field(default=None, gt=0.0)
         residual_scale: float = 1.0
         initialisation: Literal["normal", "deepnorm", "t5"] = "normal"
         embedding_std: float | None = pydantic.Field(default=None, gt=0.0)
         read_out: bool = False
         divide_gradient: bool = False
         attention: Literal["auto", "plain", "fused", "gathered"] = "auto"
+        attention_scale: Literal["constant", "log"] = "constant"
 
         @pydantic.model_validator(mode="after")
         def _check_widths(self) -> Transformer.Settings:
@@ -88,6 +118,12 @@ class Transformer(Architecture):
                     f"output false with heads {self.heads} of head_width {self.head_width} does "
                     f"not fit width {self.width}, expected heads that fill it, or output: true"
                 )
+            if self.embedding_norm and self.norm == "none":
+                raise ValueError("embedding_norm true does not fit norm 'none', expected 'layer'")
+            if self.norm_epsilon is not None and self.norm == "none":
+                raise ValueError(
+                    f"norm_epsilon {self.norm_epsilon} does not fit norm 'none', expected None"
+                )
             return self
 
     def __init__(
@@ -99,27 +135,33 @@ class Transformer(Architecture):
                 "attention 'gathered' does not fit without a window; expected 'auto'"
             )
         self.tokens = nn.Embedding(symbols, settings.width)
+        self.embedding_norm = make_norm(settings) if settings.embedding_norm else nn.Identity()
         self.blocks = nn.ModuleList(Block(settings, shape) for _ in range(settings.layers))
-        has_final_norm = settings.final_norm and "pre" in settings.norm_place
+        has_final_norm = settings.final_norm and settings.norm_place != "post"
         self.final_norm = make_norm(settings) if has_final_norm else nn.Identity()
         self.read_out = ReadOut(settings) if settings.read_out else nn.Identity()
         self.logits = nn.Linear(settings.width, symbols, bias=settings.logit_bias)
-        self._initialise()
+        spread = settings.width**-0.5
+        std = settings.embedding_std or (1.0 if settings.initialisation == "t5" else spread)
+        self.logit_scale = settings.logit_scale or (spread / std if settings.tied else 1.0)
+        self._initialise(std)
         if settings.tied:
             self.logits.weight = self.tokens.weight
 
     @torch.no_grad()
-    def _initialise(self) -> None:
-        settings = self.settings
+    def _initialise(self, std: float) -> None:
+        """Set the first weights; embeddings get the standard deviation `std`."""
+        settings, method = self.settings, self.settings.initialisation
+        depth = settings.layers * settings.recurrences
         for block in self.blocks:
-            depth = settings.layers * settings.recurrences
-            initialise_layer(block, settings.initialisation, depth, settings.heads)
-        initialise_layer(self.read_out, settings.initialisation, None, settings.heads)
-        spread = settings.width**-0.5
-        std = settings.embedding_std or (1.0 if settings.initialisation == "t5" else spread)
+            initialise_layer(block, method, depth, settings.heads)
+        initialise_layer(self.read_out, method, depth, settings.heads, residual=False)
         nn.init.normal_(self.tokens.weight, std=std)
         self.initialise_encodings(std)
-        nn.init.normal_(self.logits.weight, std=spread)
+        if method == "deepnorm":
+            nn.init.xavier_normal_(self.logits.weight, compute_deepnorm_gain(depth))
+        else:
+            nn.init.normal_(self.logits.weight, std=settings.width**-0.5)
         if settings.logit_bias:
             nn.init.zeros_(self.logits.bias)
 
@@ -194,7 +236,20 @@ class Transformer(Architecture):
     ) -> Float[Tensor, "*B V"]:
         """Return the logits as if the model ended with this residual stream."""
         hook = no_hook if hooks is None else hooks.apply
-        return hook("logits", self.logits(hook("final", self.read_out(self.final_norm(x)))))
+        x = self.read_out(self.final_norm(x))
+        x = x if self.logit_scale == 1.0 else self.logit_scale * x
+        return hook("logits", self.logits(hook("final", x)))
+
+    def position_encodings(self, recurrences: int = 1) -> PositionEncodings:
+        """Return what the attention of a pass with this number of recurrences depends on."""
+        return PositionEncodings(
+            self.encodings,
+            self.settings.attention,
+            self._scale_gradient,
+            recurrences,
+            log_scale=self.settings.attention_scale == "log",
+            sharpness=1.0 if self.training else self.sharpness,
+        )
 
     def activation_names(self, recurrences: int | None = None) -> list[str]:
         """Return the names of all activations that `Hooks` can read and replace."""
@@ -262,13 +317,13 @@ class Transformer(Architecture):
         self._check_inputs(tokens, ids, at, past)
         self.start_hooks(hooks, recurrences)
         total = past + tokens.shape[1]
-        embedded = self.add_encodings(self.tokens(tokens), ids, past)
+        dropout = self.dropout if self.training else None
+        embedded = self.embedding_norm(self.add_encodings(self.tokens(tokens), ids, past))
+        embedded = embedded if dropout is None else dropout.apply("embed", embedded)
         embedded = embedded if hooks is None else hooks.apply("embed", embedded)
         embedded = self._scale_gradient(embedded, recurrences)
         index = torch.arange(past, total, device=tokens.device)[None]
-        positions = PositionEncodings(
-            self.encodings, self.settings.attention, self._scale_gradient, recurrences
-        )
+        positions = self.position_encodings(recurrences)
         everywhere = AttentionContext(positions, index, ids, total)
         wanted = everywhere if at is None else AttentionContext(positions, at, ids, total)
         x = torch.zeros_like(embedded)
@@ -281,6 +336,8 @@ class Transformer(Architecture):
             final = step == steps - 1
             hook = no_hook if hooks is None else hooks.layer_hook(step)
             needs_weights = hooks is not None and hooks.requests(f"{step}.pattern")
+            if dropout is not None:  # weights of which some are dropped must be computed
+                hook, needs_weights = dropout.before(hook), needs_weights or dropout.inside > 0
             context = wanted if final else everywhere
             attention = context.attention(layer, dense=needs_weights or cache is not None)
             x = self.blocks[layer](x, attention, at if final else None, cache, hook, needs_weights)
@@ -335,7 +392,7 @@ class Block(nn.Module):
             nn.Linear(inner, width, bias=settings.biases) if settings.output else nn.Identity()
         )
         self.feed_forward = FeedForward(settings) if settings.feed_forward else None
-        pre, post = "pre" in settings.norm_place, "post" in settings.norm_place
+        pre, post = settings.norm_place != "post", settings.norm_place != "pre"
         parts = range(2 if settings.feed_forward else 1)
         self.before = nn.ModuleList(make_norm(settings) if pre else nn.Identity() for _ in parts)
         self.after = nn.ModuleList(make_norm(settings) if post else nn.Identity() for _ in parts)
@@ -370,7 +427,7 @@ class Block(nn.Module):
     def _add(self, part: int, x: Tensor, update: Tensor) -> Tensor:
         scale = self.settings.residual_scale
         x = x if scale == 1.0 else scale * x  # a product takes a fiftieth of a step
-        if self.settings.norm_place == "post":  # the residual is inside the norm
+        if self.settings.norm_place in RESIDUAL_IN_NORM:
             return self.after[part](x + update)
         return x + self.after[part](update)
 
@@ -400,19 +457,19 @@ class FeedForward(nn.Module):
     def __init__(self, settings: Transformer.Settings) -> None:
         super().__init__()
         hidden = settings.hidden or 4 * settings.width
-        gates = 2 if settings.activation == "gated_gelu" else 1
-        self.activation = settings.activation
+        self.activation, self.gated = settings.activation, settings.activation.startswith("gated")
+        gates = 2 if self.gated else 1
         self.up = nn.Linear(settings.width, gates * hidden, bias=settings.biases)
         self.down = nn.Linear(hidden, settings.width, bias=settings.biases)
 
     def forward(self, x: Tensor, hook: Hook = no_hook) -> Tensor:
         """Return the output for each vector."""
-        x = self.up(x)
-        if self.activation == "gated_gelu":
+        x, activate = self.up(x), ACTIVATIONS[self.activation]
+        if self.gated:
             gate, x = x.chunk(2, dim=-1)
-            x = F.gelu(gate) * x
+            x = activate(gate) * x
         else:
-            x = F.relu(x) if self.activation == "relu" else F.gelu(x)
+            x = activate(x)
         return self.down(hook("mlp_post", x))
 
 
@@ -437,9 +494,9 @@ def make_norm(settings: Transformer.Settings) -> nn.Module:
     """Return a LayerNorm or an RMSNorm of the model's width, or the identity."""
     if settings.norm == "none":
         return nn.Identity()
-    if settings.norm == "rms":
-        return nn.RMSNorm(settings.width, eps=1e-6)
-    return nn.LayerNorm(settings.width)
+    epsilon = settings.norm_epsilon or NORM_EPSILON[settings.norm]
+    kind = nn.RMSNorm if settings.norm == "rms" else nn.LayerNorm
+    return kind(settings.width, eps=epsilon)
 
 
 def _check_integers(values: Tensor, dimensions: int, where: str) -> None:

@@ -92,7 +92,7 @@ def build_adder(
     size = size or compute_adder_size(operands, digits)
     largest_ids = (size.digits + 1, operands + 1)  # ids start at 1
     settings = {
-        "task": {"name": "multi_operand_addition"},
+        "task": {"name": "multi_operand_addition", "room": "bound"},
         "format": {"name": "scratchpad"},
         "positions": [
             {"ids": "coupled", "level": level, "encoding": "learned", "table": max(largest, 4)}

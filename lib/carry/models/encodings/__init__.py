@@ -90,7 +90,7 @@ class Encoding(nn.Module):
     def rotate(
         self, x: Float[Tensor, "B H T d"], ids: Integer[Tensor, "_ T"]
     ) -> Float[Tensor, "B H T d"]:
-        """Return queries or keys rotated by their ids."""
+        """Return queries or keys rotated by their ids, which must be linear in them."""
         return x
 
     def bias(
@@ -109,7 +109,7 @@ class Encoding(nn.Module):
         """Return scores that depend on the queries; attention scales them like its own scores.
 
         Args:
-            queries: the query vectors before rotation.
+            queries: the query vectors before rotation, in which scores must be linear.
             query: their ids.
             key: the ids of the keys.
         """
@@ -163,7 +163,7 @@ def check_window(settings: Encoding.Settings, scheme: Scheme, where: str) -> Non
         name = type(scheme).__name__.lower()
         raise SettingsError(
             f"{where}.window: {settings.window} does not fit ids {name!r}, whose differences are "
-            "not distances; expected 'index', 'coupled', or 'abacus' of offset 1"
+            "not distances; expected 'index', 'coupled' without ring, or 'abacus' of offset 1"
         )
 
 

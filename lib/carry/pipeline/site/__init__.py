@@ -1,65 +1,78 @@
-"""The site: figures, claims and executed notebooks as pages that open from disk, offline.
+"""The site: the story, works, claims, figures and executed notebooks, as pages that open offline.
 
-    reports/site/index.html            numbers, figures, claims, and a list of the notebooks
+    reports/site/index.html            the story in six figures, the works, how to cite
+                 works/WORK.html       what a work states, what we measured; its notebooks' figures
+                 figures.html          the index of what the works number, and all figures
+                 ledger.html           all claims, to filter and sort
+                 live.html             two certified models that run in the browser, see `live`
+                 notebooks/NAME.html   executed notebooks, see `pages`
+                 figures/NAME.svg      copies of the figures, each with its csv, compressed if long
                  style.css             light and dark, by the reader's system setting
-                 figures/NAME.svg      copies of the figures, each with its csv
-                 notebooks/NAME.html   executed notebooks, rendered with nbconvert
+                 site.js, ledger.js    search, filters; pages are complete without them
 
-nbconvert's full template would load scripts for formulas and widgets from the network. Its `basic`
-template is the notebook alone; `notebook.html` wraps it into a page.
+The texts of the story are in `story.yaml`. Nothing is loaded from a network.
 """
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
-from html.parser import HTMLParser
 from pathlib import Path
-from typing import NamedTuple
 
 import jinja2
-import nbformat
-from nbconvert import HTMLExporter
+from markupsafe import Markup, escape
 from pygments.formatters import HtmlFormatter
 
 from carry import claims
-from carry.config import paths, profiles
+from carry.config import paths
 from carry.config.settings import SettingsError
-from carry.pipeline import readme_numbers
-from carry.pipeline.stages import STAGES, find_executed
-from carry.plots import gallery, style
+from carry.pipeline.site import live, pages, search, works
+from carry.pipeline.site.content import Content, list_chapters, list_works, read_content
+from carry.pipeline.site.figures import Figure, pack_file
+from carry.pipeline.site.links import check_links
+
+__all__ = ["HERE", "check_links", "write_site"]
 
 HERE = Path(__file__).parent
-LINK = re.compile(r'<a href="(?![a-z]+:|#)([^"]*)"[^>]*>(.*?)</a>', re.DOTALL)
-
-
-class Page(NamedTuple):
-    """An executed notebook: its source, its name on the site, and the group it is listed in."""
-
-    source: Path
-    name: str
-    title: str
-    group: str
+FOLDERS = ("figures", "notebooks", "works")
+SCRIPTS = ("site.js", "ledger.js", "live.js", "live_page.js")
 
 
 def write_site(profile: str, folder: Path | None = None) -> Path:
     """Write the site of a profile from what the pipeline has written, and return its first page.
 
     Raises:
-        SettingsError: for a missing result, figure or notebook, and for a page that would load
-            something from the network or has a broken link.
+        SettingsError: for a missing result, figure or notebook, for a story with unknown names, and
+            for a page that would load something from the network or has a broken link.
     """
     folder = folder or paths.reports_path(profile, "site")
-    pages = list_pages(profile)
-    for name in ("figures", "notebooks"):  # pages of removed rows would stay
+    content = read_content(profile)
+    templates = make_templates(content)
+    for name in FOLDERS:  # pages of removed rows would stay
         shutil.rmtree(folder / name, ignore_errors=True)
-    drawn = _list_drawn(profile)
-    for notebook in drawn.values():
-        for name in notebook.entries:
-            for file in (f"{name}.svg", f"{name}.csv"):
-                source = paths.figures_folder(profile, notebook.source) / file
-                _write_file(folder / "figures" / file, _read_file(source))
+    for figure in content.figures.values():
+        source = paths.figures_folder(profile, figure.notebook)
+        for name in figure.files:
+            _write_file(folder / "figures" / name, pack_file(name, source))
+    _write_notebooks(content, templates, folder / "notebooks")
+    for name, text in render_pages(content, templates, profile).items():
+        _write_file(folder / name, text)
+    script = search.write_index(
+        content.pages, content.figures.values(), content.items, content.records
+    )
+    _write_file(folder / "search_index.js", script)
+    for name in SCRIPTS:
+        _write_file(folder / name, (HERE / name).read_bytes())
+    css = (HERE / "style.css").read_text(encoding="utf-8") + _write_highlighting()
+    _write_file(folder / "style.css", css)
+    faults = check_links(folder)
+    if faults:
+        raise SettingsError(f"site: {faults[0]}")
+    return folder / "index.html"
+
+
+def make_templates(content: Content) -> jinja2.Environment:
+    """Return the templates, with what several of them use."""
     templates = jinja2.Environment(
         loader=jinja2.FileSystemLoader(HERE),
         autoescape=True,
@@ -67,136 +80,104 @@ def write_site(profile: str, folder: Path | None = None) -> Path:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    names = {page.name for page in pages}
-    for page in pages:
-        body = render_notebook(page.source, names)
-        text = templates.get_template("notebook.html").render(page=page, body=body)
-        _write_file(folder / "notebooks" / f"{page.name}.html", text)
-    records = json.loads(_read_file(paths.reports_path(profile, "claims.json")).decode())
-    numbers = json.loads(_read_file(paths.reports_path(profile, "numbers.json")).decode())
-    text = templates.get_template("index.html").render(
-        profile=profile,
-        columns=readme_numbers.COLUMNS,
-        rows=[
-            (style.choose_style(row), numbers["rows"][row])
-            for row in gallery.select_overview_rows(numbers["rows"])
-        ],
-        figures=drawn,
-        known=profiles.find_sources(profile),
-        records=records,
-        papers=list(dict.fromkeys(record["paper"] for record in records)),
-        pages=pages,
-        groups=list(dict.fromkeys(page.group for page in pages)),
-        shown=readme_numbers.format_number,
-        measured=claims.describe_measurement,
-        summary=claims.summarise_verdicts(records),
-        method=claims.METHOD,
-    )
-    _write_file(folder / "index.html", text)
-    _write_file(
-        folder / "style.css", (HERE / "style.css").read_text(encoding="utf-8") + _highlighting()
-    )
-    faults = check_links(folder)
-    if faults:
-        raise SettingsError(f"site: {faults[0]}")
-    return folder / "index.html"
-
-
-def _list_drawn(profile: str) -> dict[str, gallery.Notebook]:
-    """Return the notebooks of the works whose figures a profile draws."""
-    works = profiles.load_profile(profile)["figures"]
-    return {
-        name: notebook
-        for name, notebook in gallery.NOTEBOOKS.items()
-        if notebook.source.partition("/")[0] in works
+    templates.filters |= {"ticks": mark_code, "breaks": add_breaks}
+    templates.globals |= {
+        "works": list_works(content),
+        "number_of": claims.describe_number,
+        "measured": claims.describe_measurement,
+        "summary": claims.summarise_verdicts(content.records),
+        "method": claims.METHOD,
     }
+    return templates
 
 
-def list_pages(profile: str) -> list[Page]:
-    """Return the executed notebooks of a profile, the tour first if it exists.
+def mark_code(text: str) -> Markup:
+    """Return a text with its parts between backticks as code.
 
-    Those of stages are left out if they have not run, so that a fresh clone has a site. Studies
-    come from the profile, since a removed one may have left its notebook in the folder.
+    >>> mark_code("rows of `full`: a < b")
+    Markup('rows of <code>full</code>: a &lt; b')
     """
-    tour = paths.ROOT / "notebooks" / "tour.ipynb"  # committed with its outputs
-    pages = [Page(tour, "tour", "tour", "begin here")] if tour.exists() else []
-    for notebook in _list_drawn(profile).values():
-        path = find_executed(notebook.source, profile)
-        pages.append(Page(path, path.stem, notebook.question, notebook.paper or "all rows"))
-    for stage in STAGES.values():
-        for item in stage.items(profile) if stage.parameter else [""]:
-            name = f"{stage.name}_{item}" if item else stage.name
-            title = f"{stage.name}: {item}" if item else stage.name
-            group = stage.name if item else "all rows"
-            path = stage.executed(profile, item)
-            pages += [Page(path, name, title, group)] if path.exists() else []
-    return pages
+    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))
 
 
-def render_notebook(source: Path, names: set[str]) -> str:
-    """Return a notebook as HTML without a surrounding page.
+def add_breaks(name: str) -> Markup:
+    """Return a name that may be broken after each underscore.
 
-    Links to other notebooks lead to their pages; other links into the project become plain text.
+    >>> add_breaks("abacus_20")
+    Markup('abacus_<wbr>20')
     """
-    exporter = HTMLExporter(template_name="basic", exclude_anchor_links=True)
-    notebook = nbformat.reads(_read_file(source).decode(), as_version=4)
-    body, _ = exporter.from_notebook_node(notebook)
-    body = body.replace("No description has been provided for this image", "drawn by this cell")
-
-    def replace(match: re.Match) -> str:
-        name = Path(match[1]).stem
-        return f'<a href="{name}.html">{match[2]}</a>' if name in names else match[2]
-
-    return LINK.sub(replace, body)
+    return Markup(str(escape(name)).replace("_", "_<wbr>"))
 
 
-def check_links(folder: Path) -> list[str]:
-    """Return the faults of the pages in a folder: network loads and broken links."""
-    faults = []
-    for path in sorted(folder.rglob("*.html")):
-        parser = _ReferenceParser()
-        parser.feed(path.read_text(encoding="utf-8"))
-        name = path.relative_to(folder).as_posix()
-        for loaded, target in parser.references:
-            if re.match(r"(?:[a-z]+:)?//", target):
-                faults += [f"{name} would load {target} from a network"] * loaded
-            elif re.match(r"#|data:|mailto:", target):
-                continue
-            elif not (path.parent / target.partition("#")[0]).exists():
-                faults.append(f"{name} links to {target}, which does not exist")
-    for path in sorted(folder.rglob("*.css")):
-        if re.search(r"@import|url\((?!['\"]?data:)", path.read_text(encoding="utf-8")):
-            faults.append(f"{path.name} would load another file")
-    return faults
+def render_pages(content: Content, templates: jinja2.Environment, profile: str) -> dict[str, str]:
+    """Return the pages that are no notebooks, by their paths."""
+    shown = [
+        {**page._asdict(), "figures": content.list_figures(page)}
+        for page in content.pages
+        if page.notebook and page.name != "tour"
+    ]
+    labels = {work["key"]: work["label"] for work in templates.globals["works"]}
+    groups = [
+        {
+            "label": labels.get(name, name.capitalize()),
+            "stage": not group[0].notebook,
+            "pages": group,
+        }
+        for name in dict.fromkeys(page.group for page in content.pages)
+        if (group := [page for page in content.pages if page.group == name])
+    ]
+    settings = {
+        "index": {
+            "profile": profile,
+            "story": content.story,
+            "chapters": list_chapters(content),
+            "groups": groups,
+            "citations": [works.describe_project(), *works.read_works().values()],
+        },
+        "figures": {"pages": [page for page in shown if page["figures"]]},
+        "ledger": {
+            "records": content.records,
+            "papers": [*dict.fromkeys(record["paper"] for record in content.records)],
+            "verdicts": claims.VERDICTS,
+        },
+        "live": {"models": [live.export_model(row) for row in live.ROWS]},
+    }
+    rendered = {
+        f"{name}.html": templates.get_template(f"{name}.html").render(root="", here=name, **values)
+        for name, values in settings.items()
+    }
+    for work in templates.globals["works"]:
+        mine = [page for page in shown if page["group"] == work["key"]]
+        rendered[f"works/{work['key']}.html"] = templates.get_template("work.html").render(
+            root="../", here=work["key"], work=work, pages=mine
+        )
+    return rendered
 
 
-class _ReferenceParser(HTMLParser):
-    """Collects the references of a page as pairs: (loaded with the page, target)."""
+def _write_notebooks(content: Content, templates: jinja2.Environment, folder: Path) -> None:
+    """Write the pages of notebooks, each with links to those before and after it."""
+    names = {page.name for page in content.pages}
+    macros, template = (templates.get_template(f"{name}.html") for name in ("macros", "notebook"))
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.references: list[tuple[bool, str]] = []
+    def draw(figure: Figure) -> str:
+        picture, caption = macros.module.image(figure, "../"), macros.module.caption(figure, "../")
+        return f'<figure id="figure-{figure.name}">{picture}{caption}</figure>'
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Record every source and link of a tag."""
-        for name, value in attrs:
-            if value and name in ("src", "href", "data", "poster", "srcset"):
-                self.references.append((tag != "a", value))
+    neighbours = zip([None, *content.pages], [*content.pages[1:], None], strict=False)
+    for page, (before, after) in zip(content.pages, neighbours, strict=True):
+        figures = {one.name: one for one in content.list_figures(page) if one.files}
+        body, pictures = pages.render_notebook(page, names, figures, draw)
+        settings = {"page": page, "body": body, "before": before, "after": after}
+        text = template.render(**settings, root="../", here=page.group)
+        for name, written in {f"{page.name}.html": text, **pictures}.items():
+            _write_file(folder / name, written)
 
 
-def _highlighting() -> str:
+def _write_highlighting() -> str:
     """Return the CSS of highlighted code, light and dark."""
     light = HtmlFormatter(style="default").get_style_defs(".highlight")
     dark = HtmlFormatter(style="native").get_style_defs(".highlight")
     return f"\n{light}\n@media (prefers-color-scheme: dark) {{\n{dark}\n}}\n"
-
-
-def _read_file(path: Path) -> bytes:
-    if not path.exists():
-        raise SettingsError(
-            f"site: {paths.display_path(path)} is not there; expected the stages before"
-        )
-    return path.read_bytes()
 
 
 def _write_file(path: Path, content: str | bytes) -> None:

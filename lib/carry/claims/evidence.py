@@ -1,0 +1,281 @@
+"""The evidence for a claim: what result tables, certificates and constructions say about it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from carry.claims import measurements
+from carry.claims.claim_settings import Claim, find_comparison
+from carry.claims.gates import (
+    Learned,
+    NotLearned,
+    NotMeasured,
+    check_models,
+    check_start,
+    check_steps,
+    describe_footing,
+    describe_steps,
+    find_learned_seeds,
+    load_trained_runs,
+    select_learned,
+)
+from carry.claims.measurements import Measurement, SeedTest
+from carry.claims.seed_plans import MIN_SEEDS_OF_LEVEL, OF_METHODS, SIGNS
+from carry.config.run_settings import Run
+from carry.evaluation.differences import compare_rates
+from carry.evaluation.failed_halving import zero_failed_models
+from carry.evaluation.regions import add_region, add_unseen_regions
+
+# Of several rows of a claim, the record has the one with the first of these verdicts.
+WORST_FIRST = (
+    "fails", "not learned here", "too few seeds", "n cannot decide", "undecided", "holds",
+)  # fmt: skip
+
+
+class Evidence(NamedTuple):
+    """The fields of a record that a measurement gives, and its test with the seeds of each side."""
+
+    fields: dict[str, Any]
+    test: SeedTest | None = None
+    sides: tuple[int, ...] = ()
+
+
+class Tables(NamedTuple):
+    """The tables of a profile: cells with their regions, the runs of their rows, and analyses."""
+
+    cells: pd.DataFrame
+    runs: dict[str, Run]
+    sources: dict[str, str]
+    analyses: dict[str, pd.DataFrame]
+
+
+def prepare_tables(
+    cells: pd.DataFrame,
+    places: pd.DataFrame | None = None,
+    curves: pd.DataFrame | None = None,
+    analyses: Mapping[str, pd.DataFrame] | None = None,
+) -> Tables:
+    """Return the tables of a profile as claims select from them, with the runs of their rows."""
+    cells, places = _name_starts(cells), _name_starts(places)
+    runs = load_trained_runs(cells)
+    cells = measurements.add_last_digit(cells, places)
+    cells = zero_failed_models(add_region(cells), curves)
+    lengths = {row: run.trained_lengths() for row, run in runs.items() if run.data_set is not None}
+    cells = add_unseen_regions(cells, lengths)
+    longest = cells[["i", "j"]].max(axis=1)
+    grid = cells["row"].map(longest[cells["set"] == "grid"].groupby(cells["row"]).max())
+    cells = cells.assign(beyond=longest - cells["trained"], grid=grid)
+    sources = dict(zip(cells["row"], cells["profile"], strict=True))
+    named = {name: _name_starts(table) for name, table in (analyses or {}).items()}
+    return Tables(cells, runs, sources, named)
+
+
+def _name_starts(table: pd.DataFrame | None) -> pd.DataFrame | None:
+    """Return a table whose starts are names; older tables have ids as numbers."""
+    if table is None or "start" not in table:
+        return table
+    return table.assign(start=table["start"].astype(str))
+
+
+def collect_evidence(
+    claim: Claim,
+    tables: Mapping[str | None, Tables],
+    certificates: pd.DataFrame | None,
+    profile: str,
+) -> Evidence:
+    """Return what the tables say about a claim.
+
+    Raises:
+        NotMeasured: if they lack something.
+        NotLearned: if its rows have not learned.
+    """
+    own = tables[claim.profile]
+    if claim.analysis:
+        return _read_analysis(claim, own)
+    if claim.certified:
+        return _read_certificates(claim, certificates, profile)
+    if claim.thesis_runs:
+        measured, told = measurements.compare_thesis_runs(claim)
+        pairs = {"ahead": told.ahead, "behind": told.behind, "equal": told.equal}
+        fields = {"row": "runs of the thesis", "pairs": pairs, "p_sign": round_p(told.p_sign)}
+        return _report(claim, measured, fields)
+    if claim.parameters:
+        measured = measurements.count_wrong_parameters(claim)
+        return _report(claim, measured, {"row": ", ".join(claim.parameters), "profile": "paper"})
+    if claim.construction or claim.circuits:
+        measured = measurements.count_construction_errors(claim)
+        return _report(claim, measured, {"row": "construction"})
+    if claim.not_tested:
+        return Evidence({})
+    return _read_cells(claim, own)
+
+
+def _read_cells(claim: Claim, tables: Tables) -> Evidence:
+    """Return the evidence of cells: of the row with the worst verdict, if a claim has several."""
+    cells, rows, start = tables.cells, claim.measure.rows, claim.measure.where.start
+    if claim.compare:
+        rows = [measurements.find_comparable_row(claim, cells)]
+    sign, found = -1 if claim.holds_if.startswith("<") else 1, []
+    for row in rows:
+        sides = dict.fromkeys([row, *([find_comparison(claim)[0]] if claim.compare else [])])
+        for side in sides:
+            check_start(side, start, tables.runs)
+        check_models(list(sides), tables.runs)
+        measurements.count_by_seed(cells, row, claim.measure.where)  # there is something to measure
+        try:
+            learned = _check_gate(claim, list(sides), start, tables)
+        except NotLearned as reason:
+            if len(rows) == 1:
+                raise
+            fields = {"row": row, "measured": 0.0, "reason": str(reason)}
+            found.append(Evidence({**fields, "verdict": "not learned here"}))
+            continue
+        measured = measurements.measure_row(claim, row, select_learned(cells, learned))
+        names = {"row": row, "compared_with": [*sides][-1] if claim.compare else None}
+        evidence = _report(claim, measured, {**names, **_describe_rows(sides, learned, tables)})
+        found.append(_excuse_learning(claim, evidence, tables))
+    worst = min(
+        found,
+        key=lambda one: (
+            WORST_FIRST.index(one.fields["verdict"]),
+            sign * one.fields["measured"],
+        ),
+    )
+    if "n" not in worst.fields:  # it was not measured
+        raise NotLearned(worst.fields["reason"])
+    return worst._replace(fields=worst.fields | {"rates": _compare_rates(claim, cells)})
+
+
+def _excuse_learning(claim: Claim, evidence: Evidence, tables: Tables) -> Evidence:
+    """Return no refutation of a claim that models learn: they may, in more steps."""
+    fields, wants_more = evidence.fields, claim.holds_if.startswith(">")
+    if not (claim.is_about_learning() and wants_more and fields["verdict"] == "fails"):
+        return evidence
+    steps = describe_steps(fields["row"], tables.runs).strip() or "here"
+    return Evidence({**fields, "verdict": "not learned here", "reason": f"{steps}, no more"})
+
+
+def _check_gate(claim: Claim, rows: list[str], start: str, tables: Tables) -> list[Learned]:
+    """Return which seeds of each row have learned; none for a claim without a gate."""
+    for row in rows:
+        check_steps(row, claim.least_steps.get(row, 0), tables.runs)
+    if not claim.has_gate():
+        return []
+    return [find_learned_seeds(tables.cells, row, start, claim.gate, tables.runs) for row in rows]
+
+
+def _describe_rows(rows: Iterable[str], learned: list[Learned], tables: Tables) -> dict[str, Any]:
+    """Return how many seeds of each row have learned, after which steps, and how they differ."""
+    runs = {row: tables.runs[row] for row in rows if row in tables.runs}
+    footings = [describe_footing(run) for run in runs.values()]
+    unlike = {name: [of[name] for of in footings] for name in (footings or [{}])[0]}
+    return {
+        "learned": {row: [len(seeds), of] for row, seeds, of in learned},
+        "steps": {row: run.training.steps for row, run in runs.items()},
+        "profiles": {row: run.profile for row, run in runs.items()},
+        "unlike": {name: values for name, values in unlike.items() if len({*values}) > 1},
+    }
+
+
+def _compare_rates(claim: Claim, cells: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return our share of models that reach the accuracy next to the paper's, for each row."""
+    rates = []
+    for row, (hits, runs) in claim.paper_rates.items():
+        try:
+            of = claim.model_copy(update={"compare": None})
+            ours = measurements.measure_row(of, row, cells)
+        except NotMeasured:
+            continue
+        own = round(ours.value * ours.n)
+        p = round_p(compare_rates(own, ours.n, hits, runs))
+        names = {"row": row, "above": claim.measure.above, "hits": own, "n": ours.n}
+        rates.append({**names, "paper_hits": hits, "paper_n": runs, "p": p, "p_corrected": None})
+    return rates
+
+
+def _read_analysis(claim: Claim, tables: Tables) -> Evidence:
+    """Return the evidence of the table of an analysis."""
+    analysis = claim.analysis
+    table = tables.analyses.get(analysis.table, pd.DataFrame(columns=["row"]))
+    other_row = (claim.compare.row if claim.compare else None) or analysis.row
+    if table[table["row"] == analysis.row].empty:
+        raise NotMeasured(f"row {analysis.row} was not analysed in this profile")
+    rows = list(dict.fromkeys([analysis.row, other_row]))
+    start = measurements.find_analysis_start(table, analysis.row, analysis.where)
+    learned = _check_gate(claim, rows, start or "1", tables)
+    table = select_learned(table, learned)
+    seeds = measurements.count_in_analysis(table, analysis.row, analysis.count, analysis.where)
+    fields = {"row": analysis.row, "start": start, **_describe_rows(rows, learned, tables)}
+    if not claim.compare:
+        return _report(claim, measurements.measure_seeds(claim, seeds), fields)
+    where = {**analysis.where, **claim.compare.where}
+    other = measurements.count_in_analysis(table, other_row, analysis.count, where)
+    paired = other_row == analysis.row
+    measured = measurements.measure_difference(claim, seeds, other, paired)
+    return _report(claim, measured, {**fields, "compared_with": other_row})
+
+
+def _read_certificates(claim: Claim, certificates: pd.DataFrame | None, profile: str) -> Evidence:
+    """Return the evidence of certificates; a share of all seeds has no interval."""
+    row = claim.certified.row
+    seeds = certificates[certificates["row"] == row] if certificates is not None else []
+    if not len(seeds):
+        raise NotMeasured(f"{row} has no certificate in profile {profile}")
+    share = float((seeds["verdict"] == "exact").mean())
+    contexts = int(seeds["contexts"].sum())
+    return _report(claim, Measurement(share, share, share, contexts, (len(seeds),)), {"row": row})
+
+
+def _report(claim: Claim, measured: Measurement, fields: dict[str, Any]) -> Evidence:
+    """Return the evidence of a measurement; the verdict of a test follows from its family."""
+    fields = {
+        **fields,
+        "measured": round(measured.value, 6),
+        "interval": [round(measured.low, 6), round(measured.high, 6)],
+        "n": measured.n,
+        "seeds": min(measured.seeds),
+        "sides": list(measured.seeds),
+    }
+    if measured.test is None:
+        verdict, reason = _find_verdict(claim, measured)
+        return Evidence({**fields, "verdict": verdict, "reason": reason})
+    told = {"p": round_p(measured.test.holds), "p_contrary": round_p(measured.test.fails)}
+    return Evidence({**fields, **told, "verdict": "undecided"}, measured.test, measured.seeds)
+
+
+def _find_verdict(claim: Claim, measured: Measurement) -> tuple[str, str | None]:
+    """Return whether all of the interval fulfils the condition, or none of it, or a part.
+
+    The second value is the reason of another verdict.
+
+    >>> from carry.claims.claim_settings import CellFilter, Measure
+    >>> claim = Claim(id="", paper="carry", section="", statement="", paper_value="",
+    ...               measure=Measure(rows=["x"], where=CellFilter(digits=1)), holds_if=">= 0.9")
+    >>> for low, high in [(0.9, 1.0), (0.8, 1.0), (0.0, 0.5)]:
+    ...     print(_find_verdict(claim, Measurement(0.9, low, high, n=9, seeds=(3,)))[0])
+    holds
+    undecided
+    fails
+    >>> _find_verdict(claim, Measurement(1.0, 0.7, 1.0, n=9, seeds=(3,), ideal=(0.7, 1.0)))
+    ('n cannot decide', 'all right, the interval of n = 9 would be 70.0% to 100.0%')
+    """
+    sign, threshold = claim.condition()
+    if claim.statistic() in OF_METHODS and measured.seeds[0] < MIN_SEEDS_OF_LEVEL:
+        return "too few seeds", f"{measured.seeds[0]} seeds, expected {MIN_SEEDS_OF_LEVEL}"
+    if measured.ideal and not all(SIGNS[sign](end, threshold) for end in measured.ideal):
+        low, high = (f"{end:.1%}" for end in measured.ideal)
+        ideal = "right" if sign.startswith(">") else "wrong"
+        return (
+            "n cannot decide",
+            f"all {ideal}, the interval of n = {measured.n} would be {low} to {high}",
+        )
+    ends = {SIGNS[sign](end, threshold) for end in (measured.low, measured.high)}
+    return ("undecided" if len(ends) == 2 else "holds" if ends.pop() else "fails"), None
+
+
+def round_p(p: float) -> float:
+    """Return a p with three significant digits."""
+    return float(f"{p:.3g}")

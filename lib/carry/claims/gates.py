@@ -1,0 +1,158 @@
+"""The gate of a claim: which models have learned the lengths that they were trained on.
+
+A model that fails at its trained lengths says nothing about longer problems. It is counted as not
+learned, and no claim is refuted by it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from carry.config import profiles, run_settings
+from carry.config.run_settings import Run
+from carry.evaluation.regions import score_trained_lengths
+
+
+class NotMeasured(Exception):
+    """The tables lack what a claim needs; the text names it."""
+
+
+class MissingRow(NotMeasured):
+    """A profile has no results of this row."""
+
+    def __init__(self, row: str) -> None:
+        super().__init__(f"row {row} is missing")
+        self.row = row
+
+
+class NotLearned(Exception):
+    """Half of the models of a row, or more, have not learned; the text has their steps."""
+
+
+class Learned(NamedTuple):
+    """The seeds of a row that have learned its trained lengths, of all its seeds."""
+
+    row: str
+    seeds: tuple[int, ...]
+    of: int
+
+
+def load_trained_runs(cells: pd.DataFrame) -> dict[str, Run]:
+    """Return the run of each row of a table, at the scale of the profile that trained it."""
+    sources = dict(zip(cells["row"], cells["profile"], strict=True))
+    known = profiles.find_profiles()
+    return {
+        row: run_settings.load_run(row, profile)
+        for row, profile in sources.items()
+        if profile in known and row in run_settings.list_rows(profile)
+    }
+
+
+def find_start(cells: pd.DataFrame, row: str, start: str) -> str:
+    """Return the start under which a table has a row; without a table of ids that is always 1.
+
+    Raises:
+        MissingRow: if the table lacks the row.
+        NotMeasured: if the row was not evaluated from this start.
+    """
+    known = set(cells.loc[cells["row"] == row, "start"])
+    if not known:
+        raise MissingRow(row)
+    if start not in known and known != {"1"}:
+        raise NotMeasured(f"row {row} has no result from start {start} in this profile")
+    return start if start in known else "1"
+
+
+def find_learned_seeds(
+    cells: pd.DataFrame, row: str, start: str, gate: float, runs: dict[str, Run]
+) -> Learned:
+    """Return the seeds of a row that reach an accuracy at the trained lengths.
+
+    Raises:
+        NotMeasured: if the table has no trained lengths of the row.
+        NotLearned: if half of its seeds do not reach it, or more.
+    """
+    scores = score_trained_lengths(cells[cells["row"] == row])
+    scores = scores[scores["start"] == find_start(cells, row, start)]
+    if scores.empty:
+        raise NotMeasured(f"row {row} has no result at its trained lengths in this profile")
+    seeds = tuple(scores.loc[scores["accuracy"] >= gate, "seed"].tolist())
+    if 2 * len(seeds) <= len(scores):
+        ends = [
+            int(1000 * end) / 10 for end in (scores["accuracy"].min(), scores["accuracy"].max())
+        ]
+        raise NotLearned(
+            f"{len(seeds)} of {len(scores)} seeds of {row} reach {100 * gate:g}% at their trained "
+            f"lengths{describe_steps(row, runs)} ({ends[0]:g} to {ends[1]:g}%)"
+        )
+    return Learned(row, seeds, len(scores))
+
+
+def check_start(row: str, start: str, runs: dict[str, Run]) -> None:
+    """Refuse a start that a row's evaluation leaves out; start 1 would stand for it.
+
+    Raises:
+        NotMeasured: if its settings have other starts.
+    """
+    if row in runs and start not in map(str, runs[row].evaluation.starts):
+        raise NotMeasured(f"row {row} has no result from start {start} in this profile")
+
+
+def check_models(rows: list[str], runs: dict[str, Run]) -> None:
+    """Refuse to compare two rows that are one model, which would be alike for no other reason.
+
+    Raises:
+        NotMeasured: if they are.
+    """
+    settings = []
+    for run in (runs[row] for row in rows if row in runs):
+        settings.append(run.model_dump(exclude={"name", "profile", "seeds", "evaluation"}))
+        model = settings[-1]["model"]
+        if model.get("layers") == 1 and model.get("injection") == "entrance":  # the only layer
+            model["injection"] = "every_layer"
+    if len(settings) == 2 and settings[0] == settings[1]:
+        raise NotMeasured(f"rows {rows[0]} and {rows[1]} are one model in this profile")
+
+
+def check_steps(row: str, least: int, runs: dict[str, Run]) -> None:
+    """Refuse a verdict on a row that was trained for fewer steps than the claim wants.
+
+    Raises:
+        NotLearned: if it was.
+    """
+    if row in runs and runs[row].training.steps < least:
+        raise NotLearned(f"{row}{describe_steps(row, runs)}; a verdict wants {least:,}")
+
+
+def describe_footing(run: Run) -> dict[str, Any]:
+    """Return the settings that two rows on one footing share, but for their steps.
+
+    >>> from carry.config.run_settings import make_run
+    >>> model = {"layers": 1, "recurrences": 3, "width": 64}
+    >>> run = make_run({"task": {"name": "addition"}, "model": model})
+    >>> list(describe_footing(run).values())
+    [3, 64, 'adamw', 0.001, 128, 'fresh']
+    """
+    training, model = run.training, run.model
+    return {
+        "depth": model.get("layers", 1) * model.get("recurrences", 1),
+        "width": model.get("width"),
+        "optimizer": training.optimizer,
+        "rate": training.learning_rate,
+        "batch": training.batch,
+        "problems": training.examples or "fresh",
+    }
+
+
+def describe_steps(row: str, runs: dict[str, Run]) -> str:
+    """Return after how many steps a row is as it is, if its run is known."""
+    return f" after {runs[row].training.steps:,} steps" if row in runs else ""
+
+
+def select_learned(table: pd.DataFrame, learned: list[Learned]) -> pd.DataFrame:
+    """Return a table without the seeds of these rows that have not learned."""
+    for row, seeds, _ in learned:
+        table = table[(table["row"] != row) | table["seed"].isin(seeds)]
+    return table

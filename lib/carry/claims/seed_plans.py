@@ -1,0 +1,148 @@
+"""Seeds that claims need: which claims the seeds of a profile could never decide.
+
+Everything follows from settings, so it is known before training. A test is planned as if its
+results were ideal, and those of all other tests of its work too: a larger p of any of them only
+raises the corrected p of all.
+"""
+
+from __future__ import annotations
+
+import operator
+
+import pandas as pd
+
+from carry.claims.claim_settings import Claim
+from carry.claims.measurements import select_pairs
+from carry.config import profiles, run_settings
+from carry.config.run_settings import Run
+from carry.evaluation.differences import ALPHA, compute_smallest_p, correct_p_values
+from carry.evaluation.intervals import wilson_interval
+
+MIN_SEEDS = 5  # of each side of a test
+MIN_SEEDS_OF_LEVEL = 3  # of a claim about a method without a test: as many as mcleish2024 has
+MOST_SEEDS = 200  # for which `count_needed_seeds` looks
+OF_METHODS = ("mean_over_seeds", "worst_seed", "best_seed", "worst_cell")
+SIGNS = {">=": operator.ge, ">": operator.gt, "<=": operator.le, "<": operator.lt}
+PLAN_COLUMNS = [
+    "claim", "paper", "profile", "seeds", "tests", "smallest_p", "smallest_corrected", "needed",
+]  # fmt: skip
+
+
+def find_smallest_p(claim: Claim, sizes: tuple[int, int]) -> float:
+    """Return the smallest p that the test of a claim can have with these numbers of seeds."""
+    beyond = abs(claim.condition()[1]) if claim.holds_if else 0.0
+    shares = claim.statistic() == "seeds_above"
+    return compute_smallest_p(sizes, beyond, claim.margin, claim.is_paired(), shares)
+
+
+def count_needed_seeds(claim: Claim, tests: int) -> int:
+    """Return the smallest number of seeds a side that can decide a claim among some tests.
+
+    >>> from carry.claims.claim_settings import CellFilter, Comparison, Measure
+    >>> claim = Claim(id="", paper="carry", section="", statement="", paper_value="",
+    ...               measure=Measure(rows=["x"], where=CellFilter(digits=1)),
+    ...               compare=Comparison(row="y"), holds_if="> 0")
+    >>> [count_needed_seeds(claim, tests) for tests in (1, 12, 13, 46, 47)]
+    [5, 5, 6, 6, 7]
+    """
+    for seeds in range(MIN_SEEDS, MOST_SEEDS):
+        if tests * find_smallest_p(claim, (seeds, seeds)) <= ALPHA:
+            return seeds
+    return MOST_SEEDS
+
+
+def plan_seeds(claims: list[Claim], profile: str) -> pd.DataFrame:
+    """Return for each test of a profile's rows its seeds by the settings, and those it needs.
+
+    Rows that neither the profile nor the one that a claim names trains are left out. Columns:
+    `profile`, that of the rows; `seeds` of the smaller side; `tests` of the work; `smallest_p` of
+    ideal results, alone and corrected for all tests; `needed` seeds a side, if every test of the
+    work has as many.
+
+    Raises:
+        SettingsError: for an unknown profile.
+    """
+    planned = []
+    for claim in claims:
+        sizes = _find_sizes(claim, profile)
+        if sizes is not None:
+            planned.append((claim, min(sizes), find_smallest_p(claim, sizes)))
+    tables = []
+    for paper in dict.fromkeys(claim.paper for claim, *_ in planned):
+        family = [part for part in planned if part[0].paper == paper]
+        corrected = correct_p_values([p for *_, p in family])
+        for (claim, seeds, p), least in zip(family, corrected, strict=True):
+            needed = count_needed_seeds(claim, len(family))
+            where = (claim.id, paper, "thesis" if claim.thesis_runs else claim.profile or profile)
+            tables.append((*where, seeds, len(family), p, least, needed))
+    return pd.DataFrame(tables, columns=PLAN_COLUMNS)
+
+
+def check_seeds(claims: list[Claim], profile: str) -> dict[str, str]:
+    """Return the claims that no result of a profile's seeds can decide, with the reason.
+
+    A test needs 5 seeds a side and a p that can be small enough for all tests of its work, a claim
+    about a method 3 seeds, and a share of seeds so many that its interval can fulfil the condition.
+
+    Raises:
+        SettingsError: for an unknown profile.
+    """
+    plan = plan_seeds(claims, profile)
+    few = plan[(plan["seeds"] < MIN_SEEDS) | (plan["smallest_corrected"] > ALPHA)]
+    reasons = {
+        row.claim: f"{row.seeds} seeds a side, expected {row.needed} for {row.tests} tests"
+        for row in few.itertuples()
+    }
+    for claim in claims:
+        if (claim.measure or claim.analysis) and not claim.compare:
+            runs = _load_sides(claim, profile) or []
+            found = [reason for run in runs if (reason := _find_lack(claim, run.seeds))]
+            reasons |= {claim.id: found[0]} if found else {}
+    return reasons
+
+
+def _find_sizes(claim: Claim, profile: str) -> tuple[int, int] | None:
+    """Return the seeds of both sides of a claim's test, or the pairs of the thesis' runs."""
+    if claim.thesis_runs:
+        pairs = len(select_pairs(claim))
+        return pairs, pairs
+    sides = _load_sides(claim, profile) if claim.compare else None
+    return (sides[0].seeds, sides[1].seeds) if sides else None
+
+
+def _load_sides(claim: Claim, profile: str) -> list[Run] | None:
+    """Return the runs of a claim's rows; of a comparison the two that are trained alike."""
+    sources = profiles.find_sources(claim.profile or profile)
+    rows = claim.measure.rows if claim.measure else [claim.analysis.row]
+    runs = [run_settings.load_run(row, sources[row]) for row in rows if row in sources]
+    if not claim.compare:
+        return runs
+    other = claim.compare.row or rows[0]
+    if other not in sources:
+        return None
+    compared = run_settings.load_run(other, sources[other])
+    alike = [run for run in runs if run.training.digits == compared.training.digits]
+    return [alike[0], compared] if alike else None
+
+
+def _find_lack(claim: Claim, seeds: int) -> str | None:
+    """Return why so many seeds of a row cannot decide a claim without a test, if they cannot.
+
+    >>> from carry.claims.claim_settings import CellFilter, Measure
+    >>> share = Measure(rows=["x"], where=CellFilter(digits=1), statistic="seeds_above", above=0.9)
+    >>> claim = Claim(id="", paper="carry", section="", statement="", paper_value="",
+    ...               measure=share, holds_if=">= 0.9")
+    >>> _find_lack(claim, 16), _find_lack(claim, 40)
+    ('all right, the interval of 16 seeds would be 80.6% to 100.0%', None)
+    """
+    if claim.statistic() in OF_METHODS and seeds < MIN_SEEDS_OF_LEVEL:
+        return f"{seeds} seeds, expected {MIN_SEEDS_OF_LEVEL}"
+    if claim.statistic() != "seeds_above":
+        return None
+    sign, threshold = claim.condition()
+    hits = seeds if sign.startswith(">") else 0
+    low, high = (float(end[0]) for end in wilson_interval([hits], [seeds]))
+    if SIGNS[sign](low, threshold) and SIGNS[sign](high, threshold):
+        return None
+    ideal = "right" if hits else "wrong"
+    return f"all {ideal}, the interval of {seeds} seeds would be {low:.1%} to {high:.1%}"

@@ -1,0 +1,27 @@
+"""Models whose weights are in git (reports/models), for the cells of notebooks that ask one."""
+
+from __future__ import annotations
+
+from carry.config import paths, profiles, run_settings
+from carry.config.settings import SettingsError, suggest_name
+from carry.evaluation import trained_models
+from carry.models.system import System
+
+
+def load_committed(row: str, seed: int = 0) -> System:
+    """Load one seed of a row with its committed weights, on the CPU.
+
+    >>> load_committed("parity_relative_scratchpad").run.profile
+    'full'
+
+    Raises:
+        SettingsError: for a row without committed weights, and for weights of other settings.
+    """
+    committed = profiles.load_profile(paths.PUBLISHED)["models"]
+    if row not in committed:
+        raise SettingsError(
+            f"row: {row!r} has no committed weights, {suggest_name(row, committed)}"
+        )
+    folder = paths.models_folder(paths.PUBLISHED, profiles.find_study(row), row)
+    run = run_settings.load_run(row, paths.PUBLISHED)
+    return trained_models.restore_system(folder / f"seed_{seed}.safetensors", run, seed, "cpu")

@@ -1,0 +1,136 @@
+"""Exported models: a folder that model hubs expect, and that loads without the pipeline.
+
+    FOLDER/README.md           the model card (`carry.exports.card`)
+           config.json         the settings of the row, and the hash of the weights
+           model.safetensors   the weights
+
+`carry export ROW` writes such a folder. The settings in it are complete: `load_exported` reads
+neither params.yaml nor a profile.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+import torch
+
+from carry.certificates.verification import hash_weights
+from carry.config import paths
+from carry.config.run_settings import make_run
+from carry.config.settings import SettingsError, describe
+from carry.models.parameter_counts import count_network_parameters
+from carry.models.system import System
+from carry.training import checkpoint
+
+CARD, CONFIG, WEIGHTS = "README.md", "config.json", "model.safetensors"
+MODEL_TYPE = "carry"  # in config.json, says which library reads the folder
+
+
+def write_model(system: System, folder: str | Path) -> None:
+    """Write the weights and the settings of a model to a folder.
+
+    Raises:
+        SettingsError: for a folder with a file of another origin in place of one of an export.
+    """
+    folder = Path(folder)
+    check_folder(folder)
+    state = system.network.state_dict()
+    # Copies, since safetensors refuses tensors that share memory, as those of `tied` models.
+    weights = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in state.items()}
+    config = {
+        "model_type": MODEL_TYPE,
+        "architectures": [type(system.network).__name__],
+        "row": system.run.name,
+        "profile": system.run.profile,
+        "seed": system.seed,
+        "parameters": count_network_parameters(system.network),
+        "weights": hash_weights(system),
+        "run": dump_run(system),
+    }
+    with paths.write_atomically(folder / WEIGHTS) as draft:
+        safetensors.torch.save_file(weights, draft, {"format": "pt"})
+    with paths.write_atomically(folder / CONFIG) as draft:
+        draft.write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+
+
+def load_exported(folder: str | Path, device: str | torch.device = "cpu") -> System:
+    """Return the model in a folder that `carry export` wrote.
+
+    >>> import tempfile
+    >>> folder = tempfile.mkdtemp()
+    >>> system = System(make_run({"task": {"name": "addition"}, "model": {"width": 8}}))
+    >>> write_model(system, folder)
+    >>> load_exported(folder).run == system.run
+    True
+
+    Raises:
+        SettingsError: for a folder without an export, for a damaged file, for weights that are not
+            those of the settings, and for a device that does not exist.
+    """
+    if not isinstance(folder, str | Path):
+        raise SettingsError(f"folder: {describe(folder)} is not valid; expected a path")
+    config = _read_config(Path(folder))
+    path = Path(folder) / WEIGHTS
+    if not path.is_file():
+        raise SettingsError(f"{describe(str(path))}: missing; expected the weights of an export")
+    with checkpoint.report_damage(path.parent / CONFIG):
+        settings, row, profile, seed = (config[key] for key in ("run", "row", "profile", "seed"))
+        expected = config["weights"]
+    system = System(make_run(settings, row, profile), seed, device)
+    with checkpoint.report_damage(path):
+        weights = safetensors.torch.load_file(path)
+        state = system.network.state_dict()
+        system.network.load_state_dict(checkpoint.check_tensors(weights, state))
+        if hash_weights(system) != expected:
+            raise ValueError(f"not the weights of {CONFIG}")
+    system.network.eval()
+    return system
+
+
+def dump_run(system: System, **options: Any) -> dict[str, Any]:
+    """Return the settings of a model's run as JSON values, with its label and without its name."""
+    run = system.run
+    settings = run.model_dump(mode="json", exclude={"name", "profile"}, **options)
+    return {**({} if run.label is None else {"label": run.label}), **settings}
+
+
+def check_folder(folder: Path) -> None:
+    """Refuse to replace files that no export has written.
+
+    Raises:
+        SettingsError: for a path that is no folder, or a folder with such a file.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise SettingsError(f"folder: {describe(str(folder))} is a file; expected a folder")
+    present = [name for name in (CARD, CONFIG, WEIGHTS) if (folder / name).exists()]
+    try:
+        known = not present or _read_config(folder)
+    except SettingsError:
+        known = False
+    if not known:
+        raise SettingsError(
+            f"folder: {describe(str(folder))} has another {present[0]}; expected an empty folder, "
+            "or one of an export"
+        )
+
+
+def _read_config(folder: Path) -> dict[str, Any]:
+    """Return the content of config.json.
+
+    Raises:
+        SettingsError: if there is none, or one of another library.
+    """
+    path = folder / CONFIG
+    try:
+        config = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        state = "missing" if isinstance(error, FileNotFoundError) else type(error).__name__
+        raise SettingsError(
+            f"{describe(str(path))}: {state}; expected a folder of `carry export`"
+        ) from None
+    if not isinstance(config, dict) or config.get("model_type") != MODEL_TYPE:
+        raise SettingsError(f"{describe(str(path))}: another model; expected model_type 'carry'")
+    return config

@@ -1,0 +1,274 @@
+"""Model cards: what an exported model does, how well, how it is known, and where that ends.
+
+The numbers come from the result tables and the certificates that the pipeline has written.
+"""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import ruamel.yaml
+
+from carry.certificates.certify import describe_certificate
+from carry.certificates.files import read_certificate
+from carry.certificates.verification import hash_weights
+from carry.config import paths, profiles
+from carry.data.tables import read_parquet
+from carry.evaluation.intervals import add_interval
+from carry.evaluation.regions import (
+    LEARNED,
+    add_region,
+    add_unseen_regions,
+    score_trained_lengths,
+)
+from carry.exports import CARD, check_folder, dump_run, write_model
+from carry.models.parameter_counts import count_network_parameters
+from carry.models.system import System
+from carry.randomness import stream
+
+# Sets of evaluation problems in words; other sets have the words of their names.
+PROBLEMS = {"grid": "all pairs of sizes", "equal": "equal sizes", "far": "far sizes"}
+GROUP = ["start", "set", "region", "far"]  # one line of the card
+
+
+def export_model(system: System, folder: str | Path) -> Path:
+    """Write a trained model, its settings and its model card to a folder, and return the folder.
+
+    Raises:
+        SettingsError: for a folder with files of another origin, and for damaged results.
+    """
+    folder = Path(folder)
+    check_folder(folder)
+    scores, certificate = score_model(system, _read_cells(system)), find_certificate(system)
+    card = make_card(system, scores, certificate)
+    write_model(system, folder)
+    with paths.write_atomically(folder / CARD) as draft:
+        draft.write_text(card, encoding="utf-8")
+    return folder
+
+
+def score_model(system: System, cells: pd.DataFrame) -> pd.DataFrame:
+    """Return the accuracy of a model by start of ids and kind of problems, and that of its row.
+
+    Columns: `start`, `set` and `region` of the problems, their sizes `low_size` to `high_size`,
+    `n` problems of which `exact` are right, `accuracy` with Wilson's interval `low` to `high`
+    (95%), and the `median`, `least` and `most` accuracy of the row's `seeds`. Far sizes have a line
+    each. It is empty if the seed has no results.
+
+    Args:
+        cells: results of the row by cell, of all its seeds.
+    """
+    if cells.empty:
+        return cells
+    cells = add_region(cells)
+    if system.run.data_set is not None:
+        cells = add_unseen_regions(cells, {system.run.name: system.run.trained_lengths()})
+    size = cells[["i", "j"]].max(axis=1)
+    cells = cells.assign(size=size, far=size.where(cells["set"] == "far", 0))
+    sizes = cells.groupby(GROUP, sort=False)["size"].agg(low_size="min", high_size="max")
+    counts = cells.groupby([*GROUP, "seed"], sort=False)[["n", "exact"]].sum().reset_index()
+    counts = add_interval(counts)
+    spread = counts.groupby(GROUP, sort=False)["accuracy"].agg(
+        median="median", least="min", most="max", seeds="size"
+    )
+    own = counts[counts["seed"] == system.seed].drop(columns="seed")
+    return own.join(sizes, on=GROUP).join(spread, on=GROUP).drop(columns="far")
+
+
+def find_certificate(system: System) -> dict[str, Any] | None:
+    """Return the entry of exactly these weights in the certificate of their row, or None."""
+    run = system.run
+    path = paths.certificate_file(run.profile, profiles.find_study(run.name), run.name)
+    if not path.exists():
+        return None
+    seeds, weights = read_certificate(path)["seeds"], hash_weights(system)
+    return next((seed for seed in seeds if seed.get("weights") == weights), None)
+
+
+def make_card(system: System, scores: pd.DataFrame, certificate: dict[str, Any] | None) -> str:
+    """Return the model card as Markdown, with the metadata of model hubs in front as YAML.
+
+    Args:
+        scores: the table of `score_model`.
+        certificate: the entry of this seed in its row's certificate, or None.
+
+    >>> from carry.config.run_settings import make_run
+    >>> system = System(make_run({"task": {"name": "addition"}, "model": {"width": 8}}))
+    >>> card = make_card(system, pd.DataFrame(), None)
+    >>> [line for line in card.splitlines() if line.startswith("## ")]
+    ['## Use', '## Accuracy', '## Exactness', '## Limits', '## Settings']
+    """
+    run, task = system.run, system.task
+    size = task.unit.format(run.training.digits)
+    count = f"{count_network_parameters(system.network):,}"
+    exact = certificate is not None and certificate["verdict"] == "exact"
+    sections = {
+        "Use": _describe_use(system),
+        "Accuracy": _describe_accuracy(scores),
+        "Exactness": _describe_exactness(run.name, certificate),
+        "Limits": "\n".join(f"* {limit}" for limit in _list_limits(system, scores, exact)),
+        "Settings": f"```yaml\n{_dump_yaml(dump_run(system, exclude_defaults=True))}```",
+    }
+    text = f"---\n{_dump_yaml(_make_metadata(system, scores))}---\n\n# {_name_model(system)}\n\n"
+    text += (
+        f"A {type(system.network).label.lower() or 'network'} with {count} parameters for the task "
+        f"“{task.label}”, trained to {size}: row `{run.name}` of carry, at the scale of its "
+        f"profile `{run.profile}`, seed {system.seed}.\n"
+    )
+    return text + "".join(f"\n## {title}\n\n{body}\n" for title, body in sections.items())
+
+
+def _name_model(system: System) -> str:
+    return f"{system.run.name}, seed {system.seed}"
+
+
+def _read_cells(system: System) -> pd.DataFrame:
+    """Return the results of a row by cell, without any where it is not evaluated."""
+    run = system.run
+    study = profiles.find_study(run.name)
+    path = paths.results_folder(run.profile, study) / "cells.parquet"
+    if not path.exists():
+        return pd.DataFrame()
+    remedy = f"the evaluate stage of profile {run.profile!r} to run again"
+    cells = read_parquet(path, f"results.{study}", remedy)
+    return cells[cells["row"] == run.name]
+
+
+def _dump_yaml(values: dict[str, Any]) -> str:
+    yaml = ruamel.yaml.YAML(typ="safe", pure=True)
+    yaml.default_flow_style, yaml.sort_base_mapping_type_on_output = False, False
+    yaml.allow_unicode, yaml.width = True, 1000
+    text = io.StringIO()
+    yaml.dump(values, text)
+    return text.getvalue()
+
+
+def _make_metadata(system: System, scores: pd.DataFrame) -> dict[str, Any]:
+    """Return the metadata of a model card; each accuracy is a result of its `model-index`."""
+    task, run = system.task, system.run
+    results = [
+        {
+            "task": {"type": "text-generation", "name": task.label},
+            "dataset": {
+                "type": str(run.task["name"]),
+                "name": f"{_name_problems(score)}, {_name_sizes(score)}, start {score.start}",
+            },
+            "metrics": [
+                {
+                    "type": "exact_match",
+                    "name": f"exact match, 95% interval {_interval(score)}, n = {score.n}",
+                    "value": round(float(score.accuracy), 6),
+                }
+            ],
+        }
+        for score in scores.itertuples()
+    ]
+    ids = [str(pair["ids"]) for pair in run.positions]
+    return {
+        "license": "mit",
+        "library_name": "carry",
+        "pipeline_tag": "text-generation",
+        "tags": [*dict.fromkeys(["arithmetic", "length-generalization", run.task["name"], *ids])],
+        "metrics": ["exact_match"],
+        "model-index": [{"name": _name_model(system), "results": results}],
+    }
+
+
+def _describe_use(system: System) -> str:
+    """Return a program that asks the model one small question of its task."""
+    problem = system.task.draw(1, min(3, system.run.training.digits), stream(0, "model card"))
+    digits = zip(problem.operands[0].tolist(), problem.lengths[0].tolist(), strict=True)
+    operands = ["".join(map(str, reversed(places[:length]))) for places, length in digits if length]
+    question = ", ".join(f'"{operand}"' for operand in operands)
+    return (
+        "With carry installed (`pip install .` in a clone), in the folder of this file:\n\n"
+        "```python\n"
+        "from carry.evaluation.ask import ask, read_answer\n"
+        "from carry.exports import load_exported\n\n"
+        'system = load_exported(".")\n'
+        f"print(read_answer(system, ask(system, {question})))\n"
+        "```"
+    )
+
+
+def _describe_accuracy(scores: pd.DataFrame) -> str:
+    if scores.empty:
+        return "Not measured: this seed has no results."
+    lines = ["| problems | sizes | start | this model | n | its row |", "|---|---|---|---|---|---|"]
+    for score in scores.itertuples():
+        row = f"{_percent(score.median)} ({_percent(score.least)} to {_percent(score.most)})"
+        model = f"{_percent(score.accuracy)} ({_interval(score)})"
+        cells = [_name_problems(score), _name_sizes(score), score.start, model, score.n, row]
+        lines.append(f"| {' | '.join(map(str, cells))} |")
+    return "\n".join(
+        [
+            *lines,
+            "",
+            "Exact match: the share of answers of which every token is right, the end included. "
+            "`this model` has Wilson's 95% interval over its n problems; `its row` is the median "
+            f"of {scores['seeds'].max()} seeds, from the least to the most accurate one. `start` "
+            "says where ids start: at 1, at the `best` single id by held-out problems of trained "
+            "sizes, or at `all` of them, with next-token probabilities averaged.",
+        ]
+    )
+
+
+def _describe_exactness(row: str, certificate: dict[str, Any] | None) -> str:
+    if certificate is None:
+        return "Not proved: these weights have no certificate."
+    again = f"`carry certify {row}` verifies the committed certificate again."
+    return f"Certificate of these weights: {describe_certificate(certificate)}. {again}"
+
+
+def _list_limits(system: System, scores: pd.DataFrame, exact: bool) -> list[str]:
+    """Return what the model cannot do, or is not known to do."""
+    limits = ["It reads questions of its task alone, as its format writes them, and no language."]
+    if exact:
+        limits.append("Every length means every length that memory and 32-bit ids allow.")
+    elif not scores.empty:
+        limits.append(f"Its accuracy beyond sizes of {scores['high_size'].max():,} is unknown.")
+    if not exact and not _has_learned(scores):
+        limits.append(f"It is right on less than {LEARNED:.0%} of problems of trained sizes.")
+    for index in range(len(system.schemes)):
+        largest = system.largest_id(index)
+        if largest is not None:
+            limits.append(f"Questions that need more than {largest} ids (positions.{index}) fail.")
+    limits.append("Accuracy holds for float32; other types and devices may round otherwise.")
+    return limits
+
+
+def _has_learned(scores: pd.DataFrame) -> bool:
+    """Return whether the model has learned its trained sizes from any start, as far as known."""
+    if scores.empty:
+        return True
+    known = score_trained_lengths(scores.assign(row="", seed=0))
+    return known.empty or bool(known["accuracy"].max() >= LEARNED)
+
+
+def _name_problems(score: Any) -> str:
+    """Return the kind of problems of a line: their set, and their region where sets have both."""
+    name = PROBLEMS.get(score.set, score.set)
+    return f"{name}, {score.region}" if score.set in ("grid", "equal") else name
+
+
+def _name_sizes(score: Any) -> str:
+    low, high = score.low_size, score.high_size
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+
+
+def _interval(score: Any) -> str:
+    return f"{_percent(score.low)} to {_percent(score.high)}"
+
+
+def _percent(share: float) -> str:
+    """Return a share in percent; only a share without any error is 100%, and the reverse.
+
+    >>> _percent(1.0), _percent(0.99999), _percent(0.5), _percent(0.0)
+    ('100%', '>99.9%', '50.0%', '0%')
+    """
+    if share in (0.0, 1.0):
+        return f"{share:.0%}"
+    return ">99.9%" if share >= 0.9995 else "<0.1%" if share < 0.0005 else f"{share:.1%}"

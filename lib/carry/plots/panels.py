@@ -1,0 +1,177 @@
+"""Panels, one for each row: columns and shares by length, and curves over training.
+
+Columns have the colour of the region of a length: it is one of training, or between those of
+training, or beyond them (`carry.results.add_length_regions`).
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+import seaborn as sns
+from matplotlib.axes import Axes
+from matplotlib.patches import Patch
+
+from carry.plots import kinds, style
+
+# Title and colour of each region; of seaborn's palette for colour-blind readers.
+REGIONS = {
+    "in distribution": ("length of training", "#949494"),
+    "interpolation": ("between them", "#DE8F05"),
+    "extrapolation": ("beyond them", "#0173B2"),
+    "out of distribution": ("longer", "#0173B2"),  # of rows that leave no length out
+}
+# Kinds of answers (`carry.analyses.learning`), from the top of a column to its bottom.
+ANSWER_KINDS = {
+    "longer": "#ECE133",
+    "shorter": "#56B4E9",
+    "middle lost": "#CC78BC",
+    "stops early": "#0173B2",
+    "wrong digits": "#DE8F05",
+    "right": "#DDDDDD",
+}
+COLORS = {region: color for region, (_, color) in REGIONS.items()}
+FILL = 0.6  # opacity of columns
+PALE = 0.3  # of those of rows that have not learned
+
+
+def draw_columns(
+    table: pd.DataFrame,
+    x: str = "digits",
+    y: str = "accuracy",
+    col: str = "label",
+    **settings: Any,
+) -> sns.FacetGrid | None:
+    """Draw columns for means over seeds with their t interval (95%), and a dot for each seed.
+
+    Args:
+        table: with the columns `row`, `region`, `seed`, x, y and col; pale where `learned` is
+            false.
+        x, y, col: the columns of whole numbers, of shares and of panels.
+        settings: for `seaborn.catplot`: height, aspect, col_wrap, ...
+    """
+    if table.empty:
+        return None
+    looks = {"x": x, "y": y, "hue": "region", "palette": COLORS, "hue_order": [*COLORS]}
+    looks |= {"native_scale": True, "dodge": False, "legend": False}
+    settings = {"height": 2.5, "aspect": 0.95, "col_wrap": min(4, table[col].nunique()), **settings}
+    grid = sns.catplot(
+        table, kind="bar", col=col, errorbar=kinds.find_ends, alpha=FILL, width=0.75, saturation=1,
+        sharex=False, err_kws={"color": "#222222", "linewidth": 1.4}, **looks, **settings,
+    )  # fmt: skip
+    for panel, axes in grid.axes_dict.items():
+        part = table[table[col] == panel]
+        sns.stripplot(
+            part, ax=axes, size=4.2, edgecolor="white", linewidth=0.6, jitter=0.2, clip_on=False,
+            zorder=4, **looks,
+        )  # fmt: skip
+        for bar in axes.patches if "learned" in part and not part["learned"].all() else ():
+            bar.set_alpha(PALE)
+        _set_numbers(axes, part[x])
+    grid.set(ylim=(0, 1.03), yticks=[0, 0.5, 1])
+    kinds.format_percent(grid)
+    problems = style.name_problems(list(table["row"].unique()))
+    grid.set_axis_labels(x, f"correct {problems}" if y == "accuracy" else y)
+    _finish(grid, table)
+    return grid
+
+
+def draw_shares(
+    table: pd.DataFrame, y: str, hue: str, palette: Mapping[str, str], **settings: Any
+) -> sns.FacetGrid | None:
+    """Draw shares on top of each other for each number of digits, the last one at the bottom.
+
+    Args:
+        table: with one line for each label, number of `digits` and hue, and the column `region`,
+            which a strip above each panel shows.
+        y, hue, palette: the columns of shares and of what is shared, and its colours.
+        settings: for `seaborn.displot`, such as col_wrap.
+    """
+    if table.empty:
+        return None
+    settings = {"col_wrap": min(4, table["label"].nunique()), **settings}
+    grid = sns.displot(
+        table, x="digits", weights=y, hue=hue, hue_order=[*palette], palette=palette, alpha=1,
+        multiple="stack", discrete=True, shrink=0.85, linewidth=0.4, col="label", height=2.6,
+        aspect=0.82, facet_kws={"sharex": False}, **settings,
+    )  # fmt: skip
+    for panel, axes in grid.axes_dict.items():
+        part = table[table["label"] == panel]
+        for digits, region in part.groupby("digits")["region"].first().items():
+            strip = {"ymin": 1.01, "ymax": 1.06, "color": COLORS[region], "alpha": FILL}
+            axes.axvspan(digits - 0.5, digits + 0.5, clip_on=False, linewidth=0, **strip)
+        _set_numbers(axes, part["digits"])
+    grid.set(ylim=(0, 1), yticks=[0, 0.5, 1]).set_axis_labels("digits", "answers")
+    kinds.format_percent(grid)
+    _finish(grid, table)
+    return grid
+
+
+def draw_curves(
+    table: pd.DataFrame,
+    x: str,
+    y: str,
+    hue: str,
+    dash: str,
+    dashes: Mapping[str, Any],
+    col: str = "label",
+    **settings: Any,
+) -> sns.FacetGrid | None:
+    """Draw a thin line for each seed, and a thick one for their median.
+
+    Args:
+        table: with the columns `seed`, x, y, hue, dash and col.
+        x, y, hue, dash, col: the columns of both axes, of colours, of dashes and of panels.
+        dashes: dashes of each value of the column `dash`.
+        settings: for `seaborn.relplot`: palette, height, aspect, col_wrap, ...
+    """
+    if table.empty:
+        return None
+    values = sorted(table[hue].unique())
+    palette = settings.pop("palette", "viridis_r")
+    colors = dict(zip(values, sns.color_palette(palette, len(values)), strict=True))
+    dashes = {value: on for value, on in dashes.items() if value in set(table[dash])}
+    looks = {"hue": hue, "palette": colors, "style": dash, "dashes": dashes}
+    looks |= {"style_order": [*dashes]}
+    settings = {"height": 2.5, "aspect": 1.1, "col_wrap": min(3, table[col].nunique()), **settings}
+    grid = sns.relplot(
+        table, kind="line", x=x, y=y, col=col, units="seed", estimator=None, linewidth=0.6,
+        alpha=0.5, legend="full", **looks, **settings,
+    )  # fmt: skip
+    thick = {"estimator": "median", "errorbar": None, "linewidth": 2.2, "legend": False}
+    grid.map_dataframe(sns.lineplot, x, y, **thick, **looks)
+    for handle in grid.legend.legend_handles:
+        handle.set(linewidth=2.2, alpha=1)
+    name_panels(grid, 32)
+    return grid
+
+
+def _set_numbers(axes: Axes, numbers: pd.Series) -> None:
+    first, last = int(numbers.min()), int(numbers.max())
+    step = 1 + (last - first) // 10
+    axes.set(xlim=(first - 0.6, last + 0.6), xticks=range(first, last + 1, step))
+    axes.grid(visible=False, axis="x")
+
+
+def name_panels(grid: sns.FacetGrid, width: int = 24, **settings: Any) -> None:
+    """Write the value of its column above each panel, in lines of some letters."""
+    for panel, axes in grid.axes_dict.items():
+        axes.set_title(textwrap.fill(str(panel), width), fontsize="small", **settings)
+
+
+def _finish(grid: sns.FacetGrid, table: pd.DataFrame) -> None:
+    """Name the panels, and the regions above all."""
+    name_panels(grid, pad=10)
+    handles = [
+        Patch(color=color, alpha=FILL, linewidth=0, label=title)
+        for region, (title, color) in REGIONS.items()
+        if region in set(table["region"])
+    ]
+    grid.figure.set_layout_engine("constrained")
+    if grid.legend is not None:  # that of a hue
+        sns.move_legend(grid, "outside right center", title="")
+    if len(handles) > 1:
+        grid.figure.legend(handles=handles, loc="outside upper center", ncols=len(handles))

@@ -1,0 +1,566 @@
+"""Result tables: read them, select rows of them, and score them by seed.
+
+Tables are tidy: a line for each row, seed and size of problem. `score_regions`, `score_lengths` and
+`score_pairs` return what most figures draw.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from carry.certificates.files import read_certificate
+from carry.config import paths, profiles, run_settings
+from carry.config.settings import SettingsError, list_modules, suggest_name
+from carry.data.tables import read_parquet
+from carry.evaluation.intervals import pool_cells, seed_interval
+from carry.evaluation.regions import (
+    LEARNED,
+    REGIONS,
+    add_region,
+    add_unseen_regions,
+    score_trained_lengths,
+)
+from carry.labels import describe_row, find_settings
+
+# Packages whose modules declare the columns of their result tables (COLUMNS, by table).
+PACKAGES = (
+    "carry.training",
+    "carry.evaluation",
+    "carry.certificates",
+    "carry.interpretability",
+    "carry.analyses",
+    "carry.variants",
+)
+
+# The row under which a notebook adds the results of a constructed model to a table.
+CONSTRUCTION = "construction"
+
+CERTIFICATE_COLUMNS = [
+    "row", "profile", "seed", "trained", "parameters", "verdict", "contexts", "wrong", "open",
+    "least_lead", "largest_error", "least_slack",
+]  # fmt: skip
+
+
+class ResultTables:
+    """Result tables by name; each is read when it is first used.
+
+    >>> tables = create_empty_results().with_tables(cells=pd.DataFrame({"row": ["a", "b"]}))
+    >>> tables.select_rows(["b"])["cells"]["row"].tolist(), len(tables["lens"])
+    (['b'], 0)
+    """
+
+    def __init__(self, read: Callable[[str], pd.DataFrame], profile: str = "") -> None:
+        """Take the function that returns the table of a name, and the profile that draws."""
+        self._read, self.profile = read, profile
+        self._tables: dict[str, pd.DataFrame] = {}
+
+    def __getitem__(self, name: str) -> pd.DataFrame:
+        """Return a table; it is empty if no row wrote it.
+
+        Raises:
+            SettingsError: for a name that no module declares, or a row that is not evaluated.
+        """
+        if name not in self._tables:
+            self._tables[name] = self._read(name)
+        return self._tables[name]
+
+    def has_rows(self, name: str) -> bool:
+        """Return whether a table has rows; one that a notebook would add may not exist at all."""
+        try:
+            return not self[name].empty
+        except SettingsError:
+            return False
+
+    def select_rows(self, rows: list[str]) -> ResultTables:
+        """Return the tables of given rows, in their order, and of a construction."""
+        kept = [*rows, CONSTRUCTION]
+        return ResultTables(lambda name: select_rows(self[name], kept), self.profile)
+
+    def with_tables(self, **tables: pd.DataFrame) -> ResultTables:
+        """Return all tables, with new ones or with others in place of them."""
+        return ResultTables(
+            lambda name: tables[name] if name in tables else self[name], self.profile
+        )
+
+    def append_tables(self, tables: Mapping[str, pd.DataFrame]) -> ResultTables:
+        """Return all tables, with more rows in the named ones."""
+
+        def read(name: str) -> pd.DataFrame:
+            parts = [part for part in (self[name], tables.get(name)) if part is not None]
+            parts = [part for part in parts if not part.empty] or parts[:1]
+            return parts[0] if len(parts) == 1 else pd.concat(parts, ignore_index=True)
+
+        return ResultTables(read, self.profile)
+
+
+def open_results(profile: str) -> ResultTables:
+    """Return the result tables of all rows of a profile."""
+    return ResultTables(lambda name: read_table(profile, name), profile)
+
+
+def create_empty_results() -> ResultTables:
+    """Return the result tables of no row, to which a notebook adds tables."""
+    return ResultTables(create_empty_table)
+
+
+@cache
+def find_declared_columns() -> dict[str, list[str]]:
+    """Return the columns of each table that a module declares, by table.
+
+    >>> find_declared_columns()["cascades"][:2]
+    ['cascade', 'n']
+    """
+    declared = {}
+    for package in PACKAGES:
+        names = [package, *(f"{package}.{name}" for name in list_modules(package))]
+        for module in map(importlib.import_module, names):
+            for table, columns in getattr(module, "COLUMNS", {}).items():
+                declared[table] = [column for column in columns if not column.endswith("*")]
+    return declared
+
+
+def create_empty_table(name: str) -> pd.DataFrame:
+    """Return a table without rows, with the columns that a module declares for it.
+
+    Raises:
+        SettingsError: for a table that no module declares; names the most similar.
+    """
+    declared = find_declared_columns()
+    if name not in declared:
+        raise SettingsError(f"results: unknown table {name!r}, {suggest_name(name, declared)}")
+    return pd.DataFrame(columns=declared[name])
+
+
+def has_results(profile: str) -> bool:
+    """Return whether any study of a profile is evaluated."""
+    return any(paths.results_path(profile, "results").glob("*/cells.parquet"))
+
+
+def read_table(profile: str, name: str) -> pd.DataFrame:
+    """Return one table, such as `cells`, of all rows of a profile; its column `profile` says whose.
+
+    Rows that the profile does not train come from the committed results of its `others`. Rows
+    without results are left out, since committed results may lag behind the settings. So are rows
+    that did not write the table. Other rows in the files are ignored.
+
+    Raises:
+        SettingsError: for a profile without rows, and for one without any results.
+    """
+    sources = profiles.find_sources(profile)
+    if not sources:
+        raise SettingsError(f"profile {profile!r}: no rows; expected at least one")
+    if profile in sources.values() and not has_results(profile):
+        raise SettingsError(
+            f"results: {paths.display_path(paths.results_path(profile, 'results'))} is missing; "
+            f"expected the evaluate stages of profile {profile!r} to have run"
+        )
+    groups: dict[tuple[str, str], list[str]] = {}
+    for row, source in sources.items():
+        groups.setdefault((source, profiles.find_study(row)), []).append(row)
+    parts = []
+    for (source, study), rows in groups.items():
+        remedy = f"the evaluate and analyse stages of profile {source!r} to run again"
+        for folder in (paths.results_folder(source, study), paths.analyses_folder(source, study)):
+            file = folder / f"{name}.parquet"
+            if file.exists():
+                table = read_parquet(file, f"results.{study}", remedy)
+                parts.append(table[table["row"].isin(rows)])
+    parts = [part for part in parts if not part.empty] or parts[:1]
+    if not parts:
+        return create_empty_table(name)
+    return select_rows(pd.concat(parts, ignore_index=True), list(sources)).reset_index(drop=True)
+
+
+def read_variant_table(profile: str, name: str) -> pd.DataFrame:
+    """Return one table of all variant sets of a profile, such as `variant_lengths`.
+
+    Sets that the profile does not run come from the committed results of its `others`, if they have
+    any.
+
+    Raises:
+        SettingsError: for the first missing file of the profile.
+    """
+    parts = []
+    for variant_set, source in profiles.find_sources(profile, "variant_sets").items():
+        file = paths.variants_folder(source, variant_set) / f"{name}.parquet"
+        if source != profile and not file.exists():
+            continue
+        _check_file(file, f"variant_sets.{variant_set}", "variants", source)
+        remedy = f"the variants stage of profile {source!r} to run again"
+        parts.append(read_parquet(file, f"variant_sets.{variant_set}", remedy))
+    return pd.concat(parts, ignore_index=True) if parts else create_empty_table(name)
+
+
+def read_certificates(profile: str) -> pd.DataFrame:
+    """Return the certificates of a profile and of its `others`, one row for each seed.
+
+    Raises:
+        SettingsError: for the first missing certificate of the profile.
+    """
+    seeds: list[dict[str, Any]] = []
+    for row, source in profiles.find_sources(profile, "certificates").items():
+        file = paths.certificate_file(source, profiles.find_study(row), row)
+        if source != profile and not file.exists():
+            continue
+        _check_file(file, f"certificates.{row}", "certify", source)
+        certificate = read_certificate(file)
+        seeds += [{**certificate, **seed} for seed in certificate["seeds"]]
+    return pd.DataFrame(seeds).reindex(columns=CERTIFICATE_COLUMNS)
+
+
+def read_cells_with_rates(profile: str) -> pd.DataFrame:
+    """Return the cells of a profile, with the learning `rate` of each row."""
+    runs = {row: run_settings.load_run(row, profile) for row in run_settings.list_rows(profile)}
+    cells = read_table(profile, "cells")
+    rates = {row: run.training.learning_rate for row, run in runs.items()}
+    return cells.assign(rate=cells["row"].map(rates))
+
+
+def _check_file(file: Path, place: str, stage: str, profile: str) -> None:
+    """Refuse a missing file; name the stage that writes it."""
+    if not file.exists():
+        raise SettingsError(
+            f"{place}: {paths.display_path(file)} is missing; expected the {stage} stage of "
+            f"profile {profile!r} to have run"
+        )
+
+
+def select_rows(table: pd.DataFrame, rows: list[str]) -> pd.DataFrame:
+    """Return some rows of a table, in the order given; a table without a column `row` as it is.
+
+    >>> select_rows(pd.DataFrame({"row": ["a", "b", "c"]}), ["c", "a"])["row"].tolist()
+    ['c', 'a']
+    """
+    if "row" not in table:
+        return table
+    selected = table[table["row"].isin(rows)]
+    return selected.sort_values("row", key=lambda name: name.map(rows.index), kind="stable")
+
+
+def list_rows(table: pd.DataFrame) -> list[str]:
+    """Return the rows of a table in the order of the profile."""
+    return list(table["row"].unique())
+
+
+def average_seeds(table: pd.DataFrame, keys: list[str], hits: str = "exact") -> pd.DataFrame:
+    """Return the mean accuracy of the seeds with its t interval (95%), within [0, 1].
+
+    The ends of a single seed are missing. `n` and `hits` are sums over the `seeds`.
+
+    >>> three = pd.DataFrame({"i": [1, 1, 2], "seed": [0, 1, 0], "n": 40, "exact": [37, 38, 20]})
+    >>> average_seeds(three, ["i"]).round(2).values.tolist()
+    [[1.0, 0.94, 80.0, 75.0, 2.0, 0.78, 1.0], [2.0, 0.5, 40.0, 20.0, 1.0, nan, nan]]
+    """
+    groups = pool_cells(table, [*keys, "seed"], hits).groupby(keys, sort=False)
+    counts = {name: (name, "sum") for name in ("n", hits)}
+    averaged = groups.agg(accuracy=("n", "size"), **counts, seeds=("seed", "nunique")).reset_index()
+    means = [_average(*accuracies.dropna()) for _, accuracies in groups["accuracy"]]
+    averaged[["accuracy", "low", "high"]] = np.reshape(means, (-1, 3))
+    return averaged
+
+
+@cache
+def _average(*accuracies: float) -> np.ndarray:
+    """Return the mean and both ends of its interval; many cells have the same accuracies."""
+    mean = np.mean(accuracies) if accuracies else np.nan
+    ends = seed_interval(accuracies) if len(accuracies) > 1 else (np.nan, np.nan)
+    return np.clip([mean, *ends], 0.0, 1.0)
+
+
+def score_seeds(table: pd.DataFrame, keys: list[str], hits: str = "exact") -> pd.DataFrame:
+    """Return the accuracy of each seed, and where `seed` is "all" their mean (`average_seeds`).
+
+    The interval of a seed is Wilson's, of its problems.
+
+    >>> two = pd.DataFrame({"i": 1, "seed": [0, 1], "n": 40, "exact": [37, 38]})
+    >>> score_seeds(two, ["i"])[["seed", "n", "accuracy", "low"]].round(2).values.tolist()
+    [['0', 40, 0.92, 0.8], ['1', 40, 0.95, 0.83], ['all', 80, 0.94, 0.78]]
+    """
+    seeds = pool_cells(table, [*keys, "seed"], hits).astype({"seed": str})
+    average = average_seeds(table, keys, hits).assign(seed="all")
+    return pd.concat([seeds, average[[*seeds]]], ignore_index=True)
+
+
+def find_unlearned(cells: pd.DataFrame, starts: str | Mapping[str, str] | None = None) -> set[str]:
+    """Return the rows of which half of the seeds, or more, have not learned their trained lengths.
+
+    Claims refuse to measure such rows (`carry.claims.gates`).
+
+    Args:
+        cells: accuracy by cell; rows without trained lengths are left out.
+        starts: start of ids, for all rows or for each (default: `choose_starts`).
+
+    >>> cells = pd.DataFrame({"row": list("aab"), "start": "1", "seed": [0, 1, 0], "set": "grid",
+    ...                       "i": 5, "j": 5, "trained": [5, 5, 4], "n": 99, "exact": [99, 90, 9]})
+    >>> find_unlearned(cells)
+    {'a'}
+    """
+    cells = add_region(select_start(cells, starts or choose_starts(cells)))
+    cells = add_unseen_regions(cells, find_trained_lengths(cells))
+    scores = score_trained_lengths(cells)
+    learned = (scores["accuracy"] >= LEARNED).groupby(scores["row"]).mean()
+    return set(learned[learned <= 0.5].index)
+
+
+def find_training_lengths(table: pd.DataFrame) -> dict[str, int]:
+    """Return the longest length in training of each row of a table."""
+    return table.groupby("row", sort=False)["trained"].first().to_dict()
+
+
+def find_trained_lengths(table: pd.DataFrame) -> dict[str, list[int]]:
+    """Return the trained lengths of rows whose data set has some lengths only (ibrahimli2024).
+
+    Args:
+        table: with the columns `row` and `profile`.
+
+    >>> rows = ["addition_equal_learned_gap", "addition_abacus"]
+    >>> find_trained_lengths(pd.DataFrame({"row": rows, "profile": "full"}))
+    {'addition_equal_learned_gap': [1, 2, 3, 4, 7]}
+    """
+    rows = table.drop_duplicates("row") if "profile" in table else table.iloc[:0]
+    known = profiles.find_profiles()
+    runs = {
+        row: run_settings.load_run(row, profile)
+        for row, profile in zip(rows["row"], rows.get("profile", ()), strict=True)
+        if profile in known and row in run_settings.list_rows(profile)
+    }
+    return {row: run.trained_lengths() for row, run in runs.items() if run.data_set is not None}
+
+
+def add_length_regions(table: pd.DataFrame) -> pd.DataFrame:
+    """Return a table of equal lengths with the column `region` of each number of `digits`.
+
+    A region is in or out of distribution; of `find_trained_lengths`, "interpolation" between the
+    trained lengths, and "extrapolation" beyond them.
+
+    Args:
+        table: with the columns `row`, `profile`, `trained` and `digits`.
+
+    >>> table = pd.DataFrame({"row": "addition_equal_learned_gap", "profile": "full", "trained": 7,
+    ...                       "digits": [4, 5, 8]})
+    >>> add_length_regions(table)["region"].tolist()
+    ['in distribution', 'interpolation', 'extrapolation']
+    """
+    sizes = table.assign(set="equal", i=table["digits"], j=table["digits"])
+    regions = add_unseen_regions(add_region(sizes), find_trained_lengths(table))["region"]
+    return table.assign(region=regions)
+
+
+def format_lengths(lengths: Iterable[int]) -> str:
+    """Return lengths in words.
+
+    >>> format_lengths([1, 2, 3]), format_lengths([1, 2, 3, 4, 6]), format_lengths([1, 3])
+    ('1 to 3', '1 to 4 and 6', '1 and 3')
+    """
+    spans: list[list[int]] = []
+    for length in sorted(lengths):
+        if spans and length == spans[-1][-1] + 1:
+            spans[-1].append(length)
+        else:
+            spans.append([length])
+    words = [
+        f"{span[0]} to {span[-1]}" if len(span) > 2 else ", ".join(map(str, span)) for span in spans
+    ]
+    return " and ".join(", ".join(words).rsplit(", ", 1))
+
+
+def find_grid_sizes(cells: pd.DataFrame) -> dict[str, int]:
+    """Return the largest size in the grid of each row."""
+    grid = cells[cells["set"] == "grid"]
+    return grid.groupby("row", sort=False)["i"].max().to_dict()
+
+
+def choose_starts(cells: pd.DataFrame) -> dict[str, str]:
+    """Return the single start of ids that a figure shows of each row: one protocol for all.
+
+    It is 1, the papers', unless a row is more accurate in distribution from its "best" start (with
+    disjoint intervals, 95%); then it is "best" for all rows that have it. Rows without a table of
+    ids have 1 alone. Lengths beyond training do not count, since the figures report them. Rows of a
+    task without a grid are compared on equal lengths.
+    """
+    known = cells.groupby("row", sort=False)["start"].agg(set)
+    # Results from before "best" existed have other starts, which are another protocol.
+    comparable = all("best" in starts for starts in known if len(starts) > 1)
+    cells = add_region(cells)
+    has_grid = cells["row"].isin(cells.loc[cells["set"] == "grid", "row"])
+    compared = has_grid.map({True: "grid", False: "equal"})
+    in_distribution = cells[(cells["set"] == compared) & (cells["region"] == REGIONS[0])]
+    pooled = pool_cells(in_distribution, ["row", "start"]).set_index(["row", "start"])
+    low, high = (
+        pooled[end].unstack("start").reindex(columns=["1", "best"]) for end in ("low", "high")
+    )
+    better = comparable and (low["best"] > high["1"].fillna(-1)).any()
+    return {row: "best" if better and "best" in known[row] else "1" for row in list_rows(cells)}
+
+
+def select_start(table: pd.DataFrame, start: str | Mapping[str, str]) -> pd.DataFrame:
+    """Return the rows of one start of ids, or of each row's start, as `choose_starts` gives it."""
+    wanted = [start.get(row) for row in table["row"]] if isinstance(start, Mapping) else start
+    return table[table["start"] == wanted]
+
+
+def add_labels(
+    table: pd.DataFrame, cells: pd.DataFrame, names: Mapping[str, str] | None = None
+) -> pd.DataFrame:
+    """Return a table with the columns `label`, `trained` and `learned` of each row.
+
+    Rows that have not learned their trained lengths (`find_unlearned`) say so in their label. Where
+    trained lengths differ, the label has them. A table with a column `learned` of its own, the
+    learned accuracy of heads, keeps it.
+
+    Args:
+        table: with a column `row`.
+        cells: accuracy by cell, of these rows at least.
+        names: labels of rows, if other than their usual ones.
+
+    >>> cells = pd.DataFrame({"row": ["addition_nope", "addition_fire"], "start": "1", "seed": 0,
+    ...                       "set": "grid", "i": 5, "j": 5, "trained": 5, "n": 9, "exact": [9, 0]})
+    >>> add_labels(cells[["row"]], cells)["label"].tolist()
+    ['NoPE', 'FIRE, not learned']
+    """
+    rows = list_rows(table)
+    cells = select_rows(cells, rows)
+    trained, unlearned = find_training_lengths(cells), find_unlearned(cells)
+    lengths = {row: f"to {longest}" for row, longest in trained.items()}
+    lengths |= {row: format_lengths(some) for row, some in find_trained_lengths(cells).items()}
+    differ = len({lengths[row] for row in rows if row in lengths}) > 1
+    labels = {
+        row: ((names or {}).get(row) or describe_row(row))
+        + (f" ({lengths[row]})" if differ and row in lengths else "")
+        + (", not learned" if row in unlearned else "")
+        for row in rows
+    }
+    row = table["row"]
+    return table.assign(
+        label=row.map(labels).astype(str),  # of an empty table too
+        trained=pd.to_numeric(row.map(trained)),
+        learned=table.get("learned", ~row.isin(unlearned)),  # heads have their learned accuracy
+    )
+
+
+def score_regions(
+    cells: pd.DataFrame, hits: str = "exact", starts: Mapping[str, str] | None = None
+) -> pd.DataFrame:
+    """Return the accuracy of each seed by region: in and out of distribution, and far lengths.
+
+    The first two regions are parts of the grid. Equal lengths beyond it are split at the longest
+    length of each row, so that a row has a region completely or not at all; each far cell is a
+    region. Regions are in order.
+
+    Args:
+        cells: accuracy by cell, with labels (`add_labels`) or without.
+        hits: the column that counts correct answers.
+        starts: the start of ids of each row (default: `choose_starts`).
+    """
+    cells = select_start(cells, starts or choose_starts(cells))
+    cells = add_region(cells[cells[hits].notna()].astype({hits: int}))
+    end = pd.to_numeric(cells["row"].map(find_grid_sizes(cells)))
+    cells = cells[(cells["set"] != "equal") | (cells["i"] > end)]
+    order = (cells["region"] != REGIONS[0]).astype(int)
+    in_grid, equal = cells["set"] == "grid", cells["set"] == "equal"
+    names, places = _name_far_cells(cells), cells["i"] * 10**6 + cells["j"]
+    first = 0
+    for last in sorted(cells[equal].groupby("row")["i"].max().unique()):
+        part = equal & (cells["i"] > first) & (cells["i"] <= last)
+        first = last
+        shortest = cells.loc[part, "i"].min()
+        names = names.mask(part, f"{shortest} to {last} digits")
+        places = places.mask(part, shortest * 10**6)
+    cells = cells.assign(
+        order=order.where(in_grid, places), region=cells["region"].where(in_grid, names)
+    )
+    scores = pool_cells(cells, [*_find_keys(cells), "order", "region"], hits)
+    return scores.sort_values("order", kind="stable").drop(columns="order").reset_index(drop=True)
+
+
+def score_lengths(
+    cells: pd.DataFrame, far: bool = False, starts: Collection[str] = ("1",)
+) -> pd.DataFrame:
+    """Return the accuracy of each seed on operands of equal length, in the column `digits`.
+
+    The column `region` is that of `add_length_regions`.
+
+    Args:
+        cells: accuracy by cell, with labels (`add_labels`) or without.
+        far: include the lengths beyond the grid.
+        starts: starts of ids: "1" as in the papers, "best", or "all".
+    """
+    equal = cells["set"].isin(["equal", "far"] if far else ["equal"]) & (cells["i"] == cells["j"])
+    scores = cells[equal & cells["start"].isin(starts)].rename(columns={"i": "digits"})
+    columns = [*_find_keys(cells), "digits", "n", "exact", "accuracy", "low", "high", "region"]
+    return add_length_regions(scores)[columns].reset_index(drop=True)
+
+
+def score_pairs(cells: pd.DataFrame, starts: Mapping[str, str] | None = None) -> pd.DataFrame:
+    """Return accuracy for every pair of sizes `i` and `j` of the grid, by row.
+
+    It has the `accuracy` as mean over seeds with its t interval, and `median`, `lowest`, `highest`
+    and `spread` of the seeds.
+
+    Args:
+        cells: accuracy by cell, with labels (`add_labels`) or without.
+        starts: the start of ids of each row (default: `choose_starts`).
+
+    >>> two = pd.DataFrame({"row": "a", "start": "1", "trained": 5, "i": 1, "j": 2, "set": "grid",
+    ...                     "n": 10, "seed": range(3), "exact": [4, 9, 8]})
+    >>> score_pairs(two)[["accuracy", "median", "lowest"]].round(2).values.tolist()
+    [[0.7, 0.8, 0.4]]
+    """
+    grid = select_start(cells[cells["set"] == "grid"], starts or choose_starts(cells))
+    keys = [key for key in _find_keys(cells) if key != "seed"] + ["i", "j"]
+    seeds = pool_cells(grid, [*keys, "seed"]).groupby(keys)["accuracy"]
+    ranges = seeds.agg(median="median", lowest="min", highest="max").reset_index()
+    ranges["spread"] = ranges["highest"] - ranges["lowest"]
+    return average_seeds(grid, keys).merge(ranges, on=keys, validate="one_to_one")
+
+
+def _find_keys(cells: pd.DataFrame) -> list[str]:
+    """Return the columns that tell the models of a table of cells apart."""
+    keys = ["row", "label", "trained", "learned", "start", "seed"]
+    return [key for key in keys if key in cells]
+
+
+def summarise_seeds(
+    table: pd.DataFrame, by: Sequence[str], value: str = "accuracy", digits: int = 3
+) -> pd.DataFrame:
+    """Return median, mean and t interval (95%) of the seeds, and how many there are.
+
+    The mean over problems of each seed comes first. `n` is the number of problems of all seeds,
+    where the table has it.
+
+    Args:
+        table: a line for each seed, or more.
+        by: the columns that tell the groups apart, in their order.
+        value: the column that is summarised.
+        digits: decimal places.
+
+    >>> three = pd.DataFrame({"label": "a", "seed": range(3), "accuracy": [0.9, 0.95, 1], "n": 50})
+    >>> summarise_seeds(three, ["label"]).loc["a"].tolist()
+    [0.95, 0.95, 0.826, 1.0, 3.0, 150.0]
+    """
+    by, lines = list(by), []
+    for group, part in table.groupby(by, sort=False, observed=True):
+        seeds = part.groupby("seed")[value].mean().dropna()
+        low, high = seed_interval(seeds) if len(seeds) > 1 else (np.nan, np.nan)
+        if value == "accuracy":
+            low, high = np.clip([low, high], 0, 1)
+        counts = {"n": part["n"].sum()} if "n" in part else {}
+        line = {"median": seeds.median(), "mean": seeds.mean(), "low": low, "high": high}
+        lines.append({**dict(zip(by, group, strict=True)), **line, "seeds": len(seeds), **counts})
+    return pd.DataFrame(lines).set_index(by).round(digits) if lines else pd.DataFrame(columns=by)
+
+
+def _name_far_cells(cells: pd.DataFrame) -> pd.Series:
+    """Return the size of each far cell in words."""
+    i, j = (cells[size].map("{:,}".format).astype(object) for size in "ij")
+    names = {(find_settings(row) or {}).get("task", {}).get("name") for row in list_rows(cells)}
+    if names == {"sorting"}:
+        return i + " numbers\nof " + j + " digits"
+    return (i + " digits").where(i == j, i + " x " + j + " digits")

@@ -1,0 +1,185 @@
+"""A project folder made up for tests of the site: small notebooks, figures, claims and a story."""
+
+import json
+import shutil
+from functools import partial
+
+import nbformat
+import ruamel.yaml
+
+from carry import claims
+from carry.claims.items import load_items
+from carry.config import paths, profiles
+from carry.pipeline import readme_numbers
+from carry.pipeline.site import content, works
+from carry.pipeline.site.live import ROWS as LIVE_ROWS
+from carry.pipeline.site.story import load_story
+from carry.pipeline.stages import STAGES, find_executed
+from made_up import results
+
+ROWS = ["addition_nope", "addition_coupled_short", "addition_relative"]
+FIGURES = {  # by notebook: name, answers; those of the last have no results
+    "overview": {"ids": [], "lengths": ["mcleish2024 Fig. 2"]},
+    "mcleish2024/how_far": {"far": ["Fig. 2"], "wide": ["Fig. 3", "cho2025 Table 1"]},
+    "cho2025/does_it_help": {"steps": ["Table 1"]},
+    "fraknoi2024/is_one_enough": {"heads": ["Section 4"]},
+    "ibrahimli2024/what_fails": {"spelling": ["Fig. 4.1"]},
+    "every_length/is_it_proved": {"unseen": []},
+}
+ITEMS = {
+    "mcleish2024": [
+        {
+            "item": "Fig. 2",
+            "section": "3.1",
+            "title": "Accuracy",
+            "stated": "99.1%",
+            "scale": "tiny",
+        },
+        {"item": "Fig. 3", "section": "3.2", "title": "Loops", "reason": "needs <more>"},
+        {"item": "Table 4", "section": "A.7", "title": "Hours", "reason": "a GPU"},
+        {"item": "Table 5", "section": "A.7", "title": "Sizes", "reason": "settings"},
+    ],
+    "cho2025": [
+        {"item": "Table 1", "section": "B", "title": "Sums", "notebook": "cho2025/does_it_help"}
+    ],
+    "fraknoi2024": [{"item": "Section 4", "section": "4", "title": "Heads"}],
+    "ibrahimli2024": [{"item": "Fig. 4.1", "section": "4", "title": "Formats"}],
+}
+STORY = {
+    "title": "A story",
+    "lead": ["It has a beginning."],
+    "chapters": [
+        {
+            "question": "Where do digits stand?",
+            "figure": "ids",
+            "text": ["All begins here.", "NoPE: {number addition_nope, twice as long}."],
+            "claims": ["abacus_ahead_of_nope"],
+            "table": "footing",
+        },
+        {
+            "question": "Does it end?",
+            "figure": "unseen",
+            "text": ["Never: {number addition_fire, 100 digits}.", "{claim relative_1000_digits}."],
+            "claims": ["certified_addition"],
+        },
+    ],
+    "works": {key: {"label": key, "about": f"On {key}."} for key in works.read_works()}
+    | {works.OWN: {"label": "Ours", "about": "On ours.", "title": "Every length"}},
+}
+SVG = '<svg xmlns="http://www.w3.org/2000/svg" width="{}pt" height="216pt"></svg>'
+PNG = (  # one pixel
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNk+A8AAQUBAScY42YAAAAASUVORK5CYII="
+)
+
+
+def make_record(number, claim):
+    """Return a record of the ledger, as `claims.judge_claims` makes it; every third is untested."""
+    measured = None if number % 3 == 0 else round(0.9 - number / 1000, 3)
+    known = {
+        "id": claim.id,
+        "paper": claim.paper,
+        "section": claim.section,
+        "statement": claim.statement,
+        "paper_value": claim.paper_value,
+        "scale": claim.scale,
+        "verdict": "not tested" if measured is None else ("fails", "holds")[number % 2],
+        "measured": measured,
+        "interval": measured and [measured - 0.1, measured + 0.1],
+        "reason": "needs a GPU" if measured is None else None,
+        "statistic": "mean_over_seeds",
+        "n": 0 if measured is None else 10 * number,
+        "seeds": number % 7,
+    }
+    empty = {"compared_with": None, "start": "1", "starts": {}, "sides": [3], "learned": {}}
+    empty |= {"steps": {}, "profiles": {}, "unlike": {}, "p": None, "tests": 0, "rates": []}
+    return {**empty, **known, "row": "addition_nope", "holds_if": "> 0", "profile": "cpu"}
+
+
+def write_notebook(path, question, figures=(), run=True):
+    """Write a notebook that shows figures; those of which it has a picture if it has run."""
+    new = nbformat.v4
+    text = f"# {question}\n\n[train](train.ipynb) [far](../README.md) [out](https://example.org)"
+    printed = [
+        new.new_output("stream", name="stdout", text="42\n"),
+        new.new_output("display_data", data={"text/html": "<table><tr><td>1</td></tr></table>"}),
+        new.new_output("display_data", data={"image/png": PNG}),
+    ]
+    cells = [
+        new.new_markdown_cell(text),
+        new.new_code_cell("print(6 * 7)", outputs=printed if run else []),
+    ]
+    for name, answers in dict(figures).items():
+        outputs = [
+            new.new_output("display_data", data={"image/png": PNG}),
+            new.new_output("display_data", data={"text/markdown": caption(name)}),
+        ]
+        source = f'notebook.show(figure, "{name}", table, title="{title(name)}",\n'
+        source += f'    caption="{caption(name)}", answers={answers})'
+        drawn = run and name != "unseen"
+        cells.append(new.new_code_cell(source, outputs=outputs if drawn else []))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    nbformat.write(new.new_notebook(cells=cells), path)
+
+
+def title(name):
+    return f"The {name}"
+
+
+def caption(name):
+    return f"Sums, with {name} < 3 in `code`."
+
+
+def write_figures(notebook, figures):
+    """Write the files of figures as a notebook does."""
+    folder = paths.figures_folder("cpu", notebook)
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in figures:
+        texts = {"title": title(name), "caption": caption(name)}
+        (folder / f"{name}.json").write_text(json.dumps(texts))
+        (folder / f"{name}.svg").write_text(SVG.format(864 if name == "wide" else 288))
+        lines = 9_000 if name == "far" else 2
+        (folder / f"{name}.csv").write_text("label,accuracy\n" + "NoPE,0.98765\n" * lines)
+
+
+def make_project(root, patch):
+    """Make a project folder with all that the site is made from, in a profile of three rows."""
+    real = profiles.load_profile
+    cpu = real("cpu")
+    few = {"rows": {row: cpu["rows"].get(row, {}) for row in ROWS}, "problems": {"addition": {}}}
+    few["studies"] = {"addition_schemes": ROWS}
+    none = {"analyses": {}, "variant_sets": {}, "certificates": [], "others": None}
+
+    def load_profile(profile):
+        return {**cpu, **few, **none} if profile == "cpu" else real(profile)
+
+    patch.setattr(paths, "ROOT", root)
+    patch.setattr(profiles, "load_profile", load_profile)
+    for name, values in {"items": ITEMS, "story": STORY}.items():
+        with (root / f"{name}.yaml").open("w", encoding="utf-8") as file:
+            ruamel.yaml.YAML().dump(values, file)
+    patch.setattr(content, "load_items", partial(load_items, root / "items.yaml"))
+    patch.setattr(content, "load_story", partial(load_story, path=root / "story.yaml"))
+    results(root, ROWS)
+    for row in LIVE_ROWS:
+        study = profiles.find_study(row)
+        for place in (
+            paths.models_folder(paths.PUBLISHED, study, row) / "seed_0.safetensors",
+            paths.certificate_file(paths.PUBLISHED, study, row),
+        ):
+            place.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(profiles.ROOT / place.relative_to(root), place)
+    notebooks = root / "notebooks"
+    write_notebook(notebooks / "tour.ipynb", "Is it a tour?")
+    write_notebook(notebooks / "index.ipynb", "Which?")
+    for notebook, figures in FIGURES.items():
+        question = f"What is {notebook.rpartition('/')[2]}?"
+        write_notebook(notebooks / f"{notebook}.ipynb", question, figures, run=False)
+        write_notebook(find_executed(notebook, "cpu"), question, figures)
+        write_figures(notebook, [name for name in figures if name != "unseen"])
+    for stage in STAGES.values():
+        executed = stage.executed("cpu", "addition_schemes" if stage.parameter else None)
+        write_notebook(executed, stage.name)
+    records = [make_record(number, claim) for number, claim in enumerate(claims.load_claims())]
+    paths.reports_path("cpu", "claims.json").write_text(json.dumps(records))
+    readme_numbers.write_numbers("cpu")
+    return root

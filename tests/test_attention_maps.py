@@ -1,0 +1,76 @@
+"""Attention maps, and models with committed weights."""
+
+import re
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+
+from carry.config import profiles
+from carry.config.settings import SettingsError
+from carry.evaluation.ask import ask, read_answer
+from carry.evaluation.committed_models import load_committed
+from carry.interpretability import attention
+from carry.models.constructions.adder import build_adder
+from carry.plots.attention_maps import CLIPPED, draw_attention_maps, name_numbers
+
+
+def describe(operands, digits):
+    labels = {"row": "construction", "seed": 0}
+    return attention.describe_attention(
+        build_adder(operands, digits), (digits, operands), labels, 4
+    )
+
+
+@pytest.mark.parametrize(("operands", "digits", "fits"), [(2, 2, True), (6, 6, False)])
+def test_maps_show_the_attention_of_responses(operands, digits, fits):
+    tables = describe(operands, digits)
+    tokens, part = tables["tokens"], tables["attention"].assign(panel="head")
+    part = part[part["head"] == 0]
+    grid = draw_attention_maps(part, tokens, height=2.1, aspect=2)
+    axes = grid.axes_dict["head"]
+    begins, end = tokens["token"].tolist().index("="), len(tokens) - 1
+    shown = axes.images[0].get_array()
+    assert shown.shape == (end - begins, end + 1)
+    for line, query in enumerate(range(begins, end)):
+        weights = part[part["query"] == query].set_index("key")["weight"]
+        expected = weights.where(weights >= CLIPPED, 0).reindex(range(end + 1), fill_value=0)
+        np.testing.assert_allclose(shown[line], expected)
+    names = [label.get_text() for label in axes.get_xticklabels()]
+    assert names == [f"a{at}" for at in range(1, operands + 1)] + [
+        f"s{at}" for at in range(operands + 1)
+    ]
+    labels = [label.get_text() for label in axes.get_xticklabels(minor=True)]
+    assert "".join(labels) == ("".join(tokens["token"][:end]) if fits else "")
+    plt.close(grid.figure)
+
+
+def test_numbers_have_the_digits_that_they_name():
+    tokens = describe(3, 2)["tokens"]
+    text = "".join(tokens["token"])
+    ends = zip(*(name_numbers(tokens)[end] for end in ("min", "max")), strict=True)
+    numbers = [text[first : last + 1] for first, last in ends]
+    assert numbers == re.findall(r"\d+", text)
+
+
+def test_no_attention_draws_nothing():
+    assert draw_attention_maps(pd.DataFrame(columns=["panel"]), pd.DataFrame()) is None
+
+
+@pytest.mark.parametrize(
+    ("row", "question", "answer"),
+    [
+        ("multi_operand_addition_relative_scratchpad", (57, 48, 96), "201"),
+        ("multiplication_relative_scratchpad", (37, 925), "34225"),
+    ],
+)
+def test_committed_models_answer(row, question, answer):
+    model = load_committed(row)
+    assert read_answer(model, ask(model, *question, start=1)) == answer
+
+
+def test_rows_without_committed_weights_are_refused():
+    assert "parity_nope" not in profiles.load_profile("full")["models"]
+    with pytest.raises(SettingsError, match="'parity_nope' has no committed weights"):
+        load_committed("parity_nope")

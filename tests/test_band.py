@@ -1,0 +1,105 @@
+"""The validation band: sizes just beyond training, which choose settings and are not reported."""
+
+import pandas as pd
+import pytest
+
+from carry import analyses
+from carry.config import profiles, run_settings
+from carry.config.run_settings import make_run
+from carry.config.settings import SettingsError
+from carry.data import problem_sets
+from carry.evaluation import rows
+from carry.evaluation.regions import refuse_band
+from carry.pipeline.stages import STAGES
+
+TRAINED = 4  # the band is 5 and 6
+
+
+def run_of(band=True, digits=TRAINED, **evaluation):
+    training, evaluation = {"digits": digits}, {"band": band, "digits": 9, **evaluation}
+    task = {"name": "addition"}
+    return make_run({"task": task, "training": training, "evaluation": evaluation})
+
+
+def table_of(**settings):
+    settings = {"task": {"name": "addition"}, **settings}
+    return problem_sets.draw_problem_set(
+        "mine", problem_sets.ProblemSet.parse(settings, "problems.mine")
+    )
+
+
+@pytest.mark.parametrize(
+    ("digits", "band"),
+    [(1, []), (2, [3]), (3, [4]), (10, [11, 12, 13, 14, 15]), (20, range(21, 31))],
+)
+def test_it_goes_up_to_one_and_a_half_times_training(digits, band):
+    assert [*run_of(digits=digits).validation_band()] == [*band]
+
+
+def test_a_run_that_was_chosen_on_it_is_not_scored_on_it():
+    table = table_of(grid=9, each=1, equal=2, far=[{"digits": 20, "each": 3}])
+    scored = {
+        band: problem_sets.select_questions(run_of(band, far=[20]), table) for band in (False, True)
+    }
+    size = scored[False][["i", "j"]].max(axis=1)
+    assert {*size} == {*range(1, 10), 20}
+    assert scored[True].equals(scored[False][~size.isin([5, 6])])
+
+
+@pytest.mark.parametrize(
+    ("evaluation", "place"),
+    [
+        ({"far": [20, 5]}, "far: (5, 5)"),
+        ({"far": [[2, 6]]}, "far: (2, 6)"),
+        ({"attention_cell": [6, 1]}, "attention_cell: (6, 1)"),
+        ({"reach": [[100, 100, 1], [3, 5, 10]]}, "reach: (3, 5)"),
+    ],
+)
+def test_cells_in_it_are_refused_before_any_work(evaluation, place):
+    with pytest.raises(SettingsError) as error:
+        run_of(**evaluation)
+    assert str(error.value).startswith(f"runs.mine.evaluation.{place} is in the validation band")
+    assert str(error.value).endswith("expected no size from 5 to 6")
+    run_of(False, **evaluation)
+
+
+def test_tables_with_a_cell_in_it_are_refused():
+    cells = pd.DataFrame({"row": ["mine", "other", "mine"], "i": [4, 5, 7], "j": [1, 6, 4]})
+    named = pd.DataFrame({"row": ["mine"], "n": [5]})
+    tables = {"cells": cells, "named": named, "steps": cells[["row", "i"]]}
+    refuse_band(tables, [run_of()])
+    for table in (cells.assign(j=6), cells[["row"]].assign(digits=5)):
+        refuse_band({"cells": table}, [run_of(False)])
+        with pytest.raises(SettingsError, match=r"^runs\.mine\.evaluation\.band: table 'cells'"):
+            refuse_band({"cells": table}, [run_of()])
+
+
+def write_cells(place, digits):
+    place.mkdir()
+    pd.DataFrame({"row": ["mine"], "digits": [digits]}).to_parquet(place / "cells.parquet")
+    return place
+
+
+def test_scores_and_analyses_are_checked_before_they_are_written(tmp_path, monkeypatch):
+    monkeypatch.setattr(run_settings, "load_runs", lambda *given: [run_of()])
+    monkeypatch.setattr(rows, "list_evaluation_jobs", lambda run: [])
+    monkeypatch.setattr(analyses, "list_analysis_jobs", lambda *given: [])
+    monkeypatch.setattr(analyses.run_settings, "list_rows", lambda *given: ["mine"])
+    monkeypatch.setattr(profiles, "load_profile", lambda profile: {"analyses": {"mine": "none"}})
+    place = write_cells(tmp_path / "cells", 6)
+    monkeypatch.setattr(rows, "run_jobs", lambda *given: [place])
+    with pytest.raises(SettingsError, match="has size 6 of the validation band"):
+        rows.evaluate_rows(["mine"], "cpu")
+    monkeypatch.setattr(analyses, "concat_by_name", lambda parts: {"cells": pd.read_parquet(place)})
+    with pytest.raises(SettingsError, match="has size 6 of the validation band"):
+        analyses.analyse_study("mine", "cpu")
+
+
+def test_problems_are_selected_again_when_the_band_moves(monkeypatch):
+    found = []
+    monkeypatch.setattr(run_settings, "list_rows", lambda *given: ["mine"])
+    for band, digits in ((False, 4), (False, 8), (True, 4), (True, 8)):
+        run = run_of(band, digits)
+        monkeypatch.setattr(run_settings, "load_run", lambda *given, run=run: run)
+        found.append(STAGES["problems"].settings("", "smoke"))
+    assert found[0] == found[1] and len({*found}) == 3

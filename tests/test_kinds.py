@@ -1,0 +1,172 @@
+"""Figures show what the tables say: all seeds, medians, intervals, and what is not learned."""
+
+import json
+
+import matplotlib
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.colors import to_hex
+
+from carry import plots, results
+from carry.evaluation.intervals import seed_interval
+from carry.plots import notebook as shared
+from carry.plots import style
+from figure_checks import check_files, check_layout, texts
+from made_up import cells, curves
+
+matplotlib.use("Agg")
+pytestmark = pytest.mark.usefixtures("closed_figures")
+SOURCES = {"addition_nope": "baselines", "addition_abacus": "full"}
+ROWS = list(SOURCES)
+
+
+@pytest.fixture(scope="module")
+def labelled():
+    """Return cells of a row that has learned its lengths, and of one that has not."""
+    table = cells(ROWS, grid=12, each=5, share=lambda row, longest, *_: _share(row, longest))
+    return results.add_labels(table, table)
+
+
+def _share(row, longest):
+    return 0.5 if row == ROWS[0] else float(longest <= 10)
+
+
+def test_bars_are_means_with_the_interval_over_seeds(labelled):
+    scores = results.score_regions(labelled)
+    grid = plots.draw_bars(scores)
+    check_layout(grid.figure)
+    assert list(grid.axes_dict) == ["in distribution", "out of distribution"]
+    axes = grid.axes_dict["in distribution"]
+    names = [label.get_text() for label in axes.get_yticklabels()]
+    assert names == ["NoPE, not learned", "Abacus"]
+    seeds = scores.query("region == 'in distribution' and row == 'addition_nope'")["accuracy"]
+    bars = sorted(axes.patches, key=lambda patch: patch.get_y())
+    assert bars[0].get_width() == pytest.approx(seeds.mean())
+    ends = [line.get_xdata() for line in axes.lines if len(line.get_xdata()) == 2]
+    assert any(np.allclose(sorted(pair), seed_interval(seeds)) for pair in ends)
+    dots = sum(len(dots.get_offsets()) for dots in axes.collections)
+    assert dots == 2 * 3
+
+
+def test_a_row_that_has_not_learned_is_pale(labelled):
+    colors = plots.choose_colors(labelled)
+    assert colors["Abacus"] == style.COLORS["Abacus"]
+    assert colors["NoPE, not learned"] != to_hex(style.COLORS["NoPE"])
+
+
+def test_stated_values_are_marked_where_the_paper_has_them(labelled):
+    scores = results.score_regions(labelled)
+    grid = plots.draw_bars(scores, stated={("addition_abacus", "out of distribution"): 0.929})
+    marks = {
+        panel: [line.get_xdata()[0] for line in axes.lines if line.get_marker() == "D"]
+        for panel, axes in grid.axes_dict.items()
+    }
+    assert marks == {"in distribution": [], "out of distribution": [0.929]}
+
+
+def test_lines_have_each_seed_and_their_median(labelled):
+    scores = results.score_lengths(labelled)
+    grid = plots.draw_lines(scores, x="digits", shade=True)
+    check_layout(grid.figure)
+    lines = [line for line in grid.ax.lines if len(line.get_xdata()) == 12]
+    assert len(lines) == 2 * 3 + 2
+    median = scores.groupby(["row", "digits"])["accuracy"].median()
+    drawn = [line.get_ydata().tolist() for line in lines]
+    for row in ROWS:
+        assert median[row].tolist() in drawn
+    assert "NoPE, not learned" in texts(grid.figure) and "to 10" in texts(grid.figure)
+
+
+def test_a_median_ends_where_the_first_seed_has_stopped():
+    table = curves(["addition_nope"]).assign(label="NoPE")
+    grid = plots.draw_lines(table, x="step", y="loss", percent=False)
+    ends = sorted(line.get_xdata()[-1] for line in grid.ax.lines if len(line.get_xdata()))
+    assert ends == [1200, 1200, 1500, 1500]
+
+
+def test_heatmaps_are_pixels_of_the_pairs(labelled, tmp_path):
+    pairs = results.score_pairs(labelled)
+    grid = plots.draw_heatmaps(pairs)
+    check_layout(grid.figure)
+    square = grid.axes_dict["NoPE, not learned"].get_images()[0].get_array()
+    cell = pairs.query("row == 'addition_nope' and i == 11 and j == 3")
+    assert square[10, 2] == cell["accuracy"].item()  # row i, column j
+    svg = style.save_figure(grid.figure, "heatmaps", pairs, tmp_path)
+    assert svg.stat().st_size < 200_000 and "data:image/png" in svg.read_text()
+
+
+def test_sizes_that_are_not_scored_stay_empty_in_heatmaps(labelled):
+    pairs = results.score_pairs(labelled).query("not 6 <= i <= 7")
+    for axes in plots.draw_heatmaps(pairs).axes.flat:
+        image = axes.get_images()[0]
+        assert image.get_extent() == [0.5, 12.5, 0.5, 12.5] and image.get_array().shape == (12, 12)
+        assert np.isnan(np.ma.filled(image.get_array(), np.nan)).all(axis=1).tolist() == [
+            i in (6, 7) for i in range(1, 13)
+        ]
+
+
+def test_dots_have_a_bar_for_the_median():
+    table = pd.DataFrame({"change": ["a"] * 3 + ["b"] * 3, "times": [1, 2, 5, 4, 4, 9]})
+    grid = plots.draw_dots(table, x="times", y="change")
+    bars = [path.vertices[0, 0] for lines in grid.ax.collections for path in lines.get_paths()
+            if len(path.vertices) == 2]  # fmt: skip
+    assert bars == [2, 4]
+
+
+@pytest.mark.parametrize("draw", [plots.draw_bars, plots.draw_heatmaps])
+def test_an_empty_table_gives_no_figure(draw, labelled):
+    assert draw(labelled.iloc[:0]) is None
+    assert plots.draw_lines(labelled.iloc[:0], x="i") is None
+
+
+@pytest.fixture
+def notebook(monkeypatch, tmp_path, labelled):
+    """Return a notebook whose tables are made up."""
+    table = labelled.drop(columns=["label", "learned"])
+    table["profile"] = table["row"].map(SOURCES)
+    tables = results.create_empty_results().with_tables(cells=table)
+    monkeypatch.setattr(shared.results, "open_results", lambda profile: tables)
+    monkeypatch.setattr(shared.paths, "figures_folder", lambda *_: tmp_path)
+    monkeypatch.setattr(shared, "display", lambda *_: None)
+    return plots.open_notebook("mcleish2024/how_far", "cpu")
+
+
+def test_a_notebook_reads_rows_in_order_and_names_those_without_results(notebook, capsys):
+    table = notebook.read("cells", "addition_abacus", "addition_abacus_looped_8", "addition_nope")
+    assert results.list_rows(table) == ["addition_abacus", "addition_nope"]
+    assert list(dict.fromkeys(table["label"])) == ["Abacus", "NoPE, not learned"]
+    assert capsys.readouterr().out == (
+        "Without results: addition_abacus_looped_8 (make repro PROFILE=gpu).\n"
+    )
+    assert notebook.sources == SOURCES
+    assert set(notebook.tabulate_departures().columns) >= {"model", "optimizer", "size"}
+
+
+def test_a_figure_is_saved_with_its_numbers_and_texts_and_twice_as_the_same_bytes(
+    notebook, tmp_path
+):
+    scores = results.score_regions(notebook.read("cells", *ROWS))
+    saved = []
+    for _ in range(2):
+        np.random.seed(0)  # as `open_notebook` does
+        grid = plots.draw_bars(scores)
+        notebook.show(
+            grid, "bars", scores, title="Bars", caption="Two\n  rows.", answers=["Fig. 2"]
+        )
+        saved.append([(tmp_path / f"bars.{end}").read_bytes() for end in ("svg", "csv", "json")])
+        assert not matplotlib.pyplot.fignum_exists(grid.figure.number)
+    assert saved[0] == saved[1]
+    check_files(tmp_path, "bars", scores)
+    record = json.loads(saved[0][2])
+    assert record["title"] == "Bars" and record["answers"] == ["Fig. 2"]
+    assert record["caption"] == (
+        "Two rows. From the committed results of `baselines`: addition_nope; "
+        "of `full`: addition_abacus."
+    )
+    assert record["rows"] == SOURCES
+
+
+def test_no_figure_is_shown_without_rows(notebook, tmp_path):
+    notebook.show(None, "none", pd.DataFrame(), title="None", caption="None.")
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,264 @@
+"""Result tables are read as settings say, and scores of seeds are those of the cells."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from carry import results
+from carry.claims.gates import NotLearned, find_learned_seeds
+from carry.claims.measurements import summarise_seeds
+from carry.config import paths, profiles, run_settings
+from carry.config.settings import SettingsError
+from carry.data import problem_sets
+from carry.evaluation.intervals import seed_interval
+from carry.evaluation.regions import LEARNED, add_region
+from carry.evaluation.scoring import score_system
+from carry.interpretability import attention
+from carry.models.constructions.adder import build_adder
+from made_up import answers, cells, paper_cells
+from made_up import results as write_results
+
+ROWS = ["addition_nope", "addition_abacus", "addition_coupled", "addition_relative"]
+
+
+def test_intervals_have_the_seed_as_their_unit():
+    """Ten times the problems of the same seeds tell no more; one seed tells nothing of others."""
+    made = pd.DataFrame({"row": "a", "seed": range(3), "n": 40, "exact": [30, 34, 37]})
+    few, many = (
+        results.average_seeds(table, ["row"])
+        for table in (made, made.assign(n=400, exact=10 * made["exact"]))
+    )
+    ends = ["accuracy", "low", "high"]
+    assert few[ends].equals(many[ends]) and many["n"].item() == 10 * few["n"].item() == 1200
+    accuracies = made["exact"] / made["n"]
+    claimed = summarise_seeds(made.assign(accuracy=accuracies), "mean_over_seeds")
+    low, high = seed_interval(accuracies)
+    assert few[ends].iloc[0].tolist() == [accuracies.mean(), low, 1.0] and high > 1
+    assert claimed[:3] == tuple(few[ends].iloc[0])
+    both = results.score_seeds(made.query("seed == 1"), ["row"]).set_index("seed")
+    assert both["accuracy"].tolist() == [34 / 40] * 2
+    assert both.loc["1", "low"] < 34 / 40 and both.loc["all", ["low", "high"]].isna().all()
+
+
+def test_a_row_has_not_learned_if_claims_would_not_measure_it():
+    random = np.random.default_rng(3)
+    made = cells(ROWS[:2], grid=12, each=1, equal=1, seeds=4, share=lambda *_: 1.0)
+    for _ in range(20):
+        share = made.groupby(["row", "seed"])["n"].transform(lambda _: random.choice([0, 1]))
+        table = made.assign(exact=made["n"] * share.astype(int))
+        unlearned = results.find_unlearned(table, "1")
+        refused = set()
+        for row in ROWS[:2]:
+            try:
+                find_learned_seeds(add_region(table), row, "1", LEARNED, {})
+            except NotLearned:
+                refused.add(row)
+        assert unlearned == refused
+    beyond = made[made["i"] > made["trained"]]
+    assert results.find_unlearned(beyond.assign(exact=0), "1") == set()  # of these it is not known
+
+
+def test_the_start_is_chosen_in_distribution_alone():
+    def share(row, longest, seed, start):
+        return (0.9 if start == "best" else 0.5) if longest <= 10 else start == "1"
+
+    two = cells(["addition_abacus", "addition_nope"], grid=20, share=share)
+    assert results.choose_starts(two) == {"addition_abacus": "best", "addition_nope": "1"}
+    tied = cells(["addition_abacus"], grid=20, share=lambda *of: 1.0 if of[1] <= 10 else 0.0)
+    assert results.choose_starts(tied) == {"addition_abacus": "1"}
+
+
+def test_a_start_is_not_chosen_for_a_few_sums_more():
+    def share(row, longest, seed, start):
+        return 0.995 if start == "1" and longest == 10 and seed == 0 else 1.0
+
+    near = cells(["addition_abacus"], grid=20, share=share)
+    right = near[near["i"] <= 10].groupby("start")["exact"].sum()
+    assert right["best"] > right["1"] and results.choose_starts(near) == {"addition_abacus": "1"}
+    alone = near[near["start"] == "best"]
+    assert results.choose_starts(alone) == {"addition_abacus": "best"}
+
+
+def test_all_rows_of_a_figure_have_one_start():
+    """Also a row that is as good from another one, and with results of an older kind none has."""
+
+    def share(row, longest, seed, start):
+        return 0.5 if start == "1" and row == "addition_coupled" else 1.0
+
+    rows = ["addition_abacus", "addition_coupled", "addition_nope"]
+    three = cells(rows, grid=20, share=share)
+    found = results.choose_starts(three)
+    assert found == dict(zip(rows, ("best", "best", "1"), strict=True))  # NoPE has no other
+    assert results.choose_starts(results.select_rows(three, rows[:1])) == {"addition_abacus": "1"}
+    older = (three["row"] == "addition_abacus") & (three["start"] != "1")
+    mixed = three.assign(start=three["start"].mask(older, "middle"))
+    assert set(results.choose_starts(mixed).values()) == {"1"}
+    for table in (three, mixed):
+        scores = results.score_regions(table)
+        assert len(set(scores.loc[scores["row"] != "addition_nope", "start"])) == 1
+
+
+def test_the_mean_over_starts_is_no_choice_of_a_single_start():
+    def share(row, longest, seed, start):
+        return 1.0 if start == "all" else 0.5
+
+    assert results.choose_starts(cells(["addition_abacus"], grid=20, share=share)) == {
+        "addition_abacus": "1"
+    }
+
+
+def test_where_there_is_no_grid_equal_lengths_choose_the_start():
+    def share(row, longest, seed, start):
+        return (0.9 if start == "best" else 0.5) if longest <= 10 else start == "1"
+
+    two = cells(["addition_abacus"], grid=20, share=share)
+    assert results.choose_starts(two[two["set"] == "equal"]) == {"addition_abacus": "best"}
+
+
+def test_tables_are_read_in_the_order_of_the_profile(monkeypatch, tmp_path):
+    monkeypatch.setattr(paths, "ROOT", tmp_path)
+    rows = ["addition_rope", "addition_nope", "parity_rope"]
+    write_results(tmp_path, [*rows, "addition_fire"])  # another row has left its results
+    sources = dict.fromkeys(rows, "cpu")
+    monkeypatch.setattr(profiles, "find_sources", lambda profile: sources)
+    tables = results.open_results("cpu")
+    for name in ("cells", "places", "curves"):
+        assert results.list_rows(tables[name]) == rows
+    assert tables["answers"].empty and "predicted" in tables["answers"]
+    with pytest.raises(SettingsError, match="unknown table 'answer', did you mean 'answers'"):
+        tables["answer"]
+    folder = tmp_path / "reports/results/cpu/addition_schemes"
+    answers(["addition_rope"]).to_parquet(folder / "answers.parquet")
+    assert results.list_rows(results.open_results("cpu")["answers"]) == ["addition_rope"]
+    sources["addition_abacus"] = "cpu"  # the committed results lag behind
+    assert results.list_rows(results.open_results("cpu")["cells"]) == rows
+    for file in folder.parent.rglob("cells.parquet"):
+        file.unlink()
+    with pytest.raises(SettingsError) as error:
+        results.open_results("cpu")["places"]
+    assert str(error.value) == (
+        "results: reports/results/cpu is missing; "
+        "expected the evaluate stages of profile 'cpu' to have run"
+    )
+
+
+def test_rows_that_a_profile_does_not_train_come_from_its_others(monkeypatch, tmp_path):
+    monkeypatch.setattr(paths, "ROOT", tmp_path)
+    write_results(tmp_path, ["addition_nope"])
+    write_results(tmp_path, ["addition_nope", "addition_rope", "parity_rope"], "full")
+    sources = {"addition_nope": "cpu", "parity_rope": "full", "addition_rope": "full"}
+    monkeypatch.setattr(profiles, "find_sources", lambda profile: sources)
+    tables = results.open_results("cpu")
+    origins = tables["cells"].groupby("row", sort=False)["profile"].unique().map(list)
+    assert list(origins.items()) == [(row, [source]) for row, source in sources.items()]
+
+
+def test_committed_results_bring_their_learning_rates(monkeypatch, tmp_path):
+    monkeypatch.setattr(paths, "ROOT", tmp_path)
+    write_results(tmp_path, run_settings.list_rows("tuning"), "tuning")
+    cells = results.read_cells_with_rates("tuning")
+    rates = cells.groupby("row")["rate"].unique().map(list)
+    assert rates["addition_fire_slow"] == [0.002] and rates["addition_fire_fast"] == [0.008]
+
+
+def test_declared_columns_are_those_that_evaluation_writes():
+    system, names = build_adder(2, 2), ["row", "profile", "seed"]
+    settings = {"task": system.run.task, "equal": 1, "longest": 2}
+    problems = problem_sets.draw_problem_set("mine", problem_sets.ProblemSet.parse(settings, "x"))
+    cell_table, place_table, steps = score_system(system, problems)
+    attended = attention.describe_attention(system, (2, 2), dict.fromkeys(names), count=2)
+    tables = {name: [*table.columns] for name, table in attended.items()}
+    tables["tokens"] = [name for name in tables["tokens"] if "level" not in name]  # as many as are
+    tables |= {"cells": [*cell_table.columns], "places": [*place_table.columns]}
+    tables["steps"] = [*steps.columns]  # for the tables of analyses see their tests
+    declared = results.find_declared_columns()
+    assert {name: {*columns} for name, columns in tables.items()} == {
+        name: {*declared[name]} for name in tables
+    }
+
+
+def test_regions_are_recounted_from_the_cells():
+    table = cells(ROWS)
+    grid = table.query("row == 'addition_nope' and set == 'grid' and i <= 10 and j <= 10")
+    scores = results.score_regions(table)
+    scored = scores.query("row == 'addition_nope' and region == 'in distribution'")
+    assert scored.set_index("seed")["exact"].equals(grid.groupby("seed")["exact"].sum())
+    far = scores[scores["region"] == "1,000 digits"]
+    assert set(far["row"]) == {"addition_relative"} and far["n"].sum() == 300
+    counted = results.score_regions(table.assign(digits_right=table["n"]), "digits_right")
+    assert (counted["accuracy"] == 1).all()
+
+
+def test_regions_beyond_the_grid_say_their_lengths_and_a_row_has_all_of_one_or_nothing():
+    table = pd.concat([cells(["addition_relative"], grid=30), paper_cells(ROWS[:2])])
+    scores = results.score_regions(table)
+    assert list(dict.fromkeys(scores["region"])) == [
+        "in distribution", "out of distribution", "31 to 32 digits", "33 to 35 digits",
+        "100 digits", "1,000 digits",
+    ]  # fmt: skip
+    part = scores[scores["region"] == "31 to 32 digits"]
+    assert set(part["row"]) == set(ROWS[:2]) and set(part["n"]) == {2 * 10}
+    assert set(scores[scores["region"] == "33 to 35 digits"]["row"]) == {"addition_nope"}
+    unlike = table.assign(j=table["j"].mask(table["i"] == 100, 7))
+    assert "100 x 7 digits" in set(results.score_regions(unlike)["region"])
+
+
+def test_pairs_are_means_and_medians_over_seeds():
+    table = cells(ROWS[:2], grid=12)
+    pairs = results.score_pairs(table, dict.fromkeys(ROWS[:2], "1")).set_index(["row", "i", "j"])
+    kept = table[(table["set"] == "grid") & (table["start"] == "1")]
+    seeds = kept.groupby(["row", "i", "j"])["accuracy"]
+    for column, expected in (("accuracy", seeds.mean()), ("median", seeds.median())):
+        assert np.allclose(pairs[column].sort_index(), expected.sort_index())
+    assert (pairs["spread"] == pairs["highest"] - pairs["lowest"]).all()
+
+
+def test_lengths_have_each_seed_and_the_starts_that_are_asked_for():
+    table = cells(ROWS, grid=12)
+    scores = results.score_lengths(table)
+    assert set(scores["start"]) == {"1"} and scores["digits"].max() == 12
+    assert len(scores) == 4 * 3 * 12
+    far = results.score_lengths(table, far=True, starts=("1", "all"))
+    assert set(far["digits"]) == {*range(1, 13), 100, 1000}
+    assert set(far.loc[far["start"] == "all", "row"]) == {"addition_abacus", "addition_coupled"}
+
+
+def test_tables_without_rows_have_scores_without_rows():
+    """A notebook whose rows have no results yet prints so, and does not fail."""
+    none = cells(ROWS[:1], grid=4).iloc[:0]
+    none = results.add_labels(none, none)
+    for score in (results.score_regions, results.score_lengths, results.score_pairs):
+        assert score(none).empty and "accuracy" in score(none)
+    assert results.summarise_seeds(results.score_regions(none), ["label", "region"]).empty
+
+
+def test_labels_say_what_is_not_learned_and_lengths_that_differ():
+    rows = ["addition_nope", "addition_fire"]
+    table = cells(rows, grid=12, share=lambda row, *_: float(row == rows[0]))
+    labelled = results.add_labels(table, table)
+    assert set(labelled["label"]) == {"NoPE", "FIRE, not learned"}
+    assert labelled.groupby("row")["learned"].first().to_dict() == {
+        "addition_nope": True, "addition_fire": False,
+    }  # fmt: skip
+    longer = table.assign(trained=table["trained"] + 2 * (table["row"] == rows[0]))
+    named = results.add_labels(longer, longer, {"addition_nope": "None"})
+    assert "None (to 12)" in set(named["label"])
+
+
+def test_a_summary_of_seeds_is_that_of_the_ledger():
+    table = cells(["addition_nope"], grid=12)
+    scores = results.score_regions(table)
+    part = scores[scores["region"] == "out of distribution"]
+    summary = results.summarise_seeds(scores, ["row", "region"], digits=9)
+    line = summary.loc[("addition_nope", "out of distribution")]
+    claimed = summarise_seeds(part, "mean_over_seeds")
+    assert np.allclose(line[["mean", "low", "high"]], claimed[:3]) and line["seeds"] == 3
+    assert line["median"] == pytest.approx(part["accuracy"].median())
+    assert line["n"] == part["n"].sum()
+
+
+def test_a_construction_is_kept_next_to_any_row():
+    heads = pd.DataFrame({"row": ["parity_nope", results.CONSTRUCTION], "share": [0.5, 1.0]})
+    tables = results.create_empty_results().append_tables({"heads": heads})
+    kept = tables.select_rows(["parity_fire"])["heads"]
+    assert kept["row"].tolist() == [results.CONSTRUCTION]

@@ -1,0 +1,303 @@
+"""Starts of ids: which there are, which is the best, and the mean over them, of models made up."""
+
+import functools
+
+import pandas as pd
+import pytest
+import torch
+
+from carry import analyses
+from carry.analyses import starts as by_start
+from carry.config.run_settings import make_run
+from carry.config.settings import SettingsError
+from carry.data import data_sets, problem_sets
+from carry.data.training_batches import draw_held_out
+from carry.evaluation import decoding, mock_models, starts, trained_models
+from carry.evaluation.ask import ask
+from carry.evaluation.decoding import decode_greedily, list_first_ids
+from carry.evaluation.scoring import score_system
+from carry.models.system import System
+from carry.models.teacher_forcing import teacher_forced_pass
+from carry.randomness import stream
+from carry.variants.seeds import measure_loss
+
+ABACUS = {"ids": "abacus", "encoding": "learned", "table": 9}
+COUPLED = {"ids": "coupled", "encoding": "learned", "limit": 9}
+LEVELS = [{**COUPLED, "limit": limit, "level": level} for level, limit in ((1, 9), (2, 12))]
+STEPS = {"name": "scratchpad"}
+
+
+class Mover(mock_models.Oracle):
+    """Right from some first ids; from others surely or unsurely wrong in every token."""
+
+    def __init__(self, run, right=(), sure=1.0, unsure=1.0):
+        super().__init__(run)
+
+        class Network(mock_models.MockNetwork):
+            def forward(self, tokens, ids, *more, **options):
+                logits = super().forward(tokens, ids, *more, **options)
+                first = int(ids[0][ids[0] > 0].min())
+                return sure * logits if first in right else unsure * logits.roll(1, -1)
+
+        self.network = Network(self)
+
+
+def settings(positions=(ABACUS,), task="addition", **more):
+    model = {"layers": 1, "width": 8, "heads": 2}
+    sizes = {"training": {"digits": 3}, "evaluation": {"digits": 4}}
+    task = {"name": task}
+    return make_run({"task": task, "positions": list(positions), "model": model, **sizes, **more})
+
+
+def sums(system, cells, count=5):
+    return system.task.draw_for_cells(torch.tensor(cells).repeat(count, 1), stream(0, "test"))
+
+
+@pytest.fixture(autouse=True)
+def few(monkeypatch):
+    monkeypatch.setattr(starts, "PROBLEMS", 12)
+
+
+@pytest.mark.parametrize(("right", "best"), [((3, 5), 3), ((6,), 6), ((), 1), (range(1, 9), 1)])
+def test_the_best_start_is_the_smallest_of_the_best(right, best):
+    system = Mover(settings(), right)
+    named, table = starts.resolve_starts(system, [1, "best", "all", 4])
+    assert named == {"1": 1, "best": best, "all": "all", "4": 4}
+    assert starts.choose_best_start(system) == best
+    assert table["id"].tolist() == [*range(1, 7)]  # sums of three digits need four ids of nine
+    assert (table["exact"] == 12 * table["id"].isin([*right])).all() and (table["n"] == 12).all()
+    assert table.loc[table["chosen"], "id"].tolist() == [best]
+    assert table.columns.tolist() == [*starts.COLUMNS["starts"]]
+
+
+class Surer(mock_models.Oracle):
+    """Right from all first ids, and the surer the nearer they are to id 4."""
+
+    def __init__(self, run):
+        super().__init__(run)
+
+        class Network(mock_models.MockNetwork):
+            def forward(self, tokens, ids, *more, **options):
+                away = abs(int(ids[0][ids[0] > 0].min()) - 4)
+                return super().forward(tokens, ids, *more, **options) * (9 - away)
+
+        self.network = Network(self)
+
+
+def test_of_equally_exact_starts_the_best_has_the_least_loss():
+    system = Surer(settings())
+    table = starts.score_starts(system)
+    assert (table["exact"] == table["n"]).all() and starts.choose_best_start(system) == 4
+    assert table.sort_values("loss")["id"].iloc[0] == 4 and table["loss"].nunique() == 4
+
+
+@pytest.mark.parametrize(("positions", "task", "form"), [
+    ([ABACUS], "addition", {"reverse_answer": False}), ([ABACUS], "addition", {"spaces": 0.5}),
+    ([COUPLED], "addition", {"pad": True}), (LEVELS, "multi_operand_addition", STEPS),
+    (LEVELS, "multi_operand_addition", {**STEPS, "pad": False}),
+])  # fmt: skip
+def test_starts_are_compared_with_the_ids_of_decoding(positions, task, form):
+    """Of a mixed batch with padding; `measure_loss` groups problems by their shape."""
+    system = System(settings(positions, task, format=form))
+    problems = draw_held_out(system.run, system.task, "starts", 12)
+    cells = torch.full((12, 2), 3)
+    table = problem_sets.to_table("held out", cells, problems, system.task)
+    for first, loss in starts.score_starts(system)[["id", "loss"]].values.tolist():
+        assert loss == pytest.approx(measure_loss(system, table, int(first)), rel=1e-4)
+
+
+def spied(monkeypatch, system):
+    """Return the problems on which the best start of a model is chosen."""
+    seen, draw = [], starts.draw_held_out
+
+    def spy(*given):
+        seen.append(draw(*given))
+        return seen[-1]
+
+    monkeypatch.setattr(starts, "draw_held_out", spy)
+    starts.score_starts(system)
+    (problems,) = seen
+    cells = problems.lengths.amax(1, keepdim=True).expand(-1, 2)
+    return problem_sets.to_table("held out", cells, problems, system.task)
+
+
+def test_it_is_chosen_on_held_out_problems_of_trained_lengths(monkeypatch):
+    monkeypatch.setattr(starts, "PROBLEMS", 60)
+    table = spied(monkeypatch, System(settings()))
+    lengths = table["operands"].str.split().explode().str.len()
+    assert lengths.max() == 3 and len(table) == 60
+    again = spied(monkeypatch, System(settings(evaluation={"digits": 4, "far": [5]}), seed=1))
+    pd.testing.assert_frame_equal(again, table)  # whatever is reported, for all seeds
+    reported = problem_sets.ProblemSet.parse(
+        {"task": {"name": "addition"}, "equal": 30, "longest": 3}, "p"
+    )
+    reported = problem_sets.draw_problem_set("addition", reported)
+    long = table[table["operands"].str.len() > 4]
+    assert not set(long["operands"]) & set(reported["operands"])
+
+
+def test_with_a_data_set_it_is_chosen_on_validation_problems(monkeypatch):
+    name = "generalize_to_longer_tiny"
+    run = settings(
+        training={"digits": 3, "problem_set": name, "examples": 50},
+        data_set={"task": {"name": "addition"}, "lengths": [1, 3], "test": 9, "validation": 9},
+        evaluation={"digits": 4, "problem_set": name},
+    )
+    table = spied(monkeypatch, System(run))
+    held = [data_sets.draw_held_out_problems(name, run.data_set, length) for length in (1, 3)]
+    texts = {
+        kind: {text for of in held for text in (
+            problem_sets.to_table("x", of[kind].lengths, of[kind], System(run).task)["operands"]
+            if kind in of else ())}
+        for kind in ("validation", "equal")
+    }  # fmt: skip
+    assert set(table["operands"]) <= texts["validation"]
+    assert not set(table["operands"]) & texts["equal"]
+
+
+@pytest.mark.parametrize(("sure", "exact"), [(9.0, True), (1.0, False)])
+def test_the_mean_is_one_of_probabilities_and_no_vote(sure, exact):
+    """One sure start outweighs the others, if these are not sure; in decoding and in one pass."""
+    system = Mover(settings(), right=[2], sure=sure)
+    problems = sums(system, [[2, 3]])
+    cells = torch.tensor([[2, 3]] * 5)
+    table = problem_sets.to_table("grid", cells, problems, system.task)
+    scored = score_system(system, table, [1, 2, "all"])[0].set_index("start")["exact"]
+    assert scored.to_dict() == {"1": 0, "2": 5, "all": 5 * exact}
+    response = decode_greedily(system, problems, "all")
+    _, target, real = system.format.write(problems).response()
+    response = torch.nn.functional.pad(response, (0, 9))[:, : target.shape[1]]
+    assert ((response == target) | ~real).all() == exact
+
+
+@pytest.mark.parametrize(("positions", "task", "form"), [
+    ([ABACUS], "addition", {}), ([ABACUS], "addition", {"pad_to": 5}),
+    ([ABACUS], "addition", {"spaces": 0.5}), ([COUPLED], "addition", {"pad": True}),
+    ([COUPLED], "addition", {"reverse_operands": False}), ([ABACUS], "bitwise_or", {}),
+    ([ABACUS], "multi_operand_addition", {"pad": True}), (LEVELS, "multi_operand_addition", STEPS),
+    (LEVELS, "multi_operand_addition", {**STEPS, "pad": False}),
+    ([COUPLED, {"ids": "index", "encoding": "rope"}], "addition", {}),
+])  # fmt: skip
+def test_all_starts_are_those_that_fit_the_tables(positions, task, form):
+    system = System(settings(positions, task, format=form))
+    for shape in ([1, 2], [3, 3], [4, 2]):
+        problems = sums(system, [shape])
+        for rows in decoding.group_by_shape(problems, system.format):
+            some = problems[rows].trim()
+            first_ids = list_first_ids(system, some, "all")
+            assert first_ids[0] == [1] * len(positions) and len(first_ids) > 1
+            largest = [ids.amax() for ids in decoding.compute_question_ids(system, some, "all")[-1]]
+            for index, scheme in enumerate(system.schemes):
+                firsts = [first[index] for first in first_ids]
+                assert firsts == sorted(firsts)
+                if scheme.accepts_start:
+                    assert largest[index] == system.largest_id(index) or form == {"spaces": 0.5}
+                    assert largest[index] <= system.largest_id(index)
+                else:
+                    assert set(firsts) == {1}
+
+
+def test_of_many_starts_an_even_subset(monkeypatch):
+    system = System(settings([{**ABACUS, "table": 200}]))
+    problems = sums(system, [[3, 3]])
+    firsts = [first for (first,) in list_first_ids(system, problems, "all")]
+    gaps = {after - before for before, after in zip(firsts, firsts[1:], strict=False)}
+    assert len(firsts) == decoding.MOST_STARTS and (firsts[0], firsts[-1]) == (1, 197)
+    assert max(gaps) - min(gaps) <= 1
+    monkeypatch.setattr(decoding, "MOST_STARTS", 1)
+    assert list_first_ids(system, problems, "all") == [[1]]
+
+
+def test_a_start_too_late_for_a_problem_is_the_last_that_fits():
+    system = System(settings())
+    found = [list_first_ids(system, sums(system, [[n, n]]), 6) for n in (1, 3, 4)]
+    assert found == [[[6]], [[6]], [[5]]]
+    relative = System(settings([{"ids": "abacus", "encoding": "relative", "window": 1}]))
+    assert list_first_ids(relative, sums(relative, [[4, 4]]), 60) == [[60]]
+
+
+@pytest.mark.parametrize("positions", [
+    [], [{"ids": "index", "encoding": "learned", "table": 30}],
+    [{"ids": "abacus", "encoding": "relative", "window": 1}],
+])  # fmt: skip
+def test_without_a_table_of_ids_there_is_one_start(positions):
+    system = System(settings(positions))
+    named, table = starts.resolve_starts(system, [1, "best", "all"])
+    assert named == {"1": 1} and table.empty and starts.choose_best_start(system) == 1
+    assert len(list_first_ids(system, sums(system, [[2, 2]]), "all")) == 1
+    assert starts.list_single_starts(system, 3, 9) == [1]
+
+
+def test_on_a_ring_all_ids_are_starts():
+    system = System(settings([{**COUPLED, "ring": True}]))
+    problems = sums(system, [[2, 3]])
+    assert list_first_ids(system, problems, "all") == [[first] for first in range(1, 10)]
+    ids = decoding.compute_question_ids(system, problems, "all")
+    assert {int(one) for of in ids for one in of[0].flatten()} == {*range(10)}
+    batch = system.format.write(problems)
+    seen = teacher_forced_pass(system, batch, ids_by_start=ids)
+    written = decode_greedily(system, problems, "all")
+    first = torch.arange(len(written)), seen.first_wrong.clamp(min=0)
+    assert torch.equal(written[first], seen.predicted[first])
+
+
+def test_a_ring_lacks_no_id_as_long_as_a_problem_has_no_more_than_it():
+    """Whatever the start; a line of as many ids has one start left."""
+    ring, seven = {**COUPLED, "ring": True}, {"digits": 7, "starts": [1, 9, 50, "best", "all"]}
+    system = System(settings([ring], evaluation=seven))  # of nine ids, with that of the signs
+    assert [system.last_id(0, 9, start) for start in (1, 9, "all")] == [9, 9, 9]
+    assert len(ask(system, 9_999_999, 1, start=5)) > 0
+    for eight in ((99_999_999, 1), (1, 10_000_000)):
+        with pytest.raises(SettingsError, match="^operands: 8 digits need id 10 .*largest, 9; exp"):
+            ask(system, *eight, start=5)
+    with pytest.raises(SettingsError, match="8 digits from id 1 needs id 10, past .*, 9; expected"):
+        System(settings([ring], evaluation={"digits": 8}))
+    line = System(settings([COUPLED], evaluation={"digits": 7}))
+    assert [line.last_id(0, 9, start) for start in (1, 9, "all")] == [9, 17, 9]
+    with pytest.raises(SettingsError, match="7 digits from id 2 needs id 10, past .*, 9; expected"):
+        System(settings([COUPLED], evaluation={"digits": 7, "starts": [2]}))
+
+
+def test_the_analysis_says_from_where_a_model_is_right(monkeypatch):
+    run = settings([{**ABACUS, "table": 12}], seeds=2, evaluation={"digits": 6})
+    monkeypatch.setattr(trained_models, "load_trained",
+                        lambda row, profile, seed=0: Mover(run, right=[2, 5]))  # fmt: skip
+    monkeypatch.setattr("carry.config.run_settings.load_run", lambda row, profile: run)
+    monkeypatch.setattr(by_start, "score_length", functools.partial(by_start.score_length, count=4))
+    columns = by_start.COLUMNS["attention_by_start"]  # a mock model has no heads
+    monkeypatch.setattr(by_start, "measure_attention", lambda *of: pd.DataFrame(columns=columns))
+    found = by_start.tables("mine", "notebook")
+    analyses.check_columns(found, by_start.COLUMNS, "starts")
+    table = found["accuracy_by_start"]
+    last = table.groupby("digits")["id"].max().to_dict()
+    assert last == {3: 9, 4: 8, 6: 6} and (table["n"] == 4).all()  # 1.5 times 3 is rounded to 4
+    assert (table["accuracy"] == table["id"].isin([2, 5])).all()
+    assert not table.duplicated(["digits", "id", "seed"]).iloc[0] and len(table) % 2 == 0
+    errors = found["errors_by_start"]
+    right = errors["id"].isin([2, 5])
+    assert (errors.loc[right, "wrong"] == 0).all() and errors.loc[~right, "wrong"].sum() > 0
+    assert {*errors["n"]} <= {*range(1, by_start.PROBLEMS + 1)} and {*errors["digits"]} == {*last}
+
+
+def test_attention_to_tokens_without_an_id_is_a_share_of_all():
+    system = System(settings([{**ABACUS, "table": 12}]))
+    for _, value in system.network.named_parameters():
+        torch.nn.init.zeros_(value.data)  # attention is even
+    table = by_start.measure_attention(system, 3, count=1)
+    batch = system.format.write(by_start._draw_problems(system, 3, 1)[1])
+    counted = system.ids(batch)[0][0] > 0
+    (at,), _, (real,) = batch.response()
+    due = [1 - counted[: last + 1].float().mean().item() for last in at[real].tolist()]
+    assert table["without_id"].tolist() == pytest.approx([sum(due) / len(due)] * len(table))
+    assert table.groupby("id").size().tolist() == [2] * 9, "one layer of two heads, nine starts"
+
+
+def test_the_analysis_refuses_ids_without_a_start_and_leaves_the_band_out(monkeypatch):
+    relative = {"ids": "abacus", "encoding": "relative", "window": 1}
+    monkeypatch.setattr(trained_models, "load_trained",
+                        lambda *of: System(settings([relative])))  # fmt: skip
+    with pytest.raises(SettingsError, match="^analyses.mine: 'starts' does not fit ids .*expected"):
+        by_start.tables("mine", "notebook")
+    band = settings([{**ABACUS, "table": 40}], training={"digits": 4},
+                    evaluation={"digits": 20, "band": True})  # fmt: skip
+    assert by_start.list_lengths(band) == [4, 8, 12, 20]
