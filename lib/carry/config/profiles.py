@@ -229,13 +229,28 @@ def _read_sections(kind: type[Params | Profile], path: Path) -> dict[str, Any]:
     return marshal.loads(_parse_sections(kind, _read_text(path), _file_name(path)))
 
 
+def find_params() -> Path:
+    """Return the file params.yaml.
+
+    Raises:
+        SettingsError: outside of a project, where the installed package finds none.
+    """
+    file = ROOT / "params.yaml"
+    if not file.is_file():
+        raise SettingsError(
+            f"params.yaml: not in {ROOT} or a folder above it; expected the working directory in "
+            "a clone of the project before Python imports carry"
+        )
+    return file
+
+
 def load_params() -> dict[str, Any]:
     """Return params.yaml: the rows and problem sets that are compared, without their scale.
 
     Raises:
         SettingsError: for invalid YAML, sections of another type, or names that are not allowed.
     """
-    return _read_sections(Params, ROOT / "params.yaml")
+    return _read_sections(Params, find_params())
 
 
 def find_study(row: str) -> str:
@@ -247,7 +262,7 @@ def find_study(row: str) -> str:
     Raises:
         SettingsError: for an unknown row.
     """
-    homes = _find_homes(_read_text(ROOT / "params.yaml"))
+    homes = _find_homes(_read_text(find_params()))
     if not isinstance(row, str) or row not in homes:
         raise SettingsError(f"runs: {describe(row)} is unknown, {suggest_name(row, homes)}")
     return homes[row]
@@ -265,7 +280,7 @@ def find_profiles() -> dict[str, Path]:
     >>> sorted(find_profiles())
     ['baselines', 'cpu', 'full', 'gpu', 'long', 'notebook', 'paper', 'smoke', 'tuning']
     """
-    files = sorted(ROOT.glob("profiles/*/profile.yaml"))
+    files = sorted(find_params().parent.glob("profiles/*/profile.yaml"))
     return {path.parent.name: path for path in files}
 
 
@@ -286,7 +301,7 @@ def load_profile(profile: str) -> dict[str, Any]:
         raise SettingsError(
             f"profile: {describe(profile)} is unknown, {suggest_name(profile, files)}"
         )
-    texts = _read_text(files[profile]), _read_text(ROOT / "params.yaml")
+    texts = _read_text(files[profile]), _read_text(find_params())
     return marshal.loads(_resolve_profile(*texts, _file_name(files[profile])))
 
 
