@@ -17,6 +17,7 @@ import pandas as pd
 
 from carry.certificates.files import read_certificate
 from carry.config import paths, profiles, run_settings
+from carry.config.run_settings import Run
 from carry.config.settings import SettingsError, list_modules, suggest_name
 from carry.data.tables import read_parquet
 from carry.evaluation.intervals import pool_cells, seed_interval
@@ -314,6 +315,20 @@ def find_training_lengths(table: pd.DataFrame) -> dict[str, int]:
     return table.groupby("row", sort=False)["trained"].first().to_dict()
 
 
+def load_trained_runs(table: pd.DataFrame) -> dict[str, Run]:
+    """Return the run of each row of a table, at the scale of the profile that trained it.
+
+    Rows that this profile does not have, and tables without a column `profile`, have none.
+    """
+    rows = table.drop_duplicates("row") if "profile" in table else table.iloc[:0]
+    files = profiles.find_profiles()
+    return {
+        row: run_settings.load_run(row, profile)
+        for row, profile in zip(rows["row"], rows.get("profile", ()), strict=True)
+        if profile in files and row in run_settings.list_rows(profile)
+    }
+
+
 def find_trained_lengths(table: pd.DataFrame) -> dict[str, list[int]]:
     """Return the trained lengths of rows whose data set has some lengths only (ibrahimli2024).
 
@@ -324,13 +339,7 @@ def find_trained_lengths(table: pd.DataFrame) -> dict[str, list[int]]:
     >>> find_trained_lengths(pd.DataFrame({"row": rows, "profile": "full"}))
     {'addition_equal_learned_gap': [1, 2, 3, 4, 7]}
     """
-    rows = table.drop_duplicates("row") if "profile" in table else table.iloc[:0]
-    known = profiles.find_profiles()
-    runs = {
-        row: run_settings.load_run(row, profile)
-        for row, profile in zip(rows["row"], rows.get("profile", ()), strict=True)
-        if profile in known and row in run_settings.list_rows(profile)
-    }
+    runs = load_trained_runs(table)
     return {row: run.trained_lengths() for row, run in runs.items() if run.data_set is not None}
 
 
@@ -385,9 +394,9 @@ def choose_starts(cells: pd.DataFrame) -> dict[str, str]:
     ids have 1 alone. Lengths beyond training do not count, since the figures report them. Rows of a
     task without a grid are compared on equal lengths.
     """
-    known = cells.groupby("row", sort=False)["start"].agg(set)
+    evaluated = cells.groupby("row", sort=False)["start"].agg(set)
     # Results from before "best" existed have other starts, which are another protocol.
-    comparable = all("best" in starts for starts in known if len(starts) > 1)
+    comparable = all("best" in starts for starts in evaluated if len(starts) > 1)
     cells = add_region(cells)
     has_grid = cells["row"].isin(cells.loc[cells["set"] == "grid", "row"])
     compared = has_grid.map({True: "grid", False: "equal"})
@@ -397,7 +406,7 @@ def choose_starts(cells: pd.DataFrame) -> dict[str, str]:
         pooled[end].unstack("start").reindex(columns=["1", "best"]) for end in ("low", "high")
     )
     better = comparable and (low["best"] > high["1"].fillna(-1)).any()
-    return {row: "best" if better and "best" in known[row] else "1" for row in list_rows(cells)}
+    return {row: "best" if better and "best" in evaluated[row] else "1" for row in list_rows(cells)}
 
 
 def select_start(table: pd.DataFrame, start: str | Mapping[str, str]) -> pd.DataFrame:
@@ -429,7 +438,7 @@ def add_labels(
     cells = select_rows(cells, rows)
     trained, unlearned = find_training_lengths(cells), find_unlearned(cells)
     lengths = {row: f"to {longest}" for row, longest in trained.items()}
-    lengths |= {row: format_lengths(some) for row, some in find_trained_lengths(cells).items()}
+    lengths |= {row: format_lengths(part) for row, part in find_trained_lengths(cells).items()}
     differ = len({lengths[row] for row in rows if row in lengths}) > 1
     labels = {
         row: ((names or {}).get(row) or describe_row(row))

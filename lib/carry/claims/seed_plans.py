@@ -96,8 +96,8 @@ def check_seeds(claims: list[Claim], profile: str) -> dict[str, str]:
     for claim in claims:
         if (claim.measure or claim.analysis) and not claim.compare:
             runs = _load_sides(claim, profile) or []
-            found = [reason for run in runs if (reason := _find_lack(claim, run.seeds))]
-            reasons |= {claim.id: found[0]} if found else {}
+            lacks = [lack for run in runs if (lack := _find_lack(claim, run.seeds))]
+            reasons |= {claim.id: lacks[0]} if lacks else {}
     return reasons
 
 

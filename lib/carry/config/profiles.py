@@ -309,8 +309,8 @@ def load_profile(profile: str) -> dict[str, Any]:
 def _resolve_profile(text: str, params: str, where: str) -> bytes:
     """Return a profile with the rows of its studies in place of the names of studies."""
     profile = marshal.loads(_parse_sections(Profile, text, where))
-    known = marshal.loads(_parse_sections(Params, params, "params.yaml"))["studies"]
-    studies = _choose_rows(profile["train"], known, f"{where}: train")
+    homes = marshal.loads(_parse_sections(Params, params, "params.yaml"))["studies"]
+    studies = _choose_rows(profile["train"], homes, f"{where}: train")
     trained = [row for rows in studies.values() for row in rows]
     _check_others(profile, where)
     scales = profile.get("rows") or {}
@@ -342,14 +342,14 @@ def _resolve_profile(text: str, params: str, where: str) -> bytes:
 
 
 def _check_others(profile: dict[str, Any], where: str) -> None:
-    others, known, chain = profile.get("others"), find_profiles(), [profile["profile"]]
+    others, files, chain = profile.get("others"), find_profiles(), [profile["profile"]]
     while others is not None:
-        if others not in known or others in chain:
-            hint = "expected another profile" if others in known else suggest_name(others, known)
-            problem = "leads back to it" if others in known else "is unknown"
+        if others not in files or others in chain:
+            hint = "expected another profile" if others in files else suggest_name(others, files)
+            problem = "leads back to it" if others in files else "is unknown"
             raise SettingsError(f"{where}: others: {describe(others)} {problem}, {hint}")
         chain.append(others)
-        others = read_yaml(known[others]).get("others")
+        others = read_yaml(files[others]).get("others")
 
 
 def _choose_rows(chosen: dict[str, Any], studies: dict[str, list[str]], where: str) -> dict:
