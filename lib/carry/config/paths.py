@@ -20,8 +20,9 @@ def find_root(place: Path) -> Path:
     >>> find_root(Path(__file__)) == ROOT
     True
     """
-    folders = [*place.resolve().parents[3:4], Path.cwd(), *Path.cwd().parents]
-    return next((folder for folder in folders if (folder / "params.yaml").is_file()), folders[1])
+    start = Path.cwd()
+    folders = (*place.resolve().parents[3:4], start, *start.parents)
+    return next((folder for folder in folders if (folder / "params.yaml").is_file()), start)
 
 
 ROOT = find_root(Path(__file__))
