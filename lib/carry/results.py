@@ -52,15 +52,14 @@ CERTIFICATE_COLUMNS = [
 class ResultTables:
     """Result tables by name; each is read when it is first used.
 
-    >>> tables = create_empty_results().with_tables(cells=pd.DataFrame({"row": ["a", "b"]}))
-    >>> tables.select_rows(["b"])["cells"]["row"].tolist(), len(tables["lens"])
-    (['b'], 0)
+    >>> empty = ResultTables(create_empty_table)
+    >>> len(empty.with_tables(cells=pd.DataFrame({"row": ["a", "b"]}))["cells"]), len(empty["lens"])
+    (2, 0)
     """
 
-    def __init__(self, read: Callable[[str], pd.DataFrame], profile: str = "") -> None:
-        """Take the function that returns the table of a name, and the profile that draws."""
-        self._read, self.profile = read, profile
-        self._tables: dict[str, pd.DataFrame] = {}
+    def __init__(self, read: Callable[[str], pd.DataFrame]) -> None:
+        """Take the function that returns the table of a name."""
+        self._read = cache(read)
 
     def __getitem__(self, name: str) -> pd.DataFrame:
         """Return a table; it is empty if no row wrote it.
@@ -68,47 +67,16 @@ class ResultTables:
         Raises:
             SettingsError: for a name that no module declares, or a row that is not evaluated.
         """
-        if name not in self._tables:
-            self._tables[name] = self._read(name)
-        return self._tables[name]
-
-    def has_rows(self, name: str) -> bool:
-        """Return whether a table has rows; one that a notebook would add may not exist at all."""
-        try:
-            return not self[name].empty
-        except SettingsError:
-            return False
-
-    def select_rows(self, rows: list[str]) -> ResultTables:
-        """Return the tables of given rows, in their order, and of a construction."""
-        kept = [*rows, CONSTRUCTION]
-        return ResultTables(lambda name: select_rows(self[name], kept), self.profile)
+        return self._read(name)
 
     def with_tables(self, **tables: pd.DataFrame) -> ResultTables:
         """Return all tables, with new ones or with others in place of them."""
-        return ResultTables(
-            lambda name: tables[name] if name in tables else self[name], self.profile
-        )
-
-    def append_tables(self, tables: Mapping[str, pd.DataFrame]) -> ResultTables:
-        """Return all tables, with more rows in the named ones."""
-
-        def read(name: str) -> pd.DataFrame:
-            parts = [part for part in (self[name], tables.get(name)) if part is not None]
-            parts = [part for part in parts if not part.empty] or parts[:1]
-            return parts[0] if len(parts) == 1 else pd.concat(parts, ignore_index=True)
-
-        return ResultTables(read, self.profile)
+        return ResultTables(lambda name: tables[name] if name in tables else self[name])
 
 
 def open_results(profile: str) -> ResultTables:
     """Return the result tables of all rows of a profile."""
-    return ResultTables(lambda name: read_table(profile, name), profile)
-
-
-def create_empty_results() -> ResultTables:
-    """Return the result tables of no row, to which a notebook adds tables."""
-    return ResultTables(create_empty_table)
+    return ResultTables(lambda name: read_table(profile, name))
 
 
 @cache
@@ -273,20 +241,6 @@ def _average(*accuracies: float) -> np.ndarray:
     mean = np.mean(accuracies) if accuracies else np.nan
     ends = seed_interval(accuracies) if len(accuracies) > 1 else (np.nan, np.nan)
     return np.clip([mean, *ends], 0.0, 1.0)
-
-
-def score_seeds(table: pd.DataFrame, keys: list[str], hits: str = "exact") -> pd.DataFrame:
-    """Return the accuracy of each seed, and where `seed` is "all" their mean (`average_seeds`).
-
-    The interval of a seed is Wilson's, of its problems.
-
-    >>> two = pd.DataFrame({"i": 1, "seed": [0, 1], "n": 40, "exact": [37, 38]})
-    >>> score_seeds(two, ["i"])[["seed", "n", "accuracy", "low"]].round(2).values.tolist()
-    [['0', 40, 0.92, 0.8], ['1', 40, 0.95, 0.83], ['all', 80, 0.94, 0.78]]
-    """
-    seeds = pool_cells(table, [*keys, "seed"], hits).astype({"seed": str})
-    average = average_seeds(table, keys, hits).assign(seed="all")
-    return pd.concat([seeds, average[[*seeds]]], ignore_index=True)
 
 
 def find_unlearned(cells: pd.DataFrame, starts: str | Mapping[str, str] | None = None) -> set[str]:

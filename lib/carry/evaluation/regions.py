@@ -73,23 +73,6 @@ def score_trained_lengths(cells: pd.DataFrame) -> pd.DataFrame:
     return counts.assign(accuracy=counts["exact"] / counts["n"]).reset_index()
 
 
-def mark_learned(cells: pd.DataFrame, level: float = LEARNED) -> pd.DataFrame:
-    """Return the table with the column `learned`: whether the model has learned its lengths.
-
-    A model that has not is no evidence about longer problems. Each start of ids counts by itself.
-
-    >>> cells = pd.DataFrame({"row": "a", "start": "1", "seed": [0, 1], "set": "grid", "n": 50,
-    ...                       "region": REGIONS[0], "exact": [50, 49]})
-    >>> mark_learned(cells)["learned"].tolist()
-    [True, False]
-    """
-    scores = score_trained_lengths(cells)
-    scores = scores.assign(learned=scores["accuracy"] >= level)
-    keys = ["row", "start", "seed"]
-    marked = cells.merge(scores[[*keys, "learned"]], how="left", on=keys)
-    return marked.assign(learned=marked["learned"].fillna(False).astype(bool))
-
-
 def refuse_band(tables: Mapping[str, pd.DataFrame], runs: Iterable[Run]) -> None:
     """Refuse to report the validation band of rows whose settings were chosen on it.
 
