@@ -132,10 +132,12 @@ def test_an_installed_copy_finds_the_project_above_the_working_directory(tmp_pat
         (profiles.find_profiles, ()),
         (profiles.load_profile, ("cpu",)),
         (profiles.find_study, ("parity_nope",)),
+        (profiles.read_yaml, (Path("CITATION.cff"),)),
         (labels.describe_row, ("parity_nope",)),
     ],
 )
 def test_without_a_project_its_first_use_says_so(use, arguments, tmp_path, monkeypatch):
     monkeypatch.setattr(profiles, "ROOT", tmp_path)
+    monkeypatch.chdir(tmp_path)
     with pytest.raises(SettingsError, match="params.yaml: not in .* in a clone of the project"):
         use(*arguments)

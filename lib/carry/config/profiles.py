@@ -49,11 +49,7 @@ class Params(Settings):
 
         Every row must be in one study.
         """
-        for section in ("runs", "variants"):
-            for name in getattr(self, section):
-                check_name(name, f"{where}: {section}")
-        for name in self.problems:
-            check_name(name, f"{where}: problems", PROBLEM_SET_NAME)
+        _check_names(self, ("runs", "variants"), where)
         _check_shared(self.base, f"{where}: base")
         self._check_studies(f"{where}: studies")
 
@@ -100,11 +96,7 @@ class Profile(Settings):
 
     def check(self, where: str) -> None:
         """Refuse names that cannot be paths, and paths of another profile."""
-        for section in ("rows", "variant_sets"):
-            for name in getattr(self, section):
-                check_name(name, f"{where}: {section}")
-        for name in self.problems:
-            check_name(name, f"{where}: problems", PROBLEM_SET_NAME)
+        _check_names(self, ("rows", "variant_sets"), where)
         _check_shared(self.scale, f"{where}: scale")
         name = Path(where).parent.name
         expected = {
@@ -137,6 +129,9 @@ def _file_name(path: Path) -> str:
 def _read_text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        find_params()  # outside of a project no file is there, which is the clearer error
+        raise
     except UnicodeDecodeError as error:
         raise SettingsError(f"{_file_name(path)}: {error}; expected text in UTF-8") from None
 
@@ -205,6 +200,14 @@ def _check_plain(value: Any, where: str, depth: int, budget: list[int]) -> None:
         raise SettingsError(
             f"{where}: {describe(value)} is a {type(value).__name__}; expected a number or a text"
         )
+
+
+def _check_names(sections: Params | Profile, names: tuple[str, str], where: str) -> None:
+    for section in names:
+        for name in getattr(sections, section):
+            check_name(name, f"{where}: {section}")
+    for name in sections.problems:
+        check_name(name, f"{where}: problems", PROBLEM_SET_NAME)
 
 
 def _check_shared(settings: dict[str, Any], where: str) -> None:
