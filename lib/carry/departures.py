@@ -54,7 +54,7 @@ RECORDS = {
     *("training.snapshot_every", "training.device", "training.pool", "training.batched_seeds"),
     *("training.problem_set", "evaluation.problem_set", "model.attention", "data_set.task.name"),
 }
-BESIDES = {"evaluation.starts"}  # results of further starts stand next to those of the paper's
+NOT_COMPARED = {"evaluation.starts"}  # results of further starts stand next to those of the paper's
 
 
 def list_departures(row: str, profile: str, against: str = "paper") -> pd.DataFrame:
@@ -123,7 +123,7 @@ def _compare_settings(here: dict[str, Any], there: dict[str, Any], against: str)
     departures = [
         (label_setting(place), here.get(place), there.get(place), _kind(place))
         for place in dict.fromkeys([*here, *there])
-        if place not in BESIDES
+        if place not in NOT_COMPARED
         if here.get(place) != there.get(place) and _is_comparable(place, here, there)
     ]
     departures.sort(key=lambda departure: ORDER.index(departure[3]))

@@ -33,7 +33,7 @@ COLUMNS = {
 FACTORS = (0.8, 1.0, 1.25, 1.5, 2.0)
 MULTIPLES = (1.5, 2, 3)  # of the trained length: beyond the band, up to the row's longest test
 PROBLEMS = 100  # of each length
-PART = 2  # one problem of so many is read from all starts, which takes a pass for each
+PART = 2  # one problem in PART is read from all starts, which takes a pass for each
 
 
 def tables(row: str, profile: str, report: Report = ignore) -> dict[str, pd.DataFrame]:

@@ -34,7 +34,7 @@ from carry.models.system import Start, System
 from carry.training.precision import use_precision
 
 PROBLEMS = 256  # held-out problems that choose the best start
-PART = 5  # further starts are scored on one problem of so many
+PART = 5  # further starts are scored on one problem in PART
 LEAST = 20  # problems of a cell off the grid, for further starts
 
 COLUMNS = {

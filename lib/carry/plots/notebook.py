@@ -70,7 +70,7 @@ class Notebook:
         caption: str,
         answers: Sequence[str] = (),
     ) -> None:
-        """Show a figure with its caption, and save both with the numbers behind it.
+        """Show a figure with its caption, and save both with the figure's numbers.
 
         It writes NAME.svg, NAME.csv and NAME.json. Without a figure, it does nothing.
 

@@ -91,7 +91,7 @@ def list_works(content: Content) -> list[dict[str, Any]]:
         records = [record for record in content.records if record["paper"] == paper]
         texts = {"title": about.title, "label": about.label, "about": about.about}
         texts["verdicts"] = f"{len(records)} claims: {summarise_claims(records)}"
-        items = _list_items(content, key) + _group_others(content, key, records)
+        items = _list_items(content, key) + _group_others(content, records)
         listed.append({"key": key, **texts, **described.get(key, {}), "items": items})
     return listed
 
@@ -126,9 +126,7 @@ def _list_answers(
     ]
 
 
-def _group_others(
-    content: Content, work: str, records: Iterable[Mapping[str, Any]]
-) -> list[dict[str, Any]]:
+def _group_others(content: Content, records: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return the claims of a work that are about none of its items, as items without a number.
 
     Those whose section names a notebook stand together.
