@@ -135,11 +135,11 @@ def count_errors(system: System, digits: int, count: int = PROBLEMS) -> pd.DataF
             batch = system.format.write(problems[rows])
             ids = compute_decoding_ids(system, problems[rows], batch, first)
             with use_precision("fp32", system.device):
-                found = teacher_forced_pass(
+                scored = teacher_forced_pass(
                     system, batch, recurrences=recurrences, ids_by_start=ids
                 )
-            counts = {"n": found.real.sum(0), "wrong": found.wrong.sum(0)}
-            parts.append(pd.DataFrame(counts).assign(id=first, token=lambda of: of.index + 1))
+            counts = {"n": scored.real.sum(0), "wrong": scored.wrong.sum(0)}
+            parts.append(pd.DataFrame(counts).assign(id=first, token=lambda table: table.index + 1))
     table = pd.concat(parts).groupby(["id", "token"], as_index=False)[["n", "wrong"]].sum()
     return table[table["n"] > 0].assign(digits=digits)
 
@@ -157,14 +157,14 @@ def measure_attention(system: System, digits: int, count: int = ATTENTION_PROBLE
     """
     _, problems = _draw_problems(system, digits, count)
     batch = system.format.write(problems.to(system.device))
-    recurrences, found = system.run.evaluation.recurrences, []
+    recurrences, lines = system.run.evaluation.recurrences, []
     for first in list_single_starts(system, digits, MOST_STARTS):
         ids = system.ids(batch, first)
         without = (ids[0] == 0)[:, None]
         shares = measure_response_attention(system, batch, ids, without, recurrences=recurrences)
         for (layer, head), share in np.ndenumerate(shares.mean(1).cpu().numpy()):
-            found.append((first, layer, head, float(share)))
-    table = pd.DataFrame(found, columns=["id", "layer", "head", "without_id"])
+            lines.append((first, layer, head, float(share)))
+    table = pd.DataFrame(lines, columns=["id", "layer", "head", "without_id"])
     return table.assign(digits=digits, n=count)
 
 

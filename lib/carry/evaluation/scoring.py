@@ -252,14 +252,14 @@ def _sum_counts(system: System, parts: list[pd.DataFrame], by: str) -> pd.DataFr
     return _add_labels(system, counts)
 
 
-def _add_labels(system: System, table: pd.DataFrame) -> pd.DataFrame:
+def list_labels(system: System) -> dict[str, str | int]:
+    """Return the columns that name a model in result tables."""
     run = system.run
-    labels = {
-        "row": run.name,
-        "profile": run.profile,
-        "seed": system.seed,
-        "trained": run.training.digits,
-    }
-    for index, (name, value) in enumerate(labels.items()):
+    names = {"row": run.name, "profile": run.profile, "seed": system.seed}
+    return {**names, "trained": run.training.digits}
+
+
+def _add_labels(system: System, table: pd.DataFrame) -> pd.DataFrame:
+    for index, (name, value) in enumerate(list_labels(system).items()):
         table.insert(index, name, value)
     return table

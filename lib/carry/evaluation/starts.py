@@ -29,12 +29,12 @@ from carry.data.batch import Batch
 from carry.data.training_batches import draw_held_out
 from carry.evaluation.decoding import MOST_STARTS, spread_evenly
 from carry.evaluation.intervals import add_interval
-from carry.evaluation.scoring import MAX_ATTENTION_SCORES
+from carry.evaluation.scoring import MAX_ATTENTION_SCORES, list_labels
 from carry.models.system import Start, System
 from carry.training.precision import use_precision
 
 PROBLEMS = 256  # held-out problems that choose the best start
-PART = 5  # further starts are scored on one problem of so many
+PART = 5  # further starts are scored on one problem in PART
 LEAST = 20  # problems of a cell off the grid, for further starts
 
 COLUMNS = {
@@ -96,13 +96,7 @@ def score_starts(system: System) -> pd.DataFrame:
     with use_precision("fp32", system.device):
         scores = [_score_start(system, batch, first) for first in ids]
     table = pd.DataFrame(scores, columns=["exact", "loss"])
-    labels = {
-        "row": run.name,
-        "profile": run.profile,
-        "seed": system.seed,
-        "trained": run.training.digits,
-    }
-    table = add_interval(table.assign(**labels, id=ids, n=len(problems)))
+    table = add_interval(table.assign(**list_labels(system), id=ids, n=len(problems)))
     return choose_start(table)[list(COLUMNS["starts"])]
 
 
