@@ -132,6 +132,10 @@ class FakeDevice(TorchFunctionMode):
             waits = marked and any(x.dtype == torch.bool for x in indices)
             # A tensor without dimensions in a slice or an index is a number for Python.
             waits |= any(is_marked(x) and not x.ndim and x.dtype != torch.bool for x in indices)
+            # Indices of the CPU, as lists are, are sent first.
+            parts = args[1] if isinstance(args[1], tuple) else (args[1],)
+            sent = [x for x in parts if isinstance(x, list | Tensor) and not is_marked(x)]
+            waits |= is_marked(args[0]) and any(isinstance(x, list) or x.ndim for x in sent)
         elif func in (torch.where, Tensor.where):
             waits = marked and len(args) == 1  # the indices of a condition
         elif func in REPEATS:

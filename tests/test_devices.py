@@ -249,6 +249,7 @@ def test_the_fake_device_counts_what_waits(fake):
                  lambda: bool((one > 0).any()), lambda: one.cpu(), lambda: host.to(CUDA),
                  lambda: one.nonzero(), lambda: torch.tensor([1], device=CUDA),
                  lambda: one.copy_(host), lambda: one.repeat_interleave(one),
+                 lambda: one[host], lambda: one[[0, 2]],
                  lambda: torch.where(one > 0), lambda: one.bincount()):  # fmt: skip
         fake.waits.clear()
         wait()

@@ -174,7 +174,8 @@ def test_estimated_memory_of_a_problem(row, profile):
              "attention": "fused"}  # fmt: skip
     if model.get("hidden"):
         model["hidden"] = 128
-    training = run.training.model_copy(update={"progressive": 0.0, "precision": "bf16"})
+    changes = {"progressive": 0.0, "precision": "bf16", "graphs": False}
+    training = run.training.model_copy(update=changes)
     system = System(run.model_copy(update={"model": model, "training": training}))
     system.network.train()
     sizes = torch.full((8, 2), run.training.digits)

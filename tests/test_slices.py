@@ -1,6 +1,9 @@
 """Slices of time: rows in the order of their value, results that are added up, and no GPU."""
 
+import json
 import re
+import time
+from types import SimpleNamespace
 
 import pandas as pd
 import pytest
@@ -9,8 +12,9 @@ import torch
 from carry import cli
 from carry.config import paths, profiles, run_settings
 from carry.config.settings import SettingsError
+from carry.jobs import kept
 from carry.pipeline import slices
-from carry.training import seeds
+from carry.training import loop, rows, seeds
 
 ROWS = ["copying_relative", "addition_relative"]
 
@@ -27,7 +31,8 @@ def project(tmp_path, monkeypatch):
         run = load(name, "smoke")
         training = run.training.model_copy(update=tiny)
         evaluation = run.evaluation.model_copy(update={"digits": 3, "longest": 3, "far": []})
-        changes = {"seeds": 2, "training": training, "evaluation": evaluation}
+        # One seed is trained in this process, to which the changes below are confined.
+        changes = {"seeds": 1, "training": training, "evaluation": evaluation}
         return run.model_copy(update=changes)
 
     monkeypatch.setattr(profiles, "load_profile", lambda name: profile)
@@ -38,10 +43,9 @@ def project(tmp_path, monkeypatch):
     monkeypatch.setattr("carry.evaluation.trained_models.choose_device", lambda run: "cpu")
     monkeypatch.setattr(slices, "measure_product", lambda: 5e14)
     monkeypatch.setattr(slices, "LEAST_SECONDS", 1.0)
-    monkeypatch.setattr("carry.jobs.local.count_workers", lambda: 1)
     monkeypatch.setenv("CARRY_PROGRESS", "off")
-    monkeypatch.delenv(seeds.DEADLINE, raising=False)
-    yield tmp_path
+    monkeypatch.setenv(seeds.DEADLINE, "")  # restored after the test
+    return tmp_path
 
 
 def test_rows_of_the_order_come_first():
@@ -75,12 +79,12 @@ def test_runs_are_described_and_not_run_again(project, monkeypatch):
     run = run_settings.load_run(ROWS[0], "smoke")
     lines = pd.DataFrame(
         [{"row": ROWS[0], "seed": seed, "settings": slices.describe_settings(run)}
-         for seed in range(2)], columns=slices.COLUMNS)  # fmt: skip
+         for seed in range(run.seeds)], columns=slices.COLUMNS)  # fmt: skip
     assert [run.name for run in slices.list_waiting("smoke")] == ROWS
-    slices.add_tables({"runs": lines}, slices.runs_file("smoke"), ROWS[0])
+    slices.add_runs(lines, "smoke", ROWS[0])
     assert [run.name for run in slices.list_waiting("smoke")] == ROWS[1:]
     lines["settings"] = "other"
-    slices.add_tables({"runs": lines}, slices.runs_file("smoke"), ROWS[0])
+    slices.add_runs(lines, "smoke", ROWS[0])
     assert [run.name for run in slices.list_waiting("smoke")] == ROWS
 
 
@@ -91,10 +95,27 @@ def test_a_slice_trains_and_scores_rows_and_the_next_goes_on(project, capsys, mo
     assert [line.split(":")[0] for line in printed[:2]] == ROWS
     assert re.match(r"2 of 2 rows have results in .*runs.csv", printed[2])
     runs = slices.read_runs("smoke")
-    assert runs["row"].tolist() == [row for row in ROWS for _ in range(2)]
+    assert runs["row"].tolist() == ROWS
     assert (runs["product_tflops"] == 500).all() and runs["torch"].nunique() == 1
     cells = pd.read_parquet(paths.results_folder("smoke", "small_models") / "cells.parquet")
-    assert {*cells["row"]} == {ROWS[0]} and {*cells["seed"]} == {0, 1}
+    assert {*cells["row"]} == {ROWS[0]} and {*cells["seed"]} == {0}
     monkeypatch.setattr(slices, "run_row", None)  # nothing is left to run
     slices.run_slice(5, "smoke")
     assert "2 of 2" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_a_row_in_which_a_slice_ends_goes_on_in_the_next(project, capsys, monkeypatch):
+    times = iter([0.0, 0.0, 1e12])  # before each step: the third is after the deadline
+    clock = SimpleNamespace(time=lambda: next(times), monotonic=time.monotonic)
+    with monkeypatch.context() as patch:
+        patch.setattr(loop, "time", clock)
+        slices.run_slice(5, "smoke")
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[0].startswith(f"runs.{ROWS[0]}: the time of seed 0 ended at step 2 of 4")
+    assert printed[1].startswith("0 of 2 rows have results")
+    slices.run_slice(5, "smoke")
+    assert capsys.readouterr().out.splitlines()[2].startswith("2 of 2 rows have results")
+    (job,) = rows.list_training_jobs(run_settings.load_run(ROWS[0], "smoke"))
+    place = kept.find_place(job, paths.jobs_folder("smoke", "train"))
+    assert json.loads((place / kept.DONE).read_text())["share"] == 0.5  # the other two steps

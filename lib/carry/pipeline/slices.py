@@ -124,7 +124,7 @@ def run_row(run: Run, deadline: float, product: float) -> bool:
     tables = evaluate_rows([run.name], run.profile)
     study = profiles.find_study(run.name)
     add_tables(tables, paths.results_folder(run.profile, study), run.name)
-    add_tables({"runs": describe_runs(run, study, product)}, runs_file(run.profile), run.name)
+    add_runs(describe_runs(run, study, product), run.profile, run.name)
     return True
 
 
@@ -143,25 +143,25 @@ def write_problems(run: Run) -> None:
         questions.to_parquet(draft, index=False)
 
 
-def add_tables(tables: dict[str, pd.DataFrame], place: Path, row: str) -> None:
-    """Replace the lines of a row in tables: files of a folder, or one CSV file."""
-    if place.suffix == ".csv":
-        (table,) = tables.values()
-        kept_lines = pd.read_csv(place) if place.exists() else pd.DataFrame(columns=COLUMNS)
-        kept_lines = kept_lines[kept_lines["row"] != row]
-        merged = pd.concat([kept_lines, table]) if len(kept_lines) else table
-        with paths.write_atomically(place) as draft:
-            merged.to_csv(draft, index=False)
-        return
+def add_tables(tables: dict[str, pd.DataFrame], folder: Path, row: str) -> None:
+    """Replace the lines of a row in the tables of a folder."""
     merged = {}
-    for name in {*tables, *(path.stem for path in place.glob("*.parquet"))}:
-        path = place / f"{name}.parquet"
+    for name in {*tables, *(path.stem for path in folder.glob("*.parquet"))}:
+        path = folder / f"{name}.parquet"
         parts = [pd.read_parquet(path)] if path.exists() else []
         parts = [part[part["row"] != row] for part in parts] + [tables.get(name, pd.DataFrame())]
         parts = [part for part in parts if len(part)]
         if parts:
             merged[name] = pd.concat(parts, ignore_index=True)
-    write_tables(merged, place)
+    write_tables(merged, folder)
+
+
+def add_runs(lines: pd.DataFrame, profile: str, row: str) -> None:
+    """Replace the lines of a row in runs.csv."""
+    runs = read_runs(profile)
+    others = runs[runs["row"] != row]
+    with paths.write_atomically(runs_file(profile)) as draft:
+        pd.concat([others, lines] if len(others) else [lines]).to_csv(draft, index=False)
 
 
 def describe_runs(run: Run, study: str, product: float) -> pd.DataFrame:

@@ -90,7 +90,9 @@ def count_problem_bytes(system: System) -> float:
     depth = shape.layers * network.recurrences
     passes = 1 if training.progressive == 0 or network.recurrences == 1 else 2
     kept = tokens * depth * (layer + weights * shape.heads * tokens)
-    return SPARE * passes * kept
+    # Recorded steps keep their memory, beside that of steps whose shape is not recorded.
+    memories = 2 if training.graphs else 1
+    return SPARE * passes * memories * kept
 
 
 def _count_hidden_numbers(settings: object) -> int:
