@@ -226,7 +226,8 @@ def find_commit() -> str:
     try:
         run = {"cwd": paths.ROOT, "capture_output": True, "text": True, "check": True}
         commit = subprocess.run(["git", "rev-parse", "--short=12", "HEAD"], **run).stdout.strip()
-        changed = subprocess.run(["git", "status", "--porcelain", "lib", "params.yaml"], **run)
+        files = ["lib", "params.yaml", "profiles"]
+        changed = subprocess.run(["git", "status", "--porcelain", *files], **run)
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
     return commit + ("+" if changed.stdout.strip() else "")
