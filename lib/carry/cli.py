@@ -140,6 +140,12 @@ def make_parser() -> argparse.ArgumentParser:
         "--workers", type=int, default=2, metavar="N", help="number of cores or GPUs (2)"
     )
     command.add_argument("--device", metavar="D", help="cpu or gpu (default: by profile)")
+    command.add_argument(
+        "--memory", action="store_true", help="print the memory of each row on a GPU instead"
+    )
+
+    command = add("gpu", run_gpu, help="train and score rows of the profile gpu for some minutes")
+    command.add_argument("--minutes", type=float, default=8.0, metavar="N", help="(default: 8)")
 
     # The pipeline's commands have no help here; `PIPELINE_COMMANDS` lists them.
     command = add("notebook", run_notebook)
@@ -356,11 +362,21 @@ def export(row: str, profile: str, seed: int, to: str | None) -> None:
     print(folder if to else paths.display_path(folder))
 
 
-def plan(profile: str, workers: int, device: str | None) -> None:
-    """Print what training and scoring a profile takes."""
-    from carry.pipeline.plan import print_plan
+def plan(profile: str, workers: int, device: str | None, memory: bool) -> None:
+    """Print what training and scoring a profile takes, or the memory of its rows on a GPU."""
+    from carry.pipeline.plan import print_memory, print_plan
 
-    print_plan(profile, workers, device)
+    if memory:
+        print_memory(profile)
+    else:
+        print_plan(profile, workers, device)
+
+
+def run_gpu(minutes: float) -> None:
+    """Run a slice of the profile gpu."""
+    from carry.pipeline.slices import run_slice
+
+    run_slice(minutes)
 
 
 def run_notebook(name: str, words: list[str]) -> None:

@@ -28,7 +28,8 @@ def find_root(place: Path) -> Path:
 ROOT = find_root(Path(__file__))
 # Folders among the results of studies; no study may have these names.
 ANALYSES, VARIANTS = "analyses", "variants"
-COMMITTED = ("cpu", "full", "baselines", "long", "tuning")  # profiles whose results are in git
+# Profiles whose results are in git.
+COMMITTED = ("cpu", "full", "baselines", "long", "tuning", "gpu")
 PUBLISHED = "full"  # the profile whose weights are in git
 
 

@@ -83,6 +83,7 @@ class Profile(Settings):
     root: str | None = None
     reports: str | None = None
     results: str | None = None
+    order: list[str] = []
     scale: dict[str, Any]
     train: Chosen
     rows: Sections = {}
@@ -291,7 +292,8 @@ def load_profile(profile: str) -> dict[str, Any]:
     """Return a profile with its studies resolved.
 
     The result has these keys: `scale` for all rows; `studies`, the trained rows of each study;
-    `rows`, the scale of each trained row, in the order of studies; `analyses` by row;
+    `rows`, the scale of each trained row, in the order of studies; `order`, the rows that slices
+    of time train first (`carry.pipeline.slices`); `analyses` by row;
     `certificates` and `models`, lists of rows; `variant_sets`, `problems` and `figures`; and
     `others`, the profile whose committed results stand for rows that this one does not train, or
     None.
@@ -327,9 +329,14 @@ def _resolve_profile(text: str, params: str, where: str) -> bytes:
         if row not in trained:
             hint = suggest_name(row, trained)
             raise SettingsError(f"{where}: rows: {describe(row)} is not trained here, {hint}")
+    for row in profile.get("order") or []:
+        if row not in trained:
+            hint = suggest_name(row, trained)
+            raise SettingsError(f"{where}: order: {describe(row)} is not trained here, {hint}")
     return marshal.dumps(
         {
             "profile": profile["profile"],
+            "order": profile.get("order") or [],
             "scale": profile["scale"],
             "studies": studies,
             "rows": {row: scales.get(row) or {} for row in trained},

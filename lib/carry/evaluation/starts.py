@@ -29,7 +29,7 @@ from carry.data.batch import Batch
 from carry.data.training_batches import draw_held_out
 from carry.evaluation.decoding import MOST_STARTS, spread_evenly
 from carry.evaluation.intervals import add_interval
-from carry.evaluation.scoring import MAX_ATTENTION_SCORES, list_labels
+from carry.evaluation.scoring import count_at_once, list_labels
 from carry.models.system import Start, System
 from carry.training.precision import use_precision
 
@@ -103,7 +103,7 @@ def score_starts(system: System) -> pd.DataFrame:
 @torch.inference_mode()
 def _score_start(system: System, batch: Batch, first: int) -> tuple[int, float]:
     """Return the number of exact responses and the loss of a mixed batch, from one start."""
-    most = max(1, MAX_ATTENTION_SCORES // batch.tokens.shape[1] ** 2)
+    most = count_at_once(batch, system.device)
     exact, loss = 0, 0.0
     for rows in torch.arange(len(batch)).split(most):
         part = batch[rows].to(system.device)
