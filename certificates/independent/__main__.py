@@ -81,26 +81,20 @@ class Checked(NamedTuple):
         return {"verdict": verdict, **counts, "contexts_sha256": self.contexts}
 
 
-def check_row(folder: Path) -> list[Checked]:
-    """Return what is found out about each seed of committed weights.
+def check_weights(path: Path) -> Checked:
+    """Return what is found out about a file of committed weights, whose row is in `run.json`.
 
     Raises:
         Refusal: for settings or weights that cannot be checked.
     """
-    settings = read_json(folder / "run.json")
+    start = time.process_time()
+    settings = read_json(path.parent / "run.json")
     row = read_row({**settings, "row": settings.get("name")})
-    contexts, checked = enumerate_contexts(row.definition), []
-    digest = hash_contexts(contexts)
-    files = sorted(folder.glob("seed_*.safetensors"))
-    if not files:
-        raise Refusal(f"{folder}: no weights; expected seed_0.safetensors")
-    for path in files:
-        weights = read_weights(path, row)
-        start = time.process_time()
-        verdict = check_model(row, weights, contexts)
-        seconds = time.process_time() - start
-        checked.append(Checked(path.stem, hash_weights(weights), digest, verdict, seconds))
-    return checked
+    weights = read_weights(path, row)
+    contexts = enumerate_contexts(row.definition)
+    verdict = check_model(row, weights, contexts)
+    seconds = time.process_time() - start
+    return Checked(path.stem, hash_weights(weights), hash_contexts(contexts), verdict, seconds)
 
 
 def find_differences(certificate: dict[str, Any], checked: list[Checked]) -> Iterator[str]:
@@ -149,13 +143,13 @@ def main(arguments: list[str]) -> int:
     faults = []
     with ProcessPoolExecutor(min(2, os.cpu_count() or 1)) as pool:
         jobs = {
-            name: pool.submit(check_row, folder)
+            name: [pool.submit(check_weights, path) for path in _list_weights(folder)]
             for name, folder in sorted(known.items(), key=lambda item: -_cost(item[1]))
             if not names or name in names
         }
-        for name, job in jobs.items():
+        for name, parts in jobs.items():
             try:
-                checked = job.result()
+                checked = [part.result() for part in parts]
                 for model in checked:
                     text = f"{describe(model.verdict)}; {model.seconds:.1f} s"
                     print(f"{name}, {model.name}: {text}", flush=True)
@@ -171,6 +165,11 @@ def main(arguments: list[str]) -> int:
     count = sum(path.stem in jobs for path in paths)
     print(f"{count} certificates: {'they agree' if not faults else f'{len(faults)} differences'}")
     return 1 if faults else 0
+
+
+def _list_weights(folder: Path) -> list[Path]:
+    """Return the files of a row's weights; if there is none, the one whose absence is refused."""
+    return sorted(folder.glob("seed_*.safetensors")) or [folder / "seed_0.safetensors"]
 
 
 def _cost(folder: Path) -> int:

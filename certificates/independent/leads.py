@@ -115,7 +115,6 @@ def normalise(x: np.ndarray, error: np.ndarray, weight: np.ndarray, bias: np.nda
     scale = np.where(magnitude.max(-1, keepdims=True) < LARGEST, scale, np.inf)
     shift = gamma(width + 48) * mean_magnitude * largest_root * (1 + scale)
     elements = gamma(8) * (magnitude + 2 * mean_magnitude) * largest_root * (1 + scale)
-    elements = rounding(8, np.abs(bias)) + np.abs(weight) * elements
     along = scale * (np.abs(unit) + largest_root * error) + shift
     return Norm(
         unit * weight + bias,
@@ -123,7 +122,7 @@ def normalise(x: np.ndarray, error: np.ndarray, weight: np.ndarray, bias: np.nda
         root,
         widest * root * error + remainder,
         remainder,
-        np.abs(weight) * along + elements,
+        np.abs(weight) * (along + elements) + rounding(8, np.abs(bias)),
         scale,
         shift,
     )
@@ -165,10 +164,6 @@ class Model:
             for name in ("output", "feed_forward.up", "feed_forward.down")
         )
         self._tabulate_attention(row, weights, block, relations)
-        # From the output of attention to hidden units, without the factor that a norm depends on.
-        up = self.up[0] * self.before[0]
-        self.up_centered = up - up.mean(1, keepdims=True)
-        self.to_hidden = np.abs(self.up_centered @ self.output[0]).T
         self.output_norm, self.down_norm = (
             np.linalg.norm(matrix, 2) for matrix, _ in (self.output, self.down)
         )
@@ -204,18 +199,16 @@ class Model:
         error += rounding(2 * size + 16, multiply(np.abs(query) + query_error, key_size))
         levels = range(len(relations[0]))
         tables = [BIAS_SCALE * weights[f"encodings.{level}.biases.0"] for level in levels]
-        rows = np.array(relations).T  # [levels, relations]
         bias, bias_size = (
-            sum(part(table)[at] for table, at in zip(tables, rows, strict=True))
+            sum(part(table)[at] for table, at in zip(tables, np.array(relations).T, strict=True))
             for part in (np.asarray, np.abs)
         )
         magnitude = np.abs(score) + error + 2 * bias_size[:, None]
         error = error + rounding(2 * size * (1 + len(tables)) + 20, magnitude)
-        score = score + bias[:, None]
         padding = (0, 0), (0, 0), (0, TOKEN_CODES - len(self.tokens)), (0, 0)
         shape = len(self.tokens), -1, heads
         self.score, self.score_error = (
-            np.pad(table, padding).reshape(shape) for table in (score, error)
+            np.pad(table, padding).reshape(shape) for table in (score + bias[:, None], error)
         )
 
     def _attend(self, query: np.ndarray, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -254,14 +247,7 @@ class Model:
         hidden = norm.output @ up.T + bias
         size = np.abs(norm.output) + norm.rounding + norm.change
         up_rounding = rounding(up.shape[1] + 2, size @ np.abs(up).T + np.abs(bias))
-        # J = root (weight - unit unit^T / D) of the norm, between two linear maps.
-        along = _mean_product(np.abs(norm.unit @ matrix), attended_error)
-        along *= matrix.shape[1] / matrix.shape[0]
-        hidden_error = np.abs(hidden - (up @ self.before[1] + bias)) * along
-        hidden_error += attended_error @ self.to_hidden
-        hidden_error += length(x_rounding) * length(self.up_centered).T
-        hidden_error *= norm.root
-        hidden_error += (norm.remainder + length(norm.rounding)) * length(up).T + up_rounding
+        hidden_error = (norm.change + length(norm.rounding)) * length(up).T + up_rounding
         kink = np.maximum(hidden_error - np.abs(hidden), 0)
         active, active_error = np.maximum(hidden, 0), np.where(hidden > 0, hidden_error, kink)
         down, bias = self.down
