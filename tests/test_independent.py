@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import save_file
 
 from carry.certificates import tables
-from carry.certificates.contexts import HIDDEN_ID
+from carry.certificates.contexts import HIDDEN_ID, iterate_contexts, unique_contexts
 from carry.certificates.verification import (
     certify_model,
     enumerate_contexts,
@@ -21,6 +21,7 @@ from carry.config import paths, profiles
 from carry.config.run_settings import load_run
 from carry.evaluation import trained_models
 from carry.models.system import System
+from carry.tasks import to_digits
 from certificates.independent import __main__ as program
 from certificates.independent import contexts, leads, rows, tasks
 from certificates.independent import tables as own_tables
@@ -150,6 +151,38 @@ def test_leads_are_exact_and_float32_stays_within_the_bounds(
             logits = network(theirs.tokens, theirs.ids, last)[:, 0].double()
         difference = logits.gather(1, target) - logits - torch.from_numpy(lead)
         assert (difference[finite].abs() <= allowed).all()
+
+
+EDGES = {  # problems of which all contexts are checked, and problems with some that are not
+    "addition_relative": ("0+0 0+7 999+1", "007+12 12+007"),
+    "addition_line_rows_relative": ("0+0 0+7 999+1", "007+12"),
+    "addition_relative_carries": ("0+0 0+7 999+1", "007+12"),
+    "addition_relative_aligned": ("0+0 0+7 999+1", "007+12"),
+    "addition_relative_backwards": ("0+0 0+7 12+70", "12+007 007+12"),
+    "copying_relative": ("0 7 007", ""),
+    "reversing_relative": ("0 7 007", ""),
+    PARITY: ("0 1 000 0110", ""),
+    "bitwise_or_relative": ("1+0 010+00 01+0000 00+00", "0+0 11+000 1+1 1+10"),
+    "sorting_relative_scratchpad": ("0 7+12 5+5+5", ""),
+    "multi_operand_addition_relative_scratchpad": ("0+0 5+0+5", "7 007+12"),
+    "multiplication_relative_scratchpad": ("0+0 0+12 99+999", "05+13 13+05"),
+}
+
+
+@pytest.mark.parametrize("row", [row for row in EACH_ROW if row.values[0] in EDGES])
+def test_the_problems_at_the_edge_of_a_task_are_covered_as_documented(row):
+    """The table of the notebook `what_is_the_proof` has the same problems."""
+    factors = np.random.default_rng(0).integers(2**62, size=20)  # a number for each context
+    checked = own_tables.tabulate(own_contexts(row)) + 1  # no code is -1
+    checked = checked @ factors[: checked.shape[1]]
+    system = committed(row)
+    for problems, expected in zip(EDGES[row], (True, False), strict=True):
+        for problem in problems.split():
+            solved = system.task.solve(*to_digits([problem.split("+")]))
+            met = unique_contexts(system, iterate_contexts(system, solved))
+            codes = tables.tabulate_contexts(system, met).rows + 1
+            covered = np.isin(codes @ factors[: codes.shape[1]], checked).all()
+            assert covered == expected, problem
 
 
 class Roundings:
