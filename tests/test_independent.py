@@ -165,7 +165,7 @@ EDGES = {  # problems of which all contexts are checked, and problems with some 
     "bitwise_or_relative": ("1+0 010+00 01+0000 00+00", "0+0 11+000 1+1 1+10"),
     "sorting_relative_scratchpad": ("0 7+12 5+5+5", ""),
     "multi_operand_addition_relative_scratchpad": ("0+0 5+0+5", "7 007+12"),
-    "multiplication_relative_scratchpad": ("0+0 0+12 99+999", "05+13 13+05"),
+    "multiplication_relative_scratchpad": ("0+0 0+12 99+999 007+12", "05+13 13+05"),
 }
 
 
