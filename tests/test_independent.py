@@ -158,7 +158,7 @@ EDGES = {  # problems of which all contexts are checked, and problems with some 
     "addition_line_rows_relative": ("0+0 0+7 999+1", "007+12"),
     "addition_relative_carries": ("0+0 0+7 999+1", "007+12"),
     "addition_relative_aligned": ("0+0 0+7 999+1", "007+12"),
-    "addition_relative_backwards": ("0+0 0+7 12+70", "12+007 007+12"),
+    "addition_relative_backwards": ("0+0 0+7 12+70 007+12", "12+007"),
     "copying_relative": ("0 7 007", ""),
     "reversing_relative": ("0 7 007", ""),
     PARITY: ("0 1 000 0110", ""),
