@@ -100,8 +100,9 @@ done; \
 echo "$@: $$times"
 endef
 
-certify: setup  ## verify reports/certificates again from the committed weights
+certify: setup  ## verify reports/certificates again from the committed weights, by two programs
 	carry certify
+	python -m certificates.independent
 
 notebooks: setup  ## run every notebook with its defaults and keep the outputs that `test` compares
 	python -m carry refresh

@@ -8,6 +8,7 @@ import json
 import os
 import sys
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 from carry.config import paths, profiles, run_settings
@@ -126,6 +127,17 @@ def make_parser() -> argparse.ArgumentParser:
     command.add_argument("names", nargs="*", metavar="ROW", help="all rows if none is named")
     command.add_argument(
         "--renew", action="store_true", help="replace the certificates of named rows"
+    )
+
+    command = add(
+        "export-certificate",
+        export_certificate,
+        help="write the contexts of a certificate with due tokens, leads and bounds",
+    )
+    command.add_argument("row")
+    command.add_argument("--seed", **seed)
+    command.add_argument(
+        "--to", metavar="FOLDER", help="folder (default: data/exports/ROW/certificate_N)"
     )
 
     command = add("export", export, help="write a trained row as a folder for model hubs")
@@ -351,6 +363,16 @@ def certify(names: list[str], renew: bool = False) -> int:
     for row in names:
         renew_certificate(row)
     return 0
+
+
+def export_certificate(row: str, seed: int, to: str | None) -> None:
+    """Write all contexts of a committed model, with leads and bounds, to a folder."""
+    from carry.certificates.certify import export_tables
+
+    check_name(row, "row")
+    folder = Path(to) if to else paths.data_path("exports", row, f"certificate_{seed}")
+    export_tables(row, seed, folder)
+    print(folder if to else paths.display_path(folder))
 
 
 def export(row: str, profile: str, seed: int, to: str | None) -> None:
