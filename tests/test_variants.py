@@ -44,7 +44,8 @@ def given(tmp_path, monkeypatch):
     def give(groups=GROUPS, scale=SCALE, **more):
         known = {"row": "addition_relative", "base": SMALL, "groups": groups, **more}
         monkeypatch.setattr(profiles, "load_params", lambda: {**KNOWN, "variants": {NAME: known}})
-        profile = {**PROFILE, "analyses": {}, "variant_sets": {NAME: scale}}
+        own = {"analyses": {}, "variant_sets": {NAME: scale}, "others": None}
+        profile = {**PROFILE, **own}
         monkeypatch.setattr(profiles, "load_profile", lambda name: profile)
 
     give()

@@ -38,7 +38,7 @@ FARTHEST_ROWS = (
     "addition_coupled_30", "addition_relative",
 )  # fmt: skip
 
-TIMES = {2: "twice as long", 3: "three times as long"}  # as in training
+TIMES = {1.6: "1.6 times as long", 2: "twice as long", 3: "three times as long"}  # as in training
 LENGTHS = (100, 200, 1000)
 COLUMNS = ["in distribution", *TIMES.values(), *(f"{length} digits" for length in LENGTHS)]
 MARKER = re.compile(r"(<!-- numbers:(.+?) -->)(.*?)(<!-- /numbers -->)", re.DOTALL)

@@ -83,7 +83,7 @@ FONTS = "'DejaVu Sans', Verdana, sans-serif"  # Verdana's letters have the same 
 COORDINATES = re.compile(r' (?:d|x|y)="[^"]*"|translate\([^)]*\)')
 STYLE = re.compile(r' style="[^"]*"')
 LONG_NUMBER = re.compile(r"-?\d+\.\d{3,}")
-README_FIGURES = ("accuracy", "heatmaps")  # as PNG too, since README.md shows them
+README_FIGURES = ("accuracy",)  # as PNG too, since README.md shows it
 
 
 class RowStyle(NamedTuple):
