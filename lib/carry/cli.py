@@ -186,8 +186,8 @@ def ask_model(question: str, row: str, profile: str, seed: int, start: str, trac
     steps = ask.ask(system, *operands, start=_number(start))
     if trace:
         print(steps.to_string(index=False))
-    elif hasattr(system.format, "describe_rows"):
-        print(system.format.describe_rows("".join(steps["predicted"])))
+    elif rows := system.format.describe_rows("".join(steps["predicted"])):
+        print(rows)
     print(ask.read_answer(system, steps))
 
 

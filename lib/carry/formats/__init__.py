@@ -183,6 +183,10 @@ class Format(Settings):
     def read(self, response: Integer[Tensor, "B A"]) -> Integer[Tensor, "B A"]:
         """Return the answers in responses, least significant digit first, followed by EOS."""
 
+    def describe_rows(self, response: str) -> str:
+        """Return the rows of a response as lines; empty for a format that writes no rows."""
+        return ""
+
 
 def build_format(settings: dict[str, Any], task: Task, where: str = "format") -> Format:
     """Return the format that `settings` names, by default `expression`, for a task.

@@ -512,24 +512,24 @@ def add_texts(operands: Sequence[str], base: int = 10) -> str:
 
 
 def resolve_carries(
-    columns: Integer[Tensor, "B W"], subtracts: Bool[Tensor, " B"]
+    columns: Integer[Tensor, "B W"], subtracts: Bool[Tensor, " B"], base: int = 10
 ) -> tuple[Integer[Tensor, "B W"], Integer[Tensor, "B V"]]:
     """Return the digits of sums of columns, and the carry into each place and out of the last.
 
     A column is the sum, or with `subtracts` the difference, of two digits or less. A carry passes
-    columns of 9, and a borrow columns of 0; every other column decides alone.
+    columns of 9 (base 10), and a borrow columns of 0; every other column decides alone.
 
     >>> digits, carries = resolve_carries(torch.tensor([[12, 9, 3]]), torch.tensor([False]))
     >>> digits.tolist(), carries.tolist()
     ([[2, 0, 4]], [[0, 1, 1, 0]])
     """
     place = torch.arange(columns.shape[1], device=columns.device)
-    passes = columns == torch.where(subtracts, 0, 9)[:, None]
+    passes = columns == torch.where(subtracts, 0, base - 1)[:, None]
     source = torch.where(passes, -1, place).cummax(1).values
-    own = (columns > 9).to(columns.dtype) - (columns < 0).to(columns.dtype)
+    own = (columns >= base).to(columns.dtype) - (columns < 0).to(columns.dtype)
     made = torch.where(source >= 0, own.gather(1, source.clamp(min=0)), 0)
     carries = torch.nn.functional.pad(made, (1, 0))
-    return (columns + carries[:, :-1]).remainder(10), carries
+    return (columns + carries[:, :-1]).remainder(base), carries
 
 
 def reverse_digits(

@@ -22,7 +22,7 @@ from pydantic import Field
 from torch import Tensor
 
 from carry.data.problems import Problems
-from carry.tasks import DIGIT_SYMBOLS, NumberPairTask, add_texts
+from carry.tasks import DIGIT_SYMBOLS, NumberPairTask, add_texts, resolve_carries
 
 
 class Addition(NumberPairTask):
@@ -55,11 +55,9 @@ class Addition(NumberPairTask):
     def solve(
         self, operands: Integer[Tensor, "B M N"], lengths: Integer[Tensor, "B M"]
     ) -> Problems:
-        """Add all problems at once, place after place."""
+        """Add all problems and all places at once."""
         self.check_operands(operands)
-        total = _digit_sum(operands)
-        answer = total + _carry_used(total, self.base)
-        answer = torch.where(answer >= self.base, answer - self.base, answer)
+        answer, _ = self._resolve(_digit_sum(operands))
         longest = lengths.amax(1)
         top = answer.gather(1, longest[:, None])[:, 0]
         return self.make_problems(operands, lengths, answer, longest + (top > 0))
@@ -67,7 +65,7 @@ class Addition(NumberPairTask):
     def compute_steps(self, problems: Problems) -> dict[str, Integer[Tensor, "B _"]]:
         """Return digit sums, carries generated, used and made, and cascades, by place."""
         total = _digit_sum(problems.operands)
-        used = _carry_used(total, self.base)
+        used = self._resolve(total)[1][:, :-1]
         carry_made = (total + used >= self.base).to(total.dtype)
         return {
             "digit_sum": total,
@@ -82,15 +80,13 @@ class Addition(NumberPairTask):
         self.check_texts(operands)
         return add_texts(operands, self.base)
 
+    def _resolve(
+        self, total: Integer[Tensor, "B K"]
+    ) -> tuple[Integer[Tensor, "B K"], Integer[Tensor, "B V"]]:
+        """Return the digits of sums of digits, and the carry into each place."""
+        never = torch.zeros(len(total), dtype=torch.bool, device=total.device)
+        return resolve_carries(total, never, self.base)
+
 
 def _digit_sum(operands: Integer[Tensor, "B M N"]) -> Integer[Tensor, "B K"]:
     return F.pad(operands.sum(1, dtype=torch.uint8), (0, 1))
-
-
-def _carry_used(total: Integer[Tensor, "B K"], base: int) -> Integer[Tensor, "B K"]:
-    """Return the carry into each place."""
-    by_place = total.T.contiguous()  # each step reads the same place of all problems
-    used = torch.zeros_like(by_place)
-    for place in range(1, len(by_place)):
-        used[place] = by_place[place - 1] + used[place - 1] >= base
-    return used.T

@@ -93,7 +93,7 @@ class Calculator(NumberPairTask):
         """Return the two numbers and the operation of a text such as "85/7".
 
         Raises:
-            SettingsError: for a text without one of the operations.
+            SettingsError: for a text without one of the operations, or with several.
         """
         sign = next((character for character in text if character in OPERATIONS), None)
         if sign is None or sign not in self.operations:
@@ -101,7 +101,12 @@ class Calculator(NumberPairTask):
                 f"operands: {describe(text)} has no operation that fits; "
                 f"expected one of {' '.join(self.operations)} between two numbers"
             )
-        return [*text.split(sign), str(OPERATIONS.index(sign))]
+        numbers = text.split(sign)
+        if len(numbers) > 2:
+            raise SettingsError(
+                f"operands: {describe(text)} has {len(numbers)} numbers; expected 2"
+            )
+        return [*numbers, str(OPERATIONS.index(sign))]
 
     def count_problems(self, size: int) -> None:
         """Return None: data sets of distinct problems have two operands."""
