@@ -119,10 +119,10 @@ def learn_span(seed: int) -> Iterator[Result]:
     trainer.train()
     window = span.spans().ceil().int().tolist()
     yield from (("lower", 0, window[0]), ("upper", 0, window[1]))
-    weights, clip = network.state_dict(), max(window) + 1
+    weights, clip = network.state_dict(), min(max(window) + 1, WIDEST)
     biases = weights["encodings.0.biases.0"]
     weights["encodings.0.biases.0"] = biases[WIDEST - clip : WIDEST + clip + 1]
-    run = make_sums([{**RELATIVE, "window": window}], steps=half)
+    run = make_sums([{**RELATIVE, "window": window, "clip": clip}], steps=half)
     yield from certify(start_training(run, seed, weights).train().system)
 
 
@@ -139,7 +139,6 @@ def fade_table(seed: int) -> Iterator[Result]:
     def fade(step: int, loss: float | None, exact: float | None) -> None:  # every tenth step
         rows.copy_(first * max(0.0, 1.0 - 2 * step / STEPS))
 
-    fade(0, None, None)
     weights = trainer.train(fade).system.network.state_dict()
     weights = {name.replace("encodings.1", "encodings.0"): weights[name] for name in weights}
     alone = start_training(make_sums([windowed]), seed, weights).system
@@ -172,12 +171,12 @@ def score(
 def improve(seed: int) -> Iterator[Result]:
     """Yield what share of longer sums gets labels in each round, and how many of these are right.
 
-    The accuracies after a round are those of its longest sums, and of sums of four more digits.
+    A round scores its longest sums, and before the next round those of two more digits (`ahead`).
     """
     positions, draws = [{**LEARNED, "limit": TABLE_SIZE}], stream(seed, "improvement")
     system = Trainer(make_sums(positions, TWO_LAYERS, steps=STEPS), seed, None).train().system
     examples = [system.task.draw(KNOWN, DIGITS, draws)]
-    yield from score("accuracy before", system, [DIGITS, *LENGTHS[:5]], "all")
+    yield from score("ahead", system, [DIGITS, LENGTHS[0]], "all")
     for longest in LENGTHS:
         cells = torch.randint(longest - 1, longest + 1, (DRAWN, 2), generator=draws)
         problems = system.task.draw_for_cells(cells, draws)
@@ -191,7 +190,8 @@ def improve(seed: int) -> Iterator[Result]:
         trainer = start_training(run, seed, system.network.state_dict())
         trainer.batches.problems = concatenate_problems(examples)
         system = trainer.train().system
-        yield from score("accuracy", system, [longest, longest + 2], "all")
+        yield from score("accuracy", system, [longest], "all")
+        yield from score("ahead", system, [longest + 2], "all")
 
 
 def vote(system: System, problems: Problems, last_start: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -229,20 +229,20 @@ def main() -> None:
     names = sys.argv[1:] or [*EXPERIMENTS]
     if {*names} - {*EXPERIMENTS, "summary"}:
         sys.exit(f"{' '.join(names)}: expected some of {' '.join(EXPERIMENTS)} summary")
-    found = pd.read_csv(FILE) if FILE.exists() else pd.DataFrame(columns=COLUMNS)
-    done = {*map(tuple, found[["experiment", "seed"]].values)}
+    results = pd.read_csv(FILE) if FILE.exists() else pd.DataFrame(columns=COLUMNS)
+    done = {*map(tuple, results[["experiment", "seed"]].values)}
     jobs = [(name, seed) for seed in range(SEEDS) for name in names if name != "summary"]
     jobs = [job for job in jobs if job not in done]
     spawned = multiprocessing.get_context("spawn")  # torch does not survive a fork
-    with ProcessPoolExecutor(mp_context=spawned) as pool, progress_bar(len(jobs), "seeds") as shown:
+    with ProcessPoolExecutor(mp_context=spawned) as pool, progress_bar(len(jobs), "seeds") as bar:
         for future in as_completed([pool.submit(run_experiment, *job) for job in jobs]):
-            found = pd.concat([found, future.result()])
+            results = pd.concat([results, future.result()])
             with paths.write_atomically(FILE) as draft:
-                found.to_csv(draft, index=False, lineterminator="\n")
-            shown.update()
-    counted = found[found["measure"] != "verdict"].astype({"value": float})
+                results.to_csv(draft, index=False, lineterminator="\n")
+            bar.update()
+    counted = results[results["measure"] != "verdict"].astype({"value": float})
     print(counted.groupby(["experiment", "measure", "at"])["value"].median().to_string())
-    print(found[found["measure"] == "verdict"].to_string(index=False))
+    print(results[results["measure"] == "verdict"].to_string(index=False))
 
 
 if __name__ == "__main__":

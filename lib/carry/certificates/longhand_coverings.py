@@ -215,7 +215,7 @@ def _pair_for_repairs(operation: str) -> Iterator[tuple[str, str]]:
 def _choose_shifts(operation: str) -> Iterator[tuple[str, str, str]]:
     """Yield previous rows, fixed numbers, and digits that are brought down."""
     brought = DIGITS if operation == ":" else "0"
-    for y in {*_numbers_around(""), *_numbers_around("1")}:
+    for y in dict.fromkeys(_numbers_around("") + _numbers_around("1")):
         yield from (("", y, digit) for digit in brought)
     for low in ["", *DIGITS]:
         for y in _numbers_around("9" if low else ""):
