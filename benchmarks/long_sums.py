@@ -3,7 +3,7 @@
 A committed model adds two numbers of SIZE digits (default: a million), another one adds SIZE
 numbers of three digits (default: 100,000). Each reads its problem and writes the whole response in
 one pass, which is right exactly when greedy decoding is (`carry.models.teacher_forcing`). Printed
-are the verdict, the seconds of drawing and writing the problem and of the pass, and the largest
+are the verdict, the CPU seconds of drawing and writing the problem and of the pass, and the largest
 memory of the process.
 """
 
@@ -33,17 +33,17 @@ CASES = {
 
 def measure(case: str, size: int) -> None:
     """Add numbers of one size, and print the verdict, the seconds and the memory."""
-    system, began = load_committed(CASES[case][0]), time.perf_counter()
+    system, began = load_committed(CASES[case][0]), time.process_time()
     cell = [size, size] if case == "digits" else [DIGITS_OF_OPERANDS, size]
     problems = system.task.draw_for_cells(torch.tensor([cell]), stream(0, "long sums"))
-    batch, written = system.format.write(problems), time.perf_counter()
+    batch, written = system.format.write(problems), time.process_time()
     exact, _ = count_correct(system, batch)
-    ended = time.perf_counter()
+    ended = time.process_time()
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     verdict = "right" if exact and check_answer(problems) else "wrong"
     print(
-        f"{case} {size}: {verdict}, {int(batch.length)} tokens, {written - began:.1f} s to write "
-        f"them, {ended - written:.1f} s to add, {memory:.2f} GiB"
+        f"{case} {size}: {verdict}, {int(batch.length)} tokens, {written - began:.1f} CPU s to "
+        f"write them, {ended - written:.1f} CPU s to add, {memory:.2f} GiB"
     )
 
 

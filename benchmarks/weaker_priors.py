@@ -56,8 +56,8 @@ STEPS = 2000  # of the first training
 WIDEST = 16  # ids of the first span on both sides, which hides nothing in training
 SPAN_COST = 0.001  # of an id in the span
 
-TABLE_SIZE = 64  # ids of self-improvement; a sum of n digits needs n + 1 of them
-LENGTHS = range(12, 61, 2)  # the longest sums of each round
+TABLE_SIZE = 64  # ids of self-improvement; sums of n digits need n + 1 of them
+LENGTHS = range(12, 49, 2)  # the longest sums of each round
 STARTS = 4  # of ids, from which the answers have to agree
 DRAWN, KNOWN = 1024, 8192  # sums that are labelled in a round, and true sums
 ROUND = {"steps": 150, "batch": 64, "learning_rate": 3e-4}
