@@ -200,11 +200,12 @@ def ask_model(question: str, row: str, profile: str, seed: int, start: str, trac
     from carry.evaluation import ask
 
     system = _load_model(row, profile, seed)
-    text, sign = question.replace(" ", "").removesuffix("="), system.task.sign
-    operands = text.split(sign) if sign else [text]
+    operands = system.task.parse_question(question.replace(" ", "").removesuffix("="))
     steps = ask.ask(system, *operands, start=_number(start))
     if trace:
         print(steps.to_string(index=False))
+    elif rows := system.format.describe_rows("".join(steps["predicted"])):
+        print(rows)
     print(ask.read_answer(system, steps))
 
 
