@@ -218,10 +218,7 @@ def test_no_training_step_waits_for_the_gpu(fake, row):
 
 @pytest.mark.parametrize("row", list_gpu_kinds())
 def test_rows_of_a_gpu_are_scored_and_decoded_as_on_the_cpu(device, row):
-    run = shrink(row)
-    small = {} if run.data_set else {"digits": 2}
-    training = run.training.model_copy(update=small)
-    run = run.model_copy(update={"training": training})
+    run = shrink(row, **{} if run_settings.load_run(row, "gpu").data_set else {"digits": 2})
     systems = [System(run, 0, where) for where in (CPU, CUDA)]
     task = systems[0].task
     problems = draw_held_out(run, task, count=2)

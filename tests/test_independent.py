@@ -255,7 +255,8 @@ def compute_leads_slowly(weights, row, own, one_pass, fl):
 def test_the_worst_roundings_stay_within_the_bounds(row, one_pass, monkeypatch):
     """Every rounding has the sign that lowers one lead; exp has the error that it may have.
 
-    The bounds allow all orders of sums, and rescaled softmaxes, so they are larger.
+    The bounds allow all orders of sums, rescaled softmaxes, and hidden units that all err in the
+    worst direction, so they are larger.
     """
     weights = rows.read_weights(folder_of(row) / "seed_0.safetensors", read(row))
     model = leads.Model(read(row), weights, own_contexts(row).relations)
@@ -274,7 +275,7 @@ def test_the_worst_roundings_stay_within_the_bounds(row, one_pass, monkeypatch):
             assert exact.item() == pytest.approx(lead[0, rival], rel=1e-9, abs=1e-9)
             assert 0.9 * worst < lead[0, rival] - moved < 1.1 * worst
             first, refined = (bound[rival] for bound in bounds)
-            assert 1.1 * worst < refined <= min(100 * worst, 1.000001 * first)
+            assert 1.1 * worst < refined <= min(300 * worst, 1.000001 * first)
 
 
 @pytest.mark.parametrize("size", [1e-6, 1e-3, 0.3])

@@ -509,7 +509,7 @@ def test_looped_models_train_with_fewer_recurrences_too():
 # What a row of profile gpu may have apart from sizes: logits that grow with the length, even starts
 # and bf16 as in the study papers_lengths, waves whose size follows from the width.
 TUNED = {"attention scale", "decay", "cooldown", "precision", "evaluation band", "injection"}
-TUNED |= {f"position {n} {name}" for n in (1, 2, 3) for name in ("even", "scale")}
+TUNED |= {f"position {n} {name}" for n in (1, 2, 3) for name in ("even", "scale", "base")}
 SMALL = (
     rf"addition_(nope|learned|rope|fire|abacus|coupled)\w*|{SUMS}\w*|parity_\w+|multiplication_\w+"
 )

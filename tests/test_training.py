@@ -398,7 +398,9 @@ def test_a_changed_row_is_trained_alone_and_a_removed_seed_leaves_no_file(home, 
     monkeypatch.setattr(
         Trainer,
         "train",
-        lambda self, report: trained.append((self.run.name, self.seed)) or train(self, report),
+        lambda self, report, **options: (
+            trained.append((self.run.name, self.seed)) or train(self, report, **options)
+        ),
     )
     one, other = (named(run_of(), name, 2) for name in ("addition_abacus", "addition_coupled"))
     rows.train_runs([one, other])

@@ -49,7 +49,7 @@ def count_fitting_problems(system: System, memory: float) -> int:
     >>> from carry.config.run_settings import make_run
     >>> system = System(make_run({"task": {"name": "addition"}, "training": {"batch": 10**6}}))
     >>> [round(count_fitting_problems(system, size * 1e9) / 1e3) for size in (24, 80)]
-    [255, 877]
+    [58, 198]
     """
     batch, problem = system.run.training.batch, count_problem_bytes(system)
     fitting = int((memory - count_fixed_bytes(system)) / problem)
