@@ -3,6 +3,7 @@
 VENV ?= .venv
 PYTHON ?= python3
 PROFILE ?= cpu
+MINUTES ?= 8
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -25,7 +26,7 @@ NEAREST := $(shell $(PYTHON) -c 'import difflib, sys; near = difflib.get_close_m
 $(error PROFILE=$(PROFILE): expected one of $(PROFILES)$(NEAREST))
 endif
 
-.PHONY: help setup repro figures site lint unit unit-all nbval smoke kill test test-all certify \
+.PHONY: help setup repro gpu figures site lint unit unit-all nbval smoke kill test test-all certify \
   lab bench notebooks clean
 
 help:  ## list the targets
@@ -50,6 +51,9 @@ repro: setup  ## run the pipeline; PROFILE=smoke, full, gpu or paper for another
 	@[ $(PIPELINE) = dvc.yaml ] || trap 'rm $(PIPELINE)' EXIT; echo "dvc repro $(PIPELINE)"; \
 	  dvc repro $(PIPELINE)
 	@[ $(PIPELINE) != dvc.yaml ] || python -m carry.pipeline.readme_numbers
+
+gpu: setup  ## train and score rows of the profile gpu for MINUTES (8), where the last time ended
+	python -m carry gpu --minutes $(MINUTES)
 
 figures: setup  ## draw all figures from the committed results, without training
 	for work in $(WORKS); do carry figures $$work profile=cpu; done
@@ -96,8 +100,9 @@ done; \
 echo "$@: $$times"
 endef
 
-certify: setup  ## verify reports/certificates again from the committed weights
+certify: setup  ## verify reports/certificates again from the committed weights, by two programs
 	carry certify
+	python -m certificates.independent
 
 notebooks: setup  ## run every notebook with its defaults and keep the outputs that `test` compares
 	python -m carry refresh

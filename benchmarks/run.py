@@ -76,10 +76,7 @@ def training(rounds: int = 15) -> dict:
 
         def step() -> None:
             with precision.use_precision(trainer.precision, trainer.device):
-                trainer.optimizers[0].zero_grad(set_to_none=True)
-                trainer._loss(batch).backward()
-            torch.nn.utils.clip_grad_norm_(trainer.system.network.parameters(), 1.0)
-            trainer.optimizers[0].step()
+                trainer._step(trainer._draw_inputs(batch), None)
 
         return step
 

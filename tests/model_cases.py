@@ -142,6 +142,12 @@ def run_of(positions="nope", model="standard", form="reversed", **training):
     )
 
 
+def loss_of(trainer, batch):
+    """Return the loss of a trainer on a batch, with new ids."""
+    inputs = trainer._draw_inputs(batch)
+    return trainer._loss(inputs, inputs.real, trainer._draw_fewer_recurrences())
+
+
 def written(system, count=6, seed=0):
     """Return some problems of a system's task, as it writes them."""
     problems = system.task.draw(count, 4, stream(seed, "models"))

@@ -10,7 +10,7 @@ from carry.models.architectures.adaptive import HaltingMixture
 from carry.models.parameter_counts import count_parameters
 from carry.models.system import System
 from carry.training.loop import Trainer
-from model_cases import run_of, written
+from model_cases import loss_of, run_of, written
 
 
 def built(positions="abacus_fire", form="reversed", training=(), **model):
@@ -187,7 +187,7 @@ def test_training_pays_for_the_tokens_that_are_asked(loss):
         system = built("rope", training={"loss": loss}, ponder=ponder)
         trainer = Trainer(system.run, 0, None)
         batch = trainer.batches.next(8)
-        losses[ponder] = float(trainer._loss(batch).detach())
+        losses[ponder] = float(loss_of(trainer, batch).detach())
     network = trainer.system.network
     network(batch.tokens, trainer.system.ids(batch))
     first = [int(start) if loss == "answer" else 1 for start in batch.start]

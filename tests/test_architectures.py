@@ -250,7 +250,9 @@ def test_attention_contexts_are_freed_after_the_pass(gathered, monkeypatch):
     monkeypatch.setattr(
         attention.AttentionContext,
         "__init__",
-        lambda self, *args: contexts.append(weakref.ref(self)) or init(self, *args),
+        lambda self, *args, **options: (
+            contexts.append(weakref.ref(self)) or init(self, *args, **options)
+        ),
     )
     gc.disable()
     try:

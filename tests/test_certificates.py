@@ -4,11 +4,12 @@ import functools
 import json
 import pickle
 
+import numpy as np
 import pytest
 import torch
 
 from carry import cli
-from carry.certificates import certify, coverings, files, seeds, verification
+from carry.certificates import certify, coverings, files, seeds, tables, verification
 from carry.certificates.contexts import (
     HIDDEN_ID,
     ConflictingContexts,
@@ -509,7 +510,9 @@ def test_a_certificate_is_for_one_sharpness(tmp_path):
     evaluation = run.evaluation.model_copy(update={"sharpness": 2.0})
     sharp = run.model_copy(update={"evaluation": evaluation})
     one, other = (seeds.describe_models([System(of)]) for of in (run, sharp))
+    hashes = [described.pop("settings_sha256") for described in (one, other)]
     assert "sharpness" not in one and other == {**one, "sharpness": 2.0}
+    assert hashes[0] != hashes[1]
     one, other = (certify._make_jobs(of, [path])[0] for of in (run, sharp))
     assert one.inputs != other.inputs
 
@@ -639,6 +642,64 @@ def test_any_change_of_a_certificate_is_refused_in_one_line(committed, capsys):
         line = refused(capsys)
         assert message in line and len(line) < 500, message
     assert f"{PARITY}: reports/certificates/full/{STUDY}/{PARITY}.json.seeds.1" in line
+
+
+@pytest.mark.parametrize("version", [None, 1, 3, "2"])
+def test_a_certificate_of_another_version_is_refused_in_one_line(committed, version, capsys):
+    path = certificate_file()
+    stored = json.loads(path.read_text())
+    stored["version"] = version
+    path.write_text(json.dumps(stored))
+    assert f".version: {json.dumps(version)} is not read; expected 2" in refused(capsys)
+
+
+def test_a_certificate_holds_hashes_of_all_that_it_depends_on(committed):
+    stored = files.read_certificate(certificate_file())
+    settings = {field: stored[field] for field in seeds.RUN_FIELDS}
+    assert stored["settings_sha256"] == files.hash_json(settings)
+    hashes = stored["code_sha256"], *(seed["contexts_sha256"] for seed in stored["seeds"])
+    assert all(len(bytes.fromhex(digest)) == 32 for digest in hashes)
+
+
+def test_the_code_of_a_certificate_is_not_compared(committed):
+    path = certificate_file()
+    files.write_certificate(path, {**files.read_certificate(path), "code_sha256": "0"})
+    assert certify.verify_certificates([PARITY])
+
+
+def test_a_certificate_is_exported_with_its_contexts(committed, tmp_path, capsys):
+    cli.export_certificate(PARITY, 1, str(tmp_path / "to"))
+    header = json.loads((tmp_path / "to" / tables.HEADER).read_text())
+    arrays = np.load(tmp_path / "to" / tables.ARRAYS)
+    (seed,) = header["seeds"]
+    assert (header["row"], seed["seed"], header["tokens"][11]) == (PARITY, 1, "=")
+    assert {len(array) for array in arrays.values()} == {seed["contexts"]} == {14}
+    assert (arrays["slack"] >= arrays["lead"] - arrays["error"] - 1e-9).all()
+    for name, least in (("lead", np.min), ("error", np.max), ("slack", np.min)):
+        field = f"largest_{name}" if name == "error" else f"least_{name}"
+        assert least(arrays[name]) == pytest.approx(seed[field], rel=1e-3)
+    # Each code is a token and a step, here with one level: the query sees itself at step `clip`.
+    (level,) = header["levels"]
+    token, step = np.divmod(arrays["codes"], level["base"])
+    itself = (token == arrays["query"][:, None]) & (step == level["clip"])
+    assert itself.any(1).all() and (arrays["codes"] >= -1).all()
+
+
+def test_an_export_of_another_certificate_is_refused(committed, tmp_path):
+    path = certificate_file()
+    original = files.read_certificate(path)
+    messages = {"weights": "none has seed 0 and the weights", "contexts_sha256": "'0' differs"}
+    for field, message in messages.items():
+        stored = json.loads(json.dumps(original))
+        stored["seeds"][0][field] = stored["seeds"][1][field] = "0"
+        files.write_certificate(path, stored)
+        with pytest.raises(SettingsError, match=message):
+            certify.export_tables(PARITY, 0, tmp_path / "to")
+    with pytest.raises(SettingsError, match="seed: 2 has no certificate; expected 0 to 1"):
+        certify.export_tables(PARITY, 2, tmp_path / "to")
+    with pytest.raises(SettingsError, match="'mine' is not certified"):
+        certify.export_tables("mine", 0, tmp_path / "to")
+    assert not (tmp_path / "to").exists()
 
 
 def test_leads_of_other_machines_may_differ_slightly(committed):

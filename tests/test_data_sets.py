@@ -152,11 +152,12 @@ def test_training_leaves_what_there_is_to_tests_first():
 def test_all_problems_that_there_are(name):
     task = tasks.build_task({"name": name})
     if task.count_problems(1) is not None:
-        for length, count in ((1, 100), (2, 8_100)):
+        for length in (1, 2):
+            count = task.count_problems(length)
             known = torch.zeros(0, 2, length, dtype=torch.uint8)
             operands = draw_distinct_operands(task, length, count, stream(0, "test"), known)
             pairs = {tuple(tuple(number) for number in of) for of in operands.tolist()}
-            assert len(pairs) == len(operands) == task.count_problems(length)
+            assert len(pairs) == len(operands) == count <= (100, 8_100)[length - 1]
 
 
 def test_fewer_problems_without_zero():

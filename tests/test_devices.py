@@ -1,5 +1,7 @@
 """Every kind of row trains, is scored, asked, analysed and certified on a second device."""
 
+from types import SimpleNamespace
+
 import pandas as pd
 import pytest
 import torch
@@ -8,12 +10,16 @@ from carry.analyses import mechanism
 from carry.certificates import verification
 from carry.config import paths, profiles, run_settings
 from carry.data import problem_sets
+from carry.data.training_batches import draw_held_out
 from carry.evaluation import decoding, trained_models
 from carry.evaluation.ask import ask
 from carry.evaluation.rows import evaluate_rows
+from carry.evaluation.scoring import score_system
 from carry.models.system import System
 from carry.models.teacher_forcing import teacher_forced_pass
 from carry.randomness import stream
+from carry.training import graphs
+from carry.training.loop import Trainer
 from carry.training.rows import train_runs
 from fake_device import CPU, CUDA, FakeDevice, FakeGenerator, MixedDevices
 
@@ -26,6 +32,7 @@ ANALYSED = {
     "addition_equal_abacus_adaptive": ["depths"],
     "addition_five_digits": ["subtasks"],
     "multi_operand_addition_coupled": [],
+    "addition_abacus_20": ["starts"],
 }
 ROWS = [
     *ANALYSED, "addition_abacus_looped", "addition_randomized_fire_hints", "sorting_abacus_fire",
@@ -47,22 +54,34 @@ MORE_ROWS = {
     "addition_randomized_fire_hints": {},
     "sorting_abacus_fire": {"evaluation": {"digits": 4, "far": [[2, 8]]}},
     "addition_equal_parts": {"training": {"examples": 300}, "evaluation": {"digits": 4}},
+    "addition_abacus_20": {"training": {"digits": 4},
+                           "evaluation": {"digits": 4, "far": [40], "starts": [1, "best"]}},
 }  # fmt: skip
 MORE_PROBLEMS = {
     "sorting": {"grid": 4, "each": 2, "equal": 4, "far": [{"i": 2, "j": 8, "each": 3}]},
     "modular_addition_113": {"task": {"modulus": 13}},
+    "addition_papers_lengths": {"grid": 4, "each": 2, "equal": 4,
+                                "far": [{"digits": 40, "each": 2}]},
     "generalize_to_longer_small_multitask": {"lengths": [1, 3], "beyond": [2, 4], "test": 9,
                                              "validation": 9},
 }  # fmt: skip
 
 
 @pytest.fixture
-def device(monkeypatch):
+def fake(monkeypatch):
     """Make the fake device the one that every row trains on."""
+    memory = SimpleNamespace(total_memory=80e9)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: memory)
+    monkeypatch.setattr(graphs, "has_graphs", lambda device: False)
     monkeypatch.setattr(torch, "Generator", FakeGenerator)
-    with FakeDevice():
-        yield CUDA
+    with FakeDevice() as fake:
+        yield fake
+
+
+@pytest.fixture
+def device(fake):
+    return CUDA
 
 
 @pytest.fixture
@@ -136,6 +155,106 @@ def test_certificates_are_computed_on_the_cpu(home, device, row):
     certificate = verification.certify_model(system, contexts)
     expected = verification.certify_model(System(run, 0), contexts)
     assert certificate == expected
+
+
+def list_gpu_kinds():
+    """Return rows of profile gpu that have every value of what a step can depend on at least once.
+
+    That is the task with its format, each pair of ids and encoding, the architecture, the
+    optimizer, the loss, and whether there are loops, dropout, padding, a mixture and graphs.
+    """
+    seen, chosen = set(), []
+    for row in run_settings.list_rows("gpu"):
+        run = run_settings.load_run(row, "gpu")
+        training, model = run.training, run.model
+        values = {("pair", pair["ids"], pair["encoding"], "window" in pair)
+                  for pair in run.positions}  # fmt: skip
+        values |= {("task", run.task["name"], run.format.get("name"), run.format.get("hints")),
+                   ("model", model.get("name"), model.get("recurrences", 1) > 1),
+                   ("injection", model.get("injection")), ("loss", training.loss),
+                   ("divided", model.get("divide_gradient")), ("average", training.loss_average),
+                   ("optimizer", training.optimizer, training.graphs, training.precision),
+                   ("dropout", training.dropout > 0), ("progressive", training.progressive > 0),
+                   ("padding", training.random_padding > 0), ("spaces", run.format.get("spaces")),
+                   ("mixture", bool(run.data_set and run.data_set.mixture))}  # fmt: skip
+        if values - seen:
+            chosen.append(row)
+            seen |= values
+    return chosen
+
+
+def shrink(row, profile="gpu", **more):
+    """Return a row of a profile as a tiny model of its kind."""
+    run = run_settings.load_run(row, profile)
+    model = {**run.model, "width": 24, "heads": 2, "head_width": None, "hidden": 24,
+             "layers": min(run.model.get("layers", 1), 2),
+             "recurrences": min(run.model.get("recurrences", 1), 2)}  # fmt: skip
+    digits = {} if run.data_set else {"digits": min(run.training.digits, 4)}
+    examples = run.training.examples and min(run.training.examples, 300)
+    training = {**TINY, **digits, "steps": 6, "examples": examples, "batch_ramp": 0.0, **more}
+    if run.data_set is not None:
+        small = run.data_set.model_copy(update={"test": 9, "validation": 9})
+        run = run.model_copy(update={"data_set": small})
+    evaluation = {"digits": training.get("digits", run.training.digits), "longest": None,
+                  "far": [], "attention_cell": None}  # fmt: skip
+    changes = {"model": model, "seeds": 1}
+    changes["training"] = run.training.model_copy(update=training)
+    changes["evaluation"] = run.evaluation.model_copy(update=evaluation)
+    return run.model_copy(update=changes)
+
+
+@pytest.mark.parametrize("row", list_gpu_kinds())
+def test_no_training_step_waits_for_the_gpu(fake, row):
+    """Every kind of row of the profile gpu, also when the first pool of batches is drawn."""
+    run = shrink(row)
+    trainer = Trainer(run, 0, None)
+    trainer.system.network.train()
+    fake.waits.clear()
+    for _ in range(5):
+        trainer._update()
+    assert fake.waits == []
+    assert torch.stack(trainer._losses).isfinite().all()
+
+
+@pytest.mark.parametrize("row", list_gpu_kinds())
+def test_rows_of_a_gpu_are_scored_and_decoded_as_on_the_cpu(device, row):
+    run = shrink(row, **{} if run_settings.load_run(row, "gpu").data_set else {"digits": 2})
+    systems = [System(run, 0, where) for where in (CPU, CUDA)]
+    task = systems[0].task
+    problems = draw_held_out(run, task, count=2)
+    cells = pd.DataFrame(problems.lengths[:, [0, -1]].numpy(), columns=["i", "j"])
+    table = problem_sets.to_table("grid", torch.tensor(cells.values), problems, task)
+    scores = [score_system(system, table, [1])[0] for system in systems]
+    pd.testing.assert_frame_equal(*scores)
+    responses = [decoding.decode_greedily(system, problems) for system in systems]
+    assert responses[0].equal(responses[1])
+
+
+def test_a_step_with_a_window_and_one_in_parts_do_not_wait(fake):
+    for row, more in (("addition_relative", {"digits": 100}), ("sorting_fire", {"micro_batch": 3})):
+        trainer = Trainer(shrink(row, **more), 0, None)
+        trainer.system.network.train()
+        fake.waits.clear()
+        for _ in range(2):
+            trainer._update()
+        assert fake.waits == []
+
+
+def test_the_fake_device_counts_what_waits(fake):
+    one, host = torch.arange(3, device=CUDA), torch.arange(3)
+    for wait in (lambda: int(one[0]), lambda: one.tolist(), lambda: one[one > 0],
+                 lambda: bool((one > 0).any()), lambda: one.cpu(), lambda: host.to(CUDA),
+                 lambda: one.nonzero(), lambda: torch.tensor([1], device=CUDA),
+                 lambda: one.copy_(host), lambda: one.repeat_interleave(one),
+                 lambda: one[host], lambda: one[[0, 2]],
+                 lambda: torch.where(one > 0), lambda: one.bincount()):  # fmt: skip
+        fake.waits.clear()
+        wait()
+        assert len(fake.waits) == 1, wait
+    fake.waits.clear()
+    sent = host.pin_memory().to(CUDA, non_blocking=True)
+    assert sent.device == CUDA and (one.copy_(host.pin_memory(), non_blocking=True) + sent).is_cuda
+    assert host.tolist() == [0, 1, 2] and fake.waits == []
 
 
 def test_the_fake_device_refuses_mixed_devices(device):

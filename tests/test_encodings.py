@@ -218,13 +218,19 @@ def test_the_scale_of_sinusoids():
     assert small.state_dict() == {} and small.limit is None
 
 
-def test_products_of_a_sinusoidal_table_depend_on_differences_only():
-    """The product of two rows changes not when both ids move, before training."""
+@pytest.mark.parametrize("base", [100.0, None])
+def test_products_of_a_sinusoidal_table_depend_on_differences_only(base):
+    """The product of two rows stays the same when both ids move, before training."""
     pair = {"ids": "coupled", "encoding": "learned", "limit": 40, "initial": "sinusoidal"}
-    run = run_of("coupled", form="padded").model_copy(update={"positions": [pair]})
+    run = run_of("coupled", form="padded")
+    run = run.model_copy(update={"positions": [pair | {"base": base}]})
     rows = System(run).network.encodings[0].rows.weight.detach()[1:]
     products = rows @ rows.T
     torch.testing.assert_close(products[:-7, :-7], products[7:, 7:], rtol=1e-4, atol=1e-4)
+    if base is None:
+        width = rows.shape[1]
+        near = products[:width, :width]
+        torch.testing.assert_close(near, width / 2 * torch.eye(len(near)), rtol=0, atol=1e-3)
 
 
 def test_a_window_hides_far_places_and_never_the_first_token():

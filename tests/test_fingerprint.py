@@ -92,7 +92,7 @@ def test_a_change_reaches_the_stages_that_use_it_and_no_other(copy):
     assert {f"pipeline/{stage}/{study}.txt" for stage in stages for study in studies} < {*before}
     assert {"pipeline/problems.txt", "pipeline/claims.txt", "figures/overview.txt"} < {*before}
     library = copy / "lib" / "carry"
-    (library / "tasks" / "subtraction.py").write_text("from carry.tasks import Task\n")
+    (library / "tasks" / "made_up.py").write_text("from carry.tasks import Task\n")
     assert not changed(before), "a new part is no one's business"
 
     append_remark(library / "positions" / "coupled.py")

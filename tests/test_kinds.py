@@ -125,7 +125,7 @@ def notebook(monkeypatch, tmp_path, labelled):
     """Return a notebook whose tables are made up."""
     table = labelled.drop(columns=["label", "learned"])
     table["profile"] = table["row"].map(SOURCES)
-    tables = results.create_empty_results().with_tables(cells=table)
+    tables = results.ResultTables(results.create_empty_table).with_tables(cells=table)
     monkeypatch.setattr(shared.results, "open_results", lambda profile: tables)
     monkeypatch.setattr(shared.paths, "figures_folder", lambda *_: tmp_path)
     monkeypatch.setattr(shared, "display", lambda *_: None)

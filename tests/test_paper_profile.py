@@ -506,7 +506,28 @@ def test_looped_models_train_with_fewer_recurrences_too():
     assert all(0 < weight < 1 for weight in weights)
 
 
-def test_gpu_departs_from_the_papers_in_size_alone():
-    for row in sorted({*ROWS} & {*run_settings.list_rows("gpu")} - OURS):
+# What a row of profile gpu may have apart from sizes: logits that grow with the length, even starts
+# and bf16 as in the study papers_lengths, waves whose size follows from the width.
+TUNED = {"attention scale", "decay", "cooldown", "precision", "evaluation band", "injection"}
+TUNED |= {f"position {n} {name}" for n in (1, 2, 3) for name in ("even", "scale", "base")}
+SMALL = (
+    rf"addition_(nope|learned|rope|fire|abacus|coupled)\w*|{SUMS}\w*|parity_\w+|multiplication_\w+"
+)
+
+
+def test_rows_of_other_tasks_on_a_gpu_have_the_kind_of_the_paper():
+    for row in run_settings.list_rows("gpu"):
+        if not re.fullmatch(r"(bitwise_or|sorting|addition_equal|addition_randomized)\w+", row):
+            continue
         departures = list_departures(row, "gpu")
-        assert set(departures["kind"]) <= {"size"}, f"{row}\n{departures}"
+        assert {*departures["kind"]} <= {"size"}, f"{row}\n{departures}"
+
+
+def test_small_models_on_a_gpu_are_those_that_were_tuned():
+    for profile in ("long", "full", "baselines"):
+        for row in sorted({*run_settings.list_rows(profile)} & {*run_settings.list_rows("gpu")}):
+            if not re.fullmatch(SMALL, row) or row in OURS:
+                continue
+            departures = list_departures(row, "gpu", profile)
+            kinds = {*departures["setting"][departures["kind"] != "size"]}
+            assert kinds <= (set() if profile == "long" else TUNED), f"{row}\n{departures}"

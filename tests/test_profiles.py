@@ -1,10 +1,12 @@
 """The profiles: rows on one footing, and whose results stand for the rows of another profile."""
 
 import shutil
+from pathlib import Path
 
 import pytest
 
-from carry.config import profiles
+from carry import labels
+from carry.config import paths, profiles
 from carry.config.run_settings import list_rows, load_run
 from carry.config.settings import SettingsError
 
@@ -110,3 +112,32 @@ def test_others_that_lead_back_are_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(profiles, "ROOT", tmp_path)
     with pytest.raises(SettingsError, match="others: 'a' leads back to it, expected another"):
         profiles.load_profile("a")
+
+
+def test_an_installed_copy_finds_the_project_above_the_working_directory(tmp_path, monkeypatch):
+    package = tmp_path / "site-packages" / "carry" / "config" / "paths.py"
+    folder = tmp_path / "clone" / "notebooks"
+    folder.mkdir(parents=True)
+    monkeypatch.chdir(folder)
+    assert paths.find_root(package) == folder
+    (tmp_path / "clone" / "params.yaml").touch()
+    assert paths.find_root(package) == tmp_path / "clone"
+    assert paths.find_root(Path(paths.__file__)) == paths.ROOT
+
+
+@pytest.mark.parametrize(
+    ("use", "arguments"),
+    [
+        (profiles.load_params, ()),
+        (profiles.find_profiles, ()),
+        (profiles.load_profile, ("cpu",)),
+        (profiles.find_study, ("parity_nope",)),
+        (profiles.read_yaml, (Path("CITATION.cff"),)),
+        (labels.describe_row, ("parity_nope",)),
+    ],
+)
+def test_without_a_project_its_first_use_says_so(use, arguments, tmp_path, monkeypatch):
+    monkeypatch.setattr(profiles, "ROOT", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SettingsError, match="params.yaml: not in .* in a clone of the project"):
+        use(*arguments)

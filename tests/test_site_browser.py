@@ -95,7 +95,7 @@ PROBE = """
     write("work", "cho2025");
     write("verdict", "holds");
     report.filtered = readLedger();
-    write("text", "MULTIPLIES further");
+    write("text", "PRODUCTS nope");
     report.text = readLedger();
     document.querySelector("#filters button").click();
     await wait();

@@ -18,7 +18,7 @@ from statsmodels.stats.multitest import multipletests
 from carry.config.settings import SettingsError
 from carry.evaluation import differences, intervals, thesis_runs
 from carry.evaluation.differences import ALPHA
-from carry.evaluation.regions import REGIONS, mark_learned, score_trained_lengths
+from carry.evaluation.regions import REGIONS, score_trained_lengths
 
 TRIALS = 4000
 
@@ -298,12 +298,6 @@ def test_only_trained_lengths_say_whether_a_model_has_learned():
     ).assign(n=10, start="1", seed=0)  # fmt: skip
     scores = score_trained_lengths(cells).set_index("row")["accuracy"]
     assert scores.to_dict() == {"pairs": 1.0, "both": 0.9, "equal": 1.0}
-    learned = mark_learned(cells).groupby("row")["learned"].agg(["any", "all"])
-    assert (learned["any"] == learned["all"]).all()
-    assert learned["all"].to_dict() == {
-        "pairs": True, "unseen": False, "both": False, "equal": True,
-    }  # fmt: skip
-    assert mark_learned(cells, 0.9).query("row == 'both'")["learned"].all()
 
 
 def test_runs_of_the_thesis_are_refused_in_one_line(tmp_path):

@@ -22,7 +22,7 @@ from carry.randomness import stream
 from carry.training import checkpoint, loop, rows, seeds
 from carry.training.loop import Trainer, TrainingDiverged
 from carry.training.schedule import compute_batch_size, compute_learning_rate
-from model_cases import run_of
+from model_cases import loss_of, run_of
 
 
 def weights(trainer):
@@ -92,10 +92,10 @@ def test_a_killed_training_ends_with_the_same_weights(
         trainer = Trainer(run, 1, path)
         original = trainer._loss
 
-        def until(batch, trainer=trainer, original=original, stop=stop):
+        def until(*inputs, trainer=trainer, original=original, stop=stop):
             if trainer.step == stop:
                 raise Killed
-            return original(batch)
+            return original(*inputs)
 
         monkeypatch.setattr(trainer, "_loss", until)
         with pytest.raises(Killed):
@@ -113,18 +113,24 @@ def test_seeds_differ_and_each_is_repeatable():
     assert same(weights(first), weights(again)) and not same(weights(first), weights(other))
 
 
-def test_dropout_draws_depend_on_seed_and_step_alone():
+def test_dropout_draws_depend_on_seed_and_step_alone(monkeypatch):
     run = run_of("abacus", "looped", dropout=0.1, dropout_inside=0.2, dropout_embeddings=0.3)
     first, again, other = (Trainer(run, seed, None) for seed in (0, 0, 1))
     for trainer in (first, again, other):
         trainer.step = 5
     again.system.train_ids(again.held_out, again.id_draws)  # moves other streams
-    made = [trainer._make_dropout() for trainer in (first, again, other)]
-    first.step = 6
-    made.append(first._make_dropout())
+    made = []
+
+    def spy(self, *inputs):
+        draws = self.system.network.dropout.draws
+        made.append((*self.system.network.dropout[:3], *torch.rand(4, generator=draws).tolist()))
+        return self.system.network.tokens.weight.sum()
+
+    monkeypatch.setattr(Trainer, "_loss", spy)
+    for trainer in (first, again, other, first):
+        trainer._update()
     assert {dropout[:3] for dropout in made} == {(0.1, 0.2, 0.3)}
-    draws = [torch.rand(4, generator=dropout.draws).tolist() for dropout in made]
-    assert draws[0] == draws[1] and len({*map(tuple, draws)}) == 3
+    assert made[0] == made[1] and len({*made}) == 3
 
 
 def test_dropout_is_for_training_steps_alone(monkeypatch):
@@ -165,7 +171,7 @@ def test_a_loss_that_is_not_a_number_stops_with_step_and_checkpoint(tmp_path):
     run = run_of("abacus", steps=8, checkpoint_every=2, score_every=4)
     trainer = Trainer(run, 0, path)
     original = trainer._loss
-    trainer._loss = lambda batch: original(batch) * (math.nan if trainer.step == 3 else 1.0)
+    trainer._loss = lambda *inputs: original(*inputs) * (math.nan if trainer.step == 3 else 1.0)
     with pytest.raises(TrainingDiverged, match=r"up to 4; last good checkpoint: step 2") as error:
         trainer.train()
     assert "\n" not in str(error.value)
@@ -186,7 +192,7 @@ def test_progressive_loss_is_a_convex_combination():
     for share in (0.0, 0.25, 1.0):
         of = run.model_copy(update={"training": run.training.model_copy(
             update={"progressive": share})})  # fmt: skip
-        losses[share] = float(Trainer(of, 0, None)._loss(batch).detach())
+        losses[share] = float(loss_of(Trainer(of, 0, None), batch).detach())
     assert losses[0.25] == pytest.approx(0.75 * losses[0.0] + 0.25 * losses[1.0], rel=1e-5)
     assert losses[0.0] != losses[1.0]
 
@@ -206,7 +212,7 @@ def test_mean_of_samples_against_a_loop(loss):
     assert len({int(n) for n in batch.length - batch.start}) > 1  # else both means are the same
     trainer.id_draws = stream(0, "ids")
     expected = float(torch.stack(means).mean().detach())
-    assert float(trainer._loss(batch).detach()) == pytest.approx(expected, rel=1e-5)
+    assert float(loss_of(trainer, batch).detach()) == pytest.approx(expected, rel=1e-5)
 
 
 def test_a_progressive_loss_divides_each_of_its_gradients_by_its_own_recurrences():
@@ -215,7 +221,7 @@ def test_a_progressive_loss_divides_each_of_its_gradients_by_its_own_recurrences
         more = {"recurrences": 6, "divide_gradient": divide}
         trainer = Trainer(run.model_copy(update={"model": {**run.model, **more}}), 0, None)
         trainer.system.network.double()
-        trainer._loss(trainer.batches.next(8)).backward()
+        loss_of(trainer, trainer.batches.next(8)).backward()
         return {n: p.grad for n, p in trainer.system.network.named_parameters()}
 
     fewer = int(torch.randint(1, 6, (), generator=stream(0, "recurrences")))
@@ -238,7 +244,7 @@ def test_loss_on_everything_covers_the_question_too():
             expected -= logits[row, at - 1].log_softmax(0)[batch.tokens[row, at].long()]
             count += 1
     trainer.id_draws = stream(0, "ids")
-    assert float(trainer._loss(batch).detach()) == pytest.approx(
+    assert float(loss_of(trainer, batch).detach()) == pytest.approx(
         float(expected.detach() / count), rel=1e-4
     )
 
@@ -392,7 +398,9 @@ def test_a_changed_row_is_trained_alone_and_a_removed_seed_leaves_no_file(home, 
     monkeypatch.setattr(
         Trainer,
         "train",
-        lambda self, report: trained.append((self.run.name, self.seed)) or train(self, report),
+        lambda self, report, **options: (
+            trained.append((self.run.name, self.seed)) or train(self, report, **options)
+        ),
     )
     one, other = (named(run_of(), name, 2) for name in ("addition_abacus", "addition_coupled"))
     rows.train_runs([one, other])

@@ -8,6 +8,7 @@ import json
 import os
 import sys
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 from carry.config import paths, profiles, run_settings
@@ -128,6 +129,17 @@ def make_parser() -> argparse.ArgumentParser:
         "--renew", action="store_true", help="replace the certificates of named rows"
     )
 
+    command = add(
+        "export-certificate",
+        export_certificate,
+        help="write the contexts of a certificate with due tokens, leads and bounds",
+    )
+    command.add_argument("row")
+    command.add_argument("--seed", **seed)
+    command.add_argument(
+        "--to", metavar="FOLDER", help="folder (default: data/exports/ROW/certificate_N)"
+    )
+
     command = add("export", export, help="write a trained row as a folder for model hubs")
     command.add_argument("row")
     command.add_argument("--profile", **weights)
@@ -140,6 +152,12 @@ def make_parser() -> argparse.ArgumentParser:
         "--workers", type=int, default=2, metavar="N", help="number of cores or GPUs (2)"
     )
     command.add_argument("--device", metavar="D", help="cpu or gpu (default: by profile)")
+    command.add_argument(
+        "--memory", action="store_true", help="print the memory of each row on a GPU instead"
+    )
+
+    command = add("gpu", run_gpu, help="train and score rows of the profile gpu for some minutes")
+    command.add_argument("--minutes", type=float, default=8.0, metavar="N", help="(default: 8)")
 
     # The pipeline's commands have no help here; `PIPELINE_COMMANDS` lists them.
     command = add("notebook", run_notebook)
@@ -182,11 +200,12 @@ def ask_model(question: str, row: str, profile: str, seed: int, start: str, trac
     from carry.evaluation import ask
 
     system = _load_model(row, profile, seed)
-    text, sign = question.replace(" ", "").removesuffix("="), system.task.sign
-    operands = text.split(sign) if sign else [text]
+    operands = system.task.parse_question(question.replace(" ", "").removesuffix("="))
     steps = ask.ask(system, *operands, start=_number(start))
     if trace:
         print(steps.to_string(index=False))
+    elif rows := system.format.describe_rows("".join(steps["predicted"])):
+        print(rows)
     print(ask.read_answer(system, steps))
 
 
@@ -347,6 +366,16 @@ def certify(names: list[str], renew: bool = False) -> int:
     return 0
 
 
+def export_certificate(row: str, seed: int, to: str | None) -> None:
+    """Write all contexts of a committed model, with leads and bounds, to a folder."""
+    from carry.certificates.certify import export_tables
+
+    check_name(row, "row")
+    folder = Path(to) if to else paths.data_path("exports", row, f"certificate_{seed}")
+    export_tables(row, seed, folder)
+    print(folder if to else paths.display_path(folder))
+
+
 def export(row: str, profile: str, seed: int, to: str | None) -> None:
     """Write the weights, the settings and the model card of one seed of a row to a folder."""
     from carry.exports.card import export_model
@@ -356,11 +385,21 @@ def export(row: str, profile: str, seed: int, to: str | None) -> None:
     print(folder if to else paths.display_path(folder))
 
 
-def plan(profile: str, workers: int, device: str | None) -> None:
-    """Print what training and scoring a profile takes."""
-    from carry.pipeline.plan import print_plan
+def plan(profile: str, workers: int, device: str | None, memory: bool) -> None:
+    """Print what training and scoring a profile takes, or the memory of its rows on a GPU."""
+    from carry.pipeline.plan import print_memory, print_plan
 
-    print_plan(profile, workers, device)
+    if memory:
+        print_memory(profile)
+    else:
+        print_plan(profile, workers, device)
+
+
+def run_gpu(minutes: float) -> None:
+    """Run a slice of the profile gpu."""
+    from carry.pipeline.slices import run_slice
+
+    run_slice(minutes)
 
 
 def run_notebook(name: str, words: list[str]) -> None:

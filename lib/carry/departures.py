@@ -53,8 +53,9 @@ RECORDS = {
     *("training.score_every", "training.score_problems", "training.checkpoint_every"),
     *("training.snapshot_every", "training.device", "training.pool", "training.batched_seeds"),
     *("training.problem_set", "evaluation.problem_set", "model.attention", "data_set.task.name"),
+    *("training.graphs", "training.micro_batch"),
 }
-BESIDES = {"evaluation.starts"}  # results of further starts stand next to those of the paper's
+NOT_COMPARED = {"evaluation.starts"}  # results of further starts stand next to those of the paper's
 
 
 def list_departures(row: str, profile: str, against: str = "paper") -> pd.DataFrame:
@@ -98,13 +99,13 @@ def tabulate_departures(profiles: Mapping[str, str], against: str = "paper") -> 
     Raises:
         SettingsError: for an unknown profile, and for a row that its profile does not have.
     """
-    known, kinds = run_settings.list_rows(against), ORDER[:-1]  # the last is size
+    counterparts, kinds = run_settings.list_rows(against), ORDER[:-1]  # the last is size
     groups: dict[tuple[str, ...], list[str]] = {}
     alone = []
     for row, profile in profiles.items():
         if profile == against:
             continue
-        if row not in known:
+        if row not in counterparts:
             alone.append(row)
             continue
         here, there = (resolve_settings(row, name) for name in (profile, against))
@@ -123,7 +124,7 @@ def _compare_settings(here: dict[str, Any], there: dict[str, Any], against: str)
     departures = [
         (label_setting(place), here.get(place), there.get(place), _kind(place))
         for place in dict.fromkeys([*here, *there])
-        if place not in BESIDES
+        if place not in NOT_COMPARED
         if here.get(place) != there.get(place) and _is_comparable(place, here, there)
     ]
     departures.sort(key=lambda departure: ORDER.index(departure[3]))
@@ -142,15 +143,15 @@ def _describe_sizes(here: dict[str, Any], there: dict[str, Any]) -> str:
     >>> _describe_sizes(here, {**here, "model.layers": 8, "training.steps": 10000})
     '1 layer x 3 recurrences x 96 for 8 x 3 x 96; steps 9 for 10,000'
     """
-    own, other = ([of.get(place, 1) for place in SHAPE] for of in (here, there))
+    ours, theirs = ([settings.get(place, 1) for place in SHAPE] for settings in (here, there))
     words = [
         f"{number} {unit}" + "s" * (number > 1)
-        for number, unit in zip(own, ("layer", "recurrence"), strict=False)
+        for number, unit in zip(ours, ("layer", "recurrence"), strict=False)
     ]
-    sides = [[*words, f"{own[2]:,}"], [f"{number:,}" for number in other]]
-    if own[1] == other[1] == 1:
+    sides = [[*words, f"{ours[2]:,}"], [f"{number:,}" for number in theirs]]
+    if ours[1] == theirs[1] == 1:
         sides = [[layers, width] for layers, _, width in sides]
-    parts = [" for ".join(" x ".join(side) for side in sides)] if own != other else []
+    parts = [" for ".join(" x ".join(side) for side in sides)] if ours != theirs else []
     for place in SHOWN:
         if here[place] != there[place]:
             parts.append(f"{label_setting(place)} {here[place]:,} for {there[place]:,}")

@@ -82,17 +82,21 @@ def find_reachable_files(modules: Iterable[str]) -> dict[str, Path]:
 def hash_code(modules: Iterable[str]) -> str:
     """Return one line for each reachable file: a hash of its content, and its path."""
     files = find_reachable_files(modules).values()
-    return "".join(hash_line(path.read_bytes(), path) for path in files)
+    return "".join(hash_file(path) for path in files)
 
 
-def hash_line(content: bytes, path: Path) -> str:
+def hash_file(path: Path) -> str:
+    """Return the line of a file of the library; its path is that in a clone, wherever it lies."""
+    return hash_line(path.read_bytes(), f"lib/{path.relative_to(LIBRARY.parent).as_posix()}")
+
+
+def hash_line(content: bytes, path: str) -> str:
     """Return the line of one file.
 
-    >>> hash_line(b"", LIBRARY / "mine.py")
+    >>> hash_line(b"", "lib/carry/mine.py")
     'e3b0c44298fc1c14  lib/carry/mine.py\\n'
     """
-    root = LIBRARY.parent.parent
-    return f"{hashlib.sha256(content).hexdigest()[:16]}  {path.relative_to(root).as_posix()}\n"
+    return f"{hashlib.sha256(content).hexdigest()[:16]}  {path}\n"
 
 
 def _with_packages(name: str) -> list[str]:

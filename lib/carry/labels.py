@@ -26,7 +26,7 @@ SHARED_WORDS = ("", "relative", "scratchpad")  # of all certified rows
 
 def find_settings(row: str) -> dict[str, Any] | None:
     """Return the settings of a row in params.yaml; None for a row that is not there."""
-    return _find_settings(row, (profiles.ROOT / "params.yaml").stat().st_mtime_ns)
+    return _find_settings(row, profiles.find_params().stat().st_mtime_ns)
 
 
 @cache  # a figure asks for the settings of each row many times

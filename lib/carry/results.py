@@ -17,6 +17,7 @@ import pandas as pd
 
 from carry.certificates.files import read_certificate
 from carry.config import paths, profiles, run_settings
+from carry.config.run_settings import Run
 from carry.config.settings import SettingsError, list_modules, suggest_name
 from carry.data.tables import read_parquet
 from carry.evaluation.intervals import pool_cells, seed_interval
@@ -51,15 +52,14 @@ CERTIFICATE_COLUMNS = [
 class ResultTables:
     """Result tables by name; each is read when it is first used.
 
-    >>> tables = create_empty_results().with_tables(cells=pd.DataFrame({"row": ["a", "b"]}))
-    >>> tables.select_rows(["b"])["cells"]["row"].tolist(), len(tables["lens"])
-    (['b'], 0)
+    >>> empty = ResultTables(create_empty_table)
+    >>> len(empty.with_tables(cells=pd.DataFrame({"row": ["a", "b"]}))["cells"]), len(empty["lens"])
+    (2, 0)
     """
 
-    def __init__(self, read: Callable[[str], pd.DataFrame], profile: str = "") -> None:
-        """Take the function that returns the table of a name, and the profile that draws."""
-        self._read, self.profile = read, profile
-        self._tables: dict[str, pd.DataFrame] = {}
+    def __init__(self, read: Callable[[str], pd.DataFrame]) -> None:
+        """Take the function that returns the table of a name."""
+        self._read = cache(read)
 
     def __getitem__(self, name: str) -> pd.DataFrame:
         """Return a table; it is empty if no row wrote it.
@@ -67,47 +67,16 @@ class ResultTables:
         Raises:
             SettingsError: for a name that no module declares, or a row that is not evaluated.
         """
-        if name not in self._tables:
-            self._tables[name] = self._read(name)
-        return self._tables[name]
-
-    def has_rows(self, name: str) -> bool:
-        """Return whether a table has rows; one that a notebook would add may not exist at all."""
-        try:
-            return not self[name].empty
-        except SettingsError:
-            return False
-
-    def select_rows(self, rows: list[str]) -> ResultTables:
-        """Return the tables of given rows, in their order, and of a construction."""
-        kept = [*rows, CONSTRUCTION]
-        return ResultTables(lambda name: select_rows(self[name], kept), self.profile)
+        return self._read(name)
 
     def with_tables(self, **tables: pd.DataFrame) -> ResultTables:
         """Return all tables, with new ones or with others in place of them."""
-        return ResultTables(
-            lambda name: tables[name] if name in tables else self[name], self.profile
-        )
-
-    def append_tables(self, tables: Mapping[str, pd.DataFrame]) -> ResultTables:
-        """Return all tables, with more rows in the named ones."""
-
-        def read(name: str) -> pd.DataFrame:
-            parts = [part for part in (self[name], tables.get(name)) if part is not None]
-            parts = [part for part in parts if not part.empty] or parts[:1]
-            return parts[0] if len(parts) == 1 else pd.concat(parts, ignore_index=True)
-
-        return ResultTables(read, self.profile)
+        return ResultTables(lambda name: tables[name] if name in tables else self[name])
 
 
 def open_results(profile: str) -> ResultTables:
     """Return the result tables of all rows of a profile."""
-    return ResultTables(lambda name: read_table(profile, name), profile)
-
-
-def create_empty_results() -> ResultTables:
-    """Return the result tables of no row, to which a notebook adds tables."""
-    return ResultTables(create_empty_table)
+    return ResultTables(lambda name: read_table(profile, name))
 
 
 @cache
@@ -274,20 +243,6 @@ def _average(*accuracies: float) -> np.ndarray:
     return np.clip([mean, *ends], 0.0, 1.0)
 
 
-def score_seeds(table: pd.DataFrame, keys: list[str], hits: str = "exact") -> pd.DataFrame:
-    """Return the accuracy of each seed, and where `seed` is "all" their mean (`average_seeds`).
-
-    The interval of a seed is Wilson's, of its problems.
-
-    >>> two = pd.DataFrame({"i": 1, "seed": [0, 1], "n": 40, "exact": [37, 38]})
-    >>> score_seeds(two, ["i"])[["seed", "n", "accuracy", "low"]].round(2).values.tolist()
-    [['0', 40, 0.92, 0.8], ['1', 40, 0.95, 0.83], ['all', 80, 0.94, 0.78]]
-    """
-    seeds = pool_cells(table, [*keys, "seed"], hits).astype({"seed": str})
-    average = average_seeds(table, keys, hits).assign(seed="all")
-    return pd.concat([seeds, average[[*seeds]]], ignore_index=True)
-
-
 def find_unlearned(cells: pd.DataFrame, starts: str | Mapping[str, str] | None = None) -> set[str]:
     """Return the rows of which half of the seeds, or more, have not learned their trained lengths.
 
@@ -314,6 +269,20 @@ def find_training_lengths(table: pd.DataFrame) -> dict[str, int]:
     return table.groupby("row", sort=False)["trained"].first().to_dict()
 
 
+def load_trained_runs(table: pd.DataFrame) -> dict[str, Run]:
+    """Return the run of each row of a table, at the scale of the profile that trained it.
+
+    Rows that this profile does not have, and tables without a column `profile`, have none.
+    """
+    rows = table.drop_duplicates("row") if "profile" in table else table.iloc[:0]
+    files = profiles.find_profiles()
+    return {
+        row: run_settings.load_run(row, profile)
+        for row, profile in zip(rows["row"], rows.get("profile", ()), strict=True)
+        if profile in files and row in run_settings.list_rows(profile)
+    }
+
+
 def find_trained_lengths(table: pd.DataFrame) -> dict[str, list[int]]:
     """Return the trained lengths of rows whose data set has some lengths only (ibrahimli2024).
 
@@ -324,13 +293,7 @@ def find_trained_lengths(table: pd.DataFrame) -> dict[str, list[int]]:
     >>> find_trained_lengths(pd.DataFrame({"row": rows, "profile": "full"}))
     {'addition_equal_learned_gap': [1, 2, 3, 4, 7]}
     """
-    rows = table.drop_duplicates("row") if "profile" in table else table.iloc[:0]
-    known = profiles.find_profiles()
-    runs = {
-        row: run_settings.load_run(row, profile)
-        for row, profile in zip(rows["row"], rows.get("profile", ()), strict=True)
-        if profile in known and row in run_settings.list_rows(profile)
-    }
+    runs = load_trained_runs(table)
     return {row: run.trained_lengths() for row, run in runs.items() if run.data_set is not None}
 
 
@@ -385,9 +348,9 @@ def choose_starts(cells: pd.DataFrame) -> dict[str, str]:
     ids have 1 alone. Lengths beyond training do not count, since the figures report them. Rows of a
     task without a grid are compared on equal lengths.
     """
-    known = cells.groupby("row", sort=False)["start"].agg(set)
+    evaluated = cells.groupby("row", sort=False)["start"].agg(set)
     # Results from before "best" existed have other starts, which are another protocol.
-    comparable = all("best" in starts for starts in known if len(starts) > 1)
+    comparable = all("best" in starts for starts in evaluated if len(starts) > 1)
     cells = add_region(cells)
     has_grid = cells["row"].isin(cells.loc[cells["set"] == "grid", "row"])
     compared = has_grid.map({True: "grid", False: "equal"})
@@ -397,7 +360,7 @@ def choose_starts(cells: pd.DataFrame) -> dict[str, str]:
         pooled[end].unstack("start").reindex(columns=["1", "best"]) for end in ("low", "high")
     )
     better = comparable and (low["best"] > high["1"].fillna(-1)).any()
-    return {row: "best" if better and "best" in known[row] else "1" for row in list_rows(cells)}
+    return {row: "best" if better and "best" in evaluated[row] else "1" for row in list_rows(cells)}
 
 
 def select_start(table: pd.DataFrame, start: str | Mapping[str, str]) -> pd.DataFrame:
@@ -429,7 +392,7 @@ def add_labels(
     cells = select_rows(cells, rows)
     trained, unlearned = find_training_lengths(cells), find_unlearned(cells)
     lengths = {row: f"to {longest}" for row, longest in trained.items()}
-    lengths |= {row: format_lengths(some) for row, some in find_trained_lengths(cells).items()}
+    lengths |= {row: format_lengths(part) for row, part in find_trained_lengths(cells).items()}
     differ = len({lengths[row] for row in rows if row in lengths}) > 1
     labels = {
         row: ((names or {}).get(row) or describe_row(row))

@@ -43,7 +43,7 @@ COLUMNS = {
     "outputs": (*LABELS, "zeros", "ones", "twos", "head", "x", "y", "n"),
     "by_hand": (*LABELS, "head", "w01", "w02", "separation", "n"),
 }  # fmt: skip
-SET_SEEDS, MAX_SET_HEADS = 3, 16  # sets of heads are scored in so few seeds and models
+SET_SEEDS, MAX_SET_HEADS = 3, 16  # only of these are sets of heads scored
 SET_SIZES = ((1, 2, 3), (1, 2), (1, 2))  # by seed, since there are many sets of three
 OUTPUT_STRINGS = 400  # test strings in the table `outputs`
 GRID = (0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 3.0, 5.0, 10.0, 20.0, 50.0, 100.0)

@@ -101,26 +101,26 @@ def _analyse_seed(row: str, profile: str, seed: int) -> dict[str, pd.DataFrame]:
     }
     last = {system.run.training.steps: dict(system.network.state_dict())}
     snapshots = trained_models.load_snapshots(profile, row, seed) or last
-    losses, order, kinds, parts, tokens, scratchpads = [], [], [], [], [], []
+    scores = {
+        "answer_kinds": count_kinds,
+        "parts": score_parts,
+        "next_tokens": score_next_tokens,
+        "scratchpads": score_scratchpads,
+    }
+    parts: dict[str, list[pd.DataFrame]] = {name: [] for name in COLUMNS}
     with use_precision("fp32", device):
         for step, weights in snapshots.items():
             system.network.load_state_dict(weights)
             for digits, batch in problems.items():
                 loss, places = score_answers(system, batch[:SNAPSHOT_PROBLEMS])
                 columns = {"step": step, "digits": digits}
-                losses.append(pd.DataFrame([{**columns, **loss}]))
-                order.append(places.assign(**columns))
+                parts["losses"].append(pd.DataFrame([{**columns, **loss}]))
+                parts["order"].append(places.assign(**columns))
         for digits, batch in problems.items():
             decoded = batch[:DECODED_PROBLEMS]
-            kinds.append(count_kinds(system, decoded).assign(digits=digits))
-            parts.append(score_parts(system, decoded).assign(digits=digits))
-            tokens.append(score_next_tokens(system, decoded).assign(digits=digits))
-            scratchpads.append(score_scratchpads(system, decoded).assign(digits=digits))
-    found = (losses, order, kinds, parts, tokens, scratchpads)
-    joined = {
-        name: pd.concat(tables, ignore_index=True)
-        for name, tables in zip(COLUMNS, found, strict=True)
-    }
+            for name, score in scores.items():
+                parts[name].append(score(system, decoded).assign(digits=digits))
+    joined = {name: pd.concat(tables, ignore_index=True) for name, tables in parts.items()}
     joined["losses"]["seen"] = joined["losses"]["digits"].isin(system.run.trained_lengths())
     labels = dict(zip(LABELS, (row, profile, seed, system.run.training.digits), strict=True))
     return {name: label_table(table, labels) for name, table in joined.items()}
@@ -204,10 +204,10 @@ def score_next_tokens(system: System, problems: Problems) -> pd.DataFrame:
     mixture = system.run.data_set.mixture if system.run.data_set else {}
     trained = [system.format.with_prefix(prefix) for prefix in mixture] or [system.format]
     longest = max(form.extent(max(system.run.trained_lengths())).tokens for form in trained)
-    due = 1 - (target < 10).int() + (target == EOS).int()  # an index into the names below
+    kind = 1 - (target < 10).int() + (target == EOS).int()  # an index into the names below
     columns = {
         "token": torch.arange(1, at.shape[1] + 1, device=at.device).expand_as(at),
-        "due": due,
+        "due": kind,
         "new": at + 1 >= longest,
         "stops": most_probable == EOS,
         "n": torch.ones_like(at),
@@ -237,9 +237,11 @@ def score_scratchpads(system: System, problems: Problems) -> pd.DataFrame:
         return pd.DataFrame(columns=columns)
     _, target, real = system.format.write(problems).response()
     rows = []
-    for written, due, ends in zip(decode_greedily(system, problems, 1), target, real, strict=True):
+    for written, expected, ends in zip(
+        decode_greedily(system, problems, 1), target, real, strict=True
+    ):
         spelled, answer = read_scratchpad(to_text(written))
-        correct = read_scratchpad(to_text(due[ends]))[1]
+        correct = read_scratchpad(to_text(expected[ends]))[1]
         kind, agree = "right" if answer == correct else "wrong", bool(answer) and answer == spelled
         rows.append((kind, 1, int(agree), int(spelled == correct)))
     return pd.DataFrame(rows, columns=columns).groupby("answer", as_index=False).sum()

@@ -111,8 +111,7 @@ def _analyse_seed(row: str, profile: str, seed: int) -> dict[str, pd.DataFrame]:
     # Its 11,000 contexts are enumerated on the CPU.
     system = trained_models.load_trained(profile, row, seed, device="cpu")
     labels = dict(zip(LABELS, (row, profile, seed), strict=True))
-    found = {name: label_table(table, labels) for name, table in adder_tables(system).items()}
-    return found
+    return {name: label_table(table, labels) for name, table in adder_tables(system).items()}
 
 
 @torch.inference_mode()

@@ -71,12 +71,12 @@ def _analyse_seed(row: str, profile: str, seed: int) -> dict[str, pd.DataFrame]:
         # Tables of attention have the length as `i` and `j`.
         parts.append({
             name: label_table(table, labels if "i" in table else {**labels, **lengths})
-            for name, table in model_tables(system, digits).items()
+            for name, table in model_tables(system, digits, TWINS).items()
         })  # fmt: skip
     return concat_by_name(parts)
 
 
-def model_tables(system: System, digits: int, twins: int = TWINS) -> dict[str, pd.DataFrame]:
+def model_tables(system: System, digits: int, twins: int) -> dict[str, pd.DataFrame]:
     """Apply all tools to one model, on sums of one length.
 
     Returns:

@@ -47,7 +47,7 @@ COLUMNS = {
     "circles": (*LABELS, "step", "frequency", "number", "x", "y"),
     "nearness": (*LABELS, "step", "kind", "n", "cosine", "low", "high"),
 }  # fmt: skip
-MAX_PAIRS = 2**15  # all pairs are scored up to so many; else `SAMPLED_PAIRS` of each set
+MAX_PAIRS = 2**15  # up to this number all pairs are scored; else `SAMPLED_PAIRS` of each set
 SAMPLED_PAIRS = 1000
 BATCH = 4096
 MATRICES = ("embedding", "neurons to logits")

@@ -33,7 +33,7 @@ COLUMNS = {
 FACTORS = (0.8, 1.0, 1.25, 1.5, 2.0)
 MULTIPLES = (1.5, 2, 3)  # of the trained length: beyond the band, up to the row's longest test
 PROBLEMS = 100  # of each length
-PART = 2  # one problem of so many is read from all starts, which takes a pass for each
+PART = 2  # one problem in PART is read from all starts, which takes a pass for each
 
 
 def tables(row: str, profile: str, report: Report = ignore) -> dict[str, pd.DataFrame]:
@@ -56,8 +56,8 @@ def tables(row: str, profile: str, report: Report = ignore) -> dict[str, pd.Data
             "has no attention; expected a model with attention"
         )
     list_lengths(system.run)  # before any work
-    found = analyse_seeds(report, _analyse_seed, row, profile)
-    return {name: mark_chosen(table)[[*COLUMNS[name]]] for name, table in found.items()}
+    scored = analyse_seeds(report, _analyse_seed, row, profile)
+    return {name: mark_chosen(table)[[*COLUMNS[name]]] for name, table in scored.items()}
 
 
 def _analyse_seed(row: str, profile: str, seed: int) -> dict[str, pd.DataFrame]:
@@ -124,7 +124,7 @@ def score_factors(
     Raises:
         SettingsError: for a factor that `evaluation.sharpness` refuses.
     """
-    run, own = system.run, system.network.sharpness
+    run, sharpness = system.run, system.network.sharpness
     for factor in factors:
         Evaluation.parse({"sharpness": factor}, f"runs.{run.name}.evaluation")
     problems, parts = draw_problems(system, count), []
@@ -136,7 +136,7 @@ def score_factors(
         for start, table in by_start.items():
             cells, _, _ = score_system(system, table, [start], run.evaluation.recurrences)
             parts.append(cells.assign(factor=factor))
-    system.network.sharpness = own
+    system.network.sharpness = sharpness
     cells = pd.concat(parts, ignore_index=True)
     # The band is scored as a whole: none of its lengths is reported.
     digits = cells["i"].where(cells["set"] != "band", 0)

@@ -6,6 +6,7 @@ starts, 1 (the papers' protocol) to the last one from which a length fits the ta
 
 from __future__ import annotations
 
+import numpy as np
 import pandas as pd
 import torch
 
@@ -19,7 +20,7 @@ from carry.evaluation.decoding import compute_decoding_ids
 from carry.evaluation.intervals import pool_cells
 from carry.evaluation.scoring import score_system
 from carry.evaluation.starts import list_single_starts
-from carry.models.hooks import Hooks
+from carry.interpretability.attention import measure_response_attention
 from carry.models.system import System
 from carry.models.teacher_forcing import teacher_forced_pass
 from carry.randomness import stream
@@ -134,16 +135,15 @@ def count_errors(system: System, digits: int, count: int = PROBLEMS) -> pd.DataF
             batch = system.format.write(problems[rows])
             ids = compute_decoding_ids(system, problems[rows], batch, first)
             with use_precision("fp32", system.device):
-                found = teacher_forced_pass(
+                scored = teacher_forced_pass(
                     system, batch, recurrences=recurrences, ids_by_start=ids
                 )
-            counts = {"n": found.real.sum(0), "wrong": found.wrong.sum(0)}
-            parts.append(pd.DataFrame(counts).assign(id=first, token=lambda of: of.index + 1))
+            counts = {"n": scored.real.sum(0), "wrong": scored.wrong.sum(0)}
+            parts.append(pd.DataFrame(counts).assign(id=first, token=lambda table: table.index + 1))
     table = pd.concat(parts).groupby(["id", "token"], as_index=False)[["n", "wrong"]].sum()
     return table[table["n"] > 0].assign(digits=digits)
 
 
-@torch.inference_mode()
 def measure_attention(system: System, digits: int, count: int = ATTENTION_PROBLEMS) -> pd.DataFrame:
     """Return the mean attention of each head to tokens without an id, from each start.
 
@@ -157,15 +157,14 @@ def measure_attention(system: System, digits: int, count: int = ATTENTION_PROBLE
     """
     _, problems = _draw_problems(system, digits, count)
     batch = system.format.write(problems.to(system.device))
-    at, _, real = batch.response()
-    rows, recurrences, found = torch.arange(count)[:, None], system.run.evaluation.recurrences, []
+    recurrences, lines = system.run.evaluation.recurrences, []
     for first in list_single_starts(system, digits, MOST_STARTS):
-        ids, hooks = system.ids(batch, first), Hooks(["*.pattern"])
-        system.network.eval()(batch.tokens, ids, recurrences=recurrences, hooks=hooks)
-        for layer, pattern in enumerate(hooks.all_layers("pattern")):
-            shares = (pattern[rows, :, at] * (ids[0] == 0)[:, None, None]).sum(-1)[real].mean(0)
-            found += [(first, layer, head, share) for head, share in enumerate(shares.tolist())]
-    table = pd.DataFrame(found, columns=["id", "layer", "head", "without_id"])
+        ids = system.ids(batch, first)
+        without = (ids[0] == 0)[:, None]
+        shares = measure_response_attention(system, batch, ids, without, recurrences=recurrences)
+        for (layer, head), share in np.ndenumerate(shares.mean(1).cpu().numpy()):
+            lines.append((first, layer, head, float(share)))
+    table = pd.DataFrame(lines, columns=["id", "layer", "head", "without_id"])
     return table.assign(digits=digits, n=count)
 
 

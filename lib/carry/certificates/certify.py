@@ -14,6 +14,7 @@ from carry.certificates.files import (
     write_certificate,
 )
 from carry.certificates.seeds import FILE, certify_seed, describe_models
+from carry.certificates.tables import write_tables
 from carry.config import paths, profiles, run_settings
 from carry.config.run_settings import Run
 from carry.config.settings import SettingsError, suggest_name
@@ -22,6 +23,7 @@ from carry.jobs import Job, run_jobs
 
 TOLERANCE = 0.02  # relative difference of leads and bounds between machines
 APPROXIMATE = ("least_lead", "largest_error", "least_slack")  # fields with this tolerance
+CODE = "code_sha256"  # not compared: a certificate is valid if other code finds the same
 
 
 def certify_study(study: str, profile: str) -> dict[str, dict[str, Any]]:
@@ -147,6 +149,22 @@ def _check_models(row: str) -> tuple[Path, Run, list[Path]]:
     return path, run, weights
 
 
+def export_tables(row: str, seed: int, folder: Path) -> None:
+    """Write the contexts of a committed model with leads and bounds (see `tables`).
+
+    Raises:
+        SettingsError: for a row or a seed without a committed certificate, and one that differs
+            from what the library finds.
+    """
+    run, weights = _find_committed_weights(row)
+    if not 0 <= seed < len(weights):
+        raise SettingsError(f"seed: {seed} has no certificate; expected 0 to {len(weights) - 1}")
+    path = paths.certificate_file(paths.PUBLISHED, profiles.find_study(row), row)
+    certificate = read_certificate(path)
+    system = trained_models.restore_system(weights[seed], run, seed, "cpu")
+    write_tables(system, certificate, folder)
+
+
 def describe_certificate(seed: dict[str, Any]) -> str:
     r"""Return the certificate of one seed in words.
 
@@ -212,6 +230,7 @@ def _find_difference(stored: Any, actual: Any, place: str) -> str | None:
     """
     if isinstance(stored, dict) and isinstance(actual, dict):
         pairs = {key: (stored.get(key), actual.get(key)) for key in {**actual, **stored}}
+        pairs.pop(CODE, None)
     elif isinstance(stored, list) and isinstance(actual, list):
         if len(stored) != len(actual):
             return f"{place}: {len(stored)} entries differ; expected {len(actual)}"

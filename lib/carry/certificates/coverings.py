@@ -29,22 +29,26 @@ from jaxtyping import Bool, Integer
 from torch import Tensor
 
 from carry.certificates.contexts import compute_context_keys, compute_id_reach, extract_contexts
+from carry.certificates.longhand_coverings import generate_longhand_batches
 from carry.config.settings import SettingsError, suggest_name
 from carry.data.batch import NO_LEVEL, Batch
 from carry.data.problems import Problems
 from carry.formats.insertion_sort import InsertionSort
 from carry.formats.line import Line
+from carry.formats.longhand import Longhand
 from carry.formats.scratchpad import Scratchpad
 from carry.models.system import System
 from carry.positions.abacus import Abacus
 from carry.positions.coupled import Coupled
 from carry.randomness import stream
-from carry.tasks import Task
+from carry.tasks import Task, digits_to_values
 from carry.tasks.addition import Addition
 from carry.tasks.bitwise_or import BitwiseOr
 from carry.tasks.copying import Copying
+from carry.tasks.increment import Increment
 from carry.tasks.multi_operand_addition import MultiOperandAddition
 from carry.tasks.multiplication import Multiplication
+from carry.tasks.subtraction import Subtraction
 
 PROBLEMS_PER_CHUNK = 50_000
 MAX_PROBLEMS = 20_000_000
@@ -158,18 +162,21 @@ def enumerate_columns(
     digits: Sequence[int] | None = None,
     distinct_places: int = 1,
     extra_operands: Sequence[int] = (),
+    prepare: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]] = lambda *numbers: numbers,
 ) -> ProblemsAndPlaces:
     """Yield problems with all digits of `count` numbers around each place, and that place.
 
     Args:
         reach: how many places a step sees below and above its place.
         carry_digits: the digits of each number below these places: one list for each carry.
-        digits: the values of a digit (default: `DIGITS`).
+        digits: the values of a digit (default: `DIGITS`, or all of another base).
         distinct_places: the number of lowest places that differ from higher ones, because a step
             there sees the distance to the first token or to the signs.
         extra_operands: further operands of one digit, the same in all problems.
+        prepare: changes operands and lengths to those of problems of the task.
     """
-    digits, (below, above) = digits or DIGITS, reach
+    digits = digits or (DIGITS if task.base == 10 else range(task.base))
+    below, above = reach
     if len(digits) ** ((below + above + 1) * count) > MAX_PROBLEMS:
         raise TooManyContexts
     for place in range(-1, below + distinct_places + 1):
@@ -186,7 +193,7 @@ def enumerate_columns(
                 lengths = low + choices.length[rows]
                 for number in extra_operands:
                     operands, lengths = _append_operand(operands, lengths, number)
-                problems = task.solve(operands, lengths)
+                problems = task.solve(*prepare(operands, lengths))
                 yield problems, torch.full((len(problems),), place)
 
 
@@ -200,8 +207,70 @@ def _append_operand(digits: Tensor, lengths: Tensor, number: int) -> tuple[Tenso
 
 def _cover_addition(system: System) -> Iterator[CoveringProblems]:
     """Cover the sum of two numbers: without a carry from below, and with one."""
+    largest = system.task.base - 1
+    carry_digits = [[0, 1], [largest, largest]]
     parts = enumerate_columns(
-        system.task, 2, _place_reach(system), [[1, 1], [9, 9]], distinct_places=_max_clip(system)
+        system.task, 2, _place_reach(system), carry_digits, distinct_places=_max_clip(system)
+    )
+    yield from _write_chunks(system, parts)
+
+
+def _cover_subtraction(system: System) -> Iterator[CoveringProblems]:
+    """Cover the difference of two numbers: without a borrow from below, and with one."""
+    yield from _write_chunks(
+        system,
+        enumerate_columns(
+            system.task,
+            2,
+            _place_reach(system),
+            [[1, 1], [0, 1]],
+            distinct_places=_max_clip(system),
+            prepare=_make_first_larger,
+        ),
+    )
+
+
+def _make_first_larger(operands: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+    """Continue first numbers that reach the top of the window, and drop those that stay smaller.
+
+    The window does not show whether such a number continues.
+    """
+    top = operands.shape[2] - 1  # above the window
+    a, b = operands.clone().unbind(1)
+    continues = lengths[:, 0] >= top
+    a[:, top] = torch.where(continues, 2, 0)
+    lengths = torch.stack([torch.where(continues, top + 1, lengths[:, 0]), lengths[:, 1]], dim=1)
+    operands = torch.stack([a, b], dim=1)
+    kept = digits_to_values(a) >= digits_to_values(b)
+    return operands[kept], lengths[kept]
+
+
+def _cover_comparison(system: System) -> Iterator[CoveringProblems]:
+    """Cover two numbers whose lower digits are equal, larger in the first, or in the second."""
+    carry_digits = [[1, 1], [2, 1], [1, 2]]
+    parts = enumerate_columns(
+        system.task, 2, _place_reach(system), carry_digits, distinct_places=_max_clip(system)
+    )
+    yield from _write_chunks(system, parts)
+
+
+def _cover_increment(system: System) -> Iterator[CoveringProblems]:
+    """Cover one number: without a carry from below, and with one."""
+
+    def continue_zero(operands: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+        if system.task.down:  # nothing is before 0
+            zero = (operands == 0).all(2)
+            operands[:, :, -1] += zero
+            lengths = torch.where(zero, operands.shape[2], lengths)
+        return operands, lengths
+
+    parts = enumerate_columns(
+        system.task,
+        1,
+        _place_reach(system),
+        [[1], [0 if system.task.down else 9]],
+        distinct_places=_max_clip(system),
+        prepare=continue_zero,
     )
     yield from _write_chunks(system, parts)
 
@@ -363,6 +432,13 @@ def _cover_sorted_list(
     return CoveringProblems(batch, selected, problems)
 
 
+def _cover_calculations(system: System) -> Iterator[CoveringProblems]:
+    """Cover the rows of calculations in longhand."""
+    _require_reach(system, [(0, 1), (5, 0), (0, 1)])
+    for batch, selected in generate_longhand_batches(system.task.operations):
+        yield CoveringProblems(batch, selected)
+
+
 def _cover_product_sums(system: System) -> Iterator[CoveringProblems]:
     """Cover the sum of a running sum and a row, both with any digits, and what follows.
 
@@ -454,12 +530,13 @@ def _has_proved_covering(system: System) -> bool:
 
     Ids have to count places: coupled ids do, and so do Abacus ids if all numbers are written least
     significant digit first. The answer has to be written in this order. Numbers must not be padded,
-    because the end of the padding is not visible; exceptions are the steps of products, whose
-    length is visible, and lists, whose numbers end together.
+    because the end of the padding is not visible; exceptions are the steps of products and
+    differences, whose length is visible, the number before another one, and lists, whose numbers
+    end together.
     """
     form, task = system.format, system.task
     coupled = all(isinstance(scheme, Coupled) for scheme in system.schemes)
-    if isinstance(form, InsertionSort):
+    if isinstance(form, InsertionSort | Longhand):
         return coupled
     reverses_question = getattr(form, "prefix", "add") == "rev"
     lowest_first = getattr(form, "reverse_answer", False)
@@ -468,17 +545,22 @@ def _has_proved_covering(system: System) -> bool:
     if not lowest_first:
         return False
     if isinstance(form, Scratchpad):
-        is_local = form.pad if isinstance(task, Multiplication) else not getattr(task, "spare", 0)
+        is_local = not getattr(task, "spare", 0)
+        if isinstance(task, Multiplication | Subtraction):
+            is_local = form.pad
         if isinstance(task, MultiOperandAddition):
             is_local = is_local and not form.pad
         starts_as_task = form.from_zero in (None, task.from_zero)
         return coupled and starts_as_task and is_local and getattr(task, "local", True)
-    counts_alike = isinstance(task, Addition | BitwiseOr | Copying) and not task.answer_is_reversed
+    counts_alike = isinstance(task, Addition | Increment | BitwiseOr | Copying)
+    counts_alike = counts_alike and not task.answer_is_reversed
     abacus = all(isinstance(scheme, Abacus) for scheme in system.schemes)
     counts_digits = getattr(form, "prefix", "add") != "car"  # its signs have no Abacus ids
     abacus = abacus and form.reverse_operands and counts_alike and counts_digits
-    padded = getattr(form, "pad", False) or getattr(form, "pad_to", None)
-    return (coupled or abacus) and not padded
+    # Zeros lead the number before another one, which is as long.
+    padding = "answer" if isinstance(task, Increment) and task.down else False
+    is_local = getattr(form, "pad", False) == padding and not getattr(form, "pad_to", None)
+    return (coupled or abacus) and is_local
 
 
 def _require_reach(system: System, limits: list[tuple[int, int] | None]) -> None:
@@ -552,6 +634,9 @@ def _is_bitwise_or_problem(problems: Problems) -> Bool[Tensor, " B"]:
 
 COVERINGS: dict[str, Callable[[System], Iterator[CoveringProblems]]] = {
     "addition": _cover_addition,
+    "subtraction": _cover_subtraction,
+    "comparison": _cover_comparison,
+    "increment": _cover_increment,
     "bitwise_or": _cover_bitwise_or,
     "copying": _cover_string,
     "reversing": _cover_string,
@@ -559,4 +644,5 @@ COVERINGS: dict[str, Callable[[System], Iterator[CoveringProblems]]] = {
     "multi_operand_addition": _cover_running_sums,
     "multiplication": _cover_multiplication,
     "sorting": _cover_sorting,
+    "calculator": _cover_calculations,
 }

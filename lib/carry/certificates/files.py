@@ -1,4 +1,15 @@
-"""Certificate files: one JSON file for each row, with a hash of its content."""
+"""Certificate files: one JSON file for each row, with a hash of its content.
+
+version          of this format; files of another one are refused
+row, profile     which row, and the profile that trained it
+task, format, positions, model, sharpness      its settings; the last one if it is not 1
+settings_sha256  of these settings
+code_sha256      of the library's files that the certificate depends on
+trained, parameters                            digits in training, and the size of the model
+seeds            for each model its `seed`, the hash of its `weights`, `contexts_sha256` (see
+                 `tables`), and the fields of `certify_model`
+sha256           of all of this
+"""
 
 from __future__ import annotations
 
@@ -10,19 +21,23 @@ from typing import Any
 from carry.config import paths, profiles
 from carry.config.settings import SettingsError
 
+VERSION = 2
+
 
 def write_certificate(path: Path, certificate: dict[str, Any]) -> None:
-    """Write a certificate with the hash of its content, all or nothing."""
-    content = {**certificate, "sha256": _hash_content(certificate)}
+    """Write a certificate with its version and the hash of its content, all or nothing."""
+    content = {"version": VERSION, **certificate}
+    content["sha256"] = hash_json(content)
     with paths.write_atomically(path) as draft:
         draft.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 
 def read_certificate(path: Path) -> dict[str, Any]:
-    """Return a certificate without its hash.
+    """Return a certificate without its version and its hash.
 
     Raises:
-        SettingsError: for a missing or damaged file, or content that does not match its hash.
+        SettingsError: for a missing or damaged file, a certificate of another version, or content
+            that does not match its hash.
     """
     where = paths.display_path(path)
     try:
@@ -33,12 +48,19 @@ def read_certificate(path: Path) -> dict[str, Any]:
         raise SettingsError(f"{where}: {type(error).__name__}; expected a certificate") from None
     if not isinstance(content, dict):
         raise SettingsError(f"{where}: not a mapping; expected a certificate")
+    version = content.get("version")
+    if version != VERSION:
+        raise SettingsError(
+            f"{where}.version: {json.dumps(version)} is not read; expected {VERSION}, which "
+            "`carry certify --renew` writes"
+        )
     stored = content.pop("sha256", None)
-    actual = _hash_content(content)
+    actual = hash_json(content)
     if stored != actual:
         raise SettingsError(
             f"{where}.sha256: {str(stored)[:16]!r} differs; expected {actual[:16]!r}"
         )
+    del content["version"]
     seeds = content.get("seeds")
     if not isinstance(seeds, list) or not all(isinstance(seed, dict) for seed in seeds):
         raise SettingsError(f"{where}.seeds: no list of mappings; expected one for each seed")
@@ -53,5 +75,10 @@ def find_unused_certificates() -> list[Path]:
     return sorted({*folder.glob("*/*.json")} - used)
 
 
-def _hash_content(certificate: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(certificate, sort_keys=True).encode()).hexdigest()
+def hash_json(content: dict[str, Any]) -> str:
+    """Return the SHA-256 of a mapping as JSON with sorted keys.
+
+    >>> hash_json({"b": 1, "a": 2}) == hash_json({"a": 2, "b": 1})
+    True
+    """
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

@@ -6,11 +6,14 @@ change of how jobs are run repeats no certificate.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from carry.certificates.files import write_certificate
+from carry import fingerprint
+from carry.certificates.files import hash_json, write_certificate
+from carry.certificates.tables import hash_contexts, tabulate_contexts
 from carry.certificates.verification import (
     EnumeratedContexts,
     certify_model,
@@ -39,9 +42,15 @@ def certify_seed(
     system = trained_models.restore_system(weights, run, seed, "cpu")
     report(0.0, "enumerating contexts")
     enumerated = find_contexts_or_conflict(system)
+    certificate = describe_models([system])
+    code = fingerprint.hash_code([__name__, *run.module_names()])
+    certificate["code_sha256"] = hashlib.sha256(code.encode()).hexdigest()
     count = len(enumerated.contexts) if isinstance(enumerated, EnumeratedContexts) else 1
-    seeds = [certify_model(system, enumerated, count_progress(report, count, "contexts"))]
-    write_certificate(folder / FILE, {**describe_models([system]), "seeds": seeds})
+    result = certify_model(system, enumerated, count_progress(report, count, "contexts"))
+    if isinstance(enumerated, EnumeratedContexts):
+        table = tabulate_contexts(system, enumerated.contexts)
+        result["contexts_sha256"] = hash_contexts(table)
+    write_certificate(folder / FILE, {**certificate, "seeds": [result]})
 
 
 def describe_models(systems: Sequence[System]) -> dict[str, Any]:
@@ -53,12 +62,14 @@ def describe_models(systems: Sequence[System]) -> dict[str, Any]:
         systems: the models of the row's seeds.
     """
     run = systems[0].run
-    settings, sharpness = run.model_dump(mode="json"), run.evaluation.sharpness
+    dumped, sharpness = run.model_dump(mode="json"), run.evaluation.sharpness
+    settings = {field: dumped[field] for field in RUN_FIELDS}
+    settings |= {} if sharpness == 1.0 else {"sharpness": sharpness}
     return {
         "row": run.name,
         "profile": run.profile,
-        **{field: settings[field] for field in RUN_FIELDS},
-        **({} if sharpness == 1.0 else {"sharpness": sharpness}),
+        **settings,
+        "settings_sha256": hash_json(settings),
         "trained": run.training.digits,
         "parameters": count_network_parameters(systems[0].network),
         "seeds": [{"seed": system.seed, "weights": hash_weights(system)} for system in systems],

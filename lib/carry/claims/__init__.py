@@ -113,7 +113,7 @@ def judge_profile(profile: str, claims: list[Claim]) -> list[dict[str, Any]]:
         SettingsError: for an unknown profile, and one without results.
     """
     analyses = {claim.analysis.table for claim in claims if claim.analysis}
-    own = _read_tables(profile, ["cells", "places", "curves", *sorted(analyses)])
+    tables = _read_tables(profile, ["cells", "places", "curves", *sorted(analyses)])
     named = sorted({claim.profile for claim in claims if claim.profile})
     others = {
         name: _read_tables(name, ["cells", *sorted(analyses)])
@@ -122,13 +122,13 @@ def judge_profile(profile: str, claims: list[Claim]) -> list[dict[str, Any]]:
     }
     return judge_claims(
         claims,
-        own["cells"],
+        tables["cells"],
         profile,
-        places=own["places"],
-        curves=own["curves"],
-        analyses=own,
+        places=tables["places"],
+        curves=tables["curves"],
+        analyses=tables,
         certificates=results.read_certificates(profile),
-        others={name: tables["cells"] for name, tables in others.items()},
+        others={name: other["cells"] for name, other in others.items()},
         others_analyses=others,
     )
 

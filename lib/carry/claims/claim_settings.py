@@ -362,12 +362,10 @@ def _parse_claim(settings: Any, index: int, paper: str, runs: list[str]) -> Clai
     for row in claim.list_rows():
         if row not in runs:
             raise SettingsError(f"{place}: unknown row {row!r}, {suggest_name(row, runs)}")
-    known = profiles.find_profiles()
-    if claim.profile is not None and claim.profile not in known:
-        raise SettingsError(
-            f"{place}.profile: unknown profile {claim.profile!r}, "
-            f"{suggest_name(claim.profile, known)}"
-        )
+    names = profiles.find_profiles()
+    if claim.profile is not None and claim.profile not in names:
+        hint = suggest_name(claim.profile, names)
+        raise SettingsError(f"{place}.profile: unknown profile {claim.profile!r}, {hint}")
     for row, (hits, count) in claim.paper_rates.items():
         if hits > count:
             raise SettingsError(f"{place}.paper_rates.{row}: {hits} of {count}; expected no more")

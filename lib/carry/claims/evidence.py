@@ -19,7 +19,6 @@ from carry.claims.gates import (
     describe_footing,
     describe_steps,
     find_learned_seeds,
-    load_trained_runs,
     select_learned,
 )
 from carry.claims.measurements import Measurement, SeedTest
@@ -28,6 +27,7 @@ from carry.config.run_settings import Run
 from carry.evaluation.differences import compare_rates
 from carry.evaluation.failed_halving import zero_failed_models
 from carry.evaluation.regions import add_region, add_unseen_regions
+from carry.results import load_trained_runs
 
 # Of several rows of a claim, the record has the one with the first of these verdicts.
 WORST_FIRST = (
@@ -92,15 +92,14 @@ def collect_evidence(
         NotMeasured: if they lack something.
         NotLearned: if its rows have not learned.
     """
-    own = tables[claim.profile]
     if claim.analysis:
-        return _read_analysis(claim, own)
+        return _read_analysis(claim, tables[claim.profile])
     if claim.certified:
         return _read_certificates(claim, certificates, profile)
     if claim.thesis_runs:
-        measured, told = measurements.compare_thesis_runs(claim)
-        pairs = {"ahead": told.ahead, "behind": told.behind, "equal": told.equal}
-        fields = {"row": "runs of the thesis", "pairs": pairs, "p_sign": round_p(told.p_sign)}
+        measured, comparison = measurements.compare_thesis_runs(claim)
+        pairs = {"ahead": comparison.ahead, "behind": comparison.behind, "equal": comparison.equal}
+        fields = {"row": "runs of the thesis", "pairs": pairs, "p_sign": round_p(comparison.p_sign)}
         return _report(claim, measured, fields)
     if claim.parameters:
         measured = measurements.count_wrong_parameters(claim)
@@ -110,7 +109,7 @@ def collect_evidence(
         return _report(claim, measured, {"row": "construction"})
     if claim.not_tested:
         return Evidence({})
-    return _read_cells(claim, own)
+    return _read_cells(claim, tables[claim.profile])
 
 
 def _read_cells(claim: Claim, tables: Tables) -> Evidence:
@@ -118,7 +117,7 @@ def _read_cells(claim: Claim, tables: Tables) -> Evidence:
     cells, rows, start = tables.cells, claim.measure.rows, claim.measure.where.start
     if claim.compare:
         rows = [measurements.find_comparable_row(claim, cells)]
-    sign, found = -1 if claim.holds_if.startswith("<") else 1, []
+    sign, candidates = -1 if claim.holds_if.startswith("<") else 1, []
     for row in rows:
         sides = dict.fromkeys([row, *([find_comparison(claim)[0]] if claim.compare else [])])
         for side in sides:
@@ -131,17 +130,17 @@ def _read_cells(claim: Claim, tables: Tables) -> Evidence:
             if len(rows) == 1:
                 raise
             fields = {"row": row, "measured": 0.0, "reason": str(reason)}
-            found.append(Evidence({**fields, "verdict": "not learned here"}))
+            candidates.append(Evidence({**fields, "verdict": "not learned here"}))
             continue
         measured = measurements.measure_row(claim, row, select_learned(cells, learned))
         names = {"row": row, "compared_with": [*sides][-1] if claim.compare else None}
         evidence = _report(claim, measured, {**names, **_describe_rows(sides, learned, tables)})
-        found.append(_excuse_learning(claim, evidence, tables))
+        candidates.append(_excuse_learning(claim, evidence, tables))
     worst = min(
-        found,
-        key=lambda one: (
-            WORST_FIRST.index(one.fields["verdict"]),
-            sign * one.fields["measured"],
+        candidates,
+        key=lambda candidate: (
+            WORST_FIRST.index(candidate.fields["verdict"]),
+            sign * candidate.fields["measured"],
         ),
     )
     if "n" not in worst.fields:  # it was not measured
@@ -171,9 +170,9 @@ def _describe_rows(rows: Iterable[str], learned: list[Learned], tables: Tables) 
     """Return how many seeds of each row have learned, after which steps, and how they differ."""
     runs = {row: tables.runs[row] for row in rows if row in tables.runs}
     footings = [describe_footing(run) for run in runs.values()]
-    unlike = {name: [of[name] for of in footings] for name in (footings or [{}])[0]}
+    unlike = {name: [footing[name] for footing in footings] for name in (footings or [{}])[0]}
     return {
-        "learned": {row: [len(seeds), of] for row, seeds, of in learned},
+        "learned": {row: [len(seeds), total] for row, seeds, total in learned},
         "steps": {row: run.training.steps for row, run in runs.items()},
         "profiles": {row: run.profile for row, run in runs.items()},
         "unlike": {name: values for name, values in unlike.items() if len({*values}) > 1},
@@ -185,13 +184,13 @@ def _compare_rates(claim: Claim, cells: pd.DataFrame) -> list[dict[str, Any]]:
     rates = []
     for row, (hits, runs) in claim.paper_rates.items():
         try:
-            of = claim.model_copy(update={"compare": None})
-            ours = measurements.measure_row(of, row, cells)
+            alone = claim.model_copy(update={"compare": None})
+            ours = measurements.measure_row(alone, row, cells)
         except NotMeasured:
             continue
-        own = round(ours.value * ours.n)
-        p = round_p(compare_rates(own, ours.n, hits, runs))
-        names = {"row": row, "above": claim.measure.above, "hits": own, "n": ours.n}
+        our_hits = round(ours.value * ours.n)
+        p = round_p(compare_rates(our_hits, ours.n, hits, runs))
+        names = {"row": row, "above": claim.measure.above, "hits": our_hits, "n": ours.n}
         rates.append({**names, "paper_hits": hits, "paper_n": runs, "p": p, "p_corrected": None})
     return rates
 
@@ -242,8 +241,8 @@ def _report(claim: Claim, measured: Measurement, fields: dict[str, Any]) -> Evid
     if measured.test is None:
         verdict, reason = _find_verdict(claim, measured)
         return Evidence({**fields, "verdict": verdict, "reason": reason})
-    told = {"p": round_p(measured.test.holds), "p_contrary": round_p(measured.test.fails)}
-    return Evidence({**fields, **told, "verdict": "undecided"}, measured.test, measured.seeds)
+    values = {"p": round_p(measured.test.holds), "p_contrary": round_p(measured.test.fails)}
+    return Evidence({**fields, **values, "verdict": "undecided"}, measured.test, measured.seeds)
 
 
 def _find_verdict(claim: Claim, measured: Measurement) -> tuple[str, str | None]:

@@ -10,19 +10,21 @@ from carry.claims.seed_plans import MIN_SEEDS, count_needed_seeds
 from carry.evaluation.differences import ALPHA, correct_p_values
 
 
-def judge_family(claims: list[Claim], records: list[dict[str, Any]], found: list[Evidence]) -> None:
+def judge_family(
+    claims: list[Claim], records: list[dict[str, Any]], collected: list[Evidence]
+) -> None:
     """Write the verdicts of the tests of a work into their records.
 
     A claim holds if its p is at most 5% after Holm's correction for all tests of the work, and
     fails if that of its contrary is. A test that ideal results would not decide gives no verdict.
     """
-    tested = [at for at, evidence in enumerate(found) if evidence.test is not None]
-    family = [at for at in tested if min(found[at].sides) >= MIN_SEEDS]
+    tested = [at for at, evidence in enumerate(collected) if evidence.test is not None]
+    family = [at for at in tested if min(collected[at].sides) >= MIN_SEEDS]
     for at in set(tested) - set(family):
-        seeds = " and ".join(map(str, found[at].sides))
+        seeds = " and ".join(map(str, collected[at].sides))
         reason = f"{seeds} seeds, expected {MIN_SEEDS} a side"
         records[at] |= {"verdict": "too few seeds", "reason": reason}
-    tests = [found[at].test for at in family]
+    tests = [collected[at].test for at in family]
     corrected = [correct_p_values([test[side] for test in tests]) for side in range(3)]
     for at, holds, fails, smallest in zip(family, *corrected, strict=True):
         record = records[at]
@@ -32,8 +34,8 @@ def judge_family(claims: list[Claim], records: list[dict[str, Any]], found: list
             record["verdict"] = "n cannot decide"
             needed = count_needed_seeds(claims[at], len(family))
             record["reason"] = (
-                f"the smallest p of {' and '.join(map(str, found[at].sides))} seeds is "
-                f"{found[at].test.smallest:.2g}, too large for {len(family)} tests; {needed} a "
+                f"the smallest p of {' and '.join(map(str, collected[at].sides))} seeds is "
+                f"{collected[at].test.smallest:.2g}, too large for {len(family)} tests; {needed} a "
                 "side would do"
             )
         elif min(holds, fails) <= ALPHA:

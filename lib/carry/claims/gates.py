@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from carry.config import profiles, run_settings
 from carry.config.run_settings import Run
 from carry.evaluation.regions import score_trained_lengths
 
@@ -36,18 +35,7 @@ class Learned(NamedTuple):
 
     row: str
     seeds: tuple[int, ...]
-    of: int
-
-
-def load_trained_runs(cells: pd.DataFrame) -> dict[str, Run]:
-    """Return the run of each row of a table, at the scale of the profile that trained it."""
-    sources = dict(zip(cells["row"], cells["profile"], strict=True))
-    known = profiles.find_profiles()
-    return {
-        row: run_settings.load_run(row, profile)
-        for row, profile in sources.items()
-        if profile in known and row in run_settings.list_rows(profile)
-    }
+    total: int
 
 
 def find_start(cells: pd.DataFrame, row: str, start: str) -> str:
@@ -57,12 +45,12 @@ def find_start(cells: pd.DataFrame, row: str, start: str) -> str:
         MissingRow: if the table lacks the row.
         NotMeasured: if the row was not evaluated from this start.
     """
-    known = set(cells.loc[cells["row"] == row, "start"])
-    if not known:
+    starts = set(cells.loc[cells["row"] == row, "start"])
+    if not starts:
         raise MissingRow(row)
-    if start not in known and known != {"1"}:
+    if start not in starts and starts != {"1"}:
         raise NotMeasured(f"row {row} has no result from start {start} in this profile")
-    return start if start in known else "1"
+    return start if start in starts else "1"
 
 
 def find_learned_seeds(

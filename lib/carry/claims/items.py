@@ -110,10 +110,10 @@ def load_items(path: Path = FILE, folder: Path | None = None) -> pd.DataFrame:
             raise SettingsError(
                 f"items.{work}.{name}: no figure answers it; expected a figure, notebook or reason"
             )
-        shown = dict.fromkeys(figures[figure].notebook for figure in answers[work, name])
-        places = [*shown, *([item.notebook] if item.notebook not in {"", *shown} else [])]
-        found = {"work": work, "figures": answers[work, name], "notebooks": places}
-        rows.append({**dict(item), **found})
+        drawing = dict.fromkeys(figures[figure].notebook for figure in answers[work, name])
+        places = [*drawing, *([item.notebook] if item.notebook not in {"", *drawing} else [])]
+        answer = {"work": work, "figures": answers[work, name], "notebooks": places}
+        rows.append({**dict(item), **answer})
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
@@ -134,14 +134,14 @@ def _group_answers(
     figures: Mapping[str, index.FigureEntry], items: Mapping[tuple[str, str], Item]
 ) -> dict[tuple[str, str], list[str]]:
     """Return the figures that answer each item."""
-    answers: dict[tuple[str, str], list[str]] = {known: [] for known in items}
+    answers: dict[tuple[str, str], list[str]] = {key: [] for key in items}
     for figure in figures.values():
         for work, item in figure.answers:
             if (work, item) not in answers:
-                known = [name for of, name in items if of == work] or PAPERS
+                names = [name for other, name in items if other == work] or PAPERS
                 raise SettingsError(
                     f"notebooks/{figure.notebook}: {figure.name}.answers: unknown item {item!r} of "
-                    f"{work!r}, {suggest_name(item, known)}"
+                    f"{work!r}, {suggest_name(item, names)}"
                 )
             answers[work, item].append(figure.name)
     return answers
@@ -174,18 +174,16 @@ def add_verdicts(items: pd.DataFrame, records: Sequence[Mapping[str, Any]]) -> p
     >>> added.loc[added["claims"].map(len) > 0, "item"].tolist()
     ['Fig. 6']
     """
-    known = {(record["paper"], record["id"]): record for record in records}
-    found = []
-    for item in items.itertuples():
-        found.append(
-            [
-                record
-                for (work, name), record in known.items()
-                if work == item.work
-                and (name in item.claims or item.item in find_items(record["section"]))
-            ]
-        )
-    return items.assign(claims=found)
+    claims = [
+        [
+            record
+            for record in records
+            if record["paper"] == item.work
+            and (record["id"] in item.claims or item.item in find_items(record["section"]))
+        ]
+        for item in items.itertuples()
+    ]
+    return items.assign(claims=claims)
 
 
 def summarise_claims(records: Iterable[Mapping[str, Any]]) -> str:
@@ -217,9 +215,9 @@ def render_index(items: pd.DataFrame, folder: str = "") -> str:
     for item in items.itertuples():
         here = []
         for name in item.notebooks:
-            shown = [f"`{figure}`" for figure in item.figures if figures[figure].notebook == name]
+            names = [f"`{figure}`" for figure in item.figures if figures[figure].notebook == name]
             question = index.read_question(notebooks[name])
-            here.append(f"[{question}]({folder}{name}.ipynb) {', '.join(shown)}".strip())
+            here.append(f"[{question}]({folder}{name}.ipynb) {', '.join(names)}".strip())
         missing = "; ".join(filter(None, [item.scale, item.reason]))
         cells = [f"**{item.item}** {item.title}", item.stated, "<br>".join(here)]
         cells += [summarise_claims(item.claims), missing]

@@ -37,9 +37,9 @@ def summarise_verdicts(records: list[dict[str, Any]]) -> str:
     >>> summarise_verdicts([{"paper": paper, "verdict": verdict} for paper, verdict in claims])
     'Claims of the papers, 2: 1 hold, 1 not tested; our own, 1: 1 hold'
     """
-    own = [record for record in records if record["paper"] == OWN_CLAIMS]
+    ours = [record for record in records if record["paper"] == OWN_CLAIMS]
     theirs = [record for record in records if record["paper"] != OWN_CLAIMS]
-    parts = {"claims of the papers": theirs, "our own": own}
+    parts = {"claims of the papers": theirs, "our own": ours}
     counts = [f"{name}, {_count_verdicts(part)}" for name, part in parts.items() if part]
     return "; ".join(counts).replace("claims", "Claims", 1)
 

@@ -209,8 +209,8 @@ def find_analysis_start(table: pd.DataFrame, row: str, where: Mapping[str, Any])
     """
     if "start" not in table:
         return None
-    known = [*table.loc[table["row"] == row, "start"].unique()]
-    return where.get("start", known[0] if len(known) == 1 else "1")
+    starts = [*table.loc[table["row"] == row, "start"].unique()]
+    return where.get("start", starts[0] if len(starts) == 1 else "1")
 
 
 def count_in_analysis(
@@ -312,7 +312,9 @@ def select_pairs(claim: Claim) -> pd.DataFrame:
 def compare_thesis_runs(claim: Claim) -> tuple[Measurement, thesis_runs.PairedComparison]:
     """Return how far `mix` is ahead in the thesis' own runs, with the test over pairs."""
     runs = claim.thesis_runs
-    told = thesis_runs.compare_pairs(select_pairs(claim), runs.length, runs.score)
-    test = SeedTest(told.p, told.p_behind, compute_smallest_p((told.pairs,) * 2, paired=True))
-    ends, count = (told.low, told.high), (told.pairs, told.pairs)
-    return Measurement(told.lead, *ends, 2 * told.pairs, count, test), told
+    comparison = thesis_runs.compare_pairs(select_pairs(claim), runs.length, runs.score)
+    test = SeedTest(
+        comparison.p, comparison.p_behind, compute_smallest_p((comparison.pairs,) * 2, paired=True)
+    )
+    ends, count = (comparison.low, comparison.high), (comparison.pairs, comparison.pairs)
+    return Measurement(comparison.lead, *ends, 2 * comparison.pairs, count, test), comparison

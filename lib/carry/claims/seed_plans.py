@@ -82,7 +82,7 @@ def check_seeds(claims: list[Claim], profile: str) -> dict[str, str]:
     """Return the claims that no result of a profile's seeds can decide, with the reason.
 
     A test needs 5 seeds a side and a p that can be small enough for all tests of its work, a claim
-    about a method 3 seeds, and a share of seeds so many that its interval can fulfil the condition.
+    about a method 3 seeds, and a share of seeds enough for its interval to fulfil the condition.
 
     Raises:
         SettingsError: for an unknown profile.
@@ -96,8 +96,8 @@ def check_seeds(claims: list[Claim], profile: str) -> dict[str, str]:
     for claim in claims:
         if (claim.measure or claim.analysis) and not claim.compare:
             runs = _load_sides(claim, profile) or []
-            found = [reason for run in runs if (reason := _find_lack(claim, run.seeds))]
-            reasons |= {claim.id: found[0]} if found else {}
+            lacks = [lack for run in runs if (lack := _find_lack(claim, run.seeds))]
+            reasons |= {claim.id: lacks[0]} if lacks else {}
     return reasons
 
 
@@ -126,7 +126,7 @@ def _load_sides(claim: Claim, profile: str) -> list[Run] | None:
 
 
 def _find_lack(claim: Claim, seeds: int) -> str | None:
-    """Return why so many seeds of a row cannot decide a claim without a test, if they cannot.
+    """Return why a row's number of seeds cannot decide a claim without a test; None if it can.
 
     >>> from carry.claims.claim_settings import CellFilter, Measure
     >>> share = Measure(rows=["x"], where=CellFilter(digits=1), statistic="seeds_above", above=0.9)

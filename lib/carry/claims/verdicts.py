@@ -66,12 +66,12 @@ def judge_claims(
     for name, table in (others or {}).items():
         tables[name] = prepare_tables(table, analyses=(others_analyses or {}).get(name))
 
-    def judge(some: list[Claim]) -> list[dict[str, Any]]:
-        return _judge_from_one_start(some, tables, profile, certificates)
+    def judge(part: list[Claim]) -> list[dict[str, Any]]:
+        return _judge_from_one_start(part, tables, profile, certificates)
 
     records = judge(claims)
-    known = {start for part in tables.values() for start in part.cells["start"].unique()}
-    protocols = [start for start in STARTS if start in known]
+    starts = {start for part in tables.values() for start in part.cells["start"].unique()}
+    protocols = [start for start in STARTS if start in starts]
     if len(protocols) < 2:
         return records
     # Those without a test are no part of a family, and are judged once.
@@ -136,7 +136,7 @@ def _judge_from_one_start(
     profile: str,
     certificates: pd.DataFrame | None,
 ) -> list[dict[str, Any]]:
-    records, found = [], []
+    records, collected = [], []
     for claim in claims:
         record, evidence = _create_record(claim, profile), Evidence({})
         try:
@@ -155,10 +155,10 @@ def _judge_from_one_start(
         if rows:
             record["profile"] = ", ".join(dict.fromkeys(sources[row] for row in rows))
         records.append(record)
-        found.append(evidence)
+        collected.append(evidence)
     for paper in dict.fromkeys(claim.paper for claim in claims):
         work = [at for at, claim in enumerate(claims) if claim.paper == paper]
-        judge_family(*([part[at] for at in work] for part in (claims, records, found)))
+        judge_family(*([part[at] for at in work] for part in (claims, records, collected)))
         correct_rates([records[at] for at in work])
     return records
 

@@ -1,4 +1,4 @@
-"""Paths of the project, which do not depend on the working directory."""
+"""Paths of the project, a clone with params.yaml."""
 
 from __future__ import annotations
 
@@ -10,10 +10,26 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[3]  # the package is installed editable, in lib/
+
+def find_root(place: Path) -> Path:
+    """Return the project's folder: the one with the package at `place`, if it lies in a project.
+
+    An installed copy does not; then it is the nearest of the working directory and its parents with
+    params.yaml, else the working directory (see `carry.config.profiles.find_params`).
+
+    >>> find_root(Path(__file__)) == ROOT
+    True
+    """
+    start = Path.cwd()
+    folders = (*place.resolve().parents[3:4], start, *start.parents)
+    return next((folder for folder in folders if (folder / "params.yaml").is_file()), start)
+
+
+ROOT = find_root(Path(__file__))
 # Folders among the results of studies; no study may have these names.
 ANALYSES, VARIANTS = "analyses", "variants"
-COMMITTED = ("cpu", "full", "baselines", "long", "tuning")  # profiles whose results are in git
+# Profiles whose results are in git.
+COMMITTED = ("cpu", "full", "baselines", "long", "tuning", "gpu")
 PUBLISHED = "full"  # the profile whose weights are in git
 
 

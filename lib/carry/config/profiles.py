@@ -49,11 +49,7 @@ class Params(Settings):
 
         Every row must be in one study.
         """
-        for section in ("runs", "variants"):
-            for name in getattr(self, section):
-                check_name(name, f"{where}: {section}")
-        for name in self.problems:
-            check_name(name, f"{where}: problems", PROBLEM_SET_NAME)
+        _check_names(self, ("runs", "variants"), where)
         _check_shared(self.base, f"{where}: base")
         self._check_studies(f"{where}: studies")
 
@@ -87,6 +83,7 @@ class Profile(Settings):
     root: str | None = None
     reports: str | None = None
     results: str | None = None
+    order: list[str] = []
     scale: dict[str, Any]
     train: Chosen
     rows: Sections = {}
@@ -100,11 +97,7 @@ class Profile(Settings):
 
     def check(self, where: str) -> None:
         """Refuse names that cannot be paths, and paths of another profile."""
-        for section in ("rows", "variant_sets"):
-            for name in getattr(self, section):
-                check_name(name, f"{where}: {section}")
-        for name in self.problems:
-            check_name(name, f"{where}: problems", PROBLEM_SET_NAME)
+        _check_names(self, ("rows", "variant_sets"), where)
         _check_shared(self.scale, f"{where}: scale")
         name = Path(where).parent.name
         expected = {
@@ -137,6 +130,9 @@ def _file_name(path: Path) -> str:
 def _read_text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        find_params()  # outside of a project no file is there, which is the clearer error
+        raise
     except UnicodeDecodeError as error:
         raise SettingsError(f"{_file_name(path)}: {error}; expected text in UTF-8") from None
 
@@ -207,6 +203,14 @@ def _check_plain(value: Any, where: str, depth: int, budget: list[int]) -> None:
         )
 
 
+def _check_names(sections: Params | Profile, names: tuple[str, str], where: str) -> None:
+    for section in names:
+        for name in getattr(sections, section):
+            check_name(name, f"{where}: {section}")
+    for name in sections.problems:
+        check_name(name, f"{where}: problems", PROBLEM_SET_NAME)
+
+
 def _check_shared(settings: dict[str, Any], where: str) -> None:
     for key in ("like", "label", "data_set"):
         if key in settings:
@@ -229,13 +233,28 @@ def _read_sections(kind: type[Params | Profile], path: Path) -> dict[str, Any]:
     return marshal.loads(_parse_sections(kind, _read_text(path), _file_name(path)))
 
 
+def find_params() -> Path:
+    """Return the file params.yaml.
+
+    Raises:
+        SettingsError: outside of a project, where the installed package finds none.
+    """
+    file = ROOT / "params.yaml"
+    if not file.is_file():
+        raise SettingsError(
+            f"params.yaml: not in {ROOT} or a folder above it; expected the working directory in "
+            "a clone of the project before Python imports carry"
+        )
+    return file
+
+
 def load_params() -> dict[str, Any]:
     """Return params.yaml: the rows and problem sets that are compared, without their scale.
 
     Raises:
         SettingsError: for invalid YAML, sections of another type, or names that are not allowed.
     """
-    return _read_sections(Params, ROOT / "params.yaml")
+    return _read_sections(Params, find_params())
 
 
 def find_study(row: str) -> str:
@@ -247,7 +266,7 @@ def find_study(row: str) -> str:
     Raises:
         SettingsError: for an unknown row.
     """
-    homes = _find_homes(_read_text(ROOT / "params.yaml"))
+    homes = _find_homes(_read_text(find_params()))
     if not isinstance(row, str) or row not in homes:
         raise SettingsError(f"runs: {describe(row)} is unknown, {suggest_name(row, homes)}")
     return homes[row]
@@ -265,7 +284,7 @@ def find_profiles() -> dict[str, Path]:
     >>> sorted(find_profiles())
     ['baselines', 'cpu', 'full', 'gpu', 'long', 'notebook', 'paper', 'smoke', 'tuning']
     """
-    files = sorted(ROOT.glob("profiles/*/profile.yaml"))
+    files = sorted(find_params().parent.glob("profiles/*/profile.yaml"))
     return {path.parent.name: path for path in files}
 
 
@@ -273,7 +292,8 @@ def load_profile(profile: str) -> dict[str, Any]:
     """Return a profile with its studies resolved.
 
     The result has these keys: `scale` for all rows; `studies`, the trained rows of each study;
-    `rows`, the scale of each trained row, in the order of studies; `analyses` by row;
+    `rows`, the scale of each trained row, in the order of studies; `order`, the rows that slices
+    of time train first (`carry.pipeline.slices`); `analyses` by row;
     `certificates` and `models`, lists of rows; `variant_sets`, `problems` and `figures`; and
     `others`, the profile whose committed results stand for rows that this one does not train, or
     None.
@@ -286,7 +306,7 @@ def load_profile(profile: str) -> dict[str, Any]:
         raise SettingsError(
             f"profile: {describe(profile)} is unknown, {suggest_name(profile, files)}"
         )
-    texts = _read_text(files[profile]), _read_text(ROOT / "params.yaml")
+    texts = _read_text(files[profile]), _read_text(find_params())
     return marshal.loads(_resolve_profile(*texts, _file_name(files[profile])))
 
 
@@ -294,8 +314,8 @@ def load_profile(profile: str) -> dict[str, Any]:
 def _resolve_profile(text: str, params: str, where: str) -> bytes:
     """Return a profile with the rows of its studies in place of the names of studies."""
     profile = marshal.loads(_parse_sections(Profile, text, where))
-    known = marshal.loads(_parse_sections(Params, params, "params.yaml"))["studies"]
-    studies = _choose_rows(profile["train"], known, f"{where}: train")
+    homes = marshal.loads(_parse_sections(Params, params, "params.yaml"))["studies"]
+    studies = _choose_rows(profile["train"], homes, f"{where}: train")
     trained = [row for rows in studies.values() for row in rows]
     _check_others(profile, where)
     scales = profile.get("rows") or {}
@@ -309,9 +329,14 @@ def _resolve_profile(text: str, params: str, where: str) -> bytes:
         if row not in trained:
             hint = suggest_name(row, trained)
             raise SettingsError(f"{where}: rows: {describe(row)} is not trained here, {hint}")
+    for row in profile.get("order") or []:
+        if row not in trained:
+            hint = suggest_name(row, trained)
+            raise SettingsError(f"{where}: order: {describe(row)} is not trained here, {hint}")
     return marshal.dumps(
         {
             "profile": profile["profile"],
+            "order": profile.get("order") or [],
             "scale": profile["scale"],
             "studies": studies,
             "rows": {row: scales.get(row) or {} for row in trained},
@@ -327,14 +352,14 @@ def _resolve_profile(text: str, params: str, where: str) -> bytes:
 
 
 def _check_others(profile: dict[str, Any], where: str) -> None:
-    others, known, chain = profile.get("others"), find_profiles(), [profile["profile"]]
+    others, files, chain = profile.get("others"), find_profiles(), [profile["profile"]]
     while others is not None:
-        if others not in known or others in chain:
-            hint = "expected another profile" if others in known else suggest_name(others, known)
-            problem = "leads back to it" if others in known else "is unknown"
+        if others not in files or others in chain:
+            hint = "expected another profile" if others in files else suggest_name(others, files)
+            problem = "leads back to it" if others in files else "is unknown"
             raise SettingsError(f"{where}: others: {describe(others)} {problem}, {hint}")
         chain.append(others)
-        others = read_yaml(known[others]).get("others")
+        others = read_yaml(files[others]).get("others")
 
 
 def _choose_rows(chosen: dict[str, Any], studies: dict[str, list[str]], where: str) -> dict:

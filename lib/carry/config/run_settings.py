@@ -120,9 +120,11 @@ class Training(Settings):
     keep_weights: Literal["last", "best"] = "last"  # best on held-out; only with batched seeds
     stop_at: Annotated[float, Field(gt=0.0, le=1.0)] | None = None  # held-out exact match
     patience: Count = 3  # scores in a row that must reach stop_at
-    checkpoint_every: Count = 250  # steps between checkpoints: a minute or less on two cores
+    checkpoint_every: Count | None = 250  # steps between checkpoints; null: a minute
     snapshot_every: Count | None = None  # steps between kept weights, for plots of learning
     device: Literal["auto", "cpu", "cuda"] = "auto"  # auto: CUDA if the machine has it
+    graphs: bool = False  # launch the kernels of a step at once, on a GPU
+    micro_batch: Count | None = None  # problems computed at once; null: as many as fit a GPU
 
     @pydantic.model_validator(mode="after")
     def _check_trainer(self) -> Training:
@@ -137,6 +139,10 @@ class Training(Settings):
                 )
         if self.batched_seeds and self.examples is None:
             raise ValueError("examples None does not fit batched_seeds true; expected a number")
+        if self.batched_seeds and self.checkpoint_every is None:
+            raise ValueError(
+                "checkpoint_every None does not fit batched_seeds true; expected a number"
+            )
         if self.batched_seeds and self.device == "cuda":
             raise ValueError("device 'cuda' does not fit batched_seeds true; expected 'cpu'")
         if self.average_weights and self.stop_at is not None:  # the last step is not known before
@@ -173,7 +179,7 @@ ONLY_BATCHED = ("halving", "held_out", "keep_weights")
 ONLY_SEPARATE = (
     *("problem_set", "random_padding", "loss", "loss_average", "progressive", "optimizer"),
     *("batch_ramp", "clip", "precision", "stop_at", "patience", "snapshot_every"),
-    *("average_weights", "dropout_inside"),
+    *("average_weights", "dropout_inside", "graphs", "micro_batch"),
 )
 
 

@@ -167,9 +167,7 @@ def to_table(kind: str, cells: torch.Tensor, problems: Problems, task: tasks.Tas
         answer = _to_texts(problems.answer, problems.answer_length)
     else:
         rows = zip(problems.answer.tolist(), problems.answer_length.tolist(), strict=True)
-        answer = [
-            "".join(tasks.OPERAND_LETTERS[index] for index in row[:length]) for row, length in rows
-        ]
+        answer = [task.write_answer(row[:length]) for row, length in rows]
     i, j = cells.T.tolist()
     values = {"i": i, "j": j, "operands": operands, "label": problems.label, "answer": answer}
     return pd.DataFrame({"set": kind, **values})
@@ -177,7 +175,8 @@ def to_table(kind: str, cells: torch.Tensor, problems: Problems, task: tasks.Tas
 
 def _to_texts(digits: torch.Tensor, lengths: torch.Tensor) -> list[str]:
     """Return numbers as texts, most significant digit first."""
-    text = (digits.flip(1) + ord("0")).to(torch.uint8).numpy().tobytes().decode("ascii")
+    codes = torch.frombuffer(bytearray(tasks.DIGIT_SYMBOLS, "ascii"), dtype=torch.uint8)
+    text = codes[digits.flip(1).long()].numpy().tobytes().decode("ascii")
     ends = [(row + 1) * digits.shape[1] for row in range(len(digits))]
     return [text[end - n : end] for end, n in zip(ends, lengths.tolist(), strict=True)]
 
@@ -205,7 +204,7 @@ def read_table(profile: str, name: str) -> pd.DataFrame:
 
 def to_problems(table: pd.DataFrame, task: tasks.Task) -> Problems:
     """Return the rows of a table as problems, solved again by the task."""
-    solved = task.solve(*tasks.to_digits([row.split() for row in table["operands"]]))
+    solved = task.solve(*tasks.to_digits([row.split() for row in table["operands"]], task.base))
     return replace(solved, label=torch.tensor(table["label"].to_numpy()))
 
 

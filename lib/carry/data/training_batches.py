@@ -92,7 +92,7 @@ def draw_held_out(
         # cell once is in random order, so its first cells are an even sample.
         if digits**2 <= MAX_CELLS:
             cells = task.draw_training_cells(digits**2, digits, generator)[:count]
-        else:  # so many that a sample with replacement repeats hardly any
+        else:  # a sample with replacement of so many cells hardly repeats any
             cells = torch.randint(1, digits + 1, (count, 2), generator=generator)
         return task.draw_for_cells(cells, generator)
     return task.draw(count, digits, generator)

@@ -16,7 +16,7 @@ from carry.evaluation.starts import choose_best_start
 from carry.formats import ALPHABET, EOS, to_text
 from carry.models.system import Start, System
 from carry.randomness import stream
-from carry.tasks import Task, int_to_text, to_digits
+from carry.tasks import DIGIT_SYMBOLS, Task, int_to_text, to_digits
 from carry.training.precision import use_precision
 
 # A cached step over 10,000 digits takes milliseconds; longer questions fill the memory.
@@ -85,11 +85,12 @@ def _make_problem(task: Task, operands: tuple[str | int, ...]) -> Problems:
                 f"operands.{index}: {describe(operand)} is not a number; expected digits 0 to 9"
             )
     texts = [int_to_text(number) if isinstance(number, int) else number for number in operands]
+    digits = DIGIT_SYMBOLS[: max(10, task.base)]
     for index, text in enumerate(texts):
-        if not (text.isascii() and text.isdigit()) or len(text) > MAX_DIGITS:
+        if not text or {*text} - {*digits} or len(text) > MAX_DIGITS:
             raise SettingsError(
                 f"operands.{index}: {describe(text)} is not a number that can be asked; "
-                f"expected 1 to {MAX_DIGITS} digits 0 to 9"
+                f"expected 1 to {MAX_DIGITS} digits 0 to {digits[-1]}"
             )
     # A list task takes at least the operands of its smallest cell.
     cell = torch.tensor([task.smallest_cell])
@@ -100,7 +101,7 @@ def _make_problem(task: Task, operands: tuple[str | int, ...]) -> Problems:
         raise SettingsError(f"operands: {len(texts)} do not fit {task.label}; expected {expected}")
     if not task.keeps_leading_zeros:
         texts = [text.lstrip("0") or "0" for text in texts]
-    return task.solve(*to_digits([texts]))
+    return task.solve(*to_digits([texts], task.base))
 
 
 def _check_ids(system: System, written: Batch, digits: int, start: Start | Literal["best"]) -> None:

@@ -19,12 +19,14 @@ from carry import formats
 from carry.config.run_settings import Run
 from carry.formats import HINT_LETTERS
 from carry.formats.insertion_sort import InsertionSort
+from carry.formats.longhand import Longhand
 from carry.models.architectures import Architecture
 from carry.models.architectures.transformer import Transformer
 from carry.models.encodings import ModelShape
 from carry.models.hooks import Hooks
 from carry.models.system import System
-from carry.tasks import OPERAND_LETTERS
+from carry.tasks import DIGIT_SYMBOLS, OPERAND_LETTERS
+from carry.tasks.calculator import write_row
 
 DIGITS = "0123456789"
 
@@ -62,6 +64,8 @@ class Oracle(System):
                 return self._join_with_end(self._write_sub_task(prefix, *question.split("+")))
         if hasattr(self.format, "bar"):
             return self._join_with_end(self._write_words(*question.split("+")))
+        if isinstance(self.format, Longhand):
+            return self._join_with_end(self._write_rows(question))
         if isinstance(self.format, InsertionSort):
             return self._join_with_end(self._write_insertions(question.split(",")))
         if self.format.has_steps:
@@ -85,7 +89,8 @@ class Oracle(System):
 
     def _write_number(self, question: str) -> str:
         """Return the response that is one number, padded and hinted as the format says."""
-        digits = ["".join(c for c in part if c in DIGITS) for part in self._split(question)]
+        symbols = DIGIT_SYMBOLS[: max(10, self.task.base)]
+        digits = ["".join(c for c in part if c in symbols) for part in self._split(question)]
         operands = [self._read(number) for number in digits]
         symbols = self.write_answer(*operands)
         width = getattr(self.format, "pad_to", None) or 0
@@ -101,6 +106,26 @@ class Oracle(System):
                 HINT_LETTERS[(first + place) % count] + digit for place, digit in enumerate(symbols)
             ]
         return "".join(self.append_end(symbols if self.format.reverse_answer else symbols[::-1]))
+
+    def _write_rows(self, question: str) -> str:
+        """Return the rows of a calculation after its question, by Python's integers."""
+        operation, (first, second) = question[0], question[1:].split(",")
+        fixed, counted = (first, second) if operation == "*" else (second, first)
+        if operation in "+-":
+            row = write_row(operation, "step", first, second)
+            repair = write_row(operation, "repair", row[:-1], second) if row[-1] == "-" else ""
+            return f"1{row}" + (f"0{repair}" if repair else "")
+        response, row = "", ""
+        for digit in reversed(counted):
+            row = write_row(operation, "shift", row[:-1], fixed, digit)
+            response, count = f"{response}0{row}", 0
+            while row[-1] == "+" and count < (int(digit) if operation == "*" else 9):
+                row, count = write_row(operation, "step", row[:-1], fixed), count + 1
+                response += f"{count}{row}"
+            if row[-1] == "-":
+                row = write_row(operation, "repair", row[:-1], fixed)
+                response += f"{count - 1}{row}"
+        return response
 
     def _write_steps(self, question: str) -> str:
         """Return the stages of a scratchpad after its question."""

@@ -20,7 +20,7 @@ from carry.data.batch import NO_PLACE, Batch
 from carry.data.problems import Problems
 from carry.evaluation.decoding import compute_decoding_ids, group_by_shape, select_rows
 from carry.evaluation.intervals import add_interval
-from carry.evaluation.scoring import MAX_ATTENTION_SCORES
+from carry.evaluation.scoring import count_at_once, list_labels
 from carry.formats import ALPHABET
 from carry.models.system import Start, System
 from carry.models.teacher_forcing import predict_tokens
@@ -84,14 +84,7 @@ def score_by_recurrence(
     trained, device = system.network.recurrences, system.device
     most = max(2 * trained, trained + 4) if most is None else most
     (start,) = system.distinct_starts([start])
-    labels = {
-        "row": system.run.name,
-        "profile": system.run.profile,
-        "seed": system.seed,
-        "trained": system.run.training.digits,
-        "start": str(start),
-        "recurrences_trained": trained,
-    }
+    labels = {**list_labels(system), "start": str(start), "recurrences_trained": trained}
     counts, answers = [], []
     system.network.eval()
     with use_precision("fp32", device):
@@ -147,7 +140,7 @@ def _predict_tokens(
     """Return the predictions after each recurrence, 0 after the end of a response."""
     longest = int((batch.length - batch.start).max())
     logits = max(1, most) * longest * system.format.vocabulary_size()
-    size = max(1, min(MAX_ATTENTION_SCORES // batch.tokens.shape[1] ** 2, MAX_LOGITS // logits))
+    size = max(1, min(count_at_once(batch, system.device), MAX_LOGITS // logits))
     order, parts = [], []
     for rows in group_by_shape(problems, system.format):
         ids_by_start = compute_decoding_ids(system, problems[rows], batch[rows], start)

@@ -66,28 +66,11 @@ def score_trained_lengths(cells: pd.DataFrame) -> pd.DataFrame:
     >>> score_trained_lengths(cells)[["seed", "accuracy"]].values.tolist()
     [[0.0, 1.0], [1.0, 0.98]]
     """
-    known = cells[(cells["region"] == REGIONS[0]) & (cells["set"] != "held out")]
-    order = known["set"].map({"trained": 0, "grid": 1}).fillna(2)
-    known = known[order == order.groupby(known["row"]).transform("min")]
-    counts = known.groupby(["row", "start", "seed"], sort=False)[["exact", "n"]].sum()
+    trained = cells[(cells["region"] == REGIONS[0]) & (cells["set"] != "held out")]
+    order = trained["set"].map({"trained": 0, "grid": 1}).fillna(2)
+    trained = trained[order == order.groupby(trained["row"]).transform("min")]
+    counts = trained.groupby(["row", "start", "seed"], sort=False)[["exact", "n"]].sum()
     return counts.assign(accuracy=counts["exact"] / counts["n"]).reset_index()
-
-
-def mark_learned(cells: pd.DataFrame, level: float = LEARNED) -> pd.DataFrame:
-    """Return the table with the column `learned`: whether the model has learned its lengths.
-
-    A model that has not is no evidence about longer problems. Each start of ids counts by itself.
-
-    >>> cells = pd.DataFrame({"row": "a", "start": "1", "seed": [0, 1], "set": "grid", "n": 50,
-    ...                       "region": REGIONS[0], "exact": [50, 49]})
-    >>> mark_learned(cells)["learned"].tolist()
-    [True, False]
-    """
-    scores = score_trained_lengths(cells)
-    scores = scores.assign(learned=scores["accuracy"] >= level)
-    keys = ["row", "start", "seed"]
-    marked = cells.merge(scores[[*keys, "learned"]], how="left", on=keys)
-    return marked.assign(learned=marked["learned"].fillna(False).astype(bool))
 
 
 def refuse_band(tables: Mapping[str, pd.DataFrame], runs: Iterable[Run]) -> None:
@@ -114,9 +97,9 @@ the validation band; expected no size from 11 to 15
         columns = [column for column in ("i", "j", "digits") if column in table]
         for row, band in bands.items() if columns and "row" in table else ():
             sizes = table.loc[table["row"] == row, columns].max(axis=1)
-            found = sizes[sizes.isin(band)]
-            if len(found):
+            reported = sizes[sizes.isin(band)]
+            if len(reported):
                 raise SettingsError(
-                    f"runs.{row}.evaluation.band: table {name!r} has size {found.iloc[0]:g} of the "
-                    f"validation band; expected no size from {band[0]} to {band[-1]}"
+                    f"runs.{row}.evaluation.band: table {name!r} has size {reported.iloc[0]:g} of "
+                    f"the validation band; expected no size from {band[0]} to {band[-1]}"
                 )

@@ -36,6 +36,7 @@ from carry.training.precision import use_precision
 
 # Attention scores of one head in one batch: problems x tokens x tokens.
 MAX_ATTENTION_SCORES = 2**22
+TIMES_ON_GPU = 16  # as many in one batch, so that launching its kernels is not what takes time
 
 # Columns of `cells` besides exact match and mistakes.
 EXTRA_COUNTS = ("first_right", "digits_right")
@@ -49,6 +50,12 @@ COLUMNS = {
     "places": (*_LABELS, "digits", "place", *_SCORES),
     "steps": (*_LABELS, "digits", "step", *_SCORES),
 }  # fmt: skip
+
+
+def count_at_once(batch: Batch, device: torch.device) -> int:
+    """Return how many problems as long as those of a batch are scored in one pass."""
+    most = MAX_ATTENTION_SCORES * (TIMES_ON_GPU if device.type == "cuda" else 1)
+    return max(1, most // batch.tokens.shape[1] ** 2)
 
 
 def score_system(
@@ -169,7 +176,7 @@ def _run_passes(
         module = importlib.import_module("carry.training.batched.count_pass")
         yield torch.arange(len(problems)), module.counts_pass(system, problems, batch)
         return
-    most = max(1, MAX_ATTENTION_SCORES // batch.tokens.shape[1] ** 2)
+    most = count_at_once(batch, system.device)
     for rows in group_by_shape(problems, system.format):
         # Up to its first error the model has written the true tokens, so it has these ids.
         ids_by_start = compute_decoding_ids(system, problems[rows], batch[rows], start)
@@ -252,14 +259,14 @@ def _sum_counts(system: System, parts: list[pd.DataFrame], by: str) -> pd.DataFr
     return _add_labels(system, counts)
 
 
-def _add_labels(system: System, table: pd.DataFrame) -> pd.DataFrame:
+def list_labels(system: System) -> dict[str, str | int]:
+    """Return the columns that name a model in result tables."""
     run = system.run
-    labels = {
-        "row": run.name,
-        "profile": run.profile,
-        "seed": system.seed,
-        "trained": run.training.digits,
-    }
-    for index, (name, value) in enumerate(labels.items()):
+    names = {"row": run.name, "profile": run.profile, "seed": system.seed}
+    return {**names, "trained": run.training.digits}
+
+
+def _add_labels(system: System, table: pd.DataFrame) -> pd.DataFrame:
+    for index, (name, value) in enumerate(list_labels(system).items()):
         table.insert(index, name, value)
     return table

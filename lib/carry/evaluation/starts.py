@@ -29,12 +29,12 @@ from carry.data.batch import Batch
 from carry.data.training_batches import draw_held_out
 from carry.evaluation.decoding import MOST_STARTS, spread_evenly
 from carry.evaluation.intervals import add_interval
-from carry.evaluation.scoring import MAX_ATTENTION_SCORES
+from carry.evaluation.scoring import count_at_once, list_labels
 from carry.models.system import Start, System
 from carry.training.precision import use_precision
 
 PROBLEMS = 256  # held-out problems that choose the best start
-PART = 5  # further starts are scored on one problem of so many
+PART = 5  # further starts are scored on one problem in PART
 LEAST = 20  # problems of a cell off the grid, for further starts
 
 COLUMNS = {
@@ -96,20 +96,14 @@ def score_starts(system: System) -> pd.DataFrame:
     with use_precision("fp32", system.device):
         scores = [_score_start(system, batch, first) for first in ids]
     table = pd.DataFrame(scores, columns=["exact", "loss"])
-    labels = {
-        "row": run.name,
-        "profile": run.profile,
-        "seed": system.seed,
-        "trained": run.training.digits,
-    }
-    table = add_interval(table.assign(**labels, id=ids, n=len(problems)))
+    table = add_interval(table.assign(**list_labels(system), id=ids, n=len(problems)))
     return choose_start(table)[list(COLUMNS["starts"])]
 
 
 @torch.inference_mode()
 def _score_start(system: System, batch: Batch, first: int) -> tuple[int, float]:
     """Return the number of exact responses and the loss of a mixed batch, from one start."""
-    most = max(1, MAX_ATTENTION_SCORES // batch.tokens.shape[1] ** 2)
+    most = count_at_once(batch, system.device)
     exact, loss = 0, 0.0
     for rows in torch.arange(len(batch)).split(most):
         part = batch[rows].to(system.device)

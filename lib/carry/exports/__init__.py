@@ -107,10 +107,10 @@ def check_folder(folder: Path) -> None:
         raise SettingsError(f"folder: {describe(str(folder))} is a file; expected a folder")
     present = [name for name in (CARD, CONFIG, WEIGHTS) if (folder / name).exists()]
     try:
-        known = not present or _read_config(folder)
+        replaceable = not present or _read_config(folder)
     except SettingsError:
-        known = False
-    if not known:
+        replaceable = False
+    if not replaceable:
         raise SettingsError(
             f"folder: {describe(str(folder))} has another {present[0]}; expected an empty folder, "
             "or one of an export"

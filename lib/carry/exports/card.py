@@ -74,8 +74,8 @@ def score_model(system: System, cells: pd.DataFrame) -> pd.DataFrame:
     spread = counts.groupby(GROUP, sort=False)["accuracy"].agg(
         median="median", least="min", most="max", seeds="size"
     )
-    own = counts[counts["seed"] == system.seed].drop(columns="seed")
-    return own.join(sizes, on=GROUP).join(spread, on=GROUP).drop(columns="far")
+    scores = counts[counts["seed"] == system.seed].drop(columns="seed")
+    return scores.join(sizes, on=GROUP).join(spread, on=GROUP).drop(columns="far")
 
 
 def find_certificate(system: System) -> dict[str, Any] | None:
@@ -244,8 +244,8 @@ def _has_learned(scores: pd.DataFrame) -> bool:
     """Return whether the model has learned its trained sizes from any start, as far as known."""
     if scores.empty:
         return True
-    known = score_trained_lengths(scores.assign(row="", seed=0))
-    return known.empty or bool(known["accuracy"].max() >= LEARNED)
+    trained = score_trained_lengths(scores.assign(row="", seed=0))
+    return trained.empty or bool(trained["accuracy"].max() >= LEARNED)
 
 
 def _name_problems(score: Any) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import pydantic
 import torch
@@ -63,6 +63,8 @@ class Piece(NamedTuple):
 
 class Format(Settings):
     """A way to write problems: its settings are its fields, and its name is its file name."""
+
+    largest_base: ClassVar[int] = 10  # of the digits that it writes
 
     _task: Task = pydantic.PrivateAttr()
 
@@ -181,6 +183,10 @@ class Format(Settings):
     def read(self, response: Integer[Tensor, "B A"]) -> Integer[Tensor, "B A"]:
         """Return the answers in responses, least significant digit first, followed by EOS."""
 
+    def describe_rows(self, response: str) -> str:
+        """Return the rows of a response as lines; empty for a format that writes no rows."""
+        return ""
+
 
 def build_format(settings: dict[str, Any], task: Task, where: str = "format") -> Format:
     """Return the format that `settings` names, by default `expression`, for a task.
@@ -194,6 +200,8 @@ def build_format(settings: dict[str, Any], task: Task, where: str = "format") ->
     form = choose_class("carry.formats", Format, name, f"{where}.name").parse(settings, where)
     form._task = task
     reason = form.incompatibility()
+    if task.base > form.largest_base:
+        reason = f"{name!r} does not fit base {task.base}; expected at most {form.largest_base}"
     if reason is not None:
         raise SettingsError(f"{where}: {reason}")
     return form

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from jaxtyping import Bool, Integer
@@ -31,7 +31,7 @@ from carry.formats import (
     sign_piece,
 )
 from carry.randomness import hash_to_range
-from carry.tasks import reverse_digits
+from carry.tasks import DIGIT_SYMBOLS, reverse_digits
 
 MAX_PADDING = 100_000  # digits; longer numbers exhaust memory
 
@@ -68,6 +68,8 @@ class Expression(Format):
     ^3  5 6 +9 4=207$
     """
 
+    largest_base: ClassVar[int] = len(DIGIT_SYMBOLS)
+
     reverse_operands: bool = True
     reverse_answer: bool = True
     pad: bool | Literal["answer"] = False
@@ -103,6 +105,10 @@ class Expression(Format):
         if self.pad and self.pad_to is not None:
             pad = str(self.pad).lower()
             return f"pad_to {self.pad_to} does not fit pad {pad}; expected one of them"
+        if self.has_index_hints and self.task.base > 10:
+            return (
+                f"hints {self.hints!r} do not fit base {self.task.base}, whose digits are letters"
+            )
         if self.has_index_hints and self.variable_length:
             return f"spaces {self.spaces} do not fit hints {self.hints!r}; expected one of them"
         return None
@@ -112,6 +118,7 @@ class Expression(Format):
         if self.has_index_hints:
             return len(SIGNS + HINT_LETTERS)
         space = [SPACE] if self.variable_length else []
+        space += [FIRST_LETTER + self.task.base - 11] if self.task.base > 10 else []
         return max([PAD, *space, *map(ALPHABET.index, self.task.sign)]) + 1
 
     def extent(self, digits: int) -> Extent:
@@ -162,9 +169,12 @@ class Expression(Format):
         if self.task.answer_is_reversed:
             missing = max(0, int(length.max()) - answer.shape[1])
             answer = reverse_digits(torch.nn.functional.pad(answer, (0, missing)), length)
+        operands = problems.operands
+        if self.task.base > 10:
+            operands, answer = _write_digits(operands), _write_digits(answer)
         pieces = [
             sign_piece(ALPHABET.index(self.begin), device),
-            *operand_pieces(problems.operands, lengths, self.task.sign, self.reverse_operands),
+            *operand_pieces(operands, lengths, self.task.sign, self.reverse_operands),
             sign_piece(EQUALS, device, None, number, above),
             number_piece(answer, length, number, self._ascending),
             sign_piece(EOS, device),
@@ -220,6 +230,11 @@ class Expression(Format):
             longest = torch.maximum(problems.room, problems.lengths.amax(1))
             starts = (starts + 1 - longest.clamp(min=self.pad_to or 0)).clamp(1)
         return choose_first_letter(problems.label, starts)
+
+
+def _write_digits(digits: Integer[Tensor, "*B N"]) -> Integer[Tensor, "*B N"]:
+    """Return the tokens of digits: from 10 on, letters."""
+    return torch.where(digits < 10, digits.long(), digits.long() - 10 + FIRST_LETTER)
 
 
 def operand_pieces(

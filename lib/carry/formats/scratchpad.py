@@ -88,8 +88,8 @@ class Scratchpad(Format):
         return None
 
     def vocabulary_size(self) -> int:
-        """Return the digits and the signs up to `>`."""
-        return ALPHABET.index(">") + 1
+        """Return the digits and the signs up to `>`, or to the sign of the task."""
+        return max(map(ALPHABET.index, f">{self.task.sign}")) + 1
 
     def extent(self, digits: int) -> Extent:
         """Write the largest problem, with all digits 9, and return its sizes.

@@ -36,7 +36,6 @@ COLUMNS = {
     "sharpness": ("operands", "digits", "sequence", "dtype", "scale", *SCORES),
 }
 PAPER = "cho2025, Table {}"
-HEADS = ("digits of this place", "digits of the place below", "has such a place", "has this place")
 TITLES = {
     4: "The embedded tokens, X(0)",
     **{

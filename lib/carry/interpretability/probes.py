@@ -29,12 +29,12 @@ FITTED_DIGITS, SCORED_DIGITS = 1500, 1000  # at most
 MAX_ITERATIONS = 1000  # about 200 are enough to converge
 
 
-def train_probes(system: System, learn: Problems, ask: Problems) -> pd.DataFrame:
+def train_probes(system: System, training: Problems, test: Problems) -> pd.DataFrame:
     """Fit and score a probe for every point of the residual stream and every step of the task.
 
     Args:
-        learn: the problems on which probes are fitted.
-        ask: the problems on which probes are scored; in each set operands have one length.
+        training: the problems on which probes are fitted.
+        test: the problems on which probes are scored; in each set operands have one length.
 
     Returns:
         For each `activation` and `step`, of the model after training (`model`: "trained") and
@@ -53,13 +53,13 @@ def train_probes(system: System, learn: Problems, ask: Problems) -> pd.DataFrame
     parts = []
     for name, model in (("trained", system), ("untrained", untrained)):
         model.network.eval()
-        parts.append(_probe_model(model, learn, ask).assign(model=name))
+        parts.append(_probe_model(model, training, test).assign(model=name))
     return add_interval(pd.concat(parts, ignore_index=True), "correct")
 
 
-def _probe_model(system: System, learn: Problems, ask: Problems) -> pd.DataFrame:
-    fit_streams, fit_steps = collect_activations(system, learn)
-    score_streams, score_steps = collect_activations(system, ask)
+def _probe_model(system: System, training: Problems, test: Problems) -> pd.DataFrame:
+    fit_streams, fit_steps = collect_activations(system, training)
+    score_streams, score_steps = collect_activations(system, test)
     rows = []
     for step in fit_steps:
         fitted, target = fit_steps[step][:FITTED_DIGITS], score_steps[step][:SCORED_DIGITS]

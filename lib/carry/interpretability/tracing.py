@@ -74,10 +74,10 @@ def trace_answer(system: System, *operands: int, start: int = 1) -> Trace:
         for layer, weights in enumerate(layers)
         for head in range(weights.shape[1])
     ]
-    known = ids[0].expand(1, -1)[0, : len(text)].tolist() if ids else [0] * len(text)
+    numbers = ids[0].expand(1, -1)[0, : len(text)].tolist() if ids else [0] * len(text)
     attention = torch.cat([weights[0] for weights in layers]).cpu()
     target = "".join(steps["target"])
-    return Trace(text, first, known, heads, attention, logits[0].softmax(-1).cpu(), target)
+    return Trace(text, first, numbers, heads, attention, logits[0].softmax(-1).cpu(), target)
 
 
 def scan_starts(system: System, *operands: int) -> pd.DataFrame:

@@ -17,6 +17,8 @@ from carry.config.settings import SettingsError
 from carry.processes import count_cores, end_with_pipeline, one_thread
 
 WORKERS_PER_GPU = 8  # small models leave a GPU idle most of the time
+# The environment variable with the share of a GPU's memory that a worker may use.
+GPU_SHARE = "CARRY_GPU_SHARE"
 
 _reports: Any = None  # in a worker: the queue to the process that shows progress
 
@@ -57,7 +59,9 @@ def map_processes(
     state: dict[int, int] = {}  # the call that each process has started last
     results: list[Any] = [None] * len(arguments)
     running: dict[Future, int] = {}
-    options = (context, _start_worker, (reports, context.Value("i"), find_gpus()))
+    gpus = find_gpus()
+    share = 1 / max(1, -(-count // max(1, len(gpus))))
+    options = (context, _start_worker, (reports, context.Value("i"), gpus, share))
     listener = threading.Thread(target=_forward_reports, args=(reports, report, state), daemon=True)
     listener.start()
     with ProcessPoolExecutor(count, *options) as pool:
@@ -127,7 +131,7 @@ def _explain_death(started: set[Any], state: dict[int, int], names: Sequence[str
     )
 
 
-def _start_worker(reports: Any, counter: Any, gpus: list[str]) -> None:
+def _start_worker(reports: Any, counter: Any, gpus: list[str], share: float) -> None:
     global _reports
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends its workers after an interrupt
     # A second thread of a busy core costs more than it computes.
@@ -136,6 +140,7 @@ def _start_worker(reports: Any, counter: Any, gpus: list[str]) -> None:
         with counter.get_lock():
             os.environ["CUDA_VISIBLE_DEVICES"] = gpus[counter.value % len(gpus)]
             counter.value += 1
+        os.environ[GPU_SHARE] = str(share)
     _reports = reports
     threading.Thread(target=_end_with_parent, daemon=True).start()
 

@@ -135,6 +135,7 @@ class AttentionContext:
         query_index: the indices of the queries in the sequences, for each row or one row for all.
         ids: the ids of `key_count` tokens or more, for each encoding.
         key_count: the number of keys.
+        in_order: whether the queries are all tokens of the sequences, which are the keys.
     """
 
     def __init__(
@@ -143,8 +144,10 @@ class AttentionContext:
         query_index: Integer[Tensor, "_ Q"],
         ids: Sequence[Tensor],
         key_count: int,
+        in_order: bool = False,
     ) -> None:
         self.positions, self.query_index, self.key_count = positions, query_index, key_count
+        self.in_order = in_order
         self.query_key_ids = []
         for token_ids in ids:
             rows = token_ids.expand(max(len(token_ids), len(query_index)), -1)
@@ -166,9 +169,10 @@ class AttentionContext:
         if not dense:
             return WindowedAttention(positions, layer, ids, factor, self.neighbours)
         bias = scale_logits(positions.bias(layer, ids, self.query_index), factor)
+        is_causal = bias is None and self.in_order and not positions.has_windows
         score = torch.zeros((), device=self.query_index.device) if bias is None else bias
         score = torch.where(self.visible[:, None], score, -math.inf)
-        return DenseAttention(positions, layer, ids, factor, score)
+        return DenseAttention(positions, layer, ids, factor, score, is_causal)
 
     def logit_factor(self, dense: bool = True) -> Float64[Tensor, "_ Q"] | None:
         """Return the factor of the logits of each query; None if all are 1.
@@ -182,9 +186,11 @@ class AttentionContext:
         return self.positions.logit_factor(shown.sum(2))
 
     def _gathers(self) -> bool:
-        setting = self.positions.attention
+        setting, on_gpu = self.positions.attention, self.query_index.is_cuda
         is_long = self.positions.has_windows and self.key_count >= GATHER_FROM_LENGTH
-        return setting == "gathered" or (setting == "auto" and is_long)
+        # Finding neighbours waits for a GPU, and no training step may.
+        gathers = is_long and not (on_gpu and torch.is_grad_enabled())
+        return setting == "gathered" or (setting == "auto" and gathers)
 
     @functools.cached_property
     def visible(self) -> Bool[Tensor, "_ Q T"]:
@@ -221,7 +227,8 @@ class AttentionContext:
 class DenseAttention:
     """Attention to all keys.
 
-    `score` is the bias times the `factor` of each query, -inf where it must not attend to a key.
+    `score` is the bias times the `factor` of each query, -inf where it must not attend to a key;
+    `is_causal` if it is 0 at the query and all earlier tokens.
     """
 
     def __init__(
@@ -231,9 +238,10 @@ class DenseAttention:
         ids: QueryKeyIds,
         factor: Float64[Tensor, "_ Q"] | None,
         score: Float[Tensor, "_ _ Q T"],
+        is_causal: bool = False,
     ) -> None:
         self.positions, self.layer, self.ids = positions, layer, ids
-        self.factor, self.score = factor, score
+        self.factor, self.score, self.is_causal = factor, score, is_causal
 
     def attend(
         self,
@@ -251,7 +259,7 @@ class DenseAttention:
             hook: reads or replaces the attention weights, if `needs_weights`.
         """
         query = scale_logits(query, self.factor)  # and with it all scores, which are linear in it
-        query_scores = self.positions.query_scores(self.layer, query, self.ids)
+        query_scores = [*self.positions.query_scores(self.layer, query, self.ids)]
         bias = sum((scale * score for score in query_scores), self.score)
         query, key = self.positions.rotate(query, key, self.ids)
         if cache is not None:
@@ -259,7 +267,12 @@ class DenseAttention:
         setting = self.positions.attention
         fused_is_faster = setting == "auto" and (query.is_cuda or not torch.is_grad_enabled())
         if not needs_weights and (fused_is_faster or setting == "fused"):
-            mask = bias.expand(query.shape[0], query.shape[1], -1, -1).to(query.dtype)
+            if self.is_causal and not query_scores:
+                return F.scaled_dot_product_attention(
+                    query, key, value, is_causal=True, scale=scale
+                )
+            # Not expanded: rows and heads share the memory of one mask.
+            mask = bias.to(query.dtype)
             return F.scaled_dot_product_attention(query, key, value, attn_mask=mask, scale=scale)
         # On a CPU plain products train faster, and much faster under "medium" precision.
         score = (query * scale) @ key.transpose(-1, -2) + bias

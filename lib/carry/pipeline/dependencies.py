@@ -54,7 +54,8 @@ def list_read_profiles(profile: str) -> list[str]:
     >>> list_read_profiles("smoke")
     ['smoke', 'full', 'baselines', 'long', 'tuning', 'paper']
     """
-    committed = (name for name in paths.COMMITTED if name != "cpu")
+    # No figure and no claim reads `gpu` yet, which has no results before someone has a GPU.
+    committed = (name for name in paths.COMMITTED if name not in ("cpu", "gpu"))
     return list(dict.fromkeys([profile, *committed, "paper"]))
 
 
@@ -98,7 +99,7 @@ def write_fingerprints(profile: str) -> Path:
 def _read_notebook(path: Path) -> tuple[str, set[str]]:
     """Return a line with the hash of a notebook without outputs, and the modules it imports."""
     notebook = runner.strip_outputs(nbformat.read(path, as_version=4))
-    line = fingerprint.hash_line(nbformat.writes(notebook).encode(), path)
+    line = fingerprint.hash_line(nbformat.writes(notebook).encode(), paths.display_path(path))
     imports = fingerprint.find_imports(runner.notebook_code(notebook), fingerprint.list_modules())
     return line, imports
 
@@ -106,7 +107,7 @@ def _read_notebook(path: Path) -> tuple[str, set[str]]:
 def _hash_site() -> str:
     templates = sorted((fingerprint.LIBRARY / "pipeline" / "site").glob("*.*"))
     lines = [
-        fingerprint.hash_line(path.read_bytes(), path)
+        fingerprint.hash_file(path)
         for path in templates
         if path.suffix in (".html", ".css", ".js", ".yaml")
     ]

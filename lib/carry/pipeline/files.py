@@ -52,21 +52,21 @@ def prune_results(profile: str) -> list[Path]:
         kept = stage.items(profile)
         executed = sorted(stage.executed(profile).glob("*"))
         code = paths.data_path(profile, "code", "pipeline", stage.name)
-        found = [*executed, *stage.list_results(profile), *sorted(code.glob("*"))]
-        removed += [path for path in found if path.name.split(".")[0] not in kept]
+        present = [*executed, *stage.list_results(profile), *sorted(code.glob("*"))]
+        removed += [path for path in present if path.name.split(".")[0] not in kept]
     trained = STAGES["train"].items(profile)
     for folder in (paths.data_path(profile, "runs"), paths.data_path(profile, "code", "figures")):
         kept = trained if folder.name == "runs" else profiles.load_profile(profile)["figures"]
-        found = sorted(folder.glob("*"))
-        removed += [path for path in found if path.name.split(".")[0] not in kept]
+        present = sorted(folder.glob("*"))
+        removed += [path for path in present if path.name.split(".")[0] not in kept]
     settings = profiles.load_profile(profile)
     for stage, rows in {
         **dict.fromkeys(("train", "evaluate"), settings["rows"]),
         "analyse": settings["analyses"],
         "certify": settings["certificates"],
     }.items():
-        found = sorted(paths.jobs_folder(profile, stage).glob("*"))
-        removed += [path for path in found if path.name not in rows]  # results that jobs keep
+        present = sorted(paths.jobs_folder(profile, stage).glob("*"))
+        removed += [path for path in present if path.name not in rows]  # results that jobs keep
     for path in removed:
         shutil.rmtree(path) if path.is_dir() else path.unlink()
     # Stages of figures depend on these folders, also in a profile that writes nothing there.

@@ -24,8 +24,14 @@ from carry.config.settings import SettingsError
 from carry.data import problem_sets
 from carry.evaluation.starts import count_passes
 from carry.jobs import kept
-from carry.models.parameter_counts import count_parameters
+from carry.models.parameter_counts import count_network_parameters, count_parameters
+from carry.models.system import System
 from carry.training.cost import count_step, estimate_training_seconds, load_rates
+from carry.training.memory import (
+    count_fitting_problems,
+    count_fixed_bytes,
+    count_problem_bytes,
+)
 from carry.training.rows import list_training_jobs
 from carry.variants import list_variants, load_variant_set
 
@@ -34,13 +40,11 @@ MAX_WORKERS = 100_000
 GIGABYTE = 1e9
 PROCESS_BYTES = 420e6  # of a process with torch and this library
 STATE_BYTES = 16  # of a weight, its gradient and its two moments
+GPU_SIZES = (24, 80)  # GB of the GPUs for which memory is stated: a large one for games, an H100
 FILE_COPIES = 3  # of trained weights: the kept result, the row's folder, DVC's cache
-# Bytes that a layer keeps for the backward pass, for units of `StepCost`: on a CPU as measured in
-# fp32 (within 0.9 to 1.1); on a GPU as in bf16 with fused attention (Korthikanti et al. 2022).
-KEPT_BYTES = {
-    "cpu": {"activations": 72, "weights": 88, "biases": 0},
-    "gpu": {"activations": 34, "weights": 0, "biases": 8},
-}
+# Bytes that a layer keeps for the backward pass on a CPU, for units of `StepCost`, as measured in
+# fp32 (within 0.9 to 1.1). `carry.training.memory` counts those on a GPU.
+KEPT_BYTES = {"activations": 72, "weights": 88, "biases": 0}
 
 
 class PlannedJob(NamedTuple):
@@ -111,6 +115,47 @@ def print_plan(profile: str, workers: int, device: str | None = None) -> None:
     kind = "measured" if notes["measured_rates"] else "estimated: nobody has measured them"
     print(f"{count} of {jobs} jobs are measured; the others by rates that are {kind}")
     print("not included: analyses, certificates, figures, and the scores of variants")
+
+
+def tabulate_memory(profile: str, sizes: Sequence[int] = GPU_SIZES) -> pd.DataFrame:
+    """Return the memory of a GPU that a seed of each row of a profile takes, in GB.
+
+    Columns: `row`; `weights`, in millions; `batch`; `whole`, with the batch in one part; and for
+    each size of a GPU in GB the problems that are computed at once, 0 where one does not fit.
+
+    >>> tabulate_memory("notebook").columns.tolist()
+    ['row', 'weights', 'batch', 'whole', '24 GB', '80 GB']
+    """
+    lines = []
+    for row in run_settings.list_rows(profile):
+        run = run_settings.load_run(row, profile)
+        if run.training.batched_seeds:  # on a CPU
+            continue
+        system, batch = _build_system(run), run.training.batch
+        fixed, problem = count_fixed_bytes(system), count_problem_bytes(system)
+        line = {"row": row, "weights": count_network_parameters(system.network) / 1e6}
+        line |= {"batch": batch, "whole": (fixed + batch * problem) / GIGABYTE}
+        for size in sizes:
+            try:
+                line[f"{size} GB"] = count_fitting_problems(system, size * GIGABYTE)
+            except SettingsError:
+                line[f"{size} GB"] = 0
+        lines.append(line)
+    return pd.DataFrame(lines)
+
+
+def print_memory(profile: str) -> None:
+    """Print the table of `tabulate_memory`."""
+    print(f"profile {profile}: millions of weights, GB of a GPU for a batch at once,")
+    print("and problems at once on a GPU of a size (0: one problem does not fit, and is refused)")
+    table = tabulate_memory(profile)
+    print(table.to_string(index=False, float_format=lambda value: f"{value:.1f}"))
+
+
+def _build_system(run: Run) -> System:
+    """Return a run's system without memory for its weights."""
+    with torch.device("meta"):
+        return System(run, device="meta")
 
 
 def pack_jobs(seconds: Iterable[float], workers: int) -> float:
@@ -214,8 +259,16 @@ def _estimate_memory(run: Run, parameters: int, device: str) -> float:
     """Return the bytes that training one seed needs on its device."""
     if run.training.batched_seeds:
         return PROCESS_BYTES
+    if device == "gpu":
+        system = _build_system(run)
+        problems = run.training.micro_batch or run.training.batch
+        try:
+            problems = min(problems, count_fitting_problems(system, GPU_SIZES[-1] * GIGABYTE))
+        except SettingsError:  # training would refuse it
+            problems = 1
+        return count_fixed_bytes(system) + problems * count_problem_bytes(system)
     step = count_step(run)
-    kept_bytes = sum(size * getattr(step, unit) for unit, size in KEPT_BYTES[device].items())
+    kept_bytes = sum(size * getattr(step, unit) for unit, size in KEPT_BYTES.items())
     return PROCESS_BYTES + STATE_BYTES * parameters + kept_bytes
 
 

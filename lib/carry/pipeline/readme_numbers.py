@@ -71,12 +71,12 @@ def _summarise_start(cells: pd.DataFrame) -> dict[str, dict[str, Any]]:
     times = (cells["i"] / cells["trained"]).map(TIMES)
     column = column.mask(equal & times.notna(), times).mask(in_distribution, COLUMNS[0])
     seeds = cells.assign(column=column).groupby(["row", "column", "seed"])[["exact", "n"]].sum()
-    known = seeds.index.droplevel("seed")
+    scored = seeds.index.droplevel("seed")
     return {
         row: {
             name: _summarise_seeds(seeds.loc[(row, name)])
             for name in COLUMNS
-            if (row, name) in known
+            if (row, name) in scored
         }
         for row in results.list_rows(cells)
     }

@@ -69,9 +69,9 @@ class Stage:
     def list_results(self, profile: str) -> Iterator[Path]:
         """Yield the existing results of the stage, one folder for each item; a README is none."""
         if self.results:
-            found = sorted(paths.results_path(profile, *self.results).glob("*"))
+            entries = sorted(paths.results_path(profile, *self.results).glob("*"))
             shared = (paths.ANALYSES, paths.VARIANTS)  # folders of other stages
-            yield from (path for path in found if path.is_dir() and path.name not in shared)
+            yield from (path for path in entries if path.is_dir() and path.name not in shared)
 
 
 def _list_rows(section: str) -> Callable[[str, str], list[str]]:

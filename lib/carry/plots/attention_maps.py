@@ -82,9 +82,9 @@ def _draw_map(axes: Axes, part: pd.DataFrame, tokens: pd.DataFrame) -> AxesImage
     numbers, signs = name_numbers(tokens), tokens["token"].tolist()
     width, height = axes.get_window_extent().size * 72 / axes.figure.dpi
     for axis, least, draw in ((axes.xaxis, 0, axes.axvline), (axes.yaxis, begins, axes.axhline)):
-        shown = numbers[numbers["min"] >= least]
-        axis.set_ticks((shown["min"] + shown["max"]) / 2, shown["name"])
-        for edge in shown["max"]:
+        visible = numbers[numbers["min"] >= least]
+        axis.set_ticks((visible["min"] + visible["max"]) / 2, visible["name"])
+        for edge in visible["max"]:
             draw(edge + 0.5, color="#777777", linewidth=0.4)
         inches = width if axis is axes.xaxis else height
         if inches / (end + 1 - least) >= LEAST_SPACE:

@@ -95,9 +95,9 @@ def _read_figures(source: str, path: Path, changed: int) -> tuple[FigureEntry, .
         for call in _find_calls(cell.source) if cell.cell_type == "code" else ():
             place = f"notebooks/{source}"
             name = _evaluate(call.args[1], f"{place}: name")
-            given = {word.arg: word.value for word in call.keywords}
+            arguments = {word.arg: word.value for word in call.keywords}
             texts = {
-                key: _evaluate(given.get(key, NOTHING), f"{place}: {name}.{key}")
+                key: _evaluate(arguments.get(key, NOTHING), f"{place}: {name}.{key}")
                 for key in ("title", "caption", "answers")
             }
             for key in ("title", "caption"):

@@ -80,11 +80,17 @@ def draw_lines(
     if table.empty:
         return None
     colors, dashes = choose_colors(table), choose_dashes(table)
-    looks = {"hue": "label", "style": "label", "palette": colors, "dashes": dashes, "legend": False}
+    by_label = {
+        "hue": "label",
+        "style": "label",
+        "palette": colors,
+        "dashes": dashes,
+        "legend": False,
+    }
     settings = {"height": 3.2, "aspect": 1.25, **settings}
     grid = sns.relplot(
         table, kind="line", x=x, y=y, col=col, units="seed", estimator=None, linewidth=0.7,
-        alpha=0.5, **looks, **settings,
+        alpha=0.5, **by_label, **settings,
     )  # fmt: skip
     medians = find_medians(table, [name for name in (col, "row", "label") if name], x, y)
     # Thinner towards the top, so that a line shows under another one of the same values.
@@ -92,7 +98,7 @@ def draw_lines(
     sizes = dict(zip(colors, widths, strict=True))
     for panel, axes in grid.axes_dict.items() or [(None, grid.ax)]:
         part = medians[medians[col] == panel] if col else medians
-        sns.lineplot(part, x=x, y=y, ax=axes, size="label", sizes=sizes, errorbar=None, **looks)
+        sns.lineplot(part, x=x, y=y, ax=axes, size="label", sizes=sizes, errorbar=None, **by_label)
         if shade:
             shade_training(axes, table[table[col] == panel] if col else table, x)
     if percent:
@@ -138,14 +144,14 @@ def draw_bars(
     if table.empty:
         return None
     labels, colors = list(dict.fromkeys(table["label"])), choose_colors(table)
-    looks = {"hue": "label", "palette": colors, "order": labels, "hue_order": labels}
+    by_label = {"hue": "label", "palette": colors, "order": labels, "hue_order": labels}
     height = 0.9 + 0.3 * len(labels)
     panels = table[col].nunique() if col else 1
     width = min(WIDEST / panels, 1.7 + 0.085 * max(map(len, labels)) / panels)
     settings = {"height": height, "aspect": width / height, **settings}
     grid = sns.catplot(
         table, kind="bar", x=x, y="label", col=col, errorbar=find_ends, alpha=0.55, width=0.65,
-        saturation=1, err_kws={"color": "#222222", "linewidth": 1.4}, legend=False, **looks,
+        saturation=1, err_kws={"color": "#222222", "linewidth": 1.4}, legend=False, **by_label,
         **settings,
     )  # fmt: skip
     rows = table.drop_duplicates("label").set_index("label")["row"]
@@ -153,7 +159,7 @@ def draw_bars(
         part = table[table[col] == panel] if col else table
         sns.stripplot(
             part, x=x, y="label", ax=axes, size=4.5, edgecolor="white", linewidth=0.7, jitter=0.12,
-            legend=False, clip_on=False, zorder=4, **looks,
+            legend=False, clip_on=False, zorder=4, **by_label,
         )  # fmt: skip
         for height, label in enumerate(labels):
             value = (stated or {}).get((rows[label], panel))

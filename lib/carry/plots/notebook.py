@@ -50,16 +50,16 @@ class Notebook:
             rows: the names of rows in params.yaml.
             names: labels of rows, if other than their usual ones.
         """
-        found = self.tables[table]
-        rows = rows or tuple(results.list_rows(found))
-        found = results.select_rows(found, list(rows)).reset_index(drop=True)
-        missing = [row for row in rows if row not in set(found["row"])]
+        selected = self.tables[table]
+        rows = rows or tuple(results.list_rows(selected))
+        selected = results.select_rows(selected, list(rows)).reset_index(drop=True)
+        missing = [row for row in rows if row not in set(selected["row"])]
         if missing:
             print(describe_missing(missing))
-        if "profile" in found:
-            known = found.drop_duplicates("row").set_index("row")["profile"]
-            self.sources.update(known)
-        return results.add_labels(found, self.tables["cells"], names)
+        if "profile" in selected:
+            origins = selected.drop_duplicates("row").set_index("row")["profile"]
+            self.sources.update(origins)
+        return results.add_labels(selected, self.tables["cells"], names)
 
     def show(
         self,
@@ -70,7 +70,7 @@ class Notebook:
         caption: str,
         answers: Sequence[str] = (),
     ) -> None:
-        """Show a figure with its caption, and save both with the numbers behind it.
+        """Show a figure with its caption, and save both with the figure's numbers.
 
         It writes NAME.svg, NAME.csv and NAME.json. Without a figure, it does nothing.
 

@@ -83,9 +83,9 @@ def draw_ids_beyond_training(
     """
     # Without a carry out of the highest place, and with one.
     operands = [number for length in trained for number in (10 ** (length - 1), 10**length - 1)]
-    known = pd.concat([_number_plainly(number, number) for number in operands])
+    trained_tokens = pd.concat([_number_plainly(number, number) for number in operands])
     marks = ["id", "number", "place", "sign"]
-    known_marks = set(known[marks].itertuples(index=False, name=None))
+    trained_marks = set(trained_tokens[marks].itertuples(index=False, name=None))
     parts = []
     for a, b in sums:
         digits = len(str(a))
@@ -93,7 +93,11 @@ def draw_ids_beyond_training(
         parts.append(_number_plainly(a, b).assign(sum=f"{a} + {b}", title=title))
     table = pd.concat(parts, ignore_index=True)
     table["new"] = [
-        "nothing" if mark in known_marks else "meaning" if mark[0] in set(known["id"]) else "id"
+        "nothing"
+        if mark in trained_marks
+        else "meaning"
+        if mark[0] in set(trained_tokens["id"])
+        else "id"
         for mark in table[marks].itertuples(index=False, name=None)
     ]
     figure, panels = _draw_strips(table, "sum")
@@ -137,8 +141,8 @@ def _draw_strips(table: pd.DataFrame, by: str, small: bool = False) -> tuple[Fig
         order = sorted(set(part["id"]) - {0})
         for token in part.itertuples():
             share = 0.08 + 0.84 * order.index(token.id) / max(1, len(order) - 1) if token.id else 1
-            look = {"fc": colors(share) if token.id else "white", "ec": "#999999", "lw": 0.6}
-            axes.add_patch(Rectangle((token.at, 0), 0.94, 0.9, **look))
+            box = {"fc": colors(share) if token.id else "white", "ec": "#999999", "lw": 0.6}
+            axes.add_patch(Rectangle((token.at, 0), 0.94, 0.9, **box))
             number = {"color": "#222222" if share > 0.55 else "white", "size": 7 if small else None}
             axes.text(token.at + 0.47, 0.45, token.id, ha="center", va="center", **number)
             axes.text(token.at + 0.47, 1.35, token.token, **font)

@@ -55,18 +55,18 @@ def draw_columns(
     """
     if table.empty:
         return None
-    looks = {"x": x, "y": y, "hue": "region", "palette": COLORS, "hue_order": [*COLORS]}
-    looks |= {"native_scale": True, "dodge": False, "legend": False}
+    by_region = {"x": x, "y": y, "hue": "region", "palette": COLORS, "hue_order": [*COLORS]}
+    by_region |= {"native_scale": True, "dodge": False, "legend": False}
     settings = {"height": 2.5, "aspect": 0.95, "col_wrap": min(4, table[col].nunique()), **settings}
     grid = sns.catplot(
         table, kind="bar", col=col, errorbar=kinds.find_ends, alpha=FILL, width=0.75, saturation=1,
-        sharex=False, err_kws={"color": "#222222", "linewidth": 1.4}, **looks, **settings,
+        sharex=False, err_kws={"color": "#222222", "linewidth": 1.4}, **by_region, **settings,
     )  # fmt: skip
     for panel, axes in grid.axes_dict.items():
         part = table[table[col] == panel]
         sns.stripplot(
             part, ax=axes, size=4.2, edgecolor="white", linewidth=0.6, jitter=0.2, clip_on=False,
-            zorder=4, **looks,
+            zorder=4, **by_region,
         )  # fmt: skip
         for bar in axes.patches if "learned" in part and not part["learned"].all() else ():
             bar.set_alpha(PALE)
@@ -134,15 +134,15 @@ def draw_curves(
     palette = settings.pop("palette", "viridis_r")
     colors = dict(zip(values, sns.color_palette(palette, len(values)), strict=True))
     dashes = {value: on for value, on in dashes.items() if value in set(table[dash])}
-    looks = {"hue": hue, "palette": colors, "style": dash, "dashes": dashes}
-    looks |= {"style_order": [*dashes]}
+    by_value = {"hue": hue, "palette": colors, "style": dash, "dashes": dashes,
+                "style_order": [*dashes]}  # fmt: skip
     settings = {"height": 2.5, "aspect": 1.1, "col_wrap": min(3, table[col].nunique()), **settings}
     grid = sns.relplot(
         table, kind="line", x=x, y=y, col=col, units="seed", estimator=None, linewidth=0.6,
-        alpha=0.5, legend="full", **looks, **settings,
+        alpha=0.5, legend="full", **by_value, **settings,
     )  # fmt: skip
     thick = {"estimator": "median", "errorbar": None, "linewidth": 2.2, "legend": False}
-    grid.map_dataframe(sns.lineplot, x, y, **thick, **looks)
+    grid.map_dataframe(sns.lineplot, x, y, **thick, **by_value)
     for handle in grid.legend.legend_handles:
         handle.set(linewidth=2.2, alpha=1)
     name_panels(grid, 32)

@@ -75,8 +75,8 @@ def _draw_step(trace: Trace, at: int) -> Figure:
     """Draw the attention of all heads from the token before `at`, and the chances of the next."""
     width = 0.3 * min(at, LABELLED - 10)
     size = (max(7.0, width + 3), 0.9 + 0.24 * len(trace.heads))
-    looks = {"figsize": size, "width_ratios": [width, 2.4], "layout": "constrained"}
-    figure, (left, right) = plt.subplots(1, 2, **looks)
+    layout = {"figsize": size, "width_ratios": [width, 2.4], "layout": "constrained"}
+    figure, (left, right) = plt.subplots(1, 2, **layout)
     names = [f"{trace.tokens[token]}\n{trace.ids[token]}" for token in range(at)]
     names = names if at <= LABELLED else False
     sns.heatmap(
@@ -99,8 +99,8 @@ def _show_controls(
         return show(text, **{name: slider.value})
     typed = ipywidgets.Text(value=text, description="sum", continuous_update=False)
     slider.continuous_update, controls = False, {"text": typed, name: slider}
-    shown = ipywidgets.interactive_output(partial(_show_or_explain, show), controls)
-    return display(ipywidgets.VBox([ipywidgets.HBox([typed, *more, slider]), shown]))
+    output = ipywidgets.interactive_output(partial(_show_or_explain, show), controls)
+    return display(ipywidgets.VBox([ipywidgets.HBox([typed, *more, slider]), output]))
 
 
 def _show_or_explain(show: Callable[..., None], **values: str | int) -> None:

@@ -9,7 +9,7 @@ from pydantic import Field
 from torch import Tensor
 
 from carry.data.batch import Batch
-from carry.formats import PLUS, Extent
+from carry.formats import PLUS, Extent, Format
 from carry.positions import RandomStart
 
 
@@ -46,6 +46,15 @@ class Abacus(RandomStart):
     def ids_measure_distance(self) -> bool:
         """From a fixed start, the distance between digits and signs (id 0) is always the same."""
         return self.offset == 1 and self.limit is None
+
+    def incompatibility(self, form: Format) -> str | None:
+        """Refuse digits that are letters, unless `symbols` are counted."""
+        if form.task.base > 10 and not self.symbols:
+            return (
+                f"'abacus' does not count the letters of base {form.task.base}; "
+                "expected symbols true"
+            )
+        return None
 
     def train_ids(self, batch: Batch, generator: torch.Generator) -> Integer[Tensor, "b T"]:
         """Return ids from a random offset."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 import torch
-from jaxtyping import Integer
+from jaxtyping import Bool, Integer
 from torch import Tensor
 
 from carry.config.arguments import check_integer, check_type
@@ -36,6 +36,9 @@ MAX_DRAWN_DIGITS = 10**9  # of all operands at once: more do not fit in memory
 
 # Names of operands in answers that list operands.
 OPERAND_LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+# Digits of all bases; a format writes those from 10 on as letters.
+DIGIT_SYMBOLS = "0123456789" + OPERAND_LETTERS
 
 # Coupling of the digits of one number at one level: place p has the coupling number
 # first + step * p for (first, step); None: the level does not count them.
@@ -145,6 +148,18 @@ class Task(Settings):
     def solve_text(self, *operands: str) -> str:
         """Return the answer as text, computed by Python: the slow oracle of the tests."""
 
+    def parse_question(self, text: str) -> list[str]:
+        """Return the operands of a question such as "653+49".
+
+        >>> build_task({"name": "addition"}).parse_question("653+49")
+        ['653', '49']
+        """
+        return text.split(self.sign) if self.sign else [text]
+
+    def write_answer(self, answer: Sequence[int]) -> str:
+        """Return an answer that is not a number as text: the letters of operands."""
+        return "".join(OPERAND_LETTERS[index] for index in answer)
+
     def padded_lengths(self, lengths: Integer[Tensor, "B M"]) -> Integer[Tensor, "B M"]:
         """Return the padded lengths of operands: the length of the longest of each problem."""
         return torch.where(lengths > 0, lengths.amax(1, keepdim=True), 0)
@@ -217,7 +232,7 @@ class Task(Settings):
         Raises:
             SettingsError: for operands that `solve_text` cannot solve.
         """
-        count, digits = len(operands), "0123456789"[: self.base]
+        count, digits = len(operands), DIGIT_SYMBOLS[: self.base]
         if self.operand_count is not None and count != self.operand_count:
             raise SettingsError(
                 f"operands: {count} do not fit {self.label}; expected {self.operand_count}"
@@ -240,7 +255,7 @@ class Task(Settings):
             raise SettingsError(
                 f"operands: {count} do not fit {self.label}; expected {self.operand_count}"
             )
-        if self.base < 10 and operands.numel() and int(operands.max()) >= self.base:
+        if self.base != 10 and operands.numel() and int(operands.max()) >= self.base:
             raise SettingsError(
                 f"operands: digit {int(operands.max())} does not fit {self.label}; "
                 f"expected 0 to {self.base - 1}"
@@ -298,7 +313,7 @@ class NumberPairTask(Task):
         self, cells: Integer[Tensor, "B 2"], generator: torch.Generator
     ) -> tuple[Integer[Tensor, "B M N"], Integer[Tensor, "B M"]]:
         """Draw both numbers uniformly from the numbers of their lengths."""
-        return draw_numbers(cells, generator, self.zero), cells
+        return draw_numbers(cells, generator, self.zero, self.base), cells
 
     def count_problems(self, size: int) -> int:
         """Return the number of pairs of numbers of this length, without leading zeros.
@@ -306,7 +321,8 @@ class NumberPairTask(Task):
         >>> [build_task({"name": "addition"}).count_problems(size) for size in (1, 2, 3)]
         [100, 8100, 810000]
         """
-        return (10 if size == 1 and self.zero else 9 * 10 ** (size - 1)) ** 2
+        base = self.base
+        return (base if size == 1 and self.zero else (base - 1) * base ** (size - 1)) ** 2
 
 
 def build_task(settings: dict[str, Any], where: str = "task") -> Task:
@@ -352,7 +368,7 @@ def draw_cells(
 
 
 def draw_numbers(
-    lengths: Integer[Tensor, "B M"], generator: torch.Generator, zero: bool = True
+    lengths: Integer[Tensor, "B M"], generator: torch.Generator, zero: bool = True, base: int = 10
 ) -> Integer[Tensor, "B M N"]:
     """Draw numbers of these lengths uniformly, without leading zeros; length 0 gives zeros.
 
@@ -365,8 +381,8 @@ def draw_numbers(
     """
     width, device = int(lengths.max()), lengths.device
     digits = torch.empty((*lengths.shape, width), dtype=torch.uint8, device=device)
-    digits.random_(0, 10, generator=generator)
-    lead = torch.randint(1, 10, lengths.shape, generator=generator, device=device)
+    digits.random_(0, base, generator=generator)
+    lead = torch.randint(1, base, lengths.shape, generator=generator, device=device)
     if zero:
         lead = torch.where(lengths == 1, digits[:, :, 0].long(), lead)
     last = (lengths - 1).clamp(min=0)
@@ -375,11 +391,11 @@ def draw_numbers(
 
 
 def to_digits(
-    numbers: list[list[int | str]],
+    numbers: list[list[int | str]], base: int = 10
 ) -> tuple[Integer[Tensor, "B M N"], Integer[Tensor, "B M"]]:
     """Convert natural numbers, or their texts, to digits by place and lengths.
 
-    Shorter rows are filled with numbers of length 0.
+    Shorter rows are filled with numbers of length 0. Above base 10, letters are digits.
 
     >>> digits, lengths = to_digits([[653, 49]])
     >>> digits.tolist(), lengths.tolist()
@@ -391,16 +407,29 @@ def to_digits(
     most = max(map(len, numbers), default=0)
     texts = [[*(str(number) for number in row), *[""] * (most - len(row))] for row in numbers]
     characters = "".join("".join(row) for row in texts)
-    if not (characters.isascii() and characters.isdigit()):
-        valid = set("0123456789")
-        wrong = next((text for row in texts for text in row if not text or {*text} - valid), "")
-        raise SettingsError(f"operands: {wrong[:80]!r} is not a number; expected digits 0 to 9")
+    symbols = DIGIT_SYMBOLS[: max(10, base)]
+    if not characters or {*characters} - {*symbols}:
+        wrong = next(
+            (text for row in texts for text in row if not text or {*text} - {*symbols}), ""
+        )
+        raise SettingsError(
+            f"operands: {wrong[:80]!r} is not a number; expected digits 0 to {symbols[-1]}"
+        )
     lengths = torch.tensor([[len(text) for text in row] for row in texts])
     width = int(lengths.max())
     padded = [[text[::-1].ljust(width, "0") for text in row] for row in texts]
     flat = bytearray("".join("".join(row) for row in padded), "ascii")
-    digits = torch.frombuffer(flat, dtype=torch.uint8) - ord("0")
+    codes = torch.frombuffer(flat, dtype=torch.uint8)
+    digits = _digit_of_character()[codes.long()] if base > 10 else codes - ord("0")
     return digits.view(len(numbers), -1, width), lengths
+
+
+def _digit_of_character() -> Integer[Tensor, " C"]:
+    digits = torch.zeros(128, dtype=torch.uint8)
+    digits[[ord(symbol) for symbol in DIGIT_SYMBOLS]] = torch.arange(
+        len(DIGIT_SYMBOLS), dtype=torch.uint8
+    )
+    return digits
 
 
 def digits_to_values(digits: Integer[Tensor, "*B N"]) -> Integer[Tensor, "*B"]:
@@ -462,13 +491,45 @@ def int_to_text(number: int) -> str:
         ) from None
 
 
-def add_texts(operands: Sequence[str]) -> str:
+def add_texts(operands: Sequence[str], base: int = 10) -> str:
     """Return the sum of natural numbers, all as text.
 
-    >>> add_texts(["999", "1"])
-    '1000'
+    >>> add_texts(["999", "1"]), add_texts(["ff", "1"], 16)
+    ('1000', '100')
     """
-    return int_to_text(sum(map(text_to_int, operands)))
+    if base == 10:
+        return int_to_text(sum(map(text_to_int, operands)))
+    total, symbols = 0, ""
+    for text in operands:
+        number = 0
+        for symbol in text:
+            number = number * base + DIGIT_SYMBOLS.index(symbol)
+        total += number
+    while total or not symbols:
+        total, digit = divmod(total, base)
+        symbols = DIGIT_SYMBOLS[digit] + symbols
+    return symbols
+
+
+def resolve_carries(
+    columns: Integer[Tensor, "B W"], subtracts: Bool[Tensor, " B"], base: int = 10
+) -> tuple[Integer[Tensor, "B W"], Integer[Tensor, "B V"]]:
+    """Return the digits of sums of columns, and the carry into each place and out of the last.
+
+    A column is the sum, or with `subtracts` the difference, of two digits or less. A carry passes
+    columns of 9 (base 10), and a borrow columns of 0; every other column decides alone.
+
+    >>> digits, carries = resolve_carries(torch.tensor([[12, 9, 3]]), torch.tensor([False]))
+    >>> digits.tolist(), carries.tolist()
+    ([[2, 0, 4]], [[0, 1, 1, 0]])
+    """
+    place = torch.arange(columns.shape[1], device=columns.device)
+    passes = columns == torch.where(subtracts, 0, base - 1)[:, None]
+    source = torch.where(passes, -1, place).cummax(1).values
+    own = (columns >= base).to(columns.dtype) - (columns < 0).to(columns.dtype)
+    made = torch.where(source >= 0, own.gather(1, source.clamp(min=0)), 0)
+    carries = torch.nn.functional.pad(made, (1, 0))
+    return (columns + carries[:, :-1]).remainder(base), carries
 
 
 def reverse_digits(

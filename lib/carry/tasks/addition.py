@@ -18,14 +18,15 @@ from typing import ClassVar
 import torch
 import torch.nn.functional as F
 from jaxtyping import Integer
+from pydantic import Field
 from torch import Tensor
 
 from carry.data.problems import Problems
-from carry.tasks import NumberPairTask, add_texts
+from carry.tasks import DIGIT_SYMBOLS, NumberPairTask, add_texts, resolve_carries
 
 
 class Addition(NumberPairTask):
-    """Addition of two numbers; a cell is the lengths of both.
+    """Addition of two numbers; a cell is the lengths of both. `radix`: the base of all numbers.
 
     >>> from carry.randomness import stream
     >>> problems = Addition().draw(1000, digits=5, generator=stream(0, "doctest"))
@@ -35,6 +36,13 @@ class Addition(NumberPairTask):
 
     noun: ClassVar[str] = "sums"
     sign: ClassVar[str] = "+"
+
+    radix: int = Field(default=10, ge=2, le=len(DIGIT_SYMBOLS))
+
+    @property
+    def base(self) -> int:
+        """The radix: digits of operands are smaller than this."""
+        return self.radix
 
     def answer_room(self, lengths: Integer[Tensor, "B M"]) -> Integer[Tensor, " B"]:
         """Return the length of the longer number, plus one."""
@@ -47,11 +55,9 @@ class Addition(NumberPairTask):
     def solve(
         self, operands: Integer[Tensor, "B M N"], lengths: Integer[Tensor, "B M"]
     ) -> Problems:
-        """Add all problems at once, place after place."""
+        """Add all problems and all places at once."""
         self.check_operands(operands)
-        total = _digit_sum(operands)
-        answer = total + _carry_used(total)
-        answer = torch.where(answer >= 10, answer - 10, answer)
+        answer, _ = self._resolve(_digit_sum(operands))
         longest = lengths.amax(1)
         top = answer.gather(1, longest[:, None])[:, 0]
         return self.make_problems(operands, lengths, answer, longest + (top > 0))
@@ -59,30 +65,28 @@ class Addition(NumberPairTask):
     def compute_steps(self, problems: Problems) -> dict[str, Integer[Tensor, "B _"]]:
         """Return digit sums, carries generated, used and made, and cascades, by place."""
         total = _digit_sum(problems.operands)
-        used = _carry_used(total)
-        carry_made = (total + used >= 10).to(total.dtype)
+        used = self._resolve(total)[1][:, :-1]
+        carry_made = (total + used >= self.base).to(total.dtype)
         return {
             "digit_sum": total,
-            "carry_generated": (total >= 10).to(total.dtype),
+            "carry_generated": (total >= self.base).to(total.dtype),
             "carry_used": used,
             "carry_made": carry_made,
-            "cascade": (total == 9).to(total.dtype) * used,
+            "cascade": (total == self.base - 1).to(total.dtype) * used,
         }
 
     def solve_text(self, *operands: str) -> str:
         """Return the sum of Python integers."""
         self.check_texts(operands)
-        return add_texts(operands)
+        return add_texts(operands, self.base)
+
+    def _resolve(
+        self, total: Integer[Tensor, "B K"]
+    ) -> tuple[Integer[Tensor, "B K"], Integer[Tensor, "B V"]]:
+        """Return the digits of sums of digits, and the carry into each place."""
+        never = torch.zeros(len(total), dtype=torch.bool, device=total.device)
+        return resolve_carries(total, never, self.base)
 
 
 def _digit_sum(operands: Integer[Tensor, "B M N"]) -> Integer[Tensor, "B K"]:
     return F.pad(operands.sum(1, dtype=torch.uint8), (0, 1))
-
-
-def _carry_used(total: Integer[Tensor, "B K"]) -> Integer[Tensor, "B K"]:
-    """Return the carry into each place."""
-    by_place = total.T.contiguous()  # each step reads the same place of all problems
-    used = torch.zeros_like(by_place)
-    for place in range(1, len(by_place)):
-        used[place] = by_place[place - 1] + used[place - 1] >= 10
-    return used.T

@@ -15,13 +15,14 @@ from carry import formats, tasks
 from carry.config import profiles
 from carry.config.run_settings import Run
 from carry.config.settings import Settings, SettingsError, suggest_name
+from carry.data.training_batches import draw_held_out
 from carry.models.system import System
 from carry.randomness import stream
 
 RATES = Path(__file__).with_name("rates.yaml")  # `python benchmarks/rates.py` measures them
 LARGE_WIDTH = 256  # of models whose weights are not made
 BATCH = 128  # strings in a step of `BatchedRates`
-SAMPLE = 64  # problems whose written lengths are measured
+SAMPLE = 100  # problems whose written lengths are measured
 
 
 class StepCost(NamedTuple):
@@ -33,6 +34,7 @@ class StepCost(NamedTuple):
     weights: float  # attention weights: pairs of tokens x heads x layers
     biases: float  # attention weights to which position encodings add something
     orthogonal: float  # floating-point operations of Muon
+    written: float  # tokens that are drawn and written, on a core
 
 
 class BatchedRates(Settings):
@@ -53,6 +55,8 @@ class Rates(Settings):
     weights: float
     biases: float
     orthogonal: float
+    written: float  # 0 on a core, whose other rates include it
+    unrecorded: float  # how many times longer passes take whose kernels are launched one by one
     batched: BatchedRates
 
 
@@ -78,6 +82,8 @@ def estimate_training_seconds(run: Run, device: str = "cpu") -> float:
         step = _time_batched_step(run, rates.batched)
     else:
         cost = count_step(run)
+        if not run.training.graphs:
+            cost = cost._replace(passes=cost.passes * rates.unrecorded)
         step = sum(getattr(rates, unit) * count for unit, count in cost._asdict().items())
     return run.training.steps * step
 
@@ -126,6 +132,7 @@ def _count_step(run: Run) -> StepCost:
         weights=pairs * problems,
         biases=pairs * biased * problems,
         orthogonal=sum(map(_count_orthogonal, matrices)) if training.optimizer == "muon" else 0.0,
+        written=tokens * training.batch,
     )
 
 
@@ -153,12 +160,12 @@ def _measure_lengths(run: Run) -> tuple[float, float]:
     """Return the mean number of tokens of a training problem, and of its response."""
     task = tasks.build_task(run.task, f"runs.{run.name}.task")
     form = formats.build_format(run.format, task, f"runs.{run.name}.format")
-    draws = stream(0, "cost")
     if run.data_set is not None and run.data_set.lengths:
         lengths = torch.tensor(run.data_set.lengths)
-        problems = task.draw_for_cells(torch.stack([lengths, lengths], dim=1), draws)
-    else:
-        problems = task.draw(SAMPLE, run.training.digits, draws)
+        cells = torch.stack([lengths, lengths], dim=1)
+        problems = task.draw_for_cells(cells, stream(0, "cost"))
+    else:  # an even sample of the cells
+        problems = draw_held_out(run, task, "cost", SAMPLE)
     batch = form.write(problems)
     length, start = batch.length.double(), batch.start.double()
     padding = run.training.random_padding * start

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 
 import torch
 import torch.nn.functional as F
+from jaxtyping import Bool, Float, Integer
 from torch import Tensor
 
 from carry.config.run_settings import Run
@@ -21,7 +24,9 @@ from carry.progress import print_warning
 from carry.randomness import stream
 from carry.training import checkpoint
 from carry.training.averages import WeightAverage
-from carry.training.memory import keep_freed_memory
+from carry.training.graphs import StepGraphs
+from carry.training.inputs import StepInputs, make_inputs
+from carry.training.memory import choose_micro_batch, keep_freed_memory
 from carry.training.optimizers import make_optimizers
 from carry.training.precision import choose_precision, use_precision
 from carry.training.schedule import compute_batch_size, compute_learning_rate
@@ -30,9 +35,15 @@ from carry.training.schedule import compute_batch_size, compute_learning_rate
 # the last two are None before the first score.
 Report = Callable[[int, float | None, float | None], None]
 
+CHECKPOINT_SECONDS = 60.0  # between checkpoints, if `checkpoint_every` is None
+
 
 class TrainingDiverged(RuntimeError):
     """The loss is not finite. The text names the step and the last good checkpoint."""
+
+
+class OutOfTime(SettingsError):
+    """The time of a training has ended before its last step. Its checkpoint is written."""
 
 
 def choose_device(run: Run) -> torch.device:
@@ -72,6 +83,7 @@ class Trainer:
         network = self.system.network
         width = network.shape(network.settings).width
         self.precision = choose_precision(run.training.precision, self.device, width)
+        self.micro_batch = choose_micro_batch(self.system, self.device)
         if checkpoint_path is not None and checkpoint_path.exists():
             try:
                 self._restore()
@@ -86,16 +98,31 @@ class Trainer:
         stopped = training.stop_at is not None and self.good_scores >= training.patience
         return stopped or self.step >= training.steps
 
-    def train(self, report: Report = lambda step, loss, exact: None) -> Trainer:
+    def train(
+        self, report: Report = lambda step, loss, exact: None, deadline: float | None = None
+    ) -> Trainer:
         """Train with one thread until `finished`.
+
+        Args:
+            deadline: the time (`time.time()`) at which a training that is not finished ends, with
+                a checkpoint.
 
         Raises:
             TrainingDiverged: for a loss that is not finite.
+            OutOfTime: at the deadline.
         """
         self.system.network.train()
         keep_freed_memory()
-        with one_thread():
+        self._saved = time.monotonic()
+        with one_thread(), self.graphs.use_stream() if self.graphs else nullcontext():
             while not self.finished:
+                if deadline is not None and time.time() >= deadline:
+                    self._save_checkpoint()
+                    raise OutOfTime(
+                        f"runs.{self.run.name}: the time of seed {self.seed} ended at step "
+                        f"{self.step} of {self.run.training.steps}; expected another call, which "
+                        "goes on from there"
+                    )
                 self._update()
                 self._record(report)
         self._check_losses()
@@ -112,11 +139,16 @@ class Trainer:
         self.system = system = System(run, seed, self.device)
         self.optimizers = make_optimizers(system.network, run.training)
         self.average = WeightAverage(system.network, run.training)
-        draws = stream(seed, "problems", device=self.device)
-        self.batches = TrainingBatches(run, system.task, system.format, draws)
-        self.id_draws = stream(seed, "ids", device=self.device)
+        # Problems and ids are drawn on the CPU (see `carry.training.inputs`).
+        self.batches = TrainingBatches(run, system.task, system.format, stream(seed, "problems"))
+        self.id_draws = stream(seed, "ids")
         self.recurrence_draws = stream(seed, "recurrences")
-        self.held_out = system.format.write(draw_held_out(run, system.task)).to(self.device)
+        has_dropout = any(run.training.dropout_shares().values())
+        self.dropout_draws = stream(seed, "dropout", device=self.device) if has_dropout else None
+        uses_graphs = run.training.graphs
+        draws = self.dropout_draws
+        self.graphs = StepGraphs(self._step, self.device, draws) if uses_graphs else None
+        self.held_out = system.format.write(draw_held_out(run, system.task))
         self.step = 0
         self.curve: list[dict[str, float]] = []
         self.good_scores = 0  # the number of last scores in a row that reach `stop_at`
@@ -125,23 +157,56 @@ class Trainer:
 
     def _update(self) -> None:
         """Do one step of the optimizers."""
-        training, network = self.run.training, self.system.network
+        training = self.run.training
+        inputs = self._draw_inputs(self.batches.next(compute_batch_size(self.step, training)))
+        fewer = self._draw_fewer_recurrences()
+        if self.dropout_draws is not None:  # draws depend on seed and step alone
+            seed = stream(self.seed, "dropout", self.step).initial_seed()
+            self.dropout_draws.manual_seed(seed)
+        self._set_learning_rate(compute_learning_rate(self.step, training))
         with use_precision(self.precision, self.device):
-            batch = self.batches.next(compute_batch_size(self.step, training))
-            network.dropout = self._make_dropout()
-            loss = self._loss(batch)
-            network.dropout = None
-            for optimizer in self.optimizers:
-                optimizer.zero_grad(set_to_none=True)
-            loss.backward()
-            torch.nn.utils.clip_grad_norm_(network.parameters(), training.clip)
-            for optimizer in self.optimizers:  # inside, as Muon computes products
-                for group in optimizer.param_groups:
-                    group["lr"] = compute_learning_rate(self.step, training)
-                optimizer.step()
-        self._losses.append(loss.detach())
+            if self.graphs is not None:
+                loss = self.graphs.run(inputs, fewer)
+            else:
+                loss = self._step(inputs.send(self.device), fewer)
+        self._losses.append(loss)
         self.step += 1
         self.average.update(self.step)
+
+    def _draw_inputs(self, batch: Batch) -> StepInputs:
+        """Return the inputs of a step on a batch, with new ids."""
+        ids = self.system.train_ids(batch, self.id_draws)
+        inputs = make_inputs(batch, ids, self.run.training.loss)
+        return inputs.pad() if self.graphs or self.device.type != "cpu" else inputs
+
+    def _step(self, inputs: StepInputs, fewer: int | None) -> Tensor:
+        """Change the weights by one step, and return the loss.
+
+        The sequences are computed in parts of `micro_batch`, whose losses and gradients add up.
+        """
+        training, network = self.run.training, self.system.network
+        if self.dropout_draws is not None:
+            network.dropout = Dropout(*training.dropout_shares().values(), self.dropout_draws)
+        for optimizer in self.optimizers:
+            optimizer.zero_grad(set_to_none=True)
+        losses = []
+        for part in inputs.split(self.micro_batch):
+            loss = self._loss(part, inputs.real, fewer)
+            loss.backward()
+            losses.append(loss.detach())
+        network.dropout = None
+        torch.nn.utils.clip_grad_norm_(network.parameters(), training.clip)
+        for optimizer in self.optimizers:
+            optimizer.step()
+        return losses[0] if len(losses) == 1 else torch.stack(losses).sum()
+
+    def _set_learning_rate(self, rate: float) -> None:
+        for optimizer in self.optimizers:
+            for group in optimizer.param_groups:
+                if isinstance(group["lr"], Tensor):  # which a recorded step reads
+                    group["lr"].fill_(rate)
+                else:
+                    group["lr"] = rate
 
     def _record(self, report: Report) -> None:
         """Score, take a snapshot, write a checkpoint and report, each if this step needs it."""
@@ -153,41 +218,44 @@ class Trainer:
         every = training.snapshot_every
         if every and (self.finished or self.step % every == 0):
             self._take_snapshot()  # before the checkpoint, which lists the snapshots
-        if self.finished or self.step % training.checkpoint_every == 0:
+        if self.finished or self._checkpoint_is_due():
             self._save_checkpoint()
         if self.finished or self.step % 10 == 0:
             scores = self.curve[-1] if self.curve else {}
             report(self.step, scores.get("loss"), scores.get("exact"))
 
-    def _loss(self, batch: Batch) -> Tensor:
+    def _checkpoint_is_due(self) -> bool:
+        every = self.run.training.checkpoint_every
+        if every is None:
+            return time.monotonic() - self._saved >= CHECKPOINT_SECONDS
+        return self.step % every == 0
+
+    def _loss(
+        self, inputs: StepInputs, real: Bool[Tensor, "B A"], fewer: int | None
+    ) -> Float[Tensor, ""]:
+        """Return the loss of a part of a batch, of which `real` are the tokens of the whole."""
         training, network = self.run.training, self.system.network
-        ids = self.system.train_ids(batch, self.id_draws)
-        tokens = batch.tokens[:, :-1]  # nothing follows the last one
-        if training.loss == "answer":
-            at, target, real = batch.response()
-        else:  # all tokens after the first, those of the question too
-            at, target = None, batch.tokens[:, 1:].long()
-            index = torch.arange(1, batch.tokens.shape[1], device=batch.length.device)
-            real = index < batch.length[:, None]
 
         def loss_at(recurrences: int | None) -> Tensor:
-            logits = network(tokens, ids, at, recurrences)
-            loss = average_loss(logits, target, real, training.loss_average)
-            penalty = network.penalty(real)
-            return loss if penalty is None else loss + penalty
+            logits = network(inputs.tokens, inputs.ids, inputs.at, recurrences)
+            average = training.loss_average
+            loss = average_loss(logits, inputs.target, inputs.real, average, real)
+            penalty = network.penalty(inputs.real)
+            if penalty is None:
+                return loss
+            return loss + penalty * (inputs.real.sum() / real.sum())
 
-        if training.progressive == 0 or network.recurrences == 1:
+        if fewer is None:
             return loss_at(None)
         # A convex combination with the loss at a smaller random depth (mcleish2024, A.4.1).
-        fewer = int(torch.randint(1, network.recurrences, (), generator=self.recurrence_draws))
         return (1 - training.progressive) * loss_at(None) + training.progressive * loss_at(fewer)
 
-    def _make_dropout(self) -> Dropout | None:
-        """Return the dropout of this step; its draws depend on seed and step alone."""
-        shares = self.run.training.dropout_shares().values()
-        if not any(shares):
+    def _draw_fewer_recurrences(self) -> int | None:
+        """Return the smaller depth of a progressive loss, if there is one."""
+        most = self.system.network.recurrences
+        if self.run.training.progressive == 0 or most == 1:
             return None
-        return Dropout(*shares, stream(self.seed, "dropout", self.step, device=self.device))
+        return int(torch.randint(1, most, (), generator=self.recurrence_draws))
 
     def _score(self) -> None:
         """Add a point to the learning curve: mean loss, and exact match on held-out problems."""
@@ -196,9 +264,9 @@ class Trainer:
         sharpness, network.sharpness = network.sharpness, 1.0  # the curve is one of training
         # Ids are drawn as in training, so the score is about trained ids and lengths only. Small
         # batches, because some schemes draw one offset for a batch, and one offset is no average.
-        draws, correct = stream(0, "held out", device=self.device), 0
+        draws, correct = stream(0, "held out"), 0
         for rows in torch.arange(len(self.held_out)).chunk(16):
-            batch = self.held_out[rows.to(self.device)]
+            batch = self.held_out[rows]
             ids = self.system.train_ids(batch, draws)
             correct += int(teacher_forced_pass(self.system, batch, ids=ids).exact.sum())
         exact = correct / len(self.held_out)
@@ -246,6 +314,7 @@ class Trainer:
             "snapshots": [*self.snapshots],
         }
         checkpoint.save_tensors(self.checkpoint_path, tensors, note)
+        self._saved = time.monotonic()
 
     def _take_snapshot(self) -> None:
         """Keep the present weights, in a file of their own, which is written once."""
@@ -281,14 +350,32 @@ class Trainer:
                 self.snapshots[step] = checkpoint.load_tensors(path)[0]
 
 
-def average_loss(logits: Tensor, target: Tensor, real: Tensor, average: str) -> Tensor:
+def average_loss(
+    logits: Float[Tensor, "B A V"],
+    target: Integer[Tensor, "B A"],
+    real: Bool[Tensor, "B A"],
+    average: str,
+    all_real: Bool[Tensor, "C A"],
+) -> Float[Tensor, ""]:
     """Return the mean cross-entropy of the real tokens, by `token` or by `sample`.
 
-    Shapes: B sequences, A tokens, V symbols; logits [B A V], target and real [B A]. `sample` first
-    takes the mean of each sequence (mcleish2024, A.7).
+    `sample` first takes the mean of each sequence (mcleish2024, A.7). Of a part of a batch it is
+    the share in the mean of the whole.
+
+    Shapes: B sequences, A tokens, V symbols.
+
+    Args:
+        all_real: which tokens of the whole batch are real.
+
+    >>> logits, target = torch.zeros(2, 2, 4), torch.zeros(2, 2, dtype=torch.long)
+    >>> real = torch.tensor([[True, True], [True, False]])
+    >>> parts = [average_loss(logits[i], target[i], real[i], "sample", real)
+    ...          for i in (slice(0, 1), slice(1, 2))]
+    >>> round(sum(parts).exp().item(), 3), round(parts[0].exp().item(), 3)
+    (4.0, 2.0)
     """
+    losses = F.cross_entropy(logits.float().flatten(0, 1), target.flatten(), reduction="none")
+    losses = losses.unflatten(0, real.shape)
     if average == "token":
-        return F.cross_entropy(logits[real].float(), target[real])
-    losses = F.cross_entropy(logits[real].float(), target[real], reduction="none")
-    share = real / real.sum(1, keepdim=True)
-    return (losses * share[real]).sum() / len(real)
+        return (losses * real).sum() / all_real.sum()
+    return (losses * (real / real.sum(1, keepdim=True))).sum() / len(all_real)

@@ -7,6 +7,7 @@ of how jobs are run repeats no training.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -21,6 +22,8 @@ from carry.training.loop import Trainer
 
 # Of a larger data set only a summary is written: its problems can be drawn again.
 MAX_WRITTEN_PROBLEMS = 1_000_000
+# The time (`time.time()`) at which trainings end with a checkpoint; slices of time set it.
+DEADLINE = "CARRY_DEADLINE"
 
 
 def train_seed(report: Callable[..., None], folder: Path, run: Run, seed: int) -> None:
@@ -35,11 +38,16 @@ def train_seed(report: Callable[..., None], folder: Path, run: Run, seed: int) -
     Raises:
         SettingsError: for settings that do not fit.
         TrainingDiverged: for a loss that is not finite.
+        OutOfTime: at the time of `DEADLINE`, if it is set.
     """
     steps = run.training.steps
     trainer = Trainer(run, seed, folder / "checkpoints" / f"seed_{seed}.safetensors")
     report(trainer.step / steps)
-    trainer.train(lambda step, *scores: report(step / steps, describe_scores(*scores)))
+    deadline = os.environ.get(DEADLINE)
+    trainer.train(
+        lambda step, *scores: report(step / steps, describe_scores(*scores)),
+        deadline=float(deadline) if deadline else None,
+    )
     trainer.save_weights(folder / f"seed_{seed}.safetensors")
     if trainer.snapshots:
         checkpoint.save_snapshots(folder / f"snapshots_{seed}.safetensors", trainer.snapshots)

@@ -93,17 +93,17 @@ def load_variant_set(name: str, profile: str) -> VariantSet:
         SettingsError: for an unknown set, and for a setting that does not fit.
     """
     scales = profiles.load_profile(profile)["variant_sets"]
-    known = profiles.load_params()["variants"]
+    sets = profiles.load_params()["variants"]
     if name not in scales:
         raise SettingsError(
             f"variant_sets: {name!r} is not in profile {profile!r}, {suggest_name(name, scales)}"
         )
-    if name not in known:
+    if name not in sets:
         raise SettingsError(
-            f"variant_sets: {name!r} is not in variants, {suggest_name(name, known)}"
+            f"variant_sets: {name!r} is not in variants, {suggest_name(name, sets)}"
         )
     Scale.parse(scales[name], f"variant_sets.{name}")  # a profile changes no variants
-    merged = profiles.merge_settings(known[name], scales[name], where=f"variants.{name}")
+    merged = profiles.merge_settings(sets[name], scales[name], where=f"variants.{name}")
     variant_set = VariantSet.parse(merged, f"variants.{name}")
     names = _list_names(variant_set)
     for requested in variant_set.only or ():

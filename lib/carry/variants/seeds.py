@@ -24,7 +24,7 @@ from carry.data import problem_sets
 from carry.evaluation.decoding import compute_decoding_ids, group_by_shape
 from carry.evaluation.mistakes import KINDS
 from carry.evaluation.scoring import score_system
-from carry.models.hooks import Hooks
+from carry.interpretability.attention import measure_response_attention
 from carry.models.parameter_counts import count_network_parameters
 from carry.models.system import Start, System
 from carry.randomness import stream
@@ -125,7 +125,6 @@ def _score_length(system: System, name: str, times: int, scale: Scale) -> dict[s
     return {"times": times, "digits": digits, "n": n, **counts, "local_attention": local}
 
 
-@torch.inference_mode()
 def _measure_local_attention(system: System, table: pd.DataFrame) -> float:
     """Return the share of attention on a place, on the next place, and on the first token.
 
@@ -133,19 +132,13 @@ def _measure_local_attention(system: System, table: pd.DataFrame) -> float:
     """
     problems = problem_sets.to_problems(table, system.task).to(system.device)
     batch = system.format.write(problems)
-    hooks, network = Hooks(["*.pattern"]), system.network.eval()
-    network(batch.tokens, system.ids(batch), hooks=hooks)
-    at, _, real = batch.response()
+    at, _, _ = batch.response()
     place = batch.levels[:, :, 0]
     offset = place[:, None] - place.gather(1, at)[:, :, None]
     is_local = (place >= 0)[:, None] & (offset >= 0) & (offset <= 1)
     is_local[:, :, 0] = True
-    rows = torch.arange(len(batch))[:, None]
-    shares = [
-        (pattern[rows, :, at] * is_local[:, :, None]).sum(-1)
-        for pattern in hooks.all_layers("pattern")
-    ]
-    return float(torch.stack(shares).mean(dim=(0, 3))[real].mean())
+    shares = measure_response_attention(system, batch, system.ids(batch), is_local)
+    return float(shares.mean(dim=(0, 2)).mean())
 
 
 def _score_band(system: System, name: str, digits: int, scale: Scale) -> dict[str, Any]:

@@ -125,7 +125,8 @@ class Adaptive(Transformer):
         cost, self._ponder_cost = self._ponder_cost, None
         if cost is None:
             return None
-        return self.settings.ponder * cost[:, : real.shape[1]][real].mean()
+        cost = cost[:, : real.shape[1]] * real  # no index by `real`, whose size a GPU would tell
+        return self.settings.ponder * (cost.sum() / real.sum())
 
     def _make_mixture(self, tokens: Tensor, at: Tensor | None) -> HaltingMixture:
         index = tokens if at is None else at.expand(len(tokens), -1)

@@ -324,7 +324,7 @@ class Transformer(Architecture):
         embedded = self._scale_gradient(embedded, recurrences)
         index = torch.arange(past, total, device=tokens.device)[None]
         positions = self.position_encodings(recurrences)
-        everywhere = AttentionContext(positions, index, ids, total)
+        everywhere = AttentionContext(positions, index, ids, total, in_order=past == 0)
         wanted = everywhere if at is None else AttentionContext(positions, at, ids, total)
         x = torch.zeros_like(embedded)
         steps = recurrences * len(self.blocks)

@@ -18,7 +18,8 @@ class Learned(Encoding):
 
     `table`: the largest id that has a row (default: the largest id of training).
     `initial`: rows start as `normal` noise, or as `sinusoidal` features (of the id, with `base`).
-    The product of two sinusoidal rows depends only on the difference of their ids.
+    The product of two sinusoidal rows depends only on the difference of their ids; `base: null`
+    makes it 0 for all differences below the width, also for those of no training problem.
     `ring`: the first row follows the last one. No id is then at an edge, and every id has a row;
     ids that differ by the length of the table share it.
     """
@@ -28,7 +29,7 @@ class Learned(Encoding):
 
         table: int | None = Field(default=None, ge=1)
         initial: Literal["normal", "sinusoidal"] = "normal"
-        base: float = Field(default=100.0, gt=0.0)
+        base: float | None = Field(default=100.0, gt=0.0)
         ring: bool = False
 
     def __init__(self, settings: Settings, shape: ModelShape, ids: IdRange) -> None:

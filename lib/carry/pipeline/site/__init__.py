@@ -111,7 +111,7 @@ def add_breaks(name: str) -> Markup:
 
 def render_pages(content: Content, templates: jinja2.Environment, profile: str) -> dict[str, str]:
     """Return the pages that are no notebooks, by their paths."""
-    shown = [
+    figure_pages = [
         {**page._asdict(), "figures": content.list_figures(page)}
         for page in content.pages
         if page.notebook and page.name != "tour"
@@ -134,7 +134,7 @@ def render_pages(content: Content, templates: jinja2.Environment, profile: str) 
             "groups": groups,
             "citations": [works.describe_project(), *works.read_works().values()],
         },
-        "figures": {"pages": [page for page in shown if page["figures"]]},
+        "figures": {"pages": [page for page in figure_pages if page["figures"]]},
         "ledger": {
             "records": content.records,
             "papers": [*dict.fromkeys(record["paper"] for record in content.records)],
@@ -147,9 +147,9 @@ def render_pages(content: Content, templates: jinja2.Environment, profile: str) 
         for name, values in settings.items()
     }
     for work in templates.globals["works"]:
-        mine = [page for page in shown if page["group"] == work["key"]]
+        pages_of_work = [page for page in figure_pages if page["group"] == work["key"]]
         rendered[f"works/{work['key']}.html"] = templates.get_template("work.html").render(
-            root="../", here=work["key"], work=work, pages=mine
+            root="../", here=work["key"], work=work, pages=pages_of_work
         )
     return rendered
 

@@ -63,21 +63,23 @@ def read_content(profile: str) -> Content:
         for name in ("claims", "numbers")
     )
     items = add_verdicts(load_items(), records)
-    known = (*works.read_works(), works.OWN)
+    keys = (*works.read_works(), works.OWN)
     entries, figures = index.list_figures(), {}
     listed = pages.list_pages(profile, items)
     for page in listed:
-        shown = {name: entry for name, entry in entries.items() if entry.notebook == page.notebook}
-        drawn = pages.list_drawn(page, shown) if shown else set()
-        top = f"works/{page.group}.html" if page.group in known else "figures.html"
+        page_entries = {
+            name: entry for name, entry in entries.items() if entry.notebook == page.notebook
+        }
+        drawn = pages.list_drawn(page, page_entries) if page_entries else set()
+        top = f"works/{page.group}.html" if page.group in keys else "figures.html"
         folder = paths.figures_folder(profile, page.notebook)
-        for name, entry in shown.items():
+        for name, entry in page_entries.items():
             url = f"{top}#figure-{name}"
             has_files = name in drawn
             figures[name] = (
                 read_figure(entry, url, folder) if has_files else describe_entry(entry, url)
             )
-    story = load_story(entries, [record["id"] for record in records], known)
+    story = load_story(entries, [record["id"] for record in records], keys)
     return Content(listed, figures, items, records, numbers, story)
 
 
@@ -89,7 +91,7 @@ def list_works(content: Content) -> list[dict[str, Any]]:
         records = [record for record in content.records if record["paper"] == paper]
         texts = {"title": about.title, "label": about.label, "about": about.about}
         texts["verdicts"] = f"{len(records)} claims: {summarise_claims(records)}"
-        items = _list_items(content, key) + _group_others(content, key, records)
+        items = _list_items(content, key) + _group_others(content, records)
         listed.append({"key": key, **texts, **described.get(key, {}), "items": items})
     return listed
 
@@ -124,9 +126,7 @@ def _list_answers(
     ]
 
 
-def _group_others(
-    content: Content, work: str, records: Iterable[Mapping[str, Any]]
-) -> list[dict[str, Any]]:
+def _group_others(content: Content, records: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return the claims of a work that are about none of its items, as items without a number.
 
     Those whose section names a notebook stand together.
@@ -157,14 +157,14 @@ def list_chapters(content: Content) -> list[dict[str, Any]]:
     chapters = []
     for chapter in content.story.chapters:
         entry = index.list_figures()[chapter.figure]  # a profile may leave out its notebook
-        found = {
+        parts = {
             "figure": content.figures.get(entry.name) or describe_entry(entry, ""),
             "page": notebooks.get(entry.notebook),
             "text": fill_numbers(chapter.text, content.numbers, records),
             "claims": [records[name] for name in chapter.claims],
             "table": make_table(chapter.table, content.numbers),
         }
-        chapters.append({**dict(chapter), **found})
+        chapters.append({**dict(chapter), **parts})
     return chapters
 
 
@@ -178,9 +178,9 @@ def make_table(name: str, numbers: Mapping[str, Any]) -> dict[str, Any] | None:
     if name == "certificates":
         sizes = ("trained", "parameters", "contexts")
         rows = [
-            ["", name_certified_row(row), *(f"{found[key]:,}" for key in sizes)]
-            + [f"{found['exact']} of {found['seeds']} seeds"]
-            for row, found in numbers["certificates"].items()
+            ["", name_certified_row(row), *(f"{values[key]:,}" for key in sizes)]
+            + [f"{values['exact']} of {values['seeds']} seeds"]
+            for row, values in numbers["certificates"].items()
         ]
         columns = ["exact at every length", "trained to", "parameters", "contexts", "certified"]
         texts = {"title": "Certificates", "note": CERTIFICATES_NOTE}
@@ -192,12 +192,12 @@ def make_table(name: str, numbers: Mapping[str, Any]) -> dict[str, Any] | None:
     ]
     columns = [key for key in readme_numbers.COLUMNS if any(key in line[3] for line in lines)]
     rows = []
-    for row, trained, start, found in lines:
+    for row, trained, start, values in lines:
         cells = [
-            readme_numbers.format_number(found[key]) if key in found else "" for key in columns
+            readme_numbers.format_number(values[key]) if key in values else "" for key in columns
         ]
-        look = style.choose_style(row)
-        rows.append([look.color, look.label, trained, start, *cells])
+        row_style = style.choose_style(row)
+        rows.append([row_style.color, row_style.label, trained, start, *cells])
     title = "Numbers on one footing" if name == "footing" else "Numbers of the farthest rows"
     columns = ["scheme", "trained to", "start", *columns]
     return {"title": title, "note": STARTS_NOTE, "columns": columns, "texts": 3, "rows": rows}

@@ -119,9 +119,9 @@ def write_alt(title: str, caption: str, table: pd.DataFrame) -> str:
 
 def _list_values(row: dict[str, Any]) -> list[str]:
     """Return the values of a line of a table, numbers with the names of their columns."""
-    known = {name: value for name, value in row.items() if not pd.isna(value)}
+    values = {name: value for name, value in row.items() if not pd.isna(value)}
     return [
-        value if isinstance(value, str) else f"{name} {value:.3g}" for name, value in known.items()
+        value if isinstance(value, str) else f"{name} {value:.3g}" for name, value in values.items()
     ]
 
 

@@ -75,8 +75,8 @@ def export_model(row: str) -> dict[str, Any]:
     _check_model(system)
     certificate = read_certificate(paths.certificate_file(paths.PUBLISHED, study, row))
     contexts = enumerate_contexts(system).contexts
-    seed, found = certificate["seeds"][0], {"verdict": "exact", "contexts": len(contexts)}
-    for field, value in {**found, "weights": hash_weights(system)}.items():
+    seed, computed = certificate["seeds"][0], {"verdict": "exact", "contexts": len(contexts)}
+    for field, value in {**computed, "weights": hash_weights(system)}.items():
         if seed.get(field) != value:
             raise SettingsError(
                 f"site: the certificate of {row} has {field} {describe(seed.get(field))}; "

@@ -84,18 +84,18 @@ def list_drawn(page: Page, names: Iterable[str]) -> set[str]:
     Raises:
         SettingsError: for a missing notebook, and for one that does not show a figure of `names`.
     """
-    shown = {}
+    has_picture = {}
     for cell in read_notebook(page.source).cells:
         if cell.cell_type == "code":
             drawn = any(PICTURE in output.get("data", {}) for output in cell.outputs)
-            shown |= dict.fromkeys(index.list_shown(cell.source), drawn)
+            has_picture |= dict.fromkeys(index.list_shown(cell.source), drawn)
     for name in names:
-        if name not in shown:
+        if name not in has_picture:
             raise SettingsError(
                 f"site: {paths.display_path(page.source)} does not show the figure {name!r}; "
                 "expected the notebook to be run as it is now"
             )
-    return {name for name in names if shown[name]}
+    return {name for name in names if has_picture[name]}
 
 
 def read_notebook(path: Path) -> NotebookNode:
@@ -148,12 +148,12 @@ def _replace_pictures(
         if cell.cell_type != "code":
             heading = [heading, *HEADING.findall(cell.source)][-1]
             continue
-        shown = [figures[name] for name in index.list_shown(cell.source) if name in figures]
-        captions, outputs = {figure.caption for figure in shown}, []
+        remaining = [figures[name] for name in index.list_shown(cell.source) if name in figures]
+        captions, outputs = {figure.caption for figure in remaining}, []
         for output in cell.outputs:
             data = output.get("data", {})
-            if PICTURE in data and shown:
-                output.data = {"text/html": draw(shown.pop(0))}
+            if PICTURE in data and remaining:
+                output.data = {"text/html": draw(remaining.pop(0))}
             elif PICTURE in data:
                 name = f"{page.name}_{len(pictures) + 1}.png"
                 pictures[name] = base64.b64decode(data[PICTURE])

@@ -106,9 +106,9 @@ def load_story(
     return story
 
 
-def _check_name(name: str, known: Collection[str], problem: str) -> None:
-    if name not in known:
-        raise SettingsError(f"{problem} {describe(name)}, {suggest_name(name, known)}")
+def _check_name(name: str, names: Collection[str], problem: str) -> None:
+    if name not in names:
+        raise SettingsError(f"{problem} {describe(name)}, {suggest_name(name, names)}")
 
 
 def _check_number(kind: str, names: list[str], claims: Collection[str]) -> None:
@@ -136,12 +136,12 @@ def fill_numbers(
     """
     filled = []
     for text in sentences:
-        found = [
+        values = [
             _find_number(kind, names, numbers, records) for kind, *names in PLACE.findall(text)
         ]
-        if None not in found:
-            values = iter(found)
-            filled.append(PLACE.sub(lambda _: next(values), text))  # noqa: B023, used at once
+        if None not in values:
+            numerals = iter(values)
+            filled.append(PLACE.sub(lambda _: next(numerals), text))  # noqa: B023, used at once
     return filled
 
 

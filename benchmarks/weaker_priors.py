@@ -1,0 +1,249 @@
+"""How much of the prior may be learned? `python benchmarks/weaker_priors.py [EXPERIMENT ...]`.
+
+Sums of up to 10 digits, `SEEDS` seeds each, on all cores:
+
+span          the window is learned: keys fade out beyond a learned span (Sukhbaatar et al. 2019,
+              section 2), whose size is part of the loss in the second half of training. Then the
+              window is fixed to what the span shows, training goes on, and the model is certified.
+table         Abacus ids are read from a table; then also relatively within the usual window, while
+              the table fades to 0. The model without the table is certified.
+improvement   plain Abacus ids. Sums of up to two more digits get the labels on which the model
+              agrees from several starts of ids; training goes on with these and with true sums of
+              up to 10 digits; repeat (Lee et al. 2025).
+
+Results are rows of weaker_priors.csv; seeds that it has are skipped, so the script can be stopped
+and started at any time. With `summary` it trains nothing, and prints medians over seeds.
+"""
+
+from __future__ import annotations
+
+import math
+import multiprocessing
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import torch
+from torch import Tensor, nn
+
+from carry.certificates.verification import certify_model, find_contexts_or_conflict
+from carry.config import paths
+from carry.config.run_settings import Run, make_run
+from carry.data.problems import Problems, concatenate_problems
+from carry.evaluation.decoding import compute_decoding_ids, decode_greedily, spread_evenly
+from carry.formats import EOS
+from carry.models.encodings import IdRange, ModelShape
+from carry.models.encodings.relative import Relative
+from carry.models.system import Start, System
+from carry.models.teacher_forcing import teacher_forced_pass
+from carry.progress import progress_bar
+from carry.randomness import stream
+from carry.training.loop import Trainer
+from carry.training.optimizers import make_optimizers
+
+FILE = Path(__file__).with_suffix(".csv")
+COLUMNS = ["experiment", "seed", "measure", "at", "value"]
+SEEDS = 5
+DIGITS = 10  # of trained sums
+ASKED = 200  # sums of each length that is scored
+FAR = (10, 20, 100, 1000)  # lengths at which certified models are scored
+
+STEPS = 2000  # of the first training
+WIDEST = 16  # ids of the first span on both sides, which hides nothing in training
+SPAN_COST = 0.001  # of an id in the span
+
+TABLE_SIZE = 64  # ids of self-improvement; sums of n digits need n + 1 of them
+LENGTHS = range(12, 49, 2)  # the longest sums of each round
+STARTS = 4  # of ids, from which the answers have to agree
+DRAWN, KNOWN = 1024, 8192  # sums that are labelled in a round, and true sums
+ROUND = {"steps": 150, "batch": 64, "learning_rate": 3e-4}
+
+LEARNED = {"ids": "abacus", "encoding": "learned", "per_example": True, "initial": "sinusoidal"}
+RELATIVE = {"ids": "abacus", "encoding": "relative"}
+ONE_LAYER = {"layers": 1, "width": 64}  # as in the row `addition_relative`
+TWO_LAYERS = {"layers": 2, "width": 128}  # as in the row `addition_abacus`
+Result = tuple[str, int, Any]  # a measure, its length of sums or 0, and the value
+
+
+class LearnedSpan(Relative):
+    """Relative biases plus the logarithm of a weight that falls to 0 beyond a learned span.
+
+    The weight of a key at distance d is span + 1 - d, between 0 and 1, with one span for lower ids
+    and one for higher ids. The first token keeps its weight.
+    """
+
+    def __init__(self, shape: ModelShape) -> None:
+        super().__init__(Relative.Settings(clip=WIDEST), shape, IdRange(DIGITS + 1))
+        self.shares = nn.Parameter(torch.ones(2))  # of WIDEST
+
+    def spans(self) -> Tensor:
+        """Return the spans for lower and for higher ids."""
+        return WIDEST * self.shares.clamp(min=0)
+
+    def bias(self, layer: int, query: Tensor, key: Tensor) -> Tensor:
+        """Return the biases, minus infinity where the weight is 0."""
+        difference = key[:, None, :] - query[:, :, None]
+        lower, upper = self.spans()
+        weight = torch.where(difference < 0, lower, upper) + 1 - difference.abs()
+        faded = torch.where(weight > 0, weight.clamp(1e-6, 1.0).log(), -math.inf)
+        faded = torch.nn.functional.pad(faded[:, :, 1:], (1, 0))
+        return super().bias(layer, query, key) + faded[:, None]
+
+
+def make_sums(positions: list[dict], model: dict = ONE_LAYER, **training: Any) -> Run:
+    """Return a run of sums up to `DIGITS` digits."""
+    training = {"digits": DIGITS, "optimizer": "adamw", **training}
+    task = {"name": "addition"}
+    return make_run({"task": task, "positions": positions, "model": model, "training": training})
+
+
+def start_training(run: Run, seed: int, weights: dict[str, Tensor]) -> Trainer:
+    """Return a training that starts from those of the weights that the model has."""
+    trainer = Trainer(run, seed, None)
+    trainer.system.network.load_state_dict(weights, strict=False)
+    return trainer
+
+
+def learn_span(seed: int) -> Iterator[Result]:
+    """Yield the learned window, and the verdict on the model with this window."""
+    half = STEPS // 2
+    trainer = Trainer(make_sums([RELATIVE], steps=STEPS, learning_rate=0.003), seed, None)
+    network = trainer.system.network
+    span = network.encodings[0] = LearnedSpan(network.shape(network.settings))
+    network.penalty = lambda real: SPAN_COST * span.spans().sum() * (trainer.step >= half)
+    trainer.optimizers = make_optimizers(network, trainer.run.training)
+    trainer.train()
+    window = span.spans().ceil().int().tolist()
+    yield from (("lower", 0, window[0]), ("upper", 0, window[1]))
+    weights, clip = network.state_dict(), min(max(window) + 1, WIDEST)
+    biases = weights["encodings.0.biases.0"]
+    weights["encodings.0.biases.0"] = biases[WIDEST - clip : WIDEST + clip + 1]
+    run = make_sums([{**RELATIVE, "window": window, "clip": clip}], steps=half)
+    yield from certify(start_training(run, seed, weights).train().system)
+
+
+def fade_table(seed: int) -> Iterator[Result]:
+    """Yield the verdict on a model that had learned a table of ids, which faded."""
+    table, windowed = {**LEARNED, "offset": 25}, {**RELATIVE, "window": [0, 1]}
+    system = Trainer(make_sums([table], steps=STEPS), seed, None).train().system
+    yield from score("accuracy of the table", system, [DIGITS], "all")
+    run = make_sums([table, windowed], steps=STEPS)
+    trainer = start_training(run, seed, system.network.state_dict())
+    rows = trainer.system.network.encodings[0].rows.weight.requires_grad_(False)
+    first = rows.clone()
+
+    def fade(step: int, loss: float | None, exact: float | None) -> None:  # every tenth step
+        rows.copy_(first * max(0.0, 1.0 - 2 * step / STEPS))
+
+    weights = trainer.train(fade).system.network.state_dict()
+    weights = {name.replace("encodings.1", "encodings.0"): weights[name] for name in weights}
+    alone = start_training(make_sums([windowed]), seed, weights).system
+    yield from certify(alone)
+
+
+def certify(system: System) -> Iterator[Result]:
+    """Yield the verdict on a model, its contexts, and its accuracy beyond trained lengths."""
+    system.network.eval()
+    certificate = certify_model(system, find_contexts_or_conflict(system))
+    yield from ((name, 0, certificate.get(name)) for name in ("verdict", "contexts", "wrong"))
+    yield from score("accuracy", system, FAR)
+
+
+def score(
+    measure: str, system: System, lengths: Sequence[int], start: Start = 1
+) -> Iterator[Result]:
+    """Yield the share of sums of two numbers of each length that are right."""
+    system.network.eval()
+    for digits in lengths:
+        count = min(ASKED, 20_000 // digits)
+        cells = torch.tensor([[digits, digits]]).expand(count, -1)
+        problems = system.task.draw_for_cells(cells, stream(0, "asked", digits))
+        batch = system.format.write(problems)
+        ids = compute_decoding_ids(system, problems, batch, start)
+        exact = teacher_forced_pass(system, batch, ids_by_start=ids).exact
+        yield measure, digits, float(exact.float().mean())
+
+
+def improve(seed: int) -> Iterator[Result]:
+    """Yield what share of longer sums gets labels in each round, and how many of these are right.
+
+    A round scores its longest sums, and before the next round those of two more digits (`ahead`).
+    """
+    positions, draws = [{**LEARNED, "limit": TABLE_SIZE}], stream(seed, "improvement")
+    system = Trainer(make_sums(positions, TWO_LAYERS, steps=STEPS), seed, None).train().system
+    examples = [system.task.draw(KNOWN, DIGITS, draws)]
+    yield from score("ahead", system, [DIGITS, LENGTHS[0]], "all")
+    for longest in LENGTHS:
+        cells = torch.randint(longest - 1, longest + 1, (DRAWN, 2), generator=draws)
+        problems = system.task.draw_for_cells(cells, draws)
+        answer, length, agreed = vote(system, problems, TABLE_SIZE - longest)
+        yield "labelled", longest, float(agreed.float().mean())
+        right = (answer == problems.answer).all(1) & (length == problems.answer_length)
+        yield "right labels", longest, float(right[agreed].float().mean())
+        labelled = replace(problems, answer=answer, answer_length=length)
+        examples.append(labelled[agreed])
+        run = make_sums(positions, TWO_LAYERS, **ROUND)
+        trainer = start_training(run, seed, system.network.state_dict())
+        trainer.batches.problems = concatenate_problems(examples)
+        system = trainer.train().system
+        yield from score("accuracy", system, [longest], "all")
+        yield from score("ahead", system, [longest + 2], "all")
+
+
+def vote(system: System, problems: Problems, last_start: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Return answers of a model, their lengths, and whether `STARTS` starts of ids agree on them.
+
+    Shapes: answers [B K], as wide as those of the problems; lengths and agreements [B].
+    """
+    responses = [
+        system.format.read(decode_greedily(system, problems, start))
+        for start in spread_evenly(last_start, STARTS)
+    ]
+    response = responses[0]
+    is_digit = response < 10
+    length = is_digit.sum(1)
+    agreed = torch.stack([(other == response).all(1) for other in responses]).all(0)
+    agreed &= (is_digit | (response == EOS)).all(1) & (length > 0) & (length <= problems.room)
+    return (response * is_digit)[:, : problems.answer.shape[1]].to(torch.uint8), length, agreed
+
+
+EXPERIMENTS: dict[str, Callable[[int], Iterator[Result]]] = {
+    "span": learn_span, "table": fade_table, "improvement": improve,
+}  # fmt: skip
+
+
+def run_experiment(name: str, seed: int) -> pd.DataFrame:
+    """Return the results of one seed as rows of the file."""
+    torch.set_num_threads(1)
+    return pd.DataFrame(
+        [(name, seed, *result) for result in EXPERIMENTS[name](seed)], columns=COLUMNS
+    )
+
+
+def main() -> None:
+    """Run what is missing, seed by seed, and print medians over seeds."""
+    names = sys.argv[1:] or [*EXPERIMENTS]
+    if {*names} - {*EXPERIMENTS, "summary"}:
+        sys.exit(f"{' '.join(names)}: expected some of {' '.join(EXPERIMENTS)} summary")
+    results = pd.read_csv(FILE) if FILE.exists() else pd.DataFrame(columns=COLUMNS)
+    done = {*map(tuple, results[["experiment", "seed"]].values)}
+    jobs = [(name, seed) for seed in range(SEEDS) for name in names if name != "summary"]
+    jobs = [job for job in jobs if job not in done]
+    spawned = multiprocessing.get_context("spawn")  # torch does not survive a fork
+    with ProcessPoolExecutor(mp_context=spawned) as pool, progress_bar(len(jobs), "seeds") as bar:
+        for future in as_completed([pool.submit(run_experiment, *job) for job in jobs]):
+            results = pd.concat([results, future.result()])
+            with paths.write_atomically(FILE) as draft:
+                results.to_csv(draft, index=False, lineterminator="\n")
+            bar.update()
+    counted = results[results["measure"] != "verdict"].astype({"value": float})
+    print(counted.groupby(["experiment", "measure", "at"])["value"].median().to_string())
+    print(results[results["measure"] == "verdict"].to_string(index=False))
+
+
+if __name__ == "__main__":
+    main()

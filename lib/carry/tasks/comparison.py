@@ -1,0 +1,91 @@
+"""Comparison of two natural numbers; its scratchpad has the comparison of the digits so far.
+
+place              2 1 0
+a                  6 0 3
+b                  . 4 9
+so far             1 2 2     0: equal, 1: the first is larger, 2: the second is; the last answers
+
+digits             306-94=221
+level 1            2341231234      the place; a sign is one below place 0
+level 2            0000111222      the number, so that a step can tell both apart
+
+A higher place overrules the lower ones, so that steps begin with the least significant digits and
+depend on one place and on the step before.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import torch
+from jaxtyping import Integer
+from torch import Tensor
+
+from carry.data.problems import Problems
+from carry.tasks import NumberPairTask, ScratchpadStage, text_to_int
+from carry.tasks.subtraction import list_numbers
+
+EQUAL, FIRST, SECOND = range(3)
+
+
+class Comparison(NumberPairTask):
+    """Which of two numbers is larger: 0: none, 1: the first, 2: the second.
+
+    >>> from carry.tasks import to_digits
+    >>> problems = Comparison().solve(*to_digits([[603, 649], [7, 7]]))
+    >>> problems.answer[:, 0].tolist(), Comparison().compute_steps(problems)["so_far"][0].tolist()
+    ([2, 0], [2, 2, 2])
+    """
+
+    noun: ClassVar[str] = "comparisons"
+    sign: ClassVar[str] = "-"
+    scratchpad_levels: ClassVar[int] = 2
+    answer_is_last_digit: ClassVar[bool] = True
+
+    def answer_room(self, lengths: Integer[Tensor, "B M"]) -> Integer[Tensor, " B"]:
+        """Return one digit."""
+        return torch.ones_like(lengths[:, 0])
+
+    def max_answer_length(self, digits: int) -> int:
+        """Return one digit."""
+        return 1
+
+    def solve(
+        self, operands: Integer[Tensor, "B M N"], lengths: Integer[Tensor, "B M"]
+    ) -> Problems:
+        """Compare all problems at once."""
+        self.check_operands(operands)
+        answer = _compare_so_far(operands)[:, -1:]
+        return self.make_problems(operands, lengths, answer, torch.ones_like(lengths[:, 0]))
+
+    def compute_steps(self, problems: Problems) -> dict[str, Integer[Tensor, "B _"]]:
+        """Return the comparisons of the digits up to each place."""
+        return {"so_far": _compare_so_far(problems.operands)}
+
+    def solve_text(self, *operands: str) -> str:
+        """Compare Python integers."""
+        self.check_texts(operands)
+        a, b = map(text_to_int, operands)
+        return str(FIRST if a > b else SECOND if b > a else EQUAL)
+
+    def scratchpad_stages(self, problems: Problems, from_zero: bool) -> list[ScratchpadStage]:
+        """Return the numbers, and the comparisons so far as one number."""
+        longest = problems.lengths.amax(1, keepdim=True)
+        so_far = _compare_so_far(problems.operands)[:, None]
+        return list_numbers(problems, self.sign, so_far, longest, longest)
+
+    def scratchpad_text(self, *operands: str, from_zero: bool) -> list[list[tuple[int, str]]]:
+        """Compare the last digits of Python's texts."""
+        longest = max(map(len, operands))
+        a, b = (number.zfill(longest) for number in operands)
+        so_far = [self.solve_text(a[place:], b[place:]) for place in range(longest)]
+        return [[(longest, "".join(so_far))]]
+
+
+def _compare_so_far(operands: Integer[Tensor, "B 2 N"]) -> Integer[Tensor, "B N"]:
+    """Return the comparison of the digits up to each place: that of the last different ones."""
+    a, b = operands.unbind(1)
+    place = torch.arange(a.shape[1], device=a.device)
+    own = torch.where(a > b, FIRST, torch.where(b > a, SECOND, EQUAL)).to(torch.uint8)
+    source = torch.where(a == b, 0, place).cummax(1).values
+    return own.gather(1, source)

@@ -1,0 +1,118 @@
+"""The number after or before a natural number.
+
+place              2 1 0
+n                  2 9 9
+carry used         1 1 1     a digit changes if all lower ones were 9 (before: 0)
+after              3 0 0
+
+An answer before is padded to the length of the number (`pad: answer`), since no step can see which
+zeros lead it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import torch
+from jaxtyping import Integer
+from torch import Tensor
+
+from carry.config.settings import SettingsError
+from carry.data.problems import Problems
+from carry.tasks import Task, draw_cells, draw_numbers, int_to_text, resolve_carries, text_to_int
+from carry.tasks.multi_operand_addition import count_written_digits
+
+
+class Increment(Task):
+    """A number plus 1, or with `down` minus 1; a cell (i, i) is its length.
+
+    Half of the digits drawn are 9 (`down`: 0), because carries are rare in uniform numbers.
+
+    >>> from carry.tasks import to_digits
+    >>> for down in (False, True):
+    ...     print(Increment(down=down).solve(*to_digits([[300]])).answer[0].tolist())
+    [1, 0, 3, 0]
+    [9, 9, 2]
+    """
+
+    noun: ClassVar[str] = "numbers"
+    sign: ClassVar[str] = ""
+    operand_count: ClassVar[int | None] = 1
+
+    down: bool = False
+
+    def draw_training_cells(
+        self, count: int, digits: int, generator: torch.Generator
+    ) -> Integer[Tensor, "B 2"]:
+        """Draw the lengths of `count` training problems uniformly."""
+        return draw_cells("equal", count, digits, generator)
+
+    def draw_operands(
+        self, cells: Integer[Tensor, "B 2"], generator: torch.Generator
+    ) -> tuple[Integer[Tensor, "B 1 N"], Integer[Tensor, "B 1"]]:
+        """Draw numbers of these lengths; half of their digits carry."""
+        lengths = cells[:, :1]
+        digits = draw_numbers(lengths, generator)
+        place = torch.arange(digits.shape[2], device=digits.device)
+        coin = torch.rand(digits.shape, generator=generator, device=digits.device) < 0.5
+        carries = coin & (place < lengths[:, :, None] - int(self.down))  # no leading zero
+        digits = torch.where(carries, 0 if self.down else 9, digits)
+        if self.down:
+            digits[:, 0, 0] += (digits[:, 0] == 0).all(1)  # nothing is before 0
+        return digits, lengths
+
+    def largest_lengths(self, digits: int) -> Integer[Tensor, "1 1"]:
+        """Return the length of the number."""
+        return torch.tensor([[digits]])
+
+    def answer_room(self, lengths: Integer[Tensor, "B 1"]) -> Integer[Tensor, " B"]:
+        """Return the length of the number, and a place for a carry."""
+        return lengths[:, 0] + int(not self.down)
+
+    def max_answer_length(self, digits: int) -> int:
+        """Return `digits`, and a place for a carry."""
+        return digits + int(not self.down)
+
+    def check_texts(self, operands: Sequence[str]) -> None:
+        """Refuse other operands than a number, and the number before 0."""
+        super().check_texts(operands)
+        if self.down and not operands[0].strip("0"):
+            _refuse_zero()
+
+    def check_operands(self, operands: Integer[Tensor, "B M N"]) -> None:
+        """Refuse other operands than a number, and the number before 0."""
+        super().check_operands(operands)
+        if self.down and (operands == 0).all(2).any():
+            _refuse_zero()
+
+    def solve(
+        self, operands: Integer[Tensor, "B 1 N"], lengths: Integer[Tensor, "B 1"]
+    ) -> Problems:
+        """Add or subtract 1 from all problems at once."""
+        self.check_operands(operands)
+        answer, _ = self._change(operands)
+        answer = answer.to(torch.uint8)
+        return self.make_problems(operands, lengths, answer, count_written_digits(answer))
+
+    def compute_steps(self, problems: Problems) -> dict[str, Integer[Tensor, "B _"]]:
+        """Return the carry or borrow into each place above the lowest."""
+        return {"carry_used": self._change(problems.operands)[1][:, 1:-1].abs()}
+
+    def solve_text(self, *operands: str) -> str:
+        """Return the number after or before a Python integer."""
+        self.check_texts(operands)
+        return int_to_text(text_to_int(operands[0]) + (-1 if self.down else 1))
+
+    def _change(
+        self, operands: Integer[Tensor, "B 1 N"]
+    ) -> tuple[Integer[Tensor, "B K"], Integer[Tensor, "B V"]]:
+        """Return the digits of the answers and the carries."""
+        width = 0 if self.down else 1
+        columns = torch.nn.functional.pad(operands[:, 0].char(), (0, width))
+        columns[:, 0] += -1 if self.down else 1
+        return resolve_carries(columns, torch.full_like(columns[:, 0], self.down, dtype=torch.bool))
+
+
+def _refuse_zero() -> None:
+    raise SettingsError("operands.0: no natural number is before 0; expected a number from 1")

@@ -1,0 +1,149 @@
+"""Subtraction of two natural numbers, the larger one first.
+
+place              2 1 0
+a                  6 0 3
+b                  . 4 9
+difference         6 -4 -6      a - b at each place, without borrows
+borrow used        1 1 0        the borrow out of the next lower place
+borrow made        0 1 1        the borrow out of the place
+answer             5 5 4
+
+digits             306-94=455
+level 1            2341231234      the place; a sign is one below place 0
+level 2            0000111222      the number, so that a step can tell both apart
+
+No step can see which zeros lead an answer that is written least significant digit first, so a
+scratchpad writes it as long as the larger number. A signed difference needs the last borrow before
+its digits: `carry.tasks.calculator` writes it in two rows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import ClassVar
+
+import torch
+from jaxtyping import Integer
+from torch import Tensor
+
+from carry.config.settings import SettingsError
+from carry.data.problems import Problems
+from carry.tasks import (
+    NumberPairTask,
+    ScratchpadStage,
+    int_to_text,
+    resolve_carries,
+    text_to_int,
+)
+from carry.tasks.multi_operand_addition import count_written_digits
+
+
+class Subtraction(NumberPairTask):
+    """Subtraction of a number from one that is not smaller; a cell is their lengths, in any order.
+
+    >>> from carry.tasks import to_digits
+    >>> problems = Subtraction().solve(*to_digits([[603, 49]]))
+    >>> problems.answer[0].tolist()
+    [4, 5, 5]
+    >>> Subtraction().compute_steps(problems)["borrow_made"][0].tolist()
+    [1, 1, 0]
+    """
+
+    noun: ClassVar[str] = "differences"
+    sign: ClassVar[str] = "-"
+    scratchpad_levels: ClassVar[int] = 2
+
+    def count_problems(self, size: int) -> int:
+        """Return the number of pairs of numbers of this length, the larger one first."""
+        pairs = super().count_problems(size)
+        return (pairs + math.isqrt(pairs)) // 2
+
+    def draw_operands(
+        self, cells: Integer[Tensor, "B 2"], generator: torch.Generator
+    ) -> tuple[Integer[Tensor, "B M N"], Integer[Tensor, "B M"]]:
+        """Draw both numbers uniformly from the numbers of their lengths, and sort them."""
+        digits, lengths = super().draw_operands(cells, generator)
+        swaps = _borrows(digits)[:, -1] > 0
+        order = torch.stack([swaps, ~swaps], dim=1).long()
+        return digits.gather(1, order[:, :, None].expand_as(digits)), lengths.gather(1, order)
+
+    def check_texts(self, operands: Sequence[str]) -> None:
+        """Refuse other operands than two numbers of which the second is not larger."""
+        super().check_texts(operands)
+        if text_to_int(operands[0]) < text_to_int(operands[1]):
+            _refuse_negative()
+
+    def check_operands(self, operands: Integer[Tensor, "B M N"]) -> None:
+        """Refuse other operands than two numbers of which the second is not larger."""
+        super().check_operands(operands)
+        if _borrows(operands)[:, -1].any():
+            _refuse_negative()
+
+    def answer_room(self, lengths: Integer[Tensor, "B M"]) -> Integer[Tensor, " B"]:
+        """Return the length of the larger number."""
+        return lengths.amax(1)
+
+    def max_answer_length(self, digits: int) -> int:
+        """Return `digits`."""
+        return digits
+
+    def solve(
+        self, operands: Integer[Tensor, "B M N"], lengths: Integer[Tensor, "B M"]
+    ) -> Problems:
+        """Subtract all problems at once.
+
+        Raises:
+            SettingsError: if a second number is larger.
+        """
+        self.check_operands(operands)
+        columns = operands[:, 0].char() - operands[:, 1].char()
+        always = torch.ones(len(operands), dtype=torch.bool, device=operands.device)
+        answer = resolve_carries(columns, always)[0].to(torch.uint8)
+        return self.make_problems(operands, lengths, answer, count_written_digits(answer))
+
+    def compute_steps(self, problems: Problems) -> dict[str, Integer[Tensor, "B _"]]:
+        """Return the differences of digits, and the borrows used and made, by place."""
+        a, b = problems.operands.char().unbind(1)
+        borrows = _borrows(problems.operands)
+        return {"difference": a - b, "borrow_used": borrows[:, :-1], "borrow_made": borrows[:, 1:]}
+
+    def solve_text(self, *operands: str) -> str:
+        """Return the difference of Python integers."""
+        self.check_texts(operands)
+        a, b = map(text_to_int, operands)
+        return int_to_text(a - b)
+
+    def scratchpad_stages(self, problems: Problems, from_zero: bool) -> list[ScratchpadStage]:
+        """Return the numbers and the answer."""
+        answer, length = problems.answer[:, None], problems.answer_length[:, None]
+        return list_numbers(problems, self.sign, answer, length, problems.room[:, None])
+
+    def scratchpad_text(self, *operands: str, from_zero: bool) -> list[list[tuple[int, str]]]:
+        """Return the difference of Python integers."""
+        return [[(max(map(len, operands)), self.solve_text(*operands))]]
+
+
+def list_numbers(
+    problems: Problems, sign: str, answer: Tensor, length: Tensor, room: Tensor
+) -> list[ScratchpadStage]:
+    """Return two numbers and an answer at the same places; the second level tells them apart."""
+    couplings = [((1, 1), (number, 0)) for number in range(3)]
+    lengths = problems.lengths
+    return [
+        ScratchpadStage(sign, problems.operands, lengths, lengths, couplings[:2]),
+        ScratchpadStage("", answer, length, room, couplings[2:]),
+    ]
+
+
+def _borrows(operands: Integer[Tensor, "B 2 N"]) -> Integer[Tensor, "B V"]:
+    """Return the borrow into each place, and out of the last."""
+    columns = operands[:, 0].char() - operands[:, 1].char()
+    always = torch.ones(len(operands), dtype=torch.bool, device=operands.device)
+    return -resolve_carries(columns, always)[1]
+
+
+def _refuse_negative() -> None:
+    raise SettingsError(
+        "operands.1: it is larger than operands.0; expected the larger number first"
+    )

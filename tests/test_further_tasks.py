@@ -1,0 +1,137 @@
+"""Subtraction, comparison, the next number, other bases: texts, contexts, refused operands."""
+
+import pytest
+import torch
+
+from carry import formats, tasks
+from carry.certificates.contexts import (
+    ConflictingContexts,
+    compute_context_keys,
+    concatenate_contexts,
+    iterate_contexts,
+)
+from carry.certificates.verification import enumerate_contexts
+from carry.config.run_settings import make_run
+from carry.config.settings import SettingsError
+from carry.evaluation.ask import ask, read_answer
+from carry.evaluation.mock_models import Oracle
+from carry.formats import to_text
+from carry.models.system import System
+from carry.randomness import stream
+from carry.tasks import to_digits
+
+PLACES = {"ids": "coupled", "encoding": "relative", "window": [0, 1]}
+NUMBERS = {"ids": "coupled", "level": 2, "encoding": "relative", "window": [2, 0]}
+STEPS = {"name": "scratchpad", "reverse_operands": True}
+MODEL = {"layers": 1, "width": 8, "heads": 1}
+CASES = {
+    "subtraction": ({"name": "subtraction"}, STEPS, [PLACES, NUMBERS]),
+    "comparison": ({"name": "comparison"}, STEPS, [PLACES, NUMBERS]),
+    "after": ({"name": "increment"}, {}, [PLACES]),
+    "before": ({"name": "increment", "down": True}, {"pad": "answer"}, [PLACES]),
+    "base 2": ({"name": "addition", "radix": 2}, {}, [PLACES]),
+    "base 5": ({"name": "addition", "radix": 5}, {}, [{**PLACES, "ids": "abacus"}]),
+    "base 11": ({"name": "addition", "radix": 11}, {}, [PLACES]),
+}
+
+
+def build(name, kind=System, **changes):
+    task, form, positions = CASES[name]
+    settings = {"task": task, "format": form, "positions": positions, "model": MODEL}
+    return kind(make_run({**settings, **changes}))
+
+
+def keys_of(system, contexts):
+    return {tuple(row[row >= 0].tolist()) for row in compute_context_keys(system, contexts)}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_long_problems_have_no_other_contexts(name):
+    system, met = build(name), set()
+    enumerated = enumerate_contexts(system)
+    known = keys_of(system, enumerated.contexts)
+    assert enumerated.complete and len(known) == len(enumerated.contexts)
+    for i, j in ((1, 1), (2, 1), (1, 2), (3, 2), (5, 5), (9, 4), (4, 9), (12, 12)):
+        cell = [i, j if system.task.operand_count == 2 else i]
+        problems = system.task.draw_for_cells(torch.tensor([cell] * 150), stream(0, "known", i, j))
+        contexts = concatenate_contexts(list(iterate_contexts(system, problems)))
+        keys = keys_of(system, contexts)
+        assert keys <= known
+        met |= keys
+    assert len(met) > min(1000, 0.9 * len(known))
+
+
+@pytest.mark.parametrize("name", ["subtraction", "comparison"])
+def test_one_level_cannot_tell_two_numbers_apart(name):
+    with pytest.raises(ConflictingContexts):
+        enumerate_contexts(build(name, positions=[PLACES]))
+
+
+@pytest.mark.parametrize("name", ["subtraction", "before"])
+def test_no_step_sees_which_zeros_lead(name):
+    plain = {**STEPS, "pad": False} if name == "subtraction" else {}
+    with pytest.raises(ConflictingContexts):
+        enumerate_contexts(build(name, format=plain))
+
+
+@pytest.mark.parametrize(("name", "operands", "text", "answer"), [
+    ("subtraction", ["603", "49"], "^306-94=455$", "554"),
+    ("subtraction", ["1000", "999"], "^0001-999=1000$", "1"),
+    ("comparison", ["603", "49"], "^306-94=221$", "1"),
+    ("comparison", ["649", "652"], "^946-256=122$", "2"),
+    ("comparison", ["70", "70"], "^07-07=00$", "0"),
+    ("after", ["299"], "^992=003$", "300"),
+    ("after", ["9"], "^9=01$", "10"),
+    ("before", ["1000"], "^0001=9990$", "999"),
+    ("base 2", ["111", "1"], "^111+1=0001$", "1000"),
+    ("base 11", ["aa", "1"], "^aa+1=001$", "100"),
+])  # fmt: skip
+def test_problems_as_text(name, operands, text, answer):
+    system = build(name, Oracle)
+    problems = system.task.solve(*to_digits([operands], system.task.base))
+    assert to_text(system.format.write(problems).tokens[0]) == text
+    assert system.task.solve_text(*operands) == answer
+    steps = ask(system, *operands)
+    assert (steps["predicted"] == steps["target"]).all()
+    assert read_answer(system, steps) == answer
+
+
+@pytest.mark.parametrize("down", [False, True])
+def test_half_of_the_digits_carry(down):
+    task = tasks.build_task({"name": "increment", "down": down})
+    problems = task.draw_for_cells(torch.tensor([[6, 6]] * 1000), stream(0, "carries"))
+    digits = problems.operands[:, 0, :5]
+    share = (digits == (0 if down else 9)).float().mean()
+    assert 0.5 < share < 0.6  # and a tenth of the other half
+
+
+def test_letters_are_digits_of_large_bases():
+    task = tasks.build_task({"name": "addition", "radix": 60})
+    problems = task.draw(500, 6, stream(0, "base"))
+    assert problems.operands.max() == 59 and problems.answer.max() == 59
+    batch = formats.build_format({}, task).write(problems)
+    assert batch.tokens.max() == formats.build_format({}, task).vocabulary_size() - 1
+    assert task.solve_text("X", "1") == "10" and task.solve_text("zX", "2") == "A1"
+    for name, value in (("digit_sum", 117), ("carry_made", 1)):
+        assert task.compute_steps(problems)[name].max() == value
+
+
+@pytest.mark.parametrize(("name", "operands", "message"), [
+    ("subtraction", ["49", "603"], "operands.1: it is larger than operands.0; expected the larger"),
+    ("before", ["0"], "operands.0: no natural number is before 0; expected a number from 1"),
+    ("base 2", ["12", "1"], "operands: digit 2 does not fit Addition; expected 0 to 1"),
+    ("base 11", ["b", "1"], "operands.0: 'b' is not a number that can be asked; expected 1 to"),
+])  # fmt: skip
+def test_operands_that_a_task_lacks_are_refused(name, operands, message):
+    with pytest.raises(SettingsError, match=f"^{message}"):
+        ask(build(name, Oracle), *operands)
+
+
+@pytest.mark.parametrize(("settings", "message"), [
+    ({"format": {"name": "sub_task", "prefix": "car"}}, "'sub_task' does not fit base 11"),
+    ({"format": {"hints": "cyclic"}}, "hints 'cyclic' do not fit base 11, whose digits are"),
+    ({"positions": [{**PLACES, "ids": "abacus"}]}, "'abacus' does not count the letters"),
+])  # fmt: skip
+def test_letters_that_nothing_else_may_be(settings, message):
+    with pytest.raises(SettingsError, match=message):
+        build("base 11", **settings)

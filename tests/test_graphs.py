@@ -1,0 +1,286 @@
+"""Recorded steps, batches in parts, checkpoints by time, and the memory of a step.
+
+On a CPU a recorded step is run again on the same memory, by the code that replays graphs on a GPU.
+"""
+
+import math
+from contextlib import nullcontext
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from carry.config import run_settings
+from carry.config.settings import SettingsError
+from carry.models.system import System
+from carry.training import graphs, loop, memory
+from carry.training.inputs import make_inputs
+from carry.training.loop import OutOfTime, Trainer
+from model_cases import FEW_CASES
+from model_cases import run_of as run_anywhere
+
+LARGE = {"steps": 14, "batch": 16, "pool": 2, "score_every": 7}
+needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+
+
+def run_of(*names, device="cpu", **training):
+    """Return a tiny run on a CPU, also where there is a GPU, whose sums are not repeatable."""
+    return run_anywhere(*names, device=device, **training)
+
+
+def weights(trainer):
+    return trainer.system.network.state_dict()
+
+
+def differ(one, other):
+    return max(float((one[name] - other[name]).abs().max()) for name in one)
+
+
+@pytest.mark.parametrize(
+    ("positions", "model", "more"),
+    [
+        ("abacus", "standard", {"optimizer": "muon"}),
+        ("abacus_fire", "looped", {"progressive": 0.5}),
+        ("randomized", "standard", {"loss": "everything"}),
+        ("abacus", "looped", {"dropout": 0.2, "dropout_inside": 0.1, "random_padding": 0.1}),
+        ("abacus_shaw", "adaptive", {"weight_decay": 0.1, "average_weights": 0.5}),
+    ],
+)
+def test_recorded_steps_end_with_the_same_weights(monkeypatch, positions, model, more):
+    """Bit for bit those of the same steps that are not recorded."""
+    run = run_of(positions, model, **LARGE, **more, graphs=True)
+    recorded = Trainer(run, 0, None).train()
+    monkeypatch.setattr(graphs, "MOST_GRAPHS", 0)
+    plain = Trainer(run, 0, None).train()
+    assert recorded.graphs.recorded and not plain.graphs.recorded
+    assert differ(weights(plain), weights(recorded)) == 0.0
+    assert plain.curve == recorded.curve
+
+
+@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
+def test_a_learning_rate_in_memory_is_that_in_python(optimizer):
+    more = {"steps": 4, "warmup": 0.5, "weight_decay": 0.1, "optimizer": optimizer}
+    plain, recorded = (
+        Trainer(run_of("abacus", **more, graphs=graphed), 0, None) for graphed in (False, True)
+    )
+    for trainer in (plain, recorded):
+        trainer.system.network.double()
+        trainer.graphs = None  # no padding, whose rounding differs
+        trainer.train()
+    assert differ(weights(plain), weights(recorded)) < 1e-6
+
+
+def test_each_shape_is_recorded_once_after_its_first_steps(monkeypatch):
+    run = run_of("abacus", **{**LARGE, "steps": 40}, graphs=True)
+    steps, trainer = [], Trainer(run, 0, None)
+    step = trainer.graphs.step
+    monkeypatch.setattr(
+        trainer.graphs, "step", lambda inputs, fewer: steps.append(inputs) or step(inputs, fewer)
+    )
+    trainer.train()
+    assert len(steps) == 40
+    by_shape = {}
+    for inputs in steps:
+        by_shape.setdefault(inputs.shapes(), []).append(inputs)
+    for of_shape in by_shape.values():
+        memories = [inputs.tokens.data_ptr() for inputs in of_shape[graphs.WARM_UP :]]
+        assert len({*memories}) <= 1  # the memory of its graph
+    widths = {shapes[0][1] for shapes in by_shape}
+    assert all(width % 16 == 0 for width in widths) and len(by_shape) <= 4
+
+
+def test_shapes_beyond_the_most_are_not_recorded(monkeypatch):
+    monkeypatch.setattr(graphs, "MOST_GRAPHS", 1)
+    trainer = Trainer(run_of("abacus", **{**LARGE, "steps": 30}, graphs=True), 0, None).train()
+    assert len(trainer.graphs.recorded) == 1 and trainer.step == 30
+
+
+@pytest.mark.parametrize(("positions", "model", "form"), FEW_CASES)
+def test_padding_changes_no_loss(positions, model, form):
+    run = run_of(positions, model, form)
+    trainer = Trainer(run, 0, None)
+    batch = trainer.batches.next(8)
+    inputs = make_inputs(batch, trainer.system.train_ids(batch, trainer.id_draws), "answer")
+    padded = inputs.pad()
+    assert padded.tokens.shape[1] % 16 == 0 and padded.target.shape[1] % 8 == 0
+    trainer.system.network.double()
+    losses = [trainer._loss(of, of.real, None) for of in (inputs, padded)]
+    torch.testing.assert_close(*losses, rtol=1e-6, atol=1e-6)  # a mean in fp32
+
+
+@pytest.mark.parametrize("size", [1, 5, 16])
+@pytest.mark.parametrize("average", ["token", "sample"])
+def test_parts_of_a_batch_add_up(size, average):
+    more = {"steps": 3, "progressive": 0.5, "loss_average": average}
+    whole = Trainer(run_of("abacus", "adaptive", **more), 0, None).train()
+    parts = Trainer(run_of("abacus", "adaptive", **more, micro_batch=size), 0, None).train()
+    assert differ(weights(whole), weights(parts)) < 1e-4
+    assert whole.curve[-1]["loss"] == pytest.approx(parts.curve[-1]["loss"], rel=1e-4)
+
+
+def test_checkpoints_by_time(tmp_path, monkeypatch):
+    clock = SimpleNamespace(now=0.0)
+    monkeypatch.setattr(loop.time, "monotonic", lambda: clock.now)
+    saved = []
+    trainer = Trainer(run_of("abacus", steps=9, checkpoint_every=None), 0, tmp_path / "a")
+    save = trainer._save_checkpoint
+    monkeypatch.setattr(trainer, "_save_checkpoint", lambda: saved.append(trainer.step) or save())
+
+    def tick(*scores):
+        clock.now += 25.0
+
+    loss = trainer._loss
+    monkeypatch.setattr(trainer, "_loss", lambda *inputs: tick() or loss(*inputs))
+    trainer.train()
+    assert saved == [3, 6, 9]
+
+
+def test_a_training_ends_at_its_deadline_and_goes_on(tmp_path, monkeypatch):
+    run, path = run_of("abacus", steps=9, checkpoint_every=100), tmp_path / "seed_0"
+    undisturbed = Trainer(run, 0, None).train()
+    clock = SimpleNamespace(now=0.0)
+
+    def tell():
+        clock.now += 1.0
+        return clock.now
+
+    monkeypatch.setattr(loop.time, "time", tell)
+    with pytest.raises(OutOfTime, match="seed 0 ended at step 4 of 9; expected another call"):
+        Trainer(run, 0, path).train(deadline=5.0)
+    resumed = Trainer(run, 0, path)
+    assert resumed.step == 4
+    assert differ(weights(resumed.train(deadline=None)), weights(undisturbed)) == 0.0
+
+
+def count_kept_bytes(system, batch, ids):
+    """Return the bytes of the tensors that a training pass in bf16 keeps for its gradients."""
+    kept, weights = {}, {w.untyped_storage().data_ptr() for w in system.network.parameters()}
+
+    def keep(tensor):
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in weights:
+            kept[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    with (
+        torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor),
+        torch.autocast("cpu", torch.bfloat16),
+    ):
+        result = system.network(batch.tokens[:, :-1], ids, batch.response()[0])
+    assert result.requires_grad
+    return sum(kept.values())
+
+
+@pytest.mark.parametrize("row", ["addition_nope", "addition_rope", "addition_abacus"])
+@pytest.mark.parametrize("profile", ["gpu", "paper"])
+def test_estimated_memory_of_a_problem(row, profile):
+    """Against the tensors that are kept, at a smaller size, with fused attention."""
+    run = run_settings.load_run(row, profile)
+    model = {**run.model, "width": 128, "heads": 4, "head_width": 32, "layers": 4,
+             "attention": "fused"}  # fmt: skip
+    if model.get("hidden"):
+        model["hidden"] = 128
+    changes = {"progressive": 0.0, "precision": "bf16", "graphs": False}
+    training = run.training.model_copy(update=changes)
+    system = System(run.model_copy(update={"model": model, "training": training}))
+    system.network.train()
+    sizes = torch.full((8, 2), run.training.digits)
+    batch = system.format.write(system.task.draw_for_cells(sizes, torch.Generator()))
+    ids = system.train_ids(batch, torch.Generator())
+    kept = count_kept_bytes(system, batch, ids) / len(batch)
+    estimated = memory.count_problem_bytes(system) / memory.SPARE
+    assert 0.7 < estimated / kept < 1.5
+
+
+def test_batches_are_cut_to_the_memory(monkeypatch):
+    system = System(run_settings.load_run("addition_abacus", "paper"), device="meta")
+    cuda = torch.device("cuda")
+
+    def choose(gigabytes, share="1"):
+        properties = SimpleNamespace(total_memory=gigabytes * 1e9)
+        monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: properties)
+        monkeypatch.setenv(memory.SHARE, share)
+        return memory.choose_micro_batch(system, cuda)
+
+    sizes = [choose(gigabytes) for gigabytes in (16, 24, 80, 10_000)]
+    assert sizes == sorted(sizes) and sizes[-1] == system.run.training.batch == 8192
+    assert choose(80, share="0.25") <= sizes[1]
+    for size, gigabytes in zip(sizes, (16, 24, 80, 10_000), strict=True):
+        used = memory.count_fixed_bytes(system) + size * memory.count_problem_bytes(system)
+        assert used <= gigabytes * 1e9
+        assert math.ceil(8192 / size) == math.ceil(8192 / memory.count_fitting_problems(
+            system, gigabytes * 1e9))  # fmt: skip
+    with pytest.raises(
+        SettingsError, match=r"needs .* GB of a GPU, and 2.0 GB are there; expected"
+    ):
+        choose(2)
+    assert memory.choose_micro_batch(system, torch.device("cpu")) is None
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"batched_seeds": True, "examples": 9, "graphs": True}, "graphs True does not fit"),
+        ({"batched_seeds": True, "examples": 9, "checkpoint_every": None}, "checkpoint_every None"),
+        ({"micro_batch": 0}, "micro_batch: 0"),
+    ],
+)
+def test_settings_that_do_not_fit(more, message):
+    with pytest.raises(SettingsError, match=message):
+        run_of("abacus", **more)
+
+
+@needs_gpu
+@pytest.mark.parametrize(
+    ("positions", "model", "more"),
+    [
+        ("abacus", "standard", {"optimizer": "muon"}),
+        ("abacus_fire", "looped", {"progressive": 0.5}),
+        ("randomized", "standard", {"loss": "everything"}),
+        ("abacus", "looped", {"dropout": 0.2, "dropout_inside": 0.1}),
+        ("coupled", "both_gated", {"precision": "bf16", "micro_batch": 5}),
+        ("abacus_window", "standard", {"precision": "bf16"}),
+    ],
+)
+@pytest.mark.parametrize("recorded", [False, True])
+def test_no_step_waits_on_a_gpu(positions, model, more, recorded):
+    run = run_of(positions, model, **LARGE, **more, graphs=recorded, device="cuda")
+    trainer = Trainer(run, 0, None)
+    trainer.system.network.train()
+    with trainer.graphs.use_stream() if recorded else nullcontext():
+        for _ in range(12):
+            trainer._update()
+        torch.cuda.set_sync_debug_mode("error")
+        try:
+            for _ in range(6):
+                trainer._update()
+        finally:
+            torch.cuda.set_sync_debug_mode("default")
+    assert torch.stack(trainer._losses).isfinite().all()
+
+
+@needs_gpu
+@pytest.mark.parametrize("more", [{"optimizer": "muon"}, {"dropout": 0.2}, {"progressive": 0.5}])
+def test_graphs_have_the_losses_of_steps_without(more):
+    """Not the same weights: those without a gradient but rounding, as biases of keys, differ."""
+    more = {**LARGE, "steps": 40, "precision": "fp32", **more}
+    run = run_of("abacus_fire", "looped", **more, device="cuda")
+    plain = Trainer(run, 0, None).train()
+    training = run.training.model_copy(update={"graphs": True})
+    recorded = Trainer(run.model_copy(update={"training": training}), 0, None).train()
+    assert recorded.graphs.recorded
+    losses = [[point["loss"] for point in trainer.curve] for trainer in (plain, recorded)]
+    assert losses[0] == pytest.approx(losses[1], rel=2e-3)
+
+
+@needs_gpu
+@pytest.mark.parametrize("positions", ["nope", "abacus_fire", "rope", "abacus_window"])
+def test_a_gpu_has_the_losses_of_the_cpu(positions):
+    losses = []
+    for device in ("cpu", "cuda"):
+        trainer = Trainer(run_of(positions, device=device, precision="fp32"), 0, None)
+        batch = trainer.batches.next(8)
+        trainer.system.network.train()
+        inputs = trainer._draw_inputs(batch).send(trainer.device)
+        losses.append(float(trainer._loss(inputs, inputs.real, None)))
+    assert losses[0] == pytest.approx(losses[1], rel=1e-4)

@@ -1,0 +1,539 @@
+"""The independent checker has the same contexts, leads and verdicts as the library."""
+
+import functools
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from carry.certificates import tables
+from carry.certificates.contexts import HIDDEN_ID, iterate_contexts, unique_contexts
+from carry.certificates.verification import (
+    certify_model,
+    enumerate_contexts,
+    hash_weights,
+)
+from carry.config import paths, profiles
+from carry.config.run_settings import load_run
+from carry.evaluation import trained_models
+from carry.models.system import System
+from carry.tasks import to_digits
+from certificates.independent import __main__ as program
+from certificates.independent import contexts, leads, rows, tasks
+from certificates.independent import tables as own_tables
+
+ROWS = {
+    "addition_line_relative_text": "addition_lines",
+    "addition_line_rows_relative": "addition_lines",
+    "addition_relative": "addition_schemes",
+    "addition_relative_aligned": "small_models",
+    "addition_relative_backwards": "small_models",
+    "addition_relative_carries": "small_models",
+    "addition_relative_digits": "small_models",
+    "addition_relative_small": "small_models",
+    "bitwise_or_relative": "small_models",
+    "copying_relative": "small_models",
+    "parity_relative_scratchpad": "small_models",
+    "reversing_relative": "small_models",
+    "sorting_relative_scratchpad": "local_scratchpads",
+    "multi_operand_addition_relative_scratchpad": "local_scratchpads",
+    "multiplication_relative_scratchpad": "local_scratchpads",
+}
+SLOW = list(ROWS)[-2:]  # millions of contexts
+PARITY, SMALL = "parity_relative_scratchpad", "addition_relative_small"
+VERDICTS = {"exact": "proved", "wrong": "wrong", "open": "open"}
+FAST = list(ROWS)[:-2]
+EACH_ROW = [pytest.param(row, marks=[pytest.mark.slow] * (row in SLOW)) for row in ROWS]
+
+
+def folder_of(row):
+    return paths.models_folder(paths.PUBLISHED, ROWS[row], row)
+
+
+@functools.cache
+def committed(row, seed=0):
+    path = folder_of(row) / f"seed_{seed}.safetensors"
+    return trained_models.restore_system(path, load_run(row, "full"), seed, "cpu")
+
+
+def copy_of(row):
+    system = System(committed(row).run)
+    system.network.load_state_dict(committed(row).network.state_dict())
+    return system
+
+
+@functools.cache
+def their_contexts(row):
+    return enumerate_contexts(committed(row))
+
+
+@functools.cache
+def read(row):
+    settings = rows.read_json(folder_of(row) / "run.json")
+    return rows.read_row({**settings, "row": row})
+
+
+@functools.cache
+def own_contexts(row):
+    return contexts.enumerate_contexts(read(row).definition)
+
+
+def check(row, system, folder):
+    """Return the checker's verdict on a system, whose weights it reads from a file."""
+    save_file(system.network.state_dict(), folder / "seed_0.safetensors")
+    weights = rows.read_weights(folder / "seed_0.safetensors", read(row))
+    assert rows.hash_weights(weights) == hash_weights(system)
+    return leads.check_model(read(row), weights, own_contexts(row))
+
+
+def convert(row, theirs):
+    """Return contexts of the library as the checker's: due token, query, and sorted codes."""
+    relations = {relation: at for at, relation in enumerate(own_contexts(row).relations)}
+    theirs = theirs.long()
+    packed = torch.zeros_like(theirs.tokens)
+    for encoding, ids in zip(committed(row).network.encodings, theirs.ids, strict=True):
+        at = (ids[:, -1:] - ids).clamp(-encoding.clip, encoding.clip) + encoding.clip
+        if encoding.uncounted_id is not None:
+            uncounted = (ids == encoding.uncounted_id).long()
+            uncounted = 2 * uncounted + uncounted[:, -1:]
+            at = torch.where(uncounted > 0, 2 * encoding.clip + uncounted, at)
+        packed = 64 * packed + at
+    kinds, kind = packed.unique(return_inverse=True)
+    levels = range(len(theirs.ids) - 1, -1, -1)
+    known = [
+        relations.get(tuple(at >> 6 * level & 63 for level in levels), -1) for at in kinds.tolist()
+    ]
+    relation = torch.tensor(known)[kind]
+    hidden = theirs.ids[0] == HIDDEN_ID
+    assert (relation[~hidden] >= 0).all()
+    codes = torch.where(hidden, -1, relation * contexts.TOKEN_CODES + theirs.tokens)
+    codes = codes.sort(dim=1, descending=True).values[:, : own_contexts(row).codes.shape[1]]
+    table = torch.cat([theirs.target[:, None], theirs.tokens[:, -1:], codes], dim=1)
+    return table.to(torch.int16).numpy()
+
+
+@pytest.mark.parametrize("row", EACH_ROW)
+def test_contexts_are_those_of_the_covering_problems(row):
+    own = own_tables.tabulate(own_contexts(row))
+    theirs = tables.tabulate_contexts(committed(row), their_contexts(row).contexts)
+    assert np.array_equal(own, theirs.rows)
+    assert own_tables.hash_contexts(own_contexts(row)) == tables.hash_contexts(theirs)
+
+
+@pytest.mark.parametrize("refines", [False, True])
+@pytest.mark.parametrize(("row", "noise"), [
+    *((row, 0.0) for row in FAST),
+    *((row, 0.2) for row in [PARITY, SMALL, "addition_relative", "addition_relative_aligned"]),
+])  # fmt: skip
+def test_leads_are_exact_and_float32_stays_within_the_bounds(
+    row, noise, refines, tmp_path, monkeypatch
+):
+    if refines:  # no first bound decides a context
+        monkeypatch.setattr(leads, "FLOAT64", 1e9)
+    system, enumerated = disturb(copy_of(row), noise, 0), their_contexts(row)
+    picked = torch.randperm(len(enumerated.contexts), generator=torch.Generator().manual_seed(0))
+    theirs = enumerated.contexts[picked[:500]].long()
+    save_file(system.network.state_dict(), tmp_path / "weights")
+    weights = rows.read_weights(tmp_path / "weights", read(row))
+    model = leads.Model(read(row), weights, own_contexts(row).relations)
+    table = convert(row, theirs)
+    lead, error = model.bound_leads(table[:, 1], table[:, 0], table[:, 2:])
+    last, target = torch.full((1, 1), theirs.tokens.shape[1] - 1), theirs.target[:, None]
+    finite = torch.from_numpy(np.isfinite(lead))
+    error = torch.from_numpy(error)[finite] / (1e9 if refines else 1)
+    for precision, allowed in ((torch.float64, 1e-9), (torch.float32, error)):
+        network = system.network.to(precision).eval()
+        with torch.inference_mode():
+            logits = network(theirs.tokens, theirs.ids, last)[:, 0].double()
+        difference = logits.gather(1, target) - logits - torch.from_numpy(lead)
+        assert (difference[finite].abs() <= allowed).all()
+
+
+EDGES = {  # problems of which all contexts are checked, and problems with some that are not
+    "addition_relative": ("0+0 0+7 999+1", "007+12 12+007"),
+    "addition_line_rows_relative": ("0+0 0+7 999+1", "007+12"),
+    "addition_relative_carries": ("0+0 0+7 999+1", "007+12"),
+    "addition_relative_aligned": ("0+0 0+7 999+1", "007+12"),
+    "addition_relative_backwards": ("0+0 0+7 12+70 007+12", "12+007"),
+    "copying_relative": ("0 7 007", ""),
+    "reversing_relative": ("0 7 007", ""),
+    PARITY: ("0 1 000 0110", ""),
+    "bitwise_or_relative": ("1+0 010+00 01+0000 00+00", "0+0 11+000 1+1 1+10"),
+    "sorting_relative_scratchpad": ("0 7+12 5+5+5", ""),
+    "multi_operand_addition_relative_scratchpad": ("0+0 5+0+5", "7 007+12"),
+    "multiplication_relative_scratchpad": ("0+0 0+12 99+999 007+12", "05+13 13+05"),
+}
+
+
+@pytest.mark.parametrize("row", [row for row in EACH_ROW if row.values[0] in EDGES])
+def test_the_problems_at_the_edge_of_a_task_are_covered_as_documented(row):
+    """The table of the notebook `what_is_the_proof` has the same problems."""
+    factors = np.random.default_rng(0).integers(2**62, size=20)  # a number for each context
+    checked = own_tables.tabulate(own_contexts(row)) + 1  # no code is -1
+    checked = checked @ factors[: checked.shape[1]]
+    system = committed(row)
+    for problems, expected in zip(EDGES[row], (True, False), strict=True):
+        for problem in problems.split():
+            solved = system.task.solve(*to_digits([problem.split("+")]))
+            met = unique_contexts(system, iterate_contexts(system, solved))
+            codes = tables.tabulate_contexts(system, met).rows + 1
+            covered = np.isin(codes @ factors[: codes.shape[1]], checked).all()
+            assert covered == expected, problem
+
+
+class Roundings:
+    """The relative error of each operation: 0 at first, then the one that lowers a lead most."""
+
+    def __init__(self):
+        self.errors, self.next = [], 0
+
+    def __call__(self, x, count=1):
+        """Return x after so many roundings."""
+        if self.next == len(self.errors):
+            self.errors.append(torch.zeros_like(x).requires_grad_())
+        self.next += 1
+        return x * (1 + count * self.errors[self.next - 1])
+
+    def turn_against(self, lead, unit):
+        gradients = torch.autograd.grad(lead, self.errors)
+        self.errors, self.next = [-unit * gradient.sign() for gradient in gradients], 0
+        return unit * sum(gradient.abs().sum() for gradient in gradients)
+
+
+def compute_leads_slowly(weights, row, own, one_pass, fl):
+    """Return leads with every operation rounded by `fl`, and every sum term by term."""
+    weights = {name: torch.from_numpy(values.astype(float)) for name, values in weights.items()}
+
+    def add_up(terms):
+        return functools.reduce(lambda total, term: fl(total + term), terms)
+
+    def linear(x, name, at=slice(None)):
+        matrix = weights[f"{name}.weight"][at]
+        total = add_up(fl(x[:, [j]] * matrix[:, j]) for j in range(x.shape[1]))
+        return fl(total + weights[f"{name}.bias"][at]) if f"{name}.bias" in weights else total
+
+    def normalise(x, name):
+        width = x.shape[1]
+        mean = fl(add_up(x.T) / width)[:, None]
+        squares = fl((x if one_pass else fl(x - mean)) ** 2)
+        variance = fl(add_up(squares.T) / width)[:, None]
+        variance = fl(variance - fl(mean * mean)) if one_pass else variance
+        root = fl(1 / fl(fl(variance + 1e-5).sqrt()))
+        scaled = fl(fl(x * root) - fl(mean * root)) if one_pass else fl(fl(x - mean) * root)
+        return fl(fl(scaled * weights[f"{name}.weight"]) + weights[f"{name}.bias"])
+
+    block, size, inner = "blocks.0", row.head_width, row.heads * row.head_width
+    tokens, codes = weights["tokens.weight"], torch.from_numpy(own.codes).long()
+    source, keys = normalise(tokens, f"{block}.before.0"), f"{block}.key_value"
+    parts = (f"{block}.query", slice(None)), (keys, slice(inner)), (keys, slice(inner, None))
+    query, key, value = (linear(source, *part).unflatten(1, (row.heads, size)) for part in parts)
+    tables = [fl(8 * weights[f"encodings.{at}.biases.0"]) for at in range(len(own.windows))]
+    relations = zip(*own.relations, strict=True)
+    bias = add_up([table[[*at]] for table, at in zip(tables, relations, strict=True)])
+    code = codes.clamp(min=0)
+    relation, token = code // contexts.TOKEN_CODES, code % contexts.TOKEN_CODES
+    asking = torch.from_numpy(own.query).long()
+    products = fl(fl(query * size**-0.5)[asking][:, None] * key[token])
+    score = fl(add_up(products.unbind(-1)) + bias[relation])
+    score = score.masked_fill(codes[:, :, None] < 0, -1e30)
+    weight = fl(fl(score - score.amax(1, keepdim=True)).exp(), 64)
+    mixed = add_up(fl(weight[..., None] * value[token]).unbind(1))
+    mixed = fl(mixed / add_up(weight.unbind(1))[..., None]).flatten(1)
+    x = fl(tokens[asking] + linear(mixed, f"{block}.output"))
+    hidden = linear(normalise(x, f"{block}.before.1"), f"{block}.feed_forward.up")
+    x = fl(x + linear(hidden.relu(), f"{block}.feed_forward.down"))
+    logits = linear(normalise(x, "final_norm"), "logits")
+    return logits[torch.arange(len(codes)), torch.from_numpy(own.due).long()][:, None] - logits
+
+
+@pytest.mark.parametrize("one_pass", [False, True])
+@pytest.mark.parametrize("row", [SMALL, "addition_relative_aligned", PARITY, "addition_relative"])
+def test_the_worst_roundings_stay_within_the_bounds(row, one_pass, monkeypatch):
+    """Every rounding has the sign that lowers one lead; exp has the error that it may have.
+
+    The bounds allow all orders of sums, rescaled softmaxes, and hidden units that all err in the
+    worst direction, so they are larger.
+    """
+    weights = rows.read_weights(folder_of(row) / "seed_0.safetensors", read(row))
+    model = leads.Model(read(row), weights, own_contexts(row).relations)
+    for index in np.random.default_rng(0).choice(len(own_contexts(row).due), 6):
+        query, due, codes = (part[[index]] for part in own_contexts(row)[:3])
+        own, bounds = own_contexts(row)._replace(query=query, due=due, codes=codes), []
+        for factor in (1, 1e9):  # then every bound is refined
+            monkeypatch.setattr(leads, "FLOAT64", factor)
+            lead, error = model.bound_leads(own.query, own.due, own.codes)
+            bounds.append(error[0] / factor)
+        for rival in np.argsort(lead[0])[:3]:
+            fl = Roundings()
+            exact = compute_leads_slowly(weights, read(row), own, one_pass, fl)[0, rival]
+            worst = fl.turn_against(exact, leads.UNIT).item()
+            moved = compute_leads_slowly(weights, read(row), own, one_pass, fl)[0, rival].item()
+            assert exact.item() == pytest.approx(lead[0, rival], rel=1e-9, abs=1e-9)
+            assert 0.9 * worst < lead[0, rival] - moved < 1.1 * worst
+            first, refined = (bound[rival] for bound in bounds)
+            assert 1.1 * worst < refined <= min(300 * worst, 1.000001 * first)
+
+
+@pytest.mark.parametrize("size", [1e-6, 1e-3, 0.3])
+def test_a_norm_has_its_derivative_and_a_small_remainder(size):
+    """For random errors, along and across the vector."""
+    generator = np.random.default_rng(0)
+    weight, bias = generator.normal(size=(2, 8))
+    x = generator.normal(size=(4000, 8)) * np.exp(generator.normal(size=(4000, 1)))
+    step = generator.normal(size=x.shape) + 3 * generator.normal(size=(4000, 1)) * x
+    error = size * np.exp(generator.normal(size=(4000, 1)))
+    step *= error / leads.length(step)
+    norm, moved = (leads.normalise(at, error, weight, bias) for at in (x, x + step))
+    centered = step - step.mean(1, keepdims=True)
+    along = (norm.unit * centered).mean(1, keepdims=True)
+    linear = weight * norm.root * (centered - norm.unit * along)
+    change = moved.output - norm.output
+    assert (leads.length(change - linear) <= norm.remainder * 1.000001 + 1e-12).all()
+    assert (leads.length(change) <= norm.change * 1.000001 + 1e-12).all()
+
+
+def disturb(system, size, seed):
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for weights in system.network.parameters():
+            weights += size * torch.randn(weights.shape, generator=generator)
+    return system
+
+
+def find_few_wrong(row, seed, folder):
+    """Return a disturbed model that is wrong in one or two contexts; None if there is none."""
+    right, wrong = 0.0, 0.5
+    for _ in range(14):
+        size = (right + wrong) / 2
+        count = check(row, disturb(copy_of(row), size, seed), folder).wrong
+        if 0 < count < 3:
+            return disturb(copy_of(row), size, seed)
+        right, wrong = (size, wrong) if count == 0 else (right, size)
+    return None
+
+
+def agree(row, system, folder):
+    """Compare both verdicts, and return the number of wrong contexts."""
+    own, theirs = check(row, system, folder), certify_model(system, their_contexts(row))
+    assert own.verdict == VERDICTS[theirs["verdict"]]
+    assert (own.contexts, own.wrong) == (theirs["contexts"], theirs["wrong"])
+    assert own.least_lead == pytest.approx(theirs["least_lead"], rel=1e-3)
+    return own.wrong
+
+
+FEW = [*[(PARITY, seed) for seed in range(3)], *[("copying_relative", seed) for seed in range(3)],
+       *[("reversing_relative", seed) for seed in range(3)], ("bitwise_or_relative", 0),
+       ("bitwise_or_relative", 1), (SMALL, 0), ("addition_relative_carries", 0)]  # fmt: skip
+MANY = [(row, size) for row in (PARITY, "bitwise_or_relative", "copying_relative",
+        "reversing_relative", "addition_relative_carries", "addition_relative_digits", SMALL)
+        for size in (0.001, 0.02, 0.05, 0.1, 0.3)] + [("addition_relative_aligned", 0.05),
+        ("addition_relative_backwards", 0.05)]  # fmt: skip
+
+
+def test_there_are_50_disturbed_models():
+    assert len(FEW) + len(MANY) == 50
+
+
+@pytest.mark.parametrize(("row", "seed"), FEW)
+def test_models_that_are_wrong_in_few_contexts_are_found(row, seed, tmp_path):
+    system = find_few_wrong(row, seed, tmp_path)
+    assert system is not None and 0 < agree(row, system, tmp_path) < 3
+
+
+@pytest.mark.parametrize(("row", "size"), MANY)
+def test_disturbed_models_have_the_same_verdict(row, size, tmp_path):
+    agree(row, disturb(copy_of(row), size, 7), tmp_path)
+
+
+def test_verdicts_are_proved_and_wrong_often_enough(tmp_path):
+    verdicts = [check(row, disturb(copy_of(row), size, 7), tmp_path).verdict for row, size in MANY]
+    assert min(verdicts.count("proved"), verdicts.count("wrong")) > 10
+
+
+def test_a_lead_below_its_error_is_open(tmp_path):
+    """Between a right and a wrong model there is one that float32 may make either."""
+    right, wrong = 0.0, 0.5
+    for _ in range(40):
+        size = (right + wrong) / 2
+        verdict = check(PARITY, disturb(copy_of(PARITY), size, 0), tmp_path)
+        right, wrong = (right, size) if verdict.wrong else (size, wrong)
+    system = disturb(copy_of(PARITY), right, 0)
+    verdict = check(PARITY, system, tmp_path)
+    assert verdict.verdict == "open" and verdict.open == 1 and not verdict.wrong
+    assert 0 < verdict.least_lead < verdict.largest_error
+
+
+def test_the_wrong_context_is_named(tmp_path):
+    """A model that writes 1 for every 0 is wrong where 0 is due."""
+    system = copy_of("copying_relative")
+    with torch.no_grad():
+        system.network.logits.weight[[0, 1]] = system.network.logits.weight[[1, 0]]
+    verdict = check("copying_relative", system, tmp_path)
+    assert (verdict.verdict, verdict.wrong) == ("wrong", 22)  # 11 contexts for each digit
+    assert verdict.worst.startswith(("1 instead of 0 after", "0 instead of 1 after"))
+    assert verdict.worst.count("0(+1)") + verdict.worst.count("1(+1)") == 1
+
+
+SETTINGS = {
+    "task": {"name": "copying"},
+    "format": {},
+    "positions": [{"ids": "coupled", "encoding": "relative", "window": [0, 1]}],
+    "model": {"layers": 1, "width": 32, "heads": 2},
+}
+
+
+@pytest.mark.parametrize(("change", "message"), [
+    ({"task": {"name": "modular_addition"}}, "task.name: 'modular_addition' is not "),
+    ({"task": {"name": "sorting"}}, 'format.name: "none" is not checked; expected "insert'),
+    ({"task": None}, "task: None; expected a mapping"),
+    ({"format": {"pad": True}}, 'format.pad: true is not checked; expected "none"'),
+    ({"positions": []}, "positions: 0; expected 1"),
+    ({"positions": ["coupled"]}, "positions: 'coupled'; expected a mapping"),
+    ({"positions": [{**SETTINGS["positions"][0], "window": 1}]},
+     "positions.0.window: [1, 1] is not checked; expected [0, 1]"),
+    ({"positions": [{**SETTINGS["positions"][0], "clip": 3}]}, "positions.0.clip: 3 is not"),
+    ({"model": {**SETTINGS["model"], "layers": 2}}, "model.layers: 2 is not checked; expected 1"),
+    ({"model": {**SETTINGS["model"], "norm": "rms"}}, 'model.norm: "rms" is not checked; expected'),
+    ({"model": {"width": 0, "heads": 2}}, "model.width: None; expected 1 to 10000"),
+    ({"model": {"width": 32, "heads": True}}, "model.heads: True; expected 1 to 10000"),
+    ({"sharpness": 2.0}, "sharpness: 2.0 is not checked; expected none"),
+])  # fmt: skip
+def test_a_row_that_cannot_be_checked_is_refused(change, message):
+    assert rows.read_row(SETTINGS).hidden == 128
+    with pytest.raises(rows.Refusal) as refusal:
+        rows.read_row({**SETTINGS, **change})
+    assert str(refusal.value).startswith(message) and "\n" not in str(refusal.value)
+
+
+def test_damaged_weights_are_refused(tmp_path):
+    state = copy_of("copying_relative").network.state_dict()
+    others = {"final_norm.bias": torch.zeros(31)}, {"extra": torch.zeros(1)}
+    wrong = (
+        {"logits.weight": state["logits.weight"].double()},
+        {"final_norm.bias": state["final_norm.bias"] * torch.nan},
+    )
+    messages = [
+        "final_norm.bias has shape (31,); expected (32,)",
+        "extra has shape (1,); expected",
+        "logits.weight has type F64; expected F32",
+        "final_norm.bias holds nan; expected at",
+    ]
+    path = tmp_path / "seed_0.safetensors"
+    for change, message in zip([*others, *wrong], messages, strict=True):
+        save_file({**state, **change}, path)
+        with pytest.raises(rows.Refusal, match="seed_0.safetensors: ") as refusal:
+            rows.read_weights(path, read("copying_relative"))
+        assert message in str(refusal.value)
+    save_file({name: values for name, values in state.items() if name != "tokens.weight"}, path)
+    with pytest.raises(rows.Refusal, match="tokens.weight has shape none; expected"):
+        rows.read_weights(path, read("copying_relative"))
+    for symbols, expected in ((50, 49), (0, 1)):  # the checker knows 49 signs
+        save_file({**state, "tokens.weight": torch.zeros(symbols, 32)}, path)
+        message = rf"shape \({symbols}, 32\); expected \({expected}, 32\)"
+        with pytest.raises(rows.Refusal, match=message):
+            rows.read_weights(path, read("copying_relative"))
+    save_file(state, path)
+    data = path.read_bytes()
+    for cut in (0, 5, 200, len(data) - 100):
+        path.write_bytes(data[:cut])
+        with pytest.raises(rows.Refusal, match="expected a safetensors file"):
+            rows.read_weights(path, read("copying_relative"))
+
+
+def test_a_vocabulary_without_tokens_of_the_task_is_refused():
+    weights = {"tokens.weight": np.zeros((13, 32))}
+    with pytest.raises(rows.Refusal, match=r"tokens.weight: 13 tokens; expected at least 14"):
+        leads.check_model(read(PARITY), weights, own_contexts(PARITY))
+
+
+def test_a_lead_or_a_bound_that_is_no_number_is_open(monkeypatch):
+    weights = rows.read_weights(folder_of(PARITY) / "seed_0.safetensors", read(PARITY))
+    bound = leads.Model.bound_leads
+    for part in range(2):
+
+        def spoil(model, *chunk, part=part):
+            result = bound(model, *chunk)
+            result[part][3, 0] = np.nan
+            return result
+
+        monkeypatch.setattr(leads.Model, "bound_leads", spoil)
+        verdict = leads.check_model(read(PARITY), weights, own_contexts(PARITY))
+        assert (verdict.verdict, verdict.wrong, verdict.open) == ("open", 0, 1)
+
+
+@pytest.fixture
+def reports(tmp_path, monkeypatch):
+    """A copy of the reports on one row, and its certificate."""
+    part = "small_models/copying_relative"
+    shutil.copytree(program.REPORTS / "models/full" / part, tmp_path / "models/full" / part)
+    path = tmp_path / f"certificates/full/{part}.json"
+    path.parent.mkdir(parents=True)
+    shutil.copy(program.REPORTS / path.relative_to(tmp_path), path)
+    monkeypatch.setattr(program, "REPORTS", tmp_path)
+    return path
+
+
+def write_certificate(path, change):
+    certificate = json.loads(path.read_text())
+    del certificate["sha256"]
+    change(certificate)
+    text = json.dumps(certificate, sort_keys=True)
+    digest = program.hashlib.sha256(text.encode()).hexdigest()
+    path.write_text(json.dumps({**certificate, "sha256": digest}))
+
+
+def test_the_program_agrees_with_a_certificate(reports, capsys):
+    assert program.main([]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("copying_relative, seed_0: proved: 120 contexts, least lead 7.408")
+    assert len(lines) == 4 and lines[-1] == "1 certificates: they agree"
+    assert program.main(["copying"]) == 2
+    assert "'copying' has no certificate; expected copying_relative" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("change", "message"), [
+    (lambda c: c["seeds"][1].update(wrong=1), "seeds.1.wrong: 1; expected 0"),
+    (lambda c: c["seeds"][0].update(contexts=119), "seeds.0.contexts: 119; expected 120"),
+    (lambda c: c["seeds"][0].update(contexts_sha256="0"), "seeds.0.contexts_sha256: '0'; expected"),
+    (lambda c: c.pop("version"), "version None; expected 2"),
+    (lambda c: c["seeds"][0].update(verdict="wrong"), "verdict: 'wrong'; expected 'exact'"),
+    (lambda c: c["seeds"][2].update(least_lead=9.0), "least_lead: 9.0; expected 7.044"),
+    (lambda c: c["seeds"][2].update(weights="0"), "seeds.2.weights: 0; expected a hash"),
+    (lambda c: c.update(version=7), "version 7; expected 2"),
+    (lambda c: c.update(seeds=3), "seeds 3; expected a list of mappings"),
+    (lambda c: c["model"].update(heads=4), '.model: {"layers": 1, "width": 32, "heads": 4} is not'),
+    (lambda c: c["task"].update(name="x"), "task.name: 'x' is not checked; expected addition"),
+])  # fmt: skip
+def test_the_program_names_what_differs(reports, capsys, change, message):
+    write_certificate(reports, change)
+    assert program.main([]) == 1
+    line = capsys.readouterr().out.splitlines()[-2]
+    assert message in line and "copying_relative" in line
+
+
+def test_damaged_files_are_named(reports, capsys):
+    certificate = reports.read_text()
+    for text, message in ((certificate.replace("120", "121"), "sha256 "), ("{", "JSONDecodeError")):
+        reports.write_text(text)
+        assert program.main([]) == 1
+        assert message in capsys.readouterr().out.splitlines()[-2]
+    reports.write_text(certificate)
+    shutil.rmtree(program.REPORTS / "models")
+    assert program.main([]) == 1
+    assert "run.json: FileNotFoundError; expected a file" in capsys.readouterr().out
+
+
+def test_the_checker_imports_none_of_the_library():
+    for path in Path(program.__file__).parent.glob("*.py"):
+        imported = [line.split()[1] for line in path.read_text().splitlines()
+                    if line.startswith(("import ", "from "))]  # fmt: skip
+        assert not {name.split(".")[0] for name in imported} & {"carry", "torch", "safetensors"}
+
+
+def test_every_certified_row_has_a_definition():
+    certified = profiles.load_profile("full")["certificates"]
+    assert sorted(certified) == sorted(ROWS) and len(tasks.DEFINITIONS) == 14
