@@ -202,7 +202,8 @@ def format_accuracy(rows: dict[str, dict[str, Any]], footing: bool) -> str:
     lines, counts = [f"| {' | '.join(names)} |", f"|{'---|' * len(names)}"], set()
     for row, trained, start, numbers in kept:
         cells = [format_number(numbers[name]) if name in numbers else "" for name in columns]
-        first = [style.choose_style(row).label, trained, start]
+        label = style.choose_style(row).label.removesuffix(f", {trained}")  # a column has it
+        first = [label, trained, start]
         lines.append(f"| {' | '.join([*first, *cells])} |")
         counts |= {numbers[name]["seeds"] for name in columns if name in numbers}
     seeds = " or ".join(map(str, sorted(counts)))
