@@ -67,7 +67,7 @@ def test_every_verdict_of_an_interval_is_reached(one):
     assert one(always(0.9))["verdict"] == "undecided"
     missing = one(always(1.0), measure={"rows": ["addition_fire"], "where": {"digits": 12}})
     assert missing["verdict"] == "not tested"
-    assert missing["reason"] == "profile cpu lacks row addition_fire"
+    assert missing["reason"] == "needs row addition_fire of profile baselines or gpu or paper"
     assert missing["measured"] is None and missing["interval"] is None
     missing = one(always(1.0), measure={"rows": ["addition_nope"], "where": {"digits": 500}})
     assert "no result for digits 500" in missing["reason"]
@@ -303,10 +303,10 @@ def test_a_claim_may_name_the_profile_that_it_is_measured_in(tmp_path):
     record = claims.judge_claims(claim, here, "cpu", others={"baselines": there})[0]
     assert record["verdict"] == "holds" and record["profile"] == "baselines"
     record = claims.judge_claims(claim, here, "cpu")[0]
-    assert record["reason"] == "profile baselines lacks row addition_relative"
+    assert record["reason"] == "needs row addition_relative of profile baselines"
     part = there[there["row"] == "addition_relative"]
     record = claims.judge_claims(claim, here, "cpu", others={"baselines": part})[0]
-    assert record["reason"] == "profile baselines lacks row addition_nope"
+    assert record["reason"] == "needs row addition_nope of profile baselines"
 
 
 def test_what_is_counted_may_be_the_first_token(one):

@@ -108,13 +108,13 @@ def test_numbers_are_those_of_the_pipeline():
     assert readme_numbers.fill_numbers(README, quoted) == README
 
 
-def test_untested_claims_take_one_line():
-    """The ledger lists them; the README has room for their names alone."""
+def test_untested_claims_are_a_list():
     numbers = {"rows": {}, "claims": "", "certificates": {}, "untested": "* a: `x`, `y`\n* b: `z`"}
     text = "<!-- numbers:untested --><!-- /numbers -->"
     filled = readme_numbers.fill_numbers(text, numbers)
-    assert filled == "<!-- numbers:untested -->a: `x`, `y`; b: `z`<!-- /numbers -->"
-    assert readme_numbers.fill_numbers(filled, {**numbers, "untested": ""}) == text
+    list_of_two = "\n* a: `x`, `y`\n* b: `z`\n"
+    assert filled == f"<!-- numbers:untested -->{list_of_two}<!-- /numbers -->"
+    assert readme_numbers.fill_numbers(filled, numbers) == filled
 
 
 def test_the_citation_has_the_project_and_the_four_works():

@@ -54,15 +54,15 @@ def list_untested(records: list[dict[str, Any]]) -> str:
     """Return the claims of the papers without a test, by reason, as a Markdown list.
 
     >>> record = {"paper": "cho2025", "verdict": "not tested", "reason": "needs a GPU"}
-    >>> missing = {**record, "id": "c", "reason": "profile full lacks row parity_nope"}
+    >>> missing = {**record, "id": "c", "reason": "needs row parity_nope of profile gpu"}
     >>> print(list_untested([{**record, "id": "a"}, {**record, "id": "b"}, missing]))
     * needs a GPU: `a`, `b`
-    * profile full lacks a row: `c`
+    * needs a row of profile gpu: `c`
     """
     reasons: dict[str, list[str]] = {}
     for record in records:
         if record["verdict"] == "not tested" and record["paper"] != OWN_CLAIMS:
-            reason = re.sub(r" lacks row \w+$", " lacks a row", record["reason"])
+            reason = re.sub(r"^needs row \w+ of", "needs a row of", record["reason"])
             reasons.setdefault(reason, []).append(f"`{record['id']}`")
     return "\n".join(f"* {reason}: {', '.join(names)}" for reason, names in reasons.items())
 

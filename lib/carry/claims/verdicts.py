@@ -15,6 +15,7 @@ from carry.claims.claim_settings import STARTS, Claim
 from carry.claims.evidence import Evidence, Tables, collect_evidence, prepare_tables
 from carry.claims.families import correct_rates, judge_family
 from carry.claims.gates import MissingRow, NotLearned, NotMeasured
+from carry.config.profiles import find_profiles, load_profile
 
 # Those without a decision say why.
 UNDECIDED = ("undecided", "too few seeds", "n cannot decide")
@@ -144,7 +145,7 @@ def _judge_from_one_start(
                 raise MissingRow(claim.list_rows()[0])
             evidence = collect_evidence(claim, tables, certificates, profile)
         except MissingRow as missing:
-            record["reason"] = f"profile {claim.profile or profile} lacks row {missing.row}"
+            record["reason"] = _name_profiles(missing.row, claim.profile)
         except NotMeasured as reason:
             record["reason"] = str(reason)
         except NotLearned as reason:
@@ -161,6 +162,13 @@ def _judge_from_one_start(
         judge_family(*([part[at] for at in work] for part in (claims, records, collected)))
         correct_rates([records[at] for at in work])
     return records
+
+
+def _name_profiles(row: str, profile: str | None) -> str:
+    """Return that a row has no results, with the profiles that train it, or the one of a claim."""
+    names = [profile] if profile else find_profiles()
+    trained = [name for name in names if row in load_profile(name)["rows"]]
+    return f"needs row {row} of profile {' or '.join(trained or names)}"
 
 
 def _create_record(claim: Claim, profile: str) -> dict[str, Any]:

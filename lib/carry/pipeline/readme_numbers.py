@@ -238,12 +238,11 @@ def fill_numbers(text: str, numbers: dict[str, Any]) -> str:
     Raises:
         SettingsError: for a marker with an unknown name.
     """
-    untested = numbers.get("untested", "")  # a list in the ledger; here it has one line
     texts = {
         "footing": f"\n{format_accuracy(numbers['rows'], footing=True)}\n",
         "accuracy": f"\n{format_accuracy(numbers['rows'], footing=False)}\n",
         "claims": numbers["claims"],
-        "untested": "; ".join(untested.removeprefix("* ").split("\n* ")),
+        "untested": f"\n{numbers.get('untested', '')}\n",
         "certificates": f"\n{format_certificates(numbers['certificates'])}\n",
     }
     for row, summary in numbers["rows"].items():
