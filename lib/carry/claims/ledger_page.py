@@ -63,6 +63,7 @@ def list_untested(records: list[dict[str, Any]]) -> str:
     for record in records:
         if record["verdict"] == "not tested" and record["paper"] != OWN_CLAIMS:
             reason = re.sub(r"^needs row \w+ of", "needs a row of", record["reason"])
+            reason = re.sub(r"^row \w+ has no result for .*", "needs the paper's sizes", reason)
             reasons.setdefault(reason, []).append(f"`{record['id']}`")
     return "\n".join(f"* {reason}: {', '.join(names)}" for reason, names in reasons.items())
 
