@@ -5,10 +5,13 @@ import matplotlib
 import pytest
 import torch
 
+from carry.config.run_settings import make_run
 from carry.config.settings import SettingsError
 from carry.evaluation.ask import ask
 from carry.evaluation.committed_models import load_committed
+from carry.formats import to_text
 from carry.interpretability.tracing import scan_starts, trace_answer
+from carry.models.system import System
 from carry.plots import widgets
 from figure_checks import check_layout
 
@@ -84,3 +87,36 @@ def test_with_widgets_a_sum_can_be_typed(adder, shown, capsys, monkeypatch):
     assert "after ^5+5= the model writes 0" in capsys.readouterr().out
     typed.value = "five"
     assert "is not a number that can be asked" in capsys.readouterr().out
+
+
+def test_without_widgets_a_window_is_text_and_a_picture(shown, capsys):
+    widgets.choose_window("sums, highest digit first", 2)
+    words = capsys.readouterr().out.splitlines()
+    assert words[0].endswith("the next token is not determined:")
+    (one, then), (other, or_then) = (line.strip().split("  then ") for line in words[1:])
+    assert one != other and then != or_then
+    check_layout(*shown)
+
+
+def test_with_widgets_a_window_can_be_moved(shown, capsys, monkeypatch):
+    monkeypatch.setenv("JPY_SESSION_NAME", "where_does_it_end.ipynb")
+    widgets.choose_window(window=0)
+    (box,) = (item for item in shown if isinstance(item, ipywidgets.VBox))
+    names, slider = box.children[0].children
+    assert "is not determined" in capsys.readouterr().out
+    slider.value = 1
+    assert "each with one next token" in capsys.readouterr().out
+    names.value = "parity of all bits, without steps"
+    assert "is not determined" in capsys.readouterr().out
+
+
+def test_a_looped_model_is_read_after_each_recurrence(shown, capsys):
+    settings = {"model": {"layers": 1, "recurrences": 3, "width": 8, "heads": 1}}
+    looped = System(make_run({"task": {"name": "addition"}, **settings}))
+    trace = trace_answer(looped, 17, 25)
+    assert len(trace.recurrences) == 3
+    last = trace.chances.argmax(-1)
+    assert trace.recurrences[-1] == to_text(last)
+    widgets.watch_answer(looped, "17+25", 1)
+    line = capsys.readouterr().out.splitlines()[1]
+    assert line.split()[-3:] == [read[trace.start - 1] for read in trace.recurrences]

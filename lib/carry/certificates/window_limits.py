@@ -7,11 +7,14 @@ problems of the sample; `carry.certificates.coverings` has the cases in which th
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import pandas as pd
 import torch
+from jaxtyping import Bool
+from torch import Tensor
 
 from carry import formats, progress
 from carry.certificates.contexts import (
@@ -24,10 +27,12 @@ from carry.certificates.verification import render_context
 from carry.config.run_settings import make_run
 from carry.data.problems import Problems
 from carry.jobs.local import map_processes
+from carry.models.hooks import Hooks
 from carry.models.system import System
 from carry.randomness import stream
 
 PROBLEMS = 3_000  # in each case, with up to `Case.max_digits` digits
+SHORT = 3  # digits of the problem whose visible tokens are shown
 HIGHEST_FIRST = {"reverse_operands": False, "reverse_answer": False}
 
 COLUMNS = {
@@ -78,7 +83,9 @@ CASES = [
 
 
 def find_limits(
-    windows: tuple[int, ...] = (0, 1, 2, 3, 5), problems: int = PROBLEMS
+    windows: tuple[int, ...] = (0, 1, 2, 3, 5),
+    problems: int = PROBLEMS,
+    cases: Sequence[Case] = CASES,
 ) -> pd.DataFrame:
     """Search for two problems that share a context and go on differently, by case and window.
 
@@ -87,9 +94,25 @@ def find_limits(
         number of `contexts` if each determines the next token, and otherwise the shared `context`,
         the two problems (`one`, `other`) and the next token of each (`then`, `or_then`).
     """
-    jobs = [(case, window, problems) for case in CASES for window in windows]
+    jobs = [(case, window, problems) for case in cases for window in windows]
     with progress.progress_bar(len(jobs), "limits", unit="window") as bar:
         return pd.DataFrame(map_processes(_search_conflict, jobs, bar.update))
+
+
+@torch.inference_mode()
+def find_visible_tokens(case: Case, window: int) -> tuple[str, Bool[Tensor, "A T"]]:
+    """Return a short problem as text, and which of its tokens each token of the response sees.
+
+    >>> text, visible = find_visible_tokens(CASES[0], 0)
+    >>> "".join(token for token, seen in zip(text, visible[0]) if seen)
+    '^+='
+    """
+    system = _build_system(case, window)
+    problem = system.task.draw(1, min(SHORT, case.max_digits), stream(0, "visible tokens"))
+    batch, hooks = system.format.write(problem), Hooks(["*.pattern"])
+    system.network(batch.tokens, system.ids(batch), hooks=hooks)
+    weights = hooks.all_layers("pattern")[0][0].amax(0)  # 0 where a token is hidden
+    return formats.to_text(batch.tokens[0]), weights[int(batch.start[0]) - 1 : -1] > 0
 
 
 def _search_conflict(report: Any, case: Case, window: int, problems: int) -> dict[str, Any]:

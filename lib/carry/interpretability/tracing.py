@@ -15,7 +15,7 @@ from torch import Tensor
 from carry.config.settings import SettingsError
 from carry.evaluation.ask import ask, read_answer
 from carry.evaluation.decoding import compute_decoding_ids
-from carry.formats import ALPHABET
+from carry.formats import ALPHABET, to_text
 from carry.models.hooks import Hooks
 from carry.models.system import System
 from carry.tasks import to_digits
@@ -33,6 +33,8 @@ class Trace(NamedTuple):
         attention: of each head, from each token to those up to it.
         chances: the probability of each symbol after each token.
         target: the right answer, token by token.
+        recurrences: what a looped model predicts after each token, read after each recurrence; of
+            other models one line, that of the last layer.
     """
 
     tokens: str
@@ -42,6 +44,7 @@ class Trace(NamedTuple):
     attention: Float[Tensor, "H T T"]
     chances: Float[Tensor, "T V"]
     target: str
+    recurrences: list[str]
 
 
 @torch.inference_mode()
@@ -68,6 +71,9 @@ def trace_answer(system: System, *operands: int, start: int = 1) -> Trace:
     hooks = Hooks(["*.pattern"])
     with use_precision("fp32", system.device):
         logits = system.network(tokens, ids, hooks=hooks)
+        looped = system.network.recurrences > 1
+        reads = system.network.each_recurrence(tokens, ids) if looped else logits[None]
+    predicted = [to_text(tokens) for tokens in reads[:, 0].argmax(-1)]
     layers = hooks.all_layers("pattern")
     heads = [
         f"{layer + 1}.{head + 1}"
@@ -77,7 +83,8 @@ def trace_answer(system: System, *operands: int, start: int = 1) -> Trace:
     numbers = ids[0].expand(1, -1)[0, : len(text)].tolist() if ids else [0] * len(text)
     attention = torch.cat([weights[0] for weights in layers]).cpu()
     target = "".join(steps["target"])
-    return Trace(text, first, numbers, heads, attention, logits[0].softmax(-1).cpu(), target)
+    chances = logits[0].softmax(-1).cpu()
+    return Trace(text, first, numbers, heads, attention, chances, target, predicted)
 
 
 def scan_starts(system: System, *operands: int) -> pd.DataFrame:

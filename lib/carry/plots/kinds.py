@@ -298,7 +298,7 @@ def shade_training(axes: Axes, table: pd.DataFrame, x: str = "digits") -> None:
     shortest = table[x].min()
     for trained in sorted(table["trained"].unique()):
         axes.axvspan(shortest, trained, color=style.TRAINED_COLOR, alpha=0.6, zorder=0, linewidth=0)
-        text = {"color": "#555555", "fontsize": "small", "ha": "right"}
+        text = {"color": "#555555", "fontsize": "small", "ha": "right", "rotation": 90}
         axes.text(trained - 0.2, 0.03, f"to {trained}", **text)
     axes.set_xlim(shortest, table[x].max())
 

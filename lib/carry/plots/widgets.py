@@ -1,5 +1,7 @@
 """Cells to click: a model writes a sum token by token, and answers from any start of its ids.
 
+Another shows what a window of attention hides.
+
 Without widgets, as in papermill and nbval, a cell shows its default as text and a picture.
 """
 
@@ -15,12 +17,15 @@ import seaborn as sns
 from IPython.display import display
 from matplotlib.figure import Figure
 
+from carry.certificates import window_limits
 from carry.config.settings import SettingsError
 from carry.formats import ALPHABET
 from carry.interpretability.tracing import Trace, scan_starts, trace_answer
 from carry.models.system import System
 
 HOSTS = ("JPY_SESSION_NAME", "COLAB_RELEASE_TAG", "VSCODE_PID")  # set by what shows widgets
+CASES_BY_NAME = {case.name: case for case in window_limits.CASES}
+HIDDEN_SHOWN = ["#ECECEC", "#44708C"]
 RIGHT, WRONG = "#0173B2", "#DE8F05"
 SYMBOLS = "0123456789$"  # of an answer
 LABELLED = 45  # tokens; more do not fit an axis
@@ -36,13 +41,20 @@ def watch_answer(system: System, text: str = "653+49", step: int = 3) -> None:
     player = ipywidgets.Play(value=step, min=1, max=30, interval=1200)
     slider = ipywidgets.IntSlider(value=step, min=1, max=30, description="token")
     ipywidgets.jslink((player, "value"), (slider, "value"))
-    _show_controls(partial(show_step, system), text, "step", slider, player)
+    _show_controls(partial(show_step, system), player, text=_ask_sum(text), step=slider)
 
 
 def choose_start(system: System, text: str = "653+49", start: int = 1) -> None:
     """Show a model's answer from one start of its ids; with widgets, move the start."""
     slider = ipywidgets.IntSlider(value=start, min=1, max=40, description="start id")
-    _show_controls(partial(show_start, system), text, "start", slider)
+    _show_controls(partial(show_start, system), text=_ask_sum(text), start=slider)
+
+
+def choose_window(case: str = "sums, lowest digit first", window: int = 1) -> None:
+    """Show what a window hides of a problem; with widgets, choose the task and move the window."""
+    names = ipywidgets.Dropdown(options=list(CASES_BY_NAME), value=case, description="task")
+    slider = ipywidgets.IntSlider(value=window, min=0, max=5, description="window")
+    _show_controls(show_window, case=names, window=slider)
 
 
 def show_step(system: System, text: str, step: int) -> None:
@@ -52,6 +64,10 @@ def show_step(system: System, text: str, step: int) -> None:
     written, chance = trace.tokens[at], trace.chances[at - 1].max()
     verdict = "right" if trace.target[at - trace.start :][:1] == written else "wrong"
     print(f"after {trace.tokens[:at]} the model writes {written} ({chance:.0%}), {verdict}")
+    if len(trace.recurrences) > 1:
+        print(
+            "read after each recurrence:", *(predicted[at - 1] for predicted in trace.recurrences)
+        )
     _show(_draw_step(trace, at))
 
 
@@ -68,6 +84,31 @@ def show_start(system: System, text: str, start: int) -> None:
     axes.bar(table["start"], table["least"], color=colors)
     axes.bar(chosen["start"], chosen["least"], fill=False, edgecolor="#222222", linewidth=2)
     axes.set(xlabel="start id (orange: wrong answers)", ylabel="least sure token", ylim=(0, 1))
+    _show(figure)
+
+
+def show_window(case: str, window: int) -> None:
+    """Draw which tokens a window shows to each token of a response, and print what it hides.
+
+    The text has the next tokens of two problems that the window cannot tell apart, if 600 problems
+    have such a pair.
+    """
+    text, visible = window_limits.find_visible_tokens(CASES_BY_NAME[case], window)
+    found = window_limits.find_limits((window,), 600, [CASES_BY_NAME[case]]).iloc[0]
+    if found["context"] is None:
+        print(f"{found['contexts']:,} contexts, each with one next token")
+    else:
+        print(f"after {found['context']} the next token is not determined:")
+        print(f"    {found['one']}  then {found['then']}")
+        print(f"    {found['other']}  then {found['or_then']}")
+    size = (2 + 0.22 * len(text), 0.8 + 0.22 * len(visible))
+    figure, axes = plt.subplots(figsize=size, layout="constrained")
+    due = list(text[len(text) - len(visible) :])
+    sns.heatmap(visible, ax=axes, cmap=HIDDEN_SHOWN, cbar=False, linewidths=1, linecolor="white")
+    axes.set_xticks([at + 0.5 for at in range(len(text))], list(text), rotation=0)
+    axes.set_yticks([at + 0.5 for at in range(len(due))], due, rotation=0)
+    axes.set(xlabel="tokens; dark: visible", ylabel="next token")
+    axes.tick_params(length=0)
     _show(figure)
 
 
@@ -92,15 +133,21 @@ def _draw_step(trace: Trace, at: int) -> Figure:
 
 
 def _show_controls(
-    show: Callable, text: str, name: str, slider: ipywidgets.IntSlider, *more: ipywidgets.Widget
+    show: Callable, *more: ipywidgets.Widget, **controls: ipywidgets.ValueWidget
 ) -> None:
     """Display controls, and below them what `show` makes of their values; or of their defaults."""
     if not has_widgets():
-        return show(text, **{name: slider.value})
-    typed = ipywidgets.Text(value=text, description="sum", continuous_update=False)
-    slider.continuous_update, controls = False, {"text": typed, name: slider}
+        return show(**{name: control.value for name, control in controls.items()})
+    for control in controls.values():
+        if hasattr(control, "continuous_update"):
+            control.continuous_update = False
     output = ipywidgets.interactive_output(partial(_show_or_explain, show), controls)
-    return display(ipywidgets.VBox([ipywidgets.HBox([typed, *more, slider]), output]))
+    first, *others = controls.values()
+    return display(ipywidgets.VBox([ipywidgets.HBox([first, *more, *others]), output]))
+
+
+def _ask_sum(text: str) -> ipywidgets.Text:
+    return ipywidgets.Text(value=text, description="sum")
 
 
 def _show_or_explain(show: Callable[..., None], **values: str | int) -> None:
