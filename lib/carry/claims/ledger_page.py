@@ -62,8 +62,8 @@ def list_untested(records: list[dict[str, Any]]) -> str:
     reasons: dict[str, list[str]] = {}
     for record in records:
         if record["verdict"] == "not tested" and record["paper"] != OWN_CLAIMS:
-            reason = re.sub(r"^needs row \w+ of", "needs a row of", record["reason"])
-            reason = re.sub(r"^row \w+ has no result for .*", "needs the paper's sizes", reason)
+            reason = re.sub(r"\brow \w+_\w+", "a row", record["reason"])
+            reason = re.sub(r"no result for .*", "no result for the sizes of the claim", reason)
             reasons.setdefault(reason, []).append(f"`{record['id']}`")
     return "\n".join(f"* {reason}: {', '.join(names)}" for reason, names in reasons.items())
 
