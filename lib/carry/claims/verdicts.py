@@ -145,7 +145,7 @@ def _judge_from_one_start(
                 raise MissingRow(claim.list_rows()[0])
             evidence = collect_evidence(claim, tables, certificates, profile)
         except MissingRow as missing:
-            record["reason"] = _name_profiles(missing.row, claim.profile)
+            record["reason"] = _explain_missing_row(missing.row, claim.profile)
         except NotMeasured as reason:
             record["reason"] = str(reason)
         except NotLearned as reason:
@@ -164,7 +164,7 @@ def _judge_from_one_start(
     return records
 
 
-def _name_profiles(row: str, profile: str | None) -> str:
+def _explain_missing_row(row: str, profile: str | None) -> str:
     """Return that a row has no results, with the profiles that train it, or the one of a claim."""
     names = [profile] if profile else find_profiles()
     trained = [name for name in names if row in load_profile(name)["rows"]]
