@@ -18,7 +18,6 @@ from carry.config.settings import (
     SettingsError,
     check_name,
     describe,
-    suggest_name,
 )
 
 # Modules that need torch or jupyter are imported by the commands: `carry --help` takes no second.
@@ -218,24 +217,13 @@ def _number(text: str) -> int | str:
 
 def _load_model(row: str, profile: str, seed: int) -> Any:
     """Return one seed of a row with its weights from a profile, or the committed ones."""
-    from carry.evaluation import trained_models
+    from carry.evaluation import committed_models, trained_models
 
     if profile != COMMITTED:
         run_settings.load_run(row, profile)  # refuses an unknown profile or row
         return trained_models.load_trained(profile, row, seed)
     check_name(row, "row")
-    committed = profiles.load_profile(paths.PUBLISHED)["models"]
-    if row not in committed:
-        raise SettingsError(
-            f"row: {row!r} has no committed weights, {suggest_name(row, committed)}"
-        )
-    path = paths.models_folder(paths.PUBLISHED, profiles.find_study(row), row)
-    path /= f"seed_{seed}.safetensors"
-    if not path.exists():
-        raise SettingsError(
-            f"row: {row!r} has no committed weights of seed {seed}; expected seed 0"
-        )
-    return trained_models.restore_system(path, run_settings.load_run(row, paths.PUBLISHED), seed)
+    return committed_models.load_committed(row, seed, device=None)
 
 
 def print_rows(profile: str) -> None:
@@ -275,8 +263,9 @@ def _ranges(lengths: list[int]) -> str:
 
 def _weights(row: str, profile: str) -> str:
     """Return where weights of a row are: of this profile, committed, or nowhere."""
-    folders = {"trained": [paths.run_folder(profile, profiles.find_study(row), row)]}
-    folders[COMMITTED] = [paths.models_folder(paths.PUBLISHED, profiles.find_study(row), row)]
+    study = profiles.find_study(row)
+    folders = {"trained": [paths.run_folder(profile, study, row)]}
+    folders[COMMITTED] = [paths.models_folder(name, study, row) for name in paths.COMMITTED]
     return ", ".join(
         name
         for name, places in folders.items()
