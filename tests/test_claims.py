@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 
 import pandas as pd
 import pytest
@@ -429,6 +430,42 @@ def test_all_tests_of_a_work_are_corrected_together(tmp_path, count, seeds, verd
             assert record["reason"] == f"{smallest}; 6 a side would do"
 
 
+def test_interim_tests_cost_as_much_as_further_claims(tmp_path):
+    """Six tests with one interim test each need the p of twelve tests."""
+    _, claim, table = many(tmp_path, 7, 5)
+    for count, verdict in [(6, "holds"), (7, "n cannot decide")]:
+        tested = [part.model_copy(update={"interim_tests": 1}) for part in claim[:count]]
+        for record in claims.judge_claims(tested, table, "cpu"):
+            assert record["verdict"] == verdict
+            assert record["p_corrected"] == pytest.approx(2 * count * record["p"], rel=0.02)
+
+
+def test_more_seeds_decide_what_is_undecided(one):
+    """As many as the ledger says decide it, if their mean and spread are those of the first."""
+    measure = {"rows": ["addition_rope"], "where": {"digits": 12}}
+
+    def share(row, longest, seed, start):
+        return 0.5 if row == "addition_nope" else [0.4, 0.7, 0.5, 0.7, 0.45][seed % 5]
+
+    rows = ("addition_nope", "addition_rope")
+    given = {"measure": measure, "compare": {"row": "addition_nope"}}
+    few = one(share, "> 0", rows, seeds=5, **given)
+    assert few["verdict"] == "undecided"
+    needed = int(re.fullmatch(r"about (\d+) seeds a side would decide it", few["reason"])[1])
+    assert 5 < needed < 80
+    assert one(share, "> 0", rows, seeds=5 * -(-needed // 5), **given)["verdict"] == "holds"
+
+
+def test_more_seeds_do_not_decide_what_is_equal(one):
+    measure = {"rows": ["addition_rope"], "where": {"digits": 12}}
+    rows = ("addition_nope", "addition_rope")
+    record = one(always(0.0), "> 0", rows, measure, seeds=5, compare={"row": rows[0]})
+    assert (record["verdict"], record["reason"]) == (
+        "undecided",
+        "the difference is below one point",
+    )
+
+
 def test_works_are_families_of_their_own(tmp_path):
     _, first, table = many(tmp_path, 8, 5)
     (tmp_path / "carry.yaml").unlink()
@@ -651,6 +688,10 @@ BAD = {
     "a margin without another row": (
         {**BASE, "measure": NOPE, "margin": 0.1},
         "margin 0.1 expects compare",
+    ),
+    "interim tests of nothing": (
+        {**GOOD, "interim_tests": 1},
+        "interim_tests 1 expects compare, which is tested",
     ),
     "a margin and a condition": (
         {**GOOD, "compare": {"row": "addition_rope"}, "margin": 0.1},

@@ -169,8 +169,9 @@ class Claim(Settings):
     those that count the seeds that reach an accuracy, have none. A row with fewer steps than its
     `least_steps` counts as not learned. `margin` makes a comparison a test of no difference.
     `profile` is one whose committed results are measured instead of those of the ledger's profile.
-    `paper_rates` has the paper's hits and runs of rows, which are tested against ours. `paper` is
-    the name of the file.
+    `paper_rates` has the paper's hits and runs of rows, which are tested against ours. Its rows got
+    more seeds after `interim_tests` that did not decide; each costs as much as a further claim.
+    `paper` is the name of the file.
     """
 
     id: str
@@ -194,6 +195,7 @@ class Claim(Settings):
     least_steps: dict[str, Annotated[int, Field(ge=1)]] = {}
     profile: str | None = None
     paper_rates: dict[str, Pair] = {}
+    interim_tests: Annotated[int, Field(ge=0)] = 0
     not_tested: str = ""
 
     @field_validator("holds_if")
@@ -226,6 +228,8 @@ class Claim(Settings):
                 raise ValueError(
                     "compare.where.start does not fit two rows; expected one start for both"
                 )
+        if self.interim_tests and not self.compare:
+            raise ValueError(f"interim_tests {self.interim_tests} expects compare, which is tested")
         if self.paper_rates and statistic != "seeds_above":
             raise ValueError("paper_rates expects the statistic seeds_above")
         if self.profile is not None and not (self.measure or self.analysis):

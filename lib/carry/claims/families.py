@@ -6,7 +6,7 @@ from typing import Any
 
 from carry.claims.claim_settings import Claim
 from carry.claims.evidence import Evidence, round_p
-from carry.claims.seed_plans import MIN_SEEDS, count_needed_seeds
+from carry.claims.seed_plans import MIN_SEEDS, count_interim_tests, count_needed_seeds
 from carry.evaluation.differences import ALPHA, correct_p_values
 
 
@@ -16,7 +16,8 @@ def judge_family(
     """Write the verdicts of the tests of a work into their records.
 
     A claim holds if its p is at most 5% after Holm's correction for all tests of the work, and
-    fails if that of its contrary is. A test that ideal results would not decide gives no verdict.
+    fails if that of its contrary is. Before, the p of a claim is multiplied for its interim tests.
+    A test that ideal results would not decide gives no verdict.
     """
     tested = [at for at, evidence in enumerate(collected) if evidence.test is not None]
     family = [at for at in tested if min(collected[at].sides) >= MIN_SEEDS]
@@ -24,9 +25,9 @@ def judge_family(
         seeds = " and ".join(map(str, collected[at].sides))
         reason = f"{seeds} seeds, expected {MIN_SEEDS} a side"
         records[at] |= {"verdict": "too few seeds", "reason": reason}
-    tests = [collected[at].test for at in family]
+    tests = [[count_interim_tests(p, claims[at]) for p in collected[at].test] for at in family]
     corrected = [correct_p_values([test[side] for test in tests]) for side in range(3)]
-    for at, holds, fails, smallest in zip(family, *corrected, strict=True):
+    for at, test, holds, fails, smallest in zip(family, tests, *corrected, strict=True):
         record = records[at]
         record |= {"p_corrected": round_p(holds), "p_contrary_corrected": round_p(fails)}
         record["tests"] = len(family)
@@ -35,7 +36,7 @@ def judge_family(
             needed = count_needed_seeds(claims[at], len(family))
             record["reason"] = (
                 f"the smallest p of {' and '.join(map(str, collected[at].sides))} seeds is "
-                f"{collected[at].test.smallest:.2g}, too large for {len(family)} tests; {needed} a "
+                f"{test[-1]:.2g}, too large for {len(family)} tests; {needed} a "
                 "side would do"
             )
         elif min(holds, fails) <= ALPHA:

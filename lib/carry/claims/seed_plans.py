@@ -7,20 +7,26 @@ raises the corrected p of all.
 
 from __future__ import annotations
 
+import math
 import operator
+from collections.abc import Mapping
+from typing import Any
 
 import pandas as pd
+from scipy import stats
 
 from carry.claims.claim_settings import Claim
 from carry.claims.measurements import select_pairs
 from carry.config import profiles, run_settings
 from carry.config.run_settings import Run
 from carry.evaluation.differences import ALPHA, compute_smallest_p, correct_p_values
-from carry.evaluation.intervals import wilson_interval
+from carry.evaluation.intervals import LEVEL, wilson_interval
 
 MIN_SEEDS = 5  # of each side of a test
 MIN_SEEDS_OF_LEVEL = 3  # of a claim about a method without a test: as many as mcleish2024 has
-MOST_SEEDS = 200  # for which `count_needed_seeds` looks
+MOST_SEEDS = 200  # that are considered
+POWER = 0.8
+NEGLIGIBLE = 0.01  # a difference of accuracies, one point
 OF_METHODS = ("mean_over_seeds", "worst_seed", "best_seed", "worst_cell")
 SIGNS = {">=": operator.ge, ">": operator.gt, "<=": operator.le, "<": operator.lt}
 PLAN_COLUMNS = [
@@ -32,7 +38,13 @@ def find_smallest_p(claim: Claim, sizes: tuple[int, int]) -> float:
     """Return the smallest p that the test of a claim can have with these numbers of seeds."""
     beyond = abs(claim.condition()[1]) if claim.holds_if else 0.0
     shares = claim.statistic() == "seeds_above"
-    return compute_smallest_p(sizes, beyond, claim.margin, claim.is_paired(), shares)
+    p = compute_smallest_p(sizes, beyond, claim.margin, claim.is_paired(), shares)
+    return count_interim_tests(p, claim)
+
+
+def count_interim_tests(p: float, claim: Claim) -> float:
+    """Return the p of a claim's test, corrected for its interim tests by Bonferroni."""
+    return min(1.0, p * (1 + claim.interim_tests))
 
 
 def count_needed_seeds(claim: Claim, tests: int) -> int:
@@ -49,6 +61,42 @@ def count_needed_seeds(claim: Claim, tests: int) -> int:
         if tests * find_smallest_p(claim, (seeds, seeds)) <= ALPHA:
             return seeds
     return MOST_SEEDS
+
+
+def explain_undecided(claim: Claim, record: Mapping[str, Any]) -> str | None:
+    """Return what would decide a claim: a number of seeds, or none if the difference is too small.
+
+    The number of seeds a side would decide it with a power of 80% if the measured value and the
+    spread of seeds were true (a normal approximation). None if the number of seeds is not what
+    limits the claim.
+
+    >>> from carry.claims.claim_settings import CellFilter, Comparison, Measure
+    >>> claim = Claim(id="", paper="carry", section="", statement="", paper_value="",
+    ...               measure=Measure(rows=["x"], where=CellFilter(digits=1)),
+    ...               compare=Comparison(row="y"), holds_if="> 0")
+    >>> record = {"measured": 0.1, "interval": [-0.1, 0.3], "sides": [5, 5], "tests": 10}
+    >>> explain_undecided(claim, record)
+    'about 44 seeds a side would decide it'
+    >>> explain_undecided(claim, {**record, "measured": 0.0, "interval": [-0.002, 0.003]})
+    'the difference is below one point'
+    """
+    statistic, (low, high) = claim.statistic(), record["interval"]
+    difference = bool(claim.compare or claim.thesis_runs)
+    if difference and max(abs(low), abs(high)) < NEGLIGIBLE:
+        return "the difference is below one point"
+    if not difference and statistic not in ("mean_over_seeds", "seeds_above"):
+        return None
+    value, seeds = record["measured"], record["sides"]
+    half = max(value - low, high - value)  # ends are clipped to 0 and 1
+    error = half / stats.t.ppf((1 + LEVEL) / 2, sum(seeds) - len(seeds))
+    distance = claim.margin - abs(value) if claim.margin else abs(value - claim.condition()[1])
+    tests = max(1, record["tests"]) * (1 + claim.interim_tests)
+    level = ALPHA / tests if difference else ALPHA / 2  # of a level: both ends of its interval
+    reach = (stats.norm.isf(level) + stats.norm.isf(1 - POWER)) * error
+    needed = min(seeds) * (reach / distance) ** 2 if distance > 0 else math.inf
+    if needed > MOST_SEEDS:
+        return f"more than {MOST_SEEDS} seeds a side would be needed"
+    return f"about {math.ceil(needed)} seeds{' a side' if difference else ''} would decide it"
 
 
 def plan_seeds(claims: list[Claim], profile: str) -> pd.DataFrame:

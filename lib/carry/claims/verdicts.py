@@ -15,6 +15,7 @@ from carry.claims.claim_settings import STARTS, Claim
 from carry.claims.evidence import Evidence, Tables, collect_evidence, prepare_tables
 from carry.claims.families import correct_rates, judge_family
 from carry.claims.gates import MissingRow, NotLearned, NotMeasured
+from carry.claims.seed_plans import explain_undecided
 from carry.config.profiles import find_profiles, load_profile
 
 # Those without a decision say why.
@@ -33,9 +34,11 @@ METHOD = (
     "holds, or fails, by a one-sided exact permutation test over at least 5 seeds a side; no "
     "difference by two one-sided tests against the margin. The p values of all tests of a work are "
     "corrected together (Holm): at most 5% of works have a claim that holds wrongly, and 5% one "
-    "that fails wrongly. Other claims hold, or fail, only if all their interval does: t over "
-    "seeds, or Wilson's where the claim is about one model. Where no result of these seeds and "
-    "problems could decide, n cannot decide."
+    "that fails wrongly. Before, p is doubled where rows got more seeds after a first test that "
+    "did not decide; intervals are not corrected for that. Other claims hold, or fail, only if all "
+    "their interval does: t over seeds, or Wilson's where the claim is about one model. An "
+    "undecided claim says about how many seeds would decide it, with a power of 80%. Where no "
+    "result of these seeds and problems could decide, n cannot decide."
 )
 
 
@@ -161,6 +164,9 @@ def _judge_from_one_start(
         work = [at for at, claim in enumerate(claims) if claim.paper == paper]
         judge_family(*([part[at] for at in work] for part in (claims, records, collected)))
         correct_rates([records[at] for at in work])
+    for claim, record in zip(claims, records, strict=True):
+        if record["verdict"] == "undecided":
+            record["reason"] = explain_undecided(claim, record)
     return records
 
 
