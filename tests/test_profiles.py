@@ -78,17 +78,17 @@ def test_panels_of_one_figure_are_trained_alike():
     names = [f"{sums}_{scheme}" for scheme in ("nope", "fire", "coupled")]
     names += [f"{sums}_{scheme}_scratchpad" for scheme in ("nope", "fire", "coupled")]
     names[-1] += "_short"
-    runs = [load_run(name, "full") for name in names]
-    assert [run.seeds for run in runs] == [8, 5, 5, 5, 5, 5]  # NoPE has seeds to spare
+    runs = [load_run(name, "baselines") for name in names]
+    assert [run.seeds for run in runs] == [8, 7, 5, 5, 7, 5]  # NoPE has seeds to spare
     assert {run.training.digits for run in runs} == {3}
     assert all(run.training == runs[0].training and run.model == runs[0].model for run in runs)
     products = list_rows("full", "multiplication_schemes")
     assert {load_run(row, "full").training.digits for row in products} == {3}
     for ending in ("", "_spare"):
-        run = load_run(f"{sums}_coupled_scratchpad{ending}", "full")
+        run = load_run(f"{sums}_coupled_scratchpad{ending}", "baselines")
         assert (run.training.digits, run.training.steps, run.evaluation.digits) == (5, 2400, 15)
-    for row, steps in (("spare", 600), ("padded", 1000)):
-        run = load_run(f"{sums}_relative_scratchpad_{row}", "full")
+    for row, profile, steps in (("spare", "baselines", 600), ("padded", "full", 1000)):
+        run = load_run(f"{sums}_relative_scratchpad_{row}", profile)
         assert (run.training.digits, run.training.steps, run.evaluation.digits) == (5, steps, 15)
 
 
