@@ -534,6 +534,22 @@ def test_the_checker_imports_none_of_the_library():
         assert not {name.split(".")[0] for name in imported} & {"carry", "torch", "safetensors"}
 
 
+def test_every_certificate_is_of_committed_weights():
+    """Else `make certify` fails; it takes minutes, and no test runs it."""
+    paths = sorted(program.REPORTS.glob("certificates/full/*/*.json"))
+    assert len(paths) == len(ROWS)
+    for path in paths:
+        folder = program.REPORTS / f"models/full/{path.parent.name}/{path.stem}"
+        settings = program.read_json(folder / "run.json")
+        row = program.read_row({**settings, "row": path.stem})
+        committed = [
+            program.hash_weights(program.read_weights(weights, row))
+            for weights in sorted(folder.glob("*.safetensors"))
+        ]
+        seeds = program.read_certificate(path, settings)["seeds"]
+        assert sorted(committed) == sorted(seed["weights"] for seed in seeds), path.stem
+
+
 def test_every_certified_row_has_a_definition():
     certified = profiles.load_profile("full")["certificates"]
     assert sorted(certified) == sorted(ROWS) and len(tasks.DEFINITIONS) == 14

@@ -2,6 +2,9 @@
 
     python -m certificates.independent [ROW...]
 
+Certificates of the profile `cpu` are left out: its weights are not committed, and another type of
+CPU trains others.
+
 Prints a line for each model, and for each certificate that differs; returns 1 if there is one.
 """
 
@@ -134,7 +137,7 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser("python -m certificates.independent", description=__doc__)
     parser.add_argument("rows", nargs="*", metavar="ROW")
     names = parser.parse_args(arguments).rows
-    paths = sorted(REPORTS.glob("certificates/*/*/*.json"))
+    paths = sorted(REPORTS.glob("certificates/full/*/*.json"))
     known = {path.stem: REPORTS / f"models/full/{path.parent.name}/{path.stem}" for path in paths}
     for name in names:
         if name not in known:
