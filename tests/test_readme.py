@@ -9,6 +9,7 @@ import yaml
 from carry import cli
 from carry.config.paths import ROOT
 from carry.pipeline import readme_numbers
+from carry.plots.index import list_figures
 
 README, CONTRIBUTING = (
     (ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "CONTRIBUTING.md")
@@ -88,6 +89,17 @@ def test_links_and_pictures_exist(page):
         assert not anchor or anchor in {
             re.sub(r"[^\w -]", "", title).lower().replace(" ", "-") for title in titles
         }, target
+
+
+def test_alternative_texts_are_those_of_the_figures():
+    """A picture is described by its title and the first sentences of its caption."""
+    pictures = re.findall(r"!\[([^]]*)\]\(reports/figures/(.+)/(\w+)\.png\)", README)
+    assert pictures
+    for text, notebook, name in pictures:
+        figure = list_figures()[name]  # whose texts the notebook writes to NAME.json
+        sentences = re.split(r"(?<=\.) ", figure.caption)
+        texts = [f"{figure.title}. {' '.join(sentences[:n])}" for n in range(1, len(sentences) + 1)]
+        assert figure.notebook == notebook and text in texts
 
 
 def test_every_command_is_described():
