@@ -4,6 +4,7 @@ import re
 from itertools import pairwise
 
 import nbformat
+import pandas as pd
 import pytest
 import ruamel.yaml
 
@@ -212,19 +213,66 @@ def test_claims_of_items_are_claims_of_their_work():
         assert {(item.work, name) for name in item.claims} <= known
 
 
-def test_the_rendered_index_leads_from_each_item_to_notebooks_that_exist():
-    for work, items in add_verdicts(ITEMS.assign(claims=[[]] * len(ITEMS)), []).groupby("work"):
-        lines = render_index(items).splitlines()[2:]
-        assert len(lines) == len(items), work
-        for line, item in zip(lines, items.itertuples(), strict=True):
-            assert line.startswith(f"| **{item.item}** {item.title} |") and line.count(" | ") == 4
-            for target in re.findall(r"\]\(([^)]+)\)", line):
-                assert (paths.ROOT / "notebooks" / target).exists()
-            assert all(f"`{name}`" in line for name in item.figures)
+def list_written(items):
+    """Return what lines of a rendered index start with, for the items of a work."""
+    return [line.partition(" |")[0] for line in render_index(items).splitlines()[2:]]
+
+
+def test_the_rendered_index_leads_from_each_item_to_files_that_exist():
+    for _, items in ITEMS.assign(claims=[[]] * len(ITEMS)).groupby("work"):
+        table = render_index(items)
+        assert all(line.count(" | ") == 5 for line in table.splitlines()[2:])
+        for target in re.findall(r"\]\(([^)]+)\)", table):
+            assert (paths.ROOT / "notebooks" / target).exists()
+        for item in items.itertuples():
+            for name in item.figures:
+                place = f"(../reports/figures/{FIGURES[name].notebook}/{name}.svg)"
+                assert f"[`{name}`]{place}" in table or f"`{name}` (not drawn)" in table
+
+
+def test_every_item_is_in_one_line():
+    """Items that differ in their titles alone share it: 'Tables 5 to 20'."""
+    for _, items in ITEMS.assign(claims=[[]] * len(ITEMS)).groupby("work"):
+        names, listed = [*items["item"]], []
+        for line in list_written(items):
+            name = re.search(r"\*\*(.+?)\*\*", line)[1]
+            kind, *ends = re.split(r"s? (?=[A-Z\d])| and | to ", name)
+            first, last = (
+                [name] * 2 if name in names else [names.index(f"{kind} {end}") for end in ends]
+            )
+            listed += [name] if name in names else names[first : last + 1]
+        assert listed == names
+
+
+def test_a_line_of_several_items_names_the_first_and_the_last(tmp_path):
+    tables = [{**GOOD, "item": f"Table {number}", "title": f"T{number}"} for number in range(4, 9)]
+    tables[3]["stated"] = "90%"
+    items = load(tmp_path, {"cho2025": [GOOD, *tables]}).assign(claims=[[]] * 6)
+    assert list_written(items) == [
+        "| **Fig. 1** Sums",
+        '| **Tables 4 to 6** from "T4" to "T6"',
+        "| **Table 7** T7",
+        "| **Table 8** T8",
+    ]
+
+
+def test_an_item_has_the_number_of_its_first_claim_with_one():
+    measured = {"measured": 0.25, "interval": [0.2, 0.3], "n": 10, "seeds": 1, "verdict": "holds"}
+    none = {"id": "a", "measured": None, "reason": "needs a GPU", "verdict": "not tested"}
+    records = [none, {"id": "b", "statistic": "mean_over_seeds, difference", **measured}]
+    (item,) = ITEMS[(ITEMS["work"] == "mcleish2024") & (ITEMS["item"] == "Fig. 4")].to_dict(
+        "records"
+    )
+    for claims_of_item, text in (
+        (records, "+25.0 points (+20.0 to +30.0), n = 10, 1 seed: `b`"),
+        ([none], "needs a GPU: `a`"),
+    ):
+        table = render_index(pd.DataFrame([{**item, "claims": claims_of_item}]))
+        assert f" | {text} | " in table
 
 
 def test_the_notebook_of_the_index_has_every_item():
-    """nbval compares its tables; this says which item is missing."""
+    """nbval compares its tables; this says which line is missing, and that its jumps arrive."""
     notebook = nbformat.read(NOTEBOOKS["index"], as_version=4)
     shown = "".join(
         output["data"].get("text/markdown", "")
@@ -233,5 +281,11 @@ def test_the_notebook_of_the_index_has_every_item():
         for output in cell.outputs
         if "data" in output
     )
-    for item in ITEMS.itertuples():
-        assert f"| **{item.item}** {item.title} |" in shown, "run `make notebooks`"
+    for _, items in ITEMS.assign(claims=[[]] * len(ITEMS)).groupby("work"):
+        for line in list_written(items):
+            assert f"{line} |" in shown, "run `make notebooks`"
+    headings = [
+        cell.source.splitlines()[0] for cell in notebook.cells if cell.cell_type == "markdown"
+    ]
+    jumps = re.findall(r"\]\(#([^)]+)\)", notebook.cells[0].source)
+    assert jumps == [*PAPERS] and {f"## {work}" for work in jumps} <= {*headings}

@@ -17,8 +17,9 @@ import pandas as pd
 from pydantic import Field, field_validator
 
 from carry.claims.claim_settings import FOLDER, ITEMS, PAPERS
+from carry.claims.ledger_page import describe_number
 from carry.claims.verdicts import VERDICTS
-from carry.config import profiles
+from carry.config import paths, profiles
 from carry.config.settings import Settings, SettingsError, describe, shorten, suggest_name
 from carry.plots import index
 
@@ -200,26 +201,91 @@ def summarise_claims(records: Iterable[Mapping[str, Any]]) -> str:
     return ", ".join(f"{name} {count[name]}" for name in VERDICTS if count[name])
 
 
-def render_index(items: pd.DataFrame, folder: str = "") -> str:
-    """Return items of one work as a Markdown table that leads to the notebooks.
+def describe_first(records: Sequence[Mapping[str, Any]]) -> str:
+    """Return the first number of some claims with its basis; without any, why the first has none.
+
+    >>> record = {"id": "a", "measured": 0.5, "interval": [0.4, 0.612], "n": 1000, "seeds": 3}
+    >>> describe_first([{"measured": None}, {**record, "statistic": "worst_seed"}])
+    '50.0% (40.0% to 61.2%), n = 1,000, 3 seeds: `a`'
+    >>> describe_first([{"id": "b", "measured": None, "reason": "needs a GPU"}]), describe_first([])
+    ('needs a GPU: `b`', '')
+    """
+    for record in records:
+        if record["measured"] is not None:
+            n, seeds = record["n"], record["seeds"]
+            basis = [f"n = {n:,}"] * bool(n)
+            basis += [f"{seeds} seed" if seeds == 1 else f"{seeds} seeds"] * bool(seeds)
+            return f"{', '.join([describe_number(record), *basis])}: `{record['id']}`"
+    return f"{records[0]['reason']}: `{records[0]['id']}`" if records else ""
+
+
+def fold_items(names: Sequence[str], titles: Sequence[str]) -> tuple[str, str]:
+    """Return the name and the title of consecutive items of one kind that share a line.
+
+    >>> fold_items(["Table 5"], ["Queries"])
+    ('Table 5', 'Queries')
+    >>> fold_items(["Table 5", "Table 6", "Table 7"], ["Queries", "Keys", "Values"])
+    ('Tables 5 to 7', 'from "Queries" to "Values"')
+    >>> fold_items(["Fig. 2", "Fig. 3"], ["Sums", "Products"])
+    ('Fig. 2 and 3', '"Sums" and "Products"')
+    """
+    if len(names) == 1:
+        return names[0], titles[0]
+    kind, _, number = names[0].partition(" ")
+    kind += "" if kind.endswith(".") else "s"
+    joint, start = ("and", "") if len(names) == 2 else ("to", "from ")
+    name = f"{kind} {number} {joint} {names[-1].rpartition(' ')[2]}"
+    return name, f'{start}"{titles[0]}" {joint} "{titles[-1]}"'
+
+
+def render_index(
+    items: pd.DataFrame, folder: str = "", pictures: str = "../reports/figures/"
+) -> str:
+    """Return items of one work as a Markdown table that leads to notebooks and pictures.
+
+    Consecutive items of one kind share a line if they differ in their titles alone.
 
     Args:
         items: of one work, as `add_verdicts` returns them.
         folder: of the notebooks, as seen from the page.
+        pictures: the folder of the drawn figures, as seen from the page.
     """
-    lines = [
-        "| item | stated there | here | claims | scale; what is missing |",
-        "|---|" + "---|" * 4,
-    ]
-    notebooks, figures = index.find_figure_notebooks(), index.list_figures()
-    for item in items.itertuples():
-        here = []
-        for name in item.notebooks:
-            names = [f"`{figure}`" for figure in item.figures if figures[figure].notebook == name]
-            question = index.read_question(notebooks[name])
-            here.append(f"[{question}]({folder}{name}.ipynb) {', '.join(names)}".strip())
-        missing = "; ".join(filter(None, [item.scale, item.reason]))
-        cells = [f"**{item.item}** {item.title}", item.stated, "<br>".join(here)]
-        cells += [summarise_claims(item.claims), missing]
+    names = ["item", "stated there", "ours, of the first claim", "notebooks, figures", "claims"]
+    names += ["scale; what is missing"]
+    lines = [f"| {' | '.join(names)} |", f"|{'---|' * len(names)}"]
+    contents = pd.DataFrame(
+        {
+            "kind": item.item.partition(" ")[0],
+            "stated": item.stated,
+            "ours": describe_first(item.claims),
+            "here": _link_answers(item.notebooks, item.figures, folder, pictures),
+            "verdicts": summarise_claims(item.claims),
+            "missing": "; ".join(filter(None, [item.scale, item.reason])),
+        }
+        for item in items.itertuples()
+    )
+    changes = (contents != contents.shift()).any(axis=1).cumsum()
+    for _, group in items.reset_index(drop=True).groupby(changes):
+        name, title = fold_items([*group["item"]], [*group["title"]])
+        cells = [f"**{name}** {title}", *contents.loc[group.index[0]].drop("kind")]
         lines.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")
     return "\n".join(lines)
+
+
+def _link_answers(names: Sequence[str], shown: Sequence[str], folder: str, pictures: str) -> str:
+    """Return links to notebooks by their questions, each with those to its pictures."""
+    notebooks, figures = index.find_figure_notebooks(), index.list_figures()
+    links = []
+    for name in names:
+        files = {
+            figure: f"{name}/{figure}.svg" for figure in shown if figures[figure].notebook == name
+        }
+        drawn = [
+            f"[`{figure}`]({pictures}{file})"
+            if paths.reports_path("cpu", "figures", file).exists()
+            else f"`{figure}` (not drawn)"
+            for figure, file in files.items()
+        ]
+        question = index.read_question(notebooks[name])
+        links.append(f"[{question}]({folder}{name}.ipynb) {', '.join(drawn)}".strip())
+    return "<br>".join(links)
