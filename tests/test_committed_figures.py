@@ -1,0 +1,68 @@
+"""The figures that the committed notebooks show are what their tables say, each once."""
+
+from collections import defaultdict
+
+import matplotlib.pyplot as plt
+import nbformat
+import numpy as np
+import pandas as pd
+import pytest
+import seaborn as sns
+
+from carry import plots, results
+from carry.config import paths
+from carry.pipeline import runner
+from carry.plots import index
+
+TWICE = {"architectures", "three_architectures"}  # one drawing, in the main notebook and its own
+
+
+@pytest.fixture(autouse=True)
+def close():
+    yield
+    plt.close("all")
+
+
+def read_cells(name):
+    """Return the cells of code of a notebook."""
+    cells = nbformat.read(runner.find_notebook(name), as_version=4).cells
+    return [cell for cell in cells if cell.cell_type == "code"]
+
+
+def test_no_two_figures_are_the_same_picture():
+    """A row without results must not make one figure out of two."""
+    shown = defaultdict(set)
+    for name in index.find_figure_notebooks():
+        for cell in read_cells(name):
+            for figure in index.list_shown(cell.source):
+                for output in cell.outputs:
+                    if "image/png" in output.get("data", {}):
+                        shown[output["data"]["image/png"]].add(figure)
+    equal = [figures for figures in shown.values() if len(figures - TWICE) > 1]
+    pictures = len(shown)
+    assert pictures > 50 and not equal
+
+
+def draw_certificates(leads):
+    """Return the values on the x axis that the notebook draws of some leads, and its left end."""
+    (cell,) = (cell for cell in read_cells("every_length/is_it_proved") if "edge =" in cell.source)
+    names = {"leads": leads, "sns": sns, "plt": plt, "plots": plots}
+    exec(cell.source, names)
+    axes = names["grid"].ax
+    drawn = np.concatenate([dots.get_offsets()[:, 0] for dots in axes.collections])
+    return drawn[np.isfinite(drawn)], axes.get_xlim()[0]
+
+
+@pytest.mark.parametrize("wrong", [0, 2])
+def test_only_seeds_that_are_not_proved_are_at_the_left_edge(wrong):
+    """A certified seed may have little slack, and is drawn as positive."""
+    folder = paths.ROOT / "reports" / "figures" / "every_length" / "is_it_proved"
+    leads = pd.read_csv(folder / "certificates.csv")
+    slack = leads["over all contexts"] == "less its rounding bound"
+    certified = results.read_certificates("cpu")
+    certified = certified[certified["row"].isin(leads["row"])]
+    assert slack.sum() == len(certified)
+    leads.loc[leads.index[slack][:wrong], "logits"] = -1.0
+    drawn, edge = draw_certificates(leads)
+    assert len(drawn) == len(leads)
+    assert (drawn <= edge).sum() == (certified["verdict"] != "exact").sum() + wrong
