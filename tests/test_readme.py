@@ -2,6 +2,7 @@
 
 import json
 import re
+from xml.etree import ElementTree
 
 import pytest
 import yaml
@@ -116,8 +117,27 @@ def test_every_command_is_described():
 
 
 def test_numbers_are_those_of_the_pipeline():
-    quoted = json.loads((ROOT / "reports" / "numbers.json").read_text(encoding="utf-8"))
-    assert readme_numbers.fill_numbers(README, quoted) == README
+    quoted, records = (
+        json.loads((ROOT / "reports" / name).read_text(encoding="utf-8"))
+        for name in ("numbers.json", "claims.json")
+    )
+    assert readme_numbers.fill_numbers(README, quoted, records) == README
+    for name, texts in readme_numbers.list_badges(quoted["certificates"], records).items():
+        badge = (ROOT / "reports" / "badges" / f"{name}.svg").read_text(encoding="utf-8")
+        assert badge == readme_numbers.draw_badge(*texts)
+        assert f"[{': '.join(texts)}](reports/badges/{name}.svg)" in README
+
+
+def test_badges_load_nothing_and_are_as_wide_as_their_text():
+    for label, value in (("claims", "3 of 4 hold"), ("exact at every length", "15 rows proved")):
+        badge = ElementTree.fromstring(readme_numbers.draw_badge(label, value))
+        space = "{http://www.w3.org/2000/svg}"
+        assert badge.findtext(f"{space}title") == f"{label}: {value}"
+        texts = badge.findall(f".//{space}text")
+        assert [text.text for text in texts] == [label, value]
+        ends = [float(text.get("x")) + float(text.get("textLength")) for text in texts]
+        assert ends[0] < float(texts[1].get("x")) and ends[1] < float(badge.get("width"))
+        assert "href" not in ElementTree.tostring(badge, encoding="unicode")
 
 
 def test_untested_claims_are_a_list():

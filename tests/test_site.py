@@ -433,13 +433,16 @@ def test_numbers_are_filled_in_between_markers(home):
         },
     }  # fmt: skip
     text = (
-        "At 100: <!-- numbers:addition_relative.100 digits -->old<!-- /numbers -->. "
+        "At 100: <!-- numbers:addition_relative.100 digits -->old<!-- /numbers -->, "
+        "<!-- numbers:addition_relative.100 digits.basis --><!-- /numbers -->. "
         "<!-- numbers:footing --><!-- /numbers --><!-- numbers:accuracy --><!-- /numbers -->"
         "<!-- numbers:certificates --><!-- /numbers -->"
     )
     filled = readme_numbers.fill_numbers(text, {**found, "certificates": certificates})
     assert "<!-- numbers:addition_relative.100 digits -->100%<!-- /numbers -->" in filled
-    footing, others = (part.split("<!-- /")[0] for part in filled.split("numbers:")[2:4])
+    basis = readme_numbers.format_basis(found["rows"]["addition_relative"]["100 digits"])
+    assert f".basis -->{basis}<!-- /numbers -->" in filled
+    footing, others = (part.split("<!-- /")[0] for part in filled.split("numbers:")[3:5])
     assert "| NoPE |" in footing and "| Abacus read relatively |" in others
     assert "1000 digits" in others and "1000 digits" not in footing, "columns without a number"
     # The papers' start and the others are lines of their own; a marker has the first.
@@ -448,9 +451,10 @@ def test_numbers_are_filled_in_between_markers(home):
     assert relative["start"] == "1" and relative["starts"] == {}
     best = coupled["starts"]["best"]
     assert any(coupled[name]["value"] < best[name]["value"] for name in best)
-    for start, numbers in (("1", coupled), ("best", best)):
+    for start, numbers in (("1", coupled), ("all", coupled["starts"]["all"])):
         number = readme_numbers.format_number(numbers["in distribution"])
         assert f"| Coupled, short | 10 digits | {start} | {number} |" in filled
+    assert "| best |" not in filled and "The site also has the `best` single start" in filled
     assert "| Addition | 10 | 5,000 | 400 | 2 of 2 seeds |" in filled
     assert "| Copying | 10 | 5,000 | 400 | 0 of 1 seeds |" in filled
     with pytest.raises(SettingsError, match="did you mean 'accuracy'"):

@@ -201,6 +201,34 @@ def summarise_claims(records: Iterable[Mapping[str, Any]]) -> str:
     return ", ".join(f"{name} {count[name]}" for name in VERDICTS if count[name])
 
 
+def is_drawn(notebook: str, figure: str) -> bool:
+    """Return whether a figure of a notebook is among the committed ones.
+
+    >>> is_drawn("overview", "accuracy"), is_drawn("overview", "sorting_schemes")
+    (True, False)
+    """
+    return (paths.figures_folder("cpu", notebook) / f"{figure}.svg").exists()
+
+
+def name_answers(items: pd.DataFrame) -> list[str]:
+    """Return for each item by what it is covered here: a figure, a printed table, or nothing yet.
+
+    >>> items = load_items().set_index("item")
+    >>> name_answers(items[items["work"] == "mcleish2024"].loc[["Fig. 3", "Fig. 18", "Table 5"]])
+    ['figure', 'figure not drawn', 'none']
+    """
+    figures, answers = index.list_figures(), []
+    for item in items.itertuples():
+        homes = {name: figures[name].notebook for name in item.figures}
+        if any(is_drawn(notebook, name) for name, notebook in homes.items()):
+            answers.append("figure")
+        elif not {*item.notebooks} <= {*homes.values()}:
+            answers.append("printed table")
+        else:
+            answers.append("figure not drawn" if homes else "none")
+    return answers
+
+
 def describe_first(records: Sequence[Mapping[str, Any]]) -> str:
     """Return the first number of some claims with its basis; without any, why the first has none.
 
@@ -277,14 +305,12 @@ def _link_answers(names: Sequence[str], shown: Sequence[str], folder: str, pictu
     notebooks, figures = index.find_figure_notebooks(), index.list_figures()
     links = []
     for name in names:
-        files = {
-            figure: f"{name}/{figure}.svg" for figure in shown if figures[figure].notebook == name
-        }
         drawn = [
-            f"[`{figure}`]({pictures}{file})"
-            if paths.reports_path("cpu", "figures", file).exists()
+            f"[`{figure}`]({pictures}{name}/{figure}.svg)"
+            if is_drawn(name, figure)
             else f"`{figure}` (not drawn)"
-            for figure, file in files.items()
+            for figure in shown
+            if figures[figure].notebook == name
         ]
         question = index.read_question(notebooks[name])
         links.append(f"[{question}]({folder}{name}.ipynb) {', '.join(drawn)}".strip())

@@ -5,9 +5,12 @@ The text between two markers is replaced; everything else in the file stays as i
     <!-- numbers:footing -->...<!-- /numbers -->                           six schemes, one footing
     <!-- numbers:accuracy -->...<!-- /numbers -->                          the overview's other rows
     <!-- numbers:addition_relative.100 digits -->...<!-- /numbers -->      one number of one row
+    <!-- numbers:addition_relative.100 digits.basis -->...<!-- /numbers -->   its n and seeds
     <!-- numbers:claims -->...<!-- /numbers -->                            claims by verdict
     <!-- numbers:untested -->...<!-- /numbers -->                          claims without a test
     <!-- numbers:certificates -->...<!-- /numbers -->                      certified rows
+    <!-- numbers:badges -->...<!-- /numbers -->                            pictures of two counts
+    <!-- numbers:works.cho2025 -->...<!-- /numbers -->                     a work's counts
 """
 
 from __future__ import annotations
@@ -21,6 +24,8 @@ from typing import Any
 import pandas as pd
 
 from carry import claims, results
+from carry.claims.claim_settings import OWN_CLAIMS, PAPERS
+from carry.claims.items import load_items, name_answers, summarise_claims
 from carry.config import paths
 from carry.config.settings import SettingsError, suggest_name
 from carry.evaluation.intervals import seed_interval
@@ -41,6 +46,18 @@ FARTHEST_ROWS = (
 TIMES = {1.6: "1.6 times as long", 2: "twice as long", 3: "three times as long"}  # as in training
 LENGTHS = (100, 200, 1000)
 COLUMNS = ["in distribution", *TIMES.values(), *(f"{length} digits" for length in LENGTHS)]
+BADGES = "badges"  # the folder of their pictures in reports/
+BADGE = """\
+<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="20" role="img">
+<title>{text}</title>
+<rect width="{width}" height="20" rx="3" fill="#444444"/>
+<path d="M{middle} 0h{rest}a3 3 0 0 1 3 3v14a3 3 0 0 1 -3 3h-{rest}z" fill="#0173B2"/>
+<g fill="#FFFFFF" font-family="Verdana, DejaVu Sans, sans-serif" font-size="11">
+<text x="6" y="14" textLength="{first}">{label}</text>
+<text x="{start}" y="14" textLength="{second}">{value}</text>
+</g>
+</svg>
+"""
 MARKER = re.compile(r"(<!-- numbers:(.+?) -->)(.*?)(<!-- /numbers -->)", re.DOTALL)
 
 
@@ -192,11 +209,14 @@ def format_certificates(certificates: dict[str, dict[str, Any]]) -> str:
 def format_accuracy(rows: dict[str, dict[str, Any]], footing: bool) -> str:
     """Return a Markdown table of the overview's rows: median over seeds and range.
 
+    Lines of the best single start are left to the site, since they add little to the others.
+
     Args:
         rows: the numbers of each row, of `summarise_rows`.
         footing: the table of the rows on one footing, or that of all others.
     """
-    kept = [line for line in list_lines(rows) if (line[0] in FOOTING_ROWS) == footing]
+    listed = [line for line in list_lines(rows) if (line[0] in FOOTING_ROWS) == footing]
+    kept = [line for line in listed if line[2] != "best"]
     columns = [name for name in COLUMNS if any(name in numbers for *_, numbers in kept)]
     names = ["scheme", "trained to", "start", *columns]
     lines, counts = [f"| {' | '.join(names)} |", f"|{'---|' * len(names)}"], set()
@@ -208,6 +228,8 @@ def format_accuracy(rows: dict[str, dict[str, Any]], footing: bool) -> str:
         counts |= {numbers[name]["seeds"] for name in columns if name in numbers}
     seeds = " or ".join(map(str, sorted(counts)))
     lines += ["", f"Exact match: the median of {seeds} seeds, and the range where seeds differ."]
+    if len(kept) < len(listed):
+        lines[-1] += " The site also has the `best` single start, the ledger its verdicts."
     return "\n".join(lines)
 
 
@@ -232,8 +254,84 @@ def _percent(share: float) -> str:
     return ">99.9" if share >= 0.9995 else "<0.1" if share < 0.0005 else f"{100 * share:.1f}"
 
 
-def fill_numbers(text: str, numbers: dict[str, Any]) -> str:
+def format_basis(number: dict[str, Any]) -> str:
+    """Return the problems and the seeds that a number is from.
+
+    >>> format_basis({"n": 5000, "seeds": 5})
+    'n = 5,000, 5 seeds'
+    """
+    return f"n = {number['n']:,}, {number['seeds']} seeds"
+
+
+def describe_works(records: list[dict[str, Any]]) -> dict[str, str]:
+    """Return for each work how many of its numbered items are covered, and its verdicts.
+
+    >>> record = {"paper": "carry", "verdict": "holds"}
+    >>> works = describe_works([record, record, {"paper": "cho2025", "verdict": "fails"}])
+    >>> works["carry"]
+    'claims: holds 2'
+    >>> re.sub(r"\\d+", "N", works["cho2025"])
+    'N of N covered; claims: fails'
+    """
+    items, texts = load_items(), {}
+    for work in (*PAPERS, OWN_CLAIMS):
+        answers = name_answers(items[items["work"] == work])
+        count = sum(answer in ("figure", "printed table") for answer in answers)
+        covered = [f"{count} of {len(answers)} covered"] if answers else []
+        verdicts = summarise_claims([record for record in records if record["paper"] == work])
+        texts[work] = "; ".join([*covered, f"claims: {verdicts}"])
+    return texts
+
+
+def list_badges(
+    certificates: dict[str, dict[str, Any]], records: list[dict[str, Any]]
+) -> dict[str, tuple[str, str]]:
+    """Return the label and the value of each badge, by the name of its file.
+
+    >>> list_badges({"a": {"exact": 2, "seeds": 2}, "b": {"exact": 1, "seeds": 2}}, [])
+    {'claims': ('claims', '0 of 0 hold'), 'certificates': ('exact at every length', '1 row proved')}
+    """
+    held = sum(record["verdict"] == "holds" for record in records)
+    proved = sum(row["exact"] == row["seeds"] for row in certificates.values())
+    return {
+        "claims": ("claims", f"{held} of {len(records)} hold"),
+        "certificates": (
+            "exact at every length", f"{proved} {'row' if proved == 1 else 'rows'} proved",
+        ),
+    }  # fmt: skip
+
+
+def draw_badge(label: str, value: str) -> str:
+    """Return a badge as SVG: a label on grey, then a value on blue.
+
+    >>> "<title>claims: 3 of 4 hold</title>" in draw_badge("claims", "3 of 4 hold")
+    True
+    """
+    first, second = (round(6.4 * len(text)) for text in (label, value))  # of Verdana, 11 px
+    middle = first + 12
+    sizes = {"width": middle + second + 12, "middle": middle, "start": middle + 6}
+    sizes |= {"first": first, "second": second, "rest": second + 9}
+    return BADGE.format(**sizes, label=label, value=value, text=f"{label}: {value}")
+
+
+def _format_badges(badges: dict[str, tuple[str, str]]) -> str:
+    """Return the pictures of badges as Markdown; that of the claims leads to the ledger."""
+    return " ".join(
+        f"[![{label}: {value}](reports/{BADGES}/{name}.svg)]"
+        f"({'reports/claims.md' if name == 'claims' else '#results'})"
+        for name, (label, value) in badges.items()
+    )
+
+
+def fill_numbers(
+    text: str, numbers: dict[str, Any], records: list[dict[str, Any]] | None = None
+) -> str:
     """Return a text with everything between its markers replaced by the current numbers.
+
+    Args:
+        text: with markers.
+        numbers: as in numbers.json.
+        records: those of the ledger, which badges and lines of works count.
 
     Raises:
         SettingsError: for a marker with an unknown name.
@@ -249,6 +347,11 @@ def fill_numbers(text: str, numbers: dict[str, Any]) -> str:
         for name in COLUMNS:
             if name in summary:
                 texts[f"{row}.{name}"] = format_number(summary[name])
+                texts[f"{row}.{name}.basis"] = format_basis(summary[name])
+    if records is not None:
+        texts["badges"] = _format_badges(list_badges(numbers["certificates"], records))
+    if records is not None and "numbers:works." in text:  # reads all notebooks
+        texts |= {f"works.{work}": line for work, line in describe_works(records).items()}
 
     def replace(match: re.Match) -> str:
         if match[2] not in texts:
@@ -261,11 +364,20 @@ def fill_numbers(text: str, numbers: dict[str, Any]) -> str:
 
 
 def fill_readme(readme: Path = paths.ROOT / "README.md", profile: str = "cpu") -> Path:
-    """Replace the numbers of README.md by those of numbers.json, and return its path."""
-    numbers = json.loads(paths.reports_path(profile, "numbers.json").read_text(encoding="utf-8"))
-    text = fill_numbers(readme.read_text(encoding="utf-8"), numbers)
-    with paths.write_atomically(readme) as draft:
-        draft.write_text(text, encoding="utf-8")
+    """Replace the numbers of README.md by the current ones, and return its path.
+
+    They are from numbers.json and claims.json. The badges that it shows are drawn again.
+    """
+    numbers, records = (
+        json.loads(paths.reports_path(profile, name).read_text(encoding="utf-8"))
+        for name in ("numbers.json", "claims.json")
+    )
+    drafts = {readme: fill_numbers(readme.read_text(encoding="utf-8"), numbers, records)}
+    for name, (label, value) in list_badges(numbers["certificates"], records).items():
+        drafts[paths.reports_path(profile, BADGES, f"{name}.svg")] = draw_badge(label, value)
+    for path, content in drafts.items():
+        with paths.write_atomically(path) as draft:
+            draft.write_text(content, encoding="utf-8")
     return readme
 
 
