@@ -171,6 +171,9 @@ def test_the_workflow_tests_each_python_and_makes_targets_that_exist():
     versions = [f"3.{minor}" for minor in range(int(supported[1]), int(supported[2]))]
     assert jobs["test"]["strategy"]["matrix"]["python"] == versions
     commands = [step["run"] for job in jobs.values() for step in job["steps"] if "run" in step]
+    (axe,) = (command for command in commands if "axe-core" in command)
+    (set_by,) = re.findall(r'"(\w+)=\S+axe\.min\.js" >> "\$GITHUB_ENV"', axe)
+    assert f'"{set_by}"' in (ROOT / "tests" / "test_site_browser.py").read_text(encoding="utf-8")
     targets = {target for command in commands for target in re.findall(r"make (\w+)", command)}
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     assert targets >= {"test", "site"}
