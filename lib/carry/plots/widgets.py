@@ -23,7 +23,9 @@ from carry.formats import ALPHABET
 from carry.interpretability.tracing import Trace, scan_starts, trace_answer
 from carry.models.system import System
 
-HOSTS = ("JPY_SESSION_NAME", "COLAB_RELEASE_TAG", "VSCODE_PID")  # set by what shows widgets
+HOSTS = (  # set by what shows widgets
+    "JPY_SESSION_NAME", "COLAB_RELEASE_TAG", "KAGGLE_KERNEL_RUN_TYPE", "VSCODE_PID",
+)  # fmt: skip
 CASES_BY_NAME = {case.name: case for case in window_limits.CASES}
 HIDDEN_SHOWN = ["#ECECEC", "#44708C"]
 RIGHT, WRONG = "#0173B2", "#DE8F05"
