@@ -6,6 +6,8 @@ import matplotlib
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from matplotlib.colors import to_hex
 
 from carry import plots, results
@@ -170,3 +172,33 @@ def test_a_figure_is_saved_with_its_numbers_and_texts_and_twice_as_the_same_byte
 def test_no_figure_is_shown_without_rows(notebook, tmp_path):
     notebook.show(None, "none", pd.DataFrame(), title="None", caption="None.")
     assert not list(tmp_path.iterdir())
+
+
+def test_rows_of_equal_values_can_be_one_grey_line(labelled):
+    scores = results.score_lengths(labelled).assign(learned=True)
+    scores = plots.merge_rows(scores, ROWS, "both")
+    grid = plots.draw_lines(scores, "digits", dashes={"both": (2, 2)})
+    thin = [line for line in grid.ax.lines if line.get_linewidth() == 0.7]
+    assert len(thin) == scores["seed"].nunique() == len(ROWS) * labelled["seed"].nunique()
+    assert {to_hex(line.get_color()) for line in thin} == {style.OTHER_COLOR}
+    (handle,) = grid.figure.legends[0].legend_handles
+    assert handle.get_label() == "both" and handle.is_dashed()
+
+
+@pytest.mark.parametrize("rows", [1, 2])
+def test_the_label_of_a_colour_bar_is_not_longer_than_the_bar(labelled, rows):
+    pairs = results.score_pairs(labelled)
+    title = "exact match, median over seeds"
+    grid = plots.draw_heatmaps(pairs, title=title, col_wrap=2 // rows)
+    grid.figure.canvas.draw()
+    bar = grid.figure.axes[-1]
+    sizes = [part.get_window_extent().height for part in (bar.yaxis.label, bar)]
+    assert sizes[0] <= sizes[1] and " ".join(bar.get_ylabel().split()) == title
+
+
+@given(st.lists(st.sampled_from(["a", "few words", "to 5 (1 to 4 and 6)", "not learned"])))
+def test_a_title_breaks_at_spaces_outside_of_parentheses(parts):
+    title = ", ".join(parts)
+    lines = style.wrap_title(title, 12).split("\n")
+    assert " ".join(lines) == title
+    assert all(line.count("(") == line.count(")") for line in lines)

@@ -16,6 +16,7 @@ from carry.plots.kinds import (
     find_ends,
     find_medians,
     format_percent,
+    merge_rows,
     shade_training,
 )
 from carry.plots.notebook import Notebook, open_notebook
@@ -32,6 +33,7 @@ __all__ = [
     "find_ends",
     "find_medians",
     "format_percent",
+    "merge_rows",
     "open_notebook",
     "shade_training",
 ]

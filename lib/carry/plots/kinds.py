@@ -7,7 +7,6 @@ row; rows that have not learned their trained lengths are pale. An empty table g
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -66,6 +65,7 @@ def draw_lines(
     col: str | None = None,
     shade: bool = False,
     percent: bool = True,
+    dashes: Mapping[str, Any] | None = None,
     **settings: Any,
 ) -> sns.FacetGrid | None:
     """Draw a thin line for each seed, and a thick median where all seeds have a value.
@@ -75,11 +75,12 @@ def draw_lines(
         x, y, col: the columns on both axes and of the panels.
         shade: shade the trained lengths, of the column `trained`.
         percent: write y as percentages, from 0 to 100%.
+        dashes: dashes of labels, where those of their rows would be equal.
         settings: for `seaborn.relplot`: height, aspect, col_wrap, facet_kws, ...
     """
     if table.empty:
         return None
-    colors, dashes = choose_colors(table), choose_dashes(table)
+    colors, dashes = choose_colors(table), choose_dashes(table) | {**(dashes or {})}
     by_label = {
         "hue": "label",
         "style": "label",
@@ -105,8 +106,20 @@ def draw_lines(
         grid.set(ylim=(-0.03, 1.03))
         format_percent(grid)
     grid.set_titles("{col_name}").set_axis_labels(x, _name_axis(table, y))
-    add_legend(grid, table)
+    add_legend(grid, table, dashes)
     return grid
+
+
+def merge_rows(table: pd.DataFrame, rows: Sequence[str], label: str) -> pd.DataFrame:
+    """Return a table in which some rows are one, drawn in grey, which has all their seeds.
+
+    >>> table = pd.DataFrame({"row": list("abc"), "label": list("ABC"), "seed": 0})
+    >>> merge_rows(table, ["a", "b"], "A and B").values.tolist()
+    [['A and B', 'A and B', 'a 0'], ['A and B', 'A and B', 'b 0'], ['c', 'C', 'c 0']]
+    """
+    is_merged, seeds = table["row"].isin(rows), table["row"] + " " + table["seed"].astype(str)
+    merged = {name: table[name].mask(is_merged, label) for name in ("row", "label")}
+    return table.assign(**merged, seed=seeds)
 
 
 def find_medians(table: pd.DataFrame, by: Sequence[str], x: str, y: str) -> pd.DataFrame:
@@ -244,14 +257,17 @@ def draw_heatmaps(
     grid = sns.FacetGrid(table, col=col, sharex=False, sharey=False, **settings)
     for panel, axes in grid.axes_dict.items():
         image = _draw_heatmap(axes, table[table[col] == panel], value, cmap)
-        lines = [textwrap.fill(line, 26) for line in str(panel).split("\n")]
+        lines = [style.wrap_title(line, 26) for line in str(panel).split("\n")]
         axes.set_title("\n".join(lines), fontsize="small")
     grid.figure.supylabel(sizes[0], fontsize="medium")
     grid.figure.supxlabel(sizes[1], fontsize="medium")
     grid.figure.set_figwidth(min(WIDEST, grid.figure.get_figwidth() + 1.2))  # for the colour bar
     grid.figure.set_layout_engine("constrained")
-    bar = grid.figure.colorbar(image, ax=list(grid.axes.flat), shrink=0.75, aspect=30)
-    bar.set_label(title)
+    # Beside a single row of panels the label is longer than three quarters of the height.
+    one_row = grid.axes.size <= settings["col_wrap"]
+    sizes = {"shrink": 1.0, "aspect": 16} if one_row else {"shrink": 0.75, "aspect": 30}
+    bar = grid.figure.colorbar(image, ax=list(grid.axes.flat), **sizes)
+    bar.set_label(style.wrap_title(title, 18) if one_row else title)
     bar.outline.set_visible(False)
     bar.ax.yaxis.set_major_formatter(style.PERCENT)
     return grid
@@ -309,9 +325,11 @@ def format_percent(grid: sns.FacetGrid, axis: str = "y") -> None:
         getattr(axes, f"{axis}axis").set_major_formatter(style.PERCENT)
 
 
-def add_legend(grid: sns.FacetGrid, table: pd.DataFrame) -> None:
+def add_legend(
+    grid: sns.FacetGrid, table: pd.DataFrame, dashes: Mapping[str, Any] | None = None
+) -> None:
     """Name the labels of a table once, at the right of a grid."""
-    colors, dashes = choose_colors(table), choose_dashes(table)
+    colors, dashes = choose_colors(table), dashes or choose_dashes(table)
     handles = [
         Line2D([], [], color=color, linestyle=(0, dashes[label]) if dashes[label] else "-",
                linewidth=2.2, label=label)

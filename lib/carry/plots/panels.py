@@ -6,7 +6,6 @@ training, or beyond them (`carry.results.add_length_regions`).
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Mapping
 from typing import Any
 
@@ -143,8 +142,7 @@ def draw_curves(
     )  # fmt: skip
     thick = {"estimator": "median", "errorbar": None, "linewidth": 2.2, "legend": False}
     grid.map_dataframe(sns.lineplot, x, y, **thick, **by_value)
-    for handle in grid.legend.legend_handles:
-        handle.set(linewidth=2.2, alpha=1)
+    name_legend(grid, grid.legend.get_title().get_text())
     name_panels(grid, 32)
     return grid
 
@@ -159,7 +157,14 @@ def _set_numbers(axes: Axes, numbers: pd.Series) -> None:
 def name_panels(grid: sns.FacetGrid, width: int = 24, **settings: Any) -> None:
     """Write the value of its column above each panel, in lines of some letters."""
     for panel, axes in grid.axes_dict.items():
-        axes.set_title(textwrap.fill(str(panel), width), fontsize="small", **settings)
+        axes.set_title(style.wrap_title(str(panel), width), fontsize="small", **settings)
+
+
+def name_legend(grid: sns.FacetGrid, title: str = "") -> None:
+    """Write a title above the legend of a grid, and draw its lines as thick as medians."""
+    grid.legend.set_title(title)
+    for handle in grid.legend.legend_handles:
+        handle.set(linewidth=2.2, alpha=1)
 
 
 def _finish(grid: sns.FacetGrid, table: pd.DataFrame) -> None:

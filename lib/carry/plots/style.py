@@ -13,6 +13,7 @@ Labels come from `carry.labels`; dashes come from the settings of the row.
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
@@ -83,6 +84,7 @@ FONTS = "'DejaVu Sans', Verdana, sans-serif"  # Verdana's letters have the same 
 COORDINATES = re.compile(r' (?:d|x|y)="[^"]*"|translate\([^)]*\)')
 STYLE = re.compile(r' style="[^"]*"')
 LONG_NUMBER = re.compile(r"-?\d+\.\d{3,}")
+NO_BREAK = "\N{NO-BREAK SPACE}"
 README_FIGURES = ("accuracy",)  # as PNG too, since README.md shows it
 
 
@@ -133,6 +135,26 @@ def name_problems(rows: list[str]) -> str:
     tasks = map(labels.find_task, rows)
     nouns = {task.noun if task else "problems" for task in tasks}
     return nouns.pop() if len(nouns) == 1 else "problems"
+
+
+def wrap_title(text: str, width: int) -> str:
+    """Return a title in lines of at most some letters, broken after commas where this suffices.
+
+    Parentheses stay in one line.
+
+    >>> wrap_title("Coupled, scratchpad, 1 layer of 4 heads (to 3)", 26).split("\\n")
+    ['Coupled, scratchpad,', '1 layer of 4 heads (to 3)']
+    >>> wrap_title("Ours, read relatively (to 10)", 24).split("\\n")
+    ['Ours,', 'read relatively (to 10)']
+    >>> wrap_title("Learned index (1 to 4 and 6)", 24).split("\\n")
+    ['Learned index', '(1 to 4 and 6)']
+    """
+    parts = re.split(r"(?<=,) (?![^(]*\))", text)
+    for number, part in enumerate(parts):
+        kept = r".+" if len(part) <= width else r"\([^)]*\)"
+        parts[number] = re.sub(kept, lambda match: match[0].replace(" ", NO_BREAK), part)
+    lines = textwrap.fill(" ".join(parts), width, break_long_words=False)
+    return lines.replace(NO_BREAK, " ")
 
 
 def use_style(draw: Callable[..., Any] | None = None) -> Any:
