@@ -5,7 +5,8 @@
 Certificates of the profile `cpu` are left out: its weights are not committed, and another type of
 CPU trains others.
 
-Prints a line for each model, and for each certificate that differs; returns 1 if there is one.
+Two processes share the contexts of each model. Prints a line for each model, and for each
+certificate that differs; returns 1 if there is one.
 """
 
 from __future__ import annotations
@@ -18,16 +19,20 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 for _kernel in ("OPENBLAS", "OMP", "MKL"):  # before numpy: one thread for each process
     os.environ.setdefault(f"{_kernel}_NUM_THREADS", "1")
 
-from certificates.independent.contexts import enumerate_contexts  # noqa: E402
+import numpy as np  # noqa: E402
+
+from certificates.independent.contexts import Contexts, enumerate_contexts  # noqa: E402
 from certificates.independent.leads import Verdict, check_model  # noqa: E402
 from certificates.independent.rows import (  # noqa: E402
     Refusal,
+    Row,
     compare,
     hash_weights,
     read_json,
@@ -41,6 +46,7 @@ SETTINGS = ("task", "format", "positions", "model")
 VERDICTS = {"proved": "exact", "wrong": "wrong", "open": "open"}  # as certificates call them
 VERSION = 2  # of certificates
 TOLERANCE = 1e-3  # of leads, which certificates round
+PARTS = min(2, os.cpu_count() or 1)  # processes, each with a part of the contexts of every model
 
 
 def read_certificate(path: Path, settings: dict[str, Any]) -> dict[str, Any]:
@@ -84,20 +90,52 @@ class Checked(NamedTuple):
         return {"verdict": verdict, **counts, "contexts_sha256": self.contexts}
 
 
-def check_weights(path: Path) -> Checked:
-    """Return what is found out about a file of committed weights, whose row is in `run.json`.
+@lru_cache(1)
+def load_contexts(folder: Path) -> tuple[Row, Contexts, str]:
+    """Return the row whose settings are in `run.json`, its contexts, and their hash.
+
+    The last ones are kept, as all models of a row have the same.
+
+    Raises:
+        Refusal: for settings that cannot be checked.
+    """
+    settings = read_json(folder / "run.json")
+    row = read_row({**settings, "row": settings.get("name")})
+    contexts = enumerate_contexts(row.definition)
+    return row, contexts, hash_contexts(contexts)
+
+
+def check_weights(path: Path, part: int = 0, parts: int = 1) -> Checked:
+    """Return what is found out about a file of weights, in one of several parts of the contexts.
 
     Raises:
         Refusal: for settings or weights that cannot be checked.
     """
     start = time.process_time()
-    settings = read_json(path.parent / "run.json")
-    row = read_row({**settings, "row": settings.get("name")})
+    row, contexts, digest = load_contexts(path.parent)
     weights = read_weights(path, row)
-    contexts = enumerate_contexts(row.definition)
-    verdict = check_model(row, weights, contexts)
+    query, due, codes = (values[part::parts] for values in contexts[:3])
+    verdict = check_model(row, weights, contexts._replace(query=query, due=due, codes=codes))
     seconds = time.process_time() - start
-    return Checked(path.stem, hash_weights(weights), hash_contexts(contexts), verdict, seconds)
+    return Checked(path.stem, hash_weights(weights), digest, verdict, seconds)
+
+
+def merge(parts: list[Checked]) -> Checked:
+    """Return what is found out about weights in all parts of the contexts.
+
+    >>> wrong = Verdict("wrong", 7, 1, 0, -1.0, 0.1, -1.1, "a")
+    >>> proved = Verdict("proved", 7, 0, 0, 6.5, 0.2, 6.3, "b")
+    >>> merge([Checked("seed_0", "ab", "cd", part, 0.5) for part in (proved, wrong)]).verdict[:6]
+    ('wrong', 14, 1, 0, -1.0, 0.2)
+    """
+    verdicts = [part.verdict for part in parts]
+    verdict = max((each.verdict for each in verdicts), key=["proved", "open", "wrong"].index)
+    contexts, wrong, unsure = (sum(each[field] for each in verdicts) for field in (1, 2, 3))
+    leads, errors, slacks = (np.array([each[field] for each in verdicts]) for field in (4, 5, 6))
+    worst = verdicts[int((leads if verdict == "wrong" else slacks).argmin())].worst
+    bounds = map(float, (leads.min(), errors.max(), slacks.min()))
+    merged = Verdict(verdict, contexts, wrong, unsure, *bounds, worst)
+    return parts[0]._replace(verdict=merged, seconds=sum(part.seconds for part in parts))
 
 
 def find_differences(certificate: dict[str, Any], checked: list[Checked]) -> Iterator[str]:
@@ -144,15 +182,18 @@ def main(arguments: list[str]) -> int:
             print(f"ROW: {name!r} has no certificate; expected {', '.join(sorted(known))}")
             return 2
     faults = []
-    with ProcessPoolExecutor(min(2, os.cpu_count() or 1)) as pool:
+    with ProcessPoolExecutor(PARTS) as pool:
         jobs = {
-            name: [pool.submit(check_weights, path) for path in _list_weights(folder)]
+            name: [
+                [pool.submit(check_weights, path, part, PARTS) for part in range(PARTS)]
+                for path in _list_weights(folder)
+            ]
             for name, folder in sorted(known.items(), key=lambda item: -_cost(item[1]))
             if not names or name in names
         }
-        for name, parts in jobs.items():
+        for name, models in jobs.items():
             try:
-                checked = [part.result() for part in parts]
+                checked = [merge([part.result() for part in parts]) for parts in models]
                 for model in checked:
                     text = f"{describe(model.verdict)}; {model.seconds:.1f} s"
                     print(f"{name}, {model.name}: {text}", flush=True)

@@ -15,7 +15,7 @@ import numpy as np
 from certificates.independent.rows import Refusal
 from certificates.independent.tasks import SIGNS, Coordinates, Definition
 
-TOKEN_CODES, COLUMNS = 64, 16  # codes fit 16 bits; rows of 16 codes are sorted as 4 integers
+TOKEN_CODES, COLUMNS = 128, 16  # codes fit 16 bits; rows of 16 codes are sorted as 4 integers
 
 Relation = tuple[int, ...]  # the row of the biases of each level
 
@@ -50,8 +50,9 @@ def find_relation(
     query, an uncounted key, and both. Abacus ids count everything: signs and the first token have
     the id below the lowest place.
 
-    >>> from certificates.independent.tasks import DEFINITIONS
-    >>> [find_relation(DEFINITIONS[-4], (3,), key, False) for key in ((3,), (4,), (2,), (None,))]
+    >>> from certificates.independent.tasks import Definition, parity
+    >>> row = Definition(parity, {}, {}, [(0, 1)])
+    >>> [find_relation(row, (3,), key, False) for key in ((3,), (4,), (2,), (None,))]
     [(2,), (1,), None, None]
     """
     rows, inside = [], []
@@ -74,14 +75,15 @@ def enumerate_contexts(definition: Definition) -> Contexts:
     Raises:
         Refusal: if two different tokens are due in one context.
 
-    >>> from certificates.independent.tasks import DEFINITIONS
-    >>> [len(enumerate_contexts(definition).due) for definition in DEFINITIONS[7:11]]
-    [120, 120, 16, 14]
+    >>> from certificates.independent.tasks import Definition, copying, parity
+    >>> rows = [Definition(steps, {}, {}, [(0, 1)]) for steps in (copying, parity)]
+    >>> [len(enumerate_contexts(row).due) for row in rows]
+    [120, 14]
     """
     relations: dict[Relation, int] = {}
     parts = []
-    for (query, at), due, cells in definition.steps():
-        seen = [(query, at, True), (definition.first, (), True)]
+    for (query, at), due, cells, first in definition.steps():
+        seen = [(query, at, True), (first, (), True)]
         columns = []
         for token, key, always in [*seen, *((*cell, False) for cell in cells)]:
             relation = find_relation(definition, at, key, always)
@@ -106,7 +108,7 @@ def enumerate_contexts(definition: Definition) -> Contexts:
 
 def _unique(rows: np.ndarray) -> np.ndarray:
     """Return each row once; rows that differ in the first column alone are neighbours."""
-    packed = rows.view("<u8")  # its first column is the least significant one in the sort
-    order = np.lexsort(packed.T)
-    new = (packed[order[1:]] != packed[order[:-1]]).any(1)
-    return rows[order[np.append(True, new)]]
+    order = np.lexsort(rows.view("<u8").T)  # its first column is the least significant one
+    rows = rows[order]
+    packed = rows.view("<u8")
+    return rows[np.append(True, (packed[1:] != packed[:-1]).any(1))[: len(rows)]]

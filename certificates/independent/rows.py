@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from certificates.independent.tasks import DEFINITIONS, SIGNS, Definition
+from certificates.independent.definitions import DEFINITIONS
+from certificates.independent.tasks import SIGNS, Definition
 
 BIAS_SCALE = 8.0  # biases are stored divided by this
 LARGEST_WEIGHT, LARGEST_SIZE = 1e4, 1e4  # with these no product overflows; see `leads`
@@ -82,9 +83,10 @@ def read_row(settings: dict[str, Any]) -> Row:
         names = ", ".join(sorted({kind.task["name"] for kind in DEFINITIONS}))
         raise Refusal(f"task.name: {task.get('name')!r} is not checked; expected {names}")
 
-    def likeness(kind: Definition) -> tuple[bool, bool, bool]:
+    def likeness(kind: Definition) -> tuple[bool, ...]:
         same = (kind.form.get(field) == form.get(field) for field in ("name", "prefix"))
-        return *same, len(kind.windows) == len(positions)
+        settings = {field: task[field] for field in task if field not in kind.free}
+        return settings == kind.task, *same, len(kind.windows) == len(positions)
 
     definition = max(same_task, key=likeness)
     compare(task, definition.task, "task", definition.free)

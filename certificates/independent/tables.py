@@ -25,10 +25,15 @@ def tabulate(contexts: Contexts) -> np.ndarray:
             step = 2 * clip - row if row <= 2 * clip else (2, 1, 3)[row - 2 * clip - 1] + 2 * clip
             number = number * base + step
         numbers.append(number)
-    relation, token = divmod(contexts.codes.astype(np.int32), TOKEN_CODES)
-    codes = np.where(relation >= 0, token * prod(bases) + np.array(numbers)[relation], -1)
-    table = np.column_stack([contexts.due, contexts.query, -np.sort(-codes, axis=1)])
-    return table.astype("<i4")[np.lexsort(table.T[::-1])]
+    tokens = np.arange(TOKEN_CODES, dtype="<i4") * prod(bases)
+    coded = np.append(np.add.outer(np.array(numbers, "<i4"), tokens), np.int32(-1))
+    table = np.empty((len(contexts.due), 2 + contexts.codes.shape[1]), "<i4")
+    table[:, 0], table[:, 1] = contexts.due, contexts.query
+    for column, codes in enumerate(contexts.codes.T, start=2):  # base 60 fills memory otherwise
+        table[:, column] = -coded[codes]  # code -1 is the last one
+    table[:, 2:].sort(axis=1)
+    np.negative(table[:, 2:], out=table[:, 2:])
+    return table[np.lexsort(table.T[::-1])]
 
 
 def hash_contexts(contexts: Contexts) -> str:

@@ -12,25 +12,27 @@ ids alone do: there the first token and all signs have id 0, next to the lowest 
 distance is clipped at 2, as in place 1, so one place p stands for all higher ones.
 
 Domain. Numbers are natural, without leading zeros; 0 has one digit. Strings are not empty. OR has
-a single 1, in the shorter vector. Sums with steps have two operands or more. Lists have one number
-or more, of one width, with leading zeros. In the sums of products the digits of the rows are free,
-except that the top one is at most 8, as in a number times a digit: "proved" then covers more than
-the task has, and "wrong" may name a context that no problem has.
+a single 1, in the shorter vector. Sums with steps have two operands or more. Differences begin with
+the larger number; no number is before 0. Lists have one number or more, of one width, with leading
+zeros. In the sums of products the digits of the rows are free, except that the top one is at most
+8, as in a number times a digit: "proved" then covers more than the task has, and "wrong" may name a
+context that no problem has.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
 
-SIGNS = "0123456789+=^$_*|:,> ;-abcdefghijklmnopqrstuvwxyz"  # the token of a digit is the digit
-PLUS, EQUALS, BEGIN, END, SAME, COLON, COMMA, MORE, SEMICOLON, LESS, CARRY = map(
-    SIGNS.index, "+=^$|:,>;-c"
+# The token of a digit is the digit; digits from 10 on are letters.
+SIGNS = "0123456789+=^$_*|:,> ;-abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+PLUS, EQUALS, BEGIN, END, SAME, COLON, COMMA, MORE, SEMICOLON, LESS, LETTER, CARRY = map(
+    SIGNS.index, "+=^$|:,>;-ac"
 )
+MINUS = LESS
 DIGITS, NONE = range(10), -1
 PLACES = (-1, 0, 1)  # of a sign below a number, the lowest one, and any higher one
 
@@ -44,6 +46,13 @@ class Group(NamedTuple):
     query: tuple[np.ndarray, Coordinates]
     due: Tokens
     cells: list[tuple[Tokens, Coordinates]]
+    first: int = BEGIN  # the first token of the problem
+
+
+def begin_with(sign: str, steps: Callable[[], Iterator[Group]]) -> Iterator[Group]:
+    """Yield the groups of steps, for problems whose first token is another sign."""
+    for group in steps():
+        yield group._replace(first=SIGNS.index(sign))
 
 
 def combine(*choices: Sequence[Any]) -> np.ndarray:
@@ -80,23 +89,40 @@ def value(digit: np.ndarray) -> np.ndarray:
     return np.maximum(digit, 0)
 
 
-def addition(part: str = "add") -> Iterator[Group]:
-    """Yield the steps of a sum, of its digits modulo 10 (`mad`), or of its carries (`car`)."""
+def write_digit(digit: np.ndarray) -> np.ndarray:
+    """Return the token of a digit in any base, or -1 where there is none.
+
+    >>> "".join(SIGNS[token] for token in write_digit(np.array([3, 9, 10, 36])))
+    '39aA'
+    """
+    return np.where(digit > 9, digit + (LETTER - 10), digit)
+
+
+def addition(part: str = "add", base: int = 10) -> Iterator[Group]:
+    """Yield the steps of a sum, of its digits modulo 10 (`mad`), or of its carries (`car`).
+
+    Nothing tells two digits at one place apart. So the numbers are in an order, and where both go
+    on the next digits are too; each number is a group, since base 60 has 7 million steps.
+    """
     for p in PLACES:
-        carries = [0, 1] if part == "add" and p > 0 else [0]
-        a, a_next, b, b_next, carry = combine(number_near(p), number_near(p), carries)
-        here, above = value(a) + value(b) + carry, value(a_next) + value(b_next)
-        written, more = (a >= 0) | (b >= 0), (a_next >= 0) | (b_next >= 0)
-        if part == "add":
-            written, more, above = written | (carry > 0), more | (here > 9), above + here // 10
-        if part == "car":
-            here, above = (np.where(total > 9, CARRY, LESS) for total in (here, above))
-        else:
-            here, above = here % 10, above % 10
-        query = np.where(written, here, NONE) if p >= 0 else np.full_like(a, EQUALS)
-        cells = [(a, (p, 0)), (b, (p, 0)), (a_next, (p + 1, 0)), (b_next, (p + 1, 0))]
-        cells += [(PLUS, (-1, 0)), *([(EQUALS, (-1, 0))] if p >= 0 else [])]
-        yield Group((query, (p, 0)), np.where(more, above, END), cells)
+        near, carries = number_near(p, base), [0, 1] if part == "add" and p > 0 else [0]
+        for index, one in enumerate(near):
+            others = [other for other in near[index:] if one[1] <= other[1]]
+            a, a_next, b, b_next, carry = combine([one], others, carries)
+            here, above = value(a) + value(b) + carry, value(a_next) + value(b_next)
+            written, more = (a >= 0) | (b >= 0), (a_next >= 0) | (b_next >= 0)
+            if part == "add":
+                written, more = written | (carry > 0), more | (here >= base)
+                above += here // base
+            if part == "car":
+                here, above = (np.where(total > 9, CARRY, LESS) for total in (here, above))
+            else:
+                here, above = (write_digit(total % base) for total in (here, above))
+            query = np.where(written, here, NONE) if p >= 0 else np.full_like(a, EQUALS)
+            cells = [(write_digit(digit), (p, 0)) for digit in (a, b)]
+            cells += [(write_digit(digit), (p + 1, 0)) for digit in (a_next, b_next)]
+            cells += [(PLUS, (-1, 0)), *([(EQUALS, (-1, 0))] if p >= 0 else [])]
+            yield Group((query, (p, 0)), np.where(more, above, END), cells)
 
 
 def aligned() -> Iterator[Group]:
@@ -169,6 +195,71 @@ def bitwise_or() -> Iterator[Group]:
         query = np.maximum(a, b) if p >= 0 else np.full_like(a, EQUALS)
         cells = [(a, (p,)), (b, (p,)), (a_next, (p + 1,)), (b_next, (p + 1,)), (SAME, (-1,))]
         yield Group((query, (p,)), np.where(b_next >= 0, np.maximum(a_next, b_next), END), cells)
+
+
+def increment(down: bool = False) -> Iterator[Group]:
+    """Yield the steps of `^992=003$`; or with `down` of `^0001=9990$`, as long as the number.
+
+    >>> query, due, _, _ = [*increment()][1]  # at the lowest place; the number may be 9
+    >>> int(query[0][9]), int(due[9])
+    (0, 1)
+    """
+    change = -1 if down else 1
+    for p in PLACES:
+        near = [choice for choice in number_near(p) if not (down and choice == (0, NONE))]
+        a, a_next, carry = combine(near, [0, 1] if p > 0 else [1])
+        here = value(a) + change * carry
+        carried = np.abs(here // 10) if p >= 0 else carry
+        written, more = (digit >= 0 for digit in (a, a_next))
+        if not down:
+            written, more = written | (carry > 0), more | (carried > 0)
+        query = np.where(written, here % 10, NONE) if p >= 0 else np.full_like(a, EQUALS)
+        due = np.where(more, (value(a_next) + change * carried) % 10, END)
+        yield Group((query, (p,)), due, [(a, (p,)), (a_next, (p + 1,))])
+
+
+def subtraction() -> Iterator[Group]:
+    """Yield the steps of `^306-94=455$`, as long as the larger number: level 2 is the number.
+
+    >>> int(next(subtraction()).due[39])  # 3 - 9, and a borrow
+    4
+    """
+    for p in PLACES:
+        borrows = [0, 1] if p > 0 else [0]
+        a, a_next, b, b_next, borrow = combine(number_near(p), number_near(p), borrows)
+        here = value(a) - value(b) - borrow
+        # The top of the larger number lends nothing. It is seen if the number ends here.
+        possible = (a_next >= 0) | ((b_next < 0) & (here >= 0))
+        query = np.where((a >= 0) & possible, here % 10, NONE)
+        above = (a_next - value(b_next) - (here < 0)) % 10
+        cells = _two_numbers(p, a, a_next, b, b_next)
+        query = query if p >= 0 else np.full_like(a, EQUALS)
+        yield Group((query, (p, 2)), np.where(a_next >= 0, above, END), cells)
+
+
+def comparison() -> Iterator[Group]:
+    """Yield the steps of `^306-94=221$`: the larger number by the digits so far, 0 if none is.
+
+    >>> int(next(comparison()).due[39])  # 3 or 9
+    2
+    """
+
+    def compare(a: np.ndarray, b: np.ndarray, before: np.ndarray) -> np.ndarray:
+        return np.where(value(a) == value(b), before, np.where(value(a) > value(b), 1, 2))
+
+    for p in PLACES:
+        orders = [0, 1, 2] if p > 0 else [0]
+        a, a_next, b, b_next, order = combine(number_near(p), number_near(p), orders)
+        order = compare(a, b, order)
+        query = np.where((a >= 0) | (b >= 0), order, NONE) if p >= 0 else np.full_like(a, EQUALS)
+        due = np.where((a_next >= 0) | (b_next >= 0), compare(a_next, b_next, order), END)
+        yield Group((query, (p, 2)), due, _two_numbers(p, a, a_next, b, b_next))
+
+
+def _two_numbers(place: int, *digits: np.ndarray) -> list[tuple[Tokens, Coordinates]]:
+    """Return the cells of digits of two numbers; the sign belongs to the first one."""
+    ids = [(at, number) for number in (0, 1) for at in (place, place + 1)]
+    return [*zip(digits, ids, strict=True), (MINUS, (-1, 0))]
 
 
 def running_sums() -> Iterator[Group]:
@@ -367,48 +458,3 @@ class Definition(NamedTuple):
     windows: list[tuple[int, int]]  # how far each level shows lower and higher ids
     ids: str = "coupled"
     free: tuple[str, ...] = ()  # further settings of task and format, which change no context
-
-    @property
-    def first(self) -> int:
-        """The first token of a problem."""
-        return SIGNS.index(self.form.get("prefix", "^")[0])
-
-
-def _sub_task(part: str, reverse_operands: bool = True) -> dict[str, Any]:
-    reverse = {"reverse_operands": reverse_operands, "reverse_answer": True}
-    return {"name": "sub_task", "prefix": part, **reverse}
-
-
-ADDITION, STEPS, ABOVE, BELOW, SAME_ID = {"name": "addition"}, "scratchpad", (0, 1), (1, 0), (0, 0)
-DEFINITIONS = [
-    Definition(addition, ADDITION, {}, [ABOVE], "abacus"),
-    Definition(addition, ADDITION, {"name": "line", "sums": 1}, [ABOVE], free=("text",)),
-    Definition(addition, ADDITION, {"name": "line"}, [ABOVE, SAME_ID], free=("text", "sums")),
-    Definition(partial(addition, "mad"), ADDITION, _sub_task("mad"), [ABOVE]),
-    Definition(partial(addition, "car"), ADDITION, _sub_task("car"), [ABOVE]),
-    Definition(aligned, ADDITION, _sub_task("ali"), [ABOVE, BELOW]),
-    Definition(backwards, ADDITION, _sub_task("rev", False), [ABOVE, BELOW]),
-    Definition(copying, {"name": "copying"}, {}, [ABOVE]),
-    Definition(reversing, {"name": "reversing"}, {}, [BELOW]),
-    Definition(bitwise_or, {"name": "bitwise_or"}, {}, [ABOVE], "abacus"),
-    Definition(parity, {"name": "parity"}, {"name": STEPS, "reverse_operands": True}, [ABOVE]),
-    Definition(
-        running_sums,
-        {"name": "multi_operand_addition", "local": True},
-        {"name": STEPS, "pad": False},
-        [ABOVE, BELOW],
-        free=("most_operands",),
-    ),
-    Definition(
-        products,
-        {"name": "multiplication", "local": True},
-        {"name": STEPS},
-        [ABOVE, BELOW, ABOVE, BELOW],
-    ),
-    Definition(
-        sorting,
-        {"name": "sorting"},
-        {"name": "insertion_sort"},
-        [(1, 3), (2, 0), (1, 0), SAME_ID],
-    ),
-]
