@@ -14,6 +14,7 @@ from carry.config import paths
 from carry.pipeline import runner
 from carry.plots import index
 
+CERTIFICATES = paths.ROOT / "reports/figures/every_length/is_it_proved/certificates.csv"
 TWICE = {"architectures", "three_architectures"}  # one drawing, in the main notebook and its own
 
 
@@ -56,8 +57,7 @@ def draw_certificates(leads):
 @pytest.mark.parametrize("wrong", [0, 2])
 def test_only_seeds_that_are_not_proved_are_at_the_left_edge(wrong):
     """A certified seed may have little slack, and is drawn as positive."""
-    folder = paths.ROOT / "reports" / "figures" / "every_length" / "is_it_proved"
-    leads = pd.read_csv(folder / "certificates.csv")
+    leads = pd.read_csv(CERTIFICATES)
     slack = leads["over all contexts"] == "less its rounding bound"
     certified = results.read_certificates("cpu")
     certified = certified[certified["row"].isin(leads["row"])]
@@ -66,3 +66,10 @@ def test_only_seeds_that_are_not_proved_are_at_the_left_edge(wrong):
     drawn, edge = draw_certificates(leads)
     assert len(drawn) == len(leads)
     assert (drawn <= edge).sum() == (certified["verdict"] != "exact").sum() + wrong
+
+
+def test_no_seed_needs_to_be_positive():
+    """After few steps of training no lead is positive."""
+    leads = pd.read_csv(CERTIFICATES).assign(logits=-3.0)
+    drawn, edge = draw_certificates(leads)
+    assert (drawn <= edge).sum() == len(leads)

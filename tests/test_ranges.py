@@ -56,6 +56,7 @@ def test_bars_dots_and_the_arrow():
 
 def test_a_row_that_does_not_reach_its_trained_length_has_no_coloured_bar():
     figure = ranges.draw_ranges(scores().assign(accuracy=0.0, trained=1))
+    check_layout(figure)
     assert all(bar.get_width() == 0 for bar in figure.axes[0].patches)
 
 

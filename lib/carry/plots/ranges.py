@@ -94,7 +94,7 @@ def _draw_range(
         axes.annotate("", **ends, arrowprops={"arrowstyle": "-|>", "color": color, "linewidth": 2})
         axes.text(EVERY_LENGTH, height - 0.85, "every length: proved", ha="right", va="center")
     text = f"{end:,.0f}, {STARTS[start]}" if name_start else f"{end:,.0f}"
-    place = (0.85 * end, "right") if arrow else (1.15 * seeds["reach"].max(), "left")
+    place = (0.85 * end, "right") if arrow else (1.15 * max(1, seeds["reach"].max()), "left")
     settings = {"ha": place[1], "va": "center"}
     axes.text(place[0], height, text, color="white" if arrow else "#222222", **settings)
 
