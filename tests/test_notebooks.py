@@ -21,7 +21,6 @@ NUMBER = re.compile(
     re.IGNORECASE,
 )
 # The Found cells that have no finding yet, with the reason.
-WITHOUT_FINDING = {"cho2025/how_small_can_it_be": "its rows are being trained again"}
 TIME = re.compile(r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d|\b\d\d:\d\d:\d\d\b|\bit/s\b|\bWall time\b")
 
 
@@ -129,15 +128,7 @@ def list_findings(text):
     ]
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=pytest.mark.xfail(strict=True, reason=WITHOUT_FINDING[name]))
-        if name in WITHOUT_FINDING
-        else name
-        for name in FIGURES
-    ],
-)
+@pytest.mark.parametrize("name", FIGURES)
 def test_what_was_found_has_numbers(name):
     """It states a finding with a number; links to the ledger alone are none."""
     found = nbformat.read(runner.find_notebook(name), as_version=4).cells[-1].source
