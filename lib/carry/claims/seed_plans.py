@@ -94,9 +94,10 @@ def explain_undecided(claim: Claim, record: Mapping[str, Any]) -> str | None:
     level = ALPHA / tests if difference else ALPHA / 2  # of a level: both ends of its interval
     reach = (stats.norm.isf(level) + stats.norm.isf(1 - POWER)) * error
     needed = min(seeds) * (reach / distance) ** 2 if distance > 0 else math.inf
+    unit = "pairs" if claim.thesis_runs else "seeds a side" if claim.compare else "seeds"
     if needed > MOST_SEEDS:
-        return f"more than {MOST_SEEDS} seeds a side would be needed"
-    return f"about {math.ceil(needed)} seeds{' a side' if difference else ''} would decide it"
+        return f"more than {MOST_SEEDS} {unit} would be needed"
+    return f"about {math.ceil(needed)} {unit} would decide it"
 
 
 def plan_seeds(claims: list[Claim], profile: str) -> pd.DataFrame:

@@ -263,7 +263,7 @@ def draw_heatmaps(
     grid.figure.supxlabel(sizes[1], fontsize="medium")
     grid.figure.set_figwidth(min(WIDEST, grid.figure.get_figwidth() + 1.2))  # for the colour bar
     grid.figure.set_layout_engine("constrained")
-    # Beside a single row of panels the label is longer than three quarters of the height.
+    # Next to a single row of panels the label is longer than three quarters of the height.
     one_row = grid.axes.size <= settings["col_wrap"]
     sizes = {"shrink": 1.0, "aspect": 16} if one_row else {"shrink": 0.75, "aspect": 30}
     bar = grid.figure.colorbar(image, ax=list(grid.axes.flat), **sizes)
