@@ -7,7 +7,7 @@ so far             1 2 2     0: equal, 1: the first is larger, 2: the second is;
 
 digits             306-94=221
 level 1            2341231234      the place; a sign is one below place 0
-level 2            0000111222      the number, so that a step can tell both apart
+level 2            1111223333      the number, so that a step can tell both apart
 
 A higher place overrules the lower ones, so that steps begin with the least significant digits and
 depend on one place and on the step before.

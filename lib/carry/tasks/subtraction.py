@@ -10,7 +10,7 @@ answer             5 5 4
 
 digits             306-94=455
 level 1            2341231234      the place; a sign is one below place 0
-level 2            0000111222      the number, so that a step can tell both apart
+level 2            1111223333      the number, so that a step can tell both apart
 
 No step can see which zeros lead an answer that is written least significant digit first, so a
 scratchpad writes it as long as the larger number. A signed difference needs the last borrow before
