@@ -712,7 +712,11 @@ def test_a_run_and_its_problem_set():
     with pytest.raises(SettingsError, match="evaluation.problem_set: 'additoin' is .*, did"):
         problem_sets.check_problem_set(mine, "cpu")
     mine = make_run({"task": {"name": "sorting"}, "evaluation": {"problem_set": "addition"}})
-    with pytest.raises(SettingsError, match="'addition' has problems of 'addition', expected"):
+    expected = "'addition' has problems of 'addition' with radix 10, expected problems of 'sorting'"
+    with pytest.raises(SettingsError, match=expected):
+        problem_sets.check_problem_set(mine, "cpu")
+    mine = make_run({"task": {"name": "addition", "radix": 16}})
+    with pytest.raises(SettingsError, match="expected problems of 'addition' with radix 16"):
         problem_sets.check_problem_set(mine, "cpu")
     problem_sets.check_problem_set(make_run(ADDITION), "cpu")
     with pytest.raises(SettingsError, match="expected the problems stage of profile 'paper'"):

@@ -1,13 +1,14 @@
 """The committed notebooks are fit to be compared: nbval passes over what was never run."""
 
 import ast
+import json
 import re
 
 import nbformat
 import pytest
 
 from carry.claims.claim_settings import PAPERS
-from carry.config import run_settings
+from carry.config import paths, run_settings
 from carry.pipeline import runner
 from carry.plots import index
 
@@ -20,7 +21,6 @@ NUMBER = re.compile(
     r"quarters?|fifths?|tenths?|none)\b",
     re.IGNORECASE,
 )
-# The Found cells that have no finding yet, with the reason.
 TIME = re.compile(r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d|\b\d\d:\d\d:\d\d\b|\bit/s\b|\bWall time\b")
 
 
@@ -162,3 +162,35 @@ def python(source):
     return "\n".join(
         line for line in source.splitlines() if not line.lstrip().startswith(("%", "!"))
     )
+
+
+VERDICT = re.compile(r"\b(holds?|fails?|undecided|not tested|not learned here)\b")
+
+
+def list_quotes(text):
+    """Return the claims, the p value and the verdict that each pair of parentheses quotes.
+
+    >>> list_quotes("It is ahead (+5 points; corrected p 0.03; `nope` holds), see (`claims`).")
+    [(['nope'], '0.03', 'holds'), (['claims'], None, None)]
+    """
+    quotes = []
+    for part in re.findall(r"\(([^()]*`\w+`[^()]*)\)", " ".join(text.split())):
+        p, verdicts = re.search(r"\bp (0\.\d+)", part), VERDICT.findall(part)
+        verdict = verdicts[0] if len(verdicts) == 1 else None
+        quotes.append((re.findall(r"`(\w+)`", part), p and p[1], verdict))
+    return quotes
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_findings_quote_the_ledger(name):
+    """Corrected p values and verdicts in parentheses are those of the committed ledger."""
+    ledger = json.loads((paths.ROOT / "reports" / "claims.json").read_text(encoding="utf-8"))
+    ledger = {record["id"]: record for record in ledger}
+    text = nbformat.read(runner.find_notebook(name), as_version=4).cells[-1].source
+    for quoted, p, verdict in list_quotes(text):
+        for record in (ledger[claim] for claim in quoted if claim in ledger):
+            if verdict:
+                assert record["verdict"].startswith(verdict.removesuffix("s")), record["id"]
+            if p and len(quoted) == 1:
+                digits = len(p.removeprefix("0."))
+                assert p in (f"{record[key]:.{digits}f}" for key in ("p_corrected", "p")), quoted

@@ -6,6 +6,7 @@ import hashlib
 import itertools
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pydantic
@@ -27,6 +28,9 @@ from carry.data import data_sets
 from carry.data.problems import Problems
 from carry.data.tables import read_parquet
 from carry.randomness import stream
+
+# Settings of tasks that decide which problems exist and which answers are right.
+DEFINING = ("radix", "modulus", "operations", "down")
 
 
 class FarCell(Settings):
@@ -225,12 +229,19 @@ def check_problem_set(run: Run, profile: str) -> None:
     if name not in profiles.load_params()["problems"]:
         hint = suggest_name(name, profiles.load_params()["problems"])
         raise SettingsError(f"{where}: {name!r} is unknown, {hint}")
-    task = load_problem_set(name, profile).task.get("name")
-    if task != run.task.get("name"):
+    given = load_problem_set(name, profile).task
+    if _describe_task(given) != _describe_task(run.task):
         raise SettingsError(
-            f"{where}: {name!r} has problems of {task!r}, "
-            f"expected problems of {run.task.get('name')!r}"
+            f"{where}: {name!r} has problems of {_describe_task(given)}, "
+            f"expected problems of {_describe_task(run.task)}"
         )
+
+
+def _describe_task(settings: dict[str, Any]) -> str:
+    """Return the name of a task, and its settings that decide which answers are right."""
+    task = tasks.build_task(settings)
+    values = [f" with {key} {getattr(task, key)!r}" for key in DEFINING if hasattr(task, key)]
+    return repr(settings["name"]) + "".join(values)
 
 
 def select_questions(run: Run, table: pd.DataFrame) -> pd.DataFrame:

@@ -343,6 +343,8 @@ def choose_first_letter(
 def insert_random_padding(batch: Batch, share: float, generator: torch.Generator) -> Batch:
     """Insert padding before a random `share` of the question tokens (mcleish2024, A.6.4).
 
+    The released code also inserts it into answers; here these have none.
+
     >>> from carry.randomness import stream
     >>> from carry.tasks import build_task, to_digits
     >>> task = build_task({"name": "addition"})

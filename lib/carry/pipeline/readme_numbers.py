@@ -289,12 +289,12 @@ def list_badges(
     """Return the label and the value of each badge, by the name of its file.
 
     >>> list_badges({"a": {"exact": 2, "seeds": 2}, "b": {"exact": 1, "seeds": 2}}, [])
-    {'claims': ('claims', '0 of 0 hold'), 'certificates': ('exact at every length', '1 row proved')}
+    {'claims': ('claims of the papers', '0 of 0 hold'), 'certificates': ('exact at every length', '1 row proved')}
     """
-    held = sum(record["verdict"] == "holds" for record in records)
+    papers = [record["verdict"] for record in records if record["paper"] != OWN_CLAIMS]
     proved = sum(row["exact"] == row["seeds"] for row in certificates.values())
     return {
-        "claims": ("claims", f"{held} of {len(records)} hold"),
+        "claims": ("claims of the papers", f"{papers.count('holds')} of {len(papers)} hold"),
         "certificates": (
             "exact at every length", f"{proved} {'row' if proved == 1 else 'rows'} proved",
         ),
