@@ -288,8 +288,9 @@ def list_badges(
 ) -> dict[str, tuple[str, str]]:
     """Return the label and the value of each badge, by the name of its file.
 
-    >>> list_badges({"a": {"exact": 2, "seeds": 2}, "b": {"exact": 1, "seeds": 2}}, [])
-    {'claims': ('claims of the papers', '0 of 0 hold'), 'certificates': ('exact at every length', '1 row proved')}
+    >>> badges = list_badges({"a": {"exact": 2, "seeds": 2}, "b": {"exact": 1, "seeds": 2}}, [])
+    >>> badges["claims"], badges["certificates"]
+    (('claims of the papers', '0 of 0 hold'), ('exact at every length', '1 row proved'))
     """
     papers = [record["verdict"] for record in records if record["paper"] != OWN_CLAIMS]
     proved = sum(row["exact"] == row["seeds"] for row in certificates.values())
