@@ -8,6 +8,7 @@ import nbformat
 import pytest
 
 from carry.claims.claim_settings import PAPERS
+from carry.claims.verdicts import VERDICTS
 from carry.config import paths, run_settings
 from carry.pipeline import runner
 from carry.plots import index
@@ -16,6 +17,8 @@ LONGEST = 15  # lines of a cell
 FIGURES = [name for name in index.find_figure_notebooks() if name not in ("index", "tour")]
 NOTEBOOKS = list(runner.find_notebooks().values())
 MACHINE_PATH = re.compile(r"(?<![\w.])(?:/(?:home|Users|root|tmp|usr|opt|var|mnt)/|[A-Z]:\\)")
+# "a and b hold" is the plural of a verdict.
+VERDICT = re.compile(rf"\b({'|'.join(VERDICTS)}|hold|fail)\b")
 NUMBER = re.compile(
     r"\d|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|hundred|thousand|half|thirds?|"
     r"quarters?|fifths?|tenths?|none)\b",
@@ -162,9 +165,6 @@ def python(source):
     return "\n".join(
         line for line in source.splitlines() if not line.lstrip().startswith(("%", "!"))
     )
-
-
-VERDICT = re.compile(r"\b(holds?|fails?|undecided|not tested|not learned here)\b")
 
 
 def list_quotes(text):
