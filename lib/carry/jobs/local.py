@@ -20,7 +20,9 @@ WORKERS_PER_GPU = 8  # small models leave a GPU idle most of the time
 # The environment variable with the share of a GPU's memory that a worker may use.
 GPU_SHARE = "CARRY_GPU_SHARE"
 
-_reports: Any = None  # in a worker: the queue to the process that shows progress
+# In a worker: the queue to the process that shows progress, and the processes of all calls.
+_reports: Any = None
+_owners: Any = None
 
 
 def map_processes(
@@ -56,13 +58,15 @@ def map_processes(
     context.set_forkserver_preload(_find_modules(work, arguments))
     reports, count = context.Queue(), min(len(arguments), count_workers())
     earlier, started = {*multiprocessing.active_children()}, set()
-    state: dict[int, int] = {}  # the call that each process has started last
+    # The process of each call that has started. A process that is killed writes no queue, whose
+    # thread may still hold what it has put there.
+    owners = context.Array("i", len(arguments))
     results: list[Any] = [None] * len(arguments)
     running: dict[Future, int] = {}
     gpus = find_gpus()
     share = 1 / max(1, -(-count // max(1, len(gpus))))
-    options = (context, _start_worker, (reports, context.Value("i"), gpus, share))
-    listener = threading.Thread(target=_forward_reports, args=(reports, report, state), daemon=True)
+    options = (context, _start_worker, (reports, owners, context.Value("i"), gpus, share))
+    listener = threading.Thread(target=_forward_reports, args=(reports, report), daemon=True)
     listener.start()
     with ProcessPoolExecutor(count, *options) as pool:
         try:
@@ -74,7 +78,7 @@ def map_processes(
             while running:
                 _collect(running, results)
         except BrokenProcessPool:
-            raise SettingsError(_explain_death(started, state, names)) from None
+            raise SettingsError(_explain_death(started, [*owners], names)) from None
         except BaseException as error:
             if not isinstance(error, Exception):  # an interrupt
                 for process in started:
@@ -113,15 +117,15 @@ def _collect(running: dict[Future, int], results: list[Any]) -> None:
         results[running.pop(future)] = future.result()
 
 
-def _explain_death(started: set[Any], state: dict[int, int], names: Sequence[str] | None) -> str:
+def _explain_death(started: set[Any], owners: list[int], names: Sequence[str] | None) -> str:
     """Return one line on the worker that ended first: the others were ended by the pool."""
     for process in started:
         process.join(timeout=5)
     dead = [p for p in started if p.exitcode not in (None, 0, -signal.SIGTERM)]
     text, name = "a worker process ended", "?"
     for process in dead[:1]:
-        index = state.get(process.pid)
-        name = "a job" if index is None else repr(names[index] if names else index)
+        indices = [index for index, owner in enumerate(owners) if owner == process.pid]
+        name = repr(names[indices[-1]] if names else indices[-1]) if indices else "a job"
         code = process.exitcode
         how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
         text = f"the worker process of {name} ended ({how})"
@@ -131,8 +135,8 @@ def _explain_death(started: set[Any], state: dict[int, int], names: Sequence[str
     )
 
 
-def _start_worker(reports: Any, counter: Any, gpus: list[str], share: float) -> None:
-    global _reports
+def _start_worker(reports: Any, owners: Any, counter: Any, gpus: list[str], share: float) -> None:
+    global _reports, _owners
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends its workers after an interrupt
     # A second thread of a busy core costs more than it computes.
     torch.set_num_threads(1)
@@ -141,7 +145,7 @@ def _start_worker(reports: Any, counter: Any, gpus: list[str], share: float) -> 
             os.environ["CUDA_VISIBLE_DEVICES"] = gpus[counter.value % len(gpus)]
             counter.value += 1
         os.environ[GPU_SHARE] = str(share)
-    _reports = reports
+    _reports, _owners = reports, owners
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 
@@ -152,13 +156,10 @@ def _end_with_parent() -> None:
 
 
 def _call(work: Callable[..., Any], index: int, arguments: tuple) -> Any:
-    _reports.put((os.getpid(), index, None))
-    return work(lambda *values: _reports.put((os.getpid(), index, values)), *arguments)
+    _owners[index] = os.getpid()
+    return work(lambda *values: _reports.put(values), *arguments)
 
 
-def _forward_reports(reports: Any, report: Callable[..., None], state: dict[int, int]) -> None:
-    while (message := reports.get()) is not None:
-        pid, index, values = message
-        state[pid] = index
-        if values is not None:
-            report(*values)
+def _forward_reports(reports: Any, report: Callable[..., None]) -> None:
+    while (values := reports.get()) is not None:
+        report(*values)
