@@ -82,8 +82,9 @@ def test_panels_of_one_figure_are_trained_alike():
     assert [run.seeds for run in runs] == [8, 7, 5, 5, 7, 5]  # NoPE has seeds to spare
     assert {run.training.digits for run in runs} == {3}
     assert all(run.training == runs[0].training and run.model == runs[0].model for run in runs)
-    products = list_rows("full", "multiplication_schemes")
-    assert {load_run(row, "full").training.digits for row in products} == {3}
+    names = list_rows("baselines", "multiplication_schemes")
+    products = [load_run(name, "baselines") for name in names]
+    assert {(run.training.digits, run.training.steps) for run in products} == {(3, 8000)}
     for ending in ("", "_spare"):
         run = load_run(f"{sums}_coupled_scratchpad{ending}", "baselines")
         assert (run.training.digits, run.training.steps, run.evaluation.digits) == (5, 2400, 15)
