@@ -158,6 +158,42 @@ def _describe_sizes(here: dict[str, Any], there: dict[str, Any]) -> str:
     return "; ".join(parts)
 
 
+def compare_lengths(profiles: Mapping[str, str], against: str = "paper") -> str:
+    """Say whether rows are trained and tested at the lengths that they have in another profile.
+
+    Args:
+        profiles: the profile of each row.
+        against: the profile with which they are compared; rows that it does not have are left out.
+
+    >>> compare_lengths({"addition_coupled_30": "long"})
+    'yes'
+    >>> compare_lengths({"bitwise_or_abacus": "baselines", "bitwise_or_fire": "baselines"})
+    'trained to 8, not 20; tested to 16, not 100'
+
+    Raises:
+        SettingsError: for an unknown profile, and for a row that its profile does not have.
+    """
+    counterparts, texts = run_settings.list_rows(against), []
+    for row, profile in profiles.items():
+        if row in counterparts:
+            sides = (_find_lengths(row, name) for name in (profile, against))
+            parts = [
+                f"{verb} to {here}, not {there}"
+                for (verb, here), (_, there) in zip(*sides, strict=True)
+                if here < there
+            ]
+            texts.append("; ".join(parts) or "yes")
+    return "; ".join(sorted({*texts} - {"yes"}) or texts[:1])
+
+
+def _find_lengths(row: str, profile: str) -> list[tuple[str, int]]:
+    """Return the longest lengths on which a row is trained and tested."""
+    run = run_settings.load_run(row, profile)
+    far = [size if isinstance(size, int) else max(size) for size in run.evaluation.far]
+    tested = max(run.evaluation.digits, *far, 0)
+    return [("trained", max(run.trained_lengths())), ("tested", tested)]
+
+
 def _show(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 

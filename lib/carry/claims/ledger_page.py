@@ -8,7 +8,9 @@ from typing import Any
 
 from carry.claims.claim_settings import OWN_CLAIMS
 from carry.claims.verdicts import METHOD, VERDICTS
-from carry.departures import tabulate_departures
+from carry.departures import compare_lengths, tabulate_departures
+
+LENGTHS = "at the paper's lengths"
 
 # How a number of claims with a verdict reads.
 WORDS = {
@@ -69,12 +71,24 @@ def list_untested(records: list[dict[str, Any]]) -> str:
 
 
 def _render_table(records: list[dict[str, Any]]) -> list[str]:
-    lines = ["| verdict | claim | section | its value | measured here |", "|---|---|---|---|---|"]
+    columns = ["verdict", "claim", "section", "its value", LENGTHS, "measured here"]
+    lines = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
     for record in records:
         statement = f"`{record['id']}` {record['statement']}"
         cells = [f"**{record['verdict']}**", statement, record["section"], record["paper_value"]]
-        lines.append(f"| {' | '.join([*cells, describe_measurement(record)])} |")
+        cells += [describe_lengths(record), describe_measurement(record)]
+        lines.append(f"| {' | '.join(cells)} |")
     return lines
+
+
+def describe_lengths(record: dict[str, Any]) -> str:
+    """Say whether the measured rows are trained and tested at the paper's lengths.
+
+    >>> record = {"paper": "cho2025", "profiles": {"addition_coupled_30": "long"}}
+    >>> describe_lengths(record), describe_lengths({**record, "paper": "carry"})
+    ('yes', '')
+    """
+    return "" if record["paper"] == OWN_CLAIMS else compare_lengths(record["profiles"])
 
 
 def _render_rates(records: list[dict[str, Any]]) -> list[str]:
