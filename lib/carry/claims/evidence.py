@@ -19,6 +19,7 @@ from carry.claims.gates import (
     describe_footing,
     describe_steps,
     find_learned_seeds,
+    find_start,
     select_learned,
 )
 from carry.claims.measurements import Measurement, SeedTest
@@ -26,7 +27,7 @@ from carry.claims.seed_plans import MIN_SEEDS_OF_LEVEL, OF_METHODS, SIGNS
 from carry.config.run_settings import Run
 from carry.evaluation.differences import compare_rates
 from carry.evaluation.failed_halving import zero_failed_models
-from carry.evaluation.regions import add_region, add_unseen_regions
+from carry.evaluation.regions import add_region, add_unseen_regions, score_trained_lengths
 from carry.results import load_trained_runs
 
 # Of several rows of a claim, the record has the one with the first of these verdicts.
@@ -47,6 +48,8 @@ class Tables(NamedTuple):
     """The tables of a profile: cells with their regions, the runs of their rows, and analyses."""
 
     cells: pd.DataFrame
+    cells_by_row: dict[str, pd.DataFrame]  # the same; a claim reads a few of a hundred rows
+    trained: pd.DataFrame  # the accuracy of each model at its trained lengths
     runs: dict[str, Run]
     sources: dict[str, str]
     analyses: dict[str, pd.DataFrame]
@@ -70,7 +73,8 @@ def prepare_tables(
     cells = cells.assign(beyond=longest - cells["trained"], grid=grid)
     sources = dict(zip(cells["row"], cells["profile"], strict=True))
     named = {name: _name_starts(table) for name, table in (analyses or {}).items()}
-    return Tables(cells, runs, sources, named)
+    by_row = dict(iter(cells.groupby("row", sort=False)))
+    return Tables(cells, by_row, score_trained_lengths(cells), runs, sources, named)
 
 
 def _name_starts(table: pd.DataFrame | None) -> pd.DataFrame | None:
@@ -114,7 +118,7 @@ def collect_evidence(
 
 def _read_cells(claim: Claim, tables: Tables) -> Evidence:
     """Return the evidence of cells: of the row with the worst verdict, if a claim has several."""
-    cells, rows, start = tables.cells, claim.measure.rows, claim.measure.where.start
+    cells, rows, start = _select_rows(claim, tables), claim.measure.rows, claim.measure.where.start
     if claim.compare:
         rows = [measurements.find_comparable_row(claim, cells)]
     sign, candidates = -1 if claim.holds_if.startswith("<") else 1, []
@@ -148,6 +152,14 @@ def _read_cells(claim: Claim, tables: Tables) -> Evidence:
     return worst._replace(fields=worst.fields | {"rates": _compare_rates(claim, cells)})
 
 
+def _select_rows(claim: Claim, tables: Tables) -> pd.DataFrame:
+    """Return the cells of the rows that a claim measures, compares, or has a rate of."""
+    compared = [claim.compare.row] if claim.compare else []
+    rows = dict.fromkeys([*claim.measure.rows, *compared, *claim.paper_rates])
+    parts = [tables.cells_by_row[row] for row in rows if row in tables.cells_by_row]
+    return pd.concat(parts) if parts else tables.cells[:0]
+
+
 def _excuse_learning(claim: Claim, evidence: Evidence, tables: Tables) -> Evidence:
     """Return no refutation of a claim that models learn: they may, in more steps."""
     fields, wants_more = evidence.fields, claim.holds_if.startswith(">")
@@ -163,7 +175,11 @@ def _check_gate(claim: Claim, rows: list[str], start: str, tables: Tables) -> li
         check_steps(row, claim.least_steps.get(row, 0), tables.runs)
     if not claim.has_gate():
         return []
-    return [find_learned_seeds(tables.cells, row, start, claim.gate, tables.runs) for row in rows]
+    learned = []
+    for row in rows:
+        known = find_start(tables.cells_by_row.get(row, tables.cells[:0]), row, start)
+        learned.append(find_learned_seeds(tables.trained, row, known, claim.gate, tables.runs))
+    return learned
 
 
 def _describe_rows(rows: Iterable[str], learned: list[Learned], tables: Tables) -> dict[str, Any]:

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from carry.config.run_settings import Run
-from carry.evaluation.regions import score_trained_lengths
 
 
 class NotMeasured(Exception):
@@ -45,25 +44,27 @@ def find_start(cells: pd.DataFrame, row: str, start: str) -> str:
         MissingRow: if the table lacks the row.
         NotMeasured: if the row was not evaluated from this start.
     """
-    starts = set(cells.loc[cells["row"] == row, "start"])
+    starts = [*cells.loc[cells["row"] == row, "start"].unique()]
     if not starts:
         raise MissingRow(row)
-    if start not in starts and starts != {"1"}:
+    if start not in starts and starts != ["1"]:
         raise NotMeasured(f"row {row} has no result from start {start} in this profile")
     return start if start in starts else "1"
 
 
 def find_learned_seeds(
-    cells: pd.DataFrame, row: str, start: str, gate: float, runs: dict[str, Run]
+    trained: pd.DataFrame, row: str, start: str, gate: float, runs: dict[str, Run]
 ) -> Learned:
     """Return the seeds of a row that reach an accuracy at the trained lengths.
+
+    Args:
+        trained: the accuracy of each model at its trained lengths (`score_trained_lengths`).
 
     Raises:
         NotMeasured: if the table has no trained lengths of the row.
         NotLearned: if half of its seeds do not reach it, or more.
     """
-    scores = score_trained_lengths(cells[cells["row"] == row])
-    scores = scores[scores["start"] == find_start(cells, row, start)]
+    scores = trained[(trained["row"] == row) & (trained["start"] == start)]
     if scores.empty:
         raise NotMeasured(f"row {row} has no result at its trained lengths in this profile")
     seeds = tuple(scores.loc[scores["accuracy"] >= gate, "seed"].tolist())
