@@ -50,18 +50,21 @@ MORE_ROWS = {
     "addition_equal_abacus_adaptive": {},
     "addition_five_digits": {"model": {"width": 24}},
     "multi_operand_addition_coupled": {"evaluation": {"attention_cell": [2, 2]}},
-    "multi_operand_addition_coupled_scratchpad_unpadded": {"evaluation": {"attention_cell": None}},
+    "multi_operand_addition_coupled_scratchpad_unpadded": {
+        "evaluation": {"digits": 3, "attention_cell": None}},
     "addition_randomized_fire_hints": {},
     "sorting_abacus_fire": {"evaluation": {"digits": 4, "far": [[2, 8]]}},
     "addition_equal_parts": {"training": {"examples": 300}, "evaluation": {"digits": 4}},
     "addition_abacus_20": {"training": {"digits": 4},
-                           "evaluation": {"digits": 4, "far": [40], "starts": [1, "best"]}},
+                           "positions": [{"ids": "abacus", "encoding": "learned", "offset": 10,
+                                          "per_example": True, "even": True}],
+                           "evaluation": {"digits": 4, "far": [8], "starts": [1, "best"]}},
 }  # fmt: skip
 MORE_PROBLEMS = {
     "sorting": {"grid": 4, "each": 2, "equal": 4, "far": [{"i": 2, "j": 8, "each": 3}]},
     "modular_addition_113": {"task": {"modulus": 13}},
     "addition_papers_lengths": {"grid": 4, "each": 2, "equal": 4,
-                                "far": [{"digits": 40, "each": 2}]},
+                                "far": [{"digits": 8, "each": 2}]},
     "generalize_to_longer_small_multitask": {"lengths": [1, 3], "beyond": [2, 4], "test": 9,
                                              "validation": 9},
 }  # fmt: skip
