@@ -190,7 +190,7 @@ def _find_lengths(row: str, profile: str) -> list[tuple[str, int]]:
     """Return the longest lengths on which a row is trained and tested."""
     run = run_settings.load_run(row, profile)
     far = [size if isinstance(size, int) else max(size) for size in run.evaluation.far]
-    tested = max(run.evaluation.digits, *far, 0)
+    tested = max([run.evaluation.digits, *far])
     return [("trained", max(run.trained_lengths())), ("tested", tested)]
 
 

@@ -118,7 +118,8 @@ def collect_evidence(
 
 def _read_cells(claim: Claim, tables: Tables) -> Evidence:
     """Return the evidence of cells: of the row with the worst verdict, if a claim has several."""
-    cells, rows, start = _select_rows(claim, tables), claim.measure.rows, claim.measure.where.start
+    cells, rows = _select_rows(claim.list_rows(), tables), claim.measure.rows
+    start = claim.measure.where.start
     if claim.compare:
         rows = [measurements.find_comparable_row(claim, cells)]
     sign, candidates = -1 if claim.holds_if.startswith("<") else 1, []
@@ -152,11 +153,9 @@ def _read_cells(claim: Claim, tables: Tables) -> Evidence:
     return worst._replace(fields=worst.fields | {"rates": _compare_rates(claim, cells)})
 
 
-def _select_rows(claim: Claim, tables: Tables) -> pd.DataFrame:
-    """Return the cells of the rows that a claim measures, compares, or has a rate of."""
-    compared = [claim.compare.row] if claim.compare else []
-    rows = dict.fromkeys([*claim.measure.rows, *compared, *claim.paper_rates])
-    parts = [tables.cells_by_row[row] for row in rows if row in tables.cells_by_row]
+def _select_rows(rows: Iterable[str], tables: Tables) -> pd.DataFrame:
+    """Return the cells of rows; a row without results has none."""
+    parts = [tables.cells_by_row[row] for row in dict.fromkeys(rows) if row in tables.cells_by_row]
     return pd.concat(parts) if parts else tables.cells[:0]
 
 
@@ -175,11 +174,13 @@ def _check_gate(claim: Claim, rows: list[str], start: str, tables: Tables) -> li
         check_steps(row, claim.least_steps.get(row, 0), tables.runs)
     if not claim.has_gate():
         return []
-    learned = []
-    for row in rows:
-        known = find_start(tables.cells_by_row.get(row, tables.cells[:0]), row, start)
-        learned.append(find_learned_seeds(tables.trained, row, known, claim.gate, tables.runs))
-    return learned
+    cells = _select_rows(rows, tables)
+    return [
+        find_learned_seeds(
+            tables.trained, row, find_start(cells, row, start), claim.gate, tables.runs
+        )
+        for row in rows
+    ]
 
 
 def _describe_rows(rows: Iterable[str], learned: list[Learned], tables: Tables) -> dict[str, Any]:

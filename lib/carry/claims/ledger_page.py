@@ -10,8 +10,6 @@ from carry.claims.claim_settings import OWN_CLAIMS
 from carry.claims.verdicts import METHOD, VERDICTS
 from carry.departures import compare_lengths, tabulate_departures
 
-LENGTHS = "at the paper's lengths"
-
 # How a number of claims with a verdict reads.
 WORDS = {
     "holds": "hold",
@@ -71,24 +69,15 @@ def list_untested(records: list[dict[str, Any]]) -> str:
 
 
 def _render_table(records: list[dict[str, Any]]) -> list[str]:
-    columns = ["verdict", "claim", "section", "its value", LENGTHS, "measured here"]
-    lines = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
+    columns = "verdict | claim | section | its value | at the paper's lengths | measured here"
+    lines = [f"| {columns} |", "|---|---|---|---|---|---|"]
     for record in records:
         statement = f"`{record['id']}` {record['statement']}"
         cells = [f"**{record['verdict']}**", statement, record["section"], record["paper_value"]]
-        cells += [describe_lengths(record), describe_measurement(record)]
+        lengths = "" if record["paper"] == OWN_CLAIMS else compare_lengths(record["profiles"])
+        cells += [lengths, describe_measurement(record)]
         lines.append(f"| {' | '.join(cells)} |")
     return lines
-
-
-def describe_lengths(record: dict[str, Any]) -> str:
-    """Say whether the measured rows are trained and tested at the paper's lengths.
-
-    >>> record = {"paper": "cho2025", "profiles": {"addition_coupled_30": "long"}}
-    >>> describe_lengths(record), describe_lengths({**record, "paper": "carry"})
-    ('yes', '')
-    """
-    return "" if record["paper"] == OWN_CLAIMS else compare_lengths(record["profiles"])
 
 
 def _render_rates(records: list[dict[str, Any]]) -> list[str]:

@@ -58,8 +58,8 @@ def map_processes(
     context.set_forkserver_preload(_find_modules(work, arguments))
     reports, count = context.Queue(), min(len(arguments), count_workers())
     earlier, started = {*multiprocessing.active_children()}, set()
-    # The process of each call that has started. A process that is killed writes no queue, whose
-    # thread may still hold what it has put there.
+    # The process of each call that has started. The queue of reports cannot tell: a process that is
+    # killed may not have sent what it put there.
     owners = context.Array("i", len(arguments))
     results: list[Any] = [None] * len(arguments)
     running: dict[Future, int] = {}
