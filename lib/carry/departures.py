@@ -161,6 +161,8 @@ def _describe_sizes(here: dict[str, Any], there: dict[str, Any]) -> str:
 def compare_lengths(profiles: Mapping[str, str], against: str = "paper") -> str:
     """Say whether rows are trained and tested at the lengths that they have in another profile.
 
+    Of several rows, the shortest length here is compared with the longest one there.
+
     Args:
         profiles: the profile of each row.
         against: the profile with which they are compared; rows that it does not have are left out.
@@ -173,25 +175,22 @@ def compare_lengths(profiles: Mapping[str, str], against: str = "paper") -> str:
     Raises:
         SettingsError: for an unknown profile, and for a row that its profile does not have.
     """
-    counterparts, texts = run_settings.list_rows(against), []
-    for row, profile in profiles.items():
-        if row in counterparts:
-            sides = (_find_lengths(row, name) for name in (profile, against))
-            parts = [
-                f"{verb} to {here}, not {there}"
-                for (verb, here), (_, there) in zip(*sides, strict=True)
-                if here < there
-            ]
-            texts.append("; ".join(parts) or "yes")
-    return "; ".join(sorted({*texts} - {"yes"}) or texts[:1])
+    rows = {*profiles} & {*run_settings.list_rows(against)}
+    sides = [(_find_lengths(row, profiles[row]), _find_lengths(row, against)) for row in rows]
+    if not sides:
+        return ""
+    parts = []
+    for at, verb in enumerate(("trained", "tested")):
+        here, there = min(ours[at] for ours, _ in sides), max(theirs[at] for _, theirs in sides)
+        parts += [f"{verb} to {here}, not {there}"] if here < there else []
+    return "; ".join(parts) or "yes"
 
 
-def _find_lengths(row: str, profile: str) -> list[tuple[str, int]]:
+def _find_lengths(row: str, profile: str) -> tuple[int, int]:
     """Return the longest lengths on which a row is trained and tested."""
     run = run_settings.load_run(row, profile)
     far = [size if isinstance(size, int) else max(size) for size in run.evaluation.far]
-    tested = max([run.evaluation.digits, *far])
-    return [("trained", max(run.trained_lengths())), ("tested", tested)]
+    return max(run.trained_lengths()), max([run.evaluation.digits, *far])
 
 
 def _show(value: Any) -> str:

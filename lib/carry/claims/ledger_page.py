@@ -69,8 +69,11 @@ def list_untested(records: list[dict[str, Any]]) -> str:
 
 
 def _render_table(records: list[dict[str, Any]]) -> list[str]:
-    columns = "verdict | claim | section | its value | at the paper's lengths | measured here"
-    lines = [f"| {columns} |", "|---|---|---|---|---|---|"]
+    lengths = "at the paper's lengths (profile `paper`)"
+    lines = [
+        f"| verdict | claim | section | its value | {lengths} | measured here |",
+        "|---|---|---|---|---|---|",
+    ]
     for record in records:
         statement = f"`{record['id']}` {record['statement']}"
         cells = [f"**{record['verdict']}**", statement, record["section"], record["paper_value"]]
