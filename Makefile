@@ -70,7 +70,7 @@ lint: setup  ## check the style of the code
 
 unit: setup  ## unit tests and doctests; then the contract tests, with shapes and types checked
 	python -m pytest -n 2 -m 'not contract and not slow'
-	CARRY_CHECK_SHAPES=1 python -m pytest -m contract $$(grep -l mark.contract tests/test_*.py)
+	CARRY_CHECK_SHAPES=1 python -m pytest -n 2 -m contract $$(grep -l mark.contract tests/test_*.py)
 
 nbval: setup  ## run every notebook with its defaults and compare its outputs
 	CARRY_PROGRESS=off OMP_NUM_THREADS=1 JUPYTER_DEFAULT_PROVISIONER_NAME=carry \
@@ -79,23 +79,24 @@ nbval: setup  ## run every notebook with its defaults and compare its outputs
 	  notebooks/*.ipynb notebooks/*/*.ipynb
 
 test: setup  ## lint, unit, nbval and smoke, and how long each took
-	@$(call time_parts,lint unit nbval smoke)
+	@$(call time_parts,lint unit nbval+smoke)
 
 test-all: setup  ## the same with slow tests, more fuzzing and random kills
-	@$(call time_parts,lint unit-all nbval smoke kill)
+	@$(call time_parts,lint unit-all nbval+smoke kill)
 
 unit-all: setup
 	CARRY_FUZZ=3000 python -m pytest -n 2 -m 'not contract'
-	CARRY_CHECK_SHAPES=1 python -m pytest -m contract $$(grep -l mark.contract tests/test_*.py)
+	CARRY_CHECK_SHAPES=1 python -m pytest -n 2 -m contract $$(grep -l mark.contract tests/test_*.py)
 
 kill: setup
 	tests/kill.sh
 
-# Make each target, stop at the first that fails, and print a line for each.
+# Make each target, stop at the first that fails, and print a line for each. Those joined by + run
+# side by side: smoke uses one core most of the time.
 define time_parts
 times=; \
 for part in $(1); do \
-  SECONDS=0; $(MAKE) --no-print-directory $$part; times+="$$part: $$SECONDS s; "; \
+  SECONDS=0; $(MAKE) --no-print-directory -j 2 --output-sync=line $${part//+/ }; times+="$$part: $$SECONDS s; "; \
 done; \
 echo "$@: $$times"
 endef

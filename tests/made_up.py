@@ -98,11 +98,12 @@ def curves(rows=REACH, seeds=3, steps=1500, every=100):
 def results(root, rows, profile="cpu"):
     """Write all tables of some rows as the evaluation stage does, under a project folder."""
     tables = {"cells": cells(rows), "places": places(rows), "curves": curves(rows)}
-    for study in {profiles.find_study(row) for row in rows}:
+    studies = {row: profiles.find_study(row) for row in rows}
+    for study in {*studies.values()}:
         folder = root / "reports" / "results" / profile / study
         folder.mkdir(parents=True)
         for name, table in tables.items():
-            mine = table[table["row"].map(profiles.find_study) == study]
+            mine = table[table["row"].map(studies) == study]
             mine.assign(profile=profile).to_parquet(folder / f"{name}.parquet", index=False)
 
 

@@ -6,6 +6,7 @@ others the whole interval fulfils the condition, or none of it.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from typing import Any
 
@@ -73,8 +74,14 @@ def judge_claims(
     for name, table in (others or {}).items():
         tables[name] = prepare_tables(table, analyses=(others_analyses or {}).get(name))
 
+    kept: dict[str, Evidence] = {}  # most claims are the same from every start
+
     def judge(part: list[Claim]) -> list[dict[str, Any]]:
-        return _judge_from_one_start(part, tables, profile, certificates)
+        texts = [claim.model_dump_json() for claim in part]
+        for text, claim in zip(texts, part, strict=True):
+            if text not in kept:
+                kept[text] = _find_evidence(claim, tables, profile, certificates)
+        return _judge_from_one_start(part, [kept[text] for text in texts], profile)
 
     records = judge(claims)
     starts = {start for part in tables.values() for start in part.cells["start"].unique()}
@@ -137,32 +144,38 @@ def _has_start(claim: Claim, tables: Mapping[str | None, Tables], start: str) ->
     return bool((table["row"].isin(claim.list_rows()) & (table["start"] == start)).any())
 
 
-def _judge_from_one_start(
-    claims: list[Claim],
+def _find_evidence(
+    claim: Claim,
     tables: Mapping[str | None, Tables],
     profile: str,
     certificates: pd.DataFrame | None,
+) -> Evidence:
+    """Return what the tables say about a claim, or the reason why they say nothing."""
+    try:
+        if claim.profile not in (None, *tables):
+            raise MissingRow(claim.list_rows()[0])
+        evidence = collect_evidence(claim, tables, certificates, profile)
+    except MissingRow as missing:
+        return Evidence({"reason": _explain_missing_row(missing.row, claim.profile)})
+    except NotMeasured as reason:
+        return Evidence({"reason": str(reason)})
+    except NotLearned as reason:
+        return Evidence({"verdict": "not learned here", "reason": str(reason)})
+    sources = tables.get(claim.profile, tables[None]).sources
+    rows = [evidence.fields.get(name) for name in ("row", "compared_with")]
+    trained = dict.fromkeys(sources[row] for row in rows if row in sources)
+    if not trained:
+        return evidence
+    return evidence._replace(fields=evidence.fields | {"profile": ", ".join(trained)})
+
+
+def _judge_from_one_start(
+    claims: list[Claim], collected: list[Evidence], profile: str
 ) -> list[dict[str, Any]]:
-    records, collected = [], []
-    for claim in claims:
-        record, evidence = _create_record(claim, profile), Evidence({})
-        try:
-            if claim.profile not in (None, *tables):
-                raise MissingRow(claim.list_rows()[0])
-            evidence = collect_evidence(claim, tables, certificates, profile)
-        except MissingRow as missing:
-            record["reason"] = _explain_missing_row(missing.row, claim.profile)
-        except NotMeasured as reason:
-            record["reason"] = str(reason)
-        except NotLearned as reason:
-            record |= {"verdict": "not learned here", "reason": str(reason)}
-        record |= evidence.fields
-        sources = tables.get(claim.profile, tables[None]).sources
-        rows = [row for row in (record["row"], record["compared_with"]) if row in sources]
-        if rows:
-            record["profile"] = ", ".join(dict.fromkeys(sources[row] for row in rows))
-        records.append(record)
-        collected.append(evidence)
+    records = [
+        _create_record(claim, profile) | copy.deepcopy(evidence.fields)
+        for claim, evidence in zip(claims, collected, strict=True)
+    ]
     for paper in dict.fromkeys(claim.paper for claim in claims):
         work = [at for at, claim in enumerate(claims) if claim.paper == paper]
         judge_family(*([part[at] for at in work] for part in (claims, records, collected)))
