@@ -7,6 +7,9 @@ span          the window is learned: keys fade out beyond a learned span (Sukhba
               window is fixed to what the span shows, training goes on, and the model is certified.
 table         Abacus ids are read from a table; then also relatively within the usual window, while
               the table fades to 0. The model without the table is certified.
+order         no place ids at all: the tokens of a sum alternate, a0 b0 s0 a1 b1 s1 ..., and a token
+              attends to the four tokens before it and to the first one. The model writes each s.
+              It is run in all 20,100 contexts; rounding errors are not bounded.
 improvement   plain Abacus ids. Sums of up to two more digits get the labels on which the model
               agrees from several starts of ids; training goes on with these and with true sums of
               up to 10 digits; repeat (Lee et al. 2025).
@@ -35,7 +38,7 @@ from carry.config import paths
 from carry.config.run_settings import Run, make_run
 from carry.data.problems import Problems, concatenate_problems
 from carry.evaluation.decoding import compute_decoding_ids, decode_greedily, spread_evenly
-from carry.formats import EOS
+from carry.formats import EOS, EQUALS
 from carry.models.encodings import IdRange, ModelShape
 from carry.models.encodings.relative import Relative
 from carry.models.system import Start, System
@@ -64,6 +67,7 @@ ROUND = {"steps": 150, "batch": 64, "learning_rate": 3e-4}
 
 LEARNED = {"ids": "abacus", "encoding": "learned", "per_example": True, "initial": "sinusoidal"}
 RELATIVE = {"ids": "abacus", "encoding": "relative"}
+NEAR = {"ids": "index", "encoding": "relative", "window": [4, 0]}  # tokens, for `order`
 ONE_LAYER = {"layers": 1, "width": 64}  # as in the row `addition_relative`
 TWO_LAYERS = {"layers": 2, "width": 128}  # as in the row `addition_abacus`
 Result = tuple[str, int, Any]  # a measure, its length of sums or 0, and the value
@@ -145,6 +149,73 @@ def fade_table(seed: int) -> Iterator[Result]:
     yield from certify(alone)
 
 
+def read_order(seed: int) -> Iterator[Result]:
+    """Yield in how many contexts a model is wrong that has the order of tokens alone."""
+    run = make_sums([NEAR], steps=STEPS // 2, learning_rate=0.003)
+    network, draws = System(run, seed).network, stream(seed, "order")
+    (optimizer,) = make_optimizers(network, run.training)
+    decay = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, run.training.steps)
+    for _ in range(run.training.steps):
+        tokens = alternate(*draw_digits(64, DIGITS, draws))
+        logits = network(tokens, [torch.arange(tokens.shape[1]).expand_as(tokens)])
+        loss = nn.functional.cross_entropy(
+            logits[:, 2:-1:3].flatten(0, 1), tokens[:, 3::3].flatten()
+        )
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        decay.step()
+    network.eval()
+    # The last sum of every reachable context, at the first place and at a later one: the tokens of
+    # the places before the previous one are hidden, so that one choice of them stands for all.
+    one = torch.cartesian_prod(*[torch.arange(10)] * 2)
+    later = torch.cartesian_prod(torch.arange(2), *[torch.arange(10)] * 4)
+    spread = later[:, 0] * 5  # 5 + 5 carries into the previous place
+    low, high = later[:, 1:3], later[:, 3:5]
+    first = alternate(one[:, :1], one[:, 1:])
+    then = alternate(*(torch.stack([spread, low[:, at], high[:, at]], 1) for at in range(2)))
+    leads = torch.cat([find_leads(network, tokens) for tokens in (first, then)])
+    yield from (("contexts", 0, len(leads)), ("wrong", 0, int((leads <= 0).sum())))
+    yield "least lead", 0, float(leads.min())
+    for digits in FAR:
+        tokens = alternate(*draw_digits(min(ASKED, 20_000 // digits), digits, draws))
+        exact = (write_sums(network, tokens).argmax(-1) == tokens[:, 3::3]).all(1)
+        yield "accuracy", digits, float(exact.float().mean())
+
+
+def draw_digits(count: int, digits: int, draws: torch.Generator) -> tuple[Tensor, Tensor]:
+    """Return the digits of two numbers; three places in ten add to 9, so that carries are long."""
+    first, second = torch.randint(10, (2, count, digits), generator=draws)
+    passes = torch.rand(count, digits, generator=draws) < 0.3
+    return first, torch.where(passes, 9 - first, second)
+
+
+def alternate(first: Tensor, second: Tensor) -> Tensor:
+    """Return `=` and the digits of two numbers and their sum by place, least significant first.
+
+    Shapes: [B N] each; returns [B 1+3N]. The last carry is not written.
+    """
+    carry, tokens = torch.zeros_like(first[:, 0]), [torch.full_like(first[:, 0], EQUALS)]
+    for a, b in zip(first.T, second.T, strict=True):
+        total = a + b + carry
+        carry = total // 10
+        tokens += [a, b, total % 10]
+    return torch.stack(tokens, 1)
+
+
+def write_sums(network: nn.Module, tokens: Tensor) -> Tensor:
+    """Return the logits at the second digit of each place, where the sum is written [B N V]."""
+    return network(tokens, [torch.arange(tokens.shape[1]).expand_as(tokens)])[:, 2:-1:3]
+
+
+@torch.inference_mode()
+def find_leads(network: nn.Module, tokens: Tensor) -> Tensor:
+    """Return by how much the logit of the last sum's token leads over the others [B]."""
+    logits, due = write_sums(network, tokens)[:, -1], tokens[:, -1:]
+    others = logits.scatter(1, due, -math.inf).amax(1)
+    return logits.gather(1, due)[:, 0] - others
+
+
 def certify(system: System) -> Iterator[Result]:
     """Yield the verdict on a model, its contexts, and its accuracy beyond trained lengths."""
     system.network.eval()
@@ -212,7 +283,7 @@ def vote(system: System, problems: Problems, last_start: int) -> tuple[Tensor, T
 
 
 EXPERIMENTS: dict[str, Callable[[int], Iterator[Result]]] = {
-    "span": learn_span, "table": fade_table, "improvement": improve,
+    "span": learn_span, "table": fade_table, "order": read_order, "improvement": improve,
 }  # fmt: skip
 
 
