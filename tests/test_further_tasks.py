@@ -11,10 +11,13 @@ from carry.certificates.contexts import (
     iterate_contexts,
 )
 from carry.certificates.verification import enumerate_contexts
+from carry.config import profiles, run_settings
 from carry.config.run_settings import make_run
 from carry.config.settings import SettingsError
+from carry.data import problem_sets
 from carry.evaluation.ask import ask, read_answer
 from carry.evaluation.mock_models import Oracle
+from carry.evaluation.scoring import score_system
 from carry.formats import to_text
 from carry.models.system import System
 from carry.randomness import stream
@@ -135,3 +138,13 @@ def test_operands_that_a_task_lacks_are_refused(name, operands, message):
 def test_letters_that_nothing_else_may_be(settings, message):
     with pytest.raises(SettingsError, match=message):
         build("base 11", **settings)
+
+
+@pytest.mark.parametrize("row", profiles.load_profile("full")["studies"]["further_tasks"])
+def test_every_further_task_is_scored(row):
+    """Kinds of mistakes too, which shift operands and change carries."""
+    run = run_settings.load_run(row, "full")
+    settings = {"task": run.task, "equal": 3, "longest": 3}
+    problem_set = problem_sets.ProblemSet.parse(settings, "mine")
+    cells, *_ = score_system(System(run), problem_sets.draw_problem_set("mine", problem_set))
+    assert set(cells["n"]) == {3}

@@ -23,6 +23,7 @@ from carry.config.settings import (
 # Modules that need torch or jupyter are imported by the commands: `carry --help` takes no second.
 
 COMMITTED = "committed"  # the weights in reports/models/
+ADDER, CALCULATOR = "addition_relative", "calculator_relative_longhand"  # rows that answer
 
 PIPELINE_COMMANDS = """\
 pipeline commands (used by dvc.yaml and make):
@@ -91,7 +92,7 @@ def make_parser() -> argparse.ArgumentParser:
 
     command = add("ask", ask_model, help='let a trained model answer, such as "653+49"')
     command.add_argument("question", help="operands with the sign of the task between them")
-    command.add_argument("--row", default="addition_relative", help="row (%(default)s)")
+    command.add_argument("--row", help=f"row ({ADDER} for sums, else {CALCULATOR})")
     command.add_argument("--profile", **weights)
     command.add_argument("--seed", **seed)
     command.add_argument(
@@ -194,12 +195,16 @@ def parse_parameters(words: Iterable[str]) -> dict[str, Any]:
     return parameters
 
 
-def ask_model(question: str, row: str, profile: str, seed: int, start: str, trace: bool) -> None:
+def ask_model(
+    question: str, row: str | None, profile: str, seed: int, start: str, trace: bool
+) -> None:
     """Print the answer of a trained model to one question."""
     from carry.evaluation import ask
 
+    question = question.replace(" ", "").removesuffix("=")
+    row = row or (CALCULATOR if {*question} & {*"-*/"} else ADDER)
     system = _load_model(row, profile, seed)
-    operands = system.task.parse_question(question.replace(" ", "").removesuffix("="))
+    operands = system.task.parse_question(question)
     steps = ask.ask(system, *operands, start=_number(start))
     if trace:
         print(steps.to_string(index=False))

@@ -93,11 +93,11 @@ def compute_mistaken_digits(
     mistaken = []
     if "carry_used" in steps:
         used = steps["carry_used"].long()
-        lost = torch.where(used > 0, (answer - used) % 10, NO_MISTAKE)
-        invented = torch.where(used > 0, NO_MISTAKE, (answer + 1) % 10)
+        lost = torch.where(used > 0, (answer - used) % task.base, NO_MISTAKE)
+        invented = torch.where(used > 0, NO_MISTAKE, (answer + 1) % task.base)
         mistaken += [("lost_carry", lost), ("carry_from_nowhere", invented)]
-    if task.number_count is not None:  # a shifted operand might exceed the largest number
-        return mistaken
+    if task.number_count is not None or task.operand_count == 1:
+        return mistaken  # a shifted operand might be too large; one alone has nothing to align with
     return mistaken + [("misaligned", digits) for digits in _misalign_operands(task, problems)]
 
 

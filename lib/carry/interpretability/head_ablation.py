@@ -1,16 +1,17 @@
 """Head ablation: accuracy without each head, by the sub-task of a digit.
 
-The output of an ablated head is replaced by its mean over problems, token by token. This removes
-the information about the problem and keeps the constant part.
+The output of an ablated head is replaced by its mean: over problems, token by token, where all have
+one layout; else over all tokens that are predicted. This removes the information about the problem
+and keeps the constant part.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import pandas as pd
 import torch
-from jaxtyping import Bool
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from carry.data.batch import Batch
@@ -53,6 +54,60 @@ def ablate_heads(system: System, problems: Problems) -> pd.DataFrame:
             counts = _count_correct(system, batch, labels, ablation)
             parts.append(counts.assign(layer=layer, head=head))
     return add_interval(pd.concat(parts, ignore_index=True), "correct")
+
+
+@torch.inference_mode()
+def ablate_heads_by_kind(
+    system: System, problems: Problems, kinds: Mapping[str, Bool[Tensor, "B A"]]
+) -> pd.DataFrame:
+    """Score a model without each of its heads, for problems of any layout and kinds of tokens.
+
+    Args:
+        kinds: by name, which response tokens (`Batch.response`) are counted.
+
+    Returns:
+        For each `layer` and `head`, both -1 for the complete model, and each `kind` how many of `n`
+        tokens are `correct` under teacher forcing, with an interval.
+
+    >>> from carry.config.run_settings import make_run
+    >>> from carry.randomness import stream
+    >>> system = System(make_run({"task": {"name": "addition"}}))
+    >>> problems = system.task.draw(20, 3, stream(0, "doctest"))
+    >>> target = system.format.write(problems).response()[1]
+    >>> table = ablate_heads_by_kind(system, problems, {"digits": target < 10})
+    >>> table["head"].tolist(), table["n"].nunique()
+    ([-1, 0, 1, 2, 3], 1)
+    """
+    batch = system.format.write(problems.to(system.device))
+    at, target, real = batch.response()
+    ids, hooks = system.ids(batch), Hooks(["*.z"])
+    system.network(batch.tokens, ids, hooks=hooks)
+    replacements: dict[tuple[int, int], Hooks | None] = {(NO_HEAD, NO_HEAD): None}
+    for layer, outputs in enumerate(hooks.all_layers("z")):
+        for head in range(outputs.shape[1]):
+            used = outputs[:, head].gather(1, at[..., None].expand(-1, -1, outputs.shape[-1]))
+            ablation = _constant_output(head, used[real].mean(0))
+            replacements[layer, head] = Hooks([], {f"{layer}.z": ablation})
+    rows = []
+    for (layer, head), replaced in replacements.items():
+        logits = system.network(batch.tokens, ids, hooks=replaced)
+        correct = logits.argmax(-1).gather(1, at) == target
+        for name, counted in kinds.items():
+            counted = counted & real
+            counts = {"n": int(counted.sum()), "correct": int((correct & counted).sum())}
+            rows.append({"layer": layer, "head": head, "kind": name, **counts})
+    return add_interval(pd.DataFrame(rows), "correct")
+
+
+def _constant_output(head: int, output: Float[Tensor, " D"]) -> Callable[[Tensor], Tensor]:
+    """Return a hook that replaces the output of one head at all tokens."""
+
+    def replace(outputs: Tensor) -> Tensor:
+        outputs = outputs.clone()
+        outputs[:, head] = output
+        return outputs
+
+    return replace
 
 
 def mean_ablation(head: int) -> Callable[[Tensor], Tensor]:

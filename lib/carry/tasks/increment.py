@@ -2,7 +2,7 @@
 
 place              2 1 0
 n                  2 9 9
-carry used         1 1 1     a digit changes if all lower ones were 9 (before: 0)
+carry used         1 1 .     a digit changes if all lower ones were 9 (before: 0)
 after              3 0 0
 
 An answer before is padded to the length of the number (`pad: answer`), since no step can see which
@@ -96,8 +96,9 @@ class Increment(Task):
         return self.make_problems(operands, lengths, answer, count_written_digits(answer))
 
     def compute_steps(self, problems: Problems) -> dict[str, Integer[Tensor, "B _"]]:
-        """Return the carry or borrow into each place above the lowest."""
-        return {"carry_used": self._change(problems.operands)[1][:, 1:-1].abs()}
+        """Return the carry, or the borrow, into each place; the lowest has none."""
+        used = self._change(problems.operands)[1][:, :-1].abs()
+        return {"borrow_used" if self.down else "carry_used": used}
 
     def solve_text(self, *operands: str) -> str:
         """Return the number after or before a Python integer."""
