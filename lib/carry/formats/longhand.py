@@ -176,22 +176,6 @@ class Longhand(Format):
             torch.arange(answer.shape[1], device=length.device) < length[:, None], answer, EOS
         )
 
-    def name_kinds(self, batch: Batch) -> dict[str, Bool[Tensor, "B A"]]:
-        """Return which response tokens are counts, digits, signs, and the end.
-
-        >>> from carry.formats import build_format
-        >>> from carry.tasks import build_task, to_digits
-        >>> task = build_task({"name": "calculator"})
-        >>> form = build_format({"name": "longhand"}, task)
-        >>> batch = form.write(task.solve(*to_digits([task.parse_question("37-52")])))
-        >>> {name: int(kind.sum()) for name, kind in form.name_kinds(batch).items()}
-        {'count': 2, 'digit': 4, 'sign': 2, 'end': 1}
-        """
-        level = batch.levels[..., 0].gather(1, batch.slots())
-        _, target, real = batch.response()
-        kinds = {"count": level == 1, "digit": level > 1, "sign": level == 0, "end": target == EOS}
-        return {name: kind & real for name, kind in kinds.items()}
-
     def describe_rows(self, response: str) -> str:
         """Return a response as lines, one for each row, most significant digit first.
 
