@@ -140,10 +140,12 @@ def test_letters_that_nothing_else_may_be(settings, message):
         build("base 11", **settings)
 
 
-@pytest.mark.parametrize("row", profiles.load_profile("full")["studies"]["further_tasks"])
+@pytest.mark.parametrize("row", profiles.load_params()["studies"]["further_tasks"])
 def test_every_further_task_is_scored(row):
     """Kinds of mistakes too, which shift operands and change carries."""
-    run = run_settings.load_run(row, "full")
+    settings = run_settings.load_row_settings(row)
+    names = ("task", "format", "positions", "model")
+    run = make_run({name: settings[name] for name in names if name in settings}, row)
     settings = {"task": run.task, "equal": 3, "longest": 3}
     problem_set = problem_sets.ProblemSet.parse(settings, "mine")
     cells, *_ = score_system(System(run), problem_sets.draw_problem_set("mine", problem_set))
