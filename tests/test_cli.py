@@ -43,6 +43,7 @@ def test_help_is_fast_because_it_does_not_import_torch():
 
 def test_ask_answers_with_the_committed_weights(capsys):
     assert run(capsys, "ask", "653+49")[:2] == (0, "702\n")
+    assert run(capsys, "ask", "85 / 7")[1].endswith("3:  94 -\n2:  01\n12r1\n")  # the calculator
     code, out, _ = run(capsys, "ask", "12 + 34 =", "--trace", "--start", "1")
     assert code == 0 and out.endswith("\n46\n") and "0.99" in out
     assert run(capsys, "ask", "0120", "--row", "reversing_relative")[1] == "0210\n"
