@@ -96,7 +96,8 @@ kill: setup
 define time_parts
 times=; \
 for part in $(1); do \
-  SECONDS=0; $(MAKE) --no-print-directory -j 2 --output-sync=line $${part//+/ }; times+="$$part: $$SECONDS s; "; \
+  SECONDS=0; $(MAKE) --no-print-directory -j 2 --output-sync=line $${part//+/ }; \
+  times+="$$part: $$SECONDS s; "; \
 done; \
 echo "$@: $$times"
 endef
