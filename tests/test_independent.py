@@ -388,10 +388,13 @@ def agree(row, system, folder):
 FEW = [*[(PARITY, seed) for seed in range(3)], *[("copying_relative", seed) for seed in range(3)],
        *[("reversing_relative", seed) for seed in range(3)], ("bitwise_or_relative", 0),
        ("bitwise_or_relative", 1), (SMALL, 0), ("addition_relative_carries", 0)]  # fmt: skip
-MANY = [(row, size) for row in (PARITY, "bitwise_or_relative", "copying_relative",
+MANY = [*((row, size) for row in (PARITY, "bitwise_or_relative", "copying_relative",
         "reversing_relative", "addition_relative_carries", "addition_relative_digits", SMALL)
-        for size in (0.001, 0.02, 0.05, 0.1, 0.3)] + [("addition_relative_aligned", 0.05),
-        ("addition_relative_backwards", 0.05)]  # fmt: skip
+        for size in (0.001, 0.02, 0.05, 0.3)), ("addition_relative_aligned", 0.05),
+        ("addition_relative_backwards", 0.05), ("addition_relative", 0.001),
+        ("addition_relative", 0.05), ("addition_line_relative_text", 0.01),
+        ("addition_line_rows_relative", 0.01), ("addition_line_rows_relative", 0.1),
+        ("addition_relative_backwards", 0.001), ("sorting_relative_scratchpad", 0.02)]  # fmt: skip
 
 
 def test_there_are_50_disturbed_models():
