@@ -45,6 +45,7 @@ FARTHEST_ROWS = (
 
 TIMES = {1.6: "1.6 times as long", 2: "twice as long", 3: "three times as long"}  # as in training
 LENGTHS = (100, 200, 1000)
+FEW_CONTEXTS = 10_000  # of a certified row
 COLUMNS = ["in distribution", *TIMES.values(), *(f"{length} digits" for length in LENGTHS)]
 BADGES = "badges"  # the folder of their pictures in reports/
 BADGE = """\
@@ -192,17 +193,21 @@ def summarise_certificates(certificates: pd.DataFrame) -> dict[str, dict[str, An
 
 
 def format_certificates(certificates: dict[str, dict[str, Any]]) -> str:
-    """Return a Markdown table of certified rows, with the number of certified seeds."""
+    """Return a Markdown table of certified rows, with the number of certified seeds.
+
+    Rows with fewer than `FEW_CONTEXTS` contexts share a sentence after it.
+    """
     names = ["exact at every length", "trained to", "parameters", "contexts", "certified"]
-    lines = [f"| {' | '.join(names)} |", f"|{'---|' * len(names)}"]
+    lines, few = [f"| {' | '.join(names)} |", f"|{'---|' * len(names)}"], []
     for row, summary in certificates.items():
+        seeds = f"{summary['exact']} of {summary['seeds']} seeds"
+        if summary["contexts"] < FEW_CONTEXTS:
+            few.append(f"{name_certified_row(row)} ({seeds})")
+            continue
         counts = [f"{summary[name]:,}" for name in ("trained", "parameters", "contexts")]
-        cells = [
-            name_certified_row(row),
-            *counts,
-            f"{summary['exact']} of {summary['seeds']} seeds",
-        ]
-        lines.append(f"| {' | '.join(cells)} |")
+        lines.append(f"| {' | '.join([name_certified_row(row), *counts, seeds])} |")
+    if few:
+        lines += ["", f"With fewer than {FEW_CONTEXTS:,} contexts: {'; '.join(few)}."]
     return "\n".join(lines)
 
 
