@@ -426,7 +426,7 @@ def test_numbers_are_filled_in_between_markers(home):
     assert low <= high <= 1.0
     certificates = {
         "addition_relative": {
-            "trained": 10, "parameters": 5000, "contexts": 400, "exact": 2, "seeds": 2,
+            "trained": 10, "parameters": 5000, "contexts": 40000, "exact": 2, "seeds": 2,
         },
         "copying_relative": {
             "trained": 10, "parameters": 5000, "contexts": 400, "exact": 0, "seeds": 1,
@@ -455,8 +455,8 @@ def test_numbers_are_filled_in_between_markers(home):
         number = readme_numbers.format_number(numbers["in distribution"])
         assert f"| Coupled, short | 10 digits | {start} | {number} |" in filled
     assert "| best |" not in filled and "The site also has the `best` single start" in filled
-    assert "| Addition | 10 | 5,000 | 400 | 2 of 2 seeds |" in filled
-    assert "| Copying | 10 | 5,000 | 400 | 0 of 1 seeds |" in filled
+    assert "| Addition | 10 | 5,000 | 40,000 | 2 of 2 seeds |" in filled
+    assert "With fewer than 10,000 contexts: Copying (0 of 1 seeds)." in filled
     with pytest.raises(SettingsError, match="did you mean 'accuracy'"):
         readme_numbers.fill_numbers("<!-- numbers:acuracy --><!-- /numbers -->", found)
     readme = home / "README.md"
