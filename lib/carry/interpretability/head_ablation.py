@@ -44,16 +44,16 @@ def ablate_heads(system: System, problems: Problems) -> pd.DataFrame:
     >>> table["head"].unique().tolist(), table["subtask"].nunique()
     ([-1, 0, 1, 2, 3], 6)
     """
-    batch = system.format.write(problems.to(system.device))
-    labels, hooks = label_subtasks(system.task, problems), Hooks(["*.z"])
-    system.network(batch.tokens, system.ids(batch), hooks=hooks)
-    parts = [_count_correct(system, batch, labels, None).assign(layer=NO_HEAD, head=NO_HEAD)]
-    for layer, outputs in enumerate(hooks.all_layers("z")):
-        for head in range(outputs.shape[1]):
-            ablation = Hooks([], {f"{layer}.z": mean_ablation(head)})
-            counts = _count_correct(system, batch, labels, ablation)
-            parts.append(counts.assign(layer=layer, head=head))
-    return add_interval(pd.concat(parts, ignore_index=True), "correct")
+    problems = problems.to(system.device)
+    batch, labels = system.format.write(problems), label_subtasks(system.task, problems)
+    place = batch.place.gather(1, batch.slots()).long()
+    labels = {**labels, "all": torch.ones_like(labels["base_add"])}
+    kinds = {
+        name: (place >= 0) & applies.gather(1, place.clamp(min=0))
+        for name, applies in labels.items()
+    }
+    table = _score_without_each_head(system, batch, kinds, lambda outputs: outputs.mean(0))
+    return table.rename(columns={"kind": "subtask"})
 
 
 @torch.inference_mode()
@@ -79,14 +79,27 @@ def ablate_heads_by_kind(
     ([-1, 0, 1, 2, 3], 1)
     """
     batch = system.format.write(problems.to(system.device))
+    at, _, real = batch.response()
+    rows = torch.arange(len(at), device=at.device)[:, None]
+    return _score_without_each_head(
+        system, batch, kinds, lambda outputs: outputs[rows, at][real].mean(0)
+    )
+
+
+def _score_without_each_head(
+    system: System,
+    batch: Batch,
+    kinds: Mapping[str, Bool[Tensor, "B A"]],
+    average: Callable[[Float[Tensor, "B T D"]], Tensor],
+) -> pd.DataFrame:
+    """Score a model without each head; `average` returns what replaces the head's output."""
     at, target, real = batch.response()
     ids, hooks = system.ids(batch), Hooks(["*.z"])
     system.network(batch.tokens, ids, hooks=hooks)
     replacements: dict[tuple[int, int], Hooks | None] = {(NO_HEAD, NO_HEAD): None}
     for layer, outputs in enumerate(hooks.all_layers("z")):
         for head in range(outputs.shape[1]):
-            used = outputs[:, head].gather(1, at[..., None].expand(-1, -1, outputs.shape[-1]))
-            ablation = _constant_output(head, used[real].mean(0))
+            ablation = _replace_output(head, average(outputs[:, head]))
             replacements[layer, head] = Hooks([], {f"{layer}.z": ablation})
     rows = []
     for (layer, head), replaced in replacements.items():
@@ -99,8 +112,8 @@ def ablate_heads_by_kind(
     return add_interval(pd.DataFrame(rows), "correct")
 
 
-def _constant_output(head: int, output: Float[Tensor, " D"]) -> Callable[[Tensor], Tensor]:
-    """Return a hook that replaces the output of one head at all tokens."""
+def _replace_output(head: int, output: Tensor) -> Callable[[Tensor], Tensor]:
+    """Return a hook that replaces the output of one head, for all problems or all tokens."""
 
     def replace(outputs: Tensor) -> Tensor:
         outputs = outputs.clone()
@@ -119,19 +132,3 @@ def mean_ablation(head: int) -> Callable[[Tensor], Tensor]:
         return outputs
 
     return replace_by_mean
-
-
-def _count_correct(
-    system: System, batch: Batch, labels: dict[str, Bool[Tensor, "B K"]], hooks: Hooks | None
-) -> pd.DataFrame:
-    at, target, real = batch.response()
-    logits = system.network(batch.tokens, system.ids(batch), hooks=hooks)
-    correct = (logits.argmax(-1).gather(1, at) == target).cpu()
-    place = batch.place.gather(1, batch.slots()).long().cpu()
-    is_digit = real.cpu() & (place >= 0)
-    rows = []
-    for name, applies in {**labels, "all": torch.ones_like(labels["base_add"])}.items():
-        digits = is_digit & applies.gather(1, place.clamp(min=0))
-        counts = {"n": int(digits.sum()), "correct": int((correct & digits).sum())}
-        rows.append({"subtask": name, **counts})
-    return pd.DataFrame(rows)
