@@ -44,14 +44,14 @@ def ablate_heads(system: System, problems: Problems) -> pd.DataFrame:
     >>> table["head"].unique().tolist(), table["subtask"].nunique()
     ([-1, 0, 1, 2, 3], 6)
     """
-    problems = problems.to(system.device)
     batch, labels = system.format.write(problems), label_subtasks(system.task, problems)
     place = batch.place.gather(1, batch.slots()).long()
     labels = {**labels, "all": torch.ones_like(labels["base_add"])}
     kinds = {
-        name: (place >= 0) & applies.gather(1, place.clamp(min=0))
+        name: ((place >= 0) & applies.gather(1, place.clamp(min=0))).to(system.device)
         for name, applies in labels.items()
     }
+    batch = batch.to(system.device)
     table = _score_without_each_head(system, batch, kinds, lambda outputs: outputs.mean(0))
     return table.rename(columns={"kind": "subtask"})
 
