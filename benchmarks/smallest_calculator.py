@@ -1,7 +1,7 @@
 """How small can the calculator be? `python benchmarks/smallest_calculator.py [summary]`.
 
 Trains the row `calculator_relative_longhand` with fewer parameters, one seed of each size, and runs
-it in all of its 476,226 contexts. Rounding errors are not bounded, so a size that is right in all
+it in all of its 475,794 contexts. Rounding errors are not bounded, so a size that is right in all
 is not certified yet. Results are rows of smallest_calculator.csv. Sizes that it has are skipped;
 a training that was stopped goes on from its checkpoint in data/smallest_calculator.
 """

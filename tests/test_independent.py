@@ -54,9 +54,9 @@ FURTHER = {
     "subtraction_relative_scratchpad": (22_309, "c961daa4c59ada39"),
     "comparison_relative_scratchpad": (14_836, "f2372c80b0aba7c5"),
     "calculator_relative_longhand_sums": (69_240, "176c8104e407bb88"),
-    "calculator_relative_longhand_products": (147_135, "e8ab6eccfb23a949"),
+    "calculator_relative_longhand_products": (146_703, "4bea711551c01927"),
     "calculator_relative_longhand_quotients": (259_851, "aeef01f0486f91b6"),
-    "calculator_relative_longhand": (476_226, "34c4730843e22217"),
+    "calculator_relative_longhand": (475_794, "285943d6cde71697"),
 }
 SLOW = [*list(ROWS)[-2:], "addition_relative_sexagesimal", *list(FURTHER)[-3:]]
 QUICK = [row for row in FURTHER if row not in SLOW]

@@ -21,10 +21,11 @@ sign, or `=`, two. The row before is 3, 4 or 5 lower for a shift, a step and a r
 hides all further ones. In + and - the first number is a row.
 
 Domain. Numbers have no leading zeros. More rows are covered than the task has. The row before a
-step or a shift of a product has any digits, though it is a multiple of the fixed number; or it has
-zeros alone, as many as the fixed number has digits, or any number of them if this is 0. In a
-quotient the top digit of the row before a step is at most that of the fixed number; before a shift
-it is 0, and the digit below it is at most that. There the fixed number may be 0.
+step or a shift of a product is a multiple of the fixed number, of which only this is used: its
+length is not smaller, nor, if it is as long, its top digit. Or the row has zeros alone, as many as
+the fixed number has digits, or any number of them if this is 0. In a quotient the top digit of the
+row before a step is at most that of the fixed number; before a shift it is 0, and the digit below
+it is at most that. There the fixed number may be 0.
 """
 
 from __future__ import annotations
@@ -108,14 +109,15 @@ def _step(operation: str, place: int) -> Group:
 def _before_product(place: int, *digits: np.ndarray) -> Mask:
     """Return where a row may come before another row of a product; the last digit is a lower one.
 
-    It is at least as long as the fixed number, and begins with a 0 only if it has zeros alone.
+    It has zeros alone, or it is longer than the fixed number, or as long with a top digit that is
+    not smaller.
     """
     x, x_next, y, y_next, below = digits
     is_long = ((x >= 0) | (y < 0)) & ((x_next >= 0) | (y_next < 0))
     as_long = ((x >= 0) == (y >= 0)) & ((x_next >= 0) == (y_next >= 0))
     fixed_is_zero = (y == 0 if place == 0 else y < 0) & (y_next < 0)
-    zeros = (x_next <= 0) & (below == 0) & (as_long | fixed_is_zero)
-    return is_long & ((x != 0) | (x_next >= 0) | (place == 0) | zeros)
+    zeros = (x <= 0) & (x_next <= 0) & (below == 0) & (as_long | fixed_is_zero)
+    return is_long & ((x_next >= 0) | zeros | ((x >= y) & ((x != 0) | (place == 0))))
 
 
 def _is_longer(x: np.ndarray, x_next: np.ndarray, y: np.ndarray) -> Mask:

@@ -187,7 +187,7 @@ def _pair_for_steps(operation: str) -> Iterator[tuple[str, str]]:
         return
     for x_low, y_low in (("", ""), ("1", "1"), ("0", "1") if operation == "-" else ("9", "9")):
         for pair in itertools.product(_numbers_around(x_low), _numbers_around(y_low)):
-            if operation != "*" or len(pair[0]) >= len(pair[1]):
+            if operation != "*" or _may_be_multiple(*pair):
                 yield pair
     if operation == "*":
         yield from _pair_with_zeros()
@@ -218,16 +218,22 @@ def _choose_shifts(operation: str) -> Iterator[tuple[str, str, str]]:
     for y in dict.fromkeys(_numbers_around("") + _numbers_around("1")):
         yield from (("", y, digit) for digit in brought)
     for low in ["", *DIGITS]:
-        for y in _numbers_around("9" if low else ""):
+        y_low = "9" if operation == ":" else "1"
+        for y in _numbers_around(y_low if low else ""):
             if operation == ":":  # the row is below the divisor
                 for x in _fill_above(low, len(y), "0"):
                     if x[-1] <= y[-1]:
                         yield from ((f"{x}0", y, digit) for digit in ("0" if low else DIGITS))
             else:
                 numbers = _numbers_around(low)
-                yield from ((x, y, "0") for x in numbers if len(x) >= len(y))
+                yield from ((x, y, "0") for x in numbers if _may_be_multiple(x, y))
     if operation == "*":
         yield from ((x, y, "0") for x, y in _pair_with_zeros())
+
+
+def _may_be_multiple(x: str, y: str) -> bool:
+    """Return whether a number's length and top digit allow a multiple of y, but not 0."""
+    return len(x) > len(y) or (len(x) == len(y) and x[-1] >= y[-1])
 
 
 def _pair_with_zeros() -> Iterator[tuple[str, str]]:
