@@ -108,7 +108,7 @@ def _score_without_each_head(
         for name, counted in kinds.items():
             counted = counted & real
             counts = {"n": int(counted.sum()), "correct": int((correct & counted).sum())}
-            rows.append({"layer": layer, "head": head, "kind": name, **counts})
+            rows.append({"kind": name, **counts, "layer": layer, "head": head})
     return add_interval(pd.DataFrame(rows), "correct")
 
 
