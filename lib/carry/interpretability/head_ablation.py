@@ -86,6 +86,25 @@ def ablate_heads_by_kind(
     )
 
 
+def mean_ablation(head: int) -> Callable[[Tensor], Tensor]:
+    """Return a hook that replaces the output of one head by its mean over problems."""
+    return _replace_output(head, lambda outputs: outputs.mean(0))
+
+
+def _replace_output(
+    head: int, average: Callable[[Float[Tensor, "B T D"]], Tensor]
+) -> Callable[[Tensor], Tensor]:
+    """Return a hook that replaces the output of one head by an average of it."""
+
+    def replace(outputs: Tensor) -> Tensor:
+        averaged = average(outputs[:, head])
+        outputs = outputs.clone()
+        outputs[:, head] = averaged
+        return outputs
+
+    return replace
+
+
 def _score_without_each_head(
     system: System,
     batch: Batch,
@@ -93,42 +112,19 @@ def _score_without_each_head(
     average: Callable[[Float[Tensor, "B T D"]], Tensor],
 ) -> pd.DataFrame:
     """Score a model without each head; `average` returns what replaces the head's output."""
-    at, target, real = batch.response()
-    ids, hooks = system.ids(batch), Hooks(["*.z"])
-    system.network(batch.tokens, ids, hooks=hooks)
-    replacements: dict[tuple[int, int], Hooks | None] = {(NO_HEAD, NO_HEAD): None}
-    for layer, outputs in enumerate(hooks.all_layers("z")):
-        for head in range(outputs.shape[1]):
-            ablation = _replace_output(head, average(outputs[:, head]))
-            replacements[layer, head] = Hooks([], {f"{layer}.z": ablation})
-    rows = []
-    for (layer, head), replaced in replacements.items():
-        logits = system.network(batch.tokens, ids, hooks=replaced)
+    (at, target, real), ids = batch.response(), system.ids(batch)
+    complete, rows = Hooks(["*.z"]), []
+
+    def score(layer: int, head: int, hooks: Hooks) -> None:
+        logits = system.network(batch.tokens, ids, hooks=hooks)
         correct = logits.argmax(-1).gather(1, at) == target
         for name, counted in kinds.items():
             counted = counted & real
             counts = {"n": int(counted.sum()), "correct": int((correct & counted).sum())}
             rows.append({"kind": name, **counts, "layer": layer, "head": head})
+
+    score(NO_HEAD, NO_HEAD, complete)
+    for layer, outputs in enumerate(complete.all_layers("z")):
+        for head in range(outputs.shape[1]):
+            score(layer, head, Hooks([], {f"{layer}.z": _replace_output(head, average)}))
     return add_interval(pd.DataFrame(rows), "correct")
-
-
-def _replace_output(head: int, output: Tensor) -> Callable[[Tensor], Tensor]:
-    """Return a hook that replaces the output of one head, for all problems or all tokens."""
-
-    def replace(outputs: Tensor) -> Tensor:
-        outputs = outputs.clone()
-        outputs[:, head] = output
-        return outputs
-
-    return replace
-
-
-def mean_ablation(head: int) -> Callable[[Tensor], Tensor]:
-    """Return a hook that replaces the output of one head by its mean over problems."""
-
-    def replace_by_mean(outputs: Tensor) -> Tensor:
-        outputs = outputs.clone()
-        outputs[:, head] = outputs[:, head].mean(0, keepdim=True)
-        return outputs
-
-    return replace_by_mean
