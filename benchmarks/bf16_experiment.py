@@ -11,14 +11,13 @@ import time
 from pathlib import Path
 
 import pandas as pd
-import torch
+from missing_jobs import run_missing
 from scipy import stats
 
-from carry.config import paths, profiles
+from carry.config import profiles
 from carry.config.run_settings import Run, load_run
 from carry.data import problem_sets
 from carry.evaluation.scoring import score_system
-from carry.progress import progress_bar
 from carry.training.loop import Trainer
 
 FILE = Path(__file__).with_suffix(".csv")
@@ -32,9 +31,6 @@ ROWS = {
     "addition_coupled": 1200,
 }
 EACH = 20  # problems in a cell
-COLUMNS = [
-    *("row", "precision", "seed", "computed", "steps", "cpu_seconds", "held_out", "beyond"),
-]
 
 
 def load_shortened(row: str, precision: str) -> Run:
@@ -44,7 +40,7 @@ def load_shortened(row: str, precision: str) -> Run:
     return run.model_copy(update={"training": run.training.model_copy(update=changed)})
 
 
-def train_and_score(row: str, precision: str, seed: int) -> dict[str, object]:
+def train_and_score(row: str, precision: str, seed: int) -> pd.DataFrame:
     """Train a seed; score it in fp32 within the trained sizes, and beyond them up to three times.
 
     The scores are shares of exact answers: `held_out` on all pairs of trained sizes, `beyond` on
@@ -62,11 +58,12 @@ def train_and_score(row: str, precision: str, seed: int) -> dict[str, object]:
     cells = score_system(trainer.system, table, (1, "all"))[0]
     exact = cells.groupby("set")[["exact", "n"]].sum()
     share = (exact["exact"] / exact["n"]).round(4)
-    return {
+    found = {
         "row": row, "precision": precision, "seed": seed, "computed": trainer.precision,
         "steps": trainer.step, "cpu_seconds": round(seconds, 1),
         "held_out": share["grid"], "beyond": share["equal"],
     }  # fmt: skip
+    return pd.DataFrame([found])
 
 
 def summarise(found: pd.DataFrame) -> pd.DataFrame:
@@ -90,22 +87,8 @@ def summarise(found: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame.from_dict(lines, orient="index").round(2)
 
 
-def main() -> None:
-    """Train what is missing, seed by seed, and print the summary."""
-    torch.set_num_threads(1)
-    found = pd.read_csv(FILE) if FILE.exists() else pd.DataFrame(columns=COLUMNS)
-    if "summary" not in sys.argv[1:]:
-        done = set(map(tuple, found[["row", "precision", "seed"]].values))
-        wanted = [(row, p, seed) for seed in range(SEEDS) for row in ROWS for p in PRECISIONS]
-        waiting = [job for job in wanted if job not in done]
-        with progress_bar(len(waiting), "bf16 experiment") as shown:
-            for job in waiting:
-                found = pd.concat([found, pd.DataFrame([train_and_score(*job)])])
-                with paths.write_atomically(FILE) as draft:
-                    found.to_csv(draft, index=False, lineterminator="\n")
-                shown.update()
-    print(summarise(found).to_string())
-
-
 if __name__ == "__main__":
-    main()
+    wanted = [(row, p, seed) for seed in range(SEEDS) for row in ROWS for p in PRECISIONS]
+    jobs = [] if "summary" in sys.argv[1:] else wanted
+    table = run_missing(FILE, ("row", "precision", "seed"), jobs, train_and_score, processes=1)
+    print(summarise(table).to_string())

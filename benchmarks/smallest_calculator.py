@@ -8,20 +8,17 @@ a training that was stopped goes on from its checkpoint in data/smallest_calcula
 
 from __future__ import annotations
 
-import multiprocessing
 import sys
 import time
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 
 import pandas as pd
-import torch
+from missing_jobs import run_missing
 
 from carry.certificates.verification import enumerate_contexts, predict_tokens
 from carry.config import paths
 from carry.config.run_settings import Run, load_row_settings, make_run
 from carry.models.parameter_counts import count_parameters
-from carry.progress import progress_bar
 from carry.training.loop import Trainer
 
 FILE = Path(__file__).with_suffix(".csv")
@@ -38,9 +35,8 @@ def make_size(width: int, heads: int, hidden: int) -> Run:
     return make_run({**sections, "model": model, "training": training}, ROW)
 
 
-def train_size(width: int, heads: int, hidden: int) -> dict[str, float]:
+def train_size(width: int, heads: int, hidden: int) -> pd.DataFrame:
     """Return in how many contexts a trained model is wrong, as a row of the file."""
-    torch.set_num_threads(1)
     checkpoint = paths.ROOT / f"data/smallest_calculator/{width}_{heads}_{hidden}.checkpoint"
     checkpoint.parent.mkdir(parents=True, exist_ok=True)
     started = time.process_time()
@@ -50,25 +46,12 @@ def train_size(width: int, heads: int, hidden: int) -> dict[str, float]:
     wrong = int((predict_tokens(system, contexts) != contexts.target).sum())
     size = {"width": width, "heads": heads, "hidden": hidden, "seed": 0, "steps": STEPS}
     parameters = count_parameters(system.run)
-    return {**size, "parameters": parameters, "core_minutes": round(minutes, 1), "wrong": wrong}
-
-
-def main() -> None:
-    """Train the sizes that are missing, and print the table."""
-    if {*sys.argv[1:]} - {"summary"}:
-        sys.exit(f"{' '.join(sys.argv[1:])}: expected nothing or summary")
-    results = pd.read_csv(FILE) if FILE.exists() else pd.DataFrame()
-    done = {*map(tuple, results[["width", "heads", "hidden"]].values)} if len(results) else set()
-    missing = [] if sys.argv[1:] else [size for size in SIZES if size not in done]
-    spawned = multiprocessing.get_context("spawn")  # torch does not survive a fork
-    with ProcessPoolExecutor(2, spawned) as pool, progress_bar(len(missing), "sizes") as bar:
-        for future in as_completed([pool.submit(train_size, *size) for size in missing]):
-            results = pd.concat([results, pd.DataFrame([future.result()])])
-            with paths.write_atomically(FILE) as draft:
-                results.to_csv(draft, index=False, lineterminator="\n")
-            bar.update()
-    print(results.to_string(index=False))
+    found = {**size, "parameters": parameters, "core_minutes": round(minutes, 1), "wrong": wrong}
+    return pd.DataFrame([found])
 
 
 if __name__ == "__main__":
-    main()
+    if {*sys.argv[1:]} - {"summary"}:
+        sys.exit(f"{' '.join(sys.argv[1:])}: expected nothing or summary")
+    sizes = [] if sys.argv[1:] else SIZES
+    print(run_missing(FILE, ("width", "heads", "hidden"), sizes, train_size).to_string(index=False))

@@ -22,10 +22,8 @@ and started at any time. With `summary` it trains nothing, and prints medians ov
 from __future__ import annotations
 
 import math
-import multiprocessing
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -33,10 +31,10 @@ from typing import Any
 
 import pandas as pd
 import torch
+from missing_jobs import run_missing
 from torch import Tensor, nn
 
 from carry.certificates.verification import certify_model, find_contexts_or_conflict
-from carry.config import paths
 from carry.config.run_settings import Run, make_run
 from carry.data.problems import Problems, concatenate_problems
 from carry.evaluation.decoding import compute_decoding_ids, decode_greedily, spread_evenly
@@ -45,7 +43,6 @@ from carry.models.encodings import IdRange, ModelShape
 from carry.models.encodings.relative import Relative
 from carry.models.system import Start, System
 from carry.models.teacher_forcing import teacher_forced_pass
-from carry.progress import progress_bar
 from carry.randomness import stream
 from carry.training.loop import Trainer
 from carry.training.optimizers import make_optimizers
@@ -295,7 +292,6 @@ EXPERIMENTS: dict[str, Callable[[int], Iterator[Result]]] = {
 
 def run_experiment(name: str, seed: int) -> pd.DataFrame:
     """Return the results of one seed as rows of the file."""
-    torch.set_num_threads(1)
     return pd.DataFrame(
         [(name, seed, *result) for result in EXPERIMENTS[name](seed)], columns=COLUMNS
     )
@@ -306,17 +302,8 @@ def main() -> None:
     names = sys.argv[1:] or [*EXPERIMENTS]
     if {*names} - {*EXPERIMENTS, "summary"}:
         sys.exit(f"{' '.join(names)}: expected some of {' '.join(EXPERIMENTS)} summary")
-    results = pd.read_csv(FILE) if FILE.exists() else pd.DataFrame(columns=COLUMNS)
-    done = {*map(tuple, results[["experiment", "seed"]].values)}
     jobs = [(name, seed) for seed in range(SEEDS) for name in names if name != "summary"]
-    jobs = [job for job in jobs if job not in done]
-    spawned = multiprocessing.get_context("spawn")  # torch does not survive a fork
-    with ProcessPoolExecutor(mp_context=spawned) as pool, progress_bar(len(jobs), "seeds") as bar:
-        for future in as_completed([pool.submit(run_experiment, *job) for job in jobs]):
-            results = pd.concat([results, future.result()])
-            with paths.write_atomically(FILE) as draft:
-                results.to_csv(draft, index=False, lineterminator="\n")
-            bar.update()
+    results = run_missing(FILE, ("experiment", "seed"), jobs, run_experiment)
     counted = results[results["measure"] != "verdict"].astype({"value": float})
     print(counted.groupby(["experiment", "measure", "at"])["value"].median().to_string())
     print(results[results["measure"] == "verdict"].to_string(index=False))
