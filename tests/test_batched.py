@@ -21,6 +21,7 @@ from carry.interpretability.majority_constructions import (
 )
 from carry.interpretability.majority_constructions import write_strings as written_by_hand
 from carry.interpretability.majority_limits import classify_faults, tolerates_noise
+from carry.jobs import Job, kept
 from carry.models.constructions.minimal_majority import build_minimal_majority
 from carry.models.system import System
 from carry.models.teacher_forcing import teacher_forced_pass
@@ -214,8 +215,9 @@ def test_halving_leaves_one_head(strategy):
 def test_learning_curves_keep_the_number_of_heads(tmp_path, monkeypatch):
     monkeypatch.setattr(paths, "ROOT", tmp_path)
     run = run_of(halving="random", halving_accuracy=0.0)
-    groups.train_group(lambda *shown: None, tmp_path, run, [0, 1])
-    curves = publish_run(run, "majority_halving", [tmp_path])
+    job = Job("group", groups.train_group, (run, [0, 1]))
+    kept.perform(lambda *shown: None, job, tmp_path, "key")
+    curves = publish_run(run, "majority_halving", [tmp_path / "key"])
     assert tuple(curves.columns) == COLUMNS["curves"]
     assert curves.groupby("seed")["heads"].agg(list).tolist() == [[4, 2, 1]] * 2
     cells = pd.DataFrame({"row": run.name, "profile": "full", "seed": [0, 1], "exact": 5})

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 import torch
 
-from carry import jobs
+from carry import fingerprint, jobs
 from carry.config import paths, profiles
 from carry.config.run_settings import Training
 from carry.config.settings import SettingsError
@@ -388,6 +388,10 @@ def test_all_seeds_of_all_rows_are_one_pool_and_have_the_weights_of_one_process(
         assert pd.read_parquet(folder_of(run) / "curves.parquet").equals(own)
         assert tuple(own.columns) == rows.COLUMNS["curves"]
         assert own["torch"].unique() == [importlib.metadata.version("torch")]
+        assert own["device"].unique() == [fingerprint.name_processor()]
+        assert own["commit"].unique() == [fingerprint.find_commit()]
+        assert (own.groupby("seed")["core_seconds"].unique().str.len() == 1).all()
+        assert (own["core_seconds"] > 0).all()
         assert json.loads((folder_of(run) / "run.json").read_text())["name"] == run.name
     assert not [*home.rglob("checkpoints")] and not multiprocessing.active_children()
 

@@ -1,4 +1,4 @@
-"""Hashes of the library files that a job depends on, so that other files do not repeat it."""
+"""Hashes of the library files that a job depends on, and what else its results came from."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import ast
 import hashlib
 import importlib.metadata
 import platform
+import subprocess
 from collections.abc import Iterable
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -22,6 +24,29 @@ def list_versions() -> dict[str, str]:
     """
     versions = {name: importlib.metadata.version(name) for name in ("torch", "numpy")}
     return {"python": platform.python_version(), **versions}
+
+
+@cache
+def find_commit() -> str:
+    """Return the commit of the project, with `+` if files have changed; `unknown` without git."""
+    try:
+        run = {"cwd": LIBRARY.parents[1], "capture_output": True, "text": True, "check": True}
+        commit = subprocess.run(["git", "rev-parse", "--short=12", "HEAD"], **run).stdout.strip()
+        files = ["lib", "params.yaml", "profiles"]
+        changed = subprocess.run(["git", "status", "--porcelain", *files], **run)
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+    return commit + ("+" if changed.stdout.strip() else "")
+
+
+@cache
+def name_processor() -> str:
+    """Return the model of this machine's processor; only its architecture where that is all."""
+    with suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    return platform.processor() or platform.machine()
 
 
 def list_modules() -> dict[str, Path]:

@@ -11,7 +11,6 @@ import functools
 import hashlib
 import json
 import os
-import platform
 import re
 import resource
 import shutil
@@ -148,6 +147,7 @@ class _Measures:
 
     def __init__(self, report: Callable[..., None]) -> None:
         self.forward, self.first = report, None
+        self.commit = fingerprint.find_commit()  # before the files can change
         self.wall, self.core = time.monotonic(), time.process_time()
         with suppress(OSError):  # else the peak is that of all jobs of this process
             Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
@@ -168,8 +168,9 @@ class _Measures:
             "core_seconds": round(time.process_time() - self.core, 3),
             "peak_memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit,  # bytes
             "peak_gpu_memory": torch.cuda.max_memory_allocated() if gpu else 0,
-            "device": torch.cuda.get_device_name() if gpu else platform.machine(),
+            "device": torch.cuda.get_device_name() if gpu else fingerprint.name_processor(),
             "versions": fingerprint.list_versions(),
+            "commit": self.commit,
         }
 
 

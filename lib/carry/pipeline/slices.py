@@ -16,7 +16,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -178,7 +177,7 @@ def describe_runs(run: Run, study: str, product: float) -> pd.DataFrame:
             "gpu_memory": done["peak_gpu_memory"],
             "tflops": round(operations * run.training.steps / seconds / 1e12, 2),
             "product_tflops": round(product / 1e12, 1), "device": done["device"], **versions,
-            "commit": find_commit(),
+            "commit": done["commit"],
         })  # fmt: skip
     return pd.DataFrame(lines, columns=COLUMNS)
 
@@ -219,15 +218,3 @@ def measure_product() -> float:
     del a, b
     torch.cuda.empty_cache()  # for the workers
     return PRODUCT_ROUNDS * 2 * PRODUCT_SIZE**3 / seconds
-
-
-def find_commit() -> str:
-    """Return the commit of the project, with `+` if files have changed; `unknown` without git."""
-    try:
-        run = {"cwd": paths.ROOT, "capture_output": True, "text": True, "check": True}
-        commit = subprocess.run(["git", "rev-parse", "--short=12", "HEAD"], **run).stdout.strip()
-        files = ["lib", "params.yaml", "profiles"]
-        changed = subprocess.run(["git", "status", "--porcelain", *files], **run)
-    except (OSError, subprocess.CalledProcessError):
-        return "unknown"
-    return commit + ("+" if changed.stdout.strip() else "")

@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import importlib
+import json
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
 
-from carry import fingerprint
 from carry.config import paths, profiles, run_settings
 from carry.config.run_settings import Run
-from carry.jobs import Job, run_jobs
+from carry.jobs import Job, kept, run_jobs
 from carry.training.cost import estimate_training_seconds
 from carry.training.seeds import train_seed
 
-VERSIONS = ("python", "torch", "numpy")
-
-# Of the result table with the learning curves.
-COLUMNS = {
-    "curves": ("row", "profile", "seed", "step", "loss", "exact", "rate", "heads", *VERSIONS)
-}
+# Of the result table with the learning curves: also how long each seed took, on what, and with
+# which versions and commit.
+ORIGIN = ("core_seconds", "device", "python", "torch", "numpy", "commit")
+COLUMNS = {"curves": ("row", "profile", "seed", "step", "loss", "exact", "rate", "heads", *ORIGIN)}
 
 
 def list_training_jobs(run: Run) -> list[Job]:
@@ -73,8 +71,8 @@ def train_runs(runs: Sequence[Run]) -> pd.DataFrame:
     data set (see `carry.training.seeds.write_problems`).
 
     Returns:
-        The learning curves, with the versions of Python, torch and numpy: one row for each run,
-        seed and scored step.
+        The learning curves, with the device, versions and commit of their training: one row for
+        each run, seed and scored step.
 
     Raises:
         SettingsError: for settings that do not fit; for a seed that another process trains.
@@ -106,8 +104,8 @@ def publish_run(run: Run, study: str, places: Sequence[Path]) -> pd.DataFrame:
     for name, path in files.items():
         with paths.write_atomically(folder / name) as draft:
             shutil.copyfile(path, draft)
-    curves = pd.concat([pd.read_parquet(place / "curve.parquet") for place in places])
-    curves = curves.assign(row=run.name, profile=run.profile, **fingerprint.list_versions())
+    curves = pd.concat([read_curve(place) for place in places])
+    curves = curves.assign(row=run.name, profile=run.profile)
     curves = curves.sort_values(["seed", "step"], ignore_index=True)
     # Only models whose heads are halved count them.
     curves = curves.reindex(columns=COLUMNS["curves"]).astype({"heads": float})
@@ -117,3 +115,13 @@ def publish_run(run: Run, study: str, places: Sequence[Path]) -> pd.DataFrame:
         settings = run.model_dump_json(indent=2, exclude={"evaluation"})
         draft.write_text(f"{settings}\n", encoding="utf-8")
     return curves
+
+
+def read_curve(place: Path) -> pd.DataFrame:
+    """Return the learning curves that a job has kept, with what their seeds were trained on."""
+    curve = pd.read_parquet(place / "curve.parquet")
+    done = json.loads((place / kept.DONE).read_text(encoding="utf-8"))
+    # A job measures the time after its last checkpoint, and all seeds of a group.
+    seconds = done["core_seconds"] / max(done["share"], 1e-4) / curve["seed"].nunique()
+    origin = {"device": done["device"], "commit": done.get("commit", "unknown"), **done["versions"]}
+    return curve.assign(core_seconds=round(seconds, 1), **origin)
