@@ -23,7 +23,7 @@ from carry.training.loop import Trainer
 
 FILE = Path(__file__).with_suffix(".csv")
 ROW, STEPS = "calculator_relative_longhand", 20_000  # as in the profile `full`
-SIZES = ((32, 4, 128), (24, 4, 192), (32, 4, 64), (16, 4, 256))  # width, heads, hidden units
+SIZES = ((32, 4, 192), (32, 4, 128), (24, 4, 192))  # width, heads, hidden units
 
 
 def make_size(width: int, heads: int, hidden: int) -> Run:

@@ -150,6 +150,14 @@ def test_every_kind_of_row_uses_one_device(home, device, row):
         assert module.tables(row, "smoke")
 
 
+def test_every_analysis_of_a_gpu_is_run():
+    wanted = profiles.load_profile("gpu")["analyses"].values()
+    modules = {
+        module for names in wanted for module in ([names] if isinstance(names, str) else names)
+    }
+    assert modules <= {module for names in ANALYSED.values() for module in names}
+
+
 @pytest.mark.parametrize("row", ["addition_relative", "parity_relative_scratchpad"])
 def test_certificates_are_computed_on_the_cpu(home, device, row):
     run = run_settings.load_run(row, "smoke")
