@@ -1,0 +1,109 @@
+"""Which shortcuts of training pay? `python benchmarks/what_pays.py [summary]`.
+
+The row `addition_coupled`, with attention logits that grow with the length,
+and with one change each; `SEEDS` seeds each way, with the same first weights. The time of a seed is
+CPU time. Scores are shares of exact answers: `held_out` on all pairs of trained lengths, `beyond`
+on equal lengths of 11 to 30, the mean of the starts 1 and "all". Results are rows of what_pays.csv;
+seeds that it has are skipped, so the script can be stopped and started at any time.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from missing_jobs import run_missing
+from scipy import stats
+
+from carry.config.run_settings import Run, load_row_settings, make_run
+from carry.data import problem_sets
+from carry.evaluation.scoring import score_system
+from carry.training.loop import Trainer
+
+FILE = Path(__file__).with_suffix(".csv")
+ROW = "addition_coupled"
+SEEDS = 5
+EACH = 20  # problems in a cell
+CURRICULUM = {"digits": 5, "share": 1 / 3}  # of the steps, on shorter numbers first
+CHANGES: dict[str, dict[str, dict[str, Any]]] = {
+    "reference": {},
+    "constant logits": {"model": {"attention_scale": "constant"}},
+    "loss on everything": {"training": {"loss": "everything"}},
+    "longest numbers": {"task": {"sampling": "longest"}},
+    "curriculum": {},
+    "no buckets": {"training": {"pool": 1}},
+    "bf16": {"training": {"precision": "bf16"}},
+    "batch ramp": {"training": {"batch_ramp": 0.6}},
+    "early end": {"training": {"stop_at": 0.999, "score_every": 50}},
+}
+
+
+def make_change(change: str, **training: Any) -> Run:
+    """Return the run with one change, and with other settings of training."""
+    settings = load_row_settings(ROW)
+    sections = {name: settings[name] for name in ("task", "format", "positions")}
+    model = {**settings["model"], "attention_scale": "log"}
+    merged = {**sections, "model": model, "training": {**settings["training"], **training}}
+    for section, values in CHANGES[change].items():
+        merged[section] = {**merged[section], **values}
+    return make_run(merged, ROW)
+
+
+def train_and_score(change: str, seed: int) -> pd.DataFrame:
+    """Train a seed and score it, as a row of the file."""
+    run, began = make_change(change), time.process_time()
+    trainer = Trainer(run, seed, None)
+    if change == "curriculum":
+        steps = round(CURRICULUM["share"] * run.training.steps)
+        first = make_change(change, digits=CURRICULUM["digits"], steps=steps, decay="none")
+        weights = Trainer(first, seed, None).train().system.network.state_dict()
+        run = make_change(change, steps=run.training.steps - steps)
+        trainer = Trainer(run, seed, None)
+        trainer.system.network.load_state_dict(weights)
+    trainer.train()
+    seconds = time.process_time() - began
+    digits = run.training.digits
+    settings = {"task": run.task, "grid": digits, "each": EACH, "longest": 3 * digits}
+    known = problem_sets.ProblemSet.parse({**settings, "equal": EACH}, "problems")
+    table = problem_sets.draw_problem_set("what_pays", known)
+    table = table[(table["set"] == "grid") | (table["i"] > digits)]
+    trainer.system.network.eval()
+    cells = score_system(trainer.system, table, (1, "all"))[0]
+    exact = cells.groupby("set")[["exact", "n"]].sum()
+    share = (exact["exact"] / exact["n"]).round(4)
+    found = {
+        "change": change, "seed": seed, "steps": trainer.step, "cpu_seconds": round(seconds, 1),
+        "held_out": share["grid"], "beyond": share["equal"],
+    }  # fmt: skip
+    return pd.DataFrame([found])
+
+
+def summarise(found: pd.DataFrame) -> pd.DataFrame:
+    """Return means over seeds and differences to the reference with 95% intervals, in points.
+
+    The seeds of both sides are pairs.
+    """
+    wide = found.pivot(index="seed", columns="change").dropna()
+    lines = {}
+    for change in wide["held_out"]:
+        seconds = wide["cpu_seconds"]
+        line = {"times faster": (seconds["reference"] / seconds[change]).median()}
+        for score in ("held_out", "beyond"):
+            difference = 100 * (wide[score][change] - wide[score]["reference"])
+            margin = stats.t.ppf(0.975, len(wide) - 1) * stats.sem(difference)
+            line[score] = 100 * wide[score][change].mean()
+            line[f"{score} - reference"] = f"{difference.mean():+.1f} ± {margin:.1f}"
+        lines[change] = line
+    return pd.DataFrame.from_dict(lines, orient="index").loc[[*CHANGES]].round(2)
+
+
+if __name__ == "__main__":
+    if {*sys.argv[1:]} - {"summary"}:
+        sys.exit(f"{' '.join(sys.argv[1:])}: expected nothing or summary")
+    wanted = [(change, seed) for seed in range(SEEDS) for change in CHANGES]
+    jobs = [] if sys.argv[1:] else wanted
+    table = run_missing(FILE, ("change", "seed"), jobs, train_and_score)
+    print(summarise(table).to_string())
