@@ -32,7 +32,7 @@ def find_commit() -> str:
     try:
         run = {"cwd": LIBRARY.parents[1], "capture_output": True, "text": True, "check": True}
         commit = subprocess.run(["git", "rev-parse", "--short=12", "HEAD"], **run).stdout.strip()
-        files = ["lib", "params.yaml", "profiles"]
+        files = ["lib", "params.yaml", "profiles", ":!profiles/*/dvc.*"]  # which a run writes
         changed = subprocess.run(["git", "status", "--porcelain", *files], **run)
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
