@@ -390,8 +390,6 @@ def test_all_seeds_of_all_rows_are_one_pool_and_have_the_weights_of_one_process(
         assert own["torch"].unique() == [importlib.metadata.version("torch")]
         assert own["device"].unique() == [fingerprint.name_processor()]
         assert own["commit"].unique() == [fingerprint.find_commit()]
-        assert (own.groupby("seed")["core_seconds"].unique().str.len() == 1).all()
-        assert (own["core_seconds"] > 0).all()
         assert json.loads((folder_of(run) / "run.json").read_text())["name"] == run.name
     assert not [*home.rglob("checkpoints")] and not multiprocessing.active_children()
 

@@ -16,9 +16,9 @@ from carry.jobs import Job, kept, run_jobs
 from carry.training.cost import estimate_training_seconds
 from carry.training.seeds import train_seed
 
-# Of the result table with the learning curves: also how long each seed took, on what, and with
-# which versions and commit.
-ORIGIN = ("core_seconds", "device", "python", "torch", "numpy", "commit")
+# Of the result table with the learning curves: also on what each seed was trained, and with which
+# versions and commit.
+ORIGIN = ("device", "python", "torch", "numpy", "commit")
 COLUMNS = {"curves": ("row", "profile", "seed", "step", "loss", "exact", "rate", "heads", *ORIGIN)}
 
 
@@ -119,9 +119,6 @@ def publish_run(run: Run, study: str, places: Sequence[Path]) -> pd.DataFrame:
 
 def read_curve(place: Path) -> pd.DataFrame:
     """Return the learning curves that a job has kept, with what their seeds were trained on."""
-    curve = pd.read_parquet(place / "curve.parquet")
     done = json.loads((place / kept.DONE).read_text(encoding="utf-8"))
-    # A job measures the time after its last checkpoint, and all seeds of a group.
-    seconds = done["core_seconds"] / max(done["share"], 1e-4) / curve["seed"].nunique()
     origin = {"device": done["device"], "commit": done.get("commit", "unknown"), **done["versions"]}
-    return curve.assign(core_seconds=round(seconds, 1), **origin)
+    return pd.read_parquet(place / "curve.parquet").assign(**origin)
