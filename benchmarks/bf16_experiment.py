@@ -18,6 +18,7 @@ from carry.config import profiles
 from carry.config.run_settings import Run, load_run
 from carry.data import problem_sets
 from carry.evaluation.scoring import score_system
+from carry.models.system import System
 from carry.training.loop import Trainer
 
 FILE = Path(__file__).with_suffix(".csv")
@@ -40,24 +41,28 @@ def load_shortened(row: str, precision: str) -> Run:
     return run.model_copy(update={"training": run.training.model_copy(update=changed)})
 
 
-def train_and_score(row: str, precision: str, seed: int) -> pd.DataFrame:
-    """Train a seed; score it in fp32 within the trained sizes, and beyond them up to three times.
+def score_trained(system: System) -> pd.Series:
+    """Return the shares of exact answers of a trained model, means of the starts 1 and "all".
 
-    The scores are shares of exact answers: `held_out` on all pairs of trained sizes, `beyond` on
-    equal sizes, the mean of the starts 1 and "all".
+    `grid`: all pairs of trained sizes; `equal`: equal sizes beyond them, up to three times.
     """
+    digits = system.run.training.digits
+    settings = {"task": system.run.task, "grid": digits, "each": EACH, "longest": 3 * digits}
+    known = problem_sets.ProblemSet.parse({**settings, "equal": EACH}, "problems")
+    table = problem_sets.draw_problem_set("bf16_experiment", known)
+    table = table[(table["set"] == "grid") | (table["i"] > digits)]
+    cells = score_system(system, table, (1, "all"))[0]
+    exact = cells.groupby("set")[["exact", "n"]].sum()
+    return (exact["exact"] / exact["n"]).round(4)
+
+
+def train_and_score(row: str, precision: str, seed: int) -> pd.DataFrame:
+    """Train a seed and score it in fp32, as a row of the file."""
     run = load_shortened(row, precision)
     began = time.process_time()
     trainer = Trainer(run, seed, None).train()
     seconds = time.process_time() - began
-    digits = run.training.digits
-    settings = {"task": run.task, "grid": digits, "each": EACH, "longest": 3 * digits}
-    known = problem_sets.ProblemSet.parse({**settings, "equal": EACH}, "problems")
-    table = problem_sets.draw_problem_set("bf16_experiment", known)
-    table = table[(table["set"] == "grid") | (table["i"] > digits)]
-    cells = score_system(trainer.system, table, (1, "all"))[0]
-    exact = cells.groupby("set")[["exact", "n"]].sum()
-    share = (exact["exact"] / exact["n"]).round(4)
+    share = score_trained(trainer.system)
     found = {
         "row": row, "precision": precision, "seed": seed, "computed": trainer.precision,
         "steps": trainer.step, "cpu_seconds": round(seconds, 1),

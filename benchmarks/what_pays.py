@@ -15,18 +15,16 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from bf16_experiment import score_trained
 from missing_jobs import run_missing
 from scipy import stats
 
 from carry.config.run_settings import Run, load_row_settings, make_run
-from carry.data import problem_sets
-from carry.evaluation.scoring import score_system
 from carry.training.loop import Trainer
 
 FILE = Path(__file__).with_suffix(".csv")
 ROW = "addition_coupled"
 SEEDS = 5
-EACH = 20  # problems in a cell
 CURRICULUM = {"digits": 5, "share": 1 / 3}  # of the steps, on shorter numbers first
 CHANGES: dict[str, dict[str, dict[str, Any]]] = {
     "reference": {},
@@ -65,15 +63,8 @@ def train_and_score(change: str, seed: int) -> pd.DataFrame:
         trainer.system.network.load_state_dict(weights)
     trainer.train()
     seconds = time.process_time() - began
-    digits = run.training.digits
-    settings = {"task": run.task, "grid": digits, "each": EACH, "longest": 3 * digits}
-    known = problem_sets.ProblemSet.parse({**settings, "equal": EACH}, "problems")
-    table = problem_sets.draw_problem_set("what_pays", known)
-    table = table[(table["set"] == "grid") | (table["i"] > digits)]
     trainer.system.network.eval()
-    cells = score_system(trainer.system, table, (1, "all"))[0]
-    exact = cells.groupby("set")[["exact", "n"]].sum()
-    share = (exact["exact"] / exact["n"]).round(4)
+    share = score_trained(trainer.system)
     found = {
         "change": change, "seed": seed, "steps": trainer.step, "cpu_seconds": round(seconds, 1),
         "held_out": share["grid"], "beyond": share["equal"],

@@ -177,7 +177,7 @@ def describe_runs(run: Run, study: str, product: float) -> pd.DataFrame:
             "gpu_memory": done["peak_gpu_memory"],
             "tflops": round(operations * run.training.steps / seconds / 1e12, 2),
             "product_tflops": round(product / 1e12, 1), "device": done["device"], **versions,
-            "commit": done["commit"],
+            "commit": done.get("commit", "unknown"),
         })  # fmt: skip
     return pd.DataFrame(lines, columns=COLUMNS)
 
