@@ -204,7 +204,7 @@ def summarise_claims(records: Iterable[Mapping[str, Any]]) -> str:
 def is_drawn(notebook: str, figure: str) -> bool:
     """Return whether a figure of a notebook is among the committed ones.
 
-    >>> is_drawn("overview", "accuracy"), is_drawn("overview", "sorting_schemes")
+    >>> is_drawn("overview", "accuracy"), is_drawn("overview", "no_such_figure")
     (True, False)
     """
     return (paths.figures_folder("cpu", notebook) / f"{figure}.svg").exists()
@@ -214,8 +214,8 @@ def name_answers(items: pd.DataFrame) -> list[str]:
     """Return for each item by what it is covered here: a figure, a printed table, or nothing yet.
 
     >>> items = load_items().set_index("item")
-    >>> name_answers(items[items["work"] == "mcleish2024"].loc[["Fig. 3", "Fig. 18", "Table 5"]])
-    ['figure', 'figure not drawn', 'none']
+    >>> name_answers(items[items["work"] == "mcleish2024"].loc[["Fig. 3", "Table 5"]])
+    ['figure', 'none']
     """
     figures, answers = index.list_figures(), []
     for item in items.itertuples():
