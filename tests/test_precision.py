@@ -3,7 +3,6 @@
 import pytest
 import torch
 
-from carry.config.settings import SettingsError
 from carry.training import precision
 from carry.training.precision import MEDIUM_FROM_WIDTH, choose_precision
 
@@ -41,12 +40,11 @@ def test_auto_depends_on_machine_and_width(monkeypatch, amd, error, width, devic
     assert choose_precision("auto", device, width) == expected
 
 
-def test_a_named_precision_is_kept_unless_the_gpu_lacks_it(monkeypatch):
-    assert [choose_precision(name, CPU, 64) for name in ("fp32", "medium", "bf16")] == [
-        "fp32",
-        "medium",
-        "bf16",
-    ]
-    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda: False)
-    with pytest.raises(SettingsError, match="training.precision: 'bf16' does not fit, this GPU"):
-        choose_precision("bf16", CUDA, 64)
+@pytest.mark.parametrize("device", [CPU, CUDA])
+def test_a_named_precision_is_kept_unless_the_device_lacks_it(monkeypatch, device):
+    names = ("fp32", "medium", "bf16")
+    monkeypatch.setattr(precision, "is_amd", lambda: False)
+    monkeypatch.setattr(precision, "has_bf16", lambda device: True)
+    assert tuple(choose_precision(name, device, 64) for name in names) == names
+    monkeypatch.setattr(precision, "has_bf16", lambda device: False)
+    assert [choose_precision(name, device, 64) for name in names] == ["fp32", "medium", "fp32"]

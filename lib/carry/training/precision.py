@@ -3,7 +3,8 @@
 fp32     every product in fp32
 medium   fp32 in, fp32 out, by the library that torch's "medium" chooses: oneDNN in the place of
          MKL on CPUs without AMX, which changes the rounding alone; bf16 products elsewhere
-bf16     activations and products in bf16, by autocast
+bf16     activations and products in bf16, by autocast, on a device that has such instructions;
+         others compute them at a hundredth of the speed of fp32, and train as in auto
 auto     the fastest of these that is real fp32, see `choose_precision`
 """
 
@@ -15,8 +16,6 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import torch
-
-from carry.config.settings import SettingsError
 
 MAX_FP32_ERROR = 1e-5  # relative, of a product of 256 x 256; fp32 has 3e-7, bf16 2e-3
 MEDIUM_FROM_WIDTH = 128  # below, calls of oneDNN cost up to a fifth of a step more than MKL's
@@ -42,7 +41,7 @@ def measure_product_error(precision: str = "medium") -> float:
 
 
 def choose_precision(name: str, device: torch.device, width: int) -> str:
-    """Return the precision of a setting; `auto` is the fastest that is real fp32.
+    """Return the precision of a setting on a device; `auto` is the fastest that is real fp32.
 
     That is fp32, but medium for wide models on AMD's CPUs, where MKL has half of oneDNN's speed,
     if medium does not round to bf16 there. The choice depends on the machine and the model alone,
@@ -50,19 +49,18 @@ def choose_precision(name: str, device: torch.device, width: int) -> str:
 
     Args:
         width: of the model's residual stream.
-
-    Raises:
-        SettingsError: for bf16 on a GPU without it.
     """
-    if name == "bf16" and device.type == "cuda" and not torch.cuda.is_bf16_supported():
-        raise SettingsError(
-            "training.precision: 'bf16' does not fit, this GPU has none; "
-            "expected 'fp32' or 'medium'"
-        )
-    if name != "auto":
+    if name != "auto" and (name != "bf16" or has_bf16(device)):
         return name
     may_be_faster = device.type == "cpu" and width >= MEDIUM_FROM_WIDTH and is_amd()
     return "medium" if may_be_faster and measure_product_error() <= MAX_FP32_ERROR else "fp32"
+
+
+def has_bf16(device: torch.device) -> bool:
+    """Return whether a device has instructions for products in bf16."""
+    if device.type == "cuda":
+        return torch.cuda.is_bf16_supported(including_emulation=False)
+    return torch.ops.mkldnn._is_mkldnn_bf16_supported()  # what torch asks before each product
 
 
 def is_amd() -> bool:
