@@ -206,6 +206,17 @@ def test_rows_without_a_counterpart_are_named_in_one_line():
         assert line == (", ".join(rows), f"no counterpart in {where}", "", "", "", "")
 
 
+def test_a_row_trained_to_the_papers_lengths_has_a_counterpart():
+    row, counterpart = "multiplication_coupled_scratchpad_10", "multiplication_coupled_scratchpad"
+    departures = list_departures(row, "long").set_index("setting")
+    assert departures.loc["steps", ["here", "paper"]].tolist() == [6000, 50000]
+    assert "digits" not in departures.index
+    table = tabulate_departures({row: "long"})
+    assert table.index.tolist() == [row] and "steps 6,000 for 50,000" in table["size"].iloc[0]
+    paper = resolve_settings(counterpart, "paper")
+    assert f"not {paper['training.learning_rate']}" in table["optimizer"].iloc[0]
+
+
 def test_the_other_side_has_the_same_departures():
     one = list_departures("addition_abacus", "full")
     other = list_departures("addition_abacus", "paper", "full")

@@ -1,4 +1,4 @@
-"""Departures: the settings of a row that differ from those of the same row in another profile.
+"""Departures: the settings of a row that differ from those of its counterpart in another profile.
 
 Next to the profile `paper` they are the departures of a row from its paper. A setting of size (how
 large, how long, how many) is kept apart from one of kind: a small model of the paper's kind may
@@ -13,6 +13,7 @@ from typing import Any
 
 import pandas as pd
 
+from carry.config import profiles as profile_files
 from carry.config import run_settings
 from carry.config.run_settings import Run
 from carry.config.settings import choose_class
@@ -72,8 +73,21 @@ def list_departures(row: str, profile: str, against: str = "paper") -> pd.DataFr
     Raises:
         SettingsError: for an unknown row or profile, and for a row that one of them does not have.
     """
-    here, there = (resolve_settings(row, name) for name in (profile, against))
-    return _compare_settings(here, there, against)
+    there = resolve_settings(find_counterparts(against).get(row, row), against)
+    return _compare_settings(resolve_settings(row, profile), there, against)
+
+
+def find_counterparts(against: str) -> dict[str, str]:
+    """Return the row of a profile with which a row is compared: of the same name, or as it says.
+
+    >>> find_counterparts("paper")["multiplication_coupled_scratchpad_10"]
+    'multiplication_coupled_scratchpad'
+
+    Raises:
+        SettingsError: for an unknown profile.
+    """
+    named = profile_files.load_profile(against)["counterparts"]
+    return {row: row for row in run_settings.list_rows(against)} | named
 
 
 def tabulate_departures(profiles: Mapping[str, str], against: str = "paper") -> pd.DataFrame:
@@ -99,7 +113,7 @@ def tabulate_departures(profiles: Mapping[str, str], against: str = "paper") -> 
     Raises:
         SettingsError: for an unknown profile, and for a row that its profile does not have.
     """
-    counterparts, kinds = run_settings.list_rows(against), ORDER[:-1]  # the last is size
+    counterparts, kinds = find_counterparts(against), ORDER[:-1]  # the last is size
     groups: dict[tuple[str, ...], list[str]] = {}
     alone = []
     for row, profile in profiles.items():
@@ -108,7 +122,7 @@ def tabulate_departures(profiles: Mapping[str, str], against: str = "paper") -> 
         if row not in counterparts:
             alone.append(row)
             continue
-        here, there = (resolve_settings(row, name) for name in (profile, against))
+        here, there = resolve_settings(row, profile), resolve_settings(counterparts[row], against)
         table = _compare_settings(here, there, against)
         texts = [_describe_settings(table[table["kind"] == kind]) for kind in kinds]
         groups.setdefault((*texts, _describe_sizes(here, there)), []).append(row)
@@ -175,8 +189,12 @@ def compare_lengths(profiles: Mapping[str, str], against: str = "paper") -> str:
     Raises:
         SettingsError: for an unknown profile, and for a row that its profile does not have.
     """
-    rows = {*profiles} & {*run_settings.list_rows(against)}
-    sides = [(_find_lengths(row, profiles[row]), _find_lengths(row, against)) for row in rows]
+    counterparts = find_counterparts(against)
+    sides = [
+        (_find_lengths(row, profile), _find_lengths(counterparts[row], against))
+        for row, profile in profiles.items()
+        if row in counterparts
+    ]
     if not sides:
         return ""
     parts = []

@@ -94,6 +94,7 @@ class Profile(Settings):
     models: Chosen = {}
     figures: list[Works] = []
     others: str | None = None
+    counterparts: dict[str, str] = {}
 
     def check(self, where: str) -> None:
         """Refuse names that cannot be paths, and paths of another profile."""
@@ -294,9 +295,9 @@ def load_profile(profile: str) -> dict[str, Any]:
     The result has these keys: `scale` for all rows; `studies`, the trained rows of each study;
     `rows`, the scale of each trained row, in the order of studies; `order`, the rows that slices
     of time train first (`carry.pipeline.slices`); `analyses` by row;
-    `certificates` and `models`, lists of rows; `variant_sets`, `problems` and `figures`; and
-    `others`, the profile whose committed results stand for rows that this one does not train, or
-    None.
+    `certificates` and `models`, lists of rows; `variant_sets`, `problems` and `figures`; `others`,
+    the profile whose committed results stand for rows that this one does not train, or None; and
+    `counterparts`, its row with which each of some rows of other profiles is compared.
 
     Raises:
         SettingsError: for an unknown profile, or one that is not valid.
@@ -325,18 +326,18 @@ def _resolve_profile(text: str, params: str, where: str) -> bytes:
         _choose_rows({study: list(names)}, studies, f"{where}: analyse")
         analyses |= names
     published = _choose_rows(profile.get("models") or {}, studies, f"{where}: models")
-    for row in scales:
-        if row not in trained:
-            hint = suggest_name(row, trained)
-            raise SettingsError(f"{where}: rows: {describe(row)} is not trained here, {hint}")
-    for row in profile.get("order") or []:
-        if row not in trained:
-            hint = suggest_name(row, trained)
-            raise SettingsError(f"{where}: order: {describe(row)} is not trained here, {hint}")
+    order = profile.get("order") or []
+    counterparts = profile.get("counterparts") or {}
+    named = {"rows": scales, "order": order, "counterparts": counterparts.values()}
+    for key, rows in named.items():
+        for row in rows:
+            if row not in trained:
+                hint = suggest_name(row, trained)
+                raise SettingsError(f"{where}: {key}: {describe(row)} is not trained here, {hint}")
     return marshal.dumps(
         {
             "profile": profile["profile"],
-            "order": profile.get("order") or [],
+            "order": order,
             "scale": profile["scale"],
             "studies": studies,
             "rows": {row: scales.get(row) or {} for row in trained},
@@ -346,6 +347,7 @@ def _resolve_profile(text: str, params: str, where: str) -> bytes:
             "certificates": [row for rows in certified.values() for row in rows],
             "models": [row for rows in published.values() for row in rows],
             "figures": profile.get("figures") or [],
+            "counterparts": counterparts,
             "others": profile.get("others"),
         }
     )
