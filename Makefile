@@ -53,7 +53,7 @@ repro: setup  ## run the pipeline; PROFILE=smoke, full, gpu or paper for another
 	@[ $(PIPELINE) != dvc.yaml ] || python -m carry.pipeline.readme_numbers
 
 gpu: setup  ## train and score rows of the profile gpu for MINUTES (8), where the last time ended
-	python -m carry gpu --minutes $(MINUTES)
+	python -m carry slice --minutes $(MINUTES)
 
 figures: setup  ## draw all figures from the committed results, without training
 	for work in $(WORKS); do carry figures $$work profile=cpu; done

@@ -57,35 +57,73 @@ def test_rows_of_the_order_come_first():
 def test_without_a_gpu_one_line_says_what_to_do(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(SettingsError, match=r"^gpu: torch sees no GPU here; expected one, or .*$"):
-        cli.run_command(["gpu", "--minutes", "1"])
+        cli.run_command(["slice", "--minutes", "1"])
     for minutes in (0, -1, float("nan"), 1e9):
         with pytest.raises(SettingsError, match="minutes: .* does not fit; expected"):
             slices.run_slice(minutes)
+    with pytest.raises(SettingsError, match="row: 'addition_abacus_2' is not trained here, did"):
+        slices.run_slice(1, "gpu", ["addition_abacus_2"])
 
 
 def test_tables_of_rows_are_added_and_replaced(tmp_path):
     def table(row, *values):
-        return pd.DataFrame({"row": row, "value": values})
+        return pd.DataFrame({"row": row, "seed": range(len(values)), "value": values})
 
-    for row, values in (("a", (1,)), ("b", (2, 3)), ("a", (4, 5))):
-        slices.add_tables({"cells": table(row, *values)}, tmp_path, row)
-    slices.add_tables({"places": table("b", 9)}, tmp_path, "b")
+    for row, values, others in (("a", (1, 2), {}), ("b", (3,), {}), ("a", (4,), {0})):
+        slices.add_tables({"cells": table(row, *values)}, tmp_path, row, {*others})
+    slices.add_tables({"places": table("b", 9)}, tmp_path, "b", set())
     cells = pd.read_parquet(tmp_path / "cells.parquet")
-    assert cells.values.tolist() == [["a", 4], ["a", 5]]  # b has no cells any more
+    assert cells[["row", "value"]].values.tolist() == [["a", 1], ["a", 4]]  # b has none any more
     assert len(pd.read_parquet(tmp_path / "places.parquet")) == 1
 
 
 def test_runs_are_described_and_not_run_again(project, monkeypatch):
-    run = run_settings.load_run(ROWS[0], "smoke")
-    lines = pd.DataFrame(
-        [{"row": ROWS[0], "seed": seed, "settings": slices.describe_settings(run)}
-         for seed in range(run.seeds)], columns=slices.COLUMNS)  # fmt: skip
-    assert [run.name for run in slices.list_waiting("smoke")] == ROWS
-    slices.add_runs(lines, "smoke", ROWS[0])
-    assert [run.name for run in slices.list_waiting("smoke")] == ROWS[1:]
-    lines["settings"] = "other"
-    slices.add_runs(lines, "smoke", ROWS[0])
-    assert [run.name for run in slices.list_waiting("smoke")] == ROWS
+    run = run_settings.load_run(ROWS[0], "smoke").model_copy(update={"seeds": 3})
+    monkeypatch.setattr(run_settings, "load_run", lambda row, profile: run)
+
+    def add(seed, settings):
+        line = {"row": run.name, "seed": seed, "settings": settings}
+        slices.add_runs(pd.DataFrame([line], columns=slices.COLUMNS), run)
+
+    for seed, settings, waiting in (
+        (1, "other", [0, 1, 2]),
+        (0, slices.describe_settings(run), [1, 2]),  # the line of other settings is gone
+        (2, slices.describe_settings(run), [1]),
+    ):
+        add(seed, settings)
+        assert [part.seeds for part in slices.list_waiting("smoke", [run.name])] == [waiting]
+    assert slices.read_runs("smoke")["seed"].tolist() == [0, 2]
+    add(1, slices.describe_settings(run))
+    assert slices.list_waiting("smoke", [run.name]) == []
+
+
+def test_cores_have_a_seed_each_and_a_gpu_all_seeds_of_a_row(project, monkeypatch):
+    first, second = (run_settings.load_run(row, "smoke") for row in ROWS)
+    waiting = [slices.Part(first, [2]), slices.Part(second, [0, 1, 2])]
+    assert slices.choose_parts(waiting) == waiting[:1]
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    for cores, chosen in ((1, [[2]]), (3, [[2], [0, 1]]), (9, [[2], [0, 1, 2]])):
+        monkeypatch.setattr(slices, "count_workers", lambda cores=cores: cores)
+        assert [part.seeds for part in slices.choose_parts(waiting)] == chosen
+    batched = second.training.model_copy(update={"batched_seeds": True})
+    waiting[1] = slices.Part(second.model_copy(update={"training": batched}), [0, 1, 2])
+    monkeypatch.setattr(slices, "count_workers", lambda: 2)
+    assert [part.seeds for part in slices.choose_parts(waiting)] == [[2], [0, 1, 2]]
+
+
+@pytest.mark.slow
+def test_a_further_seed_is_added_to_those_in_git(project, monkeypatch, capsys):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(slices, "count_workers", lambda: 1)
+    for count in (1, 2):
+        run = run_settings.load_run(ROWS[0], "smoke").model_copy(update={"seeds": count})
+        monkeypatch.setattr(run_settings, "load_run", lambda row, profile, run=run: run)
+        slices.run_slice(5, "smoke", ROWS[:1])
+        assert f"{ROWS[0]}: 1 seed in" in capsys.readouterr().out  # the first is not run again
+        for table in ("cells", "curves"):
+            path = paths.results_folder("smoke", "small_models") / f"{table}.parquet"
+            assert {*pd.read_parquet(path)["seed"]} == {*range(count)}
+    assert slices.read_runs("smoke")["seed"].tolist() == [0, 1]
 
 
 @pytest.mark.slow
@@ -99,7 +137,7 @@ def test_a_slice_trains_and_scores_rows_and_the_next_goes_on(project, capsys, mo
     assert (runs["product_tflops"] == 500).all() and runs["torch"].nunique() == 1
     cells = pd.read_parquet(paths.results_folder("smoke", "small_models") / "cells.parquet")
     assert {*cells["row"]} == {ROWS[0]} and {*cells["seed"]} == {0}
-    monkeypatch.setattr(slices, "run_row", None)  # nothing is left to run
+    monkeypatch.setattr(slices, "run_parts", None)  # nothing is left to run
     slices.run_slice(5, "smoke")
     assert "2 of 2" in capsys.readouterr().out
 

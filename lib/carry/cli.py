@@ -156,7 +156,9 @@ def make_parser() -> argparse.ArgumentParser:
         "--memory", action="store_true", help="print the memory of each row on a GPU instead"
     )
 
-    command = add("gpu", run_gpu, help="train and score rows of the profile gpu for some minutes")
+    command = add("slice", run_slice, help="train and score seeds for some minutes")
+    command.add_argument("rows", nargs="*", metavar="row", help="(default: all rows)")
+    command.add_argument("--profile", metavar="P", default="gpu", help="profile (default: gpu)")
     command.add_argument("--minutes", type=float, default=8.0, metavar="N", help="(default: 8)")
 
     # The pipeline's commands have no help here; `PIPELINE_COMMANDS` lists them.
@@ -389,11 +391,11 @@ def plan(profile: str, workers: int, device: str | None, memory: bool) -> None:
         print_plan(profile, workers, device)
 
 
-def run_gpu(minutes: float) -> None:
-    """Run a slice of the profile gpu."""
-    from carry.pipeline.slices import run_slice
+def run_slice(rows: list[str], profile: str, minutes: float) -> None:
+    """Train and score seeds of a profile for some minutes, and add their results."""
+    from carry.pipeline import slices
 
-    run_slice(minutes)
+    slices.run_slice(minutes, profile, rows)
 
 
 def run_notebook(name: str, words: list[str]) -> None:

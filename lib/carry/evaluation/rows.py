@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import pandas as pd
 
@@ -19,15 +20,20 @@ from carry.jobs import Job, run_jobs
 from carry.training.cost import estimate_training_seconds
 
 
-def list_evaluation_jobs(run: Run) -> list[Job]:
+def list_evaluation_jobs(run: Run, weights: Mapping[int, Path] | None = None) -> list[Job]:
     """Return the jobs that score the seeds of a run, one for each.
+
+    Args:
+        weights: the file of each seed (default: all seeds, where the stage `train` puts them).
 
     Raises:
         SettingsError: without the problems or the weights of the run.
     """
-    files = [
-        trained_models.find_weights_file(run.profile, run.name, seed) for seed in range(run.seeds)
-    ]
+    if weights is None:
+        weights = {
+            seed: trained_models.find_weights_file(run.profile, run.name, seed)
+            for seed in range(run.seeds)
+        }
     questions = problem_sets.read_questions(run)
     trained = trained_models.load_trained_run(run.profile, run.name)
     settings = [run.evaluation.model_dump(), problem_sets.hash_questions(questions)]
@@ -43,7 +49,7 @@ def list_evaluation_jobs(run: Run) -> list[Job]:
             modules=modules,
             cost=cost,
         )
-        for seed, file in enumerate(files)
+        for seed, file in weights.items()
     ]
 
 
@@ -71,9 +77,17 @@ def evaluate_rows(rows: Sequence[str], profile: str) -> dict[str, pd.DataFrame]:
             that do not fit, and for scores that `regions.refuse_band` refuses.
     """
     runs = run_settings.load_runs(rows, profile)
-    jobs = [job for run in runs for job in list_evaluation_jobs(run)]
+    return evaluate_runs(runs, [job for run in runs for job in list_evaluation_jobs(run)])
+
+
+def evaluate_runs(runs: Sequence[Run], jobs: Sequence[Job]) -> dict[str, pd.DataFrame]:
+    """Run the jobs that score seeds of runs of one profile, and return their tables by name.
+
+    Raises:
+        SettingsError: for scores that `regions.refuse_band` refuses.
+    """
     label = runs[0].name if len(runs) == 1 else f"{len(runs)} rows"
-    places = run_jobs(jobs, paths.jobs_folder(profile, "evaluate"), label)
+    places = run_jobs(jobs, paths.jobs_folder(runs[0].profile, "evaluate"), label)
     tables = concat_by_name(
         {path.stem: pd.read_parquet(path) for path in sorted(place.glob("*.parquet"))}
         for place in places

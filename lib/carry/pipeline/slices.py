@@ -1,13 +1,14 @@
-"""The rows of a profile in slices of time: `make gpu MINUTES=8`.
+"""Seeds in slices of time: `make gpu MINUTES=8`, or `carry slice ROW --profile long --minutes 90`.
 
-Rows are trained and scored one after another, those of the profile's `order` first; the seeds of a
-row run at once. A slice ends at its time with a checkpoint of what runs, and the next one goes on
-there. The tables of a finished row are written at once, to be committed:
+Seeds are trained and scored one after another, those of the rows of the profile's `order` first: on
+a GPU all seeds of a row at once, on CPUs as many seeds as there are cores. A slice ends at its time
+with a checkpoint of what runs, and the next one goes on there. The tables of a finished seed are
+added to those in git at once:
 
-    reports/results/gpu/STUDY/*.parquet   as those of the other profiles, with the finished rows
-    reports/results/gpu/runs.csv          for each seed its settings, hardware, versions and commit
+    reports/results/PROFILE/STUDY/*.parquet   as the stage `evaluate` writes them
+    reports/results/PROFILE/runs.csv          for each seed its settings, hardware, versions, commit
 
-A row of runs.csv is not run again while its settings are the same, wherever it was trained: a
+A seed in runs.csv is not run again while its settings are the same, wherever it was trained: a
 machine that is lent for minutes starts without checkpoints and with the results in git.
 """
 
@@ -17,9 +18,9 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 import torch
@@ -27,14 +28,15 @@ import torch
 from carry import fingerprint
 from carry.config import paths, profiles, run_settings
 from carry.config.run_settings import Run
-from carry.config.settings import SettingsError
+from carry.config.settings import SettingsError, suggest_name
 from carry.data import problem_sets
 from carry.data.tables import write_tables
-from carry.evaluation.rows import evaluate_rows
-from carry.jobs import kept
+from carry.evaluation.rows import evaluate_runs, list_evaluation_jobs
+from carry.jobs import Job, kept, run_jobs
+from carry.jobs.local import count_workers
 from carry.training.cost import count_step
 from carry.training.loop import OutOfTime
-from carry.training.rows import list_training_jobs, train_runs
+from carry.training.rows import list_training_jobs, read_curves
 from carry.training.seeds import DEADLINE
 
 PROFILE = "gpu"
@@ -50,42 +52,64 @@ COLUMNS = (
 )
 
 
-def run_slice(minutes: float, profile: str = PROFILE) -> None:
-    """Train and score rows of a profile for some minutes; print one line for each row.
+class Part(NamedTuple):
+    """Seeds of a run that one slice trains and scores together."""
+
+    run: Run
+    seeds: list[int]
+
+    def list_jobs(self) -> list[Job]:
+        """Return the jobs that train these seeds; groups of batched seeds are trained whole."""
+        jobs = list_training_jobs(self.run)
+        return jobs if self.run.training.batched_seeds else [jobs[seed] for seed in self.seeds]
+
+
+def run_slice(minutes: float, profile: str = PROFILE, rows: Sequence[str] = ()) -> None:
+    """Train and score seeds of a profile for some minutes; print one line for each row.
+
+    Args:
+        rows: only these (default: all).
 
     Raises:
-        SettingsError: without a GPU, and for a time that is not positive.
+        SettingsError: for an unknown row or profile, for the profile gpu without a GPU, and for a
+            time that is not positive.
     """
     if not 0 < minutes <= MOST_MINUTES:
         raise SettingsError(
             f"minutes: {minutes} does not fit; expected more than 0, at most a week"
         )
-    if not torch.cuda.is_available():
+    known = list_by_value(profile)
+    for row in rows:
+        if row not in known:
+            raise SettingsError(f"row: {row!r} is not trained here, {suggest_name(row, known)}")
+    if profile == PROFILE and not torch.cuda.is_available():
         raise SettingsError(
             "gpu: torch sees no GPU here; expected one, or `make repro PROFILE=smoke`, which runs "
             "the same code at a small size"
         )
     deadline = time.time() + 60 * minutes
     os.environ[DEADLINE] = str(deadline)  # workers are started after this
-    product = measure_product()
-    done = len(read_runs(profile)["row"].unique())
-    for run in list_waiting(profile):
+    product = measure_product() if torch.cuda.is_available() else float("nan")
+    while parts := choose_parts(list_waiting(profile, rows or known)):
+        names = ", ".join(part.run.name for part in parts)
         if deadline - time.time() < LEAST_SECONDS:
             break
         began = time.monotonic()
         try:
-            finished = run_row(run, deadline, product)
+            finished = run_parts(parts, deadline, product)
         except OutOfTime as error:
             print(error, flush=True)
             break
         if not finished:
-            print(f"{run.name}: trained; the next slice scores it", flush=True)
+            print(f"{names}: trained; the next slice scores it", flush=True)
             break
-        done += 1
-        print(f"{run.name}: {run.seeds} seeds in {time.monotonic() - began:.0f} s", flush=True)
-    total = len(run_settings.list_rows(profile))
+        count = sum(len(part.seeds) for part in parts)
+        counted = f"{count} seed{'s' * (count > 1)}"
+        print(f"{names}: {counted} in {time.monotonic() - began:.0f} s", flush=True)
+    chosen = rows or known
+    done = len(chosen) - len(list_waiting(profile, chosen))
     where = paths.display_path(runs_file(profile))
-    print(f"{done} of {total} rows have results in {where}; commit its folder")
+    print(f"{done} of {len(chosen)} rows have results in {where}; commit its folder")
 
 
 def list_by_value(profile: str) -> list[str]:
@@ -98,32 +122,70 @@ def list_by_value(profile: str) -> list[str]:
                                *run_settings.list_rows(profile)]))  # fmt: skip
 
 
-def list_waiting(profile: str) -> Iterator[Run]:
-    """Yield the runs without results of their settings, in the order of `list_by_value`."""
-    runs = read_runs(profile)
-    for row in list_by_value(profile):
+def list_waiting(profile: str, rows: Sequence[str]) -> list[Part]:
+    """Return the seeds of rows that have no results of their settings."""
+    parts = []
+    for row in rows:
         run = run_settings.load_run(row, profile)
-        seeds = runs.loc[
-            (runs["row"] == row) & (runs["settings"] == describe_settings(run)), "seed"
-        ]
-        if not {*range(run.seeds)} <= {*seeds}:
-            yield run
+        done = list_finished(run)
+        waiting = [seed for seed in range(run.seeds) if seed not in done]
+        parts += [Part(run, waiting)] if waiting else []
+    return parts
 
 
-def run_row(run: Run, deadline: float, product: float) -> bool:
-    """Train all seeds of a run, and write its tables; False if no time is left to score them.
+def list_finished(run: Run) -> set[int]:
+    """Return the seeds of a run that have results of its settings."""
+    runs = read_runs(run.profile)
+    same = (runs["row"] == run.name) & (runs["settings"] == describe_settings(run))
+    return {*runs.loc[same, "seed"].astype(int)}
+
+
+def choose_parts(waiting: Sequence[Part]) -> list[Part]:
+    """Return what runs at once: the seeds of a row on a GPU, else a seed on each core."""
+    if torch.cuda.is_available():
+        return [*waiting[:1]]
+    parts, room = [], count_workers()
+    for part in waiting:
+        if room > 0:
+            whole = part.run.training.batched_seeds
+            parts.append(part if whole else Part(part.run, part.seeds[:room]))
+            room -= len(parts[-1].seeds)
+    return parts
+
+
+def run_parts(parts: Sequence[Part], deadline: float, product: float) -> bool:
+    """Train seeds, and add their tables; False if no time is left to score them.
 
     Raises:
         OutOfTime: for a training that has not ended at the deadline.
     """
-    train_runs([run])
+    profile = parts[0].run.profile
+    jobs = [part.list_jobs() for part in parts]
+    label = ", ".join(part.run.name for part in parts)
+    pool = [job for group in jobs for job in group]
+    places = iter(run_jobs(pool, paths.jobs_folder(profile, "train"), label))
+    folders = [[next(places) for _ in group] for group in jobs]
     if deadline - time.time() < LEAST_SECONDS:
         return False
-    write_problems(run)
-    tables = evaluate_rows([run.name], run.profile)
-    study = profiles.find_study(run.name)
-    add_tables(tables, paths.results_folder(run.profile, study), run.name)
-    add_runs(describe_runs(run, study, product), run.profile, run.name)
+    scoring = []
+    for part, group in zip(parts, folders, strict=True):
+        write_problems(part.run)
+        weights = {
+            seed: path
+            for seed in part.seeds
+            for folder in group
+            for path in folder.glob(f"seed_{seed}.safetensors")
+        }
+        scoring += list_evaluation_jobs(part.run, weights)
+    tables = evaluate_runs([part.run for part in parts], scoring)
+    for part, group in zip(parts, folders, strict=True):
+        run, study = part.run, profiles.find_study(part.run.name)
+        own = {name: table[table["row"] == run.name] for name, table in tables.items()}
+        curves = read_curves(run, group)
+        own["curves"] = curves[curves["seed"].isin(part.seeds)]
+        results = paths.results_folder(profile, study)
+        add_tables(own, results, run.name, list_finished(run) - {*part.seeds})
+        add_runs(describe_runs(part, group, study, product), run)
     return True
 
 
@@ -142,43 +204,47 @@ def write_problems(run: Run) -> None:
         questions.to_parquet(draft, index=False)
 
 
-def add_tables(tables: dict[str, pd.DataFrame], folder: Path, row: str) -> None:
-    """Replace the lines of a row in the tables of a folder."""
+def add_tables(tables: dict[str, pd.DataFrame], folder: Path, row: str, others: set[int]) -> None:
+    """Add lines of a row to the tables of a folder; of its earlier lines, keep `others`' seeds."""
     merged = {}
     for name in {*tables, *(path.stem for path in folder.glob("*.parquet"))}:
         path = folder / f"{name}.parquet"
         parts = [pd.read_parquet(path)] if path.exists() else []
-        parts = [part[part["row"] != row] for part in parts] + [tables.get(name, pd.DataFrame())]
-        parts = [part for part in parts if len(part)]
+        parts = [part[(part["row"] != row) | part["seed"].isin(others)] for part in parts]
+        parts = [part for part in [*parts, tables.get(name, pd.DataFrame())] if len(part)]
         if parts:
             merged[name] = pd.concat(parts, ignore_index=True)
     write_tables(merged, folder)
 
 
-def add_runs(lines: pd.DataFrame, profile: str, row: str) -> None:
-    """Replace the lines of a row in runs.csv."""
-    runs = read_runs(profile)
-    others = runs[runs["row"] != row]
-    with paths.write_atomically(runs_file(profile)) as draft:
+def add_runs(lines: pd.DataFrame, run: Run) -> None:
+    """Add seeds of a run to runs.csv, and remove its lines of other settings."""
+    runs = read_runs(run.profile)
+    same = (runs["settings"] == describe_settings(run)) & ~runs["seed"].isin(lines["seed"])
+    others = runs[(runs["row"] != run.name) | same]
+    with paths.write_atomically(runs_file(run.profile)) as draft:
         pd.concat([others, lines] if len(others) else [lines]).to_csv(draft, index=False)
 
 
-def describe_runs(run: Run, study: str, product: float) -> pd.DataFrame:
-    """Return the lines of runs.csv of a trained run: one for each seed."""
+def describe_runs(part: Part, folders: Sequence[Path], study: str, product: float) -> pd.DataFrame:
+    """Return the lines of runs.csv of trained seeds: one for each."""
+    run, lines = part.run, []
     operations, versions = count_step(run).operations, fingerprint.list_versions()
-    lines = []
-    for seed, job in enumerate(list_training_jobs(run)):
-        place = kept.find_place(job, paths.jobs_folder(run.profile, "train"))
-        done: dict[str, Any] = json.loads((place / kept.DONE).read_text(encoding="utf-8"))
+    for folder in folders:
+        done: dict[str, Any] = json.loads((folder / kept.DONE).read_text(encoding="utf-8"))
         seconds = done["seconds"] / max(done["share"], 1e-4)
-        lines.append({
-            "row": run.name, "study": study, "seed": seed, "settings": describe_settings(run),
-            "steps": run.training.steps, "seconds": round(seconds, 1),
-            "gpu_memory": done["peak_gpu_memory"],
-            "tflops": round(operations * run.training.steps / seconds / 1e12, 2),
-            "product_tflops": round(product / 1e12, 1), "device": done["device"], **versions,
-            "commit": done.get("commit", "unknown"),
-        })  # fmt: skip
+        lines += [
+            {
+                "row": run.name, "study": study, "seed": seed, "settings": describe_settings(run),
+                "steps": run.training.steps, "seconds": round(seconds, 1),
+                "gpu_memory": done["peak_gpu_memory"],
+                "tflops": round(operations * run.training.steps / seconds / 1e12, 2),
+                "product_tflops": round(product / 1e12, 1), "device": done["device"], **versions,
+                "commit": done.get("commit", "unknown"),
+            }
+            for seed in part.seeds
+            if (folder / f"seed_{seed}.safetensors").exists()
+        ]  # fmt: skip
     return pd.DataFrame(lines, columns=COLUMNS)
 
 

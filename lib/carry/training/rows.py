@@ -104,17 +104,22 @@ def publish_run(run: Run, study: str, places: Sequence[Path]) -> pd.DataFrame:
     for name, path in files.items():
         with paths.write_atomically(folder / name) as draft:
             shutil.copyfile(path, draft)
-    curves = pd.concat([read_curve(place) for place in places])
-    curves = curves.assign(row=run.name, profile=run.profile)
-    curves = curves.sort_values(["seed", "step"], ignore_index=True)
-    # Only models whose heads are halved count them.
-    curves = curves.reindex(columns=COLUMNS["curves"]).astype({"heads": float})
+    curves = read_curves(run, places)
     with paths.write_atomically(folder / "curves.parquet") as draft:
         curves.to_parquet(draft, index=False)
     with paths.write_atomically(folder / "run.json") as draft:
         settings = run.model_dump_json(indent=2, exclude={"evaluation"})
         draft.write_text(f"{settings}\n", encoding="utf-8")
     return curves
+
+
+def read_curves(run: Run, places: Sequence[Path]) -> pd.DataFrame:
+    """Return the learning curves that jobs of a run have kept, and where they were trained."""
+    curves = pd.concat([read_curve(place) for place in places])
+    curves = curves.assign(row=run.name, profile=run.profile)
+    curves = curves.sort_values(["seed", "step"], ignore_index=True)
+    # Only models whose heads are halved count them.
+    return curves.reindex(columns=COLUMNS["curves"]).astype({"heads": float})
 
 
 def read_curve(place: Path) -> pd.DataFrame:
