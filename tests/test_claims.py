@@ -517,7 +517,12 @@ def test_levels_are_checked_before_training(tmp_path, monkeypatch):
         {**BASE, "id": "worst", "measure": worst, "holds_if": ">= 0.9"},
         {**BASE, "id": "errors", "measure": {**NOPE, "statistic": "errors"}, "holds_if": "<= 0"},
         {**BASE, "id": "share", "measure": share, "holds_if": "<= 0.1"},
-        {**BASE, "id": "off", "measure": {**NOPE, "rows": ["multiplication_fire_looped"]}, "holds_if": "> 0"},
+        {
+            **BASE,
+            "id": "off",
+            "measure": {**NOPE, "rows": ["bitwise_or_nope_looped"]},
+            "holds_if": "> 0",
+        },
     ]
     claim, seeds = load(tmp_path, *given), {"addition_nope": 2, "addition_rope": 20}
     with_seeds(monkeypatch, seeds)

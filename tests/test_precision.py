@@ -25,7 +25,7 @@ def test_auto_is_real_fp32_here():
 
 
 @pytest.mark.parametrize(
-    ("amd", "error", "width", "device", "expected"),
+    ("slow", "error", "width", "device", "expected"),
     [
         (True, 3e-7, MEDIUM_FROM_WIDTH, CPU, "medium"),
         (True, 3e-7, MEDIUM_FROM_WIDTH - 1, CPU, "fp32"),
@@ -34,8 +34,8 @@ def test_auto_is_real_fp32_here():
         (True, 3e-7, 1024, CUDA, "fp32"),  # not TF32
     ],
 )
-def test_auto_depends_on_machine_and_width(monkeypatch, amd, error, width, device, expected):
-    monkeypatch.setattr(precision, "is_amd", lambda: amd)
+def test_auto_depends_on_machine_and_width(monkeypatch, slow, error, width, device, expected):
+    monkeypatch.setattr(precision, "has_slow_mkl", lambda: slow)
     monkeypatch.setattr(precision, "measure_product_error", lambda: error)
     assert choose_precision("auto", device, width) == expected
 
@@ -43,7 +43,7 @@ def test_auto_depends_on_machine_and_width(monkeypatch, amd, error, width, devic
 @pytest.mark.parametrize("device", [CPU, CUDA])
 def test_a_named_precision_is_kept_unless_the_device_lacks_it(monkeypatch, device):
     names = ("fp32", "medium", "bf16")
-    monkeypatch.setattr(precision, "is_amd", lambda: False)
+    monkeypatch.setattr(precision, "has_slow_mkl", lambda: False)
     monkeypatch.setattr(precision, "has_bf16", lambda device: True)
     assert tuple(choose_precision(name, device, 64) for name in names) == names
     monkeypatch.setattr(precision, "has_bf16", lambda device: False)

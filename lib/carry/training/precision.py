@@ -43,8 +43,8 @@ def measure_product_error(precision: str = "medium") -> float:
 def choose_precision(name: str, device: torch.device, width: int) -> str:
     """Return the precision of a setting on a device; `auto` is the fastest that is real fp32.
 
-    That is fp32, but medium for wide models on AMD's CPUs, where MKL has half of oneDNN's speed,
-    if medium does not round to bf16 there. The choice depends on the machine and the model alone,
+    That is fp32, but medium for wide models where MKL has half of oneDNN's speed, if medium does
+    not round to bf16 there. The choice depends on the machine and the model alone,
     never on a timing: training twice on one machine gives the same weights.
 
     Args:
@@ -52,7 +52,7 @@ def choose_precision(name: str, device: torch.device, width: int) -> str:
     """
     if name != "auto" and (name != "bf16" or has_bf16(device)):
         return name
-    may_be_faster = device.type == "cpu" and width >= MEDIUM_FROM_WIDTH and is_amd()
+    may_be_faster = device.type == "cpu" and width >= MEDIUM_FROM_WIDTH and has_slow_mkl()
     return "medium" if may_be_faster and measure_product_error() <= MAX_FP32_ERROR else "fp32"
 
 
@@ -63,11 +63,11 @@ def has_bf16(device: torch.device) -> bool:
     return torch.ops.mkldnn._is_mkldnn_bf16_supported()  # what torch asks before each product
 
 
-def is_amd() -> bool:
-    """Return whether the CPU is AMD's, as Linux and Windows name it."""
+def has_slow_mkl() -> bool:
+    """Return whether MKL leaves half of this CPU unused: AVX-512, if the CPU is AMD's."""
     linux = Path("/proc/cpuinfo")
     described = linux.read_text(encoding="utf-8") if linux.exists() else platform.processor()
-    return "AuthenticAMD" in described
+    return "AuthenticAMD" in described and torch.backends.cpu.get_cpu_capability() == "AVX512"
 
 
 @contextmanager
