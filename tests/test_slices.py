@@ -61,7 +61,9 @@ def test_without_a_gpu_one_line_says_what_to_do(monkeypatch):
     for minutes in (0, -1, float("nan"), 1e9):
         with pytest.raises(SettingsError, match="minutes: .* does not fit; expected"):
             slices.run_slice(minutes)
-    with pytest.raises(SettingsError, match="row: 'addition_abacus_2' is not trained here, did"):
+    with pytest.raises(
+        SettingsError, match="'addition_abacus_2' is unknown, did you mean 'addition_abacus_20'"
+    ):
         slices.run_slice(1, "gpu", ["addition_abacus_2"])
 
 

@@ -28,7 +28,7 @@ import torch
 from carry import fingerprint
 from carry.config import paths, profiles, run_settings
 from carry.config.run_settings import Run
-from carry.config.settings import SettingsError, suggest_name
+from carry.config.settings import SettingsError
 from carry.data import problem_sets
 from carry.data.tables import write_tables
 from carry.evaluation.rows import evaluate_runs, list_evaluation_jobs
@@ -78,10 +78,7 @@ def run_slice(minutes: float, profile: str = PROFILE, rows: Sequence[str] = ()) 
         raise SettingsError(
             f"minutes: {minutes} does not fit; expected more than 0, at most a week"
         )
-    known = list_by_value(profile)
-    for row in rows:
-        if row not in known:
-            raise SettingsError(f"row: {row!r} is not trained here, {suggest_name(row, known)}")
+    rows = [run.name for run in run_settings.load_runs(rows or list_by_value(profile), profile)]
     if profile == PROFILE and not torch.cuda.is_available():
         raise SettingsError(
             "gpu: torch sees no GPU here; expected one, or `make repro PROFILE=smoke`, which runs "
@@ -90,7 +87,7 @@ def run_slice(minutes: float, profile: str = PROFILE, rows: Sequence[str] = ()) 
     deadline = time.time() + 60 * minutes
     os.environ[DEADLINE] = str(deadline)  # workers are started after this
     product = measure_product() if torch.cuda.is_available() else float("nan")
-    while parts := choose_parts(list_waiting(profile, rows or known)):
+    while parts := choose_parts(list_waiting(profile, rows)):
         names = ", ".join(part.run.name for part in parts)
         if deadline - time.time() < LEAST_SECONDS:
             break
@@ -106,10 +103,9 @@ def run_slice(minutes: float, profile: str = PROFILE, rows: Sequence[str] = ()) 
         count = sum(len(part.seeds) for part in parts)
         counted = f"{count} seed{'s' * (count > 1)}"
         print(f"{names}: {counted} in {time.monotonic() - began:.0f} s", flush=True)
-    chosen = rows or known
-    done = len(chosen) - len(list_waiting(profile, chosen))
+    done = len(rows) - len(list_waiting(profile, rows))
     where = paths.display_path(runs_file(profile))
-    print(f"{done} of {len(chosen)} rows have results in {where}; commit its folder")
+    print(f"{done} of {len(rows)} rows have results in {where}; commit its folder")
 
 
 def list_by_value(profile: str) -> list[str]:
