@@ -24,6 +24,7 @@ def project(tmp_path, monkeypatch):
     """Return a folder for results; the rows are two tiny ones, and a GPU is said to be there."""
     load, profile = run_settings.load_run, profiles.load_profile("smoke")
     profile["order"], profile["rows"] = ROWS[:1], {row: {} for row in reversed(ROWS)}
+    profile["models"] = ROWS[:1]
     tiny = {"steps": 4, "batch": 8, "pool": 2, "score_every": 2, "score_problems": 8,
             "snapshot_every": None}  # fmt: skip
 
@@ -137,6 +138,8 @@ def test_a_slice_trains_and_scores_rows_and_the_next_goes_on(project, capsys, mo
     runs = slices.read_runs("smoke")
     assert runs["row"].tolist() == ROWS
     assert (runs["product_tflops"] == 500).all() and runs["torch"].nunique() == 1
+    published = paths.results_path("smoke", "models").rglob("seed_0.safetensors")
+    assert [path.parent.name for path in published] == ROWS[:1]
     cells = pd.read_parquet(paths.results_folder("smoke", "small_models") / "cells.parquet")
     assert {*cells["row"]} == {ROWS[0]} and {*cells["seed"]} == {0}
     monkeypatch.setattr(slices, "run_parts", None)  # nothing is left to run

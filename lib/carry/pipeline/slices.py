@@ -7,6 +7,7 @@ added to those in git at once:
 
     reports/results/PROFILE/STUDY/*.parquet   as the stage `evaluate` writes them
     reports/results/PROFILE/runs.csv          for each seed its settings, hardware, versions, commit
+    reports/models/PROFILE/STUDY/ROW/         its weights, of rows that the profile has in `models`
 
 A seed in runs.csv is not run again while its settings are the same, wherever it was trained: a
 machine that is lent for minutes starts without checkpoints and with the results in git.
@@ -17,8 +18,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -172,6 +174,7 @@ def run_parts(parts: Sequence[Part], deadline: float, product: float) -> bool:
             for folder in group
             for path in folder.glob(f"seed_{seed}.safetensors")
         }
+        publish_weights(part.run, weights.values())
         scoring += list_evaluation_jobs(part.run, weights)
     tables = evaluate_runs([part.run for part in parts], scoring)
     for part, group in zip(parts, folders, strict=True):
@@ -183,6 +186,16 @@ def run_parts(parts: Sequence[Part], deadline: float, product: float) -> bool:
         add_tables(own, results, run.name, list_finished(run) - {*part.seeds})
         add_runs(describe_runs(part, group, study, product), run)
     return True
+
+
+def publish_weights(run: Run, files: Iterable[Path]) -> None:
+    """Copy the weights of a run to those in git, if its profile has the row in `models`."""
+    if run.name not in profiles.load_profile(run.profile)["models"]:
+        return
+    folder = paths.models_folder(run.profile, profiles.find_study(run.name), run.name)
+    for file in files:
+        with paths.write_atomically(folder / file.name) as draft:
+            shutil.copyfile(file, draft)
 
 
 def write_problems(run: Run) -> None:
