@@ -20,7 +20,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -174,7 +174,6 @@ def run_parts(parts: Sequence[Part], deadline: float, product: float) -> bool:
             for folder in group
             for path in folder.glob(f"seed_{seed}.safetensors")
         }
-        publish_weights(part.run, weights.values())
         scoring += list_evaluation_jobs(part.run, weights)
     tables = evaluate_runs([part.run for part in parts], scoring)
     for part, group in zip(parts, folders, strict=True):
@@ -183,18 +182,19 @@ def run_parts(parts: Sequence[Part], deadline: float, product: float) -> bool:
         curves = read_curves(run, group)
         own["curves"] = curves[curves["seed"].isin(part.seeds)]
         results = paths.results_folder(profile, study)
+        publish_weights(run, study, group)
         add_tables(own, results, run.name, list_finished(run) - {*part.seeds})
         add_runs(describe_runs(part, group, study, product), run)
     return True
 
 
-def publish_weights(run: Run, files: Iterable[Path]) -> None:
-    """Copy the weights of a run to those in git, if its profile has the row in `models`."""
+def publish_weights(run: Run, study: str, folders: Sequence[Path]) -> None:
+    """Copy the weights of trained seeds to those in git, if the profile has the row in `models`."""
     if run.name not in profiles.load_profile(run.profile)["models"]:
         return
-    folder = paths.models_folder(run.profile, profiles.find_study(run.name), run.name)
-    for file in files:
-        with paths.write_atomically(folder / file.name) as draft:
+    target = paths.models_folder(run.profile, study, run.name)
+    for file in [path for folder in folders for path in folder.glob("seed_*.safetensors")]:
+        with paths.write_atomically(target / file.name) as draft:
             shutil.copyfile(file, draft)
 
 
