@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 
 from carry.config import paths, profiles
@@ -32,11 +33,16 @@ def publish_weights(profile: str, study: str) -> list[Path]:
         source = paths.run_folder(profile, study, row)
         target = paths.models_folder(profile, study, row)
         seeds = "seed_*" if row in certified else "seed_0"
-        for path in (source / "run.json", *sorted(source.glob(f"{seeds}.safetensors"))):
-            with paths.write_atomically(target / path.name) as draft:
-                shutil.copyfile(path, draft)
+        copy_files([source / "run.json", *sorted(source.glob(f"{seeds}.safetensors"))], target)
         folders.append(target)
     return folders
+
+
+def copy_files(files: Iterable[Path], folder: Path) -> None:
+    """Copy files into a folder, each atomically."""
+    for file in files:
+        with paths.write_atomically(folder / file.name) as draft:
+            shutil.copyfile(file, draft)
 
 
 def prune_results(profile: str) -> list[Path]:

@@ -18,7 +18,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -36,6 +35,7 @@ from carry.data.tables import write_tables
 from carry.evaluation.rows import evaluate_runs, list_evaluation_jobs
 from carry.jobs import Job, kept, run_jobs
 from carry.jobs.local import count_workers
+from carry.pipeline.files import copy_files
 from carry.training.cost import count_step
 from carry.training.loop import OutOfTime
 from carry.training.rows import list_training_jobs, read_curves
@@ -182,20 +182,12 @@ def run_parts(parts: Sequence[Part], deadline: float, product: float) -> bool:
         curves = read_curves(run, group)
         own["curves"] = curves[curves["seed"].isin(part.seeds)]
         results = paths.results_folder(profile, study)
-        publish_weights(run, study, group)
+        if run.name in profiles.load_profile(profile)["models"]:
+            files = [file for folder in group for file in folder.glob("seed_*.safetensors")]
+            copy_files(files, paths.models_folder(profile, study, run.name))
         add_tables(own, results, run.name, list_finished(run) - {*part.seeds})
         add_runs(describe_runs(part, group, study, product), run)
     return True
-
-
-def publish_weights(run: Run, study: str, folders: Sequence[Path]) -> None:
-    """Copy the weights of trained seeds to those in git, if the profile has the row in `models`."""
-    if run.name not in profiles.load_profile(run.profile)["models"]:
-        return
-    target = paths.models_folder(run.profile, study, run.name)
-    for file in [path for folder in folders for path in folder.glob("seed_*.safetensors")]:
-        with paths.write_atomically(target / file.name) as draft:
-            shutil.copyfile(file, draft)
 
 
 def write_problems(run: Run) -> None:
