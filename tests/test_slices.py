@@ -105,13 +105,14 @@ def test_cores_have_a_seed_each_and_a_gpu_all_seeds_of_a_row(project, monkeypatc
     waiting = [slices.Part(first, [2]), slices.Part(second, [0, 1, 2])]
     assert slices.choose_parts(waiting) == waiting[:1]
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    for cores, chosen in ((1, [[2]]), (3, [[2], [0, 1]]), (9, [[2], [0, 1, 2]])):
+    for cores, chosen in ((1, [[0]]), (3, [[0, 1], [2]]), (9, [[0, 1, 2], [2]])):
         monkeypatch.setattr(slices, "count_workers", lambda cores=cores: cores)
         assert [part.seeds for part in slices.choose_parts(waiting)] == chosen
     batched = second.training.model_copy(update={"batched_seeds": True})
     waiting[1] = slices.Part(second.model_copy(update={"training": batched}), [0, 1, 2])
-    monkeypatch.setattr(slices, "count_workers", lambda: 2)
-    assert [part.seeds for part in slices.choose_parts(waiting)] == [[2], [0, 1, 2]]
+    for cores, chosen in ((1, [[0, 1, 2]]), (4, [[0, 1, 2], [2]])):
+        monkeypatch.setattr(slices, "count_workers", lambda cores=cores: cores)
+        assert [part.seeds for part in slices.choose_parts(waiting)] == chosen
 
 
 @pytest.mark.slow

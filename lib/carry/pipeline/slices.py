@@ -1,8 +1,9 @@
 """Seeds in slices of time: `make gpu MINUTES=8`, or `carry slice ROW --profile long --minutes 90`.
 
-Seeds are trained and scored one after another, those of the rows of the profile's `order` first: on
-a GPU all seeds of a row at once, on CPUs as many seeds as there are cores. A slice ends at its time
-with a checkpoint of what runs, and the next one goes on there. The tables of a finished seed are
+Seeds are trained and scored one after another, rows of the profile's `order` first: on a GPU all
+seeds of a row at once, on CPUs as many seeds as there are cores, the first seed of all rows before
+any second one. A slice ends at its time with a checkpoint of what runs, and the next one goes on
+there. The tables of a finished seed are
 added to those in git at once:
 
     reports/results/PROFILE/STUDY/*.parquet   as the stage `evaluate` writes them
@@ -139,16 +140,21 @@ def list_finished(run: Run) -> set[int]:
 
 
 def choose_parts(waiting: Sequence[Part]) -> list[Part]:
-    """Return what runs at once: the seeds of a row on a GPU, else a seed on each core."""
+    """Return what runs at once: the seeds of a row on a GPU, else a seed on each core.
+
+    On CPUs every row gets its first seed before any row gets its second.
+    """
     if torch.cuda.is_available():
         return [*waiting[:1]]
-    parts, room = [], count_workers()
-    for part in waiting:
-        if room > 0:
-            whole = part.run.training.batched_seeds
-            parts.append(part if whole else Part(part.run, part.seeds[:room]))
-            room -= len(parts[-1].seeds)
-    return parts
+    chosen: dict[int, list[int]] = {}
+    room = count_workers()
+    for seed, place in sorted((seed, at) for at, part in enumerate(waiting) for seed in part.seeds):
+        batched = waiting[place].run.training.batched_seeds
+        if room > 0 and not (batched and place in chosen):
+            seeds = waiting[place].seeds if batched else [seed]
+            chosen[place] = [*chosen.get(place, []), *seeds]
+            room -= len(seeds)
+    return [Part(waiting[place].run, seeds) for place, seeds in chosen.items()]
 
 
 def run_parts(parts: Sequence[Part], deadline: float, product: float) -> bool:
