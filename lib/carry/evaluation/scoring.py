@@ -3,7 +3,9 @@
 `carry.models.teacher_forcing` proves that the pass and greedy decoding give the same exact match.
 The ids are those of `decoding.py`, which depend on the question only. Problems of one shape form
 one batch: their questions need no padding and share ids, so encodings compute their part once.
-(Formats that insert spaces have ids for each problem.) Scores are always computed in fp32.
+(Formats that insert spaces have ids for each problem.) Shapes with few problems are batched with
+others, because a pass with one problem takes nearly the time of a pass with ten. Scores are always
+computed in fp32.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from carry.evaluation.decoding import (
     compute_decoding_ids,
     decode_greedily,
     group_by_shape,
+    list_first_ids,
     select_rows,
 )
 from carry.evaluation.intervals import add_interval
@@ -36,6 +39,7 @@ from carry.training.precision import use_precision
 
 # Attention scores of one head in one batch: problems x tokens x tokens.
 MAX_ATTENTION_SCORES = 2**22
+FEW = 8  # problems of one shape that do not make a batch of their own
 TIMES_ON_GPU = 16  # as many in one batch, so that launching its kernels is not what takes time
 
 # Columns of `cells` besides exact match and mistakes.
@@ -177,7 +181,7 @@ def _run_passes(
         yield torch.arange(len(problems)), module.counts_pass(system, problems, batch)
         return
     most = count_at_once(batch, system.device)
-    for rows in group_by_shape(problems, system.format):
+    for rows in _group_problems(system, problems, batch, start):
         # Up to its first error the model has written the true tokens, so it has these ids.
         ids_by_start = compute_decoding_ids(system, problems[rows], batch[rows], start)
         for part in torch.arange(len(rows), device=rows.device).split(most):
@@ -187,6 +191,25 @@ def _run_passes(
                 system, trimmed, recurrences=recurrences, ids_by_start=part_ids
             )
             yield rows[part], result
+
+
+def _group_problems(
+    system: System, problems: Problems, batch: Batch, start: Start
+) -> list[Integer[Tensor, " _"]]:
+    """Group the rows of problems by shape; join shapes with few problems and equal first ids.
+
+    The rows of a joined group are in the order of their lengths, so that little is padded.
+    """
+    groups, few = [], {}
+    for rows in group_by_shape(problems, system.format):
+        if len(rows) >= FEW:
+            groups.append(rows)
+        else:
+            first_ids = list_first_ids(system, problems[rows[:1]], start)
+            few.setdefault(str(first_ids), []).append(rows)
+    for joined in map(torch.cat, few.values()):
+        groups.append(joined[batch.length[joined].argsort(stable=True)])
+    return groups
 
 
 def _count_by_place(
