@@ -135,7 +135,7 @@ def test_a_slice_trains_and_scores_rows_and_the_next_goes_on(project, capsys, mo
     slices.run_slice(5, "smoke")
     printed = capsys.readouterr().out.splitlines()
     assert [line.split(":")[0] for line in printed[:2]] == ROWS
-    assert re.match(r"2 of 2 rows have results in .*runs.csv", printed[2])
+    assert re.match(r"2 of 2 rows have all seeds in .*runs.csv", printed[2])
     runs = slices.read_runs("smoke")
     assert runs["row"].tolist() == ROWS
     assert (runs["product_tflops"] == 500).all() and runs["torch"].nunique() == 1

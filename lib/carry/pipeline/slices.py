@@ -107,7 +107,7 @@ def run_slice(minutes: float, profile: str = PROFILE, rows: Sequence[str] = ()) 
         print(f"{names}: {counted} in {time.monotonic() - began:.0f} s", flush=True)
     done = len(rows) - len(list_waiting(profile, rows))
     where = paths.display_path(runs_file(profile))
-    print(f"{done} of {len(rows)} rows have results in {where}; commit its folder")
+    print(f"{done} of {len(rows)} rows have all seeds in {where}; commit its folder")
 
 
 def list_by_value(profile: str) -> list[str]:
