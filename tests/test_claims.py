@@ -520,7 +520,7 @@ def test_levels_are_checked_before_training(tmp_path, monkeypatch):
         {
             **BASE,
             "id": "off",
-            "measure": {**NOPE, "rows": ["bitwise_or_nope_looped"]},
+            "measure": {**NOPE, "rows": ["bitwise_or_nope_injected"]},
             "holds_if": "> 0",
         },
     ]

@@ -183,8 +183,8 @@ def compare_lengths(profiles: Mapping[str, str], against: str = "paper") -> str:
 
     >>> compare_lengths({"addition_coupled_30": "long"})
     'yes'
-    >>> compare_lengths({"bitwise_or_abacus": "baselines", "bitwise_or_fire": "baselines"})
-    'trained to 8, not 20; tested to 16, not 100'
+    >>> compare_lengths({"sorting_abacus": "baselines", "sorting_fire": "baselines"})
+    'trained to 3, not 10; tested to 9, not 30'
 
     Raises:
         SettingsError: for an unknown profile, and for a row that its profile does not have.

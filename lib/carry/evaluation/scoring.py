@@ -39,8 +39,8 @@ from carry.training.precision import use_precision
 
 # Attention scores of one head in one batch: problems x tokens x tokens.
 MAX_ATTENTION_SCORES = 2**22
-FEW = 8  # problems of one shape that do not make a batch of their own
 TIMES_ON_GPU = 16  # as many in one batch, so that launching its kernels is not what takes time
+FEW = 8  # shapes with fewer problems are batched with others
 
 # Columns of `cells` besides exact match and mistakes.
 EXTRA_COUNTS = ("first_right", "digits_right")
@@ -200,7 +200,8 @@ def _group_problems(
 
     The rows of a joined group are in the order of their lengths, so that little is padded.
     """
-    groups, few = [], {}
+    groups: list[Tensor] = []
+    few: dict[str, list[Tensor]] = {}  # by first ids
     for rows in group_by_shape(problems, system.format):
         if len(rows) >= FEW:
             groups.append(rows)

@@ -3,8 +3,7 @@
 Seeds are trained and scored one after another, rows of the profile's `order` first: on a GPU all
 seeds of a row at once, on CPUs as many seeds as there are cores, the first seed of all rows before
 any second one. A slice ends at its time with a checkpoint of what runs, and the next one goes on
-there. The tables of a finished seed are
-added to those in git at once:
+there. The tables of a finished seed are added to those in git at once:
 
     reports/results/PROFILE/STUDY/*.parquet   as the stage `evaluate` writes them
     reports/results/PROFILE/runs.csv          for each seed its settings, hardware, versions, commit
