@@ -95,5 +95,5 @@ def summarise(found: pd.DataFrame) -> pd.DataFrame:
 if __name__ == "__main__":
     wanted = [(row, p, seed) for seed in range(SEEDS) for row in ROWS for p in PRECISIONS]
     jobs = [] if "summary" in sys.argv[1:] else wanted
-    table = run_missing(FILE, ("row", "precision", "seed"), jobs, train_and_score, processes=1)
+    table = run_missing(FILE, ("row", "precision", "seed"), jobs, train_and_score, alone=True)
     print(summarise(table).to_string())

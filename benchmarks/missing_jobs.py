@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import multiprocessing
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
-import torch
 
 from carry.config import paths
+from carry.jobs.local import map_processes
 from carry.progress import progress_bar
 
 
@@ -19,28 +18,32 @@ def run_missing(
     job_columns: Sequence[str],
     jobs: Sequence[tuple],
     run: Callable[..., pd.DataFrame],
-    processes: int | None = None,
+    alone: bool = False,
 ) -> pd.DataFrame:
     """Add the rows `run(*job)` to a CSV file for each job that it lacks, and return its table.
 
     A job is a tuple of the values of `job_columns`. The file is written after each job, so that a
-    benchmark can be stopped and started at any time. Each process (default: as many as cores) uses
-    one thread.
+    benchmark can be stopped and started at any time. As many jobs as cores run at once, each with
+    one thread, or one after the other if `alone`, for benchmarks of speed.
     """
     results = pd.read_csv(file) if file.exists() else pd.DataFrame(columns=[*job_columns])
     done = {*results[[*job_columns]].itertuples(index=False, name=None)}
     missing = [job for job in jobs if job not in done]
     if not missing:
         return results
-    spawned = multiprocessing.get_context("spawn")  # torch does not survive a fork
-    with (
-        ProcessPoolExecutor(processes, spawned, torch.set_num_threads, (1,)) as pool,
-        progress_bar(len(missing), file.stem) as bar,
-    ):
-        for future in as_completed([pool.submit(run, *job) for job in missing]):
-            found = future.result()
+    with progress_bar(len(missing), file.stem) as bar:
+
+        def keep(found: pd.DataFrame) -> None:
+            nonlocal results
             results = pd.concat([results, found]) if len(results) else found
             with paths.write_atomically(file) as draft:
                 results.to_csv(draft, index=False, lineterminator="\n")
             bar.update()
+
+        for together in [[job] for job in missing] if alone else [missing]:
+            map_processes(_report_rows, [(run, job) for job in together], keep)
     return results
+
+
+def _report_rows(report: Callable[..., Any], run: Callable[..., pd.DataFrame], job: tuple) -> None:
+    report(run(*job))
