@@ -157,9 +157,9 @@ def test_a_row_in_which_a_slice_ends_goes_on_in_the_next(project, capsys, monkey
         slices.run_slice(5, "smoke")
     printed = capsys.readouterr().out.splitlines()
     assert printed[0].startswith(f"runs.{ROWS[0]}: the time of seed 0 ended at step 2 of 4")
-    assert printed[1].startswith("0 of 2 rows have results")
+    assert printed[1].startswith("0 of 2 rows have all seeds")
     slices.run_slice(5, "smoke")
-    assert capsys.readouterr().out.splitlines()[2].startswith("2 of 2 rows have results")
+    assert capsys.readouterr().out.splitlines()[2].startswith("2 of 2 rows have all seeds")
     (job,) = rows.list_training_jobs(run_settings.load_run(ROWS[0], "smoke"))
     place = kept.find_place(job, paths.jobs_folder("smoke", "train"))
     assert json.loads((place / kept.DONE).read_text())["share"] == 0.5  # the other two steps
