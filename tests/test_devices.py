@@ -56,7 +56,7 @@ MORE_ROWS = {
     "sorting_abacus_fire": {"evaluation": {"digits": 4, "far": [[2, 8]]}},
     "addition_equal_parts": {"training": {"examples": 300}, "evaluation": {"digits": 4}},
     "addition_abacus_20": {"training": {"digits": 4},
-                           "positions": [{"ids": "abacus", "encoding": "learned", "offset": 10,
+                           "positions": [{"ids": "abacus", "encoding": "learned", "offset": 6,
                                           "per_example": True, "even": True}],
                            "evaluation": {"digits": 4, "far": [8], "starts": [1, "best"]}},
 }  # fmt: skip
@@ -115,7 +115,7 @@ def write_questions(run):
     settings = problem_sets.load_problem_set(name, "smoke")
     table = problem_sets.select_questions(run, problem_sets.draw_problem_set(name, settings))
     table = table[table[["i", "j"]].max(axis=1) < 10].groupby(["set", "i"]).head(1)
-    table = table.groupby("set").head(3)
+    table = table.sort_values(["i", "j"], kind="stable").groupby("set").head(2)
     path = problem_sets.find_questions_file(run)
     path.parent.mkdir(parents=True)
     table.to_parquet(path, index=False)

@@ -113,9 +113,11 @@ import sys
 from pathlib import Path
 sys.path.insert(0, {tests!r})
 from carry.config import paths
+from carry.jobs import local
 from carry.training.rows import train_runs  # reads the project's own settings
 from model_cases import run_of
 paths.ROOT = Path({root!r})
+local.count_cores = lambda: 2  # also on one core
 signal.signal(signal.SIGINT, signal.default_int_handler)  # jobs in the background ignore it
 if __name__ == "__main__":  # workers import this file
     run = run_of("abacus", steps=10**6, checkpoint_every=10, score_every=1000)
