@@ -11,6 +11,7 @@ from scipy import stats
 from statsmodels.stats import proportion
 
 from carry import claims
+from carry import results as load_results
 from carry.claims.claim_settings import OWN_CLAIMS, PAPERS, list_claim_files
 from carry.config import paths, profiles, run_settings
 from carry.config.settings import SettingsError
@@ -200,6 +201,19 @@ def test_a_claim_has_one_start(one):
     assert missing["reason"] == "row addition_coupled has no result from start all in this profile"
     only = one(always(1.0), measure={**NOPE, "where": {**where, "start": "all"}})
     assert only["verdict"] == "holds" and only["starts"] == {}
+
+
+def test_no_verdict_of_the_committed_results_depends_on_the_start_unsaid():
+    """Goal of the ledger: whoever changes the start finds it said next to the claim."""
+    loaded = [claim for claim in claims.load_claims() if claim.measure or claim.analysis]
+    records = claims.judge_profile("full", loaded)
+    assert claims.list_unsaid_starts(records) == []
+    assert any(len(record["starts"]) > 1 for record in records) or not has_new_starts()
+
+
+def has_new_starts():
+    """Return whether the committed results know the start that older ones did not have."""
+    return "all" in {*load_results.read_table("full", "cells")["start"]}
 
 
 def test_the_committed_ledger_says_where_the_start_decides():
