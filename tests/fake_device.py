@@ -11,7 +11,7 @@ import sys
 
 import torch
 from torch.overrides import TorchFunctionMode
-from torch.utils._pytree import tree_flatten, tree_map_only
+from torch.utils._pytree import tree_map_only
 
 CPU, CUDA = torch.device("cpu"), torch.device("cuda")
 MARK = "_on_fake_device"
@@ -64,6 +64,20 @@ class FakeGenerator(torch._C.Generator, metaclass=_AnyGenerator):
         return self.claimed
 
 
+def list_tensors(values):
+    """Yield the tensors within tuples, lists and dictionaries; much faster than `tree_flatten`."""
+    if isinstance(values, Tensor):
+        yield values
+    elif isinstance(values, dict):
+        yield from list_tensors([*values.values()])
+    elif isinstance(values, tuple | list):
+        for value in values:
+            if isinstance(value, Tensor):
+                yield value
+            elif isinstance(value, tuple | list | dict):
+                yield from list_tensors(value)
+
+
 def is_marked(tensor):
     return bool(getattr(tensor, MARK, False))
 
@@ -95,14 +109,14 @@ class FakeDevice(TorchFunctionMode):
             return is_marked(args[0])
         if func == Tensor.pin_memory:  # needs a GPU
             return args[0].clone()
-        self._count_waits(func, args, kwargs)
+        tensors = [*list_tensors((args, kwargs))]
+        marked = any(map(is_marked, tensors))
+        self._count_waits(func, args, kwargs, tensors, marked)
         if func in MOVES:
             return self._move(func, args, kwargs)
         if func == SET_DATA:
             set_mark(args[0], is_marked(args[1]))
             return func(*args)
-        tensors = [x for x in tree_flatten((args, kwargs))[0] if isinstance(x, Tensor)]
-        marked = any(is_marked(tensor) for tensor in tensors)
         if func in HOST_ONLY and marked:
             raise MixedDevices(f"{func.__name__}: a tensor on {CUDA}")
         if func in READS:
@@ -124,11 +138,9 @@ class FakeDevice(TorchFunctionMode):
         result = func(*args, **kwargs)
         return tree_map_only(Tensor, set_mark, result) if marked else result
 
-    def _count_waits(self, func, args, kwargs):
-        tensors = [x for x in tree_flatten((args, kwargs))[0] if isinstance(x, Tensor)]
-        marked = any(is_marked(tensor) for tensor in tensors)
+    def _count_waits(self, func, args, kwargs, tensors, marked):
         if func in (Tensor.__getitem__, Tensor.__setitem__):
-            indices = [x for x in tree_flatten(args[1])[0] if isinstance(x, Tensor)]
+            indices = [*list_tensors(args[1])]
             waits = marked and any(x.dtype == torch.bool for x in indices)
             # A tensor without dimensions in a slice or an index is a number for Python.
             waits |= any(is_marked(x) and not x.ndim and x.dtype != torch.bool for x in indices)
@@ -156,7 +168,7 @@ class FakeDevice(TorchFunctionMode):
             raise MixedDevices(f"{getattr(func, '__name__', func)}: {shapes}")
 
     def _check_index(self, func, tensor, index, *values):
-        indices = [x for x in tree_flatten(index)[0] if isinstance(x, Tensor)]
+        indices = [*list_tensors(index)]
         if not is_marked(tensor) and any(is_marked(x) and x.ndim for x in indices):
             raise MixedDevices(f"{func.__name__}: a CPU tensor indexed by a CUDA tensor")
         if indices:

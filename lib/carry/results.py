@@ -210,7 +210,8 @@ def select_rows(table: pd.DataFrame, rows: list[str]) -> pd.DataFrame:
     if "row" not in table:
         return table
     selected = table[table["row"].isin(rows)]
-    return selected.sort_values("row", key=lambda name: name.map(rows.index), kind="stable")
+    ranks = pd.Categorical(selected["row"], categories=rows).codes  # faster than sorting text
+    return selected.iloc[ranks.argsort(kind="stable")]
 
 
 def list_rows(table: pd.DataFrame) -> list[str]:

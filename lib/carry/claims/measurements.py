@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+import numpy as np
 import pandas as pd
 
 from carry.claims.claim_settings import CellFilter, Claim, find_comparison
@@ -167,24 +168,23 @@ def count_by_seed(
     """
     start = find_start(cells, row, where.start)
     selected = cells[(cells["row"] == row) & (cells["start"] == start)]
-    selected = selected.assign(exact=selected[count])
     values = where.model_dump(exclude_none=True, exclude={"start"})
     request = ", ".join(f"{name} {value}" for name, value in values.items())
     if "digits" in values:
         values |= dict.fromkeys("ij", values.pop("digits"))
-    for name, largest in zip("ij", values.pop("within", ()), strict=False):
-        selected = selected[selected[name] <= largest]
-    for name, value in values.items():
-        selected = selected[selected[name] == value]
+    within = dict(zip("ij", values.pop("within", ()), strict=False))
+    wanted = [selected[name] == value for name, value in values.items()]
+    wanted += [selected[name] <= largest for name, largest in within.items()]
+    chosen = np.logical_and.reduce(wanted) if wanted else np.ones(len(selected), dtype=bool)
     if "set" not in values:  # otherwise the same lengths would count in two sets
-        in_grid = "region" in values and (selected["set"] == "grid").any()
-        selected = selected[selected["set"].isin(["grid" if in_grid else "equal", "far"])]
-    selected = selected[selected["exact"].notna()]  # some counts exist in some cells only
+        in_grid = "region" in values and (selected["set"][chosen] == "grid").any()
+        chosen &= selected["set"].isin(["grid" if in_grid else "equal", "far"])
+    selected = selected[chosen & selected[count].notna()]  # some counts exist in some cells only
     if selected.empty:
         raise NotMeasured(f"row {row} has no result for {request} in this profile")
     if worst:
-        selected = _select_worst_cell(selected)
-    return _sum_by_seed(selected, "exact")
+        selected = _select_worst_cell(selected.assign(exact=selected[count]))
+    return _sum_by_seed(selected, count)
 
 
 def _select_worst_cell(cells: pd.DataFrame) -> pd.DataFrame:

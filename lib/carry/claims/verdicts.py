@@ -136,9 +136,11 @@ def _has_start(claim: Claim, tables: Mapping[str | None, Tables], start: str) ->
     """Return whether one of a claim's rows was evaluated, or analysed, from a start."""
     if _compares_starts(claim) or not (claim.measure or claim.analysis):
         return False
-    table = tables[claim.profile].cells
-    if claim.analysis:
-        table = tables[claim.profile].analyses.get(claim.analysis.table, pd.DataFrame())
+    known = tables[claim.profile]
+    if not claim.analysis:
+        cells = (known.cells_by_row.get(row, known.cells[:0]) for row in claim.list_rows())
+        return any((table["start"] == start).any() for table in cells)
+    table = known.analyses.get(claim.analysis.table, pd.DataFrame())
     if "start" not in table:
         return False
     return bool((table["row"].isin(claim.list_rows()) & (table["start"] == start)).any())
