@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from carry.config import profiles
+from carry.config import profiles, run_settings
 from carry.config.settings import SettingsError
 from carry.models.architectures import choose_architecture
 from carry.models.architectures.transformer import Transformer
@@ -67,6 +67,16 @@ def test_padding_changes_nothing(system):
         logits = system.logits(alone, system.ids(alone))
         length = int(batch.length[row])
         torch.testing.assert_close(logits[0], together[row, :length], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("row", run_settings.list_rows("smoke"))
+def test_a_model_on_meta_has_every_shape_and_no_number(row):
+    run = run_settings.load_run(row, "smoke")
+    shapes, made = (System(run, device=device).network.state_dict() for device in ("meta", "cpu"))
+    assert all(tensor.is_meta for tensor in shapes.values())
+    assert {name: tensor.shape for name, tensor in shapes.items()} == {
+        name: tensor.shape for name, tensor in made.items()
+    }
 
 
 def test_evaluation_is_deterministic_and_weights_depend_on_the_seed_alone():

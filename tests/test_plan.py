@@ -86,10 +86,8 @@ def test_every_row_of_a_profile_has_a_cost(device):
         assert 0 < cost.estimate_training_seconds(run_settings.load_run(row, PROFILE), device) < 60
 
 
-def test_weights_of_wide_models_are_not_made():
-    run = run_settings.load_run("addition_abacus", "paper")
-    assert run.model["width"] > cost.LARGE_WIDTH
-    assert cost.count_step(run).operations > 1e12
+def test_the_cost_of_a_wide_model_is_counted_without_its_weights():
+    assert cost.count_step(run_settings.load_run("addition_abacus", "paper")).operations > 1e12
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,6 @@ import time
 from collections import Counter
 
 import pytest
-import torch
 
 from carry.config import profiles, run_settings
 from carry.config.settings import SettingsError
@@ -293,8 +292,7 @@ def build_batch(profile):
         large = [run.training.digits, *(run.model[key] or 1 for key in model)]
         if max(large) > 300 or "scratchpad" in run.format.get("name", "") and large[0] > 20:
             continue
-        with torch.device("meta"):
-            system = System(run, device="meta")
+        system = System(run, device="meta")
         problems = system.task.draw(4, run.training.digits, stream(0, "fuzz"))
         batch = system.format.write(problems)
         for encoding, ids in zip(

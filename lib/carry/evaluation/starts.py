@@ -182,8 +182,7 @@ def count_passes(run: Run) -> float:
     >>> [count_passes(run) for run in runs]  # from 1, "best", and "all", which are nine
     [1.0, 3.0]
     """
-    with torch.device("meta"):
-        system = System(run, device="meta")
+    system = System(run, device="meta")
     count = len(list_single_starts(system, run.training.digits, MOST_STARTS))
     starts = system.distinct_starts(run.evaluation.starts)
     passes = [count if start == "all" else 1 for start in starts]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pandas as pd
-import torch
 from torch import nn
 
 from carry.config import profiles
@@ -20,9 +19,7 @@ def count_parameters(run: Run) -> int:
     >>> count_parameters(make_run({"task": {"name": "addition"}, "model": model}))
     1008
     """
-    with torch.device("meta"):
-        network = System(run, device="meta").network
-    return count_network_parameters(network)
+    return count_network_parameters(System(run, device="meta").network)
 
 
 def count_network_parameters(network: nn.Module) -> int:

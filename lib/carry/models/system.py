@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Literal
 
 import torch
 from jaxtyping import Float, Integer
-from torch import Tensor
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from carry import formats, positions, tasks
 from carry.config.arguments import check_type
@@ -22,9 +24,13 @@ from carry.randomness import stream
 # The first id; "all": next-token probabilities are averaged over starts (`evaluation.decoding`).
 Start = int | Literal["all"]
 
+DRAWS = (Tensor.normal_, Tensor.uniform_)
+
 
 class System:
     """The task, format, schemes and network of a run. Settings that do not fit are refused here.
+
+    On the device `meta` the network has shapes and no numbers, whatever its size.
 
     >>> from carry.config.run_settings import make_run
     >>> positions = [{"ids": "abacus", "encoding": "learned", "offset": 25}]
@@ -56,7 +62,7 @@ class System:
         self.schemes: list[Scheme] = []
         position_encodings: list[encodings.Encoding] = []
         # Weights depend on the seed alone, not on earlier draws of this process.
-        with torch.random.fork_rng(devices=[]):
+        with torch.random.fork_rng(devices=[]), _numbers_on(device):
             torch.manual_seed(stream(seed, "weights").initial_seed())
             for index, pair in enumerate(run.positions):
                 scheme, encoding = self._build_pair(pair, f"{where}.positions.{index}", shape)
@@ -302,6 +308,30 @@ class System:
                 )
         ids = [values.to(self.device) for values in ids]
         return batch.tokens.to(self.device), ids, None if at is None else at.to(self.device)
+
+
+class _WithoutFirstWeights(TorchFunctionMode):
+    """Set no first weights: torch takes half a millisecond, and imports a lot, to set none."""
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if func in DRAWS:
+            return args[0]
+        if getattr(func, "__module__", None) == nn.init.__name__:
+            return kwargs["tensor"] if "tensor" in kwargs else args[0]
+        return func(*args, **kwargs)
+
+
+@contextmanager
+def _numbers_on(device: str | torch.device) -> Iterator[None]:
+    """Make new tensors on `meta`, without draws, if that is the device."""
+    if torch.device(device).type != "meta":
+        yield
+        return
+    with torch.device("meta"), _WithoutFirstWeights():
+        yield
 
 
 def _check_device(device: str | torch.device) -> None:

@@ -32,9 +32,9 @@ def check_rows(profile: str) -> None:
             data_sets.build_task(name, problem_set)
     for row in settings["rows"]:
         run = run_settings.load_run(row, profile)
-        with torch.device("meta"):
-            system = System(run, device="meta")
-            if run.training.batched_seeds:
+        system = System(run, device="meta")
+        if run.training.batched_seeds:
+            with torch.device("meta"):
                 BatchedNetwork([system])
         problem_sets.check_problem_set(run, profile)
     for row in settings["analyses"]:
@@ -42,10 +42,8 @@ def check_rows(profile: str) -> None:
     for name in settings["variant_sets"]:
         variants.check_variant_set(name, profile)
     for row in settings["certificates"]:
-        with torch.device("meta"):
-            contexts.require_bounded_contexts(
-                System(run_settings.load_run(row, profile), device="meta")
-            )
+        run = run_settings.load_run(row, profile)
+        contexts.require_bounded_contexts(System(run, device="meta"))
 
 
 def list_read_profiles(profile: str) -> list[str]:

@@ -131,7 +131,7 @@ def tabulate_memory(profile: str, sizes: Sequence[int] = GPU_SIZES) -> pd.DataFr
         run = run_settings.load_run(row, profile)
         if run.training.batched_seeds:  # on a CPU
             continue
-        system, batch = _build_system(run), run.training.batch
+        system, batch = System(run, device="meta"), run.training.batch
         fixed, problem = count_fixed_bytes(system), count_problem_bytes(system)
         line = {"row": row, "weights": count_network_parameters(system.network) / 1e6}
         line |= {"batch": batch, "whole": (fixed + batch * problem) / GIGABYTE}
@@ -150,12 +150,6 @@ def print_memory(profile: str) -> None:
     print("and problems at once on a GPU of a size (0: one problem does not fit, and is refused)")
     table = tabulate_memory(profile)
     print(table.to_string(index=False, float_format=lambda value: f"{value:.1f}"))
-
-
-def _build_system(run: Run) -> System:
-    """Return a run's system without memory for its weights."""
-    with torch.device("meta"):
-        return System(run, device="meta")
 
 
 def pack_jobs(seconds: Iterable[float], workers: int) -> float:
@@ -260,7 +254,7 @@ def _estimate_memory(run: Run, parameters: int, device: str) -> float:
     if run.training.batched_seeds:
         return PROCESS_BYTES
     if device == "gpu":
-        system = _build_system(run)
+        system = System(run, device="meta")
         problems = run.training.micro_batch or run.training.batch
         try:
             problems = min(problems, count_fitting_problems(system, GPU_SIZES[-1] * GIGABYTE))

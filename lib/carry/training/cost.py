@@ -20,7 +20,6 @@ from carry.models.system import System
 from carry.randomness import stream
 
 RATES = Path(__file__).with_name("rates.yaml")  # `python benchmarks/rates.py` measures them
-LARGE_WIDTH = 256  # of models whose weights are not made
 BATCH = 128  # strings in a step of `BatchedRates`
 SAMPLE = 100  # problems whose written lengths are measured
 
@@ -101,11 +100,7 @@ def count_step(run: Run) -> StepCost:
 
 def _count_step(run: Run) -> StepCost:
     training = run.training
-    # The meta device imports a second's worth of modules; small weights are made at once.
-    width = run.model.get("width", 0)
-    device = "meta" if isinstance(width, int) and width > LARGE_WIDTH else "cpu"
-    with torch.device(device):
-        network = System(run, device=device).network
+    network = System(run, device="meta").network
     try:
         matrices = [tuple(weights.shape) for weights in network.hidden_matrices()]
     except SettingsError:  # an architecture that does not name them

@@ -17,7 +17,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any, Literal, NamedTuple
 
-import torch
 from pydantic import Field
 
 from carry.config import profiles, run_settings
@@ -172,7 +171,7 @@ def check_variant_set(name: str, profile: str) -> None:
             )
     runs |= {variant.place: variant.run for variant in list_variants(name, profile)}
     for place, run in runs.items():
-        with errors_at(place, f"runs.{run.name}"), torch.device("meta"):
+        with errors_at(place, f"runs.{run.name}"):
             system = System(run, device="meta")
         for times in variant_set.times:
             digits = times * run.training.digits
