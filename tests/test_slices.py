@@ -72,11 +72,11 @@ def test_tables_of_rows_are_added_and_replaced(tmp_path):
     def table(row, *values):
         return pd.DataFrame({"row": row, "seed": range(len(values)), "value": values})
 
-    for row, values, others in (("a", (1, 2), {}), ("b", (3,), {}), ("a", (4,), {0})):
-        slices.add_tables({"cells": table(row, *values)}, tmp_path, row, {*others})
-    slices.add_tables({"places": table("b", 9)}, tmp_path, "b", set())
+    for row, values in (("a", (1, 2)), ("b", (3,)), ("a", (4,))):
+        slices.add_tables({"cells": table(row, *values)}, tmp_path, row, {0})
+    slices.add_tables({"places": table("b", 9)}, tmp_path, "b", {0})
     cells = pd.read_parquet(tmp_path / "cells.parquet")
-    assert cells[["row", "value"]].values.tolist() == [["a", 1], ["a", 4]]  # b has none any more
+    assert cells[["row", "value"]].values.tolist() == [["a", 2], ["a", 4]]  # b has none any more
     assert len(pd.read_parquet(tmp_path / "places.parquet")) == 1
 
 
@@ -95,6 +95,7 @@ def test_runs_are_described_and_not_run_again(project, monkeypatch):
     ):
         add(seed, settings)
         assert [part.seeds for part in slices.list_waiting("smoke", [run.name])] == [waiting]
+        assert slices.list_outdated(run) == ({1} if settings == "other" else set())
     assert slices.read_runs("smoke")["seed"].tolist() == [0, 2]
     add(1, slices.describe_settings(run))
     assert slices.list_waiting("smoke", [run.name]) == []

@@ -133,9 +133,18 @@ def list_waiting(profile: str, rows: Sequence[str]) -> list[Part]:
 
 def list_finished(run: Run) -> set[int]:
     """Return the seeds of a run that have results of its settings."""
+    runs = _read_own_runs(run)
+    return {*runs.loc[runs["settings"] == describe_settings(run), "seed"].astype(int)}
+
+
+def list_outdated(run: Run) -> set[int]:
+    """Return the seeds of a run that have results of other settings."""
+    return {*_read_own_runs(run)["seed"].astype(int)} - list_finished(run)
+
+
+def _read_own_runs(run: Run) -> pd.DataFrame:
     runs = read_runs(run.profile)
-    same = (runs["row"] == run.name) & (runs["settings"] == describe_settings(run))
-    return {*runs.loc[same, "seed"].astype(int)}
+    return runs[runs["row"] == run.name]
 
 
 def choose_parts(waiting: Sequence[Part]) -> list[Part]:
@@ -190,7 +199,7 @@ def run_parts(parts: Sequence[Part], deadline: float, product: float) -> bool:
         if run.name in profiles.load_profile(profile)["models"]:
             files = [file for folder in group for file in folder.glob("seed_*.safetensors")]
             copy_files(files, paths.models_folder(profile, study, run.name))
-        add_tables(own, results, run.name, list_finished(run) - {*part.seeds})
+        add_tables(own, results, run.name, {*part.seeds} | list_outdated(run))
         add_runs(describe_runs(part, group, study, product), run)
     return True
 
@@ -210,13 +219,16 @@ def write_problems(run: Run) -> None:
         questions.to_parquet(draft, index=False)
 
 
-def add_tables(tables: dict[str, pd.DataFrame], folder: Path, row: str, others: set[int]) -> None:
-    """Add lines of a row to the tables of a folder; of its earlier lines, keep `others`' seeds."""
+def add_tables(tables: dict[str, pd.DataFrame], folder: Path, row: str, replaced: set[int]) -> None:
+    """Add lines of a row to the tables of a folder, in place of those of the `replaced` seeds.
+
+    Seeds that runs.csv does not have stay: `make repro` wrote them.
+    """
     merged = {}
     for name in {*tables, *(path.stem for path in folder.glob("*.parquet"))}:
         path = folder / f"{name}.parquet"
         parts = [pd.read_parquet(path)] if path.exists() else []
-        parts = [part[(part["row"] != row) | part["seed"].isin(others)] for part in parts]
+        parts = [part[(part["row"] != row) | ~part["seed"].isin(replaced)] for part in parts]
         parts = [part for part in [*parts, tables.get(name, pd.DataFrame())] if len(part)]
         if parts:
             merged[name] = pd.concat(parts, ignore_index=True)
