@@ -71,12 +71,13 @@ def prepare_tables(
     longest = cells[["i", "j"]].max(axis=1)
     grid = cells["row"].map(longest[cells["set"] == "grid"].groupby(cells["row"]).max())
     cells = cells.assign(beyond=longest - cells["trained"], grid=grid)
+    trained = score_trained_lengths(cells)
     texts = ("row", "start", "set", "region", "profile")  # claims compare these many times
     cells = cells.astype({name: "category" for name in texts if name in cells})
     sources = dict(zip(cells["row"], cells["profile"], strict=True))
     named = {name: _name_starts(table) for name, table in (analyses or {}).items()}
     by_row = dict(iter(cells.groupby("row", sort=False)))
-    return Tables(cells, by_row, score_trained_lengths(cells), runs, sources, named)
+    return Tables(cells, by_row, trained, runs, sources, named)
 
 
 def _name_starts(table: pd.DataFrame | None) -> pd.DataFrame | None:
