@@ -220,7 +220,7 @@ def write_problems(run: Run) -> None:
 
 
 def add_tables(tables: dict[str, pd.DataFrame], folder: Path, row: str, replaced: set[int]) -> None:
-    """Add lines of a row to the tables of a folder, in place of those of the `replaced` seeds.
+    """Add lines of a row to the tables of a folder, and remove earlier lines of `replaced` seeds.
 
     Seeds that runs.csv does not have stay: `make repro` wrote them.
     """
