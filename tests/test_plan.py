@@ -86,7 +86,7 @@ def test_every_row_of_a_profile_has_a_cost(device):
         assert 0 < cost.estimate_training_seconds(run_settings.load_run(row, PROFILE), device) < 60
 
 
-def test_the_cost_of_a_wide_model_is_counted_without_its_weights():
+def test_the_cost_of_a_wide_model_is_counted():
     assert cost.count_step(run_settings.load_run("addition_abacus", "paper")).operations > 1e12
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-import numpy as np
 import pandas as pd
 
 from carry.claims.claim_settings import CellFilter, Claim, find_comparison
@@ -173,9 +172,11 @@ def count_by_seed(
     if "digits" in values:
         values |= dict.fromkeys("ij", values.pop("digits"))
     within = dict(zip("ij", values.pop("within", ()), strict=False))
-    wanted = [selected[name] == value for name, value in values.items()]
-    wanted += [selected[name] <= largest for name, largest in within.items()]
-    chosen = np.logical_and.reduce(wanted) if wanted else np.ones(len(selected), dtype=bool)
+    chosen = pd.Series(True, index=selected.index)
+    for name, value in values.items():
+        chosen &= selected[name] == value
+    for name, largest in within.items():
+        chosen &= selected[name] <= largest
     if "set" not in values:  # otherwise the same lengths would count in two sets
         in_grid = "region" in values and (selected["set"][chosen] == "grid").any()
         chosen &= selected["set"].isin(["grid" if in_grid else "equal", "far"])
