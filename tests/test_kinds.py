@@ -145,6 +145,16 @@ def test_a_notebook_reads_rows_in_order_and_names_those_without_results(notebook
     assert set(notebook.tabulate_departures().columns) >= {"model", "optimizer", "size"}
 
 
+def test_a_notebook_reads_rows_of_another_profile_with_the_labels_of_that(notebook, monkeypatch):
+    other = notebook.tables["cells"].assign(profile="long", exact=0)
+    tables = {"long": notebook.tables.with_tables(cells=other)}
+    monkeypatch.setattr(shared.results, "open_results", tables.__getitem__)
+    table = notebook.read("cells", "addition_abacus", profile="long")
+    assert set(table["profile"]) == {"long"}
+    assert set(table["label"]) == {"Abacus, not learned"}
+    assert notebook.sources == {"addition_abacus": "long"}
+
+
 def test_a_figure_is_saved_with_its_numbers_and_texts_and_twice_as_the_same_bytes(
     notebook, tmp_path
 ):

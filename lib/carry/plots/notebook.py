@@ -39,7 +39,13 @@ class Notebook:
         self.folder = paths.figures_folder(profile, name)
         self.sources: dict[str, str] = {}
 
-    def read(self, table: str, *rows: str, names: Mapping[str, str] | None = None) -> pd.DataFrame:
+    def read(
+        self,
+        table: str,
+        *rows: str,
+        names: Mapping[str, str] | None = None,
+        profile: str | None = None,
+    ) -> pd.DataFrame:
         """Return some rows of a table, in the order given, with their labels.
 
         Rows without results are left out; a printed line names them. All rows are read if none is
@@ -49,8 +55,11 @@ class Notebook:
             table: the name of a result table, such as `cells`.
             rows: the names of rows in params.yaml.
             names: labels of rows, if other than their usual ones.
+            profile: whose results are read (default: the profile that draws, and its `others`). The
+                next figures, and the departures, are then about these.
         """
-        selected = self.tables[table]
+        tables = results.open_results(profile) if profile else self.tables
+        selected = tables[table]
         rows = rows or tuple(results.list_rows(selected))
         selected = results.select_rows(selected, list(rows)).reset_index(drop=True)
         missing = [row for row in rows if row not in set(selected["row"])]
@@ -59,7 +68,7 @@ class Notebook:
         if "profile" in selected:
             origins = selected.drop_duplicates("row").set_index("row")["profile"]
             self.sources.update(origins)
-        return results.add_labels(selected, self.tables["cells"], names)
+        return results.add_labels(selected, tables["cells"], names)
 
     def show(
         self,
