@@ -26,7 +26,7 @@ SECONDS = 1.0  # of steps of each run
 WIDE = [(256, 4, 8), (384, 6, 6), (512, 4, 8), (1024, 2, 16)]  # width, layers, heads
 BATCHED = [("noisy_majority_d2_a1", 50), ("noisy_majority_d4_a2", 5), ("noisy_majority_d8_a4", 30),
            ("noisy_majority_d16_a8", 5), ("noisy_majority_d32_a16", 8),
-           ("noisy_majority_d2_a64", 5)]  # fmt: skip
+           ("noisy_majority_d2_a64", 5), ("noisy_majority_d8_a4_dropout", 25)]  # fmt: skip
 
 
 def list_runs() -> list[Run]:
@@ -88,13 +88,12 @@ def measure_rows() -> None:
 def measure_batched() -> None:
     features, seconds = [], []
     for row, models in BATCHED:
-        run = run_settings.load_run(row, "full")
-        width = max(run.model["width"], run.model["heads"])
+        run = run_settings.load_run(row, "long" if row.endswith("dropout") else "full")
         seconds.append(time_steps(BatchedTrainer(run, range(models), None)._update))
-        features.append((1.0, models, models * width))
+        features.append((1.0, *(models * count for count in cost.count_batched_step(run))))
     rates, ratios = fit(features, seconds)
-    step, model, number = rates
-    print(f"  batched: {{step: {step:.2g}, model: {model:.2g}, number: {number:.2g}}}")
+    named = zip(cost.BatchedRates.model_fields, rates, strict=True)
+    print(f"  batched: {{{', '.join(f'{name}: {rate:.2g}' for name, rate in named)}}}")
     print(f"  # predicted {ratios.min():.2f} to {ratios.max():.2f} of what was measured")
 
 

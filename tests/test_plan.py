@@ -86,6 +86,17 @@ def test_every_row_of_a_profile_has_a_cost(device):
         assert 0 < cost.estimate_training_seconds(run_settings.load_run(row, PROFILE), device) < 60
 
 
+def test_dropout_of_embeddings_costs_the_tokens_that_counts_save():
+    plain = run_settings.load_run("noisy_majority_d8_a4", "full")
+    assert cost.count_batched_step(plain)[2] == 0
+    dropped = run_settings.load_run("noisy_majority_d8_a4_dropout", "long")
+    dropped = dropped.model_copy(update={"seeds": plain.seeds})
+    short = dropped.model_copy(update={"training": plain.training.model_copy(
+        update={"dropout_embeddings": 0.1, "digits": 10})})  # fmt: skip
+    seconds = [cost.estimate_training_seconds(run) for run in (plain, short, dropped)]
+    assert seconds == sorted(set(seconds))
+
+
 def test_the_cost_of_a_wide_model_is_counted():
     assert cost.count_step(run_settings.load_run("addition_abacus", "paper")).operations > 1e12
 

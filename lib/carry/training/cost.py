@@ -42,6 +42,7 @@ class BatchedRates(Settings):
     step: float  # of each group of models
     model: float
     number: float  # of the width of each model, or of its heads if they are more
+    token: float  # of each such number of each token, with dropout of embeddings
 
 
 class Rates(Settings):
@@ -146,9 +147,17 @@ def load_rates(device: str) -> Rates:
 
 def _time_batched_step(run: Run, rates: BatchedRates) -> float:
     """Return the seconds of one seed; two groups of seeds share the time of their steps."""
-    width = max(run.model.get("width", 1), run.model.get("heads", 1))
-    model = (rates.model + rates.number * width) * run.training.batch / BATCH
+    batches, numbers, tokens = count_batched_step(run)
+    model = rates.model * batches + rates.number * numbers + rates.token * tokens
     return rates.step / max(1, run.seeds / 2) + model
+
+
+def count_batched_step(run: Run) -> tuple[float, float, float]:
+    """Return the units of `model`, `number` and `token` of one model with `batched_seeds`."""
+    batches = run.training.batch / BATCH
+    numbers = batches * max(run.model.get("width", 1), run.model.get("heads", 1))
+    read = _measure_lengths(run)[0] if run.training.dropout_embeddings else 0.0
+    return batches, numbers, numbers * read
 
 
 def _measure_lengths(run: Run) -> tuple[float, float]:
