@@ -15,7 +15,7 @@ import scipy.optimize
 import scipy.stats
 import torch
 
-from carry.config import run_settings
+from carry.config import profiles, run_settings
 from carry.config.run_settings import Run
 from carry.progress import progress_bar
 from carry.training import cost
@@ -87,8 +87,9 @@ def measure_rows() -> None:
 
 def measure_batched() -> None:
     features, seconds = [], []
+    sources = profiles.find_sources("full")
     for row, models in BATCHED:
-        run = run_settings.load_run(row, "long" if row.endswith("dropout") else "full")
+        run = run_settings.load_run(row, sources[row])
         seconds.append(time_steps(BatchedTrainer(run, range(models), None)._update))
         features.append((1.0, *(models * count for count in cost.count_batched_step(run))))
     rates, ratios = fit(features, seconds)
