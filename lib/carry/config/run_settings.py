@@ -91,6 +91,7 @@ class Training(Settings):
     examples: ProblemCount | None = None  # size of a fixed training set; null: fresh problems
     problem_set: str | None = None  # the data set of the examples; null: drawn as fresh problems
     random_padding: ShareBelowOne = 0.0  # chance of a pad before a question token (mcleish2024)
+    packing: bool = False  # half of the batches have another problem before each one
     dropout: ShareBelowOne = 0.0  # of the outputs of attention and of feed-forward networks
     dropout_inside: ShareBelowOne = 0.0  # of attention weights and of hidden units
     dropout_embeddings: ShareBelowOne = 0.0  # of embeddings of tokens plus ids
@@ -177,7 +178,15 @@ class Training(Settings):
 # Settings of the trainer of batched seeds, and of the trainer of one seed.
 ONLY_BATCHED = ("halving", "held_out", "keep_weights")
 ONLY_SEPARATE = (
-    *("problem_set", "random_padding", "loss", "loss_average", "progressive", "optimizer"),
+    *(
+        "problem_set",
+        "random_padding",
+        "packing",
+        "loss",
+        "loss_average",
+        "progressive",
+        "optimizer",
+    ),
     *("batch_ramp", "clip", "precision", "stop_at", "patience", "snapshot_every"),
     *("average_weights", "dropout_inside", "graphs", "micro_batch"),
 )
@@ -190,8 +199,9 @@ class Evaluation(Settings):
     digits: Size = 30  # largest sizes (i, j) of the grid; three times the trained digits
     longest: Size | None = None  # largest size of problems with i = j; null: the grid's
     far: Annotated[list[Size | Cell], Field(max_length=1000)] = []  # cells beyond the grid
-    # First ids: an id, the best one on held-out problems, or the mean of probabilities over all.
-    starts: list[Size | Literal["best", "all"]] = Field(
+    # First ids: an id, the best one on held-out problems, or the mean of probabilities over all; or
+    # "window", id 1 with attention only to ids as near as in training.
+    starts: list[Size | Literal["best", "all", "window"]] = Field(
         default=[1, "best", "all"], min_length=1, max_length=100
     )
     recurrences: Annotated[int, Field(ge=1, le=1000)] | None = None  # null: as trained

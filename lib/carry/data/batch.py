@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
 import torch
-from jaxtyping import Bool, Integer
+from jaxtyping import Bool, Integer, Shaped
 from torch import Tensor
 
 from carry.data.problems import TensorRows
@@ -91,6 +91,34 @@ def merge_batches(
         return torch.cat(parts)[order]
 
     return Batch(**{field.name: merge(field.name) for field in fields(Batch)})
+
+
+def pack_columns(
+    first: Shaped[Tensor, "B S *L"],
+    second: Shaped[Tensor, "B T *L"],
+    length: Integer[Tensor, " B"],
+) -> Shaped[Tensor, "B _ *L"]:
+    """Return each row of `second` after the first `length` columns of `first`, without padding.
+
+    >>> first, second = torch.tensor([[1, 2, 0], [1, 2, 3]]), torch.tensor([[4, 5], [4, 5]])
+    >>> pack_columns(first, second, torch.tensor([2, 3])).tolist()
+    [[1, 2, 4, 5, 5], [1, 2, 3, 4, 5]]
+    """
+    both = torch.cat([first, second], dim=1)
+    index = torch.arange(both.shape[1], device=both.device)
+    padding = (first.shape[1] - length)[:, None]
+    index = torch.where(index < length[:, None], index, index + padding)
+    index = index.clamp(max=both.shape[1] - 1)
+    return both.gather(1, index.reshape(*index.shape, *[1] * (both.ndim - 2)).expand_as(both))
+
+
+def pack_pairs(first: Batch, second: Batch) -> Batch:
+    """Return sequences of two problems; the response is that of the second one."""
+    names = ("tokens", "number", "place", "levels")
+    marks = [
+        pack_columns(getattr(first, name), getattr(second, name), first.length) for name in names
+    ]
+    return Batch(*marks, first.length + second.start, first.length + second.length)
 
 
 def _widen(values: Tensor, width: int, empty: int) -> Tensor:

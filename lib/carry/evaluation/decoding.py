@@ -201,9 +201,9 @@ def decode_greedily(
     device, problems = problems.operands.device, problems.to(system.device)
     system.network.eval()
     groups = group_by_shape(problems, system.format)
-    with use_precision("fp32", system.device):
+    with use_precision("fp32", system.device), system.read_from(start) as first:
         parts = [
-            _decode_group(system, problems[rows].trim(), start, recurrences) for rows in groups
+            _decode_group(system, problems[rows].trim(), first, recurrences) for rows in groups
         ]
     longest = max(part.shape[1] for part in parts)
     response = torch.full((len(problems), longest), EOS, device=system.device)

@@ -87,11 +87,11 @@ def score_by_recurrence(
     labels = {**list_labels(system), "start": str(start), "recurrences_trained": trained}
     counts, answers = [], []
     system.network.eval()
-    with use_precision("fp32", device):
+    with use_precision("fp32", device), system.read_from(start) as first:
         for digits, part in choose_problems(system, table).groupby("i"):
             problems = problem_sets.to_problems(part, system.task).to(device)
             batch = system.format.write(problems)
-            predicted = _predict_tokens(system, problems, batch, start, most, report)
+            predicted = _predict_tokens(system, problems, batch, first, most, report)
             _, target, real = batch.response()
             place = batch.place.long().gather(1, batch.slots())
             number = batch.number.gather(1, batch.slots()) * real

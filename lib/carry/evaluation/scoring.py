@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -42,14 +43,17 @@ MAX_ATTENTION_SCORES = 2**22
 TIMES_ON_GPU = 16  # as many in one batch, so that launching its kernels is not what takes time
 FEW = 8  # shapes with fewer problems are batched with others
 
-# Columns of `cells` besides exact match and mistakes.
-EXTRA_COUNTS = ("first_right", "digits_right")
+# Columns of `cells` besides exact match and mistakes. Parts of a response: its first token, its
+# end, the token before the end, and those between.
+PARTS = ("first_right", "inside_right", "final_right", "end_right")
+EXTRA_COUNTS = (*PARTS, "digits_right")
 
 _LABELS = ("row", "profile", "seed", "trained", "start", "set")
 _SCORES = ("n", "correct", "first_wrong", "accuracy", "low", "high")
 COLUMNS = {
     "cells": (
-        *_LABELS, "i", "j", "n", "exact", "accuracy", "low", "high", *mistakes.KINDS, *EXTRA_COUNTS,
+        *(*_LABELS, "i", "j", "n", "exact", "accuracy", "low", "high"),
+        *(*mistakes.KINDS, *EXTRA_COUNTS),
     ),
     "places": (*_LABELS, "digits", "place", *_SCORES),
     "steps": (*_LABELS, "digits", "step", *_SCORES),
@@ -79,10 +83,11 @@ def score_system(
     Returns:
         cells: for each `start`, `set`, `i` and `j`, the number of `exact` answers of `n` problems;
             `accuracy` and the ends of its interval (`low`, `high`); the number of each mistake
-            (`mistakes.KINDS`); the number of correct first response tokens (`first_right`: in
-            sorting, the smallest number); and in formats that write more than the answer's
-            digits, the number of correct digits in real decoding (`digits_right`, else missing;
-            with steps, in set "equal" only, because decoding is slow).
+            (`mistakes.KINDS`); the number in which each of the `PARTS` is correct, given the true
+            tokens before it (`first_right`: in sorting, the smallest number); and in formats that
+            write more than the answer's digits, the number of correct digits in real decoding
+            (`digits_right`, else missing; with steps, in set "equal" only, because decoding is
+            slow).
         places: of the problems in set "equal", for each `start`, number of `digits` and `place`
             (0: least significant), the number `correct` of the `n` answers with this place, given
             the true tokens before it (so errors do not spread as in decoding), with accuracy and
@@ -115,26 +120,63 @@ def score_system(
             equal = torch.tensor((table.loc[rows, "set"] == "equal").tolist(), device=device)
             batch = system.format.write(problems)
             for index, (name, start) in enumerate(starts.items()):
-                errors = torch.zeros(len(rows), 3, dtype=torch.long, device=device)
-                first_right = torch.zeros(len(rows), dtype=torch.bool, device=device)
-                for part, result in _run_passes(system, problems, batch, start, recurrences):
-                    errors[part] = mistakes.find_first_errors(batch[part], result)
-                    first_right[part] = ~result.wrong[:, 0]
-                    counted = equal[part]
-                    if counted.any():
-                        labels = {"start": name, "digits": int(digits)}
-                        places.append(_count_by_place(batch[part], result, counted, labels))
-                        if system.format.has_steps:
-                            steps.append(_count_by_step(batch[part], result, counted, labels))
-                    report(len(part))
-                kind = mistakes.classify_errors(system.format, problems, errors)
-                exact = kind == mistakes.NO_MISTAKE
-                digits_right = _score_digits(system, problems, exact, equal, start, recurrences)
-                values = (kind, first_right, digits_right)
+                with system.read_from(start) as first:
+                    values, place_counts, step_counts = _score_problems(
+                        system, problems, batch, equal, first, recurrences, report
+                    )
+                labels = {"start": name, "digits": int(digits)}
+                places += [part.assign(**labels) for part in place_counts]
+                steps += [part.assign(**labels) for part in step_counts]
                 for column, value in zip(results, values, strict=True):
                     results[column][index, rows] = value.cpu()
     cells = _count_by_cell(system, table, list(starts), results)
     return cells, _sum_counts(system, places, "place"), _sum_counts(system, steps, "step")
+
+
+def _score_problems(
+    system: System,
+    problems: Problems,
+    batch: Batch,
+    equal: Bool[Tensor, " B"],
+    start: int | Literal["all"],
+    recurrences: int | None,
+    report: Callable[[int], None],
+) -> tuple[tuple[Tensor, ...], list[pd.DataFrame], list[pd.DataFrame]]:
+    """Score problems from one start.
+
+    Returns:
+        For each problem its kind of mistake and `EXTRA_COUNTS`; and of those in set `equal` the
+        counts by place and by step.
+    """
+    errors = torch.zeros(len(problems), 3, dtype=torch.long, device=equal.device)
+    parts_right = torch.zeros(len(PARTS), len(problems), dtype=torch.bool, device=equal.device)
+    places, steps = [], []
+    for part, result in _run_passes(system, problems, batch, start, recurrences):
+        errors[part] = mistakes.find_first_errors(batch[part], result)
+        parts_right[:, part] = ~find_wrong_parts(result)
+        counted = equal[part]
+        if counted.any():
+            places.append(_count_by_place(batch[part], result, counted))
+            if system.format.has_steps:
+                steps.append(_count_by_step(batch[part], result, counted))
+        report(len(part))
+    kind = mistakes.classify_errors(system.format, problems, errors)
+    exact = kind == mistakes.NO_MISTAKE
+    digits_right = _score_digits(system, problems, exact, equal, start, recurrences)
+    return (kind, *parts_right, digits_right), places, steps
+
+
+def find_wrong_parts(result: TeacherForcedPass) -> Bool[Tensor, "P B"]:
+    """Return for each of the `PARTS` of a response whether it has a wrong token.
+
+    >>> predicted, target = torch.tensor([[5, 6, 7, 8, 1, 0]]), torch.tensor([[5, 9, 9, 8, 9, 0]])
+    >>> find_wrong_parts(TeacherForcedPass(predicted, target, target < 10))[:, 0].tolist()
+    [False, True, True, False]
+    """
+    slot = torch.arange(result.real.shape[1], device=result.real.device)
+    end = result.real.sum(1, keepdim=True) - 1
+    masks = (slot == 0, (slot > 0) & (slot < end - 1), slot == end - 1, slot == end)
+    return torch.stack([(result.wrong & mask).any(1) for mask in masks])
 
 
 def _score_digits(
@@ -214,7 +256,7 @@ def _group_problems(
 
 
 def _count_by_place(
-    batch: Batch, result: TeacherForcedPass, rows: Bool[Tensor, " B"], labels: dict[str, object]
+    batch: Batch, result: TeacherForcedPass, rows: Bool[Tensor, " B"]
 ) -> pd.DataFrame:
     """Count correct digits by place, in the last number of each response of some rows."""
     slots = torch.arange(result.real.shape[1], device=batch.start.device)
@@ -232,11 +274,11 @@ def _count_by_place(
         name: torch.bincount(place[digit & tokens], minlength=len(slots)).tolist()
         for name, tokens in counted.items()
     }
-    return pd.DataFrame({**labels, "place": range(len(slots)), **counts})
+    return pd.DataFrame({"place": range(len(slots)), **counts})
 
 
 def _count_by_step(
-    batch: Batch, result: TeacherForcedPass, rows: Bool[Tensor, " B"], labels: dict[str, object]
+    batch: Batch, result: TeacherForcedPass, rows: Bool[Tensor, " B"]
 ) -> pd.DataFrame:
     """Count correct steps over some rows of a batch, which all have equal numbers of steps."""
     number = batch.number.gather(1, batch.slots()) * result.real
@@ -254,7 +296,7 @@ def _count_by_step(
         "correct": (~wrong[rows]).sum(0).tolist(),
         "first_wrong": torch.bincount(first_wrong, minlength=steps).tolist(),
     }
-    return pd.DataFrame({**labels, "step": range(steps), **counts})
+    return pd.DataFrame({"step": range(steps), **counts})
 
 
 def _count_by_cell(

@@ -6,6 +6,7 @@ row names its starts (`evaluation.starts`), and tables have their names in the c
     1, 2, ...   this id; 1 is the papers' protocol
     best        one id for each model, the best on held-out problems of trained lengths
     all         next-token probabilities averaged over all starts (`decoding.list_first_ids`)
+    window      id 1, and attention only to ids as near as in training (`System.read_from`)
 
 They are different protocols: a figure or a claim has one of them, or sets them side by side. A
 problem too long for the best id starts at the last one from which it fits. Ids that do not depend
@@ -46,7 +47,7 @@ COLUMNS = {
 
 
 def resolve_starts(
-    system: System, starts: Sequence[int | Literal["best", "all"]]
+    system: System, starts: Sequence[int | Literal["best", "all", "window"]]
 ) -> tuple[dict[str, Start], pd.DataFrame]:
     """Return the distinct starts by name, and the table of `score_starts` if "best" is one.
 

@@ -11,9 +11,13 @@ bias b, where the factor f of a query is 1, unless attention is sharpened:
                            to n keys (Chiang & Cholak 2022; Nakanishi 2025)
     sharpness              a number that multiplies f in evaluation mode
 
-n counts the keys that windows show, so it does not depend on later tokens or on padding, and
-decoding agrees with one pass. The softmax over one key is 1 whatever f is; f is then that of two
-keys, since a factor of 0 would make hidden keys, which score -inf, undefined.
+    id_windows             hide keys in evaluation mode whose ids lie farther from the query's than
+                           any in training; tokens with id 0, the signs, stay visible
+
+n counts the keys that the windows of encodings show, and those that `id_windows` hide too: it is a
+length. It does not depend on later tokens or on padding, so decoding agrees with one pass. The
+softmax over one key is 1 whatever f is; f is then that of two keys, since a factor of 0 would make
+hidden keys, which score -inf, undefined.
 """
 
 from __future__ import annotations
@@ -51,7 +55,8 @@ class PositionEncodings(NamedTuple):
     `attention` is the setting of `Transformer`. `scale_gradient(x, factor)` returns x, and its
     gradient is multiplied by the factor if the model divides gradients by the `recurrences`.
     `log_scale`: whether attention logits grow with the logarithm of the number of keys. `sharpness`
-    multiplies them.
+    multiplies them. `id_windows`: for each encoding the largest difference of ids at which a token
+    is visible, None for no limit; empty without any.
     """
 
     encodings: nn.ModuleList
@@ -60,6 +65,7 @@ class PositionEncodings(NamedTuple):
     recurrences: int = 1
     log_scale: bool = False
     sharpness: float = 1.0
+    id_windows: Sequence[int | None] = ()
 
     @property
     def has_windows(self) -> bool:
@@ -89,6 +95,17 @@ class PositionEncodings(NamedTuple):
         if self.log_scale:
             factor = factor * (keys.clamp(min=2).double().log() / math.log(NEUTRAL_KEYS))
         return factor
+
+    def find_hidden(self, ids: QueryKeyIds) -> Bool[Tensor, "_ Q T"] | None:
+        """Return which keys `id_windows` hide from each query; None without any."""
+        hidden = [
+            ((query[:, :, None] - key[:, None]).abs() > window)
+            & (query[:, :, None] > 0)
+            & (key[:, None] > 0)
+            for window, (query, key) in zip(self.id_windows, ids, strict=False)
+            if window is not None
+        ]
+        return functools.reduce(torch.logical_or, hidden) if hidden else None
 
     def bias(
         self, layer: int, ids: QueryKeyIds, query_index: Integer[Tensor, "_ Q"] | None = None
@@ -169,9 +186,12 @@ class AttentionContext:
         if not dense:
             return WindowedAttention(positions, layer, ids, factor, self.neighbours)
         bias = scale_logits(positions.bias(layer, ids, self.query_index), factor)
-        is_causal = bias is None and self.in_order and not positions.has_windows
+        visible, hidden = self.visible, positions.find_hidden(ids)
+        visible = visible if hidden is None else visible & ~hidden
+        no_mask = bias is None and hidden is None
+        is_causal = no_mask and self.in_order and not positions.has_windows
         score = torch.zeros((), device=self.query_index.device) if bias is None else bias
-        score = torch.where(self.visible[:, None], score, -math.inf)
+        score = torch.where(visible[:, None], score, -math.inf)
         return DenseAttention(positions, layer, ids, factor, score, is_causal)
 
     def logit_factor(self, dense: bool = True) -> Float64[Tensor, "_ Q"] | None:
@@ -345,6 +365,8 @@ class WindowedAttention:
         score = (query * scale) @ key.transpose(-1, -2)
         score = sum(scaled_scores, score if bias is None else score + bias)
         hidden = (neighbours == NO_TOKEN).flatten(0, 1)[:, None, None]
+        too_far = self.positions.find_hidden(ids)
+        hidden = hidden if too_far is None else hidden | too_far[:, None]
         score = score.masked_fill(hidden, -math.inf)
         mixed = score.softmax(-1).to(value.dtype) @ value
         return mixed[:, :, 0].unflatten(0, (rows, -1)).transpose(1, 2)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal
 
 import torch
-from jaxtyping import Float, Integer
+from jaxtyping import Bool, Float, Integer
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
@@ -16,13 +17,14 @@ from carry.config.arguments import check_type
 from carry.config.run_settings import Run
 from carry.config.settings import LARGEST_INTEGER, SettingsError, describe, suggest_name
 from carry.data import data_sets
-from carry.data.batch import Batch
+from carry.data.batch import Batch, pack_columns, pack_pairs
 from carry.models import architectures, encodings
-from carry.positions import Scheme
+from carry.positions import RandomStart, Scheme
 from carry.randomness import stream
 
-# The first id; "all": next-token probabilities are averaged over starts (`evaluation.decoding`).
-Start = int | Literal["all"]
+# The first id; "all": next-token probabilities are averaged over starts (`evaluation.decoding`);
+# "window": from id 1, with keys hidden whose ids are farther away than any in training.
+Start = int | Literal["all", "window"]
 
 DRAWS = (Tensor.normal_, Tensor.uniform_)
 
@@ -85,6 +87,11 @@ class System:
             )
         self.network.to(device)
         self._check_lengths(where)
+        if run.training.packing:
+            self._check_packing(where)
+        if "window" in run.evaluation.starts:
+            with self.read_from("window"):
+                pass
 
     def _build_pair(
         self, pair: dict, where: str, shape: encodings.ModelShape
@@ -129,6 +136,23 @@ class System:
         if training.random_padding:  # a pad may precede every token
             return extent._replace(tokens=2 * extent.tokens)
         return extent
+
+    def _check_packing(self, where: str) -> None:
+        """Refuse schemes without random starts, and tables too short for two problems."""
+        extent = self.training_extent()
+        for index, scheme in enumerate(self.schemes):
+            place = f"{where}.positions.{index}"
+            if not isinstance(scheme, RandomStart) or scheme.start_is_fixed or scheme.wraps:
+                raise SettingsError(
+                    f"{place}.ids: {self.run.positions[index]['ids']!r} does not fit training."
+                    "packing true, expected ids with a limit or an offset, and no ring"
+                )
+            needed, largest = 2 * scheme.required_ids(extent) + 1, scheme.largest_id(extent)
+            if needed > largest:
+                raise SettingsError(
+                    f"{place}: ids up to {largest} do not fit training.packing true; "
+                    f"expected {needed} for two problems"
+                )
 
     def _mixture(self) -> list[str]:
         """Return the prefixes of the sub-tasks that training mixes."""
@@ -195,6 +219,26 @@ class System:
         """Return the ids of every scheme, drawn for training."""
         return [scheme.train_ids(batch, generator) for scheme in self.schemes]
 
+    def pack(
+        self, batch: Batch, generator: torch.Generator
+    ) -> tuple[Batch, list[Integer[Tensor, "_ T"]]]:
+        """Return pairs of problems as sequences, with training ids that do not overlap."""
+        half = len(batch) // 2
+        first, second = batch[:half].trim(), batch[half : 2 * half].trim()
+        ids = [
+            pack_columns(*scheme.pack_ids(first, second, generator), first.length)
+            for scheme in self.schemes
+        ]
+        return pack_pairs(first, second), ids
+
+    def unknowable(
+        self, batch: Batch, ids: Sequence[Integer[Tensor, "_ T"]]
+    ) -> Bool[Tensor, "_ T"] | None:
+        """Return the tokens that training ids of any scheme make unpredictable; None: none."""
+        pairs = zip(self.schemes, ids, strict=True)
+        found = [mask for s, values in pairs if (mask := s.unknowable(batch, values)) is not None]
+        return functools.reduce(torch.logical_or, found) if found else None
+
     def ids(self, batch: Batch, start: int = 1) -> list[Integer[Tensor, "_ T"]]:
         """Return the ids of every scheme from one start."""
         check_type(batch, Batch, "batch")
@@ -212,6 +256,36 @@ class System:
                 f"start: {describe(start)} is not valid; expected an integer from 1"
             )
         return [start if scheme.accepts_start else 1 for scheme in self.schemes]
+
+    @contextmanager
+    def read_from(self, start: Start) -> Iterator[int | Literal["all"]]:
+        """Yield the start of ids; for "window" it is 1, and attention is restricted meanwhile.
+
+        A token then sees only tokens whose ids differ from its own by no more than in problems of
+        the trained lengths, and all tokens that are not counted.
+
+        Raises:
+            SettingsError: for "window", if the model has windows of its own or ids on a ring.
+        """
+        if start != "window":
+            yield start
+            return
+        for encoding, scheme in zip(self.network.encodings, self.schemes, strict=True):
+            if encoding.window is not None or scheme.wraps:
+                found = "ids on a ring" if scheme.wraps else "a model with windows of its own"
+                raise SettingsError(
+                    f"runs.{self.run.name}.evaluation.starts: 'window' does not fit {found}; "
+                    "expected 'all' or an integer from 1"
+                )
+        extent = self.training_extent()
+        self.network.id_windows = [
+            scheme.required_ids(extent) - 1 if scheme.accepts_start else None
+            for scheme in self.schemes
+        ]
+        try:
+            yield 1
+        finally:
+            self.network.id_windows = ()
 
     def ids_from(self, batch: Batch, first: Sequence[int]) -> list[Integer[Tensor, "_ T"]]:
         """Return the ids of every scheme from its first id."""

@@ -70,6 +70,7 @@ def teacher_forced_pass(
     ids: list[Integer[Tensor, "_ T"]] | None = None,
     most: int | None = None,
     ids_by_start: Sequence[list[Integer[Tensor, "_ T"]]] | None = None,
+    ignored: Bool[Tensor, "_ T"] | None = None,
 ) -> TeacherForcedPass:
     """Run the model once over problems and their true responses; results are on their device.
 
@@ -77,6 +78,7 @@ def teacher_forced_pass(
         start: the first id, if `ids` are not passed.
         ids_by_start: in place of `ids`, those of several starts, whose probabilities are averaged;
             the model then runs once for each.
+        ignored: tokens that are not scored, those that training ids make unpredictable.
         most: response tokens to compute at once, if the attention scores of all do not fit in
             memory; the pass is then repeated for each part, except for the last layer.
 
@@ -89,6 +91,9 @@ def teacher_forced_pass(
     """
     device, batch = batch.tokens.device, batch.to(system.device)
     at, target, real = batch.response()
+    if ignored is not None:
+        ignored = ignored.to(system.device).expand(len(batch), -1)
+        real = real & ~ignored.gather(1, batch.slots())
     if (batch.start == batch.start[0]).all():  # one row of indices then serves all problems
         at = at[:1]
     if ids_by_start is None:

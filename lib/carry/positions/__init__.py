@@ -10,7 +10,8 @@ from typing import Any, ClassVar
 
 import pydantic
 import torch
-from jaxtyping import Integer
+import torch.nn.functional as F
+from jaxtyping import Bool, Integer
 from pydantic import Field
 from torch import Tensor
 
@@ -18,6 +19,8 @@ from carry.config.arguments import check_type
 from carry.config.settings import Settings, choose_class, label_from_class
 from carry.data.batch import Batch
 from carry.formats import Extent, Format
+
+MOST_JUMPS = 20
 
 
 class Scheme(Settings):
@@ -51,6 +54,10 @@ class Scheme(Settings):
     def train_ids(self, batch: Batch, generator: torch.Generator) -> Integer[Tensor, "b T"]:
         """Return random training ids; b is B, or 1 if all rows have the same ids."""
 
+    def unknowable(self, batch: Batch, ids: Integer[Tensor, "b T"]) -> Bool[Tensor, "b T"] | None:
+        """Return the tokens that training `ids` make unpredictable, or None if there are none."""
+        return None
+
     @abstractmethod
     def ids(self, batch: Batch, start: int = 1) -> Integer[Tensor, "b T"]:
         """Return evaluation ids that begin at `start`; b is B, or 1."""
@@ -78,11 +85,20 @@ class RandomStart(Scheme):
     `limit`: the largest id. `even`: uniform starts rarely show the first and the last ids, so
     starts are uniform over a wider range and clamped to the possible ones, and all ids are trained
     about equally often. `ring`: with a limit, id 1 follows the largest one, and all ids are starts.
+
+    `jumps`: ids are not consecutive in all training examples. Up to so many random cuts, uniform
+    from none, divide the places of an example into pieces, which get random ids that do not
+    overlap; all its numbers are cut at the same places. Queries thus meet ids as far away as in
+    longer problems. It is positional skip-wise training (Zhu et al. 2024, arXiv:2309.10400) inside
+    numbers. `gaps`: in half of the examples ids are instead a random increasing subset of the
+    possible ones (Ruoss et al. 2023). Ids of evaluation are always consecutive.
     """
 
     limit: int | None = Field(default=None, ge=1)
     even: bool = False
     ring: bool = False
+    jumps: int = Field(default=0, ge=0, le=MOST_JUMPS)
+    gaps: bool = False
 
     @pydantic.model_validator(mode="after")
     def _check_starts(self) -> RandomStart:
@@ -90,7 +106,28 @@ class RandomStart(Scheme):
             raise ValueError(
                 "even true does not fit ring true, whose starts are uniform; expected one of them"
             )
+        if self.jumps and self.gaps:
+            raise ValueError(f"jumps {self.jumps} does not fit gaps true; expected one of them")
+        if self.has_skips and (self.wraps or self.start_is_fixed):
+            name, value = ("jumps", self.jumps) if self.jumps else ("gaps", "true")
+            found = "ring true" if self.wraps else "ids that always start at 1"
+            raise ValueError(f"{name} {value} does not fit {found}; expected a limit and no ring")
         return self
+
+    @property
+    def has_skips(self) -> bool:
+        """Whether training ids are not always consecutive."""
+        return self.jumps > 0 or self.gaps
+
+    @property
+    def start_is_fixed(self) -> bool:
+        """Whether training, too, always starts at id 1."""
+        return self.limit is None
+
+    @property
+    def ids_measure_distance(self) -> bool:
+        """On a ring, the smallest id follows the largest one; pieces and gaps move ids apart."""
+        return not self.wraps and not self.has_skips
 
     @property
     def wraps(self) -> bool:
@@ -103,6 +140,92 @@ class RandomStart(Scheme):
     def id_limit(self) -> int | None:
         """Return the limit."""
         return self.limit
+
+    @abstractmethod
+    def room(self, needed: Integer[Tensor, "_ 1"]) -> Integer[Tensor, "_ 1"]:
+        """Return the largest id that training gives to problems that need so many ids."""
+
+    def randomize(
+        self,
+        ids: Integer[Tensor, "b T"],
+        needed: Integer[Tensor, "_ 1"],
+        generator: torch.Generator,
+    ) -> Integer[Tensor, "b T"]:
+        """Return training ids for ids that begin at 1, of which each row (or all) has `needed`."""
+        free = self.room(needed) - needed
+        moved = self.move_ids(ids, self.draw_moves(needed, free, generator))
+        if not self.has_skips:
+            return moved
+        draw = self._draw_jumps if self.jumps else self._draw_gaps
+        return torch.where(ids > 0, draw(ids, moved, needed, free, generator), 0)
+
+    def _draw_jumps(
+        self, ids: Tensor, moved: Tensor, needed: Tensor, free: Tensor, generator: torch.Generator
+    ) -> Tensor:
+        """Return ids in pieces, and `moved` in the rows that have no cut."""
+        rows = len(needed)
+        share = torch.rand(rows, 1 + self.jumps, generator=generator, device=ids.device)
+        count = (share[:, :1] * (1 + self.jumps)).floor()
+        cuts = 1 + (share[:, 1:] * (needed - 1)).floor().long()
+        is_cut = torch.arange(self.jumps, device=ids.device) < count
+        cuts = torch.where(is_cut, cuts, needed).sort(1).values
+        first = F.pad(cuts, (1, 0))  # ids before each piece
+        lengths = torch.cat([cuts, needed], dim=1) - first
+        moves = (place_pieces(lengths, free, generator) - first).expand(len(ids), -1)
+        piece = (ids[:, :, None] > cuts[:, None]).sum(2)
+        fits = (count > 0) & (free >= (lengths > 0).sum(1, keepdim=True) - 1)
+        return torch.where(fits, ids + moves.gather(1, piece), moved)
+
+    def _draw_gaps(
+        self, ids: Tensor, moved: Tensor, needed: Tensor, free: Tensor, generator: torch.Generator
+    ) -> Tensor:
+        """Return increasing random ids in half of the rows, and `moved` in the others."""
+        possible = torch.arange(int((needed + free).max()), device=ids.device) < needed + free
+        share = torch.rand(possible.shape, generator=generator, device=ids.device)
+        rank = torch.where(possible, share, 2.0).argsort(1).argsort(1)
+        chosen = (rank < needed).cumsum(1).expand(len(ids), -1).contiguous()
+        random_ids = 1 + torch.searchsorted(chosen, ids.contiguous())
+        half = torch.rand(needed.shape, generator=generator, device=ids.device) < 0.5
+        return torch.where(half, random_ids, moved)
+
+    def pack_ids(
+        self, first: Batch, second: Batch, generator: torch.Generator
+    ) -> list[Integer[Tensor, "b _"]]:
+        """Return training ids of two problems in one sequence, which do not overlap."""
+        pair = [self.ids(first), self.ids(second)]
+        needed = torch.stack([ids.amax(1) for ids in pair], dim=1)
+        free = self.room(needed.amax(1, keepdim=True)) - needed.sum(1, keepdim=True)
+        moves = place_pieces(needed, free, generator).split(1, dim=1)
+        return [self.move_ids(ids, move) for ids, move in zip(pair, moves, strict=True)]
+
+    def unknowable(self, batch: Batch, ids: Integer[Tensor, "b T"]) -> Bool[Tensor, "b T"] | None:
+        """Return the tokens that no query can find: their ids, or the one below, lie past a jump.
+
+        A query knows its own id. It cannot tell where the ids go on after a jump: neither those of
+        the next token, nor those of the tokens that this one depends on.
+
+        >>> from carry.positions import show_ids
+        >>> from carry.positions.abacus import Abacus
+        >>> from carry.formats import build_format
+        >>> from carry.tasks import build_task, to_digits
+        >>> task = build_task({"name": "addition"})
+        >>> batch = build_format({}, task).write(task.solve(*to_digits([["653", "49"]])))
+        >>> ids = torch.tensor([[0, 7, 8, 2, 0, 7, 8, 0, 7, 8, 2, 0]])
+        >>> Abacus(limit=9, jumps=1).unknowable(batch, ids)[0].nonzero()[:, 0].tolist()
+        [3, 10]
+        """
+        if not self.jumps:
+            return None
+        plain = self.ids(batch).expand(len(ids), -1)
+        moves = torch.where(plain > 0, ids - plain, 0)
+        table = torch.zeros(len(ids), int(plain.max()) + 1, dtype=moves.dtype, device=ids.device)
+        below = (plain - 1).clamp(min=0)
+        has_below = torch.zeros_like(table).scatter(1, plain, 1).gather(1, below) > 0
+        moves_below = table.scatter(1, plain, moves).gather(1, below)
+        first = (plain > 1) & has_below & (moves != moves_below)
+        both = (plain[:, 1:] > 0) & (plain[:, :-1] > 0)
+        crossing = both & (moves[:, 1:] != moves[:, :-1])
+        return first | F.pad(crossing, (1, 0))
 
     def draw_moves(
         self,
@@ -139,6 +262,32 @@ class RandomStart(Scheme):
         """
         moved = (ids + move - 1) % self.limit + 1 if self.wraps else ids + move
         return torch.where(ids > 0, moved, 0)
+
+
+def place_pieces(
+    lengths: Integer[Tensor, "b P"], free: Integer[Tensor, "b 1"], generator: torch.Generator
+) -> Integer[Tensor, "b P"]:
+    """Return how many ids lie below each of P pieces, placed in random order.
+
+    An id between two pieces is always free: nothing follows the end of a number.
+
+    Args:
+        lengths: the ids that each piece needs; an empty piece needs no place.
+        free: the ids that are left over, at least as many as there are gaps between pieces.
+
+    >>> from carry.randomness import stream
+    >>> lengths, free = torch.tensor([[3, 2]]), torch.tensor([[2]])
+    >>> draws = [place_pieces(lengths, free, stream(n, "pieces"))[0].tolist() for n in range(99)]
+    >>> sorted({tuple(draw) for draw in draws})
+    [(0, 4), (0, 5), (1, 5), (3, 0), (4, 0), (4, 1)]
+    """
+    shares = torch.rand(2, *lengths.shape, generator=generator, device=lengths.device)
+    rank = shares[0].argsort(1).argsort(1)
+    lower = rank[:, None, :] < rank[:, :, None]
+    exists = lengths > 0
+    rest = free + 1 - exists.sum(1, keepdim=True)
+    gaps = (shares[1] * (rest + 1)).floor().long().sort(1).values
+    return ((lengths + exists)[:, None, :] * lower).sum(2) + gaps.gather(1, rank)
 
 
 def choose_scheme(name: object, where: str = "positions.ids") -> type[Scheme]:

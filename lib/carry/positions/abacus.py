@@ -23,7 +23,7 @@ class Abacus(RandomStart):
     In training, the first id is uniform from 1 to `offset` (the paper's k), one for each batch as
     in the paper, or one for each row with `per_example`. (The released code draws from 1 to k + 1;
     that is offset k + 1.) With `limit` instead, the last id of the longest number is at most this
-    (ours). `even` and `ring` are those of coupled ids.
+    (ours). The other settings are those of `RandomStart`.
 
     >>> from carry.positions import show_ids
     >>> show_ids(Abacus(), "653", "49")
@@ -43,9 +43,14 @@ class Abacus(RandomStart):
         return self
 
     @property
+    def start_is_fixed(self) -> bool:
+        """Whether there is neither an offset nor a limit."""
+        return self.offset == 1 and self.limit is None
+
+    @property
     def ids_measure_distance(self) -> bool:
         """From a fixed start, the distance between digits and signs (id 0) is always the same."""
-        return self.offset == 1 and self.limit is None
+        return self.start_is_fixed
 
     def incompatibility(self, form: Format) -> str | None:
         """Refuse digits that are letters, unless `symbols` are counted."""
@@ -62,15 +67,23 @@ class Abacus(RandomStart):
         needed = ids.amax(1, keepdim=True)
         if not self.per_example:
             needed = needed.amax(0, keepdim=True)
-        if self.limit is not None:
-            move = self.draw_moves(needed, self.limit - needed, generator)
-        elif self.even:
-            last_move = torch.full_like(needed, self.offset - 1)
-            move = self.draw_moves(needed, last_move, generator)
-        else:
-            shape, device = needed.shape, ids.device
-            move = torch.randint(self.offset, shape, generator=generator, device=device)
-        return self.move_ids(ids, move)
+        return self.randomize(ids, needed, generator)
+
+    def room(self, needed: Integer[Tensor, "_ 1"]) -> Integer[Tensor, "_ 1"]:
+        """Return the limit, or the last id at the largest offset."""
+        return torch.full_like(needed, self.limit) if self.limit else needed + self.offset - 1
+
+    def draw_moves(
+        self,
+        needed: Integer[Tensor, "b 1"],
+        last_move: Integer[Tensor, "b 1"],
+        generator: torch.Generator,
+    ) -> Integer[Tensor, "b 1"]:
+        """Draw how far ids move: without a limit as the papers draw an offset, unless `even`."""
+        if self.limit is None and not self.even:
+            shape, device = needed.shape, needed.device
+            return torch.randint(self.offset, shape, generator=generator, device=device)
+        return super().draw_moves(needed, last_move, generator)
 
     def ids(self, batch: Batch, start: int = 1) -> Integer[Tensor, "B T"]:
         """Return the order inside each run of digits, counted from `start`."""

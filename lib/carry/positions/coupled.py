@@ -34,18 +34,16 @@ class Coupled(RandomStart):
 
     level: int = Field(default=1, ge=1)
 
-    @property
-    def ids_measure_distance(self) -> bool:
-        """On a ring, the smallest id follows the largest one."""
-        return not self.wraps
-
     def train_ids(self, batch: Batch, generator: torch.Generator) -> Integer[Tensor, "b T"]:
         """Return ids from a random start for each row."""
         ids = self.ids(batch)
         if self.limit is None:
             return ids
-        needed = ids.amax(1, keepdim=True)
-        return self.move_ids(ids, self.draw_moves(needed, self.limit - needed, generator))
+        return self.randomize(ids, ids.amax(1, keepdim=True), generator)
+
+    def room(self, needed: Integer[Tensor, "_ 1"]) -> Integer[Tensor, "_ 1"]:
+        """Return the limit; all starts are 1 without one."""
+        return needed if self.limit is None else torch.full_like(needed, self.limit)
 
     def incompatibility(self, form: Format) -> str | None:
         """Refuse a missing level, and an answer whose first id would tell its length."""

@@ -102,16 +102,27 @@ class StepInputs(NamedTuple):
 
 
 def make_inputs(
-    batch: Batch, ids: Sequence[Integer[Tensor, "_ T"]], loss: Literal["answer", "everything"]
+    batch: Batch,
+    ids: Sequence[Integer[Tensor, "_ T"]],
+    loss: Literal["answer", "everything"],
+    unknowable: Bool[Tensor, "_ T"] | None = None,
 ) -> StepInputs:
-    """Return the inputs of a step on a batch with its drawn ids; `loss` as in `Training`."""
+    """Return the inputs of a step on a batch with its drawn ids; `loss` as in `Training`.
+
+    Args:
+        unknowable: tokens that the ids make unpredictable, which are not in the loss.
+    """
     tokens = batch.tokens[:, :-1]  # nothing follows the last one
     if loss == "answer":
-        return StepInputs(tokens, tuple(ids), *batch.response())
-    # All tokens after the first, those of the question too.
-    index = torch.arange(1, batch.tokens.shape[1], device=batch.length.device)
-    real = index < batch.length[:, None]
-    return StepInputs(tokens, tuple(ids), None, batch.tokens[:, 1:].long(), real)
+        at, target, real = batch.response()
+    else:  # all tokens after the first, those of the question too
+        at, target = None, batch.tokens[:, 1:].long()
+        index = torch.arange(1, batch.tokens.shape[1], device=batch.length.device)
+        real = index < batch.length[:, None]
+    if unknowable is not None:
+        unknowable = unknowable[:, 1:].expand(len(tokens), -1)  # at the token before it
+        real = real & ~(unknowable if at is None else unknowable.gather(1, at))
+    return StepInputs(tokens, tuple(ids), at, target, real)
 
 
 def _round_up(size: int, multiple: int) -> int:

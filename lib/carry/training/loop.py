@@ -175,8 +175,13 @@ class Trainer:
 
     def _draw_inputs(self, batch: Batch) -> StepInputs:
         """Return the inputs of a step on a batch, with new ids."""
-        ids = self.system.train_ids(batch, self.id_draws)
-        inputs = make_inputs(batch, ids, self.run.training.loss)
+        if self.run.training.packing and self.step % 2:
+            batch, ids = self.system.pack(batch, self.id_draws)
+            unknowable = None
+        else:
+            ids = self.system.train_ids(batch, self.id_draws)
+            unknowable = self.system.unknowable(batch, ids)
+        inputs = make_inputs(batch, ids, self.run.training.loss, unknowable)
         return inputs.pad() if self.graphs or self.device.type != "cpu" else inputs
 
     def _step(self, inputs: StepInputs, fewer: int | None) -> Tensor:
@@ -268,7 +273,9 @@ class Trainer:
         for rows in torch.arange(len(self.held_out)).chunk(16):
             batch = self.held_out[rows]
             ids = self.system.train_ids(batch, draws)
-            correct += int(teacher_forced_pass(self.system, batch, ids=ids).exact.sum())
+            unknowable = self.system.unknowable(batch, ids)
+            result = teacher_forced_pass(self.system, batch, ids=ids, ignored=unknowable)
+            correct += int(result.exact.sum())
         exact = correct / len(self.held_out)
         network.sharpness = sharpness
         network.train()

@@ -249,6 +249,7 @@ class Transformer(Architecture):
             recurrences,
             log_scale=self.settings.attention_scale == "log",
             sharpness=1.0 if self.training else self.sharpness,
+            id_windows=() if self.training else self.id_windows,
         )
 
     def activation_names(self, recurrences: int | None = None) -> list[str]:
