@@ -278,14 +278,24 @@ class System:
                     "expected 'all' or an integer from 1"
                 )
         extent = self.training_extent()
-        self.network.id_windows = [
+        windows = [
             scheme.required_ids(extent) - 1 if scheme.accepts_start else None
             for scheme in self.schemes
         ]
-        try:
+        with self.hide_beyond(windows):
             yield 1
+
+    @contextmanager
+    def hide_beyond(self, windows: Sequence[int | None]) -> Iterator[None]:
+        """Hide keys whose ids of a scheme differ from the query's by more than its window.
+
+        Tokens with id 0 stay visible. None: the scheme hides no keys.
+        """
+        before, self.network.id_windows = self.network.id_windows, [*windows]
+        try:
+            yield
         finally:
-            self.network.id_windows = ()
+            self.network.id_windows = before
 
     def ids_from(self, batch: Batch, first: Sequence[int]) -> list[Integer[Tensor, "_ T"]]:
         """Return the ids of every scheme from its first id."""
