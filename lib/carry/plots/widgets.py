@@ -1,6 +1,6 @@
 """Cells to click: a model writes a sum token by token, and answers from any start of its ids.
 
-Another shows what a window of attention hides.
+Others show what a window of attention hides, and what it mends in long sums.
 
 Without widgets, as in papermill and nbval, a cell shows its default as text and a picture.
 """
@@ -13,6 +13,7 @@ from functools import partial
 
 import ipywidgets
 import matplotlib.pyplot as plt
+import pandas as pd
 import seaborn as sns
 from IPython.display import display
 from matplotlib.figure import Figure
@@ -20,6 +21,7 @@ from matplotlib.figure import Figure
 from carry.certificates import window_limits
 from carry.config.settings import SettingsError
 from carry.formats import ALPHABET
+from carry.interpretability.far_ids import measure_errors
 from carry.interpretability.tracing import Trace, scan_starts, trace_answer
 from carry.models.system import System
 
@@ -57,6 +59,30 @@ def choose_window(case: str = "sums, lowest digit first", window: int = 1) -> No
     names = ipywidgets.Dropdown(options=list(CASES_BY_NAME), value=case, description="task")
     slider = ipywidgets.IntSlider(value=window, min=0, max=5, description="window")
     _show_controls(show_window, case=names, window=slider)
+
+
+def choose_id_window(system: System, digits: int = 60, window: int = 20) -> None:
+    """Show the errors in long sums with far ids hidden; with widgets, move length and window."""
+    trained = system.run.training.digits
+    lengths = ipywidgets.IntSlider(value=digits, min=trained, max=120, step=5, description="digits")
+    slider = ipywidgets.IntSlider(value=window, min=0, max=120, description="window")
+    _show_controls(partial(show_id_window, system), digits=lengths, window=slider)
+
+
+def show_id_window(system: System, digits: int, window: int) -> None:
+    """Print how many sums are right without and with a window, and draw where the others err."""
+    tables = {"no window": measure_errors(system, digits)}
+    tables[f"window {window}"] = measure_errors(system, digits, window)
+    table = pd.concat(part.assign(reading=name) for name, part in tables.items())
+    for line in table[table["part"] == "any"].itertuples():
+        print(f"{line.reading}: {line.n - line.wrong} of {line.n} sums of {digits} digits right")
+    table["share"] = table["wrong"] / table["n"]
+    figure, axes = plt.subplots(figsize=(6, 2.4), layout="constrained")
+    sns.barplot(table[table["part"] != "any"], x="part", y="share", hue="reading", ax=axes,
+                palette=[WRONG, RIGHT])  # fmt: skip
+    axes.set(xlabel="part of the answer", ylabel="answers wrong there", ylim=(0, 1))
+    axes.legend(title=None)
+    _show(figure)
 
 
 def show_step(system: System, text: str, step: int) -> None:
