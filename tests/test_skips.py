@@ -256,7 +256,7 @@ def test_the_window_hides_gathered_keys_too():
     for system in (gathered, dense):
         system.network.eval()
         plain = system.logits(batch, system.ids(batch))
-        system.network.id_windows = [1]
+        system.network.id_windows, system.network.far_count = [1], 0.0
         found.append(system.logits(batch, system.ids(batch)))
         assert not torch.equal(found[-1], plain)
     torch.testing.assert_close(*found, rtol=1e-4, atol=1e-5)

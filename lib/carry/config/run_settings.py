@@ -92,6 +92,9 @@ class Training(Settings):
     problem_set: str | None = None  # the data set of the examples; null: drawn as fresh problems
     random_padding: ShareBelowOne = 0.0  # chance of a pad before a question token (mcleish2024)
     packing: bool = False  # half of the batches have another problem before each one
+    # In attention, digits with farther ids than the next count up to so many times, as in problems
+    # that are longer.
+    longer: Annotated[float, Field(ge=1.0, le=1000.0)] = 1.0
     dropout: ShareBelowOne = 0.0  # of the outputs of attention and of feed-forward networks
     dropout_inside: ShareBelowOne = 0.0  # of attention weights and of hidden units
     dropout_embeddings: ShareBelowOne = 0.0  # of embeddings of tokens plus ids
@@ -178,16 +181,8 @@ class Training(Settings):
 # Settings of the trainer of batched seeds, and of the trainer of one seed.
 ONLY_BATCHED = ("halving", "held_out", "keep_weights")
 ONLY_SEPARATE = (
-    *(
-        "problem_set",
-        "random_padding",
-        "packing",
-        "loss",
-        "loss_average",
-        "progressive",
-        "optimizer",
-    ),
-    *("batch_ramp", "clip", "precision", "stop_at", "patience", "snapshot_every"),
+    *("problem_set", "random_padding", "packing", "longer", "loss", "loss_average", "progressive"),
+    *("optimizer", "batch_ramp", "clip", "precision", "stop_at", "patience", "snapshot_every"),
     *("average_weights", "dropout_inside", "graphs", "micro_batch"),
 )
 

@@ -40,7 +40,10 @@ def measure_errors(
     [0, 0, 0, 0, 0]
     """
     batch = _draw(system, digits, count)
-    with use_precision("fp32", system.device), system.hide_beyond([window] * len(system.schemes)):
+    with (
+        use_precision("fp32", system.device),
+        system.count_far([window] * len(system.schemes), 0.0),
+    ):
         result = teacher_forced_pass(system, batch)
     wrong = [*find_wrong_parts(result).sum(1).tolist(), int((~result.exact).sum())]
     parts = [*(name.removesuffix("_right") for name in PARTS), "any"]

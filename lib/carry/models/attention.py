@@ -11,13 +11,14 @@ bias b, where the factor f of a query is 1, unless attention is sharpened:
                            to n keys (Chiang & Cholak 2022; Nakanishi 2025)
     sharpness              a number that multiplies f in evaluation mode
 
-    id_windows             hide keys in evaluation mode whose ids lie farther from the query's than
-                           any in training; tokens with id 0, the signs, stay visible
+Digits whose ids differ from the query's by more than `id_windows` are far. They can count
+`far_count` times: not at all, as if they were hidden; or in training many times, as if the problem
+were longer. The logits of far keys then grow by log `far_count`.
 
-n counts the keys that the windows of encodings show, and those that `id_windows` hide too: it is a
-length. It does not depend on later tokens or on padding, so decoding agrees with one pass. The
-softmax over one key is 1 whatever f is; f is then that of two keys, since a factor of 0 would make
-hidden keys, which score -inf, undefined.
+n counts the keys that the windows of encodings show, far ones as often as they count, but at least
+once: it is a length. It does not depend on later tokens or on padding, so decoding agrees with one
+pass. The softmax over one key is 1 whatever f is; f is then that of two keys, since a factor of 0
+would make hidden keys, which score -inf, undefined.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float, Float64, Integer
+from jaxtyping import Bool, Float, Float64, Integer, Shaped
 from torch import Tensor, nn
 
 from carry.models.cache import Cache
@@ -55,8 +56,8 @@ class PositionEncodings(NamedTuple):
     `attention` is the setting of `Transformer`. `scale_gradient(x, factor)` returns x, and its
     gradient is multiplied by the factor if the model divides gradients by the `recurrences`.
     `log_scale`: whether attention logits grow with the logarithm of the number of keys. `sharpness`
-    multiplies them. `id_windows`: for each encoding the largest difference of ids at which a token
-    is visible, None for no limit; empty without any.
+    multiplies them. `id_windows`: for each encoding the largest difference of ids at which a key is
+    not far, None for no limit; empty without any. `far_count`: how often far keys count.
     """
 
     encodings: nn.ModuleList
@@ -66,6 +67,7 @@ class PositionEncodings(NamedTuple):
     log_scale: bool = False
     sharpness: float = 1.0
     id_windows: Sequence[int | None] = ()
+    far_count: Float[Tensor, ""] | float = 1.0
 
     @property
     def has_windows(self) -> bool:
@@ -84,7 +86,7 @@ class PositionEncodings(NamedTuple):
         """Whether attention logits have another factor than 1."""
         return self.log_scale or self.sharpness != 1.0
 
-    def logit_factor(self, keys: Integer[Tensor, "_ Q"]) -> Float64[Tensor, "_ Q"]:
+    def logit_factor(self, keys: Shaped[Tensor, "_ Q"]) -> Float64[Tensor, "_ Q"]:
         """Return the factors of the logits of queries that may attend to so many keys.
 
         >>> positions = PositionEncodings(nn.ModuleList(), log_scale=True, sharpness=2.0)
@@ -96,16 +98,40 @@ class PositionEncodings(NamedTuple):
             factor = factor * (keys.clamp(min=2).double().log() / math.log(NEUTRAL_KEYS))
         return factor
 
-    def find_hidden(self, ids: QueryKeyIds) -> Bool[Tensor, "_ Q T"] | None:
-        """Return which keys `id_windows` hide from each query; None without any."""
-        hidden = [
+    def find_far(self, ids: QueryKeyIds) -> Bool[Tensor, "_ Q T"] | None:
+        """Return which keys are far from each query; None without windows. Id 0 is never far."""
+        far = [
             ((query[:, :, None] - key[:, None]).abs() > window)
             & (query[:, :, None] > 0)
             & (key[:, None] > 0)
             for window, (query, key) in zip(self.id_windows, ids, strict=False)
             if window is not None
         ]
-        return functools.reduce(torch.logical_or, hidden) if hidden else None
+        return functools.reduce(torch.logical_or, far) if far else None
+
+    def add_far_count(
+        self, score: Float[Tensor, "_ _ Q T"], ids: QueryKeyIds
+    ) -> Float[Tensor, "_ _ Q T"]:
+        """Return scores with the logarithm of `far_count` added at far keys.
+
+        >>> positions = PositionEncodings(nn.ModuleList(), id_windows=[1], far_count=0.0)
+        >>> ids = torch.tensor([[0, 1, 2, 3]])
+        >>> positions.add_far_count(torch.zeros(1, 1, 1, 4), [(ids[:, 3:], ids)])[0, 0]
+        tensor([[0., -inf, 0., 0.]])
+        """
+        far = self.find_far(ids)
+        if far is None:
+            return score
+        more = torch.as_tensor(self.far_count, dtype=score.dtype, device=score.device).log()
+        return torch.where(far[:, None], score + more, score)
+
+    def count_keys(self, shown: Bool[Tensor, "_ Q T"], ids: QueryKeyIds) -> Shaped[Tensor, "_ Q"]:
+        """Return how many keys the queries attend to, far ones counted `far_count` times."""
+        keys, far = shown.sum(2), self.find_far(ids)
+        if far is None:
+            return keys
+        more = torch.as_tensor(self.far_count, dtype=torch.float64, device=keys.device) - 1
+        return keys + more.clamp(min=0) * (far & shown).sum(2)
 
     def bias(
         self, layer: int, ids: QueryKeyIds, query_index: Integer[Tensor, "_ Q"] | None = None
@@ -186,12 +212,11 @@ class AttentionContext:
         if not dense:
             return WindowedAttention(positions, layer, ids, factor, self.neighbours)
         bias = scale_logits(positions.bias(layer, ids, self.query_index), factor)
-        visible, hidden = self.visible, positions.find_hidden(ids)
-        visible = visible if hidden is None else visible & ~hidden
-        no_mask = bias is None and hidden is None
-        is_causal = no_mask and self.in_order and not positions.has_windows
-        score = torch.zeros((), device=self.query_index.device) if bias is None else bias
-        score = torch.where(visible[:, None], score, -math.inf)
+        is_plain = bias is None and not positions.id_windows
+        is_causal = is_plain and self.in_order and not positions.has_windows
+        score = torch.zeros((1, 1, 1, 1), device=self.query_index.device) if bias is None else bias
+        score = positions.add_far_count(score, ids)
+        score = torch.where(self.visible[:, None], score, -math.inf)
         return DenseAttention(positions, layer, ids, factor, score, is_causal)
 
     def logit_factor(self, dense: bool = True) -> Float64[Tensor, "_ Q"] | None:
@@ -202,8 +227,10 @@ class AttentionContext:
         """
         if not self.positions.scales_logits:
             return None
-        shown = self.visible if dense else self.neighbours != NO_TOKEN
-        return self.positions.logit_factor(shown.sum(2))
+        if not dense:  # whose far keys count once at most: `longer` is refused for such models
+            return self.positions.logit_factor((self.neighbours != NO_TOKEN).sum(2))
+        keys = self.positions.count_keys(self.visible, self.query_key_ids)
+        return self.positions.logit_factor(keys)
 
     def _gathers(self) -> bool:
         setting, on_gpu = self.positions.attention, self.query_index.is_cuda
@@ -365,9 +392,7 @@ class WindowedAttention:
         score = (query * scale) @ key.transpose(-1, -2)
         score = sum(scaled_scores, score if bias is None else score + bias)
         hidden = (neighbours == NO_TOKEN).flatten(0, 1)[:, None, None]
-        too_far = self.positions.find_hidden(ids)
-        hidden = hidden if too_far is None else hidden | too_far[:, None]
-        score = score.masked_fill(hidden, -math.inf)
+        score = self.positions.add_far_count(score, ids).masked_fill(hidden, -math.inf)
         mixed = score.softmax(-1).to(value.dtype) @ value
         return mixed[:, :, 0].unflatten(0, (rows, -1)).transpose(1, 2)
 

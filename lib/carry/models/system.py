@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Literal
 
 import torch
@@ -89,6 +89,8 @@ class System:
         self._check_lengths(where)
         if run.training.packing:
             self._check_packing(where)
+        if run.training.longer > 1.0:
+            self._check_longer(where)
         if "window" in run.evaluation.starts:
             with self.read_from("window"):
                 pass
@@ -153,6 +155,15 @@ class System:
                     f"{place}: ids up to {largest} do not fit training.packing true; "
                     f"expected {needed} for two problems"
                 )
+
+    def _check_longer(self, where: str) -> None:
+        """Refuse to count far ids where there are none, or where windows hide them anyway."""
+        windows = any(encoding.window is not None for encoding in self.network.encodings)
+        if windows or not any(scheme.accepts_start for scheme in self.schemes):
+            raise SettingsError(
+                f"{where}.training.longer: {self.run.training.longer} does not fit "
+                f"{'windows' if windows else 'a model without ids of places'}; expected 1.0"
+            )
 
     def _mixture(self) -> list[str]:
         """Return the prefixes of the sub-tasks that training mixes."""
@@ -282,20 +293,34 @@ class System:
             scheme.required_ids(extent) - 1 if scheme.accepts_start else None
             for scheme in self.schemes
         ]
-        with self.hide_beyond(windows):
+        with self.count_far(windows, 0.0):
             yield 1
 
     @contextmanager
-    def hide_beyond(self, windows: Sequence[int | None]) -> Iterator[None]:
-        """Hide keys whose ids of a scheme differ from the query's by more than its window.
+    def count_far(
+        self, windows: Sequence[int | None], times: Float[Tensor, ""] | float
+    ) -> Iterator[None]:
+        """Let keys whose ids differ by more than a scheme's window count several times, or never.
 
-        Tokens with id 0 stay visible. None: the scheme hides no keys.
+        Tokens with id 0 count once. Of several schemes, each makes keys far.
+
+        Args:
+            windows: for each scheme; None: it makes no key far.
+            times: 0 hides the far keys.
         """
-        before, self.network.id_windows = self.network.id_windows, [*windows]
+        network = self.network
+        before = network.id_windows, network.far_count
+        network.id_windows, network.far_count = [*windows], times
         try:
             yield
         finally:
-            self.network.id_windows = before
+            network.id_windows, network.far_count = before
+
+    def count_as_longer(self, times: Float[Tensor, ""]) -> AbstractContextManager[None]:
+        """Let all digits but those of the same and of neighbouring ids count several times."""
+        return self.count_far(
+            [1 if scheme.accepts_start else None for scheme in self.schemes], times
+        )
 
     def ids_from(self, batch: Batch, first: Sequence[int]) -> list[Integer[Tensor, "_ T"]]:
         """Return the ids of every scheme from its first id."""

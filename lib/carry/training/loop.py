@@ -145,6 +145,8 @@ class Trainer:
         self.recurrence_draws = stream(seed, "recurrences")
         has_dropout = any(run.training.dropout_shares().values())
         self.dropout_draws = stream(seed, "dropout", device=self.device) if has_dropout else None
+        is_longer = run.training.longer > 1.0
+        self.far_count = torch.ones((), device=self.device) if is_longer else None
         uses_graphs = run.training.graphs
         draws = self.dropout_draws
         self.graphs = StepGraphs(self._step, self.device, draws) if uses_graphs else None
@@ -164,6 +166,9 @@ class Trainer:
             seed = stream(self.seed, "dropout", self.step).initial_seed()
             self.dropout_draws.manual_seed(seed)
         self._set_learning_rate(compute_learning_rate(self.step, training))
+        if self.far_count is not None:  # log-uniform; by seed and step alone, so it can resume
+            share = torch.rand((), generator=stream(self.seed, "longer", self.step))
+            self.far_count.fill_(training.longer ** float(share))
         with use_precision(self.precision, self.device):
             if self.graphs is not None:
                 loss = self.graphs.run(inputs, fewer)
@@ -195,10 +200,12 @@ class Trainer:
         for optimizer in self.optimizers:
             optimizer.zero_grad(set_to_none=True)
         losses = []
-        for part in inputs.split(self.micro_batch):
-            loss = self._loss(part, inputs.real, fewer)
-            loss.backward()
-            losses.append(loss.detach())
+        far = self.far_count
+        with nullcontext() if far is None else self.system.count_as_longer(far):
+            for part in inputs.split(self.micro_batch):
+                loss = self._loss(part, inputs.real, fewer)
+                loss.backward()
+                losses.append(loss.detach())
         network.dropout = None
         torch.nn.utils.clip_grad_norm_(network.parameters(), training.clip)
         for optimizer in self.optimizers:

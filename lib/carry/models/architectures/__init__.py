@@ -64,9 +64,10 @@ class Architecture(nn.Module, ABC):
         self.encodings = nn.ModuleList(encodings)
         # Factor of attention logits in evaluation mode (`eval()`); `System` sets it.
         self.sharpness = 1.0
-        # Largest differences of ids that attention sees in evaluation mode, for each encoding; see
-        # `System.read_from`.
+        # Keys whose ids are farther away, for each encoding, and how often these count; `System`
+        # sets both for a while.
         self.id_windows: Sequence[int | None] = ()
+        self.far_count: Tensor | float = 1.0
         self.dropout: Dropout | None = None  # in training mode; the trainer sets it for each step
 
     @staticmethod

@@ -249,7 +249,8 @@ class Transformer(Architecture):
             recurrences,
             log_scale=self.settings.attention_scale == "log",
             sharpness=1.0 if self.training else self.sharpness,
-            id_windows=() if self.training else self.id_windows,
+            id_windows=self.id_windows,
+            far_count=self.far_count,
         )
 
     def activation_names(self, recurrences: int | None = None) -> list[str]:
