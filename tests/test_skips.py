@@ -1,6 +1,8 @@
-"""Training ids with jumps, gaps and packed problems, and evaluation through a window of ids."""
+"""Training with jumps, gaps, packed problems and far digits; evaluation through a window."""
 
 from __future__ import annotations
+
+import math
 
 import pytest
 import torch
@@ -11,7 +13,10 @@ from carry.data import problem_sets
 from carry.evaluation.decoding import decode_greedily
 from carry.evaluation.scoring import score_system
 from carry.formats import EOS, PAD
-from carry.models.hooks import Hooks
+from carry.models.attention import NEUTRAL_KEYS, AttentionContext, PositionEncodings
+from carry.models.encodings import IdRange, ModelShape
+from carry.models.encodings.learned import Learned
+from carry.models.hooks import Hooks, no_hook
 from carry.models.system import System
 from carry.models.teacher_forcing import teacher_forced_pass
 from carry.randomness import stream
@@ -302,3 +307,60 @@ def test_padding_is_no_token_of_the_loss_after_a_jump():
     batch = draw(system)
     unknowable = system.unknowable(batch, system.train_ids(batch, stream(9, "skips")))
     assert not unknowable[batch.tokens == PAD].any()
+
+
+# ---- Far digits that count several times ---------------------------------------------------------
+
+
+@pytest.mark.parametrize("log_scale", [False, True])
+def test_counting_far_keys_is_attention_to_that_many_copies_of_them(log_scale):
+    times, rows, heads, tokens, width = 3, 2, 2, 7, 4
+    draws = stream(10, "skips")
+    query, key, value = torch.randn(3, rows, heads, tokens, width, generator=draws)
+    ids = torch.tensor([[0, 1, 2, 5, 0, 1, 4], [3, 4, 5, 0, 8, 9, 3]])
+    positions = PositionEncodings(
+        torch.nn.ModuleList([Learned(Learned.Settings(), ModelShape(8, 2, 4, 1), IdRange(9))]),
+        "plain", log_scale=log_scale, id_windows=[1], far_count=float(times),
+    )  # fmt: skip
+    index = torch.arange(tokens)[None]
+    context = AttentionContext(positions, index, [ids], tokens, in_order=True)
+    attention = context.attention(0, dense=True)
+    found = attention.attend(query, key, value, 0.5, None, no_hook, False)
+    for row, head, at in torch.cartesian_prod(*map(torch.arange, (rows, heads, tokens))):
+        own = int(ids[row, at])
+        copies = [
+            times if own and other and abs(own - other) > 1 else 1
+            for other in ids[row, : at + 1].tolist()
+        ]
+        seen = torch.arange(at + 1).repeat_interleave(torch.tensor(copies))
+        factor = math.log(max(2, len(seen))) / math.log(NEUTRAL_KEYS) if log_scale else 1.0
+        scores = 0.5 * factor * key[row, head, seen] @ query[row, head, at]
+        expected = scores.softmax(0) @ value[row, head, seen]
+        torch.testing.assert_close(found[row, head, at], expected)
+
+
+def test_longer_draws_by_seed_and_step_so_that_training_resumes(tmp_path):
+    def open_trainer(path):
+        run = build([ABACUS], training={"longer": 8.0, "steps": 4}).run
+        return Trainer(run, 0, path)
+
+    whole, path, counts = open_trainer(None).train(), tmp_path / "seed.safetensors", []
+    half = open_trainer(path)
+    for _ in range(2):
+        half.system.network.train()
+        half._update()
+        counts.append(float(half.far_count))
+    half._save_checkpoint()
+    again = open_trainer(path).train()
+    assert len({*counts}) == 2 and all(1.0 <= count <= 8.0 for count in counts)
+    weights = [trainer.system.network.parameters() for trainer in (whole, again)]
+    assert all(torch.equal(*pair) for pair in zip(*weights, strict=True))
+    assert whole.system.network.far_count == 1.0  # outside of steps all keys count once
+
+
+def test_longer_needs_ids_of_places_and_no_windows():
+    relative = {"ids": "abacus", "encoding": "relative", "window": [0, 1]}
+    index = {"ids": "index", "encoding": "learned"}
+    for pair, found in ((relative, "windows"), (index, "a model without ids of places")):
+        with pytest.raises(SettingsError, match=f"longer: 8.0 does not fit {found}"):
+            build([pair], training={"longer": 8.0})
