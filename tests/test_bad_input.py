@@ -580,7 +580,7 @@ CASES = {
     ),
     "negative start": (
         {**ADDITION, "evaluation": {"starts": [-1]}},
-        ["evaluation.starts.0", "-1", "greater than or equal to 1 or 'best', 'all' or 'window'"],
+        ["evaluation.starts.0", "-1", "greater than or equal to 1 or 'all' or 'window'"],
     ),
     "held-out sizes in the wrong order": (
         {

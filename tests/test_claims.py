@@ -15,6 +15,7 @@ from carry import results as load_results
 from carry.claims.claim_settings import OWN_CLAIMS, PAPERS, list_claim_files
 from carry.config import paths, profiles, run_settings
 from carry.config.settings import SettingsError
+from carry.data.tables import FORMER_START
 from carry.evaluation import thesis_runs
 from carry.interpretability import adder_construction, majority_constructions
 from carry.models.system import System
@@ -52,7 +53,6 @@ def one(tmp_path):
         claim = load(tmp_path, {name: value for name, value in given.items() if value})
         right = learned_to(10, share) if learned else share
         table = cells(rows, grid=14, each=4, share=right, seeds=seeds)
-        table = table[table["start"] != "all"]
         return claims.judge_claims(claim, table, "cpu")[0]
 
     return judged
@@ -166,7 +166,7 @@ def test_half_of_the_errors(one):
 
 def test_two_starts_of_one_row_are_pairs(one):
     """The smallest p of five pairs is 1 / 32, and of four there is no test."""
-    measure = {"rows": ["addition_coupled"], "where": {"digits": 12, "start": "best"}}
+    measure = {"rows": ["addition_coupled"], "where": {"digits": 12, "start": "all"}}
     for seeds, verdict in ((5, "holds"), (4, "too few seeds")):
         record = one(
             lambda row, longest, seed, start: 0.2 if start == "1" else 0.9,
@@ -181,23 +181,27 @@ def test_two_starts_of_one_row_are_pairs(one):
         assert record["p"] == pytest.approx(0.5**seeds, abs=1e-3)
 
 
-def test_a_claim_has_one_start(one):
+def test_a_claim_has_one_start(one, tmp_path):
     """It is 1 by default; a row without a table of ids has no other, and the ledger has all."""
 
     def share(row, longest, seed, start):
         return 0.2 if start == "1" else 1.0
 
     rows, where = ("addition_coupled",), {"digits": 12}
-    for start, verdict in ((None, "fails"), ("1", "fails"), ("best", "holds")):
+    for start, verdict in ((None, "fails"), ("1", "fails"), ("all", "holds")):
         named = {**where, "start": start} if start else where
         record = one(share, rows=rows, measure={"rows": [*rows], "where": named})
         assert record["verdict"] == verdict and record["start"] == (start or "1")
-        assert record["starts"] == {"1": "fails", "best": "holds"}
-        assert "by start 1: fails, best: holds" in claims.describe_measurement(record)
+        assert record["starts"] == {"1": "fails", "all": "holds"}
+        assert "by start 1: fails, all: holds" in claims.describe_measurement(record)
     assert claims.list_unsaid_starts([record]) == ["mine"]
     said = one(share, rows=rows, measure={"rows": [*rows], "where": where}, scale="Start 1")
     assert claims.list_unsaid_starts([said]) == []
-    missing = one(share, rows=rows, measure={"rows": [*rows], "where": {**where, "start": "all"}})
+    claim = load(
+        tmp_path, {**BASE, "measure": {"rows": [*rows], "where": named}, "holds_if": "> 0"}
+    )
+    table = cells(rows, grid=14, each=4, share=share).replace({"start": {"all": "window"}})
+    (missing,) = claims.judge_claims(claim, table, "cpu")
     assert missing["reason"] == "row addition_coupled has no result from start all in this profile"
     only = one(always(1.0), measure={**NOPE, "where": {**where, "start": "all"}})
     assert only["verdict"] == "holds" and only["starts"] == {}
@@ -687,7 +691,7 @@ BAD = {
         "claims.mine.measure.where.start: 'middle' is not a choice",
     ),
     "two starts of two rows": (
-        {**GOOD, "compare": {"row": "addition_rope", "where": {"start": "best"}}},
+        {**GOOD, "compare": {"row": "addition_rope", "where": {"start": "all"}}},
         "compare.where.start does not fit two rows; expected one start for both",
     ),
     "a margin without another row": (
@@ -1006,7 +1010,7 @@ def test_an_analysis_without_starts_has_one_verdict(tmp_path):
     """Its row was evaluated from several starts, of which the table knows nothing."""
     given = {**BASE, "analysis": {**ANALYSIS, "where": {"twins": "carry"}}, "holds_if": ">= 0.5"}
     table = learned_row()
-    both = pd.concat([table, table.assign(start="best")], ignore_index=True)
+    both = pd.concat([table, table.assign(start="all")], ignore_index=True)
     known = {"confirmed": analysed()}
     records = [
         claims.judge_claims(load(tmp_path, given), cells, "cpu", analyses=known)[0]
@@ -1079,16 +1083,29 @@ def test_a_fixed_point_is_counted_past_the_trained_recurrences(tmp_path):
             {"row": row, "seed": seed, "start": start, "trained": 6, "digits": 6, "place": -1,
              "recurrences_trained": 2, "recurrence": at, "n": 10,
              "same": 10 * (at == 4) if start == "1" else 5}
-            for seed in range(3) for start in ("1", "best") for at in range(1, 5)
+            for seed in range(3) for start in ("1", "all") for at in range(1, 5)
         ]
     )  # fmt: skip
-    for past, start, share in ((1, None, 0.0), (2, None, 1.0), (2, "best", 0.5)):
+    for past, start, share in ((1, None, 0.0), (2, None, 1.0), (2, "all", 0.5)):
         where = {"place": -1, "beyond": 0, "past": past} | ({"start": start} if start else {})
         given = {**BASE, "analysis": {**analysis, "where": where}, "holds_if": ">= 0.9"}
         (record,) = claims.judge_claims(
             load(tmp_path, given), learned_row(row), "cpu", analyses={"recurrences": table}
         )
         assert record["measured"] == share and record["n"] == 30
+
+
+def test_an_analysis_from_a_former_start_is_gated_by_start_1(tmp_path):
+    """Earlier tables by recurrence have one start, of which cells are no longer read."""
+    row = "addition_abacus_looped"
+    table = pd.DataFrame({"row": row, "seed": range(3), "start": FORMER_START, "n": 10, "same": 4})
+    given = {**BASE, "analysis": {"row": row, "table": "recurrences", "count": "same"}}
+    claim = load(tmp_path, {**given, "holds_if": ">= 0.9"})
+    scored = [learned_row(row).assign(start=start) for start in ("1", "all")]
+    (record,) = claims.judge_claims(
+        claim, pd.concat(scored, ignore_index=True), "cpu", analyses={"recurrences": table}
+    )
+    assert (record["measured"], record["start"], record["starts"]) == (0.4, FORMER_START, {})
 
 
 @pytest.mark.parametrize(("analysis", "message"), [
@@ -1159,15 +1176,15 @@ def test_an_analysis_is_read_in_the_profile_that_a_claim_names(tmp_path):
     given = {**BASE, "analysis": {**ANALYSIS, "where": {"twins": "carry"}}, "holds_if": ">= 0.5"}
     claim = load(tmp_path, {**given, "profile": "baselines"})
     here, there = analysed(), analysed().assign(flipped=0)
-    there = pd.concat([here.assign(start="1"), there.assign(start="best")], ignore_index=True)
-    scored = pd.concat([learned_row().assign(start=start) for start in ("1", "best")])
+    there = pd.concat([here.assign(start="1"), there.assign(start="all")], ignore_index=True)
+    scored = pd.concat([learned_row().assign(start=start) for start in ("1", "all")])
     (record,) = claims.judge_claims(
         claim, learned_row(), "cpu", analyses={"confirmed": here.assign(flipped=0)},
         others={"baselines": scored.reset_index(drop=True)},
         others_analyses={"baselines": {"confirmed": there}},
     )  # fmt: skip
     assert record["verdict"] == "holds" and record["start"] == "1"
-    assert record["starts"] == {"1": "holds", "best": "fails"}
+    assert record["starts"] == {"1": "holds", "all": "fails"}
 
 
 def test_older_tables_have_numbers_as_starts(tmp_path):

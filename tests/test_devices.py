@@ -58,7 +58,7 @@ MORE_ROWS = {
     "addition_abacus_20": {"training": {"digits": 4},
                            "positions": [{"ids": "abacus", "encoding": "learned", "offset": 6,
                                           "per_example": True, "even": True}],
-                           "evaluation": {"digits": 4, "far": [8], "starts": [1, "best"]}},
+                           "evaluation": {"digits": 4, "far": [8], "starts": [1, "all"]}},
 }  # fmt: skip
 MORE_PROBLEMS = {
     "sorting": {"grid": 4, "each": 2, "equal": 4, "far": [{"i": 2, "j": 8, "each": 3}]},

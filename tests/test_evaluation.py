@@ -22,7 +22,6 @@ from carry.evaluation import (
     regions,
     rows,
     scoring,
-    starts,
     trained_models,
 )
 from carry.evaluation.ask import ask, read_answer
@@ -55,9 +54,8 @@ LABELS = ["row", "profile", "seed", "trained", "start", "set"]
 
 @pytest.fixture(autouse=True)
 def few_starts(monkeypatch):
-    """Average three starts where "all" would be many, and choose the best on a few problems."""
+    """Average three starts where "all" would be many."""
     monkeypatch.setattr(decoding, "MOST_STARTS", 3)
-    monkeypatch.setattr(starts, "PROBLEMS", 8)
 
 
 def build(kind=System, form=(), positions=None, **model):
@@ -665,17 +663,14 @@ def scratchpad(tmp_path, monkeypatch):
 
 def test_a_job_scores_steps_and_attention_and_later_starts_on_a_fifth(scratchpad):
     tables = rows.evaluate_rows([scratchpad.name], "smoke")
-    assert {*tables} == {"cells", "places", "steps", "starts", "attention", "heads", "tokens"}
+    assert {*tables} == {"cells", "places", "steps", "attention", "heads", "tokens"}
     for table in tables.values():
         assert set(table["row"]) == {scratchpad.name} and set(table["seed"]) == {0}
     steps = tables["steps"]
-    assert set(steps["digits"]) == {2, 3} and set(steps["start"]) == {"1", "best", "all"}
+    assert set(steps["digits"]) == {2, 3} and set(steps["start"]) == {"1", "all"}
     by_start = tables["cells"].groupby(["start", "set"])["n"].unique()
     assert by_start["1"].map(list).to_dict() == {"equal": [6], "grid": [7]}
-    for start in ("best", "all"):
-        assert by_start[start].map(list).to_dict() == {"equal": [6], "grid": [2]}
-    assert tables["starts"].columns.tolist() == list(starts.COLUMNS["starts"])
-    assert tables["starts"]["chosen"].sum() == 1
+    assert by_start["all"].map(list).to_dict() == {"equal": [6], "grid": [2]}
 
 
 def test_a_part_has_a_fifth_of_each_cell():

@@ -16,7 +16,6 @@ from carry.evaluation import (
     mock_models,
     recurrences,
     scoring,
-    starts,
     trained_models,
 )
 from carry.evaluation.recurrences import WHOLE_ANSWER, choose_problems, score_by_recurrence
@@ -281,12 +280,11 @@ ROWS = ("addition_abacus", "addition_abacus_looped")
 def home(tmp_path, monkeypatch):
     """Keep untrained rows of the smoke profile, looped or not, with questions for each."""
     monkeypatch.setattr(paths, "ROOT", tmp_path)
-    monkeypatch.setattr(starts, "PROBLEMS", 8)
     load = run_settings.load_run
 
     def load_run(name, profile):
         run = load(name, profile)
-        evaluation = run.evaluation.model_copy(update={"starts": [1, "best"]})
+        evaluation = run.evaluation.model_copy(update={"starts": [2, 1]})
         return run.model_copy(update={"seeds": 2, "evaluation": evaluation})
 
     monkeypatch.setattr(run_settings, "load_run", load_run)
@@ -307,25 +305,24 @@ def home(tmp_path, monkeypatch):
 def test_looped_rows_alone_have_tables_by_recurrence(home):
     """All seeds of both rows are scored side by side."""
     tables = evaluate_rows(ROWS, "smoke")
-    assert {*tables} == {"answers", "cells", "places", "recurrences", "starts"}
+    assert {*tables} == {"answers", "cells", "places", "recurrences"}
     assert set(tables["cells"]["row"]) == {*ROWS}
     counts, answers = (tables[name] for name in OF_LOOPED)
     for of in (counts, answers):
         assert set(of["row"]) == {"addition_abacus_looped"} and set(of["profile"]) == {"smoke"}
-        assert set(of["start"]) == {"best"} and set(of["digits"]) == {3, 4}
+        assert set(of["start"]) == {"2"} and set(of["digits"]) == {3, 4}
         assert set(of["trained"]) == {3}
         assert of.groupby("seed").size().nunique() == 1 and set(of["seed"]) == {0, 1}
     assert set(counts["recurrence"]) == {*range(1, counts["recurrences_trained"][0] + 5)}
 
 
 def test_after_the_trained_recurrences_the_scores_are_those_of_the_row(home, monkeypatch):
-    monkeypatch.setattr(starts, "PART", 1)  # the second start on all problems, as here
     jobs = list_evaluation_jobs(run_settings.load_run(ROWS[1], "smoke"))
     shares = []
     jobs[0].work(lambda share, note: shares.append(share), home, *jobs[0].arguments)
     assert shares == sorted(shares) and shares[-1] == 1.0
     counts, cells = (pd.read_parquet(home / f"{name}.parquet") for name in ("recurrences", "cells"))
-    cells = cells[(cells["set"] == "equal") & (cells["start"] == "best")].set_index("i")
+    cells = cells[(cells["set"] == "equal") & (cells["start"] == "2")].set_index("i")
     ends = counts[(counts["recurrence"] == counts["recurrences_trained"])]
     ends = ends[ends["place"] == WHOLE_ANSWER].set_index("digits")["correct"]
     assert np.array_equal(cells.loc[[3, 4], "exact"], ends.loc[[3, 4]])

@@ -10,6 +10,7 @@ from carry.claims.measurements import summarise_seeds
 from carry.config import paths, profiles, run_settings
 from carry.config.settings import SettingsError
 from carry.data import problem_sets
+from carry.data.tables import FORMER_START
 from carry.evaluation.intervals import seed_interval
 from carry.evaluation.regions import LEARNED, add_region, score_trained_lengths
 from carry.evaluation.scoring import score_system
@@ -57,61 +58,32 @@ def test_a_row_has_not_learned_if_claims_would_not_measure_it():
     assert results.find_unlearned(beyond.assign(exact=0), "1") == set()  # of these it is not known
 
 
-def test_the_start_is_chosen_in_distribution_alone():
-    def share(row, longest, seed, start):
-        return (0.9 if start == "best" else 0.5) if longest <= 10 else start == "1"
-
-    two = cells(["addition_abacus", "addition_nope"], grid=20, share=share)
-    assert results.choose_starts(two) == {"addition_abacus": "best", "addition_nope": "1"}
-    tied = cells(["addition_abacus"], grid=20, share=lambda *of: 1.0 if of[1] <= 10 else 0.0)
-    assert results.choose_starts(tied) == {"addition_abacus": "1"}
-
-
-def test_a_start_is_not_chosen_for_a_few_sums_more():
-    def share(row, longest, seed, start):
-        return 0.995 if start == "1" and longest == 10 and seed == 0 else 1.0
-
-    near = cells(["addition_abacus"], grid=20, share=share)
-    right = near[near["i"] <= 10].groupby("start")["exact"].sum()
-    assert right["best"] > right["1"] and results.choose_starts(near) == {"addition_abacus": "1"}
-    alone = near[near["start"] == "best"]
-    assert results.choose_starts(alone) == {"addition_abacus": "best"}
+def test_scores_have_the_papers_start_unless_they_ask_for_another():
+    rows = ["addition_abacus", "addition_nope"]
+    made = cells(rows, grid=20, share=lambda *given: 0.5 if given[3] == "1" else 1.0)
+    for score in (results.score_regions, results.score_pairs):
+        first, mean = score(made), score(made, start="all")
+        assert set(first["start"]) == {"1"} and {*results.list_rows(first)} == {*rows}
+        assert set(mean["start"]) == {"all"} and results.list_rows(mean) == rows[:1]
+        assert (mean["accuracy"] == 1.0).all() and (first["accuracy"] < 1.0).any()
+    assert results.find_unlearned(made) == {*rows}
+    assert results.find_unlearned(made, "all") == set()
 
 
-def test_all_rows_of_a_figure_have_one_start():
-    """Also a row that is as good from another one, and with results of an older kind none has."""
-
-    def share(row, longest, seed, start):
-        return 0.5 if start == "1" and row == "addition_coupled" else 1.0
-
-    rows = ["addition_abacus", "addition_coupled", "addition_nope"]
-    three = cells(rows, grid=20, share=share)
-    found = results.choose_starts(three)
-    assert found == dict(zip(rows, ("best", "best", "1"), strict=True))  # NoPE has no other
-    assert results.choose_starts(results.select_rows(three, rows[:1])) == {"addition_abacus": "1"}
-    older = (three["row"] == "addition_abacus") & (three["start"] != "1")
-    mixed = three.assign(start=three["start"].mask(older, "middle"))
-    assert set(results.choose_starts(mixed).values()) == {"1"}
-    for table in (three, mixed):
-        scores = results.score_regions(table)
-        assert len(set(scores.loc[scores["row"] != "addition_nope", "start"])) == 1
-
-
-def test_the_mean_over_starts_is_no_choice_of_a_single_start():
-    def share(row, longest, seed, start):
-        return 1.0 if start == "all" else 0.5
-
-    assert results.choose_starts(cells(["addition_abacus"], grid=20, share=share)) == {
-        "addition_abacus": "1"
-    }
-
-
-def test_where_there_is_no_grid_equal_lengths_choose_the_start():
-    def share(row, longest, seed, start):
-        return (0.9 if start == "best" else 0.5) if longest <= 10 else start == "1"
-
-    two = cells(["addition_abacus"], grid=20, share=share)
-    assert results.choose_starts(two[two["set"] == "equal"]) == {"addition_abacus": "best"}
+def test_a_start_that_is_no_longer_evaluated_is_not_read(monkeypatch, tmp_path):
+    """Unless a row has no other, as in earlier tables by recurrence."""
+    monkeypatch.setattr(paths, "ROOT", tmp_path)
+    rows = ["addition_nope", "addition_coupled_short"]
+    write_results(tmp_path, rows)
+    expected = results.read_table("cpu", "cells")
+    assert set(expected["start"]) == {"1", "all"} and results.list_rows(expected) == rows
+    (folder,) = (tmp_path / "reports" / "results" / "cpu").iterdir()
+    former = expected[expected["start"] == "all"].assign(start=FORMER_START)
+    pd.concat([former, expected, former]).to_parquet(folder / "cells.parquet", index=False)
+    pd.testing.assert_frame_equal(results.read_table("cpu", "cells"), expected)
+    alone = pd.DataFrame({"row": rows, "start": ["1", FORMER_START]})
+    alone.to_parquet(folder / "answers.parquet", index=False)
+    assert results.read_table("cpu", "answers")["start"].tolist() == ["1", FORMER_START]
 
 
 def test_tables_are_read_in_the_order_of_the_profile(monkeypatch, tmp_path):
@@ -204,7 +176,7 @@ def test_regions_beyond_the_grid_say_their_lengths_and_a_row_has_all_of_one_or_n
 
 def test_pairs_are_means_and_medians_over_seeds():
     table = cells(ROWS[:2], grid=12)
-    pairs = results.score_pairs(table, dict.fromkeys(ROWS[:2], "1")).set_index(["row", "i", "j"])
+    pairs = results.score_pairs(table).set_index(["row", "i", "j"])
     kept = table[(table["set"] == "grid") & (table["start"] == "1")]
     seeds = kept.groupby(["row", "i", "j"])["accuracy"]
     for column, expected in (("accuracy", seeds.mean()), ("median", seeds.median())):

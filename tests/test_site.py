@@ -447,14 +447,13 @@ def test_numbers_are_filled_in_between_markers(home):
     assert "1000 digits" in others and "1000 digits" not in footing, "columns without a number"
     # The papers' start and the others are lines of their own; a marker has the first.
     coupled, relative = (found["rows"][row] for row in ROWS[1:])
-    assert coupled["start"] == "1" and [*coupled["starts"]] == ["best", "all"]
+    assert coupled["start"] == "1" and [*coupled["starts"]] == ["all"]
     assert relative["start"] == "1" and relative["starts"] == {}
-    best = coupled["starts"]["best"]
-    assert any(coupled[name]["value"] < best[name]["value"] for name in best)
-    for start, numbers in (("1", coupled), ("all", coupled["starts"]["all"])):
+    mean = coupled["starts"]["all"]
+    assert any(coupled[name]["value"] < mean[name]["value"] for name in mean)
+    for start, numbers in (("1", coupled), ("all", mean)):
         number = readme_numbers.format_number(numbers["in distribution"])
         assert f"| Coupled, short | 10 digits | {start} | {number} |" in filled
-    assert "| best |" not in filled and "The site also has the `best` single start" in filled
     assert "| Addition | 10 | 5,000 | 40,000 | 2 of 2 seeds |" in filled
     assert "With fewer than 10,000 contexts: Copying (0 of 1 seeds)." in filled
     with pytest.raises(SettingsError, match="did you mean 'accuracy'"):

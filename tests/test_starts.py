@@ -1,4 +1,4 @@
-"""Starts of ids: which there are, which is the best, and the mean over them, of models made up."""
+"""Starts of ids: which there are, single ones, and the mean over them, of models made up."""
 
 import functools
 
@@ -10,8 +10,7 @@ from carry import analyses
 from carry.analyses import starts as by_start
 from carry.config.run_settings import make_run
 from carry.config.settings import SettingsError
-from carry.data import data_sets, problem_sets
-from carry.data.training_batches import draw_held_out
+from carry.data import problem_sets
 from carry.evaluation import decoding, mock_models, starts, trained_models
 from carry.evaluation.ask import ask
 from carry.evaluation.decoding import decode_greedily, list_first_ids
@@ -19,7 +18,6 @@ from carry.evaluation.scoring import score_system
 from carry.models.system import System
 from carry.models.teacher_forcing import teacher_forced_pass
 from carry.randomness import stream
-from carry.variants.seeds import measure_loss
 
 ABACUS = {"ids": "abacus", "encoding": "learned", "table": 9}
 COUPLED = {"ids": "coupled", "encoding": "learned", "limit": 9}
@@ -53,106 +51,16 @@ def sums(system, cells, count=5):
     return system.task.draw_for_cells(torch.tensor(cells).repeat(count, 1), stream(0, "test"))
 
 
-@pytest.fixture(autouse=True)
-def few(monkeypatch):
-    monkeypatch.setattr(starts, "PROBLEMS", 12)
-
-
-@pytest.mark.parametrize(("right", "best"), [((3, 5), 3), ((6,), 6), ((), 1), (range(1, 9), 1)])
-def test_the_best_start_is_the_smallest_of_the_best(right, best):
+@pytest.mark.parametrize("right", [(3, 5), (6,), (), range(1, 9)])
+def test_single_starts_are_all_that_fit_and_each_is_scored_once(right):
     system = Mover(settings(), right)
-    named, table = starts.resolve_starts(system, [1, "best", "all", 4])
-    assert named == {"1": 1, "best": best, "all": "all", "4": 4}
-    assert starts.choose_best_start(system) == best
-    assert table["id"].tolist() == [*range(1, 7)]  # sums of three digits need four ids of nine
-    assert (table["exact"] == 12 * table["id"].isin([*right])).all() and (table["n"] == 12).all()
-    assert table.loc[table["chosen"], "id"].tolist() == [best]
-    assert table.columns.tolist() == [*starts.COLUMNS["starts"]]
-
-
-class Surer(mock_models.Oracle):
-    """Right from all first ids, and the surer the nearer they are to id 4."""
-
-    def __init__(self, run):
-        super().__init__(run)
-
-        class Network(mock_models.MockNetwork):
-            def forward(self, tokens, ids, *more, **options):
-                away = abs(int(ids[0][ids[0] > 0].min()) - 4)
-                return super().forward(tokens, ids, *more, **options) * (9 - away)
-
-        self.network = Network(self)
-
-
-def test_of_equally_exact_starts_the_best_has_the_least_loss():
-    system = Surer(settings())
-    table = starts.score_starts(system)
-    assert (table["exact"] == table["n"]).all() and starts.choose_best_start(system) == 4
-    assert table.sort_values("loss")["id"].iloc[0] == 4 and table["loss"].nunique() == 4
-
-
-@pytest.mark.parametrize(("positions", "task", "form"), [
-    ([ABACUS], "addition", {"reverse_answer": False}), ([ABACUS], "addition", {"spaces": 0.5}),
-    ([COUPLED], "addition", {"pad": True}), (LEVELS, "multi_operand_addition", STEPS),
-    (LEVELS, "multi_operand_addition", {**STEPS, "pad": False}),
-])  # fmt: skip
-def test_starts_are_compared_with_the_ids_of_decoding(positions, task, form):
-    """Of a mixed batch with padding; `measure_loss` groups problems by their shape."""
-    system = System(settings(positions, task, format=form))
-    problems = draw_held_out(system.run, system.task, "starts", 12)
-    cells = torch.full((12, 2), 3)
-    table = problem_sets.to_table("held out", cells, problems, system.task)
-    for first, loss in starts.score_starts(system)[["id", "loss"]].values.tolist():
-        assert loss == pytest.approx(measure_loss(system, table, int(first)), rel=1e-4)
-
-
-def spied(monkeypatch, system):
-    """Return the problems on which the best start of a model is chosen."""
-    seen, draw = [], starts.draw_held_out
-
-    def spy(*given):
-        seen.append(draw(*given))
-        return seen[-1]
-
-    monkeypatch.setattr(starts, "draw_held_out", spy)
-    starts.score_starts(system)
-    (problems,) = seen
-    cells = problems.lengths.amax(1, keepdim=True).expand(-1, 2)
-    return problem_sets.to_table("held out", cells, problems, system.task)
-
-
-def test_it_is_chosen_on_held_out_problems_of_trained_lengths(monkeypatch):
-    monkeypatch.setattr(starts, "PROBLEMS", 60)
-    table = spied(monkeypatch, System(settings()))
-    lengths = table["operands"].str.split().explode().str.len()
-    assert lengths.max() == 3 and len(table) == 60
-    again = spied(monkeypatch, System(settings(evaluation={"digits": 4, "far": [5]}), seed=1))
-    pd.testing.assert_frame_equal(again, table)  # whatever is reported, for all seeds
-    reported = problem_sets.ProblemSet.parse(
-        {"task": {"name": "addition"}, "equal": 30, "longest": 3}, "p"
-    )
-    reported = problem_sets.draw_problem_set("addition", reported)
-    long = table[table["operands"].str.len() > 4]
-    assert not set(long["operands"]) & set(reported["operands"])
-
-
-def test_with_a_data_set_it_is_chosen_on_validation_problems(monkeypatch):
-    name = "generalize_to_longer_tiny"
-    run = settings(
-        training={"digits": 3, "problem_set": name, "examples": 50},
-        data_set={"task": {"name": "addition"}, "lengths": [1, 3], "test": 9, "validation": 9},
-        evaluation={"digits": 4, "problem_set": name},
-    )
-    table = spied(monkeypatch, System(run))
-    held = [data_sets.draw_held_out_problems(name, run.data_set, length) for length in (1, 3)]
-    texts = {
-        kind: {text for of in held for text in (
-            problem_sets.to_table("x", of[kind].lengths, of[kind], System(run).task)["operands"]
-            if kind in of else ())}
-        for kind in ("validation", "equal")
-    }  # fmt: skip
-    assert set(table["operands"]) <= texts["validation"]
-    assert not set(table["operands"]) & texts["equal"]
+    ids = starts.list_single_starts(system, 3, 16)
+    assert ids == [*range(1, 7)]  # sums of three digits need four ids of nine
+    cells = torch.tensor([[3, 3]] * 12)
+    table = problem_sets.to_table("grid", cells, sums(system, [[3, 3]], 12), system.task)
+    scored = score_system(system, table, [*ids, 1])[0]
+    assert scored["start"].tolist() == [*map(str, ids)] and (scored["n"] == 12).all()
+    assert scored["exact"].tolist() == [12 * (first in right) for first in ids]
 
 
 @pytest.mark.parametrize(("sure", "exact"), [(9.0, True), (1.0, False)])
@@ -222,8 +130,7 @@ def test_a_start_too_late_for_a_problem_is_the_last_that_fits():
 ])  # fmt: skip
 def test_without_a_table_of_ids_there_is_one_start(positions):
     system = System(settings(positions))
-    named, table = starts.resolve_starts(system, [1, "best", "all"])
-    assert named == {"1": 1} and table.empty and starts.choose_best_start(system) == 1
+    assert system.distinct_starts([1, 5, "all"]) == [1]
     assert len(list_first_ids(system, sums(system, [[2, 2]]), "all")) == 1
     assert starts.list_single_starts(system, 3, 9) == [1]
 
@@ -243,7 +150,7 @@ def test_on_a_ring_all_ids_are_starts():
 
 def test_a_ring_lacks_no_id_as_long_as_a_problem_has_no_more_than_it():
     """Whatever the start; a line of as many ids has one start left."""
-    ring, seven = {**COUPLED, "ring": True}, {"digits": 7, "starts": [1, 9, 50, "best", "all"]}
+    ring, seven = {**COUPLED, "ring": True}, {"digits": 7, "starts": [1, 9, 50, "all"]}
     system = System(settings([ring], evaluation=seven))  # of nine ids, with that of the signs
     assert [system.last_id(0, 9, start) for start in (1, 9, "all")] == [9, 9, 9]
     assert len(ask(system, 9_999_999, 1, start=5)) > 0

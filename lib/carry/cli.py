@@ -99,7 +99,7 @@ def make_parser() -> argparse.ArgumentParser:
         "--start",
         default="all",
         metavar="S",
-        help='first id: a number, "best", or "all", the mean over all (default)',
+        help='first id: a number, or "all", the mean over all (default)',
     )
     command.add_argument(
         "--trace", action="store_true", help="print each token with its probability"

@@ -244,21 +244,21 @@ def _average(*accuracies: float) -> np.ndarray:
     return np.clip([mean, *ends], 0.0, 1.0)
 
 
-def find_unlearned(cells: pd.DataFrame, starts: str | Mapping[str, str] | None = None) -> set[str]:
+def find_unlearned(cells: pd.DataFrame, start: str = "1") -> set[str]:
     """Return the rows of which half of the seeds, or more, have not learned their trained lengths.
 
     Claims refuse to measure such rows (`carry.claims.gates`).
 
     Args:
         cells: accuracy by cell; rows without trained lengths are left out.
-        starts: start of ids, for all rows or for each (default: `choose_starts`).
+        start: start of ids (default: the papers').
 
     >>> cells = pd.DataFrame({"row": list("aab"), "start": "1", "seed": [0, 1, 0], "set": "grid",
     ...                       "i": 5, "j": 5, "trained": [5, 5, 4], "n": 99, "exact": [99, 90, 9]})
     >>> find_unlearned(cells)
     {'a'}
     """
-    cells = add_region(select_start(cells, starts or choose_starts(cells)))
+    cells = add_region(cells[cells["start"] == start])
     cells = add_unseen_regions(cells, find_trained_lengths(cells))
     scores = score_trained_lengths(cells)
     learned = (scores["accuracy"] >= LEARNED).groupby(scores["row"]).mean()
@@ -341,35 +341,6 @@ def find_grid_sizes(cells: pd.DataFrame) -> dict[str, int]:
     return grid.groupby("row", sort=False)["i"].max().to_dict()
 
 
-def choose_starts(cells: pd.DataFrame) -> dict[str, str]:
-    """Return the single start of ids that a figure shows of each row: one protocol for all.
-
-    It is 1, the papers', unless a row is more accurate in distribution from its "best" start (with
-    disjoint intervals, 95%); then it is "best" for all rows that have it. Rows without a table of
-    ids have 1 alone. Lengths beyond training do not count, since the figures report them. Rows of a
-    task without a grid are compared on equal lengths.
-    """
-    evaluated = cells.groupby("row", sort=False)["start"].agg(set)
-    # Results from before "best" existed have other starts, which are another protocol.
-    comparable = all("best" in starts for starts in evaluated if len(starts) > 1)
-    cells = add_region(cells)
-    has_grid = cells["row"].isin(cells.loc[cells["set"] == "grid", "row"])
-    compared = has_grid.map({True: "grid", False: "equal"})
-    in_distribution = cells[(cells["set"] == compared) & (cells["region"] == REGIONS[0])]
-    pooled = pool_cells(in_distribution, ["row", "start"]).set_index(["row", "start"])
-    low, high = (
-        pooled[end].unstack("start").reindex(columns=["1", "best"]) for end in ("low", "high")
-    )
-    better = comparable and (low["best"] > high["1"].fillna(-1)).any()
-    return {row: "best" if better and "best" in evaluated[row] else "1" for row in list_rows(cells)}
-
-
-def select_start(table: pd.DataFrame, start: str | Mapping[str, str]) -> pd.DataFrame:
-    """Return the rows of one start of ids, or of each row's start, as `choose_starts` gives it."""
-    wanted = [start.get(row) for row in table["row"]] if isinstance(start, Mapping) else start
-    return table[table["start"] == wanted]
-
-
 def add_labels(
     table: pd.DataFrame, cells: pd.DataFrame, names: Mapping[str, str] | None = None
 ) -> pd.DataFrame:
@@ -409,9 +380,7 @@ def add_labels(
     )
 
 
-def score_regions(
-    cells: pd.DataFrame, hits: str = "exact", starts: Mapping[str, str] | None = None
-) -> pd.DataFrame:
+def score_regions(cells: pd.DataFrame, hits: str = "exact", start: str = "1") -> pd.DataFrame:
     """Return the accuracy of each seed by region: in and out of distribution, and far lengths.
 
     The first two regions are parts of the grid. Equal lengths beyond it are split at the longest
@@ -421,9 +390,9 @@ def score_regions(
     Args:
         cells: accuracy by cell, with labels (`add_labels`) or without.
         hits: the column that counts correct answers.
-        starts: the start of ids of each row (default: `choose_starts`).
+        start: start of ids (default: the papers').
     """
-    cells = select_start(cells, starts or choose_starts(cells))
+    cells = cells[cells["start"] == start]
     cells = add_region(cells[cells[hits].notna()].astype({hits: int}))
     end = pd.to_numeric(cells["row"].map(find_grid_sizes(cells)))
     cells = cells[(cells["set"] != "equal") | (cells["i"] > end)]
@@ -454,7 +423,7 @@ def score_lengths(
     Args:
         cells: accuracy by cell, with labels (`add_labels`) or without.
         far: include the lengths beyond the grid.
-        starts: starts of ids: "1" as in the papers, "best", or "all".
+        starts: starts of ids: "1" as in the papers, or "all".
     """
     equal = cells["set"].isin(["equal", "far"] if far else ["equal"]) & (cells["i"] == cells["j"])
     scores = cells[equal & cells["start"].isin(starts)].rename(columns={"i": "digits"})
@@ -462,7 +431,7 @@ def score_lengths(
     return add_length_regions(scores)[columns].reset_index(drop=True)
 
 
-def score_pairs(cells: pd.DataFrame, starts: Mapping[str, str] | None = None) -> pd.DataFrame:
+def score_pairs(cells: pd.DataFrame, start: str = "1") -> pd.DataFrame:
     """Return accuracy for every pair of sizes `i` and `j` of the grid, by row.
 
     It has the `accuracy` as mean over seeds with its t interval, and `median`, `lowest`, `highest`
@@ -470,14 +439,14 @@ def score_pairs(cells: pd.DataFrame, starts: Mapping[str, str] | None = None) ->
 
     Args:
         cells: accuracy by cell, with labels (`add_labels`) or without.
-        starts: the start of ids of each row (default: `choose_starts`).
+        start: start of ids (default: the papers').
 
     >>> two = pd.DataFrame({"row": "a", "start": "1", "trained": 5, "i": 1, "j": 2, "set": "grid",
     ...                     "n": 10, "seed": range(3), "exact": [4, 9, 8]})
     >>> score_pairs(two)[["accuracy", "median", "lowest"]].round(2).values.tolist()
     [[0.7, 0.8, 0.4]]
     """
-    grid = select_start(cells[cells["set"] == "grid"], starts or choose_starts(cells))
+    grid = cells[(cells["set"] == "grid") & (cells["start"] == start)]
     keys = [key for key in _find_keys(cells) if key != "seed"] + ["i", "j"]
     seeds = pool_cells(grid, [*keys, "seed"]).groupby(keys)["accuracy"]
     ranges = seeds.agg(median="median", lowest="min", highest="max").reset_index()

@@ -24,7 +24,7 @@ STATISTICS = Literal[
     "mean_over_seeds", "worst_seed", "best_seed", "worst_cell", "errors", "seeds_above"
 ]
 COMPARABLE = ("mean_over_seeds", "seeds_above")  # statistics with the seed as their unit
-STARTS = ("1", "best", "all")  # protocols of the first id; 1 is the papers'
+STARTS = ("1", "all")  # protocols of the first id; 1 is the papers'
 # What is correct in n responses: the whole response; its first token; its digits, if it has more
 # than digits; or its last digit, given the correct tokens before it (for parity with steps, this is
 # the answer).
@@ -41,8 +41,7 @@ class CellFilter(Settings):
     `set`, `digits` (of both operands) selects from the sets of equal lengths. `beyond` is the
     number of digits above the longest in training; `grid` is the longest operand of the grid, for
     regions whose accuracy depends on it; `within` has the largest i and j. `start` is the protocol
-    of the first id: 1 as in the papers, the best single one on held-out problems of the trained
-    lengths, or the mean of next-token probabilities over all.
+    of the first id: 1 as in the papers, or the mean of next-token probabilities over all.
     """
 
     set: Literal["grid", "equal", "far", "test", "held out"] | None = None
@@ -57,7 +56,7 @@ class CellFilter(Settings):
     grid: int | None = None
     within: Pair | None = None
     trained: int | None = None
-    start: Literal["1", "best", "all"] = "1"
+    start: Literal["1", "all"] = "1"
 
     @model_validator(mode="after")
     def _selects_cells(self) -> CellFilter:

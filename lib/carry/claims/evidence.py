@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from carry.claims import measurements
-from carry.claims.claim_settings import Claim, find_comparison
+from carry.claims.claim_settings import STARTS, Claim, find_comparison
 from carry.claims.gates import (
     Learned,
     NotLearned,
@@ -224,7 +224,8 @@ def _read_analysis(claim: Claim, tables: Tables) -> Evidence:
         raise NotMeasured(f"row {analysis.row} was not analysed in this profile")
     rows = list(dict.fromkeys([analysis.row, other_row]))
     start = measurements.find_analysis_start(table, analysis.row, analysis.where)
-    learned = _check_gate(claim, rows, start or "1", tables)
+    # Earlier tables by recurrence have a start of which cells are not read (`carry.data.tables`).
+    learned = _check_gate(claim, rows, start if start in STARTS else "1", tables)
     table = select_learned(table, learned)
     seeds = measurements.count_in_analysis(table, analysis.row, analysis.count, analysis.where)
     fields = {"row": analysis.row, "start": start, **_describe_rows(rows, learned, tables)}

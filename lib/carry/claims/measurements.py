@@ -204,9 +204,9 @@ def find_analysis_start(table: pd.DataFrame, row: str, where: Mapping[str, Any])
 
     A row that was analysed from one other start alone has that; a table without starts has none.
 
-    >>> table = pd.DataFrame({"row": ["a", "a", "b"], "start": ["1", "best", "best"]})
+    >>> table = pd.DataFrame({"row": ["a", "a", "b"], "start": ["1", "all", "all"]})
     >>> [find_analysis_start(table, row, {}) for row in ("a", "b")]
-    ['1', 'best']
+    ['1', 'all']
     """
     if "start" not in table:
         return None

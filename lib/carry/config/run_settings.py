@@ -194,10 +194,10 @@ class Evaluation(Settings):
     digits: Size = 30  # largest sizes (i, j) of the grid; three times the trained digits
     longest: Size | None = None  # largest size of problems with i = j; null: the grid's
     far: Annotated[list[Size | Cell], Field(max_length=1000)] = []  # cells beyond the grid
-    # First ids: an id, the best one on held-out problems, or the mean of probabilities over all; or
-    # "window", id 1 with attention only to ids as near as in training.
-    starts: list[Size | Literal["best", "all", "window"]] = Field(
-        default=[1, "best", "all"], min_length=1, max_length=100
+    # First ids: an id, or the mean of probabilities over all; or "window", id 1 with attention only
+    # to ids as near as in training.
+    starts: list[Size | Literal["all", "window"]] = Field(
+        default=[1, "all"], min_length=1, max_length=100
     )
     recurrences: Annotated[int, Field(ge=1, le=1000)] | None = None  # null: as trained
     sharpness: Annotated[float, Field(gt=0.0, le=100.0)] = 1.0  # factor of attention logits

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import pandas as pd
 import torch
 
@@ -12,7 +10,6 @@ from carry.config.settings import SettingsError, describe
 from carry.data.batch import Batch
 from carry.data.problems import Problems
 from carry.evaluation.decoding import compute_decoding_ids, decode_greedily
-from carry.evaluation.starts import choose_best_start
 from carry.formats import ALPHABET, EOS, to_text
 from carry.models.system import Start, System
 from carry.randomness import stream
@@ -24,14 +21,11 @@ MAX_DIGITS, MAX_OPERANDS = 10_000, 1_000
 
 
 @torch.inference_mode()
-def ask(
-    system: System, *operands: str | int, start: Start | Literal["best"] = "all"
-) -> pd.DataFrame:
+def ask(system: System, *operands: str | int, start: Start = "all") -> pd.DataFrame:
     """Return the tokens that the model writes after a question of its task.
 
     Args:
-        start: the first id; "all" for the mean of next-token probabilities over all starts, or
-            "best" for the single one that is best on held-out problems of trained lengths.
+        start: the first id, or "all" for the mean of next-token probabilities over all starts.
 
     Columns: the `context` before a token, the token that the model has `predicted`, its
     `probability`, and the `target`, the correct token.
@@ -48,7 +42,6 @@ def ask(
     problem = _make_problem(system.task, operands).to(system.device)
     written = system.format.write_open_ended(problem)
     _check_ids(system, written, int(problem.lengths.max()), start)
-    start = choose_best_start(system) if start == "best" else start
     response = decode_greedily(system, problem, start)
     question_length = int(written.start[0])
     ends = (response[0] == EOS).nonzero()
@@ -104,7 +97,7 @@ def _make_problem(task: Task, operands: tuple[str | int, ...]) -> Problems:
     return task.solve(*to_digits([texts], task.base))
 
 
-def _check_ids(system: System, written: Batch, digits: int, start: Start | Literal["best"]) -> None:
+def _check_ids(system: System, written: Batch, digits: int, start: Start) -> None:
     """Refuse a question whose ids exceed a table of the model, and an invalid start."""
     system.first_ids(1 if isinstance(start, str) else start)
     for index in range(len(system.schemes)):

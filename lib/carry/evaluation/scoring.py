@@ -11,7 +11,7 @@ computed in fp32.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Literal
 
 import numpy as np
@@ -69,15 +69,14 @@ def count_at_once(batch: Batch, device: torch.device) -> int:
 def score_system(
     system: System,
     table: pd.DataFrame,
-    starts: Sequence[Start] | Mapping[str, Start] = (1,),
+    starts: Sequence[Start] = (1,),
     recurrences: int | None = None,
     report: Callable[[int], None] = lambda count: None,
 ) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
     """Score a model, on its device, on a problem set, from each start that gives different ids.
 
     Args:
-        starts: first ids, or "all" for the mean of next-token probabilities over all starts; or a
-            mapping to them from their names in the tables (`starts.resolve_starts`).
+        starts: first ids, or "all" for the mean of next-token probabilities over all starts.
         report: called with the number of problems scored since its last call.
 
     Returns:
@@ -105,9 +104,7 @@ def score_system(
     >>> cells[["n", "exact", "lost_carry", "other"]].values.tolist()
     [[2, 1, 1, 0]]
     """
-    if not isinstance(starts, Mapping):
-        starts = {str(start): start for start in system.distinct_starts(starts)}
-    device = system.device
+    starts, device = system.distinct_starts(starts), system.device
     table = table.reset_index(drop=True)
     system.network.eval()
     results = {name: np.zeros((len(starts), len(table))) for name in ("kind", *EXTRA_COUNTS)}
@@ -119,17 +116,17 @@ def score_system(
             problems = problem_sets.to_problems(table.loc[rows], system.task).to(device)
             equal = torch.tensor((table.loc[rows, "set"] == "equal").tolist(), device=device)
             batch = system.format.write(problems)
-            for index, (name, start) in enumerate(starts.items()):
+            for index, start in enumerate(starts):
                 with system.read_from(start) as first:
                     values, place_counts, step_counts = _score_problems(
                         system, problems, batch, equal, first, recurrences, report
                     )
-                labels = {"start": name, "digits": int(digits)}
+                labels = {"start": str(start), "digits": int(digits)}
                 places += [part.assign(**labels) for part in place_counts]
                 steps += [part.assign(**labels) for part in step_counts]
                 for column, value in zip(results, values, strict=True):
                     results[column][index, rows] = value.cpu()
-    cells = _count_by_cell(system, table, list(starts), results)
+    cells = _count_by_cell(system, table, [*map(str, starts)], results)
     return cells, _sum_counts(system, places, "place"), _sum_counts(system, steps, "step")
 
 

@@ -16,7 +16,7 @@ from carry.config import paths
 from carry.config.run_settings import Run
 from carry.evaluation.recurrences import choose_problems, score_by_recurrence
 from carry.evaluation.scoring import score_system
-from carry.evaluation.starts import choose_part, resolve_starts
+from carry.evaluation.starts import choose_part
 from carry.evaluation.trained_models import restore_system
 from carry.progress import count_progress
 
@@ -36,9 +36,8 @@ def score_seed(
     """Score the weights of one seed, and write a Parquet file for each table that is not empty.
 
     The tables are those of `carry.evaluation.scoring.score_system`: from the first of the row's
-    starts for all problems, from the others for those of `choose_part`. A model whose best start
-    was chosen has the table of `carry.evaluation.starts.score_starts`; a looped model, from its
-    last single start, those of `carry.evaluation.recurrences.score_by_recurrence`; a row with an
+    starts for all problems, from the others for those of `choose_part`. A looped model has, from
+    the first start, those of `carry.evaluation.recurrences.score_by_recurrence`; a row with an
     `attention_cell` those of `carry.interpretability.attention.describe_attention`.
 
     Raises:
@@ -46,34 +45,21 @@ def score_seed(
             suit the attention cell.
     """
     system, evaluation = restore_system(weights, run, seed), run.evaluation
-    starts, candidates = resolve_starts(system, evaluation.starts)
-    first, *others = starts
+    first, *others = system.distinct_starts(evaluation.starts)
     part = choose_part(questions)
     total = len(questions) + len(others) * len(part) + len(choose_problems(system, questions))
     count_problems = count_progress(report, total, "problems")
     scored = [
-        score_system(
-            system,
-            problems,
-            {name: starts[name] for name in names},
-            evaluation.recurrences,
-            count_problems,
-        )
-        for problems, names in ((questions, [first]), (part, others))
-        if names
+        score_system(system, problems, starts, evaluation.recurrences, count_problems)
+        for problems, starts in ((questions, [first]), (part, others))
+        if starts
     ]
     tables = {
         name: pd.concat([table for table in parts if len(table)] or parts, ignore_index=True)
         for name, parts in zip(TABLES, map(list, zip(*scored, strict=True)), strict=True)
     }
-    tables["starts"] = candidates
-    # A mean over starts is no single answer that the next recurrence could keep.
-    last = [name for name in starts if name != "all"][-1:] or [first]
-    by_recurrence = score_by_recurrence(system, questions, starts[last[0]], report=count_problems)
-    tables |= {
-        name: table.assign(start=last[0])
-        for name, table in zip(RECURRENCE_TABLES, by_recurrence, strict=True)
-    }
+    by_recurrence = score_by_recurrence(system, questions, first, report=count_problems)
+    tables |= dict(zip(RECURRENCE_TABLES, by_recurrence, strict=True))
     if evaluation.attention_cell is not None:
         labels = {"row": run.name, "profile": run.profile, "seed": seed}
         module = importlib.import_module(ATTENTION)

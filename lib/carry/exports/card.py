@@ -210,8 +210,8 @@ def _describe_accuracy(scores: pd.DataFrame) -> str:
             "Exact match: the share of answers of which every token is right, the end included. "
             "`this model` has Wilson's 95% interval over its n problems; `its row` is the median "
             f"of {scores['seeds'].max()} seeds, from the least to the most accurate one. `start` "
-            "says where ids start: at 1, at the `best` single id by held-out problems of trained "
-            "sizes, or at `all` of them, with next-token probabilities averaged.",
+            "says where ids start: at 1, or at `all` of them, with next-token probabilities "
+            "averaged.",
         ]
     )
 

@@ -333,10 +333,10 @@ class System:
             scheme = scheme.model_copy(update={"ring": False})
         return int(scheme.ids(batch).max())
 
-    def last_id(self, index: int, needed: int, start: Start | Literal["best"]) -> int:
+    def last_id(self, index: int, needed: int, start: Start) -> int:
         """Return the last of `needed` ids of a scheme from a start, which its table has to have.
 
-        Problems fit from "best" and "all" if they fit from 1. On a ring, where id 1 follows the
+        Problems fit from "all" if they fit from 1. On a ring, where id 1 follows the
         largest one, no id is missing from any start if they fit from 1.
         """
         scheme = self.schemes[index]
@@ -366,7 +366,7 @@ class System:
             scheme.accepts_start and self.largest_id(index) is not None
             for index, scheme in enumerate(self.schemes)
         )
-        return list(starts) if limited else [1]
+        return list(dict.fromkeys(starts)) if limited else [1]
 
     def logits(
         self,

@@ -214,14 +214,11 @@ def format_certificates(certificates: dict[str, dict[str, Any]]) -> str:
 def format_accuracy(rows: dict[str, dict[str, Any]], footing: bool) -> str:
     """Return a Markdown table of the overview's rows: median over seeds and range.
 
-    Lines of the best single start are left to the site, since they add little to the others.
-
     Args:
         rows: the numbers of each row, of `summarise_rows`.
         footing: the table of the rows on one footing, or that of all others.
     """
-    listed = [line for line in list_lines(rows) if (line[0] in FOOTING_ROWS) == footing]
-    kept = [line for line in listed if line[2] != "best"]
+    kept = [line for line in list_lines(rows) if (line[0] in FOOTING_ROWS) == footing]
     columns = [name for name in COLUMNS if any(name in numbers for *_, numbers in kept)]
     names = ["scheme", "trained to", "start", *columns]
     lines, counts = [f"| {' | '.join(names)} |", f"|{'---|' * len(names)}"], set()
@@ -233,8 +230,6 @@ def format_accuracy(rows: dict[str, dict[str, Any]], footing: bool) -> str:
         counts |= {numbers[name]["seeds"] for name in columns if name in numbers}
     seeds = " or ".join(map(str, sorted(counts)))
     lines += ["", f"Exact match: the median of {seeds} seeds, and the range where seeds differ."]
-    if len(kept) < len(listed):
-        lines[-1] += " The site also has the `best` single start, the ledger its verdicts."
     return "\n".join(lines)
 
 

@@ -98,8 +98,6 @@ class Notebook:
         drawn = results.list_rows(table) if "row" in table else []
         sources = {row: self.sources[row] for row in drawn if row in self.sources}
         caption = " ".join(caption.split()) + describe_origins(sources, self.profile)
-        if "start" in table and set(table["start"]) == {"best"}:
-            caption += " Ids start at the single start that is best in distribution."
         figure = figure.figure if isinstance(figure, Grid) else figure
         style.save_figure(figure, name, table, self.folder)
         record = {"title": title, "caption": caption, "answers": list(answers), "rows": sources}

@@ -14,9 +14,9 @@ from carry.plots import style
 
 SOLVED = 0.9  # share of the problems of a length
 KEYS = ["panel", "row", "label", "trained", "start", "seed"]
-STARTS = {"1": "ids from 1", "best": "best start", "all": "all starts"}
+STARTS = {"1": "ids from 1", "all": "all starts"}
 TRAINED = "#CFCFCF"  # darker than the background of trained lengths elsewhere
-FILL = {"1": 0.85, "best": 0.6, "all": 0.35}  # opacity of bars
+FILL = {"1": 0.85, "all": 0.35}  # opacity of bars
 WIDTH, LINE = 5.0, 0.21  # inches: letters stay readable on a phone, which shrinks the figure
 EVERY_LENGTH = 5_000  # digits at the head of the arrow
 

@@ -21,8 +21,7 @@ from carry.plots import index, style
 
 STARTS_NOTE = (
     "Exact match of sums: the median of the seeds, and their range where they differ. Ids start at "
-    "1, as in the papers; at the best single id, chosen on trained lengths; or next-token "
-    "probabilities are averaged over all starts."
+    "1, as in the papers; or next-token probabilities are averaged over all starts."
 )
 CERTIFICATES_NOTE = "Each context of a row is checked, with a bound on the errors of float32."
 

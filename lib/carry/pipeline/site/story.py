@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from carry.claims import describe_number
+from carry.claims.claim_settings import STARTS
 from carry.config import profiles
 from carry.config.settings import Settings, SettingsError, describe, suggest_name
 from carry.pipeline import readme_numbers
@@ -121,7 +122,7 @@ def _check_number(kind: str, names: list[str], claims: Collection[str]) -> None:
     _check_name(first, profiles.load_params()["runs"], "story: unknown row")
     columns = ("trained", *readme_numbers.COLUMNS) if kind == "number" else CERTIFIED
     _check_name(second, columns, f"story: unknown {kind} of {first}")
-    _check_name(third or "1", ("1", "best", "all"), "story: unknown start")
+    _check_name(third or "1", STARTS, "story: unknown start")
 
 
 def fill_numbers(
