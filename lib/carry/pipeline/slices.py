@@ -267,13 +267,16 @@ def describe_runs(part: Part, folders: Sequence[Path], study: str, product: floa
 
 
 def describe_settings(run: Run) -> str:
-    """Return a short hash of all settings of a run but its number of seeds.
+    """Return a short hash of the settings of a run that are not defaults, without its seeds.
+
+    A new setting whose default changes nothing leaves it as it is.
 
     >>> run = run_settings.load_run("addition_abacus_20", "gpu")
     >>> describe_settings(run) == describe_settings(run.model_copy(update={"seeds": 9}))
     True
     """
-    settings = json.dumps(run.model_dump(exclude={"seeds"}), sort_keys=True)
+    settings = run.model_dump(exclude={"seeds"}, exclude_defaults=True)
+    settings = json.dumps(settings, sort_keys=True)
     return hashlib.sha256(settings.encode()).hexdigest()[:12]
 
 
