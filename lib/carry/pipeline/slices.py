@@ -46,11 +46,12 @@ LEAST_SECONDS = 60.0  # before the end of a slice, for a row to begin or to be s
 MOST_MINUTES = 7 * 24 * 60
 PRODUCT_SIZE, PRODUCT_ROUNDS = 8192, 20  # of the product that tells what a GPU can do
 
-# Columns of runs.csv. `tflops`: 10^12 operations in products with weights a second, of one seed
-# beside the others of its row; `product_tflops`: of a large product alone, in the same slice.
+# Columns of runs.csv. `seconds`: of the clock, `core_seconds`: of the processor, without those of
+# other programs. `tflops`: 10^12 operations in products with weights a second, of one seed beside
+# the others of its row; `product_tflops`: of a large product alone, in the same slice.
 COLUMNS = (
-    *("row", "study", "seed", "settings", "steps", "seconds", "gpu_memory", "tflops"),
-    *("product_tflops", "device", "python", "torch", "numpy", "commit"),
+    *("row", "study", "seed", "settings", "steps", "seconds", "core_seconds", "gpu_memory"),
+    *("tflops", "product_tflops", "device", "python", "torch", "numpy", "commit"),
 )
 
 
@@ -250,12 +251,13 @@ def describe_runs(part: Part, folders: Sequence[Path], study: str, product: floa
     operations, versions = count_step(run).operations, fingerprint.list_versions()
     for folder in folders:
         done: dict[str, Any] = json.loads((folder / kept.DONE).read_text(encoding="utf-8"))
-        seconds = done["seconds"] / max(done["share"], 1e-4)
+        share = max(done["share"], 1e-4)  # of the training, after its last checkpoint
+        seconds, core_seconds = done["seconds"] / share, done["core_seconds"] / share
         lines += [
             {
                 "row": run.name, "study": study, "seed": seed, "settings": describe_settings(run),
                 "steps": run.training.steps, "seconds": round(seconds, 1),
-                "gpu_memory": done["peak_gpu_memory"],
+                "core_seconds": round(core_seconds, 1), "gpu_memory": done["peak_gpu_memory"],
                 "tflops": round(operations * run.training.steps / seconds / 1e12, 2),
                 "product_tflops": round(product / 1e12, 1), "device": done["device"], **versions,
                 "commit": done.get("commit", "unknown"),
