@@ -435,7 +435,7 @@ def test_numbers_are_filled_in_between_markers(home):
     text = (
         "At 100: <!-- numbers:addition_relative.100 digits -->old<!-- /numbers -->, "
         "<!-- numbers:addition_relative.100 digits.basis --><!-- /numbers -->. "
-        "<!-- numbers:footing --><!-- /numbers --><!-- numbers:accuracy --><!-- /numbers -->"
+        "<!-- numbers:footing --><!-- /numbers --><!-- numbers:headlines --><!-- /numbers -->"
         "<!-- numbers:certificates --><!-- /numbers -->"
     )
     filled = readme_numbers.fill_numbers(text, {**found, "certificates": certificates})
@@ -443,8 +443,8 @@ def test_numbers_are_filled_in_between_markers(home):
     basis = readme_numbers.format_basis(found["rows"]["addition_relative"]["100 digits"])
     assert f".basis -->{basis}<!-- /numbers -->" in filled
     footing, others = (part.split("<!-- /")[0] for part in filled.split("numbers:")[3:5])
-    assert "| NoPE |" in footing and "| Abacus read relatively |" in others
-    assert "1000 digits" in others and "1000 digits" not in footing, "columns without a number"
+    assert "| NoPE |" in footing and "| ours, one pass |" in others
+    assert "1000 digits" not in footing, "columns without a number"
     # The papers' start and the others are lines of their own; a marker has the first.
     coupled, relative = (found["rows"][row] for row in ROWS[1:])
     assert coupled["start"] == "1" and [*coupled["starts"]] == ["all"]
@@ -456,8 +456,8 @@ def test_numbers_are_filled_in_between_markers(home):
         assert f"| Coupled, short | 10 digits | {start} | {number} |" in filled
     assert "| Addition | 10 | 5,000 | 40,000 | 2 of 2 seeds |" in filled
     assert "With fewer than 10,000 contexts: Copying (0 of 1 seeds)." in filled
-    with pytest.raises(SettingsError, match="did you mean 'accuracy'"):
-        readme_numbers.fill_numbers("<!-- numbers:acuracy --><!-- /numbers -->", found)
+    with pytest.raises(SettingsError, match="did you mean 'footing'"):
+        readme_numbers.fill_numbers("<!-- numbers:foting --><!-- /numbers -->", found)
     readme = home / "README.md"
     readme.write_text("<!-- numbers:claims -->gone<!-- /numbers -->")
     assert "gone" not in readme_numbers.fill_readme(readme).read_text()

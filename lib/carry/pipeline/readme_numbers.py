@@ -3,7 +3,7 @@
 The text between two markers is replaced; everything else in the file stays as it is:
 
     <!-- numbers:footing -->...<!-- /numbers -->                           six schemes, one footing
-    <!-- numbers:accuracy -->...<!-- /numbers -->                          the overview's other rows
+    <!-- numbers:headlines -->...<!-- /numbers -->                         the papers', in one pass
     <!-- numbers:addition_relative.100 digits -->...<!-- /numbers -->      one number of one row
     <!-- numbers:addition_relative.100 digits.basis -->...<!-- /numbers -->   its n and seeds
     <!-- numbers:claims -->...<!-- /numbers -->                            claims by verdict
@@ -31,17 +31,17 @@ from carry.config.settings import SettingsError, suggest_name
 from carry.evaluation.intervals import seed_interval
 from carry.evaluation.regions import add_region
 from carry.labels import name_certified_row
+from carry.pipeline import headlines
+from carry.pipeline.headlines import format_percent
 from carry.plots import style
 
-# Six schemes on one footing, and then the rows that go farthest.
+# Six schemes on one footing.
 FOOTING_ROWS = (
     "addition_nope", "addition_learned", "addition_rope", "addition_fire",
     "addition_abacus_short", "addition_coupled_short",
 )  # fmt: skip
-FARTHEST_ROWS = (
-    "addition_abacus_20", "addition_abacus_injected_20", "addition_abacus_looped_20",
-    "addition_coupled_30", "addition_relative",
-)  # fmt: skip
+
+OWN_ROW = "addition_relative"
 
 TIMES = {1.6: "1.6 times as long", 2: "twice as long", 3: "three times as long"}  # as in training
 LENGTHS = (100, 200, 1000)
@@ -131,6 +131,7 @@ def write_numbers(profile: str, folder: Path | None = None) -> dict[str, Any]:
         "claims": claims.summarise_verdicts(records),
         "untested": claims.list_untested(records),
         "rows": summarise_rows(results.read_table(profile, "cells")),
+        "headlines": headlines.summarise_headlines(),
         "certificates": summarise_certificates(results.read_certificates(profile)),
     }
     contents = {"numbers.json": numbers}
@@ -168,13 +169,13 @@ def select_metrics(
 
 
 def list_lines(rows: dict[str, dict[str, Any]]) -> list[tuple[str, str, str, dict[str, Any]]]:
-    """Return a line for each of the overview's rows and each start of ids; the footing is first.
+    """Return a line for each of the six schemes and ours, and each start of ids.
 
     A line has the row, its trained length, the start and the numbers, of which there is one at
     least.
     """
     lines = []
-    for row in filter(rows.get, FOOTING_ROWS + FARTHEST_ROWS):
+    for row in filter(rows.get, (*FOOTING_ROWS, OWN_ROW)):
         starts = {rows[row]["start"]: rows[row], **rows[row].get("starts", {})}
         for start, numbers in starts.items():
             if any(name in numbers for name in COLUMNS):
@@ -211,14 +212,13 @@ def format_certificates(certificates: dict[str, dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def format_accuracy(rows: dict[str, dict[str, Any]], footing: bool) -> str:
-    """Return a Markdown table of the overview's rows: median over seeds and range.
+def format_accuracy(rows: dict[str, dict[str, Any]]) -> str:
+    """Return a Markdown table of the six schemes: median over seeds and range.
 
     Args:
         rows: the numbers of each row, of `summarise_rows`.
-        footing: the table of the rows on one footing, or that of all others.
     """
-    kept = [line for line in list_lines(rows) if (line[0] in FOOTING_ROWS) == footing]
+    kept = [line for line in list_lines(rows) if line[0] in FOOTING_ROWS]
     columns = [name for name in COLUMNS if any(name in numbers for *_, numbers in kept)]
     names = ["scheme", "trained to", "start", *columns]
     lines, counts = [f"| {' | '.join(names)} |", f"|{'---|' * len(names)}"], set()
@@ -244,14 +244,8 @@ def format_number(number: dict[str, Any]) -> str:
     '>99.9%'
     """
     low, high = number["range"]
-    value = _percent(number["value"]) + "%"
-    return value if low == high else f"{value} ({_percent(low)} to {_percent(high)})"
-
-
-def _percent(share: float) -> str:
-    if share in (0.0, 1.0):
-        return f"{100 * share:.0f}"
-    return ">99.9" if share >= 0.9995 else "<0.1" if share < 0.0005 else f"{100 * share:.1f}"
+    value = format_percent(number["value"]) + "%"
+    return value if low == high else f"{value} ({format_percent(low)} to {format_percent(high)})"
 
 
 def format_basis(number: dict[str, Any]) -> str:
@@ -338,8 +332,8 @@ def fill_numbers(
         SettingsError: for a marker with an unknown name.
     """
     texts = {
-        "footing": f"\n{format_accuracy(numbers['rows'], footing=True)}\n",
-        "accuracy": f"\n{format_accuracy(numbers['rows'], footing=False)}\n",
+        "footing": f"\n{format_accuracy(numbers['rows'])}\n",
+        "headlines": f"\n{headlines.format_headlines(numbers.get('headlines', []))}\n",
         "claims": numbers["claims"],
         "untested": f"\n{numbers.get('untested', '')}\n",
         "certificates": f"\n{format_certificates(numbers['certificates'])}\n",

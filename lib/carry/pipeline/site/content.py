@@ -12,13 +12,17 @@ from carry.claims.claim_settings import OWN_CLAIMS
 from carry.claims.items import add_verdicts, load_items, summarise_claims
 from carry.config import paths
 from carry.labels import name_certified_row
-from carry.pipeline import readme_numbers
+from carry.pipeline import headlines, readme_numbers
 from carry.pipeline.site import pages, search, works
 from carry.pipeline.site.figures import Figure, describe_entry, read_figure, read_file
 from carry.pipeline.site.pages import Page
 from carry.pipeline.site.story import Story, fill_numbers, load_story
 from carry.plots import index, style
 
+HEADLINES_NOTE = (
+    "Exact match of whole answers, in one pass with ids from 1: the mean over seeds, and the "
+    "lowest and the highest seed."
+)
 STARTS_NOTE = (
     "Exact match of sums: the median of the seeds, and their range where they differ. Ids start at "
     "1, as in the papers; or next-token probabilities are averaged over all starts."
@@ -184,10 +188,14 @@ def make_table(name: str, numbers: Mapping[str, Any]) -> dict[str, Any] | None:
         columns = ["exact at every length", "trained to", "parameters", "contexts", "certified"]
         texts = {"title": "Certificates", "note": CERTIFICATES_NOTE}
         return {**texts, "columns": columns, "texts": 1, "rows": rows}
+    if name == "headlines":
+        columns, lines = headlines.tabulate_headlines(numbers.get("headlines", []))
+        texts = {"title": "The papers' headlines in one pass", "note": HEADLINES_NOTE}
+        return {**texts, "columns": columns, "texts": 3, "rows": [["", *line] for line in lines]}
     lines = [
         line
         for line in readme_numbers.list_lines(numbers["rows"])
-        if (line[0] in readme_numbers.FOOTING_ROWS) == (name == "footing")
+        if line[0] in readme_numbers.FOOTING_ROWS
     ]
     columns = [key for key in readme_numbers.COLUMNS if any(key in line[3] for line in lines)]
     rows = []
@@ -197,6 +205,6 @@ def make_table(name: str, numbers: Mapping[str, Any]) -> dict[str, Any] | None:
         ]
         row_style = style.choose_style(row)
         rows.append([row_style.color, row_style.label, trained, start, *cells])
-    title = "Numbers on one footing" if name == "footing" else "Numbers of the farthest rows"
     columns = ["scheme", "trained to", "start", *columns]
-    return {"title": title, "note": STARTS_NOTE, "columns": columns, "texts": 3, "rows": rows}
+    texts = {"title": "Numbers on one footing", "note": STARTS_NOTE, "texts": 3}
+    return {**texts, "columns": columns, "rows": rows}

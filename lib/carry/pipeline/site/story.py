@@ -26,7 +26,7 @@ from carry.pipeline import readme_numbers
 FILE = Path(__file__).parent / "story.yaml"
 PLACE = re.compile(r"\{(\w+) ([^{},]+)(?:, ([^{},]+))?(?:, ([^{},]+))?\}")
 CERTIFIED = ("trained", "parameters", "contexts", "seeds")
-TABLES = ("footing", "farthest", "certificates")
+TABLES = ("footing", "headlines", "certificates")
 
 
 class Chapter(Settings):
