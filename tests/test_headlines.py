@@ -41,7 +41,7 @@ def test_pairs_count_each_pair_above_training_once(made_up):
 
 
 def test_the_worst_length_is_that_of_each_seed(made_up):
-    (row,) = {line.row for line in HEADLINES if line.worst}
+    (row,) = {line.row for line in HEADLINES if line.sums == headlines.EACH}
     worst = made_up[row, headlines.EACH]
     assert worst["1"]["mean"] == 1.0 and worst["1"]["n"] == 20  # 21 and 120, not 121
     beyond = made_up[row, headlines.BEYOND]

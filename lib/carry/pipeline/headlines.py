@@ -44,7 +44,8 @@ class Headline(NamedTuple):
 
 
 ABACUS, COUPLED = "Abacus, trained to 20 digits", "coupled, trained to 30 digits"
-PAIRS, EACH, BEYOND = "all pairs of lengths to 100", "the worst equal length to 120", "101 to 160"
+PAIRS = "all pairs of lengths to 100, one above 20"
+EACH, BEYOND = "the worst equal length of 21 to 120", "equal lengths of 101 to 160"
 LIMIT = 8e18  # of one training, the limit of mcleish2024 (A.7)
 HEADLINES = (
     Headline("addition_abacus_20_jumps_longer", ABACUS, PAIRS, "92.9%", LIMIT, 21, 100, True),
@@ -56,7 +57,10 @@ HEADLINES = (
              LIMIT, 21, 120, worst=True),
     Headline("addition_abacus_looped_20_jumps_longer", f"{ABACUS}, looped", BEYOND, "", LIMIT,
              101, 160),
-    Headline("addition_coupled_30_jumps_longer", COUPLED, "200 digits", "solved", None, 200, 200),
+    Headline("addition_coupled_30_jumps_longer", COUPLED, "equal lengths of 31 to 200", "solved",
+             None, 31, 200),
+    Headline("addition_coupled_30_jumps_longer", COUPLED, "the worst of them", "solved", None,
+             31, 200, worst=True),
 )  # fmt: skip
 
 
