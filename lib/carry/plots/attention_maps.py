@@ -1,4 +1,4 @@
-"""Attention maps of heads: from each token of the response to all tokens before it."""
+"""Attention of heads: maps from each response token to all before it, and shares of one query."""
 
 from __future__ import annotations
 
@@ -10,11 +10,37 @@ import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.colors import PowerNorm
 from matplotlib.image import AxesImage
+from matplotlib.patches import Rectangle
 
 from carry.plots import style
 
 CLIPPED = 0.01  # smaller weights are black, as in the paper
+GROUPS = {  # of `carry.interpretability.far_ids.group_differences`
+    "signs": "#BBBBBB",
+    "same or next id": "#0173B2",
+    "as far as in training": "#9CC9E8",
+    "farther": "#DE8F05",
+}
 LEAST_SPACE = 5.0  # points of a token on an axis; with less, numbers alone are named
+
+
+def draw_attention_shares(table: pd.DataFrame) -> sns.FacetGrid:
+    """Draw what each head of a model attends to as a stacked bar, in a panel for each length.
+
+    Args:
+        table: the columns `digits`, `layer`, `head`, `to` (one of `GROUPS`) and `attention`.
+    """
+    table = table.assign(head=table["layer"].astype(str) + "." + table["head"].astype(str))
+    grid = sns.FacetGrid(table, col="digits", height=2.6, aspect=1.15)
+    for digits, axes in grid.axes_dict.items():
+        part = table[table["digits"] == digits]
+        shares = part.pivot(index="head", columns="to", values="attention").fillna(0.0)
+        shares.plot.bar(stacked=True, ax=axes, color=GROUPS, legend=False, width=0.85)
+        axes.set(title=f"{digits} digits", xlabel="layer.head", ylabel="attention", ylim=(0, 1))
+        axes.tick_params(axis="x", rotation=90, labelsize=7)
+    bars = {name: Rectangle((0, 0), 1, 1, color=color) for name, color in GROUPS.items()}
+    grid.add_legend(bars, title="attention to", label_order=[*GROUPS])
+    return grid
 
 
 def draw_attention_maps(
