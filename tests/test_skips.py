@@ -10,9 +10,10 @@ import torch
 from carry.config.run_settings import make_run
 from carry.config.settings import SettingsError
 from carry.data import problem_sets
+from carry.evaluation.ask import ask
 from carry.evaluation.decoding import decode_greedily
 from carry.evaluation.scoring import score_system
-from carry.formats import EOS, PAD
+from carry.formats import ALPHABET, EOS, PAD
 from carry.models.attention import NEUTRAL_KEYS, AttentionContext, PositionEncodings
 from carry.models.encodings import IdRange, ModelShape
 from carry.models.encodings.learned import Learned
@@ -287,6 +288,9 @@ def test_decoding_through_the_window_agrees_with_one_pass(pair):
         cells, _, _ = score_system(system, table, [start])
         assert cells["exact"].sum() == result.exact.sum()
         verdicts[start] = decoded
+        question = [str(int("".join(map(str, row.tolist()[::-1])))) for row in problems.operands[0]]
+        asked = ask(system, *question, start=start)["predicted"]
+        assert [ALPHABET.index(symbol) for symbol in asked] == decoded[0, : len(asked)].tolist()
     assert not torch.equal(verdicts[1], verdicts["window"])
 
 

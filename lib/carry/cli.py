@@ -99,7 +99,8 @@ def make_parser() -> argparse.ArgumentParser:
         "--start",
         default="all",
         metavar="S",
-        help='first id: a number, or "all", the mean over all (default)',
+        help='first id: a number, "all", the mean over all (default), or "window", id 1 with '
+        "attention only to ids as near as in training",
     )
     command.add_argument(
         "--trace", action="store_true", help="print each token with its probability"

@@ -25,7 +25,8 @@ def ask(system: System, *operands: str | int, start: Start = "all") -> pd.DataFr
     """Return the tokens that the model writes after a question of its task.
 
     Args:
-        start: the first id, or "all" for the mean of next-token probabilities over all starts.
+        start: the first id; "all" for the mean of next-token probabilities over all starts; or
+            "window" for id 1, with attention only to ids as near as in training.
 
     Columns: the `context` before a token, the token that the model has `predicted`, its
     `probability`, and the `target`, the correct token.
@@ -50,8 +51,8 @@ def ask(system: System, *operands: str | int, start: Start = "all") -> pd.DataFr
     tokens = torch.cat([written.tokens[:, :question_length], response], dim=1)
     if not system.format.marks_known_from_question:
         written = system.format.mark_continuation(problem, written, response)
-    ids_by_start = compute_decoding_ids(system, problem, written, start)
-    with use_precision("fp32", tokens.device):
+    with use_precision("fp32", tokens.device), system.read_from(start) as first:
+        ids_by_start = compute_decoding_ids(system, problem, written, first)
         logits = torch.cat([system.network(tokens, ids) for ids in ids_by_start])
     probabilities = logits[:, question_length - 1 : -1].softmax(-1).mean(0)
     target = system.format.write(problem).tokens[0, question_length:].tolist()
