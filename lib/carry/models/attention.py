@@ -110,8 +110,8 @@ class PositionEncodings(NamedTuple):
         return functools.reduce(torch.logical_or, far) if far else None
 
     def add_far_count(
-        self, score: Float[Tensor, "_ _ Q T"], ids: QueryKeyIds
-    ) -> Float[Tensor, "_ _ Q T"]:
+        self, score: Float[Tensor, "_ _ _ _"], ids: QueryKeyIds
+    ) -> Float[Tensor, "_ _ _ _"]:
         """Return scores with the logarithm of `far_count` added at far keys.
 
         >>> positions = PositionEncodings(nn.ModuleList(), id_windows=[1], far_count=0.0)
