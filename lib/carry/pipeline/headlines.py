@@ -138,9 +138,15 @@ def format_headlines(records: list[dict[str, Any]]) -> str:
 
 
 def _format_reading(number: dict[str, Any]) -> str:
-    low, high = number["range"]
-    text = f"{format_percent(number['mean'])}%"
-    return text if low == high else f"{text} ({format_percent(low)} to {format_percent(high)})"
+    mean, low, high = map(_format_share, (number["mean"], *number["range"]))
+    return f"{mean}%" if low == high else f"{mean}% ({low} to {high})"
+
+
+def _format_share(share: float) -> str:
+    """Return a share in percent, near 1 with two decimals, in which models differ there."""
+    if 0.99 <= share < 1.0:
+        return f"{100 * share:.2f}" if share < 0.99995 else ">99.99"
+    return format_percent(share)
 
 
 def format_percent(share: float) -> str:
