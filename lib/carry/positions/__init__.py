@@ -204,7 +204,6 @@ class RandomStart(Scheme):
         A query knows its own id. It cannot tell where the ids go on after a jump: neither those of
         the next token, nor those of the tokens that this one depends on.
 
-        >>> from carry.positions import show_ids
         >>> from carry.positions.abacus import Abacus
         >>> from carry.formats import build_format
         >>> from carry.tasks import build_task, to_digits
