@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
-
 import torch
 from jaxtyping import Float, Integer
 from pydantic import Field
@@ -16,9 +14,7 @@ class Sinusoidal(Encoding):
     """Sine and cosine of an angle for each feature pair k of n: id / `base`^(k / n). Any id works.
 
     With `base: null` the angle is id * pi (k + 1/2) / n: ids that differ by less than the width
-    are orthogonal, and every step from one id to the next has the same length. Features repeat
-    after twice the width. With `base: random` a random number from 0 to 1 is in place of 1/2, and
-    saved with the weights: features never repeat, and ids that differ more are nearly orthogonal.
+    are orthogonal, and every step from one id to the next has the same length.
     `turned`: a random rotation, which is saved with the weights, mixes the features. The ids of
     several levels then lie in different directions, and id 0 (no place) has no features.
     `scale`: the size of the features; token features have 1 / sqrt(width).
@@ -27,51 +23,39 @@ class Sinusoidal(Encoding):
     class Settings(Encoding.Settings):
         """The settings of sinusoidal features."""
 
-        base: Annotated[float, Field(gt=0.0)] | Literal["random"] | None = 10_000.0
+        base: float | None = Field(default=10_000.0, gt=0.0)
         turned: bool = False
         scale: float = Field(default=1.0, gt=0.0)
 
     def __init__(self, settings: Settings, shape: ModelShape, ids: IdRange) -> None:
         super().__init__(settings, shape, ids)
         self.width, self.base, self.scale = shape.width, settings.base, settings.scale
-        is_random = settings.base == "random"
-        self.register_buffer("shifts", torch.zeros(-(-shape.width // 2)) if is_random else None)
         rotation = torch.eye(shape.width) if settings.turned else None
         self.register_buffer("rotation", rotation)
 
     def initialise(self, std: float) -> None:
-        """Draw the rotation, and random rates."""
-        if self.shifts is not None:
-            torch.nn.init.uniform_(self.shifts)
+        """Draw the rotation."""
         if self.rotation is not None:
             torch.nn.init.orthogonal_(self.rotation)
 
     def embed(self, ids: Integer[Tensor, "b T"]) -> Float[Tensor, "b T D"]:
         """Compute the features."""
-        base = None if self.base == "random" else self.base
-        features = self.scale * compute_sinusoids(ids, self.width, base, self.shifts)
+        features = self.scale * compute_sinusoids(ids, self.width, self.base)
         if self.rotation is None:
             return features
         return (features.to(self.rotation.dtype) @ self.rotation) * (ids > 0)[..., None]
 
 
 def compute_sinusoids(
-    ids: Integer[Tensor, "*T"],
-    width: int,
-    base: float | None,
-    shifts: Float[Tensor, " N"] | None = None,
+    ids: Integer[Tensor, "*T"], width: int, base: float | None
 ) -> Float[Tensor, "*T D"]:
     """Return `width` features of each id, sines and cosines in turn, at the rates of `Sinusoidal`.
-
-    Args:
-        shifts: in place of 1/2 in the rates without a base.
 
     >>> compute_sinusoids(torch.tensor([0, 1]), 2, 100.0)
     tensor([[0.0000, 1.0000],
             [0.8415, 0.5403]])
     """
     exponent = torch.arange(0, width, 2, device=ids.device) / width
-    shift = 2 * (0.5 if shifts is None else shifts) / width
-    rates = base**-exponent if base else torch.pi * (exponent + shift)
+    rates = base**-exponent if base else torch.pi * (exponent + 1 / width)
     angles = ids[..., None] * rates
     return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(-2)[..., :width]
