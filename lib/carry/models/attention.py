@@ -110,24 +110,26 @@ class PositionEncodings(NamedTuple):
         return functools.reduce(torch.logical_or, far) if far else None
 
     def add_far_count(
-        self, score: Float[Tensor, "_ _ _ _"], ids: QueryKeyIds
+        self, score: Float[Tensor, "_ _ _ _"], far: Bool[Tensor, "_ Q T"] | None
     ) -> Float[Tensor, "_ _ _ _"]:
         """Return scores with the logarithm of `far_count` added at far keys.
 
         >>> positions = PositionEncodings(nn.ModuleList(), id_windows=[1], far_count=0.0)
         >>> ids = torch.tensor([[0, 1, 2, 3]])
-        >>> positions.add_far_count(torch.zeros(1, 1, 1, 4), [(ids[:, 3:], ids)])[0, 0]
+        >>> far = positions.find_far([(ids[:, 3:], ids)])
+        >>> positions.add_far_count(torch.zeros(1, 1, 1, 4), far)[0, 0]
         tensor([[0., -inf, 0., 0.]])
         """
-        far = self.find_far(ids)
         if far is None:
             return score
         more = torch.as_tensor(self.far_count, dtype=score.dtype, device=score.device).log()
         return torch.where(far[:, None], score + more, score)
 
-    def count_keys(self, shown: Bool[Tensor, "_ Q T"], ids: QueryKeyIds) -> Shaped[Tensor, "_ Q"]:
+    def count_keys(
+        self, shown: Bool[Tensor, "_ Q T"], far: Bool[Tensor, "_ Q T"] | None
+    ) -> Shaped[Tensor, "_ Q"]:
         """Return how many keys the queries attend to, far ones counted `far_count` times."""
-        keys, far = shown.sum(2), self.find_far(ids)
+        keys = shown.sum(2)
         if far is None:
             return keys
         more = torch.as_tensor(self.far_count, dtype=torch.float64, device=keys.device) - 1
@@ -215,7 +217,7 @@ class AttentionContext:
         is_plain = bias is None and not positions.id_windows
         is_causal = is_plain and self.in_order and not positions.has_windows
         score = torch.zeros((1, 1, 1, 1), device=self.query_index.device) if bias is None else bias
-        score = positions.add_far_count(score, ids)
+        score = positions.add_far_count(score, self.far)
         score = torch.where(self.visible[:, None], score, -math.inf)
         return DenseAttention(positions, layer, ids, factor, score, is_causal)
 
@@ -229,7 +231,7 @@ class AttentionContext:
             return None
         if not dense:  # whose far keys count once at most: `longer` is refused for such models
             return self.positions.logit_factor((self.neighbours != NO_TOKEN).sum(2))
-        keys = self.positions.count_keys(self.visible, self.query_key_ids)
+        keys = self.positions.count_keys(self.visible, self.far)
         return self.positions.logit_factor(keys)
 
     def _gathers(self) -> bool:
@@ -257,6 +259,11 @@ class AttentionContext:
         if self.positions.sees_first:
             visible = visible | (key == 0)
         return visible & (key <= query)
+
+    @functools.cached_property
+    def far(self) -> Bool[Tensor, "_ Q T"] | None:
+        """Which keys are far from each query, the same in all layers; None without `id_windows`."""
+        return self.positions.find_far(self.query_key_ids)
 
     @functools.cached_property
     def neighbours(self) -> Integer[Tensor, "_ Q W"]:
@@ -392,7 +399,8 @@ class WindowedAttention:
         score = (query * scale) @ key.transpose(-1, -2)
         score = sum(scaled_scores, score if bias is None else score + bias)
         hidden = (neighbours == NO_TOKEN).flatten(0, 1)[:, None, None]
-        score = self.positions.add_far_count(score, ids).masked_fill(hidden, -math.inf)
+        far = self.positions.find_far(ids)
+        score = self.positions.add_far_count(score, far).masked_fill(hidden, -math.inf)
         mixed = score.softmax(-1).to(value.dtype) @ value
         return mixed[:, :, 0].unflatten(0, (rows, -1)).transpose(1, 2)
 
