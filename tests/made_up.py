@@ -190,21 +190,6 @@ def reach(rows):
     return add_interval(table)[ORDER["reach"]]
 
 
-def accuracy_by_sharpness(rows, seeds=2, n=100):
-    """Return sums that are best at factor 1.5, the more so the longer they are."""
-    lengths = (("trained", 10, 1), ("band", np.nan, 1.3), ("beyond", 20, 2), ("beyond", 30, 3))
-    found = []
-    for row, seed, (kind, digits, times) in itertools.product(rows, range(seeds), lengths):
-        for start in ("1", "all") if "abacus" in row or "coupled" in row else ("1",):
-            for factor in (0.8, 1.0, 1.25, 1.5, 2.0):
-                right = n * np.exp((1 - times) * (abs(factor - 1.5) + 0.1 * seed))
-                found.append([row, "cpu", seed, 10, start, kind, digits, factor, factor == 1.5, n])
-                found[-1].append(round(right))
-    columns = [name for name in ORDER["accuracy_by_sharpness"] if name not in SHARES]
-    table = pd.DataFrame(found, columns=columns)
-    return add_interval(table)[ORDER["accuracy_by_sharpness"]]
-
-
 def certificates():
     """Return certificates of all verdicts that there are."""
     found = []

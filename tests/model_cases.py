@@ -86,7 +86,7 @@ MODELS = {
     },  # fmt: skip
     "bare": {"layers": 2, "norm": "none"},
     "wide_heads": {"layers": 1, "head_width": 12, "activation": "gelu", "residual_scale": 1.5},
-    "sharpened": {
+    "scaled": {
         "layers": 2,
         "attention_scale": "log",
         "embedding_norm": True,

@@ -89,10 +89,9 @@ def sees(encodings, ids, q, k):
 
 def factor_of(network, seen):
     """Return what the logits of a query are multiplied by, if it sees so many keys."""
-    sharpness = 1.0 if network.training else network.sharpness
     if network.settings.attention_scale == "constant":
-        return sharpness
-    return sharpness * math.log(max(seen, 2)) / math.log(64)
+        return 1.0
+    return math.log(max(seen, 2)) / math.log(64)
 
 
 def heads_of(network, layer, source, ids):

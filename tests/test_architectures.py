@@ -217,22 +217,6 @@ def test_attention_is_needed_by_encodings_that_act_on_it():
             System(run.model_copy(update={"positions": [pair]}))
 
 
-def test_attention_is_needed_by_sharpness(name):
-    run = run_of(name)
-    evaluation = run.evaluation.model_copy(update={"sharpness": 2.0})
-    run = run.model_copy(update={"evaluation": evaluation})
-    if name == "recurrent":
-        assert "runs.mine.evaluation.sharpness: 2.0 acts on attention" in refused(System, run)
-        return
-    system = System(run)
-    batch = written(system)
-    training = system.logits(batch, system.ids(batch))
-    system.network.eval()
-    assert not torch.allclose(system.logits(batch, system.ids(batch)), training, atol=1e-4)
-    system.network.sharpness = 1.0
-    torch.testing.assert_close(system.logits(batch, system.ids(batch)), training)
-
-
 @pytest.mark.parametrize("gathered", [False, True])
 def test_attention_contexts_are_freed_after_the_pass(gathered, monkeypatch):
     """Without the garbage collector: a reference cycle would keep their tensors alive."""

@@ -241,10 +241,6 @@ CASES = {
         {**ADDITION, "model": {"logit_scale": 0.0}},
         ["model.logit_scale", "0.0", "greater than 0"],
     ),
-    "attention of no sharpness": (
-        {**ADDITION, "evaluation": {"sharpness": 0.0}},
-        ["evaluation.sharpness", "0.0", "greater than 0"],
-    ),
     "attention that grows otherwise": (
         {**ADDITION, "model": {"attention_scale": "sqrt"}},
         ["model.attention_scale", "'sqrt'", "constant, log"],

@@ -239,7 +239,6 @@ REFUSED = {
     "divided": ({"model": {"divide_gradient": True}}, "model.divide_gradient: True"),
     "attention": ({"model": {"attention": "fused"}}, "model.attention: 'fused'"),
     "growing": ({"model": {"attention_scale": "log"}}, "model.attention_scale: 'log'"),
-    "sharpness": ({"evaluation": {"sharpness": 2.0}}, "evaluation.sharpness: 2.0"),
     "embedding norm": ({"model": {"embedding_norm": True}}, "model.embedding_norm: True"),
     "norm epsilon": ({"model": {"norm_epsilon": 1e-12}}, "model.norm_epsilon: 1e-12"),
     "logit scale": ({"model": {"logit_scale": 0.5}}, "model.logit_scale: 0.5"),

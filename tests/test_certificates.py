@@ -504,19 +504,6 @@ def test_models_without_bounded_contexts_are_refused_in_one_line(name):
     assert any(word in str(error.value) for word in ("expected", "known: "))
 
 
-def test_a_certificate_is_for_one_sharpness(tmp_path):
-    run, path = load_run(PARITY, "full"), tmp_path / "seed_0.safetensors"
-    path.touch()
-    evaluation = run.evaluation.model_copy(update={"sharpness": 2.0})
-    sharp = run.model_copy(update={"evaluation": evaluation})
-    one, other = (seeds.describe_models([System(of)]) for of in (run, sharp))
-    hashes = [described.pop("settings_sha256") for described in (one, other)]
-    assert "sharpness" not in one and other == {**one, "sharpness": 2.0}
-    assert hashes[0] != hashes[1]
-    one, other = (certify._make_jobs(of, [path])[0] for of in (run, sharp))
-    assert one.inputs != other.inputs
-
-
 def test_models_with_bounded_contexts_are_accepted():
     require_bounded_contexts(system_of("addition_relative"))
 

@@ -39,7 +39,7 @@ ARCHITECTURES = {
     "post": {"norm_place": "post", "activation": "gelu", "initialisation": "deepnorm"},
     "gated": {"activation": "gated_gelu", "norm": "rms", "initialisation": "t5", "tied": True},
     "fused": {"attention": "fused", "layers": 1},
-    "sharpened": {"attention_scale": "log", "embedding_norm": True, "norm_place": "pre_and_branch"},
+    "scaled": {"attention_scale": "log", "embedding_norm": True, "norm_place": "pre_and_branch"},
     "adaptive": {"name": "adaptive", "recurrences": 3, "layers": 1, "halting_bias": 0.0},
 }
 FORMATS = {

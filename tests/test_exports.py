@@ -29,13 +29,12 @@ LOOPED = {"layers": 1, "recurrences": 3, "injection": "every_layer", "width": 16
 RUNS = {
     "looped": {"positions": ABACUS, "model": LOOPED, "label": "Looped"},
     "tied": {"model": {"width": 16, "heads": 2, "tied": True}},
-    "sharp": {"positions": ABACUS, "model": {"width": 16}, "evaluation": {"sharpness": 2.0}},
 }
 
 
 def make_system(name, seed=3):
     system = System(make_run({"task": {"name": "addition"}, **RUNS[name]}), seed)
-    system.network.eval()  # `sharpness` acts in evaluation alone
+    system.network.eval()
     return system
 
 

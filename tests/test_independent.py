@@ -470,7 +470,6 @@ SETTINGS = {
     ({"model": {**SETTINGS["model"], "norm": "rms"}}, 'model.norm: "rms" is not checked; expected'),
     ({"model": {"width": 0, "heads": 2}}, "model.width: None; expected 1 to 10000"),
     ({"model": {"width": 32, "heads": True}}, "model.heads: True; expected 1 to 10000"),
-    ({"sharpness": 2.0}, "sharpness: 2.0 is not checked; expected none"),
 ])  # fmt: skip
 def test_a_row_that_cannot_be_checked_is_refused(change, message):
     assert rows.read_row(SETTINGS).hidden == 128

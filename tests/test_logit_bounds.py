@@ -28,17 +28,17 @@ LAYERS = {
     "t5": {"initialisation": "t5", "tied": True},
     "branch": {"norm": "rms", "norm_place": "pre_and_branch", "activation": "gelu"},
     "normed_embeddings": {"embedding_norm": True},
-    "sharp": {"attention_scale": "log", "sharpness": 2.0},
-    "deep_sharp": {"layers": 2, "attention_scale": "log", "sharpness": 2.0, "norm": "rms"},
+    "scaled": {"attention_scale": "log"},
+    "deep_scaled": {"layers": 2, "attention_scale": "log", "norm": "rms"},
 }
 POSITIONS = ["nope", "none", "index_relative", "shaw", "abacus_window", "levels_window"]
 CASES = [("abacus_window", layers) for layers in LAYERS]
 CASES += [(positions, layers) for positions in POSITIONS for layers in ("pre", "deep_post")]
-CASES += [(positions, "sharp") for positions in ("nope", "shaw", "levels_window")]
+CASES += [(positions, "scaled") for positions in ("nope", "shaw", "levels_window")]
 
 
 @torch.no_grad()
-def network_of(positions, seed=0, attention="auto", sharpness=1.0, **model):
+def network_of(positions, seed=0, attention="auto", **model):
     """Return a network as if trained: biases, norms and attention scores have an effect."""
     run = run_of(positions, form="steps" if "levels" in positions else "reversed")
     model = {"width": 64, "heads": 4, "attention": attention, **model}
@@ -47,7 +47,6 @@ def network_of(positions, seed=0, attention="auto", sharpness=1.0, **model):
     for name, weights in network.named_parameters():
         noise = torch.randn(weights.shape, generator=generator)
         weights += noise * (0.04 if weights.dim() == 2 and "encodings" not in name else 0.2)
-    network.sharpness = sharpness
     return network.eval()
 
 
@@ -130,8 +129,8 @@ def among_others(network, tokens, ids, total, seed=0):
         ("levels_window", "auto", "pre"),
         ("levels_window", "plain", "pre"),
         ("levels_window", "gathered", "deep_post"),
-        ("abacus_window", "fused", "sharp"),
-        ("levels_window", "gathered", "deep_sharp"),
+        ("abacus_window", "fused", "scaled"),
+        ("levels_window", "gathered", "deep_scaled"),
     ],
 )
 def test_contexts_stand_in_sequences_of_any_length(positions, attention, layers):
@@ -145,7 +144,7 @@ def test_contexts_stand_in_sequences_of_any_length(positions, attention, layers)
         assert_within(float32_logits(network, *among_others(network, tokens, ids, 1100)), bounded)
 
 
-@pytest.mark.parametrize("layers", ["pre", "sharp"])
+@pytest.mark.parametrize("layers", ["pre", "scaled"])
 def test_large_scores_stay_within(layers):
     """Nearly all attention is on one token, or on two."""
     network = network_of("abacus_window", **LAYERS[layers])

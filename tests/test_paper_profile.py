@@ -57,7 +57,6 @@ MCLEISH = {
 NONE = {
     "model.attention_scale": "constant",
     "training.average_weights": 0.0,
-    "evaluation.sharpness": 1.0,
     "evaluation.band": False,
 }
 # One offset for each batch, from 1 to k + 1 with k = 100, in a table of 512 rows.

@@ -102,8 +102,6 @@ def read_row(settings: dict[str, Any]) -> Row:
     width, heads = (_read_size(model, field, None) for field in ("width", "heads"))
     head_width = _read_size(model, "head_width", width // heads)
     hidden = _read_size(model, "hidden", 4 * width)
-    if "sharpness" in settings:
-        raise Refusal(f"sharpness: {settings['sharpness']} is not checked; expected none")
     return Row(str(settings.get("row")), definition, width, heads, head_width, hidden)
 
 

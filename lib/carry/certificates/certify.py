@@ -56,7 +56,7 @@ def _make_jobs(run: Run, weights: Sequence[Path], cost: float | None = None) -> 
             name=f"{run.name}/seed_{seed}",
             work=certify_seed,
             arguments=(run, seed, path),
-            inputs=json.dumps([run.key(), run.evaluation.sharpness, seed, paths.hash_file(path)]),
+            inputs=json.dumps([run.key(), seed, paths.hash_file(path)]),
             modules=tuple(run.module_names()),
             cost=cost or 4.0 ** len(run.positions),
         )

@@ -2,7 +2,7 @@
 
 version          of this format; files of another one are refused
 row, profile     which row, and the profile that trained it
-task, format, positions, model, sharpness      its settings; the last one if it is not 1
+task, format, positions, model                 its settings
 settings_sha256  of these settings
 code_sha256      of the library's files that the certificate depends on
 trained, parameters                            digits in training, and the size of the model

@@ -367,7 +367,7 @@ def _score_scale(exact: Transformer, layer: int) -> tuple[float, int]:
     block = exact.blocks[layer]
     width = block.query.weight.shape[0] // block.heads
     scale = 1.0 if block.settings.initialisation == "t5" else width**-0.5
-    return scale, rounding.FACTOR_ROUNDINGS if exact.position_encodings().scales_logits else 0
+    return scale, rounding.FACTOR_ROUNDINGS if exact.position_encodings().log_scale else 0
 
 
 def _bound_layer(

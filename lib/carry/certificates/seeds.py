@@ -56,15 +56,12 @@ def certify_seed(
 def describe_models(systems: Sequence[System]) -> dict[str, Any]:
     """Return the fields of a row's certificate that do not depend on contexts.
 
-    `sharpness` is named if it is not 1.
-
     Args:
         systems: the models of the row's seeds.
     """
     run = systems[0].run
-    dumped, sharpness = run.model_dump(mode="json"), run.evaluation.sharpness
+    dumped = run.model_dump(mode="json")
     settings = {field: dumped[field] for field in RUN_FIELDS}
-    settings |= {} if sharpness == 1.0 else {"sharpness": sharpness}
     return {
         "row": run.name,
         "profile": run.profile,

@@ -200,7 +200,6 @@ class Evaluation(Settings):
         default=[1, "all"], min_length=1, max_length=100
     )
     recurrences: Annotated[int, Field(ge=1, le=1000)] | None = None  # null: as trained
-    sharpness: Annotated[float, Field(gt=0.0, le=100.0)] = 1.0  # factor of attention logits
     band: bool = False  # True: the validation band chose the settings, so it is never scored
     attention_cell: Cell | None = None  # cell (i, j) of the averaged attention maps; null: no maps
     reach: Annotated[list[ReachCell], Field(max_length=1000)] = []  # see `carry.analyses.reach`

@@ -5,11 +5,8 @@ WindowedAttention  compares each query only with the keys that windows show it (
                    `carry.models.neighbours`); the cost is linear in the length of the sequence
 
 Both compute the same function: softmax of the logits f (s q k + b) for query q, key k, scale s and
-bias b, where the factor f of a query is 1, unless attention is sharpened:
-
-    attention_scale log    f = log n / log 64 in training and evaluation, where the query may attend
-                           to n keys (Chiang & Cholak 2022; Nakanishi 2025)
-    sharpness              a number that multiplies f in evaluation mode
+bias b. The factor f of a query is 1; with `attention_scale: log` it is log n / log 64, where the
+query may attend to n keys (Chiang & Cholak 2022; Nakanishi 2025).
 
 Digits whose ids differ from the query's by more than `id_windows` are far. They can count
 `far_count` times: not at all, as if they were hidden; or in training many times, as if the problem
@@ -55,9 +52,9 @@ class PositionEncodings(NamedTuple):
 
     `attention` is the setting of `Transformer`. `scale_gradient(x, factor)` returns x, and its
     gradient is multiplied by the factor if the model divides gradients by the `recurrences`.
-    `log_scale`: whether attention logits grow with the logarithm of the number of keys. `sharpness`
-    multiplies them. `id_windows`: for each encoding the largest difference of ids at which a key is
-    not far, None for no limit; empty without any. `far_count`: how often far keys count.
+    `log_scale`: whether attention logits grow with the logarithm of the number of keys.
+    `id_windows`: for each encoding the largest difference of ids at which a key is not far, None
+    for no limit; empty without any. `far_count`: how often far keys count.
     """
 
     encodings: nn.ModuleList
@@ -65,7 +62,6 @@ class PositionEncodings(NamedTuple):
     scale_gradient: Callable[[Tensor, float], Tensor] = keep_gradient
     recurrences: int = 1
     log_scale: bool = False
-    sharpness: float = 1.0
     id_windows: Sequence[int | None] = ()
     far_count: Float[Tensor, ""] | float = 1.0
 
@@ -80,23 +76,6 @@ class PositionEncodings(NamedTuple):
         return all(
             encoding.sees_first for encoding in self.encodings if encoding.window is not None
         )
-
-    @property
-    def scales_logits(self) -> bool:
-        """Whether attention logits have another factor than 1."""
-        return self.log_scale or self.sharpness != 1.0
-
-    def logit_factor(self, keys: Shaped[Tensor, "_ Q"]) -> Float64[Tensor, "_ Q"]:
-        """Return the factors of the logits of queries that may attend to so many keys.
-
-        >>> positions = PositionEncodings(nn.ModuleList(), log_scale=True, sharpness=2.0)
-        >>> [round(f, 3) for f in positions.logit_factor(torch.tensor([[1, 2, 8, 64]]))[0].tolist()]
-        [0.333, 0.333, 1.0, 2.0]
-        """
-        factor = torch.full(keys.shape, self.sharpness, dtype=torch.float64, device=keys.device)
-        if self.log_scale:
-            factor = factor * (keys.clamp(min=2).double().log() / math.log(NEUTRAL_KEYS))
-        return factor
 
     def find_far(self, ids: QueryKeyIds) -> Bool[Tensor, "_ Q T"] | None:
         """Return which keys are far from each query; None without windows. Id 0 is never far."""
@@ -227,12 +206,13 @@ class AttentionContext:
         Args:
             dense: count the keys of each query among all pairs, or among its neighbours.
         """
-        if not self.positions.scales_logits:
+        if not self.positions.log_scale:
             return None
-        if not dense:  # whose far keys count once at most: `longer` is refused for such models
-            return self.positions.logit_factor((self.neighbours != NO_TOKEN).sum(2))
-        keys = self.positions.count_keys(self.visible, self.far)
-        return self.positions.logit_factor(keys)
+        if dense:
+            keys = self.positions.count_keys(self.visible, self.far)
+        else:  # far keys count once at most: `longer` is refused for such models
+            keys = (self.neighbours != NO_TOKEN).sum(2)
+        return keys.clamp(min=2).double().log() / math.log(NEUTRAL_KEYS)
 
     def _gathers(self) -> bool:
         setting, on_gpu = self.positions.attention, self.query_index.is_cuda

@@ -79,12 +79,6 @@ class System:
             self.network: architectures.Architecture = kind(
                 settings, self.format.vocabulary_size(), position_encodings, shape
             )
-        self.network.sharpness = run.evaluation.sharpness
-        if self.network.sharpness != 1.0 and not kind.has_attention:
-            raise SettingsError(
-                f"{where}.evaluation.sharpness: {self.network.sharpness} acts on attention, which "
-                f"model {run.model['name']!r} does not have; expected 1.0"
-            )
         self.network.to(device)
         self._check_lengths(where)
         if run.training.packing:

@@ -273,7 +273,6 @@ class Trainer:
         """Add a point to the learning curve: mean loss, and exact match on held-out problems."""
         self._check_losses()
         network = self.system.network.eval()
-        sharpness, network.sharpness = network.sharpness, 1.0  # the curve is one of training
         # Ids are drawn as in training, so the score is about trained ids and lengths only. Small
         # batches, because some schemes draw one offset for a batch, and one offset is no average.
         draws, correct = stream(0, "held out"), 0
@@ -284,7 +283,6 @@ class Trainer:
             result = teacher_forced_pass(self.system, batch, ids=ids, ignored=unknowable)
             correct += int(result.exact.sum())
         exact = correct / len(self.held_out)
-        network.sharpness = sharpness
         network.train()
         loss = float(torch.stack(self._losses).mean())
         self._losses = []

@@ -219,7 +219,7 @@ def _change_run(row: Run, change: dict[str, Any], place: str) -> Run:
                 f"runs.{row.name}.training.batched_seeds: True does not fit a variant; "
                 "expected False"
             )
-        kept = row.evaluation.model_dump(include={"recurrences", "sharpness"})
+        kept = row.evaluation.model_dump(include={"recurrences"})
         evaluation = {**kept, "digits": training.digits, "starts": [1]}
         settings = {**merged, "evaluation": evaluation}
         return run_settings.make_run(settings, row.name, row.profile)

@@ -62,8 +62,6 @@ class Architecture(nn.Module, ABC):
         super().__init__()
         self.settings = settings
         self.encodings = nn.ModuleList(encodings)
-        # Factor of attention logits in evaluation mode (`eval()`); `System` sets it.
-        self.sharpness = 1.0
         # Keys whose ids are farther away, for each encoding, and how often these count; `System`
         # sets both for a while.
         self.id_windows: Sequence[int | None] = ()

@@ -248,7 +248,6 @@ class Transformer(Architecture):
             self._scale_gradient,
             recurrences,
             log_scale=self.settings.attention_scale == "log",
-            sharpness=1.0 if self.training else self.sharpness,
             id_windows=self.id_windows,
             far_count=self.far_count,
         )

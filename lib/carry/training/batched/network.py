@@ -56,7 +56,6 @@ def check_system(system: System) -> None:
                 required = REQUIRED.get(field, info.get_default(call_default_factory=True))
                 _require(f"{where}.{section}.{field}", getattr(settings, field), required)
     _require(f"{where}.positions", run.positions, [])
-    _require(f"{where}.evaluation.sharpness", system.network.sharpness, 1.0)
 
 
 def _require(place: str, value: Any, required: Any) -> None:

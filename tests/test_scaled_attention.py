@@ -1,4 +1,4 @@
-"""Attention logits times a factor: one function by every path, in training and in evaluation."""
+"""Attention logits that grow with the number of keys: one function by every path."""
 
 import pytest
 import torch
@@ -9,7 +9,6 @@ from carry.models.cache import Cache
 from carry.models.hooks import Hooks
 from carry.models.system import System
 from carry.randomness import stream
-from carry.training.loop import Trainer
 from model_cases import run_of, written
 from test_encodings import WINDOWS, as_if_trained
 
@@ -20,21 +19,18 @@ PATHS = [
 ]
 
 
-def sharpened(positions, sharpness=1.5, model="standard", **changes):
-    """Return a system in evaluation mode whose attention logits grow with the number of keys."""
+def scaled(positions, model="standard", **changes):
+    """Return a system whose attention logits grow with the number of keys."""
     run = run_of(positions, model, "steps" if "levels" in positions else "reversed")
-    changes = {"model": {**run.model, "attention_scale": "log", **changes}}
-    changes["evaluation"] = run.evaluation.model_copy(update={"sharpness": sharpness})
-    system = System(run.model_copy(update=changes))
-    system.network.eval()
-    return system
+    changes = {**run.model, "attention_scale": "log", **changes}
+    return System(run.model_copy(update={"model": changes}))
 
 
 @pytest.mark.parametrize(("positions", "attention"), PATHS)
 @torch.no_grad()
 def test_every_path_is_the_formula(positions, attention):
     """In one pass, at some tokens, with hooks and with a cache; in float64."""
-    system = sharpened(positions, attention=attention)
+    system = scaled(positions, attention=attention)
     network, batch = as_if_trained(system), written(system, 2)
     ids, at = system.ids(batch), batch.response()[0]
     logits, close = network(batch.tokens, ids), {"rtol": 1e-9, "atol": 1e-9}
@@ -54,7 +50,7 @@ def test_every_path_is_the_formula(positions, attention):
 
 @pytest.mark.parametrize("positions", WINDOWS)
 def test_pairs_and_neighbours_count_the_same_keys(positions):
-    system = sharpened(positions)
+    system = scaled(positions)
     batch = written(system)
     index = torch.arange(batch.tokens.shape[1])[None]
     context = AttentionContext(
@@ -62,58 +58,27 @@ def test_pairs_and_neighbours_count_the_same_keys(positions):
     )
     by_pairs, by_neighbours = context.logit_factor(), context.logit_factor(dense=False)
     assert torch.equal(*torch.broadcast_tensors(by_pairs, by_neighbours))
-    assert len(by_pairs.unique()) > 2 and (by_pairs[:, 0] == 1.5 / 6).all()
+    assert len(by_pairs.unique()) > 2 and ((by_pairs[:, 0] - 1 / 6).abs() < 1e-9).all()
 
 
 @pytest.mark.parametrize("attention", ["plain", "fused", "gathered"])
 def test_the_only_key_has_all_attention(attention):
-    """The first token sees itself alone: no factor changes its logits, and none is undefined."""
-    system = sharpened("abacus_window_alone", attention=attention)
+    """The first token sees itself alone: the factor does not change its logits, only the others."""
+    system, plain = (
+        scaled("abacus_window_alone", attention=attention, attention_scale=scale)
+        for scale in ("log", "constant")
+    )
     batch = written(system)
-    logits = system.logits(batch, system.ids(batch))
-    system.network.sharpness = 90.0
-    sharper = system.logits(batch, system.ids(batch))
-    torch.testing.assert_close(sharper[:, 0], logits[:, 0])
-    assert sharper.isfinite().all() and not torch.allclose(sharper, logits, atol=1e-3)
-
-
-def test_sharpness_moves_attention_to_the_largest_logit():
-    system = sharpened("abacus_fire")
-    batch, hooks = written(system), Hooks(["*.pattern"])
-    largest = []
-    for sharpness in (0.01, 1.0, 100.0):
-        system.network.sharpness = sharpness
-        system.network(batch.tokens, system.ids(batch), hooks=hooks)
-        largest.append(hooks["0.pattern"].amax(-1).mean())
-    assert largest[0] < largest[1] < largest[2] and largest[2] > 0.9
-
-
-@pytest.mark.parametrize("model", ["standard", "looped"])
-def test_training_does_not_know_the_sharpness(model):
-    """Neither its weights nor its held-out scores, which may stop it; the trained model does."""
-    run, trained = run_of("abacus_fire", model), []
-    for sharpness in (1.0, 5.0):
-        evaluation = run.evaluation.model_copy(update={"sharpness": sharpness})
-        run = run.model_copy(update={"evaluation": evaluation})
-        trained.append(Trainer(run, 0, None).train())
-    one, other = trained
-    assert one.curve == other.curve and one.run.key() == other.run.key()
-    for name, weights in one.system.network.state_dict().items():
-        assert torch.equal(weights, other.system.network.state_dict()[name])
-    batch = written(one.system)
-    logits = [of.system.logits(batch, of.system.ids(batch)) for of in trained]
-    assert torch.equal(*logits)  # both are in training mode
-    for of in trained:
-        of.system.network.eval()
-    logits = [of.system.logits(batch, of.system.ids(batch)) for of in trained]
-    assert not torch.allclose(*logits, atol=1e-4)
+    logits, other = (of.logits(batch, of.ids(batch)) for of in (system, plain))
+    torch.testing.assert_close(other[:, 0], logits[:, 0])
+    assert logits.isfinite().all() and not torch.allclose(other, logits, atol=1e-3)
 
 
 @pytest.mark.parametrize(("positions", "attention"), [
     ("abacus_fire", "plain"), ("abacus_fire", "fused"), ("levels_window", "gathered"),
 ])  # fmt: skip
 def test_half_precision_gives_similar_logits_and_gradients(positions, attention):
-    system = sharpened(positions, 1.0, "looped", attention=attention)
+    system = scaled(positions, "looped", attention=attention)
     batch = written(system)
     ids = system.train_ids(batch, stream(0, "ids"))
     whole = system.logits(batch, ids)
