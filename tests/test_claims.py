@@ -242,24 +242,6 @@ def test_claims_about_rows_with_several_starts_say_which():
             assert "start" in claim.scale.lower(), claim.id
 
 
-def test_what_the_logarithm_buys_is_one_question_about_six_schemes():
-    """Each of them against the same row without it, at twice the trained length."""
-    loaded = [claim for claim in claims.load_claims() if claim.id.startswith("logits_with_length_")]
-    assert {row for claim in loaded for row in claim.measure.rows} == {
-        *run_settings.list_rows("baselines", "addition_logarithm")
-    }
-    for claim in loaded:
-        own, other = (
-            run_settings.load_run(row, "baselines")
-            for row in (*claim.measure.rows, claim.compare.row)
-        )
-        assert own.model == {**other.model, "attention_scale": "log"}
-        assert own.training == other.training and own.positions == other.positions
-        assert claim.measure.where.digits == 2 * own.training.digits
-        aligned = any(name in claim.id for name in ("fire", "abacus", "coupled"))
-        assert (claim.holds_if == "> 0") == aligned and (claim.margin == 0.1) != aligned
-
-
 @pytest.mark.parametrize("profile", ["gpu", "paper"])
 def test_claims_about_sorting_tell_how_numbers_are_drawn(profile):
     """mcleish2024's code draws their lengths uniformly; its text does not say so."""
