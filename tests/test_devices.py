@@ -32,11 +32,11 @@ ANALYSED = {
     "addition_equal_abacus_adaptive": ["depths"],
     "addition_five_digits": ["subtasks"],
     "multi_operand_addition_coupled": [],
-    "addition_abacus_20": ["starts"],
 }
 ROWS = [
-    *ANALYSED, "addition_abacus_looped", "addition_randomized_fire_hints", "sorting_abacus_fire",
-    "multi_operand_addition_coupled_scratchpad_unpadded", "addition_equal_parts",
+    *ANALYSED, "addition_abacus_20", "addition_abacus_looped", "addition_randomized_fire_hints",
+    "sorting_abacus_fire", "multi_operand_addition_coupled_scratchpad_unpadded",
+    "addition_equal_parts",
 ]  # fmt: skip
 TINY = {"steps": 2, "batch": 8, "pool": 2, "score_every": 2, "score_problems": 8,
         "precision": "fp32"}  # fmt: skip

@@ -1,17 +1,12 @@
 """Starts of ids: which there are, single ones, and the mean over them, of models made up."""
 
-import functools
-
-import pandas as pd
 import pytest
 import torch
 
-from carry import analyses
-from carry.analyses import starts as by_start
 from carry.config.run_settings import make_run
 from carry.config.settings import SettingsError
 from carry.data import problem_sets
-from carry.evaluation import decoding, mock_models, starts, trained_models
+from carry.evaluation import decoding, mock_models, starts
 from carry.evaluation.ask import ask
 from carry.evaluation.decoding import decode_greedily, list_first_ids
 from carry.evaluation.scoring import score_system
@@ -26,16 +21,16 @@ STEPS = {"name": "scratchpad"}
 
 
 class Mover(mock_models.Oracle):
-    """Right from some first ids; from others surely or unsurely wrong in every token."""
+    """Right from some first ids, more or less surely; from others wrong in every token."""
 
-    def __init__(self, run, right=(), sure=1.0, unsure=1.0):
+    def __init__(self, run, right=(), sure=1.0):
         super().__init__(run)
 
         class Network(mock_models.MockNetwork):
             def forward(self, tokens, ids, *more, **options):
                 logits = super().forward(tokens, ids, *more, **options)
                 first = int(ids[0][ids[0] > 0].min())
-                return sure * logits if first in right else unsure * logits.roll(1, -1)
+                return sure * logits if first in right else logits.roll(1, -1)
 
         self.network = Network(self)
 
@@ -163,48 +158,3 @@ def test_a_ring_lacks_no_id_as_long_as_a_problem_has_no_more_than_it():
     assert [line.last_id(0, 9, start) for start in (1, 9, "all")] == [9, 17, 9]
     with pytest.raises(SettingsError, match="7 digits from id 2 needs id 10, past .*, 9; expected"):
         System(settings([COUPLED], evaluation={"digits": 7, "starts": [2]}))
-
-
-def test_the_analysis_says_from_where_a_model_is_right(monkeypatch):
-    run = settings([{**ABACUS, "table": 12}], seeds=2, evaluation={"digits": 6})
-    monkeypatch.setattr(trained_models, "load_trained",
-                        lambda row, profile, seed=0: Mover(run, right=[2, 5]))  # fmt: skip
-    monkeypatch.setattr("carry.config.run_settings.load_run", lambda row, profile: run)
-    monkeypatch.setattr(by_start, "score_length", functools.partial(by_start.score_length, count=4))
-    columns = by_start.COLUMNS["attention_by_start"]  # a mock model has no heads
-    monkeypatch.setattr(by_start, "measure_attention", lambda *of: pd.DataFrame(columns=columns))
-    found = by_start.tables("mine", "notebook")
-    analyses.check_columns(found, by_start.COLUMNS, "starts")
-    table = found["accuracy_by_start"]
-    last = table.groupby("digits")["id"].max().to_dict()
-    assert last == {3: 9, 4: 8, 6: 6} and (table["n"] == 4).all()  # 1.5 times 3 is rounded to 4
-    assert (table["accuracy"] == table["id"].isin([2, 5])).all()
-    assert not table.duplicated(["digits", "id", "seed"]).iloc[0] and len(table) % 2 == 0
-    errors = found["errors_by_start"]
-    right = errors["id"].isin([2, 5])
-    assert (errors.loc[right, "wrong"] == 0).all() and errors.loc[~right, "wrong"].sum() > 0
-    assert {*errors["n"]} <= {*range(1, by_start.PROBLEMS + 1)} and {*errors["digits"]} == {*last}
-
-
-def test_attention_to_tokens_without_an_id_is_a_share_of_all():
-    system = System(settings([{**ABACUS, "table": 12}]))
-    for _, value in system.network.named_parameters():
-        torch.nn.init.zeros_(value.data)  # attention is even
-    table = by_start.measure_attention(system, 3, count=1)
-    batch = system.format.write(by_start._draw_problems(system, 3, 1)[1])
-    counted = system.ids(batch)[0][0] > 0
-    (at,), _, (real,) = batch.response()
-    due = [1 - counted[: last + 1].float().mean().item() for last in at[real].tolist()]
-    assert table["without_id"].tolist() == pytest.approx([sum(due) / len(due)] * len(table))
-    assert table.groupby("id").size().tolist() == [2] * 9, "one layer of two heads, nine starts"
-
-
-def test_the_analysis_refuses_ids_without_a_start_and_leaves_the_band_out(monkeypatch):
-    relative = {"ids": "abacus", "encoding": "relative", "window": 1}
-    monkeypatch.setattr(trained_models, "load_trained",
-                        lambda *of: System(settings([relative])))  # fmt: skip
-    with pytest.raises(SettingsError, match="^analyses.mine: 'starts' does not fit ids .*expected"):
-        by_start.tables("mine", "notebook")
-    band = settings([{**ABACUS, "table": 40}], training={"digits": 4},
-                    evaluation={"digits": 20, "band": True})  # fmt: skip
-    assert by_start.list_lengths(band) == [4, 8, 12, 20]

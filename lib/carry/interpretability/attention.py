@@ -78,25 +78,24 @@ def mean_attention(system: System, batch: Batch) -> Float[Tensor, "L H T T"]:
 
 @torch.inference_mode()
 def measure_response_attention(
-    system: System, batch: Batch, ids: list[Tensor], keys: Bool[Tensor, "B Q T"], **forward: Any
+    system: System, batch: Batch, keys: Bool[Tensor, "B Q T"]
 ) -> Float[Tensor, "L N H"]:
     """Return each head's attention to some keys, of the N queries that write responses.
 
     Args:
         keys: for each query of `batch.response()`, or once for all, the tokens that count.
-        forward: other arguments of the network, such as `recurrences`.
 
     >>> from carry.models.constructions.adder import build_adder
     >>> from carry.tasks import to_digits
     >>> model = build_adder(3, 2)
     >>> batch = model.format.write(model.task.solve(*to_digits([[57, 48, 96]])))
     >>> everything = torch.ones_like(batch.tokens, dtype=torch.bool)[:, None]
-    >>> shares = measure_response_attention(model, batch, model.ids(batch), everything)
+    >>> shares = measure_response_attention(model, batch, everything)
     >>> shares.shape, bool((shares - 1).abs().max() < 1e-9)
     (torch.Size([1, 16, 4]), True)
     """
     hooks, rows = Hooks(["*.pattern"]), torch.arange(len(batch))[:, None]
-    system.network.eval()(batch.tokens, ids, hooks=hooks, **forward)
+    system.network.eval()(batch.tokens, system.ids(batch), hooks=hooks)
     at, _, real = batch.response()
     shares = [
         (pattern[rows, :, at] * keys[:, :, None]).sum(-1)[real]

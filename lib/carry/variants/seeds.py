@@ -137,7 +137,7 @@ def _measure_local_attention(system: System, table: pd.DataFrame) -> float:
     offset = place[:, None] - place.gather(1, at)[:, :, None]
     is_local = (place >= 0)[:, None] & (offset >= 0) & (offset <= 1)
     is_local[:, :, 0] = True
-    shares = measure_response_attention(system, batch, system.ids(batch), is_local)
+    shares = measure_response_attention(system, batch, is_local)
     return float(shares.mean(dim=(0, 2)).mean())
 
 
