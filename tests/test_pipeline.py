@@ -204,7 +204,7 @@ def test_a_removed_row_leaves_no_results(tmp_path, monkeypatch):
     """The files of its study are written again; until then, its results are not read."""
     monkeypatch.setattr(paths, "ROOT", tmp_path)
     made_up.results(tmp_path, ["addition_nope", "addition_rope"])
-    monkeypatch.setattr(profiles, "find_sources", lambda profile: {"addition_nope": profile})
+    monkeypatch.setattr(profiles, "find_sources", lambda profile: {"addition_nope": "cpu"})
     assert results.list_rows(results.read_table("cpu", "cells")) == ["addition_nope"]
 
 

@@ -8,6 +8,7 @@ from carry import results
 from carry.claims.gates import NotLearned, find_learned_seeds
 from carry.claims.measurements import summarise_seeds
 from carry.config import paths, profiles, run_settings
+from carry.config.run_settings import load_run
 from carry.config.settings import SettingsError
 from carry.data import problem_sets
 from carry.data.tables import FORMER_START
@@ -81,7 +82,7 @@ def test_a_start_that_is_no_longer_evaluated_is_not_read(monkeypatch, tmp_path):
     former = expected[expected["start"] == "all"].assign(start=FORMER_START)
     pd.concat([former, expected, former]).to_parquet(folder / "cells.parquet", index=False)
     pd.testing.assert_frame_equal(results.read_table("cpu", "cells"), expected)
-    alone = pd.DataFrame({"row": rows, "start": ["1", FORMER_START]})
+    alone = pd.DataFrame({"row": rows, "start": ["1", FORMER_START], "seed": 0})
     alone.to_parquet(folder / "answers.parquet", index=False)
     assert results.read_table("cpu", "answers")["start"].tolist() == ["1", FORMER_START]
 
@@ -122,6 +123,23 @@ def test_rows_that_a_profile_does_not_train_come_from_its_others(monkeypatch, tm
     tables = results.open_results("cpu")
     origins = tables["cells"].groupby("row", sort=False)["profile"].unique().map(list)
     assert list(origins.items()) == [(row, [source]) for row, source in sources.items()]
+
+
+def test_seeds_that_a_profile_does_not_train_come_from_its_others(monkeypatch, tmp_path):
+    """Where the settings are the same; a seed that was trained here is not taken twice."""
+    monkeypatch.setattr(paths, "ROOT", tmp_path)
+    write_results(tmp_path, ["addition_nope"])
+    write_results(tmp_path, ["addition_nope"], "baselines")
+    own, other = (load_run("addition_nope", name) for name in ("cpu", "baselines"))
+    assert own.seeds < other.seeds
+    cells = results.read_table("cpu", "cells")
+    found = cells.groupby("profile")["seed"].unique().map(sorted)
+    made = sorted({*results.read_table("baselines", "cells")["seed"]})
+    assert found["cpu"] == made[: own.seeds] and found["baselines"] == made[own.seeds :] != []
+    changed = own.training.model_copy(update={"steps": 7})
+    runs = {"cpu": own, "baselines": other.model_copy(update={"training": changed})}
+    monkeypatch.setattr(run_settings, "load_run", lambda row, profile: runs.get(profile, own))
+    assert {*results.read_table("cpu", "cells")["profile"]} == {"cpu"}
 
 
 def test_committed_results_bring_their_learning_rates(monkeypatch, tmp_path):

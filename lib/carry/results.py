@@ -43,6 +43,7 @@ PACKAGES = (
 # The row under which a notebook adds the results of a constructed model to a table.
 CONSTRUCTION = "construction"
 
+MOST_SEEDS = 10**6
 CERTIFICATE_COLUMNS = [
     "row", "profile", "seed", "trained", "parameters", "verdict", "contexts", "wrong", "open",
     "least_lead", "largest_error", "least_slack",
@@ -115,9 +116,10 @@ def has_results(profile: str) -> bool:
 def read_table(profile: str, name: str) -> pd.DataFrame:
     """Return one table, such as `cells`, of all rows of a profile; its column `profile` says whose.
 
-    Rows that the profile does not train come from the committed results of its `others`. Rows
-    without results are left out, since committed results may lag behind the settings. So are rows
-    that did not write the table. Other rows in the files are ignored.
+    Rows that the profile does not train come from the committed results of its `others`; so do
+    further seeds of rows whose settings are the same there. Rows without results are left out,
+    since committed results may lag behind the settings. So are rows that did not write the table.
+    Other rows in the files are ignored.
 
     Raises:
         SettingsError: for a profile without rows, and for one without any results.
@@ -130,21 +132,43 @@ def read_table(profile: str, name: str) -> pd.DataFrame:
             f"results: {paths.display_path(paths.results_path(profile, 'results'))} is missing; "
             f"expected the evaluate stages of profile {profile!r} to have run"
         )
-    groups: dict[tuple[str, str], list[str]] = {}
-    for row, source in sources.items():
-        groups.setdefault((source, profiles.find_study(row)), []).append(row)
+    groups: dict[tuple[str, str], dict[str, range]] = {}
+    for row, source, seeds in _list_origins(profile, sources):
+        groups.setdefault((source, profiles.find_study(row)), {})[row] = seeds
     parts = []
-    for (source, study), rows in groups.items():
+    for (source, study), chosen in groups.items():
         remedy = f"the evaluate and analyse stages of profile {source!r} to run again"
         for folder in (paths.results_folder(source, study), paths.analyses_folder(source, study)):
             file = folder / f"{name}.parquet"
             if file.exists():
                 table = read_parquet(file, f"results.{study}", remedy)
-                parts.append(table[table["row"].isin(rows)])
+                pairs = zip(table["row"], table["seed"], strict=True)
+                parts.append(table[[seed in chosen.get(row, ()) for row, seed in pairs]])
     parts = [part for part in parts if not part.empty] or parts[:1]
     if not parts:
         return create_empty_table(name)
     return select_rows(pd.concat(parts, ignore_index=True), list(sources)).reset_index(drop=True)
+
+
+def _list_origins(profile: str, sources: Mapping[str, str]) -> list[tuple[str, str, range]]:
+    """Return rows with a profile that has results of them, and its seeds that count.
+
+    A row that a profile trains has as many seeds as it says. Further ones come from its `others`,
+    where the settings of the row are the same.
+    """
+    origins = []
+    others = profiles.load_profile(profile)["others"]
+    further = profiles.find_sources(others) if others else {}
+    for row, source in sources.items():
+        origins.append((row, source, range(MOST_SEEDS)))
+        if source != profile or further.get(row, profile) == profile:
+            continue
+        own, other = (run_settings.load_run(row, name) for name in (profile, further[row]))
+        same = {"name": row, "profile": profile, "seeds": own.seeds}
+        if other.seeds > own.seeds and other.model_copy(update=same) == own:
+            origins[-1] = (row, source, range(own.seeds))
+            origins.append((row, further[row], range(own.seeds, MOST_SEEDS)))
+    return origins
 
 
 def read_variant_table(profile: str, name: str) -> pd.DataFrame:
@@ -173,15 +197,16 @@ def read_certificates(profile: str) -> pd.DataFrame:
     Raises:
         SettingsError: for the first missing certificate of the profile.
     """
-    seeds: list[dict[str, Any]] = []
-    for row, source in profiles.find_sources(profile, "certificates").items():
+    sources = profiles.find_sources(profile, "certificates")
+    found: list[dict[str, Any]] = []
+    for row, source, seeds in _list_origins(profile, sources):
         file = paths.certificate_file(source, profiles.find_study(row), row)
         if source != profile and not file.exists():
             continue
         _check_file(file, f"certificates.{row}", "certify", source)
         certificate = read_certificate(file)
-        seeds += [{**certificate, **seed} for seed in certificate["seeds"]]
-    return pd.DataFrame(seeds).reindex(columns=CERTIFICATE_COLUMNS)
+        found += [{**certificate, **seed} for seed in certificate["seeds"] if seed["seed"] in seeds]
+    return pd.DataFrame(found).reindex(columns=CERTIFICATE_COLUMNS)
 
 
 def read_cells_with_rates(profile: str) -> pd.DataFrame:

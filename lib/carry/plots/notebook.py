@@ -38,6 +38,7 @@ class Notebook:
         self.tables = results.open_results(self.profile)
         self.folder = paths.figures_folder(profile, name)
         self.sources: dict[str, str] = {}
+        self.more: dict[str, str] = {}
 
     def read(
         self,
@@ -66,8 +67,10 @@ class Notebook:
         if missing:
             print(describe_missing(missing))
         if "profile" in selected:
-            origins = selected.drop_duplicates("row").set_index("row")["profile"]
-            self.sources.update(origins)
+            origins = selected.drop_duplicates(["row", "profile"])
+            again = origins["row"].duplicated()
+            self.sources.update(origins[~again].set_index("row")["profile"])
+            self.more.update(origins[again].set_index("row")["profile"])
         return results.add_labels(selected, tables["cells"], names)
 
     def show(
@@ -97,7 +100,8 @@ class Notebook:
             return
         drawn = results.list_rows(table) if "row" in table else []
         sources = {row: self.sources[row] for row in drawn if row in self.sources}
-        caption = " ".join(caption.split()) + describe_origins(sources, self.profile)
+        more = {row: self.more[row] for row in drawn if row in self.more}
+        caption = " ".join(caption.split()) + describe_origins(sources, self.profile, more)
         figure = figure.figure if isinstance(figure, Grid) else figure
         style.save_figure(figure, name, table, self.folder)
         record = {"title": title, "caption": caption, "answers": list(answers), "rows": sources}
@@ -142,11 +146,13 @@ def describe_missing(rows: Iterable[str]) -> str:
     return f"Without results: {'; '.join(parts)}."
 
 
-def describe_origins(sources: Mapping[str, str], profile: str) -> str:
-    """Return what a caption adds for rows that are not of the profile that draws.
+def describe_origins(
+    sources: Mapping[str, str], profile: str, more: Mapping[str, str] | None = None
+) -> str:
+    """Return what a caption adds for rows, and `more` seeds, that the profile does not train.
 
-    >>> describe_origins({"a": "full", "b": "cpu"}, "cpu")
-    ' From the committed results of `full`: a.'
+    >>> describe_origins({"a": "full", "b": "cpu"}, "cpu", {"b": "long"})
+    ' From the committed results of `full`: a; of `long`: further seeds of b.'
     >>> describe_origins({"a": "cpu"}, "cpu")
     ''
     """
@@ -154,6 +160,8 @@ def describe_origins(sources: Mapping[str, str], profile: str) -> str:
     for row, source in sources.items():
         if source != profile:
             groups.setdefault(source, []).append(row)
+    for row, source in (more or {}).items():
+        groups.setdefault(source, []).append(f"further seeds of {row}")
     parts = [f"of `{source}`: {', '.join(rows)}" for source, rows in groups.items()]
     return f" From the committed results {'; '.join(parts)}." if parts else ""
 
