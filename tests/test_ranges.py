@@ -27,7 +27,7 @@ def scores():
             for digits in DIGITS:
                 lines.append([row, row, seed, digits, 0.5 if digits == fails else 0.95])
     table = pd.DataFrame(lines, columns=["row", "label", "seed", "digits", "accuracy"])
-    return table.assign(panel="trained to 5", trained=5, start="1")
+    return table.assign(panel="trained to 5", trained=5)
 
 
 def test_a_seed_reaches_the_length_before_its_first_failure():
@@ -52,6 +52,13 @@ def test_bars_dots_and_the_arrow():
     dots = [list(dots.get_offsets()[:, 0]) for dots in axes.collections]
     assert dots == [*REACHED.values()]
     assert texts(figure).count("every length: proved") == 1
+
+
+def test_a_bar_that_ends_at_the_longest_tested_length_says_so():
+    table = scores()
+    table = table[(table["row"] == "addition_nope") | (table["digits"] <= 8)]
+    shown = texts(ranges.draw_ranges(table))
+    assert "5" in shown and "8 (longest tested)" in shown
 
 
 def test_a_row_that_does_not_reach_its_trained_length_has_no_coloured_bar():
