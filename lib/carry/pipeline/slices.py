@@ -115,7 +115,7 @@ def list_by_value(profile: str) -> list[str]:
     """Return the rows of a profile, those of its `order` first.
 
     >>> list_by_value("gpu")[0]
-    'addition_abacus_20'
+    'addition_abacus_20_jumps_longer'
     """
     return list(dict.fromkeys([*profiles.load_profile(profile)["order"],
                                *run_settings.list_rows(profile)]))  # fmt: skip
@@ -273,7 +273,7 @@ def describe_settings(run: Run) -> str:
 
     A new setting whose default changes nothing leaves it as it is.
 
-    >>> run = run_settings.load_run("addition_abacus_20", "gpu")
+    >>> run = run_settings.load_run("addition_abacus_20_jumps_longer", "gpu")
     >>> describe_settings(run) == describe_settings(run.model_copy(update={"seeds": 9}))
     True
     """
