@@ -42,7 +42,7 @@ def ask(system: System, *operands: str | int, start: Start = "all") -> pd.DataFr
     check_type(system, System, "system")
     problem = _make_problem(system.task, operands).to(system.device)
     written = system.format.write_open_ended(problem)
-    _check_ids(system, written, int(problem.lengths.max()), start)
+    check_ids(system, written, int(problem.lengths.max()), start)
     response = decode_greedily(system, problem, start)
     question_length = int(written.start[0])
     ends = (response[0] == EOS).nonzero()
@@ -98,7 +98,7 @@ def _make_problem(task: Task, operands: tuple[str | int, ...]) -> Problems:
     return task.solve(*to_digits([texts], task.base))
 
 
-def _check_ids(system: System, written: Batch, digits: int, start: Start) -> None:
+def check_ids(system: System, written: Batch, digits: int, start: Start) -> None:
     """Refuse a question whose ids exceed a table of the model, and an invalid start."""
     system.first_ids(1 if isinstance(start, str) else start)
     for index in range(len(system.schemes)):

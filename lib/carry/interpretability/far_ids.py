@@ -12,6 +12,7 @@ import pandas as pd
 import torch
 
 from carry.data.batch import Batch
+from carry.evaluation.ask import check_ids
 from carry.evaluation.scoring import PARTS, find_wrong_parts
 from carry.models.hooks import Hooks
 from carry.models.system import System
@@ -33,6 +34,9 @@ def measure_errors(
     Returns:
         For each `part` ("first", "inside", "final": the token before the end, "end"; and "any"):
         the number of `n` responses in which it is `wrong`.
+
+    Raises:
+        SettingsError: for problems that need an id past the table of the model.
 
     >>> from carry.config.run_settings import make_run
     >>> from carry.evaluation.mock_models import Oracle
@@ -113,6 +117,8 @@ def group_differences(table: pd.DataFrame, trained: int) -> pd.DataFrame:
 
 
 def _draw(system: System, digits: int, count: int) -> Batch:
-    """Return written problems whose sizes are all `digits`."""
+    """Return written problems whose sizes are all `digits`; refuse ids past a table."""
     cells = torch.full((count, 2), digits)
-    return system.format.write(system.task.draw_for_cells(cells, stream(0, "far ids", digits)))
+    batch = system.format.write(system.task.draw_for_cells(cells, stream(0, "far ids", digits)))
+    check_ids(system, batch, digits, 1)
+    return batch
