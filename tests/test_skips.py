@@ -7,6 +7,7 @@ import math
 import pytest
 import torch
 
+from carry import formats
 from carry.config.run_settings import make_run
 from carry.config.settings import SettingsError
 from carry.data import problem_sets
@@ -14,7 +15,7 @@ from carry.evaluation.ask import ask
 from carry.evaluation.decoding import decode_greedily
 from carry.evaluation.scoring import score_system
 from carry.formats import ALPHABET, EOS, PAD
-from carry.models.attention import NEUTRAL_KEYS, AttentionContext, PositionEncodings
+from carry.models.attention import NEUTRAL_KEYS, AttentionContext, FarKeys, PositionEncodings
 from carry.models.encodings import IdRange, ModelShape
 from carry.models.encodings.learned import Learned
 from carry.models.hooks import Hooks, no_hook
@@ -219,6 +220,7 @@ def hide_by_loops(system, batch, window):
             *map(torch.arange, (len(ids), *[ids.shape[1]] * 2))
         ):
             far = abs(int(ids[row, query]) - int(ids[row, key])) > window
+            far = far and batch.tokens[row, key] not in formats.SIGN_TOKENS
             if far and ids[row, query] > 0 and ids[row, key] > 0:
                 pattern[row, :, query, key] = 0.0
         return pattern / pattern.sum(-1, keepdim=True)
@@ -248,24 +250,6 @@ def test_the_window_hides_far_ids_and_no_signs_on_every_path(pair, attention, sc
         torch.testing.assert_close(logits[real], expected[real], rtol=1e-4, atol=1e-5)
     assert (found - plain)[real].abs().max() > 1e-3
     assert torch.equal(system.logits(batch, system.ids(batch)), plain)  # it ends with the block
-
-
-def test_the_window_hides_gathered_keys_too():
-    """A model with windows of its own has no such reading; its gathered path hides the same."""
-    relative = {"ids": "coupled", "encoding": "relative", "window": 3}
-    gathered, dense = (
-        build([relative], model={"width": 16, "heads": 2, "layers": 2, "attention": attention})
-        for attention in ("gathered", "plain")
-    )
-    batch = draw(dense, 8)
-    found = []
-    for system in (gathered, dense):
-        system.network.eval()
-        plain = system.logits(batch, system.ids(batch))
-        system.network.id_windows, system.network.far_count = [1], 0.0
-        found.append(system.logits(batch, system.ids(batch)))
-        assert not torch.equal(found[-1], plain)
-    torch.testing.assert_close(*found, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("pair", [ABACUS, {**COUPLED, "limit": 50}], ids=["abacus", "coupled"])
@@ -324,17 +308,18 @@ def test_counting_far_keys_is_attention_to_that_many_copies_of_them(log_scale):
     ids = torch.tensor([[0, 1, 2, 5, 0, 1, 4], [3, 4, 5, 0, 8, 9, 3]])
     positions = PositionEncodings(
         torch.nn.ModuleList([Learned(Learned.Settings(), ModelShape(8, 2, 4, 1), IdRange(9))]),
-        "plain", log_scale=log_scale, id_windows=[1], far_count=float(times),
+        "plain", log_scale=log_scale, far_keys=FarKeys([1], float(times), formats.SIGN_TOKENS),
     )  # fmt: skip
     index = torch.arange(tokens)[None]
-    context = AttentionContext(positions, index, [ids], tokens, in_order=True)
+    symbols = torch.randint(8, 14, (rows, tokens), generator=draws)
+    context = AttentionContext(positions, index, [ids], tokens, in_order=True, tokens=symbols)
     attention = context.attention(0, dense=True)
     found = attention.attend(query, key, value, 0.5, None, no_hook, False)
     for row, head, at in torch.cartesian_prod(*map(torch.arange, (rows, heads, tokens))):
         own = int(ids[row, at])
         copies = [
-            times if own and other and abs(own - other) > 1 else 1
-            for other in ids[row, : at + 1].tolist()
+            times if own and other and abs(own - other) > 1 and symbol < 10 else 1
+            for other, symbol in torch.stack([ids, symbols], dim=2)[row, : at + 1].tolist()
         ]
         seen = torch.arange(at + 1).repeat_interleave(torch.tensor(copies))
         factor = math.log(max(2, len(seen))) / math.log(NEUTRAL_KEYS) if log_scale else 1.0
@@ -359,7 +344,7 @@ def test_longer_draws_by_seed_and_step_so_that_training_resumes(tmp_path):
     assert len({*counts}) == 2 and all(1.0 <= count <= 8.0 for count in counts)
     weights = [trainer.system.network.parameters() for trainer in (whole, again)]
     assert all(torch.equal(*pair) for pair in zip(*weights, strict=True))
-    assert whole.system.network.far_count == 1.0  # outside of steps all keys count once
+    assert whole.system.network.far_keys is None  # outside of steps all keys count once
 
 
 def test_longer_needs_ids_of_places_and_no_windows():

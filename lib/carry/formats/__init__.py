@@ -24,6 +24,7 @@ from carry.tasks import OPERAND_LETTERS, Coupling, Task
 # The alphabet of all formats; a format uses a prefix of it. The token of a digit is the digit.
 SIGNS = "0123456789+=^$_*|:,> ;-"
 PLUS, EQUALS, BOS, EOS, PAD = range(10, 15)
+SIGN_TOKENS = range(PLUS, len(SIGNS))
 SPACE = SIGNS.index(" ")
 # An ordered set of 102 symbols for index hints (mcleish2024, A.6.5).
 HINT_LETTERS = OPERAND_LETTERS + "αβγδεζηθικλμνξοπρστυφχψωΓΔΘΛΞΠΣΦΨΩбгджзийлпфцчшщъы"

@@ -8,14 +8,12 @@ Both compute the same function: softmax of the logits f (s q k + b) for query q,
 bias b. The factor f of a query is 1; with `attention_scale: log` it is log n / log 64, where the
 query may attend to n keys (Chiang & Cholak 2022; Nakanishi 2025).
 
-Digits whose ids differ from the query's by more than `id_windows` are far. They can count
-`far_count` times: not at all, as if they were hidden; or in training many times, as if the problem
-were longer. The logits of far keys then grow by log `far_count`.
+Digits whose ids differ much from the query's can count several times, or not at all (`FarKeys`).
 
-n counts the keys that the windows of encodings show, far ones as often as they count, but at least
-once: it is a length. It does not depend on later tokens or on padding, so decoding agrees with one
-pass. The softmax over one key is 1 whatever f is; f is then that of two keys, since a factor of 0
-would make hidden keys, which score -inf, undefined.
+n counts the keys that the windows of encodings show, far ones at least once: it is a length. It
+does not depend on later tokens or on padding, so decoding agrees with one pass. The softmax over
+one key is 1 whatever f is; f is then that of two keys, since a factor of 0 would make hidden keys,
+which score -inf, undefined.
 """
 
 from __future__ import annotations
@@ -27,7 +25,7 @@ from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float, Float64, Integer, Shaped
+from jaxtyping import Bool, Float, Float64, Integer
 from torch import Tensor, nn
 
 from carry.models.cache import Cache
@@ -47,14 +45,64 @@ def keep_gradient(x: Tensor, factor: float) -> Tensor:
     return x
 
 
+class FarKeys(NamedTuple):
+    """Digits whose ids differ from the query's by more than a window, and how often they count.
+
+    They count not at all, as if they were hidden; or in training many times, as if the problem were
+    longer: log `count` is added to their logits. Signs and tokens with id 0 count once.
+
+    Fields:
+        windows: for each encoding the largest difference at which a key is not far; None: any.
+        count: how often far keys count.
+        signs: the tokens that are no digits.
+    """
+
+    windows: Sequence[int | None]
+    count: Float[Tensor, ""] | float
+    signs: range
+
+    def find(
+        self, ids: QueryKeyIds, tokens: Integer[Tensor, "_ T"]
+    ) -> Bool[Tensor, "_ Q T"] | None:
+        """Return which keys are far from each query; None if none can be.
+
+        >>> ids = torch.tensor([[0, 1, 2, 3, 4]])
+        >>> tokens = torch.tensor([[12, 7, 5, 10, 3]])
+        >>> FarKeys([1], 0.0, range(10, 22)).find([(ids[:, 4:], ids)], tokens)[0, 0].tolist()
+        [False, True, True, False, False]
+        """
+        is_digit = (tokens < self.signs.start) | (tokens >= self.signs.stop)
+        far = [
+            ((query[:, :, None] - key[:, None]).abs() > window)
+            & (query[:, :, None] > 0)
+            & ((key > 0) & is_digit)[:, None]
+            for window, (query, key) in zip(self.windows, ids, strict=True)
+            if window is not None
+        ]
+        return functools.reduce(torch.logical_or, far) if far else None
+
+    def add_count(
+        self, score: Float[Tensor, "_ _ _ _"], far: Bool[Tensor, "_ Q T"]
+    ) -> Float[Tensor, "_ _ _ _"]:
+        """Return scores with the logarithm of the count added at far keys."""
+        more = torch.as_tensor(self.count, dtype=score.dtype, device=score.device).log()
+        return torch.where(far[:, None], score + more, score)
+
+    def count_keys(
+        self, shown: Bool[Tensor, "_ Q T"], far: Bool[Tensor, "_ Q T"]
+    ) -> Float64[Tensor, "_ Q"]:
+        """Return how many keys the queries attend to; far ones count at least once."""
+        more = torch.as_tensor(self.count, dtype=torch.float64, device=far.device) - 1
+        return shown.sum(2) + more.clamp(min=0) * (far & shown).sum(2)
+
+
 class PositionEncodings(NamedTuple):
     """The encodings of a pass, and the scaling of its gradients and of its attention logits.
 
     `attention` is the setting of `Transformer`. `scale_gradient(x, factor)` returns x, and its
     gradient is multiplied by the factor if the model divides gradients by the `recurrences`.
-    `log_scale`: whether attention logits grow with the logarithm of the number of keys.
-    `id_windows`: for each encoding the largest difference of ids at which a key is not far, None
-    for no limit; empty without any. `far_count`: how often far keys count.
+    `log_scale`: whether attention logits grow with the logarithm of the number of keys. `far_keys`:
+    which keys do not count once.
     """
 
     encodings: nn.ModuleList
@@ -62,8 +110,7 @@ class PositionEncodings(NamedTuple):
     scale_gradient: Callable[[Tensor, float], Tensor] = keep_gradient
     recurrences: int = 1
     log_scale: bool = False
-    id_windows: Sequence[int | None] = ()
-    far_count: Float[Tensor, ""] | float = 1.0
+    far_keys: FarKeys | None = None
 
     @property
     def has_windows(self) -> bool:
@@ -76,43 +123,6 @@ class PositionEncodings(NamedTuple):
         return all(
             encoding.sees_first for encoding in self.encodings if encoding.window is not None
         )
-
-    def find_far(self, ids: QueryKeyIds) -> Bool[Tensor, "_ Q T"] | None:
-        """Return which keys are far from each query; None without windows. Id 0 is never far."""
-        far = [
-            ((query[:, :, None] - key[:, None]).abs() > window)
-            & (query[:, :, None] > 0)
-            & (key[:, None] > 0)
-            for window, (query, key) in zip(self.id_windows, ids, strict=False)
-            if window is not None
-        ]
-        return functools.reduce(torch.logical_or, far) if far else None
-
-    def add_far_count(
-        self, score: Float[Tensor, "_ _ _ _"], far: Bool[Tensor, "_ Q T"] | None
-    ) -> Float[Tensor, "_ _ _ _"]:
-        """Return scores with the logarithm of `far_count` added at far keys.
-
-        >>> positions = PositionEncodings(nn.ModuleList(), id_windows=[1], far_count=0.0)
-        >>> ids = torch.tensor([[0, 1, 2, 3]])
-        >>> far = positions.find_far([(ids[:, 3:], ids)])
-        >>> positions.add_far_count(torch.zeros(1, 1, 1, 4), far)[0, 0]
-        tensor([[0., -inf, 0., 0.]])
-        """
-        if far is None:
-            return score
-        more = torch.as_tensor(self.far_count, dtype=score.dtype, device=score.device).log()
-        return torch.where(far[:, None], score + more, score)
-
-    def count_keys(
-        self, shown: Bool[Tensor, "_ Q T"], far: Bool[Tensor, "_ Q T"] | None
-    ) -> Shaped[Tensor, "_ Q"]:
-        """Return how many keys the queries attend to, far ones counted `far_count` times."""
-        keys = shown.sum(2)
-        if far is None:
-            return keys
-        more = torch.as_tensor(self.far_count, dtype=torch.float64, device=keys.device) - 1
-        return keys + more.clamp(min=0) * (far & shown).sum(2)
 
     def bias(
         self, layer: int, ids: QueryKeyIds, query_index: Integer[Tensor, "_ Q"] | None = None
@@ -160,6 +170,7 @@ class AttentionContext:
         ids: the ids of `key_count` tokens or more, for each encoding.
         key_count: the number of keys.
         in_order: whether the queries are all tokens of the sequences, which are the keys.
+        tokens: the keys, if some do not count once.
     """
 
     def __init__(
@@ -169,9 +180,10 @@ class AttentionContext:
         ids: Sequence[Tensor],
         key_count: int,
         in_order: bool = False,
+        tokens: Integer[Tensor, "_ T"] | None = None,
     ) -> None:
         self.positions, self.query_index, self.key_count = positions, query_index, key_count
-        self.in_order = in_order
+        self.in_order, self.tokens = in_order, tokens
         self.query_key_ids = []
         for token_ids in ids:
             rows = token_ids.expand(max(len(token_ids), len(query_index)), -1)
@@ -193,10 +205,11 @@ class AttentionContext:
         if not dense:
             return WindowedAttention(positions, layer, ids, factor, self.neighbours)
         bias = scale_logits(positions.bias(layer, ids, self.query_index), factor)
-        is_plain = bias is None and not positions.id_windows
+        is_plain = bias is None and self.far is None
         is_causal = is_plain and self.in_order and not positions.has_windows
         score = torch.zeros((1, 1, 1, 1), device=self.query_index.device) if bias is None else bias
-        score = positions.add_far_count(score, self.far)
+        if self.far is not None:
+            score = positions.far_keys.add_count(score, self.far)
         score = torch.where(self.visible[:, None], score, -math.inf)
         return DenseAttention(positions, layer, ids, factor, score, is_causal)
 
@@ -208,10 +221,12 @@ class AttentionContext:
         """
         if not self.positions.log_scale:
             return None
-        if dense:
-            keys = self.positions.count_keys(self.visible, self.far)
-        else:  # far keys count once at most: `longer` is refused for such models
+        if not dense:
             keys = (self.neighbours != NO_TOKEN).sum(2)
+        elif self.far is None:
+            keys = self.visible.sum(2)
+        else:
+            keys = self.positions.far_keys.count_keys(self.visible, self.far)
         return keys.clamp(min=2).double().log() / math.log(NEUTRAL_KEYS)
 
     def _gathers(self) -> bool:
@@ -242,8 +257,9 @@ class AttentionContext:
 
     @functools.cached_property
     def far(self) -> Bool[Tensor, "_ Q T"] | None:
-        """Which keys are far from each query, the same in all layers; None without `id_windows`."""
-        return self.positions.find_far(self.query_key_ids)
+        """Which keys are far from each query, the same in all layers; None without `far_keys`."""
+        far_keys = self.positions.far_keys
+        return None if far_keys is None else far_keys.find(self.query_key_ids, self.tokens)
 
     @functools.cached_property
     def neighbours(self) -> Integer[Tensor, "_ Q W"]:
@@ -379,8 +395,7 @@ class WindowedAttention:
         score = (query * scale) @ key.transpose(-1, -2)
         score = sum(scaled_scores, score if bias is None else score + bias)
         hidden = (neighbours == NO_TOKEN).flatten(0, 1)[:, None, None]
-        far = self.positions.find_far(ids)
-        score = self.positions.add_far_count(score, far).masked_fill(hidden, -math.inf)
+        score = score.masked_fill(hidden, -math.inf)
         mixed = score.softmax(-1).to(value.dtype) @ value
         return mixed[:, :, 0].unflatten(0, (rows, -1)).transpose(1, 2)
 

@@ -19,6 +19,7 @@ from carry.config.settings import LARGEST_INTEGER, SettingsError, describe, sugg
 from carry.data import data_sets
 from carry.data.batch import Batch, pack_columns, pack_pairs
 from carry.models import architectures, encodings
+from carry.models.attention import FarKeys
 from carry.positions import RandomStart, Scheme
 from carry.randomness import stream
 
@@ -266,8 +267,8 @@ class System:
     def read_from(self, start: Start) -> Iterator[int | Literal["all"]]:
         """Yield the start of ids; for "window" it is 1, and attention is restricted meanwhile.
 
-        A token then sees only tokens whose ids differ from its own by no more than in problems of
-        the trained lengths, and all tokens that are not counted.
+        A token then sees only digits whose ids differ from its own by no more than in problems of
+        the trained lengths, and all signs.
 
         Raises:
             SettingsError: for "window", if the model has windows of its own or ids on a ring.
@@ -296,19 +297,18 @@ class System:
     ) -> Iterator[None]:
         """Let keys whose ids differ by more than a scheme's window count several times, or never.
 
-        Tokens with id 0 count once. Of several schemes, each makes keys far.
+        Signs, and tokens with id 0, count once. Of several schemes, each makes keys far.
 
         Args:
             windows: for each scheme; None: it makes no key far.
             times: 0 hides the far keys.
         """
-        network = self.network
-        before = network.id_windows, network.far_count
-        network.id_windows, network.far_count = [*windows], times
+        before = self.network.far_keys
+        self.network.far_keys = FarKeys([*windows], times, formats.SIGN_TOKENS)
         try:
             yield
         finally:
-            network.id_windows, network.far_count = before
+            self.network.far_keys = before
 
     def count_as_longer(self, times: Float[Tensor, ""]) -> AbstractContextManager[None]:
         """Let all digits but those of the same and of neighbouring ids count several times."""

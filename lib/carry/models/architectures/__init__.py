@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from carry.config import settings as config
 from carry.config.arguments import check_type
 from carry.config.settings import SettingsError
+from carry.models.attention import FarKeys
 from carry.models.cache import Cache
 from carry.models.dropout import Dropout
 from carry.models.encodings import Encoding, ModelShape
@@ -62,10 +63,7 @@ class Architecture(nn.Module, ABC):
         super().__init__()
         self.settings = settings
         self.encodings = nn.ModuleList(encodings)
-        # Keys whose ids are farther away, for each encoding, and how often these count; `System`
-        # sets both for a while.
-        self.id_windows: Sequence[int | None] = ()
-        self.far_count: Tensor | float = 1.0
+        self.far_keys: FarKeys | None = None  # `System` sets them for a while
         self.dropout: Dropout | None = None  # in training mode; the trainer sets it for each step
 
     @staticmethod

@@ -248,8 +248,7 @@ class Transformer(Architecture):
             self._scale_gradient,
             recurrences,
             log_scale=self.settings.attention_scale == "log",
-            id_windows=self.id_windows,
-            far_count=self.far_count,
+            far_keys=self.far_keys,
         )
 
     def activation_names(self, recurrences: int | None = None) -> list[str]:
@@ -325,8 +324,13 @@ class Transformer(Architecture):
         embedded = self._scale_gradient(embedded, recurrences)
         index = torch.arange(past, total, device=tokens.device)[None]
         positions = self.position_encodings(recurrences)
-        everywhere = AttentionContext(positions, index, ids, total, in_order=past == 0)
-        wanted = everywhere if at is None else AttentionContext(positions, at, ids, total)
+        keys = tokens
+        if self.far_keys is not None and cache is not None:
+            (keys,) = cache.extend(tokens, dim=1)
+        everywhere = AttentionContext(positions, index, ids, total, past == 0, keys)
+        wanted = everywhere
+        if at is not None:
+            wanted = AttentionContext(positions, at, ids, total, tokens=keys)
         x = torch.zeros_like(embedded)
         steps = recurrences * len(self.blocks)
         for step in range(steps):
