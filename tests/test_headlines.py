@@ -29,7 +29,7 @@ def made_up(monkeypatch):
     monkeypatch.setattr(results, "read_table", lambda profile, name: table)
     runs = pd.DataFrame({"row": [HEADLINES[0].row] * 3, "core_seconds": [60.0, 120.0, 600.0]})
     monkeypatch.setattr(headlines, "read_runs", lambda profile: runs)
-    return {(line["row"], line["sums"]): line for line in summarise_headlines()}
+    return {(line["row"], line["problems"]): line for line in summarise_headlines()}
 
 
 def test_pairs_count_each_pair_above_training_once(made_up):
@@ -41,7 +41,7 @@ def test_pairs_count_each_pair_above_training_once(made_up):
 
 
 def test_the_worst_length_is_that_of_each_seed(made_up):
-    (row,) = {line.row for line in HEADLINES if line.sums == headlines.EACH}
+    (row,) = {line.row for line in HEADLINES if line.problems == headlines.EACH}
     worst = made_up[row, headlines.EACH]
     assert worst["1"]["mean"] == 1.0 and worst["1"]["n"] == 20  # 21 and 120, not 121
     beyond = made_up[row, headlines.BEYOND]

@@ -20,47 +20,67 @@ READINGS = ("1", "window")
 
 
 class Headline(NamedTuple):
-    """A result of a paper: which sums of which row, and the operations of the paper's training.
+    """A result of a paper: which problems of which row, and how they are scored.
 
-    `least`, `most`: the longest operand of the sums. `pairs`: sums of every pair of lengths, in the
-    grid; else of equal lengths. `worst`: the accuracy at the worst of the lengths.
+    Fields:
+        operations: of the paper's training.
+        least, most: the larger size of the problems.
+        kind: of problems, `grid` (every pair of sizes) or `equal` (both sizes are equal).
+        score: `all` problems together, those of the `worst` cell, or the share of `solved` cells,
+            of which a model solves `SOLVED`.
     """
 
     row: str
     model: str
-    sums: str
+    problems: str
     paper: str
     operations: float | None
     least: int
     most: int
-    pairs: bool = False
-    worst: bool = False
+    kind: str = "equal"
+    score: str = "all"
 
     def select(self, cells: pd.DataFrame) -> pd.DataFrame:
-        """Return the cells of these sums."""
-        kind = cells["set"] == ("grid" if self.pairs else "equal")
-        longest = cells[["i", "j"]].max(axis=1)
-        return cells[(cells["row"] == self.row) & kind & longest.between(self.least, self.most)]
+        """Return the cells of these problems."""
+        chosen = (cells["row"] == self.row) & (cells["set"] == self.kind)
+        return cells[chosen & cells[["i", "j"]].max(axis=1).between(self.least, self.most)]
+
+    def summarise(self, cells: pd.DataFrame) -> dict[str, Any]:
+        """Return the mean, the lowest and the highest score of the seeds, with their numbers."""
+        counts = cells.groupby(["seed", "i", "j"])[["exact", "n"]].sum()
+        accuracy, seeds = counts["exact"] / counts["n"], counts.groupby("seed").sum()
+        scores = {
+            "all": seeds["exact"] / seeds["n"],
+            "worst": accuracy.groupby("seed").min(),
+            "solved": (accuracy >= SOLVED).groupby("seed").mean(),
+        }[self.score]
+        return {
+            "mean": round(float(scores.mean()), 6),
+            "range": [round(float(scores.min()), 6), round(float(scores.max()), 6)],
+            "n": int(seeds["n"].max()),
+            "seeds": len(seeds),
+        }
 
 
 ABACUS, COUPLED = "Abacus, trained to 20 digits", "coupled, trained to 30 digits"
 PAIRS = "all pairs of lengths to 100, one above 20"
 EACH, BEYOND = "the worst equal length of 21 to 120", "equal lengths of 101 to 160"
 LIMIT = 8e18  # of one training, the limit of mcleish2024 (A.7)
+SOLVED = 0.9  # of the problems of a cell
 HEADLINES = (
-    Headline("addition_abacus_20_jumps_longer", ABACUS, PAIRS, "92.9%", LIMIT, 21, 100, True),
+    Headline("addition_abacus_20_jumps_longer", ABACUS, PAIRS, "92.9%", LIMIT, 21, 100, "grid"),
     Headline("addition_abacus_injected_20_jumps_longer", f"{ABACUS}, injected", PAIRS, "", LIMIT,
-             21, 100, True),
+             21, 100, "grid"),
     Headline("addition_abacus_looped_20_jumps_longer", f"{ABACUS}, looped", PAIRS, "99.1%", LIMIT,
-             21, 100, True),
+             21, 100, "grid"),
     Headline("addition_abacus_looped_20_jumps_longer", f"{ABACUS}, looped", EACH, "95% or more",
-             LIMIT, 21, 120, worst=True),
+             LIMIT, 21, 120, score="worst"),
     Headline("addition_abacus_looped_20_jumps_longer", f"{ABACUS}, looped", BEYOND, "", LIMIT,
              101, 160),
     Headline("addition_coupled_30_jumps_longer", COUPLED, "equal lengths of 31 to 200", "solved",
              None, 31, 200),
     Headline("addition_coupled_30_jumps_longer", COUPLED, "the worst of them", "solved", None,
-             31, 200, worst=True),
+             31, 200, score="worst"),
 )  # fmt: skip
 
 
@@ -85,12 +105,12 @@ def summarise_headlines() -> list[dict[str, Any]]:
         minutes = own["core_seconds"].median() / 60 if "core_seconds" in own else float("nan")
         operations = count_step(run).operations * run.training.steps
         readings = {
-            reading: _summarise(chosen[chosen["start"] == reading], headline.worst)
+            reading: headline.summarise(chosen[chosen["start"] == reading])
             for reading in READINGS
         }
         records.append(
             {
-                "row": headline.row, "model": headline.model, "sums": headline.sums,
+                "row": headline.row, "model": headline.model, "problems": headline.problems,
                 "paper": headline.paper, **readings,
                 "core_minutes": None if pd.isna(minutes) else round(float(minutes), 1),
                 "less_computation": headline.operations and round(headline.operations / operations),
@@ -99,28 +119,16 @@ def summarise_headlines() -> list[dict[str, Any]]:
     return records
 
 
-def _summarise(cells: pd.DataFrame, worst: bool) -> dict[str, Any]:
-    keys = ["seed", "i"] if worst else ["seed"]
-    counts = cells.groupby(keys)[["exact", "n"]].sum()
-    accuracy = (counts["exact"] / counts["n"]).groupby("seed").min()
-    return {
-        "mean": round(float(accuracy.mean()), 6),
-        "range": [round(float(accuracy.min()), 6), round(float(accuracy.max()), 6)],
-        "n": int(counts["n"].groupby("seed").sum().max()),
-        "seeds": len(accuracy),
-    }
-
-
 def tabulate_headlines(records: list[dict[str, Any]]) -> tuple[list[str], list[list[str]]]:
     """Return the names of the columns of a table of headlines, and its lines as texts."""
-    names = ["model", "sums", "paper", "ours, one pass", "with a window", "seeds, n of each"]
+    names = ["model", "problems", "paper", "ours, one pass", "with a window", "seeds, n of each"]
     names += ["core-minutes of a seed", "computation of the paper's"]
     lines = []
     for record in records:
         minutes, less = record["core_minutes"], record["less_computation"]
         lines.append(
             [
-                *(record["model"], record["sums"], record["paper"] or "not stated"),
+                *(record["model"], record["problems"], record["paper"] or "not stated"),
                 *(_format_reading(record[reading]) for reading in READINGS),
                 f"{record['1']['seeds']}, {record['1']['n']:,}",
                 f"{minutes:.0f}" if minutes else "not recorded",
