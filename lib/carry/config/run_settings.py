@@ -92,7 +92,7 @@ class Training(Settings):
     problem_set: str | None = None  # the data set of the examples; null: drawn as fresh problems
     random_padding: ShareBelowOne = 0.0  # chance of a pad before a question token (mcleish2024)
     packing: bool = False  # half of the batches have another problem before each one
-    # In attention, digits with farther ids than the next count up to so many times, as in problems
+    # In attention, tokens with farther ids than the next count up to so many times, as in problems
     # that are longer.
     longer: Annotated[float, Field(ge=1.0, le=1000.0)] = 1.0
     dropout: ShareBelowOne = 0.0  # of the outputs of attention and of feed-forward networks

@@ -8,7 +8,7 @@ Both compute the same function: softmax of the logits f (s q k + b) for query q,
 bias b. The factor f of a query is 1; with `attention_scale: log` it is log n / log 64, where the
 query may attend to n keys (Chiang & Cholak 2022; Nakanishi 2025).
 
-Digits whose ids differ much from the query's can count several times, or not at all (`FarKeys`).
+Keys whose ids differ much from the query's can count several times, or not at all (`FarKeys`).
 
 n counts the keys that the windows of encodings show, far ones at least once: it is a length. It
 does not depend on later tokens or on padding, so decoding agrees with one pass. The softmax over
@@ -46,20 +46,20 @@ def keep_gradient(x: Tensor, factor: float) -> Tensor:
 
 
 class FarKeys(NamedTuple):
-    """Digits whose ids differ from the query's by more than a window, and how often they count.
+    """Keys whose ids differ from the query's by more than a window, and how often they count.
 
     They count not at all, as if they were hidden; or in training many times, as if the problem were
-    longer: log `count` is added to their logits. Signs and tokens with id 0 count once.
+    longer: log `count` is added to their logits. Tokens with id 0 count once.
 
     Fields:
         windows: for each encoding the largest difference at which a key is not far; None: any.
         count: how often far keys count.
-        signs: the tokens that are no digits.
+        near: the tokens that count once at any distance.
     """
 
     windows: Sequence[int | None]
     count: Float[Tensor, ""] | float
-    signs: range
+    near: range
 
     def find(
         self, ids: QueryKeyIds, tokens: Integer[Tensor, "_ T"]
@@ -71,11 +71,11 @@ class FarKeys(NamedTuple):
         >>> FarKeys([1], 0.0, range(10, 22)).find([(ids[:, 4:], ids)], tokens)[0, 0].tolist()
         [False, True, True, False, False]
         """
-        is_digit = (tokens < self.signs.start) | (tokens >= self.signs.stop)
+        can_be_far = (tokens < self.near.start) | (tokens >= self.near.stop)
         far = [
             ((query[:, :, None] - key[:, None]).abs() > window)
             & (query[:, :, None] > 0)
-            & ((key > 0) & is_digit)[:, None]
+            & ((key > 0) & can_be_far)[:, None]
             for window, (query, key) in zip(self.windows, ids, strict=True)
             if window is not None
         ]

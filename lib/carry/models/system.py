@@ -293,28 +293,34 @@ class System:
 
     @contextmanager
     def count_far(
-        self, windows: Sequence[int | None], times: Float[Tensor, ""] | float
+        self,
+        windows: Sequence[int | None],
+        times: Float[Tensor, ""] | float,
+        near: range = formats.SIGN_TOKENS,
     ) -> Iterator[None]:
         """Let keys whose ids differ by more than a scheme's window count several times, or never.
 
-        Signs, and tokens with id 0, count once. Of several schemes, each makes keys far.
+        Tokens with id 0 count once. Of several schemes, each makes keys far.
 
         Args:
             windows: for each scheme; None: it makes no key far.
             times: 0 hides the far keys.
+            near: tokens that count once at any distance; the signs, unless said otherwise.
         """
         before = self.network.far_keys
-        self.network.far_keys = FarKeys([*windows], times, formats.SIGN_TOKENS)
+        self.network.far_keys = FarKeys([*windows], times, near)
         try:
             yield
         finally:
             self.network.far_keys = before
 
     def count_as_longer(self, times: Float[Tensor, ""]) -> AbstractContextManager[None]:
-        """Let all digits but those of the same and of neighbouring ids count several times."""
-        return self.count_far(
-            [1 if scheme.accepts_start else None for scheme in self.schemes], times
-        )
+        """Let all tokens but those of the same and of neighbouring ids count several times.
+
+        Signs that have ids count several times, too: coupled ids are learned better so.
+        """
+        windows = [1 if scheme.accepts_start else None for scheme in self.schemes]
+        return self.count_far(windows, times, near=range(0))
 
     def ids_from(self, batch: Batch, first: Sequence[int]) -> list[Integer[Tensor, "_ T"]]:
         """Return the ids of every scheme from its first id."""

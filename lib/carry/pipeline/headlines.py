@@ -105,8 +105,7 @@ def summarise_headlines() -> list[dict[str, Any]]:
         minutes = own["core_seconds"].median() / 60 if "core_seconds" in own else float("nan")
         operations = count_step(run).operations * run.training.steps
         readings = {
-            reading: headline.summarise(chosen[chosen["start"] == reading])
-            for reading in READINGS
+            reading: headline.summarise(chosen[chosen["start"] == reading]) for reading in READINGS
         }
         records.append(
             {
