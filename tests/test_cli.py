@@ -70,12 +70,12 @@ def test_rows_and_show(capsys):
     (line,) = (line for line in lines if line[1] == "addition_relative")
     assert line[0] == "addition_schemes" and line[-1] == "committed"
     assert line[2:5] == ["addition", "abacus/relative", "1-5"]
-    code, out, _ = run(capsys, "show", "addition_relative_small")
+    code, out, _ = run(capsys, "show", "addition_relative_small", "--profile", "full")
     rows = {line.split()[0]: line.split(maxsplit=1)[1] for line in out.splitlines()}
     assert rows["training.steps"].split() == ["20000", "runs.addition_relative_small"]
     assert rows["model.layers"].split() == ["1", "runs.addition_relative"]
     assert rows["training.digits"].split() == ["10", "base"]
-    assert rows["seeds"].split(maxsplit=1) == ["2", "cpu: rows.addition_relative_small"]
+    assert rows["seeds"].split(maxsplit=1) == ["3", "full: rows.addition_relative_small"]
     assert rows["training.clip"].split() == ["1.0", "default"]
     assert rows["format.pad"].split() == ["false", "default"]
     assert rows["positions.0.ids"].split() == ['"abacus"', "runs.addition_relative"]
