@@ -15,7 +15,7 @@ from carry.models.encodings.alibi import compute_slopes
 from carry.models.encodings.sinusoidal import Sinusoidal, compute_sinusoids
 from carry.models.encodings.t5 import T5, compute_bucket_starts
 from carry.models.system import System
-from model_cases import POSITIONS, run_of, written
+from model_cases import POSITIONS, check_half_precision, run_of, written
 
 
 @torch.no_grad()
@@ -67,12 +67,7 @@ def test_half_precision_gives_similar_logits(positions, attention):
     system = System(run.model_copy(update={"model": {**run.model, "attention": attention}}))
     batch = written(system)
     ids = system.ids(batch)
-    whole = system.logits(batch, ids)
-    with torch.autocast("cpu", torch.bfloat16):
-        half = system.logits(batch, ids)
-    torch.testing.assert_close(half.float(), whole, rtol=0.1, atol=0.1)
-    half.float().square().mean().backward()
-    assert all(of.grad.isfinite().all() for of in system.network.parameters())
+    check_half_precision(system, batch, ids)
 
 
 def test_slopes_of_heads():
