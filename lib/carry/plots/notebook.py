@@ -30,6 +30,7 @@ class Notebook:
         tables: the result tables of the profile and of those that stand in for it.
         folder: where figures are saved.
         sources: the rows that were read so far, and the profile whose results each has.
+        more: those of which another profile has further seeds, and that profile.
     """
 
     def __init__(self, name: str, profile: str) -> None:
