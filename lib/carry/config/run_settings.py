@@ -370,10 +370,10 @@ def load_row_settings(name: str) -> dict[str, Any]:
 def list_layers(name: str, profile: str) -> list[Layer]:
     """Return the layers of a row: base, the rows that it is like, itself, then the profile's.
 
-    >>> [layer.origin for layer in list_layers("addition_relative_small", "cpu")]  # doctest: \
+    >>> [layer.origin for layer in list_layers("addition_abacus_short", "cpu")]  # doctest: \
 +NORMALIZE_WHITESPACE
-    ['base', 'runs.addition_relative', 'runs.addition_relative_small', 'cpu: scale',
-     'cpu: rows.addition_relative', 'cpu: rows.addition_relative_small']
+    ['base', 'runs.addition_abacus', 'runs.addition_abacus_short', 'cpu: scale',
+     'cpu: rows.addition_abacus_short']
     """
     scales, params = profiles.load_profile(profile), profiles.load_params()
     if not isinstance(name, str) or name not in params["runs"]:
@@ -423,7 +423,7 @@ def explain_run(name: str, profile: str) -> list[ResolvedSetting]:
 
     >>> settings = {setting.place: setting for setting in explain_run("addition_relative", "cpu")}
     >>> settings["seeds"][1:], settings["training.digits"].origin, settings["training.clip"].origin
-    ((5, 'cpu: rows.addition_relative'), 'base', 'default')
+    ((1, 'cpu: scale'), 'base', 'default')
     """
     layers, run = list_layers(name, profile), load_run(name, profile)
     values = {**run.model_dump(exclude={"name", "profile"}), "label": run.label}
