@@ -15,6 +15,7 @@ from carry.evaluation.ask import ask
 from carry.evaluation.decoding import decode_greedily
 from carry.evaluation.scoring import score_system
 from carry.formats import ALPHABET, EOS, PAD
+from carry.interpretability import far_ids
 from carry.models.attention import NEUTRAL_KEYS, AttentionContext, FarKeys, PositionEncodings
 from carry.models.encodings import IdRange, ModelShape
 from carry.models.encodings.learned import Learned
@@ -205,6 +206,26 @@ def test_packing_needs_random_starts_and_ids_for_two_problems():
         build([{"ids": "index", "encoding": "learned"}], training={"packing": True})
     with pytest.raises(SettingsError, match="ids up to 10 do not fit training.packing true"):
         build([{**COUPLED, "limit": 10}], training={"packing": True})
+    with pytest.raises(SettingsError, match="training.batch: 1 does not fit packing true"):
+        build([COUPLED], training={"packing": True, "batch": 1})
+
+
+def test_a_batch_of_one_problem_in_a_ramp_is_not_packed():
+    system = build([COUPLED], training={"packing": True, "batch": 8, "batch_ramp": 1.0, "steps": 4})
+    trainer = Trainer(system.run, 0, None)
+    for _ in range(4):
+        trainer._update()
+    assert math.isfinite(trainer._losses[-1])
+
+
+@pytest.mark.parametrize(
+    ("field", "arguments"),
+    [("digits", (0,)), ("digits", ("3",)), ("window", (3, "3")), ("window", (3, -1)),
+     ("count", (3, None, 0))],
+)  # fmt: skip
+def test_counts_of_errors_refuse_what_is_no_number(field, arguments):
+    with pytest.raises(SettingsError, match=f"^{field}: .* is not valid; expected an integer"):
+        far_ids.measure_errors(build([COUPLED]), *arguments)
 
 
 # ---- The window ----------------------------------------------------------------------------------
@@ -278,16 +299,34 @@ def test_decoding_through_the_window_agrees_with_one_pass(pair):
     assert not torch.equal(verdicts[1], verdicts["window"])
 
 
-def test_the_window_is_refused_where_windows_or_rings_are():
-    relative = {"ids": "abacus", "encoding": "relative", "window": [0, 1]}
-    for pair, found in ((relative, "windows of its own"), ({**COUPLED, "ring": True}, "a ring")):
-        with (
-            pytest.raises(SettingsError, match=f"'window' does not fit .*{found}"),
-            build([pair]).read_from("window"),
-        ):
-            pass
-        with pytest.raises(SettingsError, match="evaluation.starts: 'window' does not fit"):
-            build([pair], evaluation={"digits": 6, "starts": [1, "window"]})
+NEVER_FAR = {
+    "a model with windows of its own": [
+        {"ids": "abacus", "encoding": "relative", "window": [0, 1]}
+    ],
+    "ids on a ring": [{**COUPLED, "ring": True}],
+    "a model without ids of places": [{"ids": "index", "encoding": "learned"}],
+}
+
+
+@pytest.mark.parametrize(("found", "pairs"), NEVER_FAR.items())
+def test_far_keys_are_refused_where_none_can_be(found, pairs):
+    system = build(pairs)
+    match = f"start: 'window' .* does not fit {found}; expected"
+    with pytest.raises(SettingsError, match=match), system.read_from("window"):
+        pass
+    with pytest.raises(SettingsError, match=f"window: .* does not fit {found}; expected None"):
+        far_ids.measure_errors(system, 3, window=2, count=2)
+    for field, settings in {
+        "evaluation.starts: 'window'": {"evaluation": {"digits": 6, "starts": ["window"]}},
+        "training.longer: 8.0": {"training": {"longer": 8.0}},
+    }.items():
+        with pytest.raises(SettingsError, match=f"{field} does not fit {found}; expected"):
+            build(pairs, **settings)
+
+
+def test_a_window_is_a_start_of_its_own_without_a_table_too():
+    rope = {"ids": "coupled", "encoding": "rope"}
+    assert build([rope]).distinct_starts(["window", 1, 2, "all"]) == ["window", 1]
 
 
 def test_padding_is_no_token_of_the_loss_after_a_jump():
@@ -345,11 +384,3 @@ def test_longer_draws_by_seed_and_step_so_that_training_resumes(tmp_path):
     weights = [trainer.system.network.parameters() for trainer in (whole, again)]
     assert all(torch.equal(*pair) for pair in zip(*weights, strict=True))
     assert whole.system.network.far_keys is None  # outside of steps all keys count once
-
-
-def test_longer_needs_ids_of_places_and_no_windows():
-    relative = {"ids": "abacus", "encoding": "relative", "window": [0, 1]}
-    index = {"ids": "index", "encoding": "learned"}
-    for pair, found in ((relative, "windows"), (index, "a model without ids of places")):
-        with pytest.raises(SettingsError, match=f"longer: 8.0 does not fit {found}"):
-            build([pair], training={"longer": 8.0})

@@ -100,7 +100,7 @@ def make_parser() -> argparse.ArgumentParser:
         default="all",
         metavar="S",
         help='first id: a number, "all", the mean over all (default), or "window", id 1 with '
-        "attention only to ids as near as in training",
+        "attention only to near ids (not for the default rows, which have windows)",
     )
     command.add_argument(
         "--trace", action="store_true", help="print each token with its probability"

@@ -208,7 +208,8 @@ def _find_lengths(row: str, profile: str) -> tuple[int, int]:
     """Return the longest lengths on which a row is trained and tested."""
     run = run_settings.load_run(row, profile)
     far = [size if isinstance(size, int) else max(size) for size in run.evaluation.far]
-    return max(run.trained_lengths()), max([run.evaluation.digits, *far])
+    tested = [run.evaluation.digits, run.evaluation.longest or 0, *far]
+    return max(run.trained_lengths()), max(tested)
 
 
 def _show(value: Any) -> str:

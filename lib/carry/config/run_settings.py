@@ -195,7 +195,7 @@ class Evaluation(Settings):
     longest: Size | None = None  # largest size of problems with i = j; null: the grid's
     far: Annotated[list[Size | Cell], Field(max_length=1000)] = []  # cells beyond the grid
     # First ids: an id, or the mean of probabilities over all; or "window", id 1 with attention only
-    # to ids as near as in training.
+    # to ids as near as in problems of the trained lengths.
     starts: list[Size | Literal["all", "window"]] = Field(
         default=[1, "all"], min_length=1, max_length=100
     )

@@ -26,7 +26,8 @@ def ask(system: System, *operands: str | int, start: Start = "all") -> pd.DataFr
 
     Args:
         start: the first id; "all" for the mean of next-token probabilities over all starts; or
-            "window" for id 1, with attention only to ids as near as in training.
+            "window" for id 1, with attention only to ids as near as in problems of the trained
+            lengths.
 
     Columns: the `context` before a token, the token that the model has `predicted`, its
     `probability`, and the `target`, the correct token.

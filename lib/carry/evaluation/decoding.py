@@ -63,7 +63,7 @@ def list_first_ids(system: System, problems: Problems, start: Start) -> list[lis
     """
     if isinstance(start, str) and start != "all":
         raise SettingsError(
-            f"start: {describe(start)} is not valid; expected 'all' or an integer from 1"
+            f"start: {describe(start)} is not valid; expected 'all', 'window' or an integer from 1"
         )
     first_ids = system.first_ids(1 if start == "all" else start)
     if start == 1:

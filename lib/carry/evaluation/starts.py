@@ -5,7 +5,8 @@ row names its starts (`evaluation.starts`), and tables have their names in the c
 
     1, 2, ...   this id; 1 is the papers' protocol
     all         next-token probabilities averaged over all starts (`decoding.list_first_ids`)
-    window      id 1, and attention only to ids as near as in training (`System.read_from`)
+    window      id 1, and attention only to ids as near as in problems of the trained lengths
+                (`System.read_from`)
 
 They are different protocols: a figure or a claim has one of them, or sets them side by side. A
 problem too long for a start has the last one from which it fits. Ids that do not depend on a start,

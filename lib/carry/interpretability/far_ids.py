@@ -11,8 +11,10 @@ from __future__ import annotations
 import pandas as pd
 import torch
 
+from carry import formats
+from carry.config.arguments import check_integer, check_type
 from carry.data.batch import Batch
-from carry.evaluation.ask import check_ids
+from carry.evaluation.ask import MAX_DIGITS, check_ids
 from carry.evaluation.scoring import PARTS, find_wrong_parts
 from carry.models.hooks import Hooks
 from carry.models.system import System
@@ -36,13 +38,16 @@ def measure_errors(
         the number of `n` responses in which it is `wrong`.
 
     Raises:
-        SettingsError: for problems that need an id past the table of the model.
+        SettingsError: for numbers that are not valid, for problems that need an id past the table
+            of the model, and as `System.count_far` does.
 
     >>> from carry.config.run_settings import make_run
     >>> from carry.evaluation.mock_models import Oracle
     >>> measure_errors(Oracle(make_run({"task": {"name": "addition"}})), 5)["wrong"].tolist()
     [0, 0, 0, 0, 0]
     """
+    if window is not None:
+        check_integer(window, "window", least=0)
     batch = _draw(system, digits, count)
     with (
         use_precision("fp32", system.device),
@@ -63,7 +68,7 @@ def measure_last_attention(system: System, digits: int, count: int = COUNT) -> p
     Returns:
         For each `layer`, counted through all recurrences, and `head`, both from 1, the mean
         `attention` to all tokens whose id is higher than the query's by `difference` (missing:
-        tokens without an id).
+        signs, and tokens without an id).
 
     >>> from carry.config.run_settings import make_run
     >>> run = make_run({"task": {"name": "addition"}, "model": {"layers": 1, "heads": 2},
@@ -80,7 +85,8 @@ def measure_last_attention(system: System, digits: int, count: int = COUNT) -> p
     rows, query = torch.arange(len(batch)), batch.length - 2
     of_token = ids[0].expand(len(batch), -1)
     difference = (of_token - of_token[rows, query][:, None]).double()
-    difference[of_token == 0] = torch.nan
+    is_sign = torch.isin(batch.tokens, torch.tensor([*formats.SIGN_TOKENS]))
+    difference[is_sign | (of_token == 0)] = torch.nan
     exists = torch.arange(batch.tokens.shape[1]) <= query[:, None]
     tables = []
     for layer, pattern in enumerate(hooks.all_layers("pattern"), start=1):
@@ -118,6 +124,9 @@ def group_differences(table: pd.DataFrame, trained: int) -> pd.DataFrame:
 
 def _draw(system: System, digits: int, count: int) -> Batch:
     """Return written problems whose sizes are all `digits`; refuse ids past a table."""
+    check_type(system, System, "system")
+    check_integer(digits, "digits", most=MAX_DIGITS)
+    check_integer(count, "count")
     cells = torch.full((count, 2), digits)
     batch = system.format.write(system.task.draw_for_cells(cells, stream(0, "far ids", digits)))
     check_ids(system, batch, digits, 1)

@@ -12,6 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from carry.config.arguments import check_type
 from carry.config.settings import SettingsError
 from carry.evaluation.ask import ask, read_answer
 from carry.evaluation.decoding import compute_decoding_ids
@@ -59,6 +60,7 @@ def trace_answer(system: System, *operands: int, start: int = 1) -> Trace:
     Raises:
         SettingsError: for operands that the model cannot read, or an invalid start.
     """
+    check_type(start, int, "start")
     steps = ask(system, *operands, start=start)
     text = steps["context"].iloc[-1] + steps["predicted"].iloc[-1]
     problem = system.task.solve(*to_digits([[*operands]])).to(system.device)

@@ -24,8 +24,10 @@ from carry.positions import RandomStart, Scheme
 from carry.randomness import stream
 
 # The first id; "all": next-token probabilities are averaged over starts (`evaluation.decoding`);
-# "window": from id 1, with keys hidden whose ids are farther away than any in training.
+# "window": from id 1, with keys hidden whose ids are farther away than in problems of the trained
+# lengths.
 Start = int | Literal["all", "window"]
+OTHER_STARTS = "'all' or an integer from 1"
 
 DRAWS = (Tensor.normal_, Tensor.uniform_)
 
@@ -85,10 +87,9 @@ class System:
         if run.training.packing:
             self._check_packing(where)
         if run.training.longer > 1.0:
-            self._check_longer(where)
+            self._check_far(f"{where}.training.longer: {run.training.longer}", "1.0")
         if "window" in run.evaluation.starts:
-            with self.read_from("window"):
-                pass
+            self._check_far(f"{where}.evaluation.starts: 'window'", OTHER_STARTS)
 
     def _build_pair(
         self, pair: dict, where: str, shape: encodings.ModelShape
@@ -130,13 +131,17 @@ class System:
         """
         training, mixture = self.run.training, self._mixture()
         extent = self._extent(training.digits, mixture)
-        if training.random_padding:  # a pad may precede every token
+        if training.random_padding or training.packing:  # pads between tokens; a second problem
             return extent._replace(tokens=2 * extent.tokens)
         return extent
 
     def _check_packing(self, where: str) -> None:
-        """Refuse schemes without random starts, and tables too short for two problems."""
+        """Refuse schemes without random starts, and batches and tables too small for pairs."""
         extent = self.training_extent()
+        if self.run.training.batch < 2:
+            raise SettingsError(
+                f"{where}.training.batch: 1 does not fit packing true; expected 2 or more"
+            )
         for index, scheme in enumerate(self.schemes):
             place = f"{where}.positions.{index}"
             if not isinstance(scheme, RandomStart) or scheme.start_is_fixed or scheme.wraps:
@@ -151,14 +156,19 @@ class System:
                     f"expected {needed} for two problems"
                 )
 
-    def _check_longer(self, where: str) -> None:
-        """Refuse to count far ids where there are none, or where windows hide them anyway."""
-        windows = any(encoding.window is not None for encoding in self.network.encodings)
-        if windows or not any(scheme.accepts_start for scheme in self.schemes):
-            raise SettingsError(
-                f"{where}.training.longer: {self.run.training.longer} does not fit "
-                f"{'windows' if windows else 'a model without ids of places'}; expected 1.0"
-            )
+    def _check_far(self, where: str, expected: str) -> None:
+        """Refuse models in which no key can be far from a query, or windows hide far keys."""
+        if not self.network.has_attention:
+            found = "a model without attention"
+        elif not any(scheme.accepts_start for scheme in self.schemes):
+            found = "a model without ids of places"
+        elif any(scheme.wraps for scheme in self.schemes):
+            found = "ids on a ring"
+        elif any(encoding.window is not None for encoding in self.network.encodings):
+            found = "a model with windows of its own"
+        else:
+            return
+        raise SettingsError(f"{where} does not fit {found}; expected {expected}")
 
     def _mixture(self) -> list[str]:
         """Return the prefixes of the sub-tasks that training mixes."""
@@ -271,18 +281,12 @@ class System:
         the trained lengths, and all signs.
 
         Raises:
-            SettingsError: for "window", if the model has windows of its own or ids on a ring.
+            SettingsError: for "window", as `count_far` does.
         """
         if start != "window":
             yield start
             return
-        for encoding, scheme in zip(self.network.encodings, self.schemes, strict=True):
-            if encoding.window is not None or scheme.wraps:
-                found = "ids on a ring" if scheme.wraps else "a model with windows of its own"
-                raise SettingsError(
-                    f"runs.{self.run.name}.evaluation.starts: 'window' does not fit {found}; "
-                    "expected 'all' or an integer from 1"
-                )
+        self._check_far(f"start: 'window' of {self.run.name}", OTHER_STARTS)
         extent = self.training_extent()
         windows = [
             scheme.required_ids(extent) - 1 if scheme.accepts_start else None
@@ -306,7 +310,13 @@ class System:
             windows: for each scheme; None: it makes no key far.
             times: 0 hides the far keys.
             near: tokens that count once at any distance; the signs, unless said otherwise.
+
+        Raises:
+            SettingsError: for a window, if the model has no attention, no ids of places, ids on a
+                ring, or windows of its own.
         """
+        if any(window is not None for window in windows):
+            self._check_far(f"window: {[*windows]}", "None")
         before = self.network.far_keys
         self.network.far_keys = FarKeys([*windows], times, near)
         try:
@@ -361,12 +371,13 @@ class System:
         return min((limit for limit in limits if limit is not None), default=None)
 
     def distinct_starts(self, starts: Sequence[int | str]) -> list[int | str]:
-        """Return the starts that give different ids: all if a table limits the ids, else only 1."""
+        """Return the starts that differ: all if a table limits the ids, else 1 and "window"."""
         limited = any(
             scheme.accepts_start and self.largest_id(index) is not None
             for index, scheme in enumerate(self.schemes)
         )
-        return list(dict.fromkeys(starts)) if limited else [1]
+        alike = [start if limited or start == "window" else 1 for start in starts]
+        return list(dict.fromkeys(alike))
 
     def logits(
         self,

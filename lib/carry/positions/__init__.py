@@ -84,7 +84,8 @@ class RandomStart(Scheme):
 
     `limit`: the largest id. `even`: uniform starts rarely show the first and the last ids, so
     starts are uniform over a wider range and clamped to the possible ones, and all ids are trained
-    about equally often. `ring`: with a limit, id 1 follows the largest one, and all ids are starts.
+    about equally often (pieces between jumps are placed uniformly). `ring`: with a limit, id 1
+    follows the largest one, and all ids are starts.
 
     `jumps`: ids are not consecutive in all training examples. Up to so many random cuts, uniform
     from none, divide the places of an example into pieces, which get random ids that do not
@@ -111,7 +112,9 @@ class RandomStart(Scheme):
         if self.has_skips and (self.wraps or self.start_is_fixed):
             name, value = ("jumps", self.jumps) if self.jumps else ("gaps", "true")
             found = "ring true" if self.wraps else "ids that always start at 1"
-            raise ValueError(f"{name} {value} does not fit {found}; expected a limit and no ring")
+            raise ValueError(
+                f"{name} {value} does not fit {found}; expected a limit or an offset, and no ring"
+            )
         return self
 
     @property

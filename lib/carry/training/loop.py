@@ -180,7 +180,7 @@ class Trainer:
 
     def _draw_inputs(self, batch: Batch) -> StepInputs:
         """Return the inputs of a step on a batch, with new ids."""
-        if self.run.training.packing and self.step % 2:
+        if self.run.training.packing and self.step % 2 and len(batch) > 1:
             batch, ids = self.system.pack(batch, self.id_draws)
             unknowable = None
         else:
