@@ -735,7 +735,12 @@ REFUSED = [
     (ADD, (10**60, 5), {}, "operands: 61 digits need id .*, past the largest, 60; expected"),
     (ADD, (5, 6), {"start": 0}, "start: 0 is not valid; expected an integer from 1"),
     (ADD, (5, 6), {"start": -3}, "start: -3 is not valid; expected an integer from 1"),
-    (ADD, (5, 6), {"start": "end"}, "start: 'end' is not valid; expected 'all', 'window' or an integer"),
+    (
+        ADD,
+        (5, 6),
+        {"start": "end"},
+        "start: 'end' is not valid; expected 'all', 'window'",
+    ),
     (ADD, (5, 6), {"start": None}, "start: None is not valid; expected an integer from 1"),
     (ADD, (5, 6), {"start": 1.0}, "start: 1.0 is not valid; expected an integer from 1"),
     (ADD, (5, 6), {"start": 60}, "operands: 1 digits need id .*, past the largest, 60; expected"),
