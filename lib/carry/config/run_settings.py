@@ -93,7 +93,7 @@ class Training(Settings):
     random_padding: ShareBelowOne = 0.0  # chance of a pad before a question token (mcleish2024)
     packing: bool = False  # half of the batches have another problem before each one
     # In attention, tokens with farther ids than the next count up to so many times, as in problems
-    # that are longer.
+    # that are longer; at first once, and more and more.
     longer: Annotated[float, Field(ge=1.0, le=1000.0)] = 1.0
     dropout: ShareBelowOne = 0.0  # of the outputs of attention and of feed-forward networks
     dropout_inside: ShareBelowOne = 0.0  # of attention weights and of hidden units

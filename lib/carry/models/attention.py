@@ -49,7 +49,8 @@ class FarKeys(NamedTuple):
     """Keys whose ids differ from the query's by more than a window, and how often they count.
 
     They count not at all, as if they were hidden; or in training many times, as if the problem were
-    longer: log `count` is added to their logits. Tokens with id 0 count once.
+    longer: log `count` is added to their logits. Tokens with id 0 count once. A query with id 0,
+    such as the `=` that looks for the first digits, has the id of the first token that has one.
 
     Fields:
         windows: for each encoding the largest difference at which a key is not far; None: any.
@@ -72,13 +73,14 @@ class FarKeys(NamedTuple):
         [False, True, True, False, False]
         """
         can_be_far = (tokens < self.near.start) | (tokens >= self.near.stop)
-        far = [
-            ((query[:, :, None] - key[:, None]).abs() > window)
-            & (query[:, :, None] > 0)
-            & ((key > 0) & can_be_far)[:, None]
-            for window, (query, key) in zip(self.windows, ids, strict=True)
-            if window is not None
-        ]
+        far = []
+        for window, (query, key) in zip(self.windows, ids, strict=True):
+            if window is None:
+                continue
+            first = key.gather(1, (key > 0).int().argmax(1, keepdim=True))
+            query = torch.where(query > 0, query, first)
+            is_beyond = (query[:, :, None] - key[:, None]).abs() > window
+            far.append(is_beyond & ((key > 0) & can_be_far)[:, None])
         return functools.reduce(torch.logical_or, far) if far else None
 
     def add_count(

@@ -166,9 +166,11 @@ class Trainer:
             seed = stream(self.seed, "dropout", self.step).initial_seed()
             self.dropout_draws.manual_seed(seed)
         self._set_learning_rate(compute_learning_rate(self.step, training))
-        if self.far_count is not None:  # log-uniform; by seed and step alone, so it can resume
+        if self.far_count is not None:
+            # Log-uniform below a limit that grows: counted as much from the start, the first digit
+            # is not found at all. By seed and step alone, so that training can resume.
             share = torch.rand((), generator=stream(self.seed, "longer", self.step))
-            self.far_count.fill_(training.longer ** float(share))
+            self.far_count.fill_(training.longer ** (float(share) * self.step / training.steps))
         with use_precision(self.precision, self.device):
             if self.graphs is not None:
                 loss = self.graphs.run(inputs, fewer)

@@ -47,15 +47,23 @@ class Sinusoidal(Encoding):
 
 
 def compute_sinusoids(
-    ids: Integer[Tensor, "*T"], width: int, base: float | None
+    ids: Integer[Tensor, "*T"],
+    width: int,
+    base: float | None,
+    within: Float[Tensor, " n"] | float = 0.5,
 ) -> Float[Tensor, "*T D"]:
     """Return `width` features of each id, sines and cosines in turn, at the rates of `Sinusoidal`.
+
+    Args:
+        within: without a base, where each rate lies in its nth of the range from 0 to pi. In the
+            middle, the products of ids that differ by less than the width are 0, but ids that
+            differ by the width have opposite features.
 
     >>> compute_sinusoids(torch.tensor([0, 1]), 2, 100.0)
     tensor([[0.0000, 1.0000],
             [0.8415, 0.5403]])
     """
     exponent = torch.arange(0, width, 2, device=ids.device) / width
-    rates = base**-exponent if base else torch.pi * (exponent + 1 / width)
+    rates = torch.pi * (exponent + 2 * within / width) if base is None else base**-exponent
     angles = ids[..., None] * rates
     return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(-2)[..., :width]
