@@ -69,6 +69,8 @@ SOLVED = 0.9  # of the problems of a cell
 SUMS, PARITY = "sums of up to 10 operands of 10 digits", "parity to 20 bits"
 HEADLINES = (
     Headline("addition_abacus_20_jumps_longer", ABACUS, PAIRS, "92.9%", LIMIT, 21, 100, "grid"),
+    Headline("addition_abacus_20_jumps_longer", ABACUS, "500 digits", "", LIMIT, 500, 500,
+             "far"),
     Headline("addition_abacus_injected_20_jumps_longer", f"{ABACUS}, injected", PAIRS, "", LIMIT,
              21, 100, "grid"),
     Headline("addition_abacus_looped_20_jumps_longer", f"{ABACUS}, looped", PAIRS, "99.1%", LIMIT,
@@ -81,10 +83,11 @@ HEADLINES = (
              None, 31, 200),
     Headline("addition_coupled_30_jumps_longer", COUPLED, "the worst of them", "solved", None,
              31, 200, score="worst"),
-    Headline("addition_coupled_30_farther", COUPLED, "1,000 digits", "", None, 1000, 1000, "far"),
-    Headline("multi_operand_addition_coupled_scratchpad_10_2l2h_jump", f"coupled, {SUMS}",
+    Headline("addition_coupled_30_jumps_longer", COUPLED, "1,000 digits", "", None, 1000, 1000,
+             "far"),
+    Headline("multi_operand_addition_coupled_scratchpad_10_2l2h_jump_longer", f"coupled, {SUMS}",
              "sizes to 30 by 30 with 90% or more", "all", None, 11, 30, "grid", "solved"),
-    Headline("multi_operand_addition_coupled_scratchpad_10_2l2h_jump", f"coupled, {SUMS}",
+    Headline("multi_operand_addition_coupled_scratchpad_10_2l2h_jump_longer", f"coupled, {SUMS}",
              "30 operands of 30 digits", "90% or more", None, 30, 30, "far"),
     Headline("parity_coupled_scratchpad_jumps_longer", f"coupled, {PARITY}", "21 to 100 bits",
              "near perfect", None, 21, 100),
