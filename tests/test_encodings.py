@@ -217,8 +217,8 @@ def test_the_scale_of_sinusoids():
 def test_products_of_a_sinusoidal_table_depend_on_differences_only(base, limit):
     """The product of two rows stays the same when both ids move, before training.
 
-    Without a base it is 0 within the width. In a longer table it is small, and at no difference -1,
-    as it would be with even rates at a difference of the width.
+    Without a base it is 0 within the width. In a longer table it is small at most differences, and
+    at none -1, as it would be with even rates at a difference of the width.
     """
     pair = {"ids": "coupled", "encoding": "learned", "limit": limit, "initial": "sinusoidal"}
     run = run_of("coupled", form="padded")
@@ -227,10 +227,10 @@ def test_products_of_a_sinusoidal_table_depend_on_differences_only(base, limit):
     products = rows @ rows.T / (rows.shape[1] / 2)
     torch.testing.assert_close(products[:-7, :-7], products[7:, 7:], rtol=1e-4, atol=1e-4)
     if base is None:
-        others = products - torch.eye(limit)
-        assert others.abs().max() < (1e-4 if limit <= rows.shape[1] else 0.8)
-        near = others[:4, :4]
-        assert near.abs().max() < 0.3
+        others = (products - torch.eye(limit)).abs()
+        is_short = limit <= rows.shape[1]
+        assert others.max() < (1e-4 if is_short else 0.97)
+        assert others.median() < (1e-4 if is_short else 0.1)
 
 
 def test_a_window_hides_far_places_and_never_the_first_token():

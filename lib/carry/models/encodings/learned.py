@@ -20,7 +20,7 @@ class Learned(Encoding):
     `initial`: rows start as `normal` noise, or as `sinusoidal` features (of the id, with `base`).
     The product of two sinusoidal rows depends only on the difference of their ids; `base: null`
     makes it 0 for all differences below the width, also for those of no training problem. In a
-    table that is longer than the width it is small for all differences.
+    table that is longer than the width it is small for nearly all differences.
     `ring`: the first row follows the last one. No id is then at an edge, and every id has a row;
     ids that differ by the length of the table share it.
     """
@@ -44,10 +44,8 @@ class Learned(Encoding):
         nn.init.normal_(self.rows.weight, std=std)
         if self.settings.initial == "sinusoidal":
             ids, width = torch.arange(1, self.table + 1), self.rows.embedding_dim
-            base, within = self.settings.base, 0.5
-            if base is None and self.table > width:  # or ids that differ by the width are opposite
-                within = torch.rand((width + 1) // 2)
-            self.rows.weight[1:] = compute_sinusoids(ids, width, base, within)
+            features = compute_sinusoids(ids, width, self.settings.base, self.table)
+            self.rows.weight[1:] = features
 
     def embed(self, ids: Integer[Tensor, "b T"]) -> Float[Tensor, "b T D"]:
         """Return the rows of the ids."""

@@ -9,6 +9,8 @@ from torch import Tensor
 
 from carry.models.encodings import Encoding, IdRange, ModelShape
 
+GOLDEN_RATIO = (5**0.5 - 1) / 2
+
 
 class Sinusoidal(Encoding):
     """Sine and cosine of an angle for each feature pair k of n: id / `base`^(k / n). Any id works.
@@ -47,23 +49,27 @@ class Sinusoidal(Encoding):
 
 
 def compute_sinusoids(
-    ids: Integer[Tensor, "*T"],
-    width: int,
-    base: float | None,
-    within: Float[Tensor, " n"] | float = 0.5,
+    ids: Integer[Tensor, "*T"], width: int, base: float | None, largest: int | None = None
 ) -> Float[Tensor, "*T D"]:
     """Return `width` features of each id, sines and cosines in turn, at the rates of `Sinusoidal`.
 
     Args:
-        within: without a base, where each rate lies in its nth of the range from 0 to pi. In the
-            middle, the products of ids that differ by less than the width are 0, but ids that
-            differ by the width have opposite features.
+        largest: the largest id, if there is one. If it is above the width, and there is no base,
+            rates are multiples of pi times the golden ratio, modulo pi. With those of `Sinusoidal`
+            ids that differ by the width have opposite features; with these the products of nearly
+            all pairs of ids are small, and those of no pair are 1 or -1.
 
     >>> compute_sinusoids(torch.tensor([0, 1]), 2, 100.0)
     tensor([[0.0000, 1.0000],
             [0.8415, 0.5403]])
     """
     exponent = torch.arange(0, width, 2, device=ids.device) / width
-    rates = torch.pi * (exponent + 2 * within / width) if base is None else base**-exponent
+    if base is not None:
+        rates = base**-exponent
+    elif largest is None or largest <= width:
+        rates = torch.pi * (exponent + 1 / width)
+    else:
+        multiples = GOLDEN_RATIO * torch.arange(1, len(exponent) + 1, dtype=torch.float64)
+        rates = (torch.pi * (multiples % 1)).to(exponent)
     angles = ids[..., None] * rates
     return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(-2)[..., :width]
