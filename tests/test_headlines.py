@@ -42,7 +42,7 @@ def test_pairs_count_each_pair_above_training_once(made_up):
 def test_the_worst_length_is_that_of_each_seed(made_up):
     (row,) = {line.row for line in HEADLINES if line.problems == headlines.EACH}
     worst = made_up[row, headlines.EACH]
-    assert worst["mean"] == 1.0 and worst["n"] == 20  # 21 and 120, not 121
+    assert worst["mean"] == 1.0 and worst["n"] == 10  # of one length
     beyond = made_up[row, headlines.BEYOND]
     assert beyond["range"] == [round(25 / 30, 6), 1.0] and beyond["n"] == 30
     assert beyond["core_minutes"] is None

@@ -208,6 +208,8 @@ def test_packing_needs_random_starts_and_ids_for_two_problems():
         build([{**COUPLED, "limit": 10}], training={"packing": True})
     with pytest.raises(SettingsError, match="training.batch: 1 does not fit packing true"):
         build([COUPLED], training={"packing": True, "batch": 1})
+    with pytest.raises(SettingsError, match="longer 2.0 does not fit packing true; expected 1.0"):
+        build([COUPLED], training={"packing": True, "longer": 2.0})
 
 
 def test_a_batch_of_one_problem_in_a_ramp_is_not_packed():
@@ -370,6 +372,26 @@ def test_counting_far_keys_is_attention_to_that_many_copies_of_them(log_scale):
         torch.testing.assert_close(found[row, head, at], expected)
 
 
+def test_a_query_with_an_id_at_one_level_only_has_no_far_keys_at_the_other():
+    """Only a query without any id looks for the first tokens with ids, at each level."""
+    upper = torch.tensor([[0, 0, 4, 4, 9, 0, 0], [0, 5, 5, 0, 1, 0, 0]])
+    lower = torch.tensor([[0, 3, 3, 9, 3, 3, 0]])
+    tokens = torch.randint(8, 14, (2, 7), generator=stream(11, "skips"))
+    found = FarKeys([1, 2], 0.0, range(0)).find([(upper, upper), (lower, lower)], tokens)
+    assert found.shape == (2, 7, 7)
+    for row, query, key in torch.cartesian_prod(torch.arange(2), *2 * [torch.arange(7)]):
+        is_far = False
+        for level, window in ((upper[row], 1), (lower[0], 2)):
+            own = int(level[query])
+            if upper[row, query] == lower[0, query] == 0:
+                own = next(place for place in level.tolist() if place)
+            is_far |= bool(own and level[key] and abs(own - int(level[key])) > window)
+        assert bool(found[row, query, key]) == is_far
+    nothing = torch.zeros((1, 7), dtype=torch.int64)
+    assert not FarKeys([1], 0.0, range(0)).find([(nothing, nothing)], tokens).any()
+    assert FarKeys([None], 0.0, range(0)).find([(upper, upper)], tokens) is None
+
+
 def test_longer_draws_by_seed_and_step_so_that_training_resumes(tmp_path):
     def open_trainer(path):
         run = build([ABACUS], training={"longer": 8.0, "steps": 4}).run
@@ -385,6 +407,8 @@ def test_longer_draws_by_seed_and_step_so_that_training_resumes(tmp_path):
     again = open_trainer(path).train()
     assert len({*counts}) == 2
     assert all(1.0 <= count <= 8.0 ** (step / 4) for step, count in enumerate(counts))
-    weights = [trainer.system.network.parameters() for trainer in (whole, again)]
+    weights = [[*trainer.system.network.parameters()] for trainer in (whole, again)]
     assert all(torch.equal(*pair) for pair in zip(*weights, strict=True))
     assert whole.system.network.far_keys is None  # outside of steps all keys count once
+    once = Trainer(build([ABACUS], training={"steps": 4}).run, 0, None).train()
+    assert not torch.equal(weights[0][0], [*once.system.network.parameters()][0])

@@ -92,8 +92,8 @@ class Training(Settings):
     problem_set: str | None = None  # the data set of the examples; null: drawn as fresh problems
     random_padding: ShareBelowOne = 0.0  # chance of a pad before a question token (mcleish2024)
     packing: bool = False  # half of the batches have another problem before each one
-    # In attention, tokens with farther ids than the next count up to so many times, as in problems
-    # that are longer; at first once, and more and more.
+    # In attention, tokens with farther ids than the next count several times, as in problems that
+    # are longer. Each step draws a number, log-uniform from 1 to a limit that grows from 1 to this.
     longer: Annotated[float, Field(ge=1.0, le=1000.0)] = 1.0
     dropout: ShareBelowOne = 0.0  # of the outputs of attention and of feed-forward networks
     dropout_inside: ShareBelowOne = 0.0  # of attention weights and of hidden units
@@ -154,6 +154,8 @@ class Training(Settings):
                 f"average_weights {self.average_weights} does not fit stop_at {self.stop_at}; "
                 "expected 0.0, or stop_at None"
             )
+        if self.packing and self.longer > 1.0:  # signs would look for the first of two problems
+            raise ValueError(f"longer {self.longer} does not fit packing true; expected 1.0")
         if self.warmup + (self.cooldown or 0.0) > 1.0:
             raise ValueError(
                 f"cooldown {self.cooldown} does not fit warmup {self.warmup}; expected a sum of at "

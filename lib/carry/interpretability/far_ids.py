@@ -13,6 +13,7 @@ import torch
 
 from carry import formats
 from carry.config.arguments import check_integer, check_type
+from carry.config.settings import SettingsError
 from carry.data.batch import Batch
 from carry.evaluation.ask import MAX_DIGITS, check_ids
 from carry.evaluation.scoring import PARTS, find_wrong_parts
@@ -46,8 +47,6 @@ def measure_errors(
     >>> measure_errors(Oracle(make_run({"task": {"name": "addition"}})), 5)["wrong"].tolist()
     [0, 0, 0, 0, 0]
     """
-    if window is not None:
-        check_integer(window, "window", least=0)
     batch = _draw(system, digits, count)
     with (
         use_precision("fp32", system.device),
@@ -65,6 +64,9 @@ def measure_last_attention(system: System, digits: int, count: int = COUNT) -> p
 
     Ids are those of the first scheme, from start 1.
 
+    Raises:
+        SettingsError: for a model without ids, and as `measure_errors` does.
+
     Returns:
         For each `layer`, counted through all recurrences, and `head`, both from 1, the mean
         `attention` to all tokens whose id is higher than the query's by `difference` (missing:
@@ -79,6 +81,8 @@ def measure_last_attention(system: System, digits: int, count: int = COUNT) -> p
     ([1.0, 1.0], 0)
     """
     batch, hooks = _draw(system, digits, count), Hooks(["*.pattern"])
+    if not system.schemes:
+        raise SettingsError(f"system: {system.run.name} has no ids; expected a scheme of positions")
     ids = system.ids(batch)
     with use_precision("fp32", system.device):
         system.network.eval()(batch.tokens, ids, hooks=hooks)
@@ -112,12 +116,10 @@ def group_differences(table: pd.DataFrame, trained: int) -> pd.DataFrame:
     [['signs', 0.1], ['same or next id', 0.2], ['as far as in training', 0.3], ['farther', 0.4]]
     """
     far = table["difference"].abs()
-    groups = [far.isna(), far <= 1, far <= trained]
-    names = ["signs", "same or next id", "as far as in training", "farther"]
     to = pd.Series("farther", index=table.index)
-    for name, chosen in reversed([*zip(names, groups, strict=False)]):
-        to = to.mask(chosen, name)
-    to = pd.Categorical(to, names)
+    to = to.mask(far <= trained, "as far as in training").mask(far <= 1, "same or next id")
+    to = to.mask(far.isna(), "signs")
+    to = pd.Categorical(to, ["signs", "same or next id", "as far as in training", "farther"])
     keys = ["digits", "layer", "head", "to"]
     return table.assign(to=to).groupby(keys, observed=True, as_index=False)["attention"].sum()
 

@@ -49,8 +49,9 @@ class FarKeys(NamedTuple):
     """Keys whose ids differ from the query's by more than a window, and how often they count.
 
     They count not at all, as if they were hidden; or in training many times, as if the problem were
-    longer: log `count` is added to their logits. Tokens with id 0 count once. A query with id 0,
-    such as the `=` that looks for the first digits, has the id of the first token that has one.
+    longer: log `count` is added to their logits. Tokens with id 0 count once. A query that has id 0
+    at all levels, such as the `=` that looks for the first digits, has the id of the first token
+    that has one.
 
     Fields:
         windows: for each encoding the largest difference at which a key is not far; None: any.
@@ -73,15 +74,18 @@ class FarKeys(NamedTuple):
         [False, True, True, False, False]
         """
         can_be_far = (tokens < self.near.start) | (tokens >= self.near.stop)
+        pairs = zip(self.windows, ids, strict=True)
+        limits = [(window, *pair) for window, pair in pairs if window is not None]
+        if not limits:
+            return None
+        has_id = functools.reduce(torch.logical_or, [query > 0 for _, query, _ in limits])
         far = []
-        for window, (query, key) in zip(self.windows, ids, strict=True):
-            if window is None:
-                continue
+        for window, query, key in limits:
             first = key.gather(1, (key > 0).int().argmax(1, keepdim=True))
-            query = torch.where(query > 0, query, first)
+            query = torch.where(has_id, query, first)
             is_beyond = (query[:, :, None] - key[:, None]).abs() > window
-            far.append(is_beyond & ((key > 0) & can_be_far)[:, None])
-        return functools.reduce(torch.logical_or, far) if far else None
+            far.append(is_beyond & (query > 0)[:, :, None] & ((key > 0) & can_be_far)[:, None])
+        return functools.reduce(torch.logical_or, far)
 
     def add_count(
         self, score: Float[Tensor, "_ _ _ _"], far: Bool[Tensor, "_ Q T"]

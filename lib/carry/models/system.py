@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from carry import formats, positions, tasks
-from carry.config.arguments import check_type
+from carry.config.arguments import check_integer, check_type
 from carry.config.run_settings import Run
 from carry.config.settings import LARGEST_INTEGER, SettingsError, describe, suggest_name
 from carry.data import data_sets
@@ -312,10 +312,13 @@ class System:
             near: tokens that count once at any distance; the signs, unless said otherwise.
 
         Raises:
-            SettingsError: for a window, if the model has no attention, no ids of places, ids on a
-                ring, or windows of its own.
+            SettingsError: for windows that are no integers from 0 on; for any window, if the model
+                has no attention, no ids of places, ids on a ring, or windows of its own.
         """
-        if any(window is not None for window in windows):
+        given = [window for window in windows if window is not None]
+        for window in given:
+            check_integer(window, "window", least=0)
+        if given:
             self._check_far(f"window: {[*windows]}", "None")
         before = self.network.far_keys
         self.network.far_keys = FarKeys([*windows], times, near)
