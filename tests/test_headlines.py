@@ -43,9 +43,9 @@ def test_the_worst_length_is_that_of_each_seed(made_up):
     (row,) = {line.row for line in HEADLINES if line.problems == headlines.EACH}
     worst = made_up[row, headlines.EACH]
     assert worst["mean"] == 1.0 and worst["n"] == 10  # of one length
-    beyond = made_up[row, headlines.BEYOND]
-    assert beyond["range"] == [round(25 / 30, 6), 1.0] and beyond["n"] == 30
-    assert beyond["core_minutes"] is None
+    farther = made_up["addition_coupled_30_jumps_longer", "the worst equal length of 31 to 200"]
+    assert farther["range"] == [0.5, 1.0] and farther["n"] == 10
+    assert farther["core_minutes"] is None
 
 
 def test_the_table_has_no_empty_cell(made_up):
