@@ -83,7 +83,7 @@ def _draw_range(axes: Axes, height: float, seeds: pd.DataFrame, tested: int, arr
     if arrow:
         ends = {"xy": (EVERY_LENGTH, height), "xytext": (end, height)}
         axes.annotate("", **ends, arrowprops={"arrowstyle": "-|>", "color": color, "linewidth": 2})
-        axes.text(EVERY_LENGTH, height - 0.85, "every length: proved", ha="right", va="center")
+        axes.text(1.1 * EVERY_LENGTH, height, "every length: proved", ha="left", va="center")
     text = f"{end:,.0f}" + (" (longest tested)" if end == tested and not arrow else "")
     place = (0.85 * end, "right") if arrow else (1.15 * max(1, seeds["reach"].max()), "left")
     settings = {"ha": place[1], "va": "center"}
