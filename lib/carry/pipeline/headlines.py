@@ -72,8 +72,7 @@ SOLVED = 0.9  # of the problems of a cell
 SUMS, PARITY = "sums of up to 10 operands of 10 digits", "parity to 20 bits"
 HEADLINES = (
     Headline("addition_abacus_20_jumps_longer", ABACUS, PAIRS, "92.9%", LIMIT, 21, 100, "grid"),
-    Headline("addition_abacus_20_jumps_longer", ABACUS, "500 digits", "", LIMIT, 500, 500,
-             "far"),
+    Headline("addition_abacus_20_jumps_longer", ABACUS, "500 digits", "", LIMIT, 500, 500, "far"),
     Headline("addition_abacus_injected_20_jumps_longer", f"{ABACUS}, injected", PAIRS, "", LIMIT,
              21, 100, "grid"),
     Headline("addition_abacus_looped_20_jumps_longer", f"{ABACUS}, looped", PAIRS, "99.1%", LIMIT,
