@@ -304,6 +304,19 @@ def test_numbers_of_many_lengths(steps):
         assert (together[row, len(alone) :] == EOS).all()
 
 
+@pytest.mark.parametrize("steps", ["sums", "sums_unpadded", "products", "parity"])
+def test_steps_through_the_window(steps):
+    """Keys are far at any of the levels, with caches as in one pass."""
+    task, form = SCRATCHPADS[steps]
+    pairs = [{**pair, "limit": 20} for pair in levels(task)]
+    system = build(pairs, {"attention_scale": "log"}, form, task=task, digits=2)
+    problems = questions(system.task, 3, [(5,)] if task == "parity" else [(4, 2), (2, 4), (3, 3)])
+    plain = decode_greedily(system, problems)
+    with system.read_from("window") as start:
+        assert_pass_tells_what_decoding_writes(system, problems, start)
+    assert not torch.equal(decode_greedily(system, problems, "window"), plain)
+
+
 @pytest.mark.parametrize("steps", ["sums_plain", "sums_unpadded", "products_unpadded", "parity"])
 def test_decoding_mock_models_with_steps(steps):
     task, form = SCRATCHPADS[steps]

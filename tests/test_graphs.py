@@ -42,6 +42,7 @@ def differ(one, other):
         ("abacus", "standard", {"optimizer": "muon"}),
         ("abacus_fire", "looped", {"progressive": 0.5}),
         ("randomized", "standard", {"loss": "everything"}),
+        ("abacus", "looped", {"longer": 8.0}),
         ("abacus", "looped", {"dropout": 0.2, "dropout_inside": 0.1, "random_padding": 0.1}),
         ("abacus_shaw", "adaptive", {"weight_decay": 0.1, "average_weights": 0.5}),
     ],
@@ -111,7 +112,7 @@ def test_padding_changes_no_loss(positions, model, form):
 @pytest.mark.parametrize("size", [1, 5, 16])
 @pytest.mark.parametrize("average", ["token", "sample"])
 def test_parts_of_a_batch_add_up(size, average):
-    more = {"steps": 3, "progressive": 0.5, "loss_average": average}
+    more = {"steps": 3, "progressive": 0.5, "loss_average": average, "longer": 8.0}
     whole = Trainer(run_of("abacus", "adaptive", **more), 0, None).train()
     parts = Trainer(run_of("abacus", "adaptive", **more, micro_batch=size), 0, None).train()
     assert differ(weights(whole), weights(parts)) < 1e-4
@@ -238,7 +239,7 @@ def test_settings_that_do_not_fit(more, message):
         ("abacus_fire", "looped", {"progressive": 0.5}),
         ("randomized", "standard", {"loss": "everything"}),
         ("abacus", "looped", {"dropout": 0.2, "dropout_inside": 0.1}),
-        ("coupled", "both_gated", {"precision": "bf16", "micro_batch": 5}),
+        ("coupled", "both_gated", {"precision": "bf16", "micro_batch": 5, "longer": 8.0}),
         ("abacus_window", "standard", {"precision": "bf16"}),
     ],
 )
