@@ -42,10 +42,21 @@ def test_pairs_count_each_pair_above_training_once(made_up):
 def test_the_worst_length_is_that_of_each_seed(made_up):
     (row,) = {line.row for line in HEADLINES if line.problems == headlines.EACH}
     worst = made_up[row, headlines.EACH]
-    assert worst["mean"] == 1.0 and worst["n"] == 10  # of one length
+    assert worst["score"] == 1.0 and worst["n"] == 10  # of one length
     farther = made_up["addition_coupled_30_jumps_longer", "the worst equal length of 31 to 200"]
     assert farther["range"] == [0.5, 1.0] and farther["n"] == 10
     assert farther["core_minutes"] is None
+
+
+def test_a_cell_is_solved_if_the_median_seed_solves_it():
+    """Three seeds fail in a cell each, two of them in the same one."""
+    grid = cells("any").query("set == 'grid' and seed == 0 and start == '1'").assign(exact=10)
+    table = pd.concat([grid.assign(seed=seed) for seed in range(3)], ignore_index=True)
+    for seed, i in ((0, 20), (1, 30), (2, 30)):
+        table.loc[(table["seed"] == seed) & (table["i"] == i) & (table["j"] == 20), "exact"] = 8
+    summary = HEADLINES[0]._replace(score="solved").summarise(table)
+    assert summary["score"] == pytest.approx(8 / 9, abs=1e-6) and summary["n"] == 10
+    assert summary["range"] == pytest.approx([8 / 9, 8 / 9], abs=1e-6)
 
 
 def test_the_table_has_no_empty_cell(made_up):

@@ -187,11 +187,14 @@ def test_packed_problems_follow_each_other_and_share_no_id(name):
     batch = draw(system, 21)
     packed, ids = system.pack(batch, stream(6, "skips"))
     assert len(packed) == 10
-    for row in range(10):
-        first, second = batch[row : row + 1].trim(), batch[10 + row : 11 + row].trim()
+    texts = [batch[row : row + 1].trim() for row in range(21)]
+    pairs = {(*one.tokens[0].tolist(), *other.tokens[0].tolist()): (first, second)
+             for first, one in enumerate(texts) for second, other in enumerate(texts)}  # fmt: skip
+    used = [pairs[tuple(packed[row : row + 1].trim().tokens[0].tolist())] for row in range(10)]
+    assert len({*sum(used, ())}) == 20 and used != sorted(used)
+    for row, (one, other) in enumerate(used):
+        first, second = texts[one], texts[other]
         cut, end = int(first.length), int(packed.length[row])
-        joined = torch.cat([first.tokens[0], second.tokens[0]])
-        assert torch.equal(packed.tokens[row, :end], joined)
         at, target, real = packed[row : row + 1].response()
         assert torch.equal(target[real], second.tokens[0, int(second.start) :])
         for values in ids:
@@ -206,6 +209,8 @@ def test_packing_needs_random_starts_and_ids_for_two_problems():
         build([{"ids": "index", "encoding": "learned"}], training={"packing": True})
     with pytest.raises(SettingsError, match="ids up to 10 do not fit training.packing true"):
         build([{**COUPLED, "limit": 10}], training={"packing": True})
+    with pytest.raises(SettingsError, match="jumps or gaps do not fit training.packing true"):
+        build([{**COUPLED, "jumps": 1}], training={"packing": True})
     with pytest.raises(SettingsError, match="training.batch: 1 does not fit packing true"):
         build([COUPLED], training={"packing": True, "batch": 1})
     with pytest.raises(SettingsError, match="longer 2.0 does not fit packing true; expected 1.0"):

@@ -112,14 +112,14 @@ def group_differences(table: pd.DataFrame, trained: int) -> pd.DataFrame:
 
     >>> table = {"digits": 9, "layer": 1, "head": 1, "difference": [-8.0, -3.0, 0.0, float("nan")]}
     >>> table = group_differences(pd.DataFrame({**table, "attention": [0.4, 0.3, 0.2, 0.1]}), 5)
-    >>> table[["to", "attention"]].values.tolist()
-    [['signs', 0.1], ['same or next id', 0.2], ['as far as in training', 0.3], ['farther', 0.4]]
+    >>> table.set_index("to")["attention"].to_dict()
+    {'signs': 0.1, 'same or neighbouring id': 0.2, 'as far as in training': 0.3, 'farther': 0.4}
     """
     far = table["difference"].abs()
     to = pd.Series("farther", index=table.index)
-    to = to.mask(far <= trained, "as far as in training").mask(far <= 1, "same or next id")
-    to = to.mask(far.isna(), "signs")
-    to = pd.Categorical(to, ["signs", "same or next id", "as far as in training", "farther"])
+    near, trained_far = "same or neighbouring id", "as far as in training"
+    to = to.mask(far <= trained, trained_far).mask(far <= 1, near).mask(far.isna(), "signs")
+    to = pd.Categorical(to, ["signs", near, trained_far, "farther"])
     keys = ["digits", "layer", "head", "to"]
     return table.assign(to=to).groupby(keys, observed=True, as_index=False)["attention"].sum()
 

@@ -149,6 +149,10 @@ class System:
                     f"{place}.ids: {self.run.positions[index]['ids']!r} does not fit training."
                     "packing true, expected ids with a limit or an offset, and no ring"
                 )
+            if scheme.has_skips:
+                raise SettingsError(
+                    f"{place}: jumps or gaps do not fit training.packing true; expected neither"
+                )
             needed, largest = 2 * scheme.required_ids(extent) + 1, scheme.largest_id(extent)
             if needed > largest:
                 raise SettingsError(
@@ -240,7 +244,9 @@ class System:
     ) -> tuple[Batch, list[Integer[Tensor, "_ T"]]]:
         """Return pairs of problems as sequences, with training ids that do not overlap."""
         half = len(batch) // 2
-        first, second = batch[:half].trim(), batch[half : 2 * half].trim()
+        # In random order: batches are sorted by length, and only the second problems are scored.
+        order = torch.randperm(len(batch), generator=generator)
+        first, second = batch[order[:half]].trim(), batch[order[half : 2 * half]].trim()
         ids = [
             pack_columns(*scheme.pack_ids(first, second, generator), first.length)
             for scheme in self.schemes

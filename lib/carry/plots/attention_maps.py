@@ -17,7 +17,7 @@ from carry.plots import style
 CLIPPED = 0.01  # smaller weights are black, as in the paper
 GROUPS = {  # of `carry.interpretability.far_ids.group_differences`
     "signs": "#BBBBBB",
-    "same or next id": "#0173B2",
+    "same or neighbouring id": "#0173B2",
     "as far as in training": "#9CC9E8",
     "farther": "#DE8F05",
 }

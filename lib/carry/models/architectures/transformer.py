@@ -132,7 +132,7 @@ class Transformer(Architecture):
         super().__init__(settings, symbols, encodings, shape)
         if settings.attention == "gathered" and not any(encoding.window for encoding in encodings):
             raise SettingsError(
-                "attention 'gathered' does not fit without a window; expected 'auto'"
+                "model.attention: 'gathered' does not fit without a window; expected 'auto'"
             )
         self.tokens = nn.Embedding(symbols, settings.width)
         self.embedding_norm = make_norm(settings) if settings.embedding_norm else nn.Identity()

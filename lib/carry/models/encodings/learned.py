@@ -20,7 +20,8 @@ class Learned(Encoding):
     `initial`: rows start as `normal` noise, or as `sinusoidal` features (of the id, with `base`).
     The product of two sinusoidal rows depends only on the difference of their ids; `base: null`
     makes it 0 for all differences below the width, also for those of no training problem. In a
-    table that is longer than the width it is small for nearly all differences.
+    table that is longer than the width it is small for nearly all differences (see
+    `compute_sinusoids`).
     `ring`: the first row follows the last one. No id is then at an edge, and every id has a row;
     ids that differ by the length of the table share it.
     """

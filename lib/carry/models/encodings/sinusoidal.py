@@ -56,8 +56,9 @@ def compute_sinusoids(
     Args:
         largest: the largest id, if there is one. If it is above the width, and there is no base,
             rates are multiples of pi times the golden ratio, modulo pi. With those of `Sinusoidal`
-            ids that differ by the width have opposite features; with these the products of nearly
-            all pairs of ids are small, and those of no pair are 1 or -1.
+            ids that differ by the width have opposite features. With these the products of nearly
+            all pairs of ids are small. The exceptions are differences near twice a Fibonacci
+            number: of 128 features, the product is 0.46 at 177, 0.75 at 288 and 0.90 at 466.
 
     >>> compute_sinusoids(torch.tensor([0, 1]), 2, 100.0)
     tensor([[0.0000, 1.0000],
