@@ -57,6 +57,11 @@ def test_a_cell_is_solved_if_the_median_seed_solves_it():
     summary = HEADLINES[0]._replace(score="solved").summarise(table)
     assert summary["score"] == pytest.approx(8 / 9, abs=1e-6) and summary["n"] == 10
     assert summary["range"] == pytest.approx([8 / 9, 8 / 9], abs=1e-6)
+    table = table.assign(row=HEADLINES[0].row)
+    narrow = HEADLINES[0]._replace(score="solved", second=30).select(table)
+    assert sorted({*zip(narrow["i"], narrow["j"], strict=True)}) == [
+        (20, 30), (30, 20), (30, 30), (100, 20), (100, 30),
+    ]  # fmt: skip
 
 
 def test_the_table_has_no_empty_cell(made_up):
