@@ -302,6 +302,18 @@ def test_what_is_counted_may_be_the_first_token(one):
     assert one(always(0.0), ">= 0.9", measure=measure)["verdict"] == "holds"
 
 
+def test_the_lowest_is_that_of_any_seed_in_any_cell(one):
+    """A cell in which one seed fails is seen, though its median is 1."""
+    measure = {"rows": ["addition_nope"], "where": {"set": "grid"}, "statistic": "lowest"}
+    assert one(always(1.0), ">= 0.5", measure=measure)["measured"] == 1.0
+    table = cells(["addition_nope"], grid=14, each=4, share=always(1.0))
+    at = (table["set"] == "grid") & (table["i"] == 13) & (table["j"] == 5) & (table["seed"] == 1)
+    table.loc[at, "exact"] = 1
+    settings = {**BASE, "paper": "carry", "holds_if": ">= 0.95", "measure": measure}
+    (record,) = claims.judge_claims([claims.Claim.parse(settings, "claims.mine")], table, "cpu")
+    assert record["measured"] == 0.25 and record["n"] == 4
+
+
 def test_the_worst_cell_is_that_of_the_least_median(one):
     """One seed that fails is outvoted in its cell, and the grid's end may be left out."""
     table = cells(["addition_nope"], grid=14, each=4, share=always(1.0))

@@ -38,6 +38,8 @@ Without `compare`, a claim holds only if its whole interval fulfils the conditio
     worst_seed, best_seed   accuracy of that seed       Wilson's, of that seed
     worst_cell              the median seed in the      Wilson's, of that seed in this cell
                             cell of the least median
+    lowest                  the least accuracy of any   Wilson's, of that seed in this cell
+                            seed in any cell
     errors                  wrong answers of all seeds  none: the claim is about these problems only
     seeds_certified         share of certified seeds    none: a proof is not a sample
     seeds_above             share of seeds that reach   Wilson's, by the number of seeds (of a

@@ -21,7 +21,7 @@ PAPERS = ("mcleish2024", "cho2025", "fraknoi2024", "ibrahimli2024")
 OWN_CLAIMS = "carry"
 ITEMS = "items"  # the index of what the works number, see `carry.claims.items`: no claims
 STATISTICS = Literal[
-    "mean_over_seeds", "worst_seed", "best_seed", "worst_cell", "errors", "seeds_above"
+    "mean_over_seeds", "worst_seed", "best_seed", "worst_cell", "lowest", "errors", "seeds_above"
 ]
 COMPARABLE = ("mean_over_seeds", "seeds_above")  # statistics with the seed as their unit
 STARTS = ("1", "all")  # protocols of the first id; 1 is the papers'

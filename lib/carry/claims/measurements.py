@@ -94,8 +94,7 @@ def measure_row(claim: Claim, row: str, cells: pd.DataFrame) -> Measurement:
         NotMeasured: if the tables lack the cells of a row.
     """
     measure = claim.measure
-    worst = measure.statistic == "worst_cell"
-    seeds = count_by_seed(cells, row, measure.where, measure.count, worst)
+    seeds = count_by_seed(cells, row, measure.where, measure.count, measure.statistic)
     seeds = _count_reaching_seeds(seeds, measure.above)
     if not claim.compare:
         return measure_seeds(claim, seeds)
@@ -156,11 +155,12 @@ def measure_difference(
 
 
 def count_by_seed(
-    cells: pd.DataFrame, row: str, where: CellFilter, count: str = "exact", worst: bool = False
+    cells: pd.DataFrame, row: str, where: CellFilter, count: str = "exact", statistic: str = ""
 ) -> pd.DataFrame:
     """Return correct answers, problems and accuracy of the selected cells by seed.
 
-    `worst`: only of the cell with the smallest median of the seeds.
+    For the statistic `worst_cell` these are of the cell with the smallest median of the seeds, for
+    `lowest` of each seed's worst cell.
 
     Raises:
         NotMeasured: if the table has no such cells.
@@ -183,8 +183,11 @@ def count_by_seed(
     selected = selected[chosen & selected[count].notna()]  # some counts exist in some cells only
     if selected.empty:
         raise NotMeasured(f"row {row} has no result for {request} in this profile")
-    if worst:
+    if statistic == "worst_cell":
         selected = _select_worst_cell(selected.assign(exact=selected[count]))
+    elif statistic == "lowest":
+        shares = selected[count] / selected["n"]
+        selected = selected.loc[shares.groupby(selected["seed"]).idxmin()]
     return _sum_by_seed(selected, count)
 
 
@@ -266,10 +269,10 @@ def summarise_seeds(seeds: pd.DataFrame, statistic: str) -> Measurement:
     count = (len(seeds),)
     if statistic == "errors":
         return Measurement(n - right, n - right, n - right, n, count)
-    if statistic in ("worst_seed", "best_seed", "worst_cell"):  # about one model
-        order = accuracy.sort_values(kind="stable").index
-        middle = (len(order) - 1) // 2  # of an even number the worse one
-        seed = seeds.loc[order[{"worst_seed": 0, "best_seed": -1, "worst_cell": middle}[statistic]]]
+    middle = (len(accuracy) - 1) // 2  # of an even number the worse one
+    chosen = {"worst_seed": 0, "lowest": 0, "best_seed": -1, "worst_cell": middle}
+    if statistic in chosen:  # about one model
+        seed = seeds.loc[accuracy.sort_values(kind="stable").index[chosen[statistic]]]
         low, high = (float(end[0]) for end in wilson_interval([seed["exact"]], [seed["n"]]))
         return Measurement(float(seed["accuracy"]), low, high, int(seed["n"]), count)
     low, high = (float(end[0]) for end in wilson_interval([right], [n]))

@@ -27,7 +27,7 @@ MIN_SEEDS_OF_LEVEL = 3  # of a claim about a method without a test: as many as m
 MOST_SEEDS = 200  # that are considered
 POWER = 0.8
 NEGLIGIBLE = 0.01  # a difference of accuracies, one point
-OF_METHODS = ("mean_over_seeds", "worst_seed", "best_seed", "worst_cell")
+OF_METHODS = ("mean_over_seeds", "worst_seed", "best_seed", "worst_cell", "lowest")
 SIGNS = {">=": operator.ge, ">": operator.gt, "<=": operator.le, "<": operator.lt}
 PLAN_COLUMNS = [
     "claim", "paper", "profile", "seeds", "tests", "smallest_p", "smallest_corrected", "needed",
