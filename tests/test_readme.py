@@ -49,6 +49,10 @@ def test_examples_run(tmp_path, monkeypatch):
     assert names["logits"].shape[0] == 8
 
 
+def test_the_readme_is_short():
+    assert len(README.splitlines()) <= 150
+
+
 def test_every_file_of_the_trees_exists():
     for section, folder in (
         (read_section(README, "Where things are"), ROOT),
