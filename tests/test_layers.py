@@ -7,8 +7,8 @@ import pytest
 from carry import fingerprint
 
 BASE = ["randomness", "progress", "processes", "fingerprint"]  # at most config is below them
-ORDER = ["config", "jobs", "problems", "tasks", "formats", "positions", "data", "models"]
-ORDER += ["departures", "labels", "training", "evaluation", "certificates", "exports"]
+ORDER = ["experiments", "config", "jobs", "problems", "tasks", "formats", "positions", "data"]
+ORDER += ["models", "departures", "labels", "training", "evaluation", "certificates", "exports"]
 ORDER += ["interpretability", "analyses", "variants", "results", "plots", "claims", "pipeline"]
 ORDER += ["cli", "__main__"]
 # Two files of carry.data hold the tensors that tasks and formats return: a layer of their own.

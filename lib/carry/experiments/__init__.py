@@ -1,0 +1,1 @@
+"""Experiments: the rows of the works, a file for each work."""

@@ -1,0 +1,322 @@
+"""Position coupling: sums of two and of many numbers, parity and products (cho2025).
+
+`scratchpad`: the response contains the steps. `coupled`: one level of ids without steps, and all
+levels of the task with steps.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from carry.experiments.base import SMOKE, Row, Settings, ids, merge, row
+
+# The laptop's models, most of them twice as wide, in larger batches. `graphs` launches the kernels
+# of a step at once, which small models need.
+GPU = dict(
+    seeds=3, model=dict(width=128),
+    training=dict(digits=10, steps=6000, batch=128, pool=16, precision="bf16", score_every=500,
+                  checkpoint_every=None, graphs=True),
+    evaluation=dict(digits=30, longest=30))
+# Table 2, for sums of many numbers. `tied`, `betas` and `clip` (1.0, also our default) are those of
+# the released code.
+PAPER = dict(
+    seeds=8,
+    model=dict(layers=6, heads=8, width=1024, head_width=None, hidden=2048,
+               activation="gated_gelu_tanh", norm="rms", norm_place="pre_and_post", biases=False,
+               tied=True, initialisation="t5"),
+    training=dict(digits=10, examples=500_000, steps=50000, batch=400, pool=32, optimizer="adamw",
+                  learning_rate=3e-5, betas=[0.9, 0.95], weight_decay=0.0, warmup=0.01,
+                  final_learning_rate=0.1, precision="bf16", score_every=500,
+                  checkpoint_every=None),
+    evaluation=dict(digits=30, longest=30, starts=[1]))
+
+FIRE = [ids("index", "fire")]
+ROPE = [ids("index", "rope")]
+NARROW = 0.18  # the scale of waves for models of width 64
+
+
+def waves(*limits: int, scale: float = 0.125, **settings: Any) -> list[Settings]:
+    """Return a level of coupled ids for each limit, with sinusoidal embeddings.
+
+    Frequencies are evenly spaced, so that inner products separate one difference of ids from all
+    others; a rotation separates the levels. A learned table with a random start generalized to
+    shorter lengths. With the default scale, ids have features of length 1 at width 128.
+    """
+    return [
+        ids("coupled", "sinusoidal", level=level, limit=limit, base=None, turned=True, even=True,
+            scale=scale, **settings)
+        for level, limit in enumerate(limits, 1)
+    ]
+
+
+def tables(*limits: int) -> list[Settings]:
+    """Return a level of coupled ids for each limit, with learned tables, as in the paper."""
+    return [ids("coupled", "learned", level=level, limit=limit)
+            for level, limit in enumerate(limits, 1)]
+
+
+# ---- Sums of two numbers (Cho et al. 2024) -------------------------------------------------------
+
+# The id of a digit is its power of ten; leading zeros give both operands the same length.
+# Sinusoidal embeddings of the id replace a learned table, some rows of which would rarely be
+# trained. Fewer than 9 seeds cannot decide a claim within one row. `paper`: by the first version of
+# the released code.
+COUPLED = row(
+    "addition_coupled", "addition_schemes", seeds=9,
+    format=dict(pad=True, reverse_operands=False),
+    positions=[ids("coupled", "sinusoidal", base=100.0, limit=72)],
+    model=dict(layers=1, head_width=64), training=dict(steps=1700),
+    paper=merge(PAPER, dict(
+        positions=tables(202), model=dict(layers=1, heads=4, width=512),
+        training=dict(digits=30, examples=1_000_000, batch=1000, pool=16, learning_rate=1e-4),
+        evaluation=dict(digits=100, longest=160, far=[200]))))
+# To the paper's 30 digits on a laptop; at the scale `paper` it has the settings of the row above.
+COUPLED_30 = COUPLED.but(
+    "addition_coupled_30", "papers_lengths", "Coupled, 30 digits", seeds=5,
+    positions=waves(320, scale=1.0), model=dict(head_width=32, attention_scale="log"),
+    training=dict(digits=30, steps=8000, precision="bf16", weight_decay=0.5, decay="trapezoid",
+                  cooldown=0.2),
+    evaluation=dict(problem_set="addition_papers_lengths", digits=30, band=True,
+                    far=[60, 100, 120, 150, 200]),
+    paper=dict(model=dict(attention_scale="constant"),
+               training=dict(decay="cosine", cooldown=None),
+               evaluation=dict(problem_set=None, band=False)))
+ROWS = [
+    COUPLED,
+    # Tokens without a place have zero embeddings, unlike id 1.
+    COUPLED.but(
+        "addition_coupled_turned", label="Coupled, waves for places alone", seeds=5,
+        positions=[ids("coupled", "sinusoidal", base=100.0, limit=72, turned=True)]),
+    COUPLED_30,
+]
+
+# ---- Sums of many numbers (section 4) ------------------------------------------------------------
+
+# Fig. 1: six rows trained to 3 numbers of 3 digits with equal settings; with coupled ids and a
+# scratchpad that row is `short` (below). NoPE learns the trained sizes in three of four seeds, and
+# claims need five. The rows of this study have one width, norm and learning rate. Rows without
+# coupled ids need three layers and narrow heads: with wide heads they did not learn in these steps.
+SUMS = row(
+    "multi_operand_addition_nope", "multi_operand_schemes", seeds=8,
+    task=dict(name="multi_operand_addition"), format=dict(pad=True, reverse_operands=False),
+    model=dict(layers=3, width=64, head_width=16, norm="rms", norm_place="pre_and_post"),
+    training=dict(digits=3, steps=6500, batch=32, pool=16, learning_rate=0.004),
+    evaluation=dict(digits=9, attention_cell=[4, 4]),
+    gpu=merge(GPU, dict(evaluation=dict(attention_cell=[6, 6]))),
+    paper=merge(PAPER, dict(evaluation=dict(attention_cell=[6, 6]))))
+COUPLED_SUMS = SUMS.but(
+    "multi_operand_addition_coupled", seeds=5, positions=waves(20, scale=NARROW),
+    gpu=dict(positions=waves(40)), paper=dict(positions=tables(40)))
+SUMS_STEPS = SUMS.but(
+    "multi_operand_addition_nope_scratchpad", seeds=5, format=dict(name="scratchpad"),
+    gpu=dict(evaluation=dict(attention_cell=[11, 11])),
+    paper=dict(evaluation=dict(attention_cell=[11, 11])))
+# To 5 numbers of 5 digits. Coupled ids need one layer.
+SCRATCHPAD = SUMS_STEPS.but(
+    "multi_operand_addition_coupled_scratchpad", seeds=7, positions=waves(20, 20, scale=NARROW),
+    model=dict(layers=1, head_width=64), training=dict(digits=5, steps=2400),
+    evaluation=dict(digits=15, attention_cell=[6, 6]),
+    smoke=merge(SMOKE, dict(seeds=2, evaluation=dict(attention_cell=[2, 2]))),
+    gpu=dict(positions=waves(40, 40), model=dict(layers=2), training=dict(steps=8000)),
+    paper=dict(positions=tables(40, 40)))
+# Ours: `spare` zeros before each number, since sums of more numbers have more digits; and the same
+# ids with relative biases and a window at both levels. Four of five seeds learn the trained sizes.
+RELATIVE = SUMS_STEPS.but(
+    "multi_operand_addition_relative_scratchpad_spare",
+    label="Coupled read relatively, scratchpad, spare zeros", seeds=8, task=dict(spare=2),
+    positions=[ids("coupled", "relative", level=level, window=1) for level in (1, 2)],
+    model=dict(layers=1), training=dict(digits=5, steps=600),
+    evaluation=dict(digits=15, attention_cell=[6, 6]), gpu=dict(model=dict(head_width=64)))
+ROWS += [
+    SUMS,
+    SUMS.but("multi_operand_addition_fire", seeds=7, positions=FIRE, gpu={}, paper={}),
+    COUPLED_SUMS,
+    SUMS_STEPS,
+    SUMS_STEPS.but("multi_operand_addition_fire_scratchpad", seeds=7, positions=FIRE,
+                   gpu={}, paper={}),
+    SCRATCHPAD,
+    SCRATCHPAD.but("multi_operand_addition_coupled_scratchpad_spare",
+                   label="Coupled, scratchpad, spare zeros", task=dict(spare=2), gpu={}),
+    RELATIVE,
+]
+
+# Lengths, formats and sizes: on a laptop to 3 numbers of 3 digits, most in fewer steps than above.
+SMALL = SCRATCHPAD.but(
+    SCRATCHPAD.name, "multi_operand_sizes", "Coupled, scratchpad", training=dict(digits=3),
+    evaluation=dict(digits=9, attention_cell=None), gpu={}, paper={})
+
+
+def variant(
+    parent: Row, name: str, label: str, study: str | None = None, seeds: int | None = None,
+    **changes: Any,
+) -> Row:
+    """Return a variant of a row for large scales and, if it has seeds, for a laptop."""
+    laptop = dict(seeds=seeds) if seeds else dict(laptop=None)
+    return parent.but(f"{parent.name}_{name}", study, f"{parent.label}, {label}",
+                      **merge(dict(gpu={}, paper={}), laptop, changes))
+
+
+# Fig. 5, with at least four runs: trained lengths; on a laptop `short` has the settings of Fig. 1.
+# Fig. 6, 14 and footnote 3: formats; where the question is reversed or nothing is, the released
+# code has other ids for signs. A sixth format, plain without zeros, is refused: its ids would
+# reveal the length of a number before it is written.
+NO_CELL = dict(evaluation=dict(attention_cell=None))
+FORMATS = "multi_operand_formats"
+ROWS += [
+    variant(SMALL, "short", "short", FORMATS, seeds=5, model=dict(layers=3, head_width=16),
+            training=dict(steps=6500), evaluation=dict(attention_cell=[4, 4]),
+            gpu=dict(model=dict(head_width=64), training=dict(digits=7)),
+            paper=dict(seeds=4, training=dict(digits=7, batch=200))),
+    variant(SMALL, "long", "long", FORMATS, gpu=dict(training=dict(digits=13)),
+            paper=dict(seeds=4, training=dict(digits=13, batch=200))),
+    variant(SMALL, "reversed", "question reversed", FORMATS,
+            format=dict(reverse_operands=True, signs="lowest")),
+    variant(SMALL, "plain", "nothing reversed", FORMATS,
+            format=dict(reverse_answer=False, signs="lowest")),
+    variant(SMALL, "unpadded", "no leading zeros", FORMATS, seeds=7, format=dict(pad=False),
+            training=dict(steps=4800), gpu=NO_CELL, paper=NO_CELL),
+    variant(SMALL, "unpadded_reversed", "no leading zeros, question reversed", FORMATS,
+            format=dict(pad=False, reverse_operands=True, signs="lowest"),
+            gpu=NO_CELL, paper=NO_CELL),
+    variant(SMALL, "from_first", "sums from the first operand", FORMATS,
+            format=dict(from_zero=False)),
+]
+
+
+# Sizes: Fig. 10 has six seeds, Fig. 11 to 14 have eight. On a laptop, small differences of shape
+# and of the size of the training set need more seeds.
+def size(layers: int, heads: int, seeds: int | None = None) -> Row:
+    """Return a row with another shape (Fig. 10); the paper's row without a suffix has 6 by 8."""
+    shape = dict(model=dict(layers=layers, heads=heads))
+    label = f"{layers} layer{'s' if layers > 1 else ''} of {heads} heads"
+    return variant(SMALL, f"{layers}l{heads}h", label, seeds=seeds, **shape, gpu=shape,
+                   paper=dict(seeds=6) | shape)
+
+
+def width(features: int, seeds: int | None = None) -> Row:
+    """Return a row with narrower embeddings (Fig. 12)."""
+    model = dict(width=features)
+    return variant(FOUR_HEADS, f"width_{features}", f"width {features}", seeds=seeds, model=model,
+                   gpu=dict(model=model),
+                   paper=dict(seeds=8, model=dict(width=features, hidden=4 * features)))
+
+
+def examples(name: str, words: str, count: int, seeds: int | None = None) -> Row:
+    """Return a row with another number of training problems (Fig. 13)."""
+    training = dict(training=dict(examples=count))
+    return variant(SMALL, name, f"{words} problems", seeds=seeds, **training, paper=training)
+
+
+FOUR_HEADS = size(1, 4, seeds=16)
+EIGHT_HEADS = size(1, 8, seeds=10)
+ROWS += [
+    size(1, 2, seeds=10), FOUR_HEADS,
+    # Ours: x + N2(f(N1 x)), the norm of the branch.
+    FOUR_HEADS.but("multi_operand_addition_coupled_scratchpad_branch",
+                   label="Coupled, scratchpad, norm of the branch", seeds=5,
+                   model=dict(norm_place="pre_and_branch"), gpu={}, paper={}),
+    EIGHT_HEADS,
+    size(2, 2, seeds=10), size(2, 4), size(2, 8),
+    size(4, 2), size(4, 4), size(4, 8), size(6, 2), size(6, 4),
+    # Fig. 11: heads of half and twice the width.
+    variant(FOUR_HEADS, "narrow_heads", "heads half as wide", seeds=16, model=dict(head_width=32),
+            paper=dict(seeds=8, model=dict(head_width=128))),
+    variant(EIGHT_HEADS, "wide_heads", "heads twice as wide", seeds=10, model=dict(head_width=128),
+            paper=dict(seeds=8, model=dict(head_width=256))),
+    width(64, seeds=10), width(128), width(256, seeds=10), width(512),
+    examples("20k", "20,000", 20_000, seeds=16), examples("100k", "100,000", 100_000),
+    examples("2m", "2 million", 2_000_000), examples("10m", "10 million", 10_000_000, seeds=16),
+]
+
+# ---- Parity (section 3, Table 1) -----------------------------------------------------------------
+
+# 10,000 training strings.
+PARITY = row(
+    "parity_nope", "parity", task=dict(name="parity"),
+    model=dict(layers=3, width=64, head_width=16),
+    training=dict(digits=20, examples=10_000, steps=4000, batch=64, learning_rate=0.004),
+    evaluation=dict(digits=100),
+    gpu=merge(GPU, dict(model=dict(width=64), training=dict(digits=20, steps=4000, batch=256),
+                        evaluation=dict(digits=100, longest=100))),
+    paper=merge(PAPER, dict(model=dict(width=512),
+                            training=dict(digits=20, examples=10_000, batch=20),
+                            evaluation=dict(digits=100, longest=100))))
+PARITY_STEPS = PARITY.but(
+    "parity_nope_scratchpad", format=dict(name="scratchpad", reverse_operands=True),
+    training=dict(steps=3000, batch=32), gpu={}, paper={})
+PARITY_SCRATCHPAD = PARITY_STEPS.but(
+    "parity_coupled_scratchpad", seeds=9, positions=waves(101, scale=NARROW),
+    model=dict(layers=1, head_width=64), training=dict(steps=2000, batch=64, weight_decay=1.0),
+    gpu={}, paper=dict(positions=tables(101)))
+ROWS += [
+    PARITY,
+    PARITY.but("parity_rope", positions=ROPE, gpu={}, paper={}),
+    PARITY.but("parity_fire", positions=FIRE, gpu={}, paper={}),
+    PARITY_STEPS,
+    PARITY_STEPS.but("parity_rope_scratchpad", seeds=2, positions=ROPE, training=dict(steps=2200),
+                     gpu={}, paper={}),
+    PARITY_STEPS.but("parity_fire_scratchpad", positions=FIRE, training=dict(steps=2600),
+                     gpu={}, paper={}),
+    PARITY_SCRATCHPAD,
+]
+
+# ---- Products (section 5, Fig. 9, Table 3) -------------------------------------------------------
+
+# Without a scratchpad a laptop trains to the paper's 10 digits, for a claim about the trained
+# lengths. Only the answer is zero-padded, as in the released code, which has batches of 250 and
+# tables of 70 and 35 ids.
+PRODUCTS = row(
+    "multiplication_nope", "multiplication_schemes", seeds=3, task=dict(name="multiplication"),
+    format=dict(reverse_operands=False, pad="answer"),
+    model=dict(layers=3, width=128, head_width=64, norm="rms", norm_place="pre_and_post"),
+    training=dict(digits=10, steps=6000, batch=64, pool=16, learning_rate=0.004, precision="bf16"),
+    evaluation=dict(digits=10), gpu=GPU,
+    paper=merge(PAPER, dict(seeds=4, training=dict(batch=200, learning_rate=5e-5))))
+# To 3 digits.
+PRODUCTS_STEPS = PRODUCTS.but(
+    "multiplication_nope_scratchpad", seeds=6, format=dict(name="scratchpad", pad=True),
+    model=dict(width=64), training=dict(digits=3, steps=8000, batch=32, precision="auto"),
+    evaluation=dict(digits=9), gpu={}, paper={})
+# With one layer it writes the products of single digits long before their running sums.
+PRODUCTS_SCRATCHPAD = PRODUCTS_STEPS.but(
+    "multiplication_coupled_scratchpad", seeds=5, positions=waves(14, 12, 24),
+    model=dict(layers=2, width=128),
+    gpu=dict(positions=waves(64, 32, 64), training=dict(steps=8000)),
+    paper=dict(positions=tables(64, 32, 64)))
+ROWS += [
+    PRODUCTS,
+    PRODUCTS.but("multiplication_fire", positions=FIRE, model=dict(layers=2), gpu={}, paper={}),
+    PRODUCTS.but("multiplication_coupled", positions=waves(40), model=dict(layers=2),
+                 gpu=dict(positions=waves(64)), paper=dict(positions=tables(64))),
+    PRODUCTS_STEPS,
+    PRODUCTS_STEPS.but("multiplication_fire_scratchpad", positions=FIRE, model=dict(layers=2),
+                       gpu={}, paper={}),
+    PRODUCTS_SCRATCHPAD,
+]
+
+# ---- The paper's 10 numbers of 10 digits, and 10 by 10 digits ------------------------------------
+
+TO_10 = dict(
+    seeds=3, model=dict(layers=2, width=128, head_width=64, attention_scale="log"),
+    training=dict(digits=10, learning_rate=0.003, weight_decay=0.1, precision="bf16",
+                  decay="trapezoid", cooldown=0.2))
+SCRATCHPAD_10 = SCRATCHPAD.but(
+    "multi_operand_addition_coupled_scratchpad_10", "papers_operands", "Coupled, scratchpad",
+    **merge(TO_10, dict(positions=waves(40, 40), training=dict(steps=12000),
+                        evaluation=dict(digits=30, far=[30], attention_cell=None))))
+TWO_HEADS_10 = SCRATCHPAD_10.but(
+    "multi_operand_addition_coupled_scratchpad_10_2l2h", "papers_two_heads",
+    "Coupled, scratchpad, 2 heads", model=dict(heads=2), training=dict(steps=8000))
+PRODUCTS_10 = PRODUCTS_SCRATCHPAD.but(
+    "multiplication_coupled_scratchpad_10", "papers_operands", "Coupled, scratchpad",
+    **merge(TO_10, dict(positions=waves(40, 32, 48), training=dict(steps=6000, batch=64),
+                        evaluation=dict(digits=20, far=[[20, 15]]))))
+ROWS += [
+    SCRATCHPAD_10,
+    COUPLED_SUMS.but(
+        "multi_operand_addition_coupled_10", "papers_operands", "Coupled",
+        **merge(TO_10, dict(positions=waves(40), training=dict(steps=6000, batch=64),
+                            evaluation=dict(digits=30, starts=[1], attention_cell=None)))),
+    PRODUCTS_10,
+    TWO_HEADS_10,
+]

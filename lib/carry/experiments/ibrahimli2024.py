@@ -1,0 +1,208 @@
+"""Position encodings and formats for sums of two numbers of equal length (ibrahimli2024)."""
+
+from __future__ import annotations
+
+from itertools import product
+
+from carry.experiments.base import SMOKE, Settings, ids, merge, row
+
+
+def steps(count: int, snapshots: int) -> Settings:
+    """Return steps with a number of snapshots for plots of learning."""
+    return dict(steps=count, snapshot_every=count // snapshots)
+
+
+def both(**changes: Settings) -> dict[str, Settings]:
+    """Return changes at both scales of the thesis."""
+    return dict(paper=changes, gpu=changes)
+
+
+def scored(digits: int) -> Settings:
+    """Return the largest scored size at the scales of the thesis."""
+    return dict(digits=digits, longest=digits)
+
+
+# 4.2.4, and its released code: experiment 29 for positions and formats, 28 for the gap, 1 and 15
+# for the baselines, 27 for sub-tasks. Warmups have 100 steps. Tied embeddings have the initial
+# values of PyTorch, and dropout is that of PyTorch's layer.
+PAPER = dict(
+    seeds=3,
+    model=dict(layers=3, width=128, activation="gelu", norm_place="post", tied=True,
+               logit_scale=1.0, embedding_std=1.0),
+    training=dict(problem_set="generalize_to_longer_mini", digits=9, examples=100_000,
+                  **steps(100_000, 20), batch=256, pool=16, optimizer="adamw", learning_rate=0.0003,
+                  betas=[0.9, 0.999], weight_decay=0.1, warmup=0.001, final_learning_rate=0.1,
+                  dropout=0.1, dropout_inside=0.1, dropout_embeddings=0.1, precision="fp32",
+                  score_every=500, checkpoint_every=None),
+    evaluation=dict(**scored(12), starts=[1]))
+# Fewer steps with larger batches; warmups have the same share of them.
+GPU = merge(PAPER, dict(training=dict(batch=512, **steps(25_000, 20))))
+# Of baselines; a GPU has half of their width.
+SIX_LAYERS = dict(paper=dict(model=dict(layers=6, width=768)),
+                  gpu=dict(model=dict(layers=6, width=384)))
+# Embeddings have dropout only where the released code has learned or sinusoidal positions.
+UNDROPPED = both(training=dict(dropout_embeddings=0.0))
+# Abacus ids as in the thesis, and those of a laptop, whose offsets are drawn for each example and
+# whose tables begin with sine waves, so that a short training teaches every id.
+ABACUS = merge(UNDROPPED, both(positions=[ids("abacus", "learned", offset=31, table=127)]))
+ABACUS_LAPTOP = ids("abacus", "learned", per_example=True, initial="sinusoidal")
+
+# What all rows share. Operands come from a data set; a laptop has a smaller set and fewer
+# problems.
+EQUAL = row(
+    "addition_equal", "equal", task=dict(sampling="equal"),
+    positions=[ids("index", "learned", table=260)], model=dict(width=64),
+    training=dict(learning_rate=0.004), paper=PAPER, gpu=GPU)
+
+# ---- Formats (Table 4.1, 4.4) --------------------------------------------------------------------
+
+# Answers are reversed, which is learned fastest. Claims within one row need 8 seeds.
+LEARNED = EQUAL.but(
+    "addition_equal_learned", "equal_formats", seeds=9,
+    format=dict(begin="$", reverse_operands=False),
+    training=dict(problem_set="generalize_to_longer_tiny", digits=6, examples=10_000,
+                  **steps(1600, 20)),
+    evaluation=dict(digits=8), **both(),
+    smoke=merge(SMOKE, dict(seeds=2, training=dict(examples=300, snapshot_every=10),
+                            evaluation=dict(digits=4))))
+# Failure one digit beyond training, and a gap within the trained lengths (4.3.1, 4.3.3). The first
+# set has 9,100 problems; of the three, the thesis reverses only its answers.
+LONGER = dict(problem_set="generalize_to_longer", digits=19, examples=1_000_000)
+ROWS = [
+    LEARNED,
+    LEARNED.but(
+        "addition_equal_learned_baseline", label="Learned index, short training lengths", seeds=5,
+        training=dict(problem_set="1_and_3_digit", digits=3, examples=9100),
+        evaluation=dict(digits=4),
+        **merge(SIX_LAYERS, both(
+            training=dict(problem_set="1-3_digit", digits=3, examples=9100, **steps(10_000, 20),
+                          warmup=0.01),
+            evaluation=scored(4)))),
+    LEARNED.but(
+        "addition_equal_learned_gap", label="Learned index, a larger gap", seeds=5,
+        training=dict(problem_set="generalize_to_longer_tiny_gap", digits=7, snapshot_every=150),
+        evaluation=dict(digits=9),
+        **both(format=dict(reverse_answer=False),
+               training=dict(problem_set="generalize_to_longer_mini_gap", digits=11),
+               evaluation=scored(13))),
+    # `long` has the lengths of the thesis.
+    LEARNED.but(
+        "addition_equal_learned_longer", label="Learned index, no gap", seeds=3,
+        training=dict(problem_set="1-5_digit", digits=5, steps=2400), evaluation=dict(digits=6),
+        long=dict(seeds=2, model=dict(layers=4, width=128),
+                  training=LONGER | steps(20_000, 10), evaluation=dict(digits=20)),
+        **merge(SIX_LAYERS,
+                both(format=dict(reverse_answer=False), evaluation=scored(20),
+                     training=dict(**LONGER, warmup=0.000333333)),
+                dict(paper=dict(training=steps(300_000, 20))))),
+]
+
+# The order of the thesis and of its comparison of encodings and formats (4.3.4), in which the
+# trained lengths have no gap.
+PLAIN = LEARNED.but(
+    "addition_equal_learned_plain", label="Learned index, nothing reversed", seeds=8,
+    format=dict(reverse_answer=False),
+    training=dict(problem_set="1-4_digit", digits=4, examples=100_000, **steps(8000, 10)), **both())
+BOTH = LEARNED.but(
+    "addition_equal_learned_both", label="Learned index, both reversed", laptop=None,
+    format=dict(reverse_operands=True), **both())
+ROWS += [
+    PLAIN,
+    PLAIN.but("addition_equal_learned_reversed", label="Learned index, answer reversed", seeds=5,
+              format=dict(reverse_answer=True), **both()),
+    PLAIN.but("addition_equal_learned_padded", seeds=5,
+              label="Learned index, nothing reversed, leading zeros",
+              format=dict(pad_to=9), **both(format=dict(pad_to=13))),
+    PLAIN.but("addition_equal_learned_operands", label="Learned index, operands reversed",
+              laptop=None, format=dict(reverse_operands=True), **both()),
+    BOTH,
+    PLAIN.but("addition_equal_learned_spaces", label="Learned index, random spaces", seeds=5,
+              format=dict(spaces=0.5), **both()),
+    EQUAL.but("addition_equal_learned_worded", "equal_formats", "Learned index, steps in words",
+              format=dict(name="worded", begin="$"),
+              training=dict(problem_set="1-3_digit", digits=3, examples=10_000, **steps(1000, 10),
+                            batch=64),
+              evaluation=dict(digits=4),
+              **both(format=dict(bar=True), positions=[ids("index", "learned", table=511)])),
+]
+
+# ---- Position encodings (2.1.4, 4.3.4) -----------------------------------------------------------
+
+# Abacus ids count from the least significant digit if it is first.
+EQUAL_ABACUS = BOTH.but("addition_equal_abacus", "equal_schemes", seeds=5,
+                        positions=[ABACUS_LAPTOP | dict(offset=25)], **ABACUS)
+ROWS += [
+    EQUAL_ABACUS,
+    PLAIN.but("addition_equal_abacus_no_gap", "equal_schemes", "Abacus, no gap", seeds=5,
+              format=dict(reverse_operands=True, reverse_answer=True),
+              positions=[ABACUS_LAPTOP | dict(limit=30)], **ABACUS),
+    LEARNED.but("addition_equal_sinusoidal", "equal_schemes", seeds=3,
+                positions=[ids("index", "sinusoidal")], training=dict(steps=3000), **both()),
+    LEARNED.but("addition_equal_randomized", "equal_schemes", seeds=5,
+                positions=[ids("randomized", "learned", range=260, per_example=True)],
+                training=steps(3000, 10), **both()),
+]
+ROWS += [
+    LEARNED.but(f"addition_equal_{name}", "equal_schemes", seeds=5,
+                positions=[] if name == "nope" else [ids("index", name)],
+                training=steps(3000, 10), **UNDROPPED)
+    for name in ("shaw", "t5", "alibi", "rope", "fire", "nope")
+]
+
+# `adaptive`: each token chooses its depth (2.1.3). `looped`: all tokens have the same depth, which
+# is that of the other rows at the scales of the thesis.
+LOOPED = EQUAL_ABACUS.but(
+    "addition_equal_abacus_looped", laptop=None,
+    model=dict(layers=1, recurrences=4, injection="every_layer"),
+    **both(model=dict(layers=1, recurrences=3)))
+ADAPTIVE = LOOPED.but(
+    "addition_equal_abacus_adaptive", seeds=2,
+    model=dict(name="adaptive", ponder=0.01, halting_bias=-1.0), training=dict(steps=4500),
+    **both())
+DEAR = ADAPTIVE.but(
+    "addition_equal_abacus_adaptive_dear", label="Abacus, adaptive, higher ponder cost",
+    laptop=None, model=dict(ponder=0.05), **both())
+ROWS += [LOOPED, ADAPTIVE, DEAR]
+
+# ---- Sub-tasks (4.5) -----------------------------------------------------------------------------
+
+# `alone`: additions only. `parts`: the same number of problems from five sub-tasks. Answers are
+# plain, and questions have random spaces.
+ALONE = EQUAL.but(
+    "addition_equal_alone", "equal_parts", "Learned index, additions alone", seeds=5,
+    format=dict(name="sub_task", prefix="add", reverse_answer=False, spaces=0.5),
+    model=dict(layers=4),
+    training=dict(problem_set="generalize_to_longer_small", digits=4, examples=100_000,
+                  **steps(16_000, 10)),
+    evaluation=dict(digits=6),
+    **merge(both(model=dict(layers=6, width=256, heads=8), training=dict(warmup=0.003125),
+                 evaluation=scored(11)),
+            dict(paper=dict(training=steps(32_000, 20)), gpu=dict(training=steps(16_000, 20)))))
+FIVE = both(training=dict(problem_set="generalize_to_longer_mini_multitask"))
+PARTS = ALONE.but(
+    "addition_equal_parts", label="Learned index, with parts",
+    seeds=9,  # about half of them learn the trained lengths
+    training=dict(problem_set="generalize_to_longer_small_multitask"), **FIVE)
+# Ours: the same with Abacus ids, which align the digits. They need the least significant digit
+# first, and no spaces, because ids restart at a space.
+ABACUS_ALONE = ALONE.but(
+    "addition_equal_abacus_alone", label="Abacus, additions alone", laptop=None,
+    format=dict(reverse_operands=True, reverse_answer=True, spaces=0.0), **ABACUS)
+ROWS += [
+    ALONE, PARTS, ABACUS_ALONE,
+    ABACUS_ALONE.but("addition_equal_abacus_parts", label="Abacus, with parts", laptop=None,
+                     **FIVE),
+]
+
+# Numbers of problems and widths. A laptop trains the narrow models, with two layers unless they
+# have a million problems.
+COUNTS = {"10k": 10_000, "100k": 100_000, "1m": 1_000_000, "10m": 10_000_000}
+WIDTHS = (64, 128, 256, 512, 1024, 1536)
+for (name, count), width, parent in product(COUNTS.items(), WIDTHS, (ALONE, PARTS)):
+    size = dict(model=dict(width=width), training=dict(examples=count))
+    small = count <= 100_000 and width <= 256
+    two_layers = dict(model=dict(layers=2), training=steps(10_000, 10)) if small else {}
+    ROWS.append(parent.but(
+        f"{parent.name}_{name}_width_{width}", "equal_sizes", seeds=3, **size,
+        laptop=two_layers if small or (count, width) == (1_000_000, 64) else None,
+        gpu=size if small and width != 128 else None, paper=size))
