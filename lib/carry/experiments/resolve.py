@@ -1,0 +1,160 @@
+"""From a row to a run: its settings at a scale, with what params.yaml overrides."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+from carry import experiments
+from carry.config import params
+from carry.config.settings import SettingsError, check_name, describe, shorten, suggest_name
+from carry.experiments.base import Row, merge
+from carry.experiments.problems import load_data_set
+from carry.experiments.run import Evaluation, Run, Training
+
+
+@cache
+def load_rows() -> dict[str, Row]:
+    """Return all rows by name, in the order of the experiment files.
+
+    >>> load_rows()["addition_relative"].study
+    'addition_schemes'
+
+    Raises:
+        SettingsError: for two rows of one name.
+    """
+    rows: dict[str, Row] = {}
+    for module in pkgutil.iter_modules(experiments.__path__, "carry.experiments."):
+        for row in getattr(importlib.import_module(module.name), "ROWS", ()):
+            if row.name in rows:
+                raise SettingsError(f"{module.name}: row {row.name!r} exists; expected a new name")
+            rows[row.name] = row
+    return rows
+
+
+def find_row(name: str) -> Row:
+    """Return a row.
+
+    Raises:
+        SettingsError: for an unknown name; names the nearest.
+    """
+    rows = load_rows()
+    if not isinstance(name, str) or name not in rows:
+        raise SettingsError(f"row: {describe(name)} is unknown, {suggest_name(name, rows)}")
+    return rows[name]
+
+
+def list_rows(study: str | None = None, scale: str = "laptop") -> list[str]:
+    """Return the rows that have a scale, of all studies or of one.
+
+    >>> list_rows("addition_injection")
+    ['addition_abacus_looped_2_layers', 'addition_abacus_looped_2_layers_entrance']
+
+    Raises:
+        SettingsError: for an unknown study; names the nearest.
+    """
+    rows = load_rows().values()
+    studies = {row.study for row in rows}
+    if study is not None and study not in studies:
+        raise SettingsError(f"study: {describe(study)} is unknown, {suggest_name(study, studies)}")
+    return [row.name for row in rows if study in (row.study, None) and scale in row.scales]
+
+
+def load_run(name: str, scale: str = "laptop") -> Run:
+    """Return the run of a row at a scale, with the settings that params.yaml overrides.
+
+    Raises:
+        SettingsError: for an unknown row, a scale that it does not have, and a setting that does
+            not fit.
+    """
+    row = find_row(name)
+    if scale not in row.scales:
+        hint = suggest_name(scale, row.scales)
+        raise SettingsError(f"row: {name!r} has no scale {describe(scale)}, {hint}")
+    changes = params.load_params().override.get(name, {})
+    settings = merge(row.resolve(scale), changes)
+    return make_run(settings, name, study=row.study, scale=scale, label=row.label)
+
+
+def load_runs(names: Sequence[str], scale: str = "laptop") -> list[Run]:
+    """Return the runs of several rows; see `load_run`.
+
+    Raises:
+        SettingsError: for no row, and for what is no list of names.
+    """
+    if isinstance(names, str | bytes) or not isinstance(names, Sequence) or not names:
+        raise SettingsError(f"rows: {describe(names)} is not valid; expected names of rows")
+    return [load_run(name, scale) for name in names]
+
+
+def make_run(settings: Any, name: str = "mine", **labels: Any) -> Run:
+    """Return a run from settings; those of the study, the scale and so on may be `labels`.
+
+    >>> make_run({"task": {"name": "addition"}}).training.digits
+    10
+
+    Raises:
+        SettingsError: for the first setting that does not fit.
+    """
+    where = f"runs.{shorten(name)}"
+    check_name(name, "runs")
+    if not isinstance(settings, dict):
+        raise SettingsError(f"{where}: {describe(settings)} is not valid; expected a mapping")
+    settings = dict(settings)
+    for section, kind in (("training", Training), ("evaluation", Evaluation)):
+        settings[section] = kind.parse(settings.get(section, {}), f"{where}.{section}")
+    run = Run.parse({**settings, **labels, "name": name}, where)
+    if run.data_set is None and run.training.problem_set is not None:
+        data_set = load_data_set(run.training.problem_set, run.scale, f"{where}.training")
+        run = run.model_copy(update={"data_set": data_set})
+    _check_data_set(run)
+    _check_band(run)
+    return run
+
+
+def _check_data_set(run: Run) -> None:
+    """Refuse a data set that does not fit the run."""
+    where, data_set, name = f"runs.{run.name}", run.data_set, run.training.problem_set
+    if data_set is None:
+        return
+    if name is None or not data_set.lengths:
+        raise SettingsError(
+            f"{where}.training.problem_set: {describe(name)} has no lengths to train; "
+            "expected the name of a set with lengths"
+        )
+    if data_set.task.get("name") != run.task.get("name"):
+        raise SettingsError(
+            f"{where}.training.problem_set: {name!r} has problems of "
+            f"{describe(data_set.task.get('name'))}; expected {describe(run.task.get('name'))}"
+        )
+    longest = max(data_set.lengths)
+    if run.training.digits != longest:
+        raise SettingsError(
+            f"{where}.training.digits: {run.training.digits} does not fit {name!r}, whose longest "
+            f"trained numbers have {longest}; expected {longest}"
+        )
+    if run.evaluation.problem_set not in (None, name):
+        raise SettingsError(
+            f"{where}.evaluation.problem_set: {describe(run.evaluation.problem_set)} may contain "
+            f"trained problems; expected {name!r}"
+        )
+
+
+def _check_band(run: Run) -> None:
+    """Refuse to score the validation band of a run whose settings were chosen on it."""
+    evaluation, band = run.evaluation, run.validation_band()
+    scored = {
+        "far": evaluation.far_cells(),
+        "attention_cell": [evaluation.attention_cell] if evaluation.attention_cell else [],
+        "reach": [cell[:2] for cell in evaluation.reach],
+    }
+    for name, cells in scored.items() if evaluation.band else ():
+        for i, j in cells:
+            if max(i, j) in band:
+                raise SettingsError(
+                    f"runs.{run.name}.evaluation.{name}: ({i}, {j}) is in the validation band, on "
+                    f"which settings were chosen; expected no size from {band[0]} to {band[-1]}"
+                )

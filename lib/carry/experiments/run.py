@@ -1,0 +1,281 @@
+"""A run: all settings of a row at one scale, checked."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import pydantic
+from pydantic import Field
+
+from carry.config.settings import Settings, describe, suggest_name
+
+# Upper limits keep the check of a row below 20 s; each is at least ten times what any row uses.
+MOST_DIGITS = 100_000  # a problem of this size is written to measure it
+MOST_PROBLEMS = 100_000_000  # ten times the largest training set of ibrahimli2024
+MOST_BATCH = 1_000_000
+MOST_SEEDS = 100_000
+
+Share = Annotated[float, Field(ge=0.0, le=1.0)]
+ShareBelowOne = Annotated[float, Field(ge=0.0, lt=1.0)]
+Count = Annotated[int, Field(ge=1)]
+Size = Annotated[int, Field(ge=1, le=MOST_DIGITS)]  # of operands: digits, or their number
+ProblemCount = Annotated[int, Field(ge=1, le=MOST_PROBLEMS)]
+Pair = Annotated[list[int], Field(min_length=2, max_length=2)]
+Cell = Annotated[list[Size], Field(min_length=2, max_length=2)]  # sizes (i, j)
+# Sizes i and j, and the number of problems.
+ReachCell = Annotated[
+    list[Annotated[int, Field(ge=1, le=1_000_000)]], Field(min_length=3, max_length=3)
+]
+
+# Prefixes of the sub-tasks that a mixture may contain (ibrahimli2024, 4.2.2): the sum, the aligned
+# operands, the carries, the digit sums without carries, the reversed operands.
+SUB_TASKS = ("add", "ali", "car", "mad", "rev")
+
+
+class DataSet(Settings):
+    """The part of a problem set that training uses (ibrahimli2024, 4.2.2, "Datasets")."""
+
+    task: dict[str, Any]
+    # Trained lengths of both operands, in digits.
+    lengths: list[Annotated[int, Field(ge=1, le=1000)]] = Field(default=[], max_length=1000)
+    # Problems of each length that are never trained.
+    test: int = Field(default=0, ge=0, le=MOST_PROBLEMS)
+    validation: int = Field(default=0, ge=0, le=MOST_PROBLEMS)
+    # Shares of the sub-tasks in training, by prefix; without them no prefix is written.
+    mixture: dict[str, Annotated[float, Field(gt=0.0)]] = {}
+
+    @pydantic.model_validator(mode="after")
+    def _check_split(self) -> DataSet:
+        if self.lengths:
+            if len({*self.lengths}) < len(self.lengths):
+                lengths = describe(self.lengths)
+                raise ValueError(f"lengths {lengths} do not fit, expected each of them once")
+            if max(self.lengths) == 1:  # all problems of one digit are trained
+                raise ValueError("lengths [1] leave none for validation, expected longer ones")
+            for kind in ("test", "validation"):
+                if not getattr(self, kind):
+                    raise ValueError(
+                        f"{kind} 0 does not fit a set with lengths; expected 1 or more"
+                    )
+        for kind in ("test", "validation", "mixture"):
+            if getattr(self, kind) and not self.lengths:
+                raise ValueError(f"{kind} does not fit a set without lengths, expected lengths")
+        for name in self.mixture:
+            if name not in SUB_TASKS:
+                hint = suggest_name(name, SUB_TASKS)
+                raise ValueError(f"mixture: {describe(name)} is unknown, {hint}")
+        total = sum(self.mixture.values())
+        if self.mixture and abs(total - 1) > 1e-6:
+            raise ValueError(f"mixture: shares add up to {total:g}, expected 1")
+        return self
+
+
+class Training(Settings):
+    """How a run is trained. The defaults suit a small model on a laptop."""
+
+    digits: Size = 10  # largest size of an operand; 10 train in minutes on two cores
+    steps: Count = 1000  # optimizer steps
+    batch: Annotated[int, Field(ge=1, le=MOST_BATCH)] = 128  # problems in a step
+    batched_seeds: bool = False  # train all seeds as one computation; for attention-only models
+    examples: ProblemCount | None = None  # size of a fixed training set; null: fresh problems
+    problem_set: str | None = None  # the data set of the examples; null: drawn as fresh problems
+    random_padding: ShareBelowOne = 0.0  # chance of a pad before a question token (mcleish2024)
+    packing: bool = False  # half of the batches have another problem before each one
+    # In attention, tokens with farther ids than the next count several times, as in problems that
+    # are longer. Each step draws a number, log-uniform from 1 to a limit that grows from 1 to this.
+    longer: Annotated[float, Field(ge=1.0, le=1000.0)] = 1.0
+    dropout: ShareBelowOne = 0.0  # of the outputs of attention and of feed-forward networks
+    dropout_inside: ShareBelowOne = 0.0  # of attention weights and of hidden units
+    dropout_embeddings: ShareBelowOne = 0.0  # of embeddings of tokens plus ids
+    halving: Literal["random", "masked", "svc", "shapley"] | None = None  # how heads are dropped
+    halving_accuracy: Share = 0.95  # held-out accuracy that starts a halving (fraknoi2024)
+    loss: Literal["answer", "everything"] = "answer"  # tokens in the loss: response, or all
+    loss_average: Literal["token", "sample"] = "token"  # mean of tokens, or of samples' means
+    progressive: Share = 0.0  # weight of the loss at a random depth (mcleish2024)
+    optimizer: Literal["adamw", "muon"] = "adamw"
+    learning_rate: Annotated[float, Field(gt=0.0, le=10.0)] = 1e-3  # peak, after the warmup
+    weight_decay: Annotated[float, Field(ge=0.0, le=1000.0)] = 0.0
+    betas: list[ShareBelowOne] = Field(default=[0.9, 0.98], min_length=2, max_length=2)  # of Adam
+    epsilon: Annotated[float, Field(gt=0.0, le=1.0)] = 1e-8  # of Adam, added to the root
+    warmup: Share = 0.05  # share of steps with a rising learning rate
+    decay: Literal["none", "linear", "cosine", "trapezoid"] = "cosine"  # after the warmup
+    # Share of steps at the end of a trapezoid; null: a fifth of those after the warmup.
+    cooldown: Annotated[float, Field(gt=0.0, le=1.0)] | None = None
+    final_learning_rate: Share = 0.0  # share of the peak at the last step
+    average_weights: Share = 0.0  # share of the last steps whose mean weights are the result
+    batch_ramp: Share = 0.0  # share of steps until the batch has its full size
+    clip: Annotated[float, Field(gt=0.0)] = 1.0  # largest norm of the gradient
+    precision: Literal["auto", "fp32", "medium", "bf16"] = "auto"  # auto: the fastest real fp32
+    pool: Annotated[int, Field(ge=1, le=10_000)] = 8  # batches drawn at once and sorted by length
+    score_every: Count = 100  # steps between points of the learning curve
+    score_problems: Annotated[int, Field(ge=1, le=MOST_BATCH)] = 256  # held-out problems in a point
+    held_out: Cell | None = None  # smallest and largest held-out size; only with batched seeds
+    keep_weights: Literal["last", "best"] = "last"  # best on held-out; only with batched seeds
+    stop_at: Annotated[float, Field(gt=0.0, le=1.0)] | None = None  # held-out exact match
+    patience: Count = 3  # scores in a row that must reach stop_at
+    checkpoint_every: Count | None = 250  # steps between checkpoints; null: a minute
+    snapshot_every: Count | None = None  # steps between kept weights, for plots of learning
+    device: Literal["auto", "cpu", "cuda"] = "auto"  # auto: CUDA if the machine has it
+    graphs: bool = False  # launch the kernels of a step at once, on a GPU
+    micro_batch: Count | None = None  # problems computed at once; null: as many as fit a GPU
+
+    @pydantic.model_validator(mode="after")
+    def _check_trainer(self) -> Training:
+        """Refuse settings that the chosen trainer would ignore."""
+        for field in ONLY_SEPARATE if self.batched_seeds else ONLY_BATCHED:
+            default = type(self).model_fields[field].default
+            value = getattr(self, field)
+            if value != default and (field, value) != ("precision", "fp32"):
+                raise ValueError(
+                    f"{field} {describe(value)} does not fit batched_seeds "
+                    f"{str(self.batched_seeds).lower()}; expected {default!r}"
+                )
+        if self.batched_seeds and self.examples is None:
+            raise ValueError("examples None does not fit batched_seeds true; expected a number")
+        if self.batched_seeds and self.checkpoint_every is None:
+            raise ValueError(
+                "checkpoint_every None does not fit batched_seeds true; expected a number"
+            )
+        if self.batched_seeds and self.device == "cuda":
+            raise ValueError("device 'cuda' does not fit batched_seeds true; expected 'cpu'")
+        if self.average_weights and self.stop_at is not None:  # the last step is not known before
+            raise ValueError(
+                f"average_weights {self.average_weights} does not fit stop_at {self.stop_at}; "
+                "expected 0.0, or stop_at None"
+            )
+        if self.packing and self.longer > 1.0:  # signs would look for the first of two problems
+            raise ValueError(f"longer {self.longer} does not fit packing true; expected 1.0")
+        if self.warmup + (self.cooldown or 0.0) > 1.0:
+            raise ValueError(
+                f"cooldown {self.cooldown} does not fit warmup {self.warmup}; expected a sum of at "
+                "most 1"
+            )
+        if self.held_out is not None and self.held_out[0] > self.held_out[1]:
+            raise ValueError(f"held_out {self.held_out} does not fit; expected [smallest, largest]")
+        if self.problem_set is not None and self.examples is None:
+            raise ValueError(
+                f"examples None does not fit problem_set {describe(self.problem_set)}; "
+                "expected a number"
+            )
+        return self
+
+    def dropout_shares(self) -> dict[str, float]:
+        """Return the shares of dropout, by setting, in the order of `carry.models.dropout`.
+
+        >>> Training(dropout=0.1).dropout_shares()
+        {'dropout': 0.1, 'dropout_inside': 0.0, 'dropout_embeddings': 0.0}
+        """
+        names = ("dropout", "dropout_inside", "dropout_embeddings")
+        return {name: getattr(self, name) for name in names}
+
+
+# Settings of the trainer of batched seeds, and of the trainer of one seed.
+ONLY_BATCHED = ("halving", "held_out", "keep_weights")
+ONLY_SEPARATE = (
+    *("problem_set", "random_padding", "packing", "longer", "loss", "loss_average", "progressive"),
+    *("optimizer", "batch_ramp", "clip", "precision", "stop_at", "patience", "snapshot_every"),
+    *("average_weights", "dropout_inside", "graphs", "micro_batch"),
+)
+
+
+class Evaluation(Settings):
+    """The problems on which a run is scored, and the ids from which they start."""
+
+    problem_set: str | None = None  # null: training's, else the one named after the task
+    digits: Size = 30  # largest sizes (i, j) of the grid; three times the trained digits
+    longest: Size | None = None  # largest size of problems with i = j; null: the grid's
+    far: Annotated[list[Size | Cell], Field(max_length=1000)] = []  # cells beyond the grid
+    # First ids: an id, or the mean of probabilities over all; or "window", id 1 with attention only
+    # to ids as near as in problems of the trained lengths.
+    starts: list[Size | Literal["all", "window"]] = Field(
+        default=[1, "all"], min_length=1, max_length=100
+    )
+    recurrences: Annotated[int, Field(ge=1, le=1000)] | None = None  # null: as trained
+    band: bool = False  # True: the validation band chose the settings, so it is never scored
+    attention_cell: Cell | None = None  # cell (i, j) of the averaged attention maps; null: no maps
+    reach: Annotated[list[ReachCell], Field(max_length=1000)] = []  # see `carry.analyses.reach`
+
+    def largest_size(self) -> int:
+        """Return the largest size of all scored problems.
+
+        >>> Evaluation(digits=30, far=[100, [10, 30]]).largest_size()
+        100
+        """
+        far = [size for cell in self.far_cells() for size in cell]
+        return max([self.digits, self.longest or 0, *far])
+
+    def far_cells(self) -> list[tuple[int, int]]:
+        """Return the cells beyond the grid; one number stands for both sizes.
+
+        >>> Evaluation(far=[100, [10, 30]]).far_cells()
+        [(100, 100), (10, 30)]
+        """
+        pairs = [[size] * 2 if isinstance(size, int) else size for size in self.far]
+        return [(i, j) for i, j in pairs]
+
+
+class Run(Settings):
+    """A run: task, format, positions and model, with its training and evaluation.
+
+    `name`, `study`, `scale`, `label` and `seeds` say which run it is; they change no weights. The
+    `analyses` are modules of `carry.analyses`; with `certify`, exactness at every length is proved
+    or refuted; with `publish`, the weights are in git.
+
+    >>> run = Run(name="mine", training=Training(digits=5))
+    >>> run.task["name"], run.training.digits
+    ('addition', 5)
+    """
+
+    name: str
+    study: str = "mine"
+    scale: str = "laptop"
+    # Shown in figures and tables in place of the name.
+    label: Annotated[str, Field(min_length=1, max_length=60, pattern=r"^[^\n]*$")] | None = None
+    seeds: Annotated[int, Field(ge=1, le=MOST_SEEDS)] = 3  # the fewest with a median and a range
+    analyses: list[str] = []
+    certify: bool = False
+    publish: bool = False
+    task: dict[str, Any] = {"name": "addition"}
+    format: dict[str, Any] = {}
+    positions: list[dict[str, Any]] = []
+    model: dict[str, Any] = {}
+    training: Training = Training()
+    evaluation: Evaluation = Evaluation()
+    data_set: DataSet | None = None  # from `training.problem_set`; `make_run` fills it in
+
+    def trained_lengths(self) -> list[int]:
+        """Return the lengths of trained numbers: the data set's, else 1 to `digits`.
+
+        >>> Run(name="mine", training=Training(digits=3)).trained_lengths()
+        [1, 2, 3]
+        """
+        return [*(self.data_set.lengths if self.data_set else range(1, self.training.digits + 1))]
+
+    def validation_band(self) -> range:
+        """Return the validation band: sizes beyond training, up to 1.5 times as large.
+
+        Settings are chosen on it, and it is not reported for rows whose settings were (`band`).
+
+        >>> Run(name="mine").validation_band()
+        range(11, 16)
+        """
+        digits = self.training.digits
+        return range(digits + 1, digits + digits // 2 + 1)
+
+    def module_names(self) -> list[str]:
+        """Return the modules that the settings choose, which are imported by name.
+
+        >>> Run(name="mine").module_names()[0]
+        'carry.tasks.addition'
+        """
+        names = [
+            f"carry.tasks.{self.task.get('name')}",
+            f"carry.formats.{self.format.get('name', 'expression')}",
+            f"carry.models.architectures.{self.model.get('name', 'transformer')}",
+        ]
+        for pair in self.positions:
+            names += [f"carry.positions.{pair.get('ids')}"]
+            names += [f"carry.models.encodings.{pair.get('encoding')}"]
+        if self.training.batched_seeds:
+            names += ["carry.training.batched.groups", "carry.training.batched.count_pass"]
+        return names
