@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from carry.config import paths, profiles, run_settings
-from carry.config.run_settings import ResolvedSetting
+from carry.experiments.run import ResolvedSetting
 from carry.config.settings import (
     PROBLEM_SET_NAME,
     SettingsError,

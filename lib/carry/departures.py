@@ -15,7 +15,7 @@ import pandas as pd
 
 from carry.config import profiles as profile_files
 from carry.config import run_settings
-from carry.config.run_settings import Run
+from carry.experiments.run import Run
 from carry.config.settings import choose_class
 from carry.formats import Format
 from carry.models.architectures import Architecture

@@ -1,4 +1,8 @@
-"""Hashes of the library files that a job depends on, and what else its results came from."""
+"""Hashes of the code that a job depends on, and what else its results came from.
+
+Code counts by its syntax tree, without comments and docstrings. Settings, paths, messages and
+progress do not count: what they change is in the settings of a job.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +17,9 @@ from functools import cache
 from pathlib import Path
 
 LIBRARY = Path(__file__).parent
+UNCOUNTED = ("carry.config", "carry.experiments", "carry.jobs", "carry.fingerprint",
+             "carry.processes", "carry.progress")  # fmt: skip
+DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 @cache
@@ -32,8 +39,7 @@ def find_commit() -> str:
     try:
         run = {"cwd": LIBRARY.parents[1], "capture_output": True, "text": True, "check": True}
         commit = subprocess.run(["git", "rev-parse", "--short=12", "HEAD"], **run).stdout.strip()
-        files = ["lib", "params.yaml", "profiles", ":!profiles/*/dvc.*"]  # which a run writes
-        changed = subprocess.run(["git", "status", "--porcelain", *files], **run)
+        changed = subprocess.run(["git", "status", "--porcelain", "lib", "params.yaml"], **run)
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
     return commit + ("+" if changed.stdout.strip() else "")
@@ -89,7 +95,7 @@ def find_reachable_files(modules: Iterable[str]) -> dict[str, Path]:
     """Return the files of modules and of their direct and indirect imports.
 
     Imports by name at run time (`importlib.import_module`) are not seen: the caller adds them,
-    see `carry.config.run_settings.Run.module_names`.
+    see `carry.experiments.run.Run.module_names`.
 
     >>> list(find_reachable_files(["carry.config.paths"]))
     ['carry', 'carry.config', 'carry.config.paths']
@@ -105,23 +111,31 @@ def find_reachable_files(modules: Iterable[str]) -> dict[str, Path]:
 
 
 def hash_code(modules: Iterable[str]) -> str:
-    """Return one line for each reachable file: a hash of its content, and its path."""
-    files = find_reachable_files(modules).values()
-    return "".join(hash_file(path) for path in files)
+    """Return a hash of the code of all files that modules reach.
 
-
-def hash_file(path: Path) -> str:
-    """Return the line of a file of the library; its path is that in a clone, wherever it lies."""
-    return hash_line(path.read_bytes(), f"lib/{path.relative_to(LIBRARY.parent).as_posix()}")
-
-
-def hash_line(content: bytes, path: str) -> str:
-    """Return the line of one file.
-
-    >>> hash_line(b"", "lib/carry/mine.py")
-    'e3b0c44298fc1c14  lib/carry/mine.py\\n'
+    >>> len(hash_code(["carry.tasks.addition"]))
+    16
     """
-    return f"{hashlib.sha256(content).hexdigest()[:16]}  {path}\n"
+    files = find_reachable_files(modules)
+    counted = {name: path for name, path in files.items() if not name.startswith(UNCOUNTED)}
+    lines = [f"{name} {hash_source(path.read_text('utf-8'))}" for name, path in counted.items()]
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
+
+
+@cache
+def hash_source(source: str) -> str:
+    """Return a hash of a file's syntax tree without comments and docstrings.
+
+    >>> hash_source("x = 1  # one") == hash_source("x = 1")
+    True
+    >>> hash_source("def f(): 'Say.'; return 1") == hash_source("def f(): return 1")
+    True
+    """
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        if isinstance(node, DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
+            node.body = node.body[1:]
+    return hashlib.sha256(ast.dump(tree).encode()).hexdigest()[:16]
 
 
 def _with_packages(name: str) -> list[str]:

@@ -17,7 +17,7 @@ import pandas as pd
 
 from carry.certificates.files import read_certificate
 from carry.config import paths, profiles, run_settings
-from carry.config.run_settings import Run
+from carry.experiments.run import Run
 from carry.config.settings import SettingsError, list_modules, suggest_name
 from carry.data.tables import read_parquet
 from carry.evaluation.intervals import pool_cells, seed_interval

@@ -96,7 +96,7 @@ def measure_depths(system: System, problems: Problems) -> pd.DataFrame:
         an interval.
 
     >>> from carry.randomness import stream
-    >>> from carry.config.run_settings import make_run
+    >>> from carry.experiments.resolve import make_run
     >>> model = {"name": "adaptive", "recurrences": 3, "width": 8, "halting_bias": 9.0}
     >>> system = System(make_run({"task": {"name": "addition"}, "model": model}))
     >>> problems = system.task.draw_for_cells(torch.full((9, 2), 2), stream(0, "doctest"))
@@ -147,7 +147,7 @@ def score_recurrences(system: System, problems: Problems) -> pd.DataFrame:
         answers are `exact`, with an interval.
 
     >>> from carry.randomness import stream
-    >>> from carry.config.run_settings import make_run
+    >>> from carry.experiments.resolve import make_run
     >>> model = {"name": "adaptive", "recurrences": 2, "width": 8}
     >>> system = System(make_run({"task": {"name": "addition"}, "model": model}))
     >>> problems = system.task.draw_for_cells(torch.full((9, 2), 2), stream(0, "doctest"))

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from carry.analyses import Report, analyse_seeds, ignore, label_table
 from carry.config import run_settings
-from carry.config.run_settings import Run
+from carry.experiments.run import Run
 from carry.config.settings import SettingsError
 from carry.data import problem_sets
 from carry.data.training_batches import tabulate_training_set

@@ -132,7 +132,7 @@ def score_answers(
 ) -> tuple[dict[str, float | int], pd.DataFrame]:
     """Return loss and exact responses of problems, and the correct digits of answers by place.
 
-    >>> from carry.config.run_settings import make_run
+    >>> from carry.experiments.resolve import make_run
     >>> from carry.tasks import to_digits
     >>> system = System(make_run({"task": {"name": "addition"}}))
     >>> loss, places = score_answers(system, system.task.solve(*to_digits([[57, 48], [12, 30]])))
@@ -188,7 +188,7 @@ def score_next_tokens(system: System, problems: Problems) -> pd.DataFrame:
 
     Source: ibrahimli2024, 4.3.1, which decodes; here the tokens before are the correct ones.
 
-    >>> from carry.config.run_settings import make_run
+    >>> from carry.experiments.resolve import make_run
     >>> from carry.tasks import to_digits
     >>> system = System(make_run({"task": {"name": "addition"}, "training": {"digits": 2}}))
     >>> table = score_next_tokens(system, system.task.solve(*to_digits([[57, 48], [12, 30]])))

@@ -85,7 +85,7 @@ def count_exact(
         SettingsError: for a model of another format than `line`.
 
     >>> from carry.evaluation.mock_models import Oracle
-    >>> from carry.config.run_settings import make_run
+    >>> from carry.experiments.resolve import make_run
     >>> oracle = Oracle(make_run({"task": {"name": "addition"}, "format": {"name": "line"}}))
     >>> count_exact(oracle, 3, Surroundings(characters=5, sums=3), count=7)
     7

@@ -110,7 +110,7 @@ def model_tables(system: System, digits: int, twins: int) -> dict[str, pd.DataFr
 def draw_problems(system: System, digits: int, purpose: str) -> Problems:
     """Draw sums of two numbers of `digits` digits whose answers have as many digits.
 
-    >>> from carry.config.run_settings import make_run
+    >>> from carry.experiments.resolve import make_run
     >>> problems = draw_problems(System(make_run({"task": {"name": "addition"}})), 3, "lens")
     >>> len(problems), problems.answer_length.unique().tolist()
     (500, [3])

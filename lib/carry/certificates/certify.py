@@ -16,7 +16,7 @@ from carry.certificates.files import (
 from carry.certificates.seeds import FILE, certify_seed, describe_models
 from carry.certificates.tables import write_tables
 from carry.config import paths, profiles, run_settings
-from carry.config.run_settings import Run
+from carry.experiments.run import Run
 from carry.config.settings import SettingsError, suggest_name
 from carry.evaluation import trained_models
 from carry.jobs import Job, run_jobs

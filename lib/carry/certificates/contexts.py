@@ -109,7 +109,7 @@ def require_bounded_contexts(system: System) -> None:
 def compute_id_reach(system: System) -> list[tuple[int, int]]:
     """Return how far the ids of a context may lie below and above the query's id, by encoding.
 
-    >>> from carry.config.run_settings import make_run
+    >>> from carry.experiments.resolve import make_run
     >>> pair = {"ids": "abacus", "encoding": "relative", "window": [0, 1]}
     >>> settings = {"task": {"name": "addition"}, "positions": [pair], "model": {"layers": 2}}
     >>> compute_id_reach(System(make_run(settings)))
@@ -131,7 +131,7 @@ def extract_contexts(
         first_problem: the number of the first problem of the batch.
 
     >>> from carry.formats import to_text
-    >>> from carry.config.run_settings import make_run
+    >>> from carry.experiments.resolve import make_run
     >>> from carry.tasks import to_digits
     >>> pair = {"ids": "abacus", "encoding": "relative", "window": [0, 1]}
     >>> system = System(make_run({"task": {"name": "addition"}, "positions": [pair]}))

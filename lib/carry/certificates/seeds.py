@@ -20,7 +20,7 @@ from carry.certificates.verification import (
     find_contexts_or_conflict,
     hash_weights,
 )
-from carry.config.run_settings import Run
+from carry.experiments.run import Run
 from carry.evaluation import trained_models
 from carry.models.parameter_counts import count_network_parameters
 from carry.models.system import System

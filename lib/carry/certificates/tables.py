@@ -48,7 +48,7 @@ def tabulate_contexts(system: System, contexts: Contexts) -> ContextTable:
     more layers they stand in the order of the tokens.
 
     >>> from carry.certificates.verification import enumerate_contexts
-    >>> from carry.config.run_settings import make_run
+    >>> from carry.experiments.resolve import make_run
     >>> pair = {"ids": "coupled", "encoding": "relative", "window": [0, 1]}
     >>> run = make_run({"task": {"name": "copying"}, "positions": [pair]})
     >>> system = System(run)

@@ -99,7 +99,7 @@ def enumerate_contexts(
         SettingsError: for a model or a task whose contexts cannot be enumerated.
         ConflictingContexts: if a context has two correct next tokens.
 
-    >>> from carry.config.run_settings import make_run
+    >>> from carry.experiments.resolve import make_run
     >>> pair = {"ids": "coupled", "encoding": "relative", "window": [0, 1]}
     >>> parity = {"task": {"name": "parity"}, "format": {"name": "scratchpad"}}
     >>> parity["format"]["reverse_operands"] = True

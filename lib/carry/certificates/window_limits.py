@@ -24,7 +24,7 @@ from carry.certificates.contexts import (
     unique_contexts,
 )
 from carry.certificates.verification import render_context
-from carry.config.run_settings import make_run
+from carry.experiments.resolve import make_run
 from carry.data.problems import Problems
 from carry.jobs.local import map_processes
 from carry.models.hooks import Hooks

@@ -10,7 +10,7 @@ from pydantic import Field, field_validator, model_validator
 
 from carry import results
 from carry.config import paths, profiles
-from carry.config.run_settings import Pair
+from carry.experiments.run import Pair
 from carry.config.settings import Settings, SettingsError, suggest_name
 from carry.evaluation.regions import LEARNED
 from carry.models.constructions.adder import Codes

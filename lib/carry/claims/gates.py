@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from carry.config.run_settings import Run
+from carry.experiments.run import Run
 
 
 class NotMeasured(Exception):
@@ -118,7 +118,7 @@ def check_steps(row: str, least: int, runs: dict[str, Run]) -> None:
 def describe_footing(run: Run) -> dict[str, Any]:
     """Return the settings that two rows on one footing share, but for their steps.
 
-    >>> from carry.config.run_settings import make_run
+    >>> from carry.experiments.resolve import make_run
     >>> model = {"layers": 1, "recurrences": 3, "width": 64}
     >>> run = make_run({"task": {"name": "addition"}, "model": model})
     >>> list(describe_footing(run).values())

@@ -18,7 +18,7 @@ from scipy import stats
 from carry.claims.claim_settings import Claim
 from carry.claims.measurements import select_pairs
 from carry.config import profiles, run_settings
-from carry.config.run_settings import Run
+from carry.experiments.run import Run
 from carry.evaluation.differences import ALPHA, compute_smallest_p, correct_p_values
 from carry.evaluation.intervals import LEVEL, wilson_interval
 

@@ -15,7 +15,7 @@ def find_root(place: Path) -> Path:
     """Return the project's folder: the one with the package at `place`, if it lies in a project.
 
     An installed copy does not; then it is the nearest of the working directory and its parents with
-    params.yaml, else the working directory (see `carry.config.profiles.find_params`).
+    params.yaml, else the working directory (see `carry.config.params`).
 
     >>> find_root(Path(__file__)) == ROOT
     True
@@ -26,104 +26,46 @@ def find_root(place: Path) -> Path:
 
 
 ROOT = find_root(Path(__file__))
-# Folders among the results of studies; no study may have these names.
-ANALYSES, VARIANTS = "analyses", "variants"
-# Profiles whose results are in git.
-COMMITTED = ("cpu", "full", "baselines", "long", "tuning", "gpu")
-PUBLISHED = "full"  # the profile whose weights are in git
+STORE = ROOT / "data" / "store"  # results of jobs, which DVC ignores
+REPORTS = ROOT / "reports"  # results, weights, certificates, figures and pages: in git
 
 
-def data_path(profile: str, *parts: str) -> Path:
-    """Return a path below data/, where the pipeline keeps files that it can make again.
-
-    >>> data_path("cpu", "runs").relative_to(ROOT).as_posix()
-    'data/cpu/runs'
-    """
-    return ROOT.joinpath("data", profile, *parts)
-
-
-def reports_path(profile: str, *parts: str) -> Path:
-    """Return a path for figures, claims and site: in reports/ for the profile `cpu`, else in data/.
-
-    >>> reports_path("smoke", "figures").relative_to(ROOT).as_posix()
-    'data/smoke/reports/figures'
-    """
-    top = ROOT / "reports" if profile == "cpu" else data_path(profile, "reports")
-    return top.joinpath(*parts)
-
-
-def results_path(profile: str, kind: str, *parts: str) -> Path:
-    """Return a path for the `results`, `certificates` or `models` of a profile.
-
-    Those of a committed profile are in reports/, those of another in data/.
-
-    >>> results_path("full", "models").relative_to(ROOT).as_posix()
-    'reports/models/full'
-    >>> results_path("smoke", "results").relative_to(ROOT).as_posix()
-    'data/smoke/reports/results/smoke'
-    """
-    top = ROOT / "reports" if profile in COMMITTED else data_path(profile, "reports")
-    return top.joinpath(kind, profile, *parts)
-
-
-def run_folder(profile: str, study: str, row: str) -> Path:
-    """Return the folder of a trained row: weights, snapshots, curves and settings.
-
-    >>> run_folder("cpu", "parity", "parity_nope").relative_to(ROOT).as_posix()
-    'data/cpu/runs/parity/parity_nope'
-    """
-    return data_path(profile, "runs", study, row)
-
-
-def jobs_folder(profile: str, stage: str) -> Path:
-    """Return the folder of the kept results of jobs, which DVC ignores."""
-    return data_path(profile, "jobs", stage)
-
-
-def results_folder(profile: str, study: str) -> Path:
+def results_folder(study: str) -> Path:
     """Return the folder with the result tables of a study, one file for all its rows.
 
-    >>> results_folder("full", "parity").relative_to(ROOT).as_posix()
-    'reports/results/full/parity'
+    >>> results_folder("parity").relative_to(ROOT).as_posix()
+    'reports/results/parity'
     """
-    return results_path(profile, "results", study)
+    return REPORTS / "results" / study
 
 
-def analyses_folder(profile: str, study: str) -> Path:
-    """Return the folder with the tables of the analyses of a study."""
-    return results_path(profile, "results", ANALYSES, study)
+def certificate_file(row: str) -> Path:
+    """Return the file of a row's certificate."""
+    return REPORTS / "certificates" / f"{row}.json"
 
 
-def variants_folder(profile: str, name: str) -> Path:
-    """Return the folder with the tables of a set of variants."""
-    return results_path(profile, "results", VARIANTS, name)
+def models_folder(row: str) -> Path:
+    """Return the folder with the weights of a row that are in git."""
+    return REPORTS / "models" / row
 
 
-def certificate_file(profile: str, study: str, row: str) -> Path:
-    """Return the file of a row's certificate.
-
-    >>> certificate_file("cpu", "parity", "parity_nope").relative_to(ROOT).as_posix()
-    'reports/certificates/cpu/parity/parity_nope.json'
-    """
-    return results_path(profile, "certificates", study, f"{row}.json")
-
-
-def models_folder(profile: str, study: str, row: str) -> Path:
-    """Return the folder with the published weights of a row.
-
-    >>> models_folder("cpu", "parity", "parity_nope").relative_to(ROOT).as_posix()
-    'reports/models/cpu/parity/parity_nope'
-    """
-    return results_path(profile, "models", study, row)
-
-
-def figures_folder(profile: str, notebook: str) -> Path:
+def figures_folder(notebook: str) -> Path:
     """Return the folder with the figures of a notebook.
 
-    >>> figures_folder("cpu", "mcleish2024/how_far").relative_to(ROOT).as_posix()
+    >>> figures_folder("mcleish2024/how_far").relative_to(ROOT).as_posix()
     'reports/figures/mcleish2024/how_far'
     """
-    return reports_path(profile, "figures", *notebook.split("/"))
+    return REPORTS.joinpath("figures", *notebook.split("/"))
+
+
+def executed_file(notebook: str, item: str | None = None) -> Path:
+    """Return the executed copy of a notebook, of a stage for each `item`.
+
+    >>> executed_file("pipeline/train", "parity").relative_to(ROOT).as_posix()
+    'data/executed/pipeline/train/parity.ipynb'
+    """
+    parts = [*notebook.split("/"), *([item] if item else [])]
+    return (ROOT / "data" / "executed").joinpath(*parts).with_suffix(".ipynb")
 
 
 def display_path(path: Path) -> str:

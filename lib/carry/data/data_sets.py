@@ -15,9 +15,9 @@ from jaxtyping import Integer
 from torch import Tensor
 
 from carry import tasks
-from carry.config.run_settings import SUB_TASKS, DataSet
 from carry.config.settings import SettingsError
 from carry.data.problems import Problems, concatenate_problems
+from carry.experiments.run import SUB_TASKS, DataSet
 from carry.randomness import stream
 
 # Training takes at most this number of problems of a length (Lee et al. 2023).

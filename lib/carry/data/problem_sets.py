@@ -2,118 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import itertools
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import pydantic
 import torch
-from pydantic import Field
 
 from carry import tasks
-from carry.config import paths, profiles, run_settings
-from carry.config.run_settings import (
-    MOST_DIGITS,
-    MOST_PROBLEMS,
-    DataSet,
-    ProblemCount,
-    Run,
-    Size,
-)
-from carry.config.settings import Settings, SettingsError, suggest_name
+from carry.config import paths
+from carry.config.settings import SettingsError
 from carry.data import data_sets
 from carry.data.problems import Problems
 from carry.data.tables import read_parquet
+from carry.experiments.problems import ProblemSet, find_problem_set
+from carry.experiments.run import Run
 from carry.randomness import stream
 
 # Settings of tasks that decide which problems exist and which answers are right.
 DEFINING = ("radix", "modulus", "operations", "down")
-
-
-class FarCell(Settings):
-    """A cell beyond the grid with `each` problems: `digits` for both sizes, or `i` and `j`."""
-
-    digits: Size | None = None
-    i: Size | None = None
-    j: Size | None = None
-    each: ProblemCount
-
-    @pydantic.model_validator(mode="after")
-    def _check_sizes(self) -> FarCell:
-        present = [size is not None for size in (self.digits, self.i, self.j)]
-        if present not in ([True, False, False], [False, True, True]):
-            raise ValueError(
-                f"digits {self.digits}, i {self.i}, j {self.j} do not fit; "
-                "expected digits, or else i and j"
-            )
-        return self
-
-    def cell(self) -> tuple[int, int]:
-        """Return the sizes (i, j)."""
-        return (self.digits, self.digits) if self.digits else (self.i, self.j)
-
-
-class LengthRange(Settings):
-    """Equal sizes, drawn uniformly from `least` to `most` for `count` problems."""
-
-    least: Size
-    most: Size
-    count: ProblemCount
-
-    @pydantic.model_validator(mode="after")
-    def _check_order(self) -> LengthRange:
-        if self.most < self.least:
-            raise ValueError(f"most {self.most} does not fit, expected at least {self.least}")
-        return self
-
-
-class ProblemSet(DataSet):
-    """The settings of a problem set: an evaluation grid, random draws, or a data set.
-
-    `grid`: cells (i, j) with both sizes up to this, `each` problems in a cell; `equal`: number of
-    further problems for each size i = j, up to `longest` (default: the grid); `far`: cells beyond
-    these; `ranges`: problems of several sizes, in sets of these names; `every`: all problems of a
-    task with few problems. `draw` problems of the training distribution, of sizes up to `digits`.
-
-    A data set has trained `lengths` instead, and its problems are held out of training; the lengths
-    `beyond` are tested only.
-    """
-
-    beyond: list[Size] = []
-    grid: int = Field(default=0, ge=0, le=MOST_DIGITS)
-    each: int = Field(default=0, ge=0, le=MOST_PROBLEMS)
-    equal: int = Field(default=0, ge=0, le=MOST_PROBLEMS)
-    longest: Size | None = None
-    far: list[FarCell] = []
-    ranges: dict[str, LengthRange] = {}
-    every: bool = False
-    draw: int = Field(default=0, ge=0, le=MOST_PROBLEMS)
-    digits: int = Field(default=0, ge=0, le=MOST_DIGITS)
-
-    @pydantic.model_validator(mode="after")
-    def _check_lengths(self) -> ProblemSet:
-        """Refuse problems that training could draw next to problems that it never draws."""
-        repeated = sorted({*self.lengths} & {*self.beyond})
-        if repeated:
-            raise ValueError(f"beyond: {repeated} are trained, expected other lengths")
-        if self.beyond and not self.lengths:
-            raise ValueError("beyond does not fit a set without lengths, expected lengths")
-        for kind in ("grid", "equal", "far", "ranges", "every", "draw"):
-            if self.lengths and getattr(self, kind):
-                raise ValueError(f"{kind} does not fit a set with lengths, expected test alone")
-        drawn = self.grid**2 * self.each + (self.longest or self.grid) * self.equal + self.draw
-        drawn += sum(cell.each for cell in self.far) + sum(r.count for r in self.ranges.values())
-        if drawn > MOST_PROBLEMS:
-            raise ValueError(f"{drawn} problems are too many; expected at most {MOST_PROBLEMS}")
-        return self
-
-
-def load_problem_set(name: str, profile: str) -> ProblemSet:
-    """Return the settings of a problem set at the scale of a profile."""
-    return ProblemSet.parse(profiles.load_problem_set(name, profile), f"problems.{name}")
 
 
 def draw_problem_set(name: str, settings: ProblemSet) -> pd.DataFrame:
@@ -138,13 +47,13 @@ def draw_problem_set(name: str, settings: ProblemSet) -> pd.DataFrame:
         "equal": [(size, size) for size in equal for _ in range(settings.equal)],
         "far": [far.cell() for far in settings.far for _ in range(far.each)],
     }
-    tables = []
+    tables, purpose = [], ("problems", settings.stream or name)
     for kind, cells in cells_by_set.items():  # a stream each, so that no set changes another
         if cells:
-            problems = task.draw_for_cells(torch.tensor(cells), stream(0, "problems", name, kind))
+            problems = task.draw_for_cells(torch.tensor(cells), stream(0, *purpose, kind))
             tables.append(to_table(kind, torch.tensor(cells), problems, task))
     for kind, sizes in settings.ranges.items():
-        generator = stream(0, "problems", name, kind)
+        generator = stream(0, *purpose, kind)
         size = torch.randint(sizes.least, sizes.most + 1, (sizes.count, 1), generator=generator)
         cells = size.expand(-1, 2)
         tables.append(to_table(kind, cells, task.draw_for_cells(cells, generator), task))
@@ -152,7 +61,7 @@ def draw_problem_set(name: str, settings: ProblemSet) -> pd.DataFrame:
         cells, problems, kinds = task.enumerate_problems()
         tables.append(to_table("every", cells, problems, task).assign(set=kinds))
     if settings.draw:
-        generator = stream(0, "problems", name, "draw")
+        generator = stream(0, *purpose, "draw")
         cells, problems = task.draw_with_cells(settings.draw, settings.digits, generator)
         tables.append(to_table("draw", cells, problems, task))
     for length in sorted({*settings.lengths, *settings.beyond}):
@@ -185,25 +94,21 @@ def _to_texts(digits: torch.Tensor, lengths: torch.Tensor) -> list[str]:
     return [text[end - n : end] for end, n in zip(ends, lengths.tolist(), strict=True)]
 
 
-def write_problem_set(name: str, profile: str) -> Path:
-    """Draw a problem set and write it as Parquet."""
-    path = paths.data_path(profile, "problems", f"{name}.parquet")
-    with paths.write_atomically(path) as draft:
-        draw_problem_set(name, load_problem_set(name, profile)).to_parquet(draft, index=False)
-    return path
-
-
-def read_table(profile: str, name: str) -> pd.DataFrame:
-    """Return a problem set that the pipeline drew, as a table.
+def load_problem_set(name: str, scale: str = "laptop") -> pd.DataFrame:
+    """Return a problem set as a table; it is drawn once and kept in the store.
 
     Raises:
-        SettingsError: for a file that is missing or damaged.
+        SettingsError: for an unknown name.
     """
-    if profile == "notebook":  # a notebook that runs alone draws its few problems again
-        return draw_problem_set(name, load_problem_set(name, profile))
-    path = paths.data_path(profile, "problems", f"{name}.parquet")
-    remedy = f"the problems stage of profile {profile!r} to run: dvc repro -f problems"
-    return read_parquet(path, f"problems.{name}", remedy)
+    settings = find_problem_set(name, scale)
+    key = hashlib.sha256(settings.model_dump_json(exclude_defaults=True).encode()).hexdigest()[:16]
+    path = paths.STORE / "problems" / f"{key}.parquet"
+    with contextlib.suppress(SettingsError):  # missing or damaged
+        return read_parquet(path, f"problems.{name}", "it to be drawn again")
+    table = draw_problem_set(name, settings)
+    with paths.write_atomically(path) as draft:
+        table.to_parquet(draft, index=False)
+    return table
 
 
 def to_problems(table: pd.DataFrame, task: tasks.Task) -> Problems:
@@ -215,21 +120,18 @@ def to_problems(table: pd.DataFrame, task: tasks.Task) -> Problems:
 def get_problem_set_name(run: Run) -> str:
     """Return the name of the problem set that scores a run.
 
-    >>> from carry.config.run_settings import make_run
+    >>> from carry.experiments.resolve import make_run
     >>> get_problem_set_name(make_run({"task": {"name": "sorting"}}))
     'sorting'
     """
     return run.evaluation.problem_set or run.training.problem_set or str(run.task.get("name"))
 
 
-def check_problem_set(run: Run, profile: str) -> None:
+def check_problem_set(run: Run) -> None:
     """Refuse a run whose problem set is unknown or belongs to another task."""
     name = get_problem_set_name(run)
     where = f"runs.{run.name}.evaluation.problem_set"
-    if name not in profiles.load_params()["problems"]:
-        hint = suggest_name(name, profiles.load_params()["problems"])
-        raise SettingsError(f"{where}: {name!r} is unknown, {hint}")
-    given = load_problem_set(name, profile).task
+    given = find_problem_set(name, run.scale, where).task
     if _describe_task(given) != _describe_task(run.task):
         raise SettingsError(
             f"{where}: {name!r} has problems of {_describe_task(given)}, "
@@ -250,7 +152,7 @@ def select_questions(run: Run, table: pd.DataFrame) -> pd.DataFrame:
     Of a data set these are the tests, without the validation problems, which training reads. The
     validation band is left out for a run whose settings were chosen on it.
 
-    >>> from carry.config.run_settings import make_run
+    >>> from carry.experiments.resolve import make_run
     >>> run = make_run({"task": {"name": "addition"}, "evaluation": {"digits": 2, "far": [50]}})
     >>> table = pd.DataFrame({"set": ["grid", "grid", "far", "far"], "i": [2, 3, 50, 99]})
     >>> select_questions(run, table.assign(j=table["i"]))["i"].tolist()
@@ -262,7 +164,7 @@ def select_questions(run: Run, table: pd.DataFrame) -> pd.DataFrame:
     cells = pd.MultiIndex.from_frame(table[["i", "j"]])
     far = (table["set"] == "far") & cells.isin(evaluation.far_cells())
     other = ~table["set"].isin(["grid", "equal", "far"])  # every row of these sets is asked
-    if profiles.load_params()["problems"].get(get_problem_set_name(run), {}).get("lengths"):
+    if run.data_set is not None:
         other &= table["set"] != "validation"
     chosen = grid | equal | far | other
     if evaluation.band:
@@ -270,39 +172,9 @@ def select_questions(run: Run, table: pd.DataFrame) -> pd.DataFrame:
     return table[chosen]
 
 
-def write_questions(profile: str) -> dict[str, int]:
-    """Write for each row of a profile the problems that score it; return their numbers by row.
-
-    The evaluation of a row depends on its own file, so a change of another row does not repeat it.
-    """
-    runs = {row: run_settings.load_run(row, profile) for row in run_settings.list_rows(profile)}
-    names = {get_problem_set_name(run) for run in runs.values()}
-    tables = {name: read_table(profile, name) for name in names}
-    counts = {}
-    for row, run in runs.items():
-        questions = select_questions(run, tables[get_problem_set_name(run)])
-        with paths.write_atomically(find_questions_file(run)) as draft:
-            questions.to_parquet(draft, index=False)
-        counts[row] = len(questions)
-    return counts
-
-
-def find_questions_file(run: Run) -> Path:
-    """Return the file with the problems that score a run."""
-    study = profiles.find_study(run.name)
-    return paths.data_path(run.profile, "questions", study, f"{run.name}.parquet")
-
-
-def read_questions(run: Run) -> pd.DataFrame:
-    """Return the problems that score a run.
-
-    Raises:
-        SettingsError: for a file that is missing or damaged.
-    """
-    if run.profile == "notebook":  # a notebook that runs alone draws its few problems again
-        return select_questions(run, read_table(run.profile, get_problem_set_name(run)))
-    remedy = f"the problems stage of profile {run.profile!r} to run: dvc repro -f problems"
-    return read_parquet(find_questions_file(run), f"questions.{run.name}", remedy)
+def load_questions(run: Run) -> pd.DataFrame:
+    """Return the problems that score a run."""
+    return select_questions(run, load_problem_set(get_problem_set_name(run), run.scale))
 
 
 def hash_questions(questions: pd.DataFrame) -> str:

@@ -11,10 +11,11 @@ import torch
 from jaxtyping import Integer
 from torch import Tensor
 
-from carry.config.run_settings import SUB_TASKS, Run
 from carry.data import data_sets, problem_sets
 from carry.data.batch import Batch
 from carry.data.problems import Problems
+from carry.experiments.problems import ProblemSet
+from carry.experiments.run import SUB_TASKS, Run
 from carry.formats import Format, insert_random_padding
 from carry.randomness import stream
 from carry.tasks import Task
@@ -52,10 +53,8 @@ def tabulate_training_set(run: Run, task: Task) -> pd.DataFrame | None:
         if sub_tasks is None:
             return table
         return table.assign(part=[SUB_TASKS[index] for index in sub_tasks])
-    settings = problem_sets.ProblemSet(
-        task=run.task, draw=training.examples, digits=training.digits
-    )
-    return problem_sets.draw_problem_set(f"training {run.name}", settings)
+    settings = ProblemSet(task=run.task, draw=training.examples, digits=training.digits)
+    return problem_sets.draw_problem_set(run.example_stream(), settings)
 
 
 def summarise_training_set(run: Run, task: Task) -> dict[str, Any]:

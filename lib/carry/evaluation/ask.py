@@ -33,7 +33,7 @@ def ask(system: System, *operands: str | int, start: Start = "all") -> pd.DataFr
     `probability`, and the `target`, the correct token.
 
     >>> from carry.evaluation.mock_models import Oracle
-    >>> from carry.config.run_settings import make_run
+    >>> from carry.experiments.resolve import make_run
     >>> ask(Oracle(make_run({"task": {"name": "addition"}})), 17, 25)["predicted"].tolist()
     ['2', '4', '$']
 
@@ -118,7 +118,7 @@ def read_answer(system: System, steps: pd.DataFrame) -> str:
     For a task or format whose response is not a number, return the response without its end.
 
     >>> from carry.evaluation.mock_models import Oracle
-    >>> from carry.config.run_settings import make_run
+    >>> from carry.experiments.resolve import make_run
     >>> oracle = Oracle(make_run({"task": {"name": "addition"}}))
     >>> read_answer(oracle, ask(oracle, 999, 2))
     '1001'

@@ -48,7 +48,7 @@ def list_first_ids(system: System, problems: Problems, start: Start) -> list[lis
     evenly. Schemes with starts of their own (levels of coupling) move together. The starts depend
     on the shape of the problems only, which is that of their longest answers.
 
-    >>> from carry.config.run_settings import make_run
+    >>> from carry.experiments.resolve import make_run
     >>> from carry.tasks import to_digits
     >>> positions = [{"ids": "abacus", "encoding": "learned", "table": 6}]
     >>> settings = {"task": {"name": "addition"}, "positions": positions}
@@ -110,7 +110,7 @@ def compute_question_ids(
     equal lengths in all rows share one row of ids. In a format with variable length each row has
     its ids.
 
-    >>> from carry.config.run_settings import make_run
+    >>> from carry.experiments.resolve import make_run
     >>> from carry.tasks import to_digits
     >>> positions = [{"ids": "abacus", "encoding": "relative", "window": 1}]
     >>> system = System(make_run({"task": {"name": "addition"}, "positions": positions}))
@@ -132,7 +132,7 @@ def compute_decoding_ids(
     They depend on the question only, or also on the written tokens if marks do. There is a list for
     each start, as in `compute_question_ids`.
 
-    >>> from carry.config.run_settings import make_run
+    >>> from carry.experiments.resolve import make_run
     >>> from carry.tasks import to_digits
     >>> positions = [{"ids": "coupled", "encoding": "relative", "window": 1}]
     >>> settings = {"task": {"name": "multi_operand_addition"}, "positions": positions}
@@ -191,7 +191,7 @@ def decode_greedily(
 
     >>> from carry.evaluation.mock_models import Oracle
     >>> from carry.formats import to_text
-    >>> from carry.config.run_settings import make_run
+    >>> from carry.experiments.resolve import make_run
     >>> from carry.tasks import to_digits
     >>> oracle = Oracle(make_run({"task": {"name": "addition"}}))
     >>> problems = oracle.task.solve(*to_digits([[5, 7], [2, 30]]))

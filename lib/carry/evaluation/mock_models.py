@@ -16,7 +16,7 @@ from jaxtyping import Float, Integer
 from torch import Tensor
 
 from carry import formats
-from carry.config.run_settings import Run
+from carry.experiments.run import Run
 from carry.formats import HINT_LETTERS
 from carry.formats.insertion_sort import InsertionSort
 from carry.formats.longhand import Longhand
@@ -34,7 +34,7 @@ DIGITS = "0123456789"
 class Oracle(System):
     """Writes the correct response.
 
-    >>> from carry.config.run_settings import make_run
+    >>> from carry.experiments.resolve import make_run
     >>> oracle = Oracle(make_run({"task": {"name": "addition"}, "format": {"pad": True}}))
     >>> oracle.respond("^356+940=")
     '2070$'

@@ -68,7 +68,7 @@ def score_by_recurrence(
     Raises:
         SettingsError: for less than one recurrence.
 
-    >>> from carry.config.run_settings import make_run
+    >>> from carry.experiments.resolve import make_run
     >>> addition = {"name": "addition"}
     >>> settings = problem_sets.ProblemSet(task=addition, grid=3, equal=5)
     >>> table = problem_sets.draw_problem_set("mine", settings)
@@ -112,7 +112,7 @@ def choose_problems(system: System, table: pd.DataFrame) -> pd.DataFrame:
     Their operands have equal lengths: the longest in training, the longest inside the grid, and
     all beyond it; the first `MAX_PROBLEMS` of each length.
 
-    >>> from carry.config.run_settings import make_run
+    >>> from carry.experiments.resolve import make_run
     >>> system = System(make_run({"task": {"name": "addition"}, "model": {"recurrences": 2}}))
     >>> table = pd.DataFrame({"set": ["equal"] * 4 + ["far"], "i": [9, 10, 11, 30, 99]})
     >>> choose_problems(system, table.assign(j=table["i"]))["i"].tolist()

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 import numpy as np
 import pandas as pd
 
-from carry.config.run_settings import Run
+from carry.experiments.run import Run
 from carry.config.settings import SettingsError
 
 REGIONS = ("in distribution", "out of distribution", "far")
@@ -80,7 +80,7 @@ def refuse_band(tables: Mapping[str, pd.DataFrame], runs: Iterable[Run]) -> None
         tables: with the column `row`, and sizes of problems as `i` and `j` or as `digits`.
         runs: the rows; those without `evaluation.band` may report all sizes.
 
-    >>> from carry.config.run_settings import make_run
+    >>> from carry.experiments.resolve import make_run
     >>> run = make_run({"task": {"name": "addition"}, "evaluation": {"band": True}})
     >>> refuse_band({"places": pd.DataFrame({"row": ["mine"] * 2, "digits": [10, 16]})}, [run])
     >>> refuse_band({"places": pd.DataFrame({"row": ["mine"] * 2, "digits": [10, 12]})}, [run])

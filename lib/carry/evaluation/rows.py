@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 
 from carry.config import paths, run_settings
-from carry.config.run_settings import Run
+from carry.experiments.run import Run
 from carry.data import problem_sets
 from carry.data.tables import concat_by_name, read_parquet, write_tables
 from carry.evaluation import trained_models

@@ -97,7 +97,7 @@ def score_system(
         All tables have the `row`, `profile` and `seed` of the model, and its `trained` digits.
 
     >>> from carry.evaluation.mock_models import ForgetsCarries
-    >>> from carry.config.run_settings import make_run
+    >>> from carry.experiments.resolve import make_run
     >>> table = pd.DataFrame({"operands": ["17 25", "12 25"], "set": "grid", "i": 2, "j": 2})
     >>> system = ForgetsCarries(make_run({"task": {"name": "addition"}}))
     >>> cells, places, _ = score_system(system, table.assign(label=0))

@@ -13,7 +13,7 @@ from pathlib import Path
 import pandas as pd
 
 from carry.config import paths
-from carry.config.run_settings import Run
+from carry.experiments.run import Run
 from carry.evaluation.recurrences import choose_problems, score_by_recurrence
 from carry.evaluation.scoring import score_system
 from carry.evaluation.starts import choose_part

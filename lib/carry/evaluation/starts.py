@@ -22,7 +22,7 @@ from __future__ import annotations
 import pandas as pd
 import torch
 
-from carry.config.run_settings import Run
+from carry.experiments.run import Run
 from carry.evaluation.decoding import MOST_STARTS, spread_evenly
 from carry.models.system import System
 
@@ -35,7 +35,7 @@ def list_single_starts(system: System, digits: int, most: int) -> list[int]:
 
     They are even, and the first is 1; it is the only one of a model without a table.
 
-    >>> from carry.config.run_settings import make_run
+    >>> from carry.experiments.resolve import make_run
     >>> positions = [{"ids": "coupled", "encoding": "learned", "limit": 40}]
     >>> system = System(make_run({"task": {"name": "addition"}, "positions": positions}))
     >>> list_single_starts(system, 30, 16), list_single_starts(system, 10, 4)
@@ -77,7 +77,7 @@ def choose_part(questions: pd.DataFrame) -> pd.DataFrame:
 def count_passes(run: Run) -> float:
     """Return the passes for a problem of trained length, from all starts and on average.
 
-    >>> from carry.config.run_settings import make_run
+    >>> from carry.experiments.resolve import make_run
     >>> settings = {"task": {"name": "addition"}, "training": {"digits": 30}}
     >>> coupled = {"ids": "coupled", "encoding": "learned", "limit": 40}
     >>> runs = [make_run(settings | {"positions": ids}) for ids in ([], [coupled])]

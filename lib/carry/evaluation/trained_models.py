@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from carry.config import paths, profiles, run_settings
-from carry.config.run_settings import Run
+from carry.experiments.run import Run
 from carry.config.settings import SettingsError, describe
 from carry.models.system import System
 from carry.training import checkpoint

@@ -95,7 +95,7 @@ def make_card(system: System, scores: pd.DataFrame, certificate: dict[str, Any] 
         scores: the table of `score_model`.
         certificate: the entry of this seed in its row's certificate, or None.
 
-    >>> from carry.config.run_settings import make_run
+    >>> from carry.experiments.resolve import make_run
     >>> system = System(make_run({"task": {"name": "addition"}, "model": {"width": 8}}))
     >>> card = make_card(system, pd.DataFrame(), None)
     >>> [line for line in card.splitlines() if line.startswith("## ")]

@@ -42,7 +42,7 @@ def measure_errors(
         SettingsError: for numbers that are not valid, for problems that need an id past the table
             of the model, and as `System.count_far` does.
 
-    >>> from carry.config.run_settings import make_run
+    >>> from carry.experiments.resolve import make_run
     >>> from carry.evaluation.mock_models import Oracle
     >>> measure_errors(Oracle(make_run({"task": {"name": "addition"}})), 5)["wrong"].tolist()
     [0, 0, 0, 0, 0]
@@ -72,7 +72,7 @@ def measure_last_attention(system: System, digits: int, count: int = COUNT) -> p
         `attention` to all tokens whose id is higher than the query's by `difference` (missing:
         signs, and tokens without an id).
 
-    >>> from carry.config.run_settings import make_run
+    >>> from carry.experiments.resolve import make_run
     >>> run = make_run({"task": {"name": "addition"}, "model": {"layers": 1, "heads": 2},
     ...                 "positions": [{"ids": "abacus", "encoding": "learned"}],
     ...                 "evaluation": {"digits": 10}})

@@ -36,7 +36,7 @@ def ablate_heads(system: System, problems: Problems) -> pd.DataFrame:
         `subtask` (see `carry.interpretability.carry_subtasks`, and `all` digits) how many of `n`
         digits are `correct` under teacher forcing, with an interval.
 
-    >>> from carry.config.run_settings import make_run
+    >>> from carry.experiments.resolve import make_run
     >>> from carry.randomness import stream
     >>> system = System(make_run({"task": {"name": "addition"}, "format": {"pad": True}}))
     >>> cells = torch.full((20, 2), 3)
@@ -69,7 +69,7 @@ def ablate_heads_by_kind(
         For each `layer` and `head`, both -1 for the complete model, and each `kind` how many of `n`
         tokens are `correct` under teacher forcing, with an interval.
 
-    >>> from carry.config.run_settings import make_run
+    >>> from carry.experiments.resolve import make_run
     >>> from carry.randomness import stream
     >>> system = System(make_run({"task": {"name": "addition"}}))
     >>> problems = system.task.draw(20, 3, stream(0, "doctest"))

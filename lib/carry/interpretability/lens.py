@@ -19,7 +19,7 @@ from carry.models.system import System
 def residual_stream_names(system: System) -> list[str]:
     """Return the names of the distinct points of the residual stream, from the embedding on.
 
-    >>> from carry.config.run_settings import make_run
+    >>> from carry.experiments.resolve import make_run
     >>> residual_stream_names(System(make_run({"task": {"name": "addition"}})))
     ['0.resid_pre', '0.resid_mid', '0.resid_post']
     """
@@ -40,7 +40,7 @@ def apply_logit_lens(system: System, problems: Problems) -> pd.DataFrame:
         correct digit (`confidence`).
 
     >>> from carry.randomness import stream
-    >>> from carry.config.run_settings import make_run
+    >>> from carry.experiments.resolve import make_run
     >>> system = System(make_run({"task": {"name": "addition"}}))
     >>> table = apply_logit_lens(system, system.task.draw(20, 3, stream(0, "doctest")))
     >>> table["activation"].unique().tolist(), int(table["place"].max())

@@ -109,7 +109,7 @@ def count_flips(
     Raises:
         SettingsError: for problems of different layouts, and for unknown activations.
 
-    >>> from carry.config.run_settings import make_run
+    >>> from carry.experiments.resolve import make_run
     >>> system = System(make_run({"task": {"name": "addition"}, "training": {"digits": 3}}))
     >>> twins = draw_twins(system.task, 3, 1, 8, stream(0, "doctest"))
     >>> table = count_flips(system, twins, 1)

@@ -42,7 +42,7 @@ def train_probes(system: System, training: Problems, test: Problems) -> pd.DataF
         the `commonest` value predicts.
 
     >>> from carry.randomness import stream
-    >>> from carry.config.run_settings import make_run
+    >>> from carry.experiments.resolve import make_run
     >>> system = System(make_run({"task": {"name": "addition"}, "model": {"width": 16}}))
     >>> sets = [system.task.draw(60, 3, stream(0, "doctest", name)) for name in ("a", "b")]
     >>> table = train_probes(system, *sets)

@@ -52,7 +52,7 @@ class Trace(NamedTuple):
 def trace_answer(system: System, *operands: int, start: int = 1) -> Trace:
     """Let a model answer a question, and return what it attends to and predicts on the way.
 
-    >>> from carry.config.run_settings import make_run
+    >>> from carry.experiments.resolve import make_run
     >>> trace = trace_answer(System(make_run({"task": {"name": "addition"}})), 17, 25)
     >>> trace.tokens[: trace.start], trace.target[:2], trace.heads[:2]
     ('^71+52=', '24', ['1.1', '1.2'])
@@ -96,7 +96,7 @@ def scan_starts(system: System, *operands: int) -> pd.DataFrame:
         For each `start`: the `answer`, whether it is `right`, and the `least` probability of one
         of its tokens. There is one start if no table limits the ids.
 
-    >>> from carry.config.run_settings import make_run
+    >>> from carry.experiments.resolve import make_run
     >>> positions = [{"ids": "abacus", "encoding": "learned", "table": 6}]
     >>> run = make_run({"task": {"name": "addition"}, "positions": positions,
     ...                 "training": {"digits": 3}, "evaluation": {"digits": 3}})

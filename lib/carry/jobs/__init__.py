@@ -1,86 +1,57 @@
-"""Jobs: functions from settings to files, whose results are kept, on any executor.
+"""Jobs: functions from settings to files, whose results are kept.
 
-A stage makes a `Job` for each seed or row and calls `run_jobs`. A job whose result is kept under
-the hash of its inputs, of the code that it reaches and of the versions of Python, torch and numpy
-is not run again.
+What needs results makes a `Job` for each and calls `run_jobs`. A job whose result is kept under the
+hash of its inputs, of the code that it reaches and of the versions of Python, torch and numpy is
+not run again.
 """
 
 from __future__ import annotations
 
+import importlib
 import threading
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from carry.config.settings import SettingsError
-from carry.jobs import executors, kept
-from carry.jobs.tasks import Task
+from carry.jobs import store
+from carry.jobs.store import Job
 from carry.progress import print_warning, progress_bar
 
-
-@dataclass(frozen=True)
-class Job:
-    """A function from settings to files.
-
-    `work(report, folder, *arguments)` writes its files into `folder`, and its checkpoints into
-    `folder / "checkpoints"`, from which it continues after it was killed. It calls
-    `report(share, note)` with the share of the job that is done, 0 to 1, and a text such as
-    "loss 0.123, exact 98%".
-    """
-
-    name: str  # unique among the jobs of a pool; its label, and its folder
-    work: Callable[..., None]  # of a module: worker processes import it by name
-    arguments: tuple = ()
-    inputs: str = ""  # all settings, and hashes of all files, that determine the result
-    modules: tuple[str, ...] = ()  # chosen by name: their code counts besides that of `work`
-    cost: float = 1.0  # expected core-seconds
+__all__ = ["Job", "run_jobs"]
 
 
-def run_jobs(jobs: Sequence[Job], folder: Path, label: str) -> list[Path]:
+def run_jobs(jobs: Sequence[Job], label: str) -> list[Path]:
     """Run the jobs that have no kept result, those with the highest cost first.
 
-    The environment variable CARRY_EXECUTOR says where they run (see `carry.jobs.executors`). A job
-    that raises stops the pool: no further job starts, running ones finish, and its error is raised.
-
     Args:
-        folder: of the kept results of a stage.
         label: of the progress bar.
 
     Returns:
         For each job, in order, the folder with its files.
 
     Raises:
-        SettingsError: for an executor that cannot be used, for a job that another process runs, and
-            for a process that ended in the middle of a job.
+        SettingsError: for an executor that cannot be used (see `carry.jobs.pool`), for a job that
+            another process runs, and for a process that ended again and again.
 
-    >>> import tempfile
-    >>> job = Job("hello", kept.write_text, ("hello.txt", "Hello!"))
-    >>> place, = run_jobs([job], Path(tempfile.mkdtemp()), "greetings")
+    >>> job = Job("hello", "greetings", store.write_text, ("hello.txt", "Hello!"))
+    >>> place, = run_jobs([job], "greetings")
     >>> (place / "hello.txt").read_text()
     'Hello!'
     """
-    names = [job.name for job in jobs]
-    if len({*names}) < len(names):
-        double = next(name for name in names if names.count(name) > 1)
-        raise SettingsError(f"jobs: {double!r} is the name of two jobs; expected one")
-    places = [kept.find_place(job, folder) for job in jobs]
-    waiting = []
-    for index, (job, place) in enumerate(zip(jobs, places, strict=True)):
-        fault = kept.find_fault(place)
-        if fault:
-            if fault != kept.MISSING:
-                print_warning(f"{job.name}: {fault}; this job is run again")
-            waiting.append(index)
-    waiting.sort(key=lambda index: -jobs[index].cost)
+    places = [job.place for job in jobs]
+    waiting: dict[Path, int] = {}
+    for index, place in enumerate(places):
+        fault = store.find_fault(place)
+        if fault and place not in waiting:  # equal work is done once
+            if fault != store.MISSING:
+                print_warning(f"{jobs[index].name}: {fault}; this job is run again")
+            waiting[place] = index
+    order = sorted(waiting.values(), key=lambda index: -jobs[index].cost)
     with progress_bar(sum(job.cost for job in jobs), label, bar_format=BAR, smoothing=0) as bar:
-        progress = _Progress(bar, jobs, waiting)
-        tasks = []
-        for index in waiting:
-            job, place = jobs[index], places[index]
-            tasks.append(Task(index, job, place.parent, place.name, kept.hash_code(job)))
-        if tasks:
-            executors.execute(tasks, progress.report)
+        progress = _Progress(bar, jobs, order)
+        if order:  # Dask is imported only now, because it takes a second
+            pool = importlib.import_module("carry.jobs.pool")
+            pool.execute([jobs[index] for index in order], progress.report)
     return places
 
 
@@ -92,17 +63,18 @@ class _Progress:
     """The progress bar of a pool, in units of cost."""
 
     def __init__(self, bar: Any, jobs: Sequence[Job], waiting: Sequence[int]) -> None:
-        self.bar, self.jobs = bar, jobs
+        self.bar, self.jobs, self.waiting = bar, jobs, waiting
         self.shares = dict.fromkeys(range(len(jobs)), 1.0) | dict.fromkeys(waiting, 0.0)
         self.started: set[int] = set()
-        self.lock = threading.Lock()  # executors report from several threads
+        self.lock = threading.Lock()  # Dask reports from several threads
         if not bar.disable:  # what an earlier process did says nothing about speed
             bar.initial = bar.n = self._sum()
         self._show("")
 
-    def report(self, index: int, share: float, note: str = "") -> None:
-        """Show the share of a job; its first report tells the share of its checkpoint."""
+    def report(self, number: int, share: float, note: str = "") -> None:
+        """Show the share of a waiting job; its first report tells the share of its checkpoint."""
         with self.lock:
+            index = self.waiting[number]
             job = self.jobs[index]
             if index not in self.started and share < 1 and not self.bar.disable:
                 self.bar.initial += share * job.cost

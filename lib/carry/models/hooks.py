@@ -63,7 +63,7 @@ class Hooks(Mapping[str, Tensor]):
 
     >>> from carry.models.system import System
     >>> from carry.randomness import stream
-    >>> from carry.config.run_settings import make_run
+    >>> from carry.experiments.resolve import make_run
     >>> system = System(make_run({"task": {"name": "addition"}}))
     >>> batch = system.format.write(system.task.draw(5, digits=3, generator=stream(0, "doctest")))
     >>> hooks = Hooks(["*.pattern"], replace={"0.z": lambda z: 0 * z})

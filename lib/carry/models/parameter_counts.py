@@ -8,7 +8,7 @@ import pandas as pd
 from torch import nn
 
 from carry.config import profiles
-from carry.config.run_settings import Run, make_run
+from carry.experiments.run import Run, make_run
 from carry.models.system import System
 
 

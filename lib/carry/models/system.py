@@ -14,10 +14,10 @@ from torch.overrides import TorchFunctionMode
 
 from carry import formats, positions, tasks
 from carry.config.arguments import check_integer, check_type
-from carry.config.run_settings import Run
 from carry.config.settings import LARGEST_INTEGER, SettingsError, describe, suggest_name
 from carry.data import data_sets
 from carry.data.batch import Batch, pack_columns, pack_pairs
+from carry.experiments.run import Run
 from carry.models import architectures, encodings
 from carry.models.attention import FarKeys
 from carry.positions import RandomStart, Scheme
@@ -37,7 +37,7 @@ class System:
 
     On the device `meta` the network has shapes and no numbers, whatever its size.
 
-    >>> from carry.config.run_settings import make_run
+    >>> from carry.experiments.resolve import make_run
     >>> positions = [{"ids": "abacus", "encoding": "learned", "offset": 25}]
     >>> system = System(make_run({"task": {"name": "addition"}, "positions": positions}))
     >>> system.network.encodings[0].limit

@@ -82,7 +82,7 @@ def teacher_forced_pass(
         most: response tokens to compute at once, if the attention scores of all do not fit in
             memory; the pass is then repeated for each part, except for the last layer.
 
-    >>> from carry.config.run_settings import make_run
+    >>> from carry.experiments.resolve import make_run
     >>> from carry.randomness import stream
     >>> system = System(make_run({"task": {"name": "addition"}}))
     >>> problems = system.task.draw(5, digits=3, generator=stream(0, "doctest"))

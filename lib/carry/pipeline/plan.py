@@ -19,7 +19,7 @@ import pandas as pd
 import torch
 
 from carry.config import paths, profiles, run_settings
-from carry.config.run_settings import Run
+from carry.experiments.run import Run
 from carry.config.settings import SettingsError
 from carry.data import problem_sets
 from carry.evaluation.starts import count_passes

@@ -28,7 +28,7 @@ import torch
 
 from carry import fingerprint
 from carry.config import paths, profiles, run_settings
-from carry.config.run_settings import Run
+from carry.experiments.run import Run
 from carry.config.settings import SettingsError
 from carry.data import problem_sets
 from carry.data.tables import write_tables

@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 
 from carry.config import paths
-from carry.config.run_settings import Run
 from carry.config.settings import SettingsError
+from carry.experiments.run import Run
 
 
 class DamagedFile(SettingsError):

@@ -13,9 +13,9 @@ import torch
 
 from carry import formats, tasks
 from carry.config import profiles
-from carry.config.run_settings import Run
 from carry.config.settings import Settings, SettingsError, suggest_name
 from carry.data.training_batches import draw_held_out
+from carry.experiments.run import Run
 from carry.models.system import System
 from carry.randomness import stream
 
@@ -71,7 +71,7 @@ def estimate_training_seconds(run: Run, device: str = "cpu") -> float:
     Raises:
         SettingsError: for settings that do not fit, and for an unknown device.
 
-    >>> from carry.config.run_settings import make_run
+    >>> from carry.experiments.resolve import make_run
     >>> small = {"task": {"name": "addition"}, "model": {"layers": 1, "width": 64}}
     >>> large = {"task": {"name": "addition"}, "model": {"layers": 2, "width": 256}}
     >>> estimate_training_seconds(make_run(large)) > 4 * estimate_training_seconds(make_run(small))

@@ -12,10 +12,10 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Integer
 from torch import Tensor
 
-from carry.config.run_settings import Run
 from carry.config.settings import SettingsError
 from carry.data.batch import Batch
 from carry.data.training_batches import TrainingBatches, draw_held_out
+from carry.experiments.run import Run
 from carry.models.dropout import Dropout
 from carry.models.system import System
 from carry.models.teacher_forcing import teacher_forced_pass
@@ -69,7 +69,7 @@ class Trainer:
     It continues from the file `checkpoint_path` if that is a checkpoint of this seed and these
     settings. A damaged checkpoint is reported with one line, and training starts from step 0.
 
-    >>> from carry.config.run_settings import make_run
+    >>> from carry.experiments.resolve import make_run
     >>> run = make_run({"task": {"name": "addition"}, "training": {"steps": 2, "batch": 4}})
     >>> trainer = Trainer(run, seed=0, checkpoint_path=None)
     >>> trainer.train().step

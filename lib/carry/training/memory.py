@@ -46,7 +46,7 @@ def count_fitting_problems(system: System, memory: float) -> int:
     Raises:
         SettingsError: for a memory in which one problem does not fit.
 
-    >>> from carry.config.run_settings import make_run
+    >>> from carry.experiments.resolve import make_run
     >>> system = System(make_run({"task": {"name": "addition"}, "training": {"batch": 10**6}}))
     >>> [round(count_fitting_problems(system, size * 1e9) / 1e3) for size in (24, 80)]
     [58, 198]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from carry.config.run_settings import Training
+from carry.experiments.run import Training
 from carry.models.architectures import Architecture
 from carry.training.muon import Muon
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from carry.config.run_settings import Training
+from carry.experiments.run import Training
 
 
 def compute_learning_rate(step: int, training: Training) -> float:

@@ -20,7 +20,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import Field
 
 from carry.config import profiles, run_settings
-from carry.config.run_settings import Run, Size
+from carry.experiments.run import Run, Size
 from carry.config.settings import Settings, SettingsError, suggest_name
 from carry.models.system import System
 from carry.training.loop import TrainingDiverged

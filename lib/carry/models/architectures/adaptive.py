@@ -105,7 +105,7 @@ class Adaptive(Transformer):
 
         >>> from carry.randomness import stream
         >>> from carry.models.system import System
-        >>> from carry.config.run_settings import make_run
+        >>> from carry.experiments.resolve import make_run
         >>> model = {"name": "adaptive", "recurrences": 3, "width": 8, "halting_bias": 9.0}
         >>> system = System(make_run({"task": {"name": "addition"}, "model": model}))
         >>> batch = system.format.write(system.task.draw(1, 1, stream(0, "doctest")))

@@ -29,8 +29,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from carry.config.run_settings import make_run
 from carry.config.settings import SettingsError
+from carry.experiments.resolve import make_run
 from carry.formats import ALPHABET, EOS
 from carry.models.architectures.transformer import Block, FeedForward, Transformer
 from carry.models.system import System

@@ -27,8 +27,8 @@ import math
 
 import torch
 
-from carry.config.run_settings import make_run
 from carry.config.settings import SettingsError
+from carry.experiments.resolve import make_run
 from carry.formats import BOS, EOS, EQUALS
 from carry.models.system import System
 from carry.tasks.noisy_majority import ONES_ANSWER, ZEROS_ANSWER

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from carry.config.run_settings import Run
+from carry.experiments.run import Run
 from carry.models.system import System
 from carry.training import checkpoint
 from carry.training.batched.network import check_system

@@ -116,7 +116,7 @@ class BatchedNetwork(nn.Module):
     Shapes: M models of width D with H heads of W features, V symbols; S strings, the same for all
     models or different for each; C kinds of tokens, Q kinds of queries.
 
-    >>> from carry.config.run_settings import make_run
+    >>> from carry.experiments.resolve import make_run
     >>> model = {"width": 4, "heads": 2, "feed_forward": False}
     >>> run = make_run({"task": {"name": "noisy_majority"}, "model": model})
     >>> network = BatchedNetwork([System(run, seed) for seed in (0, 1)])

@@ -16,10 +16,10 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Integer
 from torch import Tensor
 
-from carry.config.run_settings import Run
 from carry.config.settings import SettingsError
 from carry.data.problems import Problems
 from carry.data.training_batches import draw_training_set
+from carry.experiments.run import Run
 from carry.formats import EOS
 from carry.models.system import System
 from carry.processes import one_thread
@@ -43,7 +43,7 @@ class BatchedTrainer:
 
     Shapes: M models of width D, batches of b problems, S strings.
 
-    >>> from carry.config.run_settings import make_run
+    >>> from carry.experiments.resolve import make_run
     >>> model = {"width": 4, "heads": 2, "feed_forward": False, "output": False}
     >>> training = {"batched_seeds": True, "steps": 4, "batch": 8, "examples": 16, "score_every": 2}
     >>> run = make_run({"task": {"name": "noisy_majority"}, "model": model, "training": training})

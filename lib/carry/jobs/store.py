@@ -1,17 +1,17 @@
-"""Kept results: the folder of a job, under the hash of what determines its files.
+"""Results that are kept: the folder of a job, named by the hash of what determines its files.
 
-folder/NAME/KEY/          the files of the job, and done.json, which is written last
-folder/NAME/KEY/checkpoints/   while the job runs, or after it was killed
-folder/NAME/lock, owner   which process runs the job
+data/store/KIND/KEY/              the files of the job, and done.json, which is written last
+data/store/KIND/KEY/checkpoints/  while the job runs, or after it was killed
+data/store/KIND/KEY.lock, .owner  which process runs the job
+
+The key has no names: equal work is done once, whatever it is called. Nothing is ever removed.
 """
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import json
 import os
-import re
 import resource
 import shutil
 import socket
@@ -19,6 +19,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -32,33 +33,36 @@ from carry.processes import one_thread
 
 DONE, CHECKPOINTS = "done.json", "checkpoints"
 MISSING = "has no result"
-KEY = re.compile(r"[0-9a-f]{16}")
-NAME = re.compile(r"\w[\w.+-]*(/\w[\w.+-]*)*")
 
 
-def find_place(job: Any, folder: Path) -> Path:
-    """Return the folder of the files of a job (see `carry.jobs.Job`).
+@dataclass(frozen=True)
+class Job:
+    """A function from settings to files.
 
-    Raises:
-        SettingsError: for a name that is no relative path.
+    `work(report, folder, *arguments)` writes its files into `folder`, and its checkpoints into
+    `folder / "checkpoints"`, from which it continues after it was killed. It calls
+    `report(share, note)` with the share of the job that is done, 0 to 1, and a text such as
+    "loss 0.123, exact 98%".
     """
-    if not NAME.fullmatch(job.name):
-        raise SettingsError(
-            f"jobs: {describe(job.name)} is not a name; expected letters, digits, _ - + . and /"
-        )
-    versions = json.dumps(fingerprint.list_versions())
-    text = "\0".join([job.name, job.work.__qualname__, job.inputs, hash_code(job), versions])
-    return folder / job.name / hashlib.sha256(text.encode()).hexdigest()[:16]
 
+    name: str  # its label
+    kind: str  # the folder of the store, such as `train`
+    work: Callable[..., None]  # of a module: worker processes import it by name
+    arguments: tuple = ()
+    inputs: str = ""  # all settings, and hashes of all files, that determine the result
+    modules: tuple[str, ...] = ()  # whose code, with all that it imports, determines the result
+    cost: float = 1.0  # expected core-seconds
 
-def hash_code(job: Any) -> str:
-    """Return a hash of all files of the library that the work of a job reaches."""
-    return _hash_modules((job.work.__module__, *job.modules))
+    @property
+    def code(self) -> str:
+        """The hash of the code that determines the result."""
+        return fingerprint.hash_code(self.modules)
 
-
-@functools.cache  # many jobs reach the same files
-def _hash_modules(modules: tuple[str, ...]) -> str:
-    return hashlib.sha256(fingerprint.hash_code(modules).encode()).hexdigest()[:16]
+    @property
+    def place(self) -> Path:
+        """The folder of its result."""
+        text = "\0".join([self.kind, self.inputs, self.code, *fingerprint.list_versions().values()])
+        return paths.STORE / self.kind / hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def find_fault(place: Path) -> str:
@@ -77,7 +81,7 @@ def find_fault(place: Path) -> str:
         for name, digest in done["files"].items():
             if not (place / name).is_file():
                 return f"{name} is missing in its kept result"
-            if _hash_file(place / name) != digest:
+            if paths.hash_file(place / name) != digest:
                 return f"{name} in its kept result is damaged; its hash does not match its content"
     except (ValueError, KeyError, TypeError, AttributeError):
         return f"{DONE} of its kept result is damaged"
@@ -85,9 +89,9 @@ def find_fault(place: Path) -> str:
 
 
 def perform(
-    report: Callable[..., None], job: Any, folder: Path, key: str, lock_seconds: float = 0.0
+    report: Callable[..., None], job: Job, place: Path, lock_seconds: float = 0.0
 ) -> None:
-    """Run a job with one thread, and keep its result in `folder / key`.
+    """Run a job with one thread, and keep its result in the folder `place`.
 
     A result that another process has kept in the meantime is not made again.
 
@@ -97,33 +101,32 @@ def perform(
     Raises:
         SettingsError: for a job that another process runs.
     """
-    place = folder / key
-    with lock_job(job.name, folder, lock_seconds):
+    with lock_place(place, job.name, lock_seconds):
         fault = find_fault(place)
         if fault:
             if fault != MISSING:
                 shutil.rmtree(place)
-            _remove_earlier(folder, key)
             place.mkdir(parents=True, exist_ok=True)
             measures = _Measures(report)
             with one_thread():
                 job.work(measures.report, place, *job.arguments)
-            _keep(place, {"key": key, "job": job.name, "cost": job.cost, **measures.read()})
+            _keep(place, {"key": place.name, "job": job.name, "cost": job.cost, **measures.read()})
         shutil.rmtree(place / CHECKPOINTS, ignore_errors=True)
     report(1.0)
 
 
 @contextmanager
-def lock_job(name: str, folder: Path, seconds: float = 0.0) -> Iterator[None]:
-    """Hold the lock of a job in its folder.
+def lock_place(place: Path, name: str, seconds: float = 0.0) -> Iterator[None]:
+    """Hold the lock of a job's result.
 
     Raises:
         SettingsError: with the process that holds it.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    lock, owner = filelock.FileLock(folder / "lock"), folder / "owner"
+    lock, owner = (place.with_suffix(end) for end in (".lock", ".owner"))
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    held = filelock.FileLock(lock)
     try:
-        lock.acquire(timeout=seconds)
+        held.acquire(timeout=seconds)
     except filelock.Timeout:
         holder = owner.read_text(encoding="utf-8").strip() if owner.exists() else "unknown"
         raise SettingsError(
@@ -133,7 +136,7 @@ def lock_job(name: str, folder: Path, seconds: float = 0.0) -> Iterator[None]:
         owner.write_text(f"{os.getpid()} on {socket.gethostname()}\n", encoding="utf-8")
         yield
     finally:
-        lock.release()
+        held.release()
 
 
 def write_text(report: Callable[..., None], folder: Path, name: str, text: str) -> None:
@@ -143,7 +146,7 @@ def write_text(report: Callable[..., None], folder: Path, name: str, text: str) 
 
 
 class _Measures:
-    """What a job takes: for `carry plan`."""
+    """What a job takes."""
 
     def __init__(self, report: Callable[..., None]) -> None:
         self.forward, self.first = report, None
@@ -183,19 +186,12 @@ def _keep(place: Path, done: dict[str, Any]) -> None:
         for path in sorted(place.rglob("*"))
         if path.is_file() and place / CHECKPOINTS not in path.parents
     ]
-    hashes = {path.relative_to(place).as_posix(): _hash_file(path) for path in files}
+    hashes = {path.relative_to(place).as_posix(): paths.hash_file(path) for path in files}
     hashes.pop(DONE, None)
     with paths.write_atomically(place / DONE) as draft:
         draft.write_text(json.dumps({**done, "files": hashes}, indent=2), encoding="utf-8")
 
 
-def _remove_earlier(folder: Path, key: str) -> None:
-    """Remove results of other settings or code."""
-    for path in folder.iterdir():
-        if path.is_dir() and KEY.fullmatch(path.name) and path.name != key:
-            shutil.rmtree(path)
-
-
-def _hash_file(path: Path) -> str:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+def read_done(place: Path) -> dict[str, Any]:
+    """Return what a finished job has noted: its device, versions, commit and seconds."""
+    return json.loads((place / DONE).read_text(encoding="utf-8"))

@@ -1,9 +1,15 @@
-"""Jobs on a Dask cluster: workers with one thread each that share the project's folder."""
+"""Jobs on Dask workers with one thread each, which share the project's folder.
+
+The environment variable CARRY_EXECUTOR says where they run:
+
+(empty)             this machine: one worker a core, or up to eight a GPU
+dask://HOST:PORT    a Dask scheduler that runs
+NAME.yaml           a cluster of dask-jobqueue (SLURM, ...), with the settings of this file
+"""
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import logging
 import os
 import re
@@ -18,14 +24,15 @@ from typing import Annotated, Any, NamedTuple
 import dask
 import distributed
 import pydantic
+import ruamel.yaml
+import torch
 import tqdm
 
 from carry import fingerprint
-from carry.config import profiles
+from carry.config import paths
 from carry.config.settings import Settings, SettingsError, describe, suggest_name
-from carry.jobs import kept
-from carry.jobs.local import find_gpus
-from carry.jobs.tasks import Task
+from carry.jobs import store
+from carry.jobs.store import Job
 from carry.processes import count_cores, end_with_pipeline
 
 ADDRESS = re.compile(r"dask://([\w.-]+|\[[\da-fA-F:]+\]):(\d{1,5})")
@@ -34,9 +41,10 @@ WAIT_SECONDS = 2.0  # between looks for new workers
 LOCK_SECONDS = 60.0  # until a lost worker must have ended, before its job starts elsewhere
 MARKER_SECONDS = 10.0  # until a network file system must show a new file
 REPORT_SECONDS = 1.0  # between reports of a job
+WORKERS_PER_GPU = 8  # small models leave a GPU idle most of the time
+GPU_SHARE = "CARRY_GPU_SHARE"  # the share of a GPU's memory that a worker may use
 
-# The library as this process has loaded it: later changes of its files do not reach this process.
-LOADED = {*fingerprint.hash_code(fingerprint.list_modules()).splitlines()}
+Report = Callable[..., None]  # called with the number of a job, the share that is done, and a note
 
 
 class QueueSettings(Settings):
@@ -47,40 +55,45 @@ class QueueSettings(Settings):
     settings: dict[str, Any]  # of dask-jobqueue's cluster: cores, memory, walltime, ...
 
 
-def run_on_dask(tasks: Sequence[Task], report: Callable[..., None], executor: str) -> None:
-    """Run jobs in this order on a Dask cluster; `report` is called in this process.
+def execute(jobs: Sequence[Job], report: Report) -> None:
+    """Run jobs in this order; one alone runs in this process, if no executor is named.
 
     A job whose worker died starts again on another worker, from its last checkpoint. Dask gives up
-    after `distributed.scheduler.allowed-failures` deaths.
-
-    Args:
-        executor: `dask`, `dask://HOST:PORT`, or the path of a file with `QueueSettings`.
+    after `distributed.scheduler.allowed-failures` deaths. A job that raises stops the pool: no
+    further job starts, running ones finish, and its error is raised.
 
     Raises:
         SettingsError: for a cluster that cannot be used, and for a worker that refuses a job.
     """
     end_with_pipeline()
-    with _connect(executor, len(tasks)) as client, _mark_folder(tasks) as marker:
+    executor = os.environ.get("CARRY_EXECUTOR", "")
+    if len(jobs) == 1 and not executor:
+        store.perform(lambda *values: report(0, *values), jobs[0], jobs[0].place)
+        return
+    with _connect(executor, len(jobs)) as client, _mark_folder() as marker:
         topic = f"carry-{uuid.uuid4().hex}"
         client.subscribe_topic(topic, lambda event: report(*event[1]))
-        _print_dashboard(client)
-        request = Request(topic, marker, MARKER_SECONDS, fingerprint.list_versions())
+        if executor and client.dashboard_link:
+            tqdm.tqdm.write(f"Dask's dashboard: {client.dashboard_link}", file=sys.stderr)
         try:
-            _run_all(client, tasks, request, report)
+            _run_all(client, jobs, topic, marker, report)
         finally:
             client.unsubscribe_topic(topic)
 
 
 class Request(NamedTuple):
-    """What a worker needs besides a task."""
+    """What a worker needs besides a job."""
 
-    topic: str  # of the job's reports
+    index: int  # of the job
+    place: Path  # of its result
+    topic: str  # of its reports
     marker: Path  # a file that every worker must see
     seconds: float  # until it must see it
+    code: str
     versions: dict[str, str]
 
 
-def perform_remotely(task: Task, request: Request) -> None:
+def perform_remotely(job: Job, request: Request) -> None:
     """Run a job on this worker.
 
     Raises:
@@ -88,22 +101,22 @@ def perform_remotely(task: Task, request: Request) -> None:
             the project's folder.
     """
     worker = distributed.get_worker()
-    _check_worker(worker, task, request)
+    _check_worker(worker, job, request)
     key, sent = worker.get_current_task(), 0.0
 
     def report(share: float, note: str = "") -> None:
         nonlocal sent
         state = worker.state.tasks.get(key)
         if state is None or state.state == "cancelled":  # nobody waits for it any more
-            raise distributed.CancelledError(task.job.name)
+            raise distributed.CancelledError(job.name)
         if time.monotonic() - sent > REPORT_SECONDS or share == 1:
             sent = time.monotonic()
-            worker.log_event(request.topic, (task.index, share, note))
+            worker.log_event(request.topic, (request.index, share, note))
 
-    kept.perform(report, task.job, task.folder, task.key, LOCK_SECONDS)
+    store.perform(report, job, request.place, LOCK_SECONDS)
 
 
-def _check_worker(worker: distributed.Worker, task: Task, request: Request) -> None:
+def _check_worker(worker: distributed.Worker, job: Job, request: Request) -> None:
     where = f"jobs: worker {worker.address} on {socket.gethostname()}"
     if worker.state.nthreads != 1:
         # torch's precision of products is a setting of the whole process.
@@ -115,7 +128,7 @@ def _check_worker(worker: distributed.Worker, task: Task, request: Request) -> N
     while not request.marker.exists():
         if time.monotonic() > end:
             raise SettingsError(
-                f"{where} does not see the folder {str(task.folder)!r}; expected a file system "
+                f"{where} does not see {str(request.marker.parent)!r}; expected a file system "
                 "that all workers share, at the same path"
             )
         time.sleep(0.2)
@@ -125,40 +138,36 @@ def _check_worker(worker: distributed.Worker, task: Task, request: Request) -> N
     for name, expected in request.versions.items():
         if versions[name] != expected:
             raise SettingsError(f"{where} has {name} {versions[name]}; expected {expected}")
-    text = fingerprint.hash_code(task.modules())
-    if hashlib.sha256(text.encode()).hexdigest()[:16] != task.code:
+    if job.code != request.code:
         raise SettingsError(
-            f"{where} has other code for {task.job.name!r}; expected the code of this process "
-            f"(hash {task.code})"
-        )
-    if not {*text.splitlines()} <= LOADED:
-        raise SettingsError(
-            f"{where} started before the code of {task.job.name!r} changed; expected a worker that "
-            "was started after that"
+            f"{where} has other code for {job.name!r}; expected the code of this process "
+            f"(hash {request.code})"
         )
 
 
 def _run_all(
-    client: distributed.Client,
-    tasks: Sequence[Task],
-    request: Request,
-    report: Callable[..., None],
+    client: distributed.Client, jobs: Sequence[Job], topic: str, marker: Path, report: Report
 ) -> None:
-    """Submit a task whenever a worker is free, so that the order stays and an error stops all."""
-    waiting, running = list(reversed(tasks)), {}
+    """Submit a job whenever a worker is free, so that the order stays and an error stops all."""
+    versions = fingerprint.list_versions()
+    waiting, running = list(reversed(range(len(jobs)))), {}
     try:
         while waiting or running:
             free = max(1, len(client.nthreads())) - len(running)
             for _ in range(min(free, len(waiting))):
-                task = waiting.pop()
-                key = f"{task.job.name}-{uuid.uuid4().hex}"
-                running[client.submit(perform_remotely, task, request, key=key)] = task
+                index = waiting.pop()
+                job = jobs[index]
+                request = Request(
+                    index, job.place, topic, marker, MARKER_SECONDS, job.code, versions
+                )
+                key = f"{job.name}-{uuid.uuid4().hex}"
+                running[client.submit(perform_remotely, job, request, key=key)] = index
             with contextlib.suppress(distributed.TimeoutError):
                 distributed.wait([*running], timeout=WAIT_SECONDS, return_when="FIRST_COMPLETED")
             for future in [future for future in running if future.done()]:
-                task = running.pop(future)
-                _raise_error(future, task)
-                report(task.index, 1.0)
+                index = running.pop(future)
+                _raise_error(future, jobs[index])
+                report(index, 1.0)
     except Exception:
         distributed.wait([*running])  # running jobs finish
         raise
@@ -167,17 +176,18 @@ def _run_all(
         raise
 
 
-def _raise_error(future: distributed.Future, task: Task) -> None:
+def _raise_error(future: distributed.Future, job: Job) -> None:
     """Raise the error of a finished job, if it has one."""
     error = future.exception()
     if isinstance(error, distributed.KilledWorker):
         raise SettingsError(
-            f"jobs: {task.job.name!r} was started again and again, and each time its worker ended, "
-            "perhaps for want of memory; finished jobs are kept; expected workers with more memory"
+            f"jobs: {job.name!r} was started again and again, and each time its worker ended, "
+            "perhaps for want of memory; finished jobs are kept; expected a machine with more "
+            "memory, or fewer workers at once (taskset)"
         )
     if isinstance(error, ModuleNotFoundError):
         raise SettingsError(
-            f"jobs: a worker has no module {error.name!r}, which {task.job.name!r} needs; expected "
+            f"jobs: a worker has no module {error.name!r}, which {job.name!r} needs; expected "
             "workers in the project's environment"
         )
     if error is not None:
@@ -185,11 +195,10 @@ def _raise_error(future: distributed.Future, task: Task) -> None:
 
 
 @contextlib.contextmanager
-def _mark_folder(tasks: Sequence[Task]) -> Iterator[Path]:
+def _mark_folder() -> Iterator[Path]:
     """Write a file that a worker sees if it shares the folder of the results."""
-    folder = tasks[0].folder
-    marker = folder / f"pool-{uuid.uuid4().hex}"
-    folder.mkdir(parents=True, exist_ok=True)
+    marker = paths.STORE / f"pool-{uuid.uuid4().hex}"
+    marker.parent.mkdir(parents=True, exist_ok=True)
     marker.touch()
     try:
         yield marker
@@ -200,7 +209,7 @@ def _mark_folder(tasks: Sequence[Task]) -> Iterator[Path]:
 @contextlib.contextmanager
 def _connect(executor: str, jobs: int) -> Iterator[distributed.Client]:
     with contextlib.ExitStack() as stack:
-        if executor == "dask":
+        if not executor:
             address = stack.enter_context(_start_local_cluster(jobs))
         elif executor.startswith("dask:"):
             if not ADDRESS.fullmatch(executor):
@@ -222,18 +231,21 @@ def _connect(executor: str, jobs: int) -> Iterator[distributed.Client]:
 
 @contextlib.contextmanager
 def _start_local_cluster(jobs: int) -> Iterator[Any]:
-    """Start one worker for each GPU of this machine, or for each core."""
+    """Start workers on this machine: one for each core, or up to eight for each GPU."""
     gpus = find_gpus()
-    count = min(jobs, len(gpus) or count_cores())
+    count = min(jobs, count_cores(), WORKERS_PER_GPU * len(gpus) or jobs)
     workers = {}
     for index in range(count):
         # Dask's own memory limit would pause a worker; the machine's is enough.
         options = {"nthreads": 1, "memory_limit": 0, "silence_logs": logging.CRITICAL}
         options["preload"] = [__name__]  # else the first job would block the worker's heartbeat
+        options["env"] = {"OMP_NUM_THREADS": "1"}
         if gpus:
-            options["env"] = {"CUDA_VISIBLE_DEVICES": gpus[index % len(gpus)]}
+            share = 1 / -(-count // len(gpus))
+            options["env"] |= {"CUDA_VISIBLE_DEVICES": gpus[index % len(gpus)],
+                               GPU_SHARE: str(share)}  # fmt: skip
         workers[index] = {"cls": distributed.Nanny, "options": options}
-    local = {"host": "127.0.0.1", "port": 0, "dashboard_address": "127.0.0.1:0"}
+    local = {"host": "127.0.0.1", "port": 0, "dashboard": False}
     scheduler = {"cls": distributed.Scheduler, "options": local}
     # Copies of a process that has only imported Dask: `spawn` would run the caller's script again.
     with (
@@ -243,46 +255,20 @@ def _start_local_cluster(jobs: int) -> Iterator[Any]:
         yield cluster
 
 
+def find_gpus() -> list[str]:
+    """Return the names by which CUDA knows the GPUs that this process may use."""
+    count = torch.cuda.device_count()
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    return visible.split(",")[:count] if visible else [str(index) for index in range(count)]
+
+
 @contextlib.contextmanager
 def _start_queue_cluster(path: Path, jobs: int) -> Iterator[Any]:
-    """Start a cluster of dask-jobqueue, whose workers are jobs of a queue."""
-    chosen = load_queue_settings(path)
-    make = find_queue_clusters()[chosen.kind]
-    try:
-        cluster = make(**chosen.settings)
-    except (TypeError, ValueError) as error:
-        raise SettingsError(f"{path}: settings: {error}") from None
-    with cluster:
-        cluster.scale(jobs=min(chosen.jobs, jobs))
-        yield cluster
-
-
-def load_queue_settings(path: Path) -> QueueSettings:
-    """Return the settings of a file.
+    """Start a cluster of dask-jobqueue, whose workers are jobs of a queue.
 
     Raises:
-        SettingsError: for a file that does not exist, for unknown settings, and for an unknown kind
-            of queue.
-    """
-    if not path.is_file():
-        raise SettingsError(
-            f"CARRY_EXECUTOR: {describe(str(path))} is unknown; expected processes, dask, "
-            "dask://HOST:PORT, or the path of a YAML file with the settings of a queue"
-        )
-    chosen = QueueSettings.parse(profiles.read_yaml(path), str(path))
-    kinds = find_queue_clusters()
-    if chosen.kind not in kinds:
-        raise SettingsError(
-            f"{path}: kind: {describe(chosen.kind)} is unknown, {suggest_name(chosen.kind, kinds)}"
-        )
-    return chosen
-
-
-def find_queue_clusters() -> dict[str, Any]:
-    """Return the classes of dask-jobqueue by the names of their queues.
-
-    Raises:
-        SettingsError: without dask-jobqueue.
+        SettingsError: without dask-jobqueue, for a file that does not exist, for unknown settings,
+            and for an unknown kind of queue.
     """
     try:
         import dask_jobqueue
@@ -291,19 +277,25 @@ def find_queue_clusters() -> dict[str, Any]:
             "CARRY_EXECUTOR: dask-jobqueue is not installed; expected `pip install "
             "'carry[cluster]'`"
         ) from None
-    return {
+    if not path.is_file():
+        raise SettingsError(
+            f"CARRY_EXECUTOR: {describe(str(path))} is unknown; expected dask://HOST:PORT, or the "
+            "path of a YAML file with the settings of a queue"
+        )
+    values = ruamel.yaml.YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8"))
+    chosen = QueueSettings.parse(values, str(path))
+    kinds = {
         name.removesuffix("Cluster").lower(): kind
         for name, kind in vars(dask_jobqueue).items()
         if name.endswith("Cluster") and kind is not dask_jobqueue.JobQueueCluster
     }
-
-
-_printed: set[str] = set()
-
-
-def _print_dashboard(client: distributed.Client) -> None:
-    """Print the address of Dask's dashboard, once."""
-    link = client.dashboard_link
-    if link and link not in _printed:
-        _printed.add(link)
-        tqdm.tqdm.write(f"Dask's dashboard: {link}", file=sys.stderr)
+    if chosen.kind not in kinds:
+        hint = suggest_name(chosen.kind, kinds)
+        raise SettingsError(f"{path}: kind: {describe(chosen.kind)} is unknown, {hint}")
+    try:
+        cluster = kinds[chosen.kind](**chosen.settings)
+    except (TypeError, ValueError) as error:
+        raise SettingsError(f"{path}: settings: {error}") from None
+    with cluster:
+        cluster.scale(jobs=min(chosen.jobs, jobs))
+        yield cluster

@@ -1,0 +1,54 @@
+"""What tells two models apart: the settings of a run that change its weights, without defaults."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from carry import formats, positions, tasks
+from carry.experiments.run import Run
+from carry.models import architectures, encodings
+
+# How a training is computed and kept; no number depends on it.
+UNSEEN = {"checkpoint_every", "device", "graphs", "micro_batch"}
+
+
+def identify(run: Run) -> dict[str, Any]:
+    """Return the settings of a run that change its weights, in the order of their names.
+
+    Names, labels and seeds are left out, and settings that have their default: a new setting with
+    a default tells no model from an earlier one.
+
+    >>> from carry.experiments.resolve import make_run
+    >>> abacus = {"ids": "abacus", "encoding": "learned"}
+    >>> identify(make_run({"positions": [abacus | {"offset": 1}]}))["positions"]
+    [{'ids': 'abacus', 'encoding': 'learned'}]
+    """
+    task = tasks.build_task(run.task)
+    form = formats.build_format(run.format, task)
+    settings = architectures.choose_architecture(run.model)[1]
+    sections = {
+        "data_set": run.data_set and run.data_set.model_dump(exclude_defaults=True),
+        "format": {"name": run.format.get("name", "expression"), **_dump(form)},
+        "model": {"name": run.model.get("name", "transformer"), **_dump(settings)},
+        "positions": [_identify_pair(pair) for pair in run.positions],
+        "task": {"name": run.task["name"], **_dump(task)},
+        "training": run.training.model_dump(exclude_defaults=True, exclude=UNSEEN),
+    }
+    if run.example_stream() is not None:
+        sections["training"]["stream"] = run.example_stream()
+    return {name: section for name, section in sections.items() if section}
+
+
+def _identify_pair(pair: dict[str, Any]) -> dict[str, Any]:
+    scheme, encoding = positions.choose_scheme(pair["ids"]), encodings.choose_encoding(
+        pair["encoding"], "positions.encoding"
+    )
+    names = {key: pair[key] for key in ("ids", "encoding")}
+    for kind in (scheme, encoding.Settings):
+        own = {key: value for key, value in pair.items() if key in kind.model_fields}
+        names |= _dump(kind.parse(own, "positions"))
+    return names
+
+
+def _dump(settings: Any) -> dict[str, Any]:
+    return settings.model_dump(mode="json", exclude_defaults=True)

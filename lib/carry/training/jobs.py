@@ -1,0 +1,150 @@
+"""The training of seeds as jobs: from settings and a seed to weights and learning curves."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from carry.config import paths
+from carry.data.training_batches import summarise_training_set, tabulate_training_set
+from carry.experiments.run import Run
+from carry.jobs import Job, run_jobs, store
+from carry.models.identity import identify
+from carry.tasks import build_task
+from carry.training import checkpoint
+from carry.training.cost import estimate_training_seconds
+from carry.training.loop import Trainer
+
+# Of a larger data set only a summary is written: its problems can be drawn again.
+MAX_WRITTEN_PROBLEMS = 1_000_000
+# The time (`time.time()`) at which trainings end with a checkpoint; `carry run --minutes` sets it.
+DEADLINE = "CARRY_DEADLINE"
+# Of the result table with the learning curves.
+COLUMNS = {"curves": ("row", "scale", "seed", "step", "loss", "exact", "rate", "heads")}
+
+
+def list_training_jobs(run: Run, seeds: Sequence[int] | None = None) -> list[tuple[Job, list[int]]]:
+    """Return the jobs that train seeds of a run (default: all), each with the seeds that it trains.
+
+    With `batched_seeds` a job trains a group of seeds of the run, also those that nobody asked for.
+
+    Raises:
+        SettingsError: for a run with `batched_seeds` that cannot be trained this way.
+    """
+    seeds = range(run.seeds) if seeds is None else seeds
+    identity = json.dumps(identify(run), sort_keys=True)
+    modules = ("carry.training.loop", *run.module_names())
+    cost = estimate_training_seconds(run)
+    if not run.training.batched_seeds:
+        return [
+            (Job(f"{run.name}, seed {seed}", "train", train_seed, (run, seed),
+                 f"{identity} {seed}", modules, cost), [seed])
+            for seed in seeds
+        ]  # fmt: skip
+    groups = importlib.import_module("carry.training.batched.groups")
+    return [
+        (Job(f"{run.name}, seeds {group[0]} to {group[-1]}", "train", groups.train_group,
+             (run, group), f"{identity} {[*group]}", modules, cost * len(group)), [*group])
+        for group in groups.list_groups(run)
+        if {*group} & {*seeds}
+    ]  # fmt: skip
+
+
+def train_runs(
+    runs: Sequence[Run], seeds: Sequence[int] | None = None, label: str = ""
+) -> pd.DataFrame:
+    """Train seeds of runs (default: all), in parallel; keep what is trained already.
+
+    Returns:
+        The learning curves: one line for each row, seed and scored step.
+
+    Raises:
+        SettingsError: for settings that do not fit; for a seed that another process trains.
+        TrainingDiverged: for a loss that is not finite.
+    """
+    jobs = [(run, job) for run in runs for job, _ in list_training_jobs(run, seeds)]
+    places = run_jobs([job for _, job in jobs], label or runs[0].name)
+    curves = [
+        pd.read_parquet(place / "curve.parquet").assign(row=run.name, scale=run.scale)
+        for (run, _), place in zip(jobs, places, strict=True)
+    ]
+    table = pd.concat(curves, ignore_index=True)
+    if seeds is not None:
+        table = table[table["seed"].isin(seeds)]
+    # Only models whose heads are halved count them.
+    return table.reindex(columns=COLUMNS["curves"]).astype({"heads": float})
+
+
+def find_trained(run: Run, seed: int) -> Path | None:
+    """Return the folder of the store with the weights of a seed; None if it is not trained here."""
+    for job, _ in list_training_jobs(run, [seed]):
+        if not store.find_fault(job.place):
+            return job.place
+    return None
+
+
+def train_seed(report: Callable[..., None], folder: Path, run: Run, seed: int) -> None:
+    """Train one seed, or continue from its checkpoint in `folder`, and write its files there.
+
+    The files are `seed_N.safetensors`, the snapshots as `snapshots_N.safetensors`, the learning
+    curve as `curve.parquet`, and with seed 0 those of `write_problems`.
+
+    Args:
+        report: called with the share of the training that is done, and its last scores in words.
+
+    Raises:
+        SettingsError: for settings that do not fit.
+        TrainingDiverged: for a loss that is not finite.
+        OutOfTime: at the time of `DEADLINE`, if it is set.
+    """
+    steps = run.training.steps
+    trainer = Trainer(run, seed, folder / "checkpoints" / f"seed_{seed}.safetensors")
+    report(trainer.step / steps)
+    deadline = os.environ.get(DEADLINE)
+    trainer.train(
+        lambda step, *scores: report(step / steps, describe_scores(*scores)),
+        deadline=float(deadline) if deadline else None,
+    )
+    trainer.save_weights(folder / f"seed_{seed}.safetensors")
+    if trainer.snapshots:
+        checkpoint.save_snapshots(folder / f"snapshots_{seed}.safetensors", trainer.snapshots)
+    write_curve(folder, pd.DataFrame(trainer.curve).assign(seed=seed))
+    if seed == 0:
+        write_problems(run, folder)
+
+
+def describe_scores(loss: float | None, exact: float | None) -> str:
+    """Return the last scores of a seed in words; nothing before the first score.
+
+    >>> describe_scores(0.1234, 0.98)
+    'loss 0.123, exact 98%'
+    """
+    return "" if loss is None else f"loss {loss:.3f}, exact {exact:.0%}"
+
+
+def write_curve(folder: Path, curve: pd.DataFrame) -> None:
+    """Write the learning curve of a job."""
+    with paths.write_atomically(folder / "curve.parquet") as draft:
+        curve.to_parquet(draft, index=False)
+
+
+def write_problems(run: Run, folder: Path) -> None:
+    """Write the fixed data set of a run, if it has one, as `problems.parquet`.
+
+    Of more than `MAX_WRITTEN_PROBLEMS` a summary is written, `problems.json`.
+    """
+    if run.training.examples is None:
+        return
+    task = build_task(run.task, f"runs.{run.name}.task")
+    if run.data_set is not None and run.training.examples > MAX_WRITTEN_PROBLEMS:
+        with paths.write_atomically(folder / "problems.json") as draft:
+            summary = json.dumps(summarise_training_set(run, task), indent=2)
+            draft.write_text(f"{summary}\n", encoding="utf-8")
+    else:
+        with paths.write_atomically(folder / "problems.parquet") as draft:
+            tabulate_training_set(run, task).to_parquet(draft, index=False)
