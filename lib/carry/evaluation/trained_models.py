@@ -1,4 +1,4 @@
-"""Trained models: loaded with a check against their row."""
+"""Trained models: of the store, or those in git; loaded with a check against their settings."""
 
 from __future__ import annotations
 
@@ -9,74 +9,73 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from carry.config import paths, profiles, run_settings
+from carry.config import paths
+from carry.config.settings import SettingsError, describe, suggest_name
+from carry.experiments.resolve import load_run, make_run
 from carry.experiments.run import Run
-from carry.config.settings import SettingsError, describe
+from carry.models.identity import identify
 from carry.models.system import System
 from carry.training import checkpoint
+from carry.training.jobs import find_trained
 from carry.training.loop import choose_device
 
-COMMITTED_PROFILE = "notebook"  # this profile uses weights in reports/models/, which is in git
+SECTIONS = ("task", "format", "positions", "model", "training", "data_set")
 
 
-def get_weights_folder(profile: str, row: str) -> Path:
-    """Return the folder with the weights of a row.
-
-    >>> paths.display_path(get_weights_folder("cpu", "parity_nope"))
-    'data/cpu/runs/parity/parity_nope'
-    >>> paths.display_path(get_weights_folder("notebook", "parity_nope"))
-    'reports/models/full/parity/parity_nope'
+def find_weights(run: Run, seed: int) -> Path:
+    """Return the file with the weights of a seed, trained here or in git.
 
     Raises:
-        SettingsError: for an unknown row.
+        SettingsError: for weights that do not exist.
     """
-    study = profiles.find_study(row)
-    if profile != COMMITTED_PROFILE:
-        return paths.run_folder(profile, study, row)
-    return paths.models_folder(paths.PUBLISHED, study, row)
-
-
-def load_trained(
-    profile: str, row: str, seed: int = 0, device: str | torch.device | None = None
-) -> System:
-    """Load one seed of a trained row, by default to the device of its settings.
-
-    The profile `notebook` has the committed weights, which another profile trained: the row then
-    has the settings of that profile, and the evaluation of this one.
-
-    Raises:
-        SettingsError: for missing or damaged weights, or settings that have changed since.
-    """
-    path = find_weights_file(profile, row, seed)
-    return restore_system(path, load_trained_run(profile, row), seed, device)
-
-
-def find_weights_file(profile: str, row: str, seed: int) -> Path:
-    """Return the file with the weights of one seed.
-
-    Raises:
-        SettingsError: for an unknown profile or row, or weights that do not exist.
-    """
-    run_settings.load_run(row, profile)
-    path = get_weights_folder(profile, row) / f"seed_{seed}.safetensors"
-    if isinstance(seed, bool) or not isinstance(seed, int) or not path.is_file():
+    place = find_trained(run, seed)
+    path = (place or paths.models_folder(run.name)) / f"seed_{seed}.safetensors"
+    if not path.is_file():
         raise SettingsError(
-            f"runs.{row}: {paths.display_path(path)} is missing; expected the train stage of "
-            f"profile {profile!r} to have run for seed {describe(seed)}"
+            f"runs.{run.name}: seed {describe(seed)} is not trained here, and "
+            f"{paths.display_path(path)} does not exist; expected `carry run {run.name}`"
         )
     return path
 
 
-def load_trained_run(profile: str, row: str) -> Run:
-    """Return the settings of a row as trained, with the current seeds and evaluation.
+def load_trained(
+    row: str, seed: int = 0, scale: str = "laptop", device: str | torch.device | None = None
+) -> System:
+    """Load one seed of a trained row, by default to the device of its settings.
 
-    Committed weights were trained by another profile; the row then has the settings of that one.
+    Raises:
+        SettingsError: for missing or damaged weights, or settings that have changed since.
     """
-    current = run_settings.load_run(row, profile)
-    if profile != COMMITTED_PROFILE:
-        return current
-    trained = run_settings.load_run(row, paths.PUBLISHED)
-    return trained.model_copy(update={"evaluation": current.evaluation, "seeds": current.seeds})
+    run = load_run(row, scale)
+    return restore_system(find_weights(run, seed), run, seed, device)
+
+
+def list_committed() -> list[str]:
+    """Return the rows with weights in git.
+
+    >>> "addition_relative" in list_committed()
+    True
+    """
+    return sorted(path.name for path in paths.models_folder("").glob("*") if path.is_dir())
+
+
+def load_committed(row: str, seed: int = 0, device: str | None = "cpu") -> System:
+    """Load one seed of a row with its weights in git; None is the device of its settings.
+
+    >>> load_committed("parity_relative_scratchpad").run.training.digits
+    20
+
+    Raises:
+        SettingsError: for a row or a seed without weights in git, and for weights of other
+            settings.
+    """
+    rows = list_committed()
+    if row not in rows:
+        raise SettingsError(f"row: {row!r} has no weights in git, {suggest_name(row, rows)}")
+    path = paths.models_folder(row) / f"seed_{seed}.safetensors"
+    if not path.exists():
+        raise SettingsError(f"row: {row!r} has no weights of seed {seed} in git; expected seed 0")
+    return restore_system(path, load_run(row), seed, device)
 
 
 def restore_system(
@@ -100,9 +99,10 @@ def restore_system(
     return system
 
 
-def load_snapshots(profile: str, row: str, seed: int = 0) -> dict[int, dict[str, Tensor]]:
+def load_snapshots(run: Run, seed: int = 0) -> dict[int, dict[str, Tensor]]:
     """Return the weights that training stored during its course, by step; empty without any."""
-    path = get_weights_folder(profile, row) / f"snapshots_{seed}.safetensors"
+    place = find_trained(run, seed)
+    path = (place or paths.models_folder(run.name)) / f"snapshots_{seed}.safetensors"
     if not path.exists():
         return {}
     stacked, note = checkpoint.load_tensors(path)
@@ -113,22 +113,22 @@ def load_snapshots(profile: str, row: str, seed: int = 0) -> dict[int, dict[str,
 
 
 def _compare_settings(stored: dict[str, Any], run: Run, path: Path) -> None:
-    """Refuse weights that were trained with other settings; the number of seeds may differ.
+    """Refuse weights that were trained with other settings.
 
     Settings that are newer than the weights had their defaults.
     """
-    excluded = {"exclude": {"evaluation", "seeds"}}
-    current = json.loads(run.model_dump_json(**excluded))
-    stored = {key: value for key, value in stored.items() if key in current}
-    trained = run_settings.make_run(stored, run.name, run.profile)
-    difference = _find_difference(
-        json.loads(trained.model_dump_json(**excluded)), current, f"runs.{run.name}"
-    )
+    stored = {key: value for key, value in stored.items() if key in SECTIONS}
+    # Settings that are gone had no effect on these weights, or their row would be gone too.
+    known = type(run.training).model_fields
+    stored["training"] = {k: v for k, v in stored["training"].items() if k in known}
+    trained = make_run(stored, run.name, scale=run.scale)
+    then, now = (json.loads(json.dumps(identify(each))) for each in (trained, run))
+    difference = _find_difference(then, now, f"runs.{run.name}")
     if difference:
         place, then, now = difference
         raise SettingsError(
             f"{place}: {describe(now)} is not what {paths.display_path(path)} was trained with, "
-            f"{describe(then)}; expected the train stage to have run again"
+            f"{describe(then)}; expected `carry run {run.name}`"
         )
 
 

@@ -13,6 +13,7 @@ Settings = dict[str, Any]
 
 # `laptop`: minutes on two cores; `long`: up to hours there. `notebook` and `smoke`: seconds, for
 # notebooks that run alone and for tests. `gpu`: a data-centre GPU. `paper`: the papers' settings.
+OWN = ("analyses", "certify", "publish")
 SCALES = ("laptop", "long", "notebook", "smoke", "gpu", "paper")
 
 BASE = dict(
@@ -22,10 +23,10 @@ BASE = dict(
 SMOKE = dict(
     seeds=1, model=dict(width=32),
     training=dict(digits=3, steps=20, batch=32, score_every=10, score_problems=32),
-    evaluation=dict(digits=6, far=[]))
+    evaluation=dict(problem_set=None, digits=6, far=[]))
 NOTEBOOK = dict(
     seeds=1, training=dict(digits=5, steps=80, batch=64, score_every=20, score_problems=64),
-    evaluation=dict(digits=12, far=[100]))
+    evaluation=dict(problem_set=None, digits=12, far=[100]))
 
 
 def ids(scheme: str, encoding: str, **settings: Any) -> Settings:
@@ -85,7 +86,8 @@ class Row:
         """Return another row with some settings changed.
 
         It has the scales that are named among the changes, each with what this row has there; and
-        that of a laptop, unless `laptop` is None.
+        that of a laptop, unless `laptop` is None. What is done with trained weights (`OWN`) is not
+        passed on.
 
         >>> parent = row("mine", "tests", model={"width": 8}, gpu={"model": {"layers": 8}})
         >>> child = parent.but("wider", model={"width": 64}, gpu={})
@@ -100,7 +102,8 @@ class Row:
             for scale, change in named.items()
             if change is not None
         }
-        return Row(name, study or self.study, merge(self.settings, changes), scales, label)
+        passed_on = {key: value for key, value in self.settings.items() if key not in OWN}
+        return Row(name, study or self.study, merge(passed_on, changes), scales, label)
 
 
 def row(name: str, study: str, label: str | None = None, **settings: Any) -> Row:

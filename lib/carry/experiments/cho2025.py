@@ -270,13 +270,14 @@ PRODUCTS = row(
     format=dict(reverse_operands=False, pad="answer"),
     model=dict(layers=3, width=128, head_width=64, norm="rms", norm_place="pre_and_post"),
     training=dict(digits=10, steps=6000, batch=64, pool=16, learning_rate=0.004, precision="bf16"),
-    evaluation=dict(digits=10), gpu=GPU,
-    paper=merge(PAPER, dict(seeds=4, training=dict(batch=200, learning_rate=5e-5))))
+    evaluation=dict(problem_set="multiplication_to_20", digits=10),
+    gpu=merge(GPU, dict(evaluation=dict(problem_set=None))),
+    paper=merge(PAPER, dict(seeds=4, evaluation=dict(problem_set=None), training=dict(batch=200, learning_rate=5e-5))))
 # To 3 digits.
 PRODUCTS_STEPS = PRODUCTS.but(
     "multiplication_nope_scratchpad", seeds=6, format=dict(name="scratchpad", pad=True),
     model=dict(width=64), training=dict(digits=3, steps=8000, batch=32, precision="auto"),
-    evaluation=dict(digits=9), gpu={}, paper={})
+    evaluation=dict(problem_set=None, digits=9), gpu={}, paper={})
 # With one layer it writes the products of single digits long before their running sums.
 PRODUCTS_SCRATCHPAD = PRODUCTS_STEPS.but(
     "multiplication_coupled_scratchpad", seeds=5, positions=waves(14, 12, 24),
@@ -303,20 +304,23 @@ TO_10 = dict(
 SCRATCHPAD_10 = SCRATCHPAD.but(
     "multi_operand_addition_coupled_scratchpad_10", "papers_operands", "Coupled, scratchpad",
     **merge(TO_10, dict(positions=waves(40, 40), training=dict(steps=12000),
-                        evaluation=dict(digits=30, far=[30], attention_cell=None))))
+                        evaluation=dict(problem_set="multi_operand_addition_to_30", digits=30,
+                                        far=[30], attention_cell=None))))
 TWO_HEADS_10 = SCRATCHPAD_10.but(
     "multi_operand_addition_coupled_scratchpad_10_2l2h", "papers_two_heads",
-    "Coupled, scratchpad, 2 heads", model=dict(heads=2), training=dict(steps=8000))
+    "Coupled, scratchpad, 2 heads", model=dict(heads=2), training=dict(steps=8000), publish=True)
 PRODUCTS_10 = PRODUCTS_SCRATCHPAD.but(
     "multiplication_coupled_scratchpad_10", "papers_operands", "Coupled, scratchpad",
     **merge(TO_10, dict(positions=waves(40, 32, 48), training=dict(steps=6000, batch=64),
-                        evaluation=dict(digits=20, far=[[20, 15]]))))
+                        evaluation=dict(problem_set="multiplication_to_20", digits=20,
+                                        far=[[20, 15]]))))
 ROWS += [
     SCRATCHPAD_10,
     COUPLED_SUMS.but(
         "multi_operand_addition_coupled_10", "papers_operands", "Coupled",
         **merge(TO_10, dict(positions=waves(40), training=dict(steps=6000, batch=64),
-                            evaluation=dict(digits=30, starts=[1], attention_cell=None)))),
+                            evaluation=dict(problem_set="multi_operand_addition_to_30", digits=30,
+                                            starts=[1], attention_cell=None)))),
     PRODUCTS_10,
     TWO_HEADS_10,
 ]

@@ -32,11 +32,13 @@ def majority(width: int, heads: int, **changes: Settings) -> Row:
                **merge(dict(model=model), changes))
 
 
-D8_A4 = majority(8, 4, seeds=100, paper=PAPER)
-D2_A1 = majority(2, 1, seeds=100, paper=PAPER)
-D32_A16 = majority(32, 16, seeds=40, paper=PAPER, notebook=NOTEBOOK)
+HEADS = ["heads"]
+D8_A4 = majority(8, 4, seeds=100, analyses=HEADS, paper=PAPER)
+D2_A1 = majority(2, 1, seeds=100, analyses=HEADS, paper=PAPER)
+D32_A16 = majority(32, 16, seeds=40, analyses=HEADS, publish=True, paper=PAPER, notebook=NOTEBOOK)
 # The outputs of 64 heads are projected back to two features.
-D2_A64 = majority(2, 64, seeds=10, model=dict(head_width=2, output=True), paper=PAPER)
+D2_A64 = majority(2, 64, seeds=10, analyses=HEADS, model=dict(head_width=2, output=True),
+                  paper=PAPER)
 ROWS = [D8_A4, D2_A1, majority(4, 2, seeds=10), majority(16, 8, seeds=10), D32_A16, D2_A64]
 
 # `masked`: all but one head are masked from the start. Others: half of the heads are dropped at 95%
@@ -44,7 +46,7 @@ ROWS = [D8_A4, D2_A1, majority(4, 2, seeds=10), majority(16, 8, seeds=10), D32_A
 HALVINGS = {"masked": "masked", "random": "halved at random", "svc": "halved by SVC",
             "shapley": "halved by Shapley values"}
 ONE_HALVING = merge(SMOKE, dict(
-    seeds=2, training=dict(examples=200, held_out=[4, 6], halving_accuracy=0.3)))
+    seeds=2, analyses=HEADS, training=dict(examples=200, held_out=[4, 6], halving_accuracy=0.3)))
 
 
 def halving(parent: Row, kind: str, **scales: Settings | None) -> Row:
@@ -86,7 +88,7 @@ ROWS.insert(-2, RMS)
 # Sub-tasks of five-digit addition: the most significant digit is written before its carry.
 ROWS += [row(
     "addition_five_digits", "addition_subtasks", seeds=2, task=dict(sampling="longest"),
-    format=dict(pad=True, reverse_operands=False, reverse_answer=False),
+    format=dict(pad=True, reverse_operands=False, reverse_answer=False), analyses=["subtasks"],
     positions=[ids("index", "learned", table=24)],
     model=dict(layers=1, width=96, heads=3),
     training=dict(digits=5, steps=2000, snapshot_every=50), evaluation=dict(digits=5))]
@@ -95,7 +97,7 @@ ROWS += [row(
 # steps of AdamW with a weight decay of 1.0 on all training pairs, here drawn with replacement. Muon
 # needs 1,500 steps with batches of a seventh of the pairs.
 MODULAR = dict(
-    format=dict(name="one_hot"), positions=[ids("index", "learned")],
+    analyses=["modular"], format=dict(name="one_hot"), positions=[ids("index", "learned")],
     model=dict(layers=1, hidden=512, biases=False))
 SNAPSHOTS = dict(digits=3, decay="trapezoid", score_every=50, snapshot_every=50)
 ADAMW = dict(
@@ -123,7 +125,9 @@ ONE_HOT = row(
 ROWS += [
     ONE_HOT,
     ONE_HOT.but("modular_addition_1000_digits", label="Modulo 1,000, digits",
-                format=dict(name="expression"), training=dict(steps=800), gpu={}),
+                format=dict(name="expression"), training=dict(steps=800),
+                analyses=["modular"], gpu={}),
     ONE_HOT.but("modular_addition_1000_binary", label="Modulo 1,000, binary", seeds=5,
-                format=dict(name="binary"), training=dict(steps=2500), gpu={}),
+                format=dict(name="binary"), training=dict(steps=2500),
+                analyses=["modular"], gpu={}),
 ]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 
-from carry.experiments.base import SMOKE, Settings, ids, merge, row
+from carry.experiments.base import SMOKE, Row, Settings, ids, merge, row
 
 
 def steps(count: int, snapshots: int) -> Settings:
@@ -206,3 +207,17 @@ for (name, count), width, parent in product(COUNTS.items(), WIDTHS, (ALONE, PART
         f"{parent.name}_{name}_width_{width}", "equal_sizes", seeds=3, **size,
         laptop=two_layers if small or (count, width) == (1_000_000, 64) else None,
         gpu=size if small and width != 128 else None, paper=size))
+
+
+# What is learned in which order; of two rows also what attention computes; and how deep each token
+# goes.
+def analyse(parent: Row) -> Row:
+    """Return a row with its analyses."""
+    if parent.study == "equal_sizes" or parent is LOOPED:
+        return parent
+    analyses = ["depths"] if parent in (ADAPTIVE, DEAR) else ["learning"]
+    analyses += ["mechanism"] * (parent in (LEARNED, EQUAL_ABACUS))
+    return replace(parent, settings=parent.settings | dict(analyses=analyses))
+
+
+ROWS = [analyse(parent) for parent in ROWS]

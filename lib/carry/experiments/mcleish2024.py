@@ -43,7 +43,7 @@ GPU = dict(
     seeds=3, model=dict(layers=3, width=128, head_width=64, attention_scale="log"),
     training=dict(digits=20, steps=8000, batch=512, decay="trapezoid", cooldown=0.2,
                   precision="bf16", pool=16, score_every=500, checkpoint_every=None, graphs=True),
-    evaluation=dict(digits=100, longest=160, starts=[1], band=True))
+    evaluation=dict(problem_set=None, digits=100, longest=160, starts=[1], band=True))
 
 
 def large(**changes: Any) -> Settings:
@@ -127,7 +127,7 @@ def looped(parent: Row, times: int | None = None, **changes: Any) -> Row:
 # can decide up to 23 claims of one work.
 EQUAL = dict(
     model=dict(layers=3, width=96), training=dict(digits=5, steps=1800, batch=96),
-    evaluation=dict(digits=15, band=True))
+    evaluation=dict(problem_set="addition_to_15", digits=15, band=True))
 NOPE = row("addition_nope", "addition_schemes", seeds=6, **EQUAL,
            smoke=SMOKE, gpu=GPU, paper=merge(PAPER, dict(task=NO_ZERO)))
 LEARNED = NOPE.but(
@@ -157,7 +157,7 @@ LOOPED = looped(INJECTED, 2)
 
 def ten_digits(parent: Row, **changes: Any) -> Row:
     """Return the row with 10 digits on a laptop: for notebooks and as the row of variants."""
-    here = dict(seeds=1, positions=[IDS_10], evaluation=dict(band=False),
+    here = dict(seeds=1, publish=parent is ABACUS, positions=[IDS_10], evaluation=dict(band=False),
                 smoke=merge(SMOKE, dict(seeds=2)), **large())
     return parent.but(parent.name, "addition_schemes", **merge(BASE, here, changes))
 
@@ -172,7 +172,8 @@ def combined(name: str, encoding: Settings) -> Row:
 
 ROWS = [
     NOPE, LEARNED, ROPE, FIRE, SHORT,
-    ten_digits(ABACUS, notebook=merge(NOTEBOOK, dict(evaluation=dict(far=[])))),
+    ten_digits(ABACUS, evaluation=dict(problem_set=None),
+               notebook=merge(NOTEBOOK, dict(evaluation=dict(far=[])))),
     # Here the variants extend the range of ids.
     ten_digits(LOOPED, model=dict(layers=1), training=dict(steps=1300), evaluation=dict(digits=15),
                paper=dict(seeds=5)),
@@ -274,7 +275,7 @@ ABACUS_20 = row(
     paper=ABACUS.scales["paper"])
 INJECTED_20 = ABACUS_20.but("addition_abacus_injected_20", label="Abacus, injected, 20 digits",
                             seeds=5, model=dict(injection="every_layer"), paper={})
-LOOPED_20 = looped(INJECTED_20, 2, paper=dict(seeds=5))
+LOOPED_20 = looped(INJECTED_20, 2, publish=True, paper=dict(seeds=5))
 # With the settings that were selected for Abacus; in fp32 a seed takes 44 to 55 minutes.
 NOPE_20 = ABACUS_20.but("addition_nope_20", label="NoPE, 20 digits", seeds=5, positions=[])
 FIRE_20 = ABACUS_20.but("addition_fire_20", label="FIRE, 20 digits", seeds=5, positions=[FIRE_BIAS])
@@ -318,7 +319,8 @@ ROWS += [FIRE_20.but(
 OR_NOPE = row(
     "bitwise_or_nope", "bitwise_or", seeds=8, task=dict(name="bitwise_or"),
     model=dict(width=64, head_width=32, attention_scale="log"),
-    training=dict(digits=20, steps=800), evaluation=dict(digits=100),
+    training=dict(digits=20, steps=800),
+    evaluation=dict(problem_set="bitwise_or_to_100", digits=100),
     **merge(as_in_paper(evaluation=dict(longest=100)), dict(paper=dict(training=dict(steps=1000)))))
 OR_FIRE = OR_NOPE.but("bitwise_or_fire", positions=[FIRE_BIAS], **large())
 OR_ABACUS = OR_NOPE.but("bitwise_or_abacus", positions=[IDS_20], **large(positions=[PAPER_IDS]))
@@ -335,7 +337,8 @@ PRODUCTS = row(
     model=dict(layers=2, recurrences=2, injection="entrance", divide_gradient=True),
     training=dict(digits=3, steps=12000, batch=64, precision="bf16", loss_average="sample"),
     evaluation=dict(digits=5),
-    long=dict(seeds=1, training=dict(digits=15, steps=6000), evaluation=dict(digits=17)),
+    long=dict(seeds=1, training=dict(digits=15, steps=6000),
+              evaluation=dict(problem_set="multiplication_to_20", digits=17)),
     **merge(
         as_in_paper(task=NO_ZERO, model=dict(recurrences=4),
                     training=dict(digits=15, learning_rate=0.00006),
@@ -358,7 +361,8 @@ SORTING = row(
     "sorting_fire", "other_tasks", seeds=5, task=dict(name="sorting", numbers="uniform_lengths"),
     format=dict(name="labelled"), positions=[FIRE_BIAS], model=dict(layers=3, width=96),
     training=dict(digits=3, steps=6000, batch=96),
-    evaluation=dict(digits=3, longest=3, far=[4, 6, 9, [3, 9], [4, 3], [9, 3]]),
+    evaluation=dict(problem_set="sorting_to_9", digits=3, longest=3,
+                    far=[4, 6, 9, [3, 9], [4, 3], [9, 3]]),
     **as_in_paper(model=dict(layers=8), training=dict(digits=10), evaluation=TEN_NUMBERS))
 SORTING_BOTH = SORTING.but("sorting_abacus_fire", seeds=6, positions=[IDS_10, FIRE_BIAS],
                            **large(positions=[PAPER_IDS, FIRE_BIAS]))
@@ -371,5 +375,6 @@ ROWS += [
     SORTING_BOTH.but(
         "sorting_abacus_fire_10", "papers_tasks", "Abacus + FIRE, 10 numbers", seeds=3,
         positions=[IDS_20, FIRE_BIAS], model=dict(width=128),
-        training=dict(digits=10, steps=12000, batch=64, precision="bf16"), evaluation=TEN_NUMBERS),
+        training=dict(digits=10, steps=12000, batch=64, precision="bf16"),
+        evaluation=TEN_NUMBERS | dict(problem_set="sorting_to_30")),
 ]

@@ -82,7 +82,8 @@ PAPERS = "headlines"
 HEADLINE = "jumps, counted as longer"
 FAR = dict(starts=[1], band=False)
 # One GPU trains the same models in larger batches.
-LARGE = merge(GPU, dict(training=dict(cooldown=0.5), evaluation=FAR))
+LARGE = merge(GPU, dict(training=dict(cooldown=0.5),
+                        evaluation=FAR | dict(problem_set="addition_to_160")))
 STANDARD = ABACUS_20.but(
     "addition_abacus_20_jumps_longer", PAPERS, f"Abacus, 20 digits, {HEADLINE}", seeds=5,
     positions=[IDS_20 | dict(offset=540, jumps=3)],
@@ -95,7 +96,7 @@ INJECTED = STANDARD.but(
     model=dict(injection="every_layer"), gpu={})
 LOOPED_20 = INJECTED.but(
     "addition_abacus_looped_20_jumps_longer", PAPERS, f"Abacus, looped, 20 digits, {HEADLINE}",
-    model=dict(layers=2, recurrences=2), training=dict(steps=6000),
+    model=dict(layers=2, recurrences=2), training=dict(steps=6000), publish=True,
     gpu=dict(model=dict(layers=2)))
 TWO_HEADS = TWO_HEADS_10.but(
     "multi_operand_addition_coupled_scratchpad_10_2l2h_jump_longer", PAPERS,
@@ -116,7 +117,8 @@ ROWS += [
                               far=[300, 400, 500, 600, 800, 1000]),
         gpu=merge(LARGE, dict(model=dict(layers=1, head_width=32),
                               training=dict(digits=30, steps=16000),
-                              evaluation=dict(digits=30, longest=200)))),
+                              evaluation=dict(problem_set="addition_to_200", digits=30,
+                                              longest=200)))),
     TWO_HEADS,
     TWO_HEADS.but(
         "multi_operand_addition_coupled_scratchpad_10_1l4h_jump_longer", PAPERS,
@@ -133,5 +135,5 @@ ROWS += [
         "bitwise_or_abacus_jumps_longer", PAPERS, f"Abacus, {HEADLINE}",
         task=dict(name="bitwise_or"), model=dict(layers=2, width=64, head_width=32),
         training=dict(steps=5000),
-        evaluation=dict(problem_set="bitwise_or", longest=100, far=[])),
+        evaluation=dict(problem_set="bitwise_or_to_100", longest=100, far=[])),
 ]

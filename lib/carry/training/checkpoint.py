@@ -17,6 +17,7 @@ from torch import Tensor
 from carry.config import paths
 from carry.config.settings import SettingsError
 from carry.experiments.run import Run
+from carry.models.identity import identify
 
 
 class DamagedFile(SettingsError):
@@ -142,12 +143,12 @@ def save_weights(
     """Write trained weights and their origin."""
     note = {
         "row": run.name,
-        "profile": run.profile,
+        "scale": run.scale,
         "seed": seed,
         "steps": steps,
         "precision": precision,
         "torch": torch.__version__.split("+")[0],
-        "run": json.loads(run.model_dump_json(exclude={"evaluation"})),
+        "run": identify(run),
     }
     save_tensors(path, weights, note)
 

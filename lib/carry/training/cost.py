@@ -6,6 +6,7 @@ The estimate orders the jobs of a pool and plans campaigns (`carry plan`); no re
 from __future__ import annotations
 
 import functools
+import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,6 +17,7 @@ from carry.config import profiles
 from carry.config.settings import Settings, SettingsError, suggest_name
 from carry.data.training_batches import draw_held_out
 from carry.experiments.run import Run
+from carry.models.identity import identify
 from carry.models.system import System
 from carry.randomness import stream
 
@@ -88,12 +90,12 @@ def estimate_training_seconds(run: Run, device: str = "cpu") -> float:
     return run.training.steps * step
 
 
-_counted: dict[str, StepCost] = {}  # by `Run.key()`: it takes some 20 milliseconds
+_counted: dict[str, StepCost] = {}  # by identity: it takes some 20 milliseconds
 
 
 def count_step(run: Run) -> StepCost:
     """Return what one training step of a run computes."""
-    key = run.key()
+    key = json.dumps(identify(run), sort_keys=True)
     if key not in _counted:
         _counted[key] = _count_step(run)
     return _counted[key]

@@ -17,6 +17,7 @@ from carry.data.batch import Batch
 from carry.data.training_batches import TrainingBatches, draw_held_out
 from carry.experiments.run import Run
 from carry.models.dropout import Dropout
+from carry.models.identity import identify
 from carry.models.system import System
 from carry.models.teacher_forcing import teacher_forced_pass
 from carry.processes import one_thread
@@ -320,7 +321,7 @@ class Trainer:
         if self._losses:
             tensors["losses"] = torch.stack(self._losses)
         note = {
-            "run": self.run.key(),
+            "run": identify(self.run),
             "seed": self.seed,
             "step": self.step,
             "curve": self.curve,
@@ -343,7 +344,7 @@ class Trainer:
     def _restore(self) -> None:
         tensors, note = checkpoint.load_tensors(self.checkpoint_path)
         with checkpoint.report_damage(self.checkpoint_path):
-            if (note["run"], note["seed"]) != (self.run.key(), self.seed):
+            if (note["run"], note["seed"]) != (identify(self.run), self.seed):
                 raise ValueError("it is of another seed or other settings")
             network = self.system.network
             weights = checkpoint.select_tensors(tensors, "model.")

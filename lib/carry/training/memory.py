@@ -16,7 +16,7 @@ from carry.training.inputs import TOKENS
 
 TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3  # of glibc's mallopt
 
-SHARE = "CARRY_GPU_SHARE"  # of a GPU's memory that a process may use (`carry.jobs.local`)
+SHARE = "CARRY_GPU_SHARE"  # of a GPU's memory that a process may use (`carry.jobs.pool`)
 CONTEXT_BYTES = 1.0e9  # of a process on a GPU: CUDA, its libraries, their workspaces
 STATE_BYTES = 16  # of a weight, its gradient and its two moments
 SPARE = 1.25  # what is used for what is kept: buffers of the backward pass, holes

@@ -12,7 +12,7 @@ from carry.models.system import System
 from carry.training import checkpoint
 from carry.training.batched.network import check_system
 from carry.training.batched.trainer import BatchedTrainer
-from carry.training.seeds import describe_scores, write_curve, write_problems
+from carry.training.jobs import describe_scores, write_curve, write_problems
 
 # Matrix products of another number of models round differently, so the groups depend on the number
 # of seeds only, never on the number of cores.

@@ -21,6 +21,7 @@ from carry.data.problems import Problems
 from carry.data.training_batches import draw_training_set
 from carry.experiments.run import Run
 from carry.formats import EOS
+from carry.models.identity import identify
 from carry.models.system import System
 from carry.processes import one_thread
 from carry.progress import print_warning
@@ -262,13 +263,13 @@ class BatchedTrainer:
         tensors |= {f"epoch.{name}": states for name, states in self._epoch_states.items()}
         if self._losses:
             tensors["losses"] = torch.stack(self._losses)
-        note = {"run": self.run.key(), "seeds": self.seeds, "step": self.step, "curve": self.curve}
+        note = {"run": identify(self.run), "seeds": self.seeds, "step": self.step, "curve": self.curve}
         checkpoint.save_tensors(self.checkpoint_path, tensors, note)
 
     def _restore(self) -> None:
         tensors, note = checkpoint.load_tensors(self.checkpoint_path)
         with checkpoint.report_damage(self.checkpoint_path):
-            if (note["run"], note["seeds"]) != (self.run.key(), self.seeds):
+            if (note["run"], note["seeds"]) != (identify(self.run), self.seeds):
                 raise ValueError("it is of other seeds or other settings")
             expected = self._state()
             checkpoint.check_tensors({name: tensors[name] for name in expected}, expected)

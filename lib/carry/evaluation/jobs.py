@@ -1,0 +1,135 @@
+"""The evaluation of seeds as jobs: from weights and problems to tables."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from carry.config import paths
+from carry.data import problem_sets
+from carry.data.tables import concat_by_name
+from carry.evaluation import trained_models
+from carry.evaluation.recurrences import choose_problems, score_by_recurrence
+from carry.evaluation.regions import refuse_band
+from carry.evaluation.scoring import score_system
+from carry.evaluation.starts import choose_part, count_passes
+from carry.evaluation.trained_models import restore_system
+from carry.experiments.run import Run
+from carry.jobs import Job, run_jobs
+from carry.models.identity import identify
+from carry.progress import count_progress
+from carry.training.cost import estimate_training_seconds
+
+TABLES = ("cells", "places", "steps")  # of `score_system`
+RECURRENCE_TABLES = ("recurrences", "answers")
+CODE = ("carry.evaluation.scoring", "carry.evaluation.recurrences", "carry.evaluation.starts")
+ATTENTION = "carry.interpretability.attention"  # only of rows with averaged attention maps
+
+
+def list_evaluation_jobs(run: Run, seeds: Sequence[int] | None = None) -> list[Job]:
+    """Return the jobs that score seeds of a run (default: all), one for each.
+
+    Raises:
+        SettingsError: without the weights of a seed.
+    """
+    questions = problem_sets.load_questions(run)
+    scored = run.evaluation.model_dump(mode="json", exclude_defaults=True)
+    settings = [identify(run), scored, problem_sets.hash_questions(questions)]
+    modules, cost = (*CODE, *run.module_names()), estimate_scoring_cost(run, questions)
+    if run.evaluation.attention_cell is not None:
+        modules += (ATTENTION,)
+    jobs = []
+    for seed in range(run.seeds) if seeds is None else seeds:
+        file = trained_models.find_weights(run, seed)
+        inputs = json.dumps([*settings, paths.hash_file(file)], sort_keys=True)
+        arguments = (run, seed, file, questions)
+        name = f"{run.name}, seed {seed}"
+        jobs.append(Job(name, "evaluate", score_seed, arguments, inputs, modules, cost))
+    return jobs
+
+
+def estimate_scoring_cost(run: Run, questions: pd.DataFrame) -> float:
+    """Return the expected core-seconds to score a seed; only ratios between rows count.
+
+    A pass over a problem costs a third of a training step for it, times its length over a trained
+    one's.
+    """
+    training = run.training
+    example = estimate_training_seconds(run) / (training.steps * training.batch)
+    lengths = questions[["i", "j"]].max(axis=1) / training.digits
+    return float(example / 3 * count_passes(run) * lengths.clip(lower=1).sum())
+
+
+def evaluate_runs(
+    runs: Sequence[Run], seeds: Sequence[int] | None = None, label: str = ""
+) -> dict[str, pd.DataFrame]:
+    """Score seeds of runs (default: all), in parallel; keep what is scored already.
+
+    Returns:
+        The tables by name (see `score_seed`), of all rows and seeds; a table that no row has is
+        left out.
+
+    Raises:
+        SettingsError: without weights, for weights that do not fit, and for scores that
+            `regions.refuse_band` refuses.
+    """
+    jobs = [(run, job) for run in runs for job in list_evaluation_jobs(run, seeds)]
+    places = run_jobs([job for _, job in jobs], label or runs[0].name)
+    tables = concat_by_name(
+        {
+            path.stem: pd.read_parquet(path).assign(row=run.name, scale=run.scale)
+            for path in sorted(place.glob("*.parquet"))
+        }
+        for (run, _), place in zip(jobs, places, strict=True)
+    )
+    refuse_band(tables, runs)
+    return tables
+
+
+def score_seed(
+    report: Callable[..., None],
+    folder: Path,
+    run: Run,
+    seed: int,
+    weights: Path,
+    questions: pd.DataFrame,
+) -> None:
+    """Score the weights of one seed, and write a Parquet file for each table that is not empty.
+
+    The tables are those of `carry.evaluation.scoring.score_system`: from the first of the row's
+    starts for all problems, from the others for those of `choose_part`. A looped model has, from
+    the first start, those of `carry.evaluation.recurrences.score_by_recurrence`; a row with an
+    `attention_cell` those of `carry.interpretability.attention.describe_attention`.
+
+    Raises:
+        SettingsError: for damaged weights, weights of other settings, or a format that does not
+            suit the attention cell.
+    """
+    system, evaluation = restore_system(weights, run, seed), run.evaluation
+    first, *others = system.distinct_starts(evaluation.starts)
+    part = choose_part(questions)
+    total = len(questions) + len(others) * len(part) + len(choose_problems(system, questions))
+    count_problems = count_progress(report, total, "problems")
+    scored = [
+        score_system(system, problems, starts, evaluation.recurrences, count_problems)
+        for problems, starts in ((questions, [first]), (part, others))
+        if starts
+    ]
+    tables = {
+        name: pd.concat([table for table in parts if len(table)] or parts, ignore_index=True)
+        for name, parts in zip(TABLES, map(list, zip(*scored, strict=True)), strict=True)
+    }
+    by_recurrence = score_by_recurrence(system, questions, first, report=count_problems)
+    tables |= dict(zip(RECURRENCE_TABLES, by_recurrence, strict=True))
+    if evaluation.attention_cell is not None:
+        labels = {"row": run.name, "scale": run.scale, "seed": seed}
+        module = importlib.import_module(ATTENTION)
+        tables |= module.describe_attention(system, tuple(evaluation.attention_cell), labels)
+    for name, table in tables.items():
+        if len(table):
+            with paths.write_atomically(folder / f"{name}.parquet") as draft:
+                table.to_parquet(draft, index=False)
