@@ -272,7 +272,8 @@ PRODUCTS = row(
     training=dict(digits=10, steps=6000, batch=64, pool=16, learning_rate=0.004, precision="bf16"),
     evaluation=dict(problem_set="multiplication_to_20", digits=10),
     gpu=merge(GPU, dict(evaluation=dict(problem_set=None))),
-    paper=merge(PAPER, dict(seeds=4, evaluation=dict(problem_set=None), training=dict(batch=200, learning_rate=5e-5))))
+    paper=merge(PAPER, dict(seeds=4, training=dict(batch=200, learning_rate=5e-5),
+                            evaluation=dict(problem_set=None))))
 # To 3 digits.
 PRODUCTS_STEPS = PRODUCTS.but(
     "multiplication_nope_scratchpad", seeds=6, format=dict(name="scratchpad", pad=True),

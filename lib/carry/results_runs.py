@@ -1,0 +1,38 @@
+"""Settings of results: `runs.parquet` next to the tables of a study, a line for each seed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+from carry.experiments.resolve import load_run, make_run
+from carry.experiments.run import Run
+from carry.models.identity import identify
+
+COLUMNS = (
+    *("row", "scale", "seed", "key", "label", "settings", "seconds", "core_seconds"),
+    *("device", "python", "torch", "numpy", "commit"),
+)
+LABELS = {"name", "study", "scale", "label"}
+
+
+def describe_run(row: str, scale: str, seed: int) -> dict[str, Any]:
+    """Return what identifies a seed of a row, with its settings as JSON."""
+    run = load_run(row, scale)
+    settings = run.model_dump(mode="json", exclude_defaults=True, exclude=LABELS)
+    identity = json.dumps([identify(run), seed], sort_keys=True)
+    return {
+        "row": row,
+        "scale": scale,
+        "seed": seed,
+        "key": hashlib.sha256(identity.encode()).hexdigest()[:16],
+        "label": run.label,
+        "settings": json.dumps(settings, sort_keys=True),
+    }
+
+
+def restore_run(line: dict[str, Any]) -> Run:
+    """Return the run of a line of `runs.parquet`."""
+    return make_run(json.loads(line["settings"]), line["row"], scale=line["scale"],
+                    label=line["label"])  # fmt: skip
