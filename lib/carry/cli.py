@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from carry.config import paths, profiles, run_settings
-from carry.experiments.run import ResolvedSetting
 from carry.config.settings import (
     PROBLEM_SET_NAME,
     SettingsError,
     check_name,
     describe,
 )
+from carry.experiments.run import ResolvedSetting
 
 # Modules that need torch or jupyter are imported by the commands: `carry --help` takes no second.
 

@@ -15,8 +15,8 @@ import pandas as pd
 
 from carry.config import profiles as profile_files
 from carry.config import run_settings
-from carry.experiments.run import Run
 from carry.config.settings import choose_class
+from carry.experiments.run import Run
 from carry.formats import Format
 from carry.models.architectures import Architecture
 from carry.models.architectures.transformer import NORM_EPSILON

@@ -9,15 +9,13 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from carry.certificates.files import read_certificate
-from carry.config import paths, profiles, run_settings
-from carry.experiments.run import Run
+from carry.config import paths
 from carry.config.settings import SettingsError, list_modules, suggest_name
 from carry.data.tables import read_parquet
 from carry.evaluation.intervals import pool_cells, seed_interval
@@ -28,7 +26,10 @@ from carry.evaluation.regions import (
     add_unseen_regions,
     score_trained_lengths,
 )
-from carry.labels import describe_row, find_settings
+from carry.experiments.resolve import load_rows
+from carry.experiments.run import Run
+from carry.labels import describe_row
+from carry.runs.settings import restore_run
 
 # Packages whose modules declare the columns of their result tables (COLUMNS, by table).
 PACKAGES = (
@@ -43,11 +44,12 @@ PACKAGES = (
 # The row under which a notebook adds the results of a constructed model to a table.
 CONSTRUCTION = "construction"
 
-MOST_SEEDS = 10**6
 CERTIFICATE_COLUMNS = [
-    "row", "profile", "seed", "trained", "parameters", "verdict", "contexts", "wrong", "open",
+    "row", "seed", "trained", "parameters", "verdict", "contexts", "wrong", "open",
     "least_lead", "largest_error", "least_slack",
 ]  # fmt: skip
+# Of a row with results at several scales, figures show those of the first of these.
+SCALES = ("laptop", "long", "gpu", "paper")
 
 
 class ResultTables:
@@ -75,9 +77,9 @@ class ResultTables:
         return ResultTables(lambda name: tables[name] if name in tables else self[name])
 
 
-def open_results(profile: str) -> ResultTables:
-    """Return the result tables of all rows of a profile."""
-    return ResultTables(lambda name: read_table(profile, name))
+def open_results(scale: str = SCALES[0]) -> ResultTables:
+    """Return the result tables of all rows."""
+    return ResultTables(lambda name: read_table(name, scale))
 
 
 @cache
@@ -92,7 +94,12 @@ def find_declared_columns() -> dict[str, list[str]]:
         names = [package, *(f"{package}.{name}" for name in list_modules(package))]
         for module in map(importlib.import_module, names):
             for table, columns in getattr(module, "COLUMNS", {}).items():
-                declared[table] = [column for column in columns if not column.endswith("*")]
+                columns = [column for column in columns if not column.endswith("*")]
+                if declared.setdefault(table, columns) != columns:
+                    raise SettingsError(
+                        f"{module.__name__}.COLUMNS[{table!r}]: another module declares other "
+                        "columns of this table; expected the same, or another name"
+                    )
     return declared
 
 
@@ -108,122 +115,92 @@ def create_empty_table(name: str) -> pd.DataFrame:
     return pd.DataFrame(columns=declared[name])
 
 
-def has_results(profile: str) -> bool:
-    """Return whether any study of a profile is evaluated."""
-    return any(paths.results_path(profile, "results").glob("*/cells.parquet"))
+def read_table(name: str, scale: str = SCALES[0]) -> pd.DataFrame:
+    """Return one table, such as `cells`, of all rows that have it, in the order of experiments.
 
-
-def read_table(profile: str, name: str) -> pd.DataFrame:
-    """Return one table, such as `cells`, of all rows of a profile; its column `profile` says whose.
-
-    Rows that the profile does not train come from the committed results of its `others`; so do
-    further seeds of rows whose settings are the same there. Rows without results are left out,
-    since committed results may lag behind the settings. So are rows that did not write the table.
-    Other rows in the files are ignored.
+    A row has the results of one scale: the given one if it has them, else the first of `SCALES`.
 
     Raises:
-        SettingsError: for a profile without rows, and for one without any results.
+        SettingsError: for a damaged file.
     """
-    sources = profiles.find_sources(profile)
-    if not sources:
-        raise SettingsError(f"profile {profile!r}: no rows; expected at least one")
-    if profile in sources.values() and not has_results(profile):
-        raise SettingsError(
-            f"results: {paths.display_path(paths.results_path(profile, 'results'))} is missing; "
-            f"expected the evaluate stages of profile {profile!r} to have run"
-        )
-    groups: dict[tuple[str, str], dict[str, range]] = {}
-    for row, source, seeds in _list_origins(profile, sources):
-        groups.setdefault((source, profiles.find_study(row)), {})[row] = seeds
-    parts = []
-    for (source, study), chosen in groups.items():
-        remedy = f"the evaluate and analyse stages of profile {source!r} to run again"
-        for folder in (paths.results_folder(source, study), paths.analyses_folder(source, study)):
-            file = folder / f"{name}.parquet"
-            if file.exists():
-                table = read_parquet(file, f"results.{study}", remedy)
-                pairs = zip(table["row"], table["seed"], strict=True)
-                parts.append(table[[seed in chosen.get(row, ()) for row, seed in pairs]])
+    parts = [
+        read_parquet(path, f"results.{path.parent.name}", "it as git has it")
+        for path in sorted(paths.results_folder("").glob(f"*/{name}.parquet"))
+    ]
     parts = [part for part in parts if not part.empty] or parts[:1]
     if not parts:
         return create_empty_table(name)
-    return select_rows(pd.concat(parts, ignore_index=True), list(sources)).reset_index(drop=True)
+    table = pd.concat(parts, ignore_index=True)
+    chosen = choose_scales(table, scale)
+    table = table[[chosen[row] == of for row, of in zip(table["row"], table["scale"], strict=True)]]
+    order = [*load_rows(), *table["row"].unique()]
+    return select_rows(table, list(dict.fromkeys(order))).reset_index(drop=True)
 
 
-def _list_origins(profile: str, sources: Mapping[str, str]) -> list[tuple[str, str, range]]:
-    """Return rows with a profile that has results of them, and its seeds that count.
+def choose_scales(table: pd.DataFrame, scale: str) -> dict[str, str]:
+    """Return the scale whose results each row of a table has.
 
-    A row that a profile trains has as many seeds as it says. Further ones come from its `others`,
-    where the settings of the row are the same.
+    >>> table = pd.DataFrame({"row": ["a", "a", "b"], "scale": ["gpu", "laptop", "long"]})
+    >>> choose_scales(table, "gpu"), choose_scales(table, "laptop")
+    ({'a': 'gpu', 'b': 'long'}, {'a': 'laptop', 'b': 'long'})
     """
-    origins = []
-    others = profiles.load_profile(profile)["others"]
-    further = profiles.find_sources(others) if others else {}
-    for row, source in sources.items():
-        origins.append((row, source, range(MOST_SEEDS)))
-        if source != profile or further.get(row, profile) == profile:
-            continue
-        own, other = (run_settings.load_run(row, name) for name in (profile, further[row]))
-        same = {"name": row, "profile": profile, "seeds": own.seeds}
-        if other.seeds > own.seeds and other.model_copy(update=same) == own:
-            origins[-1] = (row, source, range(own.seeds))
-            origins.append((row, further[row], range(own.seeds, MOST_SEEDS)))
-    return origins
+    order = [scale, *SCALES]
+    pairs = table[["row", "scale"]].drop_duplicates()
+    pairs = pairs[pairs["scale"].isin(order)]
+    ranks = pairs.assign(rank=pairs["scale"].map(order.index)).sort_values("rank", kind="stable")
+    return dict(ranks.drop_duplicates("row")[["row", "scale"]].itertuples(index=False))
 
 
-def read_variant_table(profile: str, name: str) -> pd.DataFrame:
-    """Return one table of all variant sets of a profile, such as `variant_lengths`.
+@cache
+def read_runs() -> dict[tuple[str, str], Run]:
+    """Return the settings of all results, by row and scale: those of their last seed.
 
-    Sets that the profile does not run come from the committed results of its `others`, if they have
-    any.
-
-    Raises:
-        SettingsError: for the first missing file of the profile.
+    >>> read_runs()["addition_relative", "laptop"].training.digits
+    10
     """
-    parts = []
-    for variant_set, source in profiles.find_sources(profile, "variant_sets").items():
-        file = paths.variants_folder(source, variant_set) / f"{name}.parquet"
-        if source != profile and not file.exists():
-            continue
-        _check_file(file, f"variant_sets.{variant_set}", "variants", source)
-        remedy = f"the variants stage of profile {source!r} to run again"
-        parts.append(read_parquet(file, f"variant_sets.{variant_set}", remedy))
+    lines: dict[tuple[str, str], dict[str, Any]] = {}
+    for path in sorted(paths.results_folder("").glob("*/runs.parquet")):
+        table = read_parquet(path, f"results.{path.parent.name}", "it as git has it")
+        for line in table.to_dict("records"):
+            lines[line["row"], line["scale"]] = line
+    return {place: restore_run(line) for place, line in lines.items()}
+
+
+def find_runs(table: pd.DataFrame) -> dict[str, Run]:
+    """Return the settings with which the results of each row of a table were made.
+
+    Rows of constructed models have none.
+    """
+    pairs = table[["row", "scale"]].drop_duplicates() if "scale" in table else table.iloc[:0]
+    runs = read_runs()
+    return {row: runs[row, of] for row, of in zip(pairs["row"], pairs.get("scale", ()), strict=True)
+            if (row, of) in runs}  # fmt: skip
+
+
+def read_variant_table(name: str) -> pd.DataFrame:
+    """Return one table of all variant sets, such as `variant_lengths`."""
+    files = sorted(paths.results_folder("variants").glob(f"*/{name}.parquet"))
+    parts = [read_parquet(file, f"variants.{file.parent.name}", "it as git has it")
+             for file in files]  # fmt: skip
     return pd.concat(parts, ignore_index=True) if parts else create_empty_table(name)
 
 
-def read_certificates(profile: str) -> pd.DataFrame:
-    """Return the certificates of a profile and of its `others`, one row for each seed.
-
-    Raises:
-        SettingsError: for the first missing certificate of the profile.
-    """
-    sources = profiles.find_sources(profile, "certificates")
+def read_certificates() -> pd.DataFrame:
+    """Return the certificates, one row for each seed."""
     found: list[dict[str, Any]] = []
-    for row, source, seeds in _list_origins(profile, sources):
-        file = paths.certificate_file(source, profiles.find_study(row), row)
-        if source != profile and not file.exists():
-            continue
-        _check_file(file, f"certificates.{row}", "certify", source)
-        certificate = read_certificate(file)
-        found += [{**certificate, **seed} for seed in certificate["seeds"] if seed["seed"] in seeds]
+    for row in load_rows():
+        file = paths.certificate_file(row)
+        if file.exists():
+            certificate = read_certificate(file)
+            found += [{**certificate, **seed} for seed in certificate["seeds"]]
     return pd.DataFrame(found).reindex(columns=CERTIFICATE_COLUMNS)
 
 
-def read_cells_with_rates(profile: str) -> pd.DataFrame:
-    """Return the cells of a profile, with the learning `rate` of each row."""
-    runs = {row: run_settings.load_run(row, profile) for row in run_settings.list_rows(profile)}
-    cells = read_table(profile, "cells")
-    rates = {row: run.training.learning_rate for row, run in runs.items()}
+def read_cells_with_rates() -> pd.DataFrame:
+    """Return accuracy by cell, with the learning `rate` of each row."""
+    cells = read_table("cells")
+    rates = {row: run.training.learning_rate for row, run in find_runs(cells).items()}
     return cells.assign(rate=cells["row"].map(rates))
-
-
-def _check_file(file: Path, place: str, stage: str, profile: str) -> None:
-    """Refuse a missing file; name the stage that writes it."""
-    if not file.exists():
-        raise SettingsError(
-            f"{place}: {paths.display_path(file)} is missing; expected the {stage} stage of "
-            f"profile {profile!r} to have run"
-        )
 
 
 def select_rows(table: pd.DataFrame, rows: list[str]) -> pd.DataFrame:
@@ -295,31 +272,17 @@ def find_training_lengths(table: pd.DataFrame) -> dict[str, int]:
     return table.groupby("row", sort=False)["trained"].first().to_dict()
 
 
-def load_trained_runs(table: pd.DataFrame) -> dict[str, Run]:
-    """Return the run of each row of a table, at the scale of the profile that trained it.
-
-    Rows that this profile does not have, and tables without a column `profile`, have none.
-    """
-    rows = table.drop_duplicates("row") if "profile" in table else table.iloc[:0]
-    files = profiles.find_profiles()
-    return {
-        row: run_settings.load_run(row, profile)
-        for row, profile in zip(rows["row"], rows.get("profile", ()), strict=True)
-        if profile in files and row in run_settings.list_rows(profile)
-    }
-
-
 def find_trained_lengths(table: pd.DataFrame) -> dict[str, list[int]]:
     """Return the trained lengths of rows whose data set has some lengths only (ibrahimli2024).
 
     Args:
-        table: with the columns `row` and `profile`.
+        table: with the columns `row` and `scale`.
 
     >>> rows = ["addition_equal_learned_gap", "addition_abacus"]
-    >>> find_trained_lengths(pd.DataFrame({"row": rows, "profile": "full"}))
+    >>> find_trained_lengths(pd.DataFrame({"row": rows, "scale": "laptop"}))
     {'addition_equal_learned_gap': [1, 2, 3, 4, 7]}
     """
-    runs = load_trained_runs(table)
+    runs = find_runs(table)
     return {row: run.trained_lengths() for row, run in runs.items() if run.data_set is not None}
 
 
@@ -330,9 +293,9 @@ def add_length_regions(table: pd.DataFrame) -> pd.DataFrame:
     trained lengths, and "extrapolation" beyond them.
 
     Args:
-        table: with the columns `row`, `profile`, `trained` and `digits`.
+        table: with the columns `row`, `scale`, `trained` and `digits`.
 
-    >>> table = pd.DataFrame({"row": "addition_equal_learned_gap", "profile": "full", "trained": 7,
+    >>> table = pd.DataFrame({"row": "addition_equal_learned_gap", "scale": "laptop", "trained": 7,
     ...                       "digits": [4, 5, 8]})
     >>> add_length_regions(table)["region"].tolist()
     ['in distribution', 'interpolation', 'extrapolation']
@@ -385,14 +348,14 @@ def add_labels(
     >>> add_labels(cells[["row"]], cells)["label"].tolist()
     ['NoPE', 'FIRE, not learned']
     """
-    rows = list_rows(table)
+    rows, runs = list_rows(table), find_runs(cells)
     cells = select_rows(cells, rows)
     trained, unlearned = find_training_lengths(cells), find_unlearned(cells)
     lengths = {row: f"to {longest}" for row, longest in trained.items()}
     lengths |= {row: format_lengths(part) for row, part in find_trained_lengths(cells).items()}
     differ = len({lengths[row] for row in rows if row in lengths}) > 1
     labels = {
-        row: ((names or {}).get(row) or describe_row(row))
+        row: ((names or {}).get(row) or describe_row(row, runs.get(row)))
         + (f" ({lengths[row]})" if differ and row in lengths else "")
         + (", not learned" if row in unlearned else "")
         for row in rows
@@ -518,7 +481,6 @@ def summarise_seeds(
 def _name_far_cells(cells: pd.DataFrame) -> pd.Series:
     """Return the size of each far cell in words."""
     i, j = (cells[size].map("{:,}".format).astype(object) for size in "ij")
-    names = {(find_settings(row) or {}).get("task", {}).get("name") for row in list_rows(cells)}
-    if names == {"sorting"}:
+    if {run.task["name"] for run in find_runs(cells).values()} == {"sorting"}:
         return i + " numbers\nof " + j + " digits"
     return (i + " digits").where(i == j, i + " x " + j + " digits")

@@ -16,7 +16,7 @@ import pandas as pd
 from carry.config import paths
 from carry.data.tables import write_tables
 from carry.experiments.resolve import load_rows
-from carry.results_runs import describe_run
+from carry.runs.settings import describe_run
 
 OLD = paths.REPORTS / "results"
 PROFILES = ("full", "baselines", "long", "tuning", "gpu")  # the first has precedence

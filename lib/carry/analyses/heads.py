@@ -21,11 +21,11 @@ from torch import Tensor
 
 from carry.analyses import Report, analyse_seeds, ignore, label_table
 from carry.config import run_settings
-from carry.experiments.run import Run
 from carry.config.settings import SettingsError
 from carry.data import problem_sets
 from carry.data.training_batches import tabulate_training_set
 from carry.evaluation import trained_models
+from carry.experiments.run import Run
 from carry.models.system import System
 from carry.training.batched.head_halving import HeadOutputs, compute_separation
 from carry.training.batched.network import BatchedNetwork, make_string_counts

@@ -1,7 +1,7 @@
 """Certificate files: one JSON file for each row, with a hash of its content.
 
 version          of this format; files of another one are refused
-row, profile     which row, and the profile that trained it
+row, scale       which row, and at which scale it was trained
 task, format, positions, model                 its settings
 settings_sha256  of these settings
 code_sha256      of the library's files that the certificate depends on
@@ -18,7 +18,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from carry.config import paths, profiles
+from carry.config import paths
 from carry.config.settings import SettingsError
 
 VERSION = 2
@@ -65,14 +65,6 @@ def read_certificate(path: Path) -> dict[str, Any]:
     if not isinstance(seeds, list) or not all(isinstance(seed, dict) for seed in seeds):
         raise SettingsError(f"{where}.seeds: no list of mappings; expected one for each seed")
     return content
-
-
-def find_unused_certificates() -> list[Path]:
-    """Return the published certificates of rows that are not certified any more."""
-    rows = profiles.load_profile(paths.PUBLISHED)["certificates"]
-    used = {paths.certificate_file(paths.PUBLISHED, profiles.find_study(row), row) for row in rows}
-    folder = paths.results_path(paths.PUBLISHED, "certificates")
-    return sorted({*folder.glob("*/*.json")} - used)
 
 
 def hash_json(content: dict[str, Any]) -> str:

@@ -24,8 +24,8 @@ from carry.certificates.contexts import (
     unique_contexts,
 )
 from carry.certificates.verification import render_context
-from carry.experiments.resolve import make_run
 from carry.data.problems import Problems
+from carry.experiments.resolve import make_run
 from carry.jobs.local import map_processes
 from carry.models.hooks import Hooks
 from carry.models.system import System

@@ -10,9 +10,9 @@ from pydantic import Field, field_validator, model_validator
 
 from carry import results
 from carry.config import paths, profiles
-from carry.experiments.run import Pair
 from carry.config.settings import Settings, SettingsError, suggest_name
 from carry.evaluation.regions import LEARNED
+from carry.experiments.run import Pair
 from carry.models.constructions.adder import Codes
 
 FOLDER = paths.ROOT / "claims"

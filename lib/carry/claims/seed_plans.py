@@ -18,9 +18,9 @@ from scipy import stats
 from carry.claims.claim_settings import Claim
 from carry.claims.measurements import select_pairs
 from carry.config import profiles, run_settings
-from carry.experiments.run import Run
 from carry.evaluation.differences import ALPHA, compute_smallest_p, correct_p_values
 from carry.evaluation.intervals import LEVEL, wilson_interval
+from carry.experiments.run import Run
 
 MIN_SEEDS = 5  # of each side of a test
 MIN_SEEDS_OF_LEVEL = 3  # of a claim about a method without a test: as many as mcleish2024 has

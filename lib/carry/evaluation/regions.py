@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterable, Mapping
 import numpy as np
 import pandas as pd
 
-from carry.experiments.run import Run
 from carry.config.settings import SettingsError
+from carry.experiments.run import Run
 
 REGIONS = ("in distribution", "out of distribution", "far")
 LEARNED = 0.99  # least accuracy at its trained lengths of a model that has learned them

@@ -22,8 +22,8 @@ from __future__ import annotations
 import pandas as pd
 import torch
 
-from carry.experiments.run import Run
 from carry.evaluation.decoding import MOST_STARTS, spread_evenly
+from carry.experiments.run import Run
 from carry.models.system import System
 
 PART = 5  # further starts are scored on one problem in PART

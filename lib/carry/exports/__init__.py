@@ -19,8 +19,8 @@ import torch
 
 from carry.certificates.verification import hash_weights
 from carry.config import paths
-from carry.experiments.resolve import make_run
 from carry.config.settings import SettingsError, describe
+from carry.experiments.resolve import make_run
 from carry.models.parameter_counts import count_network_parameters
 from carry.models.system import System
 from carry.training import checkpoint

@@ -19,10 +19,10 @@ import pandas as pd
 import torch
 
 from carry.config import paths, profiles, run_settings
-from carry.experiments.run import Run
 from carry.config.settings import SettingsError
 from carry.data import problem_sets
 from carry.evaluation.starts import count_passes
+from carry.experiments.run import Run
 from carry.jobs import kept
 from carry.models.parameter_counts import count_network_parameters, count_parameters
 from carry.models.system import System

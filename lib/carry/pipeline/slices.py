@@ -28,11 +28,11 @@ import torch
 
 from carry import fingerprint
 from carry.config import paths, profiles, run_settings
-from carry.experiments.run import Run
 from carry.config.settings import SettingsError
 from carry.data import problem_sets
 from carry.data.tables import write_tables
 from carry.evaluation.rows import evaluate_runs, list_evaluation_jobs
+from carry.experiments.run import Run
 from carry.jobs import Job, kept, run_jobs
 from carry.jobs.local import count_workers
 from carry.pipeline.files import copy_files

@@ -28,6 +28,8 @@ from matplotlib.figure import Figure
 
 from carry import labels
 from carry.config import paths
+from carry.experiments.run import Run
+from carry.tasks import build_task
 
 # By position encodings, as `labels.describe_positions` names them. Similar to the colours of Okabe
 # and Ito. Under simulated protanopia, deuteranopia and tritanopia the two most similar are 15 apart
@@ -97,31 +99,31 @@ class RowStyle(NamedTuple):
 
 
 def choose_style(row: str) -> RowStyle:
-    """Return the style of a row, from its settings in params.yaml.
+    """Return the style of a row, from its settings.
 
     >>> choose_style("addition_abacus").label, choose_style("multiplication_abacus_looped").label
     ('Abacus', 'Abacus, looped')
     >>> choose_style("my_new_idea")
     RowStyle(label='My new idea', color='#808080', dashes=(1.0, 0.0))
     """
-    settings = labels.find_settings(row)
-    if settings is None:
+    run = labels.find_run(row)
+    if run is None:
         return RowStyle(labels.describe_row(row), OTHER_COLOR, SOLID)
-    color = COLORS.get(labels.describe_positions(settings), OTHER_COLOR)
-    return RowStyle(labels.describe_settings(settings), color, _choose_dashes(settings))
+    color = COLORS.get(labels.describe_positions(run), OTHER_COLOR)
+    return RowStyle(labels.describe_run(run), color, _choose_dashes(run))
 
 
-def _choose_dashes(settings: dict[str, Any]) -> tuple[float, ...]:
+def _choose_dashes(run: Run) -> tuple[float, ...]:
     """Return dashes: of the architecture or a scratchpad, and of rows with a label."""
-    architecture, has_label = labels.describe_architecture(settings), "label" in settings
-    recurrences = settings.get("model", {}).get("recurrences", 1)
+    architecture, has_label = labels.describe_architecture(run), run.label is not None
+    recurrences = run.model.get("recurrences", 1)
     if architecture == "looped" and recurrences in LOOPED_OFTEN:
         return LOOPED_OFTEN[recurrences]
     if architecture == "looped":
         return DASH_DOTTED if has_label else LOOPED
     if architecture == "injected":
         return INJECTED
-    if labels.describe_format(settings):
+    if labels.describe_format(run):
         return DASH_DOTTED if has_label else SCRATCHPAD
     return DOTTED if has_label or architecture else SOLID
 
@@ -132,8 +134,8 @@ def name_problems(rows: list[str]) -> str:
     >>> name_problems(["addition_nope"]), name_problems(["addition_nope", "sorting_fire"])
     ('sums', 'problems')
     """
-    tasks = map(labels.find_task, rows)
-    nouns = {task.noun if task else "problems" for task in tasks}
+    runs = map(labels.find_run, rows)
+    nouns = {build_task(run.task).noun if run else "problems" for run in runs}
     return nouns.pop() if len(nouns) == 1 else "problems"
 
 

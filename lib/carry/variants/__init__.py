@@ -20,8 +20,8 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import Field
 
 from carry.config import profiles, run_settings
-from carry.experiments.run import Run, Size
 from carry.config.settings import Settings, SettingsError, suggest_name
+from carry.experiments.run import Run, Size
 from carry.models.system import System
 from carry.training.loop import TrainingDiverged
 

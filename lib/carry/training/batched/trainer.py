@@ -263,7 +263,8 @@ class BatchedTrainer:
         tensors |= {f"epoch.{name}": states for name, states in self._epoch_states.items()}
         if self._losses:
             tensors["losses"] = torch.stack(self._losses)
-        note = {"run": identify(self.run), "seeds": self.seeds, "step": self.step, "curve": self.curve}
+        note = {"run": identify(self.run), "seeds": self.seeds}
+        note |= {"step": self.step, "curve": self.curve}
         checkpoint.save_tensors(self.checkpoint_path, tensors, note)
 
     def _restore(self) -> None:

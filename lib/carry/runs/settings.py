@@ -27,12 +27,12 @@ def describe_run(row: str, scale: str, seed: int) -> dict[str, Any]:
         "scale": scale,
         "seed": seed,
         "key": hashlib.sha256(identity.encode()).hexdigest()[:16],
-        "label": run.label,
+        "label": run.label or "",
         "settings": json.dumps(settings, sort_keys=True),
     }
 
 
 def restore_run(line: dict[str, Any]) -> Run:
     """Return the run of a line of `runs.parquet`."""
-    return make_run(json.loads(line["settings"]), line["row"], scale=line["scale"],
-                    label=line["label"])  # fmt: skip
+    labels = {"scale": line["scale"], "label": line["label"] or None}
+    return make_run(json.loads(line["settings"]), line["row"], **labels)

@@ -1,97 +1,34 @@
-"""Certify the rows of a study, and verify committed certificates."""
+"""Verify and renew the certificates that are in git."""
 
 from __future__ import annotations
 
 import json
-import shutil
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from carry.certificates.files import (
-    find_unused_certificates,
-    read_certificate,
-    write_certificate,
-)
-from carry.certificates.seeds import FILE, certify_seed, describe_models
+from carry.certificates.files import read_certificate, write_certificate
+from carry.certificates.jobs import certify_runs, describe_models
 from carry.certificates.tables import write_tables
-from carry.config import paths, profiles, run_settings
-from carry.experiments.run import Run
+from carry.config import paths
 from carry.config.settings import SettingsError, suggest_name
 from carry.evaluation import trained_models
-from carry.jobs import Job, run_jobs
+from carry.experiments.resolve import list_rows, load_run
+from carry.experiments.run import Run
 
 TOLERANCE = 0.02  # relative difference of leads and bounds between machines
 APPROXIMATE = ("least_lead", "largest_error", "least_slack")  # fields with this tolerance
-CODE = "code_sha256"  # not compared: a certificate is valid if other code finds the same
-
-
-def certify_study(study: str, profile: str) -> dict[str, dict[str, Any]]:
-    """Certify all seeds of the rows of a study, in parallel; write and return the certificates.
-
-    Raises:
-        SettingsError: for a study without rows to certify, for a row whose contexts cannot be
-            enumerated, or without weights.
-    """
-    certified = profiles.load_profile(profile)["certificates"]
-    rows = [row for row in run_settings.list_rows(profile, study) if row in certified]
-    if not rows:
-        raise SettingsError(f"certificates.{study}: no rows; expected at least one")
-    jobs = {}
-    for row in rows:
-        run = trained_models.load_trained_run(profile, row)
-        seeds = range(run_settings.load_run(row, profile).seeds)
-        weights = [trained_models.find_weights_file(profile, row, seed) for seed in seeds]
-        jobs[row] = _make_jobs(run, weights)
-    certificates = _run(jobs, paths.jobs_folder(profile, "certify"), study)
-    for row, certificate in certificates.items():
-        write_certificate(paths.certificate_file(profile, study, row), certificate)
-    return certificates
-
-
-def _make_jobs(run: Run, weights: Sequence[Path], cost: float | None = None) -> list[Job]:
-    """Return a job for each seed of a row; without a cost, by the number of its levels of ids."""
-    return [
-        Job(
-            name=f"{run.name}/seed_{seed}",
-            work=certify_seed,
-            arguments=(run, seed, path),
-            inputs=json.dumps([run.key(), seed, paths.hash_file(path)]),
-            modules=tuple(run.module_names()),
-            cost=cost or 4.0 ** len(run.positions),
-        )
-        for seed, path in enumerate(weights)
-    ]
-
-
-def _run(jobs: Mapping[str, Sequence[Job]], folder: Path, label: str) -> dict[str, dict[str, Any]]:
-    """Run the jobs of rows, and return the certificate of each row: of all of its seeds."""
-    places = iter(run_jobs([job for row in jobs.values() for job in row], folder, label))
-    certificates = {}
-    for row, seeds in jobs.items():
-        parts = [read_certificate(next(places) / FILE) for _ in seeds]
-        together = [seed for part in parts for seed in part["seeds"]]
-        certificates[row] = {**parts[0], "seeds": together}
-    return certificates
-
-
-def _run_afresh(jobs: Mapping[str, Sequence[Job]], label: str) -> dict[str, dict[str, Any]]:
-    """Return the certificates of rows; the jobs' results are kept only until all have ended."""
-    folder = paths.jobs_folder(paths.PUBLISHED, "verify")
-    certificates = _run(jobs, folder, label)
-    shutil.rmtree(folder, ignore_errors=True)
-    return certificates
+# A certificate is valid if other code finds the same; `profile` is a former name of the scale.
+NOT_COMPARED = ("code_sha256", "scale", "profile")
 
 
 def renew_certificate(row: str) -> None:
-    """Certify the committed weights of a row, and write its committed certificate.
+    """Certify the weights of a row that are in git, and write its certificate.
 
     Raises:
-        SettingsError: for a row without committed weights, or that is not certified.
+        SettingsError: for a row without weights in git, or that is not certified.
     """
-    certificates = _run_afresh({row: _make_jobs(*_find_committed_weights(row))}, row)
-    path = paths.certificate_file(paths.PUBLISHED, profiles.find_study(row), row)
-    write_certificate(path, certificates[row])
+    certificates = certify_runs({row: _find_committed_weights(row)}, row)
+    write_certificate(paths.certificate_file(row), certificates[row])
 
 
 def verify_certificates(rows: list[str]) -> bool:
@@ -102,19 +39,19 @@ def verify_certificates(rows: list[str]) -> bool:
     Returns:
         Whether all certificates are valid and exact, and none is missing or unused.
     """
-    jobs: dict[str, list[Job]] = {}
-    stored, faults = {}, []
-    for row in rows or profiles.load_profile(paths.PUBLISHED)["certificates"]:
+    weights: dict[str, tuple[Run, list[Path]]] = {}
+    costs, stored, faults = {}, {}, []
+    for row in rows or list_certified():
         try:
-            path, run, weights = _check_models(row)
+            path, *weights[row] = _check_models(row)
             stored[row] = path, read_certificate(path)
-            contexts = max(seed.get("contexts") or 0 for seed in stored[row][1]["seeds"])
-            jobs[row] = _make_jobs(run, weights, 1.0 + contexts)
+            costs[row] = 1.0 + max(seed.get("contexts") or 0 for seed in stored[row][1]["seeds"])
         except SettingsError as error:
             faults.append(f"{row}: {error}")
-    actual = _run_afresh(jobs, "verifying")
-    for path in [] if rows else find_unused_certificates():
-        faults.append(f"{paths.display_path(path)}: its profile does not certify this row")
+    actual = certify_runs(weights, "verifying", costs)
+    unused = {path.stem for path in paths.certificate_file("").parent.glob("*.json")}
+    for row in [] if rows else sorted(unused - {*list_certified()}):
+        faults.append(f"{row}: it has a certificate, and no experiment certifies it")
     valid = True
     for row, (path, certificate) in stored.items():
         difference = _find_difference(certificate, actual[row], paths.display_path(path))
@@ -135,7 +72,7 @@ def _check_models(row: str) -> tuple[Path, Run, list[Path]]:
     Settings and weights are compared first, since the contexts take minutes.
     """
     run, weights = _find_committed_weights(row)
-    path = paths.certificate_file(paths.PUBLISHED, profiles.find_study(row), row)
+    path = paths.certificate_file(row)
     stored = read_certificate(path)
     models = [{field: seed.get(field) for field in ("seed", "weights")} for seed in stored["seeds"]]
     systems = [
@@ -159,7 +96,7 @@ def export_tables(row: str, seed: int, folder: Path) -> None:
     run, weights = _find_committed_weights(row)
     if not 0 <= seed < len(weights):
         raise SettingsError(f"seed: {seed} has no certificate; expected 0 to {len(weights) - 1}")
-    path = paths.certificate_file(paths.PUBLISHED, profiles.find_study(row), row)
+    path = paths.certificate_file(row)
     certificate = read_certificate(path)
     system = trained_models.restore_system(weights[seed], run, seed, "cpu")
     write_tables(system, certificate, folder)
@@ -199,17 +136,21 @@ def _render(number: float | None) -> str:
     return "unbounded" if number is None else f"{number:.3g}"
 
 
-def _require_certified_row(row: str) -> None:
-    rows = profiles.load_profile(paths.PUBLISHED)["certificates"]
-    if row not in rows:
-        raise SettingsError(f"certificates: {row!r} is not certified, {suggest_name(row, rows)}")
+def list_certified() -> list[str]:
+    """Return the rows that are certified.
+
+    >>> "addition_relative" in list_certified()
+    True
+    """
+    return [row for row in list_rows() if load_run(row).certify]
 
 
 def _find_committed_weights(row: str) -> tuple[Run, list[Path]]:
-    """Return a certified row at the scale that trained its committed weights, and these."""
-    _require_certified_row(row)
-    folder = paths.models_folder(paths.PUBLISHED, profiles.find_study(row), row)
-    run = run_settings.load_run(row, paths.PUBLISHED)
+    """Return a certified row, and its weights in git."""
+    if row not in list_certified():
+        hint = suggest_name(row, list_certified())
+        raise SettingsError(f"certificates: {row!r} is not certified, {hint}")
+    run, folder = load_run(row), paths.models_folder(row)
     files = [folder / f"seed_{seed}.safetensors" for seed in range(run.seeds)]
     return run, [_require_file(path, row) for path in files]
 
@@ -230,7 +171,7 @@ def _find_difference(stored: Any, actual: Any, place: str) -> str | None:
     """
     if isinstance(stored, dict) and isinstance(actual, dict):
         pairs = {key: (stored.get(key), actual.get(key)) for key in {**actual, **stored}}
-        pairs.pop(CODE, None)
+        pairs = {key: pair for key, pair in pairs.items() if key not in NOT_COMPARED}
     elif isinstance(stored, list) and isinstance(actual, list):
         if len(stored) != len(actual):
             return f"{place}: {len(stored)} entries differ; expected {len(actual)}"
