@@ -125,7 +125,8 @@ def read_table(name: str, scale: str = SCALES[0]) -> pd.DataFrame:
     """
     parts = [
         read_parquet(path, f"results.{path.parent.name}", "it as git has it")
-        for path in sorted(paths.results_folder("").glob(f"*/{name}.parquet"))
+        for folder in (paths.results_folder(""), paths.analyses_folder(""))
+        for path in sorted(folder.glob(f"*/{name}.parquet"))
     ]
     parts = [part for part in parts if not part.empty] or parts[:1]
     if not parts:

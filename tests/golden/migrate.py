@@ -15,7 +15,7 @@ import pandas as pd
 
 from carry.config import paths
 from carry.data.tables import write_tables
-from carry.experiments.resolve import load_rows
+from carry.experiments.resolve import load_rows, load_run
 from carry.runs.settings import describe_run
 
 OLD = paths.REPORTS / "results"
@@ -30,6 +30,7 @@ def main() -> None:
     rows = load_rows()
     golden = json.loads(gzip.open(Path(__file__).parent / "rows.json.gz").read())
     tables: dict[str, dict[str, list]] = defaultdict(lambda: defaultdict(list))
+    analyses: dict[str, dict[str, list]] = defaultdict(lambda: defaultdict(list))
     taken: dict[tuple, str] = {}  # which profile a row and scale come from, by table
     timed = []
     for profile in PROFILES:
@@ -49,12 +50,16 @@ def main() -> None:
                     print("second:", profile, row, file.stem)
                     continue
                 part = part.assign(profile=scale).rename(columns=RENAMED)
-                tables[rows[row].study][file.stem].append(part)
+                kind = "analyses" if file.parent.parent.name == "analyses" else "results"
+                (tables if kind == "results" else analyses)[rows[row].study][file.stem].append(part)
         if (folder / "runs.csv").exists():
             timed.append(pd.read_csv(folder / "runs.csv"))
     times = pd.concat(timed).drop_duplicates(["row", "seed"], keep="last")
     times = times.set_index(["row", "seed"])[["seconds", "core_seconds"]].to_dict("index")
     shutil.rmtree(OLD / "cpu")
+    for study, by_name in analyses.items():
+        joined = {name: pd.concat(parts, ignore_index=True) for name, parts in by_name.items()}
+        write_tables(joined, paths.analyses_folder(study))
     for study, by_name in tables.items():
         joined = {name: pd.concat(parts, ignore_index=True) for name, parts in by_name.items()}
         seeds = joined["cells"][["row", "scale", "seed"]].drop_duplicates()
@@ -62,7 +67,7 @@ def main() -> None:
         curves = curves.reindex(columns=[*dict.fromkeys([*curves, *ORIGIN])])
         lines = []
         for row, scale, seed in seeds.itertuples(index=False, name=None):
-            line = describe_run(row, scale, seed)
+            line = describe_run(load_run(row, scale), seed)
             own = curves[(curves["row"] == row) & (curves["scale"] == scale)]
             own = own[own["seed"] == seed]
             line |= {name: own[name].iloc[0] if len(own) else None for name in ORIGIN}

@@ -27,6 +27,7 @@ def find_root(place: Path) -> Path:
 
 ROOT = find_root(Path(__file__))
 STORE = ROOT / "data" / "store"  # results of jobs, which DVC ignores
+PROBLEMS = ROOT / "data" / "problems"  # problem sets
 REPORTS = ROOT / "reports"  # results, weights, certificates, figures and pages: in git
 
 
@@ -39,8 +40,13 @@ def results_folder(study: str) -> Path:
     return REPORTS / "results" / study
 
 
+def analyses_folder(study: str) -> Path:
+    """Return the folder with the tables of the analyses of a study."""
+    return REPORTS / "analyses" / study
+
+
 def certificate_file(row: str) -> Path:
-    """Return the file of a row's certificate."""
+    """Return the file of a row's certificate in git."""
     return REPORTS / "certificates" / f"{row}.json"
 
 

@@ -95,14 +95,14 @@ def _to_texts(digits: torch.Tensor, lengths: torch.Tensor) -> list[str]:
 
 
 def load_problem_set(name: str, scale: str = "laptop") -> pd.DataFrame:
-    """Return a problem set as a table; it is drawn once and kept in the store.
+    """Return a problem set as a table; it is drawn once.
 
     Raises:
         SettingsError: for an unknown name.
     """
     settings = find_problem_set(name, scale)
-    key = hashlib.sha256(settings.model_dump_json(exclude_defaults=True).encode()).hexdigest()[:16]
-    path = paths.STORE / "problems" / f"{key}.parquet"
+    key = hashlib.sha256(settings.model_dump_json(exclude_defaults=True).encode()).hexdigest()[:8]
+    path = paths.PROBLEMS / f"{name}_{key}.parquet"
     with contextlib.suppress(SettingsError):  # missing or damaged
         return read_parquet(path, f"problems.{name}", "it to be drawn again")
     table = draw_problem_set(name, settings)

@@ -6,7 +6,7 @@ import hashlib
 import json
 from typing import Any
 
-from carry.experiments.resolve import load_run, make_run
+from carry.experiments.resolve import make_run
 from carry.experiments.run import Run
 from carry.models.identity import identify
 
@@ -17,14 +17,13 @@ COLUMNS = (
 LABELS = {"name", "study", "scale", "label"}
 
 
-def describe_run(row: str, scale: str, seed: int) -> dict[str, Any]:
-    """Return what identifies a seed of a row, with its settings as JSON."""
-    run = load_run(row, scale)
+def describe_run(run: Run, seed: int) -> dict[str, Any]:
+    """Return what identifies a seed of a run, with its settings as JSON."""
     settings = run.model_dump(mode="json", exclude_defaults=True, exclude=LABELS)
     identity = json.dumps([identify(run), seed], sort_keys=True)
     return {
-        "row": row,
-        "scale": scale,
+        "row": run.name,
+        "scale": run.scale,
         "seed": seed,
         "key": hashlib.sha256(identity.encode()).hexdigest()[:16],
         "label": run.label or "",

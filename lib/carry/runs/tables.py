@@ -1,0 +1,64 @@
+"""Tables of results in git: new lines replace those of the same row, scale and seed."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
+
+import pandas as pd
+
+from carry.config import paths
+from carry.data.tables import write_tables
+from carry.experiments.run import Run
+from carry.jobs import Job, store
+from carry.runs.settings import describe_run
+
+PLACE = ["row", "scale", "seed"]
+
+
+def add_lines(tables: Mapping[str, pd.DataFrame], folder: Path, places: Collection[tuple]) -> None:
+    """Add tables to those of a folder, in place of the lines of the same `places`.
+
+    Args:
+        places: rows, scales and seeds that were run; their earlier lines go from all tables.
+    """
+    merged = {}
+    for name in {*tables, *(path.stem for path in folder.glob("*.parquet"))}:
+        path = folder / f"{name}.parquet"
+        earlier = pd.read_parquet(path) if path.exists() else pd.DataFrame(columns=PLACE)
+        lines = zip(*(earlier[column] for column in PLACE), strict=True)
+        kept = earlier[[line not in places for line in lines]]
+        parts = [part for part in (kept, tables.get(name)) if part is not None and len(part)]
+        if parts:
+            merged[name] = pd.concat(parts, ignore_index=True)
+    write_tables(merged, folder)
+
+
+def describe_runs(runs: Iterable[tuple[Run, int, Job]]) -> pd.DataFrame:
+    """Return a line of `runs.parquet` for each run and seed, from the job that trained it."""
+    lines = []
+    for run, seed, job in runs:
+        done = store.read_done(job.place)
+        share = max(done["share"], 1e-4)  # of the training, after its last checkpoint
+        lines.append(
+            {
+                **describe_run(run, seed),
+                "seconds": round(done["seconds"] / share, 1),
+                "core_seconds": round(done["core_seconds"] / share, 1),
+                "device": done["device"],
+                **done["versions"],
+                "commit": done.get("commit", "unknown"),
+            }
+        )
+    return pd.DataFrame(lines)
+
+
+def list_done(study: str) -> dict[tuple[str, str, int], str]:
+    """Return the keys of the results of a study in git, by row, scale and seed."""
+    path = paths.results_folder(study) / "runs.parquet"
+    if not path.exists():
+        return {}
+    table = pd.read_parquet(path, columns=[*PLACE, "key"])
+    return {tuple(line[:3]): line[3] for line in table.itertuples(index=False, name=None)}
+
+
