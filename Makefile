@@ -2,8 +2,6 @@
 
 VENV ?= .venv
 PYTHON ?= python3
-PROFILE ?= cpu
-MINUTES ?= 8
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -12,21 +10,10 @@ SHELL := /bin/bash
 export PATH := $(abspath $(VENV))/bin:$(PATH)
 export DVC_NO_ANALYTICS := 1
 
-# `notebook` is the scale of a notebook opened on its own; it has no pipeline.
-PROFILES := $(filter-out notebook,$(patsubst profiles/%/profile.yaml,%, \
-  $(wildcard profiles/*/profile.yaml)))
 WORKS := overview mcleish2024 cho2025 fraknoi2024 ibrahimli2024 every_length
-PIPELINE := $(if $(filter cpu,$(PROFILE)),dvc.yaml,profiles/$(PROFILE)/dvc.yaml)
 STAMP := $(VENV)/.installed
 
-ifeq ($(filter $(PROFILE),$(PROFILES)),)
-NEAREST := $(shell $(PYTHON) -c 'import difflib, sys; near = difflib.get_close_matches( \
-  sys.argv[1], sys.argv[2:], 1); print(*["; did you mean %s?" % name for name in near])' \
-  '$(PROFILE)' $(PROFILES))
-$(error PROFILE=$(PROFILE): expected one of $(PROFILES)$(NEAREST))
-endif
-
-.PHONY: help setup repro gpu figures site lint unit unit-all nbval smoke kill test test-all certify \
+.PHONY: help setup repro figures site lint unit unit-all nbval smoke kill test test-all certify \
   lab bench notebooks clean
 
 help:  ## list the targets
@@ -44,24 +31,16 @@ $(STAMP): requirements.txt pyproject.toml
 	  --no-deps --no-build-isolation --editable .
 	@touch $@
 
-repro: setup  ## run the pipeline; PROFILE=smoke, full, gpu or paper for another scale than cpu
-	@[ $(PIPELINE) = dvc.yaml ] || \
-	  sed 's|^vars: .*|vars: [profile.yaml]|' dvc.yaml > $(PIPELINE)  # why a copy: see dvc.yaml
-	@# The copy goes again: `dvc status` and `dvc dag` would list its stages too.
-	@[ $(PIPELINE) = dvc.yaml ] || trap 'rm $(PIPELINE)' EXIT; echo "dvc repro $(PIPELINE)"; \
-	  dvc repro $(PIPELINE)
-	@[ $(PIPELINE) != dvc.yaml ] || python -m carry.pipeline.readme_numbers
+repro: setup  ## run the pipeline: what params.yaml trains, all figures, the claims and the site
+	dvc repro
 
-gpu: setup  ## train and score rows of the profile gpu for MINUTES (8), where the last time ended
-	python -m carry slice --minutes $(MINUTES)
-
-figures: setup  ## draw all figures from the committed results, without training
-	for work in $(WORKS); do carry figures $$work profile=cpu; done
+figures: setup  ## draw all figures from the results in git, without training
+	for work in $(WORKS); do carry figures $$work; done
 
 site: figures  ## draw all figures, and build the site in reports/site
-	carry site profile=cpu
+	carry site
 
-smoke: setup  ## run the smoke profile in a copy, twice; the second time must run nothing
+smoke: setup  ## run the pipeline at the scale `smoke` in a copy, twice; the second run does nothing
 	tests/smoke.sh
 
 lint: setup  ## check the style of the code
@@ -73,7 +52,7 @@ unit: setup  ## unit tests and doctests; then the contract tests, with shapes an
 	CARRY_CHECK_SHAPES=1 python -m pytest -n 2 -m contract $$(grep -l mark.contract tests/test_*.py)
 
 nbval: setup  ## run every notebook with its defaults and compare its outputs
-	CARRY_PROGRESS=off OMP_NUM_THREADS=1 JUPYTER_DEFAULT_PROVISIONER_NAME=carry \
+	CARRY_PROGRESS=off OMP_NUM_THREADS=1 \
 	  python -m pytest -n 2 --dist loadfile --nbval --nbval-current-env \
 	  --nbval-cell-timeout=120 --nbval-sanitize-with tests/nbval_sanitize.cfg \
 	  notebooks/*.ipynb notebooks/*/*.ipynb

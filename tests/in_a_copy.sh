@@ -8,8 +8,6 @@ git ls-files -z --cached --others --exclude-standard |
   while IFS= read -r -d '' file; do [[ ! -e $file && ! -L $file ]] || printf '%s\0' "$file"; done |
   tar --create --null --files-from=- | tar --extract --directory "$copy"
 cd "$copy"
-rm -f profiles/smoke/dvc.lock
-sed 's|^vars: .*|vars: [profile.yaml]|' dvc.yaml > profiles/smoke/dvc.yaml  # why a copy: see dvc.yaml
 
 # The copy's library before the installed one, also in the notebooks' kernels.
 export PYTHONPATH="$copy/lib" CARRY_PROGRESS=off DVC_NO_ANALYTICS=1 DVC_SITE_CACHE_DIR="$copy/.site"

@@ -10,10 +10,10 @@ import ruamel.yaml
 from carry import claims
 from carry.claims.items import load_items
 from carry.config import paths, profiles
-from carry.pipeline import readme_numbers
-from carry.pipeline.site import content, works
-from carry.pipeline.site.live import ROWS as LIVE_ROWS
-from carry.pipeline.site.story import load_story
+from carry.pages import readme
+from carry.pages.site import content, works
+from carry.pages.site.live import ROWS as LIVE_ROWS
+from carry.pages.site.story import load_story
 from carry.pipeline.stages import STAGES, find_executed
 from made_up import results
 

@@ -10,7 +10,7 @@ from carry.config.run_settings import make_run
 from carry.config.settings import SettingsError, suggest_name
 from carry.data import problem_sets
 from carry.models.constructions.minimal_majority import build_minimal_majority
-from carry.pipeline import dependencies
+from carry.pages import dependencies
 from carry.tasks import to_digits
 from carry.training.batched.network import BatchedNetwork
 from carry.training.loop import Trainer

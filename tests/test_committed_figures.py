@@ -11,7 +11,7 @@ import seaborn as sns
 
 from carry import plots, results
 from carry.config import paths
-from carry.pipeline import runner
+from carry.runs import notebooks
 from carry.plots import index
 
 CERTIFICATES = paths.ROOT / "reports/figures/every_length/is_it_proved/certificates.csv"

@@ -12,7 +12,7 @@ from dvc.utils.hydra import apply_overrides
 from dvc.utils.serialize import load_yaml, modify_yaml
 
 from carry.config.paths import ROOT
-from carry.pipeline import readme_numbers
+from carry.pages import readme
 
 CHANGES = [
     "++runs.addition_coupled.training.steps=500",

@@ -12,7 +12,7 @@ from carry.config import paths, profiles
 from carry.config.run_settings import list_rows, load_run
 from carry.config.settings import SettingsError
 from carry.models.architectures.transformer import Transformer
-from carry.pipeline import dependencies, runner
+from carry.pages import dependencies, runner
 from carry.pipeline.stages import STAGES
 
 IMPORTS = """

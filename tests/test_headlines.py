@@ -5,8 +5,8 @@ import pytest
 
 from carry import results
 from carry.config import run_settings
-from carry.pipeline import headlines
-from carry.pipeline.headlines import HEADLINES, format_headlines, summarise_headlines
+from carry.pages import headlines
+from carry.pages.headlines import HEADLINES, format_headlines, summarise_headlines
 
 
 def cells(row):

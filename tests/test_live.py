@@ -16,8 +16,8 @@ from carry.certificates.certify import TOLERANCE
 from carry.config import paths, profiles, run_settings
 from carry.config.settings import SettingsError
 from carry.evaluation import trained_models
-from carry.pipeline import site
-from carry.pipeline.site import live
+from carry.pages import site
+from carry.pages.site import live
 from carry.randomness import stream
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "chrome"))), None)

@@ -10,7 +10,7 @@ import pytest
 from carry.claims.claim_settings import PAPERS
 from carry.claims.verdicts import VERDICTS
 from carry.config import paths, run_settings
-from carry.pipeline import runner
+from carry.runs import notebooks
 from carry.plots import index
 
 LONGEST = 15  # lines of a cell

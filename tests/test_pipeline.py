@@ -13,8 +13,8 @@ from carry import claims, results
 from carry.cli import main
 from carry.config import paths, profiles
 from carry.config.settings import SettingsError
-from carry.pipeline import files as pruning
-from carry.pipeline import runner
+from carry.pages import files as pruning
+from carry.runs import notebooks
 from carry.pipeline.dependencies import list_read_profiles
 from carry.pipeline.stages import STAGES
 from carry.plots import index

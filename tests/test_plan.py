@@ -7,7 +7,7 @@ import pytest
 from carry import cli
 from carry.config import paths, run_settings
 from carry.config.settings import SettingsError
-from carry.pipeline import plan
+from carry.pages import plan
 from carry.training import cost
 from model_cases import run_of
 

@@ -9,7 +9,7 @@ import yaml
 
 from carry import cli
 from carry.config.paths import ROOT
-from carry.pipeline import readme_numbers
+from carry.pages import readme
 from carry.plots.index import list_figures
 
 README, CONTRIBUTING = (

@@ -29,7 +29,7 @@ from carry.claims import load_claims
 from carry.config.run_settings import load_run
 from carry.evaluation import trained_models
 from carry.models.system import System
-from carry.pipeline import dependencies
+from carry.pages import dependencies
 from carry.positions import choose_scheme
 from carry.training.loop import Trainer
 from carry.variants import list_variants

@@ -26,7 +26,7 @@ from carry.models.encodings.relative import Relative
 from carry.models.encodings.sinusoidal import Sinusoidal
 from carry.models.encodings.t5 import T5
 from carry.models.system import System
-from carry.pipeline import dependencies
+from carry.pages import dependencies
 from carry.positions.abacus import Abacus
 from carry.positions.coupled import Coupled
 from carry.positions.randomized import Randomized

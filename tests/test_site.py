@@ -12,8 +12,8 @@ import pytest
 from carry import claims
 from carry.config import paths, profiles
 from carry.config.settings import SettingsError
-from carry.pipeline import readme_numbers, site
-from carry.pipeline.site import content, figures, links, live, story, works
+from carry.pages import readme, site
+from carry.pages.site import content, figures, links, live, story, works
 from carry.pipeline.stages import STAGES, find_executed
 from carry.plots import index
 from made_up_site import FIGURES, ITEMS, ROWS, STORY, caption, make_project, title

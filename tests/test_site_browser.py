@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from carry import claims
-from carry.pipeline import site
+from carry.pages import site
 from made_up_site import make_project
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "chrome"))), None)

@@ -13,7 +13,7 @@ from carry import cli
 from carry.config import paths, profiles, run_settings
 from carry.config.settings import SettingsError
 from carry.jobs import kept
-from carry.pipeline import slices
+from carry.pages import slices
 from carry.training import loop, rows, seeds
 
 ROWS = ["copying_relative", "addition_relative"]

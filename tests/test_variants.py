@@ -15,7 +15,7 @@ from carry.evaluation.mock_models import ForgetsCarries, Oracle
 from carry.jobs import executors
 from carry.models.system import System
 from carry.models.teacher_forcing import teacher_forced_pass
-from carry.pipeline import dependencies
+from carry.pages import dependencies
 from carry.pipeline.stages import STAGES
 from carry.tasks import to_digits
 from carry.variants import REFERENCE, choice, jobs, seeds

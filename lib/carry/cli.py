@@ -11,27 +11,20 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from carry.config import paths, profiles, run_settings
-from carry.config.settings import (
-    PROBLEM_SET_NAME,
-    SettingsError,
-    check_name,
-    describe,
-)
-from carry.experiments.run import ResolvedSetting
+from carry.config import paths
+from carry.config.settings import SettingsError, check_name, describe
+from carry.experiments.base import SCALES
 
 # Modules that need torch or jupyter are imported by the commands: `carry --help` takes no second.
 
-COMMITTED = "committed"  # the weights in reports/models/
 ADDER, CALCULATOR = "addition_relative", "calculator_relative_longhand"  # rows that answer
 
 PIPELINE_COMMANDS = """\
 pipeline commands (used by dvc.yaml and make):
-  code profile=NAME              check all rows, and write the code hashes of all stages
   notebook NAME name=value ...   execute a notebook as a stage
-  models profile=NAME study=NAME copy weights to reports/models
-  figures WORK profile=NAME      execute the notebooks of a work
-  site profile=NAME              build the site from the executed notebooks
+  figures WORK                   execute the notebooks of a work
+  readme                         fill the numbers into README.md
+  site                           build the site from the executed notebooks
   refresh [NAME ...]             execute notebooks in place with their default parameters
 """
 
@@ -85,15 +78,14 @@ def make_parser() -> argparse.ArgumentParser:
         command.set_defaults(run=run)
         return command
 
-    profile = {"default": "cpu", "metavar": "P", "help": "profile (default: cpu)"}
-    weights = {"default": COMMITTED, "metavar": "P"}
-    weights["help"] = "whose weights (default: reports/models)"
+    scale = {"default": "laptop", "choices": SCALES, "metavar": "S"}
+    scale["help"] = f"{', '.join(SCALES)} (default: laptop)"
     seed = {"type": int, "default": 0, "metavar": "N", "help": "seed (0)"}
 
     command = add("ask", ask_model, help='let a trained model answer, such as "653+49"')
     command.add_argument("question", help="operands with the sign of the task between them")
     command.add_argument("--row", help=f"row ({ADDER} for sums, else {CALCULATOR})")
-    command.add_argument("--profile", **weights)
+    command.add_argument("--scale", **scale)
     command.add_argument("--seed", **seed)
     command.add_argument(
         "--start",
@@ -106,23 +98,22 @@ def make_parser() -> argparse.ArgumentParser:
         "--trace", action="store_true", help="print each token with its probability"
     )
 
-    command = add("rows", print_rows, help="list the rows of a profile")
-    command.add_argument("--profile", **profile)
+    add("rows", print_rows, help="list the rows").add_argument("--scale", **scale)
 
-    command = add("show", show_row, help="print all settings of a row and the origin of each")
+    command = add("show", show_row, help="print all settings of a row")
     command.add_argument("row")
-    command.add_argument("--profile", **profile)
+    command.add_argument("--scale", **scale)
+    command.add_argument("--against", metavar="S", help="print only what differs at this scale")
+
+    command = add("run", run_rows, help="train, score, analyse and certify rows or studies")
+    command.add_argument("names", nargs="+", metavar="NAME", help="rows or studies")
+    command.add_argument("--scale", **scale)
     command.add_argument(
-        "--against", metavar="P", help="print only what differs from this profile, such as paper"
+        "--seed", type=int, action="append", metavar="N", help="only this seed; may be repeated"
     )
-
-    command = add("train", train_row, help="train all seeds of a row, or continue its training")
-    command.add_argument("row")
-    command.add_argument("--profile", **profile)
-
-    command = add("evaluate", evaluate_row, help="score the trained seeds of a row")
-    command.add_argument("row")
-    command.add_argument("--profile", **profile)
+    command.add_argument(
+        "--minutes", type=float, metavar="N", help="stop after this time; the next call goes on"
+    )
 
     command = add("certify", certify, help="verify the certificates in reports/certificates again")
     command.add_argument("names", nargs="*", metavar="ROW", help="all rows if none is named")
@@ -143,70 +134,49 @@ def make_parser() -> argparse.ArgumentParser:
 
     command = add("export", export, help="write a trained row as a folder for model hubs")
     command.add_argument("row")
-    command.add_argument("--profile", **weights)
+    command.add_argument("--scale", **scale)
     command.add_argument("--seed", **seed)
     command.add_argument("--to", metavar="FOLDER", help="folder (default: data/exports/ROW/seed_N)")
-
-    command = add("plan", plan, help="estimate the hours, memory and storage of a profile")
-    command.add_argument("--profile", **profile)
-    command.add_argument(
-        "--workers", type=int, default=2, metavar="N", help="number of cores or GPUs (2)"
-    )
-    command.add_argument("--device", metavar="D", help="cpu or gpu (default: by profile)")
-    command.add_argument(
-        "--memory", action="store_true", help="print the memory of each row on a GPU instead"
-    )
-
-    command = add("slice", run_slice, help="train and score seeds for some minutes")
-    command.add_argument("rows", nargs="*", metavar="row", help="(default: all rows)")
-    command.add_argument("--profile", metavar="P", default="gpu", help="profile (default: gpu)")
-    command.add_argument("--minutes", type=float, default=8.0, metavar="N", help="(default: 8)")
 
     # The pipeline's commands have no help here; `PIPELINE_COMMANDS` lists them.
     command = add("notebook", run_notebook)
     command.add_argument("name")
     command.add_argument("words", nargs="*", metavar="name=value")
-    for name, run in (("code", write_code), ("site", write_site)):
-        add(name, run).add_argument("words", nargs=1, metavar="profile=NAME")
-    add("models", publish).add_argument("words", nargs=2, metavar="profile=NAME study=NAME")
-    command = add("figures", draw_figures)
-    command.add_argument("work")
-    command.add_argument("words", nargs=1, metavar="profile=NAME")
+    add("figures", draw_figures).add_argument("work")
+    add("readme", fill_readme)
+    add("site", write_site)
     add("refresh", refresh).add_argument("names", nargs="*")
     return parser
 
 
-def parse_parameters(words: Iterable[str]) -> dict[str, Any]:
-    """Parse `name=value` words. Values have types as in params.yaml; names of studies are text.
+def parse_parameters(words: Iterable[str]) -> dict[str, str]:
+    """Parse `name=value` words.
 
-    >>> parse_parameters(["profile=smoke", "study=01", "steps=20", "log=true"])
-    {'profile': 'smoke', 'study': '01', 'steps': 20, 'log': True}
+    >>> parse_parameters(["scale=smoke", "study=parity"])
+    {'scale': 'smoke', 'study': 'parity'}
 
     Raises:
-        SettingsError: for a word without `=`, or a name that is not allowed.
+        SettingsError: for a word without `=`, or a value that is not a name.
     """
     parameters = {}
     for word in words:
         name, equals, value = word.partition("=")
         if not equals:
             raise SettingsError(f"{describe(word)} is not a parameter; expected name=value")
-        if name in ("profile", "study", "variant_set"):
-            check_name(value, name, PROBLEM_SET_NAME)
-            parameters[name] = value
-        else:
-            parameters[name] = profiles.parse_yaml(value, name)
+        check_name(value, name)
+        parameters[name] = value
     return parameters
 
 
 def ask_model(
-    question: str, row: str | None, profile: str, seed: int, start: str, trace: bool
+    question: str, row: str | None, scale: str, seed: int, start: str, trace: bool
 ) -> None:
     """Print the answer of a trained model to one question."""
     from carry.evaluation import ask
+    from carry.evaluation.trained_models import load_trained
 
     question = question.replace(" ", "").removesuffix("=")
-    row = row or (CALCULATOR if {*question} & {*"-*/"} else ADDER)
-    system = _load_model(row, profile, seed)
+    system = load_trained(row or (CALCULATOR if {*question} & {*"-*/"} else ADDER), seed, scale)
     operands = system.task.parse_question(question)
     steps = ask.ask(system, *operands, start=_number(start))
     if trace:
@@ -223,62 +193,20 @@ def _number(text: str) -> int | str:
         return text
 
 
-def _load_model(row: str, profile: str, seed: int) -> Any:
-    """Return one seed of a row with its weights from a profile, or the committed ones."""
-    from carry.evaluation import committed_models, trained_models
+def print_rows(scale: str) -> None:
+    """Print one line for each row that has a scale."""
+    from carry.experiments.resolve import list_rows, load_run
+    from carry.results import format_lengths
 
-    if profile != COMMITTED:
-        run_settings.load_run(row, profile)  # refuses an unknown profile or row
-        return trained_models.load_trained(profile, row, seed)
-    check_name(row, "row")
-    return committed_models.load_committed(row, seed, device=None)
-
-
-def print_rows(profile: str) -> None:
-    """Print one line for each row of a profile."""
     lines = [("study", "row", "task", "positions", "trained", "label", "weights")]
-    for name in run_settings.list_rows(profile):
-        run = run_settings.load_run(name, profile)
-        pairs = [f"{pair.get('ids')}/{pair.get('encoding')}" for pair in run.positions]
-        lines.append(
-            (
-                profiles.find_study(name),
-                name,
-                str(run.task.get("name")),
-                " + ".join(pairs) or "none",
-                _ranges(run.trained_lengths()),
-                run.label or "",
-                _weights(name, profile),
-            )
-        )
+    for name in list_rows(scale=scale):
+        run = load_run(name, scale)
+        pairs = [f"{pair['ids']}/{pair['encoding']}" for pair in run.positions]
+        weights = any(paths.models_folder(name).glob("seed_*.safetensors"))
+        words = (run.study, name, run.task["name"], " + ".join(pairs) or "none")
+        lengths = format_lengths(run.trained_lengths())
+        lines.append((*words, lengths, run.label or "", "in git" if weights else ""))
     _print_table(lines)
-
-
-def _ranges(lengths: list[int]) -> str:
-    """Return lengths as ranges.
-
-    >>> _ranges([1, 2, 3, 4, 7])
-    '1-4, 7'
-    """
-    ranges: list[list[int]] = []
-    for length in sorted(lengths):
-        if ranges and ranges[-1][-1] == length - 1:
-            ranges[-1] = [ranges[-1][0], length]
-        else:
-            ranges.append([length])
-    return ", ".join("-".join(map(str, ends)) for ends in ranges)
-
-
-def _weights(row: str, profile: str) -> str:
-    """Return where weights of a row are: of this profile, committed, or nowhere."""
-    study = profiles.find_study(row)
-    folders = {"trained": [paths.run_folder(profile, study, row)]}
-    folders[COMMITTED] = [paths.models_folder(name, study, row) for name in paths.COMMITTED]
-    return ", ".join(
-        name
-        for name, places in folders.items()
-        if any(any(place.glob("seed_*.safetensors")) for place in places)
-    )
 
 
 def _print_table(lines: list[tuple[str, ...]]) -> None:
@@ -288,28 +216,21 @@ def _print_table(lines: list[tuple[str, ...]]) -> None:
         print("  ".join(cells).rstrip())
 
 
-def show_row(row: str, profile: str, against: str | None = None) -> None:
-    """Print all settings of a row, or those that differ from the same row in another profile."""
-    from carry.departures import list_departures, list_part_defaults
+def show_row(row: str, scale: str, against: str | None = None) -> None:
+    """Print all settings of a row, or those that differ at another scale."""
+    from carry.departures import list_departures
+    from carry.experiments.resolve import load_run
+    from carry.models.identity import list_settings
     from carry.models.system import System
 
-    run = run_settings.load_run(row, profile)
+    run = load_run(row, scale)
     System(run, device="meta")  # refuses parts that do not fit each other
     if against is not None:
-        _print_departures(list_departures(row, profile, against), against)
+        _print_departures(list_departures(row, scale, against), against)
         return
-    settings = run_settings.explain_run(row, profile)
-    places = {setting.place for setting in settings}
-    settings += [
-        ResolvedSetting(place, value, "default")
-        for place, value in list_part_defaults(run).items()
-        if place not in places
-    ]
-    sections = ["label", "seeds", "task", "format", "positions", "model", "training", "evaluation"]
-    sections += ["data_set"]
-    settings.sort(key=lambda setting: _section(setting.place, sections))
-    lines = [("setting", "value", "origin")]
-    lines += [(place, json.dumps(value), origin) for place, value, origin in settings]
+    lines = [("setting", "value", "")]
+    for place, value, default in list_settings(run):
+        lines.append((place, json.dumps(value), "default" if value == default else ""))
     _print_table(lines)
 
 
@@ -324,35 +245,18 @@ def _print_departures(departures: Any, against: str) -> None:
             _print_table([("setting", "here", against), *lines])
 
 
-def _section(place: str, sections: list[str]) -> tuple[int, str]:
-    """Return the order of a setting: by section, and of positions by pair."""
-    parts = place.split(".")
-    return sections.index(parts[0]), parts[1] if parts[0] == "positions" and parts[1:] else ""
+def run_rows(
+    names: list[str], scale: str, seed: list[int] | None, minutes: float | None
+) -> None:
+    """Train, score, analyse and certify what has no results in git, and add it there."""
+    from carry.runs import run
 
-
-def train_row(row: str, profile: str) -> None:
-    """Train all seeds of a row, or continue from their checkpoints."""
-    from carry.training import rows
-
-    run = run_settings.load_run(row, profile)
-    rows.train_rows([row], profile)
-    folder = paths.run_folder(profile, profiles.find_study(run.name), row)
-    print(f"weights: {paths.display_path(folder)}")
-
-
-def evaluate_row(row: str, profile: str) -> None:
-    """Score the trained seeds of a row on its problem set, and print the accuracy by region."""
-    from carry.evaluation import rows
-    from carry.evaluation.intervals import pool_cells
-    from carry.evaluation.regions import add_region
-
-    cells = add_region(rows.evaluate_rows([row], profile)["cells"])
-    print(pool_cells(cells, ["seed", "start", "region"]).round(3).to_string(index=False))
+    run.run_rows(names, scale, seed, minutes)
 
 
 def certify(names: list[str], renew: bool = False) -> int:
     """Verify committed certificates, or renew them; return 1 if one of them fails."""
-    from carry.certificates.certify import renew_certificate, verify_certificates
+    from carry.certificates.committed import renew_certificate, verify_certificates
 
     if not renew:
         return 0 if verify_certificates(names) else 1
@@ -365,102 +269,64 @@ def certify(names: list[str], renew: bool = False) -> int:
 
 def export_certificate(row: str, seed: int, to: str | None) -> None:
     """Write all contexts of a committed model, with leads and bounds, to a folder."""
-    from carry.certificates.certify import export_tables
+    from carry.certificates.committed import export_tables
 
     check_name(row, "row")
-    folder = Path(to) if to else paths.data_path("exports", row, f"certificate_{seed}")
+    folder = Path(to) if to else paths.ROOT / "data" / "exports" / row / f"certificate_{seed}"
     export_tables(row, seed, folder)
     print(folder if to else paths.display_path(folder))
 
 
-def export(row: str, profile: str, seed: int, to: str | None) -> None:
+def export(row: str, scale: str, seed: int, to: str | None) -> None:
     """Write the weights, the settings and the model card of one seed of a row to a folder."""
+    from carry.evaluation.trained_models import load_trained
     from carry.exports.card import export_model
 
-    system = _load_model(row, profile, seed)
-    folder = export_model(system, to or paths.data_path("exports", row, f"seed_{seed}"))
+    system = load_trained(row, seed, scale)
+    default = paths.ROOT / "data" / "exports" / row / f"seed_{seed}"
+    folder = export_model(system, to or default)
     print(folder if to else paths.display_path(folder))
-
-
-def plan(profile: str, workers: int, device: str | None, memory: bool) -> None:
-    """Print what training and scoring a profile takes, or the memory of its rows on a GPU."""
-    from carry.pipeline.plan import print_memory, print_plan
-
-    if memory:
-        print_memory(profile)
-    else:
-        print_plan(profile, workers, device)
-
-
-def run_slice(rows: list[str], profile: str, minutes: float) -> None:
-    """Train and score seeds of a profile for some minutes, and add their results."""
-    from carry.pipeline import slices
-
-    slices.run_slice(minutes, profile, rows)
 
 
 def run_notebook(name: str, words: list[str]) -> None:
     """Execute a notebook as a stage of the pipeline."""
-    parameters = _with_profile(words)
-    _runner().run_notebook(name, parameters.pop("profile"), **parameters)
+    _notebooks().run_notebook(name, **parse_parameters(words))
 
 
-def write_code(words: list[str]) -> None:
-    """Check all rows of a profile, prune old results, and write the code hashes of all stages."""
-    from carry.pipeline import dependencies, files
-
-    profile = _with_profile(words)["profile"]
-    dependencies.check_rows(profile)
-    for path in files.prune_results(profile):
-        print(f"pruned {paths.display_path(path)}")
-    dependencies.write_fingerprints(profile)
-
-
-def publish(words: list[str]) -> None:
-    """Copy the weights of a study to the published models."""
-    from carry.pipeline import files
-
-    parameters = _with_profile(words)
-    if "study" not in parameters:
-        raise SettingsError("study: missing; expected study=NAME")
-    files.publish_weights(parameters["profile"], parameters["study"])
-
-
-def draw_figures(work: str, words: list[str]) -> None:
+def draw_figures(work: str) -> None:
     """Execute all notebooks of a work."""
-    parameters = _with_profile(words)
-    _runner().draw_figures(work, parameters["profile"])
+    _notebooks().draw_figures(work)
 
 
-def write_site(words: list[str]) -> None:
-    """Build the site of a profile, and print its first page."""
-    from carry.pipeline import site
+def fill_readme() -> None:
+    """Fill the numbers into README.md."""
+    from carry.pages.readme import fill_readme
 
-    print(paths.display_path(site.write_site(_with_profile(words)["profile"])))
+    fill_readme()
+
+
+def write_site() -> None:
+    """Build the site, and print its first page."""
+    from carry.pages import site
+
+    print(paths.display_path(site.write_site()))
 
 
 def refresh(names: list[str]) -> None:
     """Execute notebooks in place."""
-    runner = _runner()
-    for name in names or sorted(runner.find_notebooks()):
+    notebooks = _notebooks()
+    for name in names or sorted(notebooks.find_notebooks()):
         print(f"refreshing {name}", flush=True)
-        runner.refresh_notebook(runner.find_notebook(name))
+        notebooks.refresh_notebook(notebooks.find_notebook(name))
 
 
-def _with_profile(words: list[str]) -> dict[str, Any]:
-    """Return parameters with a profile that exists."""
-    parameters = {"profile": "cpu", **parse_parameters(words)}
-    profiles.load_profile(parameters["profile"])  # before anything is written
-    return parameters
-
-
-def _runner() -> Any:
+def _notebooks() -> Any:
     # nbformat imports jsonschema, which reads a grammar of web addresses for a second. Notebooks do
     # not need that check, and jsonschema works without the module.
     sys.modules.setdefault("rfc3987_syntax", None)
-    from carry.pipeline import runner
+    from carry.runs import notebooks
 
-    return runner
+    return notebooks
 
 
 def _fail(line: str, code: int) -> int:
@@ -470,7 +336,7 @@ def _fail(line: str, code: int) -> int:
 
 def _interrupted() -> str:
     return (
-        "interrupted: finished files and the checkpoints of trainings (data/PROFILE/jobs) "
+        "interrupted: finished files and the checkpoints of trainings (data/store) "
         "are kept; run the same command again to continue"
     )
 

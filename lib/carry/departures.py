@@ -1,6 +1,6 @@
-"""Departures: the settings of a row that differ from those of its counterpart in another profile.
+"""Departures: the settings of a row that differ from those of its counterpart at another scale.
 
-Next to the profile `paper` they are the departures of a row from its paper. A setting of size (how
+Next to the scale `paper` they are the departures of a row from its paper. A setting of size (how
 large, how long, how many) is kept apart from one of kind: a small model of the paper's kind may
 still show what the paper shows, but a model of another kind is another experiment.
 """
@@ -8,21 +8,40 @@ still show what the paper shows, but a model of another kind is another experime
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
 
-from carry.config import profiles as profile_files
-from carry.config import run_settings
-from carry.config.settings import choose_class
+from carry.experiments.resolve import load_rows, load_run
 from carry.experiments.run import Run
-from carry.formats import Format
-from carry.models.architectures import Architecture
 from carry.models.architectures.transformer import NORM_EPSILON
-from carry.models.encodings import Encoding, choose_encoding
+from carry.models.encodings import Encoding
+from carry.models.identity import list_settings
 from carry.positions import choose_scheme
-from carry.tasks import Task
+
+SUMS = "multi_operand_addition_coupled"
+# Rows that a laptop trains to the lengths of a paper, and the row that has its settings.
+COUNTERPARTS = {
+    "addition_nope_20": "addition_nope",
+    "addition_fire_20": "addition_fire",
+    "addition_randomized_fire_hints_20": "addition_randomized_fire_hints",
+    "sorting_abacus_fire_10": "sorting_abacus_fire",
+    "addition_abacus_20_jumps_longer": "addition_abacus_20",
+    "addition_abacus_injected_20_jumps_longer": "addition_abacus_injected_20",
+    "addition_abacus_looped_20_jumps_longer": "addition_abacus_looped_20",
+    "addition_abacus_looped_20_published": "addition_abacus_looped_20",
+    "addition_coupled_30_jumps_longer": "addition_coupled_30",
+    f"{SUMS}_scratchpad_10": f"{SUMS}_scratchpad",
+    f"{SUMS}_scratchpad_10_2l2h": f"{SUMS}_scratchpad_2l2h",
+    f"{SUMS}_10": SUMS,
+    "multiplication_coupled_scratchpad_10": "multiplication_coupled_scratchpad",
+    f"{SUMS}_scratchpad_10_2l2h_jump_longer": f"{SUMS}_scratchpad_2l2h",
+    f"{SUMS}_scratchpad_10_1l4h_jump_longer": f"{SUMS}_scratchpad_1l4h",
+    "multiplication_coupled_scratchpad_10_jump_longer": "multiplication_coupled_scratchpad",
+    "bitwise_or_abacus_jumps_longer": "bitwise_or_abacus",
+    "parity_coupled_scratchpad_jumps_longer": "parity_coupled_scratchpad",
+}
 
 # Kinds by section, in the order of the table; sizes come last.
 KINDS = {
@@ -49,92 +68,92 @@ SHAPE = ("model.layers", "model.recurrences", "model.width")
 SHOWN = ("training.digits", "training.steps", "training.batch")
 
 # Settings that change no result, or only how a run is computed and recorded; `data_set` has the
-# problems that a name of a problem set stands for.
+# problems that a name of a problem set stands for, and a stream gives others of the same kind.
 RECORDS = {
     *("training.score_every", "training.score_problems", "training.checkpoint_every"),
     *("training.snapshot_every", "training.device", "training.pool", "training.batched_seeds"),
-    *("training.problem_set", "evaluation.problem_set", "model.attention", "data_set.task.name"),
-    *("training.graphs", "training.micro_batch"),
+    *("training.problem_set", "evaluation.problem_set", "model.attention", "data_set.task"),
+    *("training.graphs", "training.micro_batch", "training.stream"),
 }
 NOT_COMPARED = {"evaluation.starts"}  # results of further starts stand next to those of the paper's
 
 
-def list_departures(row: str, profile: str, against: str = "paper") -> pd.DataFrame:
-    """Return the settings of a row that differ between two profiles, those of size last.
+def list_departures(row: str, scale: str = "laptop", against: str = "paper") -> pd.DataFrame:
+    """Return the settings of a row that differ between two scales, those of size last.
 
-    Columns: `setting`, its name in words; `here`, its value in `profile`; one named `against`, its
+    Columns: `setting`, its name in words; `here`, its value at `scale`; one named `against`, its
     value there; `kind`, which is model, optimizer, data, evaluation or size. Defaults count as if
     they were written, and settings without effect, such as the cooldown of a cosine, do not count.
 
-    >>> table = list_departures("addition_abacus", "full").set_index("setting")
+    >>> table = list_departures("addition_abacus").set_index("setting")
     >>> table.loc["norm place"].tolist(), table.loc["digits", "kind"]
     (['pre', 'post', 'model'], 'size')
 
     Raises:
-        SettingsError: for an unknown row or profile, and for a row that one of them does not have.
+        SettingsError: for an unknown row, and for a scale that it does not have.
     """
-    there = resolve_settings(find_counterparts(against).get(row, row), against)
-    return _compare_settings(resolve_settings(row, profile), there, against)
+    here, there = load_run(row, scale), find_counterpart(row, against)
+    return compare_runs(here, there or load_run(row, against), against)
 
 
-def find_counterparts(against: str) -> dict[str, str]:
-    """Return the row of a profile with which a row is compared: of the same name, or as it says.
+def find_counterpart(row: str, scale: str = "paper") -> Run | None:
+    """Return the run at a scale with which a row is compared, its own or that of `COUNTERPARTS`.
 
-    >>> find_counterparts("paper")["multiplication_coupled_scratchpad_10"]
+    >>> find_counterpart("multiplication_coupled_scratchpad_10").name
     'multiplication_coupled_scratchpad'
-
-    Raises:
-        SettingsError: for an unknown profile.
+    >>> find_counterpart("copying_relative") is None
+    True
     """
-    named = profile_files.load_profile(against)["counterparts"]
-    return {row: row for row in run_settings.list_rows(against)} | named
+    rows = load_rows()
+    for name in (row, COUNTERPARTS.get(row)):
+        if name in rows and scale in rows[name].scales:
+            return load_run(name, scale)
+    return None
 
 
-def tabulate_departures(profiles: Mapping[str, str], against: str = "paper") -> pd.DataFrame:
+def tabulate_departures(runs: Mapping[str, Run], against: str = "paper") -> pd.DataFrame:
     """Return the departures of several rows, with one line for rows that share all that it shows.
 
     The index `rows` has their names. The columns `model`, `optimizer`, `data` and `evaluation` have
     the settings of a kind as "setting: value here, not value there". The column `size` has the
     shape of the model, the digits, steps and batch of training, as "value here for value there";
-    `list_departures` has all sizes. Rows that `against` does not have share the last line, which
-    says so. Rows of the profile `against` are left out.
+    `list_departures` has all sizes. Rows without a counterpart share the last line, which says so.
+    Runs of the scale `against` are left out.
 
     Args:
-        profiles: the profile of each row.
-        against: the profile with which they are compared.
+        runs: the settings of each row, such as those with which its results were made.
+        against: the scale with which they are compared.
 
     >>> rows = ("addition_nope", "addition_fire", "copying_relative")
-    >>> table = tabulate_departures(dict.fromkeys(rows, "baselines"))
+    >>> table = tabulate_departures({row: load_run(row) for row in rows})
     >>> list(table.index), table["model"].iloc[0].split("; ")[0]
     (['addition_nope, addition_fire', 'copying_relative'], 'activation: relu, not gated_gelu')
     >>> table["size"].iloc[0].split("; ")[0], table["model"].iloc[1]
     ('3 layers x 96 for 16 x 1,024', 'no counterpart in the paper')
-
-    Raises:
-        SettingsError: for an unknown profile, and for a row that its profile does not have.
     """
-    counterparts, kinds = find_counterparts(against), ORDER[:-1]  # the last is size
+    kinds = ORDER[:-1]  # the last is size
     groups: dict[tuple[str, ...], list[str]] = {}
     alone = []
-    for row, profile in profiles.items():
-        if profile == against:
+    for row, run in runs.items():
+        if run.scale == against:
             continue
-        if row not in counterparts:
+        counterpart = find_counterpart(row, against)
+        if counterpart is None:
             alone.append(row)
             continue
-        here, there = resolve_settings(row, profile), resolve_settings(counterparts[row], against)
-        table = _compare_settings(here, there, against)
+        table = compare_runs(run, counterpart, against)
         texts = [_describe_settings(table[table["kind"] == kind]) for kind in kinds]
-        groups.setdefault((*texts, _describe_sizes(here, there)), []).append(row)
+        groups.setdefault((*texts, _describe_sizes(run, counterpart)), []).append(row)
     if alone:
-        where = "the paper" if against == "paper" else f"profile {against}"
-        groups[f"no counterpart in {where}", *[""] * len(kinds)] = alone
+        where = "in the paper" if against == "paper" else f"at scale {against}"
+        groups[f"no counterpart {where}", *[""] * len(kinds)] = alone
     index = pd.Index([", ".join(rows) for rows in groups.values()], dtype=object, name="rows")
     return pd.DataFrame([*groups], index, ORDER, dtype=object)
 
 
-def _compare_settings(here: dict[str, Any], there: dict[str, Any], against: str) -> pd.DataFrame:
+def compare_runs(run: Run, other: Run, against: str = "paper") -> pd.DataFrame:
     """Return the table of `list_departures` from the settings of both sides."""
+    here, there = resolve_settings(run), resolve_settings(other)
     departures = [
         (label_setting(place), here.get(place), there.get(place), _kind(place))
         for place in dict.fromkeys([*here, *there])
@@ -150,13 +169,14 @@ def _describe_settings(table: pd.DataFrame) -> str:
     return "; ".join(f"{name}: {_show(here)}, not {_show(there)}" for name, here, there in lines)
 
 
-def _describe_sizes(here: dict[str, Any], there: dict[str, Any]) -> str:
+def _describe_sizes(run: Run, other: Run) -> str:
     """Return the shape of the model and the sizes of its training that differ.
 
-    >>> here = dict.fromkeys(SHOWN, 9) | dict(zip(SHAPE, (1, 3, 96), strict=True))
-    >>> _describe_sizes(here, {**here, "model.layers": 8, "training.steps": 10000})
-    '1 layer x 3 recurrences x 96 for 8 x 3 x 96; steps 9 for 10,000'
+    >>> sides = [load_run("addition_abacus_looped", scale) for scale in ("laptop", "gpu")]
+    >>> _describe_sizes(*sides).split("; ")[:2]
+    ['1 layer x 3 recurrences x 128 for 4 x 2 x 128', 'digits 10 for 20']
     """
+    here, there = resolve_settings(run), resolve_settings(other)
     ours, theirs = ([settings.get(place, 1) for place in SHAPE] for settings in (here, there))
     words = [
         f"{number} {unit}" + "s" * (number > 1)
@@ -172,28 +192,24 @@ def _describe_sizes(here: dict[str, Any], there: dict[str, Any]) -> str:
     return "; ".join(parts)
 
 
-def compare_lengths(profiles: Mapping[str, str], against: str = "paper") -> str:
-    """Say whether rows are trained and tested at the lengths that they have in another profile.
+def compare_lengths(runs: Mapping[str, Run], against: str = "paper") -> str:
+    """Say whether rows are trained and tested at the lengths that they have at another scale.
 
     Of several rows, the shortest length here is compared with the longest one there.
 
     Args:
-        profiles: the profile of each row.
-        against: the profile with which they are compared; rows that it does not have are left out.
+        runs: the settings of each row.
+        against: the scale with which they are compared; rows without a counterpart are left out.
 
-    >>> compare_lengths({"addition_coupled_30": "long"})
+    >>> compare_lengths({"addition_coupled_30": load_run("addition_coupled_30")})
     'yes'
-    >>> compare_lengths({"sorting_abacus": "baselines", "sorting_fire": "baselines"})
+    >>> compare_lengths({row: load_run(row) for row in ("sorting_abacus", "sorting_fire")})
     'trained to 3, not 10; tested to 9, not 30'
-
-    Raises:
-        SettingsError: for an unknown profile, and for a row that its profile does not have.
     """
-    counterparts = find_counterparts(against)
     sides = [
-        (_find_lengths(row, profile), _find_lengths(counterparts[row], against))
-        for row, profile in profiles.items()
-        if row in counterparts
+        (_find_lengths(run), _find_lengths(other))
+        for row, run in runs.items()
+        if (other := find_counterpart(row, against)) is not None
     ]
     if not sides:
         return ""
@@ -204,12 +220,9 @@ def compare_lengths(profiles: Mapping[str, str], against: str = "paper") -> str:
     return "; ".join(parts) or "yes"
 
 
-def _find_lengths(row: str, profile: str) -> tuple[int, int]:
+def _find_lengths(run: Run) -> tuple[int, int]:
     """Return the longest lengths on which a row is trained and tested."""
-    run = run_settings.load_run(row, profile)
-    far = [size if isinstance(size, int) else max(size) for size in run.evaluation.far]
-    tested = [run.evaluation.digits, run.evaluation.longest or 0, *far]
-    return max(run.trained_lengths()), max(tested)
+    return max(run.trained_lengths()), run.evaluation.largest_size()
 
 
 def _show(value: Any) -> str:
@@ -234,20 +247,15 @@ def label_setting(place: str) -> str:
     return " ".join(words).replace("_", " ")
 
 
-def resolve_settings(row: str, profile: str) -> dict[str, Any]:
-    """Return all settings of a row that change results, by place.
+def resolve_settings(run: Run) -> dict[str, Any]:
+    """Return all settings of a run that change results, by place.
 
     Defaults are filled in, and settings without effect are left out.
 
-    >>> resolve_settings("addition_relative", "notebook")["model.head_width"]
+    >>> resolve_settings(load_run("addition_relative", "notebook"))["model.head_width"]
     16
-
-    Raises:
-        SettingsError: for an unknown row or profile.
     """
-    run = run_settings.load_run(row, profile)
-    chosen = run_settings.list_leaves(run.model_dump(exclude={"name", "profile"}))
-    settings = list_part_defaults(run) | {".".join(path): value for path, value in chosen}
+    settings = {place: value for place, value, _ in list_settings(run)}
     width, heads = settings["model.width"], settings["model.heads"]
     for place, value in (
         ("model.head_width", width // heads),
@@ -272,35 +280,6 @@ def resolve_settings(row: str, profile: str) -> dict[str, Any]:
         for place, value in settings.items()
         if place not in RECORDS and not idle.get(place)
     }
-
-
-def list_part_defaults(run: Run) -> dict[str, Any]:
-    """Return the defaults of a run's task, format, model and positions, by place.
-
-    >>> run = run_settings.load_run("addition_relative", "notebook")
-    >>> list_part_defaults(run)["model.norm_place"]
-    'pre'
-    """
-    names = {"format.name": "expression", "model.name": "transformer"}
-    return names | {
-        f"{place}.{name}": field.get_default(call_default_factory=True)
-        for place, kind in _find_parts(run)
-        for name, field in kind.model_fields.items()
-        if not field.is_required()
-    }
-
-
-def _find_parts(run: Run) -> Iterator[tuple[str, type]]:
-    """Yield the place and the class of the settings of each part of a run."""
-    form, model = run.format.get("name", "expression"), run.model.get("name", "transformer")
-    yield "task", choose_class("carry.tasks", Task, run.task.get("name"), "task")
-    yield "format", choose_class("carry.formats", Format, form, "format")
-    kind = choose_class("carry.models.architectures", Architecture, model, "model")
-    yield "model", kind.Settings
-    for index, pair in enumerate(run.positions):
-        place = f"positions.{index}"
-        yield place, choose_scheme(pair.get("ids"), f"{place}.ids")
-        yield place, choose_encoding(pair.get("encoding"), f"{place}.encoding").Settings
 
 
 def _is_comparable(place: str, here: dict[str, Any], there: dict[str, Any]) -> bool:

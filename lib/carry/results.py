@@ -18,7 +18,7 @@ from carry.certificates.files import read_certificate
 from carry.config import paths
 from carry.config.settings import SettingsError, list_modules, suggest_name
 from carry.data.tables import read_parquet
-from carry.evaluation.intervals import pool_cells, seed_interval
+from carry.evaluation.intervals import pool_cells, seed_interval, share_interval
 from carry.evaluation.regions import (
     LEARNED,
     REGIONS,
@@ -28,7 +28,8 @@ from carry.evaluation.regions import (
 )
 from carry.experiments.resolve import load_rows
 from carry.experiments.run import Run
-from carry.labels import describe_row
+from carry.labels import describe_row, find_run
+from carry.models.identity import list_settings
 from carry.runs.settings import restore_run
 
 # Packages whose modules declare the columns of their result tables (COLUMNS, by table).
@@ -178,6 +179,40 @@ def find_runs(table: pd.DataFrame) -> dict[str, Run]:
             if (row, of) in runs}  # fmt: skip
 
 
+def choose_run(row: str) -> Run | None:
+    """Return the settings with which a row's results were made; else those of the experiments.
+
+    >>> choose_run("addition_relative").training.digits, choose_run("mine")
+    (10, None)
+    """
+    runs = read_runs()
+    scale = next((scale for scale in SCALES if (row, scale) in runs), None)
+    return runs[row, scale] if scale else find_run(row)
+
+
+def add_settings(table: pd.DataFrame, **places: str) -> pd.DataFrame:
+    """Return a table with columns for settings with which the results of its rows were made.
+
+    Args:
+        table: with the columns `row` and `scale`.
+        places: the place of a setting, by the name of its column; a setting that a row does not
+            have is missing, and one that it does not state has its default.
+
+    >>> table = pd.DataFrame({"row": ["addition_relative"], "scale": "laptop"})
+    >>> add_settings(table, ids="positions.0.ids", often="model.recurrences").values.tolist()
+    [['addition_relative', 'laptop', 'abacus', 1]]
+    """
+    runs = find_runs(table)
+    settings = {
+        row: {place: value for place, value, _ in list_settings(run)} for row, run in runs.items()
+    }
+    columns = {
+        name: [settings.get(row, {}).get(place) for row in table["row"]]
+        for name, place in places.items()
+    }
+    return table.assign(**columns)
+
+
 def read_variant_table(name: str) -> pd.DataFrame:
     """Return one table of all variant sets, such as `variant_lengths`."""
     files = sorted(paths.results_folder("variants").glob(f"*/{name}.parquet"))
@@ -243,8 +278,8 @@ def average_seeds(table: pd.DataFrame, keys: list[str], hits: str = "exact") -> 
 def _average(*accuracies: float) -> np.ndarray:
     """Return the mean and both ends of its interval; many cells have the same accuracies."""
     mean = np.mean(accuracies) if accuracies else np.nan
-    ends = seed_interval(accuracies) if len(accuracies) > 1 else (np.nan, np.nan)
-    return np.clip([mean, *ends], 0.0, 1.0)
+    ends = share_interval(accuracies) if len(accuracies) > 1 else (np.nan, np.nan)
+    return np.array([mean, *ends])
 
 
 def find_unlearned(cells: pd.DataFrame, start: str = "1") -> set[str]:
@@ -470,9 +505,8 @@ def summarise_seeds(
     by, lines = list(by), []
     for group, part in table.groupby(by, sort=False, observed=True):
         seeds = part.groupby("seed")[value].mean().dropna()
-        low, high = seed_interval(seeds) if len(seeds) > 1 else (np.nan, np.nan)
-        if value == "accuracy":
-            low, high = np.clip([low, high], 0, 1)
+        interval = share_interval if value == "accuracy" else seed_interval
+        low, high = interval(seeds) if len(seeds) > 1 else (np.nan, np.nan)
         counts = {"n": part["n"].sum()} if "n" in part else {}
         line = {"median": seeds.median(), "mean": seeds.mean(), "low": low, "high": high}
         lines.append({**dict(zip(by, group, strict=True)), **line, "seeds": len(seeds), **counts})

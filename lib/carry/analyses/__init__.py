@@ -1,36 +1,36 @@
-"""Analyses of trained rows: weights and activations become result tables.
+"""Analyses of trained runs: weights and activations become result tables.
 
-A profile names the analyses of a row under `analyses`: one module of this package, or a list of
-them. Each module declares
+A run names its analyses under `analyses`: modules of this package. Each module declares
 
     TASK                    the name of the task that it analyses, or `ANY`
     COLUMNS                 the columns of each table, by the table's name and in their order;
                             `level_*` stands for any number of columns `level_1`, `level_2`, ...
-    tables(row, profile, report)
-                            the tables by name; a table that a row lacks is left out; `report` is
+    tables(run, report)     the tables by name; a table that a run lacks is left out; `report` is
                             called with the share of the work that is done
 
-Tables of analyses have a folder of their own, so that a new analysis scores nothing again.
+Analyses are jobs of their own, so that a new analysis scores nothing again.
 """
 
 from __future__ import annotations
 
 import importlib
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pandas as pd
 
-from carry.config import paths, profiles, run_settings
+from carry.config import paths
 from carry.config.settings import SettingsError, list_modules, suggest_name
 from carry.data import problem_sets
 from carry.data.tables import concat_by_name, write_tables
 from carry.evaluation import trained_models
 from carry.evaluation.regions import refuse_band
+from carry.experiments.run import Run
 from carry.jobs import Job, run_jobs
+from carry.models.identity import identify
 
 Report = Callable[..., None]  # called with the share of an analysis that is done, and a note
 
@@ -42,31 +42,20 @@ def ignore(share: float, note: str = "") -> None:
     """Ignore a report: the default of `tables`."""
 
 
-def list_analyses(row: str, profile: str) -> list[str]:
-    """Return the names of the analyses that a profile lists for a row.
+def load_analyses(run: Run) -> list[ModuleType]:
+    """Import the analyses of a run.
 
-    >>> list_analyses("noisy_majority_d32_a16", "notebook")
-    ['heads']
-    """
-    by_row = profiles.load_profile(profile)["analyses"]
-    if row not in by_row:
-        raise SettingsError(f"analyses: unknown row {row!r}, {suggest_name(row, by_row)}")
-    return [by_row[row]] if isinstance(by_row[row], str) else list(by_row[row])
-
-
-def load_analyses(row: str, profile: str) -> list[ModuleType]:
-    """Import the analyses that a profile lists for a row.
-
-    >>> [module.__name__ for module in load_analyses("noisy_majority_d32_a16", "notebook")]
-    ['carry.analyses.heads']
+    >>> run = Run(name="mine", analyses=["subtasks"])
+    >>> [module.__name__ for module in load_analyses(run)]
+    ['carry.analyses.subtasks']
 
     Raises:
-        SettingsError: for an unknown row or analysis, and for an analysis of another task.
+        SettingsError: for an unknown analysis, for one of another task, and for modules that break
+            the contract or declare the same table.
     """
-    names, task = list_modules("carry.analyses"), run_settings.load_run(row, profile).task["name"]
-    modules = []
-    for name in list_analyses(row, profile):
-        place = f"analyses.{row}"
+    names, task, place = list_modules("carry.analyses"), run.task["name"], f"analyses.{run.name}"
+    modules, origins = [], dict[str, str]()
+    for name in run.analyses:
         if name not in names:
             raise SettingsError(f"{place}: unknown analysis {name!r}, {suggest_name(name, names)}")
         module = importlib.import_module(f"carry.analyses.{name}")
@@ -78,57 +67,61 @@ def load_analyses(row: str, profile: str) -> list[ModuleType]:
             raise SettingsError(
                 f"{place}: {name!r} does not fit task {task!r}; expected {module.TASK!r}"
             )
+        for table in module.COLUMNS:
+            if origins.setdefault(table, name) != name:
+                raise SettingsError(
+                    f"{place}: table {table!r} of {name!r} is one of {origins[table]!r} too; "
+                    "expected tables of different names"
+                )
         modules.append(module)
     return modules
 
 
-def analyse_study(study: str, profile: str) -> tuple[Path, dict[str, pd.DataFrame]]:
-    """Run the analyses of the rows of a study, in parallel; write and return their tables.
+def analyse_runs(runs: Sequence[Run], label: str = "") -> dict[str, pd.DataFrame]:
+    """Run the analyses of runs, in parallel; keep what is analysed already.
 
     Returns:
-        The folder, and the tables by name, of all rows that have them.
+        The tables by name, of all runs that have them.
 
     Raises:
-        SettingsError: for a study without analyses, for a row without weights, or for an analysis
-            that returns other columns than it declares.
+        SettingsError: see `list_analysis_jobs`; for an analysis that returns other columns than it
+            declares, and for scores that `regions.refuse_band` refuses.
     """
-    by_row = profiles.load_profile(profile)["analyses"]
-    rows = [row for row in run_settings.list_rows(profile, study) if row in by_row]
-    if not rows:
-        raise SettingsError(f"analyses.{study}: no rows; expected at least one")
-    jobs = [job for row in rows for job in list_analysis_jobs(row, profile)]
-    places = run_jobs(jobs, paths.jobs_folder(profile, "analyse"), study)
-    parts = {
-        job.name: {path.stem: pd.read_parquet(path) for path in sorted(place.glob("*.parquet"))}
-        for job, place in zip(jobs, places, strict=True)
-    }
-    for row in rows:
-        _check_names({name: part for name, part in parts.items() if name.startswith(f"{row}/")})
-    tables, folder = concat_by_name(parts.values()), paths.analyses_folder(profile, study)
-    refuse_band(tables, run_settings.load_runs(rows, profile))
-    write_tables(tables, folder)
-    return folder, tables
+    jobs = [(run, job) for run in runs for job in list_analysis_jobs(run)]
+    places = run_jobs([job for _, job in jobs], label or runs[0].name)
+    tables = concat_by_name(
+        {
+            path.stem: pd.read_parquet(path).assign(row=run.name, scale=run.scale)
+            for path in sorted(place.glob("*.parquet"))
+        }
+        for (run, _), place in zip(jobs, places, strict=True)
+    )
+    refuse_band(tables, runs)
+    return tables
 
 
-def list_analysis_jobs(row: str, profile: str) -> list[Job]:
-    """Return the jobs that analyse a row, one for each analysis that the profile lists for it.
+def list_analysis_jobs(run: Run) -> list[Job]:
+    """Return the jobs that analyse a run, one for each of its analyses.
 
     Raises:
-        SettingsError: see `load_analyses`; for a row without weights.
+        SettingsError: see `load_analyses`; for a run without the weights of a seed.
     """
-    run = run_settings.load_run(row, profile)
-    modules = [module.__name__ for module in load_analyses(row, profile)]
-    trained_models.find_weights_file(profile, row, 0)
-    folder = trained_models.get_weights_folder(profile, row)
-    files = {path.name: paths.hash_file(path) for path in sorted(folder.glob("*.safetensors"))}
-    questions = problem_sets.hash_questions(problem_sets.read_questions(run))
-    inputs = json.dumps([run.model_dump(mode="json"), files, questions])
+    modules = [module.__name__ for module in load_analyses(run)]
+    if not modules:
+        return []
+    find = (trained_models.find_weights, trained_models.find_snapshots)
+    files = [find_file(run, seed) for seed in range(run.seeds) for find_file in find]
+    hashes = [paths.hash_file(file) for file in files if file.exists()]
+    scored = run.evaluation.model_dump(mode="json", exclude_defaults=True)
+    questions = problem_sets.hash_questions(problem_sets.load_questions(run))
+    inputs = json.dumps([identify(run), scored, questions, hashes], sort_keys=True)
     snapshots = run.training.steps // (run.training.snapshot_every or run.training.steps)
     return [
         Job(
-            name=f"{row}/{module.rpartition('.')[2]}",
+            name=f"{run.name}, {module.rpartition('.')[2]}",
+            kind="analyse",
             work=run_analysis,
-            arguments=(row, profile, module),
+            arguments=(run, module),
             inputs=inputs,
             modules=(module, *run.module_names()),
             cost=float(run.seeds * snapshots),
@@ -137,30 +130,16 @@ def list_analysis_jobs(row: str, profile: str) -> list[Job]:
     ]
 
 
-def run_analysis(
-    report: Callable[..., None], folder: Path, row: str, profile: str, name: str
-) -> None:
-    """Run the analysis in the module `name` on a row, and write a file for each of its tables.
+def run_analysis(report: Callable[..., None], folder: Path, run: Run, name: str) -> None:
+    """Analyse a run with the module `name`, and write a file for each of its tables.
 
     Raises:
         SettingsError: for tables of other columns than the module declares.
     """
     module = importlib.import_module(name)
-    tables = module.tables(row, profile, report)
+    tables = module.tables(run, report)
     check_columns(tables, module.COLUMNS, name)
     write_tables(tables, folder)
-
-
-def _check_names(parts: Mapping[str, Mapping[str, pd.DataFrame]]) -> None:
-    """Refuse tables of one name from two analyses of a row."""
-    origins: dict[str, str] = {}
-    for name, tables in parts.items():
-        for table in tables:
-            if origins.setdefault(table, name) != name:
-                raise SettingsError(
-                    f"analyses.{name}: table {table!r} is one of {origins[table]} too; expected "
-                    "tables of different names"
-                )
 
 
 def check_columns(
@@ -205,15 +184,18 @@ def expand_columns(declared: Iterable[str], columns: Iterable[str] = ()) -> list
 def analyse_seeds(
     report: Report,
     analyse_seed: Callable[..., dict[str, pd.DataFrame]],
-    row: str,
-    profile: str,
+    run: Run,
     *arguments: Any,
 ) -> dict[str, pd.DataFrame]:
-    """Run `analyse_seed(row, profile, seed, *arguments)` for each seed; join the tables."""
-    seeds, parts = run_settings.load_run(row, profile).seeds, []
-    for seed in range(seeds):
-        parts.append(analyse_seed(row, profile, seed, *arguments))
-        report((seed + 1) / seeds)
+    """Return the tables of `analyse_seed(system, *arguments)` for the model of each seed, joined.
+
+    Raises:
+        SettingsError: for a run without the weights of a seed.
+    """
+    parts = []
+    for seed in range(run.seeds):
+        parts.append(analyse_seed(trained_models.load_seed(run, seed), *arguments))
+        report((seed + 1) / run.seeds)
     return concat_by_name(parts)
 
 

@@ -17,20 +17,20 @@ import pandas as pd
 import torch
 
 from carry.analyses import Report, analyse_seeds, ignore, label_table
-from carry.config import run_settings
 from carry.config.settings import SettingsError
 from carry.data import problem_sets
 from carry.data.problems import Problems
 from carry.data.tables import concat_by_name
-from carry.evaluation import trained_models
 from carry.evaluation.intervals import add_interval
+from carry.evaluation.scoring import list_labels
+from carry.experiments.run import Run
 from carry.interpretability.carry_subtasks import measure_cascades
 from carry.models.system import System
 from carry.training.precision import use_precision
 
 TASK = "addition"
 ARCHITECTURE = "adaptive"
-LABELS = ("row", "profile", "seed", "trained", "recurrences_trained", "digits")
+LABELS = ("row", "scale", "seed", "trained", "recurrences_trained", "digits")
 COLUMNS = {
     "depths": (
         *LABELS, "place", "carry", "cascade", "n", "recurrences_taken", "recurrences_taken_spread",
@@ -40,7 +40,7 @@ COLUMNS = {
 }  # fmt: skip
 
 
-def tables(row: str, profile: str, report: Report = ignore) -> dict[str, pd.DataFrame]:
+def tables(run: Run, report: Report = ignore) -> dict[str, pd.DataFrame]:
     """Measure the recurrences of every seed of a row, on test problems of equal lengths.
 
     Returns:
@@ -50,25 +50,18 @@ def tables(row: str, profile: str, report: Report = ignore) -> dict[str, pd.Data
     Raises:
         SettingsError: for a row of another architecture than `ARCHITECTURE`.
     """
-    name = run_settings.load_run(row, profile).model.get("name", "transformer")
+    name = run.model.get("name", "transformer")
     if name != ARCHITECTURE:
         raise SettingsError(
-            f"analyses.{row}: 'depths' does not fit model {name!r}, where all tokens take the same "
-            f"recurrences; expected {ARCHITECTURE!r}"
+            f"analyses.{run.name}: 'depths' does not fit model {name!r}, where all tokens take the "
+            f"same recurrences; expected {ARCHITECTURE!r}"
         )
-    return analyse_seeds(report, _analyse_seed, row, profile)
+    return analyse_seeds(report, _analyse_seed, run)
 
 
-def _analyse_seed(row: str, profile: str, seed: int) -> dict[str, pd.DataFrame]:
-    system = trained_models.load_trained(profile, row, seed)
-    questions = problem_sets.read_questions(system.run)
-    labels = {
-        "row": row,
-        "profile": profile,
-        "seed": seed,
-        "trained": system.run.training.digits,
-        "recurrences_trained": system.network.recurrences,
-    }
+def _analyse_seed(system: System) -> dict[str, pd.DataFrame]:
+    questions = problem_sets.load_questions(system.run)
+    labels = {**list_labels(system), "recurrences_trained": system.network.recurrences}
     parts = []
     device = system.device
     with use_precision("fp32", device):

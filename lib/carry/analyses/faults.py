@@ -21,12 +21,14 @@ from carry.certificates.verification import (
 )
 from carry.evaluation import trained_models
 from carry.evaluation.intervals import add_interval
+from carry.evaluation.scoring import list_labels
+from carry.experiments.run import Run
 from carry.models.system import System
 from carry.models.teacher_forcing import teacher_forced_pass
 from carry.randomness import stream
 
 TASK = ANY
-LABELS = ("row", "profile", "seed", "trained")
+LABELS = ("row", "scale", "seed", "trained")
 COUNTS = ("contexts", "wrong", "n", "exact")
 COLUMNS = {
     "verdicts": (
@@ -41,7 +43,7 @@ NOISE = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)  # as shares of the standard deviation
 MAX_CONTEXTS = 100_000  # of models that are scored after every snapshot
 
 
-def tables(row: str, profile: str, report: Report = ignore) -> dict[str, pd.DataFrame]:
+def tables(run: Run, report: Report = ignore) -> dict[str, pd.DataFrame]:
     """Certify every seed of a row, and count the wrong contexts of its snapshots and with noise.
 
     Returns:
@@ -56,17 +58,13 @@ def tables(row: str, profile: str, report: Report = ignore) -> dict[str, pd.Data
     Raises:
         SettingsError: if the row has no weights, or its contexts are not bounded.
     """
-    contexts = find_contexts_or_conflict(trained_models.load_trained(profile, row))
-    return analyse_seeds(report, _analyse_seed, row, profile, contexts)
+    contexts = find_contexts_or_conflict(trained_models.load_seed(run))
+    return analyse_seeds(report, _analyse_seed, run, contexts)
 
 
 def _analyse_seed(
-    row: str,
-    profile: str,
-    seed: int,
-    contexts: EnumeratedContexts | ConflictingContexts,
+    system: System, contexts: EnumeratedContexts | ConflictingContexts
 ) -> dict[str, pd.DataFrame]:
-    system = trained_models.load_trained(profile, row, seed)
     result = certify_model(system, contexts)
     example = result.get("counterexample", {})
     verdict = {"verdict": result["verdict"], "contexts": result["contexts"]}
@@ -79,14 +77,14 @@ def _analyse_seed(
         and contexts.complete
         and len(contexts.contexts) <= MAX_CONTEXTS
     ):
-        for step, weights in trained_models.load_snapshots(profile, row, seed).items():
+        last = {name: tensor.clone() for name, tensor in system.network.state_dict().items()}
+        for step, weights in trained_models.load_snapshots(system.run, system.seed).items():
             system.network.load_state_dict(weights)
             learned.append({"step": step, **_score(system, contexts)})
-        last = trained_models.load_trained(profile, row, seed).network.state_dict()
         for noise in NOISE:
-            system.network.load_state_dict(_add_noise(last, noise, seed))
+            system.network.load_state_dict(_add_noise(last, noise, system.seed))
             disturbed.append({"noise": noise, **_score(system, contexts)})
-    labels = dict(zip(LABELS, (row, profile, seed, system.run.training.digits), strict=True))
+    labels = list_labels(system)
     return {
         "verdicts": pd.DataFrame([{**labels, **verdict}]),
         "learned": _tabulate("learned", learned, labels),

@@ -20,11 +20,10 @@ from jaxtyping import Float, Integer
 from torch import Tensor
 
 from carry.analyses import Report, analyse_seeds, ignore, label_table
-from carry.config import run_settings
 from carry.config.settings import SettingsError
 from carry.data import problem_sets
 from carry.data.training_batches import tabulate_training_set
-from carry.evaluation import trained_models
+from carry.evaluation.scoring import list_labels
 from carry.experiments.run import Run
 from carry.models.system import System
 from carry.training.batched.head_halving import HeadOutputs, compute_separation
@@ -34,7 +33,7 @@ from carry.training.batched.trainer import compute_head_outputs
 Counts = Integer[Tensor, "_ 3"]  # how often 0, 1 and 2 occur in each string
 
 TASK = "noisy_majority"
-LABELS = ("row", "profile", "seed", "trained")
+LABELS = ("row", "scale", "seed", "trained")
 COLUMNS = {
     "separations": (*LABELS, "size", "heads", "learned", "separation", "n"),
     "ratios": (
@@ -56,7 +55,7 @@ class StringCounts(NamedTuple):
     test: Counts
 
 
-def tables(row: str, profile: str, report: Report = ignore) -> dict[str, pd.DataFrame]:
+def tables(run: Run, report: Report = ignore) -> dict[str, pd.DataFrame]:
     """Analyse the heads of every seed of a row of the noisy majority.
 
     Returns:
@@ -68,14 +67,14 @@ def tables(row: str, profile: str, report: Report = ignore) -> dict[str, pd.Data
         by_hand: separation accuracies of heads with given ratios (see `score_ratio_grid`).
         `n` is the number of test strings.
     """
-    return analyse_seeds(report, _analyse_seed, row, profile)
+    return analyse_seeds(report, _analyse_seed, run)
 
 
-def _analyse_seed(row: str, profile: str, seed: int) -> dict[str, pd.DataFrame]:
-    system = trained_models.load_trained(profile, row, seed)
+def _analyse_seed(system: System) -> dict[str, pd.DataFrame]:
+    seed = system.seed
     system.network.to("cpu")  # a few thousand products of two features
     network = BatchedNetwork([system])
-    strings = _count_symbols(system, run_settings.load_run(row, profile))
+    strings = _count_symbols(system)
     scores_sets = seed < SET_SEEDS and 1 < network.head_mask.shape[1] <= MAX_SET_HEADS
     sizes = SET_SIZES[seed] if scores_sets else (1,)
     sets = score_head_sets(network, 0, *strings, sizes=sizes)
@@ -86,16 +85,15 @@ def _analyse_seed(row: str, profile: str, seed: int) -> dict[str, pd.DataFrame]:
         tables["outputs"] = _tabulate_outputs(network, strings.test[:OUTPUT_STRINGS])
     if scores_sets:
         tables["by_hand"] = score_ratio_grid(network, *strings, GRID).drop(columns="model")
-    labels = dict(zip(LABELS, (row, profile, seed, system.run.training.digits), strict=True))
     return {
-        name: label_table(table, labels).assign(n=len(strings.test))
+        name: label_table(table, list_labels(system)).assign(n=len(strings.test))
         for name, table in tables.items()
     }
 
 
-def _count_symbols(system: System, run: Run) -> StringCounts:
+def _count_symbols(system: System) -> StringCounts:
     """Return the symbol counts of a row's training strings and test strings."""
-    questions = problem_sets.read_questions(run)
+    questions = problem_sets.load_questions(system.run)
     sets = (tabulate_training_set(system.run, system.task), questions[questions["set"] == "test"])
     problems = (problem_sets.to_problems(table, system.task) for table in sets)
     return StringCounts(

@@ -36,6 +36,8 @@ from carry.data.problems import Problems
 from carry.evaluation import trained_models
 from carry.evaluation.decoding import decode_greedily
 from carry.evaluation.intervals import add_interval
+from carry.evaluation.scoring import list_labels
+from carry.experiments.run import Run
 from carry.formats import EOS, to_text
 from carry.formats.worded import Worded
 from carry.models.system import System
@@ -43,7 +45,7 @@ from carry.models.teacher_forcing import teacher_forced_pass
 from carry.training.precision import use_precision
 
 TASK = "addition"
-LABELS = ("row", "profile", "seed", "trained")
+LABELS = ("row", "scale", "seed", "trained")
 INTERVAL = ("accuracy", "low", "high")
 COLUMNS = {
     "losses": (*LABELS, "step", "digits", "n", "loss", "exact", "seen", *INTERVAL),
@@ -65,7 +67,7 @@ DECODED_PROBLEMS = 300  # of each length, with the last weights
 KINDS = ("right", "wrong digits", "stops early", "middle lost", "shorter", "longer")
 
 
-def tables(row: str, profile: str, report: Report = ignore) -> dict[str, pd.DataFrame]:
+def tables(run: Run, report: Report = ignore) -> dict[str, pd.DataFrame]:
     """Score the snapshots of a row, and classify the answers of its last weights.
 
     Returns:
@@ -83,7 +85,7 @@ def tables(row: str, profile: str, report: Report = ignore) -> dict[str, pd.Data
             `score_scratchpads` counts. Only for rows with steps in words.
         All but next_tokens have intervals.
     """
-    counts = analyse_seeds(report, _analyse_seed, row, profile)
+    counts = analyse_seeds(report, _analyse_seed, run)
     return {
         name: add_interval(table, HITS[name]) if name in HITS else table
         for name, table in counts.items()
@@ -91,16 +93,15 @@ def tables(row: str, profile: str, report: Report = ignore) -> dict[str, pd.Data
     }
 
 
-def _analyse_seed(row: str, profile: str, seed: int) -> dict[str, pd.DataFrame]:
-    system = trained_models.load_trained(profile, row, seed)
-    questions = problem_sets.read_questions(system.run)
+def _analyse_seed(system: System) -> dict[str, pd.DataFrame]:
+    questions = problem_sets.load_questions(system.run)
     device = system.device
     problems = {
         digits: problem_sets.to_problems(part, system.task).to(device)
         for digits, part in questions[questions["set"] == "equal"].groupby("i")
     }
     last = {system.run.training.steps: dict(system.network.state_dict())}
-    snapshots = trained_models.load_snapshots(profile, row, seed) or last
+    snapshots = trained_models.load_snapshots(system.run, system.seed) or last
     scores = {
         "answer_kinds": count_kinds,
         "parts": score_parts,
@@ -122,8 +123,7 @@ def _analyse_seed(row: str, profile: str, seed: int) -> dict[str, pd.DataFrame]:
                 parts[name].append(score(system, decoded).assign(digits=digits))
     joined = {name: pd.concat(tables, ignore_index=True) for name, tables in parts.items()}
     joined["losses"]["seen"] = joined["losses"]["digits"].isin(system.run.trained_lengths())
-    labels = dict(zip(LABELS, (row, profile, seed, system.run.training.digits), strict=True))
-    return {name: label_table(table, labels) for name, table in joined.items()}
+    return {name: label_table(table, list_labels(system)) for name, table in joined.items()}
 
 
 @torch.inference_mode()

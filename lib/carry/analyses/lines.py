@@ -6,6 +6,7 @@ text, more sums. The row lists the lengths of numbers and the number of lines (`
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -16,6 +17,7 @@ from carry.analyses import Report, ignore, reach
 from carry.config.settings import SettingsError
 from carry.evaluation import trained_models
 from carry.evaluation.intervals import add_interval
+from carry.experiments.run import Run
 from carry.formats.line import Line
 from carry.models.system import System
 from carry.progress import count_progress
@@ -24,7 +26,7 @@ from carry.randomness import stream
 TASK = "addition"
 COLUMNS = {
     "lines": (
-        "seed", "digits", "characters", "sums", "n", "exact", "row", "profile", "trained",
+        "seed", "digits", "characters", "sums", "n", "exact", "row", "scale", "trained",
         "accuracy", "low", "high",
     )
 }  # fmt: skip
@@ -44,7 +46,7 @@ SURROUNDINGS = (
 )
 
 
-def tables(row: str, profile: str, report: Report = ignore) -> dict[str, pd.DataFrame]:
+def tables(run: Run, report: Report = ignore) -> dict[str, pd.DataFrame]:
     """Score all seeds of a row on the last sum of lines with all `SURROUNDINGS`.
 
     Returns:
@@ -55,17 +57,16 @@ def tables(row: str, profile: str, report: Report = ignore) -> dict[str, pd.Data
     Raises:
         SettingsError: if the row has no weights, or has another format.
     """
-    run = trained_models.load_trained(profile, row).run
     total = run.seeds * len(SURROUNDINGS) * sum(count for *_, count in run.evaluation.reach)
     tell, counts = count_progress(report, total, "problems"), []
     for seed in range(run.seeds):
-        system = trained_models.load_trained(profile, row, seed)
+        system = trained_models.load_seed(run, seed)
         for i, j, count in run.evaluation.reach:
             for around in SURROUNDINGS:
                 exact = count_exact(system, max(i, j), around, count, tell)
                 labels = {"seed": seed, "digits": max(i, j), **around._asdict()}
                 counts.append({**labels, "n": count, "exact": exact})
-    labels = {"row": row, "profile": profile, "trained": run.training.digits}
+    labels = {"row": run.name, "scale": run.scale, "trained": run.training.digits}
     return {"lines": add_interval(pd.DataFrame(counts).assign(**labels))}
 
 
@@ -98,6 +99,6 @@ def count_exact(
     characters, sums = surroundings
     generator = stream(0, "lines", digits, characters, sums)
     problems = system.task.draw_for_cells(torch.tensor([[digits, digits]] * count), generator)
-    line = system.format.model_copy(update={"text": [characters] * 2, "sums": [sums] * 2})
-    exact, _ = reach.count_correct(system, line.write(problems), tell)
-    return exact
+    around = copy.copy(system)
+    around.format = system.format.model_copy(update={"text": [characters] * 2, "sums": [sums] * 2})
+    return reach.count_correct(around, problems, tell)[0]

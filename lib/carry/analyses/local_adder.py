@@ -18,8 +18,9 @@ from torch import Tensor
 
 from carry.analyses import Report, analyse_seeds, ignore, label_table
 from carry.config.settings import SettingsError
-from carry.evaluation import trained_models
 from carry.evaluation.intervals import add_interval
+from carry.evaluation.scoring import list_labels
+from carry.experiments.run import Run
 from carry.formats import BOS
 from carry.interpretability.head_ablation import NO_HEAD, mean_ablation
 from carry.models.hooks import Hooks
@@ -27,7 +28,7 @@ from carry.models.system import System
 from carry.training.precision import use_precision
 
 TASK = "addition"
-LABELS = ("row", "profile", "seed")
+LABELS = ("row", "scale", "seed")
 INTERVAL = ("accuracy", "low", "high")
 COLUMNS = {
     "attention_places": (*LABELS, "head", "where", "share", "n"),
@@ -86,7 +87,7 @@ def enumerate_middle() -> MiddleContexts:
     return MiddleContexts(tokens, ids)
 
 
-def tables(row: str, profile: str, report: Report = ignore) -> dict[str, pd.DataFrame]:
+def tables(run: Run, report: Report = ignore) -> dict[str, pd.DataFrame]:
     """Analyse every seed of a row of additions with one layer and window [0, 1].
 
     Returns:
@@ -104,13 +105,12 @@ def tables(row: str, profile: str, report: Report = ignore) -> dict[str, pd.Data
     Raises:
         SettingsError: for other windows, or several layers.
     """
-    return analyse_seeds(report, _analyse_seed, row, profile)
+    return analyse_seeds(report, _analyse_seed, run)
 
 
-def _analyse_seed(row: str, profile: str, seed: int) -> dict[str, pd.DataFrame]:
-    # Its 11,000 contexts are enumerated on the CPU.
-    system = trained_models.load_trained(profile, row, seed, device="cpu")
-    labels = dict(zip(LABELS, (row, profile, seed), strict=True))
+def _analyse_seed(system: System) -> dict[str, pd.DataFrame]:
+    system.network.to("cpu")  # its 11,000 contexts are enumerated there
+    labels = {name: list_labels(system)[name] for name in LABELS}
     return {name: label_table(table, labels) for name, table in adder_tables(system).items()}
 
 

@@ -12,7 +12,8 @@ import torch
 from carry.analyses import Report, analyse_seeds, ignore, label_table
 from carry.data.problems import Problems
 from carry.data.tables import concat_by_name
-from carry.evaluation import trained_models
+from carry.evaluation.scoring import list_labels
+from carry.experiments.run import Run
 from carry.interpretability import attention, patching
 from carry.interpretability.head_ablation import ablate_heads
 from carry.interpretability.lens import apply_logit_lens
@@ -23,7 +24,7 @@ from carry.randomness import stream
 from carry.training.precision import use_precision
 
 TASK = "addition"
-LABELS = ("row", "profile", "seed")
+LABELS = ("row", "scale", "seed")
 LENGTHS = ("trained", "digits")
 INTERVAL = ("accuracy", "low", "high")
 CELL = ("i", "j", "n")
@@ -49,7 +50,7 @@ PROBLEMS = {"lens": 500, "learn": 400, "ask": 300, "attention": 200, "ablations"
 TWINS = 100
 
 
-def tables(row: str, profile: str, report: Report = ignore) -> dict[str, pd.DataFrame]:
+def tables(run: Run, report: Report = ignore) -> dict[str, pd.DataFrame]:
     """Apply all tools to every seed of a row of additions.
 
     Returns:
@@ -58,13 +59,12 @@ def tables(row: str, profile: str, report: Report = ignore) -> dict[str, pd.Data
     Raises:
         SettingsError: for a format that writes problems of one length differently.
     """
-    return analyse_seeds(report, _analyse_seed, row, profile)
+    return analyse_seeds(report, _analyse_seed, run)
 
 
-def _analyse_seed(row: str, profile: str, seed: int) -> dict[str, pd.DataFrame]:
-    system = trained_models.load_trained(profile, row, seed)
+def _analyse_seed(system: System) -> dict[str, pd.DataFrame]:
     trained = system.run.training.digits
-    labels = dict(zip(LABELS, (row, profile, seed), strict=True))
+    labels = {name: list_labels(system)[name] for name in LABELS}
     parts = []
     for digits in (trained, trained + 1):
         lengths = dict(zip(LENGTHS, (trained, digits), strict=True))

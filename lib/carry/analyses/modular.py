@@ -22,12 +22,13 @@ from jaxtyping import Float, Integer
 from torch import Tensor
 
 from carry.analyses import Report, analyse_seeds, ignore
-from carry.config import run_settings
 from carry.config.settings import SettingsError
 from carry.data.batch import Batch
 from carry.data.tables import concat_by_name
 from carry.evaluation import trained_models
 from carry.evaluation.intervals import add_interval
+from carry.evaluation.scoring import list_labels
+from carry.experiments.run import Run
 from carry.formats import FIRST_LETTER
 from carry.interpretability import fourier
 from carry.models.hooks import Hooks
@@ -36,7 +37,7 @@ from carry.randomness import stream
 from carry.tasks import to_digits
 
 TASK = "modular_addition"
-LABELS = ("row", "profile", "seed")
+LABELS = ("row", "scale", "seed")
 COLUMNS = {
     "progress": (
         *LABELS, "step", "set", "n", "correct", "norm", "loss", "restricted", "excluded",
@@ -56,7 +57,7 @@ Pairs = Integer[Tensor, " B"]  # (a, b) as a * modulus + b
 Stages = list[tuple[int, dict[str, Tensor]]]  # weights by step
 
 
-def tables(row: str, profile: str, report: Report = ignore) -> dict[str, pd.DataFrame]:
+def tables(run: Run, report: Report = ignore) -> dict[str, pd.DataFrame]:
     """Analyse the snapshots of all seeds of a row.
 
     Returns:
@@ -66,26 +67,23 @@ def tables(row: str, profile: str, report: Report = ignore) -> dict[str, pd.Data
     Raises:
         SettingsError: for a row without snapshots or weights.
     """
-    run = run_settings.load_run(row, profile)
     if not run.training.snapshot_every:
         raise SettingsError(
-            f"runs.{row}.training.snapshot_every: {run.training.snapshot_every} does not fit "
+            f"runs.{run.name}.training.snapshot_every: {run.training.snapshot_every} does not fit "
             "analysis 'modular'; expected a number of steps"
         )
-    return analyse_seeds(report, _analyse_seed, row, profile)
+    return analyse_seeds(report, _analyse_seed, run)
 
 
-def _analyse_seed(row: str, profile: str, seed: int) -> dict[str, pd.DataFrame]:
-    return seed_tables(*load_stages(row, profile, seed))
+def _analyse_seed(system: System) -> dict[str, pd.DataFrame]:
+    return seed_tables(system, load_stages(system))
 
 
-def load_stages(row: str, profile: str, seed: int) -> tuple[System, Stages]:
-    """Return a trained system, and its weights from before training to the last snapshot."""
-    system = trained_models.load_trained(profile, row, seed)
-    system.network.to("cpu")
-    snapshots = trained_models.load_snapshots(profile, row, seed)
-    untrained = System(system.run, seed).network.state_dict()
-    return system, [(0, untrained), *snapshots.items()]
+def load_stages(system: System) -> Stages:
+    """Return the weights of a trained system from before training to the last snapshot."""
+    snapshots = trained_models.load_snapshots(system.run, system.seed)
+    untrained = System(system.run, system.seed).network.state_dict()
+    return [(0, untrained), *snapshots.items()]
 
 
 @torch.no_grad()
@@ -94,7 +92,7 @@ def seed_tables(system: System, stages: Stages) -> dict[str, pd.DataFrame]:
 
     Frequencies are computed if each number is a symbol and all pairs can be scored.
     """
-    system.network.load_state_dict(stages[-1][1])
+    system.network.to("cpu").load_state_dict(stages[-1][1])
     scores_all = system.format.numbers_are_symbols and system.task.modulus**2 <= MAX_PAIRS
     pairs = choose_pairs(system, "progress")
     parts: list[dict[str, pd.DataFrame]] = []
@@ -114,7 +112,7 @@ def seed_tables(system: System, stages: Stages) -> dict[str, pd.DataFrame]:
         parts.append({name: table.assign(step=step) for name, table in new.items()})
     if scores_all:
         parts.append({"key_frequencies": _key_frequencies(system, keys, explained)})
-    labels = dict(zip(LABELS, (system.run.name, system.run.profile, system.seed), strict=True))
+    labels = {name: list_labels(system)[name] for name in LABELS}
     joined = concat_by_name(parts)
     joined["progress"] = add_interval(joined["progress"], "correct")
     return {name: table.assign(**labels)[list(COLUMNS[name])] for name, table in joined.items()}

@@ -12,12 +12,12 @@ import pandas as pd
 import torch
 
 from carry.analyses import ANY, Report, ignore
-from carry.data.batch import Batch
+from carry.data.problems import Problems
 from carry.evaluation import trained_models
 from carry.evaluation.intervals import add_interval
-from carry.evaluation.scoring import MAX_ATTENTION_SCORES
+from carry.evaluation.scoring import list_labels, run_passes
+from carry.experiments.run import Run
 from carry.models.system import System
-from carry.models.teacher_forcing import teacher_forced_pass
 from carry.progress import count_progress
 from carry.randomness import stream
 from carry.training.precision import use_precision
@@ -25,7 +25,7 @@ from carry.training.precision import use_precision
 TASK = ANY
 COLUMNS = {
     "reach": (
-        "i", "j", "n", "exact", "wrong", "tokens", "row", "profile", "seed", "trained", "accuracy",
+        "i", "j", "n", "exact", "wrong", "tokens", "row", "scale", "seed", "trained", "accuracy",
         "low", "high",
     )
 }  # fmt: skip
@@ -33,8 +33,8 @@ TOKENS = 400_000  # of the problems of one part, about
 SEED = 0
 
 
-def tables(row: str, profile: str, report: Report = ignore) -> dict[str, pd.DataFrame]:
-    """Score one seed of a row on problems of all sizes that the row lists.
+def tables(run: Run, report: Report = ignore) -> dict[str, pd.DataFrame]:
+    """Score one seed of a row on problems of all sizes that the row lists, if it lists any.
 
     Returns:
         reach: for sizes `i` and `j`, how many of `n` responses are `exact`, with `accuracy` and its
@@ -44,15 +44,16 @@ def tables(row: str, profile: str, report: Report = ignore) -> dict[str, pd.Data
     Raises:
         SettingsError: if the row has no weights.
     """
-    system = trained_models.load_trained(profile, row, SEED)
-    parts = [(i, j, part, count) for i, j, total in system.run.evaluation.reach
+    if not run.evaluation.reach:
+        return {}
+    system = trained_models.load_seed(run, SEED)
+    parts = [(i, j, part, count) for i, j, total in run.evaluation.reach
              for part, count in enumerate(_split(system, i, j, total))]  # fmt: skip
     tell = count_progress(report, sum(count for *_, count in parts), "problems")
     counts = pd.DataFrame([_score_part(tell, system, *part) for part in parts])
     sums = {"n": "sum", "exact": "sum", "wrong": "sum", "tokens": "max"}
     table = counts.groupby(["i", "j"], sort=False).agg(sums).reset_index()
-    labels = {"row": row, "profile": profile, "seed": SEED, "trained": system.run.training.digits}
-    return {"reach": add_interval(table.assign(**labels))}
+    return {"reach": add_interval(table.assign(**list_labels(system)))}
 
 
 def _split(system: System, i: int, j: int, count: int) -> list[int]:
@@ -69,25 +70,29 @@ def _score_part(
     """Score some problems of one size; each part has its own random stream."""
     cells = torch.tensor([[i, j]]).expand(count, -1)
     generator = stream(0, "reach", system.run.task["name"], i, j, part)
-    batch = system.format.write(system.task.draw_for_cells(cells, generator))
-    exact, wrong = count_correct(system, batch, tell)
-    tokens = int(batch.length.max())
+    problems = system.task.draw_for_cells(cells, generator)
+    exact, wrong = count_correct(system, problems, tell)
+    tokens = int(system.format.write(problems).length.max())
     return {"i": i, "j": j, "n": count, "exact": exact, "wrong": wrong, "tokens": tokens}
 
 
 def count_correct(
-    system: System, batch: Batch, tell: Callable[[int], None] = lambda problems: None
+    system: System, problems: Problems, tell: Callable[[int], None] = lambda count: None
 ) -> tuple[int, int]:
     """Return how many responses are exact, and how many response tokens are wrong in total.
+
+    They are scored as the row's evaluation scores them: from the first of its starts, with its
+    number of recurrences.
 
     Args:
         tell: called with the number of problems scored since its last call.
     """
-    exact = wrong = 0
-    at_once = max(1, MAX_ATTENTION_SCORES // batch.tokens.shape[1] ** 2)
-    with use_precision("fp32", torch.device("cpu")):
-        for rows in torch.arange(len(batch)).split(at_once):
-            scored = teacher_forced_pass(system, batch[rows].trim())
+    exact, wrong, evaluation = 0, 0, system.run.evaluation
+    (start,) = system.distinct_starts(evaluation.starts[:1])
+    problems = problems.to(system.device)
+    batch = system.format.write(problems)
+    with use_precision("fp32", system.device), system.read_from(start) as first:
+        for rows, scored in run_passes(system, problems, batch, first, evaluation.recurrences):
             exact, wrong = exact + int(scored.exact.sum()), wrong + int(scored.wrong.sum())
             tell(len(rows))
     return exact, wrong

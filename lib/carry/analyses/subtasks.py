@@ -14,6 +14,8 @@ from carry.analyses import Report, analyse_seeds, ignore
 from carry.data.problems import Problems
 from carry.evaluation import trained_models
 from carry.evaluation.intervals import add_interval
+from carry.evaluation.scoring import list_labels
+from carry.experiments.run import Run
 from carry.interpretability.carry_subtasks import label_subtasks, measure_cascades
 from carry.models.system import System
 from carry.models.teacher_forcing import TeacherForcedPass, teacher_forced_pass
@@ -25,11 +27,11 @@ from carry.training.precision import use_precision
 TASK = "addition"
 COLUMNS = {
     "subtasks": (
-        "subtask", "place", "n", "correct", "row", "profile", "seed", "trained", "step",
+        "subtask", "place", "n", "correct", "row", "scale", "seed", "trained", "step",
         "accuracy", "low", "high",
     ),
     "cascades": (
-        "cascade", "n", "exact", "row", "profile", "seed", "trained", "step", "accuracy", "low",
+        "cascade", "n", "exact", "row", "scale", "seed", "trained", "step", "accuracy", "low",
         "high",
     ),
 }  # fmt: skip
@@ -37,7 +39,7 @@ UNIFORM = 2000  # problems with independent digits
 PER_CASCADE = 100  # problems for each cascade: its first place and its length
 
 
-def tables(row: str, profile: str, report: Report = ignore) -> dict[str, pd.DataFrame]:
+def tables(run: Run, report: Report = ignore) -> dict[str, pd.DataFrame]:
     """Score the snapshots of a row of additions by sub-task and by cascade.
 
     Returns:
@@ -47,27 +49,25 @@ def tables(row: str, profile: str, report: Report = ignore) -> dict[str, pd.Data
             `exact`.
         Both have intervals. A row without snapshots is scored at its last step.
     """
-    scores = analyse_seeds(report, _analyse_seed, row, profile)
+    scores = analyse_seeds(report, _analyse_seed, run)
     return {
         "subtasks": add_interval(scores["subtasks"], "correct"),
         "cascades": add_interval(scores["cascades"], "exact"),
     }
 
 
-def _analyse_seed(row: str, profile: str, seed: int) -> dict[str, pd.DataFrame]:
-    system = trained_models.load_trained(profile, row, seed)
+def _analyse_seed(system: System) -> dict[str, pd.DataFrame]:
     training = system.run.training
     problems = draw_problems(system.task, training.digits)
     labels = label_subtasks(system.task, problems)
     cascades = measure_cascades(system.task, problems)
     by_subtask, by_cascade = [], []
-    snapshots = trained_models.load_snapshots(profile, row, seed)
+    snapshots = trained_models.load_snapshots(system.run, system.seed)
     last = {training.steps: dict(system.network.state_dict())}
     for step, weights in (snapshots or last).items():
         system.network.load_state_dict(weights)
         scored = _score(system, problems)
-        columns = {"row": row, "profile": profile, "seed": seed, "trained": training.digits}
-        columns["step"] = step
+        columns = {**list_labels(system), "step": step}
         by_subtask.append(_count_by_place(system, problems, scored, labels).assign(**columns))
         exact = {"cascade": cascades.numpy(), "n": 1, "exact": scored.exact.cpu().numpy()}
         counts = pd.DataFrame(exact).groupby("cascade", as_index=False).sum()

@@ -528,39 +528,36 @@ def _write_product_sum(
 def _has_proved_covering(system: System) -> bool:
     """Return whether the format and the ids of a run fit the coverings of this module.
 
+    A format without a `layout` does not.
+
     Ids have to count places: coupled ids do, and so do Abacus ids if all numbers are written least
     significant digit first. The answer has to be written in this order. Numbers must not be padded,
     because the end of the padding is not visible; exceptions are the steps of products and
     differences, whose length is visible, the number before another one, and lists, whose numbers
     end together.
     """
-    form, task = system.format, system.task
+    form, task, layout = system.format, system.task, system.format.layout
     coupled = all(isinstance(scheme, Coupled) for scheme in system.schemes)
     if isinstance(form, InsertionSort | Longhand):
         return coupled
-    reverses_question = getattr(form, "prefix", "add") == "rev"
-    lowest_first = getattr(form, "reverse_answer", False)
-    if reverses_question:
-        lowest_first = not form.reverse_operands
-    if not lowest_first:
+    if layout is None or not layout.lowest_first:
         return False
     if isinstance(form, Scratchpad):
         is_local = not getattr(task, "spare", 0)
         if isinstance(task, Multiplication | Subtraction):
-            is_local = form.pad
+            is_local = layout.padded
         if isinstance(task, MultiOperandAddition):
-            is_local = is_local and not form.pad
+            is_local = is_local and not layout.padded
         starts_as_task = form.from_zero in (None, task.from_zero)
         return coupled and starts_as_task and is_local and getattr(task, "local", True)
     counts_alike = isinstance(task, Addition | Increment | BitwiseOr | Copying)
     counts_alike = counts_alike and not task.answer_is_reversed
     abacus = all(isinstance(scheme, Abacus) for scheme in system.schemes)
-    counts_digits = getattr(form, "prefix", "add") != "car"  # its signs have no Abacus ids
-    abacus = abacus and form.reverse_operands and counts_alike and counts_digits
+    abacus = abacus and layout.question_lowest_first and counts_alike
+    abacus = abacus and layout.writes_digits  # signs have no Abacus ids
     # Zeros lead the number before another one, which is as long.
-    padding = "answer" if isinstance(task, Increment) and task.down else False
-    is_local = getattr(form, "pad", False) == padding and not getattr(form, "pad_to", None)
-    return (coupled or abacus) and is_local
+    padded = "answer" if isinstance(task, Increment) and task.down else False
+    return (coupled or abacus) and layout.padded == padded
 
 
 def _require_reach(system: System, limits: list[tuple[int, int] | None]) -> None:

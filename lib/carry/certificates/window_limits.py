@@ -7,6 +7,7 @@ problems of the sample; `carry.certificates.coverings` has the cases in which th
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -26,7 +27,6 @@ from carry.certificates.contexts import (
 from carry.certificates.verification import render_context
 from carry.data.problems import Problems
 from carry.experiments.resolve import make_run
-from carry.jobs.local import map_processes
 from carry.models.hooks import Hooks
 from carry.models.system import System
 from carry.randomness import stream
@@ -94,9 +94,14 @@ def find_limits(
         number of `contexts` if each determines the next token, and otherwise the shared `context`,
         the two problems (`one`, `other`) and the next token of each (`then`, `or_then`).
     """
-    jobs = [(case, window, problems) for case in cases for window in windows]
-    with progress.progress_bar(len(jobs), "limits", unit="window") as bar:
-        return pd.DataFrame(map_processes(_search_conflict, jobs, bar.update))
+    rows = []
+    with progress.progress_bar(len(cases) * len(windows), "limits", unit="window") as bar:
+        for case, window in itertools.product(cases, windows):
+            system = _build_system(case, window)
+            row = {"case": case.name, "window": window, "problems": problems}
+            rows.append(row | _find_conflict(system, _draw_problems(system, case, problems)))
+            bar.update(1)
+    return pd.DataFrame(rows)
 
 
 @torch.inference_mode()
@@ -113,14 +118,6 @@ def find_visible_tokens(case: Case, window: int) -> tuple[str, Bool[Tensor, "A T
     system.network(batch.tokens, system.ids(batch), hooks=hooks)
     weights = hooks.all_layers("pattern")[0][0].amax(0)  # 0 where a token is hidden
     return formats.to_text(batch.tokens[0]), weights[int(batch.start[0]) - 1 : -1] > 0
-
-
-def _search_conflict(report: Any, case: Case, window: int, problems: int) -> dict[str, Any]:
-    system = _build_system(case, window)
-    row = {"case": case.name, "window": window, "problems": problems}
-    row |= _find_conflict(system, _draw_problems(system, case, problems))
-    report(1)
-    return row
 
 
 def _build_system(case: Case, window: int) -> System:

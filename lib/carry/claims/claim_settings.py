@@ -9,9 +9,11 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from carry import results
-from carry.config import paths, profiles
+from carry.config import paths
 from carry.config.settings import Settings, SettingsError, suggest_name
+from carry.config.yaml_files import read_yaml
 from carry.evaluation.regions import LEARNED
+from carry.experiments.resolve import load_rows
 from carry.experiments.run import Pair
 from carry.models.constructions.adder import Codes
 
@@ -161,13 +163,12 @@ class ThesisRuns(Settings):
 
 
 class Claim(Settings):
-    """One claim; `scale` says how our check differs from the paper's.
+    """One claim; `items` are those of `claims/items.yaml`, `scale` says how our check differs.
 
     Only the seeds that reach `gate` at the trained lengths are measured, 0.99 or what the paper
     has; a claim that needs no gate says why in `ungated`. Claims about cells in distribution, and
     those that count the seeds that reach an accuracy, have none. A row with fewer steps than its
     `least_steps` counts as not learned. `margin` makes a comparison a test of no difference.
-    `profile` is one whose committed results are measured instead of those of the ledger's profile.
     `paper_rates` has the paper's hits and runs of rows, which are tested against ours. Its rows got
     more seeds after `interim_tests` that did not decide; each costs as much as a further claim.
     `paper` is the name of the file.
@@ -176,6 +177,7 @@ class Claim(Settings):
     id: str
     paper: str
     section: str
+    items: list[str] = []
     statement: str
     paper_value: str
     scale: str = ""
@@ -192,7 +194,6 @@ class Claim(Settings):
     gate: Annotated[float, Field(gt=0.0, le=1.0)] = LEARNED
     ungated: str = ""
     least_steps: dict[str, Annotated[int, Field(ge=1)]] = {}
-    profile: str | None = None
     paper_rates: dict[str, Pair] = {}
     interim_tests: Annotated[int, Field(ge=0)] = 0
     not_tested: str = ""
@@ -231,8 +232,6 @@ class Claim(Settings):
             raise ValueError(f"interim_tests {self.interim_tests} expects compare, which is tested")
         if self.paper_rates and statistic != "seeds_above":
             raise ValueError("paper_rates expects the statistic seeds_above")
-        if self.profile is not None and not (self.measure or self.analysis):
-            raise ValueError(f"profile {self.profile!r} expects measure, or analysis")
         return self
 
     @model_validator(mode="after")
@@ -335,20 +334,18 @@ def load_claims(folder: Path = FOLDER) -> list[Claim]:
 
 
 def _load_file(path: Path) -> list[Claim]:
-    settings, place = profiles.read_yaml(path), f"claims.{path.stem}"
+    settings, place = read_yaml(path), f"claims.{path.stem}"
     for key in settings if isinstance(settings, dict) else []:
         if key != "claims":
             raise SettingsError(f"{place}.{key}: unknown setting, {suggest_name(key, ['claims'])}")
     if not isinstance(settings, dict) or not isinstance(settings.get("claims"), list):
         raise SettingsError(f"{place}: claims missing; expected a list of claims")
-    runs = list(profiles.load_params()["runs"])
     return [
-        _parse_claim(claim, index, path.stem, runs)
-        for index, claim in enumerate(settings["claims"])
+        _parse_claim(claim, index, path.stem) for index, claim in enumerate(settings["claims"])
     ]
 
 
-def _parse_claim(settings: Any, index: int, paper: str, runs: list[str]) -> Claim:
+def _parse_claim(settings: Any, index: int, paper: str) -> Claim:
     if not isinstance(settings, dict):
         raise SettingsError(f"claims.{paper}.{index}: {settings!r} is not a mapping")
     place, parsed = f"claims.{settings.get('id', index)}", dict(settings)
@@ -363,12 +360,8 @@ def _parse_claim(settings: Any, index: int, paper: str, runs: list[str]) -> Clai
             parsed[name] = kind.parse(part, f"{place}.{name}")
     claim = Claim.parse({**parsed, "paper": paper}, place)
     for row in claim.list_rows():
-        if row not in runs:
-            raise SettingsError(f"{place}: unknown row {row!r}, {suggest_name(row, runs)}")
-    names = profiles.find_profiles()
-    if claim.profile is not None and claim.profile not in names:
-        hint = suggest_name(claim.profile, names)
-        raise SettingsError(f"{place}.profile: unknown profile {claim.profile!r}, {hint}")
+        if row not in load_rows():
+            raise SettingsError(f"{place}: unknown row {row!r}, {suggest_name(row, load_rows())}")
     for row, (hits, count) in claim.paper_rates.items():
         if hits > count:
             raise SettingsError(f"{place}.paper_rates.{row}: {hits} of {count}; expected no more")

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import pandas as pd
 
+from carry import results
 from carry.claims import measurements
 from carry.claims.claim_settings import STARTS, Claim, find_comparison
 from carry.claims.gates import (
     Learned,
+    MissingRow,
     NotLearned,
     NotMeasured,
     check_models,
+    check_settings,
     check_start,
     check_steps,
     describe_footing,
@@ -28,7 +31,6 @@ from carry.evaluation.differences import compare_rates
 from carry.evaluation.failed_halving import zero_failed_models
 from carry.evaluation.regions import add_region, add_unseen_regions, score_trained_lengths
 from carry.experiments.run import Run
-from carry.results import load_trained_runs
 
 # Of several rows of a claim, the record has the one with the first of these verdicts.
 WORST_FIRST = (
@@ -45,54 +47,33 @@ class Evidence(NamedTuple):
 
 
 class Tables(NamedTuple):
-    """The tables of a profile: cells with their regions, the runs of their rows, and analyses."""
+    """Cells with their regions, the settings that they were made with, and all other tables."""
 
     cells: pd.DataFrame
     cells_by_row: dict[str, pd.DataFrame]  # the same; a claim reads a few of a hundred rows
     trained: pd.DataFrame  # the accuracy of each model at its trained lengths
     runs: dict[str, Run]
-    sources: dict[str, str]
-    analyses: dict[str, pd.DataFrame]
+    analyses: results.ResultTables
 
 
-def prepare_tables(
-    cells: pd.DataFrame,
-    places: pd.DataFrame | None = None,
-    curves: pd.DataFrame | None = None,
-    analyses: Mapping[str, pd.DataFrame] | None = None,
-) -> Tables:
-    """Return the tables of a profile as claims select from them, with the runs of their rows."""
-    cells, places = _name_starts(cells), _name_starts(places)
-    runs = load_trained_runs(cells)
-    cells = measurements.add_last_digit(cells, places)
-    cells = zero_failed_models(add_region(cells), curves)
+def prepare_tables(tables: results.ResultTables) -> Tables:
+    """Return result tables as claims select from them, with the settings of their rows."""
+    runs = results.find_runs(tables["cells"])
+    cells = measurements.add_last_digit(tables["cells"], tables["places"])
+    cells = zero_failed_models(add_region(cells), tables["curves"], runs)
     lengths = {row: run.trained_lengths() for row, run in runs.items() if run.data_set is not None}
     cells = add_unseen_regions(cells, lengths)
     longest = cells[["i", "j"]].max(axis=1)
     grid = cells["row"].map(longest[cells["set"] == "grid"].groupby(cells["row"]).max())
     cells = cells.assign(beyond=longest - cells["trained"], grid=grid)
     trained = score_trained_lengths(cells)
-    texts = ("row", "start", "set", "region", "profile")  # claims compare these many times
-    cells = cells.astype({name: "category" for name in texts if name in cells})
-    sources = dict(zip(cells["row"], cells["profile"], strict=True))
-    named = {name: _name_starts(table) for name, table in (analyses or {}).items()}
+    texts = ("row", "start", "set", "region")  # claims compare these many times
+    cells = cells.astype(dict.fromkeys(texts, "category"))
     by_row = dict(iter(cells.groupby("row", sort=False)))
-    return Tables(cells, by_row, trained, runs, sources, named)
+    return Tables(cells, by_row, trained, runs, tables)
 
 
-def _name_starts(table: pd.DataFrame | None) -> pd.DataFrame | None:
-    """Return a table whose starts are names; older tables have ids as numbers."""
-    if table is None or "start" not in table:
-        return table
-    return table.assign(start=table["start"].astype(str))
-
-
-def collect_evidence(
-    claim: Claim,
-    tables: Mapping[str | None, Tables],
-    certificates: pd.DataFrame | None,
-    profile: str,
-) -> Evidence:
+def collect_evidence(claim: Claim, tables: Tables, certificates: pd.DataFrame) -> Evidence:
     """Return what the tables say about a claim.
 
     Raises:
@@ -100,9 +81,9 @@ def collect_evidence(
         NotLearned: if its rows have not learned.
     """
     if claim.analysis:
-        return _read_analysis(claim, tables[claim.profile])
+        return _read_analysis(claim, tables)
     if claim.certified:
-        return _read_certificates(claim, certificates, profile)
+        return _read_certificates(claim, certificates)
     if claim.thesis_runs:
         measured, comparison = measurements.compare_thesis_runs(claim)
         pairs = {"ahead": comparison.ahead, "behind": comparison.behind, "equal": comparison.equal}
@@ -110,13 +91,13 @@ def collect_evidence(
         return _report(claim, measured, fields)
     if claim.parameters:
         measured = measurements.count_wrong_parameters(claim)
-        return _report(claim, measured, {"row": ", ".join(claim.parameters), "profile": "paper"})
+        return _report(claim, measured, {"row": ", ".join(claim.parameters)})
     if claim.construction or claim.circuits:
         measured = measurements.count_construction_errors(claim)
         return _report(claim, measured, {"row": "construction"})
     if claim.not_tested:
         return Evidence({})
-    return _read_cells(claim, tables[claim.profile])
+    return _read_cells(claim, tables)
 
 
 def _read_cells(claim: Claim, tables: Tables) -> Evidence:
@@ -129,6 +110,7 @@ def _read_cells(claim: Claim, tables: Tables) -> Evidence:
     for row in rows:
         sides = dict.fromkeys([row, *([find_comparison(claim)[0]] if claim.compare else [])])
         for side in sides:
+            _check_results(side, tables)
             check_start(side, start, tables.runs)
         check_models(list(sides), tables.runs)
         measurements.count_by_seed(cells, row, claim.measure.where)  # there is something to measure
@@ -154,6 +136,13 @@ def _read_cells(claim: Claim, tables: Tables) -> Evidence:
     if "n" not in worst.fields:  # it was not measured
         raise NotLearned(worst.fields["reason"])
     return worst._replace(fields=worst.fields | {"rates": _compare_rates(claim, cells)})
+
+
+def _check_results(row: str, tables: Tables) -> None:
+    """Refuse a row without results, and results without settings."""
+    if row not in tables.cells_by_row:
+        raise MissingRow(row)
+    check_settings(row, tables.runs)
 
 
 def _select_rows(rows: Iterable[str], tables: Tables) -> pd.DataFrame:
@@ -188,13 +177,13 @@ def _check_gate(claim: Claim, rows: list[str], start: str, tables: Tables) -> li
 
 def _describe_rows(rows: Iterable[str], learned: list[Learned], tables: Tables) -> dict[str, Any]:
     """Return how many seeds of each row have learned, after which steps, and how they differ."""
-    runs = {row: tables.runs[row] for row in rows if row in tables.runs}
+    runs = {row: tables.runs[row] for row in rows}
     footings = [describe_footing(run) for run in runs.values()]
-    unlike = {name: [footing[name] for footing in footings] for name in (footings or [{}])[0]}
+    unlike = {name: [footing[name] for footing in footings] for name in footings[0]}
     return {
         "learned": {row: [len(seeds), total] for row, seeds, total in learned},
         "steps": {row: run.training.steps for row, run in runs.items()},
-        "profiles": {row: run.profile for row, run in runs.items()},
+        "scales": {row: run.scale for row, run in runs.items()},
         "unlike": {name: values for name, values in unlike.items() if len({*values}) > 1},
     }
 
@@ -218,11 +207,13 @@ def _compare_rates(claim: Claim, cells: pd.DataFrame) -> list[dict[str, Any]]:
 def _read_analysis(claim: Claim, tables: Tables) -> Evidence:
     """Return the evidence of the table of an analysis."""
     analysis = claim.analysis
-    table = tables.analyses.get(analysis.table, pd.DataFrame(columns=["row"]))
+    table = tables.analyses[analysis.table]
     other_row = (claim.compare.row if claim.compare else None) or analysis.row
     if table[table["row"] == analysis.row].empty:
-        raise NotMeasured(f"row {analysis.row} was not analysed in this profile")
+        raise NotMeasured(f"row {analysis.row} was not analysed")
     rows = list(dict.fromkeys([analysis.row, other_row]))
+    for row in rows:
+        _check_results(row, tables)
     start = measurements.find_analysis_start(table, analysis.row, analysis.where)
     # Earlier tables by recurrence have a start of which cells are not read (`carry.data.tables`).
     learned = _check_gate(claim, rows, start if start in STARTS else "1", tables)
@@ -238,12 +229,12 @@ def _read_analysis(claim: Claim, tables: Tables) -> Evidence:
     return _report(claim, measured, {**fields, "compared_with": other_row})
 
 
-def _read_certificates(claim: Claim, certificates: pd.DataFrame | None, profile: str) -> Evidence:
+def _read_certificates(claim: Claim, certificates: pd.DataFrame) -> Evidence:
     """Return the evidence of certificates; a share of all seeds has no interval."""
     row = claim.certified.row
-    seeds = certificates[certificates["row"] == row] if certificates is not None else []
-    if not len(seeds):
-        raise NotMeasured(f"{row} has no certificate in profile {profile}")
+    seeds = certificates[certificates["row"] == row]
+    if seeds.empty:
+        raise NotMeasured(f"{row} has no certificate")
     share = float((seeds["verdict"] == "exact").mean())
     contexts = int(seeds["contexts"].sum())
     return _report(claim, Measurement(share, share, share, contexts, (len(seeds),)), {"row": row})

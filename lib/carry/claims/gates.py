@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from carry.experiments.run import Run
+from carry.models.identity import identify
 
 
 class NotMeasured(Exception):
@@ -18,7 +19,7 @@ class NotMeasured(Exception):
 
 
 class MissingRow(NotMeasured):
-    """A profile has no results of this row."""
+    """There are no results of this row."""
 
     def __init__(self, row: str) -> None:
         super().__init__(f"row {row} is missing")
@@ -37,6 +38,16 @@ class Learned(NamedTuple):
     total: int
 
 
+def check_settings(row: str, runs: dict[str, Run]) -> None:
+    """Refuse results without the settings that they were made with: no gate could be checked.
+
+    Raises:
+        NotMeasured: if the results of a row have none.
+    """
+    if row not in runs:
+        raise NotMeasured(f"the results of row {row} have no settings")
+
+
 def find_start(cells: pd.DataFrame, row: str, start: str) -> str:
     """Return the start under which a table has a row; without a table of ids that is always 1.
 
@@ -48,7 +59,7 @@ def find_start(cells: pd.DataFrame, row: str, start: str) -> str:
     if not starts:
         raise MissingRow(row)
     if start not in starts and starts != ["1"]:
-        raise NotMeasured(f"row {row} has no result from start {start} in this profile")
+        raise NotMeasured(f"row {row} has no result from start {start}")
     return start if start in starts else "1"
 
 
@@ -66,7 +77,7 @@ def find_learned_seeds(
     """
     scores = trained[(trained["row"] == row) & (trained["start"] == start)]
     if scores.empty:
-        raise NotMeasured(f"row {row} has no result at its trained lengths in this profile")
+        raise NotMeasured(f"row {row} has no result at its trained lengths")
     seeds = tuple(scores.loc[scores["accuracy"] >= gate, "seed"].tolist())
     if 2 * len(seeds) <= len(scores):
         ends = [
@@ -85,8 +96,8 @@ def check_start(row: str, start: str, runs: dict[str, Run]) -> None:
     Raises:
         NotMeasured: if its settings have other starts.
     """
-    if row in runs and start not in map(str, runs[row].evaluation.starts):
-        raise NotMeasured(f"row {row} has no result from start {start} in this profile")
+    if start not in map(str, runs[row].evaluation.starts):
+        raise NotMeasured(f"row {row} has no result from start {start}")
 
 
 def check_models(rows: list[str], runs: dict[str, Run]) -> None:
@@ -95,14 +106,14 @@ def check_models(rows: list[str], runs: dict[str, Run]) -> None:
     Raises:
         NotMeasured: if they are.
     """
-    settings = []
-    for run in (runs[row] for row in rows if row in runs):
-        settings.append(run.model_dump(exclude={"name", "profile", "seeds", "evaluation"}))
-        model = settings[-1]["model"]
-        if model.get("layers") == 1 and model.get("injection") == "entrance":  # the only layer
+    settings = [identify(runs[row]) for row in rows]
+    for sections in settings:
+        sections.get("training", {}).pop("stream", None)  # other examples of the same kind
+        model = sections["model"]
+        if model.get("layers", 1) == 1 and model.get("injection") == "entrance":  # the only layer
             model["injection"] = "every_layer"
     if len(settings) == 2 and settings[0] == settings[1]:
-        raise NotMeasured(f"rows {rows[0]} and {rows[1]} are one model in this profile")
+        raise NotMeasured(f"rows {rows[0]} and {rows[1]} are one model")
 
 
 def check_steps(row: str, least: int, runs: dict[str, Run]) -> None:
@@ -111,7 +122,7 @@ def check_steps(row: str, least: int, runs: dict[str, Run]) -> None:
     Raises:
         NotLearned: if it was.
     """
-    if row in runs and runs[row].training.steps < least:
+    if runs[row].training.steps < least:
         raise NotLearned(f"{row}{describe_steps(row, runs)}; a verdict wants {least:,}")
 
 
@@ -136,8 +147,8 @@ def describe_footing(run: Run) -> dict[str, Any]:
 
 
 def describe_steps(row: str, runs: dict[str, Run]) -> str:
-    """Return after how many steps a row is as it is, if its run is known."""
-    return f" after {runs[row].training.steps:,} steps" if row in runs else ""
+    """Return after how many steps a row is as it is."""
+    return f" after {runs[row].training.steps:,} steps"
 
 
 def select_learned(table: pd.DataFrame, learned: list[Learned]) -> pd.DataFrame:

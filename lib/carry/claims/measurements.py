@@ -9,7 +9,6 @@ import pandas as pd
 
 from carry.claims.claim_settings import CellFilter, Claim, find_comparison
 from carry.claims.gates import MissingRow, NotMeasured, find_start
-from carry.config import run_settings
 from carry.evaluation import thesis_runs
 from carry.evaluation.differences import (
     compute_equivalence_p,
@@ -20,6 +19,7 @@ from carry.evaluation.differences import (
     compute_welch_interval,
 )
 from carry.evaluation.intervals import seed_interval, wilson_interval
+from carry.experiments.resolve import load_run
 from carry.interpretability import adder_construction, majority_constructions
 from carry.models.parameter_counts import count_parameters
 
@@ -48,7 +48,7 @@ class Measurement(NamedTuple):
     ideal: tuple[float, float] | None = None
 
 
-def add_last_digit(cells: pd.DataFrame, places: pd.DataFrame | None) -> pd.DataFrame:
+def add_last_digit(cells: pd.DataFrame, places: pd.DataFrame) -> pd.DataFrame:
     """Return cells with the column `last_right` for equal lengths; it is missing for others.
 
     >>> cells = pd.DataFrame({"row": "a", "seed": 0, "start": "1", "set": ["grid", "equal"],
@@ -58,7 +58,7 @@ def add_last_digit(cells: pd.DataFrame, places: pd.DataFrame | None) -> pd.DataF
     >>> add_last_digit(cells, places)["last_right"].tolist()
     [nan, 7.0]
     """
-    if places is None:
+    if places.empty:
         return cells.assign(last_right=float("nan"))
     keys = ["row", "seed", "start", "set", "digits"]
     last = places.loc[places.groupby(keys)["place"].idxmax(), [*keys, "correct"]]
@@ -84,7 +84,7 @@ def find_comparable_row(claim: Claim, cells: pd.DataFrame) -> str:
         if trained[row] == trained[other]:
             return row
     lengths = f"{trained[rows[0]]} and {trained[other]} digits"
-    raise NotMeasured(f"rows {rows[0]} and {other} were trained to {lengths} in this profile")
+    raise NotMeasured(f"rows {rows[0]} and {other} were trained to {lengths}")
 
 
 def measure_row(claim: Claim, row: str, cells: pd.DataFrame) -> Measurement:
@@ -182,7 +182,7 @@ def count_by_seed(
         chosen &= selected["set"].isin(["grid" if in_grid else "equal", "far"])
     selected = selected[chosen & selected[count].notna()]  # some counts exist in some cells only
     if selected.empty:
-        raise NotMeasured(f"row {row} has no result for {request} in this profile")
+        raise NotMeasured(f"row {row} has no result for {request}")
     if statistic == "worst_cell":
         selected = _select_worst_cell(selected.assign(exact=selected[count]))
     elif statistic == "lowest":
@@ -227,7 +227,7 @@ def count_in_analysis(
     """
     selected = table[table["row"] == row]
     if selected.empty:
-        raise NotMeasured(f"row {row} was not analysed in this profile")
+        raise NotMeasured(f"row {row} was not analysed")
     if {"digits", "trained"} <= {*selected}:
         selected = selected.assign(beyond=selected["digits"] - selected["trained"])
     if {"digits", "place"} <= {*selected}:
@@ -244,7 +244,7 @@ def count_in_analysis(
     by_seed = by_seed[by_seed["n"] > 0]
     if by_seed.empty:
         request = ", ".join(f"{name} {value}" for name, value in where.items())
-        raise NotMeasured(f"nothing was counted in row {row} for {request} in this profile")
+        raise NotMeasured(f"nothing was counted in row {row} for {request}")
     return by_seed
 
 
@@ -285,7 +285,7 @@ def summarise_seeds(seeds: pd.DataFrame, statistic: str) -> Measurement:
 def count_wrong_parameters(claim: Claim) -> Measurement:
     """Count the rows whose number of parameters differs from the stated millions."""
     wrong = sum(
-        round(count_parameters(run_settings.load_run(row, "paper")) / 1e6) != millions
+        round(count_parameters(load_run(row, "paper")) / 1e6) != millions
         for row, millions in claim.parameters.items()
     )
     return Measurement(wrong, wrong, wrong, len(claim.parameters), (0,))

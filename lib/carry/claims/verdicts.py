@@ -7,7 +7,6 @@ others the whole interval fulfils the condition, or none of it.
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
@@ -17,7 +16,8 @@ from carry.claims.evidence import Evidence, Tables, collect_evidence, prepare_ta
 from carry.claims.families import correct_rates, judge_family
 from carry.claims.gates import MissingRow, NotLearned, NotMeasured
 from carry.claims.seed_plans import explain_undecided
-from carry.config.profiles import find_profiles, load_profile
+from carry.experiments.resolve import load_rows
+from carry.results import ResultTables
 
 # Those without a decision say why.
 UNDECIDED = ("undecided", "too few seeds", "n cannot decide")
@@ -47,45 +47,30 @@ METHOD = (
 
 
 def judge_claims(
-    claims: list[Claim],
-    cells: pd.DataFrame,
-    profile: str,
-    places: pd.DataFrame | None = None,
-    curves: pd.DataFrame | None = None,
-    analyses: Mapping[str, pd.DataFrame] | None = None,
-    certificates: pd.DataFrame | None = None,
-    others: Mapping[str, pd.DataFrame] | None = None,
-    others_analyses: Mapping[str, Mapping[str, pd.DataFrame]] | None = None,
+    claims: list[Claim], tables: ResultTables, certificates: pd.DataFrame
 ) -> list[dict[str, Any]]:
-    """Return a record for each claim, from the result tables of a profile.
+    """Return a record for each claim, from result tables.
 
-    A record names the profiles (tiers) that trained its rows, and the verdict of each start of ids
-    that the tables have.
+    A record names the scale of the results of its rows, and the verdict of each start of ids that
+    the tables have.
 
     Args:
-        cells: accuracy by lengths.
-        places: accuracy by place, for claims that count the last digit.
-        curves: learning curves, which show the models that have too many heads left.
-        analyses: the tables of analyses by name.
+        tables: `cells` by lengths; `places`, for claims that count the last digit; `curves`, which
+            show the models that have too many heads left; and those of analyses.
         certificates: one row for each certified seed.
-        others: the cells of the profiles that claims name, by profile; `others_analyses` likewise.
     """
-    tables = {None: prepare_tables(cells, places, curves, analyses)}
-    for name, table in (others or {}).items():
-        tables[name] = prepare_tables(table, analyses=(others_analyses or {}).get(name))
-
+    prepared = prepare_tables(tables)
     kept: dict[str, Evidence] = {}  # most claims are the same from every start
 
     def judge(part: list[Claim]) -> list[dict[str, Any]]:
         texts = [claim.model_dump_json() for claim in part]
         for text, claim in zip(texts, part, strict=True):
             if text not in kept:
-                kept[text] = _find_evidence(claim, tables, profile, certificates)
-        return _judge_from_one_start(part, [kept[text] for text in texts], profile)
+                kept[text] = _find_evidence(claim, prepared, certificates)
+        return _judge_from_one_start(part, [kept[text] for text in texts])
 
     records = judge(claims)
-    starts = {start for part in tables.values() for start in part.cells["start"].unique()}
-    protocols = [start for start in STARTS if start in starts]
+    protocols = [start for start in STARTS if start in prepared.cells["start"].unique()]
     if len(protocols) < 2:
         return records
     # Those without a test are no part of a family, and are judged once.
@@ -94,7 +79,7 @@ def judge_claims(
     for start in protocols:
         moved = [_start_from(claim, start) for claim in tested]
         for claim, record in zip(moved, judge(moved), strict=True):
-            if record["verdict"] != "not tested" and _has_start(claim, tables, start):
+            if record["verdict"] != "not tested" and _has_start(claim, prepared, start):
                 verdicts.setdefault(claim.id, {})[start] = record["verdict"]
     return [record | {"starts": verdicts.get(record["id"], {})} for record in records]
 
@@ -132,50 +117,35 @@ def _compares_starts(claim: Claim) -> bool:
     return bool(claim.compare) and "start" in claim.compare.where
 
 
-def _has_start(claim: Claim, tables: Mapping[str | None, Tables], start: str) -> bool:
+def _has_start(claim: Claim, tables: Tables, start: str) -> bool:
     """Return whether one of a claim's rows was evaluated, or analysed, from a start."""
     if _compares_starts(claim) or not (claim.measure or claim.analysis):
         return False
-    known = tables[claim.profile]
     if not claim.analysis:
-        cells = (known.cells_by_row.get(row, known.cells[:0]) for row in claim.list_rows())
+        cells = (tables.cells_by_row.get(row, tables.cells[:0]) for row in claim.list_rows())
         return any((table["start"] == start).any() for table in cells)
-    table = known.analyses.get(claim.analysis.table, pd.DataFrame())
+    table = tables.analyses[claim.analysis.table]
     if "start" not in table:
         return False
     return bool((table["row"].isin(claim.list_rows()) & (table["start"] == start)).any())
 
 
-def _find_evidence(
-    claim: Claim,
-    tables: Mapping[str | None, Tables],
-    profile: str,
-    certificates: pd.DataFrame | None,
-) -> Evidence:
+def _find_evidence(claim: Claim, tables: Tables, certificates: pd.DataFrame) -> Evidence:
     """Return what the tables say about a claim, or the reason why they say nothing."""
     try:
-        if claim.profile not in (None, *tables):
-            raise MissingRow(claim.list_rows()[0])
-        evidence = collect_evidence(claim, tables, certificates, profile)
+        return collect_evidence(claim, tables, certificates)
     except MissingRow as missing:
-        return Evidence({"reason": _explain_missing_row(missing.row, claim.profile)})
+        scales = " or ".join(load_rows()[missing.row].scales)
+        return Evidence({"reason": f"needs row {missing.row} of scale {scales}"})
     except NotMeasured as reason:
         return Evidence({"reason": str(reason)})
     except NotLearned as reason:
         return Evidence({"verdict": "not learned here", "reason": str(reason)})
-    sources = tables.get(claim.profile, tables[None]).sources
-    rows = [evidence.fields.get(name) for name in ("row", "compared_with")]
-    trained = dict.fromkeys(sources[row] for row in rows if row in sources)
-    if not trained:
-        return evidence
-    return evidence._replace(fields=evidence.fields | {"profile": ", ".join(trained)})
 
 
-def _judge_from_one_start(
-    claims: list[Claim], collected: list[Evidence], profile: str
-) -> list[dict[str, Any]]:
+def _judge_from_one_start(claims: list[Claim], collected: list[Evidence]) -> list[dict[str, Any]]:
     records = [
-        _create_record(claim, profile) | copy.deepcopy(evidence.fields)
+        _create_record(claim) | copy.deepcopy(evidence.fields)
         for claim, evidence in zip(claims, collected, strict=True)
     ]
     for paper in dict.fromkeys(claim.paper for claim in claims):
@@ -188,20 +158,14 @@ def _judge_from_one_start(
     return records
 
 
-def _explain_missing_row(row: str, profile: str | None) -> str:
-    """Return that a row has no results, with the profiles that train it, or the one of a claim."""
-    names = [profile] if profile else find_profiles()
-    trained = [name for name in names if row in load_profile(name)["rows"]]
-    return f"needs row {row} of profile {' or '.join(trained or names)}"
-
-
-def _create_record(claim: Claim, profile: str) -> dict[str, Any]:
+def _create_record(claim: Claim) -> dict[str, Any]:
     """Return the record of a claim that is not tested."""
     condition = claim.holds_if or (f"within {claim.margin:g}" if claim.margin is not None else None)
     return {
         "id": claim.id,
         "paper": claim.paper,
         "section": claim.section,
+        "items": claim.items,
         "statement": claim.statement,
         "paper_value": claim.paper_value,
         "scale": claim.scale,
@@ -219,7 +183,7 @@ def _create_record(claim: Claim, profile: str) -> dict[str, Any]:
         "sides": [],
         "learned": {},
         "steps": {},
-        "profiles": {},
+        "scales": {},
         "unlike": {},
         "p": None,
         "p_corrected": None,
@@ -227,7 +191,6 @@ def _create_record(claim: Claim, profile: str) -> dict[str, Any]:
         "p_contrary_corrected": None,
         "tests": 0,
         "rates": [],
-        "profile": profile,
         "verdict": "not tested",
         "reason": claim.not_tested or None,
     }

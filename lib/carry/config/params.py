@@ -5,11 +5,11 @@ from __future__ import annotations
 from functools import cache
 from typing import Annotated, Any, Literal
 
-import ruamel.yaml
 from pydantic import Field
 
 from carry.config.paths import ROOT
-from carry.config.settings import Settings, SettingsError, describe
+from carry.config.settings import Settings
+from carry.config.yaml_files import parse_yaml
 
 
 class Params(Settings):
@@ -33,14 +33,4 @@ def load_params() -> Params:
 
 @cache
 def _parse(text: str) -> Params:
-    try:
-        values = ruamel.yaml.YAML(typ="safe", pure=True).load(text)
-    except ruamel.yaml.error.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        line = f" line {mark.line + 1}" if mark else ""
-        raise SettingsError(
-            f"params.yaml{line}: {describe(error.problem or error.context)}; expected valid YAML"
-        ) from None
-    except (ruamel.yaml.error.YAMLError, ValueError) as error:
-        raise SettingsError(f"params.yaml: {error}; expected valid YAML") from None
-    return Params.parse(values, "params.yaml")
+    return Params.parse(parse_yaml(text, "params.yaml"), "params.yaml")

@@ -21,7 +21,7 @@ def read_parquet(path: Path, where: str, remedy: str) -> pd.DataFrame:
 
     Args:
         where: the first words of an error, as `problems.addition`.
-        remedy: how the file is made again, as "the problems stage of profile 'cpu' to run again".
+        remedy: how the file is made again, as "it to be drawn again".
 
     Raises:
         SettingsError: for a file that is missing, truncated or otherwise damaged.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pandas as pd
 import torch
 
@@ -41,7 +43,7 @@ def ask(system: System, *operands: str | int, start: Start = "all") -> pd.DataFr
         SettingsError: for operands that the model cannot read, or an invalid start.
     """
     check_type(system, System, "system")
-    problem = _make_problem(system.task, operands).to(system.device)
+    problem = make_problem(system.task, operands).to(system.device)
     written = system.format.write_open_ended(problem)
     check_ids(system, written, int(problem.lengths.max()), start)
     response = decode_greedily(system, problem, start)
@@ -68,7 +70,7 @@ def ask(system: System, *operands: str | int, start: Start = "all") -> pd.DataFr
     )
 
 
-def _make_problem(task: Task, operands: tuple[str | int, ...]) -> Problems:
+def make_problem(task: Task, operands: Sequence[str | int]) -> Problems:
     """Check the operands of a question, and solve it.
 
     Raises:

@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pandas as pd
 
-from carry.config import run_settings
+from carry.experiments.run import Run
 
 
-def zero_failed_models(cells: pd.DataFrame, curves: pd.DataFrame | None) -> pd.DataFrame:
+def zero_failed_models(
+    cells: pd.DataFrame, curves: pd.DataFrame, runs: Mapping[str, Run]
+) -> pd.DataFrame:
     """Return cells with zero correct answers for each failed model, as the thesis counts it.
 
     Args:
-        cells: accuracy by lengths; `profile` says which profile trained a row.
+        cells: accuracy by lengths.
         curves: learning curves; their `heads` are the numbers of remaining heads, missing where
             training does not halve them.
+        runs: the settings of rows; only those with `halving` were to be halved.
     """
-    if curves is None:
-        return cells
-    profiles = dict(zip(cells["row"], cells["profile"], strict=True))
     heads = curves.dropna(subset="heads").groupby(["row", "seed"])["heads"].last()
     failed = {
         (row, seed)
         for row, seed in heads[heads > 1].index
-        if row in profiles and run_settings.load_run(row, profiles[row]).training.halving
+        if row in runs and runs[row].training.halving
     }
     is_failed = pd.MultiIndex.from_frame(cells[["row", "seed"]]).isin(failed)
     return cells.assign(

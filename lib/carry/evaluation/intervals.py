@@ -50,6 +50,16 @@ def seed_interval(values: ArrayLike) -> tuple[float, float]:
     return float(mean - half), float(mean + half)
 
 
+def share_interval(values: ArrayLike) -> tuple[float, float]:
+    """Return `seed_interval` of shares, within [0, 1].
+
+    >>> [round(end, 3) for end in share_interval([0.9, 0.95, 1.0])]
+    [0.826, 1.0]
+    """
+    low, high = seed_interval(values)
+    return max(0.0, low), min(1.0, high)
+
+
 def add_interval(table: pd.DataFrame, hits: str = "exact") -> pd.DataFrame:
     """Return the table with `accuracy`, `low` and `high`, from its columns `n` and `hits`.
 

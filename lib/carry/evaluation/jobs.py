@@ -22,7 +22,7 @@ from carry.experiments.run import Run
 from carry.jobs import Job, run_jobs
 from carry.models.identity import identify
 from carry.progress import count_progress
-from carry.training.cost import estimate_training_seconds
+from carry.training.cost import count_training_operations
 
 TABLES = ("cells", "places", "steps")  # of `score_system`
 RECURRENCE_TABLES = ("recurrences", "answers")
@@ -53,13 +53,13 @@ def list_evaluation_jobs(run: Run, seeds: Sequence[int] | None = None) -> list[J
 
 
 def estimate_scoring_cost(run: Run, questions: pd.DataFrame) -> float:
-    """Return the expected core-seconds to score a seed; only ratios between rows count.
+    """Return the cost to score a seed, in the operations of training.
 
     A pass over a problem costs a third of a training step for it, times its length over a trained
     one's.
     """
     training = run.training
-    example = estimate_training_seconds(run) / (training.steps * training.batch)
+    example = count_training_operations(run) / (training.steps * training.batch)
     lengths = questions[["i", "j"]].max(axis=1) / training.digits
     return float(example / 3 * count_passes(run) * lengths.clip(lower=1).sum())
 

@@ -31,7 +31,7 @@ MAX_LOGITS = 2**24  # in one batch: recurrences x problems x response tokens x s
 
 WHOLE_ANSWER = -1  # in the column `place`: all tokens of the answer
 
-LABELS = ["row", "profile", "seed", "trained", "start", "digits", "recurrences_trained"]
+LABELS = ["row", "scale", "seed", "trained", "start", "digits", "recurrences_trained"]
 RECURRENCE_COLUMNS = [
     *LABELS, "recurrence", "place", "n", "correct", "accuracy", "low", "high", "same",
 ]  # fmt: skip
@@ -62,7 +62,7 @@ def score_by_recurrence(
         answers: for the first problem of each length, after each `recurrence`, the `target` and
             the `predicted` character at each `slot` (in reading order) and `place` (the slot for
             tokens without a place, as the end and the letters of a list).
-        Both tables have the `row`, `profile` and `seed` of the model, its `trained` digits, the
+        Both tables have the `row`, `scale` and `seed` of the model, its `trained` digits, the
         `start` of its ids and `recurrences_trained`. They are empty if the model is not looped.
 
     Raises:

@@ -48,7 +48,7 @@ FEW = 8  # shapes with fewer problems are batched with others
 PARTS = ("first_right", "inside_right", "final_right", "end_right")
 EXTRA_COUNTS = (*PARTS, "digits_right")
 
-_LABELS = ("row", "profile", "seed", "trained", "start", "set")
+_LABELS = ("row", "scale", "seed", "trained", "start", "set")
 _SCORES = ("n", "correct", "first_wrong", "accuracy", "low", "high")
 COLUMNS = {
     "cells": (
@@ -94,7 +94,7 @@ def score_system(
         steps: of the same problems in a scratchpad, the number of `n` whose `step` (a number with
             the sign before it) is `correct`, given the true tokens before it, and the number whose
             `first_wrong` token is here. Empty in other formats.
-        All tables have the `row`, `profile` and `seed` of the model, and its `trained` digits.
+        All tables have the `row`, `scale` and `seed` of the model, and its `trained` digits.
 
     >>> from carry.evaluation.mock_models import ForgetsCarries
     >>> from carry.experiments.resolve import make_run
@@ -148,7 +148,7 @@ def _score_problems(
     errors = torch.zeros(len(problems), 3, dtype=torch.long, device=equal.device)
     parts_right = torch.zeros(len(PARTS), len(problems), dtype=torch.bool, device=equal.device)
     places, steps = [], []
-    for part, result in _run_passes(system, problems, batch, start, recurrences):
+    for part, result in run_passes(system, problems, batch, start, recurrences):
         errors[part] = mistakes.find_first_errors(batch[part], result)
         parts_right[:, part] = ~find_wrong_parts(result)
         counted = equal[part]
@@ -210,10 +210,16 @@ def _pad_with_end(response: Integer[Tensor, "B A"], width: int) -> Integer[Tenso
     return F.pad(response, (0, width - response.shape[1]), value=EOS)
 
 
-def _run_passes(
+def run_passes(
     system: System, problems: Problems, batch: Batch, start: Start, recurrences: int | None
 ) -> Iterator[tuple[Integer[Tensor, " b"], TeacherForcedPass]]:
-    """Run the model on batches of problems of one shape; yield their rows and results."""
+    """Run the model on batches of problems of one shape; yield their rows and results.
+
+    Args:
+        batch: the problems in the model's format.
+        start: the first id, or "all" (see `System.read_from` for "window").
+        recurrences: of a looped model (default: as trained).
+    """
     if system.run.training.batched_seeds:
         # By name, so that other rows do not depend on the code of batched seeds.
         module = importlib.import_module("carry.training.batched.count_pass")
@@ -325,7 +331,7 @@ def _sum_counts(system: System, parts: list[pd.DataFrame], by: str) -> pd.DataFr
 def list_labels(system: System) -> dict[str, str | int]:
     """Return the columns that name a model in result tables."""
     run = system.run
-    names = {"row": run.name, "profile": run.profile, "seed": system.seed}
+    names = {"row": run.name, "scale": run.scale, "seed": system.seed}
     return {**names, "trained": run.training.digits}
 
 

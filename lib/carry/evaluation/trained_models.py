@@ -46,7 +46,11 @@ def load_trained(
     Raises:
         SettingsError: for missing or damaged weights, or settings that have changed since.
     """
-    run = load_run(row, scale)
+    return load_seed(load_run(row, scale), seed, device)
+
+
+def load_seed(run: Run, seed: int = 0, device: str | torch.device | None = None) -> System:
+    """Load one trained seed of a run; see `load_trained`."""
     return restore_system(find_weights(run, seed), run, seed, device)
 
 
@@ -99,10 +103,14 @@ def restore_system(
     return system
 
 
+def find_snapshots(run: Run, seed: int) -> Path:
+    """Return the file with the weights during the training of a seed, which may not exist."""
+    return find_weights(run, seed).with_name(f"snapshots_{seed}.safetensors")
+
+
 def load_snapshots(run: Run, seed: int = 0) -> dict[int, dict[str, Tensor]]:
     """Return the weights that training stored during its course, by step; empty without any."""
-    place = find_trained(run, seed)
-    path = (place or paths.models_folder(run.name)) / f"snapshots_{seed}.safetensors"
+    path = find_snapshots(run, seed)
     if not path.exists():
         return {}
     stacked, note = checkpoint.load_tensors(path)

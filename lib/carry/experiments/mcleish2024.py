@@ -132,19 +132,20 @@ NOPE = row("addition_nope", "addition_schemes", seeds=6, **EQUAL,
            smoke=SMOKE, gpu=GPU, paper=merge(PAPER, dict(task=NO_ZERO)))
 LEARNED = NOPE.but(
     "addition_learned", positions=[ids("index", "learned", table=100, initial="sinusoidal")],
+    smoke={},
     gpu=dict(positions=[ids("index", "learned", table=500, initial="sinusoidal")]),
     paper=dict(positions=[ids("index", "learned", table=500)]))
-ROPE = NOPE.but("addition_rope", positions=[ROPE_TURNS], **large())
-FIRE = NOPE.but("addition_fire", positions=[FIRE_BIAS], **large())
+ROPE = NOPE.but("addition_rope", positions=[ROPE_TURNS], smoke={}, **large())
+FIRE = NOPE.but("addition_fire", positions=[FIRE_BIAS], smoke={}, **large())
 SHORT = NOPE.but(
-    "addition_abacus_short", label="Abacus, short", positions=[IDS_5],
+    "addition_abacus_short", label="Abacus, short", positions=[IDS_5], smoke={},
     gpu=dict(positions=[IDS_20], model=dict(layers=8), training=dict(digits=10),
              evaluation=dict(longest=100, starts=[1, "all"])),
     paper=dict(positions=[PAPER_IDS], training=dict(digits=10)))
 # With both operands reversed, without leading zeros, and with a table of ids.
 COUPLED_SHORT = NOPE.but(
     "addition_coupled_short", label="Coupled, short",
-    positions=[ids("coupled", "learned", limit=30, initial="sinusoidal")])
+    positions=[ids("coupled", "learned", limit=30, initial="sinusoidal")], smoke={})
 
 # The parents of other rows: on a laptop as above, elsewhere trained to the paper's 20 digits. The
 # rows with the names of ABACUS and LOOPED have more digits on a laptop (`ten_digits`).

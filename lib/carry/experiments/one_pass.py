@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from carry.experiments.base import Row, Settings, ids, merge
+from carry.experiments.base import SMOKE, Row, Settings, ids, merge
 from carry.experiments.cho2025 import (
     COUPLED_30,
     NARROW,
@@ -81,6 +81,7 @@ ROWS += remedies(
 PAPERS = "headlines"
 HEADLINE = "jumps, counted as longer"
 FAR = dict(starts=[1], band=False)
+SMALL = merge(SMOKE, dict(evaluation=dict(longest=None)))
 # One GPU trains the same models in larger batches.
 LARGE = merge(GPU, dict(training=dict(cooldown=0.5),
                         evaluation=FAR | dict(problem_set="addition_to_160")))
@@ -90,7 +91,7 @@ STANDARD = ABACUS_20.but(
     training=dict(steps=7000, longer=40.0, cooldown=0.5),
     evaluation=FAR | dict(problem_set="addition_to_160", digits=100, longest=160,
                           far=[200, 300, 400, 500]),
-    gpu=LARGE)
+    smoke=SMALL, gpu=LARGE)
 INJECTED = STANDARD.but(
     "addition_abacus_injected_20_jumps_longer", PAPERS, f"Abacus, injected, 20 digits, {HEADLINE}",
     model=dict(injection="every_layer"), gpu={})
@@ -115,7 +116,7 @@ ROWS += [
         training=dict(steps=16000, longer=40.0, cooldown=0.5),
         evaluation=FAR | dict(problem_set="addition_to_200", longest=200,
                               far=[300, 400, 500, 600, 800, 1000]),
-        gpu=merge(LARGE, dict(model=dict(layers=1, head_width=32),
+        smoke=SMALL, gpu=merge(LARGE, dict(model=dict(layers=1, head_width=32),
                               training=dict(digits=30, steps=16000),
                               evaluation=dict(problem_set="addition_to_200", digits=30,
                                               longest=200)))),

@@ -5,7 +5,7 @@
            model.safetensors   the weights
 
 `carry export ROW` writes such a folder. The settings in it are complete: `load_exported` reads
-neither params.yaml nor a profile.
+neither experiments nor params.yaml.
 """
 
 from __future__ import annotations
@@ -44,11 +44,10 @@ def write_model(system: System, folder: str | Path) -> None:
         "model_type": MODEL_TYPE,
         "architectures": [type(system.network).__name__],
         "row": system.run.name,
-        "profile": system.run.profile,
         "seed": system.seed,
         "parameters": count_network_parameters(system.network),
         "weights": hash_weights(system),
-        "run": dump_run(system),
+        "run": system.run.model_dump(mode="json", exclude={"name"}),
     }
     with paths.write_atomically(folder / WEIGHTS) as draft:
         safetensors.torch.save_file(weights, draft, {"format": "pt"})
@@ -77,9 +76,8 @@ def load_exported(folder: str | Path, device: str | torch.device = "cpu") -> Sys
     if not path.is_file():
         raise SettingsError(f"{describe(str(path))}: missing; expected the weights of an export")
     with checkpoint.report_damage(path.parent / CONFIG):
-        settings, row, profile, seed = (config[key] for key in ("run", "row", "profile", "seed"))
-        expected = config["weights"]
-    system = System(make_run(settings, row, profile), seed, device)
+        settings, row, seed, expected = (config[key] for key in ("run", "row", "seed", "weights"))
+    system = System(make_run(settings, row), seed, device)
     with checkpoint.report_damage(path):
         weights = safetensors.torch.load_file(path)
         state = system.network.state_dict()
@@ -88,13 +86,6 @@ def load_exported(folder: str | Path, device: str | torch.device = "cpu") -> Sys
             raise ValueError(f"not the weights of {CONFIG}")
     system.network.eval()
     return system
-
-
-def dump_run(system: System, **options: Any) -> dict[str, Any]:
-    """Return the settings of a model's run as JSON values, with its label and without its name."""
-    run = system.run
-    settings = run.model_dump(mode="json", exclude={"name", "profile"}, **options)
-    return {**({} if run.label is None else {"label": run.label}), **settings}
 
 
 def check_folder(folder: Path) -> None:

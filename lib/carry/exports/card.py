@@ -12,10 +12,10 @@ from typing import Any
 import pandas as pd
 import ruamel.yaml
 
-from carry.certificates.certify import describe_certificate
+from carry.certificates.committed import describe_certificate
 from carry.certificates.files import read_certificate
 from carry.certificates.verification import hash_weights
-from carry.config import paths, profiles
+from carry.config import paths
 from carry.data.tables import read_parquet
 from carry.evaluation.intervals import add_interval
 from carry.evaluation.regions import (
@@ -24,14 +24,17 @@ from carry.evaluation.regions import (
     add_unseen_regions,
     score_trained_lengths,
 )
-from carry.exports import CARD, check_folder, dump_run, write_model
+from carry.exports import CARD, check_folder, write_model
 from carry.models.parameter_counts import count_network_parameters
 from carry.models.system import System
 from carry.randomness import stream
+from carry.tasks import DIGIT_SYMBOLS
 
 # Sets of evaluation problems in words; other sets have the words of their names.
 PROBLEMS = {"grid": "all pairs of sizes", "equal": "equal sizes", "far": "far sizes"}
 GROUP = ["start", "set", "region", "far"]  # one line of the card
+# Settings of a run that say which it is, and what is done with its weights.
+NOT_SHOWN = {"name", "study", "scale", "analyses", "certify", "publish"}
 
 
 def export_model(system: System, folder: str | Path) -> Path:
@@ -80,8 +83,7 @@ def score_model(system: System, cells: pd.DataFrame) -> pd.DataFrame:
 
 def find_certificate(system: System) -> dict[str, Any] | None:
     """Return the entry of exactly these weights in the certificate of their row, or None."""
-    run = system.run
-    path = paths.certificate_file(run.profile, profiles.find_study(run.name), run.name)
+    path = paths.certificate_file(system.run.name)
     if not path.exists():
         return None
     seeds, weights = read_certificate(path)["seeds"], hash_weights(system)
@@ -105,18 +107,19 @@ def make_card(system: System, scores: pd.DataFrame, certificate: dict[str, Any] 
     size = task.unit.format(run.training.digits)
     count = f"{count_network_parameters(system.network):,}"
     exact = certificate is not None and certificate["verdict"] == "exact"
+    settings = run.model_dump(mode="json", exclude=NOT_SHOWN, exclude_defaults=True)
     sections = {
         "Use": _describe_use(system),
         "Accuracy": _describe_accuracy(scores),
         "Exactness": _describe_exactness(run.name, certificate),
         "Limits": "\n".join(f"* {limit}" for limit in _list_limits(system, scores, exact)),
-        "Settings": f"```yaml\n{_dump_yaml(dump_run(system, exclude_defaults=True))}```",
+        "Settings": f"```yaml\n{_dump_yaml(settings)}```",
     }
     text = f"---\n{_dump_yaml(_make_metadata(system, scores))}---\n\n# {_name_model(system)}\n\n"
     text += (
         f"A {type(system.network).label.lower() or 'network'} with {count} parameters for the task "
-        f"“{task.label}”, trained to {size}: row `{run.name}` of carry, at the scale of its "
-        f"profile `{run.profile}`, seed {system.seed}.\n"
+        f"“{task.label}”, trained to {size}: row `{run.name}` of carry, scale `{run.scale}`, "
+        f"seed {system.seed}.\n"
     )
     return text + "".join(f"\n## {title}\n\n{body}\n" for title, body in sections.items())
 
@@ -128,13 +131,11 @@ def _name_model(system: System) -> str:
 def _read_cells(system: System) -> pd.DataFrame:
     """Return the results of a row by cell, without any where it is not evaluated."""
     run = system.run
-    study = profiles.find_study(run.name)
-    path = paths.results_folder(run.profile, study) / "cells.parquet"
+    path = paths.results_folder(run.study) / "cells.parquet"
     if not path.exists():
         return pd.DataFrame()
-    remedy = f"the evaluate stage of profile {run.profile!r} to run again"
-    cells = read_parquet(path, f"results.{study}", remedy)
-    return cells[cells["row"] == run.name]
+    cells = read_parquet(path, f"results.{run.study}", "it as git has it")
+    return cells[(cells["row"] == run.name) & (cells["scale"] == run.scale)]
 
 
 def _dump_yaml(values: dict[str, Any]) -> str:
@@ -181,7 +182,11 @@ def _describe_use(system: System) -> str:
     """Return a program that asks the model one small question of its task."""
     problem = system.task.draw(1, min(3, system.run.training.digits), stream(0, "model card"))
     digits = zip(problem.operands[0].tolist(), problem.lengths[0].tolist(), strict=True)
-    operands = ["".join(map(str, reversed(places[:length]))) for places, length in digits if length]
+    operands = [
+        "".join(DIGIT_SYMBOLS[digit] for digit in reversed(places[:length]))
+        for places, length in digits
+        if length
+    ]
     question = ", ".join(f'"{operand}"' for operand in operands)
     return (
         "With carry installed (`pip install .` in a clone), in the folder of this file:\n\n"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import pydantic
 import torch
@@ -45,6 +45,16 @@ class Extent(NamedTuple):
     longest_number: int  # tokens of the longest number
     tokens: int  # tokens of the longest problem
     levels: tuple[int, ...] = ()  # number of coupling numbers at each level
+
+
+class Layout(NamedTuple):
+    """How numbers are written: what coverings rest on (`carry.certificates.coverings`)."""
+
+    # Whether the least significant digit is written first, in the response and in the question.
+    lowest_first: bool
+    question_lowest_first: bool
+    padded: bool | Literal["answer"]  # whether zeros make numbers longer: all, or the answer
+    writes_digits: bool = True  # in the response; False for signs in their place
 
 
 class Piece(NamedTuple):
@@ -110,6 +120,11 @@ class Format(Settings):
         return True
 
     @property
+    def layout(self) -> Layout | None:
+        """How numbers are written; None: not said, so that no covering is proved."""
+        return None
+
+    @property
     def has_task_prefix(self) -> bool:
         """Whether a prefix, the setting `prefix`, names a sub-task."""
         return False
@@ -140,7 +155,7 @@ class Format(Settings):
             )
 
     def write_sub_tasks(self, problems: Problems, parts: Integer[Tensor, " B"]) -> Batch:
-        """Write each problem as one sub-task, an index into `run_settings.SUB_TASKS`.
+        """Write each problem as one sub-task, an index into `experiments.run.SUB_TASKS`.
 
         Only formats with `has_task_prefix` implement it.
         """

@@ -23,6 +23,7 @@ from carry.formats import (
     SPACE,
     Extent,
     Format,
+    Layout,
     Piece,
     choose_first_letter,
     compact_rows,
@@ -92,6 +93,12 @@ class Expression(Format):
     def level_count(self) -> int:
         """Digits are coupled by their place, at one level (Cho et al. 2024)."""
         return 1
+
+    @property
+    def layout(self) -> Layout:
+        """As the settings say."""
+        padded = self.pad or self.pad_to is not None
+        return Layout(self.reverse_answer, self.reverse_operands, padded)
 
     @property
     def _ascending(self) -> bool:

@@ -12,7 +12,7 @@ x                     text
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import torch
 from jaxtyping import Integer
@@ -29,6 +29,7 @@ from carry.formats import (
     SPACE,
     Extent,
     Format,
+    Layout,
     Piece,
     join_pieces,
     sign_piece,
@@ -77,8 +78,6 @@ class Line(Format):
     ^kwgq3+139=439 ra r356+94=207$
     """
 
-    pad: ClassVar[bool] = False  # an id of the most significant digit would tell the length
-
     text: Annotated[list[Characters], Pair, BeforeValidator(_to_range)] = [0, 10]
     sums: Annotated[list[Sums], Pair, BeforeValidator(_to_range)] = [1, 2]
     reverse_operands: bool = True
@@ -88,6 +87,11 @@ class Line(Format):
     def variable_length(self) -> bool:
         """Text and earlier sums have random lengths."""
         return self.text[0] < self.text[1] or self.sums[1] > 1
+
+    @property
+    def layout(self) -> Layout:
+        """Without padding."""
+        return Layout(self.reverse_answer, self.reverse_operands, padded=False)
 
     @property
     def level_count(self) -> int:

@@ -19,6 +19,7 @@ from carry.formats import (
     PAD,
     Extent,
     Format,
+    Layout,
     compute_coupling_numbers,
     join_pieces,
     sign_piece,
@@ -63,6 +64,11 @@ class Scratchpad(Format):
     def has_steps(self) -> bool:
         """The steps precede the answer."""
         return True
+
+    @property
+    def layout(self) -> Layout:
+        """As the settings say."""
+        return Layout(self.reverse_answer, self.reverse_operands, self.pad)
 
     @property
     def level_count(self) -> int:

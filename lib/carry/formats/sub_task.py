@@ -37,6 +37,7 @@ from carry.formats import (
     PLUS,
     Extent,
     Format,
+    Layout,
     Piece,
     hide_responses,
     join_pieces,
@@ -105,6 +106,13 @@ class SubTask(Format):
     def variable_length(self) -> bool:
         """Spaces make questions differ in length."""
         return self.spaces > 0
+
+    @property
+    def layout(self) -> Layout:
+        """Without padding; `rev` writes in the opposite order of the question."""
+        reverses = self.prefix == "rev"
+        lowest_first = not self.reverse_operands if reverses else self.reverse_answer
+        return Layout(lowest_first, self.reverse_operands, False, self.prefix != "car")
 
     @property
     def level_count(self) -> int:

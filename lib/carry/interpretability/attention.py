@@ -29,7 +29,7 @@ from carry.training.precision import use_precision
 
 PROBLEMS = 200
 NEEDED = ("operand", "sum so far", "carry", "first token", "other")
-LABELS = ("row", "profile", "seed", "i", "j", "n")
+LABELS = ("row", "scale", "seed", "i", "j", "n")
 COLUMNS = {
     "attention": (*LABELS, "layer", "head", "query", "key", "weight"),
     "heads": (*LABELS, "layer", "head", "needed", "share"),

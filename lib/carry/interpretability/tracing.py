@@ -5,6 +5,7 @@ They are what the tour shows of a model while it writes a sum.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import pandas as pd
@@ -13,13 +14,11 @@ from jaxtyping import Float
 from torch import Tensor
 
 from carry.config.arguments import check_type
-from carry.config.settings import SettingsError
-from carry.evaluation.ask import ask, read_answer
+from carry.evaluation.ask import ask, make_problem, read_answer
 from carry.evaluation.decoding import compute_decoding_ids
 from carry.formats import ALPHABET, to_text
 from carry.models.hooks import Hooks
 from carry.models.system import System
-from carry.tasks import to_digits
 from carry.training.precision import use_precision
 
 
@@ -63,7 +62,7 @@ def trace_answer(system: System, *operands: int, start: int = 1) -> Trace:
     check_type(start, int, "start")
     steps = ask(system, *operands, start=start)
     text = steps["context"].iloc[-1] + steps["predicted"].iloc[-1]
-    problem = system.task.solve(*to_digits([[*operands]])).to(system.device)
+    problem = make_problem(system.task, operands).to(system.device)
     tokens = torch.tensor([[ALPHABET.index(symbol) for symbol in text]], device=system.device)
     first = len(text) - len(steps)
     written = system.format.write_open_ended(problem)
@@ -92,9 +91,14 @@ def trace_answer(system: System, *operands: int, start: int = 1) -> Trace:
 def scan_starts(system: System, *operands: int) -> pd.DataFrame:
     """Return a model's answer from each start of its ids, up to the last that its table allows.
 
+    On a ring of ids these are all of them.
+
     Returns:
         For each `start`: the `answer`, whether it is `right`, and the `least` probability of one
         of its tokens. There is one start if no table limits the ids.
+
+    Raises:
+        SettingsError: for operands that the model cannot read.
 
     >>> from carry.experiments.resolve import make_run
     >>> positions = [{"ids": "abacus", "encoding": "learned", "table": 6}]
@@ -103,17 +107,23 @@ def scan_starts(system: System, *operands: int) -> pd.DataFrame:
     >>> scan_starts(System(run), 17, 25)["start"].tolist()
     [1, 2, 3, 4]
     """
-    rows, start = [], 1
-    while start == 1 or len(system.distinct_starts([1, start])) > 1:
-        try:
-            steps = ask(system, *operands, start=start)
-        except SettingsError:
-            if start == 1:
-                raise
-            break  # past the end of a table
+    rows = []
+    for start in range(1, _find_last_start(system, operands) + 1):
+        steps = ask(system, *operands, start=start)
         right = steps["predicted"].tolist() == steps["target"].tolist()
         answer = read_answer(system, steps)
         least = float(steps["probability"].min())
         rows.append({"start": start, "answer": answer, "right": right, "least": least})
-        start += 1
     return pd.DataFrame(rows)
+
+
+def _find_last_start(system: System, operands: Sequence[int]) -> int:
+    """Return the last start from which a question and the longest answer fit all tables of ids."""
+    problem = make_problem(system.task, operands).to(system.device)
+    written = system.format.write_open_ended(problem)
+    ends = [
+        system.last_start(index, system.needed_ids(index, written))
+        for index, scheme in enumerate(system.schemes)
+        if scheme.accepts_start
+    ]
+    return min([end for end in ends if end is not None], default=1)

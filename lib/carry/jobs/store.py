@@ -88,9 +88,7 @@ def find_fault(place: Path) -> str:
     return ""
 
 
-def perform(
-    report: Callable[..., None], job: Job, place: Path, lock_seconds: float = 0.0
-) -> None:
+def perform(report: Callable[..., None], job: Job, place: Path, lock_seconds: float = 0.0) -> None:
     """Run a job with one thread, and keep its result in the folder `place`.
 
     A result that another process has kept in the meantime is not made again.

@@ -52,3 +52,39 @@ def _identify_pair(pair: dict[str, Any]) -> dict[str, Any]:
 
 def _dump(settings: Any) -> dict[str, Any]:
     return settings.model_dump(mode="json", exclude_defaults=True)
+
+
+def list_settings(run: Run) -> list[tuple[str, Any, Any]]:
+    """Return all settings of a run: their place, their value, and their default.
+
+    >>> from carry.experiments.resolve import make_run
+    >>> [line for line in list_settings(make_run({})) if line[0] == "training.clip"]
+    [('training.clip', 1.0, 1.0)]
+    """
+    task = tasks.build_task(run.task)
+    parts = {"seeds": (run.seeds, None)}
+    parts |= {"task.name": (run.task["name"], None)} | _list_part("task", task)
+    parts["format.name"] = (run.format.get("name", "expression"), "expression")
+    parts |= _list_part("format", formats.build_format(run.format, task))
+    for index, pair in enumerate(run.positions):
+        parts[f"positions.{index}.ids"] = (pair["ids"], None)
+        for kind in (
+            positions.choose_scheme(pair["ids"]),
+            encodings.choose_encoding(pair["encoding"], "positions.encoding").Settings,
+        ):
+            own = {key: value for key, value in pair.items() if key in kind.model_fields}
+            parts |= _list_part(f"positions.{index}", kind.parse(own, "positions"))
+        parts[f"positions.{index}.encoding"] = (pair["encoding"], None)
+    parts["model.name"] = (run.model.get("name", "transformer"), "transformer")
+    parts |= _list_part("model", architectures.choose_architecture(run.model)[1])
+    for section in ("training", "evaluation", "data_set"):
+        settings = getattr(run, section)
+        parts |= _list_part(section, settings) if settings else {}
+    return [(place, *values) for place, values in parts.items()]
+
+
+def _list_part(place: str, settings: Any) -> dict[str, tuple[Any, Any]]:
+    """Return the values and defaults of one part."""
+    values = settings.model_dump(mode="json")
+    fields = type(settings).model_fields
+    return {f"{place}.{key}": (value, fields[key].default) for key, value in values.items()}

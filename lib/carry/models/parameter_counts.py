@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import pandas as pd
 from torch import nn
 
-from carry.config import profiles
-from carry.experiments.run import Run, make_run
+from carry.experiments.base import merge
+from carry.experiments.resolve import make_run
+from carry.experiments.run import Run
 from carry.models.system import System
 
 
@@ -40,10 +41,10 @@ def count_parameters_by_recurrences(run: Run, recurrences: Sequence[int]) -> pd.
     ([4, 2, 1], [-1744.0, -872.0])
     """
     depth = run.model["layers"] * run.model.get("recurrences", 1)
-    settings = run.model_dump(exclude={"name", "profile"})
+    settings = run.model_dump(exclude={"name"})
     rows = []
     for times in recurrences:
         change = {"model": {"layers": depth // times, "recurrences": times}}
-        looped = make_run(profiles.merge_settings(settings, change), run.name)
+        looped = make_run(merge(settings, change), run.name)
         rows.append([depth // times, times, count_parameters(looped)])
     return pd.DataFrame(rows, columns=["layers", "recurrences", "weights"])

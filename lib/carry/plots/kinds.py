@@ -18,7 +18,7 @@ from matplotlib.colors import to_hex, to_rgb
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 
-from carry.evaluation.intervals import seed_interval
+from carry.evaluation.intervals import share_interval
 from carry.plots import style
 
 SIZES = ("digits of the first operand, i", "digits of the second operand, j")
@@ -163,7 +163,7 @@ def draw_bars(
     width = min(WIDEST / panels, 1.7 + 0.085 * max(map(len, labels)) / panels)
     settings = {"height": height, "aspect": width / height, **settings}
     grid = sns.catplot(
-        table, kind="bar", x=x, y="label", col=col, errorbar=find_ends, alpha=0.55, width=0.65,
+        table, kind="bar", x=x, y="label", col=col, errorbar=share_interval, alpha=0.55, width=0.65,
         saturation=1, err_kws={"color": "#222222", "linewidth": 1.4}, legend=False, **by_label,
         **settings,
     )  # fmt: skip
@@ -187,20 +187,6 @@ def draw_bars(
         format_percent(grid, "x")
     grid.set_titles("{col_name}").set_axis_labels(_name_axis(table, x), "")
     return grid
-
-
-def find_ends(values: pd.Series) -> tuple[float, float]:
-    """Return the t interval (95%) of a mean over seeds, within [0, 1], for seaborn's `errorbar`.
-
-    The ends for a single seed are the seed.
-
-    >>> [round(end, 3) for end in find_ends(pd.Series([0.9, 0.95, 1.0]))]
-    [0.826, 1.0]
-    """
-    if len(values) < 2:
-        return values.mean(), values.mean()
-    low, high = seed_interval(values)
-    return max(0.0, low), min(1.0, high)
 
 
 def draw_dots(

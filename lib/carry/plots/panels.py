@@ -14,6 +14,7 @@ import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 
+from carry.evaluation.intervals import share_interval
 from carry.plots import kinds, style
 
 # Title and colour of each region; of seaborn's palette for colour-blind readers.
@@ -58,7 +59,7 @@ def draw_columns(
     by_region |= {"native_scale": True, "dodge": False, "legend": False}
     settings = {"height": 2.5, "aspect": 0.95, "col_wrap": min(4, table[col].nunique()), **settings}
     grid = sns.catplot(
-        table, kind="bar", col=col, errorbar=kinds.find_ends, alpha=FILL, width=0.75, saturation=1,
+        table, kind="bar", col=col, errorbar=share_interval, alpha=FILL, width=0.75, saturation=1,
         sharex=False, err_kws={"color": "#222222", "linewidth": 1.4}, **by_region, **settings,
     )  # fmt: skip
     for panel, axes in grid.axes_dict.items():

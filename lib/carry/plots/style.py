@@ -26,7 +26,7 @@ import pandas as pd
 import seaborn as sns
 from matplotlib.figure import Figure
 
-from carry import labels
+from carry import labels, results
 from carry.config import paths
 from carry.experiments.run import Run
 from carry.tasks import build_task
@@ -106,7 +106,7 @@ def choose_style(row: str) -> RowStyle:
     >>> choose_style("my_new_idea")
     RowStyle(label='My new idea', color='#808080', dashes=(1.0, 0.0))
     """
-    run = labels.find_run(row)
+    run = results.choose_run(row)
     if run is None:
         return RowStyle(labels.describe_row(row), OTHER_COLOR, SOLID)
     color = COLORS.get(labels.describe_positions(run), OTHER_COLOR)
@@ -134,7 +134,7 @@ def name_problems(rows: list[str]) -> str:
     >>> name_problems(["addition_nope"]), name_problems(["addition_nope", "sorting_fire"])
     ('sums', 'problems')
     """
-    runs = map(labels.find_run, rows)
+    runs = map(results.choose_run, rows)
     nouns = {build_task(run.task).noun if run else "problems" for run in runs}
     return nouns.pop() if len(nouns) == 1 else "problems"
 

@@ -14,7 +14,7 @@ COLUMNS = (
     *("row", "scale", "seed", "key", "label", "settings", "seconds", "core_seconds"),
     *("device", "python", "torch", "numpy", "commit"),
 )
-LABELS = {"name", "study", "scale", "label"}
+LABELS = {"name", "study", "scale", "label", "seeds", "analyses", "certify", "publish"}
 
 
 def describe_run(run: Run, seed: int) -> dict[str, Any]:

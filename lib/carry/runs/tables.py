@@ -53,12 +53,12 @@ def describe_runs(runs: Iterable[tuple[Run, int, Job]]) -> pd.DataFrame:
     return pd.DataFrame(lines)
 
 
-def list_done(study: str) -> dict[tuple[str, str, int], str]:
-    """Return the keys of the results of a study in git, by row, scale and seed."""
-    path = paths.results_folder(study) / "runs.parquet"
+def list_done(run: Run) -> set[int]:
+    """Return the seeds of a run that have results in git with its settings."""
+    path = paths.results_folder(run.study) / "runs.parquet"
     if not path.exists():
-        return {}
-    table = pd.read_parquet(path, columns=[*PLACE, "key"])
-    return {tuple(line[:3]): line[3] for line in table.itertuples(index=False, name=None)}
-
-
+        return set()
+    table = pd.read_parquet(path)
+    settings = describe_run(run, 0)["settings"]
+    own = (table["row"] == run.name) & (table["scale"] == run.scale)
+    return {*table.loc[own & (table["settings"] == settings), "seed"]}

@@ -17,7 +17,7 @@ from carry.jobs import Job, run_jobs, store
 from carry.models.identity import identify
 from carry.tasks import build_task
 from carry.training import checkpoint
-from carry.training.cost import estimate_training_seconds
+from carry.training.cost import count_training_operations
 from carry.training.loop import Trainer
 
 # Of a larger data set only a summary is written: its problems can be drawn again.
@@ -39,7 +39,7 @@ def list_training_jobs(run: Run, seeds: Sequence[int] | None = None) -> list[tup
     seeds = range(run.seeds) if seeds is None else seeds
     identity = json.dumps(identify(run), sort_keys=True)
     modules = ("carry.training.loop", *run.module_names())
-    cost = estimate_training_seconds(run)
+    cost = count_training_operations(run)
     if not run.training.batched_seeds:
         return [
             (Job(f"{run.name}, seed {seed}", "train", train_seed, (run, seed),

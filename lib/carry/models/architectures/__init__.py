@@ -42,7 +42,7 @@ class Architecture(nn.Module, ABC):
     """
 
     class Settings(config.Settings):
-        """The settings of every architecture, which profiles set; a model may ignore some."""
+        """The settings of every architecture, which rows share; a model may ignore some."""
 
         layers: int = Field(default=1, ge=1, le=MAX_LAYERS)
         width: int = Field(default=128, ge=1, le=MAX_WIDTH)

@@ -11,11 +11,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from carry import results
-from carry.config import run_settings
-from carry.pipeline.slices import read_runs
-from carry.training.cost import count_step
-
-PROFILE = "long"
+from carry.training.cost import count_training_operations
 
 
 class Headline(NamedTuple):
@@ -109,22 +105,17 @@ HEADLINES = (
 def summarise_headlines() -> list[dict[str, Any]]:
     """Return a record for each headline whose row has results.
 
-    There is none without the results of the profile `long`, as in a home of tests.
-
     A record has what `Headline.summarise` returns, and the median of the core-minutes of a seed,
     where the trainings were recorded.
     """
-    if not results.has_results(PROFILE):
-        return []
-    cells, runs, records = results.read_table(PROFILE, "cells"), read_runs(PROFILE), []
+    cells, times, records = results.read_table("cells"), results.read_table("runs"), []
+    runs = results.find_runs(cells)
     for headline in HEADLINES:
         chosen = headline.select(cells)
         if chosen.empty:
             continue
-        run = run_settings.load_run(headline.row, PROFILE)
-        own = runs[runs["row"] == headline.row]
-        minutes = own["core_seconds"].median() / 60 if "core_seconds" in own else float("nan")
-        operations = count_step(run).operations * run.training.steps
+        minutes = times.loc[times["row"] == headline.row, "core_seconds"].median() / 60
+        operations = count_training_operations(runs[headline.row])
         records.append(
             {
                 "row": headline.row, "model": headline.model, "problems": headline.problems,

@@ -26,10 +26,10 @@ from pygments.formatters import HtmlFormatter
 from carry import claims
 from carry.config import paths
 from carry.config.settings import SettingsError
-from carry.pipeline.site import live, pages, search, works
-from carry.pipeline.site.content import Content, list_chapters, list_works, read_content
-from carry.pipeline.site.figures import Figure, pack_file
-from carry.pipeline.site.links import check_links
+from carry.pages.site import live, pages, search, works
+from carry.pages.site.content import Content, list_chapters, list_works, read_content
+from carry.pages.site.figures import Figure, pack_file
+from carry.pages.site.links import check_links
 
 __all__ = ["HERE", "check_links", "write_site"]
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pandas as pd
 
-from carry.pipeline.site.figures import Figure
-from carry.pipeline.site.pages import Page
+from carry.pages.site.figures import Figure
+from carry.pages.site.pages import Page
 
 
 def write_index(

@@ -31,8 +31,8 @@ from carry.config.settings import SettingsError, suggest_name
 from carry.evaluation.intervals import seed_interval
 from carry.evaluation.regions import add_region
 from carry.labels import name_certified_row
-from carry.pipeline import headlines
-from carry.pipeline.headlines import format_percent
+from carry.pages import headlines
+from carry.pages.headlines import format_percent
 from carry.plots import style
 
 # Six schemes on one footing.

@@ -12,11 +12,11 @@ from carry.claims.claim_settings import OWN_CLAIMS
 from carry.claims.items import add_verdicts, load_items, summarise_claims
 from carry.config import paths
 from carry.labels import name_certified_row
-from carry.pipeline import headlines, readme_numbers
-from carry.pipeline.site import pages, search, works
-from carry.pipeline.site.figures import Figure, describe_entry, read_figure, read_file
-from carry.pipeline.site.pages import Page
-from carry.pipeline.site.story import Story, fill_numbers, load_story
+from carry.pages import headlines, readme_numbers
+from carry.pages.site import pages, search, works
+from carry.pages.site.figures import Figure, describe_entry, read_figure, read_file
+from carry.pages.site.pages import Page
+from carry.pages.site.story import Story, fill_numbers, load_story
 from carry.plots import index, style
 
 HEADLINES_NOTE = (

@@ -21,7 +21,7 @@ from carry.claims import describe_number
 from carry.claims.claim_settings import STARTS
 from carry.config import profiles
 from carry.config.settings import Settings, SettingsError, describe, suggest_name
-from carry.pipeline import readme_numbers
+from carry.pages import readme
 
 FILE = Path(__file__).parent / "story.yaml"
 PLACE = re.compile(r"\{(\w+) ([^{},]+)(?:, ([^{},]+))?(?:, ([^{},]+))?\}")

@@ -22,7 +22,7 @@ from nbformat import NotebookNode
 
 from carry.config import paths, profiles
 from carry.config.settings import SettingsError
-from carry.pipeline.site.figures import Figure, read_file
+from carry.pages.site.figures import Figure, read_file
 from carry.pipeline.stages import STAGES, find_executed
 from carry.plots import index
 

@@ -3,7 +3,7 @@
  *     Model       one layer: a query and the keys that the window shows it -> attention, logits
  *     Sequence    a question and the answer so far: ids, the keys of the last token, the next token
  *
- * `carry.pipeline.site.live` writes the settings, weights and contexts that a model is made from;
+ * `carry.pages.site.live` writes the settings, weights and contexts that a model is made from;
  * the names of weights are those of `carry.models.architectures.transformer`. Weights are float32
  * numbers. All else is computed in double precision, with errors far below those that the
  * certificate allows for. The cost of a token does not depend on the length.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import multiprocessing
 import os
-import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -23,7 +22,6 @@ from traitlets.config import Config
 from carry import processes
 from carry.config import paths
 from carry.config.settings import SettingsError, suggest_name
-from carry.pipeline.stages import find_executed, find_stage
 
 # For outputs that nbval compares: no progress bars, and one thread, since several threads may add
 # in another order.
@@ -70,65 +68,48 @@ def list_notebooks(work: str) -> list[str]:
     return [name for name in notebooks if (name.rpartition("/")[0] or name) == work]
 
 
-def run_notebook(name: str, profile: str, **parameters: Any) -> Path:
-    """Execute a notebook for a profile, and for a study or set if its stage loops; return the copy.
+def run_notebook(name: str, **parameters: Any) -> Path:
+    """Execute a notebook as a stage, for a study if it has one; return the copy.
 
     Raises:
-        SettingsError: for an unknown notebook, profile, study or parameter, before anything runs.
+        SettingsError: for an unknown notebook or parameter, before anything runs.
     """
-    source, stage = find_notebook(name), find_stage(name)
-    if stage is None:
-        target = find_executed(name, profile)
-    elif stage.parameter is None:
-        target = stage.executed(profile)
-    else:
-        item, items = parameters.get(stage.parameter), stage.items(profile)
-        if item not in items:
-            problem = "missing" if item is None else f"{item!r} is not one of profile {profile!r}"
-            raise SettingsError(f"{stage.parameter}: {problem}, {suggest_name(item or '', items)}")
-        target = stage.executed(profile, item)
-    return execute_notebook(source, target, {"profile": profile, **parameters})
+    target = paths.executed_file(name, parameters.get("study"))
+    return execute_notebook(find_notebook(name), target, parameters)
 
 
-def draw_figures(work: str, profile: str) -> list[Path]:
+def draw_figures(work: str) -> list[Path]:
     """Execute all notebooks of a work, as many at a time as there are cores; return the copies.
 
-    Figures and copies of earlier notebooks are removed after all have succeeded.
+    Figures of earlier notebooks are removed after all have succeeded.
 
     Raises:
-        SettingsError: for an unknown work or profile; if notebooks failed, names them.
+        SettingsError: for an unknown work; if notebooks failed, names them.
     """
     names = list_notebooks(work)
-    targets = [find_executed(name, profile) for name in names]
-    folders = {paths.reports_path(profile, "figures", work), targets[0].parent}
-    before = {
-        path: path.stat().st_mtime_ns
-        for folder in folders
-        for path in folder.rglob("*")
-        if path.is_file()
-    }
+    targets = [paths.executed_file(name) for name in names]
+    folder = paths.figures_folder(work)
+    before = {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()}
     # Spawned: a copy of this process, whose threads hold locks, could wait for ever.
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(min(len(names), processes.count_cores()), context) as pool:
-        faults = list(pool.map(_run_one, names, [profile] * len(names)))
+        faults = list(pool.map(_run_one, names))
     failed = [f"{name}: {fault}" for name, fault in zip(names, faults, strict=True) if fault]
     if failed:
         raise SettingsError("; ".join(failed))
     for path, written in before.items():
         if path.exists() and path.stat().st_mtime_ns == written:
             path.unlink()
-    for folder in folders:
-        for path in folder.glob("*"):
-            if path.is_dir() and not any(path.iterdir()):
-                shutil.rmtree(path)
+    for path in folder.glob("*"):
+        if path.is_dir() and not any(path.iterdir()):
+            path.rmdir()
     return targets
 
 
-def _run_one(name: str, profile: str) -> str:
+def _run_one(name: str) -> str:
     """Execute a notebook; print the traceback of a failed cell and return its error in a line."""
     try:
-        with set_environment(JUPYTER_DEFAULT_PROVISIONER_NAME="carry"):  # see kernels.py
-            run_notebook(name, profile)
+        run_notebook(name)
     except SettingsError as error:
         return str(error)
     except PapermillExecutionError as error:  # it cannot be sent to another process

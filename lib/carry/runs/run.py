@@ -1,0 +1,274 @@
+"""Train, evaluate, analyse and certify: a study as a stage of the pipeline, or rows by name."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Iterator, Sequence
+
+import pandas as pd
+
+from carry import analyses
+from carry.certificates import contexts
+from carry.certificates.files import write_certificate
+from carry.certificates.jobs import certify_runs
+from carry.config import params, paths
+from carry.config.settings import SettingsError, describe, suggest_name
+from carry.data import problem_sets
+from carry.evaluation.jobs import evaluate_runs
+from carry.evaluation.trained_models import find_weights
+from carry.experiments.resolve import list_rows, load_rows, load_run, load_runs
+from carry.experiments.run import Run
+from carry.jobs import run_jobs, store
+from carry.models.system import System
+from carry.runs import tables
+from carry.training.jobs import DEADLINE, list_training_jobs, train_runs
+from carry.training.loop import OutOfTime
+
+LEAST_SECONDS = 60.0  # before the end of the time, for a seed to begin or to be scored
+NOTEBOOK = "notebook"  # the scale of a stage's notebook that is opened on its own
+
+
+# ---- Stages --------------------------------------------------------------------------------------
+
+
+def choose_runs(study: str, scale: str | None = None) -> list[Run]:
+    """Return the runs of a study that params.yaml trains, at its scale and with its seeds.
+
+    With the scale `notebook` they are all rows that have it.
+
+    Raises:
+        SettingsError: for a study or a row that does not exist or is not trained.
+    """
+    chosen = params.load_params()
+    if scale == NOTEBOOK:
+        return load_runs(list_rows(study, NOTEBOOK), NOTEBOOK)
+    if study not in chosen.train:
+        raise SettingsError(f"study: {describe(study)} is not in params.yaml, "
+                            f"{suggest_name(study, chosen.train)}")  # fmt: skip
+    rows = list_rows(study, chosen.scale)
+    named = rows if chosen.train[study] == "all" else chosen.train[study]
+    for row in named:
+        if row not in list_rows(study, chosen.scale) and load_rows().get(row, row) == row:
+            raise SettingsError(f"train.{study}: {describe(row)} is unknown, "
+                                f"{suggest_name(row, rows)}")  # fmt: skip
+    runs = [load_run(row, chosen.scale) for row in rows if row in named]
+    most = chosen.seeds or max((run.seeds for run in runs), default=1)
+    return [run.model_copy(update={"seeds": min(run.seeds, most)}) for run in runs]
+
+
+def choose_all(scale: str | None = None) -> list[Run]:
+    """Return the runs of all studies that params.yaml trains; or all with the scale `notebook`."""
+    if scale == NOTEBOOK:
+        return load_runs(list_rows(scale=NOTEBOOK), NOTEBOOK)
+    return [run for study in params.load_params().train for run in choose_runs(study, scale)]
+
+
+def check_runs(runs: Sequence[Run]) -> None:
+    """Check all settings of runs before any work starts; no weights are made.
+
+    Raises:
+        SettingsError: for the first row with a setting that does not fit.
+    """
+    for run in runs:
+        system = System(run, device="meta")
+        problem_sets.check_problem_set(run)
+        analyses.load_analyses(run)
+        if run.certify:
+            contexts.require_bounded_contexts(system)
+
+
+def use_committed(runs: Sequence[Run]) -> list[Run]:
+    """Return runs with the settings of the weights in git, and their own evaluation and seeds.
+
+    Of a notebook that is opened on its own: it scores the weights in git on few problems.
+    """
+    return [
+        load_run(run.name).model_copy(
+            update={name: getattr(run, name) for name in ("scale", "seeds", "evaluation")}
+        )
+        for run in runs
+    ]
+
+
+def train_study(study: str, scale: str | None = None) -> pd.DataFrame:
+    """Train the runs of a study; put the weights into data/trained, and return learning curves."""
+    runs = choose_runs(study, scale)
+    check_runs(runs)
+    curves = train_runs(runs, label=study)
+    if scale != NOTEBOOK:
+        folder = paths.ROOT / "data" / "trained" / study
+        shutil.rmtree(folder, ignore_errors=True)
+        for run in runs:
+            for seed in range(run.seeds):
+                source = find_weights(run, seed)
+                with paths.write_atomically(folder / run.name / source.name) as draft:
+                    shutil.copyfile(source, draft)
+    return curves
+
+
+def evaluate_study(study: str, scale: str | None = None) -> dict[str, pd.DataFrame]:
+    """Score the runs of a study, and add their tables and settings to those in git."""
+    runs = choose_runs(study, scale)
+    if scale == NOTEBOOK:
+        return evaluate_runs(use_committed(runs), label=study)
+    return _score(runs, None, study)
+
+
+def analyse_study(study: str, scale: str | None = None) -> dict[str, pd.DataFrame]:
+    """Run the analyses of the runs of a study, and add their tables to those in git."""
+    runs = choose_runs(study, scale)
+    if scale == NOTEBOOK:
+        return analyses.analyse_runs(use_committed(runs), study)
+    return _analyse(runs, study)
+
+
+def certify_study(study: str, scale: str | None = None) -> dict[str, dict]:
+    """Certify the runs of a study that say so, and return the certificates.
+
+    They are written to data/certificates: those in git belong to the weights in git.
+    """
+    runs = [run for run in choose_runs(study, scale) if run.certify]
+    runs = use_committed(runs) if scale == NOTEBOOK else runs
+    weights = {run.name: (run, [find_weights(run, seed) for seed in range(run.seeds)])
+               for run in runs}  # fmt: skip
+    certificates = certify_runs(weights, study) if runs else {}
+    if scale != NOTEBOOK:
+        folder = paths.ROOT / "data" / "certificates" / study
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        for row, certificate in certificates.items():
+            write_certificate(folder / f"{row}.json", certificate)
+    return certificates
+
+
+def _score(runs: Sequence[Run], seeds: Sequence[int] | None, label: str) -> dict[str, pd.DataFrame]:
+    """Score runs of one study, and add their tables to those in git."""
+    curves = train_runs(runs, seeds, label)  # is kept
+    scored = {**evaluate_runs(runs, seeds, label), "curves": curves}
+    trained = [
+        (run, seed, job)
+        for run in runs
+        for job, trained in list_training_jobs(run, seeds)
+        for seed in trained
+        if seeds is None or seed in seeds
+    ]
+    scored["runs"] = tables.describe_runs(trained)
+    places = {(run.name, run.scale, seed) for run, seed, _ in trained}
+    tables.add_lines(scored, paths.results_folder(runs[0].study), places)
+    return scored
+
+
+def _analyse(runs: Sequence[Run], label: str) -> dict[str, pd.DataFrame]:
+    runs = [run for run in runs if run.analyses]
+    found = analyses.analyse_runs(runs, label) if runs else {}
+    places = {(run.name, run.scale, seed) for run in runs for seed in range(run.seeds)}
+    if runs:
+        tables.add_lines(found, paths.analyses_folder(runs[0].study), places)
+    return found
+
+
+# ---- Rows by name --------------------------------------------------------------------------------
+
+
+def run_rows(
+    names: Sequence[str],
+    scale: str = "laptop",
+    seeds: Sequence[int] | None = None,
+    minutes: float | None = None,
+) -> None:
+    """Train and score what has no results in git, and add it there; then analyse and certify.
+
+    Every row gets its first seed before any row gets its second.
+
+    Args:
+        names: rows or studies.
+        seeds: only these seeds (default: all of each row).
+        minutes: stop at a checkpoint after this time (default: when all is done); the next call
+            goes on from there.
+
+    Raises:
+        SettingsError: for an unknown name or scale, and for a setting that does not fit.
+    """
+    runs = list(find_runs(names, scale))
+    check_runs(runs)
+    end = time.time() + 60 * minutes if minutes else None
+    if end:
+        os.environ[DEADLINE] = str(end)  # workers are started after this
+    try:
+        while batch := _choose_seeds(runs, seeds):
+            if end and end - time.time() < LEAST_SECONDS:
+                break
+            _train_and_score(batch, end)
+    except OutOfTime as error:
+        print(error, flush=True)
+    for run in runs:
+        missing = _list_missing(run, seeds)
+        if not missing and seeds is None:
+            _finish(run)
+        state = f"missing: {', '.join(map(str, missing))}" if missing else "all seeds"
+        print(f"{run.name}: {state} in {paths.display_path(paths.results_folder(run.study))}")
+
+
+def find_runs(names: Sequence[str], scale: str) -> Iterator[Run]:
+    """Yield the runs of rows and studies at a scale.
+
+    Raises:
+        SettingsError: for an unknown name; names the nearest.
+    """
+    rows = load_rows()
+    studies = dict.fromkeys(row.study for row in rows.values())
+    for name in names:
+        if name in studies:
+            yield from (load_run(row, scale) for row in list_rows(name, scale))
+        elif name in rows:
+            yield load_run(name, scale)
+        else:
+            hint = suggest_name(name, [*rows, *studies])
+            raise SettingsError(f"run: {describe(name)} is no row and no study, {hint}")
+
+
+def _list_missing(run: Run, seeds: Sequence[int] | None) -> list[int]:
+    done = tables.list_done(run)
+    return [seed for seed in (range(run.seeds) if seeds is None else seeds) if seed not in done]
+
+
+def _choose_seeds(runs: Sequence[Run], seeds: Sequence[int] | None) -> list[tuple[Run, list[int]]]:
+    """Return what runs at once: the lowest missing seed of each row; all of batched seeds."""
+    missing = {run.name: _list_missing(run, seeds) for run in runs}
+    first = min((seed for waiting in missing.values() for seed in waiting), default=None)
+    return [
+        (run, missing[run.name] if run.training.batched_seeds else [first])
+        for run in runs
+        if first in missing[run.name] or (run.training.batched_seeds and missing[run.name])
+    ]
+
+
+def _train_and_score(batch: Sequence[tuple[Run, list[int]]], end: float | None) -> None:
+    """Train seeds of several rows side by side; add the results of each as it ends."""
+    jobs = [job for run, seeds in batch for job, _ in list_training_jobs(run, seeds)]
+    run_jobs(jobs, f"{len(batch)} rows" if len(batch) > 1 else batch[0][0].name)
+    for run, seeds in batch:
+        if end and end - time.time() < LEAST_SECONDS:
+            return
+        _score([run], seeds, run.name)
+        print(f"{run.name}: seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}", flush=True)
+
+
+def _finish(run: Run) -> None:
+    """Analyse and certify a run of which all seeds are there, if they were trained here."""
+    trained = [job.place for job, _ in list_training_jobs(run)]
+    if any(store.find_fault(place) for place in trained):
+        return
+    _analyse([run], run.name)
+    if run.publish:
+        published = range(run.seeds) if run.certify else range(1)
+        for seed in published:
+            source = find_weights(run, seed)
+            with paths.write_atomically(paths.models_folder(run.name) / source.name) as draft:
+                shutil.copyfile(source, draft)
+    if run.certify:
+        files = [find_weights(run, seed) for seed in range(run.seeds)]
+        certificates = certify_runs({run.name: (run, files)}, run.name)
+        write_certificate(paths.certificate_file(run.name), certificates[run.name])
