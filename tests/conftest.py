@@ -19,17 +19,6 @@ torch.set_num_threads(1)
 
 
 @pytest.fixture
-def every_row(monkeypatch):
-    """Let every profile run every row: made-up tables have more than the profile that they name."""
-    from carry.config import profiles  # behind the hook
-
-    known, rows = profiles.load_profile, dict.fromkeys(profiles.load_params()["runs"])
-    monkeypatch.setattr(
-        profiles, "load_profile", lambda name: profiles.merge_settings({"rows": rows}, known(name))
-    )
-
-
-@pytest.fixture
 def closed_figures():
     """Leave no figure open behind a test."""
     from matplotlib import pyplot as plt

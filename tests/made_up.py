@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 
 import made_up_lengths as alike
-from carry.config import profiles
 from carry.evaluation.intervals import add_interval
 from carry.evaluation.mistakes import KINDS
+from carry.experiments.resolve import load_rows
 from carry.results import CERTIFICATE_COLUMNS
 from made_up_columns import ORDER
 
@@ -52,8 +52,10 @@ def cells(rows=REACH, trained=10, grid=30, each=20, equal=200, far=None, seeds=3
                     right = accuracy(reach, max(i, j), trained, seed) if right is None else right
                     exact = random.binomial(n, right)
                     wrong = random.multinomial(n - exact, [0.3, 0.1, 0.2, 0.05, 0.25, 0.1])
-                    found.append([row, "cpu", seed, trained, start, kind, i, j, n, exact, *wrong])
-    names = ["row", "profile", "seed", "trained", "start", "set", "i", "j", "n", "exact", *KINDS]
+                    found.append(
+                        [row, "laptop", seed, trained, start, kind, i, j, n, exact, *wrong]
+                    )
+    names = ["row", "scale", "seed", "trained", "start", "set", "i", "j", "n", "exact", *KINDS]
     table = add_interval(pd.DataFrame(found, columns=names))
     return table.assign(first_right=table["n"], digits_right=np.nan)
 
@@ -72,9 +74,11 @@ def places(rows=REACH, trained=10, grid=30, n=200, seeds=3):
                     )
                     for place, share in enumerate(right):
                         correct = random.binomial(n, share)
-                        found.append([row, "cpu", seed, trained, start, "equal", digits, place, n])
+                        found.append(
+                            [row, "laptop", seed, trained, start, "equal", digits, place, n]
+                        )
                         found[-1] += [correct, n - correct]
-    names = ["row", "profile", "seed", "trained", "start", "set", "digits", "place", "n"]
+    names = ["row", "scale", "seed", "trained", "start", "set", "digits", "place", "n"]
     return add_interval(pd.DataFrame(found, columns=[*names, "correct", "first_wrong"]), "correct")
 
 
@@ -86,8 +90,8 @@ def curves(rows=REACH, seeds=3, steps=1500, every=100):
             last = steps - 300 * (seed == seeds - 1)
             for step in range(every, last + 1, every):
                 learnt = 1 / (1 + np.exp(-(step - 300 - 90 * number - 60 * seed) / 60))
-                found.append([row, "cpu", seed, step, 2.3 * (1 - learnt) + 1e-3, learnt, 1e-3])
-    names = ["row", "profile", "seed", "step", "loss", "exact", "rate"]
+                found.append([row, "laptop", seed, step, 2.3 * (1 - learnt) + 1e-3, learnt, 1e-3])
+    names = ["row", "scale", "seed", "step", "loss", "exact", "rate"]
     table = pd.DataFrame(found, columns=names)
     halved = table["row"].str.startswith("noisy_majority")
     # Once all heads, in the middle two, then one.
@@ -95,16 +99,16 @@ def curves(rows=REACH, seeds=3, steps=1500, every=100):
     return table
 
 
-def results(root, rows, profile="cpu"):
-    """Write all tables of some rows as the evaluation stage does, under a project folder."""
+def results(root, rows, scale="laptop"):
+    """Write all tables of some rows as they are in git, under a project folder."""
     tables = {"cells": cells(rows), "places": places(rows), "curves": curves(rows)}
-    studies = {row: profiles.find_study(row) for row in rows}
+    studies = {row: load_rows()[row].study for row in rows}
     for study in {*studies.values()}:
-        folder = root / "reports" / "results" / profile / study
-        folder.mkdir(parents=True)
+        folder = root / "reports" / "results" / study
+        folder.mkdir(parents=True, exist_ok=True)
         for name, table in tables.items():
             mine = table[table["row"].map(studies) == study]
-            mine.assign(profile=profile).to_parquet(folder / f"{name}.parquet", index=False)
+            mine.assign(scale=scale).to_parquet(folder / f"{name}.parquet", index=False)
 
 
 SHARES = ("accuracy", "low", "high")
@@ -161,7 +165,7 @@ def steps(rows, trained=10, grid=30, n=50, seeds=2):
         for step, share in enumerate(right):
             wrong = random.binomial(left, 1 - share)
             left -= wrong
-            of = [row, "cpu", seed, trained, "1", "equal", digits, step, n, n - wrong, wrong]
+            of = [row, "laptop", seed, trained, "1", "equal", digits, step, n, n - wrong, wrong]
             found.append(of)
     table = pd.DataFrame(found, columns=[c for c in ORDER["steps"] if c not in SHARES])
     return add_interval(table, "correct")[ORDER["steps"]]
@@ -175,7 +179,7 @@ def answers(rows, digits=20):
         for step, place in itertools.product(range(1, 2 * often + 1), range(digits + 1)):
             due = "$" if place == digits else str(7 * place % 10)
             said = due if place < 25 * step / often else "0"
-            found.append([row, "cpu", 0, 10, "1", digits, often, step, place, place, due, said])
+            found.append([row, "laptop", 0, 10, "1", digits, often, step, place, place, due, said])
     return pd.DataFrame(found, columns=ORDER["answers"])
 
 
@@ -184,7 +188,7 @@ def reach(rows):
     found = []
     for row, (size, n) in itertools.product(rows, ((1000, 50), (100_000, 10))):
         wrong = int("multiplication" in row)
-        found.append([row, "cpu", 0, 10, size, size, n, n - wrong, 3 * wrong, 3 * size + 3])
+        found.append([row, "laptop", 0, 10, size, size, n, n - wrong, 3 * wrong, 3 * size + 3])
     columns = [name for name in ORDER["reach"] if name not in SHARES]
     table = pd.DataFrame(found, columns=columns).astype({"n": int, "exact": int})
     return add_interval(table)[ORDER["reach"]]
@@ -201,7 +205,6 @@ def certificates():
         found.append(
             [
                 row,
-                "cpu",
                 len(found),
                 10,
                 5_000,

@@ -3,7 +3,7 @@
 ORDER = {
     "answers": [
         "row",
-        "profile",
+        "scale",
         "seed",
         "trained",
         "start",
@@ -17,7 +17,7 @@ ORDER = {
     ],
     "steps": [
         "row",
-        "profile",
+        "scale",
         "seed",
         "trained",
         "start",
@@ -33,7 +33,7 @@ ORDER = {
     ],
     "losses": [
         "row",
-        "profile",
+        "scale",
         "seed",
         "trained",
         "step",
@@ -48,7 +48,7 @@ ORDER = {
     ],
     "answer_kinds": [
         "row",
-        "profile",
+        "scale",
         "seed",
         "trained",
         "digits",
@@ -61,7 +61,7 @@ ORDER = {
     ],
     "reach": [
         "row",
-        "profile",
+        "scale",
         "seed",
         "trained",
         "i",

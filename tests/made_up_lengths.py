@@ -55,9 +55,9 @@ def cells(row, seeds=2, n=50):
     for seed, start, digits in kinds:
         exact = random.binomial(n, share(row, digits, seed))
         wrong = random.multinomial(n - exact, [0.3, 0.1, 0.2, 0.05, 0.25, 0.1])
-        known = [row, "cpu", seed, max(seen(row)), start, "equal", digits, digits, n, exact]
+        known = [row, "laptop", seed, max(seen(row)), start, "equal", digits, digits, n, exact]
         found.append([*known, *wrong])
-    names = ["row", "profile", "seed", "trained", "start", "set", "i", "j", "n", "exact"]
+    names = ["row", "scale", "seed", "trained", "start", "set", "i", "j", "n", "exact"]
     table = add_interval(pd.DataFrame(found, columns=[*names, *mistakes.KINDS]))
     some = table["exact"] + (table["n"] - table["exact"]) // 2 if "worded" in row else np.nan
     return table.assign(first_right=table["n"], digits_right=some)
@@ -78,7 +78,7 @@ def losses(rows, seeds=2, n=50):
             loss = 2.3 * np.exp(-step / (60 * (digits + seed))) + 0.01 if known else 2.5
             exact = min(n, step // (3 * digits)) if known else 0
             trained = max(seen(row))
-            found.append([row, "cpu", seed, trained, step, digits, n, loss, exact, known])
+            found.append([row, "laptop", seed, trained, step, digits, n, loss, exact, known])
     return _table("losses", rows, found, "exact")
 
 
@@ -91,5 +91,5 @@ def written(rows, seeds=2, n=60):
             others = np.full(len(KINDS) - 1, (n - right) // (len(KINDS) - 1))
             others[0] += n - right - others.sum()
             for kind, count in zip(KINDS, [right, *others], strict=True):
-                found.append([row, "cpu", seed, max(seen(row)), digits, kind, n, count])
+                found.append([row, "laptop", seed, max(seen(row)), digits, kind, n, count])
     return _table("answer_kinds", rows, found, "count")

@@ -1,23 +1,20 @@
 """A project folder made up for tests of the site: small notebooks, figures, claims and a story."""
 
 import json
-import shutil
-from functools import partial
+from functools import cache, partial
 
 import nbformat
 import ruamel.yaml
 
-from carry import claims
+from carry import claims, results
 from carry.claims.items import load_items
-from carry.config import paths, profiles
+from carry.config import paths
 from carry.pages import readme
-from carry.pages.site import content, works
-from carry.pages.site.live import ROWS as LIVE_ROWS
-from carry.pages.site.story import load_story
-from carry.pipeline.stages import STAGES, find_executed
-from made_up import results
+from carry.pages.site import content, live, works
+from made_up import results as write_results
 
 ROWS = ["addition_nope", "addition_coupled_short", "addition_relative"]
+STAGES = ["claims", "evaluate/addition_schemes", "problems", "train/addition_schemes"]
 FIGURES = {  # by notebook: name, answers; those of the last have no results
     "overview": {"ids": [], "lengths": ["mcleish2024 Fig. 2"]},
     "mcleish2024/how_far": {"far": ["Fig. 2"], "wide": ["Fig. 3", "cho2025 Table 1"]},
@@ -52,14 +49,14 @@ STORY = {
         {
             "question": "Where do digits stand?",
             "figure": "ids",
-            "text": ["All begins here.", "NoPE: {number addition_nope, twice as long}."],
+            "text": ["All begins here.", 'NoPE: {{ number("addition_nope", "twice as long") }}.'],
             "claims": ["abacus_ahead_of_nope"],
             "table": "footing",
         },
         {
             "question": "Does it end?",
             "figure": "unseen",
-            "text": ["Never: {number addition_fire, 100 digits}.", "{claim relative_1000_digits}."],
+            "text": ['At {{ trained("addition_relative") }} digits?'],
             "claims": ["certified_addition"],
         },
     ],
@@ -79,6 +76,7 @@ def make_record(number, claim):
         "id": claim.id,
         "paper": claim.paper,
         "section": claim.section,
+        "items": claim.items,
         "statement": claim.statement,
         "paper_value": claim.paper_value,
         "scale": claim.scale,
@@ -91,12 +89,12 @@ def make_record(number, claim):
         "seeds": number % 7,
     }
     empty = {"compared_with": None, "start": "1", "starts": {}, "sides": [3], "learned": {}}
-    empty |= {"steps": {}, "profiles": {}, "unlike": {}, "p": None, "tests": 0, "rates": []}
-    return {**empty, **known, "row": "addition_nope", "holds_if": "> 0", "profile": "cpu"}
+    empty |= {"steps": {}, "scales": {}, "unlike": {}, "p": None, "tests": 0, "rates": []}
+    return {**empty, **known, "row": "addition_nope", "holds_if": "> 0"}
 
 
-def write_notebook(path, question, figures=(), run=True):
-    """Write a notebook that shows figures; those of which it has a picture if it has run."""
+def write_notebook(path, question, figures=()):
+    """Write an executed notebook that shows figures; that of `unseen` is not drawn."""
     new = nbformat.v4
     text = f"# {question}\n\n[train](train.ipynb) [far](../README.md) [out](https://example.org)"
     printed = [
@@ -106,17 +104,15 @@ def write_notebook(path, question, figures=(), run=True):
     ]
     cells = [
         new.new_markdown_cell(text),
-        new.new_code_cell("print(6 * 7)", outputs=printed if run else []),
+        new.new_code_cell("print(6 * 7)", outputs=printed),
     ]
-    for name, answers in dict(figures).items():
+    for name in figures:
+        parts = [{"image/png": PNG}, {"text/markdown": caption(name)}]
         outputs = [
-            new.new_output("display_data", data={"image/png": PNG}),
-            new.new_output("display_data", data={"text/markdown": caption(name)}),
+            new.new_output("display_data", data=data, metadata={"figure": name}) for data in parts
         ]
-        source = f'notebook.show(figure, "{name}", table, title="{title(name)}",\n'
-        source += f'    caption="{caption(name)}", answers={answers})'
-        drawn = run and name != "unseen"
-        cells.append(new.new_code_cell(source, outputs=outputs if drawn else []))
+        source = f'notebook.show(figure, "{name}", table, title="{title(name)}")'
+        cells.append(new.new_code_cell(source, outputs=outputs if name != "unseen" else []))
     path.parent.mkdir(parents=True, exist_ok=True)
     nbformat.write(new.new_notebook(cells=cells), path)
 
@@ -131,55 +127,46 @@ def caption(name):
 
 def write_figures(notebook, figures):
     """Write the files of figures as a notebook does."""
-    folder = paths.figures_folder("cpu", notebook)
+    folder = paths.figures_folder(notebook)
     folder.mkdir(parents=True, exist_ok=True)
-    for name in figures:
-        texts = {"title": title(name), "caption": caption(name)}
-        (folder / f"{name}.json").write_text(json.dumps(texts))
-        (folder / f"{name}.svg").write_text(SVG.format(864 if name == "wide" else 288))
-        lines = 9_000 if name == "far" else 2
-        (folder / f"{name}.csv").write_text("label,accuracy\n" + "NoPE,0.98765\n" * lines)
+    for number, (name, answers) in enumerate(figures.items(), start=1):
+        entry = {"notebook": notebook, "number": number, "name": name, "title": title(name)}
+        entry |= {"caption": caption(name), "answers": answers}
+        (folder / f"{name}.json").write_text(json.dumps(entry))
+        if name != "unseen":
+            (folder / f"{name}.svg").write_text(SVG.format(864 if name == "wide" else 288))
+            lines = 9_000 if name == "far" else 2
+            (folder / f"{name}.csv").write_text("label,accuracy\n" + "NoPE,0.98765\n" * lines)
 
 
 def make_project(root, patch):
-    """Make a project folder with all that the site is made from, in a profile of three rows."""
-    real = profiles.load_profile
-    cpu = real("cpu")
-    few = {"rows": {row: cpu["rows"].get(row, {}) for row in ROWS}, "problems": {"addition": {}}}
-    few["studies"] = {"addition_schemes": ROWS}
-    none = {"analyses": {}, "variant_sets": {}, "certificates": [], "others": None}
-
-    def load_profile(profile):
-        return {**cpu, **few, **none} if profile == "cpu" else real(profile)
-
+    """Make a project folder with all that the site is made from, and results of three rows."""
+    runs = results.read_table("runs")
+    models = {row: live.export_model(row) for row in live.ROWS}
+    patch.setattr(live, "export_model", models.get)
+    patch.setattr(results, "read_runs", cache(results.read_runs.__wrapped__))
     patch.setattr(paths, "ROOT", root)
-    patch.setattr(profiles, "load_profile", load_profile)
+    patch.setattr(paths, "REPORTS", root / "reports")
     for name, values in {"items": ITEMS, "story": STORY}.items():
         with (root / f"{name}.yaml").open("w", encoding="utf-8") as file:
             ruamel.yaml.YAML().dump(values, file)
-    patch.setattr(content, "load_items", partial(load_items, root / "items.yaml"))
-    patch.setattr(content, "load_story", partial(load_story, path=root / "story.yaml"))
-    results(root, ROWS)
-    for row in LIVE_ROWS:
-        study = profiles.find_study(row)
-        for place in (
-            paths.models_folder(paths.PUBLISHED, study, row) / "seed_0.safetensors",
-            paths.certificate_file(paths.PUBLISHED, study, row),
-        ):
-            place.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(profiles.ROOT / place.relative_to(root), place)
+    for module in (content, readme):
+        patch.setattr(module, "load_items", partial(load_items, root / "items.yaml"))
+    patch.setattr(content, "STORY", root / "story.yaml")
+    write_results(root, ROWS)
+    runs[runs["row"].isin(ROWS)].to_parquet(paths.results_folder("addition_schemes/runs.parquet"))
     notebooks = root / "notebooks"
     write_notebook(notebooks / "tour.ipynb", "Is it a tour?")
     write_notebook(notebooks / "index.ipynb", "Which?")
     for notebook, figures in FIGURES.items():
         question = f"What is {notebook.rpartition('/')[2]}?"
-        write_notebook(notebooks / f"{notebook}.ipynb", question, figures, run=False)
-        write_notebook(find_executed(notebook, "cpu"), question, figures)
-        write_figures(notebook, [name for name in figures if name != "unseen"])
-    for stage in STAGES.values():
-        executed = stage.executed("cpu", "addition_schemes" if stage.parameter else None)
-        write_notebook(executed, stage.name)
+        write_notebook(notebooks / f"{notebook}.ipynb", question, figures)
+        if notebook != "fraknoi2024/is_one_enough":  # it has not run here
+            write_notebook(paths.executed_file(notebook), question, figures)
+        write_figures(notebook, figures)
+    for stage in [*STAGES, "train/parity.failed"]:
+        write_notebook(root / "data" / "executed" / "pipeline" / f"{stage}.ipynb", stage)
     records = [make_record(number, claim) for number, claim in enumerate(claims.load_claims())]
-    paths.reports_path("cpu", "claims.json").write_text(json.dumps(records))
-    readme_numbers.write_numbers("cpu")
+    (paths.REPORTS / "claims.json").write_text(json.dumps(records))
+    readme.write_numbers(paths.REPORTS)
     return root

@@ -4,7 +4,7 @@ import itertools
 
 import torch
 
-from carry.config.run_settings import make_run
+from carry.experiments.resolve import make_run
 from carry.randomness import stream
 
 POSITIONS = {

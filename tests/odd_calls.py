@@ -16,7 +16,7 @@ from collections import Counter
 import torch
 
 from carry.certificates.verification import certify_model, enumerate_contexts
-from carry.config.run_settings import load_run, make_run
+from carry.experiments.resolve import load_run, make_run
 from carry.config.settings import SettingsError
 from carry.evaluation.ask import ask, read_answer
 from carry.evaluation.rows import evaluate_rows

@@ -8,26 +8,26 @@ import pytest
 import torch
 
 from carry import analyses, results
-from carry.analyses import heads, local_adder, subtasks
-from carry.config import paths, profiles
-from carry.config.run_settings import load_run, make_run
+from carry.analyses import heads, local_adder, reach, subtasks
+from carry.config import paths
 from carry.config.settings import SettingsError, list_modules
 from carry.data import problem_sets
 from carry.evaluation import trained_models
+from carry.evaluation.decoding import compute_decoding_ids
 from carry.evaluation.mock_models import ForgetsCarries, Oracle
-from carry.jobs import executors, kept
+from carry.experiments.resolve import load_run, make_run
 from carry.models.system import System
+from carry.models.teacher_forcing import teacher_forced_pass
+from carry.randomness import stream
 from carry.tasks import build_task
-from carry.training.batched.trainer import BatchedTrainer
-from carry.training.checkpoint import save_snapshots, save_weights
-from carry.training.loop import Trainer
+from carry.training.jobs import train_runs
 
 NOISY = make_run({
     "task": {"name": "noisy_majority"}, "seeds": 1,
     "model": {"width": 6, "heads": 3, "feed_forward": False, "output": False},
     "training": {"batched_seeds": True, "digits": 8, "examples": 80, "steps": 6, "batch": 20,
                  "score_every": 3, "score_problems": 20},
-}, "noisy_majority_d8_a4", "cpu")  # fmt: skip
+}, "noisy_majority_d8_a4")  # fmt: skip
 FIVE = make_run({
     "task": {"name": "addition", "sampling": "longest"}, "seeds": 1,
     "format": {"pad": True, "reverse_operands": False, "reverse_answer": False},
@@ -35,36 +35,29 @@ FIVE = make_run({
     "model": {"layers": 1, "width": 12, "heads": 2},
     "training": {"digits": 3, "steps": 4, "batch": 8, "snapshot_every": 2},
     "evaluation": {"digits": 3},
-}, "addition_five_digits", "cpu")  # fmt: skip
+}, "addition_five_digits")  # fmt: skip
 
 
 @pytest.fixture
-def trained(tmp_path, monkeypatch):
-    """Return what trains one seed of a run, and keeps it as the train stage does."""
-    monkeypatch.setattr(paths, "ROOT", tmp_path)
+def train(tmp_path, monkeypatch):
+    """Return what trains the seed of a run, in a store of its own, and returns the run."""
+    monkeypatch.setattr(paths, "STORE", tmp_path / "store")
+    monkeypatch.setattr(problem_sets, "load_questions", lambda run: pd.DataFrame({"i": [1]}))
 
-    def keep(given):
-        monkeypatch.setattr("carry.config.run_settings.load_run", lambda row, profile: given)
-        monkeypatch.setattr(problem_sets, "read_questions", lambda run: pd.DataFrame({"i": [1]}))
-        folder = trained_models.get_weights_folder("cpu", given.name)
-        if given.training.batched_seeds:
-            weights = BatchedTrainer(given, [0], None).train().weights()[0]
-        else:
-            trainer = Trainer(given, 0, None).train()
-            weights = trainer.system.network.state_dict()
-            save_snapshots(folder / "snapshots_0.safetensors", trainer.snapshots)
-        save_weights(folder / "seed_0.safetensors", weights, given, 0, 6, "fp32")
+    def train(run):
+        train_runs([run])
+        return run
 
-    return keep
+    return train
 
 
-def test_tables_of_heads(trained, monkeypatch):
-    trained(NOISY)
+def test_tables_of_heads(train, monkeypatch):
+    train(NOISY)
     ranges = {"test": {"least": 9, "most": 12, "count": 40}}
     given = problem_sets.ProblemSet.parse({"task": NOISY.task, "ranges": ranges}, "problems")
     asked = problem_sets.draw_problem_set("mine", given)
-    monkeypatch.setattr(problem_sets, "read_questions", lambda of: asked)
-    found = heads.tables(NOISY.name, "cpu")
+    monkeypatch.setattr(problem_sets, "load_questions", lambda of: asked)
+    found = heads.tables(NOISY)
     analyses.check_columns(found, heads.COLUMNS, "heads")
     assert set(found) == set(heads.COLUMNS)
     assert all((table["n"] == 40).all() for table in found.values())
@@ -77,9 +70,8 @@ def test_tables_of_heads(trained, monkeypatch):
     assert found["outputs"].groupby("head").size().tolist() == [40] * 3
 
 
-def test_tables_of_subtasks(trained):
-    trained(FIVE)
-    found = subtasks.tables(FIVE.name, "cpu")
+def test_tables_of_subtasks(train):
+    found = subtasks.tables(train(FIVE))
     analyses.check_columns(found, subtasks.COLUMNS, "subtasks")
     for table in found.values():
         assert table["step"].unique().tolist() == [2, 4]
@@ -122,14 +114,14 @@ LOCAL = make_run({
     "model": {"layers": 1, "width": 8, "heads": 2},
     "training": {"digits": 2, "steps": 4, "batch": 8, "snapshot_every": 2},
     "evaluation": {"digits": 3, "reach": [[5, 5, 3]]},
-}, "addition_relative", "cpu")  # fmt: skip
+}, "addition_relative")  # fmt: skip
 
 
 @pytest.mark.parametrize("name", ["reach", "faults", "local_adder"])
-def test_an_analysis_of_a_trained_row_returns_its_columns(name, trained):
-    trained(LOCAL.model_copy(update={"format": {}}) if name == "faults" else LOCAL)
+def test_an_analysis_of_a_trained_row_returns_its_columns(name, train):
+    run = train(LOCAL.model_copy(update={"format": {}}) if name == "faults" else LOCAL)
     module = importlib.import_module(f"carry.analyses.{name}")
-    tables = module.tables(LOCAL.name, "cpu")
+    tables = module.tables(run)
     analyses.check_columns(tables, module.COLUMNS, name)
     assert set(tables) == set(module.COLUMNS)
     for table in tables.values():
@@ -138,44 +130,74 @@ def test_an_analysis_of_a_trained_row_returns_its_columns(name, trained):
         assert tables["learned"]["step"].tolist() == [2, 4]
         wrong = [tables[kind]["wrong"].iloc[-1] for kind in ("verdicts", "learned")]
         assert wrong[0] == wrong[1] > 0
-        trained(LOCAL)  # padded numbers: contexts are sampled, and not enumerated
-        tables = module.tables(LOCAL.name, "cpu")
+        # Padded numbers: contexts are sampled, and not enumerated.
+        tables = module.tables(train(LOCAL))
         analyses.check_columns(tables, module.COLUMNS, name)
         assert len(tables["verdicts"]) == 1
         assert tables["learned"].empty and tables["disturbed"].empty
 
 
-def profile_with(*names):
-    """Return a profile that lists analyses of one row."""
-    return {"analyses": {FIVE.name: [*names]}, "studies": {"mine": [FIVE.name]}}
+def with_analyses(*names):
+    return FIVE.model_copy(update={"analyses": [*names]})
 
 
-def test_tables_of_a_study_are_kept_as_they_are_returned(trained, monkeypatch):
-    trained(FIVE)
-    monkeypatch.setattr(profiles, "load_profile", lambda profile: profile_with("subtasks"))
-    folder, found = analyses.analyse_study("mine", "cpu")
-    assert folder == paths.analyses_folder("cpu", "mine") and {*found} == {*subtasks.COLUMNS}
-    for name, table in found.items():
-        pd.testing.assert_frame_equal(pd.read_parquet(folder / f"{name}.parquet"), table)
-    with pytest.raises(SettingsError, match="^study: 'none' is not in profile 'cpu'"):
-        analyses.analyse_study("none", "cpu")
-    with pytest.raises(SettingsError, match="^analyses: unknown row 'none'"):
-        analyses.list_analyses("none", "cpu")
+@pytest.mark.parametrize("start", [1, 4, "all", "window"])
+@pytest.mark.parametrize("recurrences", [None, 3])
+def test_far_sizes_are_scored_as_all_others_are(start, recurrences):
+    """From the first start of the row, with its number of recurrences, one after another."""
+    pair = {"ids": "abacus", "encoding": "learned", "offset": 9}
+    system = System(make_run({
+        "task": {"name": "addition", "sampling": "equal"}, "positions": [pair],
+        "model": {"layers": 1, "recurrences": 2, "injection": "every_layer", "width": 16},
+        "training": {"digits": 3},
+        "evaluation": {"digits": 6, "starts": [start, 2], "recurrences": recurrences},
+    }))  # fmt: skip
+    with torch.no_grad():
+        for weights in system.network.parameters():
+            weights += 0.3 * torch.randn(weights.shape, generator=stream(0, "noise"))
+    problems = system.task.draw_for_cells(torch.tensor([[6, 6], [4, 5]] * 60), stream(0, "far"))
+    exact = wrong = 0
+    with system.read_from(start) as first:
+        for problem in map(problems.__getitem__, torch.arange(len(problems)).split(1)):
+            batch = system.format.write(problem.trim())
+            ids = compute_decoding_ids(system, problem.trim(), batch, first)
+            scored = teacher_forced_pass(system, batch, recurrences=recurrences, ids_by_start=ids)
+            exact, wrong = exact + int(scored.exact), wrong + int(scored.wrong.sum())
+    assert reach.count_correct(system, problems) == (exact, wrong)
+    plain = teacher_forced_pass(system, system.format.write(problems))
+    assert (wrong == int(plain.wrong.sum())) == ((start, recurrences) == (1, None))
 
 
-def test_an_analysis_is_repeated_after_a_change_of_weights_or_settings_alone(trained, monkeypatch):
-    monkeypatch.setattr(profiles, "load_profile", lambda profile: profile_with("subtasks"))
+def test_equal_work_is_done_once_whatever_it_is_called(train, monkeypatch):
+    run = train(with_analyses("subtasks"))
+    found = analyses.analyse_runs([run])
+    assert {*found} == {*subtasks.COLUMNS}
+    assert set(found["cascades"]["row"]) == {FIVE.name}
+    monkeypatch.setattr(subtasks, "tables", None)  # is not called again
+    renamed = run.model_copy(update={"name": "mine", "scale": "smoke"})
+    both = analyses.analyse_runs([run, renamed])
+    for name, table in both.items():
+        own, other = (part.reset_index(drop=True) for _, part in table.groupby("row", sort=False))
+        pd.testing.assert_frame_equal(own, found[name])
+        pd.testing.assert_frame_equal(other, own.assign(row="mine", scale="smoke"))
 
-    def key():
-        (job,) = analyses.list_analysis_jobs(FIVE.name, "cpu")
-        return kept.find_place(job, paths.ROOT).name
 
-    trained(FIVE)
-    first = key()
-    trained(FIVE)
-    assert key() == first
-    trained(FIVE.model_copy(update={"training": FIVE.training.model_copy(update={"steps": 6})}))
-    assert key() != first
+def test_an_analysis_is_repeated_after_a_change_of_weights_or_settings_alone(
+    train, tmp_path, monkeypatch
+):
+    def place(run):
+        (job,) = analyses.list_analysis_jobs(run)
+        return job.place
+
+    run = train(with_analyses("subtasks"))
+    first = place(run)
+    assert place(run.model_copy(update={"label": "Five digits", "study": "mine"})) == first
+    evaluation = run.evaluation.model_copy(update={"reach": [[3, 3, 1]]})
+    assert place(run.model_copy(update={"evaluation": evaluation})) != first
+    training = run.training.model_copy(update={"steps": 6})
+    assert place(train(run.model_copy(update={"training": training}))) != first
+    monkeypatch.setattr(trained_models, "find_snapshots", lambda *asked: tmp_path / "none")
+    assert place(run) != first  # of weights that are in git, without snapshots
 
 
 @pytest.mark.parametrize("name", list_modules("carry.analyses"))
@@ -184,7 +206,7 @@ def test_every_analysis_declares_its_contract(name):
     assert module.TASK == analyses.ANY or module.TASK in list_modules("carry.tasks")
     for table, columns in module.COLUMNS.items():
         assert table.isidentifier() and len(columns) == len({*columns}) > 0
-        assert {"row", "profile", "seed"} <= {*columns}
+        assert {"row", "scale", "seed"} <= {*columns}
     assert callable(module.tables) and "Returns:" in module.tables.__doc__
 
 
@@ -192,12 +214,12 @@ GOOD = """
 import pandas as pd
 
 TASK = "addition"
-COLUMNS = {"counts": ("row", "profile", "seed", "n")}
+COLUMNS = {"counts": ("row", "scale", "seed", "n")}
 
 
-def tables(row, profile, report):
+def tables(run, report):
     report(1.0)
-    return {"counts": pd.DataFrame([{"row": row, "profile": profile, "seed": 0, "n": 1}])}
+    return {"counts": pd.DataFrame([{"row": run.name, "scale": run.scale, "seed": 0, "n": 1}])}
 """
 BAD = {
     "no COLUMNS": (GOOD.replace("COLUMNS", "FIELDS"), "has no COLUMNS; expected TASK, COLUMNS, "),
@@ -209,57 +231,48 @@ BAD = {
 
 
 @pytest.fixture
-def add_analysis(tmp_path, monkeypatch, trained):
-    """Return a function that adds one file to `carry.analyses` and one line to the profile."""
+def add_analysis(tmp_path, monkeypatch, train):
+    """Return a function that adds one file to `carry.analyses`, and returns a run that names it."""
     folder = tmp_path / "analyses"
     folder.mkdir()
     monkeypatch.setattr(analyses, "__path__", [*analyses.__path__, str(folder)])
-    trained(FIVE)
-    monkeypatch.setattr(executors, "execute", run_here)  # other processes know no such file
 
     def add(source, *names):
         (folder / "mine.py").write_text(source, encoding="utf-8")
         (folder / "yours.py").write_text(source, encoding="utf-8")
-        monkeypatch.setattr(profiles, "load_profile", lambda name: profile_with(*names))
         for name in ("mine", "yours"):
             monkeypatch.delitem(sys.modules, f"carry.analyses.{name}", raising=False)
             monkeypatch.delattr(analyses, name, raising=False)
         importlib.invalidate_caches()
+        return train(with_analyses(*names))
 
     yield add
     for name in ("mine", "yours"):
         sys.modules.pop(f"carry.analyses.{name}", None)
 
 
-def run_here(tasks, report):
-    for task in tasks:
-        executors.perform_task(report, task)
-
-
 def test_one_file_and_one_line_add_an_analysis(add_analysis):
-    add_analysis(GOOD, "mine")
-    folder, tables = analyses.analyse_study("mine", "cpu")
-    pd.testing.assert_frame_equal(pd.read_parquet(folder / "counts.parquet"), tables["counts"])
-    add_analysis(GOOD, "mine", "yours")
-    with pytest.raises(SettingsError, match="yours: table 'counts' is one of .*/mine too; exp"):
-        analyses.analyse_study("mine", "cpu")
-    add_analysis(GOOD, "mien")
+    tables = analyses.analyse_runs([add_analysis(GOOD, "mine")])
+    assert tables["counts"].values.tolist() == [[FIVE.name, "laptop", 0, 1]]
+    run = add_analysis(GOOD, "mine", "yours")
+    with pytest.raises(SettingsError, match="table 'counts' of 'yours' is one of 'mine' too; exp"):
+        analyses.analyse_runs([run])
     with pytest.raises(SettingsError, match="unknown analysis 'mien', did you mean 'mine'"):
-        analyses.analyse_study("mine", "cpu")
+        analyses.analyse_runs([with_analyses("mien")])
+    assert analyses.analyse_runs([FIVE]) == {}
 
 
 @pytest.mark.parametrize("case", BAD)
 def test_an_analysis_that_breaks_the_contract_is_refused_in_one_line(case, add_analysis):
     source, message = BAD[case]
-    add_analysis(source, "mine")
+    run = add_analysis(source, "mine")
     with pytest.raises(SettingsError) as error:
-        analyses.analyse_study("mine", "cpu")
+        analyses.analyse_runs([run])
     assert message in str(error.value) and "\n" not in str(error.value), error.value
-    assert not paths.analyses_folder("cpu", "mine").exists()
 
 
 def test_tables_of_the_local_adder_have_their_columns():
-    system = System(load_run("addition_relative", "cpu"))
+    system = System(load_run("addition_relative"))
     found = local_adder.adder_tables(system)
     for name, table in found.items():
-        assert set(results.create_empty_table(name)) == {"row", "profile", "seed", *table.columns}
+        assert set(results.create_empty_table(name)) == {"row", "scale", "seed", *table.columns}

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from carry.analyses.depths import measure_depths
-from carry.config.run_settings import make_run
+from carry.experiments.resolve import make_run
 from carry.config.settings import SettingsError, list_modules
 from carry.data.problem_sets import ProblemSet, draw_problem_set
 from carry.evaluation.decoding import decode_greedily

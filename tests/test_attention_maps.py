@@ -7,10 +7,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from carry.config import profiles
 from carry.config.settings import SettingsError
 from carry.evaluation.ask import ask, read_answer
-from carry.evaluation.committed_models import load_committed
+from carry.evaluation.trained_models import list_committed, load_committed
 from carry.interpretability import attention
 from carry.models.constructions.adder import build_adder
 from carry.plots.attention_maps import CLIPPED, draw_attention_maps, name_numbers
@@ -71,6 +70,6 @@ def test_committed_models_answer(row, question, answer):
 
 
 def test_rows_without_committed_weights_are_refused():
-    assert "parity_nope" not in profiles.load_profile("full")["models"]
-    with pytest.raises(SettingsError, match="'parity_nope' has no committed weights"):
+    assert "parity_nope" not in list_committed()
+    with pytest.raises(SettingsError, match="'parity_nope' has no weights in git"):
         load_committed("parity_nope")

@@ -5,7 +5,7 @@ import pytest
 
 from carry import analyses
 from carry.config import profiles, run_settings
-from carry.config.run_settings import make_run
+from carry.experiments.resolve import make_run
 from carry.config.settings import SettingsError
 from carry.data import problem_sets
 from carry.evaluation import rows

@@ -14,7 +14,7 @@ from carry.certificates.contexts import (
     iterate_contexts,
 )
 from carry.certificates.verification import enumerate_contexts
-from carry.config.run_settings import make_run
+from carry.experiments.resolve import make_run
 from carry.config.settings import SettingsError
 from carry.evaluation.ask import ask, read_answer
 from carry.evaluation.decoding import decode_greedily

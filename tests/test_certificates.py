@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from carry import cli
-from carry.certificates import certify, coverings, files, seeds, tables, verification
+from carry.certificates import committed, coverings, files, jobs, tables, verification
 from carry.certificates.contexts import (
     HIDDEN_ID,
     ConflictingContexts,
@@ -30,12 +30,13 @@ from carry.certificates.verification import (
     hash_weights,
     sample_problems,
 )
-from carry.config import paths, profiles, run_settings
-from carry.config.run_settings import load_run, make_run
+from carry.config import paths
 from carry.config.settings import SettingsError
 from carry.evaluation import trained_models
 from carry.evaluation.decoding import decode_greedily
-from carry.formats import EOS, PAD, to_text, to_tokens
+from carry.experiments.resolve import load_run, make_run
+from carry.formats import EOS, PAD, Format, build_format, to_text, to_tokens
+from carry.jobs import pool, store
 from carry.models.system import System
 from carry.models.teacher_forcing import teacher_forced_pass
 from carry.randomness import stream
@@ -59,11 +60,10 @@ ROWS = [
 ]
 LARGE = ROWS[-3:]  # with many contexts
 PARITY = "parity_relative_scratchpad"
-STUDY = profiles.find_study(PARITY)
 
 
 def system_of(row, **changes):
-    run = load_run(row, "full")
+    run = load_run(row)
     for name, change in changes.items():
         current = getattr(run, name)
         change = {**current, **change} if isinstance(current, dict) else change
@@ -213,7 +213,7 @@ def test_conflicting_contexts_are_found():
     assert first.target.item() != second.target.item()
     certificate = certify_model(system, conflict.value)
     assert certificate["verdict"] == "impossible"
-    assert certify.describe_certificate(certificate).startswith("impossible: a context has two")
+    assert committed.describe_certificate(certificate).startswith("impossible: a context has two")
 
 
 def test_the_end_of_a_sum_needs_a_visible_plus():
@@ -227,7 +227,7 @@ def test_the_end_of_a_sum_needs_a_visible_plus():
 
 @functools.cache
 def trained(row, steps, seed=0):
-    run = load_run(row, "full")
+    run = load_run(row)
     training = {"steps": steps, "digits": 6, "score_problems": 32, "score_every": steps}
     training = run.training.model_copy(update=training)
     return Trainer(run.model_copy(update={"training": training}), seed, None).train().system
@@ -284,7 +284,7 @@ def test_leads_and_errors_are_those_of_all_contexts(monkeypatch):
     assert certificate["verdict"] == "exact"
     values = [certificate[name] for name in ("least_lead", "largest_error", "least_slack")]
     assert values == [1.0, 3.0, 0.9]
-    assert certify.describe_certificate(certificate).endswith(
+    assert committed.describe_certificate(certificate).endswith(
         "(least lead 1, largest error 3, least slack 0.9)"
     )
 
@@ -311,7 +311,7 @@ def test_a_model_that_was_stopped_early_is_not_certified(row):
     certificate = certify_model(system, enumerate_contexts(system))
     assert certificate["verdict"] == "wrong" and certificate["wrong"] > 0
     assert shows_a_fault(system, certificate["counterexample"])
-    text = certify.describe_certificate(certificate)
+    text = committed.describe_certificate(certificate)
     assert text.startswith("wrong in ") and " becomes " in text
 
 
@@ -324,7 +324,7 @@ def test_a_counterexample_is_searched_among_random_problems(monkeypatch):
     monkeypatch.setattr(verification, "_search_wrong_problem", lambda system: None)
     certificate = certify_model(system, enumerate_contexts(system))
     assert set(certificate["counterexample"]) == {"context", "target", "predicted"}
-    assert certify.describe_certificate(certificate).startswith("wrong in ")
+    assert committed.describe_certificate(certificate).startswith("wrong in ")
 
 
 def test_disturbed_weights_are_refused():
@@ -342,7 +342,7 @@ def test_disturbed_weights_are_refused():
 
 def test_a_model_that_never_saw_a_long_carry_is_wrong_there(monkeypatch):
     """Train on sums in which no carry enters a place whose digits add up to nine."""
-    run = load_run("addition_relative", "full")
+    run = load_run("addition_relative")
     training = {"steps": 350, "digits": 4, "batch": 64, "learning_rate": 0.005, "score_every": 350}
     training = run.training.model_copy(update=training)
     model = {**run.model, "width": 32}
@@ -381,7 +381,7 @@ def test_a_sample_is_not_a_proof():
     sample = enumerate_contexts(system)._replace(complete=False)
     certificate = certify_model(system, sample)
     assert certificate["verdict"] == "sampled"
-    assert certify.describe_certificate(certificate).startswith("sampled, not proved: correct in")
+    assert committed.describe_certificate(certificate).startswith("sampled, not proved: correct in")
 
 
 def levels_of(*pairs):
@@ -429,6 +429,43 @@ def test_formats_without_a_proof_are_never_exact(name):
         list(coverings.generate_covering_problems(system_of(row, **changes)))
 
 
+class Silent(Format):
+    """Sums whose numbers have leading zeros, in a format that does not say so."""
+
+    reverse_operands: bool = True
+    reverse_answer: bool = True
+
+    def padded(self):
+        return build_format({"pad_to": 9}, self.task)
+
+    def incompatibility(self):
+        return None
+
+    def vocabulary_size(self):
+        return self.padded().vocabulary_size()
+
+    def write(self, problems):
+        return self.padded().write(problems)
+
+    def extent(self, digits):
+        return self.padded().extent(digits)
+
+    def read(self, response):
+        return self.padded().read(response)
+
+
+def test_a_format_that_does_not_say_how_it_writes_numbers_has_no_proof():
+    """Of both schemes that count places; the same format without zeros has one."""
+    pair = {"ids": "coupled", "encoding": "relative", "window": [0, 1]}
+    for change in ({}, {"positions": [pair]}):
+        system = system_of("addition_relative", **change)
+        assert next(coverings.generate_covering_problems(system))
+        system.format = Silent()
+        system.format._task = system.task
+        with pytest.raises(coverings.TooManyContexts):
+            next(coverings.generate_covering_problems(system))
+
+
 def test_weights_that_are_not_numbers_prove_nothing():
     system = system_of("copying_relative")
     with torch.no_grad():
@@ -454,7 +491,7 @@ def test_a_lead_below_its_error_is_open():
         "verdict": "open",
         "open": 2,
     }
-    assert certify.describe_certificate(certificate).startswith("open in 2 of 14 contexts (least")
+    assert committed.describe_certificate(certificate).startswith("open in 2 of 14 contexts (least")
 
 
 def test_no_contexts_prove_nothing():
@@ -509,78 +546,80 @@ def test_models_with_bounded_contexts_are_accepted():
 
 
 @pytest.fixture
-def committed(tmp_path, monkeypatch):
-    """The weights of two seeds of a row and their certificate, in a folder of their own."""
+def in_git(tmp_path, monkeypatch):
+    """Return the folder with the weights of two seeds of a row, which have a certificate."""
     system, run = trained(PARITY, 120), trained(PARITY, 120).run
     run = run.model_copy(update={"seeds": 2})
-    monkeypatch.setattr(paths, "ROOT", tmp_path)
-    monkeypatch.setattr(run_settings, "load_run", lambda name, profile: run)
-    rows = {"full": [PARITY]}
-    monkeypatch.setattr(
-        profiles,
-        "load_profile",
-        lambda name: {"certificates": rows.get(name, []), "studies": {STUDY: [PARITY]}},
-    )
-    folders = [paths.models_folder("full", STUDY, PARITY), paths.run_folder("full", STUDY, PARITY)]
+    for name, folder in {"ROOT": "", "STORE": "data/store", "REPORTS": "reports"}.items():
+        monkeypatch.setattr(paths, name, tmp_path / folder)
+    monkeypatch.setattr(pool, "execute", run_here)
+    monkeypatch.setattr(committed, "load_run", lambda name: run)
+    monkeypatch.setattr(committed, "list_rows", lambda: [PARITY])
     for seed in range(2):
-        for folder in folders:
-            folder.mkdir(parents=True, exist_ok=True)
-            path = folder / f"seed_{seed}.safetensors"
-            checkpoint.save_weights(path, system.network.state_dict(), run, seed, 120, "fp32")
-    certificates = certify.certify_study(STUDY, "full")
-    assert certificates == {PARITY: files.read_certificate(certificate_file())}
-    return folders[0]
+        save(system, run, seed)
+    committed.renew_certificate(PARITY)
+    return paths.models_folder(PARITY)
+
+
+def run_here(waiting, report):
+    for index, job in enumerate(waiting):
+        store.perform(functools.partial(report, index), job, job.place)
+
+
+def save(system, run, seed):
+    path = paths.models_folder(PARITY) / f"seed_{seed}.safetensors"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    checkpoint.save_weights(path, system.network.state_dict(), run, seed, 120, "fp32")
+    return path
 
 
 def certificate_file():
-    return paths.certificate_file("full", STUDY, PARITY)
+    return paths.certificate_file(PARITY)
 
 
-def test_a_certificate_is_verified_again_on_the_cpu(committed, monkeypatch, capsys):
+def test_a_certificate_is_verified_again_on_the_cpu(in_git, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(trained_models, "choose_device", lambda run: torch.device("meta"))
-    assert certify.verify_certificates([])
+    monkeypatch.setattr(paths, "STORE", tmp_path / "empty")
+    assert committed.verify_certificates([])
     output = capsys.readouterr().out
     assert f"{PARITY}, seed 1: exact at every length: correct in all 14 contexts" in output
 
 
-def test_a_certificate_is_kept_until_weights_change(committed, monkeypatch):
+def test_a_certificate_is_kept_until_weights_change(in_git, monkeypatch):
     made = []
-    find = seeds.find_contexts_or_conflict
+    find = jobs.find_contexts_or_conflict
     monkeypatch.setattr(
-        seeds, "find_contexts_or_conflict", lambda *given: made.append(1) or find(*given)
+        jobs, "find_contexts_or_conflict", lambda *given: made.append(1) or find(*given)
     )
-    before = certify.certify_study(STUDY, "full")
+    before = files.read_certificate(certificate_file())["seeds"]
+    committed.renew_certificate(PARITY)
     assert not made
     system = with_noise(trained_copy(PARITY))
-    path = paths.run_folder("full", STUDY, PARITY) / "seed_1.safetensors"
-    run = system.run.model_copy(update={"seeds": 2})
-    checkpoint.save_weights(path, system.network.state_dict(), run, 1, 120, "fp32")
-    after = certify.certify_study(STUDY, "full")
-    assert made == [1], "the contexts are enumerated once for all seeds"
-    assert [
-        one == other
-        for one, other in zip(before[PARITY]["seeds"], after[PARITY]["seeds"], strict=True)
-    ] == [True, False]
+    save(system, system.run, 1)
+    committed.renew_certificate(PARITY)
+    after = files.read_certificate(certificate_file())["seeds"]
+    assert made == [1]
+    assert [one == other for one, other in zip(before, after, strict=True)] == [True, False]
 
 
-def test_a_certificate_is_renewed(committed):
+def test_a_certificate_is_renewed(in_git):
     path = certificate_file()
     before = path.read_bytes()
     path.unlink()
     assert cli.certify([PARITY]) == 1
-    certify.renew_certificate(PARITY)
+    committed.renew_certificate(PARITY)
     assert path.read_bytes() == before
     path.unlink()
     assert cli.certify([PARITY], renew=True) == cli.certify([PARITY]) == 0
     with pytest.raises(SettingsError, match="no row is named; expected ROW"):
         cli.certify([], renew=True)
     with pytest.raises(SettingsError, match="certificates: 'mine' is not certified"):
-        certify.renew_certificate("mine")
+        committed.renew_certificate("mine")
 
 
 def refused(capsys):
     """Return the one line that says why the certificate is not valid."""
-    assert not certify.verify_certificates([PARITY])
+    assert not committed.verify_certificates([PARITY])
     (line,) = capsys.readouterr().out.splitlines()
     assert line.startswith(f"{PARITY}: ")
     return line
@@ -594,7 +633,6 @@ TAMPERED = {
     "seeds: 1 entries differ; expected 2": lambda stored: stored["seeds"].pop(),
     "seeds: 0 entries differ; expected 2": lambda stored: stored["seeds"].clear(),
     'row: "copying_relative" differs': lambda stored: stored.update(row="copying_relative"),
-    'profile: "gpu" differs; expected "full"': lambda stored: stored.update(profile="gpu"),
     'task.name: "copying" differs': lambda stored: stored["task"].update(name="copying"),
     "format.reverse_answer: ": lambda stored: stored["format"].update(reverse_answer="no"),
     "positions.0.window": lambda stored: stored["positions"][0].update(window=[0, 9]),
@@ -618,7 +656,7 @@ TAMPERED = {
 }
 
 
-def test_any_change_of_a_certificate_is_refused_in_one_line(committed, capsys):
+def test_any_change_of_a_certificate_is_refused_in_one_line(in_git, capsys):
     """With a valid hash, so that the content itself is compared."""
     path = certificate_file()
     original = files.read_certificate(path)
@@ -628,11 +666,11 @@ def test_any_change_of_a_certificate_is_refused_in_one_line(committed, capsys):
         files.write_certificate(path, stored)
         line = refused(capsys)
         assert message in line and len(line) < 500, message
-    assert f"{PARITY}: reports/certificates/full/{STUDY}/{PARITY}.json.seeds.1" in line
+    assert f"{PARITY}: reports/certificates/{PARITY}.json.seeds.1" in line
 
 
 @pytest.mark.parametrize("version", [None, 1, 3, "2"])
-def test_a_certificate_of_another_version_is_refused_in_one_line(committed, version, capsys):
+def test_a_certificate_of_another_version_is_refused_in_one_line(in_git, version, capsys):
     path = certificate_file()
     stored = json.loads(path.read_text())
     stored["version"] = version
@@ -640,21 +678,22 @@ def test_a_certificate_of_another_version_is_refused_in_one_line(committed, vers
     assert f".version: {json.dumps(version)} is not read; expected 2" in refused(capsys)
 
 
-def test_a_certificate_holds_hashes_of_all_that_it_depends_on(committed):
+def test_a_certificate_holds_hashes_of_all_that_it_depends_on(in_git):
     stored = files.read_certificate(certificate_file())
-    settings = {field: stored[field] for field in seeds.RUN_FIELDS}
+    settings = {field: stored[field] for field in jobs.RUN_FIELDS}
     assert stored["settings_sha256"] == files.hash_json(settings)
-    hashes = stored["code_sha256"], *(seed["contexts_sha256"] for seed in stored["seeds"])
-    assert all(len(bytes.fromhex(digest)) == 32 for digest in hashes)
+    assert len(bytes.fromhex(stored["code_sha256"])) == 8  # the first of 32
+    assert all(len(bytes.fromhex(seed["contexts_sha256"])) == 32 for seed in stored["seeds"])
 
 
-def test_the_code_of_a_certificate_is_not_compared(committed):
+def test_the_code_and_the_scale_of_a_certificate_are_not_compared(in_git):
     path = certificate_file()
-    files.write_certificate(path, {**files.read_certificate(path), "code_sha256": "0"})
-    assert certify.verify_certificates([PARITY])
+    stored = files.read_certificate(path)
+    files.write_certificate(path, {**stored, "code_sha256": "0", "scale": "gpu"})
+    assert committed.verify_certificates([PARITY])
 
 
-def test_a_certificate_is_exported_with_its_contexts(committed, tmp_path, capsys):
+def test_a_certificate_is_exported_with_its_contexts(in_git, tmp_path, capsys):
     cli.export_certificate(PARITY, 1, str(tmp_path / "to"))
     header = json.loads((tmp_path / "to" / tables.HEADER).read_text())
     arrays = np.load(tmp_path / "to" / tables.ARRAYS)
@@ -672,7 +711,7 @@ def test_a_certificate_is_exported_with_its_contexts(committed, tmp_path, capsys
     assert itself.any(1).all() and (arrays["codes"] >= -1).all()
 
 
-def test_an_export_of_another_certificate_is_refused(committed, tmp_path):
+def test_an_export_of_another_certificate_is_refused(in_git, tmp_path):
     path = certificate_file()
     original = files.read_certificate(path)
     messages = {"weights": "none has seed 0 and the weights", "contexts_sha256": "'0' differs"}
@@ -681,58 +720,55 @@ def test_an_export_of_another_certificate_is_refused(committed, tmp_path):
         stored["seeds"][0][field] = stored["seeds"][1][field] = "0"
         files.write_certificate(path, stored)
         with pytest.raises(SettingsError, match=message):
-            certify.export_tables(PARITY, 0, tmp_path / "to")
+            committed.export_tables(PARITY, 0, tmp_path / "to")
     with pytest.raises(SettingsError, match="seed: 2 has no certificate; expected 0 to 1"):
-        certify.export_tables(PARITY, 2, tmp_path / "to")
+        committed.export_tables(PARITY, 2, tmp_path / "to")
     with pytest.raises(SettingsError, match="'mine' is not certified"):
-        certify.export_tables("mine", 0, tmp_path / "to")
+        committed.export_tables("mine", 0, tmp_path / "to")
     assert not (tmp_path / "to").exists()
 
 
-def test_leads_of_other_machines_may_differ_slightly(committed):
+def test_leads_of_other_machines_may_differ_slightly(in_git):
     path = certificate_file()
     stored = files.read_certificate(path)
     stored["seeds"][0]["least_lead"] *= 1.01
     files.write_certificate(path, stored)
-    assert certify.verify_certificates([PARITY])
+    assert committed.verify_certificates([PARITY])
 
 
 @pytest.mark.parametrize(
     "content",
     [b"", b"{", b"[]", b"{}", b"\xff\xfe\x00", b'{"seeds": []}', b'{"seeds": 1}', b"null"],
 )
-def test_a_damaged_certificate_is_refused_in_one_line(committed, content, capsys):
+def test_a_damaged_certificate_is_refused_in_one_line(in_git, content, capsys):
     path = certificate_file()
     for damaged in (content, path.read_bytes().replace(b"exact", b"wrong")):
         path.write_bytes(damaged)
         assert f"{PARITY}.json" in refused(capsys)
 
 
-def test_all_rows_of_the_profile_need_a_certificate(committed, capsys):
+def test_all_certified_rows_need_a_certificate(in_git, capsys):
     path = certificate_file()
     unused = path.with_name("mine.json")
     unused.write_bytes(path.read_bytes())
-    assert files.find_unused_certificates() == [unused]
-    assert not certify.verify_certificates([])
-    assert "mine.json: its profile does not certify this row" in capsys.readouterr().out
+    assert not committed.verify_certificates([])
+    assert "mine: it has a certificate, and no experiment certifies it" in capsys.readouterr().out
     unused.unlink()
     path.unlink()
     assert f"{PARITY}.json: missing; expected" in refused(capsys)
-    assert not certify.verify_certificates(["mine"])
+    assert not committed.verify_certificates(["mine"])
     assert "mine: certificates: 'mine' is not certified" in capsys.readouterr().out
 
 
-def test_a_certificate_of_other_weights_is_refused(committed, capsys):
+def test_a_certificate_of_other_weights_is_refused(in_git, capsys):
     system = with_noise(trained_copy(PARITY))
-    path = committed / "seed_0.safetensors"
-    run = system.run.model_copy(update={"seeds": 2})
-    checkpoint.save_weights(path, system.network.state_dict(), run, 0, 120, "fp32")
+    save(system, system.run, 0)
     line = refused(capsys)
     assert f"{PARITY}.json.seeds.0.weights: " in line and " differs" in line
 
 
-def test_a_certificate_without_weights_is_refused(committed, capsys):
-    (committed / "seed_1.safetensors").unlink()
+def test_a_certificate_without_weights_is_refused(in_git, capsys):
+    (in_git / "seed_1.safetensors").unlink()
     assert "seed_1.safetensors is missing" in refused(capsys)
 
 

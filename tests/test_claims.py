@@ -10,20 +10,20 @@ import ruamel.yaml
 from scipy import stats
 from statsmodels.stats import proportion
 
-from carry import claims
-from carry import results as load_results
+from carry import claims, results
 from carry.claims.claim_settings import OWN_CLAIMS, PAPERS, list_claim_files
-from carry.config import paths, profiles, run_settings
+from carry.config import paths
 from carry.config.settings import SettingsError
 from carry.data.tables import FORMER_START
 from carry.evaluation import thesis_runs
+from carry.experiments.resolve import list_rows, load_run, make_run
 from carry.interpretability import adder_construction, majority_constructions
 from carry.models.system import System
 from made_up import cells, certificates, places
 
 BASE = {"id": "mine", "section": "1", "statement": "so", "paper_value": "none"}
 NOPE = {"rows": ["addition_nope"], "where": {"digits": 12}}
-STEPS = run_settings.load_run("addition_nope", "cpu").training.steps
+STEPS = results.read_runs()["addition_nope", "laptop"].training.steps
 
 
 def load(folder, *claims_of, paper="carry", **keys):
@@ -32,6 +32,19 @@ def load(folder, *claims_of, paper="carry", **keys):
     with (folder / f"{paper}.yaml").open("w", encoding="utf-8") as file:
         ruamel.yaml.YAML().dump({"claims": list(claims_of), **keys}, file)
     return claims.load_claims(folder)
+
+
+def judge(judged, cells, certificates=None, **tables):
+    """Return the records of claims from made-up tables; the others are empty."""
+    made = results.ResultTables(results.create_empty_table).with_tables(cells=cells, **tables)
+    none = pd.DataFrame(columns=results.CERTIFICATE_COLUMNS)
+    return claims.judge_claims(judged, made, none if certificates is None else certificates)
+
+
+def store(monkeypatch, runs):
+    """Let results have other settings, by row."""
+    stored = {(row, "laptop"): run for row, run in runs.items()}
+    monkeypatch.setattr(results, "read_runs", lambda: stored)
 
 
 def learned_to(trained, share):
@@ -53,7 +66,7 @@ def one(tmp_path):
         claim = load(tmp_path, {name: value for name, value in given.items() if value})
         right = learned_to(10, share) if learned else share
         table = cells(rows, grid=14, each=4, share=right, seeds=seeds)
-        return claims.judge_claims(claim, table, "cpu")[0]
+        return judge(claim, table)[0]
 
     return judged
 
@@ -68,8 +81,7 @@ def test_every_verdict_of_an_interval_is_reached(one):
     assert one(always(0.9))["verdict"] == "undecided"
     missing = one(always(1.0), measure={"rows": ["addition_fire"], "where": {"digits": 12}})
     assert missing["verdict"] == "not tested"
-    trained = "baselines or cpu or gpu or paper"
-    assert missing["reason"] == f"needs row addition_fire of profile {trained}"
+    assert missing["reason"] == "needs row addition_fire of scale laptop or gpu or paper"
     assert missing["measured"] is None and missing["interval"] is None
     missing = one(always(1.0), measure={"rows": ["addition_nope"], "where": {"digits": 500}})
     assert "no result for digits 500" in missing["reason"]
@@ -80,7 +92,7 @@ def test_every_verdict_of_an_interval_is_reached(one):
 
 def test_a_reason_not_to_test_is_kept(tmp_path):
     given = {**BASE, "not_tested": "needs a GPU"}
-    record = claims.judge_claims(load(tmp_path, given), cells(["addition_nope"]), "x")
+    record = judge(load(tmp_path, given), cells(["addition_nope"]))
     assert record[0]["verdict"] == "not tested" and record[0]["reason"] == "needs a GPU"
 
 
@@ -201,8 +213,8 @@ def test_a_claim_has_one_start(one, tmp_path):
         tmp_path, {**BASE, "measure": {"rows": [*rows], "where": named}, "holds_if": "> 0"}
     )
     table = cells(rows, grid=14, each=4, share=share).replace({"start": {"all": "window"}})
-    (missing,) = claims.judge_claims(claim, table, "cpu")
-    assert missing["reason"] == "row addition_coupled has no result from start all in this profile"
+    (missing,) = judge(claim, table)
+    assert missing["reason"] == "row addition_coupled has no result from start all"
     only = one(always(1.0), measure={**NOPE, "where": {**where, "start": "all"}})
     assert only["verdict"] == "holds" and only["starts"] == {}
 
@@ -210,46 +222,40 @@ def test_a_claim_has_one_start(one, tmp_path):
 def test_no_verdict_of_the_committed_results_depends_on_the_start_unsaid():
     """Goal of the ledger: whoever changes the start finds it said next to the claim."""
     loaded = [claim for claim in claims.load_claims() if claim.measure or claim.analysis]
-    records = claims.judge_profile("full", loaded)
+    records = claims.judge_claims(loaded, results.open_results(), results.read_certificates())
     assert claims.list_unsaid_starts(records) == []
-    assert any(len(record["starts"]) > 1 for record in records) or not has_new_starts()
-
-
-def has_new_starts():
-    """Return whether the committed results know the start that older ones did not have."""
-    return "all" in {*load_results.read_table("full", "cells")["start"]}
+    assert any(len(record["starts"]) > 1 for record in records)
 
 
 def test_the_committed_ledger_says_where_the_start_decides():
-    ledger = json.loads(paths.reports_path("cpu", "claims.json").read_text(encoding="utf-8"))
+    ledger = json.loads((paths.REPORTS / "claims.json").read_text(encoding="utf-8"))
     assert claims.list_unsaid_starts([{"starts": {}, **record} for record in ledger]) == []
 
 
-def count_starts(row, profile):
+def count_starts(run):
     """Return how many starts of ids the results of a row have, by its settings."""
-    run = run_settings.load_run(row, profile)
     return len(System(run, device="meta").distinct_starts(run.evaluation.starts))
 
 
 def test_claims_about_rows_with_several_starts_say_which():
-    """By settings, before there are results: in cells the verdict may depend on the start."""
+    """By the settings of the results: in cells the verdict may depend on the start."""
+    runs = results.read_runs()
     for claim in claims.load_claims():
         if not claim.measure or (claim.compare and "start" in claim.compare.where):
             continue
-        sources = profiles.find_sources(claim.profile or "full")
-        rows = [row for row in claim.list_rows() if row in sources]
-        if any(count_starts(row, sources[row]) > 1 for row in rows):
+        known = [runs[row, "laptop"] for row in claim.list_rows() if (row, "laptop") in runs]
+        if any(count_starts(run) > 1 for run in known):
             assert "start" in claim.scale.lower(), claim.id
 
 
-@pytest.mark.parametrize("profile", ["gpu", "paper"])
-def test_claims_about_sorting_tell_how_numbers_are_drawn(profile):
+@pytest.mark.parametrize("scale", ["gpu", "paper"])
+def test_claims_about_sorting_tell_how_numbers_are_drawn(scale):
     """mcleish2024's code draws their lengths uniformly; its text does not say so."""
     loaded = [claim for claim in claims.load_claims() if claim.id.startswith("sorting_")]
     for claim in loaded:
         assert "uniform lengths" in claim.scale
         for row in claim.list_rows():
-            assert run_settings.load_run(row, profile).task["numbers"] == "uniform_lengths"
+            assert load_run(row, scale).task["numbers"] == "uniform_lengths"
     assert len(loaded) == 6
 
 
@@ -267,34 +273,31 @@ def test_only_rows_trained_alike_are_compared(tmp_path):
     given = {**BASE, "measure": measure, "holds_if": "> 0", "compare": {"row": "addition_nope"}}
     claim = load(tmp_path, given)
     lengths = {"addition_abacus": 10, "addition_relative": 5, "addition_nope": 5}
-    record = claims.judge_claims(claim, trained_to(lengths), "cpu")[0]
+    record = judge(claim, trained_to(lengths))[0]
     assert record["row"] == "addition_relative" and record["verdict"] == "holds"
-    two = trained_to(lengths)
-    two["profile"] = two["row"].map({"addition_relative": "full"}).fillna("cpu")
-    record = claims.judge_claims(claim, two, "cpu")[0]
-    assert record["profile"] == "full, cpu"
-    assert "profile full, cpu" in claims.describe_measurement(record)
-    record = claims.judge_claims(claim, trained_to({**lengths, "addition_relative": 10}), "cpu")[0]
+    assert record["scales"] == {"addition_relative": "laptop", "addition_nope": "laptop"}
+    assert ", scale laptop;" in claims.describe_measurement(record)
+    record = judge(claim, trained_to({**lengths, "addition_relative": 10}))[0]
     assert record["verdict"] == "not tested"
     assert record["reason"].startswith(
         "rows addition_abacus and addition_nope were trained to 10 and"
     )
 
 
-def test_a_claim_may_name_the_profile_that_it_is_measured_in(tmp_path):
-    measure = {"rows": ["addition_relative"], "where": {"digits": 12}}
-    given = {**BASE, "measure": measure, "holds_if": "> 0", "compare": {"row": "addition_nope"}}
-    claim = load(tmp_path, {**given, "profile": "baselines"})
-    lengths = {"addition_relative": 5, "addition_nope": 5}
-    here = trained_to(lengths, ahead="addition_nope")
-    there = trained_to(lengths).assign(profile="baselines")
-    record = claims.judge_claims(claim, here, "cpu", others={"baselines": there})[0]
-    assert record["verdict"] == "holds" and record["profile"] == "baselines"
-    record = claims.judge_claims(claim, here, "cpu")[0]
-    assert record["reason"] == "needs row addition_relative of profile baselines"
-    part = there[there["row"] == "addition_relative"]
-    record = claims.judge_claims(claim, here, "cpu", others={"baselines": part})[0]
-    assert record["reason"] == "needs row addition_nope of profile baselines"
+def test_without_settings_of_the_results_no_gate_opens(one, monkeypatch):
+    """Steps, starts and models cannot be checked, so that nothing is measured."""
+    rows = ("addition_nope", "addition_rope")
+    stored = {row: results.read_runs()[row, "laptop"] for row in rows}
+    store(monkeypatch, {})
+    alone = one(always(1.0), least_steps={rows[0]: 10**6})
+    assert (alone["verdict"], alone["measured"]) == ("not tested", None)
+    assert alone["reason"] == "the results of row addition_nope have no settings"
+    store(monkeypatch, {rows[0]: stored[rows[0]]})
+    measure = {"rows": [rows[0]], "where": {"digits": 12}}
+    compared = one(always(1.0), None, rows, measure, seeds=5, margin=0.2, compare={"row": rows[1]})
+    assert compared["reason"] == "the results of row addition_rope have no settings"
+    store(monkeypatch, stored)
+    assert one(always(1.0))["verdict"] == "holds"
 
 
 def test_what_is_counted_may_be_the_first_token(one):
@@ -310,7 +313,7 @@ def test_the_lowest_is_that_of_any_seed_in_any_cell(one):
     at = (table["set"] == "grid") & (table["i"] == 13) & (table["j"] == 5) & (table["seed"] == 1)
     table.loc[at, "exact"] = 1
     settings = {**BASE, "paper": "carry", "holds_if": ">= 0.95", "measure": measure}
-    (record,) = claims.judge_claims([claims.Claim.parse(settings, "claims.mine")], table, "cpu")
+    (record,) = judge([claims.Claim.parse(settings, "claims.mine")], table)
     assert record["measured"] == 0.25 and record["n"] == 4
 
 
@@ -334,7 +337,7 @@ def test_the_worst_cell_is_that_of_the_least_median(one):
         )
         for more in ({}, {"within": [14, 8]})
     )
-    records = claims.judge_claims([whole, some], table, "cpu")
+    records = judge([whole, some], table)
     assert [record["measured"] for record in records] == [0.25, 0.5]
     assert [(record["n"], record["seeds"]) for record in records] == [(4, 3), (4, 3)]
     told = [proportion.proportion_confint(hits, 4, method="wilson") for hits in (1, 2)]
@@ -352,20 +355,19 @@ def test_the_last_digit_is_counted_from_places(tmp_path):
     given = {**BASE, "measure": measure, "holds_if": ">= 0.9", "compare": {"count": "exact"}}
     claim, known = load(tmp_path, given), places(["addition_nope"], grid=14)
     table = cells(["addition_nope"], grid=14, share=learned_to(10, always(0.4)))
-    record = claims.judge_claims(claim, table, "cpu", known)[0]
+    record = judge(claim, table, places=known)[0]
     own = known.query("digits == 12 and place == 12")
-    (alone,) = claims.judge_claims(
+    (alone,) = judge(
         load(tmp_path, {name: given[name] for name in given if name != "compare"}),
         table,
-        "cpu",
-        known,
+        places=known,
     )
     assert alone["n"] == own["n"].sum()
     assert alone["measured"] == pytest.approx(own["accuracy"].mean(), abs=1e-6)
     exact = table.query("set == 'equal' and i == 12")["accuracy"]
     assert record["measured"] == pytest.approx(own["accuracy"].mean() - exact.mean(), abs=1e-6)
     assert record["compared_with"] == "addition_nope"
-    missing = claims.judge_claims(claim, table, "cpu")[0]
+    missing = judge(claim, table)[0]
     assert missing["verdict"] == "not tested" and "no result for digits 12" in missing["reason"]
 
 
@@ -411,7 +413,7 @@ def many(tmp_path, count, seeds, names=("addition_rope", "addition_nope"), paper
     claim = load(tmp_path, *({**given, "id": f"mine_{at}"} for at in range(count)), paper=paper)
     share = learned_to(10, lambda row, *_: 0.9 if row == names[0] else 0.1)
     table = cells(names, grid=14, each=4, share=share, seeds=seeds)
-    return claims.judge_claims(claim, table, "cpu"), claim, table
+    return judge(claim, table), claim, table
 
 
 @pytest.mark.parametrize(("count", "seeds", "verdict"), [
@@ -433,7 +435,7 @@ def test_interim_tests_cost_as_much_as_further_claims(tmp_path):
     _, claim, table = many(tmp_path, 7, 5)
     for count, verdict in [(6, "holds"), (7, "n cannot decide")]:
         tested = [part.model_copy(update={"interim_tests": 1}) for part in claim[:count]]
-        for record in claims.judge_claims(tested, table, "cpu"):
+        for record in judge(tested, table):
             assert record["verdict"] == verdict
             assert record["p_corrected"] == pytest.approx(2 * count * record["p"], rel=0.02)
 
@@ -470,74 +472,71 @@ def test_works_are_families_of_their_own(tmp_path):
     second = [
         claim.model_copy(update={"id": f"x{claim.id}", "paper": "cho2025"}) for claim in first
     ]
-    records = claims.judge_claims([*first, *second], table, "cpu")
+    records = judge([*first, *second], table)
     assert {record["verdict"] for record in records} == {"holds"}
     assert {record["tests"] for record in records} == {8}
 
 
-def with_seeds(monkeypatch, seeds):
-    """Let rows have other numbers of seeds than their settings."""
-    real = run_settings.load_run
-    monkeypatch.setattr(
-        run_settings,
-        "load_run",
-        lambda row, profile: real(row, profile).model_copy(update={"seeds": seeds[row]}),
-    )
+def with_seeds(**seeds):
+    """Return cells of rows with numbers of seeds of their own, as far as plans read them."""
+    lines = [(row, seed, 10) for row, count in seeds.items() for seed in range(count)]
+    return pd.DataFrame(lines, columns=["row", "seed", "trained"])
 
 
-def test_seeds_are_checked_before_training(tmp_path, monkeypatch):
-    """By the settings alone: too few seeds a side, or a p that is too large for all tests."""
+def test_the_seeds_of_tests_are_checked(tmp_path):
+    """Too few seeds a side, or a p that is too large for all tests."""
     _, claim, _ = many(tmp_path, 13, 5)
-    seeds = {"addition_rope": 5, "addition_nope": 4}
-    with_seeds(monkeypatch, seeds)
     for count, other, reason in (
         (3, 4, "4 seeds a side, expected 5 for 3 tests"),
         (12, 5, None),
         (13, 5, "5 seeds a side, expected 6 for 13 tests"),
         (13, 6, None),
     ):
-        seeds["addition_nope"] = other
-        checked = claims.check_seeds(claim[:count], "cpu")
+        found = with_seeds(addition_rope=5, addition_nope=other)
         names = [f"mine_{at}" for at in range(count)] if reason else []
-        assert checked == dict.fromkeys(names, reason)
-    plan = claims.plan_seeds(claim, "cpu")
+        assert claims.check_seeds(claim[:count], found) == dict.fromkeys(names, reason)
+    plan = claims.plan_seeds(claim, found)
     assert plan["smallest_corrected"].tolist() == pytest.approx([13 / 462] * 13)
     assert plan["seeds"].tolist() == [5] * 13 and plan["needed"].tolist() == [6] * 13
-    assert {*plan["profile"]} == {"cpu"}
+    assert claims.plan_seeds(claim, found.query("row == 'addition_rope'")).empty
+    unlike = found.assign(trained=found["trained"].where(found["row"] == "addition_rope", 5))
+    assert claims.plan_seeds(claim, unlike).empty
 
 
-def test_levels_are_checked_before_training(tmp_path, monkeypatch):
+def test_the_seeds_of_levels_are_checked(tmp_path):
     """A claim about a method needs three seeds, a share of seeds as many as its interval does."""
     share = {**NOISY, "above": 0.9, "rows": ["addition_rope"]}
     worst = {"rows": ["addition_nope"], "where": {"digits": 12}, "statistic": "worst_seed"}
+    missing = {**NOPE, "rows": ["bitwise_or_nope_injected"]}
     given = [
         {**BASE, "id": "mean", "measure": NOPE, "holds_if": ">= 0.9"},
         {**BASE, "id": "worst", "measure": worst, "holds_if": ">= 0.9"},
         {**BASE, "id": "errors", "measure": {**NOPE, "statistic": "errors"}, "holds_if": "<= 0"},
         {**BASE, "id": "share", "measure": share, "holds_if": "<= 0.1"},
-        {
-            **BASE,
-            "id": "off",
-            "measure": {**NOPE, "rows": ["bitwise_or_nope_injected"]},
-            "holds_if": "> 0",
-        },
+        {**BASE, "id": "off", "measure": missing, "holds_if": "> 0"},
     ]
-    claim, seeds = load(tmp_path, *given), {"addition_nope": 2, "addition_rope": 20}
-    with_seeds(monkeypatch, seeds)
+    claim = load(tmp_path, *given)
     few = "2 seeds, expected 3"
     wide = "all wrong, the interval of 20 seeds would be 0.0% to 16.1%"
-    assert claims.check_seeds(claim, "cpu") == {"mean": few, "worst": few, "share": wide}
-    seeds.update(addition_nope=3, addition_rope=40)
-    assert claims.check_seeds(claim, "cpu") == {}
+    found = with_seeds(addition_nope=2, addition_rope=20)
+    assert claims.check_seeds(claim, found) == {"mean": few, "worst": few, "share": wide}
+    assert claims.check_seeds(claim, with_seeds(addition_nope=3, addition_rope=40)) == {}
 
 
-def test_the_seeds_of_the_profile_full_can_decide_its_claims():
+def test_the_seeds_of_the_experiments_can_decide_all_claims():
     """Goal of the ledger: no claim stays open for want of seeds that two cores could train."""
-    loaded = claims.load_claims()
-    assert claims.check_seeds(loaded, "full") == {}
-    plan = claims.plan_seeds(loaded, "full")
-    assert {"baselines", "long", "full", "thesis"} == {*plan["profile"]}
-    assert {*PAPERS, OWN_CLAIMS} == {*plan["paper"]}
+    loaded, runs = claims.load_claims(), [load_run(row) for row in list_rows()]
+    lines = [(run.name, at, run.training.digits) for run in runs for at in range(run.seeds)]
+    planned = pd.DataFrame(lines, columns=["row", "seed", "trained"])
+    assert claims.check_seeds(loaded, planned) == {}
+    assert {*PAPERS, OWN_CLAIMS} == {*claims.plan_seeds(loaded, planned)["paper"]}
+
+
+def test_claims_that_the_committed_seeds_cannot_decide_are_not_decided():
+    lacking = claims.check_seeds(claims.load_claims(), results.read_table("cells"))
+    ledger = json.loads((paths.REPORTS / "claims.json").read_text(encoding="utf-8"))
+    verdicts = {record["id"]: record["verdict"] for record in ledger}
+    assert {verdicts[claim] for claim in lacking} <= {"too few seeds", "not learned here"}
 
 
 def test_too_few_steps_leave_no_verdict(one):
@@ -556,7 +555,7 @@ def test_settings_in_which_compared_rows_differ_are_told(one):
     rows = ("addition_nope", "addition_relative")
     measure = {"rows": [rows[1]], "where": {"digits": 12}}
     record = one(always(1.0), "> 0", rows, measure, seeds=5, compare={"row": rows[0]})
-    known = [run_settings.load_run(row, "cpu") for row in reversed(rows)]
+    known = [results.read_runs()[row, "laptop"] for row in reversed(rows)]
     assert record["unlike"]["width"] == [run.model["width"] for run in known]
     assert record["unlike"]["optimizer"] == ["adamw", "muon"]
     assert "optimizer adamw and muon" in claims.describe_measurement(record)
@@ -567,7 +566,7 @@ def test_a_construction_is_put_to_sums(tmp_path, codes, verdict):
     asked = {"cells": [[2, 2], [3, 1]], "tokens": 50, "codes": codes}
     given = {**BASE, "construction": asked, "holds_if": "<= 0"}
     claim = load(tmp_path, given)
-    record = claims.judge_claims(claim, cells(["addition_nope"], grid=11), "cpu")[0]
+    record = judge(claim, cells(["addition_nope"], grid=11))[0]
     assert record["verdict"] == verdict and record["n"] == 60 + 60
     assert claims.describe_measurement(record).startswith(
         f"{record['measured']} errors; wanted <= 0; construction"
@@ -576,23 +575,19 @@ def test_a_construction_is_put_to_sums(tmp_path, codes, verdict):
 
 def test_circuits_are_worked_out(tmp_path, monkeypatch):
     given = {**BASE, "circuits": {"count": 3, "gates": 9}, "holds_if": "<= 0"}
-    (record,) = claims.judge_claims(
-        [claims.Claim(**given, paper="carry")], strings("a", [1]), "cpu"
-    )
+    (record,) = judge([claims.Claim(**given, paper="carry")], strings("a", [1]))
     assert record["verdict"] == "holds" and record["measured"] == 0 and record["n"] >= 3
     wrong = pd.DataFrame({"n": [9], "wrong": [1]})
     monkeypatch.setattr(majority_constructions, "score_random_circuits", lambda *_, **__: wrong)
-    (record,) = claims.judge_claims(
-        [claims.Claim(**given, paper="carry")], strings("a", [1]), "cpu"
-    )
+    (record,) = judge([claims.Claim(**given, paper="carry")], strings("a", [1]))
     assert record["verdict"] == "fails" and record["n"] == 9
 
 
 @pytest.mark.parametrize(("millions", "verdict"), [(122, "holds"), (121, "fails")])
 def test_parameters_are_counted_without_training(tmp_path, millions, verdict):
     given = {**BASE, "parameters": {"addition_abacus_injected": millions}, "holds_if": "<= 0"}
-    record = claims.judge_claims(load(tmp_path, given), cells(["addition_nope"], grid=11), "cpu")[0]
-    assert record["verdict"] == verdict and record["n"] == 1 and record["profile"] == "paper"
+    record = judge(load(tmp_path, given), cells(["addition_nope"], grid=11))[0]
+    assert record["verdict"] == verdict and record["n"] == 1 and record["scales"] == {}
 
 
 def test_of_several_rows_one_that_has_not_learned_leaves_no_verdict_that_holds(one):
@@ -664,10 +659,6 @@ BAD = {
         {**GOOD, "least_steps": {"addition_nope": 0}},
         "claims.mine.least_steps.addition_nope: 0 does not fit",
     ),
-    "a profile without a measure": (
-        {**BASE, "thesis_runs": {}, "holds_if": "> 0", "profile": "baselines"},
-        "profile 'baselines' expects measure, or analysis",
-    ),
     "an unknown score of the thesis": (
         {**BASE, "thesis_runs": {"score": "losses"}, "holds_if": "> 0"},
         "claims.mine.thesis_runs.score: 'losses' is not a choice, did you mean 'loss'",
@@ -675,10 +666,6 @@ BAD = {
     "a rate of no share": (
         {**GOOD, "paper_rates": {"addition_rope": [1, 2]}},
         "paper_rates expects the statistic seeds_above",
-    ),
-    "an unknown profile": (
-        {**GOOD, "profile": "baseline"},
-        "claims.mine.profile: unknown profile 'baseline', did you mean 'baselines'",
     ),
     "an unknown start": (
         {**GOOD, "measure": {**NOPE, "where": {"digits": 12, "start": "middle"}}},
@@ -801,24 +788,23 @@ def test_the_ledger_has_all_works():
     assert {claim.paper for claim in loaded} == {*PAPERS, OWN_CLAIMS}
 
 
-def test_the_files_of_the_ledger(monkeypatch, tmp_path, every_row):
-    tables = {"cells": cells(), "places": places(), "curves": None}
+def test_the_files_of_the_ledger(monkeypatch, tmp_path):
+    tables = {"cells": cells(), "places": places()}
+    empty = results.create_empty_table
     monkeypatch.setattr(
-        claims.results,
-        "read_table",
-        lambda profile, name: tables.get(name, pd.DataFrame({"row": []})),
+        results, "read_table", lambda name, scale: tables[name] if name in tables else empty(name)
     )
-    monkeypatch.setattr(claims.results, "read_certificates", lambda profile: certificates())
+    monkeypatch.setattr(results, "read_certificates", certificates)
     few = pd.DataFrame({"n": [9], "wrong": [0]})  # whole ones take seconds
     for module, name in (
         (adder_construction, "score_random_sums"),
         (majority_constructions, "score_random_circuits"),
     ):
         monkeypatch.setattr(module, name, lambda *_, **__: few)
-    records = claims.write_ledger("cpu", tmp_path)
+    records = claims.write_ledger(folder=tmp_path)
     assert json.loads((tmp_path / "claims.json").read_text()) == records
     wanted = {"id", "paper", "statement", "paper_value", "measured", "interval", "n", "seeds"}
-    wanted |= {"profile", "verdict"}
+    wanted |= {"scales", "items", "verdict"}
     for record in records:
         assert wanted <= set(record) and record["verdict"] in claims.VERDICTS
         assert (record["measured"] is not None) == (record["n"] > 0)
@@ -832,7 +818,7 @@ def test_the_files_of_the_ledger(monkeypatch, tmp_path, every_row):
 
 def strings(row, right, n=100):
     """Return cells of one row: how many of n strings each seed has right."""
-    cell = {"row": row, "profile": "cpu", "trained": 100, "start": "1", "set": "test"}
+    cell = {"row": row, "scale": "laptop", "trained": 100, "start": "1", "set": "test"}
     made = [{**cell, "seed": seed, "i": 150, "j": 150, "n": n, "exact": of,
              "first_right": of}
             for seed, of in enumerate(right)]  # fmt: skip
@@ -852,17 +838,12 @@ NOISY = {
 )
 def test_seeds_that_reach_an_accuracy_are_counted(left, measured, verdict, tmp_path, monkeypatch):
     """Those with more heads left than one have failed, if they were to be halved."""
-
-    def known(row, profile):
-        halving = "svc" if row.endswith("svc") else None
-        return run_settings.make_run(
-            {
-                "task": {"name": "noisy_majority"},
-                "training": {"halving": halving, "batched_seeds": True, "examples": 100},
-            }
-        )
-
-    monkeypatch.setattr(run_settings, "load_run", known)
+    training = {"batched_seeds": True, "examples": 100}
+    runs = {
+        row: make_run({"task": {"name": "noisy_majority"}, "training": {**training, "halving": of}})
+        for row, of in (("noisy_majority_d8_a4_svc", "svc"), ("noisy_majority_d8_a4", None))
+    }
+    store(monkeypatch, runs)
     given = {**BASE, "measure": NOISY, "holds_if": "> 0.3"}
     claim = load(tmp_path, given)
     table = strings("noisy_majority_d8_a4_svc", [100] * 16 + [99] * 4)
@@ -871,7 +852,7 @@ def test_seeds_that_reach_an_accuracy_are_counted(left, measured, verdict, tmp_p
         [("noisy_majority_d8_a4_svc", seed, of) for seed in range(20) for of in heads],
         columns=["row", "seed", "heads"],
     )
-    record = claims.judge_claims(claim, table, "cpu", curves=curves)[0]
+    record = judge(claim, table, curves=curves)[0]
     assert record["measured"] == measured and record["verdict"] == verdict
     assert record["n"] == record["seeds"] == 20
     low, high = record["interval"]
@@ -882,7 +863,7 @@ def test_seeds_that_reach_an_accuracy_are_counted(left, measured, verdict, tmp_p
         table.assign(row="noisy_majority_d8_a4"),
         curves.assign(row="noisy_majority_d8_a4"),
     )
-    assert claims.judge_claims(claim, table, "cpu", curves=curves)[0]["measured"] == 0.8
+    assert judge(claim, table, curves=curves)[0]["measured"] == 0.8
 
 
 def test_shares_of_seeds_are_compared_as_shares(tmp_path):
@@ -896,7 +877,7 @@ def test_shares_of_seeds_are_compared_as_shares(tmp_path):
     one = strings("noisy_majority_d8_a4_svc", [100] * 18 + [99] * 2)
     other = strings("noisy_majority_d8_a4", [100] * 4 + [99] * 16)
     both = pd.concat([one, other], ignore_index=True)
-    record = claims.judge_claims(claim, both, "cpu")[0]
+    record = judge(claim, both)[0]
     assert record["measured"] == pytest.approx(0.7) and record["verdict"] == "holds"
     assert 0.3 < record["interval"][0] < 0.7 < record["interval"][1] < 0.95
 
@@ -911,7 +892,7 @@ def test_our_rates_are_tested_against_the_papers(tmp_path):
     ]
     both = [strings(names[0], [100] * 18 + [99] * 2), strings(names[1], [100] * 2 + [99] * 18)]
     table = pd.concat(both, ignore_index=True)
-    records = claims.judge_claims(load(tmp_path, *given), table, "cpu")
+    records = judge(load(tmp_path, *given), table)
     halved, plain = records[0]["rates"]
     assert (halved["hits"], halved["n"], plain["hits"]) == (18, 20, 2)
     p = stats.fisher_exact([[18, 2], [13, 87]]).pvalue
@@ -929,7 +910,7 @@ def test_the_runs_of_the_thesis_are_pairs(tmp_path):
         tmp_path,
         *({**given, "id": f"mine_{at}", "thesis_runs": way} for at, way in enumerate(ways)),
     )
-    every, learned = claims.judge_claims(claim, learned_row(), "cpu")
+    every, learned = judge(claim, learned_row())
     assert every["pairs"] == {"ahead": 52, "behind": 23, "equal": 10} and every["seeds"] == 85
     assert every["measured"] == pytest.approx(0.2308, abs=1e-4) and every["verdict"] == "holds"
     assert learned["seeds"] < every["seeds"] and learned["measured"] < every["measured"]
@@ -971,9 +952,10 @@ def analysed(row="addition_equal_abacus", digits=(6, 7), seeds=3):
 
 
 def learned_row(row="addition_equal_abacus", trained=6, seeds=3):
-    """Return cells of a row that has learned its trained lengths, and nothing beyond."""
+    """Return equal lengths of a row that has learned its trained ones, and nothing beyond."""
     share = learned_to(trained, always(0.0))
-    return cells([row], trained, trained + 2, each=4, seeds=seeds, share=share)
+    table = cells([row], trained, trained + 2, seeds=seeds, share=share)
+    return table[table["set"] == "equal"].reset_index(drop=True)
 
 
 ANALYSIS = {"row": "addition_equal_abacus", "table": "confirmed", "count": "flipped"}
@@ -992,7 +974,7 @@ def test_what_an_analysis_counted(tmp_path, where, compare, measured, n):
     given |= {"compare": compare} if compare else {}
     claim = load(tmp_path, given)
     known = {"confirmed": analysed()}
-    (record,) = claims.judge_claims(claim, learned_row(), "cpu", analyses=known)
+    (record,) = judge(claim, learned_row(), **known)
     assert record["measured"] == pytest.approx(measured, abs=1e-6) and record["n"] == n
     assert record["row"] == "addition_equal_abacus" and record["seeds"] == 3
     assert record["compared_with"] == ("addition_equal_abacus" if compare else None)
@@ -1006,10 +988,7 @@ def test_an_analysis_without_starts_has_one_verdict(tmp_path):
     table = learned_row()
     both = pd.concat([table, table.assign(start="all")], ignore_index=True)
     known = {"confirmed": analysed()}
-    records = [
-        claims.judge_claims(load(tmp_path, given), cells, "cpu", analyses=known)[0]
-        for cells in (table, both)
-    ]
+    records = [judge(load(tmp_path, given), cells, **known)[0] for cells in (table, both)]
     assert records[0] == records[1] and records[1]["verdict"] == "holds"
 
 
@@ -1030,7 +1009,7 @@ def test_an_analysis_may_sum_probabilities(tmp_path):
     given = {**BASE, "analysis": analysis, "compare": {"where": {"beyond": 0}}}
     claim = load(tmp_path, {**given, "holds_if": "> 0.05"})
     cells = learned_row(row, seeds=8)
-    (record,) = claims.judge_claims(claim, cells, "cpu", analyses={"next_tokens": table})
+    (record,) = judge(claim, cells, next_tokens=table)
     assert record["measured"] == pytest.approx(0.2 + 0.01 * 3.5 - 0.01)
     assert (record["verdict"], record["p"]) == ("holds", round(1 / 256, 5)) and record["n"] == 960
 
@@ -1039,10 +1018,10 @@ def test_rows_without_analysis_are_not_tested(tmp_path):
     given = {**BASE, "analysis": {**ANALYSIS, "where": {"twins": "other"}}, "holds_if": "> 0"}
     claim = load(tmp_path, given)
     for known, reason in (
-        ({}, "row addition_equal_abacus was not analysed in this profile"),
+        ({}, "row addition_equal_abacus was not analysed"),
         ({"confirmed": analysed()}, "nothing was counted in row addition_equal_abacus for twins"),
     ):
-        (record,) = claims.judge_claims(claim, learned_row(), "cpu", analyses=known)
+        (record,) = judge(claim, learned_row(), **known)
         assert record["verdict"] == "not tested" and record["reason"].startswith(reason)
 
 
@@ -1052,11 +1031,11 @@ def test_an_analysis_counts_learned_seeds_alone(tmp_path):
     table = learned_row(seeds=5)
     few = table["seed"] >= 4
     table.loc[few, "exact"] = 0
-    (record,) = claims.judge_claims(claim, table, "cpu", analyses=known)
+    (record,) = judge(claim, table, **known)
     assert record["verdict"] == "holds" and record["sides"] == [4]
     assert record["learned"] == {"addition_equal_abacus": [4, 5]}
     table.loc[table["seed"] >= 2, "exact"] = 0
-    (record,) = claims.judge_claims(claim, table, "cpu", analyses=known)
+    (record,) = judge(claim, table, **known)
     assert record["verdict"] == "not learned here"
 
 
@@ -1064,7 +1043,7 @@ def test_errors_of_an_analysis_are_of_these_problems_only(tmp_path):
     analysis = {**ANALYSIS, "where": {"twins": "carry"}, "statistic": "errors"}
     claim = load(tmp_path, {**BASE, "analysis": analysis, "holds_if": "<= 0"})
     known = {"confirmed": analysed(seeds=1)}  # its seed has no error
-    (record,) = claims.judge_claims(claim, learned_row(), "cpu", analyses=known)
+    (record,) = judge(claim, learned_row(), **known)
     assert (record["verdict"], record["measured"], record["n"]) == ("holds", 0, 80)
 
 
@@ -1083,9 +1062,7 @@ def test_a_fixed_point_is_counted_past_the_trained_recurrences(tmp_path):
     for past, start, share in ((1, None, 0.0), (2, None, 1.0), (2, "all", 0.5)):
         where = {"place": -1, "beyond": 0, "past": past} | ({"start": start} if start else {})
         given = {**BASE, "analysis": {**analysis, "where": where}, "holds_if": ">= 0.9"}
-        (record,) = claims.judge_claims(
-            load(tmp_path, given), learned_row(row), "cpu", analyses={"recurrences": table}
-        )
+        (record,) = judge(load(tmp_path, given), learned_row(row), recurrences=table)
         assert record["measured"] == share and record["n"] == 30
 
 
@@ -1096,9 +1073,7 @@ def test_an_analysis_from_a_former_start_is_gated_by_start_1(tmp_path):
     given = {**BASE, "analysis": {"row": row, "table": "recurrences", "count": "same"}}
     claim = load(tmp_path, {**given, "holds_if": ">= 0.9"})
     scored = [learned_row(row).assign(start=start) for start in ("1", "all")]
-    (record,) = claims.judge_claims(
-        claim, pd.concat(scored, ignore_index=True), "cpu", analyses={"recurrences": table}
-    )
+    (record,) = judge(claim, pd.concat(scored, ignore_index=True), recurrences=table)
     assert (record["measured"], record["start"], record["starts"]) == (0.4, FORMER_START, {})
 
 
@@ -1120,8 +1095,8 @@ def test_lengths_that_were_never_trained_have_regions_of_their_own(tmp_path):
     row = "addition_equal_abacus"
     table = pd.DataFrame(
         [
-            {"row": row, "profile": "full", "seed": seed, "start": "1", "set": "equal",
-             "i": i, "j": i, "trained": 6, "n": 10, "exact": i}
+            {"row": row, "scale": "laptop", "seed": seed, "start": "1", "set": "equal",
+             "i": i, "j": i, "trained": 6, "n": 10, "exact": i, "first_right": i}
             for seed in range(2) for i in range(2, 9)
         ]
     )  # fmt: skip
@@ -1129,7 +1104,7 @@ def test_lengths_that_were_never_trained_have_regions_of_their_own(tmp_path):
                              ("extrapolation", 15, 20)):  # fmt: skip
         measure = {"rows": [row], "where": {"region": region}}
         given = {**BASE, "measure": measure, "holds_if": "> 0", "gate": 0.1}
-        (record,) = claims.judge_claims(load(tmp_path, given), table, "cpu")
+        (record,) = judge(load(tmp_path, given), table)
         assert record["measured"] == pytest.approx(right / n) and record["n"] == 2 * n, region
 
 
@@ -1148,7 +1123,7 @@ def test_a_proof_is_no_sample():
         for row in ("addition_relative", "multiplication_relative_scratchpad", "copying_relative")
     ]
     of.append(claims.Claim(id="other", certified={"row": "addition_nope"}, **claim))
-    records = claims.judge_claims(of, cells(), "cpu", certificates=table)
+    records = judge(of, cells(), certificates=table)
     assert [record["verdict"] for record in records] == ["holds", "fails", "fails", "not tested"]
     assert records[0]["interval"] == [1.0, 1.0] and records[0]["seeds"] == 2
     assert records[0]["n"] == 800 and records[0]["statistic"] == "seeds_certified"
@@ -1165,32 +1140,15 @@ def test_the_ledger_lists_departures_from_the_papers(tmp_path):
     assert "Departures" not in claims.render_ledger(many(tmp_path, 1, 5)[0])
 
 
-def test_an_analysis_is_read_in_the_profile_that_a_claim_names(tmp_path):
-    """Its verdict by start is told too."""
+def test_an_analysis_has_a_verdict_for_each_start_of_its_table(tmp_path):
     given = {**BASE, "analysis": {**ANALYSIS, "where": {"twins": "carry"}}, "holds_if": ">= 0.5"}
-    claim = load(tmp_path, {**given, "profile": "baselines"})
-    here, there = analysed(), analysed().assign(flipped=0)
-    there = pd.concat([here.assign(start="1"), there.assign(start="all")], ignore_index=True)
+    one, other = analysed().assign(start="1"), analysed().assign(start="all", flipped=0)
     scored = pd.concat([learned_row().assign(start=start) for start in ("1", "all")])
-    (record,) = claims.judge_claims(
-        claim, learned_row(), "cpu", analyses={"confirmed": here.assign(flipped=0)},
-        others={"baselines": scored.reset_index(drop=True)},
-        others_analyses={"baselines": {"confirmed": there}},
-    )  # fmt: skip
+    (record,) = judge(
+        load(tmp_path, given), scored.reset_index(drop=True), confirmed=pd.concat([one, other])
+    )
     assert record["verdict"] == "holds" and record["start"] == "1"
     assert record["starts"] == {"1": "holds", "all": "fails"}
-
-
-def test_older_tables_have_numbers_as_starts(tmp_path):
-    """Committed results may have ids in the column `start`; they are the same protocol."""
-    claim = load(tmp_path, {**BASE, "measure": NOPE, "holds_if": ">= 0.9"})
-    table = cells(["addition_nope"], grid=14, each=4, share=always(1.0))
-    names = {"measured", "verdict", "n", "start", "starts"}
-    records = [
-        claims.judge_claims(claim, table.assign(start=start), "cpu")[0] for start in ("1", 1)
-    ]
-    assert records[0] == records[1] and names <= {*records[0]}
-    assert records[1]["verdict"] == "holds"
 
 
 def test_a_start_that_a_row_leaves_out_is_not_replaced_by_another(tmp_path, monkeypatch):
@@ -1198,23 +1156,18 @@ def test_a_start_that_a_row_leaves_out_is_not_replaced_by_another(tmp_path, monk
     measure = {"rows": ["addition_nope"], "where": {"digits": 12, "start": "all"}}
     claim = load(tmp_path, {**BASE, "measure": measure, "holds_if": ">= 0.9"})
     table = cells(["addition_nope"], grid=14, each=4, share=always(1.0))
-    real = run_settings.load_run
-    assert claims.judge_claims(claim, table, "cpu")[0]["verdict"] == "holds"
-
-    def from_one(row, profile):
-        run = real(row, profile)
-        evaluation = run.evaluation.model_copy(update={"starts": [1]})
-        return run.model_copy(update={"evaluation": evaluation})
-
-    monkeypatch.setattr(run_settings, "load_run", from_one)
-    (record,) = claims.judge_claims(claim, table, "cpu")
-    assert record["reason"] == "row addition_nope has no result from start all in this profile"
+    run = results.read_runs()["addition_nope", "laptop"]
+    assert judge(claim, table)[0]["verdict"] == "holds"
+    evaluation = run.evaluation.model_copy(update={"starts": [1]})
+    store(monkeypatch, {"addition_nope": run.model_copy(update={"evaluation": evaluation})})
+    (record,) = judge(claim, table)
+    assert record["reason"] == "row addition_nope has no result from start all"
 
 
 def test_losses_of_the_thesis_are_compared_by_factors(tmp_path):
     way = {"length": "10", "score": "loss"}
     claim = load(tmp_path, {**BASE, "thesis_runs": way, "holds_if": "> 0"})
-    (record,) = claims.judge_claims(claim, learned_row(), "cpu")
+    (record,) = judge(claim, learned_row())
     pairs = thesis_runs.pair_runs(thesis_runs.read_runs())
     factors = pairs["loss_10_add"] / pairs["loss_10_mix"]
     assert record["measured"] == pytest.approx(factors.map(math.log10).mean(), abs=1e-6)
@@ -1226,15 +1179,14 @@ def test_losses_of_the_thesis_are_compared_by_factors(tmp_path):
 def test_rows_that_are_one_model_are_not_compared(one, monkeypatch, layers, verdict):
     """Of one layer, the entrance of a recurrence is every layer."""
     rows = ("addition_nope", "addition_rope")
-    chosen = dict(zip(rows, ("entrance", "every_layer"), strict=True))
-
-    def known(row, profile):
-        model = {"layers": layers, "recurrences": 2, "injection": chosen[row]}
-        return run_settings.make_run({"task": {"name": "addition"}, "model": model}, row)
-
-    monkeypatch.setattr(run_settings, "load_run", known)
+    model = {"layers": layers, "recurrences": 2}
+    runs = {
+        row: make_run({"model": {**model, "injection": injection}}, row)
+        for row, injection in zip(rows, ("entrance", "every_layer"), strict=True)
+    }
+    store(monkeypatch, runs)
     measure = {"rows": [rows[1]], "where": {"digits": 12}}
     record = one(always(0.5), None, rows, measure, seeds=5, margin=0.3, compare={"row": rows[0]})
     assert record["verdict"] == verdict
     if verdict == "not tested":
-        assert record["reason"] == f"rows {rows[1]} and {rows[0]} are one model in this profile"
+        assert record["reason"] == f"rows {rows[1]} and {rows[0]} are one model"

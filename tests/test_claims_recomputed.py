@@ -7,48 +7,54 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from carry import claims
+from carry import claims, results
 from carry.config import paths
 
 
+TABLES = results.open_results()
+
+
 @functools.cache
-def read(profile, name="cells"):
-    """Return a table of all studies of a profile, as it is committed; older ids are numbers."""
-    files = sorted(paths.results_path(profile, "results").glob(f"*/{name}.parquet"))
-    table = pd.concat(map(pd.read_parquet, files), ignore_index=True)
-    return table.assign(start=table["start"].astype(str)) if "start" in table else table
+def read(name="cells"):
+    """Return a table of all rows of a laptop, as it is committed."""
+    files = sorted(paths.results_folder("").glob(f"*/{name}.parquet"))
+    return pd.concat(map(pd.read_parquet, files), ignore_index=True).query("scale == 'laptop'")
 
 
 def judge(claim_id):
     """Return the record of one claim of the ledger, from the tables of its rows."""
     (claim,) = [claim for claim in claims.load_claims() if claim.id == claim_id]
-    cells, curves, others = (
-        table[table["row"].isin(claim.list_rows())]
-        for table in (read("full"), read("full", "curves"), read("baselines"))
-    )
-    cells = pd.concat([cells, others[~others["row"].isin(cells["row"])]], ignore_index=True)
-    others = {"baselines": others}
-    return claims.judge_claims([claim], cells, "full", curves=curves, others=others)[0]
+    of_rows = {
+        name: results.select_rows(TABLES[name], claim.list_rows())
+        for name in ("cells", "places", "curves")
+    }
+    none = pd.DataFrame(columns=results.CERTIFICATE_COLUMNS)
+    return claims.judge_claims([claim], TABLES.with_tables(**of_rows), none)[0]
 
 
-def count(profile, row, gate=0.99):
+def count(row, gate=0.99):
     """Return right answers and problems beyond training in the grid, of seeds that learned."""
-    cells = read(profile).query(f"row == '{row}' and start == '1' and set == 'grid'")
+    cells = read().query(f"row == '{row}' and start == '1' and set == 'grid'")
     known = cells[["i", "j"]].max(axis=1) <= cells["trained"]
     trained = cells[known].groupby("seed")[["exact", "n"]].sum()
     learned = trained.index[trained["exact"] >= gate * trained["n"]]
     return cells[~known].groupby("seed")[["exact", "n"]].sum().loc[learned]
 
 
+def count_seeds(row):
+    """Return the number of seeds of a row."""
+    return read().query(f"row == '{row}'")["seed"].nunique()
+
+
 @pytest.mark.parametrize("other", ["nope", "fire"])
 def test_an_order(other):
     first, second = (
-        count("baselines", row).pipe(lambda table: table["exact"] / table["n"])
+        count(row).pipe(lambda table: table["exact"] / table["n"])
         for row in ("addition_abacus_short", f"addition_{other}")
     )
     record = judge(f"abacus_ahead_of_{other}")
     if record["verdict"] == "not learned here":
-        assert 2 * min(len(first), len(second)) <= read("baselines")["seed"].nunique()
+        assert 2 * min(len(first), len(second)) <= read()["seed"].nunique()
         return
     p = stats.permutation_test(
         (first, second), lambda a, b: np.mean(a) - np.mean(b), alternative="greater"
@@ -66,10 +72,10 @@ def assert_wider(ends, told, least=0):
 
 def test_a_level():
     row = "multi_operand_addition_coupled_scratchpad"
-    seeds = count("baselines", row)
+    seeds = count(row)
     record = judge("many_operands_small")
     if record["verdict"] == "not learned here":
-        assert 2 * len(seeds) <= read("baselines").query(f"row == '{row}'")["seed"].nunique()
+        assert 2 * len(seeds) <= count_seeds(row)
         return
     told = stats.ttest_1samp(seeds["exact"] / seeds["n"], 0).confidence_interval(0.95)
     assert_wider(record["interval"], told)
@@ -78,10 +84,10 @@ def test_a_level():
 
 
 def test_a_share_of_models():
-    heads = read("full", "curves").dropna(subset="heads").groupby(["row", "seed"])["heads"].last()
+    heads = read("curves").dropna(subset="heads").groupby(["row", "seed"])["heads"].last()
     perfect = {}
     for row in ("noisy_majority_d8_a4_shapley", "noisy_majority_d8_a4"):
-        of = read("full").query(f"row == '{row}' and set == 'test'").groupby("seed")
+        of = read().query(f"row == '{row}' and set == 'test'").groupby("seed")
         right = of["first_right"].sum() == of["n"].sum()
         failed = heads[row] > 1 if "shapley" in row else right & False
         perfect[row] = (int((right & ~failed).sum()), len(right))
@@ -93,7 +99,7 @@ def test_a_share_of_models():
 
 
 def test_errors():
-    seeds = count("full", "addition_relative")
+    seeds = count("addition_relative")
     record = judge("relative_beyond")
     assert (record["measured"], record["n"]) == (
         (seeds["n"] - seeds["exact"]).sum(),

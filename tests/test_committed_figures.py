@@ -1,4 +1,4 @@
-"""The figures that the committed notebooks show are what their tables say, each once."""
+"""The figures of the notebooks are what their tables say, each once."""
 
 from collections import defaultdict
 
@@ -11,10 +11,9 @@ import seaborn as sns
 
 from carry import plots, results
 from carry.config import paths
-from carry.runs import notebooks
 from carry.plots import index
 
-CERTIFICATES = paths.ROOT / "reports/figures/every_length/is_it_proved/certificates.csv"
+CERTIFICATES = paths.REPORTS / "figures/every_length/is_it_proved/certificates.csv"
 TWICE = {"architectures", "three_architectures"}  # one drawing, in the main notebook and its own
 
 
@@ -26,22 +25,30 @@ def close():
 
 def read_cells(name):
     """Return the cells of code of a notebook."""
-    cells = nbformat.read(runner.find_notebook(name), as_version=4).cells
+    cells = nbformat.read(index.find_figure_notebooks()[name], as_version=4).cells
     return [cell for cell in cells if cell.cell_type == "code"]
 
 
 def test_no_two_figures_are_the_same_picture():
     """A row without results must not make one figure out of two."""
     shown = defaultdict(set)
-    for name in index.find_figure_notebooks():
-        for cell in read_cells(name):
-            for figure in index.list_shown(cell.source):
-                for output in cell.outputs:
-                    if "image/png" in output.get("data", {}):
-                        shown[output["data"]["image/png"]].add(figure)
+    for entry in index.list_figures().values():
+        picture = paths.figures_folder(entry.notebook) / f"{entry.name}.svg"
+        if picture.exists():
+            shown[picture.read_bytes()].add(entry.name)
     equal = [figures for figures in shown.values() if len(figures - TWICE) > 1]
-    pictures = len(shown)
-    assert pictures > 50 and not equal
+    assert len(shown) > 50 and not equal
+
+
+def test_no_file_is_left_of_a_figure_that_no_notebook_shows():
+    entries = index.list_figures()
+    code = {entry.notebook: "" for entry in entries.values()}
+    for name in code:
+        code[name] = "\n".join(cell.source for cell in read_cells(name))
+    for entry in entries.values():
+        assert f'"{entry.name}"' in code[entry.notebook], entry
+    for path in (paths.REPORTS / "figures").rglob("*.*"):
+        assert path.parent == paths.figures_folder(entries[path.stem].notebook), path
 
 
 def draw_certificates(leads):
@@ -59,7 +66,7 @@ def test_only_seeds_that_are_not_proved_are_at_the_left_edge(wrong):
     """A certified seed may have little slack, and is drawn as positive."""
     leads = pd.read_csv(CERTIFICATES)
     slack = leads["over all contexts"] == "less its rounding bound"
-    certified = results.read_certificates("cpu")
+    certified = results.read_certificates()
     certified = certified[certified["row"].isin(leads["row"])]
     assert slack.sum() == len(certified)
     leads.loc[leads.index[slack][:wrong], "logits"] = -1.0

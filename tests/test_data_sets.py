@@ -11,7 +11,8 @@ from scipy.stats import binomtest, chisquare
 from carry import formats, tasks
 from carry import results as result_tables
 from carry.config import paths, profiles, run_settings
-from carry.config.run_settings import SUB_TASKS, make_run
+from carry.experiments.resolve import make_run
+from carry.experiments.run import SUB_TASKS
 from carry.config.settings import SettingsError, list_modules
 from carry.data import data_sets, problem_sets, training_batches
 from carry.data.data_sets import count_by_length, draw_distinct_operands, pack_digits

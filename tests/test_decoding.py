@@ -11,7 +11,6 @@ from dataclasses import replace
 import pytest
 import torch
 
-from carry.config.run_settings import make_run
 from carry.config.settings import SettingsError, list_modules
 from carry.evaluation import decoding, mock_models
 from carry.evaluation.decoding import (
@@ -20,6 +19,7 @@ from carry.evaluation.decoding import (
     decode_greedily,
     group_by_shape,
 )
+from carry.experiments.resolve import make_run
 from carry.formats import EOS, to_text
 from carry.formats.sub_task import SubTask
 from carry.models.cache import Cache

@@ -2,15 +2,18 @@
 
 import pytest
 
-from carry import cli
-from carry.config import run_settings
+from carry import cli, departures
 from carry.config.settings import SettingsError
 from carry.departures import (
+    COUNTERPARTS,
+    compare_runs,
+    find_counterpart,
     label_setting,
     list_departures,
     resolve_settings,
     tabulate_departures,
 )
+from carry.experiments.resolve import list_rows, load_rows, load_run, make_run
 
 ABACUS = {"ids": "abacus", "encoding": "learned"}
 BASE = {
@@ -20,20 +23,9 @@ BASE = {
 }
 
 
-@pytest.fixture
-def compare(monkeypatch):
+def compare(here, there):
     """Return the departures of made-up settings from other made-up settings."""
-
-    def compare(here, there):
-        runs = {"mine": here, "paper": there}
-        monkeypatch.setattr(
-            run_settings,
-            "load_run",
-            lambda row, profile: run_settings.make_run(runs[profile], row, profile),
-        )
-        return list_departures("row", "mine")
-
-    return compare
+    return compare_runs(make_run(here), make_run(there))
 
 
 def changed(**sections):
@@ -70,7 +62,7 @@ def changed(**sections):
         ({"positions": [{**ABACUS, "offset": 25}]}, ("position 1 offset", 25, 1, "size")),
     ],
 )
-def test_one_change_is_one_departure_of_its_kind(compare, change, departure):
+def test_one_change_is_one_departure_of_its_kind(change, departure):
     table = compare(changed(**change), BASE).set_index("setting")
     follows = {"width": ["head width", "hidden"]}.get(departure[0], [])
     assert table.drop(index=follows).reset_index().values.tolist() == [[*departure]]
@@ -88,11 +80,11 @@ def test_one_change_is_one_departure_of_its_kind(compare, change, departure):
         {"positions": [{**ABACUS, "base": 7.0}]},
     ],
 )
-def test_settings_without_effect_are_no_departures(compare, change):
+def test_settings_without_effect_are_no_departures(change):
     assert compare(changed(**change), BASE).empty
 
 
-def test_a_setting_has_an_effect_where_another_one_lets_it(compare):
+def test_a_setting_has_an_effect_where_another_one_lets_it():
     looped = {"model": {**BASE["model"], "recurrences": 2}}
     found = [
         compare(changed(**part, training=training), changed(**part, training={"decay": decay}))
@@ -104,19 +96,19 @@ def test_a_setting_has_an_effect_where_another_one_lets_it(compare):
     assert [list(table["setting"]) for table in found] == [["progressive"], ["cooldown"]]
 
 
-def test_a_setting_counts_where_both_sides_use_it(compare):
+def test_a_setting_counts_where_both_sides_use_it():
     waves = {**ABACUS, "initial": "sinusoidal", "base": 7.0}
     change = changed(positions=[waves], training={"decay": "trapezoid", "cooldown": 0.1})
     assert compare(change, BASE)["setting"].tolist() == ["position 1 initial", "decay"]
 
 
-def test_other_encodings_and_missing_ones_are_named_alone(compare):
+def test_other_encodings_and_missing_ones_are_named_alone():
     relative = {"ids": "abacus", "encoding": "relative", "window": 1, "offset": 5}
     table = compare(changed(positions=[relative]), BASE).set_index("setting")
     assert table["here"].to_dict() == {
         "position 1 offset": 5,
         "position 1 encoding": "relative",
-        "position 1 window": 1,
+        "position 1 window": [1, 1],
     }
     fire = {"ids": "index", "encoding": "fire"}
     table = compare(changed(positions=[ABACUS, fire]), BASE).set_index("setting")
@@ -124,7 +116,7 @@ def test_other_encodings_and_missing_ones_are_named_alone(compare):
     assert table["paper"].tolist() == [None, None]
 
 
-def test_sizes_come_last_and_the_columns_are_always_there(compare):
+def test_sizes_come_last_and_the_columns_are_always_there():
     change = {"model": {"width": 32, "norm": "rms"}, "training": {"steps": 9, "betas": [0.9, 0.9]}}
     kinds = compare(changed(**change), BASE)["kind"].tolist()
     assert kinds == [*(kind for kind in kinds if kind != "size"), *["size"] * kinds.count("size")]
@@ -137,25 +129,40 @@ COLUMNS = ["model", "optimizer", "data", "evaluation", "size"]
 
 
 def test_a_line_of_the_table_has_all_rows_with_its_departures():
-    rows = run_settings.list_rows("full")
-    table = tabulate_departures(dict.fromkeys(rows, "full"))
+    runs = {row: load_run(row) for row in list_rows()}
+    table = tabulate_departures(runs)
     assert [*table] == COLUMNS and not table.duplicated().any()
     listed = [row for names in table.index for row in names.split(", ")]
-    assert sorted(listed) == sorted(rows)
+    assert sorted(listed) == sorted(runs)
     alone = table.index[-1].split(", ")
-    assert {*alone} == {*rows} - {*run_settings.list_rows("paper")}
+    assert {*alone} == {row for row in runs if find_counterpart(row) is None}
     assert table.iloc[-1].tolist() == ["no counterpart in the paper", "", "", "", ""]
     for names, line in table.iloc[:-1].iterrows():
         kinds = line.drop("size")
         shown = [part.split(":")[0] for text in kinds for part in text.split("; ") if text]
         for row in names.split(", "):
-            departures = list_departures(row, "full").set_index("setting")
-            assert shown == departures.index[departures["kind"] != "size"].tolist()
+            listed = list_departures(row).set_index("setting")
+            assert shown == listed.index[listed["kind"] != "size"].tolist()
             for name in ("digits", "steps", "batch"):
-                assert (f"{name} " in line["size"]) == (name in departures.index)
-                if name in departures.index:
-                    here, there = departures.loc[name, ["here", "paper"]]
+                assert (f"{name} " in line["size"]) == (name in listed.index)
+                if name in listed.index:
+                    here, there = listed.loc[name, ["here", "paper"]]
                     assert f"{name} {here:,} for {there:,}" in line["size"]
+
+
+@pytest.fixture
+def tabulate(monkeypatch):
+    """Return the table of rows with made-up settings; `four` has no counterpart."""
+
+    def tabulate(here, there, rows=("one",)):
+        paper = make_run(there, scale="paper")
+        monkeypatch.setattr(
+            departures, "find_counterpart", lambda row, scale: None if row == "four" else paper
+        )
+        runs = {row: make_run(here) for row in rows}
+        return tabulate_departures({**runs, "three": paper})
+
+    return tabulate
 
 
 @pytest.mark.parametrize(
@@ -168,18 +175,15 @@ def test_a_line_of_the_table_has_all_rows_with_its_departures():
         ({"hidden": 32, "norm": "rms"}, {}, ""),
     ],
 )  # fmt: skip
-def test_the_shape_of_the_model_is_one_size(compare, monkeypatch, here, there, text):
-    compare(changed(model=here), changed(model=there))
-    monkeypatch.setattr(run_settings, "list_rows", lambda profile: ["one"])
-    assert tabulate_departures({"one": "mine"})["size"].tolist() == [text]
+def test_the_shape_of_the_model_is_one_size(tabulate, here, there, text):
+    assert tabulate(changed(model=here), changed(model=there))["size"].tolist() == [text]
 
 
-def test_the_table_has_both_values_of_each_setting(compare, monkeypatch):
+def test_the_table_has_both_values_of_each_setting(tabulate):
     change = {"norm_place": "post", "norm_epsilon": 0.5, "width": 32}
     training, evaluation = {"betas": [0.9, 0.95], "steps": 9}, {"recurrences": 2}
-    compare(changed(model=change, training=training, evaluation=evaluation), BASE)
-    monkeypatch.setattr(run_settings, "list_rows", lambda profile: ["one", "two", "three"])
-    table = tabulate_departures({"one": "mine", "two": "mine", "three": "paper", "four": "mine"})
+    here = changed(model=change, training=training, evaluation=evaluation)
+    table = tabulate(here, BASE, ("one", "two", "four"))
     assert table.index.tolist() == ["one, two", "four"]
     assert sorted(table["model"].iloc[0].split("; ")) == [
         "norm epsilon: 0.5, not 1e-05",
@@ -189,76 +193,76 @@ def test_the_table_has_both_values_of_each_setting(compare, monkeypatch):
         "betas: [0.9, 0.95], not [0.9, 0.98]", "", "evaluation recurrences: 2, not null",
         "1 layer x 32 for 1 x 64; steps 9 for 1,000",
     ]  # fmt: skip
-    compare(changed(training={"batch": 9}, evaluation={"starts": [1]}), BASE)
-    assert tabulate_departures({"one": "mine"}).values.tolist() == [[*[""] * 4, "batch 9 for 128"]]
+    here = changed(training={"batch": 9}, evaluation={"starts": [1]})
+    assert tabulate(here, BASE).values.tolist() == [[*[""] * 4, "batch 9 for 128"]]
 
 
 def test_a_table_of_the_paper_itself_is_empty():
-    for profiles in ({}, {"addition_nope": "paper"}):
-        table = tabulate_departures(profiles)
+    for runs in ({}, {"addition_nope": load_run("addition_nope", "paper")}):
+        table = tabulate_departures(runs)
         assert table.empty and [*table] == COLUMNS
 
 
 def test_rows_without_a_counterpart_are_named_in_one_line():
-    rows = dict.fromkeys(("copying_relative", "reversing_relative"), "full")
-    for against, where in (("paper", "the paper"), ("long", "profile long")):
-        (line,) = tabulate_departures(rows, against).itertuples()
-        assert line == (", ".join(rows), f"no counterpart in {where}", "", "", "", "")
+    runs = {row: load_run(row) for row in ("copying_relative", "reversing_relative")}
+    for against, where in (("paper", "in the paper"), ("long", "at scale long")):
+        (line,) = tabulate_departures(runs, against).itertuples()
+        assert line == (", ".join(runs), f"no counterpart {where}", "", "", "", "")
 
 
 def test_a_row_trained_to_the_papers_lengths_has_a_counterpart():
     row, counterpart = "multiplication_coupled_scratchpad_10", "multiplication_coupled_scratchpad"
-    departures = list_departures(row, "long").set_index("setting")
-    assert departures.loc["steps", ["here", "paper"]].tolist() == [6000, 50000]
-    assert "digits" not in departures.index
-    table = tabulate_departures({row: "long"})
+    listed = list_departures(row).set_index("setting")
+    assert listed.loc["steps", ["here", "paper"]].tolist() == [6000, 50000]
+    assert "digits" not in listed.index
+    table = tabulate_departures({row: load_run(row)})
     assert table.index.tolist() == [row] and "steps 6,000 for 50,000" in table["size"].iloc[0]
-    paper = resolve_settings(counterpart, "paper")
-    assert f"not {paper['training.learning_rate']}" in table["optimizer"].iloc[0]
+    paper = load_run(counterpart, "paper")
+    assert f"not {paper.training.learning_rate}" in table["optimizer"].iloc[0]
+
+
+def test_counterparts_are_of_rows_that_have_none_of_their_own():
+    rows = load_rows()
+    for row, counterpart in COUNTERPARTS.items():
+        assert "paper" not in rows[row].scales and "paper" in rows[counterpart].scales
 
 
 def test_the_other_side_has_the_same_departures():
-    one = list_departures("addition_abacus", "full")
-    other = list_departures("addition_abacus", "paper", "full")
+    one = list_departures("addition_abacus")
+    other = list_departures("addition_abacus", "paper", "laptop")
     assert one["setting"].tolist() == other["setting"].tolist()
-    assert one["here"].tolist() == other["full"].tolist()
+    assert one["here"].tolist() == other["laptop"].tolist()
     assert list_departures("addition_abacus", "paper").empty
 
 
 def test_settings_have_names_of_their_own():
-    for row in run_settings.list_rows("paper"):
-        names = [label_setting(place) for place in resolve_settings(row, "paper")]
+    for row in list_rows(scale="paper"):
+        names = [label_setting(place) for place in resolve_settings(load_run(row, "paper"))]
         assert len({*names}) == len(names) or "adaptive" in row, row
 
 
 @pytest.mark.parametrize(
-    ("row", "profile", "against", "message"),
+    ("row", "scale", "against", "message"),
     [
-        ("addition_abacu", "full", "paper", "runs: 'addition_abacu' is unknown, did you mean"),
-        (None, "full", "paper", "runs: None is unknown"),
-        ("addition_abacus", "ful", "paper", "profile: 'ful' is unknown, did you mean 'full'"),
-        ("addition_abacus", "full", "papre", "profile: 'papre' is unknown, did you mean 'paper'"),
-        ("copying_relative", "full", "paper", "row: 'copying_relative' is not in profile 'paper'"),
-        ("parity_nope", "smoke", "paper", "row: 'parity_nope' is not in profile 'smoke'"),
+        ("addition_abacu", "laptop", "paper", "row: 'addition_abacu' is unknown, did you mean"),
+        (None, "laptop", "paper", "row: None is unknown"),
+        ("addition_abacus", "lapto", "paper", "row: 'addition_abacus' has no scale 'lapto', did"),
+        ("addition_abacus", "laptop", "papre", "row: 'addition_abacus' has no scale 'papre', did"),
+        ("copying_relative", "laptop", "paper", "row: 'copying_relative' has no scale 'paper'"),
+        ("parity_nope", "smoke", "paper", "row: 'parity_nope' has no scale 'smoke'"),
     ],
 )
-def test_unknown_rows_and_profiles_are_refused(row, profile, against, message):
+def test_unknown_rows_and_scales_are_refused(row, scale, against, message):
     with pytest.raises(SettingsError) as error:
-        list_departures(row, profile, against)
+        list_departures(row, scale, against)
     assert str(error.value).startswith(message) and "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("profile", ["ful", "smoke"])
-def test_the_table_refuses_unknown_profiles_and_rows_that_they_lack(profile):
-    with pytest.raises(SettingsError, match=f"'{profile}'"):
-        tabulate_departures({"addition_nope": profile, "sorting_fire": profile})
-
-
 def test_show_prints_departures_of_kind_and_of_size(capsys):
-    words = ["show", "addition_abacus", "--profile", "full", "--against", "paper"]
+    words = ["show", "addition_abacus", "--against", "paper"]
     assert cli.run_command(words) == 0
     of_kind, of_size = capsys.readouterr().out.split("of size alone: ")
-    table = list_departures("addition_abacus", "full")
+    table = list_departures("addition_abacus")
     counts = [int(part.split()[index]) for part, index in ((of_kind, 2), (of_size, 0))]
     assert counts == [(table["kind"] != "size").sum(), (table["kind"] == "size").sum()]
     assert "norm place" in of_kind and '"post"' in of_kind and "\ndigits " in of_size

@@ -9,11 +9,10 @@ import torch
 
 from carry import analyses
 from carry.analyses import depths
-from carry.config import run_settings
-from carry.config.run_settings import make_run
 from carry.config.settings import SettingsError
 from carry.data import problem_sets
 from carry.evaluation import trained_models
+from carry.experiments.resolve import make_run
 from carry.models.system import System
 from carry.randomness import stream
 from carry.tasks import digits_to_int
@@ -97,23 +96,13 @@ def test_other_numbers_of_recurrences_are_other_passes(system):
     assert table.index.tolist() == [1, 2, 3, 4, 5, 6] and (table["n"] == 40).all()
 
 
-@pytest.fixture
-def row(monkeypatch):
-    """Make the untrained model a row of a profile, and its test problems a few of each length."""
+def test_tables_hold_all_seeds_and_lengths(monkeypatch):
     few = problem_sets.ProblemSet.parse({"task": RUN.task, "equal": 8, "longest": 4}, "problems.x")
+    monkeypatch.setattr(trained_models, "load_seed", System)
     monkeypatch.setattr(
-        run_settings, "load_run", lambda name, profile: RUN.model_copy(update={"seeds": 2})
+        problem_sets, "load_questions", lambda of: problem_sets.draw_problem_set("x", few)
     )
-    monkeypatch.setattr(
-        trained_models, "load_trained", lambda profile, row, seed: System(RUN, seed)
-    )
-    monkeypatch.setattr(
-        problem_sets, "read_questions", lambda of: problem_sets.draw_problem_set("x", few)
-    )
-
-
-def test_tables_hold_all_seeds_and_lengths(row):
-    found = depths.tables("mine", "notebook")
+    found = depths.tables(RUN.model_copy(update={"seeds": 2}))
     analyses.check_columns(found, depths.COLUMNS, "depths")
     for table in found.values():
         assert set(zip(table["seed"], table["digits"], strict=True)) == {
@@ -125,11 +114,10 @@ def test_tables_hold_all_seeds_and_lengths(row):
     assert (of.loc[of["place"] == 0, "carry"] == 0).all()
 
 
-def test_a_model_that_goes_as_deep_for_all_tokens_is_refused(monkeypatch):
+def test_a_model_that_goes_as_deep_for_all_tokens_is_refused():
     plain = RUN.model_copy(update={"model": {"layers": 1, "recurrences": 3}})
-    monkeypatch.setattr(run_settings, "load_run", lambda name, profile: plain)
     with pytest.raises(SettingsError) as error:
-        depths.tables("mine", "notebook")
+        depths.tables(plain)
     assert str(error.value) == (
         "analyses.mine: 'depths' does not fit model 'transformer', where all tokens take the same "
         "recurrences; expected 'adaptive'"

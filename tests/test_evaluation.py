@@ -10,7 +10,7 @@ from scipy.stats import binomtest
 
 from carry import fingerprint, tasks
 from carry.config import paths, profiles, run_settings
-from carry.config.run_settings import make_run
+from carry.experiments.resolve import make_run
 from carry.config.settings import SettingsError
 from carry.data import problem_sets
 from carry.data.problem_sets import ProblemSet, draw_problem_set
@@ -766,6 +766,6 @@ def test_questions_that_cannot_be_asked(task, operands, options, message):
     ("addition_abacus", False), ("noisy_majority_d8_a4_masked", True),
 ])  # fmt: skip
 def test_only_batched_rows_depend_on_batched_seeds(row, expected):
-    modules = run_settings.load_run(row, "full").module_names()
+    modules = run_settings.load_run(row).module_names()
     files = fingerprint.find_reachable_files(["carry.evaluation.seeds", *modules])
     assert ("carry.training.batched.count_pass" in files) == expected

@@ -12,17 +12,18 @@ import safetensors.torch
 import torch
 
 from carry import cli
-from carry.config import paths, profiles, run_settings
-from carry.config.run_settings import make_run
+from carry.config import params, paths
 from carry.config.settings import SettingsError
 from carry.data.tables import FORMER_START
 from carry.evaluation import trained_models
-from carry.evaluation.ask import ask, read_answer
+from carry.evaluation.ask import ask, make_problem, read_answer
+from carry.experiments import resolve
+from carry.experiments.resolve import make_run
 from carry.exports import CARD, CONFIG, WEIGHTS, load_exported, write_model
 from carry.exports.card import export_model, find_certificate, make_card, score_model
 from carry.models.system import System
 from carry.randomness import stream
-from carry.training.loop import Trainer
+from carry.training.jobs import train_runs
 
 ABACUS = [{"ids": "abacus", "encoding": "learned", "offset": 25}]
 LOOPED = {"layers": 1, "recurrences": 3, "injection": "every_layer", "width": 16, "heads": 2}
@@ -68,11 +69,11 @@ def test_an_exported_model_has_identical_logits(name, tmp_path):
     assert torch.equal(compute_logits(again), compute_logits(system))
 
 
-def test_committed_weights_load_without_the_pipeline(exported, tmp_path, monkeypatch):
-    """Neither params.yaml nor a profile is read."""
-    expected = compute_logits(cli._load_model("addition_relative", cli.COMMITTED, 0))
-    for module in (paths, profiles):
-        monkeypatch.setattr(module, "ROOT", tmp_path)
+def test_committed_weights_load_without_the_pipeline(exported, monkeypatch):
+    """Neither experiments nor params.yaml are read."""
+    expected = compute_logits(trained_models.load_committed("addition_relative"))
+    monkeypatch.setattr(params, "load_params", None)
+    monkeypatch.setattr(resolve, "load_rows", None)
     system = load_exported(str(exported / "addition_relative"))
     assert torch.equal(compute_logits(system), expected)
     assert read_answer(system, ask(system, 653, 49)) == "702"
@@ -90,9 +91,9 @@ def test_the_program_of_a_card_runs(exported, monkeypatch, capsys):
 
 def test_a_card_has_the_numbers_of_the_results(exported):
     """Each accuracy is that of the cells of seed 0, counted once more here."""
-    path = paths.results_folder("full", "addition_schemes") / "cells.parquet"
-    cells = pd.read_parquet(path)
+    cells = pd.read_parquet(paths.results_folder("addition_schemes") / "cells.parquet")
     cells = cells[(cells["row"] == "addition_abacus") & (cells["seed"] == 0)]
+    assert set(cells["scale"]) == {"laptop"}
     cells = cells[cells["start"] != FORMER_START]
     counted = {}
     for cell in cells.itertuples():
@@ -133,8 +134,22 @@ def test_scores_of_a_card():
     card = make_card(system, scores.reset_index(), None)
     assert "right on less than 99% of problems of trained sizes" in card
     assert "beyond sizes of 99 is unknown" in card and "# mine, seed 1" in card
+    assert "row `mine` of carry, scale `laptop`, seed 1" in card
     none = score_model(system, cells[cells["seed"] == 0])
     assert none.empty and "Not measured" in make_card(system, none, None)
+
+
+@pytest.mark.parametrize("radix", [2, 16, 60])
+def test_the_question_of_a_card_is_in_the_base_of_the_task(radix):
+    """The model can be asked for the operands, which have a symbol for each digit."""
+    run = make_run({"task": {"name": "addition", "radix": radix}, "model": {"width": 8}})
+    system = System(run)
+    card = make_card(system, pd.DataFrame(), None)
+    (question,) = re.findall(r"ask\(system, (.*?)\)\)", card)
+    operands = re.findall(r'"(\w+)"', question)
+    drawn = system.task.draw(1, 3, stream(0, "model card"))
+    assert torch.equal(make_problem(system.task, operands).trim().operands, drawn.trim().operands)
+    assert len(ask(system, *operands))
 
 
 def test_a_certificate_is_of_exactly_these_weights(exported):
@@ -160,15 +175,14 @@ def test_a_later_export_replaces_an_earlier_one(exported, tmp_path, capsys):
 
 def test_a_row_that_is_trained_here_without_results(tmp_path, monkeypatch):
     """The default folder is in data/, which git ignores."""
-    monkeypatch.setattr(paths, "ROOT", tmp_path)
-    row = run_settings.list_rows("smoke")[0]
-    folder = trained_models.get_weights_folder("smoke", row)
-    Trainer(run_settings.load_run(row, "smoke"), 0, None).save_weights(
-        folder / "seed_0.safetensors"
-    )
-    cli.run_command(["export", row, "--profile", "smoke"])
+    for name, folder in {"ROOT": "", "STORE": "data/store", "REPORTS": "reports"}.items():
+        monkeypatch.setattr(paths, name, tmp_path / folder)
+    row = resolve.list_rows(scale="smoke")[0]
+    run = resolve.load_run(row, "smoke")
+    train_runs([run], [0])
+    cli.run_command(["export", row, "--scale", "smoke"])
     target = tmp_path / "data" / "exports" / row / "seed_0"
-    assert load_exported(target).run == run_settings.load_run(row, "smoke")
+    assert load_exported(target).run == run
     assert "Not measured" in (target / CARD).read_text(encoding="utf-8")
 
 
@@ -214,9 +228,8 @@ def test_files_of_others_are_not_replaced(tmp_path, monkeypatch, capsys):
     for words, expected in (
         (["addition_relative", "--to", "."], "has another README.md; expected an empty folder"),
         (["addition_relative", "--to", "note.txt"], "is a file; expected a folder"),
-        (["addition_nope"], "has no committed weights"),
-        (["addition_relative", "--seed", "99"], "no committed weights of seed 99"),
-        (["addition_relative", "--profile", "smok"], "did you mean 'smoke'"),
+        (["addition_nope"], "seed 0 is not trained here, and reports/models/addition_nope/seed_0"),
+        (["addition_relative", "--seed", "99"], "seed 99 is not trained here"),
     ):
         with pytest.raises(SystemExit) as exit:
             cli.main(["export", *words])

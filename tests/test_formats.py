@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from carry import formats, positions, tasks
-from carry.config.run_settings import make_run
+from carry.experiments.resolve import make_run
 from carry.config.settings import SettingsError, list_modules
 from carry.data.batch import NO_PLACE
 from carry.data.problems import LABEL_RANGE

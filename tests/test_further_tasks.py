@@ -12,7 +12,7 @@ from carry.certificates.contexts import (
 )
 from carry.certificates.verification import enumerate_contexts
 from carry.config import profiles, run_settings
-from carry.config.run_settings import make_run
+from carry.experiments.resolve import make_run
 from carry.config.settings import SettingsError
 from carry.data import problem_sets
 from carry.evaluation.ask import ask, read_answer

@@ -75,7 +75,7 @@ def folder_of(row):
 @functools.cache
 def committed(row, seed=0):
     path = folder_of(row) / f"seed_{seed}.safetensors"
-    return trained_models.restore_system(path, load_run(row, "full"), seed, "cpu")
+    return trained_models.restore_system(path, load_run(row), seed, "cpu")
 
 
 def untrained(row, seed=0):
@@ -634,7 +634,7 @@ def test_every_certificate_is_of_committed_weights():
 
 def test_every_certified_row_has_a_definition():
     for row in profiles.load_profile("full")["certificates"]:
-        settings = load_run(row, "full").model_dump(include={*program.SETTINGS})
+        settings = load_run(row).model_dump(include={*program.SETTINGS})
         assert rows.read_row({**settings, "row": row}).name == row
 
 

@@ -5,7 +5,7 @@ import torch
 
 from carry import formats, tasks
 from carry.certificates.contexts import ConflictingContexts, extract_contexts, unique_contexts
-from carry.config.run_settings import load_run, make_run
+from carry.experiments.resolve import load_run, make_run
 from carry.config.settings import SettingsError
 from carry.evaluation.ask import ask, read_answer
 from carry.evaluation.decoding import decode_greedily
@@ -117,7 +117,7 @@ def test_other_tasks_and_longer_lists_are_refused():
 
 def contexts_with(changes):
     """Return what windows show of many problems, some windows changed, by level."""
-    run = load_run("sorting_relative_scratchpad", "full")
+    run = load_run("sorting_relative_scratchpad")
     pairs = [dict(pair) for pair in run.positions]
     for level, window in changes.items():
         pairs[level - 1]["window"] = window

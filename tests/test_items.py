@@ -1,5 +1,6 @@
 """The index of what the works number is complete, in order, and leads to figures that exist."""
 
+import json
 import re
 from itertools import pairwise
 
@@ -9,8 +10,7 @@ import pytest
 import ruamel.yaml
 
 from carry import claims
-from carry.claims import load_claims
-from carry.claims.claim_settings import PAPERS
+from carry.claims.claim_settings import OWN_CLAIMS, PAPERS
 from carry.claims.items import (
     COLUMNS,
     NUMBER,
@@ -30,24 +30,23 @@ NOTEBOOKS = index.find_figure_notebooks()
 GOOD = {"item": "Fig. 1", "section": "2", "title": "Sums", "reason": "a drawing"}
 
 
-def load(tmp_path, content, **notebooks):
-    """Write a file of items and the notebooks of a work, each with a cell, and load the items."""
+def load(tmp_path, content, figures=()):
+    """Write a file of items, notebooks `a` and `b`, and entries of figures, and load the items."""
     path = tmp_path / "items.yaml"
     with path.open("w", encoding="utf-8") as file:
         ruamel.yaml.YAML().dump(content, file)
     folder = tmp_path / "notebooks" / "cho2025"
     folder.mkdir(parents=True, exist_ok=True)
-    for name, source in notebooks.items():
-        cells = [nbformat.v4.new_markdown_cell(f"# {name}?"), nbformat.v4.new_code_cell(source)]
-        nbformat.write(nbformat.v4.new_notebook(cells=cells), folder / f"{name}.ipynb")
-    return load_items(path, folder.parent)
-
-
-def show(name, *answers, title="'Sums'"):
-    """Return a cell that shows a figure."""
-    answers = f", answers={[*answers]}" if answers else ""
-    arguments = f'x, "{name}", t, title={title}, caption="A\\n b"{answers}'
-    return f"%time 1\nplots.show()\nnotebook.show({arguments})"
+    for name in "ab":
+        heading = nbformat.v4.new_markdown_cell(f"# {name}?")
+        nbformat.write(nbformat.v4.new_notebook(cells=[heading]), folder / f"{name}.ipynb")
+    for number, (notebook, name, answers) in enumerate(figures):
+        folder = tmp_path / "reports" / "figures" / "cho2025" / notebook
+        folder.mkdir(parents=True, exist_ok=True)
+        entry = {"notebook": f"cho2025/{notebook}", "number": number, "name": name}
+        entry |= {"title": "A", "caption": "B.", "answers": answers}
+        (folder / f"{name}.json").write_text(json.dumps(entry), encoding="utf-8")
+    return load_items(path, tmp_path)
 
 
 def make_key(number):
@@ -108,8 +107,8 @@ def test_figures_and_items_name_each_other():
 
 def test_a_figure_answers_items_of_its_work_and_of_others(tmp_path):
     content = {"cho2025": [GOOD, {**GOOD, "item": "Table 2"}], "fraknoi2024": [GOOD]}
-    cells = {"b": show("late", "Fig. 1", "fraknoi2024 Fig. 1"), "a": show("soon", "Fig. 1")}
-    items = load(tmp_path, content, **cells).set_index(["work", "item"])
+    figures = [("b", "late", ["Fig. 1", "fraknoi2024 Fig. 1"]), ("a", "soon", ["Fig. 1"])]
+    items = load(tmp_path, content, figures).set_index(["work", "item"])
     assert items.loc[("cho2025", "Fig. 1"), "figures"] == ["soon", "late"]
     assert items.loc[("fraknoi2024", "Fig. 1"), "notebooks"] == ["cho2025/b"]
     assert items.loc[("cho2025", "Table 2"), "figures"] == []
@@ -117,8 +116,8 @@ def test_a_figure_answers_items_of_its_work_and_of_others(tmp_path):
 
 def test_a_printed_table_answers_an_item(tmp_path):
     item = {**GOOD, "notebook": "cho2025/a", "reason": ""}
-    assert load(tmp_path, {"cho2025": [item]}, a=show("x"))["notebooks"][0] == ["cho2025/a"]
-    both = load(tmp_path, {"cho2025": [item]}, a=show("x", "Fig. 1"))
+    assert load(tmp_path, {"cho2025": [item]})["notebooks"][0] == ["cho2025/a"]
+    both = load(tmp_path, {"cho2025": [item]}, [("a", "x", ["Fig. 1"])])
     assert both["notebooks"][0] == ["cho2025/a"]
 
 
@@ -141,33 +140,21 @@ def test_a_printed_table_answers_an_item(tmp_path):
 )
 def test_bad_items_are_refused_in_one_line(work, changes, message, tmp_path):
     with pytest.raises(SettingsError, match=re.escape(message)) as error:
-        load(tmp_path, {work: [{**GOOD, **changes}]}, a="1")
+        load(tmp_path, {work: [{**GOOD, **changes}]})
     assert "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize(
-    ("cells", "message"),
+    ("answer", "message"),
     [
-        (
-            {"a": show("x", "Fig. 3")},
-            "cho2025/a: x.answers: unknown item 'Fig. 3' of 'cho2025', did",
-        ),
-        ({"a": show("x", "mine2025 Fig. 1")}, "unknown item 'Fig. 1' of 'mine2025', expected one"),
-        ({"a": show("x", title="f(1)")}, "cho2025/a: x.title: f(1) is not literal; expected text"),
-        ({"a": show("x", title="None")}, "cho2025/a: x.title: missing; expected text"),
-        ({"a": show("x"), "b": show("x")}, "cho2025/b: figure 'x' is in cho2025/a too; expected"),
+        ("Fig. 3", "cho2025/a: x.answers: unknown item 'Fig. 3' of 'cho2025', did you mean"),
+        ("mine2025 Fig. 1", "unknown item 'Fig. 1' of 'mine2025', expected one"),
     ],
 )
-def test_bad_figures_are_refused_in_one_line(cells, message, tmp_path):
+def test_figures_that_answer_unknown_items_are_refused_in_one_line(answer, message, tmp_path):
     with pytest.raises(SettingsError, match=re.escape(message)) as error:
-        load(tmp_path, {"cho2025": [GOOD]}, **cells)
+        load(tmp_path, {"cho2025": [GOOD]}, [("a", "x", [answer])])
     assert "\n" not in str(error.value)
-
-
-def test_the_texts_of_a_figure_are_one_line(tmp_path):
-    load(tmp_path, {"cho2025": [GOOD]}, a=show("x", "Fig. 1"))
-    (figure,) = list_figures(tmp_path / "notebooks").values()
-    assert figure == ("cho2025/a", "x", "Sums", "A b", (("cho2025", "Fig. 1"),))
 
 
 def test_items_occur_once_in_a_work(tmp_path):
@@ -182,35 +169,34 @@ def test_a_work_has_a_list_of_items(content, tmp_path):
         load(tmp_path, content)
 
 
-def test_claims_lead_to_their_items():
-    records = [
-        {"paper": claim.paper, "id": claim.id, "section": claim.section, "verdict": "holds"}
-        for claim in claims.load_claims()
-    ]
+NUMBERED = re.compile(r"(Fig\.|Table|Theorem|Corollary|[Ee]xperiments?) (\d+(?:\.\d+)*)")
+
+
+def test_claims_name_items_of_their_work():
+    """All that their section numbers, and maybe others."""
+    known = {*ITEMS[["work", "item"]].itertuples(index=False, name=None)}
+    for claim in claims.load_claims():
+        assert {(claim.paper, item) for item in claim.items} <= known, claim.id
+        numbered = [" ".join(match).capitalize() for match in NUMBERED.findall(claim.section)]
+        named = [item.split(" to ")[0] for item in claim.items]
+        assert claim.paper == OWN_CLAIMS or {*numbered} <= {*named}, claim.id
+
+
+def test_items_have_the_records_of_their_claims():
+    names = {"paper", "id", "items"}
+    records = [claim.model_dump(include=names) for claim in claims.load_claims()]
     items = add_verdicts(ITEMS, records).set_index(["work", "item"])
     found = [record["id"] for record in items.loc[("mcleish2024", "Fig. 6"), "claims"]]
     assert found == ["abacus_fire_ahead_of_fire", "abacus_rope_ahead_of_rope"]
-    numbered = re.compile(r"Fig\.|Table|Theorem|experiment")
-    listed = {(work, one["id"]) for (work, _), of in items["claims"].items() for one in of}
-    for record in records:
-        if numbered.search(record["section"]):
-            assert (record["paper"], record["id"]) in listed, record["section"]
-        elif record["paper"] != "fraknoi2024":  # whose section 4 is an item
-            assert (record["paper"], record["id"]) not in listed or ITEMS["claims"].map(len).any()
+    assert items["claims"].map(len).sum() == sum(len(record["items"]) for record in records)
 
 
-def test_an_item_may_name_claims_itself(tmp_path):
-    items = load(tmp_path, {"cho2025": [{**GOOD, "claims": ["mine"]}]})
-    record = {"paper": "cho2025", "id": "mine", "section": "2.1", "verdict": "fails"}
-    assert add_verdicts(items, [record])["claims"][0] == [record]
-    assert summarise_claims([record, record]) == "fails 2"
-    assert add_verdicts(items, [])["claims"][0] == []  # an older ledger
-
-
-def test_claims_of_items_are_claims_of_their_work():
-    known = {(claim.paper, claim.id) for claim in load_claims()}
-    for item in ITEMS.itertuples():
-        assert {(item.work, name) for name in item.claims} <= known
+def test_an_item_sums_up_the_verdicts_of_its_claims(tmp_path):
+    record = {"paper": "cho2025", "id": "mine", "items": ["Fig. 1"], "verdict": "fails"}
+    others = [{**record, "paper": "fraknoi2024"}, {**record, "items": ["Fig. 2"]}]
+    items = add_verdicts(load(tmp_path, {"cho2025": [GOOD]}), [record, record, *others])
+    assert items["claims"][0] == [record, record]
+    assert summarise_claims(items["claims"][0]) == "fails 2"
 
 
 def list_written(items):

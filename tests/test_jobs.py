@@ -1,22 +1,34 @@
-"""Kept results, the order of a pool, errors, workers that die, GPUs, and the progress of a pool."""
+"""Kept results, the order of a pool, errors, workers that die or refuse, and its progress."""
 
+import contextlib
+import gc
 import json
 import os
 import signal
-import time
-from multiprocessing import current_process
+from contextlib import nullcontext
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+import yaml
 
 from carry import jobs
+from carry.config import paths
 from carry.config.settings import SettingsError
-from carry.jobs import Job, executors, kept, local, run_jobs
+from carry.jobs import Job, pool, run_jobs, store
+from carry.training.jobs import train_seed
+from model_cases import run_of
+
+RUN = run_of("abacus", steps=20, score_every=10, checkpoint_every=5)
+EXAMPLE = Path(__file__).parents[1] / "benchmarks" / "slurm.example.yaml"
 
 
 @pytest.fixture(autouse=True)
-def quiet(monkeypatch):
+def home(tmp_path, monkeypatch):
+    monkeypatch.setattr(paths, "STORE", tmp_path / "store")
     monkeypatch.setenv("CARRY_PROGRESS", "off")
     monkeypatch.delenv("CARRY_EXECUTOR", raising=False)
+    return tmp_path
 
 
 def note(report, folder, log, text):
@@ -24,7 +36,7 @@ def note(report, folder, log, text):
     report(0.5, text)
     with open(log, "a", encoding="utf-8") as file:
         file.write(f"{text}\n")
-    kept.write_text(report, folder, "text.txt", text)
+    store.write_text(report, folder, "text.txt", text)
 
 
 def fail(report, folder, log):
@@ -33,7 +45,6 @@ def fail(report, folder, log):
 
 
 def die(report, folder):
-    report(0.5)
     os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -50,28 +61,34 @@ def count_in_steps(report, folder, log, stop):
         checkpoint.parent.mkdir(exist_ok=True)
         checkpoint.write_text(str(step + 1))
         report((step + 1) / 4)
-    kept.write_text(report, folder, "count.txt", "4")
+    store.write_text(report, folder, "count.txt", "4")
 
 
-def meet(report, folder, place, count):
-    """Write the visible GPU once `count` processes have come to a place."""
-    (place / str(os.getpid())).touch()
-    end = time.monotonic() + 60
-    while len([*place.iterdir()]) < count:
-        assert time.monotonic() < end
-        time.sleep(0.01)
-    name = current_process().name
-    kept.write_text(report, folder, "gpu.txt", f"{os.environ['CUDA_VISIBLE_DEVICES']} {name}")
+def name_gpu(report, folder):
+    report(0.5, "half")
+    store.write_text(report, folder, "gpu.txt", os.environ["CUDA_VISIBLE_DEVICES"])
+
+
+def train_and_die(report, folder, run, seed, killed):
+    """Train a seed; the first time, the process ends at the first score."""
+
+    def report_or_die(share, text=""):
+        if text and not killed.exists():
+            killed.write_text(str(os.getpid()))
+            os.kill(os.getpid(), signal.SIGKILL)
+        report(share, text)
+
+    train_seed(report_or_die, folder, run, seed)
 
 
 @pytest.fixture
-def pool(tmp_path):
-    """Return a function that runs jobs which note texts, and the log of what has run."""
-    log = tmp_path / "log"
+def texts(home):
+    """Return a function that runs jobs which note texts, and one that reads what has run."""
+    log = home / "log"
 
     def run(*texts, **options):
-        made = [Job(f"group/{text}", note, (log, text), inputs=text, **options) for text in texts]
-        return run_jobs(made, tmp_path / "jobs", "texts")
+        made = [Job(text, "texts", note, (log, text), text, **options) for text in texts]
+        return run_jobs(made, "texts")
 
     def read():
         lines = log.read_text().split() if log.exists() else []
@@ -81,29 +98,29 @@ def pool(tmp_path):
     return run, read
 
 
-def test_a_kept_result_is_not_made_again(pool):
-    run, read = pool
-    first = run("a", "b")
-    assert sorted(read()) == ["a", "b"]
-    assert [(place / "text.txt").read_text() for place in first] == ["a", "b"]
-    assert run("b", "a") == first[::-1] and read() == []
-    run("a", "b", "c")
-    assert read() == ["c"]
+def test_a_kept_result_is_not_made_again_and_equal_work_is_done_once(texts):
+    run, read = texts
+    (first,) = run("a")
+    assert read() == ["a"] and (first / "text.txt").read_text() == "a"
+    assert run("a", "a") == [first, first] and read() == []
+    assert [(place / "text.txt").read_text() for place in run("a", "b", "b")] == ["a", "b", "b"]
+    assert read() == ["b"]
 
 
-def test_a_result_of_other_settings_is_made_again_and_replaces_the_earlier(tmp_path, pool):
-    log, folder = tmp_path / "log", tmp_path / "jobs"
-    made = [run_jobs([Job("one", note, (log, "x"), inputs=text)], folder, "") for text in "ab"]
-    assert made[0] != made[1]
-    assert [path.name for path in (folder / "one").iterdir() if path.is_dir()] == [made[1][0].name]
-    again = run_jobs([Job("one", note, (log, "x"), inputs="b", modules=("carry.cli",))], folder, "")
-    assert again != made[1]  # the code of a module that settings choose
+def test_the_key_has_no_name_and_nothing_is_removed(home):
+    def run(name, inputs, modules=()):
+        return run_jobs([Job(name, "x", store.write_text, ("a", "a"), inputs, modules)], "")[0]
+
+    one, renamed, other = run("one", "1"), run("two", "1"), run("one", "2")
+    assert one == renamed != other
+    assert run("one", "1", ("carry.tasks.addition",)) not in (one, other)
+    assert (one / "done.json").exists()
 
 
-def test_other_versions_make_a_result_again(monkeypatch, pool):
-    run, read = pool
+def test_other_versions_make_a_result_again(monkeypatch, texts):
+    run, read = texts
     run("a")
-    monkeypatch.setattr(kept.fingerprint, "list_versions", lambda: {"torch": "0"})
+    monkeypatch.setattr(store.fingerprint, "list_versions", lambda: {"torch": "0"})
     run("a")
     assert read() == ["a", "a"]
 
@@ -128,23 +145,21 @@ def spoil_key(place):
         (lambda place: (place / "done.json").write_text("[]"), "done.json of its kept result is"),
     ],
 )
-def test_a_kept_result_that_is_not_the_jobs_own_is_reported_and_made_again(
-    pool, capsys, spoil, message
-):
-    run, read = pool
+def test_a_damaged_result_is_reported_and_made_again(texts, capsys, spoil, message):
+    run, read = texts
     (place,) = run("a")
     spoil(place)
     assert run("a") == [place] and read() == ["a", "a"]
     errors = capsys.readouterr().err.splitlines()
-    assert len(errors) == 1 and errors[0].startswith(f"warning: group/a: {message}")
-    assert not kept.find_fault(place) and (place / "text.txt").read_text() == "a"
+    assert len(errors) == 1 and errors[0].startswith(f"warning: a: {message}")
+    assert not store.find_fault(place) and (place / "text.txt").read_text() == "a"
 
 
-def test_a_stopped_job_goes_on_from_its_checkpoint(tmp_path):
-    log = tmp_path / "log"
+def test_a_stopped_job_goes_on_from_its_checkpoint(home):
+    log = home / "log"
 
     def count(stop):
-        return run_jobs([Job("count", count_in_steps, (log, stop))], tmp_path / "jobs", "")
+        return run_jobs([Job("count", "x", count_in_steps, (log, stop))], "")
 
     with pytest.raises(ArithmeticError, match="^stopped$"):
         count(2)
@@ -154,104 +169,31 @@ def test_a_stopped_job_goes_on_from_its_checkpoint(tmp_path):
     assert json.loads((place / "done.json").read_text())["share"] == 0.5
 
 
-def test_checkpoints_that_a_kill_left_beside_a_result_are_no_part_of_it(pool):
-    run, read = pool
-    (place,) = run("a")
-    (place / "checkpoints").mkdir()
-    assert run("a") == [place] and read() == ["a"]
-
-
-def test_a_marker_says_what_a_job_took(pool):
-    (place,) = pool[0]("a")
-    done = json.loads((place / "done.json").read_text())
-    assert done["job"] == "group/a" and [*done["files"]] == ["text.txt"]
+def test_a_marker_says_what_a_job_took(texts):
+    (place,) = texts[0]("a")
+    done = store.read_done(place)
+    assert done["job"] == "a" and [*done["files"]] == ["text.txt"]
     assert done["core_seconds"] >= 0 and 10**7 < done["peak_memory"] < 10**11  # bytes
     assert [*done["versions"]] == ["python", "torch", "numpy"]
 
 
-def test_a_job_runs_in_one_process_at_a_time(tmp_path, pool):
-    with (
-        kept.lock_job("group/a", tmp_path / "jobs" / "group" / "a"),
-        pytest.raises(
-            SettingsError, match=rf"^jobs: process {os.getpid()} on \S+ runs 'group/a' already; "
-        ),
-    ):
-        pool[0]("a")
-    assert pool[1]() == []
-    pool[0]("a")
-    assert pool[1]() == ["a"]
+def test_a_job_runs_in_one_process_at_a_time(home, texts):
+    run, read = texts
+    place = Job("a", "texts", note, (home / "log", "a"), "a").place
+    message = rf"^jobs: process {os.getpid()} on \S+ runs 'a' already; "
+    with store.lock_place(place, "a"), pytest.raises(SettingsError, match=message):
+        run("a")
+    assert read() == []
+    run("a")
+    assert read() == ["a"]
 
 
-def test_the_highest_cost_comes_first(tmp_path, monkeypatch):
+def test_the_highest_cost_comes_first(monkeypatch):
     order = []
-    monkeypatch.setattr(
-        executors, "execute", lambda tasks, report: order.extend(task.job.name for task in tasks)
-    )
-    run_jobs(
-        [Job(name, note, cost=cost) for name, cost in zip("abc", (1, 3, 2), strict=True)],
-        tmp_path,
-        "",
-    )
+    monkeypatch.setattr(pool, "execute", lambda jobs, report: order.extend(j.name for j in jobs))
+    costs = zip("abc", (1, 3, 2), strict=True)
+    run_jobs([Job(name, "x", note, inputs=name, cost=cost) for name, cost in costs], "")
     assert order == ["b", "c", "a"]
-
-
-def test_after_an_error_no_job_starts_and_running_ones_finish(tmp_path, monkeypatch):
-    log, folder = tmp_path / "log", tmp_path / "jobs"
-    made = [Job("bad", fail, (log,), cost=9.0)]
-    made += [Job(text, note, (log, text)) for text in "abcd"]
-    monkeypatch.setattr(local, "count_workers", lambda: 1)
-    with pytest.raises(ArithmeticError, match="^one failed$"):
-        run_jobs(made, folder, "")
-    assert log.read_text().split() == ["failed"]
-
-
-def test_a_worker_that_dies_is_named_in_one_line_and_finished_jobs_stay(tmp_path, monkeypatch):
-    log, folder = tmp_path / "log", tmp_path / "jobs"
-    made = [Job("a", note, (log, "a"), cost=9.0), Job("bad", die)]
-    monkeypatch.setattr(local, "count_workers", lambda: 1)
-    with pytest.raises(SettingsError) as error:
-        run_jobs(made, folder, "")
-    assert str(error.value).startswith("jobs: the worker process of 'bad' ended (SIGKILL), ")
-    run_jobs(made[:1], folder, "")
-    assert log.read_text().split() == ["a"]
-
-
-def test_each_worker_sees_one_gpu(tmp_path, monkeypatch):
-    place = tmp_path / "place"
-    place.mkdir()
-    monkeypatch.setattr(local, "find_gpus", lambda: ["3", "GPU-a"])
-    monkeypatch.setattr(local, "count_workers", lambda: 4)
-    made = [Job(str(index), meet, (place, 4)) for index in range(4)]
-    gpus = [(done / "gpu.txt").read_text() for done in run_jobs(made, tmp_path / "jobs", "")]
-    assert len({*gpus}) == 4
-    assert sorted(gpu.split()[0] for gpu in gpus) == ["3", "3", "GPU-a", "GPU-a"]
-
-
-@pytest.mark.parametrize(
-    ("cores", "visible", "devices", "gpus", "workers"),
-    [
-        (6, None, 0, [], 6),
-        (16, None, 1, ["0"], 8),
-        (16, "2,GPU-a", 2, ["2", "GPU-a"], 16),
-        (4, "1", 1, ["1"], 4),
-        (4, "", 0, [], 4),
-    ],
-)
-def test_workers_are_counted_by_cores_and_gpus(monkeypatch, cores, visible, devices, gpus, workers):
-    monkeypatch.setattr(local, "count_cores", lambda: cores)
-    monkeypatch.setattr(local.torch.cuda, "device_count", lambda: devices)
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    if visible is not None:
-        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
-    assert local.find_gpus() == gpus
-    assert local.count_workers() == workers
-
-
-@pytest.mark.parametrize("names", [("a", "a"), ("../a",), ("/a",), ("",), ("a/",), ("a b",)])
-def test_names_that_are_no_folders_of_their_own_are_refused(tmp_path, names):
-    with pytest.raises(SettingsError, match=r"^jobs: '.*' is (not a name|the name of two jobs); "):
-        run_jobs([Job(name, note) for name in names], tmp_path, "")
-    assert not [*tmp_path.iterdir()]
 
 
 class Bar:
@@ -268,27 +210,206 @@ class Bar:
 
 
 def test_progress_is_in_units_of_cost_and_leaves_out_what_was_done_before():
-    made = [Job(name, note, cost=cost) for name, cost in zip("abc", (4.0, 2.0, 2.0), strict=True)]
+    costs = zip("abc", (4.0, 2.0, 2.0), strict=True)
+    made = [Job(name, "x", note, cost=cost) for name, cost in costs]
     bar = Bar()
-    progress = jobs._Progress(bar, made, [0, 1])  # the result of c is kept
+    progress = jobs._Progress(bar, made, [1, 0])  # the result of c is kept
     assert (bar.n, bar.initial) == (2.0, 2.0)
-    progress.report(0, 0.25, "loss 1.000, exact 2%")  # from a checkpoint
+    progress.report(1, 0.25, "loss 1.000, exact 2%")  # a, from a checkpoint
     assert (bar.n, bar.initial) == (3.0, 3.0)
-    progress.report(1, 0.0)
-    progress.report(1, 1.0)
-    progress.report(1, 0.5, "late")
-    progress.report(0, 0.75)
+    progress.report(0, 0.0)
+    progress.report(0, 1.0)
+    progress.report(0, 0.5, "late")
+    progress.report(1, 0.75)
     assert (bar.n, bar.initial) == (7.0, 3.0)
     assert bar.texts[:2] == ["1 of 3 jobs", "1 of 3 jobs, a: loss 1.000, exact 2%"]
     assert bar.texts[-2:] == ["2 of 3 jobs, b", "2 of 3 jobs, a"]
 
 
-def test_values_of_processes_come_in_order():
+# ---- Workers -------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def scheduler():
+    """Return the address of a scheduler with two worker processes that see a GPU each."""
+    with contextlib.ExitStack() as stack:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(pool, "find_gpus", lambda: ["3", "GPU-a"])
+            patch.setattr(pool, "count_cores", lambda: 2)
+            local = stack.enter_context(pool._start_local_cluster(2))
+        yield local.scheduler_address.replace("tcp://", "dask://")
+
+
+@pytest.fixture
+def on_dask(monkeypatch, scheduler):
+    monkeypatch.setenv("CARRY_EXECUTOR", scheduler)
+
+
+def train_jobs(seeds=2):
+    return [
+        Job(f"seed {seed}", "train", train_seed, (RUN, seed), f"{seed}") for seed in range(seeds)
+    ]
+
+
+def read_files(places):
+    """Return the files of results, without what they took."""
+    return [
+        {path.name: path.read_bytes() for path in place.iterdir() if path.name != "done.json"}
+        for place in places
+    ]
+
+
+@pytest.fixture(scope="module")
+def trained_here(tmp_path_factory):
+    """Return the files that this process writes."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CARRY_PROGRESS", "off")
+        patch.delenv("CARRY_EXECUTOR", raising=False)
+        patch.setattr(paths, "STORE", tmp_path_factory.mktemp("here"))
+        return read_files(place for job in train_jobs() for place in run_jobs([job], ""))
+
+
+def test_workers_train_the_weights_of_this_process_bit_for_bit(on_dask, trained_here):
+    places = run_jobs(train_jobs(), "")
+    assert read_files(places) == trained_here
+    assert {"seed_0.safetensors", "curve.parquet"} <= {*trained_here[0]}
+    assert run_jobs(train_jobs(), "") == places  # the results are kept
+
+
+def test_a_job_whose_worker_is_killed_ends_elsewhere_with_the_same_weights(
+    home, on_dask, trained_here
+):
+    killed = home / "killed"
+    (place,) = run_jobs([Job("seed 0", "train", train_and_die, (RUN, 0, killed))], "")
+    assert read_files([place]) == trained_here[:1]
+    owner = place.with_suffix(".owner").read_text().split()[0]
+    assert int(owner) not in (int(killed.read_text()), os.getpid())
+    assert store.read_done(place)["share"] == 0.5  # from a checkpoint
+
+
+def test_reports_come_from_workers_with_one_gpu_each(on_dask):
     reports = []
-    values = local.map_processes(divide, [(6, 2), (9, 3), (8, 2)], reports.append)
-    assert values == [3, 3, 4] and sorted(reports) == [6, 8, 9]
+    made = [Job(f"{index}", "x", name_gpu, inputs=f"{index}") for index in range(4)]
+    pool.execute(made, lambda *values: reports.append(values))
+    assert {(index, 1.0) for index in range(4)} <= {values[:2] for values in reports}
+    assert {(job.place / "gpu.txt").read_text() for job in made} <= {"3", "GPU-a"}
 
 
-def divide(report, a, b):
-    report(a)
-    return a // b
+def test_after_an_error_no_job_starts_and_running_ones_finish(home, on_dask):
+    log = home / "log"
+    made = [Job("bad", "x", fail, (log,), "bad", cost=9.0)]
+    made += [Job(text, "x", note, (log, text), text, cost=1.0) for text in "abcdefgh"]
+    with pytest.raises(ArithmeticError, match="^one failed$"):
+        run_jobs(made, "")
+    assert "h" not in log.read_text().split()
+
+
+def test_a_job_that_always_kills_its_worker_is_named_in_one_line(on_dask, monkeypatch):
+    with pytest.raises(SettingsError, match="^jobs: 'bad' was started again and again, and each"):
+        run_jobs([Job("bad", "x", die)], "")
+
+
+@pytest.mark.parametrize(
+    ("cores", "visible", "devices", "gpus", "workers"),
+    [
+        (6, None, 0, [], 6),
+        (16, None, 1, ["0"], 8),
+        (16, "2,GPU-a", 2, ["2", "GPU-a"], 16),
+        (4, "1", 1, ["1"], 4),
+        (4, "", 0, [], 4),
+    ],
+)
+def test_workers_are_counted_by_cores_and_gpus(monkeypatch, cores, visible, devices, gpus, workers):
+    monkeypatch.setattr(pool, "count_cores", lambda: cores)
+    monkeypatch.setattr(pool.torch.cuda, "device_count", lambda: devices)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if visible is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    started = {}
+    monkeypatch.setattr(
+        pool.distributed, "SpecCluster", lambda specs, *a, **k: nullcontext(started.update(specs))
+    )
+    with pool._start_local_cluster(100):
+        assert pool.find_gpus() == gpus and len(started) == workers
+    seen = {spec["options"]["env"].get("CUDA_VISIBLE_DEVICES") for spec in started.values()}
+    assert seen == ({*gpus} or {None})
+
+
+def check_worker(job, threads=1, **changes):
+    request = pool.Request(0, job.place, "", paths.STORE.parent, 0.0, job.code, {})
+    worker = SimpleNamespace(address="x", state=SimpleNamespace(nthreads=threads))
+    pool._check_worker(worker, job, request._replace(**changes))
+
+
+def test_a_worker_of_another_kind_refuses_a_job(home):
+    job = Job("one", "x", note, modules=("carry.tasks.addition",))
+    check_worker(job)
+    for change, message in (
+        ({"threads": 2}, "has 2 threads; expected 1, as of `dask worker"),
+        ({"code": "0" * 16}, "has other code for 'one'; expected the code of this process"),
+        ({"versions": {"torch": "0.1"}}, r"has torch \S+; expected 0\.1$"),
+        ({"marker": home / "absent" / "x"}, "does not see the folder|does not see"),
+    ):
+        with pytest.raises(SettingsError, match=rf"^jobs: worker x on \S+ .*{message}"):
+            check_worker(job, **change)
+
+
+@pytest.mark.parametrize(
+    ("executor", "message"),
+    [
+        ("dask://127.0.0.1:9", "the scheduler 'dask://127.0.0.1:9' does not answer within 0.5 s; "),
+        ("dask://nowhere", "'dask://nowhere' is not valid; expected dask://HOST:PORT"),
+        ("dusk", "'dusk' is unknown; expected dask://HOST:PORT, or the path of"),
+        ("no/such.yaml", "'no/such.yaml' is unknown; expected dask://HOST:PORT, or"),
+    ],
+)
+def test_an_executor_that_cannot_be_used_is_refused(monkeypatch, executor, message):
+    monkeypatch.setenv("CARRY_EXECUTOR", executor)
+    monkeypatch.setattr(pool, "CONNECT_SECONDS", 0.5)
+    with pytest.raises(SettingsError) as error:
+        run_jobs(train_jobs(1), "")
+    assert str(error.value).startswith(f"CARRY_EXECUTOR: {message}")
+
+
+# dask-jobqueue leaves files and clusters open.
+careless = pytest.mark.filterwarnings("ignore::ResourceWarning")
+
+
+@careless
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"kind": "slrum"}, "kind: 'slrum' is unknown, did you mean 'slurm'"),
+        ({"jobs": 0}, "jobs: 0 does not fit, expected"),
+        ({"wait": 1}, "wait: unknown setting"),
+        ({"settings": {"cores": 1, "memry": "1GB"}}, "settings: "),
+    ],
+)
+def test_wrong_settings_of_a_queue_are_refused(home, monkeypatch, change, message):
+    pytest.importorskip("dask_jobqueue")
+    path = home / "queue.yaml"
+    path.write_text(yaml.safe_dump({**yaml.safe_load(EXAMPLE.read_text()), **change}))
+    monkeypatch.setenv("CARRY_EXECUTOR", str(path))
+    with pytest.raises(SettingsError) as error:
+        run_jobs(train_jobs(1), "")
+    text = str(error.value)
+    assert text.startswith(str(path)) and message in text and "\n" not in text
+    del error
+    gc.collect()
+
+
+@careless
+def test_the_workers_of_a_queue_run_jobs(home, monkeypatch):
+    queue = pytest.importorskip("dask_jobqueue")
+    local = pytest.importorskip("dask_jobqueue.local")
+    monkeypatch.setattr(queue, "LocalCluster", local.LocalCluster, raising=False)
+    settings = {"cores": 1, "memory": "1GB", "scheduler_options": {"dashboard_address": ":0"}}
+    path = home / "queue.yaml"
+    path.write_text(yaml.safe_dump({"kind": "local", "jobs": 1, "settings": settings}))
+    monkeypatch.setenv("CARRY_EXECUTOR", str(path))
+    folders = [str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(folders))
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "7")
+    (place,) = run_jobs([Job("one", "x", name_gpu)], "")
+    assert (place / "gpu.txt").read_text() == "7"
+    gc.collect()

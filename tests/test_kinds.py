@@ -11,16 +11,18 @@ from hypothesis import strategies as st
 from matplotlib.colors import to_hex
 
 from carry import plots, results
+from carry.config.settings import SettingsError
 from carry.evaluation.intervals import seed_interval
+from carry.experiments.resolve import load_run
+from carry.plots import index, style
 from carry.plots import notebook as shared
-from carry.plots import style
 from figure_checks import check_files, check_layout, texts
 from made_up import cells, curves
 
 matplotlib.use("Agg")
 pytestmark = pytest.mark.usefixtures("closed_figures")
-SOURCES = {"addition_nope": "baselines", "addition_abacus": "full"}
-ROWS = list(SOURCES)
+SCALES = {"addition_nope": "laptop", "addition_abacus": "long"}
+ROWS = list(SCALES)
 
 
 @pytest.fixture(scope="module")
@@ -126,38 +128,37 @@ def test_an_empty_table_gives_no_figure(draw, labelled):
 def notebook(monkeypatch, tmp_path, labelled):
     """Return a notebook whose tables are made up."""
     table = labelled.drop(columns=["label", "learned"])
-    table["profile"] = table["row"].map(SOURCES)
+    table["scale"] = table["row"].map(SCALES)
     tables = results.ResultTables(results.create_empty_table).with_tables(cells=table)
-    monkeypatch.setattr(shared.results, "open_results", lambda profile: tables)
-    monkeypatch.setattr(shared.paths, "figures_folder", lambda *_: tmp_path)
-    monkeypatch.setattr(shared, "display", lambda *_: None)
-    return plots.open_notebook("mcleish2024/how_far", "cpu")
+    runs = {
+        pair: load_run(pair[0]).model_copy(update={"scale": pair[1]}) for pair in SCALES.items()
+    }
+    monkeypatch.setattr(results, "read_runs", lambda: runs)
+    monkeypatch.setattr(results, "open_results", lambda: tables)
+    monkeypatch.setattr(shared.paths, "REPORTS", tmp_path / "reports")
+    monkeypatch.setattr(shared, "display", lambda *_, **__: None)
+    return plots.open_notebook("mcleish2024/how_far")
 
 
 def test_a_notebook_reads_rows_in_order_and_names_those_without_results(notebook, capsys):
     table = notebook.read("cells", "addition_abacus", "addition_abacus_looped_8", "addition_nope")
     assert results.list_rows(table) == ["addition_abacus", "addition_nope"]
     assert list(dict.fromkeys(table["label"])) == ["Abacus", "NoPE, not learned"]
-    assert capsys.readouterr().out == (
-        "Without results: addition_abacus_looped_8 (make repro PROFILE=gpu).\n"
-    )
-    assert notebook.sources == SOURCES
+    assert capsys.readouterr().out == "Without results: addition_abacus_looped_8 (scale gpu).\n"
+    assert {row: run.scale for row, run in notebook.runs.items()} == SCALES
     assert set(notebook.tabulate_departures().columns) >= {"model", "optimizer", "size"}
 
 
-def test_a_notebook_reads_rows_of_another_profile_with_the_labels_of_that(notebook, monkeypatch):
-    other = notebook.tables["cells"].assign(profile="long", exact=0)
+def test_a_notebook_reads_rows_of_another_scale_with_the_labels_of_that(notebook, monkeypatch):
+    other = notebook.tables["cells"].assign(scale="long", exact=0)
     tables = {"long": notebook.tables.with_tables(cells=other)}
-    monkeypatch.setattr(shared.results, "open_results", tables.__getitem__)
-    table = notebook.read("cells", "addition_abacus", profile="long")
-    assert set(table["profile"]) == {"long"}
+    monkeypatch.setattr(results, "open_results", tables.__getitem__)
+    table = notebook.read("cells", "addition_abacus", scale="long")
+    assert set(table["scale"]) == {"long"}
     assert set(table["label"]) == {"Abacus, not learned"}
-    assert notebook.sources == {"addition_abacus": "long"}
 
 
-def test_a_figure_is_saved_with_its_numbers_and_texts_and_twice_as_the_same_bytes(
-    notebook, tmp_path
-):
+def test_a_figure_is_saved_with_its_numbers_and_texts_and_twice_as_the_same_bytes(notebook):
     scores = results.score_regions(notebook.read("cells", *ROWS))
     saved = []
     for _ in range(2):
@@ -166,22 +167,49 @@ def test_a_figure_is_saved_with_its_numbers_and_texts_and_twice_as_the_same_byte
         notebook.show(
             grid, "bars", scores, title="Bars", caption="Two\n  rows.", answers=["Fig. 2"]
         )
-        saved.append([(tmp_path / f"bars.{end}").read_bytes() for end in ("svg", "csv", "json")])
+        files = [notebook.folder / f"bars.{end}" for end in ("svg", "csv", "json")]
+        saved.append([file.read_bytes() for file in files])
         assert not matplotlib.pyplot.fignum_exists(grid.figure.number)
     assert saved[0] == saved[1]
-    check_files(tmp_path, "bars", scores)
-    record = json.loads(saved[0][2])
-    assert record["title"] == "Bars" and record["answers"] == ["Fig. 2"]
-    assert record["caption"] == (
-        "Two rows. From the committed results of `baselines`: addition_nope; "
-        "of `full`: addition_abacus."
-    )
-    assert record["rows"] == SOURCES
+    check_files(notebook.folder, "bars", scores)
+    assert json.loads(saved[0][2]) == {
+        "notebook": "mcleish2024/how_far",
+        "number": 1,
+        "name": "bars",
+        "title": "Bars",
+        "caption": "Two rows. Results of the scale `long`: addition_abacus.",
+        "answers": ["Fig. 2"],
+    }
 
 
-def test_no_figure_is_shown_without_rows(notebook, tmp_path):
+def test_figures_are_listed_however_they_are_shown_in_the_order_of_the_notebook(notebook, tmp_path):
+    texts = {"title": "A", "caption": "B."}
+    notebook.show(figure=None, name="last", table=pd.DataFrame(), **texts)
+    name = "a computed " + "name"
+    notebook.show(None, name, pd.DataFrame(), "A", "B.", ("cho2025 Fig. 3",))
+    listed = index.list_figures(tmp_path)
+    assert list(listed) == ["last", name]
+    assert listed[name] == ("mcleish2024/how_far", 2, name, "A", "B.", (("cho2025", "Fig. 3"),))
+
+
+def test_two_figures_have_two_names(notebook, tmp_path):
+    for name in ("cho2025/a", "cho2025/b"):
+        plots.open_notebook(name).show(None, "x", pd.DataFrame(), "A", "B.")
+    with pytest.raises(SettingsError, match="cho2025/b: figure 'x' is in cho2025/a too; expected"):
+        index.list_figures(tmp_path)
+
+
+def test_a_damaged_entry_is_refused_in_one_line(notebook, tmp_path):
+    notebook.show(None, "x", pd.DataFrame(), "A", "B.")
+    (notebook.folder / "x.json").write_text('{"name": "x"}')
+    with pytest.raises(SettingsError, match=r"x\.json: .* does not fit; expected") as error:
+        index.list_figures(tmp_path)
+    assert "\n" not in str(error.value)
+
+
+def test_without_rows_a_figure_has_texts_alone(notebook):
     notebook.show(None, "none", pd.DataFrame(), title="None", caption="None.")
-    assert not list(tmp_path.iterdir())
+    assert [file.name for file in notebook.folder.iterdir()] == ["none.json"]
 
 
 def test_rows_of_equal_values_can_be_one_grey_line(labelled):

@@ -9,17 +9,16 @@ import torch
 
 from carry import analyses
 from carry.analyses import learning
-from carry.config import paths, run_settings
-from carry.config.run_settings import make_run
+from carry.config import paths
 from carry.data import problem_sets
 from carry.evaluation import trained_models
 from carry.evaluation.mock_models import ForgetsCarries, Oracle
 from carry.evaluation.scoring import score_system
+from carry.experiments.resolve import load_run, make_run
 from carry.formats import EOS, build_format, to_text, to_tokens
 from carry.models.system import System
 from carry.tasks import build_task, to_digits
-from carry.training.checkpoint import save_snapshots, save_weights
-from carry.training.loop import Trainer
+from carry.training.jobs import train_runs
 
 PLAIN = {"begin": "$", "reverse_operands": False, "reverse_answer": False}
 FORMATS = {
@@ -39,7 +38,7 @@ def model(form, digits=4, **more):
         "model": {"layers": 1, "width": 12, "heads": 2},
         "training": {"digits": digits, "steps": 4, "batch": 8, "snapshot_every": 2},
         "evaluation": {"digits": digits}, **more,
-    }, "addition_equal_learned", "cpu")  # fmt: skip
+    }, "addition_equal_learned")  # fmt: skip
 
 
 def asked(count=8, longest=4):
@@ -183,7 +182,7 @@ def test_a_mixture_is_trained_on_sequences_of_all_its_parts():
     form = {"name": "sub_task", "prefix": "add", "reverse_answer": False}
     news = []
     for name in ("alone", "parts"):
-        run = run_settings.load_run(f"addition_equal_{name}", "long")
+        run = load_run(f"addition_equal_{name}")
         system = System(run.model_copy(update={"format": form}))
         problems = system.task.solve(*to_digits([[123456, 654321]]))
         news.append(int(learning.score_next_tokens(system, problems)["new"].sum()))
@@ -219,18 +218,12 @@ def test_answers_are_compared_with_their_own_steps(bar, monkeypatch):
 
 @pytest.mark.parametrize("form", ["plain", "worded"])
 def test_tables_of_a_trained_row(form, tmp_path, monkeypatch):
-    monkeypatch.setattr(paths, "ROOT", tmp_path)
-    given = model(FORMATS[form], digits=3, evaluation={"digits": 4})
-    monkeypatch.setattr("carry.config.run_settings.load_run", lambda row, profile: given)
+    monkeypatch.setattr(paths, "STORE", tmp_path)
+    run = model(FORMATS[form], digits=3, evaluation={"digits": 4})
     table = asked()
-    monkeypatch.setattr(problem_sets, "read_questions", lambda of: table)
-    folder = trained_models.get_weights_folder("cpu", given.name)
-    trainer = Trainer(given, 0, None).train()
-    weights = trainer.system.network.state_dict()
-    save_snapshots(folder / "snapshots_0.safetensors", trainer.snapshots)
-    save_weights(folder / "seed_0.safetensors", weights, given, 0, 4, "fp32")
-
-    found = learning.tables(given.name, "cpu")
+    monkeypatch.setattr(problem_sets, "load_questions", lambda of: table)
+    train_runs([run])
+    found = learning.tables(run)
     analyses.check_columns(found, learning.COLUMNS, "learning")
     assert ("scratchpads" in found) == (form == "worded")
     for name, of in found.items():
@@ -247,7 +240,6 @@ def test_tables_of_a_trained_row(form, tmp_path, monkeypatch):
     assert (shares["count"] == 8).all() and shares["accuracy"].sub(1).abs().max() < 1e-9
     # What stands at the last step is what the last weights say.
     last, of = found["losses"].query("step == 4 and digits == 3"), table[table["i"] == 3]
-    loss, _ = learning.score_answers(
-        trainer.system, problem_sets.to_problems(of, trainer.system.task)
-    )
+    system = trained_models.load_seed(run)
+    loss, _ = learning.score_answers(system, problem_sets.to_problems(of, system.task))
     assert last["loss"].item() == pytest.approx(loss["loss"], rel=1e-5)

@@ -19,19 +19,18 @@ from carry.certificates.contexts import (
 )
 from carry.certificates.verification import certify_model, enumerate_contexts
 from carry.config import paths
-from carry.config.run_settings import load_run, make_run
 from carry.config.settings import SettingsError
 from carry.data.batch import NO_LEVEL, NO_PLACE
 from carry.data.problems import LABEL_RANGE
-from carry.evaluation import trained_models
 from carry.evaluation.decoding import compute_question_ids, decode_greedily, group_by_shape
 from carry.evaluation.mock_models import ForgetsCarries, Oracle
+from carry.experiments.resolve import load_run, make_run
 from carry.formats import EOS, FIRST_LETTER, PAD, SPACE, to_text, to_tokens
 from carry.models.system import System
 from carry.models.teacher_forcing import teacher_forced_pass
 from carry.randomness import stream
 from carry.tasks import to_digits
-from carry.training.loop import Trainer
+from carry.training.jobs import train_runs
 
 ADDITION = tasks.build_task({"name": "addition"})
 GIVEN = {
@@ -363,18 +362,16 @@ def test_what_is_hidden_changes_nothing_that_is_written(positions, text_alone, s
 
 
 def test_tables_of_lines(tmp_path, monkeypatch):
-    monkeypatch.setattr(paths, "ROOT", tmp_path)
+    monkeypatch.setattr(paths, "STORE", tmp_path)
     name = "addition_line_rows_relative"
     small = {"digits": 2, "steps": 2, "score_problems": 8}
-    row = load_run(name, "full")
+    row = load_run(name)
     evaluation = row.evaluation.model_copy(update={"reach": [[4, 4, 5]]})
     row = row.model_copy(update={"seeds": 1, "evaluation": evaluation})
     row = row.model_copy(update={"training": row.training.model_copy(update=small)})
-    monkeypatch.setattr("carry.config.run_settings.load_run", lambda *asked: row)
-    folder = trained_models.get_weights_folder("smoke", name)
-    Trainer(row, 0, None).save_weights(folder / "seed_0.safetensors")
+    train_runs([row])
     shares = []
-    table = lines.tables(name, "smoke", lambda share, note: shares.append(share))["lines"]
+    table = lines.tables(row, lambda share, note: shares.append(share))["lines"]
     assert shares == sorted(shares) and shares[-1] == 1.0
     assert list(
         map(Surroundings._make, table[[*Surroundings._fields]].itertuples(index=False))
@@ -382,7 +379,7 @@ def test_tables_of_lines(tmp_path, monkeypatch):
     assert (table["digits"] == 4).all() and (table["n"] == 5).all() and set(table["seed"]) == {0}
     assert ((table["low"] <= table["accuracy"]) & (table["accuracy"] <= table["high"])).all()
     assert set(table["row"]) == {name} and isinstance(table, pd.DataFrame)
-    assert [of.__name__ for of in analyses.load_analyses(name, "full")] == ["carry.analyses.lines"]
+    assert [of.__name__ for of in analyses.load_analyses(row)] == ["carry.analyses.lines"]
 
 
 def test_another_format_has_no_lines():

@@ -12,10 +12,9 @@ import pytest
 import torch
 
 from carry import formats
-from carry.certificates.certify import TOLERANCE
-from carry.config import paths, profiles, run_settings
+from carry.certificates.committed import TOLERANCE
 from carry.config.settings import SettingsError
-from carry.evaluation import trained_models
+from carry.evaluation.trained_models import load_committed
 from carry.pages import site
 from carry.pages.site import live
 from carry.randomness import stream
@@ -80,16 +79,7 @@ def models():
 
 @pytest.fixture(scope="module")
 def systems():
-    folders = {
-        row: paths.models_folder(paths.PUBLISHED, profiles.find_study(row), row)
-        for row in live.ROWS
-    }
-    return {
-        row: trained_models.restore_system(
-            folder / "seed_0.safetensors", run_settings.load_run(row, paths.PUBLISHED), 0, "cpu"
-        )
-        for row, folder in folders.items()
-    }
+    return {row: load_committed(row) for row in live.ROWS}
 
 
 @pytest.fixture(scope="module")
@@ -206,17 +196,5 @@ def test_a_certificate_of_other_weights_is_refused(monkeypatch):
 
     known = live.read_certificate
     monkeypatch.setattr(live, "read_certificate", read)
-    with pytest.raises(SettingsError, match=f"certificate of {PARITY} has weights '0000"):
+    with pytest.raises(SettingsError, match=f"the certificate of {PARITY} is of other weights"):
         live.export_model(PARITY)
-
-
-@pytest.mark.parametrize(
-    ("row", "message"),
-    [
-        ("addition_line_rows_relative", "positions: .* expected one relative encoding"),
-        ("addition_abacus", "model: .* expected one layer"),
-    ],
-)
-def test_a_model_that_the_page_does_not_compute_is_refused(row, message):
-    with pytest.raises(SettingsError, match=f"runs.{row}.{message}"):
-        live.export_model(row)

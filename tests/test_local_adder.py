@@ -5,15 +5,15 @@ import torch
 
 from carry.analyses import local_adder
 from carry.analyses.local_adder import adder_tables, enumerate_middle
-from carry.config.run_settings import load_run, make_run
 from carry.config.settings import SettingsError
+from carry.experiments.resolve import load_run, make_run
 from carry.models.system import System
 
 
 @pytest.fixture
 def adder(monkeypatch):
     """A model of the right shape that says x + y and a carry that `rule` finds in a + b and d."""
-    system = System(load_run("addition_relative", "cpu"))
+    system = System(load_run("addition_relative"))
 
     def ruled(rule):
         def predict(system, some, hooks=None):
@@ -64,7 +64,7 @@ def test_an_adder_that_forgets_carries_is_wrong_by_them_alone(adder):
 
 
 def test_shares_of_attention_add_up_and_maps_read_what_is_there():
-    tables = adder_tables(System(load_run("addition_relative", "cpu")))
+    tables = adder_tables(System(load_run("addition_relative")))
     shares = tables["attention_places"].groupby("head")["share"].sum()
     assert len(shares) == 4 and torch.allclose(torch.tensor(shares.values), torch.ones(4).double())
     assert set(tables["read_positions"]["what"]) == {"sum", "carry", "answer"}

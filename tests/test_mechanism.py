@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from carry.analyses import mechanism
-from carry.config.run_settings import make_run
 from carry.config.settings import SettingsError
 from carry.data.problems import Problems
-from carry.interpretability import head_ablation, lens, patching, probes
+from carry.experiments.resolve import make_run
+from carry.interpretability import head_ablation, lens, patching, probes, tracing
 from carry.models.hooks import Hooks
 from carry.models.system import System
 from carry.randomness import stream
@@ -208,6 +208,23 @@ def test_an_ablated_head_says_the_same_of_all_problems(adder):
     right = (logits.argmax(-1).gather(1, at) == target)[:, :3].float().mean()
     heads = table[(table["subtask"] == "all") & (table["head"] >= 0)]
     assert right < 0.3 and right < heads["accuracy"].min() + 1e-9
+
+
+def test_starts_on_a_ring_end_with_its_ids(monkeypatch):
+    """All ids are starts, from 1 to the limit; also of a table, up to the last that fits."""
+    asked = tracing.ask
+
+    def ask(system, *operands, start):
+        assert start <= 9, "no id is larger"
+        return asked(system, *operands, start=start)
+
+    monkeypatch.setattr(tracing, "ask", ask)
+    pair = {"ids": "abacus", "encoding": "learned", "limit": 9}
+    settings = {"task": {"name": "addition"}, "model": {"width": 8}}
+    settings |= {"training": {"digits": 3}, "evaluation": {"digits": 3}}
+    for ring, last in ((True, 9), (False, 7)):  # the answer may have three digits
+        system = System(make_run({**settings, "positions": [{**pair, "ring": ring}]}))
+        assert tracing.scan_starts(system, 17, 25)["start"].tolist() == [*range(1, last + 1)]
 
 
 def test_all_tables_of_one_model(adder):

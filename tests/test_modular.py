@@ -9,18 +9,17 @@ import torch
 from carry import analyses
 from carry.analyses import modular
 from carry.config import paths
-from carry.config.run_settings import make_run
 from carry.config.settings import SettingsError
 from carry.data import problem_sets
-from carry.evaluation import mistakes, trained_models
+from carry.evaluation import mistakes
 from carry.evaluation.scoring import score_system
+from carry.experiments.resolve import make_run
 from carry.formats import FIRST_LETTER
 from carry.interpretability import fourier
 from carry.interpretability.grokking import find_phases
 from carry.models.system import System
 from carry.randomness import stream
-from carry.training.checkpoint import save_snapshots, save_weights
-from carry.training.loop import Trainer
+from carry.training.jobs import train_runs
 
 WAVES = {3: 30.0, 8: 20.0, 14: 10.0}
 PRIME = 31
@@ -39,7 +38,6 @@ def tiny(modulus=13, form="one_hot", **training):
             "evaluation": {"digits": 2},
         },
         ROW,
-        "cpu",
     )  # fmt: skip
 
 
@@ -147,18 +145,12 @@ def test_equal_sums_are_held_out_and_no_mirrors(form):
 
 
 def trained_row(form, modulus, folder, monkeypatch):
-    """Train a tiny row, keep it as the train stage does, and return its tables."""
-    given = tiny(modulus, form)
-    monkeypatch.setattr(paths, "ROOT", folder)
-    monkeypatch.setattr("carry.config.run_settings.load_run", lambda row, profile: given.model_copy(
-        update={"seeds": 2}))  # fmt: skip
+    """Train a tiny row in a store of its own, and return its tables."""
+    run = tiny(modulus, form).model_copy(update={"seeds": 2})
+    monkeypatch.setattr(paths, "STORE", folder)
     for seed in range(2):
-        trainer = Trainer(given, seed, None).train()
-        place = trained_models.get_weights_folder("cpu", ROW)
-        weights = trainer.system.network.state_dict()
-        save_weights(place / f"seed_{seed}.safetensors", weights, given, seed, 4, "fp32")
-        save_snapshots(place / f"snapshots_{seed}.safetensors", trainer.snapshots)
-    return modular.tables(ROW, "cpu")
+        train_runs([run], [seed])
+    return modular.tables(run)
 
 
 def test_tables_of_a_trained_row_have_their_columns(tmp_path, monkeypatch):
@@ -191,14 +183,11 @@ def test_many_pairs_are_sampled_the_same_each_time(monkeypatch):
     assert [len(of) for of in some.values()] == [20, 20]
 
 
-def test_rows_that_have_nothing_to_look_at_are_refused(monkeypatch):
-    monkeypatch.setattr(
-        "carry.config.run_settings.load_run", lambda row, profile: tiny(snapshot_every=None)
-    )
+def test_rows_that_have_nothing_to_look_at_are_refused():
     with pytest.raises(
         SettingsError, match=rf"^runs.{ROW}.training.snapshot_every: None does not fit"
     ):
-        modular.tables(ROW, "cpu")
+        modular.tables(tiny(snapshot_every=None))
 
 
 def made(accuracy, restricted):

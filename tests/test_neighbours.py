@@ -5,7 +5,7 @@ import itertools
 import pytest
 import torch
 
-from carry.config.run_settings import make_run
+from carry.experiments.resolve import make_run
 from carry.config.settings import SettingsError
 from carry.models import attention
 from carry.models.encodings import Window

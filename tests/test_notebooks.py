@@ -9,13 +9,14 @@ import pytest
 
 from carry.claims.claim_settings import PAPERS
 from carry.claims.verdicts import VERDICTS
-from carry.config import paths, run_settings
-from carry.runs import notebooks
+from carry.config import paths
+from carry.experiments.resolve import list_rows
 from carry.plots import index
+from carry.runs.notebooks import find_notebook, find_notebooks
 
 LONGEST = 15  # lines of a cell
 FIGURES = [name for name in index.find_figure_notebooks() if name not in ("index", "tour")]
-NOTEBOOKS = list(runner.find_notebooks().values())
+NOTEBOOKS = list(find_notebooks().values())
 MACHINE_PATH = re.compile(r"(?<![\w.])(?:/(?:home|Users|root|tmp|usr|opt|var|mnt)/|[A-Z]:\\)")
 # "a and b hold" is the plural of a verdict.
 VERDICT = re.compile(rf"\b({'|'.join(VERDICTS)}|hold|fail)\b")
@@ -52,12 +53,18 @@ def test_there_are_notebooks():
     assert NOTEBOOKS
 
 
-def test_the_first_code_cell_declares_the_parameters(notebook):
+def test_only_the_first_code_cell_declares_parameters(notebook):
     tagged = ["parameters" in cell.metadata.get("tags", []) for cell in code_cells(notebook)]
-    assert tagged == [True] + [False] * (len(tagged) - 1)
-    lines = ast.parse(code_cells(notebook)[0].source).body
+    assert not any(tagged[1:])
+    lines = ast.parse(code_cells(notebook)[0].source).body if tagged[0] else []
     assert all(isinstance(line, ast.Assign) for line in lines)
     assert all(ast.literal_eval(line.value) is not ... for line in lines), "plain values only"
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_figures_have_no_parameters(name):
+    cells = nbformat.read(find_notebook(name), as_version=4).cells
+    assert not any("parameters" in cell.metadata.get("tags", []) for cell in cells)
 
 
 def test_it_was_run_once_from_top_to_bottom(notebook):
@@ -98,7 +105,7 @@ def test_cells_are_short(notebook):
 @pytest.mark.parametrize("name", FIGURES)
 def test_a_figure_notebook_shows_its_analysis(name):
     """It opens with a question, prints numbers after its figures, and ends with what was found."""
-    cells = nbformat.read(runner.find_notebook(name), as_version=4).cells
+    cells = nbformat.read(find_notebook(name), as_version=4).cells
     code = [cell for cell in cells if cell.cell_type == "code"]
     assert re.match(r"# .+", cells[0].source)
     assert any("open_notebook" in cell.source for cell in code[:3]), "the set-up comes first"
@@ -134,7 +141,7 @@ def list_findings(text):
 @pytest.mark.parametrize("name", FIGURES)
 def test_what_was_found_has_numbers(name):
     """It states a finding with a number; links to the ledger alone are none."""
-    found = nbformat.read(runner.find_notebook(name), as_version=4).cells[-1].source
+    found = nbformat.read(find_notebook(name), as_version=4).cells[-1].source
     assert list_findings(found), found
 
 
@@ -147,11 +154,11 @@ def has_numbers(cell):
 
 @pytest.mark.parametrize("name", [name for name in FIGURES if name.partition("/")[0] in PAPERS])
 def test_departures_from_the_paper_are_shown_where_it_has_the_rows(name):
-    cells = nbformat.read(runner.find_notebook(name), as_version=4).cells
+    cells = nbformat.read(find_notebook(name), as_version=4).cells
     source = "\n".join(cell.source for cell in cells if cell.cell_type == "code")
     named = {node.value for node in ast.walk(ast.parse(python(source)))
              if isinstance(node, ast.Constant) and isinstance(node.value, str)}  # fmt: skip
-    has_paper_rows = bool(named & {*run_settings.list_rows("paper")})
+    has_paper_rows = bool(named & {*list_rows(scale="paper")})
     assert not has_paper_rows or "tabulate_departures()" in source
 
 
@@ -186,7 +193,7 @@ def test_findings_quote_the_ledger(name):
     """Corrected p values and verdicts in parentheses are those of the committed ledger."""
     ledger = json.loads((paths.ROOT / "reports" / "claims.json").read_text(encoding="utf-8"))
     ledger = {record["id"]: record for record in ledger}
-    text = nbformat.read(runner.find_notebook(name), as_version=4).cells[-1].source
+    text = nbformat.read(find_notebook(name), as_version=4).cells[-1].source
     for quoted, p, verdict in list_quotes(text):
         for record in (ledger[claim] for claim in quoted if claim in ledger):
             if verdict:

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from carry.config.run_settings import Training
+from carry.experiments.run import Training
 from carry.models.system import System
 from carry.training import checkpoint
 from carry.training.muon import MOMENTUM, Muon, orthogonalise

@@ -23,7 +23,7 @@ def cells(*rows, seeds=3):
     table = pd.concat([made_up.cells(row, seeds) for row in rows], ignore_index=True)
     known = [i in made_up.seen(row) for row, i in zip(table["row"], table["i"], strict=True)]
     right = np.where(known, table["n"], 0)
-    table = table.assign(profile="full", exact=right, accuracy=right / table["n"])
+    table = table.assign(scale="laptop", exact=right, accuracy=right / table["n"])
     return results.add_labels(table, table)
 
 
@@ -60,8 +60,8 @@ def test_columns_of_rows_that_have_not_learned_are_pale():
 
 
 def test_shares_fill_each_column():
-    kinds = pd.concat([made_up.written([row]) for row in (LEARNED, GAP)]).assign(profile="full")
-    kinds = kinds.groupby(["row", "profile", "trained", "digits", "kind"], as_index=False)
+    kinds = pd.concat([made_up.written([row]) for row in (LEARNED, GAP)]).assign(scale="laptop")
+    kinds = kinds.groupby(["row", "scale", "trained", "digits", "kind"], as_index=False)
     kinds = results.add_length_regions(kinds["accuracy"].mean())
     kinds["label"] = kinds["row"]
     grid = panels.draw_shares(kinds, "accuracy", "kind", panels.ANSWER_KINDS)
@@ -74,7 +74,7 @@ def test_shares_fill_each_column():
 
 
 def test_curves_have_a_line_for_each_seed_and_a_median():
-    losses = made_up.losses([LEARNED], seeds=3).assign(profile="full", label="mine")
+    losses = made_up.losses([LEARNED], seeds=3).assign(scale="laptop", label="mine")
     losses = results.add_length_regions(losses[losses["digits"].isin([4, 5])])
     dashes = {"in distribution": "", "interpolation": (1, 1), "extrapolation": (4, 2)}
     grid = panels.draw_curves(losses, "step", "loss", "digits", "region", dashes)

@@ -5,7 +5,7 @@ import torch
 from scipy.stats import chisquare
 
 from carry import formats, positions, tasks
-from carry.config.run_settings import make_run
+from carry.experiments.resolve import make_run
 from carry.formats import to_text
 from carry.models.constructions.adder import build_adder
 from carry.models.hooks import Hooks

@@ -106,7 +106,7 @@ def test_alternative_texts_are_those_of_the_figures():
 def test_every_command_is_described():
     """`carry --help` and the pages agree on the commands of users."""
     commands = re.findall(r"^    (\w+) +\S", cli.make_parser().format_help(), re.MULTILINE)
-    assert {"ask", "export", "plan"} <= set(commands)
+    assert {"ask", "export", "run"} <= set(commands)
     listed = read_section(CONTRIBUTING, "Commands")
     users = [
         name for name in commands if not re.search(rf"^  {name} ", cli.PIPELINE_COMMANDS, re.M)
@@ -117,20 +117,17 @@ def test_every_command_is_described():
 
 
 def test_numbers_are_those_of_the_pipeline():
-    quoted, records = (
-        json.loads((ROOT / "reports" / name).read_text(encoding="utf-8"))
-        for name in ("numbers.json", "claims.json")
-    )
-    assert readme_numbers.fill_numbers(README, quoted, records) == README
-    for name, texts in readme_numbers.list_badges(quoted["certificates"], records).items():
+    numbers = json.loads((ROOT / "reports" / "numbers.json").read_text(encoding="utf-8"))
+    assert readme.fill_markers(README, readme.list_values(numbers)) == README
+    for name, texts in numbers["badges"].items():
         badge = (ROOT / "reports" / "badges" / f"{name}.svg").read_text(encoding="utf-8")
-        assert badge == readme_numbers.draw_badge(*texts)
+        assert badge == readme.draw_badge(*texts)
         assert f"[{': '.join(texts)}](reports/badges/{name}.svg)" in README
 
 
 def test_badges_load_nothing_and_are_as_wide_as_their_text():
     for label, value in (("claims", "3 of 4 hold"), ("exact at every length", "15 rows proved")):
-        badge = ElementTree.fromstring(readme_numbers.draw_badge(label, value))
+        badge = ElementTree.fromstring(readme.draw_badge(label, value))
         space = "{http://www.w3.org/2000/svg}"
         assert badge.findtext(f"{space}title") == f"{label}: {value}"
         texts = badge.findall(f".//{space}text")
@@ -138,15 +135,6 @@ def test_badges_load_nothing_and_are_as_wide_as_their_text():
         ends = [float(text.get("x")) + float(text.get("textLength")) for text in texts]
         assert ends[0] < float(texts[1].get("x")) and ends[1] < float(badge.get("width"))
         assert "href" not in ElementTree.tostring(badge, encoding="unicode")
-
-
-def test_untested_claims_are_a_list():
-    numbers = {"rows": {}, "claims": "", "certificates": {}, "untested": "* a: `x`, `y`\n* b: `z`"}
-    text = "<!-- numbers:untested --><!-- /numbers -->"
-    filled = readme_numbers.fill_numbers(text, numbers)
-    list_of_two = "\n* a: `x`, `y`\n* b: `z`\n"
-    assert filled == f"<!-- numbers:untested -->{list_of_two}<!-- /numbers -->"
-    assert readme_numbers.fill_numbers(filled, numbers) == filled
 
 
 def test_the_citation_has_the_project_and_the_four_works():

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 
 from carry.config import paths, run_settings
-from carry.config.run_settings import make_run
+from carry.experiments.resolve import make_run
 from carry.config.settings import SettingsError
 from carry.data import problem_sets
 from carry.data.problem_sets import ProblemSet, draw_problem_set

@@ -178,7 +178,7 @@ def folder(tmp_path_factory):
         pytest.skip("no chromium here: the site is not shown")
     with pytest.MonkeyPatch.context() as patch:
         make_project(tmp_path_factory.mktemp("project"), patch)
-        written = site.write_site("cpu").parent
+        written = site.write_site().parent
         yield shutil.copytree(written, tmp_path_factory.mktemp("site") / "site")
 
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from carry import formats
-from carry.config.run_settings import make_run
+from carry.experiments.resolve import make_run
 from carry.config.settings import SettingsError
 from carry.data import problem_sets
 from carry.evaluation.ask import ask

@@ -9,7 +9,7 @@ import torch
 from scipy.stats import chi2_contingency, chisquare
 
 from carry import formats, tasks
-from carry.config.run_settings import make_run
+from carry.experiments.resolve import make_run
 from carry.config.settings import SettingsError
 from carry.data.batch import NO_LEVEL, NO_PLACE
 from carry.data.problems import LABEL_RANGE

@@ -8,9 +8,10 @@ import matplotlib.colors
 import numpy as np
 import pytest
 
-from carry import positions
-from carry.config import profiles, settings
+from carry import positions, results
+from carry.config import settings
 from carry.config.settings import list_modules
+from carry.experiments.resolve import load_rows, make_run
 from carry.plots import index, numbering, style
 
 pytestmark = pytest.mark.usefixtures("closed_figures")
@@ -39,15 +40,18 @@ def test_a_new_row_with_a_new_scheme_needs_no_list(monkeypatch):
     monkeypatch.setattr(
         settings, "list_modules", lambda package: [*list_modules(package), "zigzag"]
     )
-    params = profiles.load_params()
-    pair = {"ids": "zigzag", "encoding": "learned"}
-    params["runs"] |= {
-        "sorting_mine": {"like": "sorting_fire", "positions": [pair]},
-        "sorting_mine_rope": {"like": "sorting_mine", "positions": [{**pair, "encoding": "rope"}]},
-        "sorting_mine_best": {"like": "sorting_mine", "label": "Zigzag, at its best"},
-        "coupled_mine": {"like": "addition_coupled", "label": "Coupled, mine"},
-    }
-    monkeypatch.setattr(profiles, "load_params", lambda: params)
+    known, pair = load_rows(), {"ids": "zigzag", "encoding": "learned"}
+    lists, coupled = known["sorting_fire"], known["addition_coupled"]
+    mine = [
+        lists.but("sorting_mine", positions=[pair]),
+        lists.but("sorting_mine_rope", positions=[{**pair, "encoding": "rope"}]),
+        lists.but("sorting_mine_best", label="Zigzag, at its best", positions=[pair]),
+        coupled.but("coupled_mine", label="Coupled, mine"),
+    ]
+    runs = {row.name: make_run(row.resolve(), row.name, label=row.label) for row in mine}
+    monkeypatch.setattr(
+        results, "read_runs", lambda: {(row, "laptop"): run for row, run in runs.items()}
+    )
     rows = ["sorting_mine", "sorting_mine_rope", "sorting_mine_best", "coupled_mine"]
     names = ["Zigzag order", "Zigzag order RoPE", "Zigzag, at its best", "Coupled, mine"]
     styles = [style.choose_style(row) for row in rows]

@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from carry import formats, positions, tasks
-from carry.config.run_settings import SUB_TASKS, make_run
+from carry.experiments.resolve import make_run
+from carry.experiments.run import SUB_TASKS
 from carry.config.settings import SettingsError
 from carry.data.batch import NO_LEVEL, NO_PLACE, merge_batches
 from carry.data.problem_sets import ProblemSet, draw_problem_set

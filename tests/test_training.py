@@ -12,7 +12,7 @@ import torch
 
 from carry import fingerprint, jobs
 from carry.config import paths, profiles
-from carry.config.run_settings import Training
+from carry.experiments.run import Training
 from carry.config.settings import SettingsError
 from carry.data.training_batches import TrainingBatches
 from carry.formats import to_text

@@ -5,10 +5,10 @@ import matplotlib
 import pytest
 import torch
 
-from carry.config.run_settings import make_run
 from carry.config.settings import SettingsError
 from carry.evaluation.ask import ask
-from carry.evaluation.committed_models import load_committed
+from carry.evaluation.trained_models import load_committed
+from carry.experiments.resolve import make_run
 from carry.formats import to_text
 from carry.interpretability.tracing import scan_starts, trace_answer
 from carry.models.system import System

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from carry import formats, positions, tasks
-from carry.config.run_settings import make_run
+from carry.experiments.resolve import make_run
 from carry.data.batch import NO_PLACE
 from carry.data.problem_sets import ProblemSet, draw_problem_set
 from carry.evaluation import mock_models, scoring

@@ -7,16 +7,21 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import shutil
 from collections import defaultdict
 from pathlib import Path
 
 import pandas as pd
 
+from carry.analyses import faults, locality
 from carry.config import paths
 from carry.data.tables import write_tables
-from carry.experiments.resolve import load_rows, load_run
+from carry.evaluation.mistakes import KINDS
+from carry.evaluation.scoring import COLUMNS as SCORES
+from carry.experiments.resolve import list_rows, load_rows, load_run
 from carry.runs.settings import describe_run
+from carry.training.jobs import COLUMNS as CURVES
 
 OLD = paths.REPORTS / "results"
 PROFILES = ("full", "baselines", "long", "tuning", "gpu")  # the first has precedence
@@ -24,6 +29,14 @@ PROFILES = ("full", "baselines", "long", "tuning", "gpu")  # the first has prece
 LEFT_OUT = {("baselines", "addition_relative"), ("tuning", "addition_coupled")}
 ORIGIN = ["device", "python", "torch", "numpy", "commit"]
 RENAMED = {"profile": "scale"}
+# Rows in place of the former sets of variants: the name of the reference, and the first id.
+SETS = {
+    "addition_relative": ("ablation", "1"),
+    "far_abacus": ("selection_abacus", "all"),
+    "far_coupled": ("selection_coupled", "all"),
+    "farther_abacus": ("selection_abacus_2", "all"),
+    "farther_coupled": ("selection_coupled_2", "all"),
+}
 
 
 def main() -> None:
@@ -35,7 +48,9 @@ def main() -> None:
     timed = []
     for profile in PROFILES:
         folder = OLD / profile
-        for file in sorted(folder.glob("*/*.parquet")) + sorted(folder.glob("analyses/*/*.parquet")):
+        for file in sorted(folder.glob("*/*.parquet")) + sorted(
+            folder.glob("analyses/*/*.parquet")
+        ):
             table = pd.read_parquet(file)
             if "row" not in table:
                 continue
@@ -76,9 +91,8 @@ def main() -> None:
         joined["runs"] = pd.DataFrame(lines)
         joined["curves"] = curves.drop(columns=[name for name in ORIGIN if name in curves])
         write_tables(joined, paths.results_folder(study))
+    move_variants()
     for profile in PROFILES:
-        for folder in sorted((OLD / profile / "variants").glob("*")):
-            shutil.copytree(folder, OLD / "variants" / folder.name, dirs_exist_ok=True)
         shutil.rmtree(OLD / profile, ignore_errors=True)
     for kind in ("models", "certificates"):
         for profile in ("cpu", "full", "long"):
@@ -90,6 +104,60 @@ def main() -> None:
             shutil.rmtree(top, ignore_errors=True)
     for path in (paths.REPORTS / "models").glob("*/run.json"):
         path.unlink()
+
+
+def move_variants() -> None:
+    """Move the tables of sets of variants to those of rows."""
+    found: dict[str, list] = defaultdict(list)
+    for name, (reference, start) in SETS.items():
+        (folder,) = OLD.glob(f"*/variants/{name}")
+        for path in sorted(folder.glob("*.parquet")):
+            if path.stem != "choices":
+                table = pd.read_parquet(path)
+                changed = reference + "_" + table["group"] + "_" + table["variant"].astype(str)
+                changed = changed.where(table["group"] != "reference", reference)
+                table["row"] = changed.map(lambda text: re.sub(r"\W", "_", text))
+                found[path.stem].append(table.assign(scale="laptop", start=start))
+    lengths, band, trained = (pd.concat(found[kind]) for kind in ("lengths", "band", "training"))
+    # Kinds of mistakes in the band, and correct parts of responses, were not kept.
+    cells = pd.concat([lengths[lengths["n"] > 0], band])
+    cells = cells.assign(set="far", i=cells["digits"], j=cells["digits"])
+    # Of a learning curve, the first of the last scores that are 1, and the last score.
+    first = trained.dropna(subset="steps_to_999").assign(exact=1.0, loss=None)
+    first["step"] = first["steps_to_999"].astype(int)
+    curves = pd.concat([first, trained.assign(step=trained["steps"])])
+    curves = curves.drop_duplicates(["row", "seed", "step"], keep="last")
+    local = lengths.dropna(subset="local_attention").assign(n=locality.PROBLEMS)
+    verdicts = trained.dropna(subset="verdict").fillna({"wrong": 0})
+    for study in ("ablations", "selection"):
+        results = {
+            "cells": select(cells, study, SCORES["cells"], "digits"),
+            "curves": select(curves, study, CURVES["curves"], "step"),
+        }
+        seconds = select(trained, study, ("row", "seed", "core_seconds"))
+        results["runs"] = pd.DataFrame([
+            {**describe_run(load_run(row), seed), **dict.fromkeys(ORIGIN), "core_seconds": of}
+            for row, seed, of in seconds.itertuples(index=False, name=None)
+        ])  # fmt: skip
+        write_tables(results, paths.results_folder(study))
+    tables = {
+        "locality": select(
+            local.rename(columns={"local_attention": "share"}), "ablations",
+            locality.COLUMNS["locality"], "digits"),
+        "verdicts": select(verdicts, "ablations", faults.COLUMNS["verdicts"]),
+    }  # fmt: skip
+    write_tables(tables, paths.analyses_folder("ablations"))
+
+
+def select(table: pd.DataFrame, study: str, columns: tuple[str, ...], *by: str) -> pd.DataFrame:
+    """Return some columns of the rows of a study, in the order of the study."""
+    ranks = {row: index for index, row in enumerate(list_rows(study))}
+    part = table[table["row"].isin(ranks)]
+    part = part.assign(rank=part["row"].map(ranks)).sort_values(["rank", "seed", *by])
+    part = part.reindex(columns=columns).reset_index(drop=True)
+    counts = {name: int for name in (*KINDS, "contexts", "wrong")
+              if name in part and part[name].notna().all()}  # fmt: skip
+    return part.astype(counts)
 
 
 if __name__ == "__main__":

@@ -68,7 +68,7 @@ def _analyse_seed(
     result = certify_model(system, contexts)
     example = result.get("counterexample", {})
     verdict = {"verdict": result["verdict"], "contexts": result["contexts"]}
-    verdict |= {"wrong": result.get("wrong"), "context": example.get("context")}
+    verdict |= {"wrong": result.get("wrong", 0), "context": example.get("context")}
     verdict |= {name: example.get(name) for name in ("target", "predicted")}
     verdict |= {name: example.get(name) for name in ("problem", "right", "written")}
     learned, disturbed = [], []

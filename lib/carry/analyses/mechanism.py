@@ -39,9 +39,7 @@ COLUMNS = {
     "head_ablations": (
         *LABELS, *LENGTHS, "subtask", "n", "correct", "layer", "head", *INTERVAL,
     ),
-    "attention": (*LABELS, "layer", "head", "query", "key", "weight", *CELL),
-    "heads": (*LABELS, "layer", "head", "needed", "share", *CELL),
-    "tokens": (*LABELS, "at", "token", "number", "place", "level_*", *CELL),
+    **attention.COLUMNS,
     "patches": (*LABELS, *LENGTHS, *FLIPS, "place"),
     "confirmed": (*LABELS, *LENGTHS, *FLIPS, "twins", *INTERVAL, "place"),
 }  # fmt: skip
@@ -91,6 +89,11 @@ def model_tables(system: System, digits: int, twins: int) -> dict[str, pd.DataFr
     cell = dict(zip(CELL, (digits, digits, len(batch)), strict=True))
     with use_precision("fp32", batch.tokens.device):
         weights = attention.mean_attention(system, batch)
+        attended = {
+            "attention": attention.tabulate_attention(weights),
+            "heads": attention.measure_needed_shares(system, batch[:1], weights),
+            "tokens": attention.tabulate_tokens(batch[:1]),
+        }
         carries = []
         for place in range(1, digits):
             patches, confirmed = patching.locate_carry(system, digits, place, twins)
@@ -100,9 +103,7 @@ def model_tables(system: System, digits: int, twins: int) -> dict[str, pd.DataFr
             "lens": apply_logit_lens(system, problems["lens"]),
             "probes": train_probes(system, problems["learn"], problems["ask"]),
             "head_ablations": ablate_heads(system, problems["ablations"]),
-            "attention": attention.tabulate_attention(weights).assign(**cell),
-            "heads": attention.measure_needed_shares(system, batch[:1], weights).assign(**cell),
-            "tokens": attention.tabulate_tokens(batch[:1]).assign(**cell),
+            **{name: label_table(table, cell) for name, table in attended.items()},
             **concat_by_name(carries),
         }
 

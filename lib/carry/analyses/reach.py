@@ -1,7 +1,7 @@
 """Accuracy on problems up to a thousand times as long as those of training.
 
 Seed 0 is scored on the sizes that its row lists (`evaluation.reach`). The evaluation of rows
-(`carry.evaluation.trained_models`) scores all seeds at shorter lengths.
+(`carry.evaluation.jobs`) scores all seeds at shorter lengths.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ One file for each work has a list of claims:
 `measure` selects cells of the result tables, from the papers' start of ids unless `where` has
 another, and computes a statistic for each seed. Other kinds of evidence: `analysis`, a count in the
 table of an analysis; `thesis_runs`, the paired runs of ibrahimli2024; `parameters`, millions of
-parameters of rows of the profile `paper`; `construction` and `circuits`, a test of the model of a
+parameters of rows at the scale `paper`; `construction` and `circuits`, a test of the model of a
 proof; `certified`, the seeds of a row with an exact certificate. A claim that cannot be tested has
 `not_tested` with the reason.
 
@@ -24,8 +24,8 @@ row has fewer steps than its `least_steps`.
 and only rows of the same training length are compared. It is tested over seeds (see
 `carry.evaluation.differences`), with at least 5 on each side, and all tests of a work are corrected
 together by Holm. `holds_if: "> 0"` tests an order, `margin: 0.1` tests that there is no larger
-difference. `profile` names committed results, such as those of rows on one footing. `paper_rates`
-are tested against ours, in a table of their own.
+difference. `paper_rates` are tested against ours, in a table of their own. `items` are those of
+`items.yaml` that the claim is about.
 
 Every claim is also judged from each other start of ids that its rows were evaluated from. Where the
 verdict changes, `scale` has to speak of the start (`list_unsaid_starts`).
@@ -56,8 +56,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
 from carry import results
 from carry.claims.claim_settings import FOLDER, Claim, load_claims
 from carry.claims.ledger_page import (
@@ -81,7 +79,6 @@ __all__ = [
     "describe_measurement",
     "describe_number",
     "judge_claims",
-    "judge_profile",
     "list_unsaid_starts",
     "list_untested",
     "load_claims",
@@ -92,53 +89,23 @@ __all__ = [
 ]
 
 
-def write_ledger(profile: str, folder: Path | None = None) -> list[dict[str, Any]]:
-    """Test all claims on the results of a profile; write claims.json and claims.md.
+def write_ledger(
+    scale: str = results.SCALES[0], folder: Path = paths.REPORTS
+) -> list[dict[str, Any]]:
+    """Test all claims on the results in git; write claims.json and claims.md.
+
+    Args:
+        scale: the scale that is measured, of rows with results at several.
+        folder: where the files are written.
 
     Returns:
         The records, as in claims.json.
     """
-    folder, records = folder or paths.reports_path(profile), judge_profile(profile, load_claims())
+    records = judge_claims(load_claims(), results.open_results(scale), results.read_certificates())
     for name, text in {
-        "claims.json": _to_json(records),
+        "claims.json": json.dumps(records, indent=2, ensure_ascii=False) + "\n",
         "claims.md": render_ledger(records),
     }.items():
         with paths.write_atomically(folder / name) as draft:
             draft.write_text(text, encoding="utf-8")
     return records
-
-
-def judge_profile(profile: str, claims: list[Claim]) -> list[dict[str, Any]]:
-    """Return the records of claims, from the results of a profile and of those that claims name.
-
-    Raises:
-        SettingsError: for an unknown profile, and one without results.
-    """
-    analyses = {claim.analysis.table for claim in claims if claim.analysis}
-    tables = _read_tables(profile, ["cells", "places", "curves", *sorted(analyses)])
-    named = sorted({claim.profile for claim in claims if claim.profile})
-    others = {
-        name: _read_tables(name, ["cells", *sorted(analyses)])
-        for name in named
-        if results.has_results(name)
-    }
-    return judge_claims(
-        claims,
-        tables["cells"],
-        profile,
-        places=tables["places"],
-        curves=tables["curves"],
-        analyses=tables,
-        certificates=results.read_certificates(profile),
-        others={name: other["cells"] for name, other in others.items()},
-        others_analyses=others,
-    )
-
-
-def _read_tables(profile: str, names: list[str]) -> dict[str, pd.DataFrame]:
-    """Return tables of a profile by name."""
-    return {name: results.read_table(profile, name) for name in names}
-
-
-def _to_json(content: Any) -> str:
-    return json.dumps(content, indent=2, ensure_ascii=False) + "\n"

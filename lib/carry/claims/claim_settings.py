@@ -266,8 +266,7 @@ class Claim(Settings):
 
     def is_order_of_rows(self) -> bool:
         """Return whether the claim compares two rows, and not one row with itself."""
-        part = self.measure.rows if self.measure else [self.analysis.row]
-        return self.compare.row is not None and [self.compare.row] != part
+        return self.compare.row is not None and [self.compare.row] != self.measured_rows()
 
     def is_paired(self) -> bool:
         """Return whether both sides of a test are of the same seeds, or of pairs of runs."""
@@ -285,12 +284,16 @@ class Claim(Settings):
         level = self.measure and self.measure.statistic != "seeds_above" and not self.compare
         return bool(level) and not self.has_gate()
 
+    def measured_rows(self) -> list[str]:
+        """Return the rows of the measure, or of the analysis."""
+        return self.measure.rows if self.measure else [self.analysis.row] if self.analysis else []
+
     def list_rows(self) -> list[str]:
-        """Return all rows that the claim names."""
-        rows = [*self.measure.rows] if self.measure else []
-        rows += [part.row for part in (self.analysis, self.certified) if part]
+        """Return all rows that the claim names, each once."""
+        rows = [*self.measured_rows(), *([self.certified.row] if self.certified else [])]
         rows += [self.compare.row] if self.compare and self.compare.row else []
-        return [*rows, *self.parameters, *self.paper_rates, *self.least_steps]
+        rows += [*self.parameters, *self.paper_rates, *self.least_steps]
+        return list(dict.fromkeys(rows))
 
 
 # The keys of a claim that are mappings; parsed one by one, to name an unknown key by its place.
@@ -340,9 +343,7 @@ def _load_file(path: Path) -> list[Claim]:
             raise SettingsError(f"{place}.{key}: unknown setting, {suggest_name(key, ['claims'])}")
     if not isinstance(settings, dict) or not isinstance(settings.get("claims"), list):
         raise SettingsError(f"{place}: claims missing; expected a list of claims")
-    return [
-        _parse_claim(claim, index, path.stem) for index, claim in enumerate(settings["claims"])
-    ]
+    return [_parse_claim(claim, index, path.stem) for index, claim in enumerate(settings["claims"])]
 
 
 def _parse_claim(settings: Any, index: int, paper: str) -> Claim:

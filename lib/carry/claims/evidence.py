@@ -147,7 +147,7 @@ def _check_results(row: str, tables: Tables) -> None:
 
 def _select_rows(rows: Iterable[str], tables: Tables) -> pd.DataFrame:
     """Return the cells of rows; a row without results has none."""
-    parts = [tables.cells_by_row[row] for row in dict.fromkeys(rows) if row in tables.cells_by_row]
+    parts = [tables.cells_by_row[row] for row in rows if row in tables.cells_by_row]
     return pd.concat(parts) if parts else tables.cells[:0]
 
 

@@ -1,8 +1,8 @@
 """What the works number (figures, tables, theorems, experiments), and what answers it here.
 
 `claims/items.yaml` has a list of items for each work. Our figures say themselves which items they
-answer (`carry.plots.index`), and claims name their items in `section`. Together they are the index
-that leads from a number of a work, such as "Fig. 5", to our figures, notebooks and verdicts.
+answer (`carry.plots.index`), and so do claims (`items`). Together they are the index that leads
+from a number of a work, such as "Fig. 5", to our figures, notebooks and verdicts.
 """
 
 from __future__ import annotations
@@ -19,20 +19,19 @@ from pydantic import Field, field_validator
 from carry.claims.claim_settings import FOLDER, ITEMS, PAPERS
 from carry.claims.ledger_page import describe_number
 from carry.claims.verdicts import VERDICTS
-from carry.config import paths, profiles
+from carry.config import paths
 from carry.config.settings import Settings, SettingsError, describe, shorten, suggest_name
+from carry.config.yaml_files import read_yaml
 from carry.plots import index
 
 FILE = FOLDER / f"{ITEMS}.yaml"
 COLUMNS = (
     "work", "item", "section", "title", "stated", "figures", "notebooks", "reason", "scale",
-    "claims",
 )  # fmt: skip
 NUMBER = re.compile(
     r"(Fig\.|Table|Theorem|Corollary|Experiments?|Section|Appendix)"
     r" ((?:[A-Z]|\d+)(?:\.\d+)*)(?: to \d+)?"
 )
-SECTION = re.compile(r"(?:[A-Z]|\d+)(?:\.\d+)*")
 
 Text = Annotated[str, Field(min_length=1)]
 
@@ -46,7 +45,6 @@ class Item(Settings):
         title: what it shows.
         stated: what the text states there, mainly numbers.
         notebook: a notebook that prints it as a table.
-        claims: claims about it whose section does not name it.
         reason: what is missing here, and why.
         scale: the sizes of our models, against those of the work.
     """
@@ -56,7 +54,6 @@ class Item(Settings):
     title: Text
     stated: str = ""
     notebook: str = ""
-    claims: list[str] = []
     reason: str = ""
     scale: str = ""
 
@@ -68,12 +65,12 @@ class Item(Settings):
         return text
 
 
-def load_items(path: Path = FILE, folder: Path | None = None) -> pd.DataFrame:
+def load_items(path: Path = FILE, root: Path | None = None) -> pd.DataFrame:
     """Return the checked items of all works, in the works' order, as a table.
 
     Args:
         path: a YAML file with a list of items for each work.
-        folder: that of the notebooks whose figures answer them (default: the project's).
+        root: the folder of the project whose figures answer them (default: this one).
 
     Returns:
         A row for each item, with the columns `COLUMNS`: the fields of `Item`. `figures` has the
@@ -89,9 +86,9 @@ def load_items(path: Path = FILE, folder: Path | None = None) -> pd.DataFrame:
     >>> items.loc[("cho2025", "Table 26"), "notebooks"]
     ['cho2025/is_it_possible_at_all']
     """
-    figures, notebooks = index.list_figures(folder), index.find_figure_notebooks(folder)
+    figures, notebooks = index.list_figures(root), index.find_figure_notebooks(root)
     items: dict[tuple[str, str], Item] = {}
-    for work, settings in profiles.read_yaml(path).items():
+    for work, settings in read_yaml(path).items():
         place = f"items.{shorten(work)}"
         if work not in PAPERS:
             raise SettingsError(f"{place}: unknown work, {suggest_name(work, PAPERS)}")
@@ -148,30 +145,15 @@ def _group_answers(
     return answers
 
 
-def find_items(section: str) -> list[str]:
-    """Return the items that the section of a claim names; a section is one if it stands alone.
-
-    >>> find_items("4.3, Fig. 1"), find_items("A.6.3, Fig. 15 left"), find_items("A.2")
-    (['Fig. 1'], ['Fig. 15'], ['Appendix A.2'])
-    >>> find_items("4.5.1, experiment 27"), find_items("abstract, 3.1")
-    (['Experiment 27'], [])
-    """
-    if SECTION.fullmatch(section):
-        return [f"{'Appendix' if section[0].isalpha() else 'Section'} {section}"]
-    parts = [part[:1].upper() + part[1:] for part in section.split(", ")]
-    return [match[0] for match in map(NUMBER.match, parts) if match]
-
-
 def add_verdicts(items: pd.DataFrame, records: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     """Return items with the ledger's records of their claims as the column `claims`.
 
     Args:
         items: as `load_items` returns them.
-        records: those of the ledger, as in claims.json; it may be older than the items.
+        records: those of the ledger, as in claims.json.
 
-    >>> items = load_items()
-    >>> record = {"id": "a", "paper": "cho2025", "section": "4.3, Fig. 6", "verdict": "holds"}
-    >>> added = add_verdicts(items.assign(claims=[[]] * len(items)), [record])
+    >>> record = {"id": "a", "paper": "cho2025", "items": ["Fig. 6"], "verdict": "holds"}
+    >>> added = add_verdicts(load_items(), [record])
     >>> added.loc[added["claims"].map(len) > 0, "item"].tolist()
     ['Fig. 6']
     """
@@ -179,8 +161,7 @@ def add_verdicts(items: pd.DataFrame, records: Sequence[Mapping[str, Any]]) -> p
         [
             record
             for record in records
-            if record["paper"] == item.work
-            and (record["id"] in item.claims or item.item in find_items(record["section"]))
+            if record["paper"] == item.work and item.item in record["items"]
         ]
         for item in items.itertuples()
     ]
@@ -207,7 +188,7 @@ def is_drawn(notebook: str, figure: str) -> bool:
     >>> is_drawn("overview", "accuracy"), is_drawn("overview", "no_such_figure")
     (True, False)
     """
-    return (paths.figures_folder("cpu", notebook) / f"{figure}.svg").exists()
+    return (paths.figures_folder(notebook) / f"{figure}.svg").exists()
 
 
 def name_answers(items: pd.DataFrame) -> list[str]:

@@ -6,9 +6,11 @@ import re
 from collections import Counter
 from typing import Any
 
+from carry import results
 from carry.claims.claim_settings import OWN_CLAIMS
 from carry.claims.verdicts import METHOD, VERDICTS
 from carry.departures import compare_lengths, tabulate_departures
+from carry.experiments.run import Run
 
 # How a number of claims with a verdict reads.
 WORDS = {
@@ -54,10 +56,10 @@ def list_untested(records: list[dict[str, Any]]) -> str:
     """Return the claims of the papers without a test, by reason, as a Markdown list.
 
     >>> record = {"paper": "cho2025", "verdict": "not tested", "reason": "needs a GPU"}
-    >>> missing = {**record, "id": "c", "reason": "needs row parity_nope of profile gpu"}
+    >>> missing = {**record, "id": "c", "reason": "needs row parity_nope of scale gpu"}
     >>> print(list_untested([{**record, "id": "a"}, {**record, "id": "b"}, missing]))
     * needs a GPU: `a`, `b`
-    * needs a row of profile gpu: `c`
+    * needs a row of scale gpu: `c`
     """
     reasons: dict[str, list[str]] = {}
     for record in records:
@@ -69,7 +71,7 @@ def list_untested(records: list[dict[str, Any]]) -> str:
 
 
 def _render_table(records: list[dict[str, Any]]) -> list[str]:
-    lengths = "at the paper's lengths (profile `paper`)"
+    lengths = "at the paper's lengths (scale `paper`)"
     lines = [
         f"| verdict | claim | section | its value | {lengths} | measured here |",
         "|---|---|---|---|---|---|",
@@ -77,7 +79,7 @@ def _render_table(records: list[dict[str, Any]]) -> list[str]:
     for record in records:
         statement = f"`{record['id']}` {record['statement']}"
         cells = [f"**{record['verdict']}**", statement, record["section"], record["paper_value"]]
-        lengths = "" if record["paper"] == OWN_CLAIMS else compare_lengths(record["profiles"])
+        lengths = "" if record["paper"] == OWN_CLAIMS else compare_lengths(_find_runs(record))
         cells += [lengths, describe_measurement(record)]
         lines.append(f"| {' | '.join(cells)} |")
     return lines
@@ -105,8 +107,8 @@ def _render_rates(records: list[dict[str, Any]]) -> list[str]:
 
 def _render_departures(paper: str, records: list[dict[str, Any]]) -> list[str]:
     """Return the departures of a work's rows from it as a list."""
-    profiles = {row: name for record in records for row, name in record["profiles"].items()}
-    table = tabulate_departures({} if paper == OWN_CLAIMS else profiles)
+    runs = {row: run for record in records for row, run in _find_runs(record).items()}
+    table = tabulate_departures({} if paper == OWN_CLAIMS else runs)
     if table.empty:
         return []
     title = "Departures of rows from the paper (all sizes: `carry show ROW --against paper`):"
@@ -115,6 +117,11 @@ def _render_departures(paper: str, records: list[dict[str, Any]]) -> list[str]:
         for rows, *texts in table.itertuples()
     ]
     return [title, "", *lines, ""]
+
+
+def _find_runs(record: dict[str, Any]) -> dict[str, Run]:
+    """Return the settings of the results of a record, by row."""
+    return {row: results.read_runs()[row, scale] for row, scale in record["scales"].items()}
 
 
 def describe_number(record: dict[str, Any]) -> str:
@@ -187,4 +194,5 @@ def _describe_basis(record: dict[str, Any]) -> str:
         basis += f", {' and '.join(f'{steps:,}' for steps in record['steps'].values())} steps"
     for name, values in record["unlike"].items():
         basis += f", {name} {' and '.join(map(str, values))}"
-    return f"{basis}, profile {record['profile']}"
+    scales = dict.fromkeys(record["scales"].values())
+    return f"{basis}, scale {' and '.join(scales)}" if scales else basis

@@ -1,8 +1,7 @@
-"""Seeds that claims need: which claims the seeds of a profile could never decide.
+"""Seeds that claims need: which claims the seeds of the results could never decide.
 
-Everything follows from settings, so it is known before training. A test is planned as if its
-results were ideal, and those of all other tests of its work too: a larger p of any of them only
-raises the corrected p of all.
+A test is planned as if its results were ideal, and those of all other tests of its work too: a
+larger p of any of them only raises the corrected p of all.
 """
 
 from __future__ import annotations
@@ -17,10 +16,8 @@ from scipy import stats
 
 from carry.claims.claim_settings import Claim
 from carry.claims.measurements import select_pairs
-from carry.config import profiles, run_settings
 from carry.evaluation.differences import ALPHA, compute_smallest_p, correct_p_values
 from carry.evaluation.intervals import LEVEL, wilson_interval
-from carry.experiments.run import Run
 
 MIN_SEEDS = 5  # of each side of a test
 MIN_SEEDS_OF_LEVEL = 3  # of a claim about a method without a test: as many as mcleish2024 has
@@ -30,7 +27,7 @@ NEGLIGIBLE = 0.01  # a difference of accuracies, one point
 OF_METHODS = ("mean_over_seeds", "worst_seed", "best_seed", "worst_cell", "lowest")
 SIGNS = {">=": operator.ge, ">": operator.gt, "<=": operator.le, "<": operator.lt}
 PLAN_COLUMNS = [
-    "claim", "paper", "profile", "seeds", "tests", "smallest_p", "smallest_corrected", "needed",
+    "claim", "paper", "seeds", "tests", "smallest_p", "smallest_corrected", "needed",
 ]  # fmt: skip
 
 
@@ -100,21 +97,20 @@ def explain_undecided(claim: Claim, record: Mapping[str, Any]) -> str | None:
     return f"about {math.ceil(needed)} {unit} would decide it"
 
 
-def plan_seeds(claims: list[Claim], profile: str) -> pd.DataFrame:
-    """Return for each test of a profile's rows its seeds by the settings, and those it needs.
+def plan_seeds(claims: list[Claim], cells: pd.DataFrame) -> pd.DataFrame:
+    """Return for each test of rows with results its seeds, and those it needs.
 
-    Rows that neither the profile nor the one that a claim names trains are left out. Columns:
-    `profile`, that of the rows; `seeds` of the smaller side; `tests` of the work; `smallest_p` of
-    ideal results, alone and corrected for all tests; `needed` seeds a side, if every test of the
-    work has as many.
+    Columns: `seeds` of the smaller side; `tests` of the work; `smallest_p` of ideal results, alone
+    and corrected for all tests; `needed` seeds a side, if every test of the work has as many.
 
-    Raises:
-        SettingsError: for an unknown profile.
+    Args:
+        claims: those that are no tests are left out.
+        cells: accuracy by lengths, with the columns `row`, `seed` and `trained`.
     """
-    planned = []
+    planned, counts = [], _count_seeds(cells)
     for claim in claims:
-        sizes = _find_sizes(claim, profile)
-        if sizes is not None:
+        sizes = _find_sizes(claim, counts)
+        if sizes:
             planned.append((claim, min(sizes), find_smallest_p(claim, sizes)))
     tables = []
     for paper in dict.fromkeys(claim.paper for claim, *_ in planned):
@@ -122,56 +118,54 @@ def plan_seeds(claims: list[Claim], profile: str) -> pd.DataFrame:
         corrected = correct_p_values([p for *_, p in family])
         for (claim, seeds, p), least in zip(family, corrected, strict=True):
             needed = count_needed_seeds(claim, len(family))
-            where = (claim.id, paper, "thesis" if claim.thesis_runs else claim.profile or profile)
-            tables.append((*where, seeds, len(family), p, least, needed))
+            tables.append((claim.id, paper, seeds, len(family), p, least, needed))
     return pd.DataFrame(tables, columns=PLAN_COLUMNS)
 
 
-def check_seeds(claims: list[Claim], profile: str) -> dict[str, str]:
-    """Return the claims that no result of a profile's seeds can decide, with the reason.
+def check_seeds(claims: list[Claim], cells: pd.DataFrame) -> dict[str, str]:
+    """Return the claims that no result of so many seeds can decide, with the reason.
 
     A test needs 5 seeds a side and a p that can be small enough for all tests of its work, a claim
     about a method 3 seeds, and a share of seeds enough for its interval to fulfil the condition.
 
-    Raises:
-        SettingsError: for an unknown profile.
+    Args:
+        claims: all claims.
+        cells: accuracy by lengths, with the columns `row`, `seed` and `trained`.
     """
-    plan = plan_seeds(claims, profile)
+    plan, counts = plan_seeds(claims, cells), _count_seeds(cells)
     few = plan[(plan["seeds"] < MIN_SEEDS) | (plan["smallest_corrected"] > ALPHA)]
     reasons = {
         row.claim: f"{row.seeds} seeds a side, expected {row.needed} for {row.tests} tests"
         for row in few.itertuples()
     }
     for claim in claims:
-        if (claim.measure or claim.analysis) and not claim.compare:
-            runs = _load_sides(claim, profile) or []
-            lacks = [lack for run in runs if (lack := _find_lack(claim, run.seeds))]
+        if claim.measured_rows() and not claim.compare:
+            seeds = counts["seeds"].reindex(claim.measured_rows()).dropna().astype(int)
+            lacks = [lack for count in seeds if (lack := _find_lack(claim, count))]
             reasons |= {claim.id: lacks[0]} if lacks else {}
     return reasons
 
 
-def _find_sizes(claim: Claim, profile: str) -> tuple[int, int] | None:
-    """Return the seeds of both sides of a claim's test, or the pairs of the thesis' runs."""
+def _count_seeds(cells: pd.DataFrame) -> pd.DataFrame:
+    """Return the number of seeds of each row, and the longest length that it was trained to."""
+    return cells.groupby("row").agg(seeds=("seed", "nunique"), trained=("trained", "first"))
+
+
+def _find_sizes(claim: Claim, counts: pd.DataFrame) -> tuple[int, ...]:
+    """Return the seeds of both sides of a claim's test, or the pairs of the thesis' runs.
+
+    Of several rows, the first counts that was trained to the same length as the other side. Nothing
+    is returned of a claim without a test, and of rows without results.
+    """
     if claim.thesis_runs:
-        pairs = len(select_pairs(claim))
-        return pairs, pairs
-    sides = _load_sides(claim, profile) if claim.compare else None
-    return (sides[0].seeds, sides[1].seeds) if sides else None
-
-
-def _load_sides(claim: Claim, profile: str) -> list[Run] | None:
-    """Return the runs of a claim's rows; of a comparison the two that are trained alike."""
-    sources = profiles.find_sources(claim.profile or profile)
-    rows = claim.measure.rows if claim.measure else [claim.analysis.row]
-    runs = [run_settings.load_run(row, sources[row]) for row in rows if row in sources]
-    if not claim.compare:
-        return runs
-    other = claim.compare.row or rows[0]
-    if other not in sources:
-        return None
-    compared = run_settings.load_run(other, sources[other])
-    alike = [run for run in runs if run.training.digits == compared.training.digits]
-    return [alike[0], compared] if alike else None
+        return (len(select_pairs(claim)),) * 2
+    other = (claim.compare.row or claim.measured_rows()[0]) if claim.compare else None
+    for row in claim.measured_rows():
+        if {row, other} <= {*counts.index}:
+            seeds, trained = counts.loc[[row, other]].to_numpy().T
+            if trained[0] == trained[1]:
+                return int(seeds[0]), int(seeds[1])
+    return ()
 
 
 def _find_lack(claim: Claim, seeds: int) -> str | None:

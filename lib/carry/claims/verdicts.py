@@ -17,7 +17,7 @@ from carry.claims.families import correct_rates, judge_family
 from carry.claims.gates import MissingRow, NotLearned, NotMeasured
 from carry.claims.seed_plans import explain_undecided
 from carry.experiments.resolve import load_rows
-from carry.results import ResultTables
+from carry.results import SCALES, ResultTables
 
 # Those without a decision say why.
 UNDECIDED = ("undecided", "too few seeds", "n cannot decide")
@@ -135,7 +135,7 @@ def _find_evidence(claim: Claim, tables: Tables, certificates: pd.DataFrame) -> 
     try:
         return collect_evidence(claim, tables, certificates)
     except MissingRow as missing:
-        scales = " or ".join(load_rows()[missing.row].scales)
+        scales = " or ".join(name for name in SCALES if name in load_rows()[missing.row].scales)
         return Evidence({"reason": f"needs row {missing.row} of scale {scales}"})
     except NotMeasured as reason:
         return Evidence({"reason": str(reason)})

@@ -82,3 +82,14 @@ def pool_cells(table: pd.DataFrame, by: Sequence[str], hits: str = "exact") -> p
     """
     summed = table.groupby(list(by), as_index=False, sort=False)[["n", hits]].sum()
     return add_interval(summed, hits)
+
+
+def format_percent(share: float) -> str:
+    """Return a share in percent; only one without any error is written as 100.
+
+    >>> [format_percent(share) for share in (0.0, 0.0001, 0.985, 0.99999, 1.0)]
+    ['0', '<0.1', '98.5', '>99.9', '100']
+    """
+    if share in (0.0, 1.0):
+        return f"{100 * share:.0f}"
+    return ">99.9" if share >= 0.9995 else "<0.1" if share < 0.0005 else f"{100 * share:.1f}"

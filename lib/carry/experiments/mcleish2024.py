@@ -157,7 +157,7 @@ LOOPED = looped(INJECTED, 2)
 
 
 def ten_digits(parent: Row, **changes: Any) -> Row:
-    """Return the row with 10 digits on a laptop: for notebooks and as the row of variants."""
+    """Return the row with 10 digits on a laptop: for notebooks, and to change it (`ablations`)."""
     here = dict(seeds=1, publish=parent is ABACUS, positions=[IDS_10], evaluation=dict(band=False),
                 smoke=merge(SMOKE, dict(seeds=2)), **large())
     return parent.but(parent.name, "addition_schemes", **merge(BASE, here, changes))
@@ -171,13 +171,14 @@ def combined(name: str, encoding: Settings) -> Row:
                      paper=dict(positions=[PAPER_IDS, encoding], **changes))
 
 
+# `ablations` extends its range of ids.
+LOOPED_10 = ten_digits(LOOPED, model=dict(layers=1), training=dict(steps=1300),
+                       evaluation=dict(digits=15), paper=dict(seeds=5))
 ROWS = [
     NOPE, LEARNED, ROPE, FIRE, SHORT,
     ten_digits(ABACUS, evaluation=dict(problem_set=None),
                notebook=merge(NOTEBOOK, dict(evaluation=dict(far=[])))),
-    # Here the variants extend the range of ids.
-    ten_digits(LOOPED, model=dict(layers=1), training=dict(steps=1300), evaluation=dict(digits=15),
-               paper=dict(seeds=5)),
+    LOOPED_10,
     combined("addition_abacus_fire", FIRE_BIAS),
     COUPLED_SHORT,
     combined("addition_abacus_rope", ROPE_TURNS),
@@ -262,9 +263,9 @@ ROWS += [
 
 # To the papers' 20 digits. A seed takes 9 to 15 minutes of one core. Attention logits scaled by the
 # length, and waves of uniform rates, were first tried in single runs, which were tested on the
-# reported lengths. The variants `far_abacus` and `farther_abacus` selected each setting, these too,
-# at lengths that are not reported. bf16 saves time for more steps. Two rows are compared with the
-# first one, which has six seeds.
+# reported lengths. The study `selection` selected each setting, these too, at lengths that are not
+# reported. bf16 saves time for more steps. Two rows are compared with the first one, which has six
+# seeds.
 ABACUS_20 = row(
     "addition_abacus_20", "papers_lengths", "Abacus, 20 digits", seeds=6, positions=[IDS_20],
     model=dict(layers=3, head_width=64, attention_scale="log"),

@@ -138,6 +138,11 @@ SETS: dict[str, dict[str, Any]] = dict(
                          far=far(100, 200, 300, 400, 500)),
     addition_to_200=dict(grid=30, each=5, equal=100, longest=200,
                          far=far(100, 300, 400, 500, 600, 800, 1000)),
+    # Multiples of the trained lengths of `ablations`.
+    ablations=dict(far=far(100, 2, 3, 4, 5, 6, 10, 20, 30, 40, 50, 100, 200, 300, 500)
+                   + far(50, 1000) + far(25, 2000)),
+    # The validation band of 10 trained digits, and their multiples.
+    selection=dict(far=far(50, 11, 12, 13, 14, 15) + far(100, 10, 20, 30, 50, 80)),
     addition_base_2=dict(task=dict(name="addition", radix=2), **SMALL_GRID),
     addition_base_16=dict(task=dict(name="addition", radix=16), **SMALL_GRID),
     addition_base_60=dict(task=dict(name="addition", radix=60), **SMALL_GRID),

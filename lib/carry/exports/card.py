@@ -1,6 +1,7 @@
 """Model cards: what an exported model does, how well, how it is known, and where that ends.
 
-The numbers come from the result tables and the certificates that the pipeline has written.
+The numbers come from the result tables and the certificates that the pipeline has written; the text
+is that of card.md.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ from carry.certificates.committed import describe_certificate
 from carry.certificates.files import read_certificate
 from carry.certificates.verification import hash_weights
 from carry.config import paths
+from carry.config.templates import fill_template
 from carry.data.tables import read_parquet
-from carry.evaluation.intervals import add_interval
+from carry.evaluation.intervals import add_interval, format_percent
 from carry.evaluation.regions import (
     LEARNED,
     add_region,
@@ -30,6 +32,7 @@ from carry.models.system import System
 from carry.randomness import stream
 from carry.tasks import DIGIT_SYMBOLS
 
+TEMPLATE = Path(__file__).parent / "card.md"
 # Sets of evaluation problems in words; other sets have the words of their names.
 PROBLEMS = {"grid": "all pairs of sizes", "equal": "equal sizes", "far": "far sizes"}
 GROUP = ["start", "set", "region", "far"]  # one line of the card
@@ -103,25 +106,29 @@ def make_card(system: System, scores: pd.DataFrame, certificate: dict[str, Any] 
     >>> [line for line in card.splitlines() if line.startswith("## ")]
     ['## Use', '## Accuracy', '## Exactness', '## Limits', '## Settings']
     """
-    run, task = system.run, system.task
-    size = task.unit.format(run.training.digits)
-    count = f"{count_network_parameters(system.network):,}"
-    exact = certificate is not None and certificate["verdict"] == "exact"
+    run = system.run
     settings = run.model_dump(mode="json", exclude=NOT_SHOWN, exclude_defaults=True)
-    sections = {
-        "Use": _describe_use(system),
-        "Accuracy": _describe_accuracy(scores),
-        "Exactness": _describe_exactness(run.name, certificate),
-        "Limits": "\n".join(f"* {limit}" for limit in _list_limits(system, scores, exact)),
-        "Settings": f"```yaml\n{_dump_yaml(settings)}```",
+    lines = [_describe_score(score) for score in scores.itertuples()]
+    values = {
+        "metadata": _dump_yaml(_make_metadata(system, lines)),
+        "name": _name_model(system),
+        "kind": type(system.network).label.lower() or "network",
+        "parameters": count_network_parameters(system.network),
+        "task": system.task,
+        "size": system.task.unit.format(run.training.digits),
+        "run": run,
+        "seed": system.seed,
+        "question": _ask_question(system),
+        "scores": lines,
+        "certificate": certificate and describe_certificate(certificate),
+        "exact": certificate is not None and certificate["verdict"] == "exact",
+        "learned": LEARNED,
+        "has_learned": _has_learned(scores),
+        "largest_ids": [system.largest_id(index) for index in range(len(system.schemes))],
+        "settings": _dump_yaml(settings),
+        "percent": format_percent,
     }
-    text = f"---\n{_dump_yaml(_make_metadata(system, scores))}---\n\n# {_name_model(system)}\n\n"
-    text += (
-        f"A {type(system.network).label.lower() or 'network'} with {count} parameters for the task "
-        f"“{task.label}”, trained to {size}: row `{run.name}` of carry, scale `{run.scale}`, "
-        f"seed {system.seed}.\n"
-    )
-    return text + "".join(f"\n## {title}\n\n{body}\n" for title, body in sections.items())
+    return fill_template(TEMPLATE.read_text(encoding="utf-8"), values)
 
 
 def _name_model(system: System) -> str:
@@ -147,7 +154,7 @@ def _dump_yaml(values: dict[str, Any]) -> str:
     return text.getvalue()
 
 
-def _make_metadata(system: System, scores: pd.DataFrame) -> dict[str, Any]:
+def _make_metadata(system: System, scores: list[dict[str, Any]]) -> dict[str, Any]:
     """Return the metadata of a model card; each accuracy is a result of its `model-index`."""
     task, run = system.task, system.run
     results = [
@@ -155,17 +162,17 @@ def _make_metadata(system: System, scores: pd.DataFrame) -> dict[str, Any]:
             "task": {"type": "text-generation", "name": task.label},
             "dataset": {
                 "type": str(run.task["name"]),
-                "name": f"{_name_problems(score)}, {_name_sizes(score)}, start {score.start}",
+                "name": "{problems}, {sizes}, start {start}".format_map(score),
             },
             "metrics": [
                 {
                     "type": "exact_match",
-                    "name": f"exact match, 95% interval {_interval(score)}, n = {score.n}",
-                    "value": round(float(score.accuracy), 6),
+                    "name": "exact match, 95% interval {interval}%, n = {n}".format_map(score),
+                    "value": round(score["accuracy"], 6),
                 }
             ],
         }
-        for score in scores.itertuples()
+        for score in scores
     ]
     ids = [str(pair["ids"]) for pair in run.positions]
     return {
@@ -178,8 +185,8 @@ def _make_metadata(system: System, scores: pd.DataFrame) -> dict[str, Any]:
     }
 
 
-def _describe_use(system: System) -> str:
-    """Return a program that asks the model one small question of its task."""
+def _ask_question(system: System) -> str:
+    """Return the operands of one small question of the task, as arguments of `ask`."""
     problem = system.task.draw(1, min(3, system.run.training.digits), stream(0, "model card"))
     digits = zip(problem.operands[0].tolist(), problem.lengths[0].tolist(), strict=True)
     operands = [
@@ -187,62 +194,7 @@ def _describe_use(system: System) -> str:
         for places, length in digits
         if length
     ]
-    question = ", ".join(f'"{operand}"' for operand in operands)
-    return (
-        "With carry installed (`pip install .` in a clone), in the folder of this file:\n\n"
-        "```python\n"
-        "from carry.evaluation.ask import ask, read_answer\n"
-        "from carry.exports import load_exported\n\n"
-        'system = load_exported(".")\n'
-        f"print(read_answer(system, ask(system, {question})))\n"
-        "```"
-    )
-
-
-def _describe_accuracy(scores: pd.DataFrame) -> str:
-    if scores.empty:
-        return "Not measured: this seed has no results."
-    lines = ["| problems | sizes | start | this model | n | its row |", "|---|---|---|---|---|---|"]
-    for score in scores.itertuples():
-        row = f"{_percent(score.median)} ({_percent(score.least)} to {_percent(score.most)})"
-        model = f"{_percent(score.accuracy)} ({_interval(score)})"
-        cells = [_name_problems(score), _name_sizes(score), score.start, model, score.n, row]
-        lines.append(f"| {' | '.join(map(str, cells))} |")
-    return "\n".join(
-        [
-            *lines,
-            "",
-            "Exact match: the share of answers of which every token is right, the end included. "
-            "`this model` has Wilson's 95% interval over its n problems; `its row` is the median "
-            f"of {scores['seeds'].max()} seeds, from the least to the most accurate one. `start` "
-            "says where ids start: at 1, or at `all` of them, with next-token probabilities "
-            "averaged.",
-        ]
-    )
-
-
-def _describe_exactness(row: str, certificate: dict[str, Any] | None) -> str:
-    if certificate is None:
-        return "Not proved: these weights have no certificate."
-    again = f"`carry certify {row}` verifies the committed certificate again."
-    return f"Certificate of these weights: {describe_certificate(certificate)}. {again}"
-
-
-def _list_limits(system: System, scores: pd.DataFrame, exact: bool) -> list[str]:
-    """Return what the model cannot do, or is not known to do."""
-    limits = ["It reads questions of its task alone, as its format writes them, and no language."]
-    if exact:
-        limits.append("Every length means every length that memory and 32-bit ids allow.")
-    elif not scores.empty:
-        limits.append(f"Its accuracy beyond sizes of {scores['high_size'].max():,} is unknown.")
-    if not exact and not _has_learned(scores):
-        limits.append(f"It is right on less than {LEARNED:.0%} of problems of trained sizes.")
-    for index in range(len(system.schemes)):
-        largest = system.largest_id(index)
-        if largest is not None:
-            limits.append(f"Questions that need more than {largest} ids (positions.{index}) fail.")
-    limits.append("Accuracy holds for float32; other types and devices may round otherwise.")
-    return limits
+    return ", ".join(f'"{operand}"' for operand in operands)
 
 
 def _has_learned(scores: pd.DataFrame) -> bool:
@@ -253,27 +205,16 @@ def _has_learned(scores: pd.DataFrame) -> bool:
     return trained.empty or bool(trained["accuracy"].max() >= LEARNED)
 
 
-def _name_problems(score: Any) -> str:
-    """Return the kind of problems of a line: their set, and their region where sets have both."""
-    name = PROBLEMS.get(score.set, score.set)
-    return f"{name}, {score.region}" if score.set in ("grid", "equal") else name
+def _describe_score(score: Any) -> dict[str, Any]:
+    """Return a line of scores with its kind of `problems`, their `sizes` and the `interval`.
 
-
-def _name_sizes(score: Any) -> str:
-    low, high = score.low_size, score.high_size
-    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
-
-
-def _interval(score: Any) -> str:
-    return f"{_percent(score.low)} to {_percent(score.high)}"
-
-
-def _percent(share: float) -> str:
-    """Return a share in percent; only a share without any error is 100%, and the reverse.
-
-    >>> _percent(1.0), _percent(0.99999), _percent(0.5), _percent(0.0)
-    ('100%', '>99.9%', '50.0%', '0%')
+    The kind is their set, and their region where sets have both.
     """
-    if share in (0.0, 1.0):
-        return f"{share:.0%}"
-    return ">99.9%" if share >= 0.9995 else "<0.1%" if share < 0.0005 else f"{share:.1%}"
+    problems = PROBLEMS.get(score.set, score.set)
+    low, high = score.low_size, score.high_size
+    return {
+        **score._asdict(),
+        "problems": f"{problems}, {score.region}" if score.set in ("grid", "equal") else problems,
+        "sizes": f"{low:,}" if low == high else f"{low:,} to {high:,}",
+        "interval": f"{format_percent(score.low)} to {format_percent(score.high)}",
+    }

@@ -12,7 +12,7 @@ x                     text
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import torch
 from jaxtyping import Integer
@@ -78,6 +78,8 @@ class Line(Format):
     ^kwgq3+139=439 ra r356+94=207$
     """
 
+    pad: ClassVar[bool] = False  # an id of the most significant digit would tell the length
+
     text: Annotated[list[Characters], Pair, BeforeValidator(_to_range)] = [0, 10]
     sums: Annotated[list[Sums], Pair, BeforeValidator(_to_range)] = [1, 2]
     reverse_operands: bool = True
@@ -91,7 +93,7 @@ class Line(Format):
     @property
     def layout(self) -> Layout:
         """Without padding."""
-        return Layout(self.reverse_answer, self.reverse_operands, padded=False)
+        return Layout(self.reverse_answer, self.reverse_operands, self.pad)
 
     @property
     def level_count(self) -> int:

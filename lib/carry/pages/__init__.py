@@ -1,4 +1,4 @@
-"""The pipeline: stages, the notebook runner, code hashes, the site and the README's numbers."""
+"""Pages from results: the numbers of README.md, the papers' headlines, and the site."""
 
 import sys
 

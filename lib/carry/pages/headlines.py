@@ -6,11 +6,13 @@ are those of the study `headlines`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import pandas as pd
 
 from carry import results
+from carry.evaluation.intervals import format_percent
 from carry.training.cost import count_training_operations
 
 
@@ -102,14 +104,17 @@ HEADLINES = (
 )  # fmt: skip
 
 
-def summarise_headlines() -> list[dict[str, Any]]:
+def summarise_headlines(cells: pd.DataFrame, times: pd.DataFrame) -> list[dict[str, Any]]:
     """Return a record for each headline whose row has results.
 
     A record has what `Headline.summarise` returns, and the median of the core-minutes of a seed,
     where the trainings were recorded.
+
+    Args:
+        cells: accuracy by cell.
+        times: the table `runs`, with the `core_seconds` of each seed.
     """
-    cells, times, records = results.read_table("cells"), results.read_table("runs"), []
-    runs = results.find_runs(cells)
+    runs, records = results.find_runs(cells), []
     for headline in HEADLINES:
         chosen = headline.select(cells)
         if chosen.empty:
@@ -127,12 +132,12 @@ def summarise_headlines() -> list[dict[str, Any]]:
     return records
 
 
-def tabulate_headlines(records: list[dict[str, Any]]) -> tuple[list[str], list[list[str]]]:
-    """Return the names of the columns of a table of headlines, and its lines as texts."""
+def tabulate_headlines(numbers: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
+    """Return the table of headlines, the paper's number and ours: its columns and its lines."""
     names = ["model", "problems", "paper", "ours, one pass", "seeds, n of each"]
     names += ["core-minutes of a seed", "computation, of the paper's limit"]
     lines = []
-    for record in records:
+    for record in numbers["headlines"]:
         minutes, less = record["core_minutes"], record["less_computation"]
         lines.append(
             [
@@ -146,13 +151,6 @@ def tabulate_headlines(records: list[dict[str, Any]]) -> tuple[list[str], list[l
     return names, lines
 
 
-def format_headlines(records: list[dict[str, Any]]) -> str:
-    """Return a Markdown table of headlines: the paper's number, and ours in one pass."""
-    names, lines = tabulate_headlines(records)
-    rows = [names, ["---"] * len(names), *lines]
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
-
-
 def _format_score(record: dict[str, Any]) -> str:
     # Where models are nearly perfect, they differ in the second decimal.
     format_share = _format_nearly_one if record["score"] >= 0.99 else format_percent
@@ -164,14 +162,3 @@ def _format_nearly_one(share: float) -> str:
     if share == 1.0:
         return "100"
     return f"{100 * share:.2f}" if share < 0.99995 else ">99.99"
-
-
-def format_percent(share: float) -> str:
-    """Return a share in percent; only one without any error is written as 100.
-
-    >>> [format_percent(share) for share in (0.0, 0.0001, 0.985, 0.99999, 1.0)]
-    ['0', '<0.1', '98.5', '>99.9', '100']
-    """
-    if share in (0.0, 1.0):
-        return f"{100 * share:.0f}"
-    return ">99.9" if share >= 0.9995 else "<0.1" if share < 0.0005 else f"{100 * share:.1f}"

@@ -1,16 +1,20 @@
-"""The numbers that prose quotes: written by the pipeline, filled into README.md from there.
+"""The numbers that prose quotes: written to numbers.json, and filled into README.md from there.
 
 The text between two markers is replaced; everything else in the file stays as it is:
 
-    <!-- numbers:footing -->...<!-- /numbers -->                           six schemes, one footing
-    <!-- numbers:headlines -->...<!-- /numbers -->                         the papers', in one pass
-    <!-- numbers:addition_relative.100 digits -->...<!-- /numbers -->      one number of one row
-    <!-- numbers:addition_relative.100 digits.basis -->...<!-- /numbers -->   its n and seeds
-    <!-- numbers:claims -->...<!-- /numbers -->                            claims by verdict
-    <!-- numbers:untested -->...<!-- /numbers -->                          claims without a test
-    <!-- numbers:certificates -->...<!-- /numbers -->                      certified rows
-    <!-- numbers:badges -->...<!-- /numbers -->                            pictures of two counts
-    <!-- numbers:works.cho2025 -->...<!-- /numbers -->                     a work's counts
+    <!-- numbers:footing -->...<!-- /numbers -->
+
+A marker has an expression of jinja2, as the braces in the story of the site (`story.yaml`). Both
+know these names:
+
+    footing, headlines, certificates                 tables: six schemes on one footing, ...
+    badges                                           pictures of two counts
+    claims, untested                                 claims by verdict, and those without a test
+    works.cho2025                                    a work's counts
+    number("addition_relative", "100 digits")        a number of a row, from its first start of ids
+    basis("addition_relative", "100 digits")         its n and seeds
+    trained("addition_relative")                     digits
+    certificate("addition_relative", "contexts")     a number of the certificate of a row
 """
 
 from __future__ import annotations
@@ -18,6 +22,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,12 +32,11 @@ from carry import claims, results
 from carry.claims.claim_settings import OWN_CLAIMS, PAPERS
 from carry.claims.items import load_items, name_answers, summarise_claims
 from carry.config import paths
-from carry.config.settings import SettingsError, suggest_name
-from carry.evaluation.intervals import seed_interval
+from carry.config.templates import fill_template
+from carry.evaluation.intervals import format_percent, pool_cells
 from carry.evaluation.regions import add_region
 from carry.labels import name_certified_row
-from carry.pages import headlines
-from carry.pages.headlines import format_percent
+from carry.pages.headlines import summarise_headlines, tabulate_headlines
 from carry.plots import style
 
 # Six schemes on one footing.
@@ -49,90 +53,41 @@ FEW_CONTEXTS = 10_000  # of a certified row
 COLUMNS = ["in distribution", *TIMES.values(), *(f"{length} digits" for length in LENGTHS)]
 BADGES = "badges"  # the folder of their pictures in reports/
 BADGE = """\
-<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="20" role="img">
-<title>{text}</title>
-<rect width="{width}" height="20" rx="3" fill="#444444"/>
-<path d="M{middle} 0h{rest}a3 3 0 0 1 3 3v14a3 3 0 0 1 -3 3h-{rest}z" fill="#0173B2"/>
+<svg xmlns="http://www.w3.org/2000/svg" width="{{ end }}" height="20" role="img">
+<title>{{ label }}: {{ value }}</title>
+<rect width="{{ end }}" height="20" rx="3" fill="#444444"/>
+<path d="M{{ middle }} 0h{{ rest }}a3 3 0 0 1 3 3v14a3 3 0 0 1 -3 3h-{{ rest }}z" fill="#0173B2"/>
 <g fill="#FFFFFF" font-family="Verdana, DejaVu Sans, sans-serif" font-size="11">
-<text x="6" y="14" textLength="{first}">{label}</text>
-<text x="{start}" y="14" textLength="{second}">{value}</text>
+<text x="6" y="14" textLength="{{ first }}">{{ label }}</text>
+<text x="{{ middle + 6 }}" y="14" textLength="{{ second }}">{{ value }}</text>
 </g>
 </svg>
 """
-MARKER = re.compile(r"(<!-- numbers:(.+?) -->)(.*?)(<!-- /numbers -->)", re.DOTALL)
+MARKER = re.compile(r"(<!-- numbers:(.+?) -->).*?(<!-- /numbers -->)", re.DOTALL)
+
+Table = tuple[list[str], list[list[str]]]  # the names of its columns, and its lines
 
 
-def summarise_rows(cells: pd.DataFrame) -> dict[str, dict[str, Any]]:
-    """Return accuracy by row, in distribution and at a few equal lengths beyond.
-
-    Each number has the median over `seeds` as its `value`, the lowest and the highest seed as its
-    `range`, and the t `interval` (95%) of their mean, within [0, 1]. They are from the row's first
-    `start` of ids, 1 as in the papers; `starts` has the same numbers from each other start.
-    """
-    summaries: dict[str, dict[str, Any]] = {}
-    for start, part in cells.groupby("start", sort=False):
-        for row, numbers in _summarise_start(part).items():
-            if row in summaries:
-                summaries[row]["starts"][start] = numbers
-            else:
-                trained = int(part.loc[part["row"] == row, "trained"].max())
-                summaries[row] = {"start": start, "trained": trained, "starts": {}, **numbers}
-    return {row: summaries[row] for row in results.list_rows(cells)}
+# ---- numbers.json --------------------------------------------------------------------------------
 
 
-def _summarise_start(cells: pd.DataFrame) -> dict[str, dict[str, Any]]:
-    """Return the numbers of each row, from the results of one start."""
-    cells = add_region(cells)
-    in_distribution = (cells["set"] == "grid") & (cells["region"] == "in distribution")
-    equal = (cells["set"] != "grid") & (cells["i"] == cells["j"])
-    column = cells["i"].map("{} digits".format).where(equal & cells["i"].isin(LENGTHS))
-    times = (cells["i"] / cells["trained"]).map(TIMES)
-    column = column.mask(equal & times.notna(), times).mask(in_distribution, COLUMNS[0])
-    seeds = cells.assign(column=column).groupby(["row", "column", "seed"])[["exact", "n"]].sum()
-    scored = seeds.index.droplevel("seed")
-    return {
-        row: {
-            name: _summarise_seeds(seeds.loc[(row, name)])
-            for name in COLUMNS
-            if (row, name) in scored
-        }
-        for row in results.list_rows(cells)
-    }
-
-
-def _summarise_seeds(seeds: pd.DataFrame) -> dict[str, Any]:
-    accuracy = seeds["exact"] / seeds["n"]
-    ends = seed_interval(accuracy) if len(accuracy) > 1 else None
-    return {
-        "value": round(float(accuracy.median()), 6),
-        "range": [round(float(accuracy.min()), 6), round(float(accuracy.max()), 6)],
-        "interval": ends and [round(min(max(end, 0.0), 1.0), 6) for end in ends],
-        "n": int(seeds["n"].sum()),
-        "seeds": len(seeds),
-    }
-
-
-def write_numbers(profile: str, folder: Path | None = None) -> dict[str, Any]:
-    """Write numbers.json next to the ledger of claims, and return its content.
+def write_numbers(folder: Path = paths.REPORTS) -> dict[str, Any]:
+    """Write numbers.json next to the ledger of claims in a folder, and return its content.
 
     The same numbers become metrics of DVC: a small file for each row, since `dvc metrics show`
     prints one line for each file.
-
-    Raises:
-        SettingsError: if there is no ledger yet.
     """
-    folder = folder or paths.reports_path(profile)
-    ledger = folder / "claims.json"
-    if not ledger.exists():
-        raise SettingsError(f"numbers: {ledger.name} does not exist; expected the claims stage")
-    records = json.loads(ledger.read_text(encoding="utf-8"))
+    records = json.loads((folder / "claims.json").read_text(encoding="utf-8"))
+    cells = results.read_table("cells")
+    certificates = summarise_certificates(results.read_certificates())
     numbers = {
-        "profile": profile,
         "claims": claims.summarise_verdicts(records),
         "untested": claims.list_untested(records),
-        "rows": summarise_rows(results.read_table(profile, "cells")),
-        "headlines": headlines.summarise_headlines(),
-        "certificates": summarise_certificates(results.read_certificates(profile)),
+        "works": describe_works(records),
+        "badges": list_badges(certificates, records),
+        "rows": summarise_rows(cells),
+        "headlines": summarise_headlines(cells, results.read_table("runs")),
+        "certificates": certificates,
     }
     contents = {"numbers.json": numbers}
     for name, metrics in select_metrics(numbers["rows"], records).items():
@@ -143,44 +98,51 @@ def write_numbers(profile: str, folder: Path | None = None) -> dict[str, Any]:
     return numbers
 
 
-def select_metrics(
-    rows: dict[str, dict[str, Any]], records: list[dict[str, Any]]
-) -> dict[str, dict[str, float]]:
-    """Return the metrics of DVC: accuracy of the README's rows, and the claims by verdict.
+def summarise_rows(cells: pd.DataFrame) -> dict[str, dict[str, Any]]:
+    """Return accuracy by row, in distribution and at a few equal lengths beyond.
 
-    Another start than a row's first has metrics of its own, with its name at the end.
-
-    >>> starts = {"all": {"twice as long": {"value": 0.9}}}
-    >>> row = {"start": "1", "trained": 10, "twice as long": {"value": 0.125}, "starts": starts}
-    >>> metrics = select_metrics({"addition_relative": row}, [{"verdict": "holds"}])
-    >>> metrics["addition_relative"], metrics["addition_relative_all"]
-    ({'twice_as_long': 0.125}, {'twice_as_long': 0.9})
-    >>> metrics["claims"]
-    {'holds': 1, 'fails': 0, 'undecided': 0, 'not_tested': 0}
+    Each number has the median over `seeds` as its `value`, the lowest and the highest seed as its
+    `range`, and the t `interval` (95%) of their mean, within [0, 1]. They are from the row's first
+    `start` of ids, 1 as in the papers; `starts` has the same numbers from each other start.
     """
-    count = Counter(record["verdict"] for record in records)
-    groups = claims.METRICS.items()
-    metrics = {"claims": {name: sum(map(count.__getitem__, group)) for name, group in groups}}
-    for row, _, start, numbers in list_lines(rows):
-        values = {name: numbers[name]["value"] for name in COLUMNS if name in numbers}
-        key = row if start == rows[row]["start"] else f"{row}_{start}"
-        metrics[key] = {name.replace(" ", "_"): value for name, value in values.items()}
-    return metrics
+    keys = ["row", "start", "column"]
+    named = cells.assign(column=_name_columns(cells)).dropna(subset="column")
+    seeds = pool_cells(named, [*keys, "seed"]).groupby(keys)["accuracy"]
+    found = results.average_seeds(named, keys).set_index(keys)
+    found = found.join(seeds.agg(median="median", least="min", most="max")).round(6)
+    numbers = {key: _describe_number(line) for key, line in found.iterrows()}
+    summaries = {}
+    for row, part in cells.groupby("row", sort=False):
+        starts = {
+            start: {name: numbers[row, start, name] for name in COLUMNS
+                    if (row, start, name) in numbers}
+            for start in part["start"].unique()
+        }  # fmt: skip
+        first = next(iter(starts))
+        of_first = starts.pop(first)
+        trained = int(part["trained"].max())
+        summaries[row] = {"start": first, "trained": trained, "starts": starts, **of_first}
+    return summaries
 
 
-def list_lines(rows: dict[str, dict[str, Any]]) -> list[tuple[str, str, str, dict[str, Any]]]:
-    """Return a line for each of the six schemes and ours, and each start of ids.
+def _name_columns(cells: pd.DataFrame) -> pd.Series:
+    """Return the column of each cell in the tables of accuracy; missing where it has none."""
+    grid, equal = cells["set"] == "grid", cells["i"] == cells["j"]
+    column = cells["i"].map("{} digits".format).where(cells["i"].isin(LENGTHS))
+    times = (cells["i"] / cells["trained"]).map(TIMES)
+    column = column.mask(times.notna(), times).where(equal & ~grid)
+    inside = grid & (add_region(cells)["region"] == COLUMNS[0])
+    return column.mask(inside, COLUMNS[0])
 
-    A line has the row, its trained length, the start and the numbers, of which there is one at
-    least.
-    """
-    lines = []
-    for row in filter(rows.get, (*FOOTING_ROWS, OWN_ROW)):
-        starts = {rows[row]["start"]: rows[row], **rows[row].get("starts", {})}
-        for start, numbers in starts.items():
-            if any(name in numbers for name in COLUMNS):
-                lines.append((row, f"{rows[row]['trained']} digits", start, numbers))
-    return lines
+
+def _describe_number(line: pd.Series) -> dict[str, Any]:
+    return {
+        "value": line["median"],
+        "range": [line["least"], line["most"]],
+        "interval": [line["low"], line["high"]] if line["seeds"] > 1 else None,
+        "n": int(line["n"]),
+        "seeds": int(line["seeds"]),
+    }
 
 
 def summarise_certificates(certificates: pd.DataFrame) -> dict[str, dict[str, Any]]:
@@ -191,70 +153,6 @@ def summarise_certificates(certificates: pd.DataFrame) -> dict[str, dict[str, An
         exact = int((seeds["verdict"] == "exact").sum())
         summaries[row] = {**sizes, "exact": exact, "seeds": len(seeds)}
     return summaries
-
-
-def format_certificates(certificates: dict[str, dict[str, Any]]) -> str:
-    """Return a Markdown table of certified rows, with the number of certified seeds.
-
-    Rows with fewer than `FEW_CONTEXTS` contexts share a sentence after it.
-    """
-    names = ["exact at every length", "trained to", "parameters", "contexts", "certified"]
-    lines, few = [f"| {' | '.join(names)} |", f"|{'---|' * len(names)}"], []
-    for row, summary in certificates.items():
-        seeds = f"{summary['exact']} of {summary['seeds']} seeds"
-        if summary["contexts"] < FEW_CONTEXTS:
-            few.append(f"{name_certified_row(row)} ({seeds})")
-            continue
-        counts = [f"{summary[name]:,}" for name in ("trained", "parameters", "contexts")]
-        lines.append(f"| {' | '.join([name_certified_row(row), *counts, seeds])} |")
-    if few:
-        lines += ["", f"With fewer than {FEW_CONTEXTS:,} contexts: {'; '.join(few)}."]
-    return "\n".join(lines)
-
-
-def format_accuracy(rows: dict[str, dict[str, Any]]) -> str:
-    """Return a Markdown table of the six schemes: median over seeds and range.
-
-    Args:
-        rows: the numbers of each row, of `summarise_rows`.
-    """
-    kept = [line for line in list_lines(rows) if line[0] in FOOTING_ROWS]
-    columns = [name for name in COLUMNS if any(name in numbers for *_, numbers in kept)]
-    names = ["scheme", "trained to", "start", *columns]
-    lines, counts = [f"| {' | '.join(names)} |", f"|{'---|' * len(names)}"], set()
-    for row, trained, start, numbers in kept:
-        cells = [format_number(numbers[name]) if name in numbers else "" for name in columns]
-        label = style.choose_style(row).label.removesuffix(f", {trained}")  # a column has it
-        first = [label, trained, start]
-        lines.append(f"| {' | '.join([*first, *cells])} |")
-        counts |= {numbers[name]["seeds"] for name in columns if name in numbers}
-    seeds = " or ".join(map(str, sorted(counts)))
-    lines += ["", f"Exact match: the median of {seeds} seeds, and the range where seeds differ."]
-    return "\n".join(lines)
-
-
-def format_number(number: dict[str, Any]) -> str:
-    """Return a number as text; only a share without any error is written as 100%.
-
-    >>> format_number({"value": 0.985, "range": [0.97, 1.0]})
-    '98.5% (97.0 to 100)'
-    >>> format_number({"value": 1.0, "range": [1.0, 1.0]})
-    '100%'
-    >>> format_number({"value": 0.99999, "range": [0.99999, 0.99999]})
-    '>99.9%'
-    """
-    low, high = number["range"]
-    value = format_percent(number["value"]) + "%"
-    return value if low == high else f"{value} ({format_percent(low)} to {format_percent(high)})"
-
-
-def format_basis(number: dict[str, Any]) -> str:
-    """Return the problems and the seeds that a number is from.
-
-    >>> format_basis({"n": 5000, "seeds": 5})
-    'n = 5,000, 5 seeds'
-    """
-    return f"n = {number['n']:,}, {number['seeds']} seeds"
 
 
 def describe_works(records: list[dict[str, Any]]) -> dict[str, str]:
@@ -296,6 +194,120 @@ def list_badges(
     }  # fmt: skip
 
 
+def select_metrics(
+    rows: dict[str, dict[str, Any]], records: list[dict[str, Any]]
+) -> dict[str, dict[str, float]]:
+    """Return the metrics of DVC: accuracy of the README's rows, and the claims by verdict.
+
+    Another start than a row's first has metrics of its own, with its name at the end.
+
+    >>> starts = {"all": {"twice as long": {"value": 0.9}}}
+    >>> row = {"start": "1", "trained": 10, "twice as long": {"value": 0.125}, "starts": starts}
+    >>> metrics = select_metrics({"addition_relative": row}, [{"verdict": "holds"}])
+    >>> metrics["addition_relative"], metrics["addition_relative_all"]
+    ({'twice_as_long': 0.125}, {'twice_as_long': 0.9})
+    >>> metrics["claims"]
+    {'holds': 1, 'fails': 0, 'undecided': 0, 'not_tested': 0}
+    """
+    count = Counter(record["verdict"] for record in records)
+    groups = claims.METRICS.items()
+    metrics = {"claims": {name: sum(map(count.__getitem__, group)) for name, group in groups}}
+    for row, start, numbers in list_lines(rows, (*FOOTING_ROWS, OWN_ROW)):
+        values = {name: numbers[name]["value"] for name in COLUMNS if name in numbers}
+        key = row if start == rows[row]["start"] else f"{row}_{start}"
+        metrics[key] = {name.replace(" ", "_"): value for name, value in values.items()}
+    return metrics
+
+
+def list_lines(
+    rows: dict[str, dict[str, Any]], names: Collection[str] = FOOTING_ROWS
+) -> list[tuple[str, str, dict[str, Any]]]:
+    """Return the row, the start and the numbers of each start of some rows, if it has any."""
+    lines = []
+    for row in filter(rows.get, names):
+        starts = {rows[row]["start"]: rows[row], **rows[row]["starts"]}
+        lines += [(row, start, numbers) for start, numbers in starts.items()
+                  if not numbers.keys().isdisjoint(COLUMNS)]  # fmt: skip
+    return lines
+
+
+# ---- Tables and texts ----------------------------------------------------------------------------
+
+
+def tabulate_accuracy(numbers: Mapping[str, Any]) -> Table:
+    """Return the table of the six schemes: median over seeds and range."""
+    lines = list_lines(numbers["rows"])
+    columns = [name for name in COLUMNS if any(name in found for *_, found in lines)]
+    cells = []
+    for row, start, found in lines:
+        trained = f"{numbers['rows'][row]['trained']} digits"
+        label = style.choose_style(row).label.removesuffix(f", {trained}")  # a column has it
+        shares = [format_number(found[name]) if name in found else "" for name in columns]
+        cells.append([label, trained, start, *shares])
+    return ["scheme", "trained to", "start", *columns], cells
+
+
+def tabulate_certificates(numbers: Mapping[str, Any], least: int = 0) -> Table:
+    """Return the table of certified rows with at least some contexts."""
+    lines = [
+        [name_certified_row(row), *(f"{found[name]:,}" for name in
+                                    ("trained", "parameters", "contexts")), _count_seeds(found)]
+        for row, found in numbers["certificates"].items() if found["contexts"] >= least
+    ]  # fmt: skip
+    return ["exact at every length", "trained to", "parameters", "contexts", "certified"], lines
+
+
+def _count_seeds(certificate: Mapping[str, Any]) -> str:
+    return f"{certificate['exact']} of {certificate['seeds']} seeds"
+
+
+def format_table(columns: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    """Return a table as Markdown.
+
+    >>> print(format_table(["n", "k"], [["1", "2"]]))
+    | n | k |
+    |---|---|
+    | 1 | 2 |
+    """
+    rows = [f"| {' | '.join(cells)} |" for cells in (columns, *lines)]
+    return "\n".join([rows[0], f"|{'---|' * len(columns)}", *rows[1:]])
+
+
+def format_accuracy(numbers: Mapping[str, Any]) -> str:
+    """Return the table of the six schemes as Markdown, with what its numbers are."""
+    count = {found[name]["seeds"] for *_, found in list_lines(numbers["rows"])
+             for name in COLUMNS if name in found}  # fmt: skip
+    seeds = " or ".join(map(str, sorted(count)))
+    note = f"Exact match: the median of {seeds} seeds, and the range where seeds differ."
+    return f"{format_table(*tabulate_accuracy(numbers))}\n\n{note}"
+
+
+def format_certificates(numbers: Mapping[str, Any]) -> str:
+    """Return the table of certified rows as Markdown.
+
+    Rows with fewer than `FEW_CONTEXTS` contexts share a sentence after it.
+    """
+    table = format_table(*tabulate_certificates(numbers, FEW_CONTEXTS))
+    few = [f"{name_certified_row(row)} ({_count_seeds(found)})"
+           for row, found in numbers["certificates"].items()
+           if found["contexts"] < FEW_CONTEXTS]  # fmt: skip
+    note = f"\n\nWith fewer than {FEW_CONTEXTS:,} contexts: {'; '.join(few)}."
+    return table + (note if few else "")
+
+
+def format_number(number: dict[str, Any]) -> str:
+    """Return a number as text; only a share without any error is written as 100%.
+
+    >>> format_number({"value": 0.985, "range": [0.97, 1.0]})
+    '98.5% (97.0 to 100)'
+    >>> format_number({"value": 1.0, "range": [1.0, 1.0]})
+    '100%'
+    """
+    low, high = number["range"]
+    value = format_percent(number["value"]) + "%"
+    return value if low == high else f"{value} ({format_percent(low)} to {format_percent(high)})"
+
+
 def draw_badge(label: str, value: str) -> str:
     """Return a badge as SVG: a label on grey, then a value on blue.
 
@@ -304,12 +316,13 @@ def draw_badge(label: str, value: str) -> str:
     """
     first, second = (round(6.4 * len(text)) for text in (label, value))  # of Verdana, 11 px
     middle = first + 12
-    sizes = {"width": middle + second + 12, "middle": middle, "start": middle + 6}
-    sizes |= {"first": first, "second": second, "rest": second + 9}
-    return BADGE.format(**sizes, label=label, value=value, text=f"{label}: {value}")
+    sizes = {"first": first, "second": second, "middle": middle, "rest": second + 9}
+    return fill_template(
+        BADGE, {**sizes, "end": middle + second + 12, "label": label, "value": value}
+    )
 
 
-def _format_badges(badges: dict[str, tuple[str, str]]) -> str:
+def _format_badges(badges: Mapping[str, Sequence[str]]) -> str:
     """Return the pictures of badges as Markdown; that of the claims leads to the ledger."""
     return " ".join(
         f"[![{label}: {value}](reports/{BADGES}/{name}.svg)]"
@@ -318,63 +331,59 @@ def _format_badges(badges: dict[str, tuple[str, str]]) -> str:
     )
 
 
-def fill_numbers(
-    text: str, numbers: dict[str, Any], records: list[dict[str, Any]] | None = None
-) -> str:
-    """Return a text with everything between its markers replaced by the current numbers.
+# ---- Filling -------------------------------------------------------------------------------------
+
+
+def list_values(numbers: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what README.md and the story may name, the texts and functions listed above.
 
     Args:
-        text: with markers.
         numbers: as in numbers.json.
-        records: those of the ledger, which badges and lines of works count.
+    """
+
+    rows, certificates = numbers["rows"], numbers["certificates"]
+    tables = {
+        "footing": format_accuracy(numbers),
+        "headlines": format_table(*tabulate_headlines(numbers)),
+        "certificates": format_certificates(numbers),
+        "untested": numbers["untested"],
+    }
+    return {
+        **{name: f"\n{text}\n" for name, text in tables.items()},
+        "claims": numbers["claims"],
+        "badges": _format_badges(numbers["badges"]),
+        "works": numbers["works"],
+        "number": lambda row, name: format_number(rows[row][name]),
+        "basis": lambda row, name: "n = {n:,}, {seeds} seeds".format_map(rows[row][name]),
+        "trained": lambda row: rows[row]["trained"],
+        "certificate": lambda row, name: f"{certificates[row][name]:,}",
+    }
+
+
+def fill_markers(text: str, values: Mapping[str, Any]) -> str:
+    """Return a text with everything between its markers replaced by the values that they name.
+
+    >>> fill_markers("All <!-- numbers:n -->2<!-- /numbers --> hold", {"n": 3})
+    'All <!-- numbers:n -->3<!-- /numbers --> hold'
 
     Raises:
         SettingsError: for a marker with an unknown name.
     """
-    texts = {
-        "footing": f"\n{format_accuracy(numbers['rows'])}\n",
-        "headlines": f"\n{headlines.format_headlines(numbers.get('headlines', []))}\n",
-        "claims": numbers["claims"],
-        "untested": f"\n{numbers.get('untested', '')}\n",
-        "certificates": f"\n{format_certificates(numbers['certificates'])}\n",
-    }
-    for row, summary in numbers["rows"].items():
-        for name in COLUMNS:
-            if name in summary:
-                texts[f"{row}.{name}"] = format_number(summary[name])
-                texts[f"{row}.{name}.basis"] = format_basis(summary[name])
-    if records is not None:
-        texts["badges"] = _format_badges(list_badges(numbers["certificates"], records))
-    if records is not None and "numbers:works." in text:  # reads all notebooks
-        texts |= {f"works.{work}": line for work, line in describe_works(records).items()}
-
-    def replace(match: re.Match) -> str:
-        if match[2] not in texts:
-            raise SettingsError(
-                f"numbers: {match[2]!r} does not exist, {suggest_name(match[2], texts)}"
-            )
-        return f"{match[1]}{texts[match[2]]}{match[4]}"
-
-    return MARKER.sub(replace, text)
-
-
-def fill_readme(readme: Path = paths.ROOT / "README.md", profile: str = "cpu") -> Path:
-    """Replace the numbers of README.md by the current ones, and return its path.
-
-    They are from numbers.json and claims.json. The badges that it shows are drawn again.
-    """
-    numbers, records = (
-        json.loads(paths.reports_path(profile, name).read_text(encoding="utf-8"))
-        for name in ("numbers.json", "claims.json")
+    return MARKER.sub(
+        lambda match: f"{match[1]}{fill_template(f'{{{{ {match[2]} }}}}', values)}{match[3]}", text
     )
-    drafts = {readme: fill_numbers(readme.read_text(encoding="utf-8"), numbers, records)}
-    for name, (label, value) in list_badges(numbers["certificates"], records).items():
-        drafts[paths.reports_path(profile, BADGES, f"{name}.svg")] = draw_badge(label, value)
+
+
+def fill_readme(readme: Path = paths.ROOT / "README.md") -> Path:
+    """Replace the numbers of README.md by those of numbers.json, and return its path.
+
+    The badges that it shows are drawn again.
+    """
+    numbers = json.loads((paths.REPORTS / "numbers.json").read_text(encoding="utf-8"))
+    drafts = {readme: fill_markers(readme.read_text(encoding="utf-8"), list_values(numbers))}
+    for name, texts in numbers["badges"].items():
+        drafts[paths.REPORTS / BADGES / f"{name}.svg"] = draw_badge(*texts)
     for path, content in drafts.items():
         with paths.write_atomically(path) as draft:
             draft.write_text(content, encoding="utf-8")
     return readme
-
-
-if __name__ == "__main__":
-    fill_readme()

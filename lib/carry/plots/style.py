@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 import textwrap
+from collections import Counter
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
@@ -84,9 +85,11 @@ FILE_SETTINGS = {"svg.fonttype": "none", "svg.hashsalt": "carry", "savefig.dpi":
 FONTS = "'DejaVu Sans', Verdana, sans-serif"  # Verdana's letters have the same widths
 # Not the factors of `scale`, which are small.
 COORDINATES = re.compile(r' (?:d|x|y)="[^"]*"|translate\([^)]*\)')
-STYLE = re.compile(r' style="[^"]*"')
+STYLE = re.compile(r' style="([^"]*)"')
+USES = 3  # of a style from which on it gets a name
 LONG_NUMBER = re.compile(r"-?\d+\.\d{3,}")
 NO_BREAK = "\N{NO-BREAK SPACE}"
+NO_METADATA = dict.fromkeys(["Date", "Creator", "Format", "Type"])
 README_FIGURES = ("accuracy",)  # as PNG too, since README.md shows it
 
 
@@ -192,12 +195,20 @@ def make_panels(count: int, columns: int, size: tuple[float, float], **settings:
 def shorten_svg(text: str) -> str:
     """Return an SVG with coordinates to 1/100 point, one list of fonts, and no needless text.
 
+    Each style that occurs often has a name.
+
     >>> shorten_svg('<g id="axes_1">\\n   <path d="M 1.23456 7.0" style="fill: none"/>\\n</g>')
     '<g>\\n<path d="M 1.23 7.0" style="fill:none"/>\\n</g>'
+    >>> text = shorten_svg("<svg >" + '<g style="fill: red"/>' * 3)
+    >>> text[text.index("<style>") :]
+    '<style>.s0{fill:red}</style><g class="s0"/><g class="s0"/><g class="s0"/>'
     """
 
     def round_number(number: re.Match) -> str:
         return f"{float(number[0]):.2f}".rstrip("0").rstrip(".")
+
+    def write_style(match: re.Match) -> str:
+        return f' class="{names[match[1]]}"' if match[1] in names else match[0]
 
     text = re.sub(r"^ +", "", text, flags=re.MULTILINE)
     text = re.sub(r' transform="rotate\(-0 [^"]*"', "", text)
@@ -205,7 +216,12 @@ def shorten_svg(text: str) -> str:
     text = text.replace(" font-family: 'DejaVu Sans';", "").replace("'DejaVu Sans'", FONTS)
     text = text.replace("<svg ", f'<svg font-family="{FONTS}" ', 1)
     text = STYLE.sub(lambda match: re.sub(r"([:;]) ", r"\1", match[0]), text)
-    return COORDINATES.sub(lambda match: LONG_NUMBER.sub(round_number, match[0]), text)
+    text = COORDINATES.sub(lambda match: LONG_NUMBER.sub(round_number, match[0]), text)
+    often = [style for style, uses in Counter(STYLE.findall(text)).most_common() if uses >= USES]
+    names = {style: f"s{number}" for number, style in enumerate(often)}
+    css = "".join(f".{name}{{{style}}}" for style, name in names.items())
+    text = STYLE.sub(write_style, text)
+    return re.sub(r"<svg [^>]*>", rf"\g<0><style>{css}</style>", text, count=1)
 
 
 def save_figure(figure: Figure, name: str, table: pd.DataFrame, folder: Path) -> Path:
@@ -216,7 +232,7 @@ def save_figure(figure: Figure, name: str, table: pd.DataFrame, folder: Path) ->
     svg = Path(folder) / f"{name}.svg"
     with matplotlib.rc_context({**MATPLOTLIB_SETTINGS, **FILE_SETTINGS}):
         with paths.write_atomically(svg) as draft:
-            figure.savefig(draft, bbox_inches="tight", metadata={"Date": None, "Creator": None})
+            figure.savefig(draft, bbox_inches="tight", metadata=NO_METADATA)
             draft.write_text(shorten_svg(draft.read_text(encoding="utf-8")), encoding="utf-8")
         if name in README_FIGURES:
             with paths.write_atomically(svg.with_suffix(".png")) as draft:

@@ -20,7 +20,7 @@ from papermill.exceptions import PapermillExecutionError
 from traitlets.config import Config
 
 from carry import processes
-from carry.config import paths
+from carry.config import params, paths
 from carry.config.settings import SettingsError, suggest_name
 
 # For outputs that nbval compares: no progress bars, and one thread, since several threads may add
@@ -69,13 +69,18 @@ def list_notebooks(work: str) -> list[str]:
 
 
 def run_notebook(name: str, **parameters: Any) -> Path:
-    """Execute a notebook as a stage, for a study if it has one; return the copy.
+    """Execute a notebook as a stage, for a study if it has one, at the scale of params.yaml.
+
+    Returns:
+        The executed copy.
 
     Raises:
         SettingsError: for an unknown notebook or parameter, before anything runs.
     """
-    target = paths.executed_file(name, parameters.get("study"))
-    return execute_notebook(find_notebook(name), target, parameters)
+    source, target = find_notebook(name), paths.executed_file(name, parameters.get("study"))
+    if "scale" in declared_parameters(nbformat.read(source, as_version=4)):
+        parameters["scale"] = params.load_params().scale
+    return execute_notebook(source, target, parameters)
 
 
 def draw_figures(work: str) -> list[Path]:

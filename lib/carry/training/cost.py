@@ -33,7 +33,7 @@ def count_step(run: Run) -> float:
 
     Products of queries with keys are not counted.
     """
-    return _count_step(run.model_dump_json(exclude={"label", "evaluation"}))
+    return _count_step(run.model_dump_json(exclude={"label"}))
 
 
 @functools.cache  # it takes some 20 milliseconds

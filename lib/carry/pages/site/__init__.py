@@ -38,24 +38,24 @@ FOLDERS = ("figures", "notebooks", "works")
 SCRIPTS = ("site.js", "ledger.js", "live.js", "live_page.js")
 
 
-def write_site(profile: str, folder: Path | None = None) -> Path:
-    """Write the site of a profile from what the pipeline has written, and return its first page.
+def write_site(folder: Path | None = None) -> Path:
+    """Write the site from what the pipeline has written, and return its first page.
 
     Raises:
-        SettingsError: for a missing result, figure or notebook, for a story with unknown names, and
-            for a page that would load something from the network or has a broken link.
+        SettingsError: for a story with unknown names, and for a page that would load something from
+            the network or has a broken link.
     """
-    folder = folder or paths.reports_path(profile, "site")
-    content = read_content(profile)
+    folder = folder or paths.REPORTS / "site"
+    content = read_content()
     templates = make_templates(content)
     for name in FOLDERS:  # pages of removed rows would stay
         shutil.rmtree(folder / name, ignore_errors=True)
     for figure in content.figures.values():
-        source = paths.figures_folder(profile, figure.notebook)
+        source = paths.figures_folder(figure.notebook)
         for name in figure.files:
             _write_file(folder / "figures" / name, pack_file(name, source))
     _write_notebooks(content, templates, folder / "notebooks")
-    for name, text in render_pages(content, templates, profile).items():
+    for name, text in render_pages(content, templates).items():
         _write_file(folder / name, text)
     script = search.write_index(
         content.pages, content.figures.values(), content.items, content.records
@@ -94,8 +94,8 @@ def make_templates(content: Content) -> jinja2.Environment:
 def mark_code(text: str) -> Markup:
     """Return a text with its parts between backticks as code.
 
-    >>> mark_code("rows of `full`: a < b")
-    Markup('rows of <code>full</code>: a &lt; b')
+    >>> mark_code("rows of `gpu`: a < b")
+    Markup('rows of <code>gpu</code>: a &lt; b')
     """
     return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))
 
@@ -109,12 +109,12 @@ def add_breaks(name: str) -> Markup:
     return Markup(str(escape(name)).replace("_", "_<wbr>"))
 
 
-def render_pages(content: Content, templates: jinja2.Environment, profile: str) -> dict[str, str]:
+def render_pages(content: Content, templates: jinja2.Environment) -> dict[str, str]:
     """Return the pages that are no notebooks, by their paths."""
     figure_pages = [
         {**page._asdict(), "figures": content.list_figures(page)}
         for page in content.pages
-        if page.notebook and page.name != "tour"
+        if page.notebook
     ]
     labels = {work["key"]: work["label"] for work in templates.globals["works"]}
     groups = [
@@ -128,7 +128,6 @@ def render_pages(content: Content, templates: jinja2.Environment, profile: str) 
     ]
     settings = {
         "index": {
-            "profile": profile,
             "story": content.story,
             "chapters": list_chapters(content),
             "groups": groups,

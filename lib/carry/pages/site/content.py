@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -11,14 +12,15 @@ import pandas as pd
 from carry.claims.claim_settings import OWN_CLAIMS
 from carry.claims.items import add_verdicts, load_items, summarise_claims
 from carry.config import paths
-from carry.labels import name_certified_row
-from carry.pages import headlines, readme_numbers
+from carry.config.templates import fill_template
+from carry.config.yaml_files import read_yaml
+from carry.pages import headlines, readme
 from carry.pages.site import pages, search, works
-from carry.pages.site.figures import Figure, describe_entry, read_figure, read_file
+from carry.pages.site.figures import Figure, read_figure
 from carry.pages.site.pages import Page
-from carry.pages.site.story import Story, fill_numbers, load_story
 from carry.plots import index, style
 
+STORY = Path(__file__).parent / "story.yaml"
 HEADLINES_NOTE = (
     "Exact match of whole answers, in one pass with ids from 1: the mean over seeds, and the "
     "lowest and the highest seed."
@@ -28,6 +30,14 @@ STARTS_NOTE = (
     "1, as in the papers; or next-token probabilities are averaged over all starts."
 )
 CERTIFICATES_NOTE = "Each context of a row is checked, with a bound on the errors of float32."
+# For each table of numbers.json: its function, how many columns are texts, its title and its note.
+TABLES = {
+    "footing": (readme.tabulate_accuracy, 3, "Numbers on one footing", STARTS_NOTE),
+    "headlines": (
+        headlines.tabulate_headlines, 3, "The papers' headlines in one pass", HEADLINES_NOTE,
+    ),
+    "certificates": (readme.tabulate_certificates, 1, "Certificates", CERTIFICATES_NOTE),
+}  # fmt: skip
 
 
 class Content(NamedTuple):
@@ -39,7 +49,7 @@ class Content(NamedTuple):
         items: what the works number, with the records of their claims.
         records: those of the ledger.
         numbers: the content of numbers.json.
-        story: the first page.
+        story: the first page, as in story.yaml.
     """
 
     pages: list[Page]
@@ -47,55 +57,40 @@ class Content(NamedTuple):
     items: pd.DataFrame
     records: list[dict[str, Any]]
     numbers: dict[str, Any]
-    story: Story
+    story: dict[str, Any]
 
     def list_figures(self, page: Page) -> list[Figure]:
         """Return the figures of a notebook."""
         return [one for one in self.figures.values() if one.notebook == page.notebook]
 
 
-def read_content(profile: str) -> Content:
-    """Return what the pages of a profile show.
-
-    Raises:
-        SettingsError: for a missing result, figure or notebook, for one that has changed since it
-            was run, and for a story with unknown names.
-    """
+def read_content() -> Content:
+    """Return what the pages show, from the files of the pipeline."""
     records, numbers = (
-        json.loads(read_file(paths.reports_path(profile, f"{name}.json")))
+        json.loads((paths.REPORTS / f"{name}.json").read_text(encoding="utf-8"))
         for name in ("claims", "numbers")
     )
     items = add_verdicts(load_items(), records)
     keys = (*works.read_works(), works.OWN)
-    entries, figures = index.list_figures(), {}
-    listed = pages.list_pages(profile, items)
+    listed, entries, figures = pages.list_pages(items), index.list_figures(), {}
     for page in listed:
-        page_entries = {
-            name: entry for name, entry in entries.items() if entry.notebook == page.notebook
-        }
-        drawn = pages.list_drawn(page, page_entries) if page_entries else set()
         top = f"works/{page.group}.html" if page.group in keys else "figures.html"
-        folder = paths.figures_folder(profile, page.notebook)
-        for name, entry in page_entries.items():
-            url = f"{top}#figure-{name}"
-            has_files = name in drawn
-            figures[name] = (
-                read_figure(entry, url, folder) if has_files else describe_entry(entry, url)
-            )
-    story = load_story(entries, [record["id"] for record in records], keys)
-    return Content(listed, figures, items, records, numbers, story)
+        for name, entry in entries.items():
+            if entry.notebook == page.notebook:
+                figures[name] = read_figure(entry, f"{top}#figure-{name}")
+    return Content(listed, figures, items, records, numbers, read_yaml(STORY))
 
 
 def list_works(content: Content) -> list[dict[str, Any]]:
     """Return what pages say of each work, our own last: texts, `verdicts` and `items`."""
     described, listed = works.read_works(), []
-    for key, about in content.story.works.items():
+    for key, texts in content.story["works"].items():
         paper = OWN_CLAIMS if key == works.OWN else key
         records = [record for record in content.records if record["paper"] == paper]
-        texts = {"title": about.title, "label": about.label, "about": about.about}
-        texts["verdicts"] = f"{len(records)} claims: {summarise_claims(records)}"
+        verdicts = f"{len(records)} claims: {summarise_claims(records)}"
         items = _list_items(content, key) + _group_others(content, records)
-        listed.append({"key": key, **texts, **described.get(key, {}), "items": items})
+        about = {**described.get(key, {}), **texts, "verdicts": verdicts, "items": items}
+        listed.append({"key": key, **about})
     return listed
 
 
@@ -154,20 +149,24 @@ def _group_others(content: Content, records: Iterable[Mapping[str, Any]]) -> lis
 
 
 def list_chapters(content: Content) -> list[dict[str, Any]]:
-    """Return the chapters of the first page, with their figures, claims and numbers."""
+    """Return the chapters of the first page, with their figures, claims and numbers.
+
+    Raises:
+        SettingsError: for a text with an unknown name of a number.
+    """
     records = {record["id"]: record for record in content.records}
     notebooks = {page.notebook: page for page in content.pages}
-    chapters = []
-    for chapter in content.story.chapters:
-        entry = index.list_figures()[chapter.figure]  # a profile may leave out its notebook
+    values, chapters = readme.list_values(content.numbers), []
+    for chapter in content.story["chapters"]:
+        figure = content.figures[chapter["figure"]]
         parts = {
-            "figure": content.figures.get(entry.name) or describe_entry(entry, ""),
-            "page": notebooks.get(entry.notebook),
-            "text": fill_numbers(chapter.text, content.numbers, records),
-            "claims": [records[name] for name in chapter.claims],
-            "table": make_table(chapter.table, content.numbers),
+            "figure": figure,
+            "page": notebooks[figure.notebook],
+            "text": [fill_template(text, values) for text in chapter["text"]],
+            "claims": [records[name] for name in chapter["claims"]],
+            "table": make_table(chapter.get("table", ""), content.numbers),
         }
-        chapters.append({**dict(chapter), **parts})
+        chapters.append({**chapter, **parts})
     return chapters
 
 
@@ -178,33 +177,9 @@ def make_table(name: str, numbers: Mapping[str, Any]) -> dict[str, Any] | None:
     """
     if not name:
         return None
-    if name == "certificates":
-        sizes = ("trained", "parameters", "contexts")
-        rows = [
-            ["", name_certified_row(row), *(f"{values[key]:,}" for key in sizes)]
-            + [f"{values['exact']} of {values['seeds']} seeds"]
-            for row, values in numbers["certificates"].items()
-        ]
-        columns = ["exact at every length", "trained to", "parameters", "contexts", "certified"]
-        texts = {"title": "Certificates", "note": CERTIFICATES_NOTE}
-        return {**texts, "columns": columns, "texts": 1, "rows": rows}
-    if name == "headlines":
-        columns, lines = headlines.tabulate_headlines(numbers.get("headlines", []))
-        texts = {"title": "The papers' headlines in one pass", "note": HEADLINES_NOTE}
-        return {**texts, "columns": columns, "texts": 3, "rows": [["", *line] for line in lines]}
-    lines = [
-        line
-        for line in readme_numbers.list_lines(numbers["rows"])
-        if line[0] in readme_numbers.FOOTING_ROWS
-    ]
-    columns = [key for key in readme_numbers.COLUMNS if any(key in line[3] for line in lines)]
-    rows = []
-    for row, trained, start, values in lines:
-        cells = [
-            readme_numbers.format_number(values[key]) if key in values else "" for key in columns
-        ]
-        row_style = style.choose_style(row)
-        rows.append([row_style.color, row_style.label, trained, start, *cells])
-    columns = ["scheme", "trained to", "start", *columns]
-    texts = {"title": "Numbers on one footing", "note": STARTS_NOTE, "texts": 3}
-    return {**texts, "columns": columns, "rows": rows}
+    tabulate, texts, title, note = TABLES[name]
+    columns, lines = tabulate(numbers)
+    colors = [style.choose_style(row).color for row, *_ in readme.list_lines(numbers["rows"])]
+    colors = colors if name == "footing" else [""] * len(lines)
+    rows = [[color, *line] for color, line in zip(colors, lines, strict=True)]
+    return {"title": title, "note": note, "columns": columns, "texts": texts, "rows": rows}

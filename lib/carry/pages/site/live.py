@@ -22,8 +22,8 @@ from carry import formats
 from carry.certificates.contexts import HIDDEN_ID, Contexts
 from carry.certificates.files import read_certificate
 from carry.certificates.verification import enumerate_contexts, hash_weights
-from carry.config import paths, profiles, run_settings
-from carry.config.settings import SettingsError, describe
+from carry.config import paths
+from carry.config.settings import SettingsError
 from carry.evaluation import trained_models
 from carry.models.encodings.relative import Relative
 from carry.models.system import System
@@ -31,7 +31,6 @@ from carry.tasks import to_digits
 
 # A sum, and a scratchpad whose few contexts can be read one by one.
 ROWS = ("addition_relative_small", "parity_relative_scratchpad")
-SIZES = ("width", "heads", "head_width", "hidden")  # live.js assumes all other settings of a model
 CERTIFIED = ("problems", "contexts", "least_lead", "largest_error", "least_slack", "weights")
 DIGITS_BASE_36 = "0123456789abcdefghijklmnopqrstuvwxyz"
 COLUMNS = 10  # of the drawing of contexts that have one thing in common
@@ -59,29 +58,25 @@ def export_model(row: str) -> dict[str, Any]:
         `task`, its `label` and the `base` of its digits; `parameters`; digits `trained` to; and
         the numbers of the `certificate`.
 
+    live.js computes models of one layer with one relative encoding that sees the first token.
+
     Raises:
-        SettingsError: for missing files, for models that live.js does not compute, and for weights
-            or contexts that are not those of the certificate.
+        SettingsError: for missing files, and for weights or contexts that are not those of the
+            certificate.
 
     >>> model = export_model("parity_relative_scratchpad")
     >>> [(group["label"], group["contexts"]) for group in model["groups"]][:1]
     [('after =: 0 here, 1 next', '=6/00 =6/11')]
     """
-    study, run = profiles.find_study(row), run_settings.load_run(row, paths.PUBLISHED)
-    file = paths.models_folder(paths.PUBLISHED, study, row) / "seed_0.safetensors"
-    if not file.is_file():
-        raise SettingsError(f"site: {paths.display_path(file)} is missing; expected weights")
-    system = trained_models.restore_system(file, run, 0, "cpu")
-    _check_model(system)
-    certificate = read_certificate(paths.certificate_file(paths.PUBLISHED, study, row))
-    contexts = enumerate_contexts(system).contexts
-    seed, computed = certificate["seeds"][0], {"verdict": "exact", "contexts": len(contexts)}
-    for field, value in {**computed, "weights": hash_weights(system)}.items():
-        if seed.get(field) != value:
-            raise SettingsError(
-                f"site: the certificate of {row} has {field} {describe(seed.get(field))}; "
-                f"expected {describe(value)}, as found"
-            )
+    system = trained_models.load_committed(row)
+    certificate = read_certificate(paths.certificate_file(row))
+    contexts, seed = enumerate_contexts(system).contexts, certificate["seeds"][0]
+    proved = {"verdict": "exact", "contexts": len(contexts), "weights": hash_weights(system)}
+    if not proved.items() <= seed.items():
+        raise SettingsError(
+            f"site: the certificate of {row} is of other weights; expected that of "
+            f"`carry certify --renew {row}`"
+        )
     network, encoding = system.network, system.network.encodings[0]
     weights = network.state_dict()
     weights["biases"] = weights.pop("encodings.0.biases.0") * encoding.scale
@@ -97,30 +92,13 @@ def export_model(row: str) -> dict[str, Any]:
         "epsilon": network.final_norm.eps,
         "weights": {name: _list_numbers(values) for name, values in weights.items()},
         "groups": _group_contexts(system, contexts),
-        "task": run.task["name"],
+        "task": system.run.task["name"],
         "label": system.task.label,
         "base": system.task.base,
         "parameters": certificate["parameters"],
         "trained": certificate["trained"],
         "certificate": {field: seed[field] for field in CERTIFIED},
     }
-
-
-def _check_model(system: System) -> None:
-    """Refuse settings that live.js does not compute."""
-    place, settings = f"runs.{system.run.name}", system.network.settings
-    sizes = {name: getattr(settings, name) for name in SIZES}
-    if settings != type(settings)(layers=1, **sizes):
-        raise SettingsError(
-            f"{place}.model: {describe(system.run.model)} does not fit the live page; expected one "
-            "layer, and defaults but for widths and heads"
-        )
-    encodings = system.network.encodings
-    if [type(encoding) for encoding in encodings] != [Relative] or not encodings[0].sees_first:
-        raise SettingsError(
-            f"{place}.positions: {describe(system.run.positions)} does not fit the live page; "
-            "expected one relative encoding that sees the first token"
-        )
 
 
 def _export_ids(system: System) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Executed notebooks as pages.
+"""Executed notebooks as pages; one that has not run here is shown as it is in git.
 
 nbconvert's full template would load scripts for formulas and widgets from the network. Its `basic`
 template is the notebook alone; `notebook.html` wraps it into a page. Pictures become files: those
@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import re
 import struct
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,10 +20,9 @@ from markupsafe import Markup, escape
 from nbconvert import HTMLExporter
 from nbformat import NotebookNode
 
-from carry.config import paths, profiles
-from carry.config.settings import SettingsError
-from carry.pages.site.figures import Figure, read_file
-from carry.pipeline.stages import STAGES, find_executed
+from carry.config import paths
+from carry.pages.site import works
+from carry.pages.site.figures import Figure
 from carry.plots import index
 
 # Links of the author; those of figures are ours.
@@ -34,10 +33,10 @@ INDEX = "index"  # the notebook whose tables the page of figures has
 
 
 class Page(NamedTuple):
-    """An executed notebook, with its name on the site.
+    """A notebook with its name on the site.
 
     Fields:
-        source: the executed copy.
+        source: the executed copy, else the notebook itself.
         name: of its page.
         title: its question, or the stage and its item.
         group: the work or the stage.
@@ -50,61 +49,34 @@ class Page(NamedTuple):
     group: str
     notebook: str = ""
 
+    @property
+    def has_run(self) -> bool:
+        """Whether it has run here; else the outputs are those in git."""
+        return self.source.is_relative_to(paths.ROOT / "data")
 
-def list_pages(profile: str, items: pd.DataFrame) -> list[Page]:
-    """Return the executed notebooks of a profile: the tour, those of works, those of stages.
 
-    Those of a work are in the order of the items that they answer. Those of stages are left out if
-    they have not run, so that a fresh clone has a site. Studies come from the profile, since a
-    removed one may have left its notebook in the folder.
+def list_pages(items: pd.DataFrame) -> list[Page]:
+    """Return the notebooks of the site: the tour, those of works, those of stages that have run.
+
+    Those of a work are in the order of the items that they answer.
     """
     sources = index.find_figure_notebooks()
+    groups = {name: name.partition("/")[0] for name in sources if name != INDEX}
+    group_order = ["tour", "overview", *works.read_works(), works.OWN, *groups.values()]
+    order = [*items["notebooks"].explode().dropna(), *sources]
     pages = []
-    if "tour" in sources:  # committed with its outputs
-        title = index.read_question(sources["tour"])
-        pages.append(Page(sources["tour"], "tour", title, "tour", "tour"))
-    order = [*dict.fromkeys(items["notebooks"].explode().dropna())]
-    for work in profiles.load_profile(profile)["figures"]:
-        mine = [name for name in sources if (name.rpartition("/")[0] or name) == work]
-        for name in sorted(mine, key=lambda name: order.index(name) if name in order else 999):
-            path, title = find_executed(name, profile), index.read_question(sources[name])
-            pages.append(Page(path, path.stem, title, work, name))
-    for stage in STAGES.values():
-        for item in stage.items(profile) if stage.parameter else [""]:
-            name = f"{stage.name}_{item}" if item else stage.name
-            title = f"{stage.name}: {item}" if item else stage.name
-            path = stage.executed(profile, item)
-            pages += [Page(path, name, title, stage.name)] if path.exists() else []
+    for name in sorted(
+        groups, key=lambda name: (group_order.index(groups[name]), order.index(name))
+    ):
+        path, title = paths.executed_file(name), index.read_question(sources[name])
+        source = path if path.exists() else sources[name]
+        pages.append(Page(source, path.stem, title, groups[name], name))
+    folder = paths.executed_file("pipeline/claims").parent
+    for path in sorted(folder.rglob("*.ipynb")):
+        if "." not in path.stem:  # else a notebook that runs or has failed
+            parts = path.relative_to(folder).with_suffix("").parts
+            pages.append(Page(path, "_".join(parts), ": ".join(parts), parts[0]))
     return pages
-
-
-def list_drawn(page: Page, names: Iterable[str]) -> set[str]:
-    """Return the names of the figures that an executed notebook has drawn, of those that it shows.
-
-    Raises:
-        SettingsError: for a missing notebook, and for one that does not show a figure of `names`.
-    """
-    has_picture = {}
-    for cell in read_notebook(page.source).cells:
-        if cell.cell_type == "code":
-            drawn = any(PICTURE in output.get("data", {}) for output in cell.outputs)
-            has_picture |= dict.fromkeys(index.list_shown(cell.source), drawn)
-    for name in names:
-        if name not in has_picture:
-            raise SettingsError(
-                f"site: {paths.display_path(page.source)} does not show the figure {name!r}; "
-                "expected the notebook to be run as it is now"
-            )
-    return {name for name in names if has_picture[name]}
-
-
-def read_notebook(path: Path) -> NotebookNode:
-    """Return a notebook.
-
-    Raises:
-        SettingsError: if it is missing.
-    """
-    return nbformat.reads(read_file(path).decode(), as_version=4)
 
 
 def render_notebook(
@@ -123,7 +95,7 @@ def render_notebook(
         figures: those of the notebook that are drawn, by name.
         draw: returns the HTML of a figure with its caption.
     """
-    notebook = read_notebook(page.source)
+    notebook = nbformat.read(page.source, as_version=4)
     pictures = _replace_pictures(notebook, page, figures, draw)
     exporter = HTMLExporter(template_name="basic", exclude_anchor_links=True)
     body, _ = exporter.from_notebook_node(notebook)
@@ -148,18 +120,17 @@ def _replace_pictures(
         if cell.cell_type != "code":
             heading = [heading, *HEADING.findall(cell.source)][-1]
             continue
-        remaining = [figures[name] for name in index.list_shown(cell.source) if name in figures]
-        captions, outputs = {figure.caption for figure in remaining}, []
+        outputs = []
         for output in cell.outputs:
-            data = output.get("data", {})
-            if PICTURE in data and remaining:
-                output.data = {"text/html": draw(remaining.pop(0))}
+            data, figure = output.get("data", {}), output.get("metadata", {}).get("figure")
+            if figure in figures and PICTURE not in data:
+                continue  # its caption, which `draw` adds
+            if figure in figures:
+                output.data = {"text/html": draw(figures[figure])}
             elif PICTURE in data:
                 name = f"{page.name}_{len(pictures) + 1}.png"
                 pictures[name] = base64.b64decode(data[PICTURE])
                 output.data = {"text/html": _link_picture(name, pictures[name], heading)}
-            elif data.get("text/markdown") in captions:
-                continue
             outputs.append(output)
         cell.outputs = outputs
     return pictures

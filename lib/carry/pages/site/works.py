@@ -6,7 +6,8 @@ import re
 import unicodedata
 from typing import Any
 
-from carry.config import profiles
+from carry.config.paths import ROOT
+from carry.config.yaml_files import read_yaml
 
 OWN = "every_length"  # the folder of notebooks of what is in none of the works
 KINDS = {"article": "article", "conference-paper": "inproceedings", "thesis": "mastersthesis"}
@@ -19,13 +20,13 @@ def read_works() -> dict[str, dict[str, Any]]:
     >>> work["source"], work["authors"][:30], work["year"]
     ('arXiv:2405.17399', 'Sean McLeish, Arpit Bansal, Al', 2024)
     """
-    references = profiles.read_yaml(profiles.ROOT / "CITATION.cff")["references"]
+    references = read_yaml(ROOT / "CITATION.cff")["references"]
     return {_make_key(reference): _describe_work(reference) for reference in references}
 
 
 def describe_project() -> dict[str, Any]:
     """Return the citation of the project itself."""
-    citation = profiles.read_yaml(profiles.ROOT / "CITATION.cff")
+    citation = read_yaml(ROOT / "CITATION.cff")
     authors = ", ".join(author["name"] for author in citation["authors"])
     version = f"version {citation['version']}"
     fields = {

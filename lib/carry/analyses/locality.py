@@ -1,0 +1,57 @@
+"""The share of attention on the tokens that determine the next digit of a sum.
+
+They are the digits of the query's place and of the next higher one, and the first token. Sums of
+growing length tell whether attention is diluted.
+"""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from carry.analyses import Report, analyse_seeds, ignore, label_table
+from carry.data import problem_sets
+from carry.evaluation.scoring import list_labels
+from carry.experiments.run import Run
+from carry.interpretability.attention import measure_response_attention
+from carry.models.system import System
+
+TASK = "addition"
+COLUMNS = {"locality": ("row", "scale", "seed", "trained", "digits", "n", "share")}
+PROBLEMS, MAX_TOKENS = 10, 400  # of each length, and in the longest problem
+
+
+def tables(run: Run, report: Report = ignore) -> dict[str, pd.DataFrame]:
+    """Measure the attention of every seed of a row on sums of equal lengths that score the row.
+
+    Returns:
+        locality: for each number of `digits` whose sums have at most `MAX_TOKENS` tokens, the
+            `share` of attention, a mean over all queries of `n` responses, heads and layers.
+
+    Raises:
+        SettingsError: if the row has no weights.
+    """
+    questions = problem_sets.load_questions(run)
+    return analyse_seeds(report, _measure_seed, run, questions[questions["i"] == questions["j"]])
+
+
+def _measure_seed(system: System, questions: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    lines = []
+    for digits, part in questions.groupby("i"):
+        if system.format.extent(digits).tokens <= MAX_TOKENS:
+            part = part.head(PROBLEMS)
+            share = measure_locality(system, part)
+            lines.append({"digits": digits, "n": len(part), "share": share})
+    return {"locality": label_table(pd.DataFrame(lines), list_labels(system))}
+
+
+def measure_locality(system: System, table: pd.DataFrame) -> float:
+    """Return the share of attention of a model on local tokens, in a table of sums."""
+    problems = problem_sets.to_problems(table, system.task).to(system.device)
+    batch = system.format.write(problems)
+    at, _, _ = batch.response()
+    place = batch.levels[:, :, 0]
+    offset = place[:, None] - place.gather(1, at)[:, :, None]
+    is_local = (place >= 0)[:, None] & (offset >= 0) & (offset <= 1)
+    is_local[:, :, 0] = True
+    shares = measure_response_attention(system, batch, is_local)
+    return float(shares.mean(dim=(0, 2)).mean())
