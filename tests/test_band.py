@@ -4,13 +4,11 @@ import pandas as pd
 import pytest
 
 from carry import analyses
-from carry.config import profiles, run_settings
-from carry.experiments.resolve import make_run
 from carry.config.settings import SettingsError
 from carry.data import problem_sets
-from carry.evaluation import rows
+from carry.evaluation import jobs
 from carry.evaluation.regions import refuse_band
-from carry.pipeline.stages import STAGES
+from carry.experiments.resolve import make_run
 
 TRAINED = 4  # the band is 5 and 6
 
@@ -74,32 +72,13 @@ def test_tables_with_a_cell_in_it_are_refused():
             refuse_band({"cells": table}, [run_of()])
 
 
-def write_cells(place, digits):
-    place.mkdir()
-    pd.DataFrame({"row": ["mine"], "digits": [digits]}).to_parquet(place / "cells.parquet")
-    return place
-
-
-def test_scores_and_analyses_are_checked_before_they_are_written(tmp_path, monkeypatch):
-    monkeypatch.setattr(run_settings, "load_runs", lambda *given: [run_of()])
-    monkeypatch.setattr(rows, "list_evaluation_jobs", lambda run: [])
-    monkeypatch.setattr(analyses, "list_analysis_jobs", lambda *given: [])
-    monkeypatch.setattr(analyses.run_settings, "list_rows", lambda *given: ["mine"])
-    monkeypatch.setattr(profiles, "load_profile", lambda profile: {"analyses": {"mine": "none"}})
-    place = write_cells(tmp_path / "cells", 6)
-    monkeypatch.setattr(rows, "run_jobs", lambda *given: [place])
-    with pytest.raises(SettingsError, match="has size 6 of the validation band"):
-        rows.evaluate_rows(["mine"], "cpu")
-    monkeypatch.setattr(analyses, "concat_by_name", lambda parts: {"cells": pd.read_parquet(place)})
-    with pytest.raises(SettingsError, match="has size 6 of the validation band"):
-        analyses.analyse_study("mine", "cpu")
-
-
-def test_problems_are_selected_again_when_the_band_moves(monkeypatch):
-    found = []
-    monkeypatch.setattr(run_settings, "list_rows", lambda *given: ["mine"])
-    for band, digits in ((False, 4), (False, 8), (True, 4), (True, 8)):
-        run = run_of(band, digits)
-        monkeypatch.setattr(run_settings, "load_run", lambda *given, run=run: run)
-        found.append(STAGES["problems"].settings("", "smoke"))
-    assert found[0] == found[1] and len({*found}) == 3
+def test_scores_and_analyses_are_checked_before_they_are_returned(tmp_path, monkeypatch):
+    pd.DataFrame({"row": ["mine"], "digits": [6]}).to_parquet(tmp_path / "cells.parquet")
+    for module, list_jobs, run in (
+        (jobs, "list_evaluation_jobs", jobs.evaluate_runs),
+        (analyses, "list_analysis_jobs", analyses.analyse_runs),
+    ):
+        monkeypatch.setattr(module, list_jobs, lambda *asked: [None])
+        monkeypatch.setattr(module, "run_jobs", lambda *asked: [tmp_path])
+        with pytest.raises(SettingsError, match="has size 6 of the validation band"):
+            run([run_of()])

@@ -8,10 +8,9 @@ import pytest
 import torch
 
 from carry.analyses import heads
-from carry.config import paths
-from carry.experiments.resolve import make_run
 from carry.config.settings import SettingsError
 from carry.evaluation.failed_halving import zero_failed_models
+from carry.experiments.resolve import make_run
 from carry.formats import EOS
 from carry.interpretability.majority_constructions import (
     boundary_counts,
@@ -21,7 +20,6 @@ from carry.interpretability.majority_constructions import (
 )
 from carry.interpretability.majority_constructions import write_strings as written_by_hand
 from carry.interpretability.majority_limits import classify_faults, tolerates_noise
-from carry.jobs import Job, kept
 from carry.models.constructions.minimal_majority import build_minimal_majority
 from carry.models.system import System
 from carry.models.teacher_forcing import teacher_forced_pass
@@ -37,7 +35,8 @@ from carry.training.batched.head_halving import (
 )
 from carry.training.batched.network import BatchedNetwork, make_string_counts
 from carry.training.batched.trainer import BatchedTrainer
-from carry.training.rows import COLUMNS, list_training_jobs, publish_run
+from carry.training.jobs import COLUMNS, list_training_jobs, train_runs
+from made_up_project import move_project
 
 MODELS = {
     "thesis": {"output": False, "final_norm": False, "logit_bias": True},
@@ -213,17 +212,25 @@ def test_halving_leaves_one_head(strategy):
 
 
 def test_learning_curves_keep_the_number_of_heads(tmp_path, monkeypatch):
-    monkeypatch.setattr(paths, "ROOT", tmp_path)
-    run = run_of(halving="random", halving_accuracy=0.0)
-    job = Job("group", groups.train_group, (run, [0, 1]))
-    kept.perform(lambda *shown: None, job, tmp_path, "key")
-    curves = publish_run(run, "majority_halving", [tmp_path / "key"])
+    move_project(monkeypatch, tmp_path)
+    run = run_of(halving="random", halving_accuracy=0.0).model_copy(update={"seeds": 2})
+    curves = train_runs([run])
     assert tuple(curves.columns) == COLUMNS["curves"]
     assert curves.groupby("seed")["heads"].agg(list).tolist() == [[4, 2, 1]] * 2
-    cells = pd.DataFrame({"row": run.name, "profile": "full", "seed": [0, 1], "exact": 5})
-    cells["first_right"] = 5
+    cells = pd.DataFrame({"row": run.name, "seed": [0, 1], "exact": 5, "first_right": 5})
     with pytest.raises(KeyError, match="heads"):
-        zero_failed_models(cells, curves.drop(columns="heads"))
+        zero_failed_models(cells, curves.drop(columns="heads"), {run.name: run})
+
+
+def test_a_model_that_is_not_halved_to_one_head_counts_as_wrong():
+    """Of rows whose training halves heads; others keep all of theirs."""
+    runs = {"halved": run_of(halving="svc"), "whole": run_of()}
+    keys = {"row": ["halved", "halved", "whole"], "seed": [0, 1, 0]}
+    curves = pd.DataFrame({**keys, "step": 9, "heads": [1.0, 2.0, 4.0]})
+    cells = pd.DataFrame({**keys, "exact": 5, "first_right": 6})
+    found = zero_failed_models(cells, curves, runs)
+    assert found[["exact", "first_right"]].values.tolist() == [[5, 6], [0, 0], [5, 6]]
+    assert zero_failed_models(cells, None, runs) is cells
 
 
 REFUSED = {
@@ -256,7 +263,7 @@ REFUSED = {
 def test_what_the_batched_computation_ignores_is_refused_before_training(name):
     """Else another model is trained, silently."""
     changes, words = REFUSED[name]
-    settings = run_of().model_dump(exclude={"name", "profile"})
+    settings = run_of().model_dump(exclude={"name"})
     for section, change in changes.items():
         both = isinstance(change, dict) and section != "task"
         settings[section] = {**settings[section], **change} if both else change
@@ -274,7 +281,7 @@ def test_the_groups_of_seeds_do_not_depend_on_the_cores(monkeypatch):
     run, found = run_of().model_copy(update={"seeds": 5}), []
     for cores in (1, 2, 3):
         monkeypatch.setattr(os, "sched_getaffinity", lambda pid, cores=cores: {*range(cores)})
-        found.append([[*job.arguments[1]] for job in list_training_jobs(run)])
+        found.append([seeds for _, seeds in list_training_jobs(run)])
     assert found == [[[0, 2, 4], [1, 3]]] * 3
 
 

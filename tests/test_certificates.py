@@ -36,13 +36,13 @@ from carry.evaluation import trained_models
 from carry.evaluation.decoding import decode_greedily
 from carry.experiments.resolve import load_run, make_run
 from carry.formats import EOS, PAD, Format, build_format, to_text, to_tokens
-from carry.jobs import pool, store
 from carry.models.system import System
 from carry.models.teacher_forcing import teacher_forced_pass
 from carry.randomness import stream
 from carry.tasks import to_digits
 from carry.training import checkpoint
 from carry.training.loop import Trainer
+from made_up_project import move_project
 
 # Between them they have every covering, each scheme of ids, lines of text, and sub-tasks.
 ROWS = [
@@ -550,20 +550,13 @@ def in_git(tmp_path, monkeypatch):
     """Return the folder with the weights of two seeds of a row, which have a certificate."""
     system, run = trained(PARITY, 120), trained(PARITY, 120).run
     run = run.model_copy(update={"seeds": 2})
-    for name, folder in {"ROOT": "", "STORE": "data/store", "REPORTS": "reports"}.items():
-        monkeypatch.setattr(paths, name, tmp_path / folder)
-    monkeypatch.setattr(pool, "execute", run_here)
+    move_project(monkeypatch, tmp_path)
     monkeypatch.setattr(committed, "load_run", lambda name: run)
     monkeypatch.setattr(committed, "list_rows", lambda: [PARITY])
     for seed in range(2):
         save(system, run, seed)
     committed.renew_certificate(PARITY)
     return paths.models_folder(PARITY)
-
-
-def run_here(waiting, report):
-    for index, job in enumerate(waiting):
-        store.perform(functools.partial(report, index), job, job.place)
 
 
 def save(system, run, seed):

@@ -10,7 +10,6 @@ from scipy import stats
 from carry import claims, results
 from carry.config import paths
 
-
 TABLES = results.open_results()
 
 

@@ -1,6 +1,7 @@
 """The evaluation is tested: an oracle, mock models with a known fault, and counts that add up."""
 
 import re
+import shutil
 
 import numpy as np
 import pandas as pd
@@ -9,8 +10,7 @@ import torch
 from scipy.stats import binomtest
 
 from carry import fingerprint, tasks
-from carry.config import paths, profiles, run_settings
-from carry.experiments.resolve import make_run
+from carry.config import paths
 from carry.config.settings import SettingsError
 from carry.data import problem_sets
 from carry.data.problem_sets import ProblemSet, draw_problem_set
@@ -20,18 +20,19 @@ from carry.evaluation import (
     mistakes,
     mock_models,
     regions,
-    rows,
     scoring,
     trained_models,
 )
 from carry.evaluation.ask import ask, read_answer
+from carry.evaluation.jobs import CODE, evaluate_runs, list_evaluation_jobs
 from carry.evaluation.starts import choose_part
+from carry.experiments.resolve import load_run, make_run
 from carry.formats import EOS, HINT_LETTERS
-from carry.jobs import kept
 from carry.models.system import System
 from carry.models.teacher_forcing import TeacherForcedPass, teacher_forced_pass
 from carry.tasks import to_digits
 from carry.training.loop import Trainer
+from made_up_project import move_project
 
 TASK = {"name": "addition"}
 FORMATS = {
@@ -49,7 +50,7 @@ FAULTY = {
     "stopped_early": mock_models.StopsEarly,
     "stopped_late": mock_models.StopsLate,
 }
-LABELS = ["row", "profile", "seed", "trained", "start", "set"]
+LABELS = ["row", "scale", "seed", "trained", "start", "set"]
 
 
 @pytest.fixture(autouse=True)
@@ -578,91 +579,86 @@ def test_regions(table):
 
 
 @pytest.fixture
-def home(tmp_path, monkeypatch):
-    """Return an untrained row of the smoke profile, kept as training keeps it, somewhere else."""
-    monkeypatch.setattr(paths, "ROOT", tmp_path)
-    row = run_settings.list_rows("smoke")[0]
-    trainer = Trainer(run_settings.load_run(row, "smoke"), seed=0, checkpoint_path=None)
-    trainer.save_weights(trained_models.get_weights_folder("smoke", row) / "seed_0.safetensors")
-    pd.DataFrame({"seed": [0], "step": [0], "loss": [2.5]}).to_parquet(
-        trained_models.get_weights_folder("smoke", row) / "curves.parquet", index=False
-    )
-    return row
+def keep(tmp_path, monkeypatch):
+    """Return what keeps the untrained weights of a run where git has them, in another project."""
+    move_project(monkeypatch, tmp_path)
+
+    def keep(run, seed=0):
+        file = paths.models_folder(run.name) / "seed_0.safetensors"
+        Trainer(run, seed=seed, checkpoint_path=None).save_weights(file)
+        return run
+
+    return keep
+
+
+@pytest.fixture
+def home(keep):
+    """Return a row of additions, at the scale `smoke`, whose weights are kept."""
+    return keep(load_run("addition_nope", "smoke"))
 
 
 def test_trained_weights_come_back(home):
-    system = trained_models.load_trained("smoke", home)
-    fresh = System(run_settings.load_run(home, "smoke"), 0)
+    system = trained_models.load_trained(home.name, scale="smoke")
+    fresh = System(home, 0)
     for name, value in fresh.network.state_dict().items():
         assert torch.equal(system.network.state_dict()[name].cpu(), value)
 
 
 def test_weights_that_are_absent(home):
-    with pytest.raises(SettingsError, match=rf"^runs.{home}: data/smoke/runs/.*seed_7.* expected"):
-        trained_models.load_trained("smoke", home, seed=7)
+    with pytest.raises(
+        SettingsError, match=rf"^runs.{home.name}: seed 7 is not .*seed_7.* expected"
+    ):
+        trained_models.load_seed(home, seed=7)
 
 
-def test_weights_of_a_row_that_has_changed(home, monkeypatch):
-    now = run_settings.load_run(home, "smoke")
-    changed = now.model_copy(update={"model": {**now.model, "width": 48}})
-    monkeypatch.setattr(run_settings, "load_run", lambda name, profile: changed)
-    expected = rf"^runs.{home}.model.width: 48 is not what data/smoke/.* was trained with, \d+; exp"
-    with pytest.raises(SettingsError, match=expected):
-        trained_models.load_trained("smoke", home)
+def test_weights_of_a_row_that_has_changed(home):
+    changed = home.model_copy(update={"model": {**home.model, "width": 48}})
+    place = rf"^runs.{home.name}.model.width"
+    with pytest.raises(SettingsError, match=rf"{place}: 48 is not what .* trained with, \d+; exp"):
+        trained_models.load_seed(changed)
 
 
-def test_seeds_and_evaluation_may_change(home, monkeypatch):
-    now = run_settings.load_run(home, "smoke")
-    evaluation = now.evaluation.model_copy(update={"starts": [1]})
-    changed = now.model_copy(update={"seeds": 9, "evaluation": evaluation})
-    monkeypatch.setattr(run_settings, "load_run", lambda name, profile: changed)
-    assert trained_models.load_trained("smoke", home).run.evaluation.starts == [1]
+def test_seeds_and_evaluation_may_change(home):
+    evaluation = home.evaluation.model_copy(update={"starts": [1]})
+    changed = home.model_copy(update={"seeds": 9, "evaluation": evaluation})
+    assert trained_models.load_seed(changed).run.evaluation.starts == [1]
 
 
-def write_questions(run, table):
-    path = problem_sets.find_questions_file(run)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    problem_sets.select_questions(run, table).to_parquet(path, index=False)
+def ask_problems(monkeypatch, **settings):
+    """Let all rows be scored on what their settings select of a small problem set."""
+    table = draw_problem_set("mine", ProblemSet.parse(settings, "problems.mine"))
+    monkeypatch.setattr(
+        problem_sets, "load_questions", lambda run: problem_sets.select_questions(run, table)
+    )
 
 
-def test_a_study_has_one_file_for_each_table_of_all_its_rows(home, monkeypatch):
-    study = profiles.find_study(home)
-    monkeypatch.setattr(run_settings, "list_rows", lambda *given: [home])
-    run = run_settings.load_run(home, "smoke")
-    far = [{"digits": 999, "each": 1}]
-    given = {"task": TASK, "grid": 2, "each": 3, "equal": 3, "far": far}
-    table = draw_problem_set("addition", ProblemSet.parse(given, "problems.addition"))
-    write_questions(run, table)
-    folder = paths.results_folder("smoke", study)
-    folder.mkdir(parents=True)
-    (folder / "steps.parquet").touch()  # of earlier settings
-    tables = rows.write_study(study, "smoke")
-    assert sorted(path.name for path in folder.iterdir()) == [
-        "cells.parquet", "curves.parquet", "places.parquet"]  # fmt: skip
-    for name, written in tables.items():
-        pd.testing.assert_frame_equal(pd.read_parquet(folder / f"{name}.parquet"), written)
+def test_rows_are_scored_on_the_problems_that_they_select(home, monkeypatch):
+    ask_problems(monkeypatch, task=TASK, grid=2, each=3, equal=3, far=[{"digits": 999, "each": 1}])
+    tables = evaluate_runs([home])
+    assert {*tables} == {"cells", "places"}
     cells = tables["cells"]
-    assert set(cells["set"]) == {"grid", "equal"} and set(cells["row"]) == {home}
+    assert set(cells["set"]) == {"grid", "equal"} and set(cells["row"]) == {home.name}
     assert cells.groupby("start")["n"].sum().tolist() == [2**2 * 3 + 2 * 3]
+    monkeypatch.setattr("carry.evaluation.jobs.score_system", None)  # is not called again
+    shutil.copytree(paths.models_folder(home.name), paths.models_folder("mine"))
+    both = evaluate_runs([home, home.model_copy(update={"name": "mine", "scale": "gpu"})])
+    for name, table in both.items():
+        own, other = (part.reset_index(drop=True) for _, part in table.groupby("row", sort=False))
+        pd.testing.assert_frame_equal(own, tables[name])
+        pd.testing.assert_frame_equal(other, own.assign(row="mine", scale="gpu"))
 
 
 @pytest.fixture
-def scratchpad(tmp_path, monkeypatch):
-    """Return an untrained row with steps, attention and two starts, kept as training keeps it."""
-    monkeypatch.setattr(paths, "ROOT", tmp_path)
+def scratchpad(keep, monkeypatch):
+    """Return an untrained row with steps, attention and two starts, whose weights are kept."""
     given = {"task": {"name": ADDING}, "format": STEPS, **coupled(ADDING), "seeds": 1,
              "evaluation": {"digits": 3, "attention_cell": [2, 2]}}  # fmt: skip
-    run = make_run(given, "multi_operand_addition_coupled", "smoke")
-    monkeypatch.setattr(run_settings, "load_run", lambda name, profile: run)
-    folder = trained_models.get_weights_folder("smoke", run.name)
-    Trainer(run, seed=0, checkpoint_path=None).save_weights(folder / "seed_0.safetensors")
-    given = {"task": {"name": ADDING}, "grid": 3, "each": 7, "equal": 6}
-    write_questions(run, draw_problem_set("mine", ProblemSet.parse(given, "problems.mine")))
-    return run
+    ask_problems(monkeypatch, task={"name": ADDING}, grid=3, each=7, equal=6)
+    return keep(make_run(given))
 
 
 def test_a_job_scores_steps_and_attention_and_later_starts_on_a_fifth(scratchpad):
-    tables = rows.evaluate_rows([scratchpad.name], "smoke")
+    tables = evaluate_runs([scratchpad])
     assert {*tables} == {"cells", "places", "steps", "attention", "heads", "tokens"}
     for table in tables.values():
         assert set(table["row"]) == {scratchpad.name} and set(table["seed"]) == {0}
@@ -694,10 +690,12 @@ def test_a_part_has_a_fifth_of_each_row_and_column_of_single_problems():
     assert len(part) == 20
 
 
-def test_a_seed_is_scored_again_if_its_weights_problems_or_evaluation_change(scratchpad):
+def test_a_seed_is_scored_again_if_its_weights_problems_or_evaluation_change(
+    scratchpad, keep, monkeypatch
+):
     def key(run=scratchpad):
-        (job,) = rows.list_evaluation_jobs(run)
-        return kept.find_place(job, paths.ROOT).name
+        (job,) = list_evaluation_jobs(run)
+        return job.place
 
     def with_evaluation(**changes):
         evaluation = scratchpad.evaluation.model_copy(update=changes)
@@ -706,11 +704,9 @@ def test_a_seed_is_scored_again_if_its_weights_problems_or_evaluation_change(scr
     first = key()
     assert key(scratchpad.model_copy(update={"label": "Another"})) == first
     assert key(with_evaluation(starts=[1])) != first
-    path = problem_sets.find_questions_file(scratchpad)
-    pd.read_parquet(path).iloc[1:].to_parquet(path, index=False)
+    keep(scratchpad, seed=1)
     second = key()
-    file = trained_models.find_weights_file("smoke", scratchpad.name, 0)
-    Trainer(scratchpad, seed=1, checkpoint_path=None).save_weights(file)
+    ask_problems(monkeypatch, task={"name": ADDING}, grid=3, each=7, equal=5)
     assert len({first, second, key()}) == 3
 
 
@@ -766,6 +762,6 @@ def test_questions_that_cannot_be_asked(task, operands, options, message):
     ("addition_abacus", False), ("noisy_majority_d8_a4_masked", True),
 ])  # fmt: skip
 def test_only_batched_rows_depend_on_batched_seeds(row, expected):
-    modules = run_settings.load_run(row).module_names()
-    files = fingerprint.find_reachable_files(["carry.evaluation.seeds", *modules])
+    modules = load_run(row).module_names()
+    files = fingerprint.find_reachable_files([*CODE, *modules])
     assert ("carry.training.batched.count_pass" in files) == expected

@@ -24,6 +24,7 @@ from carry.exports.card import export_model, find_certificate, make_card, score_
 from carry.models.system import System
 from carry.randomness import stream
 from carry.training.jobs import train_runs
+from made_up_project import move_project
 
 ABACUS = [{"ids": "abacus", "encoding": "learned", "offset": 25}]
 LOOPED = {"layers": 1, "recurrences": 3, "injection": "every_layer", "width": 16, "heads": 2}
@@ -175,8 +176,7 @@ def test_a_later_export_replaces_an_earlier_one(exported, tmp_path, capsys):
 
 def test_a_row_that_is_trained_here_without_results(tmp_path, monkeypatch):
     """The default folder is in data/, which git ignores."""
-    for name, folder in {"ROOT": "", "STORE": "data/store", "REPORTS": "reports"}.items():
-        monkeypatch.setattr(paths, name, tmp_path / folder)
+    move_project(monkeypatch, tmp_path)
     row = resolve.list_rows(scale="smoke")[0]
     run = resolve.load_run(row, "smoke")
     train_runs([run], [0])

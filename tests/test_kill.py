@@ -13,9 +13,9 @@ import psutil
 import pytest
 
 from carry import processes
-from carry.config import paths, profiles
-from carry.training import rows
+from carry.config import paths
 from carry.training.batched import groups
+from carry.training.jobs import train_runs
 from model_cases import run_of
 from test_batched import run_of as batched_run_of
 
@@ -24,9 +24,8 @@ KILLED = 9
 EVENTS = {"open", "os.rename", "os.remove", "os.rmdir", "os.mkdir", "shutil.rmtree"}
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 SMALL = {"steps": 4, "batch": 4, "pool": 1, "score_problems": 4, "checkpoint_every": 2}
-CHECKPOINTS = "data/notebook/jobs/train/addition_abacus/*/*/checkpoints/seed_?.safetensors"
+CHECKPOINTS = "store/train/*/checkpoints/seed_?.safetensors"
 STRIDE = 1 if os.environ.get("CARRY_TEST_ALL") else 7  # operations from kill to kill
-ROW = "addition_abacus"  # a row with a study, and so a place for its files
 RUNS = {
     "plain": (run_of("abacus", **SMALL), 1),
     "snapshots": (run_of("abacus", **SMALL, snapshot_every=2, examples=8, average_weights=0.75), 1),
@@ -36,17 +35,18 @@ RUNS = {
 
 @pytest.fixture
 def project(tmp_path, monkeypatch):
-    monkeypatch.setattr(paths, "ROOT", tmp_path)
+    monkeypatch.setattr(paths, "STORE", tmp_path / "store")
     monkeypatch.setattr(groups, "GROUPS", 1)  # in this process
     monkeypatch.setenv("CARRY_PROGRESS", "off")
     return tmp_path
 
 
 def hashes(folder):
+    """Return the hashes of the files of jobs, without what they took and their locks."""
     return {
         path.name: hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in folder.rglob("*")
-        if path.is_file()
+        for path in folder.glob("train/*/*")
+        if path.is_file() and path.name != "done.json"
     }
 
 
@@ -70,7 +70,7 @@ def train_in_child(project, run, last):
     code = 1
     with contextlib.suppress(BaseException):
         sys.addaudithook(count_operation)
-        rows.train_runs([run])
+        train_runs([run])
         code = 0
     os._exit(code)
 
@@ -79,27 +79,26 @@ def train_in_child(project, run, last):
 @pytest.mark.parametrize("kind", RUNS)
 def test_a_training_killed_at_any_file_operation_can_be_repeated(project, kind):
     run, count = RUNS[kind]
-    run = run.model_copy(update={"name": ROW, "seeds": count})
-    folder = paths.run_folder(run.profile, profiles.find_study(ROW), ROW)
-    rows.train_runs([run])
-    undisturbed, last, code = hashes(folder), 0, KILLED
-    shutil.rmtree(paths.jobs_folder(run.profile, "train"))
+    run = run.model_copy(update={"seeds": count})
+    train_runs([run])
+    undisturbed, last, code = hashes(paths.STORE), 0, KILLED
+    shutil.rmtree(paths.STORE)
     while code == KILLED:
         last += STRIDE
         code = train_in_child(project, run, last)
         if code == KILLED:
-            rows.train_runs([run])
-        assert code in (0, KILLED) and hashes(folder) == undisturbed, last
-        shutil.rmtree(paths.jobs_folder(run.profile, "train"))
+            train_runs([run])
+        assert code in (0, KILLED) and hashes(paths.STORE) == undisturbed, last
+        shutil.rmtree(paths.STORE)
     assert last > 20
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork.*:DeprecationWarning")
 def test_a_killed_training_leaves_neither_checkpoints_nor_drafts_once_it_is_done(project):
-    run = RUNS["plain"][0].model_copy(update={"name": ROW, "seeds": 1})
+    run = RUNS["plain"][0].model_copy(update={"seeds": 1})
     assert train_in_child(project, run, 20) == KILLED
     assert [*project.rglob("checkpoints")]
-    rows.train_runs([run])
+    train_runs([run])
     left = [path for path in project.rglob("*") if path.name.startswith(".")]
     assert not left and not [*project.rglob("checkpoints")]
 
@@ -113,15 +112,15 @@ import sys
 from pathlib import Path
 sys.path.insert(0, {tests!r})
 from carry.config import paths
-from carry.jobs import local
-from carry.training.rows import train_runs  # reads the project's own settings
+from carry.jobs import pool
+from carry.training.jobs import train_runs
 from model_cases import run_of
-paths.ROOT = Path({root!r})
-local.count_cores = lambda: 2  # also on one core
+paths.STORE = Path({root!r}) / "store"
+pool.count_cores = lambda: 2  # also on one core
 signal.signal(signal.SIGINT, signal.default_int_handler)  # jobs in the background ignore it
 if __name__ == "__main__":  # workers import this file
     run = run_of("abacus", steps=10**6, checkpoint_every=10, score_every=1000)
-    train_runs([run.model_copy(update={{"name": {row!r}, "seeds": {seeds}}})])
+    train_runs([run.model_copy(update={{"seeds": {seeds}}})])
 """
 
 
@@ -133,7 +132,7 @@ def write_scripts(folder, count):
     for name, text in (
         ("dvc", DVC.format(shell=shell)),
         ("runner", RUNNER.format(kernel=scripts["kernel"])),
-        ("kernel", KERNEL.format(tests=tests, root=str(folder), seeds=count, row=ROW)),
+        ("kernel", KERNEL.format(tests=tests, root=str(folder), seeds=count)),
     ):
         with open(scripts[name], "w", encoding="utf-8") as file:
             file.write(text)

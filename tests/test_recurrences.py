@@ -6,24 +6,19 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from carry.config import paths, run_settings
-from carry.experiments.resolve import make_run
+from carry.config import paths
 from carry.config.settings import SettingsError
 from carry.data import problem_sets
 from carry.data.problem_sets import ProblemSet, draw_problem_set
-from carry.evaluation import (
-    decoding,
-    mock_models,
-    recurrences,
-    scoring,
-    trained_models,
-)
+from carry.evaluation import decoding, mock_models, recurrences, scoring
+from carry.evaluation.jobs import evaluate_runs, list_evaluation_jobs
 from carry.evaluation.recurrences import WHOLE_ANSWER, choose_problems, score_by_recurrence
-from carry.evaluation.rows import evaluate_rows, list_evaluation_jobs
+from carry.experiments.resolve import load_run, make_run
 from carry.formats import ALPHABET, PAD, to_tokens
 from carry.models.system import System
 from carry.models.teacher_forcing import teacher_forced_pass
 from carry.training.loop import Trainer
+from made_up_project import move_project
 
 ADDITION, SORTING = {"name": "addition"}, {"name": "sorting"}
 SUMS = {"name": "multi_operand_addition"}
@@ -278,50 +273,45 @@ ROWS = ("addition_abacus", "addition_abacus_looped")
 
 @pytest.fixture
 def home(tmp_path, monkeypatch):
-    """Keep untrained rows of the smoke profile, looped or not, with questions for each."""
-    monkeypatch.setattr(paths, "ROOT", tmp_path)
-    load = run_settings.load_run
-
-    def load_run(name, profile):
-        run = load(name, profile)
-        evaluation = run.evaluation.model_copy(update={"starts": [2, 1]})
-        return run.model_copy(update={"seeds": 2, "evaluation": evaluation})
-
-    monkeypatch.setattr(run_settings, "load_run", load_run)
+    """Keep the untrained weights of runs, looped or not, where git has them; return the runs."""
+    move_project(monkeypatch, tmp_path)
     given = {"task": ADDITION, "grid": 4, "each": 1, "equal": 3}
     table = draw_problem_set("addition", ProblemSet.parse(given, "problems.addition"))
-    for row in ROWS:
-        run = run_settings.load_run(row, "smoke")
-        folder = trained_models.get_weights_folder("smoke", row)
+    monkeypatch.setattr(
+        problem_sets, "load_questions", lambda run: problem_sets.select_questions(run, table)
+    )
+    runs = [load_run(row, "smoke") for row in ROWS]
+    evaluation = runs[0].evaluation.model_copy(update={"starts": [2, 1]})
+    runs = [run.model_copy(update={"seeds": 2, "evaluation": evaluation}) for run in runs]
+    for run in runs:
         for seed in range(2):
-            trainer = Trainer(run, seed=seed, checkpoint_path=None)
-            trainer.save_weights(folder / f"seed_{seed}.safetensors")
-        path = problem_sets.find_questions_file(run)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        problem_sets.select_questions(run, table).to_parquet(path, index=False)
-    return tmp_path
+            file = paths.models_folder(run.name) / f"seed_{seed}.safetensors"
+            Trainer(run, seed=seed, checkpoint_path=None).save_weights(file)
+    return runs
 
 
 def test_looped_rows_alone_have_tables_by_recurrence(home):
     """All seeds of both rows are scored side by side."""
-    tables = evaluate_rows(ROWS, "smoke")
+    tables = evaluate_runs(home)
     assert {*tables} == {"answers", "cells", "places", "recurrences"}
     assert set(tables["cells"]["row"]) == {*ROWS}
     counts, answers = (tables[name] for name in OF_LOOPED)
     for of in (counts, answers):
-        assert set(of["row"]) == {"addition_abacus_looped"} and set(of["profile"]) == {"smoke"}
+        assert set(of["row"]) == {"addition_abacus_looped"} and set(of["scale"]) == {"smoke"}
         assert set(of["start"]) == {"2"} and set(of["digits"]) == {3, 4}
         assert set(of["trained"]) == {3}
         assert of.groupby("seed").size().nunique() == 1 and set(of["seed"]) == {0, 1}
     assert set(counts["recurrence"]) == {*range(1, counts["recurrences_trained"][0] + 5)}
 
 
-def test_after_the_trained_recurrences_the_scores_are_those_of_the_row(home, monkeypatch):
-    jobs = list_evaluation_jobs(run_settings.load_run(ROWS[1], "smoke"))
+def test_after_the_trained_recurrences_the_scores_are_those_of_the_row(home, tmp_path):
+    jobs = list_evaluation_jobs(home[1])
     shares = []
-    jobs[0].work(lambda share, note: shares.append(share), home, *jobs[0].arguments)
+    jobs[0].work(lambda share, note: shares.append(share), tmp_path, *jobs[0].arguments)
     assert shares == sorted(shares) and shares[-1] == 1.0
-    counts, cells = (pd.read_parquet(home / f"{name}.parquet") for name in ("recurrences", "cells"))
+    counts, cells = (
+        pd.read_parquet(tmp_path / f"{name}.parquet") for name in ("recurrences", "cells")
+    )
     cells = cells[(cells["set"] == "equal") & (cells["start"] == "2")].set_index("i")
     ends = counts[(counts["recurrence"] == counts["recurrences_trained"])]
     ends = ends[ends["place"] == WHOLE_ANSWER].set_index("digits")["correct"]

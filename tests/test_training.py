@@ -1,7 +1,5 @@
 """Training: the same weights however often it is killed, schedules as stated, bad losses found."""
 
-import importlib.metadata
-import json
 import math
 import multiprocessing
 from types import SimpleNamespace
@@ -10,18 +8,21 @@ import pandas as pd
 import pytest
 import torch
 
-from carry import fingerprint, jobs
-from carry.config import paths, profiles
-from carry.experiments.run import Training
+from carry.config import paths
 from carry.config.settings import SettingsError
 from carry.data.training_batches import TrainingBatches
+from carry.experiments.run import Training
 from carry.formats import to_text
+from carry.jobs import pool
 from carry.models.architectures.transformer import Transformer
 from carry.models.system import System
 from carry.randomness import stream
-from carry.training import checkpoint, loop, rows, seeds
+from carry.training import checkpoint, loop
+from carry.training import jobs as training_jobs
+from carry.training.jobs import COLUMNS, find_trained, train_runs, train_seed
 from carry.training.loop import Trainer, TrainingDiverged
 from carry.training.schedule import compute_batch_size, compute_learning_rate
+from made_up_project import run_here
 from model_cases import loss_of, run_of
 
 
@@ -43,8 +44,8 @@ def ignore(*values):
 
 @pytest.fixture
 def home(tmp_path, monkeypatch):
-    """Keep what rows write in a temporary folder."""
-    monkeypatch.setattr(paths, "ROOT", tmp_path)
+    """Keep what is trained in a temporary folder."""
+    monkeypatch.setattr(paths, "STORE", tmp_path)
     monkeypatch.setenv("CARRY_PROGRESS", "off")
     return tmp_path
 
@@ -345,7 +346,7 @@ def test_pools_cut_padding_and_keep_every_problem():
 
 def test_a_fixed_data_set(tmp_path):
     run = run_of("abacus", examples=20)
-    seeds.train_seed(ignore, tmp_path, run, 0)
+    train_seed(ignore, tmp_path, run, 0)
     table = pd.read_parquet(tmp_path / "problems.parquet")
     assert len(table) == 20
     pairs = table["operands"].str.split()
@@ -358,13 +359,12 @@ def test_a_fixed_data_set(tmp_path):
 
 
 def named(run, name, seeds=1, **training):
-    """Return a run as a row of params.yaml, which has a study and so a place for its files."""
     changed = run.training.model_copy(update=training)
     return run.model_copy(update={"name": name, "seeds": seeds, "training": changed})
 
 
-def folder_of(run):
-    return paths.run_folder(run.profile, profiles.find_study(run.name), run.name)
+def load_weights(run, seed):
+    return checkpoint.load_tensors(find_trained(run, seed) / f"seed_{seed}.safetensors")
 
 
 def test_all_seeds_of_all_rows_are_one_pool_and_have_the_weights_of_one_process(home, monkeypatch):
@@ -372,30 +372,27 @@ def test_all_seeds_of_all_rows_are_one_pool_and_have_the_weights_of_one_process(
         named(run_of("abacus", steps=20), "addition_abacus", 2),
         named(run_of("coupled", form="padded", steps=10), "addition_coupled", 2),
     ]
-    pools, run_jobs = [], rows.run_jobs
-    monkeypatch.setattr(rows, "run_jobs", lambda *given: pools.append(given[0]) or run_jobs(*given))
-    curves = rows.train_runs(runs)
+    pools, run_jobs = [], training_jobs.run_jobs
+    monkeypatch.setattr(
+        training_jobs, "run_jobs", lambda *given: pools.append(given[0]) or run_jobs(*given)
+    )
+    curves = train_runs(runs)
     assert [job.name for job in pools[0]] == [
-        f"{run.name}/seed_{seed}" for run in runs for seed in range(2)
+        f"{run.name}, seed {seed}" for run in runs for seed in range(2)
     ]
+    assert tuple(curves.columns) == COLUMNS["curves"]
+    assert curves.groupby(["row", "seed"])["step"].max().tolist() == [20, 20, 10, 10]
     for run in runs:
         for seed in range(2):
-            tensors, note = checkpoint.load_tensors(folder_of(run) / f"seed_{seed}.safetensors")
+            tensors, note = load_weights(run, seed)
             assert same(tensors, weights(Trainer(run, seed, None).train()))
             expected = {"row": run.name, "seed": seed, "steps": run.training.steps}
             assert expected.items() <= note.items()
-        own = curves[curves["row"] == run.name].reset_index(drop=True)
-        assert pd.read_parquet(folder_of(run) / "curves.parquet").equals(own)
-        assert tuple(own.columns) == rows.COLUMNS["curves"]
-        assert own["torch"].unique() == [importlib.metadata.version("torch")]
-        assert own["device"].unique() == [fingerprint.name_processor()]
-        assert own["commit"].unique() == [fingerprint.find_commit()]
-        assert json.loads((folder_of(run) / "run.json").read_text())["name"] == run.name
     assert not [*home.rglob("checkpoints")] and not multiprocessing.active_children()
 
 
-def test_a_changed_row_is_trained_alone_and_a_removed_seed_leaves_no_file(home, monkeypatch):
-    monkeypatch.setattr(jobs.executors, "execute", run_here)
+def test_a_changed_row_is_trained_alone_and_a_renamed_one_not_at_all(home, monkeypatch):
+    monkeypatch.setattr(pool, "execute", run_here)
     trained, train = [], Trainer.train
     monkeypatch.setattr(
         Trainer,
@@ -405,32 +402,25 @@ def test_a_changed_row_is_trained_alone_and_a_removed_seed_leaves_no_file(home, 
         ),
     )
     one, other = (named(run_of(), name, 2) for name in ("addition_abacus", "addition_coupled"))
-    rows.train_runs([one, other])
-    assert len(trained) == 4
-    unchanged = checkpoint.load_tensors(folder_of(other) / "seed_0.safetensors")[0]
-    table = rows.train_runs([named(one, one.name, 1, steps=7), other])
-    assert trained[4:] == [(one.name, 0)]
+    train_runs([one, other])  # of the same settings
+    assert trained == [(one.name, 0), (one.name, 1)]
+    table = train_runs([named(one, one.name, 1, steps=7), other])
+    assert trained[2:] == [(one.name, 0)]
     assert table.groupby("row")["step"].max().tolist() == [7, 6]
-    assert same(checkpoint.load_tensors(folder_of(other) / "seed_0.safetensors")[0], unchanged)
-    assert [path.name for path in folder_of(one).glob("seed_*")] == ["seed_0.safetensors"]
+    assert table.groupby("row")["seed"].nunique().tolist() == [1, 2]
 
 
 def test_a_damaged_result_is_one_line_and_trained_again(home, capsys):
     run = named(run_of(), "addition_abacus")
-    rows.train_runs([run])
-    (kept,) = paths.jobs_folder("notebook", "train").rglob("seed_0.safetensors")
+    train_runs([run])
+    kept = find_trained(run, 0) / "seed_0.safetensors"
     expected = kept.read_bytes()
     kept.write_bytes(expected[:-1])
-    rows.train_runs([run])
+    assert find_trained(run, 0) is None
+    train_runs([run])
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("warning: addition_abacus/seed_0: ") and "damaged" in line
+    assert line.startswith("warning: addition_abacus, seed 0: ") and "damaged" in line
     assert kept.read_bytes() == expected
-
-
-def run_here(tasks, report):
-    """Perform jobs in this process, in order."""
-    for task in tasks:
-        jobs.executors.perform_task(report, task)
 
 
 def test_each_seed_is_trained_and_scored_with_one_thread(home, monkeypatch):
@@ -448,7 +438,7 @@ def test_each_seed_is_trained_and_scored_with_one_thread(home, monkeypatch):
     try:
         torch.set_num_threads(2)
         Trainer(run_of("abacus"), 0, None).train()
-        rows.train_runs([named(run_of("abacus"), "addition_abacus")])
+        train_runs([named(run_of("abacus"), "addition_abacus")])
         assert threads == {1} and torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(before)
@@ -462,7 +452,7 @@ def test_an_early_stop_leaves_weights_and_a_snapshot_of_its_step(
     monkeypatch.setattr(loop, "teacher_forced_pass", lambda *args, **options: always)
     run = run_of("abacus", steps=50, score_every=3, stop_at=0.5, patience=2, snapshot_every=4,
                  checkpoint_every=checkpoint_every)  # fmt: skip
-    seeds.train_seed(ignore, tmp_path, run, 0)
+    train_seed(ignore, tmp_path, run, 0)
     assert pd.read_parquet(tmp_path / "curve.parquet")["step"].tolist() == [3, 6]
     stacked, note = checkpoint.load_tensors(tmp_path / "snapshots_0.safetensors")
     weights, of_weights = checkpoint.load_tensors(tmp_path / "seed_0.safetensors")

@@ -39,7 +39,6 @@ PACKAGES = (
     "carry.certificates",
     "carry.interpretability",
     "carry.analyses",
-    "carry.variants",
 )
 
 # The row under which a notebook adds the results of a constructed model to a table.
@@ -211,14 +210,6 @@ def add_settings(table: pd.DataFrame, **places: str) -> pd.DataFrame:
         for name, place in places.items()
     }
     return table.assign(**columns)
-
-
-def read_variant_table(name: str) -> pd.DataFrame:
-    """Return one table of all variant sets, such as `variant_lengths`."""
-    files = sorted(paths.results_folder("variants").glob(f"*/{name}.parquet"))
-    parts = [read_parquet(file, f"variants.{file.parent.name}", "it as git has it")
-             for file in files]  # fmt: skip
-    return pd.concat(parts, ignore_index=True) if parts else create_empty_table(name)
 
 
 def read_certificates() -> pd.DataFrame:

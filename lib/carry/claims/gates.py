@@ -38,16 +38,6 @@ class Learned(NamedTuple):
     total: int
 
 
-def check_settings(row: str, runs: dict[str, Run]) -> None:
-    """Refuse results without the settings that they were made with: no gate could be checked.
-
-    Raises:
-        NotMeasured: if the results of a row have none.
-    """
-    if row not in runs:
-        raise NotMeasured(f"the results of row {row} have no settings")
-
-
 def find_start(cells: pd.DataFrame, row: str, start: str) -> str:
     """Return the start under which a table has a row; without a table of ids that is always 1.
 

@@ -21,8 +21,7 @@ def fill_template(text: str, values: Mapping[str, Any]) -> str:
     >>> fill_template("{{ name }}", {"names": "ab"})
     Traceback (most recent call last):
         ...
-    carry.config.settings.SettingsError: '{{ name }}': 'name' is undefined; expected a template \
-of these values
+    carry.config.settings.SettingsError: '{{ name }}': 'name' is undefined; expected known names
 
     Raises:
         SettingsError: for a name without a value, and for a text that is no template.
@@ -30,6 +29,4 @@ of these values
     try:
         return TEXTS.from_string(text).render(values)
     except (jinja2.TemplateError, LookupError) as error:
-        raise SettingsError(
-            f"{describe(text)}: {error}; expected a template of these values"
-        ) from None
+        raise SettingsError(f"{describe(text)}: {error}; expected known names") from None

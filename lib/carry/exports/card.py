@@ -1,7 +1,7 @@
 """Model cards: what an exported model does, how well, how it is known, and where that ends.
 
 The numbers come from the result tables and the certificates that the pipeline has written; the text
-is that of card.md.
+is that of card.md.jinja.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from carry.models.system import System
 from carry.randomness import stream
 from carry.tasks import DIGIT_SYMBOLS
 
-TEMPLATE = Path(__file__).parent / "card.md"
+TEMPLATE = Path(__file__).parent / "card.md.jinja"
 # Sets of evaluation problems in words; other sets have the words of their names.
 PROBLEMS = {"grid": "all pairs of sizes", "equal": "equal sizes", "far": "far sizes"}
 GROUP = ["start", "set", "region", "far"]  # one line of the card

@@ -203,6 +203,8 @@ def run_rows(
             _train_and_score(batch, end)
     except OutOfTime as error:
         print(error, flush=True)
+    finally:
+        os.environ.pop(DEADLINE, None)
     for run in runs:
         missing = _list_missing(run, seeds)
         if not missing and seeds is None:

@@ -1,0 +1,139 @@
+"""`carry run`: what has no results is trained and scored once, and added to what is in git."""
+
+import pandas as pd
+import pytest
+
+from carry import results
+from carry.config import params, paths
+from carry.config.settings import SettingsError
+from carry.experiments import resolve
+from carry.experiments.base import SMOKE, merge, row
+from carry.jobs import store
+from carry.runs import run, tables
+
+TINY = merge(SMOKE, dict(seeds=2, evaluation=dict(digits=3)))
+MINE = row("mine", "tests", "Mine", **TINY)
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    """Return a function that sets the rows of a project without results, and one that counts."""
+    for name in ("STORE", "REPORTS", "PROBLEMS"):
+        monkeypatch.setattr(paths, name, tmp_path / name.lower())
+    monkeypatch.setattr(paths, "ROOT", tmp_path)
+    monkeypatch.setenv("CARRY_PROGRESS", "off")
+    monkeypatch.setattr(params, "load_params", lambda: params.Params(train={"tests": "all"}))
+
+    def use(*rows):
+        monkeypatch.setattr(resolve, "load_rows", lambda: {row.name: row for row in rows})
+        monkeypatch.setattr(run, "load_rows", lambda: {row.name: row for row in rows})
+        results.read_runs.cache_clear()
+
+    def count(kind="train"):
+        return len([*(paths.STORE / kind).glob("*/done.json")])
+
+    use(MINE)
+    yield use, count
+    results.read_runs.cache_clear()
+
+
+def read(name):
+    return pd.read_parquet(paths.results_folder("tests") / f"{name}.parquet")
+
+
+def test_results_are_added_with_their_settings_and_nothing_runs_twice(home, capsys):
+    use, count = home
+    run.run_rows(["tests"])
+    assert count() == count("evaluate") == 2
+    assert {*read("cells")["seed"]} == {*read("runs")["seed"]} == {0, 1}
+    (stored,) = results.read_runs().values()
+    assert stored.training == resolve.load_run("mine").training and stored.label == "Mine"
+    assert "mine: all seeds" in capsys.readouterr().out
+    before = read("runs")
+    run.run_rows(["mine"])
+    assert count() == 2 and read("runs").equals(before)
+
+
+def test_a_default_a_name_and_a_label_make_no_other_run(home):
+    use, count = home
+    run.run_rows(["mine"], seeds=[0])
+    use(row("mine", "tests", "Other words", **merge(TINY, dict(training=dict(clip=1.0)))),
+        row("yours", "others", **TINY))  # fmt: skip
+    run.run_rows(["mine", "yours"], seeds=[0])
+    assert count() == 1
+    assert {*pd.read_parquet(paths.results_folder("others") / "cells.parquet")["row"]} == {"yours"}
+
+
+def test_other_settings_replace_the_results_of_a_seed(home):
+    use, count = home
+    run.run_rows(["mine"])
+    use(row("mine", "tests", **merge(TINY, dict(training=dict(learning_rate=0.001)))))
+    run.run_rows(["mine"], seeds=[1])
+    assert count() == 3 and len(read("runs")) == 2
+    assert read("runs").set_index("seed")["key"].nunique() == 2
+    assert tables.list_done(resolve.load_run("mine")) == {1}
+
+
+def test_every_row_gets_its_first_seed_before_any_second(home, monkeypatch):
+    use, _ = home
+    use(MINE, MINE.but("yours", training=dict(digits=2)))
+    order = []
+    score = run._score
+    monkeypatch.setattr(
+        run,
+        "_score",
+        lambda runs, seeds, label: order.append((label, seeds)) or score(runs, seeds, label),
+    )
+    run.run_rows(["tests"])
+    assert order == [("mine", [0]), ("yours", [0]), ("mine", [1]), ("yours", [1])]
+
+
+def test_a_time_that_is_over_ends_at_a_checkpoint_and_the_next_call_goes_on(home, monkeypatch):
+    use, count = home
+    use(MINE.but("mine", seeds=1, training=dict(steps=40, checkpoint_every=None)))
+    monkeypatch.setattr(run, "LEAST_SECONDS", -10.0)
+    run.run_rows(["mine"], minutes=1e-9)
+    assert count() == 0 and [*paths.STORE.rglob("checkpoints/*.safetensors")]
+    run.run_rows(["mine"])
+    assert count() == 1
+
+
+def test_a_stage_trains_the_seeds_that_params_say_and_keeps_the_others(home, monkeypatch):
+    use, count = home
+    run.run_rows(["mine"])
+    monkeypatch.setattr(
+        params, "load_params", lambda: params.Params(seeds=1, train={"tests": ["mine"]})
+    )
+    run.train_study("tests")
+    run.evaluate_study("tests")
+    assert count() == 2 and {*read("cells")["seed"]} == {0, 1}
+    assert [path.name for path in (paths.ROOT / "data/trained/tests/mine").iterdir()] == [
+        "seed_0.safetensors"
+    ]
+
+
+def test_names_are_refused_before_any_work(home):
+    with pytest.raises(SettingsError, match="^run: 'mien' is no row and no study, did you mean"):
+        run.run_rows(["mine", "mien"])
+    with pytest.raises(SettingsError, match="^row: 'mine' has no scale 'paper', "):
+        run.run_rows(["mine"], scale="paper")
+    assert not paths.STORE.exists()
+
+
+def test_lines_of_other_places_stay(tmp_path):
+    old = pd.DataFrame(
+        {"row": ["a", "a", "b"], "scale": "laptop", "seed": [0, 1, 0], "n": [1, 2, 3]}
+    )
+    tables.add_lines({"cells": old, "gone": old}, tmp_path, set())
+    new = pd.DataFrame({"row": ["a"], "scale": "laptop", "seed": [1], "n": [9]})
+    tables.add_lines({"cells": new}, tmp_path, {("a", "laptop", 1)})
+    assert pd.read_parquet(tmp_path / "cells.parquet")["n"].tolist() == [1, 3, 9]
+    assert pd.read_parquet(tmp_path / "gone.parquet")["n"].tolist() == [1, 3]
+
+
+def test_the_marker_of_a_training_gives_the_run_its_origin(home):
+    run.run_rows(["mine"], seeds=[0])
+    (line,) = read("runs").to_dict("records")
+    assert line["commit"] and line["torch"] and line["seconds"] >= 0
+    (place,) = (paths.STORE / "train").glob("*/")
+    assert store.read_done(place)["job"] == "mine, seed 0"
