@@ -29,8 +29,7 @@ from carry.evaluation.regions import (
 from carry.experiments.resolve import load_rows
 from carry.experiments.run import Run
 from carry.labels import describe_row, find_run
-from carry.models.identity import list_settings
-from carry.runs.settings import restore_run
+from carry.models.identity import list_settings, restore_run
 
 # Packages whose modules declare the columns of their result tables (COLUMNS, by table).
 PACKAGES = (
@@ -39,6 +38,7 @@ PACKAGES = (
     "carry.certificates",
     "carry.interpretability",
     "carry.analyses",
+    "carry.runs",
 )
 
 # The row under which a notebook adds the results of a constructed model to a table.
@@ -133,7 +133,7 @@ def read_table(name: str, scale: str = SCALES[0]) -> pd.DataFrame:
         return create_empty_table(name)
     table = pd.concat(parts, ignore_index=True)
     chosen = choose_scales(table, scale)
-    table = table[[chosen[row] == of for row, of in zip(table["row"], table["scale"], strict=True)]]
+    table = table[table["scale"] == table["row"].map(chosen)]
     order = [*load_rows(), *table["row"].unique()]
     return select_rows(table, list(dict.fromkeys(order))).reset_index(drop=True)
 

@@ -20,7 +20,7 @@ from carry.data.tables import write_tables
 from carry.evaluation.mistakes import KINDS
 from carry.evaluation.scoring import COLUMNS as SCORES
 from carry.experiments.resolve import list_rows, load_rows, load_run
-from carry.runs.settings import describe_run
+from carry.models.identity import describe_run
 from carry.training.jobs import COLUMNS as CURVES
 
 OLD = paths.REPORTS / "results"
@@ -28,6 +28,7 @@ PROFILES = ("full", "baselines", "long", "tuning", "gpu")  # the first has prece
 # Rows that two profiles have: for variants of them, on fewer problems.
 LEFT_OUT = {("baselines", "addition_relative"), ("tuning", "addition_coupled")}
 ORIGIN = ["device", "python", "torch", "numpy", "commit"]
+TIMES = ["seconds", "core_seconds"]
 RENAMED = {"profile": "scale"}
 # Rows in place of the former sets of variants: the name of the reference, and the first id.
 SETS = {
@@ -70,7 +71,7 @@ def main() -> None:
         if (folder / "runs.csv").exists():
             timed.append(pd.read_csv(folder / "runs.csv"))
     times = pd.concat(timed).drop_duplicates(["row", "seed"], keep="last")
-    times = times.set_index(["row", "seed"])[["seconds", "core_seconds"]].to_dict("index")
+    times = times.set_index(["row", "seed"])[TIMES].to_dict("index")
     shutil.rmtree(OLD / "cpu")
     for study, by_name in analyses.items():
         joined = {name: pd.concat(parts, ignore_index=True) for name, parts in by_name.items()}
@@ -134,10 +135,11 @@ def move_variants() -> None:
             "cells": select(cells, study, SCORES["cells"], "digits"),
             "curves": select(curves, study, CURVES["curves"], "step"),
         }
-        seconds = select(trained, study, ("row", "seed", "core_seconds"))
+        times = select(trained.assign(seconds=float("nan")), study, ("row", "seed", *TIMES))
         results["runs"] = pd.DataFrame([
-            {**describe_run(load_run(row), seed), **dict.fromkeys(ORIGIN), "core_seconds": of}
-            for row, seed, of in seconds.itertuples(index=False, name=None)
+            {**describe_run(load_run(row), seed), **dict(zip(TIMES, of, strict=True)),
+             **dict.fromkeys(ORIGIN)}
+            for row, seed, *of in times.itertuples(index=False, name=None)
         ])  # fmt: skip
         write_tables(results, paths.results_folder(study))
     tables = {

@@ -9,7 +9,14 @@ from typing import Any
 
 from carry import experiments
 from carry.config import params
-from carry.config.settings import SettingsError, check_name, describe, shorten, suggest_name
+from carry.config.settings import (
+    SettingsError,
+    check_name,
+    describe,
+    list_modules,
+    shorten,
+    suggest_name,
+)
 from carry.experiments.base import Row, merge
 from carry.experiments.problems import load_data_set
 from carry.experiments.run import Evaluation, Run, Training
@@ -26,7 +33,9 @@ def load_rows() -> dict[str, Row]:
         SettingsError: for two rows of one name.
     """
     rows: dict[str, Row] = {}
-    for file in experiments.FILES:
+    files = list_modules("carry.experiments")
+    others = [file for file in files if file not in experiments.FILES + experiments.PARTS]
+    for file in (*experiments.FILES, *others):
         for row in importlib.import_module(f"carry.experiments.{file}").ROWS:
             if row.name in rows:
                 raise SettingsError(f"{file}: row {row.name!r} exists; expected a new name")

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from typing import Any
 
 from carry import formats, positions, tasks
+from carry.experiments.resolve import make_run
 from carry.experiments.run import Run
 from carry.models import architectures, encodings
 
 # How a training is computed and kept; no number depends on it.
 UNSEEN = {"checkpoint_every", "device", "graphs", "micro_batch"}
+
+# What a line of `runs.parquet` says in columns of its own, or what changes no result.
+LABELS = {"name", "study", "scale", "label", "seeds", "analyses", "certify", "publish"}
 
 
 def identify(run: Run) -> dict[str, Any]:
@@ -88,3 +94,23 @@ def _list_part(place: str, settings: Any) -> dict[str, tuple[Any, Any]]:
     values = settings.model_dump(mode="json")
     fields = type(settings).model_fields
     return {f"{place}.{key}": (value, fields[key].default) for key, value in values.items()}
+
+
+def describe_run(run: Run, seed: int) -> dict[str, Any]:
+    """Return what identifies a seed of a run, with its settings as JSON."""
+    settings = run.model_dump(mode="json", exclude_defaults=True, exclude=LABELS)
+    identity = json.dumps([identify(run), seed], sort_keys=True)
+    return {
+        "row": run.name,
+        "scale": run.scale,
+        "seed": seed,
+        "key": hashlib.sha256(identity.encode()).hexdigest()[:16],
+        "label": run.label or "",
+        "settings": json.dumps(settings, sort_keys=True),
+    }
+
+
+def restore_run(line: dict[str, Any]) -> Run:
+    """Return the run of a line of `runs.parquet`."""
+    labels = {"scale": line["scale"], "label": line["label"] or None}
+    return make_run(json.loads(line["settings"]), line["row"], **labels)

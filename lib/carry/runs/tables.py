@@ -11,9 +11,16 @@ from carry.config import paths
 from carry.data.tables import write_tables
 from carry.experiments.run import Run
 from carry.jobs import Job, store
-from carry.runs.settings import describe_run
+from carry.models.identity import describe_run
 
 PLACE = ["row", "scale", "seed"]
+# The settings and the origin of each seed.
+COLUMNS = {
+    "runs": (
+        *PLACE, "key", "label", "settings", "seconds", "core_seconds", "device", "python", "torch",
+        "numpy", "commit",
+    )
+}  # fmt: skip
 
 
 def add_lines(tables: Mapping[str, pd.DataFrame], folder: Path, places: Collection[tuple]) -> None:
