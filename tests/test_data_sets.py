@@ -10,25 +10,28 @@ from scipy.stats import binomtest, chisquare
 
 from carry import formats, tasks
 from carry import results as result_tables
-from carry.config import paths, profiles, run_settings
-from carry.experiments.resolve import make_run
-from carry.experiments.run import SUB_TASKS
+from carry.config import paths
 from carry.config.settings import SettingsError, list_modules
 from carry.data import data_sets, problem_sets, training_batches
 from carry.data.data_sets import count_by_length, draw_distinct_operands, pack_digits
 from carry.data.problem_sets import ProblemSet
 from carry.evaluation import trained_models
-from carry.evaluation.rows import write_study
+from carry.evaluation.jobs import evaluate_runs
+from carry.experiments import problems as experiment_problems
+from carry.experiments.base import SCALES
+from carry.experiments.problems import find_problem_set
+from carry.experiments.resolve import list_rows, load_runs, make_run
+from carry.experiments.run import SUB_TASKS, DataSet
 from carry.formats import FIRST_LETTER, HINT_LETTERS, SIGNS
 from carry.formats.expression import Expression
 from carry.models.system import System
 from carry.randomness import stream
-from carry.training import seeds
+from carry.training import jobs as training_jobs
 from carry.training.loop import Trainer
-from carry.training.rows import train_rows
+from made_up_project import move_project
 from model_cases import run_of
 
-SETS = [name for name, of in profiles.load_params()["problems"].items() if of.get("lengths")]
+SETS = [name for name in experiment_problems.SETS if find_problem_set(name).lengths]
 ADDITION = {"task": {"name": "addition"}}
 MINI = [1, 2, 3, 4, 5, 6, 7, 9]
 EVEN = dict.fromkeys(SUB_TASKS, 0.2)
@@ -47,7 +50,7 @@ BY_RULE += [
 
 def small(name, **more):
     """Return the settings of a named set with few tests."""
-    given = profiles.load_params()["problems"][name]
+    given = find_problem_set(name).model_dump(exclude_defaults=True)
     return ProblemSet.parse({**given, "test": 30, "validation": 12, **more}, f"problems.{name}")
 
 
@@ -131,7 +134,7 @@ def test_nothing_is_in_two_parts(name):
 @pytest.mark.parametrize("name", SETS)
 def test_the_named_sets_as_they_stand(name):
     """The whole tests of every set are as many as it says, and none of them twice."""
-    given = problem_sets.load_problem_set(name, "cpu")
+    given = find_problem_set(name)
     table = problem_sets.draw_problem_set(name, given)
     assert table["operands"].is_unique
     counts = table.groupby(["set", "i"]).size()
@@ -254,7 +257,7 @@ def prefixed(monkeypatch):
 def a_run(given=None, **more):
     """Return a run that is trained on 300 problems of a set."""
     given = given or mine()
-    known = {key: getattr(given, key) for key in run_settings.DataSet.model_fields}
+    known = {key: getattr(given, key) for key in DataSet.model_fields}
     training = {"problem_set": "mine", "examples": 300, "digits": max(given.lengths), "steps": 4,
                 "batch": 16, "pool": 2, "score_every": 2, "score_problems": 20}  # fmt: skip
     training |= more.pop("training", {})
@@ -337,14 +340,21 @@ def test_scores_on_the_way_are_of_validation_problems(beyond):
     assert whole.train().curve[-1]["exact"] <= 1.0
 
 
-def test_scores_are_of_tests_alone(monkeypatch):
-    table, known = profiles.load_params(), {**ADDITION, "lengths": [1, 2, 4], "beyond": [3, 5, 6]}
-    table["problems"]["mine"] = {**known, "test": 9, "validation": 5}
-    monkeypatch.setattr(profiles, "load_params", lambda: table)
-    drawn = problem_sets.draw_problem_set("mine", problem_sets.load_problem_set("mine", "notebook"))
+@pytest.fixture
+def named(tmp_path, monkeypatch):
+    """Return what gives a name to a set, in a project of its own."""
+    move_project(monkeypatch, tmp_path)
+    find_problem_set.cache_clear()
+    yield lambda name, **settings: monkeypatch.setitem(experiment_problems.SETS, name, settings)
+    find_problem_set.cache_clear()
+
+
+def test_scores_are_of_tests_alone(named):
+    named("mine", lengths=[1, 2, 4], beyond=[3, 5, 6], test=9, validation=5)
+    drawn = problem_sets.load_problem_set("mine")
     training = {"problem_set": "mine", "examples": 50, "digits": 4}
     of = make_run({**ADDITION, "training": training, "evaluation": {"digits": 5}})
-    problem_sets.check_problem_set(of, "notebook")
+    problem_sets.check_problem_set(of)
     assert problem_sets.get_problem_set_name(of) == "mine"
     asked = problem_sets.select_questions(of, drawn)
     assert asked.groupby(["set", "i"]).size().to_dict() == {("equal", n): 9 for n in (2, 3, 4, 5)}
@@ -352,26 +362,17 @@ def test_scores_are_of_tests_alone(monkeypatch):
     assert not {*asked["operands"]} & {*learned["operands"]}
     other = make_run({**ADDITION, "evaluation": {"problem_set": "mine", "digits": 5}})
     assert problem_sets.select_questions(other, drawn).equals(asked)
-    assert problem_sets.read_questions(of).equals(asked)
+    assert problem_sets.load_questions(of).equals(asked)
 
 
-def test_from_a_named_set_to_scores(tmp_path, monkeypatch):
-    """A row of params.yaml that names a set is trained, and scored on each length that it tests."""
-    monkeypatch.setattr(paths, "ROOT", tmp_path)
-    table, smoke = profiles.load_params(), profiles.load_profile("smoke")
-    name, model = "generalize_to_longer_tiny_gap", {"layers": 1, "heads": 2}
-    training = {"problem_set": name, "examples": 200}
-    table["runs"] = {"mine": {"model": model, "training": training}}
-    smoke["rows"] = {"mine": {"training": {"digits": 7}, "evaluation": {"digits": 8}}}
-    smoke["studies"] = {"study": ["mine"]}
-    monkeypatch.setattr(profiles, "find_study", lambda row: "study")
-    smoke["problems"] = {name: {"test": 6, "validation": 5}}
-    monkeypatch.setattr(profiles, "load_params", lambda: table)
-    monkeypatch.setattr(profiles, "load_profile", lambda profile: smoke)
-    problem_sets.write_problem_set(name, "smoke")
-    problem_sets.write_questions("smoke")
-    train_rows(["mine"], "smoke")
-    tables = write_study("study", "smoke")
+def test_from_a_named_set_to_scores(named):
+    """A run that names a set is trained, and scored on each length that it tests."""
+    named("mine", lengths=[1, 2, 3, 4, 7], beyond=[5, 6, 8, 9], test=6, validation=5)
+    training = {"problem_set": "mine", "examples": 200, "digits": 7, "steps": 4, "batch": 16}
+    model = {"layers": 1, "width": 32, "heads": 2}
+    run = make_run({"seeds": 1, "model": model, "training": training, "evaluation": {"digits": 8}})
+    training_jobs.train_runs([run])
+    tables = evaluate_runs([run])
     cells, places = tables["cells"], tables["places"]
     assert cells.groupby("i")["n"].max().to_dict() == dict.fromkeys(range(2, 9), 6)
     assert set(cells["set"]) == {"equal"} and (cells["i"] == cells["j"]).all()
@@ -381,11 +382,11 @@ def test_from_a_named_set_to_scores(tmp_path, monkeypatch):
 def test_what_is_kept_of_a_data_set(tmp_path, monkeypatch, prefixed):
     of = a_run(mine(mixture=EVEN), format={"name": "prefixed"})
     folder, summarised = tmp_path / "all", tmp_path / "summarised"
-    seeds.write_problems(of, folder)
+    training_jobs.write_problems(of, folder)
     table = pd.read_parquet(folder / "problems.parquet")
     assert table.equals(table_of(System(of))) and not (folder / "problems.json").exists()
-    monkeypatch.setattr(seeds, "MAX_WRITTEN_PROBLEMS", 299)
-    seeds.write_problems(of, summarised)
+    monkeypatch.setattr(training_jobs, "MAX_WRITTEN_PROBLEMS", 299)
+    training_jobs.write_problems(of, summarised)
     found = json.loads((summarised / "problems.json").read_text())
     assert not (summarised / "problems.parquet").exists()
     assert found["problems"] == 300 and found["set"] == "mine"
@@ -398,32 +399,25 @@ def test_what_is_kept_of_a_data_set(tmp_path, monkeypatch, prefixed):
 
 
 def test_weights_of_a_data_set_that_has_changed(tmp_path, monkeypatch):
-    monkeypatch.setattr(paths, "ROOT", tmp_path)
-    monkeypatch.setattr(profiles, "find_study", lambda row: "study")
+    move_project(monkeypatch, tmp_path)
     then, now = a_run(), a_run(mine(test=31))
-    assert then.key() != now.key(), "or a checkpoint of the other would be gone on from"
-    Trainer(then, 0, None).save_weights(
-        trained_models.get_weights_folder("smoke", "mine") / "seed_0.safetensors"
-    )
-    monkeypatch.setattr(run_settings, "load_run", lambda name, profile: then)
-    assert trained_models.load_trained("smoke", "mine").run.data_set == then.data_set
-    monkeypatch.setattr(run_settings, "load_run", lambda name, profile: now)
-    expected = "^runs.mine.data_set.test: 31 is not what data/smoke/.* was trained with, 30; exp"
+    Trainer(then, 0, None).save_weights(paths.models_folder("mine") / "seed_0.safetensors")
+    assert trained_models.load_seed(then).run.data_set == then.data_set
+    expected = "^runs.mine.data_set.test: 31 is not what reports/.* was trained with, 30; exp"
     with pytest.raises(SettingsError, match=expected):
-        trained_models.load_trained("smoke", "mine")
+        trained_models.load_seed(now)
 
 
-@pytest.mark.parametrize("profile", ["cpu", "full", "baselines", "long", "tuning", "smoke"])
-def test_the_sets_on_which_rows_are_scored_are_drawn(profile):
-    runs = run_settings.load_runs(run_settings.list_rows(profile), profile)
-    scored = {problem_sets.get_problem_set_name(run) for run in runs}
-    assert scored <= {*profiles.load_profile(profile)["problems"]}
+@pytest.mark.parametrize("scale", SCALES)
+def test_rows_are_scored_on_problems_of_their_task(scale):
+    for run in load_runs(list_rows(scale=scale), scale):
+        problem_sets.check_problem_set(run)
 
 
-def test_a_named_set_is_looked_up_at_the_scale_of_the_profile():
-    of = run_of(problem_set="1-3_digit", examples=50, digits=3)
-    assert of.data_set.lengths == [1, 2, 3] and of.data_set.test == 1_000
-    assert make_run(of.model_dump(exclude={"name", "profile"})) == of
+def test_a_named_set_is_looked_up_at_the_scale_of_the_run():
+    run = run_of(problem_set="1-3_digit", examples=50, digits=3)
+    assert run.data_set.lengths == [1, 2, 3] and run.data_set.test == 1_000
+    assert make_run(run.model_dump(exclude={"name"})) == run
     assert run_of().data_set is None
 
 
@@ -469,40 +463,31 @@ def damage(path, how):
     path.write_bytes(changed[how])
 
 
-@pytest.mark.parametrize(
-    "how", ["missing", "folder", "empty", "truncated", "garbage", "text", "footer"]
-)
-def test_damaged_tables_are_refused_in_one_line(tmp_path, monkeypatch, how):
-    monkeypatch.setattr(paths, "ROOT", tmp_path)
-    name, row = "parity", "parity_relative_scratchpad"
-    run = run_settings.load_run(row, "smoke")
-    monkeypatch.setattr(profiles, "find_sources", lambda profile: {row: profile})
-    files = [problem_sets.write_problem_set(name, "smoke")]
-    files.append(problem_sets.find_questions_file(run))
-    files[1].parent.mkdir(parents=True)
-    files[1].write_bytes(files[0].read_bytes())
-    results = paths.results_folder("smoke", profiles.find_study(row)) / "cells.parquet"
-    results.parent.mkdir(parents=True)
-    files.append(results)
-    results.write_bytes(files[0].read_bytes())
-    for file in files:
-        if how in ("missing", "folder"):
-            file.unlink()
-            if how == "folder":
-                file.mkdir()
-        else:
-            damage(file, how)
-    if how == "missing":  # the row of one study is left out, a profile without results is not
-        results = paths.results_path("smoke", "results")
-    for read, file in zip(
-        (
-            lambda: problem_sets.read_table("smoke", name),
-            lambda: problem_sets.read_questions(run),
-            lambda: result_tables.read_table("smoke", "cells"),
-        ),
-        (*files[:2], results),
-        strict=True,
-    ):
-        with pytest.raises(SettingsError, match=paths.display_path(file)) as caught:
-            read()
-        assert "expected the" in str(caught.value) and "\n" not in str(caught.value)
+@pytest.mark.parametrize("how", ["missing", "empty", "truncated", "garbage", "text", "footer"])
+def test_a_damaged_problem_set_is_drawn_again(tmp_path, monkeypatch, how):
+    move_project(monkeypatch, tmp_path)
+    table = problem_sets.load_problem_set("parity", "smoke")
+    (file,) = tmp_path.rglob("*.parquet")
+    content = file.read_bytes()
+    if how == "missing":
+        file.unlink()
+    else:
+        damage(file, how)
+    assert problem_sets.load_problem_set("parity", "smoke").equals(table)
+    assert file.read_bytes() == content
+
+
+@pytest.mark.parametrize("how", ["folder", "empty", "truncated", "garbage", "text", "footer"])
+def test_damaged_results_are_refused_in_one_line(tmp_path, monkeypatch, how):
+    move_project(monkeypatch, tmp_path)
+    file = paths.results_folder("parity") / "cells.parquet"
+    file.parent.mkdir(parents=True)
+    problem_sets.draw_problem_set("parity", find_problem_set("parity", "smoke")).to_parquet(file)
+    if how == "folder":
+        file.unlink()
+        file.mkdir()
+    else:
+        damage(file, how)
+    with pytest.raises(SettingsError, match=paths.display_path(file)) as caught:
+        result_tables.read_table("cells")
+    assert "\n" not in str(caught.value)

@@ -8,20 +8,22 @@ import torch
 
 from carry.analyses import mechanism
 from carry.certificates import verification
-from carry.config import paths, profiles, run_settings
 from carry.data import problem_sets
 from carry.data.training_batches import draw_held_out
 from carry.evaluation import decoding, trained_models
 from carry.evaluation.ask import ask
-from carry.evaluation.rows import evaluate_rows
+from carry.evaluation.jobs import evaluate_runs
 from carry.evaluation.scoring import score_system
+from carry.experiments.base import SMOKE, merge
+from carry.experiments.resolve import find_row, list_rows, load_run, load_runs, make_run
 from carry.models.system import System
 from carry.models.teacher_forcing import teacher_forced_pass
 from carry.randomness import stream
 from carry.training import graphs
+from carry.training.jobs import train_runs
 from carry.training.loop import Trainer
-from carry.training.rows import train_runs
 from fake_device import CPU, CUDA, FakeDevice, FakeGenerator, MixedDevices
+from made_up_project import move_project
 
 ANALYSED = {
     "addition_relative": ["reach", "local_adder", "faults"],
@@ -42,31 +44,24 @@ TINY = {"steps": 2, "batch": 8, "pool": 2, "score_every": 2, "score_problems": 8
         "precision": "fp32"}  # fmt: skip
 
 
-# Rows and problem sets that the smoke profile does not have, at its scale.
+# What rows change that have no scale `smoke`, at the settings that all others have there.
 MORE_ROWS = {
     "addition_line_rows_relative": {"evaluation": {"digits": 3, "reach": [[4, 4, 5]]}},
-    "modular_addition_113": {"task": {"modulus": 13}, "training": {"examples": 50},
-                             "evaluation": {"digits": 3}},
-    "addition_equal_abacus_adaptive": {},
+    "modular_addition_113": {"training": {"examples": 50},
+                             "evaluation": {"problem_set": "modular_addition_113", "digits": 3}},
+    "addition_equal_abacus_adaptive": {"training": {"examples": 300}},
     "addition_five_digits": {"model": {"width": 24}},
     "multi_operand_addition_coupled": {"evaluation": {"attention_cell": [2, 2]}},
     "multi_operand_addition_coupled_scratchpad_unpadded": {
         "evaluation": {"digits": 3, "attention_cell": None}},
     "addition_randomized_fire_hints": {},
     "sorting_abacus_fire": {"evaluation": {"digits": 4, "far": [[2, 8]]}},
-    "addition_equal_parts": {"training": {"examples": 300}, "evaluation": {"digits": 4}},
+    "addition_equal_parts": {"training": {"examples": 300, "digits": 4},
+                             "evaluation": {"digits": 4}},
     "addition_abacus_20": {"training": {"digits": 4},
                            "positions": [{"ids": "abacus", "encoding": "learned", "offset": 6,
                                           "per_example": True, "even": True}],
                            "evaluation": {"digits": 4, "far": [8], "starts": [1, "all"]}},
-}  # fmt: skip
-MORE_PROBLEMS = {
-    "sorting": {"grid": 4, "each": 2, "equal": 4, "far": [{"i": 2, "j": 8, "each": 3}]},
-    "modular_addition_113": {"task": {"modulus": 13}},
-    "addition_papers_lengths": {"grid": 4, "each": 2, "equal": 4,
-                                "far": [{"digits": 8, "each": 2}]},
-    "generalize_to_longer_small_multitask": {"lengths": [1, 3], "beyond": [2, 4], "test": 9,
-                                             "validation": 9},
 }  # fmt: skip
 
 
@@ -89,48 +84,43 @@ def device(fake):
 
 @pytest.fixture
 def home(tmp_path, monkeypatch):
-    """Keep what rows write in a temporary folder, and make rows of the smoke profile smaller."""
-    load, smoke = run_settings.load_run, profiles.load_profile("smoke")
-    more = {"rows": MORE_ROWS, "problems": MORE_PROBLEMS}
-    smoke = profiles.merge_settings(smoke, more)
-    monkeypatch.setattr(profiles, "load_profile", lambda name: smoke)
+    """Keep what rows write in a temporary folder, and let them be scored on two problems of a set.
 
-    def load_tiny(name, profile):
-        run = load(name, profile)
-        tiny = {} if run.training.batched_seeds else TINY
-        snapshots = {"snapshot_every": 1} if run.training.snapshot_every else {}
-        training = run.training.model_copy(update={**tiny, "steps": 2, **snapshots})
-        return run.model_copy(update={"seeds": 1, "training": training})
-
-    monkeypatch.setattr(run_settings, "load_run", load_tiny)
+    These are short.
+    """
+    move_project(monkeypatch, tmp_path)
     monkeypatch.setattr(mechanism, "PROBLEMS", dict.fromkeys(mechanism.PROBLEMS, 30))
     monkeypatch.setattr(mechanism, "TWINS", 5)
-    monkeypatch.setattr(paths, "ROOT", tmp_path)
-    return tmp_path
+    load = problem_sets.load_questions
+
+    def load_questions(run):
+        table = load(run)
+        table = table[table[["i", "j"]].max(axis=1) < 10].groupby(["set", "i"]).head(1)
+        return table.sort_values(["i", "j"], kind="stable").groupby("set").head(2)
+
+    monkeypatch.setattr(problem_sets, "load_questions", load_questions)
 
 
-def write_questions(run):
-    """Write a few short problems that score a row."""
-    name = problem_sets.get_problem_set_name(run)
-    settings = problem_sets.load_problem_set(name, "smoke")
-    table = problem_sets.select_questions(run, problem_sets.draw_problem_set(name, settings))
-    table = table[table[["i", "j"]].max(axis=1) < 10].groupby(["set", "i"]).head(1)
-    table = table.sort_values(["i", "j"], kind="stable").groupby("set").head(2)
-    path = problem_sets.find_questions_file(run)
-    path.parent.mkdir(parents=True)
-    table.to_parquet(path, index=False)
-    return table
+def load_tiny(row):
+    """Return a row at the scale `smoke`, trained for two steps; also one without this scale."""
+    found = find_row(row)
+    settings = merge(found.resolve("smoke" if "smoke" in found.scales else "laptop"), SMOKE)
+    settings = merge(settings, MORE_ROWS.get(row, {}))
+    training = settings["training"]
+    tiny = {} if training.get("batched_seeds") else TINY
+    snapshots = {"snapshot_every": 1} if training.get("snapshot_every") else {}
+    settings = merge(settings, {"seeds": 1, "training": {**tiny, "steps": 2, **snapshots}})
+    return make_run(settings, row, scale="smoke")
 
 
 @pytest.mark.parametrize("row", ROWS)
 def test_every_kind_of_row_uses_one_device(home, device, row):
-    run = run_settings.load_run(row, "smoke")
-    table = write_questions(run)
+    run = load_tiny(row)
     train_runs([run])
-    evaluate_rows([row], "smoke")
-    system = trained_models.load_trained("smoke", row)
+    evaluate_runs([run])
+    table, system = problem_sets.load_questions(run), trained_models.load_seed(run)
     assert system.device == CUDA
-    on_cpu = trained_models.load_trained("smoke", row, device="cpu")
+    on_cpu = trained_models.load_seed(run, device="cpu")
     assert on_cpu.device == CPU
 
     question = table["operands"].iloc[0].split()
@@ -147,20 +137,17 @@ def test_every_kind_of_row_uses_one_device(home, device, row):
         assert result.predicted.device == result.target.device == CPU
     for name in ANALYSED.get(row, []):
         module = __import__(f"carry.analyses.{name}", fromlist=["tables"])
-        assert module.tables(row, "smoke")
+        assert module.tables(run)
 
 
 def test_every_analysis_of_a_gpu_is_run():
-    wanted = profiles.load_profile("gpu")["analyses"].values()
-    modules = {
-        module for names in wanted for module in ([names] if isinstance(names, str) else names)
-    }
-    assert modules <= {module for names in ANALYSED.values() for module in names}
+    wanted = {name for run in load_runs(list_rows(scale="gpu"), "gpu") for name in run.analyses}
+    assert wanted <= {name for names in ANALYSED.values() for name in names}
 
 
 @pytest.mark.parametrize("row", ["addition_relative", "parity_relative_scratchpad"])
 def test_certificates_are_computed_on_the_cpu(home, device, row):
-    run = run_settings.load_run(row, "smoke")
+    run = load_tiny(row)
     system = System(run, 0, CUDA)
     contexts = verification.find_contexts_or_conflict(system)
     certificate = verification.certify_model(system, contexts)
@@ -169,14 +156,14 @@ def test_certificates_are_computed_on_the_cpu(home, device, row):
 
 
 def list_gpu_kinds():
-    """Return rows of profile gpu that have every value of what a step can depend on at least once.
+    """Return rows for a GPU that have every value of what a step can depend on at least once.
 
     That is the task with its format, each pair of ids and encoding, the architecture, the
     optimizer, the loss, and whether there are loops, dropout, padding, a mixture and graphs.
     """
     seen, chosen = set(), []
-    for row in run_settings.list_rows("gpu"):
-        run = run_settings.load_run(row, "gpu")
+    for row in list_rows(scale="gpu"):
+        run = load_run(row, "gpu")
         training, model = run.training, run.model
         values = {("pair", pair["ids"], pair["encoding"], "window" in pair)
                   for pair in run.positions}  # fmt: skip
@@ -194,9 +181,9 @@ def list_gpu_kinds():
     return chosen
 
 
-def shrink(row, profile="gpu", **more):
-    """Return a row of a profile as a tiny model of its kind."""
-    run = run_settings.load_run(row, profile)
+def shrink(row, **more):
+    """Return a row for a GPU as a tiny model of its kind."""
+    run = load_run(row, "gpu")
     model = {**run.model, "width": 24, "heads": 2, "head_width": None, "hidden": 24,
              "layers": min(run.model.get("layers", 1), 2),
              "recurrences": min(run.model.get("recurrences", 1), 2)}  # fmt: skip
@@ -216,7 +203,7 @@ def shrink(row, profile="gpu", **more):
 
 @pytest.mark.parametrize("row", list_gpu_kinds())
 def test_no_training_step_waits_for_the_gpu(fake, row):
-    """Every kind of row of the profile gpu, also when the first pool of batches is drawn."""
+    """Every kind of row for a GPU, also when the first pool of batches is drawn."""
     run = shrink(row)
     trainer = Trainer(run, 0, None)
     trainer.system.network.train()
@@ -229,7 +216,7 @@ def test_no_training_step_waits_for_the_gpu(fake, row):
 
 @pytest.mark.parametrize("row", list_gpu_kinds())
 def test_rows_of_a_gpu_are_scored_and_decoded_as_on_the_cpu(device, row):
-    run = shrink(row, **{} if run_settings.load_run(row, "gpu").data_set else {"digits": 2})
+    run = shrink(row, **{} if load_run(row, "gpu").data_set else {"digits": 2})
     systems = [System(run, 0, where) for where in (CPU, CUDA)]
     task = systems[0].task
     problems = draw_held_out(run, task, count=2)

@@ -10,8 +10,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from carry.config import run_settings
 from carry.config.settings import SettingsError
+from carry.experiments.resolve import load_run
 from carry.models.system import System
 from carry.training import graphs, loop, memory
 from carry.training.inputs import make_inputs
@@ -173,10 +173,10 @@ def count_kept_bytes(system, batch, ids):
 
 
 @pytest.mark.parametrize("row", ["addition_nope", "addition_rope", "addition_abacus"])
-@pytest.mark.parametrize("profile", ["gpu", "paper"])
-def test_estimated_memory_of_a_problem(row, profile):
+@pytest.mark.parametrize("scale", ["gpu", "paper"])
+def test_estimated_memory_of_a_problem(row, scale):
     """Against the tensors that are kept, at a smaller size, with fused attention."""
-    run = run_settings.load_run(row, profile)
+    run = load_run(row, scale)
     model = {**run.model, "width": 128, "heads": 4, "head_width": 32, "layers": 4,
              "attention": "fused"}  # fmt: skip
     if model.get("hidden"):
@@ -194,7 +194,7 @@ def test_estimated_memory_of_a_problem(row, profile):
 
 
 def test_batches_are_cut_to_the_memory(monkeypatch):
-    system = System(run_settings.load_run("addition_abacus", "paper"), device="meta")
+    system = System(load_run("addition_abacus", "paper"), device="meta")
     cuda = torch.device("cuda")
 
     def choose(gigabytes, share="1"):

@@ -12,38 +12,39 @@ import torch
 from safetensors.torch import save_file
 
 from carry.certificates import tables
+from carry.certificates.committed import list_certified
 from carry.certificates.contexts import HIDDEN_ID, iterate_contexts, unique_contexts
 from carry.certificates.verification import (
     certify_model,
     enumerate_contexts,
     hash_weights,
 )
-from carry.config import paths, profiles
-from carry.config.run_settings import load_row_settings, load_run, make_run
+from carry.config import paths
 from carry.evaluation import trained_models
+from carry.experiments.resolve import list_rows, load_rows, load_run, make_run
 from carry.models.system import System
 from carry.tasks import to_digits
 from certificates.independent import __main__ as program
 from certificates.independent import contexts, definitions, leads, rows
 from certificates.independent import tables as own_tables
 
-ROWS = {  # with committed weights
-    "addition_line_relative_text": "addition_lines",
-    "addition_line_rows_relative": "addition_lines",
-    "addition_relative": "addition_schemes",
-    "addition_relative_aligned": "small_models",
-    "addition_relative_backwards": "small_models",
-    "addition_relative_carries": "small_models",
-    "addition_relative_digits": "small_models",
-    "addition_relative_small": "small_models",
-    "bitwise_or_relative": "small_models",
-    "copying_relative": "small_models",
-    "parity_relative_scratchpad": "small_models",
-    "reversing_relative": "small_models",
-    "sorting_relative_scratchpad": "local_scratchpads",
-    "multi_operand_addition_relative_scratchpad": "local_scratchpads",
-    "multiplication_relative_scratchpad": "local_scratchpads",
-}
+ROWS = [  # with committed weights
+    "addition_line_relative_text",
+    "addition_line_rows_relative",
+    "addition_relative",
+    "addition_relative_aligned",
+    "addition_relative_backwards",
+    "addition_relative_carries",
+    "addition_relative_digits",
+    "addition_relative_small",
+    "bitwise_or_relative",
+    "copying_relative",
+    "parity_relative_scratchpad",
+    "reversing_relative",
+    "sorting_relative_scratchpad",
+    "multi_operand_addition_relative_scratchpad",
+    "multiplication_relative_scratchpad",
+]
 # With untrained weights, and contexts whose number and hash both programs have.
 FURTHER = {
     "increment_relative": (230, "396f023e2bf40a5e"),
@@ -58,29 +59,31 @@ FURTHER = {
     "calculator_relative_longhand_quotients": (259_851, "aeef01f0486f91b6"),
     "calculator_relative_longhand": (475_794, "285943d6cde71697"),
 }
-SLOW = [*list(ROWS)[-2:], "addition_relative_sexagesimal", *list(FURTHER)[-3:]]
+SLOW = [*ROWS[-2:], "addition_relative_sexagesimal", *list(FURTHER)[-3:]]
 QUICK = [row for row in FURTHER if row not in SLOW]
 PARITY, SMALL = "parity_relative_scratchpad", "addition_relative_small"
 VERDICTS = {"exact": "proved", "wrong": "wrong", "open": "open"}
-FAST = list(ROWS)[:-2]
+FAST = ROWS[:-2]
 EACH_ROW = [
     pytest.param(row, marks=[pytest.mark.slow] * (row in SLOW)) for row in [*ROWS, *FURTHER]
 ]
 
 
-def folder_of(row):
-    return paths.models_folder(paths.PUBLISHED, ROWS[row], row)
+SECTIONS = ("task", "format", "positions", "model")
+
+
+def weights_of(row, seed=0):
+    return paths.models_folder(row) / f"seed_{seed}.safetensors"
 
 
 @functools.cache
 def committed(row, seed=0):
-    path = folder_of(row) / f"seed_{seed}.safetensors"
-    return trained_models.restore_system(path, load_run(row), seed, "cpu")
+    return trained_models.load_committed(row, seed)
 
 
 def untrained(row, seed=0):
     """Return a system with random weights, among them the biases, which begin with 0."""
-    settings = {section: load_row_settings(row).get(section, {}) for section in program.SETTINGS}
+    settings = load_run(row).model_dump(include={*SECTIONS})
     return disturb(System(make_run(settings, row), seed), 0.3, seed)
 
 
@@ -102,9 +105,9 @@ def their_contexts(row):
 
 @functools.cache
 def read(row):
-    settings = system_of(row).run.model_dump(include={*program.SETTINGS})
+    settings = system_of(row).run.model_dump(include={*SECTIONS})
     if row in ROWS:
-        settings = rows.read_json(folder_of(row) / "run.json")
+        settings = rows.read_json(paths.certificate_file(row))
     return rows.read_row({**settings, "row": row})
 
 
@@ -318,7 +321,7 @@ def test_the_worst_roundings_stay_within_the_bounds(row, one_pass, monkeypatch):
     The bounds allow all orders of sums, rescaled softmaxes, and hidden units that all err in the
     worst direction, so they are larger.
     """
-    weights = rows.read_weights(folder_of(row) / "seed_0.safetensors", read(row))
+    weights = rows.read_weights(weights_of(row), read(row))
     model = leads.Model(read(row), weights, own_contexts(row).relations)
     for index in np.random.default_rng(0).choice(len(own_contexts(row).due), 6):
         query, due, codes = (part[[index]] for part in own_contexts(row)[:3])
@@ -520,7 +523,7 @@ def test_a_vocabulary_without_tokens_of_the_task_is_refused():
 
 
 def test_a_lead_or_a_bound_that_is_no_number_is_open(monkeypatch):
-    weights = rows.read_weights(folder_of(PARITY) / "seed_0.safetensors", read(PARITY))
+    weights = rows.read_weights(weights_of(PARITY), read(PARITY))
     bound = leads.Model.bound_leads
     for part in range(2):
 
@@ -536,13 +539,13 @@ def test_a_lead_or_a_bound_that_is_no_number_is_open(monkeypatch):
 
 @pytest.mark.parametrize("size", [0.0, 0.05])
 def test_parts_of_the_contexts_give_the_same_verdict(size, tmp_path):
-    shutil.copy(folder_of(SMALL) / "run.json", tmp_path)
     path = tmp_path / "seed_0.safetensors"
     save_file(disturb(copy_of(SMALL), size, 7).network.state_dict(), path)
-    whole = program.check_weights(path)
+    certificate = paths.certificate_file(SMALL)
+    whole = program.check_weights(path, certificate)
     assert whole.verdict.verdict == ("wrong" if size else "proved")
     for count in (1, 2, 7):
-        parts = [program.check_weights(path, part, count) for part in range(count)]
+        parts = [program.check_weights(path, certificate, part, count) for part in range(count)]
         merged = program.merge(parts)
         assert merged._replace(seconds=0) == whole._replace(seconds=0)
 
@@ -550,9 +553,9 @@ def test_parts_of_the_contexts_give_the_same_verdict(size, tmp_path):
 @pytest.fixture
 def reports(tmp_path, monkeypatch):
     """A copy of the reports on one row, and its certificate."""
-    part = "small_models/copying_relative"
-    shutil.copytree(program.REPORTS / "models/full" / part, tmp_path / "models/full" / part)
-    path = tmp_path / f"certificates/full/{part}.json"
+    row = "copying_relative"
+    shutil.copytree(program.REPORTS / "models" / row, tmp_path / "models" / row)
+    path = tmp_path / f"certificates/{row}.json"
     path.parent.mkdir(parents=True)
     shutil.copy(program.REPORTS / path.relative_to(tmp_path), path)
     monkeypatch.setattr(program, "REPORTS", tmp_path)
@@ -587,7 +590,7 @@ def test_the_program_agrees_with_a_certificate(reports, capsys):
     (lambda c: c["seeds"][2].update(weights="0"), "seeds.2.weights: 0; expected a hash"),
     (lambda c: c.update(version=7), "version 7; expected 2"),
     (lambda c: c.update(seeds=3), "seeds 3; expected a list of mappings"),
-    (lambda c: c["model"].update(heads=4), '.model: {"layers": 1, "width": 32, "heads": 4} is not'),
+    (lambda c: c["model"].update(heads=4), "encodings.0.biases.0 has shape (8, 2); expected (8, 4)"),
     (lambda c: c["task"].update(name="x"), "task.name: 'x' is not checked; expected addition"),
 ])  # fmt: skip
 def test_the_program_names_what_differs(reports, capsys, change, message):
@@ -606,7 +609,7 @@ def test_damaged_files_are_named(reports, capsys):
     reports.write_text(certificate)
     shutil.rmtree(program.REPORTS / "models")
     assert program.main([]) == 1
-    assert "run.json: FileNotFoundError; expected a file" in capsys.readouterr().out
+    assert "seed_0.safetensors: FileNotFoundError; expected" in capsys.readouterr().out
 
 
 def test_the_checker_imports_none_of_the_library():
@@ -618,30 +621,29 @@ def test_the_checker_imports_none_of_the_library():
 
 def test_every_certificate_is_of_committed_weights():
     """Else `make certify` fails; it takes minutes, and no test runs it."""
-    paths = sorted(program.REPORTS.glob("certificates/full/*/*.json"))
+    paths = sorted(program.REPORTS.glob("certificates/*.json"))
     assert {path.stem for path in paths} >= {*ROWS}
     for path in paths:
-        folder = program.REPORTS / f"models/full/{path.parent.name}/{path.stem}"
-        settings = program.read_json(folder / "run.json")
-        row = program.read_row({**settings, "row": path.stem})
+        certificate = program.read_certificate(path)
+        row = program.read_row(certificate)
+        assert row.name == path.stem
         committed = [
             program.hash_weights(program.read_weights(weights, row))
-            for weights in sorted(folder.glob("*.safetensors"))
+            for weights in sorted((program.REPORTS / "models" / row.name).glob("*.safetensors"))
         ]
-        seeds = program.read_certificate(path, settings)["seeds"]
+        seeds = certificate["seeds"]
         assert sorted(committed) == sorted(seed["weights"] for seed in seeds), path.stem
 
 
 def test_every_certified_row_has_a_definition():
-    for row in profiles.load_profile("full")["certificates"]:
-        settings = load_run(row).model_dump(include={*program.SETTINGS})
+    for row in list_certified():
+        settings = load_run(row).model_dump(include={*SECTIONS})
         assert rows.read_row({**settings, "row": row}).name == row
 
 
 def test_every_definition_has_a_row_whose_contexts_are_compared():
-    params = profiles.load_params()
-    assert params["runs"].keys() >= {*ROWS, *FURTHER}
-    assert {*FURTHER} == {*params["studies"]["further_tasks"]}
+    assert load_rows().keys() >= {*ROWS, *FURTHER}
+    assert {*FURTHER} == {*list_rows("further_tasks")}
     compared = {id(read(row).definition) for row in [*ROWS, *FURTHER]}
     assert compared == {*map(id, definitions.DEFINITIONS)}
 

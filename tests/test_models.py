@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import nn
 
-from carry.config import profiles, run_settings
 from carry.config.settings import SettingsError
+from carry.experiments.resolve import list_rows, load_run
 from carry.models.architectures import choose_architecture
 from carry.models.architectures.transformer import Transformer
 from carry.models.dropout import Dropout
@@ -69,9 +69,9 @@ def test_padding_changes_nothing(system):
         torch.testing.assert_close(logits[0], together[row, :length], rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("row", run_settings.list_rows("smoke"))
+@pytest.mark.parametrize("row", list_rows(scale="smoke"))
 def test_a_model_on_meta_has_every_shape_and_no_number(row):
-    run = run_settings.load_run(row, "smoke")
+    run = load_run(row, "smoke")
     shapes, made = (System(run, device=device).network.state_dict() for device in ("meta", "cpu"))
     assert all(tensor.is_meta for tensor in shapes.values())
     assert {name: tensor.shape for name, tensor in shapes.items()} == {
@@ -386,8 +386,8 @@ def test_first_logits_of_tied_embeddings_are_of_order_one(model):
     [(16, 1, 122), (8, 2, 64), (4, 4, 34), (2, 8, 19), (1, 16, 12)],
 )
 def test_parameters_of_the_paper(layers, recurrences, millions):
-    """mcleish2024, Table 3, for the paper profile with the symbols and ids of the released code."""
-    shared = profiles.load_profile("paper")["scale"]["model"]
+    """mcleish2024, Table 3, at the scale `paper`, with the symbols and ids of the released code."""
+    shared = load_run("addition_abacus", "paper").model
     settings = {**shared, "layers": layers, "recurrences": recurrences, "injection": "every_layer"}
     given = Transformer.Settings.parse(settings, "model")
     shape = Transformer.shape(given)

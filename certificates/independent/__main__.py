@@ -2,9 +2,6 @@
 
     python -m certificates.independent [ROW...]
 
-Certificates of the profile `cpu` are left out: its weights are not committed, and another type of
-CPU trains others.
-
 Two processes share the contexts of each model. Prints a line for each model, and for each
 certificate that differs; returns 1 if there is one.
 """
@@ -33,7 +30,6 @@ from certificates.independent.leads import Verdict, check_model  # noqa: E402
 from certificates.independent.rows import (  # noqa: E402
     Refusal,
     Row,
-    compare,
     hash_weights,
     read_json,
     read_row,
@@ -42,18 +38,18 @@ from certificates.independent.rows import (  # noqa: E402
 from certificates.independent.tables import hash_contexts  # noqa: E402
 
 REPORTS = Path(__file__).parents[2] / "reports"
-SETTINGS = ("task", "format", "positions", "model")
 VERDICTS = {"proved": "exact", "wrong": "wrong", "open": "open"}  # as certificates call them
 VERSION = 2  # of certificates
 TOLERANCE = 1e-3  # of leads, which certificates round
 PARTS = min(2, os.cpu_count() or 1)  # processes, each with a part of the contexts of every model
 
 
-def read_certificate(path: Path, settings: dict[str, Any]) -> dict[str, Any]:
-    """Return the certificate of a row with these settings.
+def read_certificate(path: Path) -> dict[str, Any]:
+    """Return a certificate.
 
     Raises:
-        Refusal: for a damaged file, a certificate of another version, or of other settings.
+        Refusal: for a damaged file, a certificate of another version, or settings that cannot be
+            checked.
     """
     certificate = read_json(path)
     version = certificate.get("version")
@@ -64,9 +60,6 @@ def read_certificate(path: Path, settings: dict[str, Any]) -> dict[str, Any]:
     if stored != actual:
         raise Refusal(f"{path}: sha256 {stored}; expected {actual}")
     read_row(certificate)
-    compare(
-        certificate, {**certificate, **{field: settings.get(field) for field in SETTINGS}}, path
-    )
     seeds = certificate.get("seeds")
     if not (isinstance(seeds, list) and seeds and all(isinstance(seed, dict) for seed in seeds)):
         raise Refusal(f"{path}: seeds {seeds!r}; expected a list of mappings")
@@ -91,28 +84,30 @@ class Checked(NamedTuple):
 
 
 @lru_cache(1)
-def load_contexts(folder: Path) -> tuple[Row, Contexts, str]:
-    """Return the row whose settings are in `run.json`, its contexts, and their hash.
+def load_contexts(path: Path) -> tuple[Row, Contexts, str]:
+    """Return the row of a certificate, its contexts, and their hash.
 
     The last ones are kept, as all models of a row have the same.
 
     Raises:
         Refusal: for settings that cannot be checked.
     """
-    settings = read_json(folder / "run.json")
-    row = read_row({**settings, "row": settings.get("name")})
+    row = read_row(read_json(path))
     contexts = enumerate_contexts(row.definition)
     return row, contexts, hash_contexts(contexts)
 
 
-def check_weights(path: Path, part: int = 0, parts: int = 1) -> Checked:
+def check_weights(path: Path, certificate: Path, part: int = 0, parts: int = 1) -> Checked:
     """Return what is found out about a file of weights, in one of several parts of the contexts.
+
+    Args:
+        certificate: the file with the settings.
 
     Raises:
         Refusal: for settings or weights that cannot be checked.
     """
     start = time.process_time()
-    row, contexts, digest = load_contexts(path.parent)
+    row, contexts, digest = load_contexts(certificate)
     weights = read_weights(path, row)
     query, due, codes = (values[part::parts] for values in contexts[:3])
     verdict = check_model(row, weights, contexts._replace(query=query, due=due, codes=codes))
@@ -175,8 +170,7 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser("python -m certificates.independent", description=__doc__)
     parser.add_argument("rows", nargs="*", metavar="ROW")
     names = parser.parse_args(arguments).rows
-    paths = sorted(REPORTS.glob("certificates/full/*/*.json"))
-    known = {path.stem: REPORTS / f"models/full/{path.parent.name}/{path.stem}" for path in paths}
+    known = {path.stem: path for path in sorted(REPORTS.glob("certificates/*.json"))}
     for name in names:
         if name not in known:
             print(f"ROW: {name!r} has no certificate; expected {', '.join(sorted(known))}")
@@ -185,10 +179,10 @@ def main(arguments: list[str]) -> int:
     with ProcessPoolExecutor(PARTS) as pool:
         jobs = {
             name: [
-                [pool.submit(check_weights, path, part, PARTS) for part in range(PARTS)]
-                for path in _list_weights(folder)
+                [pool.submit(check_weights, path, file, part, PARTS) for part in range(PARTS)]
+                for path in _list_weights(name)
             ]
-            for name, folder in sorted(known.items(), key=lambda item: -_cost(item[1]))
+            for name, file in sorted(known.items(), key=lambda item: -_cost(item[1]))
             if not names or name in names
         }
         for name, models in jobs.items():
@@ -197,29 +191,27 @@ def main(arguments: list[str]) -> int:
                 for model in checked:
                     text = f"{describe(model.verdict)}; {model.seconds:.1f} s"
                     print(f"{name}, {model.name}: {text}", flush=True)
-                for path in (path for path in paths if path.stem == name):
-                    where = path.relative_to(REPORTS)
-                    certificate = read_certificate(path, read_json(known[name] / "run.json"))
-                    differences = find_differences(certificate, checked)
-                    faults += [f"{where}: {line}" for line in differences]
+                differences = find_differences(read_certificate(known[name]), checked)
+                faults += [f"{name}: {line}" for line in differences]
             except Refusal as refusal:
                 faults.append(f"{name}: {refusal}")
     for fault in faults:
         print(fault)
-    count = sum(path.stem in jobs for path in paths)
-    print(f"{count} certificates: {'they agree' if not faults else f'{len(faults)} differences'}")
+    result = "they agree" if not faults else f"{len(faults)} differences"
+    print(f"{len(jobs)} certificates: {result}")
     return 1 if faults else 0
 
 
-def _list_weights(folder: Path) -> list[Path]:
+def _list_weights(name: str) -> list[Path]:
     """Return the files of a row's weights; if there is none, the one whose absence is refused."""
+    folder = REPORTS / "models" / name
     return sorted(folder.glob("seed_*.safetensors")) or [folder / "seed_0.safetensors"]
 
 
-def _cost(folder: Path) -> int:
+def _cost(path: Path) -> int:
     """Return a measure of the time of a row, so that long ones start first: its levels of ids."""
     try:
-        return len(read_json(folder / "run.json").get("positions") or [])
+        return len(read_json(path).get("positions") or [])
     except Refusal:
         return 0
 

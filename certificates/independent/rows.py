@@ -66,7 +66,7 @@ def compare(
 
 
 def read_row(settings: dict[str, Any]) -> Row:
-    """Return the row of the settings in a `run.json`, or in a certificate.
+    """Return the row of the settings in a certificate.
 
     Raises:
         Refusal: for settings that the checker does not know.

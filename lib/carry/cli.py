@@ -5,14 +5,15 @@ from __future__ import annotations
 import argparse
 import builtins
 import json
+import math
 import os
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from carry.config import paths
-from carry.config.settings import SettingsError, check_name, describe
+from carry.config.settings import SettingsError, check_name, describe, suggest_name
 from carry.experiments.base import SCALES
 
 # Modules that need torch or jupyter are imported by the commands: `carry --help` takes no second.
@@ -61,9 +62,32 @@ def run_command(arguments: list[str] | None = None) -> int:
     return command(**options) or 0
 
 
+class Parser(argparse.ArgumentParser):
+    """A parser that refuses wrong words in one line, with the nearest choice."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise the error for `main`."""
+        raise SettingsError(f"{self.prog}: {message}; see `{self.prog} --help`")
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is not None and value not in action.choices:
+            hint = suggest_name(value, action.choices)
+            raise argparse.ArgumentError(action, f"{describe(value)} is unknown, {hint}")
+
+
+def _parse_minutes(text: str) -> float:
+    try:
+        minutes = float(text)
+    except ValueError:
+        minutes = 0.0
+    if not 0 < minutes < math.inf:
+        raise argparse.ArgumentTypeError(f"{describe(text)} is no time; expected more than 0")
+    return minutes
+
+
 def make_parser() -> argparse.ArgumentParser:
     """Return the parser; commands of the pipeline are listed last."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="carry",
         description="Train, ask, evaluate and certify transformers that do arithmetic.",
         epilog=PIPELINE_COMMANDS,
@@ -111,9 +135,8 @@ def make_parser() -> argparse.ArgumentParser:
     command.add_argument(
         "--seed", type=int, action="append", metavar="N", help="only this seed; may be repeated"
     )
-    command.add_argument(
-        "--minutes", type=float, metavar="N", help="stop after this time; the next call goes on"
-    )
+    command.add_argument("--minutes", type=_parse_minutes, metavar="N",
+                         help="stop after this time; the next call goes on")  # fmt: skip
 
     command = add("certify", certify, help="verify the certificates in reports/certificates again")
     command.add_argument("names", nargs="*", metavar="ROW", help="all rows if none is named")
@@ -245,9 +268,7 @@ def _print_departures(departures: Any, against: str) -> None:
             _print_table([("setting", "here", against), *lines])
 
 
-def run_rows(
-    names: list[str], scale: str, seed: list[int] | None, minutes: float | None
-) -> None:
+def run_rows(names: list[str], scale: str, seed: list[int] | None, minutes: float | None) -> None:
     """Train, score, analyse and certify what has no results in git, and add it there."""
     from carry.runs import run
 

@@ -17,7 +17,7 @@ class Params(Settings):
 
     scale: Literal["laptop", "smoke", "gpu", "paper"] = "laptop"
     seeds: Annotated[int, Field(ge=1)] | None = None
-    train: dict[str, Literal["all"] | list[str]] = {}
+    train: Annotated[dict[str, Literal["all"] | list[str]], Field(min_length=1)] = {}
     override: dict[str, dict[str, Any]] = {}
 
 

@@ -164,7 +164,7 @@ def select_questions(run: Run, table: pd.DataFrame) -> pd.DataFrame:
     cells = pd.MultiIndex.from_frame(table[["i", "j"]])
     far = (table["set"] == "far") & cells.isin(evaluation.far_cells())
     other = ~table["set"].isin(["grid", "equal", "far"])  # every row of these sets is asked
-    if run.data_set is not None:
+    if find_problem_set(get_problem_set_name(run), run.scale).lengths:  # a data set
         other &= table["set"] != "validation"
     chosen = grid | equal | far | other
     if evaluation.band:

@@ -75,15 +75,18 @@ def load_run(name: str, scale: str = "laptop") -> Run:
     """Return the run of a row at a scale, with the settings that params.yaml overrides.
 
     Raises:
-        SettingsError: for an unknown row, a scale that it does not have, and a setting that does
-            not fit.
+        SettingsError: for an unknown row, here or in params.yaml, a scale that the row does not
+            have, and a setting that does not fit.
     """
-    row = find_row(name)
+    row, override = find_row(name), params.load_params().override
+    for other in override:
+        if other not in load_rows():
+            hint = suggest_name(other, load_rows())
+            raise SettingsError(f"params.yaml.override: row {describe(other)} is unknown, {hint}")
     if scale not in row.scales:
         hint = suggest_name(scale, row.scales)
         raise SettingsError(f"row: {name!r} has no scale {describe(scale)}, {hint}")
-    changes = params.load_params().override.get(name, {})
-    settings = merge(row.resolve(scale), changes)
+    settings = merge(row.resolve(scale), override.get(name, {}))
     return make_run(settings, name, study=row.study, scale=scale, label=row.label)
 
 
@@ -111,6 +114,9 @@ def make_run(settings: Any, name: str = "mine", **labels: Any) -> Run:
     check_name(name, "runs")
     if not isinstance(settings, dict):
         raise SettingsError(f"{where}: {describe(settings)} is not valid; expected a mapping")
+    for key in [*labels, "name"]:
+        if key in settings:
+            raise SettingsError(f"{where}.{key}: is no setting; expected none")
     settings = dict(settings)
     for section, kind in (("training", Training), ("evaluation", Evaluation)):
         settings[section] = kind.parse(settings.get(section, {}), f"{where}.{section}")

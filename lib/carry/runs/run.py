@@ -39,7 +39,8 @@ def choose_runs(study: str, scale: str | None = None) -> list[Run]:
     With the scale `notebook` they are all rows that have it.
 
     Raises:
-        SettingsError: for a study or a row that does not exist or is not trained.
+        SettingsError: for a study or a row that does not exist, for a study that is not trained,
+            and for one without a row at the scale.
     """
     chosen = params.load_params()
     if scale == NOTEBOOK:
@@ -47,22 +48,31 @@ def choose_runs(study: str, scale: str | None = None) -> list[Run]:
     if study not in chosen.train:
         raise SettingsError(f"study: {describe(study)} is not in params.yaml, "
                             f"{suggest_name(study, chosen.train)}")  # fmt: skip
+    every = [row.name for row in load_rows().values() if row.study == study]
     rows = list_rows(study, chosen.scale)
     named = rows if chosen.train[study] == "all" else chosen.train[study]
     for row in named:
-        if row not in list_rows(study, chosen.scale) and load_rows().get(row, row) == row:
-            raise SettingsError(f"train.{study}: {describe(row)} is unknown, "
-                                f"{suggest_name(row, rows)}")  # fmt: skip
+        if row not in every:
+            raise SettingsError(f"train.{study}: row {describe(row)} is not in the study, "
+                                f"{suggest_name(row, every)}")  # fmt: skip
     runs = [load_run(row, chosen.scale) for row in rows if row in named]
-    most = chosen.seeds or max((run.seeds for run in runs), default=1)
+    if not runs:
+        raise SettingsError(f"train.{study}: no row has the scale {chosen.scale!r}; expected one")
+    most = chosen.seeds or max(run.seeds for run in runs)
     return [run.model_copy(update={"seeds": min(run.seeds, most)}) for run in runs]
 
 
 def choose_all(scale: str | None = None) -> list[Run]:
-    """Return the runs of all studies that params.yaml trains; or all with the scale `notebook`."""
+    """Return the runs of all studies that params.yaml trains; or all with the scale `notebook`.
+
+    Raises:
+        SettingsError: for the first row with a setting that does not fit.
+    """
     if scale == NOTEBOOK:
         return load_runs(list_rows(scale=NOTEBOOK), NOTEBOOK)
-    return [run for study in params.load_params().train for run in choose_runs(study, scale)]
+    runs = [run for study in params.load_params().train for run in choose_runs(study, scale)]
+    check_runs(runs)
+    return runs
 
 
 def check_runs(runs: Sequence[Run]) -> None:
@@ -73,6 +83,7 @@ def check_runs(runs: Sequence[Run]) -> None:
     """
     for run in runs:
         system = System(run, device="meta")
+        list_training_jobs(run, [])
         problem_sets.check_problem_set(run)
         analyses.load_analyses(run)
         if run.certify:
@@ -189,10 +200,13 @@ def run_rows(
             goes on from there.
 
     Raises:
-        SettingsError: for an unknown name or scale, and for a setting that does not fit.
+        SettingsError: for an unknown name, scale or seed, and for a setting that does not fit.
     """
     runs = list(find_runs(names, scale))
     check_runs(runs)
+    for run in runs:
+        for seed in set(seeds or ()) - {*range(run.seeds)}:
+            raise SettingsError(f"{run.name}: no seed {seed}; expected 0 to {run.seeds - 1}")
     end = time.time() + 60 * minutes if minutes else None
     if end:
         os.environ[DEADLINE] = str(end)  # workers are started after this
@@ -217,13 +231,18 @@ def find_runs(names: Sequence[str], scale: str) -> Iterator[Run]:
     """Yield the runs of rows and studies at a scale.
 
     Raises:
-        SettingsError: for an unknown name; names the nearest.
+        SettingsError: for an unknown name; names the nearest. For a study without a row at the
+            scale.
     """
     rows = load_rows()
     studies = dict.fromkeys(row.study for row in rows.values())
     for name in names:
         if name in studies:
-            yield from (load_run(row, scale) for row in list_rows(name, scale))
+            chosen = list_rows(name, scale)
+            if not chosen:
+                raise SettingsError(f"run: no row of {name!r} has the scale {scale!r}; "
+                                    "expected another scale")  # fmt: skip
+            yield from (load_run(row, scale) for row in chosen)
         elif name in rows:
             yield load_run(name, scale)
         else:
