@@ -1,5 +1,7 @@
 """A training step against that of another commit: `python benchmarks/against.py COMMIT [ROW ...]`.
 
+The commit must have lib/carry/experiments.
+
 Two processes, one with each version of the library, take turns in each round; each times some steps
 in CPU time, which includes drawing the batches. The median of the ratios of rounds is printed, and
 the smallest and the largest; above 1 the step here is faster.
@@ -22,14 +24,14 @@ ROWS = ["addition_abacus", "addition_coupled", "addition_relative", "copying_rel
         "multi_operand_addition_relative_scratchpad", "addition_equal_abacus_adaptive"]  # fmt: skip
 WORKER = """
 import sys, time, torch
-from carry.config import run_settings
+from carry.experiments.resolve import load_run
 from carry.training.loop import Trainer
 torch.set_num_threads(1)
 trainers = {}
 for line in sys.stdin:
     row, steps = line.split()
     if row not in trainers:
-        trainers[row] = Trainer(run_settings.load_run(row, "full"), 0, None)
+        trainers[row] = Trainer(load_run(row), 0, None)
         trainers[row].system.network.train()
     began = time.process_time()
     for _ in range(int(steps)):
@@ -55,7 +57,7 @@ def time_steps(worker: subprocess.Popen, row: str, steps: int) -> float:
 def compare(commit: str, rows: list[str]) -> None:
     """Print a line for each row."""
     with tempfile.TemporaryDirectory() as folder:
-        archive = ["git", "archive", commit, "lib", "params.yaml", "profiles"]
+        archive = ["git", "archive", commit, "lib", "params.yaml"]
         content = subprocess.run(archive, cwd=ROOT, capture_output=True, check=True).stdout
         with tarfile.open(fileobj=io.BytesIO(content)) as files:
             files.extractall(folder, filter="data")

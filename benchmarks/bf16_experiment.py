@@ -14,10 +14,11 @@ import pandas as pd
 from missing_jobs import run_missing
 from scipy import stats
 
-from carry.config import profiles
-from carry.config.run_settings import Run, load_run
 from carry.data import problem_sets
 from carry.evaluation.scoring import score_system
+from carry.experiments.problems import ProblemSet
+from carry.experiments.resolve import load_run
+from carry.experiments.run import Run
 from carry.models.system import System
 from carry.training.loop import Trainer
 
@@ -35,8 +36,8 @@ EACH = 20  # problems in a cell
 
 
 def load_shortened(row: str, precision: str) -> Run:
-    """Return a row of the profiles `full` and `baselines` with the experiment's steps."""
-    run = load_run(row, profiles.find_sources("full")[row])
+    """Return a row with the experiment's steps."""
+    run = load_run(row)
     changed = {"steps": ROWS[row], "precision": precision}
     return run.model_copy(update={"training": run.training.model_copy(update=changed)})
 
@@ -48,7 +49,7 @@ def score_trained(system: System) -> pd.Series:
     """
     digits = system.run.training.digits
     settings = {"task": system.run.task, "grid": digits, "each": EACH, "longest": 3 * digits}
-    known = problem_sets.ProblemSet.parse({**settings, "equal": EACH}, "problems")
+    known = ProblemSet.parse({**settings, "equal": EACH}, "problems")
     table = problem_sets.draw_problem_set("bf16_experiment", known)
     table = table[(table["set"] == "grid") | (table["i"] > digits)]
     cells = score_system(system, table, (1, "all"))[0]

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import multiprocessing
 from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
+import torch
 
 from carry.config import paths
-from carry.jobs.local import map_processes
+from carry.processes import count_cores
 from carry.progress import progress_bar
 
 
@@ -31,19 +33,16 @@ def run_missing(
     missing = [job for job in jobs if job not in done]
     if not missing:
         return results
-    with progress_bar(len(missing), file.stem) as bar:
-
-        def keep(found: pd.DataFrame) -> None:
-            nonlocal results
+    context = multiprocessing.get_context("spawn")
+    workers = 1 if alone else count_cores()
+    with (
+        progress_bar(len(missing), file.stem) as bar,
+        ProcessPoolExecutor(workers, context, torch.set_num_threads, (1,)) as pool,
+    ):
+        for future in as_completed([pool.submit(run, *job) for job in missing]):
+            found = future.result()
             results = pd.concat([results, found]) if len(results) else found
             with paths.write_atomically(file) as draft:
                 results.to_csv(draft, index=False, lineterminator="\n")
             bar.update()
-
-        for together in [[job] for job in missing] if alone else [missing]:
-            map_processes(_report_rows, [(run, job) for job in together], keep)
     return results
-
-
-def _report_rows(report: Callable[..., Any], run: Callable[..., pd.DataFrame], job: tuple) -> None:
-    report(run(*job))

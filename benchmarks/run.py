@@ -20,10 +20,12 @@ import torch.nn.functional as F
 from minimal_decoder import Decoder
 
 from carry import tasks
-from carry.config import run_settings
 from carry.data import problem_sets
 from carry.data.batch import Batch
 from carry.evaluation.scoring import score_system
+from carry.experiments.problems import ProblemSet
+from carry.experiments.resolve import list_rows, load_run, make_run
+from carry.experiments.run import Run
 from carry.formats import build_format
 from carry.models.hooks import Hooks
 from carry.models.system import System
@@ -68,9 +70,7 @@ def training(rounds: int = 15) -> dict:
                 "positions": [{"ids": "index", "encoding": "learned", "table": 100}]}  # fmt: skip
 
     def ours(name: str) -> Callable[[], None]:
-        trainer = Trainer(
-            run_settings.make_run({**settings, "training": {"precision": name}}), 0, None
-        )
+        trainer = Trainer(make_run({**settings, "training": {"precision": name}}), 0, None)
         problems = trainer.system.task.draw_for_cells(shape, stream(0, "benchmark"))
         batch: Batch = trainer.system.format.write(problems)
 
@@ -80,7 +80,7 @@ def training(rounds: int = 15) -> dict:
 
         return step
 
-    system = System(run_settings.make_run(settings))
+    system = System(make_run(settings))
     plain = Decoder(
         system.format.vocabulary_size(), 64, SIZE["width"], SIZE["heads"], SIZE["layers"]
     )
@@ -137,27 +137,21 @@ def data(rounds: int = 9) -> dict:
 
 
 def evaluation(digits: int = 100, each: int = 20) -> dict:
-    """Time the single pass over all pairs of lengths to 100, for the models of the full profile.
+    """Time the single pass over all pairs of lengths to 100, for the rows of additions.
 
     They are untrained, which costs as much, and their ids reach as far as 100 digits need.
     """
     torch.set_num_threads(2)
     given = {"task": {"name": "addition"}, "grid": digits, "each": each}
-    table = problem_sets.draw_problem_set(
-        "benchmark", problem_sets.ProblemSet.parse(given, "problems")
-    )
+    table = problem_sets.draw_problem_set("benchmark", ProblemSet.parse(given, "problems"))
     reach = {"table": 310, "offset": 100, "limit": 120}
     found, rows = (
         {},
-        [
-            row
-            for row in run_settings.list_rows("full")
-            if run_settings.load_run(row, "full").task == given["task"]
-        ],
+        [row for row in list_rows() if load_run(row).task == given["task"]],
     )
     with progress_bar(len(rows), "evaluation") as shown:
         for row in rows:
-            of = run_settings.load_run(row, "full")
+            of = load_run(row)
             wide = [{**pair, **{k: reach[k] for k in reach.keys() & pair}} for pair in of.positions]
             system = System(of.model_copy(update={"positions": wide}))
             began = time.perf_counter()
@@ -173,10 +167,10 @@ def together(models: int = 100, steps: int = 55, rounds: int = 5) -> dict:
     One by one a model takes the same fast path by counts, or that of any other row, by tokens.
     """
     torch.set_num_threads(1)
-    row = run_settings.load_run("noisy_majority_d8_a4", "full")
+    row = load_run("noisy_majority_d8_a4")
     never = {"steps": 10**6, "score_every": 10**6, "checkpoint_every": 10**6}
     many = row.training.model_copy(update=never)
-    apart = {"together": False, "held_out": None, "keep": "last", "dropout": 0.0}
+    apart = {"batched_seeds": False, "held_out": None, "keep_weights": "last", "dropout": 0.0}
     trainers = {
         "together": BatchedTrainer(row.model_copy(update={"training": many}), range(models), None),
         "alone": BatchedTrainer(row.model_copy(update={"training": many}), [0], None),
@@ -206,7 +200,7 @@ def inside(rounds: int = 31, problems: int = 64) -> dict:
     found = {"problems": problems}
     for width, layers, digits in ((64, 2, 8), (128, 2, 10), (256, 4, 20)):
         given = {"task": {"name": "addition"}, "model": {**SIZE, "width": width, "layers": layers}}
-        system = System(run_settings.make_run(given))
+        system = System(make_run(given))
         cells = torch.full((problems, 2), digits)
         batch = system.format.write(system.task.draw_for_cells(cells, stream(0, "benchmark")))
         looks = {"nothing asked": [], "all but attention weights": ["*.[!p]*"], "all": ["*"]}
@@ -238,7 +232,7 @@ def long(rounds: int = 5) -> dict:
 
     def passed(attention: str, digits: int) -> Callable[[], object]:
         of = {**given, "model": {**given["model"], "attention": attention}}
-        system = System(run_settings.make_run(of))
+        system = System(make_run(of))
         cells = torch.full((1, 2), digits)
         batch = system.format.write(system.task.draw_for_cells(cells, stream(0, "benchmark")))
         ids = system.ids(batch)
@@ -265,14 +259,14 @@ def muon(rounds: int = 7) -> dict:
     """
     torch.set_num_threads(1)
     found, seen = {}, set()
-    for row in run_settings.list_rows("full"):
-        of = run_settings.load_run(row, "full")
+    for row in list_rows():
+        of = load_run(row)
         size = str((of.model, of.positions, of.training.batch, of.training.digits))
         if of.training.optimizer != "muon" or size in seen:
             continue
         seen.add(size)
 
-        def step(row: run_settings.Run = of, **settings: str) -> Callable[[], None]:
+        def step(row: Run = of, **settings: str) -> Callable[[], None]:
             changed = row.training.model_copy(update=settings)
             trainer = Trainer(row.model_copy(update={"training": changed}), 0, None)
             trainer.system.network.train()

@@ -16,22 +16,22 @@ from missing_jobs import run_missing
 
 from carry.certificates.verification import certify_model, find_contexts_or_conflict
 from carry.config import paths
-from carry.config.run_settings import Run, load_row_settings, make_run
+from carry.experiments.base import merge
+from carry.experiments.resolve import find_row, make_run
+from carry.experiments.run import Run
 from carry.models.parameter_counts import count_parameters
 from carry.training.loop import Trainer
 
 FILE = Path(__file__).with_suffix(".csv")
-ROW, STEPS = "calculator_relative_longhand", 20_000  # as in the profile `full`
+ROW, STEPS = "calculator_relative_longhand", 20_000
 SIZES = ((32, 4, 192), (32, 4, 128), (24, 4, 192))  # width, heads, hidden units
 
 
 def make_size(width: int, heads: int, hidden: int) -> Run:
     """Return the run of the row with a smaller model."""
-    settings = load_row_settings(ROW)
-    sections = {name: settings[name] for name in ("task", "format", "positions")}
-    model = {**settings["model"], "width": width, "heads": heads, "hidden": hidden}
-    training = {**settings["training"], "steps": STEPS}
-    return make_run({**sections, "model": model, "training": training}, ROW)
+    model = {"width": width, "heads": heads, "hidden": hidden}
+    changes = {"model": model, "training": {"steps": STEPS}}
+    return make_run(merge(find_row(ROW).resolve(), changes), ROW)
 
 
 def train_size(width: int, heads: int, hidden: int) -> pd.DataFrame:

@@ -35,9 +35,10 @@ from missing_jobs import run_missing
 from torch import Tensor, nn
 
 from carry.certificates.verification import certify_model, find_contexts_or_conflict
-from carry.config.run_settings import Run, make_run
 from carry.data.problems import Problems, concatenate_problems
 from carry.evaluation.decoding import compute_decoding_ids, decode_greedily, spread_evenly
+from carry.experiments.resolve import make_run
+from carry.experiments.run import Run
 from carry.formats import EOS, EQUALS
 from carry.models.encodings import IdRange, ModelShape
 from carry.models.encodings.relative import Relative

@@ -21,7 +21,9 @@ from bf16_experiment import score_trained
 from missing_jobs import run_missing
 from scipy import stats
 
-from carry.config.run_settings import Run, load_row_settings, make_run
+from carry.experiments.base import merge
+from carry.experiments.resolve import find_row, make_run
+from carry.experiments.run import Run
 from carry.training.loop import Trainer
 from carry.training.precision import has_bf16
 
@@ -44,13 +46,8 @@ CHANGES: dict[str, dict[str, dict[str, Any]]] = {
 
 def make_change(change: str, **training: Any) -> Run:
     """Return the run with one change, and with other settings of training."""
-    settings = load_row_settings(ROW)
-    sections = {name: settings[name] for name in ("task", "format", "positions")}
-    model = {**settings["model"], "attention_scale": "log"}
-    merged = {**sections, "model": model, "training": {**settings["training"], **training}}
-    for section, values in CHANGES[change].items():
-        merged[section] = {**merged[section], **values}
-    return make_run(merged, ROW)
+    common = {"model": {"attention_scale": "log"}, "training": training}
+    return make_run(merge(find_row(ROW).resolve(), common, CHANGES[change]), ROW)
 
 
 def train_and_score(change: str, seed: int) -> pd.DataFrame:

@@ -1,39 +1,39 @@
 #!/usr/bin/env bash
-# Train one row of the cpu profile undisturbed, then again with `kill -9` at ten random moments, and
-# compare the hashes of the weights: `tests/kill.sh [ROW] [KILLS]`. It takes minutes, and is not a
-# part of `make test`, where tests/test_kill.py kills a training at every file operation.
+# Train two seeds of a row undisturbed, then again with `kill -9` at random moments, and compare the
+# hashes of the weights: `tests/kill.sh [ROW] [KILLS] [SCALE]`. It takes minutes, and is not a part of
+# `make test`, where tests/test_kill.py kills a training at every file operation.
 set -euo pipefail
 source "$(dirname "$0")/in_a_copy.sh"
-row=${1:-addition_relative} kills=${2:-10}
+row=${1:-addition_relative} kills=${2:-10} scale=${3:-laptop}
 
-hashes() { sha256sum data/cpu/runs/*/"$row"/*.safetensors; }
+run() { exec carry run "$row" --scale "$scale" --seed 0 --seed 1; }
+hashes() { (cd data/store/train && sha256sum ./*/*.safetensors); }
+forget() { rm -rf data/store reports/results; }  # what has results in git is not trained
+forget
 SECONDS=0
-carry train "$row"
+(run)
 hashes > ../undisturbed.$$
 echo "undisturbed: ${SECONDS} s"
 took=$SECONDS
-forget() { rm -rf data/cpu/runs data/cpu/jobs; }
 forget
 
 for ((kill = 1; kill <= kills; kill++)); do
-  setsid carry train "$row" &
+  setsid bash -c "$(declare -f run); row=$row scale=$scale run" &
   group=$!
-  sleep $((RANDOM % (took / 3) + 4))
-  # All processes of the group at once.
-  kill -KILL -- "-$group" 2> /dev/null || true
-  pkill -KILL -f "$copy" || true
+  sleep $((RANDOM % (took / 3 + 1) + 4))
+  kill -KILL -- "-$group" 2> /dev/null || true  # all processes of the group at once
   { wait "$group" || true; } 2> /dev/null
   steps=$(python - << 'END'
 from pathlib import Path
 from carry.training import checkpoint
-paths = sorted(Path("data/cpu/jobs/train").rglob("checkpoints/**/*.safetensors"))
+paths = sorted(Path("data/store/train").rglob("checkpoints/**/*.safetensors"))
 print([checkpoint.load_note(path)["step"] for path in paths])
 END
   )
   echo "kill $kill: checkpoints at steps $steps"
-  # A training that finished before the kill starts again.
-  [[ -z $(ls -d data/cpu/runs/*/"$row" 2> /dev/null) ]] || forget
+  # Trainings that ended before the kill start again.
+  (($(find data/store -name done.json 2> /dev/null | wc -l) < 2)) || forget
 done
-carry train "$row"
+(run)
 hashes | diff - ../undisturbed.$$ && echo "after $kills kills: the same weights"
 rm -f ../undisturbed.$$

@@ -13,12 +13,12 @@ import pytest
 import torch
 
 from carry.analyses.depths import measure_depths
-from carry.experiments.resolve import make_run
 from carry.config.settings import SettingsError, list_modules
 from carry.data.problem_sets import ProblemSet, draw_problem_set
 from carry.evaluation.decoding import decode_greedily
 from carry.evaluation.recurrences import score_by_recurrence
 from carry.evaluation.scoring import score_system
+from carry.experiments.resolve import make_run
 from carry.interpretability.attention import mean_attention
 from carry.interpretability.lens import apply_logit_lens
 from carry.models import architectures, attention

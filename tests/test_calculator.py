@@ -14,11 +14,11 @@ from carry.certificates.contexts import (
     iterate_contexts,
 )
 from carry.certificates.verification import enumerate_contexts
-from carry.experiments.resolve import make_run
 from carry.config.settings import SettingsError
 from carry.evaluation.ask import ask, read_answer
 from carry.evaluation.decoding import decode_greedily
 from carry.evaluation.mock_models import Oracle
+from carry.experiments.resolve import make_run
 from carry.formats import ALPHABET, EOS, to_text
 from carry.formats.longhand import mark_tokens
 from carry.models.system import System
@@ -227,7 +227,7 @@ def test_operations_that_a_row_lacks_are_refused():
 
 
 def test_the_command_prints_rows_and_the_answer(monkeypatch, capsys):
-    monkeypatch.setattr(cli, "_load_model", lambda *arguments: oracle())
+    monkeypatch.setattr("carry.evaluation.trained_models.load_trained", lambda *given: oracle())
     row = ["--row", "calculator_relative_longhand"]
     cli.run_command(["ask", "37 - 52", *row])
     assert capsys.readouterr().out.splitlines() == ["1:  85 -", "0:  15", "-15"]
@@ -239,7 +239,7 @@ def test_the_command_prints_rows_and_the_answer(monkeypatch, capsys):
 
 
 def test_a_division_by_zero_is_refused_in_one_line(monkeypatch, capsys):
-    monkeypatch.setattr(cli, "_load_model", lambda *arguments: oracle())
+    monkeypatch.setattr("carry.evaluation.trained_models.load_trained", lambda *given: oracle())
     with pytest.raises(SystemExit) as exit:
         cli.main(["ask", "7 / 0", "--row", "calculator_relative_longhand"])
     output = capsys.readouterr()

@@ -626,8 +626,13 @@ TAMPERED = {
     "seeds: 1 entries differ; expected 2": lambda stored: stored["seeds"].pop(),
     "seeds: 0 entries differ; expected 2": lambda stored: stored["seeds"].clear(),
     'row: "copying_relative" differs': lambda stored: stored.update(row="copying_relative"),
-    'task.name: "copying" differs': lambda stored: stored["task"].update(name="copying"),
-    "format.reverse_answer: ": lambda stored: stored["format"].update(reverse_answer="no"),
+    "'scratchpad' writes steps, and Copying": lambda stored: stored["task"].update(name="copying"),
+    "format.reverse_answer: 'maybe'": lambda stored: stored["format"].update(
+        reverse_answer="maybe"
+    ),
+    "format.reverse_operands: ": lambda stored: stored["format"].update(reverse_operands=False),
+    "damaged ('task')": lambda stored: stored.pop("task"),
+    "damaged ('ids')": lambda stored: stored["positions"][0].pop("ids"),
     "positions.0.window": lambda stored: stored["positions"][0].update(window=[0, 9]),
     "model.width: 9 differs": lambda stored: stored["model"].update(width=9),
     "trained: 500 differs; expected 6": lambda stored: stored.update(trained=500),
@@ -679,10 +684,12 @@ def test_a_certificate_holds_hashes_of_all_that_it_depends_on(in_git):
     assert all(len(bytes.fromhex(seed["contexts_sha256"])) == 32 for seed in stored["seeds"])
 
 
-def test_the_code_and_the_scale_of_a_certificate_are_not_compared(in_git):
+def test_the_code_the_scale_and_defaults_of_a_certificate_are_not_compared(in_git):
     path = certificate_file()
     stored = files.read_certificate(path)
-    files.write_certificate(path, {**stored, "code_sha256": "0", "scale": "gpu"})
+    stored["positions"][0].pop("level")  # the first is the default
+    stored |= {"code_sha256": "0", "settings_sha256": "0", "scale": "gpu"}
+    files.write_certificate(path, {**stored, "model": {**stored["model"], "norm": "layer"}})
     assert committed.verify_certificates([PARITY])
 
 

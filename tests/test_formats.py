@@ -7,11 +7,11 @@ import pytest
 import torch
 
 from carry import formats, positions, tasks
-from carry.experiments.resolve import make_run
 from carry.config.settings import SettingsError, list_modules
 from carry.data.batch import NO_PLACE
 from carry.data.problems import LABEL_RANGE
 from carry.evaluation.mock_models import Oracle
+from carry.experiments.resolve import make_run
 from carry.formats import (
     ALPHABET,
     EOS,

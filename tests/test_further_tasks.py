@@ -16,7 +16,7 @@ from carry.data import problem_sets
 from carry.evaluation.ask import ask, read_answer
 from carry.evaluation.mock_models import Oracle
 from carry.evaluation.scoring import score_system
-from carry.experiments.resolve import list_rows, load_run, make_run
+from carry.experiments.resolve import load_rows, make_run
 from carry.formats import to_text
 from carry.models.system import System
 from carry.randomness import stream
@@ -139,11 +139,15 @@ def test_letters_that_nothing_else_may_be(settings, message):
         build("base 11", **settings)
 
 
-@pytest.mark.parametrize("row", list_rows("further_tasks"))
+ROWS = [row for row in load_rows().values() if row.study == "further_tasks"]
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 def test_every_further_task_is_scored(row):
     """Kinds of mistakes too, which shift operands and change carries."""
-    run = load_run(row)
-    run = make_run({name: getattr(run, name) for name in ("task", "format", "positions", "model")})
+    settings = row.but(row.name).resolve()  # also of a row that no scale has
+    names = ("task", "format", "positions", "model")
+    run = make_run({name: settings[name] for name in names if name in settings})
     settings = {"task": run.task, "equal": 3, "longest": 3}
     problem_set = problem_sets.ProblemSet.parse(settings, "mine")
     cells, *_ = score_system(System(run), problem_sets.draw_problem_set("mine", problem_set))

@@ -5,11 +5,11 @@ import torch
 
 from carry import formats, tasks
 from carry.certificates.contexts import ConflictingContexts, extract_contexts, unique_contexts
-from carry.experiments.resolve import load_run, make_run
 from carry.config.settings import SettingsError
 from carry.evaluation.ask import ask, read_answer
 from carry.evaluation.decoding import decode_greedily
 from carry.evaluation.mock_models import Oracle
+from carry.experiments.resolve import load_run, make_run
 from carry.formats import EOS, insertion_sort, to_text
 from carry.models.system import System
 from carry.positions.coupled import Coupled

@@ -11,9 +11,9 @@ import pytest
 from carry.config.paths import ROOT
 
 NOTEBOOK = "notebooks/mcleish2024/does_training_length_matter.ipynb"
-TABLE = "reports/results/baselines/addition_lengths/cells.parquet"
+TABLE = "reports/results/addition_lengths/cells.parquet"
 # What the notebook reads; the rest of the project would take longer to copy than to run.
-PARTS = ("lib", "claims", "profiles", "reports/results", "params.yaml", NOTEBOOK)
+PARTS = ("lib", "claims", "reports/results", "params.yaml", NOTEBOOK)
 PARTS += ("tests/nbval_sanitize.cfg",)
 
 

@@ -5,8 +5,8 @@ import itertools
 import pytest
 import torch
 
-from carry.experiments.resolve import make_run
 from carry.config.settings import SettingsError
+from carry.experiments.resolve import make_run
 from carry.models import attention
 from carry.models.encodings import Window
 from carry.models.neighbours import MAX_TOKENS_PER_ID, NO_TOKEN, WindowedIds, find_neighbours

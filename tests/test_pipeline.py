@@ -9,7 +9,6 @@ import pytest
 import yaml
 from papermill.exceptions import PapermillExecutionError
 
-from carry.cli import main
 from carry.config import params, paths
 from carry.config.settings import SettingsError
 from carry.plots import index
@@ -104,29 +103,6 @@ def test_refreshing_keeps_outputs_and_warnings(tmp_path):
         "stream",
         "execute_result",
     ]
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["notebook", "ovreview"], "does not exist, did you mean 'overview'"),
-        (["notebook", "pipeline/train", "study=parity"], "study: 'parity' is not in params.yaml"),
-        (["notebook", "overview", "study=a"], "unknown parameter 'study'"),
-        (["notebook", "overview", "cpu"], "'cpu' is not a parameter; expected name=value"),
-        (["refresh", "tuor"], "notebook: 'tuor' does not exist"),
-        (["figures", "cho2026"], "figures: work 'cho2026' is unknown, did you mean"),
-        (["run", "addition_nop"], "run: 'addition_nop' is no row and no study, did you mean"),
-        (["show", "addition_nop"], "row: 'addition_nop' is unknown, did you mean 'addition_nope'"),
-        (["show", "sorting_fire", "--scale", "long"], "has no scale 'long'"),
-    ],
-)
-def test_commands_refuse_in_one_line(words, message, capsys):
-    with pytest.raises(SystemExit) as stopped:
-        main(words)
-    assert stopped.value.code == 2
-    said = capsys.readouterr().err
-    assert message in said
-    assert said.count("\n") == 1
 
 
 def test_the_command_runs_from_any_folder(tmp_path):

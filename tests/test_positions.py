@@ -7,8 +7,8 @@ import torch
 from scipy.stats import chi2_contingency, chisquare
 
 from carry import formats, positions, tasks
-from carry.experiments.resolve import make_run
 from carry.config.settings import SettingsError, list_modules
+from carry.experiments.resolve import make_run
 from carry.formats import EOS, EQUALS, PAD
 from carry.models.system import System
 from carry.positions import show_ids

@@ -7,20 +7,31 @@ import pytest
 from carry import results
 from carry.claims.gates import NotLearned, find_learned_seeds
 from carry.claims.measurements import summarise_seeds
-from carry.config import paths, profiles, run_settings
-from carry.config.run_settings import load_run
+from carry.config import paths
 from carry.config.settings import SettingsError
 from carry.data import problem_sets
 from carry.data.tables import FORMER_START
 from carry.evaluation.intervals import seed_interval
 from carry.evaluation.regions import LEARNED, add_region, score_trained_lengths
 from carry.evaluation.scoring import score_system
+from carry.experiments.resolve import load_run
 from carry.interpretability import attention
 from carry.models.constructions.adder import build_adder
+from carry.models.identity import describe_run
 from made_up import answers, cells, paper_cells
 from made_up import results as write_results
 
 ROWS = ["addition_nope", "addition_abacus", "addition_coupled", "addition_relative"]
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    """Go to a project without results."""
+    monkeypatch.setattr(paths, "ROOT", tmp_path)
+    monkeypatch.setattr(paths, "REPORTS", tmp_path / "reports")
+    results.read_runs.cache_clear()
+    yield tmp_path
+    results.read_runs.cache_clear()
 
 
 def test_intervals_have_the_seed_as_their_unit():
@@ -44,6 +55,7 @@ def test_intervals_have_the_seed_as_their_unit():
 def test_a_row_has_not_learned_if_claims_would_not_measure_it():
     random = np.random.default_rng(3)
     made = cells(ROWS[:2], grid=12, each=1, equal=1, seeds=4, share=lambda *_: 1.0)
+    runs = {row: load_run(row) for row in ROWS[:2]}
     for _ in range(20):
         share = made.groupby(["row", "seed"])["n"].transform(lambda _: random.choice([0, 1]))
         table = made.assign(exact=made["n"] * share.astype(int))
@@ -51,7 +63,8 @@ def test_a_row_has_not_learned_if_claims_would_not_measure_it():
         refused = set()
         for row in ROWS[:2]:
             try:
-                find_learned_seeds(score_trained_lengths(add_region(table)), row, "1", LEARNED, {})
+                trained = score_trained_lengths(add_region(table))
+                find_learned_seeds(trained, row, "1", LEARNED, runs)
             except NotLearned:
                 refused.add(row)
         assert unlearned == refused
@@ -71,87 +84,69 @@ def test_scores_have_the_papers_start_unless_they_ask_for_another():
     assert results.find_unlearned(made, "all") == set()
 
 
-def test_a_start_that_is_no_longer_evaluated_is_not_read(monkeypatch, tmp_path):
+def test_a_start_that_is_no_longer_evaluated_is_not_read(home):
     """Unless a row has no other, as in earlier tables by recurrence."""
-    monkeypatch.setattr(paths, "ROOT", tmp_path)
     rows = ["addition_nope", "addition_coupled_short"]
-    write_results(tmp_path, rows)
-    expected = results.read_table("cpu", "cells")
+    write_results(home, rows)
+    expected = results.read_table("cells")
     assert set(expected["start"]) == {"1", "all"} and results.list_rows(expected) == rows
-    (folder,) = (tmp_path / "reports" / "results" / "cpu").iterdir()
+    folder = paths.results_folder("addition_schemes")
     former = expected[expected["start"] == "all"].assign(start=FORMER_START)
     pd.concat([former, expected, former]).to_parquet(folder / "cells.parquet", index=False)
-    pd.testing.assert_frame_equal(results.read_table("cpu", "cells"), expected)
-    alone = pd.DataFrame({"row": rows, "start": ["1", FORMER_START], "seed": 0})
+    pd.testing.assert_frame_equal(results.read_table("cells"), expected)
+    alone = pd.DataFrame({"row": rows, "scale": "laptop", "start": ["1", FORMER_START], "seed": 0})
     alone.to_parquet(folder / "answers.parquet", index=False)
-    assert results.read_table("cpu", "answers")["start"].tolist() == ["1", FORMER_START]
+    assert results.read_table("answers")["start"].tolist() == ["1", FORMER_START]
 
 
-def test_tables_are_read_in_the_order_of_the_profile(monkeypatch, tmp_path):
-    monkeypatch.setattr(paths, "ROOT", tmp_path)
-    rows = ["addition_rope", "addition_nope", "parity_rope"]
-    write_results(tmp_path, [*rows, "addition_fire"])  # another row has left its results
-    sources = dict.fromkeys(rows, "cpu")
-    monkeypatch.setattr(profiles, "find_sources", lambda profile: sources)
-    tables = results.open_results("cpu")
-    for name in ("cells", "places", "curves"):
-        assert results.list_rows(tables[name]) == rows
+def test_tables_are_read_in_the_order_of_experiments_and_others_last(home):
+    rows = ["addition_nope", "addition_rope", "parity_rope"]
+    write_results(home, rows[::-1])
+    mine = cells(["mine"], grid=2)
+    (home / "reports/results/a_study").mkdir()
+    mine.to_parquet(home / "reports/results/a_study/cells.parquet", index=False)
+    tables = results.open_results()
+    assert results.list_rows(tables["cells"]) == [*rows, "mine"]
+    assert results.list_rows(tables["curves"]) == rows
     assert tables["answers"].empty and "predicted" in tables["answers"]
     with pytest.raises(SettingsError, match="unknown table 'answer', did you mean 'answers'"):
         tables["answer"]
-    folder = tmp_path / "reports/results/cpu/addition_schemes"
+    folder = paths.analyses_folder("addition_schemes")
+    folder.mkdir(parents=True)
     answers(["addition_rope"]).to_parquet(folder / "answers.parquet")
-    assert results.list_rows(results.open_results("cpu")["answers"]) == ["addition_rope"]
-    sources["addition_abacus"] = "cpu"  # the committed results lag behind
-    assert results.list_rows(results.open_results("cpu")["cells"]) == rows
-    for file in folder.parent.rglob("cells.parquet"):
-        file.unlink()
-    with pytest.raises(SettingsError) as error:
-        results.open_results("cpu")["places"]
-    assert str(error.value) == (
-        "results: reports/results/cpu is missing; "
-        "expected the evaluate stages of profile 'cpu' to have run"
-    )
+    assert results.list_rows(results.open_results()["answers"]) == ["addition_rope"]
 
 
-def test_rows_that_a_profile_does_not_train_come_from_its_others(monkeypatch, tmp_path):
-    monkeypatch.setattr(paths, "ROOT", tmp_path)
-    write_results(tmp_path, ["addition_nope"])
-    write_results(tmp_path, ["addition_nope", "addition_rope", "parity_rope"], "full")
-    sources = {"addition_nope": "cpu", "parity_rope": "full", "addition_rope": "full"}
-    monkeypatch.setattr(profiles, "find_sources", lambda profile: sources)
-    tables = results.open_results("cpu")
-    origins = tables["cells"].groupby("row", sort=False)["profile"].unique().map(list)
-    assert list(origins.items()) == [(row, [source]) for row, source in sources.items()]
+def test_a_row_has_the_results_of_one_scale(home):
+    write_results(home, ["addition_nope"])
+    write_results(home, ["parity_rope"], scale="long")
+    file = paths.results_folder("addition_schemes") / "cells.parquet"
+    made = pd.read_parquet(file)
+    pd.concat([made, made.assign(scale="gpu")]).to_parquet(file, index=False)
+    for scale in ("laptop", "gpu", "long"):
+        found = results.read_table("cells", scale)
+        scales = dict(found[["row", "scale"]].drop_duplicates().itertuples(index=False))
+        assert scales == {"addition_nope": "gpu" if scale == "gpu" else "laptop",
+                          "parity_rope": "long"}  # fmt: skip
+        assert len(found) == len(made) + len(cells(["parity_rope"]))
 
 
-def test_seeds_that_a_profile_does_not_train_come_from_its_others(monkeypatch, tmp_path):
-    """Where the settings are the same; a seed that was trained here is not taken twice."""
-    monkeypatch.setattr(paths, "ROOT", tmp_path)
-    write_results(tmp_path, ["addition_nope"])
-    write_results(tmp_path, ["addition_nope"], "baselines")
-    own, other = (load_run("addition_nope", name) for name in ("cpu", "baselines"))
-    assert own.seeds < other.seeds
-    cells = results.read_table("cpu", "cells")
-    found = cells.groupby("profile")["seed"].unique().map(sorted)
-    made = sorted({*results.read_table("baselines", "cells")["seed"]})
-    assert found["cpu"] == made[: own.seeds] and found["baselines"] == made[own.seeds :] != []
-    changed = own.training.model_copy(update={"steps": 7})
-    runs = {"cpu": own, "baselines": other.model_copy(update={"training": changed})}
-    monkeypatch.setattr(run_settings, "load_run", lambda row, profile: runs.get(profile, own))
-    assert {*results.read_table("cpu", "cells")["profile"]} == {"cpu"}
-
-
-def test_committed_results_bring_their_learning_rates(monkeypatch, tmp_path):
-    monkeypatch.setattr(paths, "ROOT", tmp_path)
-    write_results(tmp_path, run_settings.list_rows("tuning"), "tuning")
-    cells = results.read_cells_with_rates("tuning")
-    rates = cells.groupby("row")["rate"].unique().map(list)
-    assert rates["addition_fire_slow"] == [0.002] and rates["addition_fire_fast"] == [0.008]
+def test_results_are_read_with_the_settings_that_are_stored_with_them(home):
+    """Not with those that the experiments have now."""
+    write_results(home, ["addition_nope", "parity_rope"])
+    run = load_run("addition_nope")
+    training = run.training.model_copy(update={"learning_rate": 0.5})
+    line = describe_run(run.model_copy(update={"training": training, "label": "Mine"}), 0)
+    folder = paths.results_folder("addition_schemes")
+    pd.DataFrame([line]).to_parquet(folder / "runs.parquet", index=False)
+    table = results.read_table("cells")
+    (found,) = results.find_runs(table).values()
+    assert found.training.learning_rate == 0.5 and run.training.learning_rate != 0.5
+    assert results.add_labels(table, table)["label"].unique().tolist()[0].startswith("Mine")
 
 
 def test_declared_columns_are_those_that_evaluation_writes():
-    system, names = build_adder(2, 2), ["row", "profile", "seed"]
+    system, names = build_adder(2, 2), ["row", "scale", "seed"]
     settings = {"task": system.run.task, "equal": 1, "longest": 2}
     problems = problem_sets.draw_problem_set("mine", problem_sets.ProblemSet.parse(settings, "x"))
     cell_table, place_table, steps = score_system(system, problems)

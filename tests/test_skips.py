@@ -8,12 +8,12 @@ import pytest
 import torch
 
 from carry import formats
-from carry.experiments.resolve import make_run
 from carry.config.settings import SettingsError
 from carry.data import problem_sets
 from carry.evaluation.ask import ask
 from carry.evaluation.decoding import decode_greedily
 from carry.evaluation.scoring import score_system
+from carry.experiments.resolve import make_run
 from carry.formats import ALPHABET, EOS, PAD
 from carry.interpretability import far_ids
 from carry.models.attention import NEUTRAL_KEYS, AttentionContext, FarKeys, PositionEncodings

@@ -9,12 +9,12 @@ import torch
 from scipy.stats import chi2_contingency, chisquare
 
 from carry import formats, tasks
-from carry.experiments.resolve import make_run
 from carry.config.settings import SettingsError
 from carry.data.batch import NO_LEVEL, NO_PLACE
 from carry.data.problems import LABEL_RANGE
 from carry.evaluation import decoding
 from carry.evaluation.decoding import compute_question_ids, decode_greedily, group_by_shape
+from carry.experiments.resolve import make_run
 from carry.formats import EOS, PAD, SPACE, to_text
 from carry.models.system import System
 from carry.randomness import hash_to_range, stream

@@ -3,13 +3,13 @@
 import pytest
 import torch
 
-from carry.experiments.resolve import make_run
 from carry.config.settings import SettingsError
 from carry.data import problem_sets
 from carry.evaluation import decoding, mock_models, starts
 from carry.evaluation.ask import ask
 from carry.evaluation.decoding import decode_greedily, list_first_ids
 from carry.evaluation.scoring import score_system
+from carry.experiments.resolve import make_run
 from carry.models.system import System
 from carry.models.teacher_forcing import teacher_forced_pass
 from carry.randomness import stream

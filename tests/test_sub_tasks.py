@@ -7,8 +7,6 @@ import pytest
 import torch
 
 from carry import formats, positions, tasks
-from carry.experiments.resolve import make_run
-from carry.experiments.run import SUB_TASKS
 from carry.config.settings import SettingsError
 from carry.data.batch import NO_LEVEL, NO_PLACE, merge_batches
 from carry.data.problem_sets import ProblemSet, draw_problem_set
@@ -16,6 +14,8 @@ from carry.data.problems import LABEL_RANGE
 from carry.evaluation import mistakes, mock_models, scoring
 from carry.evaluation.ask import ask, read_answer
 from carry.evaluation.decoding import decode_greedily
+from carry.experiments.resolve import make_run
+from carry.experiments.run import SUB_TASKS
 from carry.formats import ALPHABET, EOS, PAD, SPACE, to_text, to_tokens
 from carry.formats.sub_task import SubTask
 from carry.randomness import stream

@@ -223,13 +223,6 @@ def read_certificates() -> pd.DataFrame:
     return pd.DataFrame(found).reindex(columns=CERTIFICATE_COLUMNS)
 
 
-def read_cells_with_rates() -> pd.DataFrame:
-    """Return accuracy by cell, with the learning `rate` of each row."""
-    cells = read_table("cells")
-    rates = {row: run.training.learning_rate for row, run in find_runs(cells).items()}
-    return cells.assign(rate=cells["row"].map(rates))
-
-
 def select_rows(table: pd.DataFrame, rows: list[str]) -> pd.DataFrame:
     """Return some rows of a table, in the order given; a table without a column `row` as it is.
 

@@ -7,18 +7,21 @@ from pathlib import Path
 from typing import Any
 
 from carry.certificates.files import read_certificate, write_certificate
-from carry.certificates.jobs import certify_runs, describe_models
+from carry.certificates.jobs import RUN_FIELDS, certify_runs, describe_models
 from carry.certificates.tables import write_tables
 from carry.config import paths
 from carry.config.settings import SettingsError, suggest_name
 from carry.evaluation import trained_models
-from carry.experiments.resolve import list_rows, load_run
+from carry.experiments.resolve import list_rows, load_run, make_run
 from carry.experiments.run import Run
+from carry.models.identity import identify
+from carry.training.checkpoint import report_damage
 
 TOLERANCE = 0.02  # relative difference of leads and bounds between machines
 APPROXIMATE = ("least_lead", "largest_error", "least_slack")  # fields with this tolerance
-# A certificate is valid if other code finds the same; `profile` is a former name of the scale.
-NOT_COMPARED = ("code_sha256", "scale", "profile")
+# A certificate is valid if other code finds the same, and settings are compared by what they mean;
+# `profile` is a former name of the scale.
+NOT_COMPARED = ("code_sha256", "settings_sha256", "scale", "profile")
 
 
 def renew_certificate(row: str) -> None:
@@ -54,7 +57,7 @@ def verify_certificates(rows: list[str]) -> bool:
         faults.append(f"{row}: it has a certificate, and no experiment certifies it")
     valid = True
     for row, (path, certificate) in stored.items():
-        difference = _find_difference(certificate, actual[row], paths.display_path(path))
+        difference = _compare(certificate, actual[row], path)
         if difference:
             faults.append(f"{row}: {difference}")
             continue
@@ -78,9 +81,7 @@ def _check_models(row: str) -> tuple[Path, Run, list[Path]]:
     systems = [
         trained_models.restore_system(place, run, seed, "cpu") for seed, place in enumerate(weights)
     ]
-    difference = _find_difference(
-        {**stored, "seeds": models}, describe_models(systems), paths.display_path(path)
-    )
+    difference = _compare({**stored, "seeds": models}, describe_models(systems), path)
     if difference:
         raise SettingsError(difference)
     return path, run, weights
@@ -161,6 +162,20 @@ def _require_file(path: Path, row: str) -> Path:
             f"certificates.{row}: {paths.display_path(path)} is missing; expected committed weights"
         )
     return path
+
+
+def _compare(stored: dict[str, Any], actual: dict[str, Any], path: Path) -> str | None:
+    """Return one line about the first difference of two certificates; None if they agree.
+
+    A default that only one of them writes down is no difference.
+    """
+    sides = []
+    for certificate in (stored, actual):
+        with report_damage(path):
+            settings = {field: certificate[field] for field in RUN_FIELDS}
+            identity = identify(make_run(settings))
+        sides.append({**certificate, **{field: identity.get(field) for field in RUN_FIELDS}})
+    return _find_difference(*sides, paths.display_path(path))
 
 
 def _find_difference(stored: Any, actual: Any, place: str) -> str | None:

@@ -39,11 +39,20 @@ from carry.models.system import System
 
 @dataclass(frozen=True)
 class TeacherForcedPass:
-    """The argmax and the true next token, for the A response tokens of B problems."""
+    """The argmax and the true next token, for the A response tokens of B problems.
+
+    `logits` are those of the only start, if they were asked for.
+    """
 
     predicted: Integer[Tensor, "B A"]
     target: Integer[Tensor, "B A"]
     real: Bool[Tensor, "B A"]
+    logits: Float[Tensor, "B A V"] | None = None
+
+    @property
+    def right(self) -> Bool[Tensor, "B A"]:
+        """Whether the argmax is the true next token; padding is."""
+        return ~self.wrong
 
     @property
     def wrong(self) -> Bool[Tensor, "B A"]:
@@ -71,6 +80,7 @@ def teacher_forced_pass(
     most: int | None = None,
     ids_by_start: Sequence[list[Integer[Tensor, "_ T"]]] | None = None,
     ignored: Bool[Tensor, "_ T"] | None = None,
+    keep_logits: bool = False,
 ) -> TeacherForcedPass:
     """Run the model once over problems and their true responses; results are on their device.
 
@@ -79,6 +89,7 @@ def teacher_forced_pass(
         ids_by_start: in place of `ids`, those of several starts, whose probabilities are averaged;
             the model then runs once for each.
         ignored: tokens that are not scored, those that training ids make unpredictable.
+        keep_logits: whether the result has them; for one start and all response tokens at once.
         most: response tokens to compute at once, if the attention scores of all do not fit in
             memory; the pass is then repeated for each part, except for the last layer.
 
@@ -98,6 +109,10 @@ def teacher_forced_pass(
         at = at[:1]
     if ids_by_start is None:
         ids_by_start = [system.ids(batch, start) if ids is None else ids]
+    if keep_logits:
+        logits = system.logits(batch, ids_by_start[0], at, recurrences)
+        results = (logits.argmax(-1), target, real, logits)
+        return TeacherForcedPass(*(result.to(device) for result in results))
     parts = at.split(most or at.shape[1], dim=1)
     predicted = [
         predict_tokens(system.logits(batch, ids, part, recurrences) for ids in ids_by_start)

@@ -21,6 +21,7 @@ def count_training_operations(run: Run) -> float:
 
     Early stops (`stop_at`) are not foreseen.
 
+    >>> from carry.experiments.resolve import make_run
     >>> small, large = (make_run({"model": {"width": width}}) for width in (64, 256))
     >>> count_training_operations(large) > 10 * count_training_operations(small)
     True
