@@ -137,7 +137,7 @@ def data(rounds: int = 9) -> dict:
 
 
 def evaluation(digits: int = 100, each: int = 20) -> dict:
-    """Time the single pass over all pairs of lengths to 100, for the rows of additions.
+    """Time the single pass over all pairs of lengths to 100, for the rows of `addition_schemes`.
 
     They are untrained, which costs as much, and their ids reach as far as 100 digits need.
     """
@@ -145,10 +145,7 @@ def evaluation(digits: int = 100, each: int = 20) -> dict:
     given = {"task": {"name": "addition"}, "grid": digits, "each": each}
     table = problem_sets.draw_problem_set("benchmark", ProblemSet.parse(given, "problems"))
     reach = {"table": 310, "offset": 100, "limit": 120}
-    found, rows = (
-        {},
-        [row for row in list_rows() if load_run(row).task == given["task"]],
-    )
+    found, rows = {}, list_rows("addition_schemes")
     with progress_bar(len(rows), "evaluation") as shown:
         for row in rows:
             of = load_run(row)
@@ -252,19 +249,18 @@ def long(rounds: int = 5) -> dict:
 
 
 def muon(rounds: int = 7) -> dict:
-    """Time a step of every row that Muon trains, in the row's precision, over AdamW's in fp32.
+    """Time a step of a row of each study, trained by Muon in its precision, over AdamW's in fp32.
 
-    Rows of equal model, positions and batches count once. For a CPU without bf16 instructions:
+    For a CPU without bf16 instructions:
     `ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 python benchmarks/run.py muon`.
     """
     torch.set_num_threads(1)
     found, seen = {}, set()
     for row in list_rows():
         of = load_run(row)
-        size = str((of.model, of.positions, of.training.batch, of.training.digits))
-        if of.training.optimizer != "muon" or size in seen:
+        if of.training.optimizer != "muon" or of.study in seen:
             continue
-        seen.add(size)
+        seen.add(of.study)
 
         def step(row: Run = of, **settings: str) -> Callable[[], None]:
             changed = row.training.model_copy(update=settings)

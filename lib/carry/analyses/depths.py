@@ -26,6 +26,7 @@ from carry.evaluation.scoring import list_labels
 from carry.experiments.run import Run
 from carry.interpretability.carry_subtasks import measure_cascades
 from carry.models.system import System
+from carry.models.teacher_forcing import teacher_forced_pass
 from carry.training.precision import use_precision
 
 TASK = "addition"
@@ -98,11 +99,12 @@ def measure_depths(system: System, problems: Problems) -> pd.DataFrame:
     ([1.0], 9)
     """
     batch = system.format.write(problems)
-    (at, target, real), ids = batch.response(), system.ids(batch)
-    correct = system.logits(batch, ids, at).argmax(-1) == target
-    taken = system.network.recurrences_taken(batch.tokens, ids, at)
+    result = teacher_forced_pass(system, batch)
+    taken = system.network.recurrences_taken(
+        batch.tokens, system.ids(batch), batch.response()[0]
+    )
     place = batch.place.gather(1, batch.slots()).long()
-    is_digit = (real & (place >= 0)).cpu()
+    is_digit = (result.real & (place >= 0)).cpu()
     steps = system.task.compute_steps(problems.to("cpu"))
     cascade = measure_cascades(system.task, problems.to("cpu"))[:, None].expand(place.shape)
     columns = {
@@ -111,7 +113,7 @@ def measure_depths(system: System, problems: Problems) -> pd.DataFrame:
         "cascade": cascade,
         "taken": taken.count,
         "depth": taken.mean,
-        "correct": correct,
+        "correct": result.right,
     }
     digits = pd.DataFrame({name: part.cpu()[is_digit].numpy() for name, part in columns.items()})
     grouped = digits.groupby(["place", "carry", "cascade"], as_index=False)
@@ -149,9 +151,10 @@ def score_recurrences(system: System, problems: Problems) -> pd.DataFrame:
     ([1, 2, 3, 4], [9])
     """
     batch = system.format.write(problems)
-    at, target, real = batch.response()
-    most = 2 * system.network.recurrences
-    logits = system.logits_by_recurrence(batch, system.ids(batch), at, most)
-    exact = ((logits.argmax(-1) == target) | ~real).all(2).sum(1)
-    counts = {"recurrences": range(1, most + 1), "n": len(problems), "exact": exact.tolist()}
+    recurrences = range(1, 2 * system.network.recurrences + 1)
+    exact = [
+        int(teacher_forced_pass(system, batch, recurrences=count).exact.sum())
+        for count in recurrences
+    ]
+    counts = {"recurrences": recurrences, "n": len(problems), "exact": exact}
     return add_interval(pd.DataFrame(counts))

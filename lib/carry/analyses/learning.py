@@ -140,16 +140,15 @@ def score_answers(
     (2, [2, 2, 1])
     """
     batch = system.format.write(problems)
-    at, target, real = batch.response()
-    logits = system.logits(batch, system.ids(batch), at)
-    correct = (logits.argmax(-1) == target) | ~real
-    loss = F.cross_entropy(logits[real].float(), target[real])
+    result = teacher_forced_pass(system, batch, keep_logits=True)
+    real = result.real
+    loss = F.cross_entropy(result.logits[real].float(), result.target[real])
     place, number = (marks.gather(1, batch.slots()) for marks in (batch.place, batch.number))
     # After a scratchpad the answer is the last number of the response.
     is_digit = real & (place >= 0) & (number == (number * real).amax(1, keepdim=True))
-    columns = {"place": place[is_digit].cpu(), "n": 1, "correct": correct[is_digit].cpu()}
+    columns = {"place": place[is_digit].cpu(), "n": 1, "correct": result.right[is_digit].cpu()}
     return (
-        {"n": len(problems), "loss": float(loss), "exact": int(correct.all(1).sum())},
+        {"n": len(problems), "loss": float(loss), "exact": int(result.exact.sum())},
         pd.DataFrame(columns).groupby("place", as_index=False).sum(),
     )
 

@@ -33,6 +33,7 @@ from carry.formats import FIRST_LETTER
 from carry.interpretability import fourier
 from carry.models.hooks import Hooks
 from carry.models.system import System
+from carry.models.teacher_forcing import teacher_forced_pass
 from carry.randomness import stream
 from carry.tasks import to_digits
 
@@ -180,12 +181,10 @@ def _score(system: System, sets: dict[str, Pairs]) -> pd.DataFrame:
     rows = []
     for name, pairs in sets.items():
         batch = write_pairs(system, pairs)
-        at, target, real = batch.response()
-        logits = system.logits(batch, system.ids(batch), at)
-        loss = F.cross_entropy(logits.transpose(1, 2), target, reduction="none")
-        correct = ((logits.argmax(-1) == target) | ~real).all(1)
-        counts = {"set": name, "n": len(pairs), "correct": int(correct.sum())}
-        loss = float((loss * real).sum(1).double().mean())
+        result = teacher_forced_pass(system, batch, keep_logits=True)
+        loss = F.cross_entropy(result.logits.transpose(1, 2), result.target, reduction="none")
+        counts = {"set": name, "n": len(pairs), "correct": int(result.exact.sum())}
+        loss = float((loss * result.real).sum(1).double().mean())
         losses = {"loss": loss, "restricted": math.nan, "excluded": math.nan}
         rows.append({**counts, "norm": _norm(system), **losses})
     return pd.DataFrame(rows)
