@@ -27,7 +27,8 @@ for ((kill = 1; kill <= kills; kill++)); do
 from pathlib import Path
 from carry.training import checkpoint
 paths = sorted(Path("data/store/train").rglob("checkpoints/**/*.safetensors"))
-print([checkpoint.load_note(path)["step"] for path in paths])
+notes = [checkpoint.load_note(path) for path in paths]
+print([note["step"] for note in notes if "step" in note])  # snapshots have none
 END
   )
   echo "kill $kill: checkpoints at steps $steps"

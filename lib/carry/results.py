@@ -237,7 +237,7 @@ def select_rows(table: pd.DataFrame, rows: list[str]) -> pd.DataFrame:
 
 
 def list_rows(table: pd.DataFrame) -> list[str]:
-    """Return the rows of a table in the order of the profile."""
+    """Return the rows of a table in their order."""
     return list(table["row"].unique())
 
 

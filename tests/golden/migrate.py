@@ -42,7 +42,7 @@ SETS = {
 
 def main() -> None:
     rows = load_rows()
-    golden = json.loads(gzip.open(Path(__file__).parent / "rows.json.gz").read())
+    golden = json.loads(gzip.decompress((Path(__file__).parent / "rows.json.gz").read_bytes()))
     tables: dict[str, dict[str, list]] = defaultdict(lambda: defaultdict(list))
     analyses: dict[str, dict[str, list]] = defaultdict(lambda: defaultdict(list))
     taken: dict[tuple, str] = {}  # which profile a row and scale come from, by table

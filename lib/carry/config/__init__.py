@@ -1,1 +1,1 @@
-"""Settings, rows, profiles and paths."""
+"""Settings, params.yaml, paths, YAML and templates."""

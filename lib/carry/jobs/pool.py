@@ -13,6 +13,7 @@ import contextlib
 import logging
 import os
 import re
+import signal
 import socket
 import sys
 import time
@@ -253,6 +254,11 @@ def _start_local_cluster(jobs: int) -> Iterator[Any]:
         distributed.SpecCluster(workers, scheduler, silence_logs=logging.ERROR) as cluster,
     ):
         yield cluster
+
+
+def dask_setup(worker: Any) -> None:
+    """Ignore interrupts in a worker: the process that started it ends it. Dask calls this."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def find_gpus() -> list[str]:

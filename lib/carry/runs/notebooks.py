@@ -207,9 +207,9 @@ def notebook_code(notebook: NotebookNode) -> str:
 def declared_parameters(notebook: NotebookNode) -> dict[str, Any]:
     """Return the parameters that the cell tagged `parameters` declares, with their defaults.
 
-    >>> cell = nbformat.v4.new_code_cell('profile = "notebook"', metadata={"tags": ["parameters"]})
+    >>> cell = nbformat.v4.new_code_cell('scale = "notebook"', metadata={"tags": ["parameters"]})
     >>> declared_parameters(nbformat.v4.new_notebook(cells=[cell]))
-    {'profile': 'notebook'}
+    {'scale': 'notebook'}
     """
     parameters = {}
     for cell in notebook.cells:
