@@ -60,11 +60,11 @@ nbval: setup  ## run every notebook with its defaults and compare its outputs
 test: setup  ## lint, unit, nbval and smoke, and how long each took
 	@$(call time_parts,lint unit nbval+smoke)
 
-test-all: setup  ## the same with slow tests, more fuzzing and random kills
+test-all: setup  ## the same with slow tests, and more and random kills
 	@$(call time_parts,lint unit-all nbval+smoke kill)
 
 unit-all: setup
-	CARRY_FUZZ=3000 python -m pytest -n 2 -m 'not contract'
+	CARRY_TEST_ALL=1 python -m pytest -n 2 -m 'not contract'
 	CARRY_CHECK_SHAPES=1 python -m pytest -n 2 -m contract $$(grep -l mark.contract tests/test_*.py)
 
 kill: setup

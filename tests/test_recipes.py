@@ -1,7 +1,7 @@
 """The extensions of CONTRIBUTING.md work where it puts them: pasted into a copy of the project.
 
-A recipe is a fenced block after a line that ends with its place: a new file (`lib/...py`), or an
-entry of a YAML file, merged below the same top-level key.
+A recipe is a fenced block after a line that ends with its place: a new file, or entries that are
+appended to a YAML file.
 """
 
 import os
@@ -9,16 +9,16 @@ import re
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
-import yaml
 
 from carry.config.paths import ROOT
 
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 EXTENSIONS = CONTRIBUTING.split("\n## Extend it\n")[1].split("\n## ")[0]
 RECIPE = re.compile(r"`([\w/.]+\.(?:py|yaml))`[^`\n]*:\n\n```(?:python|yaml)\n(.*?)```", re.DOTALL)
-COPIED = ["lib", "tests", "claims", "profiles", "params.yaml", "pyproject.toml"]
+COPIED = ["lib", "tests", "claims", "params.yaml", "pyproject.toml"]
 
 # What the extended project must do; it runs in one process, since imports take most of the time.
 CHECKS = """
@@ -26,58 +26,43 @@ import pandas as pd
 import torch
 from carry import analyses, tasks
 from carry.claims import load_claims
-from carry.config.run_settings import load_run
+from carry.experiments.problems import find_problem_set
+from carry.experiments.resolve import load_rows, load_run
 from carry.evaluation import trained_models
 from carry.models.system import System
-from carry.pages import dependencies
 from carry.positions import choose_scheme
+from carry.runs import run
 from carry.training.loop import Trainer
-from carry.variants import list_variants
 
-dependencies.check_rows("cpu")
-for row in ROWS:
-    run = load_run(row, "cpu")
-    training = run.training.model_copy(update={"steps": 20, "batch": 16, "score_problems": 16})
-    trainer = Trainer(run.model_copy(update={"training": training}), 0, None).train()
+find_problem_set("complement")  # also where no row is loaded, as in a worker
+for row in [row.name for row in load_rows().values() if row.study in STUDIES]:
+    chosen = load_run(row)
+    run.check_runs([chosen])
+    training = chosen.training.model_copy(update={"steps": 20, "batch": 16, "score_problems": 16})
+    trainer = Trainer(chosen.model_copy(update={"training": training}), 0, None).train()
     assert trainer.step == 20 and trainer.curve[-1]["loss"] < trainer.curve[0]["loss"] + 1
     print("trained", row)
 assert choose_scheme("countdown").label == "Countdown"
 assert tasks.build_task({"name": "complement"}).label == "Complement"
-system = System(load_run("addition_relative", "cpu"))
-trained_models.load_trained = lambda profile, row, seed=0: system
-(module,) = analyses.load_analyses("addition_nope", "cpu")
-tables = module.tables("addition_nope", "cpu", analyses.ignore)
+chosen = load_run("addition_nope").model_copy(update={"analyses": ["parameters"]})
+trained_models.load_seed = lambda run, seed: System(run)
+(module,) = analyses.load_analyses(chosen)
+tables = module.tables(chosen, analyses.ignore)
 analyses.check_columns(tables, module.COLUMNS, module.__name__)
-assert [variant.name for variant in list_variants("no_window", "cpu")] == ["row", "none"]
 assert "copying_relative_goes_far" in [claim.id for claim in load_claims()]
 """
 
 
-def merge_entries(text, entries):
-    """Return YAML text with entries inserted below their top-level keys, as a user would do."""
-    for key, body in re.findall(r"^(\w+):\n((?:  .*\n)+)", entries, re.MULTILINE):
-        text = re.sub(rf"^{key}: {{}}\n", f"{key}:\n", text, flags=re.MULTILINE)
-        section = re.search(rf"^{key}:.*\n(?:[ #-].*\n)*", text, re.MULTILINE)
-        first, rest = body.split("\n", 1)
-        old = re.search(rf"^{first}\n", section[0], re.MULTILINE)  # such as a study with analyses
-        start = re.match(r".*\n", section[0]) if old is None else old
-        at = section.start() + start.end()
-        text = text[:at] + (body if old is None else rest) + text[at:]
-    return text
-
-
 @pytest.fixture(scope="module")
 def project(tmp_path_factory):
-    """Return a copy of the project with all recipes, and the names of new rows."""
-    copy = tmp_path_factory.mktemp("project")
+    """Return a copy of the project with all recipes, and the new files."""
+    copy, files = tmp_path_factory.mktemp("project"), []
     ignored = shutil.ignore_patterns("__pycache__", "*.egg-info")
     for name in COPIED:
         if (ROOT / name).is_dir():
             shutil.copytree(ROOT / name, copy / name, ignore=ignored)
         else:
             shutil.copy(ROOT / name, copy / name)
-    shutil.copytree(ROOT / "notebooks" / "pipeline", copy / "notebooks" / "pipeline")
-    rows, files = [], []
     for place, text in RECIPE.findall(EXTENSIONS):
         path = copy / place
         if path.suffix == ".py":
@@ -85,10 +70,9 @@ def project(tmp_path_factory):
             path.write_text(text, encoding="utf-8")
             files.append(place)
         else:
-            merged = merge_entries(path.read_text(encoding="utf-8"), text)
-            path.write_text(merged, encoding="utf-8")
-            rows += yaml.safe_load(text).get("runs", {})
-    return copy, rows, files
+            entries = text.partition("\n")[2]  # without the key
+            path.write_text(f"{path.read_text(encoding='utf-8')}\n{entries}", encoding="utf-8")
+    return copy, files
 
 
 def run_python(copy, *words):
@@ -103,25 +87,27 @@ def run_python(copy, *words):
 
 def test_all_kinds_of_extensions_have_a_recipe():
     places = {re.sub(r"/\w+\.py$", "", place) for place, _ in RECIPE.findall(EXTENSIONS)}
-    library = ("tasks", "positions", "models/architectures", "analyses")
-    assert places == {
-        *(f"lib/carry/{package}" for package in library),
-        "params.yaml",
-        "profiles/cpu/profile.yaml",
-        "claims/carry.yaml",
-    }
+    library = ("tasks", "positions", "models/architectures", "analyses", "experiments")
+    assert places == {*(f"lib/carry/{package}" for package in library), "claims/carry.yaml"}
 
 
 def test_extensions_are_checked_and_train(project):
-    copy, rows, _ = project
-    assert len(rows) == 3
-    printed = run_python(copy, "-c", f"ROWS = {rows}\n{CHECKS}")
-    assert printed.count("trained") == len(rows)
+    copy, files = project
+    studies = [Path(file).stem for file in files if "/experiments/" in file]
+    printed = run_python(copy, "-c", f"STUDIES = {studies}\n{CHECKS}")
+    assert printed.count("trained") == len(studies) == 3
+
+
+def test_the_command_trains_and_scores_a_new_row(project):
+    copy, _ = project
+    run_python(copy, "-m", "carry", "run", "complement_relative", "--seed", "0")
+    tables = {path.stem for path in (copy / "reports/results/complements").glob("*.parquet")}
+    assert tables >= {"cells", "curves", "runs"}
 
 
 def test_contract_tests_run_over_extensions(project):
     """The contract tests find the new files by themselves."""
-    copy, _, _ = project
+    copy, _ = project
     tests = ["test_tasks.py", "test_positions.py", "test_architectures.py"]
     printed = run_python(
         copy, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k",
@@ -132,6 +118,6 @@ def test_contract_tests_run_over_extensions(project):
 
 
 def test_extensions_are_clean(project):
-    copy, _, files = project
+    copy, files = project
     for words in (["check"], ["format", "--check"]):
         run_python(copy, "-m", "ruff", *words, *files)

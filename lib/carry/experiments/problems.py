@@ -6,6 +6,7 @@ selects problems from it.
 
 from __future__ import annotations
 
+import importlib
 from functools import cache
 from typing import Any
 
@@ -238,6 +239,8 @@ def find_problem_set(name: str, scale: str = "laptop", where: str = "problems") 
     Raises:
         SettingsError: for an unknown name; names the nearest.
     """
+    if name not in SETS:  # in a worker, which has only a run
+        importlib.import_module("carry.experiments.resolve").load_rows()
     if name not in SETS:
         raise SettingsError(f"{where}: {name!r} is unknown, {suggest_name(name, SETS)}")
     settings = {key: value for key, value in SETS[name].items() if key not in SCALES}
