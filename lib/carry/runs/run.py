@@ -22,6 +22,7 @@ from carry.experiments.resolve import list_rows, load_rows, load_run, load_runs
 from carry.experiments.run import Run
 from carry.jobs import run_jobs, store
 from carry.models.system import System
+from carry.processes import count_cores
 from carry.runs import tables
 from carry.training.jobs import DEADLINE, list_training_jobs, train_runs
 from carry.training.loop import OutOfTime
@@ -256,14 +257,21 @@ def _list_missing(run: Run, seeds: Sequence[int] | None) -> list[int]:
 
 
 def _choose_seeds(runs: Sequence[Run], seeds: Sequence[int] | None) -> list[tuple[Run, list[int]]]:
-    """Return what runs at once: the lowest missing seed of each row; all of batched seeds."""
+    """Return what runs at once: the lowest missing seed of each row, and more for idle cores.
+
+    Seeds that are trained as one computation are never parted.
+    """
     missing = {run.name: _list_missing(run, seeds) for run in runs}
-    first = min((seed for waiting in missing.values() for seed in waiting), default=None)
-    return [
-        (run, missing[run.name] if run.training.batched_seeds else [first])
-        for run in runs
-        if first in missing[run.name] or (run.training.batched_seeds and missing[run.name])
-    ]
+    levels = sorted({seed for waiting in missing.values() for seed in waiting})
+    chosen: dict[str, list[int]] = {run.name: [] for run in runs}
+    for level in levels:
+        if sum(map(len, chosen.values())) >= (count_cores() if level > levels[0] else 1):
+            break
+        for run in runs:
+            if level in missing[run.name] and level not in chosen[run.name]:
+                batched = run.training.batched_seeds
+                chosen[run.name] += missing[run.name] if batched else [level]
+    return [(run, chosen[run.name]) for run in runs if chosen[run.name]]
 
 
 def _train_and_score(batch: Sequence[tuple[Run, list[int]]], end: float | None) -> None:
