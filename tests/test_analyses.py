@@ -14,13 +14,13 @@ from carry.config.settings import SettingsError, list_modules
 from carry.data import problem_sets
 from carry.evaluation import trained_models
 from carry.evaluation.decoding import compute_decoding_ids
-from carry.evaluation.mock_models import ForgetsCarries, Oracle
 from carry.experiments.resolve import load_run, make_run
 from carry.models.system import System
 from carry.models.teacher_forcing import teacher_forced_pass
 from carry.randomness import stream
 from carry.tasks import build_task
 from carry.training.jobs import train_runs
+from mock_models import ForgetsCarries, Oracle
 
 NOISY = make_run({
     "task": {"name": "noisy_majority"}, "seeds": 1,

@@ -17,7 +17,6 @@ from carry.certificates.verification import enumerate_contexts
 from carry.config.settings import SettingsError
 from carry.evaluation.ask import ask, read_answer
 from carry.evaluation.decoding import decode_greedily
-from carry.evaluation.mock_models import Oracle
 from carry.experiments.resolve import make_run
 from carry.formats import ALPHABET, EOS, to_text
 from carry.formats.longhand import mark_tokens
@@ -25,6 +24,7 @@ from carry.models.system import System
 from carry.randomness import stream
 from carry.tasks import to_digits
 from carry.tasks.calculator import OPERATIONS, compute_rows, write_row
+from mock_models import Oracle
 
 WINDOWS = [[0, 1], [5, 0], [0, 1]]
 POSITIONS = [

@@ -11,8 +11,9 @@ from dataclasses import replace
 import pytest
 import torch
 
+import mock_models
 from carry.config.settings import SettingsError, list_modules
-from carry.evaluation import decoding, mock_models
+from carry.evaluation import decoding
 from carry.evaluation.decoding import (
     compute_decoding_ids,
     compute_question_ids,

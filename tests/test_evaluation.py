@@ -9,6 +9,7 @@ import pytest
 import torch
 from scipy.stats import binomtest
 
+import mock_models
 from carry import fingerprint, tasks
 from carry.config import paths
 from carry.config.settings import SettingsError
@@ -18,7 +19,6 @@ from carry.evaluation import (
     decoding,
     intervals,
     mistakes,
-    mock_models,
     regions,
     scoring,
     trained_models,

@@ -10,7 +10,6 @@ from carry import formats, positions, tasks
 from carry.config.settings import SettingsError, list_modules
 from carry.data.batch import NO_PLACE
 from carry.data.problems import LABEL_RANGE
-from carry.evaluation.mock_models import Oracle
 from carry.experiments.resolve import make_run
 from carry.formats import (
     ALPHABET,
@@ -23,6 +22,7 @@ from carry.formats import (
 )
 from carry.randomness import stream
 from carry.tasks import OPERAND_LETTERS, digits_to_int, reverse_digits, to_digits
+from mock_models import Oracle
 from pairwise import pairwise
 
 ADDING = "multi_operand_addition"

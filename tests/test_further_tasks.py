@@ -14,13 +14,13 @@ from carry.certificates.verification import enumerate_contexts
 from carry.config.settings import SettingsError
 from carry.data import problem_sets
 from carry.evaluation.ask import ask, read_answer
-from carry.evaluation.mock_models import Oracle
 from carry.evaluation.scoring import score_system
 from carry.experiments.resolve import load_rows, make_run
 from carry.formats import to_text
 from carry.models.system import System
 from carry.randomness import stream
 from carry.tasks import to_digits
+from mock_models import Oracle
 
 PLACES = {"ids": "coupled", "encoding": "relative", "window": [0, 1]}
 NUMBERS = {"ids": "coupled", "level": 2, "encoding": "relative", "window": [2, 0]}

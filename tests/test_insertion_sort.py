@@ -8,13 +8,13 @@ from carry.certificates.contexts import ConflictingContexts, extract_contexts, u
 from carry.config.settings import SettingsError
 from carry.evaluation.ask import ask, read_answer
 from carry.evaluation.decoding import decode_greedily
-from carry.evaluation.mock_models import Oracle
 from carry.experiments.resolve import load_run, make_run
 from carry.formats import EOS, insertion_sort, to_text
 from carry.models.system import System
 from carry.positions.coupled import Coupled
 from carry.randomness import stream
 from carry.tasks import to_digits
+from mock_models import Oracle
 
 ORACLE = Oracle(make_run({"task": {"name": "sorting"}, "format": {"name": "insertion_sort"}}))
 SORTING, FORM = ORACLE.task, ORACLE.format

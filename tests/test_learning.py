@@ -12,13 +12,13 @@ from carry.analyses import learning
 from carry.config import paths
 from carry.data import problem_sets
 from carry.evaluation import trained_models
-from carry.evaluation.mock_models import ForgetsCarries, Oracle
 from carry.evaluation.scoring import score_system
 from carry.experiments.resolve import load_run, make_run
 from carry.formats import EOS, build_format, to_text, to_tokens
 from carry.models.system import System
 from carry.tasks import build_task, to_digits
 from carry.training.jobs import train_runs
+from mock_models import ForgetsCarries, Oracle
 
 PLAIN = {"begin": "$", "reverse_operands": False, "reverse_answer": False}
 FORMATS = {

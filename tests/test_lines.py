@@ -23,7 +23,6 @@ from carry.config.settings import SettingsError
 from carry.data.batch import NO_LEVEL, NO_PLACE
 from carry.data.problems import LABEL_RANGE
 from carry.evaluation.decoding import compute_question_ids, decode_greedily, group_by_shape
-from carry.evaluation.mock_models import ForgetsCarries, Oracle
 from carry.experiments.resolve import load_run, make_run
 from carry.formats import EOS, FIRST_LETTER, PAD, SPACE, to_text, to_tokens
 from carry.models.system import System
@@ -31,6 +30,7 @@ from carry.models.teacher_forcing import teacher_forced_pass
 from carry.randomness import stream
 from carry.tasks import to_digits
 from carry.training.jobs import train_runs
+from mock_models import ForgetsCarries, Oracle
 
 ADDITION = tasks.build_task({"name": "addition"})
 GIVEN = {

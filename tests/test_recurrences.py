@@ -6,11 +6,12 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+import mock_models
 from carry.config import paths
 from carry.config.settings import SettingsError
 from carry.data import problem_sets
 from carry.data.problem_sets import ProblemSet, draw_problem_set
-from carry.evaluation import decoding, mock_models, recurrences, scoring
+from carry.evaluation import decoding, recurrences, scoring
 from carry.evaluation.jobs import evaluate_runs, list_evaluation_jobs
 from carry.evaluation.recurrences import WHOLE_ANSWER, choose_problems, score_by_recurrence
 from carry.experiments.resolve import load_run, make_run

@@ -3,9 +3,10 @@
 import pytest
 import torch
 
+import mock_models
 from carry.config.settings import SettingsError
 from carry.data import problem_sets
-from carry.evaluation import decoding, mock_models, starts
+from carry.evaluation import decoding, starts
 from carry.evaluation.ask import ask
 from carry.evaluation.decoding import decode_greedily, list_first_ids
 from carry.evaluation.scoring import score_system

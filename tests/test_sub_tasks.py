@@ -6,12 +6,13 @@ import pandas as pd
 import pytest
 import torch
 
+import mock_models
 from carry import formats, positions, tasks
 from carry.config.settings import SettingsError
 from carry.data.batch import NO_LEVEL, NO_PLACE, merge_batches
 from carry.data.problem_sets import ProblemSet, draw_problem_set
 from carry.data.problems import LABEL_RANGE
-from carry.evaluation import mistakes, mock_models, scoring
+from carry.evaluation import mistakes, scoring
 from carry.evaluation.ask import ask, read_answer
 from carry.evaluation.decoding import decode_greedily
 from carry.experiments.resolve import make_run

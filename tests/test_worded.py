@@ -4,10 +4,11 @@ import pandas as pd
 import pytest
 import torch
 
+import mock_models
 from carry import formats, positions, tasks
 from carry.data.batch import NO_PLACE
 from carry.data.problem_sets import ProblemSet, draw_problem_set
-from carry.evaluation import mock_models, scoring
+from carry.evaluation import scoring
 from carry.evaluation.ask import ask, read_answer
 from carry.experiments.resolve import make_run
 from carry.formats import EOS, to_text, to_tokens

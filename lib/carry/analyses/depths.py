@@ -16,13 +16,12 @@ from __future__ import annotations
 import pandas as pd
 import torch
 
-from carry.analyses import Report, analyse_seeds, ignore, label_table
+from carry.analyses import INTERVAL, LABELS, Report, analyse_seeds, ignore
 from carry.config.settings import SettingsError
 from carry.data import problem_sets
 from carry.data.problems import Problems
 from carry.data.tables import concat_by_name
 from carry.evaluation.intervals import add_interval
-from carry.evaluation.scoring import list_labels
 from carry.experiments.run import Run
 from carry.interpretability.carry_subtasks import measure_cascades
 from carry.models.system import System
@@ -31,13 +30,13 @@ from carry.training.precision import use_precision
 
 TASK = "addition"
 ARCHITECTURE = "adaptive"
-LABELS = ("row", "scale", "seed", "trained", "recurrences_trained", "digits")
+MODEL = (*LABELS, "trained", "recurrences_trained", "digits")
 COLUMNS = {
     "depths": (
-        *LABELS, "place", "carry", "cascade", "n", "recurrences_taken", "recurrences_taken_spread",
-        "depth", "depth_spread", "correct", "accuracy", "low", "high",
+        *MODEL, "place", "carry", "cascade", "n", "recurrences_taken", "recurrences_taken_spread",
+        "depth", "depth_spread", "correct", *INTERVAL,
     ),
-    "rounds": (*LABELS, "recurrences", "n", "exact", "accuracy", "low", "high"),
+    "rounds": (*MODEL, "recurrences", "n", "exact", *INTERVAL),
 }  # fmt: skip
 
 
@@ -57,25 +56,18 @@ def tables(run: Run, report: Report = ignore) -> dict[str, pd.DataFrame]:
             f"analyses.{run.name}: 'depths' does not fit model {name!r}, where all tokens take the "
             f"same recurrences; expected {ARCHITECTURE!r}"
         )
-    return analyse_seeds(report, _analyse_seed, run)
+    return analyse_seeds(run, report, _analyse_seed)
 
 
 def _analyse_seed(system: System) -> dict[str, pd.DataFrame]:
     questions = problem_sets.load_questions(system.run)
-    labels = {**list_labels(system), "recurrences_trained": system.network.recurrences}
     parts = []
-    device = system.device
-    with use_precision("fp32", device):
+    with use_precision("fp32", system.device):
         for digits, part in questions[questions["set"] == "equal"].groupby("i"):
-            problems = problem_sets.to_problems(part, system.task).to(device)
-            measured = {
-                "depths": measure_depths(system, problems),
-                "rounds": score_recurrences(system, problems),
-            }
-            parts.append({
-                name: label_table(table, {**labels, "digits": digits})
-                for name, table in measured.items()
-            })  # fmt: skip
+            problems = problem_sets.to_problems(part, system.task).to(system.device)
+            labels = {"digits": digits, "recurrences_trained": system.network.recurrences}
+            depths, rounds = measure_depths(system, problems), score_recurrences(system, problems)
+            parts.append({"depths": depths.assign(**labels), "rounds": rounds.assign(**labels)})
     return concat_by_name(parts)
 
 
@@ -100,9 +92,7 @@ def measure_depths(system: System, problems: Problems) -> pd.DataFrame:
     """
     batch = system.format.write(problems)
     result = teacher_forced_pass(system, batch)
-    taken = system.network.recurrences_taken(
-        batch.tokens, system.ids(batch), batch.response()[0]
-    )
+    taken = system.network.recurrences_taken(batch.tokens, system.ids(batch), batch.response()[0])
     place = batch.place.gather(1, batch.slots()).long()
     is_digit = (result.real & (place >= 0)).cpu()
     steps = system.task.compute_steps(problems.to("cpu"))
@@ -129,7 +119,6 @@ def measure_depths(system: System, problems: Problems) -> pd.DataFrame:
 
 
 def _population_deviation(values: pd.Series) -> float:
-    """Return the standard deviation of values that are the whole population: 0 for one value."""
     return float(values.astype(float).std(ddof=0))
 
 
@@ -151,10 +140,8 @@ def score_recurrences(system: System, problems: Problems) -> pd.DataFrame:
     ([1, 2, 3, 4], [9])
     """
     batch = system.format.write(problems)
-    recurrences = range(1, 2 * system.network.recurrences + 1)
-    exact = [
-        int(teacher_forced_pass(system, batch, recurrences=count).exact.sum())
-        for count in recurrences
-    ]
-    counts = {"recurrences": recurrences, "n": len(problems), "exact": exact}
+    counts = []
+    for most in range(1, 2 * system.network.recurrences + 1):
+        exact = int(teacher_forced_pass(system, batch, recurrences=most).exact.sum())
+        counts.append({"recurrences": most, "n": len(problems), "exact": exact})
     return add_interval(pd.DataFrame(counts))

@@ -6,12 +6,10 @@ weights with noise. For a model whose ids or windows determine no answer, the ve
 
 from __future__ import annotations
 
-from typing import Any
-
 import pandas as pd
 import torch
 
-from carry.analyses import ANY, Report, analyse_seeds, ignore
+from carry.analyses import ANY, INTERVAL, LABELS, Report, analyse_seeds, ignore
 from carry.certificates.contexts import ConflictingContexts
 from carry.certificates.verification import (
     EnumeratedContexts,
@@ -21,23 +19,19 @@ from carry.certificates.verification import (
 )
 from carry.evaluation import trained_models
 from carry.evaluation.intervals import add_interval
-from carry.evaluation.scoring import list_labels
 from carry.experiments.run import Run
 from carry.models.system import System
 from carry.models.teacher_forcing import teacher_forced_pass
 from carry.randomness import stream
 
 TASK = ANY
-LABELS = ("row", "scale", "seed", "trained")
-COUNTS = ("contexts", "wrong", "n", "exact")
+EXAMPLE = ("context", "target", "predicted", "problem", "right", "written")
+COUNTS = ("contexts", "wrong", "n", "exact", *LABELS, "trained", *INTERVAL)
 COLUMNS = {
-    "verdicts": (
-        *LABELS, "verdict", "contexts", "wrong", "context", "target", "predicted", "problem",
-        "right", "written",
-    ),
-    "learned": ("step", *COUNTS, *LABELS, "accuracy", "low", "high"),
-    "disturbed": ("noise", *COUNTS, *LABELS, "accuracy", "low", "high"),
-}  # fmt: skip
+    "verdicts": (*LABELS, "trained", "verdict", "contexts", "wrong", *EXAMPLE),
+    "learned": ("step", *COUNTS),
+    "disturbed": ("noise", *COUNTS),
+}
 PROBLEMS = 1_000  # random problems, of the sizes of training
 NOISE = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)  # as shares of the standard deviation of each tensor
 MAX_CONTEXTS = 100_000  # of models that are scored after every snapshot
@@ -59,7 +53,7 @@ def tables(run: Run, report: Report = ignore) -> dict[str, pd.DataFrame]:
         SettingsError: if the row has no weights, or its contexts are not bounded.
     """
     contexts = find_contexts_or_conflict(trained_models.load_seed(run))
-    return analyse_seeds(report, _analyse_seed, run, contexts)
+    return analyse_seeds(run, report, _analyse_seed, contexts)
 
 
 def _analyse_seed(
@@ -68,9 +62,8 @@ def _analyse_seed(
     result = certify_model(system, contexts)
     example = result.get("counterexample", {})
     verdict = {"verdict": result["verdict"], "contexts": result["contexts"]}
-    verdict |= {"wrong": result.get("wrong", 0), "context": example.get("context")}
-    verdict |= {name: example.get(name) for name in ("target", "predicted")}
-    verdict |= {name: example.get(name) for name in ("problem", "right", "written")}
+    verdict |= {"wrong": result.get("wrong", 0)}
+    verdict |= {name: example.get(name) for name in EXAMPLE}
     learned, disturbed = [], []
     if (
         isinstance(contexts, EnumeratedContexts)
@@ -84,17 +77,14 @@ def _analyse_seed(
         for noise in NOISE:
             system.network.load_state_dict(_add_noise(last, noise, system.seed))
             disturbed.append({"noise": noise, **_score(system, contexts)})
-    labels = list_labels(system)
+    scored = {"learned": learned, "disturbed": disturbed}
     return {
-        "verdicts": pd.DataFrame([{**labels, **verdict}]),
-        "learned": _tabulate("learned", learned, labels),
-        "disturbed": _tabulate("disturbed", disturbed, labels),
+        "verdicts": pd.DataFrame([verdict]),
+        **{
+            name: add_interval(pd.DataFrame(rows)) if rows else pd.DataFrame(columns=COLUMNS[name])
+            for name, rows in scored.items()
+        },
     }
-
-
-def _tabulate(name: str, rows: list[dict[str, Any]], labels: dict[str, Any]) -> pd.DataFrame:
-    table = pd.DataFrame(rows)
-    return add_interval(table.assign(**labels)) if rows else table.reindex(columns=COLUMNS[name])
 
 
 def _score(system: System, contexts: EnumeratedContexts) -> dict[str, int]:
@@ -109,9 +99,8 @@ def _add_noise(
     weights: dict[str, torch.Tensor], noise: float, seed: int
 ) -> dict[str, torch.Tensor]:
     """Return weights with normal noise, scaled by the standard deviation of each tensor."""
-    generator = stream(seed, "noise", noise)
-    return {
-        name: tensor
-        + noise * tensor.std(correction=0) * torch.randn(tensor.shape, generator=generator)
-        for name, tensor in weights.items()
-    }
+    generator, noisy = stream(seed, "noise", noise), {}
+    for name, tensor in weights.items():
+        scale = noise * tensor.std(correction=0)
+        noisy[name] = tensor + scale * torch.randn(tensor.shape, generator=generator)
+    return noisy

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -19,11 +19,10 @@ import torch
 from jaxtyping import Float, Integer
 from torch import Tensor
 
-from carry.analyses import Report, analyse_seeds, ignore, label_table
+from carry.analyses import LABELS, Report, analyse_seeds, ignore
 from carry.config.settings import SettingsError
 from carry.data import problem_sets
 from carry.data.training_batches import tabulate_training_set
-from carry.evaluation.scoring import list_labels
 from carry.experiments.run import Run
 from carry.models.system import System
 from carry.training.batched.head_halving import HeadOutputs, compute_separation
@@ -33,15 +32,13 @@ from carry.training.batched.trainer import compute_head_outputs
 Counts = Integer[Tensor, "_ 3"]  # how often 0, 1 and 2 occur in each string
 
 TASK = "noisy_majority"
-LABELS = ("row", "scale", "seed", "trained")
+MODEL = (*LABELS, "trained")
 COLUMNS = {
-    "separations": (*LABELS, "size", "heads", "learned", "separation", "n"),
-    "ratios": (
-        *LABELS, "head", "w01", "w02", "value_*", "separation", "n",
-    ),
-    "outputs": (*LABELS, "zeros", "ones", "twos", "head", "x", "y", "n"),
-    "by_hand": (*LABELS, "head", "w01", "w02", "separation", "n"),
-}  # fmt: skip
+    "separations": (*MODEL, "size", "heads", "learned", "separation", "n"),
+    "ratios": (*MODEL, "head", "w01", "w02", "value_*", "separation", "n"),
+    "outputs": (*MODEL, "zeros", "ones", "twos", "head", "x", "y", "n"),
+    "by_hand": (*MODEL, "head", "w01", "w02", "separation", "n"),
+}
 SET_SEEDS, MAX_SET_HEADS = 3, 16  # only of these are sets of heads scored
 SET_SIZES = ((1, 2, 3), (1, 2), (1, 2))  # by seed, since there are many sets of three
 OUTPUT_STRINGS = 400  # test strings in the table `outputs`
@@ -67,7 +64,7 @@ def tables(run: Run, report: Report = ignore) -> dict[str, pd.DataFrame]:
         by_hand: separation accuracies of heads with given ratios (see `score_ratio_grid`).
         `n` is the number of test strings.
     """
-    return analyse_seeds(report, _analyse_seed, run)
+    return analyse_seeds(run, report, _analyse_seed)
 
 
 def _analyse_seed(system: System) -> dict[str, pd.DataFrame]:
@@ -77,18 +74,15 @@ def _analyse_seed(system: System) -> dict[str, pd.DataFrame]:
     strings = _count_symbols(system)
     scores_sets = seed < SET_SEEDS and 1 < network.head_mask.shape[1] <= MAX_SET_HEADS
     sizes = SET_SIZES[seed] if scores_sets else (1,)
-    sets = score_head_sets(network, 0, *strings, sizes=sizes)
+    sets = score_head_sets(network, *strings, sizes)
     single = sets[sets["size"] == 1]
     ratios = measure_ratios(network).assign(separation=single["separation"].to_numpy())
-    tables = {"separations": sets, "ratios": ratios.drop(columns="model")}
+    tables = {"separations": sets, "ratios": ratios}
     if seed == 0:
         tables["outputs"] = _tabulate_outputs(network, strings.test[:OUTPUT_STRINGS])
     if scores_sets:
-        tables["by_hand"] = score_ratio_grid(network, *strings, GRID).drop(columns="model")
-    return {
-        name: label_table(table, list_labels(system)).assign(n=len(strings.test))
-        for name, table in tables.items()
-    }
+        tables["by_hand"] = score_ratio_grid(network, *strings)
+    return {name: table.assign(n=len(strings.test)) for name, table in tables.items()}
 
 
 def _count_symbols(system: System) -> StringCounts:
@@ -102,7 +96,7 @@ def _count_symbols(system: System) -> StringCounts:
 
 
 def _tabulate_outputs(network: BatchedNetwork, counts: Counts) -> pd.DataFrame:
-    """Return the output of each head of the first model: features `x` and `y`, by string."""
+    """Return the output of each head: features `x` and `y`, by string."""
     outputs = compute_head_outputs(network, 0, counts).outputs
     parts = []
     for head in range(outputs.shape[1]):
@@ -138,10 +132,10 @@ def measure_learned_accuracy(
 
 
 def measure_ratios(network: BatchedNetwork) -> pd.DataFrame:
-    """Return w01 and w02 of each model's heads, and their values of the tokens 0, 1 and 2.
+    """Return w01 and w02 of the first model's heads, and their values of the tokens 0, 1 and 2.
 
-    Columns: `model`, `head`, `w01`, `w02`, and `value_0_0` to `value_2_1`, by token and feature
-    (the first two).
+    Columns: `head`, `w01`, `w02`, and `value_0_0` to `value_2_1`, by token and feature (the first
+    two).
 
     >>> from carry.models.constructions.minimal_majority import build_minimal_majority
     >>> table = measure_ratios(BatchedNetwork([build_minimal_majority(8.0)]))
@@ -150,25 +144,20 @@ def measure_ratios(network: BatchedNetwork) -> pd.DataFrame:
     """
     with torch.no_grad():
         scores, values = network.scores_and_values()
-    symbol_scores = scores[:, :, 0, 1:4]
     rows = []
-    for model, head in itertools.product(range(len(network)), range(symbol_scores.shape[1])):
-        zero, one, two = symbol_scores[model, head].double().tolist()
-        row = {"model": model, "head": head, "w01": np.exp(zero - one), "w02": np.exp(zero - two)}
+    for head, symbol_scores in enumerate(scores[0, :, 0, 1:4]):
+        zero, one, two = symbol_scores.double().tolist()
+        row = {"head": head, "w01": np.exp(zero - one), "w02": np.exp(zero - two)}
         for token, feature in itertools.product(range(3), range(min(2, values.shape[-1]))):
-            row[f"value_{token}_{feature}"] = float(values[model, head, 1 + token, feature])
+            row[f"value_{token}_{feature}"] = float(values[0, head, 1 + token, feature])
         rows.append(row)
     return pd.DataFrame(rows)
 
 
 def score_head_sets(
-    network: BatchedNetwork,
-    index: int,
-    training: Counts,
-    test: Counts,
-    sizes: Iterable[int] = (1, 2),
+    network: BatchedNetwork, training: Counts, test: Counts, sizes: Iterable[int]
 ) -> pd.DataFrame:
-    """Return both accuracies of all sets of heads of the given sizes, for one model.
+    """Return both accuracies of all sets of heads of the given sizes, for the first model.
 
     Columns: `size`, `heads` (their numbers, separated by spaces), `learned`, `separation`.
 
@@ -176,13 +165,13 @@ def score_head_sets(
         training: the strings on which separators are fitted.
         test: the strings on which both accuracies are measured.
     """
-    heads = network.head_mask[index].nonzero()[:, 0].tolist()
-    fitted, scored = (compute_head_outputs(network, index, counts) for counts in (training, test))
+    heads = network.head_mask[0].nonzero()[:, 0].tolist()
+    fitted, scored = (compute_head_outputs(network, 0, counts) for counts in (training, test))
     return pd.DataFrame([
         {
             "size": size,
             "heads": " ".join(map(str, head_set)),
-            "learned": float(measure_learned_accuracy(network, head_set, test)[index]),
+            "learned": float(measure_learned_accuracy(network, head_set, test)[0]),
             "separation": compute_separation(head_set, fitted, scored),
         }
         for size in sizes
@@ -209,26 +198,23 @@ def attend_by_ratios(
     return (shares @ values.double())[:, None]
 
 
-def score_ratio_grid(
-    network: BatchedNetwork, training: Counts, test: Counts, grid: Sequence[float]
-) -> pd.DataFrame:
+def score_ratio_grid(network: BatchedNetwork, training: Counts, test: Counts) -> pd.DataFrame:
     """Return separation accuracies of heads with given ratios, as in both halves of Fig. 8.
 
-    Columns: `model`, `head`, `w01`, `w02`, `separation`. First w02 is infinite and w01 is from the
-    grid; then w01 is 1 and w02 is from the grid.
+    Columns: `head`, `w01`, `w02`, `separation`. First w02 is infinite and w01 is from `GRID`; then
+    w01 is 1 and w02 is from the grid.
     """
-    rows: list[dict[str, Any]] = []
-    pairs = [(w01, float("inf")) for w01 in grid] + [(1.0, w02) for w02 in grid]
+    rows = []
+    pairs = [(w01, float("inf")) for w01 in GRID] + [(1.0, w02) for w02 in GRID]
     with torch.no_grad():
-        values = network.scores_and_values()[1][:, :, 1:4]
-    more_ones = [counts[:, 1] > counts[:, 0] for counts in (training, test)]
-    for model, head in itertools.product(range(len(network)), range(values.shape[1])):
-        for w01, w02 in pairs:
-            outputs = [
-                HeadOutputs(attend_by_ratios(values[model, head], w01, w02, counts), labels)
-                for counts, labels in zip((training, test), more_ones, strict=True)
-            ]
-            accuracy = compute_separation([0], *outputs)
-            ratios = {"model": model, "head": head, "w01": w01, "w02": w02}
-            rows.append({**ratios, "separation": accuracy})
+        values = network.scores_and_values()[1][0, :, 1:4]
+    for head, (w01, w02) in itertools.product(range(len(values)), pairs):
+        outputs = [
+            HeadOutputs(
+                attend_by_ratios(values[head], w01, w02, counts), counts[:, 1] > counts[:, 0]
+            )
+            for counts in (training, test)
+        ]
+        accuracy = compute_separation([0], *outputs)
+        rows.append({"head": head, "w01": w01, "w02": w02, "separation": accuracy})
     return pd.DataFrame(rows)

@@ -29,14 +29,12 @@ import torch.nn.functional as F
 from jaxtyping import Integer
 from torch import Tensor
 
-from carry.analyses import Report, analyse_seeds, ignore, label_table
+from carry.analyses import INTERVAL, LABELS, Report, analyse_seeds, ignore, load_steps
 from carry.data import problem_sets
 from carry.data.batch import Batch
 from carry.data.problems import Problems
-from carry.evaluation import trained_models
 from carry.evaluation.decoding import decode_greedily
 from carry.evaluation.intervals import add_interval
-from carry.evaluation.scoring import list_labels
 from carry.experiments.run import Run
 from carry.formats import EOS, to_text
 from carry.formats.worded import Worded
@@ -45,18 +43,17 @@ from carry.models.teacher_forcing import teacher_forced_pass
 from carry.training.precision import use_precision
 
 TASK = "addition"
-LABELS = ("row", "scale", "seed", "trained")
-INTERVAL = ("accuracy", "low", "high")
+MODEL = (*LABELS, "trained")
 COLUMNS = {
-    "losses": (*LABELS, "step", "digits", "n", "loss", "exact", "seen", *INTERVAL),
-    "order": (*LABELS, "place", "n", "correct", "step", "digits", *INTERVAL),
-    "answer_kinds": (*LABELS, "kind", "n", "count", "digits", *INTERVAL),
-    "parts": (*LABELS, "part", "n", "exact", "digits", *INTERVAL),
+    "losses": (*MODEL, "step", "digits", "n", "loss", "exact", "seen", *INTERVAL),
+    "order": (*MODEL, "place", "n", "correct", "step", "digits", *INTERVAL),
+    "answer_kinds": (*MODEL, "kind", "n", "count", "digits", *INTERVAL),
+    "parts": (*MODEL, "part", "n", "exact", "digits", *INTERVAL),
     "next_tokens": (
-        *LABELS, "token", "due", "new", "stops", "n", "entropy", "end", "correct", "right",
+        *MODEL, "token", "due", "new", "stops", "n", "entropy", "end", "correct", "right",
         "digits",
     ),
-    "scratchpads": (*LABELS, "answer", "n", "agree", "steps_right", "digits", *INTERVAL),
+    "scratchpads": (*MODEL, "answer", "n", "agree", "steps_right", "digits", *INTERVAL),
 }  # fmt: skip
 HITS = {
     "losses": "exact", "order": "correct", "answer_kinds": "count", "parts": "exact",
@@ -85,7 +82,7 @@ def tables(run: Run, report: Report = ignore) -> dict[str, pd.DataFrame]:
             `score_scratchpads` counts. Only for rows with steps in words.
         All but next_tokens have intervals.
     """
-    counts = analyse_seeds(report, _analyse_seed, run)
+    counts = analyse_seeds(run, report, _analyse_seed)
     return {
         name: add_interval(table, HITS[name]) if name in HITS else table
         for name, table in counts.items()
@@ -95,13 +92,10 @@ def tables(run: Run, report: Report = ignore) -> dict[str, pd.DataFrame]:
 
 def _analyse_seed(system: System) -> dict[str, pd.DataFrame]:
     questions = problem_sets.load_questions(system.run)
-    device = system.device
     problems = {
-        digits: problem_sets.to_problems(part, system.task).to(device)
+        digits: problem_sets.to_problems(part, system.task).to(system.device)
         for digits, part in questions[questions["set"] == "equal"].groupby("i")
     }
-    last = {system.run.training.steps: dict(system.network.state_dict())}
-    snapshots = trained_models.load_snapshots(system.run, system.seed) or last
     scores = {
         "answer_kinds": count_kinds,
         "parts": score_parts,
@@ -109,9 +103,8 @@ def _analyse_seed(system: System) -> dict[str, pd.DataFrame]:
         "scratchpads": score_scratchpads,
     }
     parts: dict[str, list[pd.DataFrame]] = {name: [] for name in COLUMNS}
-    with use_precision("fp32", device):
-        for step, weights in snapshots.items():
-            system.network.load_state_dict(weights)
+    with use_precision("fp32", system.device):
+        for step in load_steps(system):
             for digits, batch in problems.items():
                 loss, places = score_answers(system, batch[:SNAPSHOT_PROBLEMS])
                 columns = {"step": step, "digits": digits}
@@ -123,7 +116,7 @@ def _analyse_seed(system: System) -> dict[str, pd.DataFrame]:
                 parts[name].append(score(system, decoded).assign(digits=digits))
     joined = {name: pd.concat(tables, ignore_index=True) for name, tables in parts.items()}
     joined["losses"]["seen"] = joined["losses"]["digits"].isin(system.run.trained_lengths())
-    return {name: label_table(table, list_labels(system)) for name, table in joined.items()}
+    return joined
 
 
 @torch.inference_mode()
@@ -196,9 +189,9 @@ def score_next_tokens(system: System, problems: Problems) -> pd.DataFrame:
     """
     batch = system.format.write(problems)
     at, target, real = batch.response()
-    logits = system.logits(batch, system.ids(batch), at).float()
-    probabilities, most_probable = logits.softmax(-1), logits.argmax(-1)
-    without_end = logits.clone()
+    result = teacher_forced_pass(system, batch, keep_logits=True)
+    logits = result.logits.float()
+    probabilities, without_end = logits.softmax(-1), logits.clone()
     without_end[..., EOS] = -torch.inf
     mixture = system.run.data_set.mixture if system.run.data_set else {}
     trained = [system.format.with_prefix(prefix) for prefix in mixture] or [system.format]
@@ -208,7 +201,7 @@ def score_next_tokens(system: System, problems: Problems) -> pd.DataFrame:
         "token": torch.arange(1, at.shape[1] + 1, device=at.device).expand_as(at),
         "due": kind,
         "new": at + 1 >= longest,
-        "stops": most_probable == EOS,
+        "stops": result.predicted == EOS,
         "n": torch.ones_like(at),
         "entropy": torch.special.entr(probabilities).sum(-1) / math.log(logits.shape[-1]),
         "end": probabilities[..., EOS],

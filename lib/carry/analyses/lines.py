@@ -13,10 +13,11 @@ from typing import NamedTuple
 import pandas as pd
 import torch
 
-from carry.analyses import Report, ignore, reach
+from carry.analyses import INTERVAL, Report, ignore
 from carry.config.settings import SettingsError
 from carry.evaluation import trained_models
 from carry.evaluation.intervals import add_interval
+from carry.evaluation.scoring import score
 from carry.experiments.run import Run
 from carry.formats.line import Line
 from carry.models.system import System
@@ -27,7 +28,7 @@ TASK = "addition"
 COLUMNS = {
     "lines": (
         "seed", "digits", "characters", "sums", "n", "exact", "row", "scale", "trained",
-        "accuracy", "low", "high",
+        *INTERVAL,
     )
 }  # fmt: skip
 
@@ -85,10 +86,9 @@ def count_exact(
     Raises:
         SettingsError: for a model of another format than `line`.
 
-    >>> from carry.evaluation.mock_models import Oracle
-    >>> from carry.experiments.resolve import make_run
-    >>> oracle = Oracle(make_run({"task": {"name": "addition"}, "format": {"name": "line"}}))
-    >>> count_exact(oracle, 3, Surroundings(characters=5, sums=3), count=7)
+    >>> from carry.evaluation.trained_models import load_committed
+    >>> system = load_committed("addition_line_relative_text")
+    >>> count_exact(system, 3, Surroundings(characters=5, sums=3), count=7)
     7
     """
     if not isinstance(system.format, Line):
@@ -99,6 +99,7 @@ def count_exact(
     characters, sums = surroundings
     generator = stream(0, "lines", digits, characters, sums)
     problems = system.task.draw_for_cells(torch.tensor([[digits, digits]] * count), generator)
-    around = copy.copy(system)
+    around, evaluation = copy.copy(system), system.run.evaluation
     around.format = system.format.model_copy(update={"text": [characters] * 2, "sums": [sums] * 2})
-    return reach.count_correct(around, problems, tell)[0]
+    (start,) = system.distinct_starts(evaluation.starts[:1])
+    return int(score(around, problems, start, evaluation.recurrences, tell).exact.sum())

@@ -16,10 +16,9 @@ import torch
 from jaxtyping import Bool, Float, Integer
 from torch import Tensor
 
-from carry.analyses import Report, analyse_seeds, ignore, label_table
+from carry.analyses import INTERVAL, LABELS, Report, analyse_seeds, ignore
 from carry.config.settings import SettingsError
 from carry.evaluation.intervals import add_interval
-from carry.evaluation.scoring import list_labels
 from carry.experiments.run import Run
 from carry.formats import BOS
 from carry.interpretability.head_ablation import NO_HEAD, mean_ablation
@@ -28,8 +27,6 @@ from carry.models.system import System
 from carry.training.precision import use_precision
 
 TASK = "addition"
-LABELS = ("row", "scale", "seed")
-INTERVAL = ("accuracy", "low", "high")
 COLUMNS = {
     "attention_places": (*LABELS, "head", "where", "share", "n"),
     "without_head": (*LABELS, "head", "n", "right", "carry", *INTERVAL),
@@ -105,19 +102,14 @@ def tables(run: Run, report: Report = ignore) -> dict[str, pd.DataFrame]:
     Raises:
         SettingsError: for other windows, or several layers.
     """
-    return analyse_seeds(report, _analyse_seed, run)
-
-
-def _analyse_seed(system: System) -> dict[str, pd.DataFrame]:
-    system.network.to("cpu")  # its 11,000 contexts are enumerated there
-    labels = {name: list_labels(system)[name] for name in LABELS}
-    return {name: label_table(table, labels) for name, table in adder_tables(system).items()}
+    return analyse_seeds(run, report, adder_tables)
 
 
 @torch.inference_mode()
 def adder_tables(system: System) -> dict[str, pd.DataFrame]:
     """Return the tables of one model (see `tables`)."""
     check_model(system)
+    system.network.to("cpu").eval()  # the 30,000 contexts are enumerated there
     contexts = enumerate_middle()
     rows = contexts.possible.nonzero()[:, 0]
     possible = MiddleContexts(contexts.tokens[rows], contexts.ids[rows])
@@ -153,7 +145,7 @@ def check_model(system: System) -> None:
 def _predict(
     system: System, contexts: MiddleContexts, hooks: Hooks | None = None
 ) -> Integer[Tensor, " N"]:
-    logits = system.network.eval()(contexts.tokens, [contexts.ids], hooks=hooks)
+    logits = system.network(contexts.tokens, [contexts.ids], hooks=hooks)
     return logits[:, -1].argmax(-1)
 
 

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import pandas as pd
 
-from carry.analyses import Report, analyse_seeds, ignore, label_table
+from carry.analyses import LABELS, Report, analyse_seeds, ignore
 from carry.data import problem_sets
-from carry.evaluation.scoring import list_labels
 from carry.experiments.run import Run
 from carry.interpretability.attention import measure_response_attention
 from carry.models.system import System
 
 TASK = "addition"
-COLUMNS = {"locality": ("row", "scale", "seed", "trained", "digits", "n", "share")}
+COLUMNS = {"locality": (*LABELS, "trained", "digits", "n", "share")}
 PROBLEMS, MAX_TOKENS = 10, 400  # of each length, and in the longest problem
 
 
@@ -26,12 +25,9 @@ def tables(run: Run, report: Report = ignore) -> dict[str, pd.DataFrame]:
     Returns:
         locality: for each number of `digits` whose sums have at most `MAX_TOKENS` tokens, the
             `share` of attention, a mean over all queries of `n` responses, heads and layers.
-
-    Raises:
-        SettingsError: if the row has no weights.
     """
     questions = problem_sets.load_questions(run)
-    return analyse_seeds(report, _measure_seed, run, questions[questions["i"] == questions["j"]])
+    return analyse_seeds(run, report, _measure_seed, questions[questions["i"] == questions["j"]])
 
 
 def _measure_seed(system: System, questions: pd.DataFrame) -> dict[str, pd.DataFrame]:
@@ -41,7 +37,7 @@ def _measure_seed(system: System, questions: pd.DataFrame) -> dict[str, pd.DataF
             part = part.head(PROBLEMS)
             share = measure_locality(system, part)
             lines.append({"digits": digits, "n": len(part), "share": share})
-    return {"locality": label_table(pd.DataFrame(lines), list_labels(system))}
+    return {"locality": pd.DataFrame(lines)}
 
 
 def measure_locality(system: System, table: pd.DataFrame) -> float:

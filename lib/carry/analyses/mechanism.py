@@ -9,10 +9,9 @@ from __future__ import annotations
 import pandas as pd
 import torch
 
-from carry.analyses import Report, analyse_seeds, ignore, label_table
+from carry.analyses import INTERVAL, LABELS, Report, analyse_seeds, ignore
 from carry.data.problems import Problems
 from carry.data.tables import concat_by_name
-from carry.evaluation.scoring import list_labels
 from carry.experiments.run import Run
 from carry.interpretability import attention, patching
 from carry.interpretability.head_ablation import ablate_heads
@@ -24,10 +23,7 @@ from carry.randomness import stream
 from carry.training.precision import use_precision
 
 TASK = "addition"
-LABELS = ("row", "scale", "seed")
 LENGTHS = ("trained", "digits")
-INTERVAL = ("accuracy", "low", "high")
-CELL = ("i", "j", "n")
 FLIPS = ("activation", "token", "role", "n", "flipped", "restored")
 COLUMNS = {
     "lens": (
@@ -57,21 +53,12 @@ def tables(run: Run, report: Report = ignore) -> dict[str, pd.DataFrame]:
     Raises:
         SettingsError: for a format that writes problems of one length differently.
     """
-    return analyse_seeds(report, _analyse_seed, run)
+    return analyse_seeds(run, report, _analyse_seed)
 
 
 def _analyse_seed(system: System) -> dict[str, pd.DataFrame]:
     trained = system.run.training.digits
-    labels = {name: list_labels(system)[name] for name in LABELS}
-    parts = []
-    for digits in (trained, trained + 1):
-        lengths = dict(zip(LENGTHS, (trained, digits), strict=True))
-        # Tables of attention have the length as `i` and `j`.
-        parts.append({
-            name: label_table(table, labels if "i" in table else {**labels, **lengths})
-            for name, table in model_tables(system, digits, TWINS).items()
-        })  # fmt: skip
-    return concat_by_name(parts)
+    return concat_by_name(model_tables(system, digits, TWINS) for digits in (trained, trained + 1))
 
 
 def model_tables(system: System, digits: int, twins: int) -> dict[str, pd.DataFrame]:
@@ -86,7 +73,6 @@ def model_tables(system: System, digits: int, twins: int) -> dict[str, pd.DataFr
     problems = {name: draw_problems(system, digits, name) for name in PROBLEMS}
     batch = system.format.write(problems["attention"].to(system.device))
     check_same_layout(batch, batch)
-    cell = dict(zip(CELL, (digits, digits, len(batch)), strict=True))
     with use_precision("fp32", batch.tokens.device):
         weights = attention.mean_attention(system, batch)
         attended = {
@@ -99,13 +85,17 @@ def model_tables(system: System, digits: int, twins: int) -> dict[str, pd.DataFr
             patches, confirmed = patching.locate_carry(system, digits, place, twins)
             part = {"patches": patches, "confirmed": confirmed}
             carries.append({name: table.assign(place=place) for name, table in part.items()})
-        return {
+        measured = {
             "lens": apply_logit_lens(system, problems["lens"]),
             "probes": train_probes(system, problems["learn"], problems["ask"]),
             "head_ablations": ablate_heads(system, problems["ablations"]),
-            **{name: label_table(table, cell) for name, table in attended.items()},
             **concat_by_name(carries),
         }
+    cell = {"i": digits, "j": digits, "n": len(batch)}  # as in the attention of evaluation
+    return {
+        **{name: table.assign(digits=digits) for name, table in measured.items()},
+        **{name: table.assign(**cell) for name, table in attended.items()},
+    }
 
 
 def draw_problems(system: System, digits: int, purpose: str) -> Problems:

@@ -21,13 +21,12 @@ import torch.nn.functional as F
 from jaxtyping import Float, Integer
 from torch import Tensor
 
-from carry.analyses import Report, analyse_seeds, ignore
+from carry.analyses import INTERVAL, LABELS, Report, analyse_seeds, ignore
 from carry.config.settings import SettingsError
 from carry.data.batch import Batch
 from carry.data.tables import concat_by_name
 from carry.evaluation import trained_models
 from carry.evaluation.intervals import add_interval
-from carry.evaluation.scoring import list_labels
 from carry.experiments.run import Run
 from carry.formats import FIRST_LETTER
 from carry.interpretability import fourier
@@ -38,11 +37,10 @@ from carry.randomness import stream
 from carry.tasks import to_digits
 
 TASK = "modular_addition"
-LABELS = ("row", "scale", "seed")
 COLUMNS = {
     "progress": (
         *LABELS, "step", "set", "n", "correct", "norm", "loss", "restricted", "excluded",
-        "accuracy", "low", "high",
+        *INTERVAL,
     ),
     "spectrum": (*LABELS, "step", "matrix", "frequency", "share"),
     "key_frequencies": (*LABELS, "n", "frequency", "share", "explained"),
@@ -55,7 +53,6 @@ BATCH = 4096
 MATRICES = ("embedding", "neurons to logits")
 
 Pairs = Integer[Tensor, " B"]  # (a, b) as a * modulus + b
-Stages = list[tuple[int, dict[str, Tensor]]]  # weights by step
 
 
 def tables(run: Run, report: Report = ignore) -> dict[str, pd.DataFrame]:
@@ -73,27 +70,18 @@ def tables(run: Run, report: Report = ignore) -> dict[str, pd.DataFrame]:
             f"runs.{run.name}.training.snapshot_every: {run.training.snapshot_every} does not fit "
             "analysis 'modular'; expected a number of steps"
         )
-    return analyse_seeds(report, _analyse_seed, run)
-
-
-def _analyse_seed(system: System) -> dict[str, pd.DataFrame]:
-    return seed_tables(system, load_stages(system))
-
-
-def load_stages(system: System) -> Stages:
-    """Return the weights of a trained system from before training to the last snapshot."""
-    snapshots = trained_models.load_snapshots(system.run, system.seed)
-    untrained = System(system.run, system.seed).network.state_dict()
-    return [(0, untrained), *snapshots.items()]
+    return analyse_seeds(run, report, _analyse_seed)
 
 
 @torch.no_grad()
-def seed_tables(system: System, stages: Stages) -> dict[str, pd.DataFrame]:
+def _analyse_seed(system: System) -> dict[str, pd.DataFrame]:
     """Return the tables of one model.
 
     Frequencies are computed if each number is a symbol and all pairs can be scored.
     """
-    system.network.to("cpu").load_state_dict(stages[-1][1])
+    snapshots = trained_models.load_snapshots(system.run, system.seed)
+    stages = {0: System(system.run, system.seed).network.state_dict(), **snapshots}
+    system.network.to("cpu").load_state_dict(stages[max(stages)])
     scores_all = system.format.numbers_are_symbols and system.task.modulus**2 <= MAX_PAIRS
     pairs = choose_pairs(system, "progress")
     parts: list[dict[str, pd.DataFrame]] = []
@@ -102,21 +90,19 @@ def seed_tables(system: System, stages: Stages) -> dict[str, pd.DataFrame]:
         batch = write_pairs(system, torch.arange(system.task.modulus**2))
         explained = fourier.explained_variance(compute_number_logits(system, batch))
         keys = fourier.find_key_frequencies(explained)
-    for step, weights in stages:
+    for step, weights in stages.items():
         system.network.load_state_dict(weights)
         score = _score_all(system, pairs, batch, keys) if scores_all else _score(system, pairs)
         new = {"progress": score}
-        if step in (stages[0][0], stages[-1][0]):
+        if step in (0, max(stages)):
             new["nearness"] = measure_nearness(system)
             if scores_all:
                 new |= {"spectrum": _spectrum(system), "circles": _circles(system, keys)}
         parts.append({name: table.assign(step=step) for name, table in new.items()})
     if scores_all:
         parts.append({"key_frequencies": _key_frequencies(system, keys, explained)})
-    labels = {name: list_labels(system)[name] for name in LABELS}
     joined = concat_by_name(parts)
-    joined["progress"] = add_interval(joined["progress"], "correct")
-    return {name: table.assign(**labels)[list(COLUMNS[name])] for name, table in joined.items()}
+    return {**joined, "progress": add_interval(joined["progress"], "correct")}
 
 
 # ---- Scores --------------------------------------------------------------------------------------

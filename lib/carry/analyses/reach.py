@@ -11,23 +11,18 @@ from collections.abc import Callable
 import pandas as pd
 import torch
 
-from carry.analyses import ANY, Report, ignore
-from carry.data.problems import Problems
+from carry.analyses import ANY, INTERVAL, LABELS, Report, ignore
 from carry.evaluation import trained_models
 from carry.evaluation.intervals import add_interval
-from carry.evaluation.scoring import list_labels, run_passes
+from carry.evaluation.scoring import list_labels, score
 from carry.experiments.run import Run
 from carry.models.system import System
 from carry.progress import count_progress
 from carry.randomness import stream
-from carry.training.precision import use_precision
 
 TASK = ANY
 COLUMNS = {
-    "reach": (
-        "i", "j", "n", "exact", "wrong", "tokens", "row", "scale", "seed", "trained", "accuracy",
-        "low", "high",
-    )
+    "reach": ("i", "j", "n", "exact", "wrong", "tokens", *LABELS, "trained", *INTERVAL)
 }  # fmt: skip
 TOKENS = 400_000  # of the problems of one part, about
 SEED = 0
@@ -71,28 +66,8 @@ def _score_part(
     cells = torch.tensor([[i, j]]).expand(count, -1)
     generator = stream(0, "reach", system.run.task["name"], i, j, part)
     problems = system.task.draw_for_cells(cells, generator)
-    exact, wrong = count_correct(system, problems, tell)
+    (start,) = system.distinct_starts(system.run.evaluation.starts[:1])
+    scored = score(system, problems, start, system.run.evaluation.recurrences, tell)
+    exact, wrong = int(scored.exact.sum()), int(scored.wrong.sum())
     tokens = int(system.format.write(problems).length.max())
     return {"i": i, "j": j, "n": count, "exact": exact, "wrong": wrong, "tokens": tokens}
-
-
-def count_correct(
-    system: System, problems: Problems, tell: Callable[[int], None] = lambda count: None
-) -> tuple[int, int]:
-    """Return how many responses are exact, and how many response tokens are wrong in total.
-
-    They are scored as the row's evaluation scores them: from the first of its starts, with its
-    number of recurrences.
-
-    Args:
-        tell: called with the number of problems scored since its last call.
-    """
-    exact, wrong, evaluation = 0, 0, system.run.evaluation
-    (start,) = system.distinct_starts(evaluation.starts[:1])
-    problems = problems.to(system.device)
-    batch = system.format.write(problems)
-    with use_precision("fp32", system.device), system.read_from(start) as first:
-        for rows, scored in run_passes(system, problems, batch, first, evaluation.recurrences):
-            exact, wrong = exact + int(scored.exact.sum()), wrong + int(scored.wrong.sum())
-            tell(len(rows))
-    return exact, wrong

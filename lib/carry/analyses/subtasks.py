@@ -10,31 +10,23 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-from carry.analyses import Report, analyse_seeds, ignore
+from carry.analyses import INTERVAL, LABELS, Report, analyse_seeds, ignore, load_steps
 from carry.data.problems import Problems
-from carry.evaluation import trained_models
 from carry.evaluation.intervals import add_interval
-from carry.evaluation.scoring import list_labels
+from carry.evaluation.scoring import score
 from carry.experiments.run import Run
 from carry.interpretability.carry_subtasks import label_subtasks, measure_cascades
 from carry.models.system import System
-from carry.models.teacher_forcing import TeacherForcedPass, teacher_forced_pass
+from carry.models.teacher_forcing import TeacherForcedPass
 from carry.randomness import stream
 from carry.tasks.addition import Addition
-from carry.training.loop import choose_device
-from carry.training.precision import use_precision
 
 TASK = "addition"
+SCORED = (*LABELS, "trained", "step", *INTERVAL)
 COLUMNS = {
-    "subtasks": (
-        "subtask", "place", "n", "correct", "row", "scale", "seed", "trained", "step",
-        "accuracy", "low", "high",
-    ),
-    "cascades": (
-        "cascade", "n", "exact", "row", "scale", "seed", "trained", "step", "accuracy", "low",
-        "high",
-    ),
-}  # fmt: skip
+    "subtasks": ("subtask", "place", "n", "correct", *SCORED),
+    "cascades": ("cascade", "n", "exact", *SCORED),
+}
 UNIFORM = 2000  # problems with independent digits
 PER_CASCADE = 100  # problems for each cascade: its first place and its length
 
@@ -49,7 +41,7 @@ def tables(run: Run, report: Report = ignore) -> dict[str, pd.DataFrame]:
             `exact`.
         Both have intervals. A row without snapshots is scored at its last step.
     """
-    scores = analyse_seeds(report, _analyse_seed, run)
+    scores = analyse_seeds(run, report, _analyse_seed)
     return {
         "subtasks": add_interval(scores["subtasks"], "correct"),
         "cascades": add_interval(scores["cascades"], "exact"),
@@ -57,29 +49,17 @@ def tables(run: Run, report: Report = ignore) -> dict[str, pd.DataFrame]:
 
 
 def _analyse_seed(system: System) -> dict[str, pd.DataFrame]:
-    training = system.run.training
-    problems = draw_problems(system.task, training.digits)
+    problems = draw_problems(system.task, system.run.training.digits)
     labels = label_subtasks(system.task, problems)
     cascades = measure_cascades(system.task, problems)
     by_subtask, by_cascade = [], []
-    snapshots = trained_models.load_snapshots(system.run, system.seed)
-    last = {training.steps: dict(system.network.state_dict())}
-    for step, weights in (snapshots or last).items():
-        system.network.load_state_dict(weights)
-        scored = _score(system, problems)
-        columns = {**list_labels(system), "step": step}
-        by_subtask.append(_count_by_place(system, problems, scored, labels).assign(**columns))
+    for step in load_steps(system):
+        scored = score(system, problems)
+        by_subtask.append(_count_by_place(system, problems, scored, labels).assign(step=step))
         exact = {"cascade": cascades.numpy(), "n": 1, "exact": scored.exact.cpu().numpy()}
         counts = pd.DataFrame(exact).groupby("cascade", as_index=False).sum()
-        by_cascade.append(counts.assign(**columns))
+        by_cascade.append(counts.assign(step=step))
     return {"subtasks": pd.concat(by_subtask), "cascades": pd.concat(by_cascade)}
-
-
-@torch.inference_mode()
-def _score(system: System, problems: Problems) -> TeacherForcedPass:
-    device = choose_device(system.run)
-    with use_precision("fp32", device):
-        return teacher_forced_pass(system, system.format.write(problems.to(device)))
 
 
 def draw_problems(task: Addition, digits: int) -> Problems:

@@ -34,9 +34,8 @@ def ask(system: System, *operands: str | int, start: Start = "all") -> pd.DataFr
     Columns: the `context` before a token, the token that the model has `predicted`, its
     `probability`, and the `target`, the correct token.
 
-    >>> from carry.evaluation.mock_models import Oracle
-    >>> from carry.experiments.resolve import make_run
-    >>> ask(Oracle(make_run({"task": {"name": "addition"}})), 17, 25)["predicted"].tolist()
+    >>> from carry.evaluation.trained_models import load_committed
+    >>> ask(load_committed("addition_relative"), 17, 25)["predicted"].tolist()
     ['2', '4', '$']
 
     Raises:
@@ -119,10 +118,9 @@ def read_answer(system: System, steps: pd.DataFrame) -> str:
 
     For a task or format whose response is not a number, return the response without its end.
 
-    >>> from carry.evaluation.mock_models import Oracle
-    >>> from carry.experiments.resolve import make_run
-    >>> oracle = Oracle(make_run({"task": {"name": "addition"}}))
-    >>> read_answer(oracle, ask(oracle, 999, 2))
+    >>> from carry.evaluation.trained_models import load_committed
+    >>> system = load_committed("addition_relative")
+    >>> read_answer(system, ask(system, 999, 2))
     '1001'
     """
     check_type(system, System, "system")

@@ -189,13 +189,12 @@ def decode_greedily(
 
     A response without an end is cut where the longest answer ends.
 
-    >>> from carry.evaluation.mock_models import Oracle
+    >>> from carry.evaluation.trained_models import load_committed
     >>> from carry.formats import to_text
-    >>> from carry.experiments.resolve import make_run
     >>> from carry.tasks import to_digits
-    >>> oracle = Oracle(make_run({"task": {"name": "addition"}}))
-    >>> problems = oracle.task.solve(*to_digits([[5, 7], [2, 30]]))
-    >>> [to_text(row) for row in decode_greedily(oracle, problems)]
+    >>> system = load_committed("addition_relative")
+    >>> problems = system.task.solve(*to_digits([[5, 7], [2, 30]]))
+    >>> [to_text(row) for row in decode_greedily(system, problems)]
     ['21$$', '23$$']
     """
     device, problems = problems.operands.device, problems.to(system.device)

@@ -11,12 +11,12 @@ import pandas as pd
 
 from carry.config import paths
 from carry.data import problem_sets
-from carry.data.tables import concat_by_name
+from carry.data.tables import concat_by_name, write_tables
 from carry.evaluation import trained_models
 from carry.evaluation.recurrences import choose_problems, score_by_recurrence
 from carry.evaluation.regions import refuse_band
 from carry.evaluation.scoring import score_system
-from carry.evaluation.starts import choose_part, count_passes
+from carry.evaluation.starts import choose_part
 from carry.evaluation.trained_models import restore_system
 from carry.experiments.run import Run
 from carry.jobs import Job, run_jobs
@@ -53,7 +53,7 @@ def list_evaluation_jobs(run: Run, seeds: Sequence[int] | None = None) -> list[J
 
 
 def estimate_scoring_cost(run: Run, questions: pd.DataFrame) -> float:
-    """Return the cost to score a seed, in the operations of training.
+    """Return the cost to score a seed from one start, in the operations of training.
 
     A pass over a problem costs a third of a training step for it, times its length over a trained
     one's.
@@ -61,7 +61,7 @@ def estimate_scoring_cost(run: Run, questions: pd.DataFrame) -> float:
     training = run.training
     example = count_training_operations(run) / (training.steps * training.batch)
     lengths = questions[["i", "j"]].max(axis=1) / training.digits
-    return float(example / 3 * count_passes(run) * lengths.clip(lower=1).sum())
+    return float(example / 3 * lengths.clip(lower=1).sum())
 
 
 def evaluate_runs(
@@ -74,11 +74,19 @@ def evaluate_runs(
         left out.
 
     Raises:
-        SettingsError: without weights, for weights that do not fit, and for scores that
-            `regions.refuse_band` refuses.
+        SettingsError: without weights, for weights that do not fit, and see `refuse_band`.
     """
     jobs = [(run, job) for run in runs for job in list_evaluation_jobs(run, seeds)]
-    places = run_jobs([job for _, job in jobs], label or runs[0].name)
+    return collect_tables(jobs, label or runs[0].name)
+
+
+def collect_tables(jobs: Sequence[tuple[Run, Job]], label: str) -> dict[str, pd.DataFrame]:
+    """Run jobs, and join their tables of the same name, with the names of their runs.
+
+    Raises:
+        SettingsError: for tables that `regions.refuse_band` refuses.
+    """
+    places = run_jobs([job for _, job in jobs], label)
     tables = concat_by_name(
         {
             path.stem: pd.read_parquet(path).assign(row=run.name, scale=run.scale)
@@ -86,7 +94,7 @@ def evaluate_runs(
         }
         for (run, _), place in zip(jobs, places, strict=True)
     )
-    refuse_band(tables, runs)
+    refuse_band(tables, [run for run, _ in jobs])
     return tables
 
 
@@ -104,10 +112,6 @@ def score_seed(
     starts for all problems, from the others for those of `choose_part`. A looped model has, from
     the first start, those of `carry.evaluation.recurrences.score_by_recurrence`; a row with an
     `attention_cell` those of `carry.interpretability.attention.describe_attention`.
-
-    Raises:
-        SettingsError: for damaged weights, weights of other settings, or a format that does not
-            suit the attention cell.
     """
     system, evaluation = restore_system(weights, run, seed), run.evaluation
     first, *others = system.distinct_starts(evaluation.starts)
@@ -121,7 +125,7 @@ def score_seed(
     ]
     tables = {
         name: pd.concat([table for table in parts if len(table)] or parts, ignore_index=True)
-        for name, parts in zip(TABLES, map(list, zip(*scored, strict=True)), strict=True)
+        for name, parts in zip(TABLES, zip(*scored, strict=True), strict=True)
     }
     by_recurrence = score_by_recurrence(system, questions, first, report=count_problems)
     tables |= dict(zip(RECURRENCE_TABLES, by_recurrence, strict=True))
@@ -129,7 +133,4 @@ def score_seed(
         labels = {"row": run.name, "scale": run.scale, "seed": seed}
         module = importlib.import_module(ATTENTION)
         tables |= module.describe_attention(system, tuple(evaluation.attention_cell), labels)
-    for name, table in tables.items():
-        if len(table):
-            with paths.write_atomically(folder / f"{name}.parquet") as draft:
-                table.to_parquet(draft, index=False)
+    write_tables({name: table for name, table in tables.items() if len(table)}, folder)

@@ -11,16 +11,14 @@ from collections.abc import Callable
 
 import pandas as pd
 import torch
-import torch.nn.functional as F
 from jaxtyping import Bool, Integer
 from torch import Tensor
 
 from carry.data import problem_sets
 from carry.data.batch import NO_PLACE, Batch
 from carry.data.problems import Problems
-from carry.evaluation.decoding import compute_decoding_ids, group_by_shape, select_rows
 from carry.evaluation.intervals import add_interval
-from carry.evaluation.scoring import count_at_once, list_labels
+from carry.evaluation.scoring import list_labels, split_problems
 from carry.formats import ALPHABET
 from carry.models.system import Start, System
 from carry.models.teacher_forcing import predict_tokens
@@ -64,9 +62,6 @@ def score_by_recurrence(
             tokens without a place, as the end and the letters of a list).
         Both tables have the `row`, `scale` and `seed` of the model, its `trained` digits, the
         `start` of its ids and `recurrences_trained`. They are empty if the model is not looped.
-
-    Raises:
-        SettingsError: for less than one recurrence.
 
     >>> from carry.experiments.resolve import make_run
     >>> addition = {"name": "addition"}
@@ -138,23 +133,17 @@ def _predict_tokens(
     report: Callable[[int], None],
 ) -> Integer[Tensor, "R B A"]:
     """Return the predictions after each recurrence, 0 after the end of a response."""
-    longest = int((batch.length - batch.start).max())
-    logits = max(1, most) * longest * system.format.vocabulary_size()
-    size = max(1, min(count_at_once(batch, system.device), MAX_LOGITS // logits))
-    order, parts = [], []
-    for rows in group_by_shape(problems, system.format):
-        ids_by_start = compute_decoding_ids(system, problems[rows], batch[rows], start)
-        for part in torch.arange(len(rows), device=rows.device).split(size):
-            trimmed = batch[rows[part]].trim()
-            at, _, _ = trimmed.response()  # equal in all rows, because they have one shape
-            predicted = predict_tokens(
-                system.logits_by_recurrence(trimmed, ids, at[:1], most)
-                for ids in select_rows(ids_by_start, part)
-            )
-            order.append(rows[part])
-            parts.append(F.pad(predicted, (0, longest - predicted.shape[2])))
-            report(len(part))
-    return torch.cat(parts, dim=1)[:, torch.cat(order).argsort()]
+    _, target, _ = batch.response()
+    predicted = target.new_zeros(most, *target.shape)
+    at_once = max(1, MAX_LOGITS // (most * target.shape[1] * system.format.vocabulary_size()))
+    for rows, part, ids_by_start in split_problems(system, problems, batch, start, at_once):
+        at, _, _ = part.response()
+        tokens = predict_tokens(
+            system.logits_by_recurrence(part, ids, at, most) for ids in ids_by_start
+        )
+        predicted[:, rows, : at.shape[1]] = tokens
+        report(len(rows))
+    return predicted
 
 
 def _count_correct(

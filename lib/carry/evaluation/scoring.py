@@ -60,10 +60,37 @@ COLUMNS = {
 }  # fmt: skip
 
 
-def count_at_once(batch: Batch, device: torch.device) -> int:
-    """Return how many problems as long as those of a batch are scored in one pass."""
-    most = MAX_ATTENTION_SCORES * (TIMES_ON_GPU if device.type == "cuda" else 1)
-    return max(1, most // batch.tokens.shape[1] ** 2)
+def score(
+    system: System,
+    problems: Problems,
+    start: Start = 1,
+    recurrences: int | None = None,
+    report: Callable[[int], None] = lambda count: None,
+) -> TeacherForcedPass:
+    """Return what a model predicts in the true responses to problems, and where it is wrong.
+
+    Args:
+        start: the first id, "all" for the mean of next-token probabilities over all starts, or
+            "window" (see `System.read_from`).
+        recurrences: of a looped model (default: as trained).
+        report: called with the number of problems scored since its last call.
+
+    >>> from carry.evaluation.trained_models import load_committed
+    >>> from carry.tasks import to_digits
+    >>> system = load_committed("addition_relative")
+    >>> score(system, system.task.solve(*to_digits([[5, 7], [2, 300]]))).exact.tolist()
+    [True, True]
+    """
+    problems = problems.to(system.device)
+    batch = system.format.write(problems)
+    _, target, real = batch.response()
+    predicted = torch.zeros_like(target)
+    system.network.eval()
+    with use_precision("fp32", system.device), system.read_from(start) as first:
+        for rows, result in run_passes(system, problems, batch, first, recurrences):
+            predicted[rows, : result.predicted.shape[1]] = result.predicted
+            report(len(rows))
+    return TeacherForcedPass(predicted, target, real)
 
 
 def score_system(
@@ -76,8 +103,7 @@ def score_system(
     """Score a model, on its device, on a problem set, from each start that gives different ids.
 
     Args:
-        starts: first ids, or "all" for the mean of next-token probabilities over all starts.
-        report: called with the number of problems scored since its last call.
+        starts, recurrences, report: see `score`.
 
     Returns:
         cells: for each `start`, `set`, `i` and `j`, the number of `exact` answers of `n` problems;
@@ -96,13 +122,12 @@ def score_system(
             `first_wrong` token is here. Empty in other formats.
         All tables have the `row`, `scale` and `seed` of the model, and its `trained` digits.
 
-    >>> from carry.evaluation.mock_models import ForgetsCarries
-    >>> from carry.experiments.resolve import make_run
+    >>> from carry.evaluation.trained_models import load_committed
     >>> table = pd.DataFrame({"operands": ["17 25", "12 25"], "set": "grid", "i": 2, "j": 2})
-    >>> system = ForgetsCarries(make_run({"task": {"name": "addition"}}))
+    >>> system = load_committed("addition_relative")
     >>> cells, places, _ = score_system(system, table.assign(label=0))
     >>> cells[["n", "exact", "lost_carry", "other"]].values.tolist()
-    [[2, 1, 1, 0]]
+    [[2, 2, 0, 0]]
     """
     starts, device = system.distinct_starts(starts), system.device
     table = table.reset_index(drop=True)
@@ -213,29 +238,33 @@ def _pad_with_end(response: Integer[Tensor, "B A"], width: int) -> Integer[Tenso
 def run_passes(
     system: System, problems: Problems, batch: Batch, start: Start, recurrences: int | None
 ) -> Iterator[tuple[Integer[Tensor, " b"], TeacherForcedPass]]:
-    """Run the model on batches of problems of one shape; yield their rows and results.
-
-    Args:
-        batch: the problems in the model's format.
-        start: the first id, or "all" (see `System.read_from` for "window").
-        recurrences: of a looped model (default: as trained).
-    """
+    """Run the model on problems, which are written in `batch`; yield their rows and results."""
     if system.run.training.batched_seeds:
         # By name, so that other rows do not depend on the code of batched seeds.
         module = importlib.import_module("carry.training.batched.count_pass")
         yield torch.arange(len(problems)), module.counts_pass(system, problems, batch)
         return
-    most = count_at_once(batch, system.device)
+    for rows, part, ids in split_problems(system, problems, batch, start):
+        yield rows, teacher_forced_pass(system, part, recurrences=recurrences, ids_by_start=ids)
+
+
+def split_problems(
+    system: System, problems: Problems, batch: Batch, start: Start, most: int | None = None
+) -> Iterator[tuple[Integer[Tensor, " b"], Batch, list[list[Integer[Tensor, "_ S"]]]]]:
+    """Split problems into parts of one shape; yield their rows, themselves, and ids by start.
+
+    Args:
+        batch: the problems in the model's format.
+        start: the first id, or "all" (see `System.read_from` for "window").
+        most: problems of a part, besides the limit by attention scores.
+    """
+    scores = MAX_ATTENTION_SCORES * (TIMES_ON_GPU if system.device.type == "cuda" else 1)
+    size = max(1, scores // batch.tokens.shape[1] ** 2)
     for rows in _group_problems(system, problems, batch, start):
         # Up to its first error the model has written the true tokens, so it has these ids.
         ids_by_start = compute_decoding_ids(system, problems[rows], batch[rows], start)
-        for part in torch.arange(len(rows), device=rows.device).split(most):
-            trimmed = batch[rows[part]].trim()
-            part_ids = select_rows(ids_by_start, part)
-            result = teacher_forced_pass(
-                system, trimmed, recurrences=recurrences, ids_by_start=part_ids
-            )
-            yield rows[part], result
+        for part in torch.arange(len(rows), device=rows.device).split(min(size, most or size)):
+            yield rows[part], batch[rows[part]].trim(), select_rows(ids_by_start, part)
 
 
 def _group_problems(
@@ -315,8 +344,7 @@ def _count_by_cell(
         grouped = part.groupby(["start", "set", "i", "j"], as_index=False, sort=False)
         parts.append(grouped.sum(min_count=1))  # the sum of missing values is missing, not 0
     cells = add_interval(pd.concat(parts, ignore_index=True))
-    order = ["start", "set", "i", "j", "n", "exact", "accuracy", "low", "high", *mistakes.KINDS]
-    return _add_labels(system, cells[[*order, *EXTRA_COUNTS]])
+    return cells.assign(**list_labels(system))[[*COLUMNS["cells"]]]
 
 
 def _sum_counts(system: System, parts: list[pd.DataFrame], by: str) -> pd.DataFrame:
@@ -324,8 +352,8 @@ def _sum_counts(system: System, parts: list[pd.DataFrame], by: str) -> pd.DataFr
     counts = pd.concat(parts) if parts else pd.DataFrame(columns=columns, dtype=int)
     counts = counts.groupby(columns[:3], as_index=False, sort=False).sum()
     counts = add_interval(counts[counts["n"] > 0].reset_index(drop=True), "correct")
-    counts.insert(1, "set", "equal")
-    return _add_labels(system, counts)
+    order = COLUMNS["places" if by == "place" else "steps"]
+    return counts.assign(set="equal", **list_labels(system))[[*order]]
 
 
 def list_labels(system: System) -> dict[str, str | int]:
@@ -333,9 +361,3 @@ def list_labels(system: System) -> dict[str, str | int]:
     run = system.run
     names = {"row": run.name, "scale": run.scale, "seed": system.seed}
     return {**names, "trained": run.training.digits}
-
-
-def _add_labels(system: System, table: pd.DataFrame) -> pd.DataFrame:
-    for index, (name, value) in enumerate(list_labels(system).items()):
-        table.insert(index, name, value)
-    return table

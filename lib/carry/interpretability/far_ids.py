@@ -42,9 +42,8 @@ def measure_errors(
         SettingsError: for numbers that are not valid, for problems that need an id past the table
             of the model, and as `System.count_far` does.
 
-    >>> from carry.experiments.resolve import make_run
-    >>> from carry.evaluation.mock_models import Oracle
-    >>> measure_errors(Oracle(make_run({"task": {"name": "addition"}})), 5)["wrong"].tolist()
+    >>> from carry.evaluation.trained_models import load_committed
+    >>> measure_errors(load_committed("addition_abacus"), 5)["wrong"].tolist()
     [0, 0, 0, 0, 0]
     """
     batch = _draw(system, digits, count)
