@@ -3,7 +3,6 @@
 import pytest
 import torch
 
-from carry import analyses
 from carry.analyses import locality
 from carry.certificates.contexts import compute_id_reach, require_bounded_contexts
 from carry.config.settings import SettingsError
@@ -87,9 +86,7 @@ def test_attention_on_local_tokens(row, monkeypatch):
         problem_sets, "load_questions", lambda run: SETS["ablations"].groupby("i").head(3)
     )
     monkeypatch.setattr(trained_models, "load_seed", lambda run, seed: System(run, seed))
-    tables = locality.tables(run.model_copy(update={"seeds": 2}))
-    analyses.check_columns(tables, locality.COLUMNS, "locality")
-    table = tables["locality"]
+    table = locality.tables(run.model_copy(update={"seeds": 2}))["locality"]
     assert (table["n"] == 3).all() and table["seed"].unique().tolist() == [0, 1]
     assert table["digits"].max() == 100, "longer sums have more tokens"
     shares = table[table["seed"] == 0].set_index("digits")["share"]

@@ -9,7 +9,7 @@ import torch
 
 from carry.analyses import heads
 from carry.config.settings import SettingsError
-from carry.evaluation.failed_halving import zero_failed_models
+from carry.evaluation.regions import zero_failed_models
 from carry.experiments.resolve import make_run
 from carry.formats import EOS
 from carry.interpretability.majority_constructions import (

@@ -103,7 +103,7 @@ def test_tables_hold_all_seeds_and_lengths(monkeypatch):
         problem_sets, "load_questions", lambda of: problem_sets.draw_problem_set("x", few)
     )
     found = depths.tables(RUN.model_copy(update={"seeds": 2}))
-    analyses.check_columns(found, depths.COLUMNS, "depths")
+    found = analyses.order_columns(found, depths.COLUMNS)
     for table in found.values():
         assert set(zip(table["seed"], table["digits"], strict=True)) == {
             *itertools.product((0, 1), (1, 2, 3, 4))

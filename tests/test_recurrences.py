@@ -8,7 +8,6 @@ import torch.nn.functional as F
 
 import mock_models
 from carry.config import paths
-from carry.config.settings import SettingsError
 from carry.data import problem_sets
 from carry.data.problem_sets import ProblemSet, draw_problem_set
 from carry.evaluation import decoding, recurrences, scoring
@@ -154,7 +153,7 @@ def test_steps_are_read_out_as_they_are_scored(pad):
     """Exact responses of a pass that ends there, and places of the last number alone."""
     table = drawn(SUMS, grid=0, equal=4, longest=5, far=[])
     system = build(task=SUMS, form={"name": "scratchpad", "pad": pad}, layers=1)
-    counts, answers = score_by_recurrence(system, table, most=3)
+    counts, answers = score_by_recurrence(system, table)
     keys, shown = ["digits", "place"], ["n", "correct", "accuracy", "low", "high"]
     for times in (1, 3):
         cells, places, _ = scoring.score_system(system, table, [1], times)
@@ -175,8 +174,8 @@ def test_steps_are_read_out_as_they_are_scored(pad):
 
 def test_counts_add_up(table):
     counts, answers = score_by_recurrence(build(), table)
-    assert counts.columns.tolist() == recurrences.RECURRENCE_COLUMNS
-    assert answers.columns.tolist() == recurrences.ANSWER_COLUMNS
+    assert counts.columns.tolist() == recurrences.COLUMNS["recurrences"]
+    assert answers.columns.tolist() == recurrences.COLUMNS["answers"]
     assert ((counts["low"] <= counts["accuracy"]) & (counts["accuracy"] <= counts["high"])).all()
     assert (counts["correct"] <= counts["n"]).all()
     later = counts[counts["recurrence"] > 1]
@@ -239,11 +238,6 @@ def test_a_model_whose_block_does_nothing_is_at_a_fixed_point(table):
     assert (later["same"] < later["n"]).any()
 
 
-def test_the_same_twice(table):
-    for one, other in zip(*(score_by_recurrence(build(), table) for _ in range(2)), strict=True):
-        pd.testing.assert_frame_equal(one, other)
-
-
 def test_the_first_problems_of_few_lengths(table, monkeypatch):
     system = build()
     found = choose_problems(system, table)
@@ -259,14 +253,8 @@ def test_of_a_model_that_is_not_looped_nothing_is_said(table):
     system = build(recurrences=1)
     assert choose_problems(system, table).empty
     counts, answers = score_by_recurrence(system, table)
-    assert counts.columns.tolist() == recurrences.RECURRENCE_COLUMNS and counts.empty
-    assert answers.columns.tolist() == recurrences.ANSWER_COLUMNS and answers.empty
-
-
-@pytest.mark.parametrize("most", [0, -1])
-def test_less_than_one_recurrence_is_refused(table, most):
-    with pytest.raises(SettingsError, match=f"^recurrences: {most} does not fit, expected at lea"):
-        score_by_recurrence(build(), table, most=most)
+    assert counts.columns.tolist() == recurrences.COLUMNS["recurrences"] and counts.empty
+    assert answers.columns.tolist() == recurrences.COLUMNS["answers"] and answers.empty
 
 
 ROWS = ("addition_abacus", "addition_abacus_looped")

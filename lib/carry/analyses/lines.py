@@ -87,7 +87,7 @@ def count_exact(
         SettingsError: for a model of another format than `line`.
 
     >>> from carry.evaluation.trained_models import load_committed
-    >>> system = load_committed("addition_line_relative_text")
+    >>> system = load_committed("addition_line_rows_relative")
     >>> count_exact(system, 3, Surroundings(characters=5, sums=3), count=7)
     7
     """

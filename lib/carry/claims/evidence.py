@@ -27,8 +27,12 @@ from carry.claims.gates import (
 from carry.claims.measurements import Measurement, SeedTest
 from carry.claims.seed_plans import MIN_SEEDS_OF_LEVEL, OF_METHODS, SIGNS
 from carry.evaluation.differences import compare_rates
-from carry.evaluation.failed_halving import zero_failed_models
-from carry.evaluation.regions import add_region, add_unseen_regions, score_trained_lengths
+from carry.evaluation.regions import (
+    add_region,
+    add_unseen_regions,
+    score_trained_lengths,
+    zero_failed_models,
+)
 from carry.experiments.run import Run
 
 # Of several rows of a claim, the record has the one with the first of these verdicts.

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import pandas as pd
 import torch
 
-from carry.config.arguments import check_type
 from carry.config.settings import SettingsError, describe
 from carry.data.batch import Batch
 from carry.data.problems import Problems
@@ -41,7 +40,6 @@ def ask(system: System, *operands: str | int, start: Start = "all") -> pd.DataFr
     Raises:
         SettingsError: for operands that the model cannot read, or an invalid start.
     """
-    check_type(system, System, "system")
     problem = make_problem(system.task, operands).to(system.device)
     written = system.format.write_open_ended(problem)
     check_ids(system, written, int(problem.lengths.max()), start)
@@ -75,11 +73,6 @@ def make_problem(task: Task, operands: Sequence[str | int]) -> Problems:
     Raises:
         SettingsError: for a wrong number of operands, or an operand that the task does not have.
     """
-    for index, operand in enumerate(operands):
-        if isinstance(operand, bool) or not isinstance(operand, str | int):
-            raise SettingsError(
-                f"operands.{index}: {describe(operand)} is not a number; expected digits 0 to 9"
-            )
     texts = [int_to_text(number) if isinstance(number, int) else number for number in operands]
     digits = DIGIT_SYMBOLS[: max(10, task.base)]
     for index, text in enumerate(texts):
@@ -123,12 +116,7 @@ def read_answer(system: System, steps: pd.DataFrame) -> str:
     >>> read_answer(system, ask(system, 999, 2))
     '1001'
     """
-    check_type(system, System, "system")
-    check_type(steps, pd.DataFrame, "steps")
-    tokens = steps["predicted"].tolist() if "predicted" in steps else []
-    if not tokens or not all(isinstance(token, str) and token in ALPHABET for token in tokens):
-        raise SettingsError("steps: no column 'predicted' of tokens; expected a table from `ask`")
-    response = torch.tensor([[ALPHABET.index(token) for token in tokens]])
+    response = torch.tensor([[ALPHABET.index(token) for token in steps["predicted"]]])
     symbols = [ALPHABET[token] for token in system.format.read(response)[0].tolist()]
     symbols = [symbol for symbol in symbols if symbol != ALPHABET[EOS]]
     if not system.task.answer_is_number or not system.format.writes_answer:

@@ -29,30 +29,28 @@ MAX_LOGITS = 2**24  # in one batch: recurrences x problems x response tokens x s
 
 WHOLE_ANSWER = -1  # in the column `place`: all tokens of the answer
 
-LABELS = ["row", "scale", "seed", "trained", "start", "digits", "recurrences_trained"]
-RECURRENCE_COLUMNS = [
-    *LABELS, "recurrence", "place", "n", "correct", "accuracy", "low", "high", "same",
-]  # fmt: skip
-ANSWER_COLUMNS = [*LABELS, "recurrence", "slot", "place", "target", "predicted"]
-COLUMNS = {"recurrences": RECURRENCE_COLUMNS, "answers": ANSWER_COLUMNS}
+LABELS = ["row", "scale", "seed", "trained", "start", "digits", "recurrences_trained", "recurrence"]
+COLUMNS = {
+    "recurrences": [*LABELS, "place", "n", "correct", "accuracy", "low", "high", "same"],
+    "answers": [*LABELS, "slot", "place", "target", "predicted"],
+}
 
 
 def score_by_recurrence(
     system: System,
     table: pd.DataFrame,
     start: Start = 1,
-    most: int | None = None,
     report: Callable[[int], None] = lambda count: None,
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Run a looped model on `choose_problems` of a set, and read it out after each recurrence.
 
     Args:
         start: the first id, or "all" for the mean of next-token probabilities over all starts.
-        most: the last recurrence (default: twice the trained number, and at least four more).
         report: called with the number of problems run since its last call.
 
     Returns:
-        recurrences: for each length (`digits`), `recurrence` (from 1) and `place` (0: least
+        recurrences: for each length (`digits`), `recurrence` (from 1 to twice the trained number,
+            and at least four more) and `place` (0: least
             significant; -1: the complete answer with its end, exact as in `score_system`), the
             number of `n` that are `correct`, with `accuracy` and the ends of its interval (`low`,
             `high`), and the number with the `same` prediction as after the recurrence before
@@ -69,15 +67,15 @@ def score_by_recurrence(
     >>> table = problem_sets.draw_problem_set("mine", settings)
     >>> model = {"layers": 1, "recurrences": 2, "width": 8, "heads": 1}
     >>> system = System(make_run({"task": addition, "model": model, "training": {"digits": 2}}))
-    >>> recurrences, answers = score_by_recurrence(system, table, most=3)
+    >>> recurrences, answers = score_by_recurrence(system, table)
     >>> complete = recurrences[recurrences["place"] == WHOLE_ANSWER]
-    >>> complete[["digits", "recurrence", "n"]].values.tolist()
-    [[2, 1, 5], [2, 2, 5], [2, 3, 5], [3, 1, 5], [3, 2, 5], [3, 3, 5]]
+    >>> complete.query("recurrence <= 2")[["digits", "recurrence", "n"]].values.tolist()
+    [[2, 1, 5], [2, 2, 5], [3, 1, 5], [3, 2, 5]]
     >>> "".join(answers.loc[answers["recurrence"] == 1, "target"])
     '931$0741$'
     """
     trained, device = system.network.recurrences, system.device
-    most = max(2 * trained, trained + 4) if most is None else most
+    most = max(2 * trained, trained + 4)
     (start,) = system.distinct_starts([start])
     labels = {**list_labels(system), "start": str(start), "recurrences_trained": trained}
     counts, answers = [], []
@@ -93,12 +91,14 @@ def score_by_recurrence(
             in_last = number == number.amax(1, keepdim=True)
             labels["digits"] = digits
             count = _count_correct(predicted, target, real, torch.where(in_last, place, NO_PLACE))
-            counts.append(count.assign(**labels)[RECURRENCE_COLUMNS])
+            counts.append(count.assign(**labels)[COLUMNS["recurrences"]])
             answer = _list_predictions(predicted[:, 0], target[0], real[0], place[0])
-            answers.append(answer.assign(**labels)[ANSWER_COLUMNS])
-    if not counts:
-        return pd.DataFrame(columns=RECURRENCE_COLUMNS), pd.DataFrame(columns=ANSWER_COLUMNS)
-    return pd.concat(counts, ignore_index=True), pd.concat(answers, ignore_index=True)
+            answers.append(answer.assign(**labels)[COLUMNS["answers"]])
+    tables = {"recurrences": counts, "answers": answers}
+    return tuple(
+        pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=COLUMNS[name])
+        for name, parts in tables.items()
+    )
 
 
 def choose_problems(system: System, table: pd.DataFrame) -> pd.DataFrame:
@@ -186,12 +186,8 @@ def _list_predictions(
         "target": [ALPHABET[token] for token in target[slots].tolist()],
     }
     return pd.concat(
-        pd.DataFrame(
-            {
-                "recurrence": recurrence,
-                **columns,
-                "predicted": [ALPHABET[token] for token in tokens],
-            }
+        pd.DataFrame({**columns, "predicted": [ALPHABET[token] for token in tokens]}).assign(
+            recurrence=recurrence
         )
         for recurrence, tokens in enumerate(predicted[:, slots].tolist(), start=1)
     )

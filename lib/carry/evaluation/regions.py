@@ -103,3 +103,24 @@ the validation band; expected no size from 11 to 15
                     f"runs.{row}.evaluation.band: table {name!r} has size {reported.iloc[0]:g} of "
                     f"the validation band; expected no size from {band[0]} to {band[-1]}"
                 )
+
+
+def zero_failed_models(
+    cells: pd.DataFrame, curves: pd.DataFrame, runs: Mapping[str, Run]
+) -> pd.DataFrame:
+    """Return cells without a correct answer of models that training failed to halve to one head.
+
+    The thesis counts them so (fraknoi2024, 5.5).
+
+    Args:
+        cells: accuracy by lengths.
+        curves: learning curves, with the number of remaining `heads` where training halves them.
+        runs: the settings of rows; only those with `halving` were to be halved.
+    """
+    heads = curves.dropna(subset="heads").groupby(["row", "seed"])["heads"].last()
+    halved = [row for row, run in runs.items() if run.training.halving]
+    failed = heads[(heads > 1) & heads.index.isin(halved, level="row")].index
+    is_failed = pd.MultiIndex.from_frame(cells[["row", "seed"]]).isin(failed)
+    return cells.assign(
+        **{name: cells[name].mask(is_failed, 0) for name in ("exact", "first_right")}
+    )
