@@ -22,6 +22,7 @@ from carry.data import problem_sets
 from carry.data.problems import Problems
 from carry.data.tables import concat_by_name
 from carry.evaluation.intervals import add_interval
+from carry.evaluation.scoring import locate_digits
 from carry.experiments.run import Run
 from carry.interpretability.carry_subtasks import measure_cascades
 from carry.models.system import System
@@ -93,13 +94,12 @@ def measure_depths(system: System, problems: Problems) -> pd.DataFrame:
     batch = system.format.write(problems)
     result = teacher_forced_pass(system, batch)
     taken = system.network.recurrences_taken(batch.tokens, system.ids(batch), batch.response()[0])
-    place = batch.place.gather(1, batch.slots()).long()
-    is_digit = (result.real & (place >= 0)).cpu()
+    place, is_digit = (part.cpu() for part in locate_digits(batch))
     steps = system.task.compute_steps(problems.to("cpu"))
     cascade = measure_cascades(system.task, problems.to("cpu"))[:, None].expand(place.shape)
     columns = {
-        "place": place,
-        "carry": steps["carry_used"].long().gather(1, place.clamp(min=0).cpu()),
+        "place": place.long(),
+        "carry": steps["carry_used"].long().gather(1, place.clamp(min=0).long()),
         "cascade": cascade,
         "taken": taken.count,
         "depth": taken.mean,

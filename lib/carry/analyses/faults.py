@@ -77,14 +77,11 @@ def _analyse_seed(
         for noise in NOISE:
             system.network.load_state_dict(_add_noise(last, noise, system.seed))
             disturbed.append({"noise": noise, **_score(system, contexts)})
-    scored = {"learned": learned, "disturbed": disturbed}
-    return {
-        "verdicts": pd.DataFrame([verdict]),
-        **{
-            name: add_interval(pd.DataFrame(rows)) if rows else pd.DataFrame(columns=COLUMNS[name])
-            for name, rows in scored.items()
-        },
-    }
+    tables = {"verdicts": pd.DataFrame([verdict])}
+    for name, rows in {"learned": learned, "disturbed": disturbed}.items():
+        table = pd.DataFrame(rows)
+        tables[name] = add_interval(table) if rows else table.reindex(columns=COLUMNS[name])
+    return tables
 
 
 def _score(system: System, contexts: EnumeratedContexts) -> dict[str, int]:

@@ -35,6 +35,7 @@ from carry.data.batch import Batch
 from carry.data.problems import Problems
 from carry.evaluation.decoding import decode_greedily
 from carry.evaluation.intervals import add_interval
+from carry.evaluation.scoring import locate_digits
 from carry.experiments.run import Run
 from carry.formats import EOS, to_text
 from carry.formats.worded import Worded
@@ -134,11 +135,8 @@ def score_answers(
     """
     batch = system.format.write(problems)
     result = teacher_forced_pass(system, batch, keep_logits=True)
-    real = result.real
-    loss = F.cross_entropy(result.logits[real].float(), result.target[real])
-    place, number = (marks.gather(1, batch.slots()) for marks in (batch.place, batch.number))
-    # After a scratchpad the answer is the last number of the response.
-    is_digit = real & (place >= 0) & (number == (number * real).amax(1, keepdim=True))
+    loss = F.cross_entropy(result.logits[result.real].float(), result.target[result.real])
+    place, is_digit = locate_digits(batch)
     columns = {"place": place[is_digit].cpu(), "n": 1, "correct": result.right[is_digit].cpu()}
     return (
         {"n": len(problems), "loss": float(loss), "exact": int(result.exact.sum())},

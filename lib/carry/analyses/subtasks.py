@@ -13,7 +13,7 @@ from torch import Tensor
 from carry.analyses import INTERVAL, LABELS, Report, analyse_seeds, ignore, load_steps
 from carry.data.problems import Problems
 from carry.evaluation.intervals import add_interval
-from carry.evaluation.scoring import score
+from carry.evaluation.scoring import locate_digits, score
 from carry.experiments.run import Run
 from carry.interpretability.carry_subtasks import label_subtasks, measure_cascades
 from carry.models.system import System
@@ -100,12 +100,11 @@ def _count_by_place(
     labels: dict[str, Bool[Tensor, "B K"]],
 ) -> pd.DataFrame:
     """Count correct digits by sub-task and place."""
-    batch = system.format.write(problems)
-    places = batch.place.gather(1, batch.slots())
-    correct = (~scored.wrong).cpu()
+    places, is_digit = locate_digits(system.format.write(problems))
+    correct = scored.right.cpu()
     rows = []
     for name, applies in labels.items():
-        labelled = applies.gather(1, places.clamp(min=0)) & (places >= 0)
+        labelled = applies.gather(1, places.clamp(min=0)) & is_digit
         for place in range(applies.shape[1]):
             digits = labelled & (places == place)
             if digits.any():

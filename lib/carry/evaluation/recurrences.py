@@ -18,7 +18,7 @@ from carry.data import problem_sets
 from carry.data.batch import NO_PLACE, Batch
 from carry.data.problems import Problems
 from carry.evaluation.intervals import add_interval
-from carry.evaluation.scoring import list_labels, split_problems
+from carry.evaluation.scoring import list_labels, locate_digits, split_problems
 from carry.formats import ALPHABET
 from carry.models.system import Start, System
 from carry.models.teacher_forcing import predict_tokens
@@ -86,11 +86,10 @@ def score_by_recurrence(
             batch = system.format.write(problems)
             predicted = _predict_tokens(system, problems, batch, first, most, report)
             _, target, real = batch.response()
-            place = batch.place.long().gather(1, batch.slots())
-            number = batch.number.gather(1, batch.slots()) * real
-            in_last = number == number.amax(1, keepdim=True)
+            place, is_digit = locate_digits(batch)
+            place = place.long()
             labels["digits"] = digits
-            count = _count_correct(predicted, target, real, torch.where(in_last, place, NO_PLACE))
+            count = _count_correct(predicted, target, real, torch.where(is_digit, place, NO_PLACE))
             counts.append(count.assign(**labels)[COLUMNS["recurrences"]])
             answer = _list_predictions(predicted[:, 0], target[0], real[0], place[0])
             answers.append(answer.assign(**labels)[COLUMNS["answers"]])
@@ -155,7 +154,7 @@ def _count_correct(
     """Count correct and unchanged predictions, in complete answers and at each place."""
     correct, same = predicted == target, torch.zeros_like(predicted, dtype=torch.bool)
     same[1:] = predicted[1:] == predicted[:-1]
-    digit = real & (place >= 0) & (target < 10)
+    digit = (place >= 0) & (target < 10)
     width = int(place.max()) + 1
     n = [len(real), *torch.bincount(place[digit], minlength=width).tolist()]
     counts = {}

@@ -3,9 +3,8 @@
 `carry.models.teacher_forcing` proves that the pass and greedy decoding give the same exact match.
 The ids are those of `decoding.py`, which depend on the question only. Problems of one shape form
 one batch: their questions need no padding and share ids, so encodings compute their part once.
-(Formats that insert spaces have ids for each problem.) Shapes with few problems are batched with
-others, because a pass with one problem takes nearly the time of a pass with ten. Scores are always
-computed in fp32.
+Shapes with few problems are batched with others, because a pass with one problem takes nearly the
+time of a pass with ten. Scores are always computed in fp32.
 """
 
 from __future__ import annotations
@@ -164,11 +163,9 @@ def _score_problems(
     recurrences: int | None,
     report: Callable[[int], None],
 ) -> tuple[tuple[Tensor, ...], list[pd.DataFrame], list[pd.DataFrame]]:
-    """Score problems from one start.
+    """Return the kind of mistake and `EXTRA_COUNTS` of each problem, from one start.
 
-    Returns:
-        For each problem its kind of mistake and `EXTRA_COUNTS`; and of those in set `equal` the
-        counts by place and by step.
+    And of the problems in set `equal` the counts by place and by step.
     """
     errors = torch.zeros(len(problems), 3, dtype=torch.long, device=equal.device)
     parts_right = torch.zeros(len(PARTS), len(problems), dtype=torch.bool, device=equal.device)
@@ -287,16 +284,24 @@ def _group_problems(
     return groups
 
 
+def locate_digits(batch: Batch) -> tuple[Integer[Tensor, "B A"], Bool[Tensor, "B A"]]:
+    """Return the place of each response token, and whether it is a digit of the last number.
+
+    The answer is the last number of a response, after the steps of a scratchpad.
+    """
+    _, _, real = batch.response()
+    place, number = (marks.gather(1, batch.slots()) for marks in (batch.place, batch.number))
+    number = number * real
+    return place, real & (place >= 0) & (number == number.amax(1, keepdim=True))
+
+
 def _count_by_place(
     batch: Batch, result: TeacherForcedPass, rows: Bool[Tensor, " B"]
 ) -> pd.DataFrame:
     """Count correct digits by place, in the last number of each response of some rows."""
     slots = torch.arange(result.real.shape[1], device=batch.start.device)
-    indices = batch.slots()
-    place = batch.place.gather(1, indices)
-    number = batch.number.gather(1, indices) * result.real
-    in_last = number == number.amax(1, keepdim=True)
-    digit = result.real & (place >= 0) & (result.target < 10) & in_last & rows[:, None]
+    place, is_digit = locate_digits(batch)
+    digit = is_digit & (result.target < 10) & rows[:, None]
     counted = {
         "n": result.real,
         "correct": ~result.wrong,
