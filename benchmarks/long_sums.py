@@ -18,8 +18,8 @@ import time
 
 import torch
 
-from carry.analyses.reach import count_correct
 from carry.data.problems import Problems
+from carry.evaluation.scoring import score
 from carry.evaluation.trained_models import load_committed
 from carry.randomness import stream
 
@@ -37,7 +37,7 @@ def measure(case: str, size: int) -> None:
     cell = [size, size] if case == "digits" else [DIGITS_OF_OPERANDS, size]
     problems = system.task.draw_for_cells(torch.tensor([cell]), stream(0, "long sums"))
     batch, written = system.format.write(problems), time.process_time()
-    exact, _ = count_correct(system, problems)
+    exact = bool(score(system, problems).exact)
     ended = time.process_time()
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     verdict = "right" if exact and check_answer(problems) else "wrong"

@@ -110,7 +110,8 @@ def test_the_waves_of_weights_that_are_set_by_hand_are_its_key_frequencies():
     with torch.no_grad():
         network.logits.weight.zero_()
         network.logits.weight[FIRST_LETTER : FIRST_LETTER + PRIME, :4] = waves
-    embedding, neurons = modular.compute_spectra(system)
+    matrices = modular.number_matrices(system).values()
+    embedding, neurons = (fourier.compute_spectrum(matrix) for matrix in matrices)
     assert fourier.find_key_frequencies(neurons) == [3, 8]
     assert len(fourier.find_key_frequencies(embedding)) > 8
     assert modular.compute_number_logits(system, every_pair(system)).shape == (PRIME**2, PRIME)
@@ -176,7 +177,7 @@ def test_many_pairs_are_sampled_the_same_each_time(monkeypatch):
     monkeypatch.setattr(modular, "MAX_PAIRS", 100)
     monkeypatch.setattr(modular, "SAMPLED_PAIRS", 20)
     system = System(tiny())
-    some, again = modular.choose_pairs(system, "mine"), modular.choose_pairs(System(tiny()), "mine")
+    some, again = modular.choose_pairs(system), modular.choose_pairs(System(tiny()))
     seen = system.task.trained_pairs()
     assert all(torch.equal(some[name], again[name]) for name in some)
     assert seen[some["trained"]].all() and not seen[some["held out"]].any()

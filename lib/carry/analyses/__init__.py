@@ -74,9 +74,6 @@ def analyse_runs(runs: Sequence[Run], label: str = "") -> dict[str, pd.DataFrame
 
     Returns:
         The tables by name, of all runs that have them.
-
-    Raises:
-        SettingsError: see `list_analysis_jobs` and `regions.refuse_band`.
     """
     jobs = [(run, job) for run in runs for job in list_analysis_jobs(run)]
     return collect_tables(jobs, label or runs[0].name)

@@ -48,9 +48,6 @@ def tables(run: Run, report: Report = ignore) -> dict[str, pd.DataFrame]:
             how many of `n` random problems of trained sizes are `exact`, with an interval.
         disturbed: the same with `noise` added to the last weights.
         The last two are empty if there are more than `MAX_CONTEXTS`.
-
-    Raises:
-        SettingsError: if the row has no weights, or its contexts are not bounded.
     """
     contexts = find_contexts_or_conflict(trained_models.load_seed(run))
     return analyse_seeds(run, report, _analyse_seed, contexts)

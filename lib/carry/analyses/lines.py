@@ -54,9 +54,6 @@ def tables(run: Run, report: Report = ignore) -> dict[str, pd.DataFrame]:
         lines: for each seed, number of `digits` of both operands, number of `characters` before
             each sum and number of `sums` in the line, how many of `n` responses are `exact`, with
             `accuracy` and its interval (`low`, `high`).
-
-    Raises:
-        SettingsError: if the row has no weights, or has another format.
     """
     total = run.seeds * len(SURROUNDINGS) * sum(count for *_, count in run.evaluation.reach)
     tell, counts = count_progress(report, total, "problems"), []

@@ -38,35 +38,20 @@ POINTS = {"0.resid_mid": "after attention", "0.resid_post": "after the feed-forw
 
 
 class MiddleContexts(NamedTuple):
-    """Contexts in the middle of a sum: the tokens `^ a b x y d`, in this order."""
+    """Contexts in the middle of a sum: the tokens `^ a b x y d`, and what follows from them.
+
+    `below` is a + b, of the place just written; `sum` is x + y, of the target's place; `written` is
+    d. A context is `possible` if d is the digit of a + b, with or without a carry; `carry` is the
+    carry into the target's place that d then shows.
+    """
 
     tokens: Integer[Tensor, "N 6"]
     ids: Integer[Tensor, "N 6"]
-
-    @property
-    def below(self) -> Integer[Tensor, " N"]:
-        """a + b, the digits of the place just written."""
-        return self.tokens[:, 1:3].sum(1)
-
-    @property
-    def sum(self) -> Integer[Tensor, " N"]:
-        """x + y, the digits of the target's place."""
-        return self.tokens[:, 3:5].sum(1)
-
-    @property
-    def written(self) -> Integer[Tensor, " N"]:
-        """d, the last written digit."""
-        return self.tokens[:, 5]
-
-    @property
-    def possible(self) -> Bool[Tensor, " N"]:
-        """Whether d is the digit of a + b, with or without a carry."""
-        return (self.written - self.below) % 10 <= 1
-
-    @property
-    def carry(self) -> Integer[Tensor, " N"]:
-        """The carry into the target's place, in possible contexts: d shows the carry into a + b."""
-        return (self.below + (self.written - self.below) % 10 >= 10).long()
+    below: Integer[Tensor, " N"]
+    sum: Integer[Tensor, " N"]
+    written: Integer[Tensor, " N"]
+    possible: Bool[Tensor, " N"]
+    carry: Integer[Tensor, " N"]
 
 
 def enumerate_middle() -> MiddleContexts:
@@ -81,7 +66,10 @@ def enumerate_middle() -> MiddleContexts:
     digits = [pairs[rows[:, 0]], pairs[rows[:, 1]], rows[:, 2:]]
     tokens = torch.cat([torch.full((len(rows), 1), BOS), *digits], dim=1)
     ids = torch.tensor([0, PLACE, PLACE, PLACE + 1, PLACE + 1, PLACE]).expand(len(rows), -1)
-    return MiddleContexts(tokens, ids)
+    below, written = tokens[:, 1:3].sum(1), tokens[:, 5]
+    added = (written - below) % 10  # the carry into a + b
+    carry = (below + added >= 10).long()
+    return MiddleContexts(tokens, ids, below, tokens[:, 3:5].sum(1), written, added <= 1, carry)
 
 
 def tables(run: Run, report: Report = ignore) -> dict[str, pd.DataFrame]:
@@ -111,8 +99,7 @@ def adder_tables(system: System) -> dict[str, pd.DataFrame]:
     check_model(system)
     system.network.to("cpu").eval()  # the 30,000 contexts are enumerated there
     contexts = enumerate_middle()
-    rows = contexts.possible.nonzero()[:, 0]
-    possible = MiddleContexts(contexts.tokens[rows], contexts.ids[rows])
+    possible = MiddleContexts(*(part[contexts.possible] for part in contexts))
     with use_precision("fp32", torch.device("cpu")):
         hooks = Hooks(["0.pattern", *POINTS])
         predicted = _predict(system, possible, hooks)

@@ -49,9 +49,6 @@ def tables(run: Run, report: Report = ignore) -> dict[str, pd.DataFrame]:
 
     Returns:
         For all `seed`s and numbers of `digits`, what `model_tables` returns.
-
-    Raises:
-        SettingsError: for a format that writes problems of one length differently.
     """
     return analyse_seeds(run, report, _analyse_seed)
 

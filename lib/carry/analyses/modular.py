@@ -50,7 +50,7 @@ COLUMNS = {
 MAX_PAIRS = 2**15  # up to this number all pairs are scored; else `SAMPLED_PAIRS` of each set
 SAMPLED_PAIRS = 1000
 BATCH = 4096
-MATRICES = ("embedding", "neurons to logits")
+EMBEDDING, NEURONS = "embedding", "neurons to logits"  # of the numbers
 
 Pairs = Integer[Tensor, " B"]  # (a, b) as a * modulus + b
 
@@ -63,7 +63,7 @@ def tables(run: Run, report: Report = ignore) -> dict[str, pd.DataFrame]:
         for a row whose format or modulus does not allow them.
 
     Raises:
-        SettingsError: for a row without snapshots or weights.
+        SettingsError: for a row without snapshots.
     """
     if not run.training.snapshot_every:
         raise SettingsError(
@@ -83,7 +83,7 @@ def _analyse_seed(system: System) -> dict[str, pd.DataFrame]:
     stages = {0: System(system.run, system.seed).network.state_dict(), **snapshots}
     system.network.to("cpu").load_state_dict(stages[max(stages)])
     scores_all = system.format.numbers_are_symbols and system.task.modulus**2 <= MAX_PAIRS
-    pairs = choose_pairs(system, "progress")
+    pairs = choose_pairs(system)
     parts: list[dict[str, pd.DataFrame]] = []
     keys: list[int] = []
     if scores_all:
@@ -108,13 +108,13 @@ def _analyse_seed(system: System) -> dict[str, pd.DataFrame]:
 # ---- Scores --------------------------------------------------------------------------------------
 
 
-def choose_pairs(system: System, name: str) -> dict[str, Pairs]:
+def choose_pairs(system: System) -> dict[str, Pairs]:
     """Return the sets of pairs `trained` and `held out`: complete, or sampled if there are many."""
     is_trained = system.task.trained_pairs()
     sets = {"trained": is_trained.nonzero()[:, 0], "held out": (~is_trained).nonzero()[:, 0]}
     if len(is_trained) <= MAX_PAIRS:
         return sets
-    generator = stream(0, "analysis", name)
+    generator = stream(0, "analysis", "progress")
     order = {key: torch.randperm(len(pairs), generator=generator) for key, pairs in sets.items()}
     return {key: pairs[order[key][:SAMPLED_PAIRS]] for key, pairs in sets.items()}
 
@@ -184,25 +184,22 @@ def _norm(system: System) -> float:
 # ---- Frequencies ---------------------------------------------------------------------------------
 
 
-def number_matrices(system: System) -> tuple[Float[Tensor, "P D"], Float[Tensor, "P M"]]:
+def number_matrices(system: System) -> dict[str, Float[Tensor, "P _"]]:
     """Return the embedding of the numbers, and the neuron-to-logit map of the last layer."""
     numbers = slice(FIRST_LETTER, FIRST_LETTER + system.task.modulus)
     network = system.network
     down = network.blocks[-1].feed_forward.down.weight
     embedding, logits = network.tokens.weight[numbers], network.logits.weight[numbers]
-    return embedding.detach(), (logits @ down).detach()
-
-
-def compute_spectra(system: System) -> list[Float[Tensor, " K"]]:
-    """Return the share of power at each frequency, for both `MATRICES`."""
-    return [fourier.compute_spectrum(matrix) for matrix in number_matrices(system)]
+    return {EMBEDDING: embedding.detach(), NEURONS: (logits @ down).detach()}
 
 
 def _spectrum(system: System) -> pd.DataFrame:
-    return pd.concat(
-        pd.DataFrame({"matrix": name, "frequency": range(1, len(share) + 1), "share": share})
-        for name, share in zip(MATRICES, compute_spectra(system), strict=True)
-    )
+    parts = []
+    for name, matrix in number_matrices(system).items():
+        share = fourier.compute_spectrum(matrix)
+        frequency = range(1, len(share) + 1)
+        parts.append(pd.DataFrame({"matrix": name, "frequency": frequency, "share": share}))
+    return pd.concat(parts)
 
 
 def _key_frequencies(
@@ -210,12 +207,13 @@ def _key_frequencies(
 ) -> pd.DataFrame:
     """Return the share of each key frequency in the neuron-to-logit map and in the logits."""
     at = torch.tensor(keys) - 1
-    shares = {"share": compute_spectra(system)[1][at], "explained": explained[at]}
+    spectrum = fourier.compute_spectrum(number_matrices(system)[NEURONS])
+    shares = {"share": spectrum[at], "explained": explained[at]}
     return pd.DataFrame({"n": system.task.modulus**2, "frequency": keys, **shares})
 
 
 def _circles(system: System, keys: list[int]) -> pd.DataFrame:
-    embedding = number_matrices(system)[0]
+    embedding = number_matrices(system)[EMBEDDING]
     parts = []
     for frequency in keys:
         x, y = fourier.project_on_circle(embedding, frequency).T
@@ -246,7 +244,7 @@ def measure_nearness(system: System) -> pd.DataFrame:
         "other sums": (first[differ], second.roll(1, 0)[differ]),
     }
     if system.format.numbers_are_symbols:
-        numbers = number_matrices(system)[0].double()
+        numbers = number_matrices(system)[EMBEDDING].double()
         embedded = (numbers - numbers.mean(0))[answers]
         kinds["their number"] = (first, embedded)
         kinds["other numbers"] = (first[differ], embedded.roll(1, 0)[differ])

@@ -35,9 +35,6 @@ def tables(run: Run, report: Report = ignore) -> dict[str, pd.DataFrame]:
         reach: for sizes `i` and `j`, how many of `n` responses are `exact`, with `accuracy` and its
             interval (`low`, `high`), the most `tokens` of a problem, and how many of all response
             tokens are `wrong` under teacher forcing.
-
-    Raises:
-        SettingsError: if the row has no weights.
     """
     if not run.evaluation.reach:
         return {}

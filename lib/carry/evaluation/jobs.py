@@ -72,20 +72,13 @@ def evaluate_runs(
     Returns:
         The tables by name (see `score_seed`), of all rows and seeds; a table that no row has is
         left out.
-
-    Raises:
-        SettingsError: without weights, for weights that do not fit, and see `refuse_band`.
     """
     jobs = [(run, job) for run in runs for job in list_evaluation_jobs(run, seeds)]
     return collect_tables(jobs, label or runs[0].name)
 
 
 def collect_tables(jobs: Sequence[tuple[Run, Job]], label: str) -> dict[str, pd.DataFrame]:
-    """Run jobs, and join their tables of the same name, with the names of their runs.
-
-    Raises:
-        SettingsError: for tables that `regions.refuse_band` refuses.
-    """
+    """Run jobs, and join their tables of the same name, with the names of their runs."""
     places = run_jobs([job for _, job in jobs], label)
     tables = concat_by_name(
         {

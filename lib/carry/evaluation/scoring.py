@@ -131,7 +131,7 @@ def score_system(
     starts, device = system.distinct_starts(starts), system.device
     table = table.reset_index(drop=True)
     system.network.eval()
-    results = {name: np.zeros((len(starts), len(table))) for name in ("kind", *EXTRA_COUNTS)}
+    scored = {start: [] for start in starts}
     places, steps = [], []
     with use_precision("fp32", device):
         # Formats and tasks that loop over places do so once for all problems of a length.
@@ -140,17 +140,20 @@ def score_system(
             problems = problem_sets.to_problems(table.loc[rows], system.task).to(device)
             equal = torch.tensor((table.loc[rows, "set"] == "equal").tolist(), device=device)
             batch = system.format.write(problems)
-            for index, start in enumerate(starts):
+            for start in starts:
                 with system.read_from(start) as first:
-                    values, place_counts, step_counts = _score_problems(
+                    columns, place_counts, step_counts = _score_problems(
                         system, problems, batch, equal, first, recurrences, report
                     )
                 labels = {"start": str(start), "digits": int(digits)}
                 places += [part.assign(**labels) for part in place_counts]
                 steps += [part.assign(**labels) for part in step_counts]
-                for column, value in zip(results, values, strict=True):
-                    results[column][index, rows] = value.cpu()
-    cells = _count_by_cell(system, table, [*map(str, starts)], results)
+                part = table.loc[rows, ["set", "i", "j"]].assign(start=str(start), **columns)
+                scored[start].append(part)
+    counts = pd.concat([pd.concat(parts).sort_index() for parts in scored.values()])
+    grouped = counts.groupby(["start", "set", "i", "j"], as_index=False, sort=False)
+    cells = add_interval(grouped.sum(min_count=1))  # the sum of missing values is missing, not 0
+    cells = cells.assign(**list_labels(system))[[*COLUMNS["cells"]]]
     return cells, _sum_counts(system, places, "place"), _sum_counts(system, steps, "step")
 
 
@@ -162,11 +165,8 @@ def _score_problems(
     start: int | Literal["all"],
     recurrences: int | None,
     report: Callable[[int], None],
-) -> tuple[tuple[Tensor, ...], list[pd.DataFrame], list[pd.DataFrame]]:
-    """Return the kind of mistake and `EXTRA_COUNTS` of each problem, from one start.
-
-    And of the problems in set `equal` the counts by place and by step.
-    """
+) -> tuple[dict[str, np.ndarray | int], list[pd.DataFrame], list[pd.DataFrame]]:
+    """Return what `cells` counts of each problem; of the set `equal` also by place and by step."""
     errors = torch.zeros(len(problems), 3, dtype=torch.long, device=equal.device)
     parts_right = torch.zeros(len(PARTS), len(problems), dtype=torch.bool, device=equal.device)
     places, steps = [], []
@@ -182,7 +182,12 @@ def _score_problems(
     kind = mistakes.classify_errors(system.format, problems, errors)
     exact = kind == mistakes.NO_MISTAKE
     digits_right = _score_digits(system, problems, exact, equal, start, recurrences)
-    return (kind, *parts_right, digits_right), places, steps
+    columns = {"exact": exact}
+    columns |= {name: kind == number for number, name in enumerate(mistakes.KINDS)}
+    extra = (*parts_right, digits_right)
+    columns |= {name: part.double() for name, part in zip(EXTRA_COUNTS, extra, strict=True)}
+    numbers = {name: column.cpu().numpy() for name, column in columns.items()}
+    return {"n": 1, **numbers}, places, steps
 
 
 def find_wrong_parts(result: TeacherForcedPass) -> Bool[Tensor, "P B"]:
@@ -334,22 +339,6 @@ def _count_by_step(
         "first_wrong": torch.bincount(first_wrong, minlength=steps).tolist(),
     }
     return pd.DataFrame({"step": range(steps), **counts})
-
-
-def _count_by_cell(
-    system: System, table: pd.DataFrame, starts: list[str], results: dict[str, np.ndarray]
-) -> pd.DataFrame:
-    parts = []
-    for index, start in enumerate(starts):
-        kind = results["kind"][index]
-        counts = {"n": np.ones(len(table), dtype=int), "exact": kind == mistakes.NO_MISTAKE}
-        counts |= {name: kind == number for number, name in enumerate(mistakes.KINDS)}
-        counts |= {name: results[name][index] for name in EXTRA_COUNTS}
-        part = table[["set", "i", "j"]].assign(start=start, **counts)
-        grouped = part.groupby(["start", "set", "i", "j"], as_index=False, sort=False)
-        parts.append(grouped.sum(min_count=1))  # the sum of missing values is missing, not 0
-    cells = add_interval(pd.concat(parts, ignore_index=True))
-    return cells.assign(**list_labels(system))[[*COLUMNS["cells"]]]
 
 
 def _sum_counts(system: System, parts: list[pd.DataFrame], by: str) -> pd.DataFrame:
