@@ -194,49 +194,34 @@ def test_untrained_models_of_every_kind(positions, model):
     assert_pass_tells_what_decoding_writes(system, questions(system.task))
 
 
-@pytest.mark.parametrize(("positions", "form"), [
-    *pair_up(PAIRS, ["reversed", "padded_to", "padded"], 1),
-    *pair_up(SOME, ["spaced", "line"], 1),
-    *pair_up(IDS, ["line", "plain", "spaced", "plain_padded"]),
-])  # fmt: skip
-def test_every_format(positions, form):
-    if form == "plain" and positions.startswith("coupled"):
-        pytest.skip("refused: the first id of the answer would tell its length")
-    system = build(PAIRS[positions], form=FORMATS[form])
-    start = system.distinct_starts([3])[0]
-    each = 3 if system.format.variable_length else 5  # most of which are decoded alone
-    assert_pass_tells_what_decoding_writes(system, questions(system.task, each), start)
+# Positions, task and format.
+WRITTEN = [
+    *((PAIRS[positions], "addition", FORMATS[form]) for positions, form in [
+        *pair_up(PAIRS, ["reversed", "padded_to", "padded"], 1),
+        *pair_up(SOME, ["spaced", "line"], 1),
+        *pair_up(IDS, ["line", "plain", "spaced", "plain_padded"]),
+    ] if not (form == "plain" and positions.startswith("coupled"))),  # which is refused
+    *((PAIRS[positions], "addition", PARTS[form]) for form, positions in pair_up(
+        PARTS, ["none", "index_learned", "randomized_fire", "windows", "abacus_and_rope"])),
+    *((PAIRS[positions], task, TASKS[task]) for task, positions in pair_up(
+        TASKS, ["none", "abacus_and_fire", "index_rope", "abacus_learned"], 1)),
+    *((PAIRS[positions], task, {"spaces": 0.5, "reverse_operands": False})
+      for task, positions in pair_up(["parity", "reversing", "multiplication", "bitwise_or"],
+                                     ["index_rope", "abacus_and_fire"], 1)),
+    *((PAIRS[positions], *SCRATCHPADS[steps]) for steps, positions in pair_up(
+        ["sums", "sums_unpadded"], ["none", "index_rope", "abacus_and_fire", "coupled_relative"],
+        4)),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(("form", "positions"), pair_up(
-    PARTS, ["none", "index_learned", "randomized_fire", "windows", "abacus_and_rope"]))  # fmt: skip
-def test_parts_of_additions(positions, form):
-    system = build(PAIRS[positions], {"layers": 1}, form=PARTS[form])
+@pytest.mark.parametrize(("positions", "task", "form"), WRITTEN)
+def test_every_task_and_format(positions, task, form):
+    system = build(positions, {"layers": 1}, form, task=task)
     start = system.distinct_starts([3])[0]
-    shapes = ((2, 2), (1, 3)) if form == "worded" else ((2, 2), (1, 3), (4, 2), (3, 4))
+    shapes = (
+        ((2, 2), (1, 3)) if form.get("name") in ("worded", "line") else ((2, 2), (1, 3), (4, 2))
+    )
     assert_pass_tells_what_decoding_writes(system, questions(system.task, 3, shapes), start)
-
-
-@pytest.mark.parametrize(("task", "positions"), pair_up(
-    ["parity", "reversing", "multiplication", "bitwise_or"], ["index_rope", "abacus_and_fire"], 1,
-))  # fmt: skip
-def test_every_task_with_spaces(positions, task):
-    form = {"spaces": 0.5, "reverse_operands": False}
-    system = build(PAIRS[positions], form=form, task=task)
-    start = system.distinct_starts([3])[0]
-    problems = questions(system.task, 2, shapes=((2, 2), (3, 3), (1, 1), (4, 4)))
-    assert_pass_tells_what_decoding_writes(system, problems, start)
-
-
-@pytest.mark.parametrize(
-    ("task", "positions"),
-    pair_up(TASKS, ["none", "abacus_and_fire", "index_rope", "abacus_learned"], 1),
-)
-def test_every_task(positions, task):
-    system = build(PAIRS[positions], form=TASKS[task], task=task)
-    start = system.distinct_starts([3])[0]
-    problems = questions(system.task, shapes=((2, 2), (1, 3), (4, 2), (3, 4)))
-    assert_pass_tells_what_decoding_writes(system, problems, start)
 
 
 @pytest.mark.parametrize("steps", SCRATCHPADS)
@@ -251,14 +236,6 @@ def test_every_scratchpad(steps):
         positions.append({"ids": "abacus", "encoding": "rope"})
     system = build(positions, {"layers": 1}, form, task=task)
     assert_pass_tells_what_decoding_writes(system, questions(system.task, each=3), "all")
-
-
-@pytest.mark.parametrize("steps", ["sums", "sums_unpadded"])
-@pytest.mark.parametrize("positions", ["none", "index_rope", "abacus_and_fire", "coupled_relative"])
-def test_scratchpads_with_other_ids(positions, steps):
-    task, form = SCRATCHPADS[steps]
-    system = build(PAIRS[positions], {"layers": 1}, form, task=task)
-    assert_pass_tells_what_decoding_writes(system, questions(system.task, each=3))
 
 
 NUMBERS = [[12, 3, 7], [45, 95], [3, 7, 12], [4, 123], [999, 1, 1], [0, 11, 2]]

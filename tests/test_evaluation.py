@@ -302,31 +302,6 @@ def test_how_problems_with_steps_are_grouped_changes_nothing(monkeypatch, name):
     assert of["n"].max().sort_index().tolist() == equal["n"].sort_index().tolist()
 
 
-@pytest.mark.parametrize(("task", "form"), SCRATCHPADS.values(), ids=SCRATCHPADS)
-def test_scores_take_the_ids_of_what_is_written(monkeypatch, task, form):
-    """All from one start, which is the same for problems that are alike; the end needs none."""
-    system, table = other(System, task, form, **coupled(task))
-    found, plain = [], scoring.teacher_forced_pass
-
-    def spy(system, batch, recurrences, ids_by_start):
-        inside = torch.arange(batch.tokens.shape[1]) < batch.length[:, None] - 1
-        for at, ids in enumerate(ids_by_start):
-            for given, scheme in zip(ids, system.schemes, strict=True):
-                own = scheme.ids(batch)
-                moved = given.expand(len(batch), -1)[:, : own.shape[1]] - own
-                assert not moved[inside & (own == 0)].any()
-                found.append((at, moved[inside & (own > 0)].unique().tolist()))
-        return plain(system, batch, recurrences=recurrences, ids_by_start=ids_by_start)
-
-    monkeypatch.setattr(scoring, "teacher_forced_pass", spy)
-    for start in (3, "all"):
-        found.clear()
-        scoring.score_system(system, table[table["set"] != "equal"].iloc[::6], [start])
-        assert {len(of) for _, of in found} <= {1}
-        assert {of[0] for at, of in found if at == 0} <= {2 if start == 3 else 0}
-        assert all(of[0] > 0 for at, of in found if at)
-
-
 ASKED = ["sums", "products_spaced", "sums_hinted_padded_to", "worded", "alignment", "line",
          *SCRATCHPADS]  # fmt: skip
 

@@ -131,13 +131,22 @@ def test_each_recurrence_is_a_pass_that_ends_there(table, form, name, start, mon
             assert due.equal(seen.target[0, seen.real[0]])
 
 
-@pytest.mark.parametrize(("form", "times"), [
-    ("reversed", 1), ("padded", 3), ("plain", 5), ("hinted", 3), ("padded_to", 1), ("spaced", 5),
+STEPS = {"name": "scratchpad"}
+
+
+@pytest.mark.parametrize(("task", "form", "times"), [
+    (ADDITION, FORMATS["reversed"], 1), (ADDITION, FORMATS["padded"], 3),
+    (ADDITION, FORMATS["plain"], 5), (ADDITION, FORMATS["hinted"], 3),
+    (ADDITION, FORMATS["padded_to"], 1), (ADDITION, {"spaces": 0.5}, 5), (SUMS, STEPS, 3),
+    (SUMS, {**STEPS, "pad": False}, 1),
 ])  # fmt: skip
-def test_places_are_those_of_scores(table, form, times):
-    system = build(form=FORMATS.get(form, {"spaces": 0.5}))
+def test_places_are_those_of_scores(task, form, times):
+    """In a scratchpad those of its last number alone."""
+    table = drawn(task, grid=0, equal=8, longest=5, far=[])
+    system = build(task=task, form=form, layers=1)
     cells, places, _ = scoring.score_system(system, choose_problems(system, table), [9], times)
     counts, _ = score_by_recurrence(system, table, 9)
+    assert counts.columns.tolist() == recurrences.COLUMNS["recurrences"]
     counts = counts[(counts["recurrence"] == times) & (counts["digits"] <= 5)]
     keys, shown = ["digits", "place"], ["n", "correct", "accuracy", "low", "high"]
     expected = places[places["digits"].isin([3, 5])].set_index(keys)[shown].sort_index()
@@ -146,51 +155,6 @@ def test_places_are_those_of_scores(table, form, times):
     exact = cells[cells["set"] == "equal"].set_index("i")["exact"]
     of = counts[counts["place"] == WHOLE_ANSWER].set_index("digits")["correct"]
     assert of.to_dict() == exact.loc[[3, 5]].to_dict()
-
-
-@pytest.mark.parametrize("pad", [True, False])
-def test_steps_are_read_out_as_they_are_scored(pad):
-    """Exact responses of a pass that ends there, and places of the last number alone."""
-    table = drawn(SUMS, grid=0, equal=4, longest=5, far=[])
-    system = build(task=SUMS, form={"name": "scratchpad", "pad": pad}, layers=1)
-    counts, answers = score_by_recurrence(system, table)
-    keys, shown = ["digits", "place"], ["n", "correct", "accuracy", "low", "high"]
-    for times in (1, 3):
-        cells, places, _ = scoring.score_system(system, table, [1], times)
-        of = counts[counts["recurrence"] == times]
-        exact = cells[cells["set"] == "equal"].set_index("i")["exact"].loc[[3, 5]]
-        whole = of[of["place"] == WHOLE_ANSWER].set_index("digits")["correct"]
-        assert whole.to_dict() == exact.to_dict()
-        expected = places[places["digits"].isin([3, 5])].set_index(keys)[shown].sort_index()
-        found = of[of["place"] != WHOLE_ANSWER].set_index(keys)[shown].sort_index()
-        pd.testing.assert_frame_equal(found, expected, check_dtype=False)
-        for digits, some in choose_problems(system, table).groupby("i"):
-            batch = system.format.write(problem_sets.to_problems(some, system.task))
-            told = answers[(answers["digits"] == digits) & (answers["recurrence"] == times)]
-            seen = teacher_forced_pass(system, batch[:1].trim(), 1, times)
-            said, due = (to_tokens("".join(told[name])) for name in ("predicted", "target"))
-            assert said.equal(seen.predicted[0]) and due.equal(seen.target[0])
-
-
-def test_counts_add_up(table):
-    counts, answers = score_by_recurrence(build(), table)
-    assert counts.columns.tolist() == recurrences.COLUMNS["recurrences"]
-    assert answers.columns.tolist() == recurrences.COLUMNS["answers"]
-    assert ((counts["low"] <= counts["accuracy"]) & (counts["accuracy"] <= counts["high"])).all()
-    assert (counts["correct"] <= counts["n"]).all()
-    later = counts[counts["recurrence"] > 1]
-    assert ((later["same"] >= 0) & (later["same"] <= later["n"])).all()
-    by = counts.set_index(["digits", "recurrence", "place"])
-    rest = by.drop(WHOLE_ANSWER, level="place").groupby(["digits", "recurrence"])[
-        ["correct", "same"]
-    ]
-    whole = by.xs(WHOLE_ANSWER, level="place")
-    # No place that all answers have is less often right, or left alone, than the whole.
-    ones = by.xs(0, level="place")
-    assert (ones["n"] == whole["n"]).all() and (rest.count()["correct"] >= 3).all()
-    for name in ("correct", "same"):
-        assert (ones[name].fillna(0) >= whole[name].fillna(0)).all()
-    assert not answers.isna().any(axis=None)
 
 
 @pytest.mark.parametrize("task", [ADDITION, SORTING])

@@ -145,31 +145,11 @@ def test_rows_as_far_apart_as_the_margin_are_a_false_alarm_in_at_most_5_percent(
     assert equivalence_p(*alike, 0.1).max() == pytest.approx(1 / 252)  # and rows alike are found
 
 
-def test_a_family_of_equal_rows_has_a_false_alarm_in_at_most_5_percent():
-    """Holm: the smallest of eight corrected p is below 5% in at most 5%; uncorrected, a third."""
-    random = np.random.default_rng(8)
-    families = random.random((1000, 8))
-    corrected = np.array([differences.correct_p_values(family) for family in families])
-    assert (corrected.min(1) <= ALPHA).mean() <= bound(1000)
-    assert (families.min(1) <= ALPHA).mean() > 0.25
-    for family, p in zip(families[:5], corrected, strict=False):
-        assert p == pytest.approx(multipletests(family, method="holm")[1])
+def test_a_family_is_corrected_by_holm():
+    for family in np.random.default_rng(8).random((5, 8)):
+        corrected = differences.correct_p_values(family)
+        assert corrected == pytest.approx(multipletests(family, method="holm")[1])
     assert differences.correct_p_values([]) == []
-
-
-def check_rates(n, other, shares):
-    """Compute how often Fisher's test finds equal rates to differ, over all results."""
-    hits = itertools.product(range(n + 1), range(other + 1))
-    p = np.array([differences.compare_rates(a, n, b, other) for a, b in hits]).reshape(n + 1, -1)
-    for share in shares:
-        chances = stats.binom.pmf(range(n + 1), n, share)[:, None]
-        chances = chances * stats.binom.pmf(range(other + 1), other, share)
-        assert (chances * (p <= ALPHA)).sum() <= ALPHA
-
-
-def test_rates_that_are_equal_differ_in_at_most_5_percent():
-    """Fisher, two-sided, computed over all results."""
-    check_rates(10, 30, (0.1, 0.35, 0.5))
 
 
 @pytest.mark.slow
@@ -191,21 +171,6 @@ def test_false_alarms_over_sizes_spreads_and_shapes(sizes):
 @pytest.mark.parametrize("beyond", [0.0, 0.2, -0.2])
 def test_shares_of_many_models(n, other, beyond):
     check_shares(n, other, beyond)
-
-
-@pytest.mark.slow
-def test_rates_of_the_paper():
-    check_rates(60, 100, (0.02, 0.1, 0.35, 0.5))
-
-
-@pytest.mark.slow
-def test_twelve_rows_against_one_are_a_false_alarm_in_at_most_5_percent():
-    """Holm also holds where tests share a row."""
-    random, trials = np.random.default_rng(21), 4000
-    shared, rows = draw_seeds(random, (trials, 5)), draw_seeds(random, (12, trials, 5))
-    p = np.array([enumerate_p(row, shared) for row in rows]).T
-    smallest = [min(differences.correct_p_values(family)) for family in p]
-    assert np.mean(np.array(smallest) <= ALPHA) <= bound(trials)
 
 
 def test_a_sign_test_of_pairs_without_a_lead_is_a_false_alarm_in_at_most_5_percent():

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -45,13 +44,6 @@ OUTPUT_STRINGS = 400  # test strings in the table `outputs`
 GRID = (0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 3.0, 5.0, 10.0, 20.0, 50.0, 100.0)
 
 
-class StringCounts(NamedTuple):
-    """The counts of 0, 1 and 2 in the training strings and in the test strings."""
-
-    training: Counts
-    test: Counts
-
-
 def tables(run: Run, report: Report = ignore) -> dict[str, pd.DataFrame]:
     """Analyse the heads of every seed of a row of the noisy majority.
 
@@ -71,28 +63,26 @@ def _analyse_seed(system: System) -> dict[str, pd.DataFrame]:
     seed = system.seed
     system.network.to("cpu")  # a few thousand products of two features
     network = BatchedNetwork([system])
-    strings = _count_symbols(system)
+    training, test = _count_symbols(system)
     scores_sets = seed < SET_SEEDS and 1 < network.head_mask.shape[1] <= MAX_SET_HEADS
     sizes = SET_SIZES[seed] if scores_sets else (1,)
-    sets = score_head_sets(network, *strings, sizes)
+    sets = score_head_sets(network, training, test, sizes)
     single = sets[sets["size"] == 1]
     ratios = measure_ratios(network).assign(separation=single["separation"].to_numpy())
     tables = {"separations": sets, "ratios": ratios}
     if seed == 0:
-        tables["outputs"] = _tabulate_outputs(network, strings.test[:OUTPUT_STRINGS])
+        tables["outputs"] = _tabulate_outputs(network, test[:OUTPUT_STRINGS])
     if scores_sets:
-        tables["by_hand"] = score_ratio_grid(network, *strings)
-    return {name: table.assign(n=len(strings.test)) for name, table in tables.items()}
+        tables["by_hand"] = score_ratio_grid(network, training, test)
+    return {name: table.assign(n=len(test)) for name, table in tables.items()}
 
 
-def _count_symbols(system: System) -> StringCounts:
+def _count_symbols(system: System) -> list[Counts]:
     """Return the symbol counts of a row's training strings and test strings."""
     questions = problem_sets.load_questions(system.run)
     sets = (tabulate_training_set(system.run, system.task), questions[questions["set"] == "test"])
     problems = (problem_sets.to_problems(table, system.task) for table in sets)
-    return StringCounts(
-        *(system.task.count_symbols(part.operands, part.lengths) for part in problems)
-    )
+    return [system.task.count_symbols(part.operands, part.lengths) for part in problems]
 
 
 def _tabulate_outputs(network: BatchedNetwork, counts: Counts) -> pd.DataFrame:

@@ -12,7 +12,7 @@ import pandas as pd
 from carry.config import paths
 from carry.data import problem_sets
 from carry.data.tables import concat_by_name, write_tables
-from carry.evaluation import trained_models
+from carry.evaluation import recurrences, trained_models
 from carry.evaluation.recurrences import choose_problems, score_by_recurrence
 from carry.evaluation.regions import refuse_band
 from carry.evaluation.scoring import score_system
@@ -25,7 +25,6 @@ from carry.progress import count_progress
 from carry.training.cost import count_training_operations
 
 TABLES = ("cells", "places", "steps")  # of `score_system`
-RECURRENCE_TABLES = ("recurrences", "answers")
 CODE = ("carry.evaluation.scoring", "carry.evaluation.recurrences", "carry.evaluation.starts")
 ATTENTION = "carry.interpretability.attention"  # only of rows with averaged attention maps
 
@@ -39,9 +38,12 @@ def list_evaluation_jobs(run: Run, seeds: Sequence[int] | None = None) -> list[J
     questions = problem_sets.load_questions(run)
     scored = run.evaluation.model_dump(mode="json", exclude_defaults=True)
     settings = [identify(run), scored, problem_sets.hash_questions(questions)]
-    modules, cost = (*CODE, *run.module_names()), estimate_scoring_cost(run, questions)
+    modules = (*CODE, *run.module_names())
     if run.evaluation.attention_cell is not None:
         modules += (ATTENTION,)
+    # Of all rows in the same unit: operations of a step times digits to score.
+    step = count_training_operations(run) / run.training.steps
+    cost = float(step * questions[["i", "j"]].max(axis=1).sum())
     jobs = []
     for seed in range(run.seeds) if seeds is None else seeds:
         file = trained_models.find_weights(run, seed)
@@ -52,26 +54,13 @@ def list_evaluation_jobs(run: Run, seeds: Sequence[int] | None = None) -> list[J
     return jobs
 
 
-def estimate_scoring_cost(run: Run, questions: pd.DataFrame) -> float:
-    """Return the cost to score a seed from one start, in the operations of training.
-
-    A pass over a problem costs a third of a training step for it, times its length over a trained
-    one's.
-    """
-    training = run.training
-    example = count_training_operations(run) / (training.steps * training.batch)
-    lengths = questions[["i", "j"]].max(axis=1) / training.digits
-    return float(example / 3 * lengths.clip(lower=1).sum())
-
-
 def evaluate_runs(
     runs: Sequence[Run], seeds: Sequence[int] | None = None, label: str = ""
 ) -> dict[str, pd.DataFrame]:
     """Score seeds of runs (default: all), in parallel; keep what is scored already.
 
     Returns:
-        The tables by name (see `score_seed`), of all rows and seeds; a table that no row has is
-        left out.
+        The tables by name (see `score_seed`), of all rows and seeds; those that any row has.
     """
     jobs = [(run, job) for run in runs for job in list_evaluation_jobs(run, seeds)]
     return collect_tables(jobs, label or runs[0].name)
@@ -121,7 +110,7 @@ def score_seed(
         for name, parts in zip(TABLES, zip(*scored, strict=True), strict=True)
     }
     by_recurrence = score_by_recurrence(system, questions, first, report=count_problems)
-    tables |= dict(zip(RECURRENCE_TABLES, by_recurrence, strict=True))
+    tables |= dict(zip(recurrences.COLUMNS, by_recurrence, strict=True))
     if evaluation.attention_cell is not None:
         labels = {"row": run.name, "scale": run.scale, "seed": seed}
         module = importlib.import_module(ATTENTION)
