@@ -12,8 +12,6 @@ from collections.abc import Sequence
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float, Integer
-from torch import Tensor
 
 from carry import formats
 from carry.experiments.run import Run
@@ -23,38 +21,33 @@ from carry.formats.longhand import Longhand
 from carry.models.architectures import Architecture
 from carry.models.architectures.transformer import Transformer
 from carry.models.encodings import ModelShape
-from carry.models.hooks import Hooks
 from carry.models.system import System
 from carry.tasks import DIGIT_SYMBOLS, OPERAND_LETTERS
 from carry.tasks.calculator import write_row
 
-DIGITS = "0123456789"
+
+def compare(one, other):
+    """Return the sign of insertion sort for the order of two texts."""
+    if one == other:
+        return "|"
+    return "-" if one < other else "+"
 
 
 class Oracle(System):
-    """Writes the correct response.
-
-    >>> from carry.experiments.resolve import make_run
-    >>> oracle = Oracle(make_run({"task": {"name": "addition"}, "format": {"pad": True}}))
-    >>> oracle.respond("^356+940=")
-    '2070$'
-    """
+    """Writes the correct response."""
 
     def __init__(self, run: Run, seed: int = 0, device: str | torch.device = "cpu") -> None:
         super().__init__(run, seed, device)
         self.network = MockNetwork(self)
 
     def write_answer(self, *operands: str) -> list[str]:
-        """Return the symbols of the answer: least significant digit, or smallest number, first."""
         answer = list(self.task.solve_text(*operands))
         return answer[::-1] if self.task.answer_is_number else answer
 
     def append_end(self, symbols: list[str]) -> list[str]:
-        """Return the symbols with an end."""
         return [*symbols, "$"]
 
     def respond(self, question: str) -> str:
-        """Return the response to a question."""
         if hasattr(self.format, "sums"):  # a line: keep its last sum
             question = re.split("[a-z =^]", question.rstrip("="))[-1]
         question = question.strip("^$=").replace(" ", "")
@@ -88,7 +81,6 @@ class Oracle(System):
         return "".join(self.append_end([*symbols]))
 
     def _write_number(self, question: str) -> str:
-        """Return the response that is one number, padded and hinted as the format says."""
         symbols = DIGIT_SYMBOLS[: max(10, self.task.base)]
         digits = ["".join(c for c in part if c in symbols) for part in self._split(question)]
         operands = [self._read(number) for number in digits]
@@ -108,7 +100,6 @@ class Oracle(System):
         return "".join(self.append_end(symbols if self.format.reverse_answer else symbols[::-1]))
 
     def _write_rows(self, question: str) -> str:
-        """Return the rows of a calculation after its question, by Python's integers."""
         operation, (first, second) = question[0], question[1:].split(",")
         fixed, counted = (first, second) if operation == "*" else (second, first)
         if operation in "+-":
@@ -128,7 +119,6 @@ class Oracle(System):
         return response
 
     def _write_steps(self, question: str) -> str:
-        """Return the stages of a scratchpad after its question."""
         form = self.format
         operands = [self._read(number) for number in self._split(question)]
         if not self.task.keeps_leading_zeros:
@@ -151,18 +141,13 @@ class Oracle(System):
         for new in numbers[1:]:
             ends = range(1, len(new) + 1)
             compared = [
-                "".join(
-                    "-" if old[:end] < new[:end] else "+" if old[:end] > new[:end] else "|"
-                    for end in ends
-                )
-                for old in sorted_numbers
+                "".join(compare(old[:end], new[:end]) for end in ends) for old in sorted_numbers
             ]
             sorted_numbers = sorted([*sorted_numbers, new])
             steps.append(":".join([*compared, ",".join(sorted_numbers)]))
         return ";".join(steps)
 
     def _write_sub_task(self, prefix: str, *written: str) -> str:
-        """Return the sub-task of an addition that a prefix names."""
         if prefix == "rev":
             return "+".join(number[::-1] for number in written)
         operands = [self._read(number) for number in written]
@@ -179,7 +164,6 @@ class Oracle(System):
         return (",".join if prefix == "ali" else "".join)(parts)
 
     def _write_words(self, a: str, b: str) -> str:
-        """Return an addition with one line of text for each place."""
         carry, lines, width = 0, [], max(len(a), len(b))
         for first, second in zip(a.zfill(width)[::-1], b.zfill(width)[::-1], strict=True):
             total = int(first) + int(second) + carry
@@ -205,11 +189,9 @@ class Adder(Oracle):
     """Adds place by place; subclasses change the digit at a place."""
 
     def add_digits(self, a: int, b: int, place: int) -> int:
-        """Return the digit that it writes at a place."""
         return (a + b) // 10**place % 10
 
     def write_answer(self, *operands: str) -> list[str]:
-        """Return a digit for each place of the true sum."""
         a, b = map(int, operands)
         padded = getattr(self.format, "pad", False)
         length = max(map(len, operands)) + 1 if padded else len(str(a + b))
@@ -220,7 +202,6 @@ class ForgetsCarries(Adder):
     """Adds the digits of each place without a carry."""
 
     def add_digits(self, a: int, b: int, place: int) -> int:
-        """Return the digit sum."""
         return (a // 10**place + b // 10**place) % 10
 
 
@@ -228,7 +209,6 @@ class InventsCarries(Adder):
     """Adds a carry to the digits of each place."""
 
     def add_digits(self, a: int, b: int, place: int) -> int:
-        """Return the digit sum plus 1."""
         return (a // 10**place + b // 10**place + 1) % 10
 
 
@@ -236,7 +216,6 @@ class OffByOnePlace(Adder):
     """Reads the second operand one place too high."""
 
     def add_digits(self, a: int, b: int, place: int) -> int:
-        """Return a digit of a + 10 b."""
         return (a + 10 * b) // 10**place % 10
 
 
@@ -244,7 +223,6 @@ class StopsEarly(Oracle):
     """Omits the last symbol of the response."""
 
     def append_end(self, symbols: list[str]) -> list[str]:
-        """Return all symbols but the last, and an end."""
         return [*symbols[:-1], "$"]
 
 
@@ -252,7 +230,6 @@ class StopsLate(Oracle):
     """Writes another digit, or the last operand's letter again, before the end."""
 
     def append_end(self, symbols: list[str]) -> list[str]:
-        """Return the symbols, one more, and an end."""
         return [*symbols, "0" if self.task.answer_is_number else symbols[-1], "$"]
 
 
@@ -270,19 +247,9 @@ class MockNetwork(Architecture):
 
     @staticmethod
     def shape(settings: Transformer.Settings) -> ModelShape:
-        """Return the sizes that encodings depend on."""
         return Transformer.shape(settings)
 
-    def forward(
-        self,
-        tokens: Integer[Tensor, "B T"],
-        ids: Sequence[Integer[Tensor, "_ S"]],
-        at: Integer[Tensor, "_ A"] | None = None,
-        recurrences: int | None = None,
-        *,
-        hooks: Hooks | None = None,
-    ) -> Float[Tensor, "B _ V"]:
-        """Return logits for the next token, as the transformer does."""
+    def forward(self, tokens, ids, at=None, recurrences=None, *, hooks=None):
         self.start_hooks(hooks)
         if at is None:
             at = torch.arange(tokens.shape[1], device=tokens.device)[None]
@@ -291,8 +258,7 @@ class MockNetwork(Architecture):
         predicted = [self._next_tokens(formats.to_text(row), indices) for row, indices in rows]
         return F.one_hot(torch.stack(predicted).to(tokens.device), self.symbols).float()
 
-    def _next_tokens(self, text: str, at: Integer[Tensor, " A"]) -> Integer[Tensor, " A"]:
-        """Return the tokens after some indices of one sequence."""
+    def _next_tokens(self, text, at):
         question = text[: self.find_end(text, "=") + 1]
         following = formats.to_tokens(question[1:] + self.respond(question))
         ended = at >= len(following)

@@ -79,6 +79,6 @@ def test_scores_and_analyses_are_checked_before_they_are_returned(tmp_path, monk
         (analyses, "list_analysis_jobs", analyses.analyse_runs),
     ):
         monkeypatch.setattr(module, list_jobs, lambda *asked: [None])
-        monkeypatch.setattr(module, "run_jobs", lambda *asked: [tmp_path])
+        monkeypatch.setattr(jobs, "run_jobs", lambda *asked: [tmp_path])
         with pytest.raises(SettingsError, match="has size 6 of the validation band"):
             run([run_of()])

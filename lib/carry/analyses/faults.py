@@ -47,7 +47,7 @@ def tables(run: Run, report: Report = ignore) -> dict[str, pd.DataFrame]:
         learned: for each `step` with a snapshot, the number of `contexts` and of `wrong` ones, and
             how many of `n` random problems of trained sizes are `exact`, with an interval.
         disturbed: the same with `noise` added to the last weights.
-        The last two are empty if there are more than `MAX_CONTEXTS`.
+        The last two are left out if there are more than `MAX_CONTEXTS`.
     """
     contexts = find_contexts_or_conflict(trained_models.load_seed(run))
     return analyse_seeds(run, report, _analyse_seed, contexts)
@@ -76,8 +76,8 @@ def _analyse_seed(
             disturbed.append({"noise": noise, **_score(system, contexts)})
     tables = {"verdicts": pd.DataFrame([verdict])}
     for name, rows in {"learned": learned, "disturbed": disturbed}.items():
-        table = pd.DataFrame(rows)
-        tables[name] = add_interval(table) if rows else table.reindex(columns=COLUMNS[name])
+        if rows:
+            tables[name] = add_interval(pd.DataFrame(rows))
     return tables
 
 

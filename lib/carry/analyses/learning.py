@@ -83,12 +83,7 @@ def tables(run: Run, report: Report = ignore) -> dict[str, pd.DataFrame]:
             `score_scratchpads` counts. Only for rows with steps in words.
         All but next_tokens have intervals.
     """
-    counts = analyse_seeds(run, report, _analyse_seed)
-    return {
-        name: add_interval(table, HITS[name]) if name in HITS else table
-        for name, table in counts.items()
-        if len(table)
-    }
+    return analyse_seeds(run, report, _analyse_seed)
 
 
 def _analyse_seed(system: System) -> dict[str, pd.DataFrame]:
@@ -117,7 +112,11 @@ def _analyse_seed(system: System) -> dict[str, pd.DataFrame]:
                 parts[name].append(score(system, decoded).assign(digits=digits))
     joined = {name: pd.concat(tables, ignore_index=True) for name, tables in parts.items()}
     joined["losses"]["seen"] = joined["losses"]["digits"].isin(system.run.trained_lengths())
-    return joined
+    return {
+        name: add_interval(table, HITS[name]) if name in HITS else table
+        for name, table in joined.items()
+        if len(table)
+    }
 
 
 @torch.inference_mode()

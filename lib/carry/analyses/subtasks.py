@@ -41,11 +41,7 @@ def tables(run: Run, report: Report = ignore) -> dict[str, pd.DataFrame]:
             `exact`.
         Both have intervals. A row without snapshots is scored at its last step.
     """
-    scores = analyse_seeds(run, report, _analyse_seed)
-    return {
-        "subtasks": add_interval(scores["subtasks"], "correct"),
-        "cascades": add_interval(scores["cascades"], "exact"),
-    }
+    return analyse_seeds(run, report, _analyse_seed)
 
 
 def _analyse_seed(system: System) -> dict[str, pd.DataFrame]:
@@ -59,7 +55,10 @@ def _analyse_seed(system: System) -> dict[str, pd.DataFrame]:
         exact = {"cascade": cascades.numpy(), "n": 1, "exact": scored.exact.cpu().numpy()}
         counts = pd.DataFrame(exact).groupby("cascade", as_index=False).sum()
         by_cascade.append(counts.assign(step=step))
-    return {"subtasks": pd.concat(by_subtask), "cascades": pd.concat(by_cascade)}
+    return {
+        "subtasks": add_interval(pd.concat(by_subtask), "correct"),
+        "cascades": add_interval(pd.concat(by_cascade), "exact"),
+    }
 
 
 def draw_problems(task: Addition, digits: int) -> Problems:
