@@ -12,10 +12,8 @@ import pandas as pd
 import torch
 
 from carry import formats
-from carry.config.arguments import check_integer, check_type
-from carry.config.settings import SettingsError
 from carry.data.batch import Batch
-from carry.evaluation.ask import MAX_DIGITS, check_ids
+from carry.evaluation.ask import check_ids
 from carry.evaluation.scoring import PARTS, find_wrong_parts
 from carry.models.hooks import Hooks
 from carry.models.system import System
@@ -39,8 +37,7 @@ def measure_errors(
         the number of `n` responses in which it is `wrong`.
 
     Raises:
-        SettingsError: for numbers that are not valid, for problems that need an id past the table
-            of the model, and as `System.count_far` does.
+        SettingsError: for problems that need an id past the table of the model.
 
     >>> from carry.experiments.resolve import make_run
     >>> from carry.evaluation.mock_models import Oracle
@@ -65,7 +62,7 @@ def measure_last_attention(system: System, digits: int, count: int = COUNT) -> p
     Ids are those of the first scheme, from start 1.
 
     Raises:
-        SettingsError: for a model without ids, and as `measure_errors` does.
+        SettingsError: for problems that need an id past the table of the model.
 
     Returns:
         For each `layer`, counted through all recurrences, and `head`, both from 1, the mean
@@ -81,8 +78,6 @@ def measure_last_attention(system: System, digits: int, count: int = COUNT) -> p
     ([1.0, 1.0], 0)
     """
     batch, hooks = _draw(system, digits, count), Hooks(["*.pattern"])
-    if not system.schemes:
-        raise SettingsError(f"system: {system.run.name} has no ids; expected a scheme of positions")
     ids = system.ids(batch)
     with use_precision("fp32", system.device):
         system.network.eval()(batch.tokens, ids, hooks=hooks)
@@ -126,9 +121,6 @@ def group_differences(table: pd.DataFrame, trained: int) -> pd.DataFrame:
 
 def _draw(system: System, digits: int, count: int) -> Batch:
     """Return written problems whose sizes are all `digits`; refuse ids past a table."""
-    check_type(system, System, "system")
-    check_integer(digits, "digits", most=MAX_DIGITS)
-    check_integer(count, "count")
     cells = torch.full((count, 2), digits)
     batch = system.format.write(system.task.draw_for_cells(cells, stream(0, "far ids", digits)))
     check_ids(system, batch, digits, 1)

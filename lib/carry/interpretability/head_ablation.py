@@ -86,15 +86,10 @@ def ablate_heads_by_kind(
     )
 
 
-def mean_ablation(head: int) -> Callable[[Tensor], Tensor]:
-    """Return a hook that replaces the output of one head by its mean over problems."""
-    return _replace_output(head, lambda outputs: outputs.mean(0))
-
-
-def _replace_output(
-    head: int, average: Callable[[Float[Tensor, "B T D"]], Tensor]
+def mean_ablation(
+    head: int, average: Callable[[Float[Tensor, "B T D"]], Tensor] = lambda outputs: outputs.mean(0)
 ) -> Callable[[Tensor], Tensor]:
-    """Return a hook that replaces the output of one head by an average of it."""
+    """Return a hook that replaces the output of one head by an average (default: over problems)."""
 
     def replace(outputs: Tensor) -> Tensor:
         averaged = average(outputs[:, head])
@@ -126,5 +121,5 @@ def _score_without_each_head(
     score(NO_HEAD, NO_HEAD, complete)
     for layer, outputs in enumerate(complete.all_layers("z")):
         for head in range(outputs.shape[1]):
-            score(layer, head, Hooks([], {f"{layer}.z": _replace_output(head, average)}))
+            score(layer, head, Hooks([], {f"{layer}.z": mean_ablation(head, average)}))
     return add_interval(pd.DataFrame(rows), "correct")
