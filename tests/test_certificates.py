@@ -2,7 +2,6 @@
 
 import functools
 import json
-import pickle
 
 import numpy as np
 import pytest
@@ -14,11 +13,9 @@ from carry.certificates.contexts import (
     HIDDEN_ID,
     ConflictingContexts,
     compute_context_keys,
-    compute_id_reach,
     concatenate_contexts,
     extract_contexts,
     iterate_contexts,
-    require_bounded_contexts,
     unique_contexts,
 )
 from carry.certificates.verification import (
@@ -27,7 +24,6 @@ from carry.certificates.verification import (
     certify_model,
     check_contexts,
     enumerate_contexts,
-    hash_weights,
     sample_problems,
 )
 from carry.config import paths
@@ -163,14 +159,10 @@ def test_coverings_have_all_digits_in_the_window(row, monkeypatch):
     assert met > 300
 
 
-@pytest.mark.parametrize(("row", "layers", "scale"), [
-    *((row, 1 + at % 2, "constant") for at, row in enumerate(ROWS)),
-    ("addition_relative", 2, "log"),
-    (ROWS[-2], 1, "log"),
-])  # fmt: skip
-def test_a_context_has_the_logits_of_its_sequence(row, layers, scale):
-    """Hidden tokens have no effect, through two layers as well, and are not counted."""
-    system = with_noise(system_of(row, model={"layers": layers, "attention_scale": scale}))
+@pytest.mark.parametrize("row", ROWS)
+def test_a_context_has_the_logits_of_its_sequence(row):
+    """Hidden tokens have no effect."""
+    system = with_noise(system_of(row))
     for problems in problems_of(system, ((3, 3), (6, 4))):
         batch = system.format.write(problems[:5])
         index, _, real = batch.response()
@@ -250,13 +242,10 @@ def test_a_correct_model_is_certified_and_answers_long_problems():
     assert teacher_forced_pass(system, system.format.write(problems)).exact.all()
 
 
-def test_a_certificate_has_the_least_lead_the_largest_error_and_the_least_slack():
-    """The least lead is not that of the context with the least slack, as it once was."""
-    system = trained_copy(PARITY)
-    with_noise(system, 0.02)
-    enumerated = enumerate_contexts(system)
-    contexts = enumerated.contexts.long()
-    certificate, checks = certify_model(system, enumerated), check_contexts(system, contexts)
+def test_leads_are_those_of_exact_arithmetic():
+    system = with_noise(trained_copy(PARITY), 0.02)
+    contexts = enumerate_contexts(system).contexts.long()
+    checks = check_contexts(system, contexts)
     with torch.inference_mode():
         last = torch.full((1, 1), contexts.tokens.shape[1] - 1)
         logits = system.network.double()(contexts.tokens, contexts.ids, last)[:, 0]
@@ -264,12 +253,7 @@ def test_a_certificate_has_the_least_lead_the_largest_error_and_the_least_slack(
     others = logits.scatter(1, target, -torch.inf)
     leads = logits.gather(1, target)[:, 0] - others.amax(1)
     torch.testing.assert_close(checks.lead, leads, rtol=1e-6, atol=1e-6)
-    assert certificate["least_lead"] == pytest.approx(leads.min().item(), rel=1e-3)
-    assert certificate["largest_error"] == pytest.approx(checks.error.max().item(), rel=1e-3)
-    assert certificate["least_slack"] == pytest.approx(checks.slack.min().item(), rel=1e-3)
-    bound = certificate["least_lead"] - certificate["largest_error"]
-    assert bound * 0.999 <= certificate["least_slack"] < certificate["least_lead"]
-    assert not torch.equal(checks.lead.argmin(), checks.error.argmax())  # they are two contexts
+    assert (checks.slack >= checks.lead - checks.error).all() and (checks.error > 0).all()
 
 
 def test_leads_and_errors_are_those_of_all_contexts(monkeypatch):
@@ -369,11 +353,11 @@ def test_a_model_that_never_saw_a_long_carry_is_wrong_there(monkeypatch):
 
 def test_too_many_contexts_are_sampled(monkeypatch):
     monkeypatch.setattr(verification, "SAMPLED_PROBLEMS", 40)
-    system = with_noise(system_of("addition_relative", model={"layers": 3}))
+    pair = {"ids": "abacus", "encoding": "relative", "window": [0, 3]}
+    system = with_noise(system_of("addition_relative", positions=[pair]))
     enumerated = enumerate_contexts(system)
     assert not enumerated.complete and enumerated.problems == len(sample_problems(system))
     assert certify_model(system, enumerated)["verdict"] == "wrong"
-    assert compute_id_reach(system) == [(0, 3)]
 
 
 def test_a_sample_is_not_a_proof():
@@ -501,17 +485,10 @@ def test_no_contexts_prove_nothing():
         certify_model(system, EnumeratedContexts(enumerated.contexts[:0], 0, True))
 
 
-def test_a_conflict_is_pickled_with_its_contexts():
-    system = system_of("copying_relative")
-    contexts = enumerate_contexts(system).contexts
-    conflict = pickle.loads(pickle.dumps(ConflictingContexts(contexts[:1], contexts[1:2])))
-    assert torch.equal(conflict.first.tokens, contexts[:1].tokens) and len(conflict.second) == 1
-
-
 REFUSED = {
     "a table of ids": (
         {"positions": [{"ids": "abacus", "encoding": "learned", "table": 99}]},
-        "positions.0.encoding: Learned encodes absolute positions",
+        "positions.0.encoding: Learned has no certificate",
     ),
     "no window": (
         {"positions": [{"ids": "abacus", "encoding": "relative"}]},
@@ -520,8 +497,10 @@ REFUSED = {
     "no ids": ({"positions": []}, "positions: none, so contexts are unbounded"),
     "loops": (
         {"model": {"layers": 1, "width": 32, "recurrences": 2, "injection": "every_layer"}},
-        "model.recurrences: 2 with injection 'every_layer' does not fit a certificate",
+        "model.recurrences: 2 has no certificate; expected 1",
     ),
+    "two layers": ({"model": {"layers": 2}}, "model.layers: 2 has no certificate; expected 1"),
+    "another activation": ({"model": {"activation": "gelu"}}, "model.activation: 'gelu' has no"),
     "adaptive depth": ({"model": {"name": "adaptive", "width": 32}}, "model.name: 'adaptive'"),
     "a task without a covering": (
         {"task": {"name": "noisy_majority"}, "format": {}},
@@ -539,10 +518,6 @@ def test_models_without_bounded_contexts_are_refused_in_one_line(name):
         enumerate_contexts(System(make_run(settings)))
     assert message in str(error.value) and "\n" not in str(error.value)
     assert any(word in str(error.value) for word in ("expected", "known: "))
-
-
-def test_models_with_bounded_contexts_are_accepted():
-    require_bounded_contexts(system_of("addition_relative"))
 
 
 @pytest.fixture
@@ -667,28 +642,19 @@ def test_any_change_of_a_certificate_is_refused_in_one_line(in_git, capsys):
     assert f"{PARITY}: reports/certificates/{PARITY}.json.seeds.1" in line
 
 
-@pytest.mark.parametrize("version", [None, 1, 3, "2"])
-def test_a_certificate_of_another_version_is_refused_in_one_line(in_git, version, capsys):
+def test_a_certificate_of_another_version_is_refused_in_one_line(in_git, capsys):
     path = certificate_file()
-    stored = json.loads(path.read_text())
-    stored["version"] = version
-    path.write_text(json.dumps(stored))
-    assert f".version: {json.dumps(version)} is not read; expected 2" in refused(capsys)
+    for version in (None, 1, 3, "2"):
+        path.write_text(json.dumps({**json.loads(path.read_text()), "version": version}))
+        assert f".version: {json.dumps(version)} is not read; expected 2" in refused(capsys)
 
 
-def test_a_certificate_holds_hashes_of_all_that_it_depends_on(in_git):
-    stored = files.read_certificate(certificate_file())
-    settings = {field: stored[field] for field in jobs.RUN_FIELDS}
-    assert stored["settings_sha256"] == files.hash_json(settings)
-    assert len(bytes.fromhex(stored["code_sha256"])) == 8  # the first of 32
-    assert all(len(bytes.fromhex(seed["contexts_sha256"])) == 32 for seed in stored["seeds"])
-
-
-def test_the_code_the_scale_and_defaults_of_a_certificate_are_not_compared(in_git):
+def test_code_scale_defaults_and_small_differences_are_not_compared(in_git):
     path = certificate_file()
     stored = files.read_certificate(path)
     stored["positions"][0].pop("level")  # the first is the default
     stored |= {"code_sha256": "0", "settings_sha256": "0", "scale": "gpu"}
+    stored["seeds"][0]["least_lead"] *= 1.01  # another machine
     files.write_certificate(path, {**stored, "model": {**stored["model"], "norm": "layer"}})
     assert committed.verify_certificates([PARITY])
 
@@ -728,21 +694,10 @@ def test_an_export_of_another_certificate_is_refused(in_git, tmp_path):
     assert not (tmp_path / "to").exists()
 
 
-def test_leads_of_other_machines_may_differ_slightly(in_git):
+def test_a_damaged_certificate_is_refused_in_one_line(in_git, capsys):
     path = certificate_file()
-    stored = files.read_certificate(path)
-    stored["seeds"][0]["least_lead"] *= 1.01
-    files.write_certificate(path, stored)
-    assert committed.verify_certificates([PARITY])
-
-
-@pytest.mark.parametrize(
-    "content",
-    [b"", b"{", b"[]", b"{}", b"\xff\xfe\x00", b'{"seeds": []}', b'{"seeds": 1}', b"null"],
-)
-def test_a_damaged_certificate_is_refused_in_one_line(in_git, content, capsys):
-    path = certificate_file()
-    for damaged in (content, path.read_bytes().replace(b"exact", b"wrong")):
+    changed = path.read_bytes().replace(b"exact", b"wrong")
+    for damaged in (changed, b"", b"{", b"[]", b"{}", b"\xff\xfe\x00", b'{"seeds": []}', b"null"):
         path.write_bytes(damaged)
         assert f"{PARITY}.json" in refused(capsys)
 
@@ -770,15 +725,6 @@ def test_a_certificate_of_other_weights_is_refused(in_git, capsys):
 def test_a_certificate_without_weights_is_refused(in_git, capsys):
     (in_git / "seed_1.safetensors").unlink()
     assert "seed_1.safetensors is missing" in refused(capsys)
-
-
-def test_the_hash_of_weights_depends_on_their_values_alone():
-    first = System(make_run({"task": {"name": "addition"}}))
-    assert hash_weights(first) == hash_weights(System(make_run({"task": {"name": "addition"}})))
-    before = hash_weights(first)
-    with torch.no_grad():
-        first.network.logits.weight[0, 0] += 1e-6
-    assert hash_weights(first) != before
 
 
 def test_the_padding_of_contexts_is_hidden():

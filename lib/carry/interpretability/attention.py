@@ -121,7 +121,7 @@ def describe_batch(system: System, batch: Batch) -> dict[str, pd.DataFrame]:
     >>> heads[["needed", "share"]].values.tolist()[:2]
     [['operand', 0.33], ['sum so far', 0.33]]
     >>> "".join(tables["tokens"]["token"])[:4], tables["tokens"]["level_2"].tolist()[:6]
-    ('^015', [-1, 0, 0, 0, 0, 1])
+    ('^075', [-1, 0, 0, 0, 0, 1])
     """
     hooks = Hooks(["*.pattern"])
     system.network(batch.tokens, system.ids(batch), hooks=hooks)
