@@ -10,7 +10,6 @@ import torch
 from carry import cli
 from carry.certificates import committed, coverings, files, jobs, tables, verification
 from carry.certificates.contexts import (
-    HIDDEN_ID,
     ConflictingContexts,
     compute_context_keys,
     concatenate_contexts,
@@ -31,7 +30,7 @@ from carry.config.settings import SettingsError
 from carry.evaluation import trained_models
 from carry.evaluation.decoding import decode_greedily
 from carry.experiments.resolve import load_run, make_run
-from carry.formats import EOS, PAD, Format, build_format, to_text, to_tokens
+from carry.formats import EOS, to_text, to_tokens
 from carry.models.system import System
 from carry.models.teacher_forcing import teacher_forced_pass
 from carry.randomness import stream
@@ -305,10 +304,6 @@ def test_a_counterexample_is_searched_among_random_problems(monkeypatch):
     monkeypatch.setattr(verification, "_get_problem", lambda *arguments: None)
     certificate = certify_model(system, enumerate_contexts(system))
     assert shows_a_fault(system, certificate["counterexample"])
-    monkeypatch.setattr(verification, "_search_wrong_problem", lambda system: None)
-    certificate = certify_model(system, enumerate_contexts(system))
-    assert set(certificate["counterexample"]) == {"context", "target", "predicted"}
-    assert committed.describe_certificate(certificate).startswith("wrong in ")
 
 
 def test_disturbed_weights_are_refused():
@@ -413,39 +408,13 @@ def test_formats_without_a_proof_are_never_exact(name):
         list(coverings.generate_covering_problems(system_of(row, **changes)))
 
 
-class Silent(Format):
-    """Sums whose numbers have leading zeros, in a format that does not say so."""
-
-    reverse_operands: bool = True
-    reverse_answer: bool = True
-
-    def padded(self):
-        return build_format({"pad_to": 9}, self.task)
-
-    def incompatibility(self):
-        return None
-
-    def vocabulary_size(self):
-        return self.padded().vocabulary_size()
-
-    def write(self, problems):
-        return self.padded().write(problems)
-
-    def extent(self, digits):
-        return self.padded().extent(digits)
-
-    def read(self, response):
-        return self.padded().read(response)
-
-
-def test_a_format_that_does_not_say_how_it_writes_numbers_has_no_proof():
-    """Of both schemes that count places; the same format without zeros has one."""
+def test_a_format_that_does_not_say_how_it_writes_numbers_has_no_proof(monkeypatch):
+    """Of both schemes that count places."""
     pair = {"ids": "coupled", "encoding": "relative", "window": [0, 1]}
-    for change in ({}, {"positions": [pair]}):
-        system = system_of("addition_relative", **change)
-        assert next(coverings.generate_covering_problems(system))
-        system.format = Silent()
-        system.format._task = system.task
+    systems = [system_of("addition_relative", **of) for of in ({}, {"positions": [pair]})]
+    assert all(next(coverings.generate_covering_problems(system)) for system in systems)
+    monkeypatch.setattr(type(systems[0].format), "layout", None)
+    for system in systems:
         with pytest.raises(coverings.TooManyContexts):
             next(coverings.generate_covering_problems(system))
 
@@ -459,23 +428,13 @@ def test_weights_that_are_not_numbers_prove_nothing():
     json.dumps(certificate, allow_nan=False)
 
 
-def test_the_float32_prediction_counts():
+def test_a_lead_below_its_error_is_open_and_the_float32_prediction_counts():
     """Rounding may change a prediction although the target leads in exact arithmetic."""
-    lead, error = torch.ones(3, dtype=torch.float64), torch.zeros(3, dtype=torch.float64)
-    checks = ContextChecks(torch.tensor([1, 2, 3]), torch.tensor([1, 2, 4]), lead, error, lead)
-    assert checks.wrong.tolist() == [False, False, True] and not checks.open.any()
-
-
-def test_a_lead_below_its_error_is_open():
-    system, lead = trained(PARITY, 120), torch.ones(2, dtype=torch.float64)
-    checks = ContextChecks(torch.ones(2).long(), torch.ones(2).long(), lead, lead, lead - lead)
-    assert checks.open.all() and not checks.wrong.any()
-    certificate = {
-        **certify_model(system, enumerate_contexts(system)),
-        "verdict": "open",
-        "open": 2,
-    }
-    assert committed.describe_certificate(certificate).startswith("open in 2 of 14 contexts (least")
+    lead, error = torch.ones(3, dtype=torch.float64), torch.tensor([0.0, 1.0, 0.0]).double()
+    predicted, target = torch.tensor([1, 2, 3]), torch.tensor([1, 2, 4])
+    checks = ContextChecks(predicted, target, lead, error, lead - error)
+    assert checks.wrong.tolist() == [False, False, True]
+    assert checks.open.tolist() == [False, True, False]
 
 
 def test_no_contexts_prove_nothing():
@@ -599,30 +558,22 @@ def change_seed(**fields):
 
 TAMPERED = {
     "seeds: 1 entries differ; expected 2": lambda stored: stored["seeds"].pop(),
-    "seeds: 0 entries differ; expected 2": lambda stored: stored["seeds"].clear(),
     'row: "copying_relative" differs': lambda stored: stored.update(row="copying_relative"),
     "'scratchpad' writes steps, and Copying": lambda stored: stored["task"].update(name="copying"),
     "format.reverse_answer: 'maybe'": lambda stored: stored["format"].update(
         reverse_answer="maybe"
     ),
-    "format.reverse_operands: ": lambda stored: stored["format"].update(reverse_operands=False),
     "damaged ('task')": lambda stored: stored.pop("task"),
-    "damaged ('ids')": lambda stored: stored["positions"][0].pop("ids"),
     "positions.0.window": lambda stored: stored["positions"][0].update(window=[0, 9]),
     "model.width: 9 differs": lambda stored: stored["model"].update(width=9),
-    "trained: 500 differs; expected 6": lambda stored: stored.update(trained=500),
     "parameters: 1 differs": lambda stored: stored.update(parameters=1),
-    "parameters: null differs": lambda stored: stored.pop("parameters"),
     'note: "more" differs; expected null': lambda stored: stored.update(note="more"),
     "seeds.1.seed: 7 differs; expected 1": change_seed(seed=7),
     'seeds.1.weights: "0" differs': change_seed(weights="0"),
     "seeds.1.contexts: 15 differs; expected 14": change_seed(contexts=15),
-    "seeds.1.problems: 1 differs": change_seed(problems=1),
     'seeds.1.verdict: "impossible" differs; expected "exact"': change_seed(verdict="impossible"),
-    "seeds.1.wrong: 2 differs; expected 0": change_seed(wrong=2),
     "seeds.1.least_lead: 100.0 differs": change_seed(least_lead=100.0),
     "seeds.1.largest_error: null differs": change_seed(largest_error=None),
-    "seeds.1.counterexample: {} differs; expected null": change_seed(counterexample={}),
     "seeds.1.verdict: null differs": lambda stored: stored["seeds"].__setitem__(
         1, {field: stored["seeds"][1][field] for field in ("seed", "weights")}
     ),
@@ -725,11 +676,3 @@ def test_a_certificate_of_other_weights_is_refused(in_git, capsys):
 def test_a_certificate_without_weights_is_refused(in_git, capsys):
     (in_git / "seed_1.safetensors").unlink()
     assert "seed_1.safetensors is missing" in refused(capsys)
-
-
-def test_the_padding_of_contexts_is_hidden():
-    system = system_of("addition_relative")
-    parts = [contexts_of(system, part) for part in problems_of(system, ((1, 1), (5, 5)))]
-    contexts = concatenate_contexts(parts)
-    padded = contexts.tokens == PAD
-    assert padded.any() and (contexts.ids[0][padded] == HIDDEN_ID).all()

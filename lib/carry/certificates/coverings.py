@@ -153,7 +153,7 @@ def _cover_columns(
     digits: Sequence[int] | None = None,
     more_above: int = 0,
     prepare: Callable[[Tensor, Tensor], Numbers] = lambda *numbers: numbers,
-    extra_operands: Sequence[int] = (),
+    one_more: bool = False,
     row: int | None = None,
 ) -> Iterator[CoveringProblems]:
     """Cover all digits of some numbers around each place, with each carry from below.
@@ -163,7 +163,7 @@ def _cover_columns(
         digits: the values of a digit (default: `DIGITS`, or all of another base).
         more_above: places above those that a step sees.
         prepare: changes operands and lengths to those of problems of the task.
-        extra_operands: further operands of one digit, the same in all problems.
+        one_more: whether one more operand follows, which is 1 in all problems.
         row: the row of the response that is covered (default: all).
     """
     task, count, (below, above) = system.task, len(carry_digits[0]), _place_reach(system)
@@ -187,19 +187,14 @@ def _cover_columns(
                 lower = torch.tensor(lower_digits)[None, :, None].expand(len(rows), -1, low)
                 operands = torch.cat([lower, choices[rows]], dim=2).to(torch.uint8)
                 lengths = low + choice_lengths[rows]
-                for number in extra_operands:
-                    operands, lengths = _append_operand(operands, lengths, number)
+                if one_more:
+                    last = torch.zeros_like(operands[:, :1])
+                    last[:, :, 0] = 1
+                    operands = torch.cat([operands, last], dim=1)
+                    lengths = torch.nn.functional.pad(lengths, (0, 1), value=1)
                 operands, lengths = prepare(operands, lengths)
                 if len(operands):
                     yield _write_steps(system, task.solve(operands, lengths), place, row)
-
-
-def _append_operand(digits: Tensor, lengths: Tensor, number: int) -> tuple[Tensor, Tensor]:
-    """Append an operand of one digit."""
-    operand = torch.zeros((len(digits), 1, digits.shape[2]), dtype=digits.dtype)
-    operand[:, :, 0] = number
-    lengths = torch.nn.functional.pad(lengths, (0, 1), value=1)
-    return torch.cat([digits, operand], dim=1), lengths
 
 
 def _cover_addition(system: System) -> Iterator[CoveringProblems]:
@@ -252,9 +247,9 @@ def _cover_running_sums(system: System) -> Iterator[CoveringProblems]:
     before that.
     """
     _require_reach(system, [None, (1, 0)])
-    for count, extra, row in ((2, [], None), (2, [1], None), (3, [], 2), (3, [1], 2)):
+    for (count, row), one_more in itertools.product([(2, None), (3, 2)], [False, True]):
         carry_digits = [[1] * count, [9, 9, 1][:count]]
-        yield from _cover_columns(system, carry_digits, extra_operands=extra, row=row)
+        yield from _cover_columns(system, carry_digits, one_more=one_more, row=row)
 
 
 def _cover_multiplication(system: System) -> Iterator[CoveringProblems]:

@@ -39,6 +39,14 @@ COLUMNS = {
 
 
 @torch.inference_mode()
+def read_attention(system: System, batch: Batch) -> list[Float[Tensor, "B H T T"]]:
+    """Return the attention of each layer, through all recurrences."""
+    hooks = Hooks(["*.pattern"])
+    system.network.eval()(batch.tokens, system.ids(batch), hooks=hooks)
+    return hooks.all_layers("pattern")
+
+
+@torch.inference_mode()
 def measure_response_attention(
     system: System, batch: Batch, keys: Bool[Tensor, "B Q T"]
 ) -> Float[Tensor, "L N H"]:
@@ -56,12 +64,10 @@ def measure_response_attention(
     >>> shares.shape, bool((shares - 1).abs().max() < 1e-9)
     (torch.Size([1, 16, 4]), True)
     """
-    hooks, rows = Hooks(["*.pattern"]), torch.arange(len(batch))[:, None]
-    system.network.eval()(batch.tokens, system.ids(batch), hooks=hooks)
-    at, _, real = batch.response()
+    (at, _, real), rows = batch.response(), torch.arange(len(batch))[:, None]
     shares = [
         (pattern[rows, :, at] * keys[:, :, None]).sum(-1)[real]
-        for pattern in hooks.all_layers("pattern")
+        for pattern in read_attention(system, batch)
     ]
     return torch.stack(shares)
 
@@ -123,9 +129,7 @@ def describe_batch(system: System, batch: Batch) -> dict[str, pd.DataFrame]:
     >>> "".join(tables["tokens"]["token"])[:4], tables["tokens"]["level_2"].tolist()[:6]
     ('^075', [-1, 0, 0, 0, 0, 1])
     """
-    hooks = Hooks(["*.pattern"])
-    system.network(batch.tokens, system.ids(batch), hooks=hooks)
-    weights = torch.stack([pattern.mean(0) for pattern in hooks.all_layers("pattern")])
+    weights = torch.stack([pattern.mean(0) for pattern in read_attention(system, batch)])
     return {
         "attention": _tabulate_attention(weights),
         "heads": _tabulate_needed_shares(system, batch, weights),
@@ -200,7 +204,6 @@ def describe_attention(
             f"runs.{system.run.name}.evaluation.attention_cell: the problems of cell {list(cell)} "
             "have different layouts; expected a format with pad: true and without spaces"
         )
-    system.network.eval()
     with use_precision("fp32", system.device):
         tables = describe_batch(system, batch)
     labels = {**labels, "i": cell[0], "j": cell[1], "n": count}

@@ -15,7 +15,7 @@ from carry import formats
 from carry.data.batch import Batch
 from carry.evaluation.ask import check_ids
 from carry.evaluation.scoring import PARTS, find_wrong_parts
-from carry.models.hooks import Hooks
+from carry.interpretability.attention import read_attention
 from carry.models.system import System
 from carry.models.teacher_forcing import teacher_forced_pass
 from carry.randomness import stream
@@ -77,18 +77,17 @@ def measure_last_attention(system: System, digits: int, count: int = COUNT) -> p
     >>> table.groupby("head")["attention"].sum().round(3).tolist(), int(table["difference"].max())
     ([1.0, 1.0], 0)
     """
-    batch, hooks = _draw(system, digits, count), Hooks(["*.pattern"])
-    ids = system.ids(batch)
+    batch = _draw(system, digits, count)
     with use_precision("fp32", system.device):
-        system.network.eval()(batch.tokens, ids, hooks=hooks)
+        layers = read_attention(system, batch)
     rows, query = torch.arange(len(batch)), batch.length - 2
-    of_token = ids[0].expand(len(batch), -1)
+    of_token = system.ids(batch)[0].expand(len(batch), -1)
     difference = (of_token - of_token[rows, query][:, None]).double()
     is_sign = torch.isin(batch.tokens, torch.tensor([*formats.SIGN_TOKENS]))
     difference[is_sign | (of_token == 0)] = torch.nan
     exists = torch.arange(batch.tokens.shape[1]) <= query[:, None]
     tables = []
-    for layer, pattern in enumerate(hooks.all_layers("pattern"), start=1):
+    for layer, pattern in enumerate(layers, start=1):
         for head, attention in enumerate(pattern[rows, :, query].unbind(1), start=1):
             columns = {"difference": difference[exists], "attention": attention[exists].double()}
             summed = pd.DataFrame({name: values.numpy() for name, values in columns.items()})
