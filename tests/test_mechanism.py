@@ -93,7 +93,7 @@ def test_patching_cells_one_by_one_is_patching_by_hand(adder):
     pair = patching.draw_twins(ADDITION, 3, 1, 10, stream(2, "twins"))
     table = patching.count_flips(adder, pair, 1, {"0.z": [3, 9], "0.resid_mid": [9]})
     one, two = (adder.format.write(of) for of in pair)
-    at = patching.find_query(one, 1)
+    at = patching._find_query(one, 1)
     counted = dict.fromkeys([("0.z", 3), ("0.z", 9), ("0.resid_mid", 9)], 0)
     asked = 0
     for row in range(10):

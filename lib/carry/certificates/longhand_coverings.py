@@ -155,10 +155,6 @@ def _numbers_around(low: str) -> list[str]:
     """Return numbers that end below, at or above the first place above the digits `low`.
 
     They have all digits at this place and the next, and those that end above continue further.
-
-    >>> numbers = _numbers_around("5")
-    >>> len(numbers), numbers[:3], numbers[-1]
-    (110, ['5', '51', '52'], '5991')
     """
     two = (f"{low}{one}{other}1" for one, other in itertools.product(DIGITS, DIGITS))
     return [low or "0", *(low + digit for digit in DIGITS[1:]), *two]

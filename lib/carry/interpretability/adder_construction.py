@@ -179,31 +179,22 @@ def _tabulate_stream(
     matrix: Float[Tensor, "D T"], tokens: list[str], bits: tuple[int, int]
 ) -> pd.DataFrame:
     """Return the residual stream, or a part of it, with named rows."""
-    single = [name for name in FEATURES if not name.startswith("SUM")]
-    rows = {name: _format_rows(matrix[[at]])[0] for at, name in enumerate(single[:-2])}
-    rows["SUM"] = [
-        _format_one_hot(column) for column in matrix[adder.SUM : adder.SUM + 10].T.tolist()
-    ]
-    ends = _format_rows(matrix[[adder.ARROW, adder.END]])
-    rows |= dict(zip(single[-2:], ends, strict=True))
-    begin = adder.CODES
+    rows = dict(zip(FEATURES[: adder.SUM], _format_rows(matrix[: adder.SUM]), strict=True))
+    digits = matrix[adder.SUM : adder.SUM + 10]
+    rows["SUM"] = [_format_one_hot(column) for column in digits.T.tolist()]
+    rows |= dict(zip(FEATURES[-2:], _format_rows(matrix[[adder.ARROW, adder.END]]), strict=True))
     names = ("POS_1", "POS_1_NEXT", "POS_2", "POS_2_NEXT")
-    for name, count in zip(names, (bits[0], bits[0], bits[1], bits[1]), strict=True):
-        rows[name] = _format_codes(matrix[begin : begin + count])
-        begin += count
-    return pd.DataFrame(rows, index=pd.Index(range(len(tokens)))).T.set_axis(tokens, axis=1)
+    codes = matrix[adder.CODES :].split([bits[0], bits[0], bits[1], bits[1]])
+    rows |= {name: _format_codes(part) for name, part in zip(names, codes, strict=True)}
+    return pd.DataFrame(rows).T.set_axis(tokens, axis=1)
 
 
 def _tabulate_codes(
     matrix: Float[Tensor, "K T"], tokens: list[str], bits: tuple[int, int]
 ) -> pd.DataFrame:
     """Return the queries or keys of one head, with the paper's names of the rows."""
-    first, both = bits[0], sum(bits)
-    rows = [
-        _format_codes(matrix[:first]),
-        _format_codes(matrix[first:both]),
-        _format_rows(matrix[[both]])[0],
-    ]
+    first, second, last = matrix.split([*bits, 1])
+    rows = [_format_codes(first), _format_codes(second), *_format_rows(last)]
     return pd.DataFrame(rows, index=["1 to P1", "P1+1 to P", "P+1"], columns=tokens)
 
 
@@ -233,11 +224,7 @@ def _format_rows(matrix: Float[Tensor, "R T"]) -> list[list[str]]:
 
 
 def _format_number(value: float) -> str:
-    """Return a number as a fraction if it is close to one, since attention is never exactly 0.
-
-    >>> _format_number(1 / 3 + 1e-12), _format_number(-100.0), _format_number(0.123456)
-    ('1/3', '-100', '0.123')
-    """
+    """Return a number as a fraction if it is close to one, since attention is never exactly 0."""
     fraction = Fraction(value).limit_denominator(99)
     return str(fraction) if abs(fraction - Fraction(value)) < 1e-9 else f"{value:.3f}"
 
@@ -322,11 +309,7 @@ def random_sums(system: System, operands: int, digits: int, count: int) -> Probl
 
 
 def _count_problems(operands: int, digits: int, tokens: int) -> int:
-    """Return how many sums of numbers of equal length have at least `tokens` response tokens.
-
-    >>> _count_problems(30, 30, tokens=1024)  # a response has 1,023, as the paper counts them
-    2
-    """
+    """Return how many sums of numbers of equal length have at least `tokens` response tokens."""
     written = (operands + 1) * (compute_adder_size(operands, digits).digits + 1)
     return math.ceil(tokens / written)
 

@@ -107,13 +107,13 @@ def count_flips(
     >>> system = System(make_run({"task": {"name": "addition"}, "training": {"digits": 3}}))
     >>> twins = draw_twins(system.task, 3, 1, 8, stream(0, "doctest"))
     >>> table = count_flips(system, twins, 1)
-    >>> table.columns.tolist(), table["role"].tolist()[-3:]
-    (['activation', 'token', 'role', 'n', 'flipped', 'restored'], ['s0', 's0', 's0'])
+    >>> table.columns.tolist(), " ".join(table["role"].unique())
+    (['activation', 'token', 'role', 'n', 'flipped', 'restored'], '^ a0 a1 a2 + b0 b1 b2 = s0')
     """
     device = system.device
     one, two = (system.format.write(problems.to(device)) for problems in twins)
     check_same_layout(one, two)
-    at, token_names = find_query(one, place), _name_tokens(one)
+    at, token_names = _find_query(one, place), _name_tokens(one)
     if cells is None:
         names = residual_stream_names(system)
         last_layer = names[-2:]
@@ -175,12 +175,7 @@ def _patch_cells(
 
 
 def _make_patch(values: Tensor, cells: Bool[Tensor, "B T"]) -> Callable[[Tensor], Tensor]:
-    """Return a hook that replaces an activation by `values` at some tokens of each row.
-
-    >>> cells = torch.tensor([[False, True]])
-    >>> _make_patch(torch.ones(1, 2, 1), cells)(torch.zeros(1, 2, 1)).flatten().tolist()
-    [0.0, 1.0]
-    """
+    """Return a hook that replaces an activation by `values` at some tokens of each row."""
     mask = cells[:, None, :, None] if values.ndim == 4 else cells[:, :, None]
     return lambda value: torch.where(mask, values, value)
 
@@ -210,29 +205,14 @@ def check_same_layout(one: Batch, two: Batch) -> None:
         )
 
 
-def find_query(batch: Batch, place: int) -> int:
-    """Return the index of the token that predicts the answer's digit at a place.
-
-    >>> from carry.formats import build_format
-    >>> from carry.tasks import build_task, to_digits
-    >>> task = build_task({"name": "addition"})
-    >>> batch = build_format({}, task).write(task.solve(*to_digits([[653, 49]])))
-    >>> find_query(batch, 1)  # ^356+94=20
-    8
-    """
+def _find_query(batch: Batch, place: int) -> int:
+    """Return the index of the token that predicts the answer's digit at a place."""
     answer = torch.arange(batch.tokens.shape[1], device=batch.start.device) >= batch.start[0]
     return int((answer & (batch.place[0] == place)).nonzero()[0]) - 1
 
 
 def _name_tokens(batch: Batch) -> list[str]:
-    """Return a name for each token of problems of one layout: `a2`, `b0`, a sign, `s1`.
-
-    >>> from carry.formats import build_format
-    >>> from carry.tasks import build_task, to_digits
-    >>> task = build_task({"name": "addition"})
-    >>> " ".join(_name_tokens(build_format({}, task).write(task.solve(*to_digits([[65, 4]])))))
-    '^ a0 a1 + b0 = s0 s1 $'
-    """
+    """Return a name for each token of problems of one layout: `a2`, `b0`, a sign, `s1`."""
     marks = (batch.tokens[0].tolist(), batch.number[0].tolist(), batch.place[0].tolist())
     return [
         f"{LETTERS[number - 1]}{place}" if number and place >= 0 else ALPHABET[token]
