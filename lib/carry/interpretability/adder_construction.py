@@ -253,14 +253,13 @@ def score_construction(system: System, problems: Problems) -> ConstructionScore:
     >>> score_construction(model, all_sums(model, 2, 1))[:4]
     (100, 900, 0, 100)
     """
-    device = system.network.tokens.weight.device
-    batch = system.format.write(problems.to(device))
+    batch = system.format.write(problems)
     tokens, queries = batch.tokens.shape[1], int((batch.length - batch.start).max())
     rows_at_once = max(1, MAX_ATTENTION_SCORES // (4 * tokens * queries))
     queries_at_once = max(1, MAX_ATTENTION_SCORES // (4 * tokens)) if rows_at_once == 1 else queries
     n = wrong = exact = 0
     margin = math.inf
-    for rows in torch.arange(len(problems), device=device).split(rows_at_once):
+    for rows in torch.arange(len(problems)).split(rows_at_once):
         margins, real = _compute_margins(system, batch[rows], queries_at_once)
         errors = real & (margins <= 0)
         n, wrong = n + int(real.sum()), wrong + int(errors.sum())
