@@ -1,5 +1,6 @@
 """The independent checker has the same contexts, leads and verdicts as the library."""
 
+import ast
 import functools
 import json
 import shutil
@@ -12,7 +13,7 @@ from safetensors.torch import save_file
 
 from carry.certificates import tables
 from carry.certificates.committed import list_certified
-from carry.certificates.contexts import HIDDEN_ID
+from carry.certificates.contexts import HIDDEN_ID, iterate_contexts, unique_contexts
 from carry.certificates.verification import (
     certify_model,
     enumerate_contexts,
@@ -22,6 +23,7 @@ from carry.config import paths
 from carry.evaluation import trained_models
 from carry.experiments.resolve import find_row, load_rows, load_run, make_run
 from carry.models.system import System
+from carry.tasks import to_digits
 from certificates.independent import __main__ as program
 from certificates.independent import contexts, definitions, leads, rows
 from certificates.independent import tables as own_tables
@@ -204,6 +206,49 @@ def test_leads_are_exact_and_float32_stays_within_the_bounds(
         assert (difference[finite].abs() <= allowed).all()
 
 
+EDGES = {  # problems of which all contexts are checked, and problems with some that are not
+    "addition_relative": ("0+0 0+7 999+1", "007+12 12+007"),
+    "addition_line_rows_relative": ("0+0 0+7 999+1", "007+12"),
+    "addition_relative_carries": ("0+0 0+7 999+1", "007+12"),
+    "addition_relative_aligned": ("0+0 0+7 999+1", "007+12"),
+    "addition_relative_backwards": ("0+0 0+7 12+70 007+12", "12+007"),
+    "copying_relative": ("0 7 007", ""),
+    "reversing_relative": ("0 7 007", ""),
+    "increment_relative": ("0 9 999", "007"),
+    "increment_relative_down": ("1 10 1000", "007 010"),
+    "addition_relative_binary": ("0+0 0+111 1+10", "01+1"),
+    "addition_relative_hexadecimal": ("0+0 0+f fff+1", "00f+1"),
+    "subtraction_relative_scratchpad": ("0+0 7+0 100+99 12+12", "012+7 12+07"),
+    "comparison_relative_scratchpad": ("0+0 0+7 12+12 999+1", "007+12 12+007"),
+    # The third operand is the operation: + - * /.
+    "calculator_relative_longhand_sums": ("0+0+0 999+1+0 0+7+1 12+12+1", "007+12+0 12+007+1"),
+    "calculator_relative_longhand_products": ("0+0+2 0+12+2 12+0+2 99+999+2", "05+13+2 5+00+2"),
+    "calculator_relative_longhand_quotients": ("0+3+3 7+85+3 999+1+3 100+10+3", "85+07+3 085+7+3"),
+    PARITY: ("0 1 000 0110", ""),
+    "bitwise_or_relative": ("1+0 010+00 01+0000 00+00", "0+0 11+000 1+1 1+10"),
+    "sorting_relative_scratchpad": ("0 7+12 5+5+5", ""),
+    "multi_operand_addition_relative_scratchpad": ("0+0 5+0+5", "7 007+12"),
+    "multiplication_relative_scratchpad": ("0+0 0+12 99+999 007+12", "05+13 13+05"),
+}
+
+
+@pytest.mark.parametrize("row", [row for row in EACH_ROW if row.values[0] in EDGES])
+def test_the_problems_at_the_edge_of_a_task_are_covered_as_documented(row):
+    """The table of the notebook `what_is_the_proof` has the same problems."""
+    factors = np.random.default_rng(0).integers(2**62, size=20)  # a number for each context
+    checked = own_tables.tabulate(own_contexts(row)) + 1  # no code is -1
+    checked = checked @ factors[: checked.shape[1]]
+    system = system_of(row)
+    for problems, expected in zip(EDGES[row], (True, False), strict=True):
+        for problem in problems.split():
+            operands = to_digits([problem.split("+")], system.task.base)
+            solved = system.task.solve(*operands)
+            met = unique_contexts(system, iterate_contexts(system, solved))
+            codes = tables.tabulate_contexts(system, met).rows + 1
+            covered = np.isin(codes @ factors[: codes.shape[1]], checked).all()
+            assert covered == expected, problem
+
+
 class Roundings:
     """The relative error of each operation: 0 at first, then the one that lowers a lead most."""
 
@@ -356,6 +401,10 @@ MANY = [*((row, size) for row in (PARITY, "bitwise_or_relative", "copying_relati
         ("addition_relative_backwards", 0.001), ("sorting_relative_scratchpad", 0.02)]  # fmt: skip
 
 
+def test_there_are_50_disturbed_models():
+    assert len(FEW) + len(MANY) == 50
+
+
 @pytest.mark.parametrize(("row", "seed"), FEW)
 def test_models_that_are_wrong_in_few_contexts_are_found(row, seed, tmp_path):
     system = find_few_wrong(row, seed, tmp_path)
@@ -372,6 +421,11 @@ def test_disturbed_models_have_the_same_verdict(row, size, tmp_path):
 ])  # fmt: skip
 def test_untrained_models_have_the_same_verdict(row, seed, tmp_path):
     assert agree(row, untrained(row, seed), tmp_path) > 10
+
+
+def test_verdicts_are_proved_and_wrong_often_enough(tmp_path):
+    verdicts = [check(row, disturb(copy_of(row), size, 7), tmp_path).verdict for row, size in MANY]
+    assert min(verdicts.count("proved"), verdicts.count("wrong")) > 10
 
 
 def test_a_lead_below_its_error_is_open(tmp_path):
@@ -409,13 +463,16 @@ SETTINGS = {
 @pytest.mark.parametrize(("change", "message"), [
     ({"task": {"name": "modular_addition"}}, "task.name: 'modular_addition' is not "),
     ({"task": {"name": "sorting"}}, 'format.name: "none" is not checked; expected "insert'),
+    ({"task": None}, "task: None; expected a mapping"),
     ({"format": {"pad": True}}, 'format.pad: true is not checked; expected "none"'),
     ({"positions": []}, "positions: 0; expected 1"),
+    ({"positions": ["coupled"]}, "positions: 'coupled'; expected a mapping"),
     ({"positions": [{**SETTINGS["positions"][0], "window": 1}]},
      "positions.0.window: [1, 1] is not checked; expected [0, 1]"),
     ({"positions": [{**SETTINGS["positions"][0], "clip": 3}]}, "positions.0.clip: 3 is not"),
     ({"model": {**SETTINGS["model"], "layers": 2}}, "model.layers: 2 is not checked; expected 1"),
     ({"model": {**SETTINGS["model"], "norm": "rms"}}, 'model.norm: "rms" is not checked; expected'),
+    ({"model": {"width": 0, "heads": 2}}, "model.width: None; expected 1 to 10000"),
     ({"model": {"width": 32, "heads": True}}, "model.heads: True; expected 1 to 10000"),
 ])  # fmt: skip
 def test_a_row_that_cannot_be_checked_is_refused(change, message):
@@ -525,8 +582,10 @@ def test_the_program_agrees_with_a_certificate(reports, capsys):
 
 
 @pytest.mark.parametrize(("change", "message"), [
+    (lambda c: c["seeds"][1].update(wrong=1), "seeds.1.wrong: 1; expected 0"),
     (lambda c: c["seeds"][0].update(contexts=119), "seeds.0.contexts: 119; expected 120"),
     (lambda c: c["seeds"][0].update(contexts_sha256="0"), "seeds.0.contexts_sha256: '0'; expected"),
+    (lambda c: c.pop("version"), "version None; expected 2"),
     (lambda c: c["seeds"][0].update(verdict="wrong"), "verdict: 'wrong'; expected 'exact'"),
     (lambda c: c["seeds"][2].update(least_lead=9.0), "least_lead: 9.0; expected 7.044"),
     (lambda c: c["seeds"][2].update(weights="0"), "seeds.2.weights: 0; expected a hash"),
@@ -588,3 +647,21 @@ def test_every_definition_has_a_row_whose_contexts_are_compared():
     assert {*FURTHER} == {row.name for row in load_rows().values() if row.study == "further_tasks"}
     compared = {id(read(row).definition) for row in [*ROWS, *FURTHER]}
     assert compared == {*map(id, definitions.DEFINITIONS)}
+
+
+def count_code_lines(path):
+    """Count lines with code: none that are blank, or have a comment or a docstring alone."""
+    text = path.read_text()
+    documented = ast.Module, ast.ClassDef, ast.FunctionDef
+    nodes = [node for node in ast.walk(ast.parse(text)) if isinstance(node, documented)]
+    texts = [node.body[0] for node in nodes if ast.get_docstring(node)]
+    inside = {line for node in texts for line in range(node.lineno, node.end_lineno + 1)}
+    return sum(
+        bool(line.strip()) and not line.strip().startswith("#") and number not in inside
+        for number, line in enumerate(text.splitlines(), start=1)
+    )
+
+
+def test_the_core_has_at_most_300_lines():
+    assert sum(count_code_lines(Path(module.__file__)) for module in (contexts, leads)) <= 300
+    assert count_code_lines(Path(program.__file__).parent / "__init__.py") == 0

@@ -352,7 +352,7 @@ def test_errors_of_scores_and_values_get_through():
 
 def test_parts_without_bounds_are_refused():
     """`test_certificates` has the messages."""
-    for positions, model in (("alibi", {}), ("nope", {"residual_scale": 1.5})):
+    for positions, model in (("alibi", {}), ("nope", {"layers": 2})):
         network = network_of(positions, **model)
         with pytest.raises(SettingsError, match="has no certificate; expected"):
             bound_logits(network, *contexts(network))

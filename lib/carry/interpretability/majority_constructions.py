@@ -326,10 +326,10 @@ def trace_circuit(
         formula = " and ".join(read) if kind == AND else f"not {read[0]}"
         gate = {"step": step + 1, "gate": f"{wires[output]} = {formula}"}
         for wire in range(output):
+            shares = {"first": float(patterns[0][step, wire])}
+            shares |= {"second": float(patterns[1][step, wire])}
             row = {**gate, "wire": wire + 1, "name": wires[wire], "value": int(tokens[0, wire])}
-            row |= {"first": float(patterns[0][step, wire])}
-            row |= {"second": float(patterns[1][step, wire])}
-            rows.append({**row, "predicted": int(tokens[0, output])})
+            rows.append({**row, **shares, "predicted": int(tokens[0, output])})
     return pd.DataFrame(rows)
 
 
