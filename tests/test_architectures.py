@@ -19,7 +19,7 @@ from carry.evaluation.decoding import decode_greedily
 from carry.evaluation.recurrences import score_by_recurrence
 from carry.evaluation.scoring import score_system
 from carry.experiments.resolve import make_run
-from carry.interpretability.attention import mean_attention
+from carry.interpretability.attention import describe_batch
 from carry.interpretability.lens import apply_logit_lens
 from carry.models import architectures, attention
 from carry.models.cache import Cache
@@ -194,7 +194,7 @@ def test_a_certificate_is_given_or_refused(name):
 def test_tools_for_transformers_refuse_a_recurrent_network_in_one_line():
     system = System(run_of("recurrent"))
     batch, problems = written(system), system.task.draw(2, 2, stream(0, "x"))
-    assert refused(mean_attention, system, batch)
+    assert refused(describe_batch, system, batch)
     assert refused(measure_depths, system, problems)
     assert refused(BatchedNetwork, [system])
 

@@ -7,6 +7,7 @@ Circuits are computed gate by gate and compared with Python.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -130,13 +131,13 @@ def boundary_counts(length: int, twos: Twos = "all") -> Integer[Tensor, "S 3"]:
     return torch.cat(parts)
 
 
-def draw_strings(counts: Integer[Tensor, "S 3"], seed: int = 0) -> Iterator[str]:
+def draw_strings(counts: Integer[Tensor, "S 3"]) -> Iterator[str]:
     """Yield a string with the counts of each row, in random order.
 
     >>> sorted(next(draw_strings(torch.tensor([[2, 1, 3]]))))
     ['0', '0', '1', '2', '2', '2']
     """
-    generator = stream(seed, "by_hand", "strings")
+    generator = stream(0, "by_hand", "strings")
     for row in counts:
         symbols = torch.arange(3).repeat_interleave(row)
         order = torch.randperm(len(symbols), generator=generator)
@@ -176,18 +177,16 @@ def score_majority(
         counts = boundary_counts(length, twos)
         batch = write_strings(build_minimal_majority(), draw_strings(counts))
         tie = counts[:, 0] == counts[:, 1]
-        for dtype in dtypes:
-            for threshold in THRESHOLDS:
-                longest = length if threshold == "mended" else None
-                for large in larges:
-                    model = build_minimal_majority(large, longest, DTYPES[dtype])
-                    answer, end = find_errors(model, batch).T
-                    names = {"large": large, "length": length, "dtype": dtype}
-                    kinds = {"ties": answer & tie, "ones": answer & ~tie, "end": end}
-                    errors = {"wrong": answer | end, **kinds}
-                    sums = {name: int(value.sum()) for name, value in errors.items()}
-                    rows.append({**names, "threshold": threshold, "n": len(counts), **sums})
-    return add_accuracy(pd.DataFrame(rows))
+        for dtype, threshold, large in itertools.product(dtypes, THRESHOLDS, larges):
+            longest = length if threshold == "mended" else None
+            model = build_minimal_majority(large, longest, DTYPES[dtype])
+            answer, end = find_errors(model, batch).T
+            kinds = {"ties": answer & tie, "ones": answer & ~tie, "end": end}
+            errors = {"wrong": answer | end, **kinds}
+            row = {"large": large, "length": length, "dtype": dtype, "threshold": threshold}
+            row |= {"n": len(counts), **{name: int(of.sum()) for name, of in errors.items()}}
+            rows.append(row)
+    return add_accuracy(rows)
 
 
 def longest_correct(table: pd.DataFrame) -> pd.DataFrame:
@@ -206,7 +205,7 @@ def longest_correct(table: pd.DataFrame) -> pd.DataFrame:
 # ---- Circuits ------------------------------------------------------------------------------------
 
 
-def circuit_inputs(circuit: Circuit, count: int, seed: int = 0) -> Integer[Tensor, "B N"]:
+def circuit_inputs(circuit: Circuit, count: int) -> Integer[Tensor, "B N"]:
     """Return all inputs of a circuit, or `count` random ones if there are more.
 
     >>> circuit_inputs(circuits.build_parity_circuit(2), 4).tolist()
@@ -215,7 +214,7 @@ def circuit_inputs(circuit: Circuit, count: int, seed: int = 0) -> Integer[Tenso
     if 2**circuit.inputs <= count:
         places = torch.arange(circuit.inputs - 1, -1, -1)
         return torch.arange(2**circuit.inputs)[:, None] >> places & 1
-    generator = stream(seed, "by_hand", "questions", circuit.inputs)
+    generator = stream(0, "by_hand", "questions", circuit.inputs)
     return torch.randint(2, (count, circuit.inputs), generator=generator)
 
 
@@ -238,11 +237,11 @@ def score_circuits(named: Mapping[str, Circuit]) -> pd.DataFrame:
         sizes |= {"steps": predicted.shape[1], "width": model.network.tokens.weight.shape[1]}
         wrong = int((predicted != target).sum())
         rows.append({**sizes, "strings": len(inputs), "n": target.numel(), "wrong": wrong})
-    return add_accuracy(pd.DataFrame(rows))
+    return add_accuracy(rows)
 
 
 def score_random_circuits(
-    count: int, gates: int, inputs: int = 8, strings: int = 4, seed: int = 0, least: int = 1
+    count: int, gates: int, inputs: int = 8, strings: int = 4, least: int = 1
 ) -> pd.DataFrame:
     """Predict the gates of random circuits of `least` to `gates` gates, and compare with Python.
 
@@ -255,7 +254,7 @@ def score_random_circuits(
     >>> table[["circuits", "strings", "wrong", "exact"]].values.tolist()
     [[20, 4, 0, 20]]
     """
-    generator = stream(seed, "by_hand", "circuits", inputs, gates)
+    generator = stream(0, "by_hand", "circuits", inputs, gates)
     sizes = torch.randint(least, gates + 1, (count,), generator=generator).sort().values.tolist()
     drawn = [circuits.draw_random_circuit(inputs, size, generator) for size in sizes]
     strings_drawn = torch.randint(2, (count, strings, inputs), generator=generator)
@@ -269,7 +268,7 @@ def score_random_circuits(
     errors = torch.cat(wrong)
     row = {"circuits": count, "smallest": sizes[0], "largest": sizes[-1], "strings": strings}
     row |= {"n": sum(sizes) * strings, "wrong": int(errors.sum())}
-    return add_accuracy(pd.DataFrame([{**row, "exact": int((errors == 0).sum())}]))
+    return add_accuracy([{**row, "exact": int((errors == 0).sum())}])
 
 
 def _split_by_size(sizes: list[int], inputs: int, strings: int) -> Iterator[slice]:
@@ -375,7 +374,7 @@ def score_by_bits(
             row |= {"refused": _is_refused(bits, fraction), "n": target.numel()}
             sums = {"wrong": wrong, "wrong_and": wrong[:, is_and], "wrong_not": wrong[:, ~is_and]}
             rows.append({**row, **{kind: int(value.sum()) for kind, value in sums.items()}})
-    return add_accuracy(pd.DataFrame(rows))
+    return add_accuracy(rows)
 
 
 def _is_refused(bits: int, fraction: int) -> bool:
