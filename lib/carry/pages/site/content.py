@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,7 +15,7 @@ from carry.config import paths
 from carry.config.templates import fill_template
 from carry.config.yaml_files import read_yaml
 from carry.pages import headlines, readme
-from carry.pages.site import pages, search, works
+from carry.pages.site import pages, works
 from carry.pages.site.figures import Figure, read_figure
 from carry.pages.site.pages import Page
 from carry.plots import index, style
@@ -88,61 +88,42 @@ def list_works(content: Content) -> list[dict[str, Any]]:
         paper = OWN_CLAIMS if key == works.OWN else key
         records = [record for record in content.records if record["paper"] == paper]
         verdicts = f"{len(records)} claims: {summarise_claims(records)}"
-        items = _list_items(content, key) + _group_others(content, records)
-        about = {**described.get(key, {}), **texts, "verdicts": verdicts, "items": items}
-        listed.append({"key": key, **about})
+        items = content.items[content.items["work"] == key].to_dict("records")
+        for item in items:
+            item |= {"anchor": name_anchor(item["item"]), "page": ""}
+        items += _group_others(content, records)
+        about = {"key": key, "verdicts": verdicts, "items": items}
+        listed.append({**described.get(key, {}), **texts, **about})
     return listed
 
 
-def _list_items(content: Content, work: str) -> list[dict[str, Any]]:
-    """Return the items of a work, with the pages and figures that answer them."""
-    return [
-        {
-            **item._asdict(),
-            "page": "",
-            "anchor": search.name_anchor(item.item),
-            "verdicts": summarise_claims(item.claims),
-            "pages": _list_answers(content, item.notebooks, item.figures),
-        }
-        for item in content.items[content.items["work"] == work].itertuples(index=False)
-    ]
+def name_anchor(item: str) -> str:
+    """Return the anchor of an item on the page of its work.
+
+    >>> name_anchor("Fig. 4.1"), name_anchor("Experiments 7 to 9")
+    ('fig-4.1', 'experiments-7-to-9')
+    """
+    return item.lower().replace(". ", "-").replace(" ", "-")
 
 
-def _list_answers(
-    content: Content, notebooks: Sequence[str], figures: Sequence[str]
-) -> list[dict[str, Any]]:
-    """Return those of some notebooks that have a page, each with those of the figures it shows."""
-    return [
-        {
-            "name": page.name,
-            "title": page.title,
-            "shown": [one for one in content.list_figures(page) if one.name in figures],
-        }
-        for name in notebooks
-        for page in content.pages
-        if page.notebook == name
-    ]
-
-
-def _group_others(content: Content, records: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def _group_others(content: Content, records: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the claims of a work that are about none of its items, as items without a number.
 
     Those whose section names a notebook stand together.
     """
     listed = {record["id"] for claims in content.items["claims"] for record in claims}
     titles = {page.name: page.title for page in content.pages if page.notebook}
-    groups: dict[str, list[Mapping[str, Any]]] = {}
+    groups: dict[str, list[dict[str, Any]]] = {}
     for record in records:
         if record["id"] not in listed:
             groups.setdefault(record["section"] * (record["section"] in titles), []).append(record)
     return [
         {
-            **dict.fromkeys(("item", "stated", "reason", "scale", "verdicts"), ""),
+            **dict.fromkeys(("item", "stated", "notebooks", "figures", "reason", "scale"), ""),
             "title": titles.get(page, "Other claims"),
             "page": page,
             "anchor": f"claims-{page or 'other'}",
             "claims": groups[page],
-            "pages": [],
         }
         for page in sorted(groups, key=lambda name: not name)
     ]
