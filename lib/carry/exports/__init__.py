@@ -69,10 +69,8 @@ def load_exported(folder: str | Path, device: str | torch.device = "cpu") -> Sys
         SettingsError: for a folder without an export, for a damaged file, for weights that are not
             those of the settings, and for a device that does not exist.
     """
-    if not isinstance(folder, str | Path):
-        raise SettingsError(f"folder: {describe(folder)} is not valid; expected a path")
-    config = _read_config(Path(folder))
     path = Path(folder) / WEIGHTS
+    config = _read_config(path.parent)
     if not path.is_file():
         raise SettingsError(f"{describe(str(path))}: missing; expected the weights of an export")
     with checkpoint.report_damage(path.parent / CONFIG):
@@ -98,14 +96,13 @@ def check_folder(folder: Path) -> None:
         raise SettingsError(f"folder: {describe(str(folder))} is a file; expected a folder")
     present = [name for name in (CARD, CONFIG, WEIGHTS) if (folder / name).exists()]
     try:
-        replaceable = not present or _read_config(folder)
+        _read_config(folder)
     except SettingsError:
-        replaceable = False
-    if not replaceable:
-        raise SettingsError(
-            f"folder: {describe(str(folder))} has another {present[0]}; expected an empty folder, "
-            "or one of an export"
-        )
+        if present:
+            raise SettingsError(
+                f"folder: {describe(str(folder))} has another {present[0]}; expected an empty "
+                "folder, or one of an export"
+            ) from None
 
 
 def _read_config(folder: Path) -> dict[str, Any]:
@@ -117,11 +114,11 @@ def _read_config(folder: Path) -> dict[str, Any]:
     path = folder / CONFIG
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        state = "missing" if isinstance(error, FileNotFoundError) else type(error).__name__
+        if config["model_type"] != MODEL_TYPE:
+            raise ValueError(f"model_type {config['model_type']!r}")
+    except (OSError, ValueError, TypeError, LookupError) as error:
+        state = "missing" if isinstance(error, FileNotFoundError) else f"another model ({error})"
         raise SettingsError(
             f"{describe(str(path))}: {state}; expected a folder of `carry export`"
         ) from None
-    if not isinstance(config, dict) or config.get("model_type") != MODEL_TYPE:
-        raise SettingsError(f"{describe(str(path))}: another model; expected model_type 'carry'")
     return config
