@@ -801,7 +801,7 @@ def test_the_ledger_counts_the_papers_apart_and_says_what_is_not_tested():
 @pytest.mark.parametrize("measure", [{"statistic": "mean_over_seeds"}, {"above": None}])
 def test_seeds_are_above_something(measure, tmp_path):
     given = {**BASE, "measure": {**NOISY, **measure}, "holds_if": "> 0"}
-    with pytest.raises(SettingsError, match="above .* does not fit statistic"):
+    with pytest.raises(SettingsError, match="both or neither of above"):
         load(tmp_path, given)
 
 

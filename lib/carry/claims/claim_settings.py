@@ -60,12 +60,6 @@ class CellFilter(Settings):
     trained: int | None = None
     start: Literal["1", "all"] = "1"
 
-    @model_validator(mode="after")
-    def _selects_cells(self) -> CellFilter:
-        if not self.set and not self.region and self.digits is None and self.beyond is None:
-            raise ValueError("no cells are named, expected a set, a region, digits or beyond")
-        return self
-
 
 class Measure(Settings):
     """A statistic over the selected cells of each row.
@@ -79,15 +73,6 @@ class Measure(Settings):
     statistic: STATISTICS = "mean_over_seeds"
     above: float | None = None  # the accuracy that seeds have to reach
     count: COUNTS = "exact"
-
-    @model_validator(mode="after")
-    def _has_level(self) -> Measure:
-        if (self.statistic == "seeds_above") != (self.above is not None):
-            raise ValueError(
-                f"above {self.above} does not fit statistic {self.statistic!r}, expected both or "
-                "neither of above and seeds_above"
-            )
-        return self
 
 
 class AnalysisMeasure(Settings):
@@ -204,7 +189,13 @@ class Claim(Settings):
                     self.construction, self.circuits, self.thesis_runs)  # fmt: skip
         tested, compared, statistic = sum(map(bool, measures)), self.compare, self.statistic()
         two_starts = compared and self.is_order_of_rows() and "start" in compared.where
+        measure, where = self.measure, self.measure and self.measure.where
+        is_share = statistic == "seeds_above"
         rules = [
+            (not where or where.set or where.region or where.digits or where.beyond is not None,
+             "a set, a region, digits or beyond in measure.where"),
+            (not measure or is_share == (measure.above is not None),
+             "both or neither of above and the statistic seeds_above"),
             (tested + bool(self.not_tested) == 1, "either measure or not_tested, with the reason"),
             (tested == bool(self.holds_if) + (self.margin is not None),
              "measure and holds_if together, or margin in its place"),
@@ -213,7 +204,7 @@ class Claim(Settings):
             (not compared or statistic in COMPARABLE,
              f"compare next to a statistic over seeds, not {statistic!r}"),
             (not two_starts, "one start for two rows, not compare.where.start"),
-            (not self.paper_rates or statistic == "seeds_above",
+            (not self.paper_rates or is_share,
              "paper_rates next to the statistic seeds_above"),
         ]  # fmt: skip
         for is_kept, expected in rules:

@@ -30,7 +30,7 @@ from carry.config import paths
 from carry.config.settings import SettingsError
 from carry.pages.site import live, pages, search, works
 from carry.pages.site.content import Content, list_chapters, list_works, read_content
-from carry.pages.site.figures import Figure, pack_file
+from carry.pages.site.figures import pack_file
 from carry.pages.site.links import check_links
 from carry.pages.site.pages import Page
 
@@ -145,17 +145,12 @@ def render_pages(content: Content, templates: jinja2.Environment) -> dict[str, s
 
 def _write_notebooks(content: Content, templates: jinja2.Environment, folder: Path) -> None:
     """Write the pages of notebooks, each with links to those before and after it."""
-    names = {page.name for page in content.pages}
-    macros, template = (templates.get_template(f"{name}.html") for name in ("macros", "notebook"))
-
-    def draw(figure: Figure) -> str:
-        picture, caption = macros.module.image(figure, "../"), macros.module.caption(figure, "../")
-        return f'<figure id="figure-{figure.name}">{picture}{caption}</figure>'
-
+    macros = templates.get_template("macros.html").module
+    template, names = templates.get_template("notebook.html"), {page.name for page in content.pages}
     neighbours = zip([None, *content.pages], [*content.pages[1:], None], strict=False)
     for page, (before, after) in zip(content.pages, neighbours, strict=True):
         figures = {one.name: one for one in content.list_figures(page) if one.files}
-        body, pictures = pages.render_notebook(page, names, figures, draw)
+        body, pictures = pages.render_notebook(page, names, figures, macros)
         settings = {"page": page, "body": body, "before": before, "after": after}
         text = template.render(**settings, root="../", here=page.group)
         for name, written in {f"{page.name}.html": text, **pictures}.items():

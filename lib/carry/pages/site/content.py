@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,23 +20,11 @@ from carry.pages.site.pages import Page
 from carry.plots import index, style
 
 STORY = Path(__file__).parent / "story.yaml"
-HEADLINES_NOTE = (
-    "Exact match of whole answers, in one pass with ids from 1: the mean over seeds, and the "
-    "lowest and the highest seed."
-)
-STARTS_NOTE = (
-    "Exact match of sums: the median of the seeds, and their range where they differ. Ids start at "
-    "1, as in the papers; or next-token probabilities are averaged over all starts."
-)
-CERTIFICATES_NOTE = "Each context of a row is checked, with a bound on the errors of float32."
-# For each table of numbers.json: its function, how many columns are texts, its title and its note.
-TABLES = {
-    "footing": (readme.tabulate_accuracy, 3, "Numbers on one footing", STARTS_NOTE),
-    "headlines": (
-        headlines.tabulate_headlines, 3, "The papers' headlines in one pass", HEADLINES_NOTE,
-    ),
-    "certificates": (readme.tabulate_certificates, 1, "Certificates", CERTIFICATES_NOTE),
-}  # fmt: skip
+TABLES = {  # of numbers.json
+    "footing": readme.tabulate_accuracy,
+    "headlines": headlines.tabulate_headlines,
+    "certificates": readme.tabulate_certificates,
+}
 
 
 class Content(NamedTuple):
@@ -145,22 +132,19 @@ def list_chapters(content: Content) -> list[dict[str, Any]]:
             "page": notebooks[figure.notebook],
             "text": [fill_template(text, values) for text in chapter["text"]],
             "claims": [records[name] for name in chapter["claims"]],
-            "table": make_table(chapter.get("table", ""), content.numbers),
+            "table": make_table(chapter["table"], content) if "table" in chapter else None,
         }
         chapters.append({**chapter, **parts})
     return chapters
 
 
-def make_table(name: str, numbers: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return a table of numbers.json for a page: columns, of which the first are `texts`, and rows.
+def make_table(name: str, content: Content) -> dict[str, Any]:
+    """Return a table of numbers.json for a page, with what the story says of it.
 
-    A row has its colour, if it has one, and its cells. Without a name there is none.
+    A row has its colour, if it has one, and its cells.
     """
-    if not name:
-        return None
-    tabulate, texts, title, note = TABLES[name]
-    columns, lines = tabulate(numbers)
-    colors = [style.choose_style(row).color for row, *_ in readme.list_lines(numbers["rows"])]
-    colors = colors if name == "footing" else [""] * len(lines)
+    columns, lines = TABLES[name](content.numbers)
+    schemes = readme.list_lines(content.numbers["rows"]) if name == "footing" else []
+    colors = [style.choose_style(row).color for row, *_ in schemes] or [""] * len(lines)
     rows = [[color, *line] for color, line in zip(colors, lines, strict=True)]
-    return {"title": title, "note": note, "columns": columns, "texts": texts, "rows": rows}
+    return {**content.story["tables"][name], "columns": columns, "rows": rows}
