@@ -2,10 +2,8 @@
 
 import json
 import re
-from itertools import pairwise
 
 import nbformat
-import pandas as pd
 import pytest
 import ruamel.yaml
 
@@ -16,7 +14,6 @@ from carry.claims.items import (
     add_verdicts,
     load_items,
     render_index,
-    summarise_claims,
 )
 from carry.config import paths
 from carry.config.settings import SettingsError
@@ -70,43 +67,6 @@ def test_works_are_in_the_order_of_the_ledger():
     assert list(ITEMS["work"].unique()) == list(PAPERS)
     assert list(ITEMS.columns) == list(COLUMNS)
     assert ITEMS["item"].str.fullmatch(NUMBER).all()
-
-
-@pytest.mark.parametrize(
-    "kind", ["Fig.", "Table", "Theorem", "Corollary", "Experiment", "Section", "Appendix"]
-)
-def test_items_of_a_kind_are_in_order(kind):
-    for numbers in list_numbers(kind):
-        keys = [make_key(number) for number in numbers]
-        assert all(before < after for before, after in pairwise(keys)), numbers
-
-
-@pytest.mark.parametrize("kind", ["Fig.", "Table"])
-def test_no_figure_and_no_table_is_left_out(kind):
-    """Numbers count from 1, in works with chapters from 1 in each chapter that has any."""
-    for numbers in list_numbers(kind):
-        chapters = {}
-        for number in numbers:
-            chapter, _, count = number.rpartition(".")
-            chapters.setdefault(chapter, []).append(int(count))
-        assert chapters and all(
-            counts == list(range(1, len(counts) + 1)) for counts in chapters.values()
-        )
-
-
-def test_every_item_is_answered_or_has_a_reason():
-    """An item has a figure, a notebook that prints it, or a reason why it has neither."""
-    for item in ITEMS.itertuples():
-        assert item.title and item.section
-        assert {FIGURES[name].notebook for name in item.figures} <= {*item.notebooks}
-        assert {*item.notebooks} <= {*NOTEBOOKS}
-
-
-def test_figures_and_items_name_each_other():
-    listed = ITEMS.explode("figures").set_index(["work", "item"])["figures"]
-    for name, figure in FIGURES.items():
-        for pair in figure.answers:
-            assert name in [*listed.loc[[pair]]]
 
 
 def test_a_figure_answers_items_of_its_work_and_of_others(tmp_path):
@@ -187,14 +147,6 @@ def test_items_have_the_records_of_their_claims():
     assert items["claims"].map(len).sum() == sum(len(record["items"]) for record in records)
 
 
-def test_an_item_sums_up_the_verdicts_of_its_claims(tmp_path):
-    record = {"paper": "cho2025", "id": "mine", "items": ["Fig. 1"], "verdict": "fails"}
-    others = [{**record, "paper": "fraknoi2024"}, {**record, "items": ["Fig. 2"]}]
-    items = add_verdicts(load(tmp_path, {"cho2025": [GOOD]}), [record, record, *others])
-    assert items["claims"][0] == [record, record]
-    assert summarise_claims(items["claims"][0]) == "fails 2"
-
-
 def list_written(items):
     """Return what lines of a rendered index start with, for the items of a work."""
     return [line.partition(" |")[0] for line in render_index(items).splitlines()[2:]]
@@ -236,38 +188,3 @@ def test_a_line_of_several_items_names_the_first_and_the_last(tmp_path):
         "| **Table 7** T7",
         "| **Table 8** T8",
     ]
-
-
-def test_an_item_has_the_number_of_its_first_claim_with_one():
-    measured = {"measured": 0.25, "interval": [0.2, 0.3], "n": 10, "seeds": 1, "verdict": "holds"}
-    none = {"id": "a", "measured": None, "reason": "needs a GPU", "verdict": "not tested"}
-    records = [none, {"id": "b", "statistic": "mean_over_seeds, difference", **measured}]
-    (item,) = ITEMS[(ITEMS["work"] == "mcleish2024") & (ITEMS["item"] == "Fig. 4")].to_dict(
-        "records"
-    )
-    for claims_of_item, text in (
-        (records, "+25.0 points (+20.0 to +30.0), n = 10, 1 seed: `b`"),
-        ([none], "needs a GPU: `a`"),
-    ):
-        table = render_index(pd.DataFrame([{**item, "claims": claims_of_item}]))
-        assert f" | {text} | " in table
-
-
-def test_the_notebook_of_the_index_has_every_item():
-    """nbval compares its tables; this says which line is missing, and that its jumps arrive."""
-    notebook = nbformat.read(NOTEBOOKS["index"], as_version=4)
-    shown = "".join(
-        output["data"].get("text/markdown", "")
-        for cell in notebook.cells
-        if cell.cell_type == "code"
-        for output in cell.outputs
-        if "data" in output
-    )
-    for _, items in ITEMS.assign(claims=[[]] * len(ITEMS)).groupby("work"):
-        for line in list_written(items):
-            assert f"{line} |" in shown, "run `make notebooks`"
-    headings = [
-        cell.source.splitlines()[0] for cell in notebook.cells if cell.cell_type == "markdown"
-    ]
-    jumps = re.findall(r"\]\(#([^)]+)\)", notebook.cells[0].source)
-    assert jumps == [*PAPERS] and {f"## {work}" for work in jumps} <= {*headings}

@@ -55,8 +55,8 @@ class Relative(Encoding):
         return gather_biases(self.biases[layer] * self.scale, rows)
 
     def find_rows(
-        self, query: Integer[Tensor, "..."], key: Integer[Tensor, "..."]
-    ) -> Integer[Tensor, "..."]:
+        self, query: Integer[Tensor, ...], key: Integer[Tensor, ...]
+    ) -> Integer[Tensor, ...]:
         """Return which of the biases belongs to each pair of ids."""
         row = (query - key).clamp(-self.clip, self.clip) + self.clip
         if self.uncounted_id is not None:
