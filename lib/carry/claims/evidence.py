@@ -15,7 +15,6 @@ from carry.claims.gates import (
     Learned,
     NotLearned,
     NotMeasured,
-    check_models,
     describe_steps,
     find_learned_seeds,
     find_start,
@@ -129,10 +128,10 @@ def _read_row(claim: Claim, row: str, cells: pd.DataFrame, tables: Tables) -> di
     other = find_comparison(claim)[0] if claim.compare else None
     sides, start = list(dict.fromkeys([row, other or row])), claim.measure.where.start
     for side in sides:
-        _check_results(side, tables)
+        if side not in tables.cells_by_row:
+            raise miss_row(side)
         if start not in map(str, tables.runs[side].evaluation.starts):  # 1 would stand for it
             raise NotMeasured(f"row {side} has no result from start {start}")
-    check_models([tables.runs[side] for side in sides])
     measurements.count_by_seed(cells, row, claim.measure.where)  # there is something to measure
     learned = _check_gate(claim, sides, start, tables)
     measured = measurements.measure_row(claim, row, select_learned(cells, learned))
@@ -143,14 +142,6 @@ def _read_row(claim: Claim, row: str, cells: pd.DataFrame, tables: Tables) -> di
         reason = f"{describe_steps(tables.runs[row])}, no more"
         fields |= {"verdict": "not learned here", "reason": reason}
     return fields
-
-
-def _check_results(row: str, tables: Tables) -> None:
-    """Refuse a row without results, and results without settings: no gate could be checked."""
-    if row not in tables.cells_by_row:
-        raise miss_row(row)
-    if row not in tables.runs:
-        raise NotMeasured(f"the results of row {row} have no settings")
 
 
 def _check_gate(claim: Claim, rows: list[str], start: str, tables: Tables) -> list[Learned]:
@@ -215,7 +206,8 @@ def _read_analysis(claim: Claim, tables: Tables) -> dict[str, Any]:
         raise NotMeasured(f"row {analysis.row} was not analysed")
     rows = list(dict.fromkeys([analysis.row, other_row]))
     for row in rows:
-        _check_results(row, tables)
+        if row not in tables.cells_by_row:
+            raise miss_row(row)
     start = measurements.find_analysis_start(table, analysis.row, analysis.where)
     # Earlier tables by recurrence have a start of which cells are not read (`carry.data.tables`).
     learned = _check_gate(claim, rows, start if start in STARTS else "1", tables)
@@ -262,17 +254,6 @@ def _find_verdict(claim: Claim, measured: Measurement) -> tuple[str, str | None]
     """Return whether all of the interval fulfils the condition, or none of it, or a part.
 
     The second value is the reason of another verdict.
-
-    >>> from carry.claims.claim_settings import CellFilter, Measure
-    >>> claim = Claim(id="", paper="carry", section="", statement="", paper_value="",
-    ...               measure=Measure(rows=["x"], where=CellFilter(digits=1)), holds_if=">= 0.9")
-    >>> for low, high in [(0.9, 1.0), (0.8, 1.0), (0.0, 0.5)]:
-    ...     print(_find_verdict(claim, Measurement(0.9, low, high, n=9, seeds=(3,)))[0])
-    holds
-    undecided
-    fails
-    >>> _find_verdict(claim, Measurement(1.0, 0.7, 1.0, n=9, seeds=(3,), ideal=(0.7, 1.0)))
-    ('n cannot decide', 'all right, the interval of n = 9 would be 70.0% to 100.0%')
     """
     sign, threshold = claim.condition()
     if claim.statistic() in OF_METHODS and measured.seeds[0] < MIN_SEEDS_OF_LEVEL:

@@ -12,7 +12,6 @@ import pandas as pd
 
 from carry.experiments.resolve import load_rows
 from carry.experiments.run import Run
-from carry.models.identity import identify
 from carry.results import SCALES
 
 
@@ -77,22 +76,6 @@ def find_learned_seeds(
             f"lengths {describe_steps(runs[row])} ({ends[0]:g} to {ends[1]:g}%)"
         )
     return Learned(row, seeds, len(scores))
-
-
-def check_models(runs: list[Run]) -> None:
-    """Refuse to compare two rows that are one model, which would be alike for no other reason.
-
-    Raises:
-        NotMeasured: if they are.
-    """
-    settings = [identify(run) for run in runs]
-    for sections in settings:
-        sections.get("training", {}).pop("stream", None)  # other examples of the same kind
-        model = sections["model"]
-        if model.get("layers", 1) == 1 and model.get("injection") == "entrance":  # the only layer
-            model["injection"] = "every_layer"
-    if len(settings) == 2 and settings[0] == settings[1]:
-        raise NotMeasured(f"rows {runs[0].name} and {runs[1].name} are one model")
 
 
 def describe_steps(run: Run) -> str:

@@ -30,13 +30,8 @@ MODEL_TYPE = "carry"  # in config.json, says which library reads the folder
 
 
 def write_model(system: System, folder: str | Path) -> None:
-    """Write the weights and the settings of a model to a folder.
-
-    Raises:
-        SettingsError: for a folder with a file of another origin in place of one of an export.
-    """
+    """Write the weights and the settings of a model to a folder."""
     folder = Path(folder)
-    check_folder(folder)
     state = system.network.state_dict()
     # Copies, since safetensors refuses tensors that share memory, as those of `tied` models.
     weights = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in state.items()}
