@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from carry import results
-from carry.claims.gates import NotLearned, find_learned_seeds
+from carry.claims.evidence import NotLearned, find_learned_seeds
 from carry.claims.measurements import summarise_seeds
 from carry.config import paths
 from carry.config.settings import SettingsError

@@ -1,4 +1,8 @@
-"""The evidence for a claim: what result tables, certificates and constructions say about it."""
+"""The evidence for a claim: what result tables, certificates and constructions say about it.
+
+A model that fails at its trained lengths says nothing about longer problems. At the gate it is
+counted as not learned, and no claim is refuted by it.
+"""
 
 from __future__ import annotations
 
@@ -11,17 +15,7 @@ import pandas as pd
 from carry import results
 from carry.claims import measurements
 from carry.claims.claim_settings import STARTS, Claim, find_comparison
-from carry.claims.gates import (
-    Learned,
-    NotLearned,
-    NotMeasured,
-    describe_steps,
-    find_learned_seeds,
-    find_start,
-    miss_row,
-    select_learned,
-)
-from carry.claims.measurements import Measurement
+from carry.claims.measurements import Measurement, NotMeasured, find_start, miss_row
 from carry.evaluation.differences import compare_rates
 from carry.evaluation.failed_halving import zero_failed_models
 from carry.evaluation.regions import add_region, add_unseen_regions, score_trained_lengths
@@ -34,6 +28,18 @@ SIGNS = {">=": operator.ge, ">": operator.gt, "<=": operator.le, "<": operator.l
 WORST_FIRST = (
     "fails", "not learned here", "too few seeds", "n cannot decide", "undecided", "holds",
 )  # fmt: skip
+
+
+class NotLearned(Exception):
+    """Half of the models of a row, or more, have not learned; the text has their steps."""
+
+
+class Learned(NamedTuple):
+    """The seeds of a row that have learned its trained lengths, of all its seeds."""
+
+    row: str
+    seeds: tuple[int, ...]
+    total: int
 
 
 class Tables(NamedTuple):
@@ -159,6 +165,45 @@ def _check_gate(claim: Claim, rows: list[str], start: str, tables: Tables) -> li
         )
         for row in rows
     ]
+
+
+def find_learned_seeds(
+    trained: pd.DataFrame, row: str, start: str, gate: float, runs: dict[str, Run]
+) -> Learned:
+    """Return the seeds of a row that reach an accuracy at the trained lengths.
+
+    Args:
+        trained: the accuracy of each model at its trained lengths (`score_trained_lengths`).
+
+    Raises:
+        NotMeasured: if the table has no trained lengths of the row.
+        NotLearned: if half of its seeds do not reach it, or more.
+    """
+    scores = trained[(trained["row"] == row) & (trained["start"] == start)]
+    if scores.empty:
+        raise NotMeasured(f"row {row} has no result at its trained lengths")
+    seeds = tuple(scores.loc[scores["accuracy"] >= gate, "seed"].tolist())
+    if 2 * len(seeds) <= len(scores):
+        ends = [
+            int(1000 * end) / 10 for end in (scores["accuracy"].min(), scores["accuracy"].max())
+        ]
+        raise NotLearned(
+            f"{len(seeds)} of {len(scores)} seeds of {row} reach {100 * gate:g}% at their trained "
+            f"lengths {describe_steps(runs[row])} ({ends[0]:g} to {ends[1]:g}%)"
+        )
+    return Learned(row, seeds, len(scores))
+
+
+def describe_steps(run: Run) -> str:
+    """Return after how many steps a row is as it is."""
+    return f"after {run.training.steps:,} steps"
+
+
+def select_learned(table: pd.DataFrame, learned: list[Learned]) -> pd.DataFrame:
+    """Return a table without the seeds of these rows that have not learned."""
+    for row, seeds, _ in learned:
+        table = table[(table["row"] != row) | table["seed"].isin(seeds)]
+    return table
 
 
 def _describe_rows(rows: list[str], learned: list[Learned], tables: Tables) -> dict[str, Any]:

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from carry.claims.claim_settings import CellFilter, Claim, find_comparison
-from carry.claims.gates import NotMeasured, find_start, miss_row
 from carry.evaluation import thesis_runs
 from carry.evaluation.differences import (
     compute_equivalence_p,
@@ -19,9 +18,14 @@ from carry.evaluation.differences import (
     compute_welch_interval,
 )
 from carry.evaluation.intervals import seed_interval, wilson_interval
-from carry.experiments.resolve import load_run
+from carry.experiments.resolve import load_rows, load_run
 from carry.interpretability import adder_construction, majority_constructions
 from carry.models.parameter_counts import count_parameters
+from carry.results import SCALES
+
+
+class NotMeasured(Exception):
+    """The tables lack what a claim needs; the text names it."""
 
 
 class SeedTest(NamedTuple):
@@ -46,6 +50,26 @@ class Measurement(NamedTuple):
     seeds: tuple[int, ...]
     test: SeedTest | None = None
     ideal: tuple[float, float] | None = None
+
+
+def miss_row(row: str) -> NotMeasured:
+    """Return the error of a row without results."""
+    scales = " or ".join(name for name in SCALES if name in load_rows()[row].scales)
+    return NotMeasured(f"needs row {row} of scale {scales}")
+
+
+def find_start(cells: pd.DataFrame, row: str, start: str) -> str:
+    """Return the start under which a table has a row; without a table of ids that is always 1.
+
+    Raises:
+        NotMeasured: if the table lacks the row, or the row was not evaluated from this start.
+    """
+    starts = [*cells.loc[cells["row"] == row, "start"].unique()]
+    if not starts:
+        raise miss_row(row)
+    if start not in starts and starts != ["1"]:
+        raise NotMeasured(f"row {row} has no result from start {start}")
+    return start if start in starts else "1"
 
 
 def add_last_digit(cells: pd.DataFrame, places: pd.DataFrame) -> pd.DataFrame:

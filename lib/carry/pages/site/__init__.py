@@ -80,7 +80,7 @@ def make_templates(content: Content) -> jinja2.Environment:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    templates.filters |= {"ticks": mark_code, "breaks": add_breaks, "verdicts": summarise_claims}
+    templates.filters |= {"ticks": mark_code, "verdicts": summarise_claims}
     templates.globals |= {
         "works": list_works(content),
         "notebooks": {page.notebook: page for page in content.pages},
@@ -101,15 +101,6 @@ def mark_code(text: str) -> Markup:
     Markup('rows of <code>gpu</code>: a &lt; b')
     """
     return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))
-
-
-def add_breaks(name: str) -> Markup:
-    """Return a name that may be broken after each underscore.
-
-    >>> add_breaks("abacus_20")
-    Markup('abacus_<wbr>20')
-    """
-    return Markup(str(escape(name)).replace("_", "_<wbr>"))
 
 
 def render_pages(content: Content, templates: jinja2.Environment) -> dict[str, str]:
