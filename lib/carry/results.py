@@ -269,7 +269,7 @@ def _average(*accuracies: float) -> np.ndarray:
 def find_unlearned(cells: pd.DataFrame, start: str = "1") -> set[str]:
     """Return the rows of which half of the seeds, or more, have not learned their trained lengths.
 
-    Claims refuse to measure such rows (`carry.claims.gates`).
+    Claims refuse to measure such rows (`carry.claims.evidence`).
 
     Args:
         cells: accuracy by cell; rows without trained lengths are left out.
