@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Literal
 
 import torch
 from jaxtyping import Bool, Integer
@@ -11,7 +11,7 @@ from torch import Tensor
 
 from carry.config.settings import SettingsError
 from carry.data.batch import NO_PLACE, Batch
-from carry.data.problems import Problems
+from carry.data.problems import Problems, reverse_digits
 from carry.formats import (
     ALPHABET,
     EOS,
@@ -32,7 +32,7 @@ from carry.formats import (
     sign_piece,
 )
 from carry.randomness import hash_to_range
-from carry.tasks import DIGIT_SYMBOLS, reverse_digits
+from carry.tasks import DIGIT_SYMBOLS
 
 MAX_PADDING = 100_000  # digits; longer numbers exhaust memory
 
@@ -69,7 +69,8 @@ class Expression(Format):
     ^3  5 6 +9 4=207$
     """
 
-    largest_base: ClassVar[int] = len(DIGIT_SYMBOLS)
+    largest_base = len(DIGIT_SYMBOLS)
+    level_count = 1  # digits are coupled by their place (Cho et al. 2024)
 
     reverse_operands: bool = True
     reverse_answer: bool = True
@@ -90,15 +91,15 @@ class Expression(Format):
         return self.spaces > 0
 
     @property
-    def level_count(self) -> int:
-        """Digits are coupled by their place, at one level (Cho et al. 2024)."""
-        return 1
-
-    @property
     def layout(self) -> Layout:
         """As the settings say."""
         padded = self.pad or self.pad_to is not None
         return Layout(self.reverse_answer, self.reverse_operands, padded)
+
+    @property
+    def hides_answer_length(self) -> bool:
+        """An id of the most significant digit would tell the length of an unpadded answer."""
+        return self.reverse_answer or bool(self.pad)
 
     @property
     def _ascending(self) -> bool:
@@ -156,7 +157,6 @@ class Expression(Format):
         Raises:
             SettingsError: for operands longer than `pad_to`, and more places than hint letters.
         """
-        self.check_problems(problems)
         return self._write(problems, problems.answer, self._answer_length(problems))
 
     def write_open_ended(self, problems: Problems) -> Batch:
@@ -195,10 +195,6 @@ class Expression(Format):
         # The limit depends on the true answer, as in the source, also in open-ended questions.
         true_length = self._answer_length(problems)
         return insert_spaces(batch, self.spaces, problems.label, true_length)
-
-    def without_padding(self) -> Expression:
-        """Return the format without spaces."""
-        return self.model_copy(update={"spaces": 0.0})
 
     def read(self, response: Integer[Tensor, "B A"]) -> Integer[Tensor, "B A"]:
         """Return the digits, least significant first, followed by EOS; letters are ignored."""

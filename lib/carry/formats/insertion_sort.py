@@ -72,22 +72,10 @@ class InsertionSort(Format):
     '^057,008,120,057=|++:008,057;---:---:008,057,120;|--:|||:+++:008,057,057,120$'
     """
 
-    @property
-    def has_steps(self) -> bool:
-        """Comparisons and shorter lists precede the sorted list."""
-        return True
-
-    @property
-    def level_count(self) -> int:
-        """Reading time, column, rank, and new number."""
-        return 4
-
-    def incompatibility(self) -> str | None:
-        """Refuse tasks other than sorting."""
-        if not isinstance(self.task, Sorting):
-            name = type(self.task).__name__
-            return f"'insertion_sort' sorts lists, and {name} does not; expected task 'sorting'"
-        return None
+    task_type = Sorting
+    has_steps = True
+    level_count = 4  # reading time, column, rank, and new number
+    hides_answer_length = True
 
     def vocabulary_size(self) -> int:
         """Return the digits and the signs."""
@@ -115,7 +103,6 @@ class InsertionSort(Format):
         Raises:
             SettingsError: for longer lists than can be written.
         """
-        self.check_problems(problems)
         device, width = problems.lengths.device, problems.lengths.amax(1, keepdim=True)
         there, count = problems.lengths > 0, problems.lengths.shape[1]
         _check_count(count)

@@ -70,29 +70,11 @@ class Longhand(Format):
     :58,7=080+110+249-110+051+180+210+349-210+$
     """
 
-    @property
-    def has_steps(self) -> bool:
-        """Rows precede the answer."""
-        return True
-
-    @property
-    def level_count(self) -> int:
-        """Place, row, and counted digit."""
-        return 3
-
-    @property
-    def marks_known_from_question(self) -> bool:
-        """The model decides where rows end and which kind follows."""
-        return False
-
-    def incompatibility(self) -> str | None:
-        """Refuse tasks other than the calculator."""
-        if not isinstance(self.task, Calculator):
-            name = type(self.task).__name__
-            return (
-                f"'longhand' writes calculations, and {name} is another task; expected 'calculator'"
-            )
-        return None
+    task_type = Calculator
+    has_steps = True
+    level_count = 3  # place, row, and counted digit
+    marks_known_from_question = False  # the model decides where rows end and which kind follows
+    hides_answer_length = True
 
     def vocabulary_size(self) -> int:
         """Return the digits and the signs."""
@@ -117,7 +99,6 @@ class Longhand(Format):
 
     def write(self, problems: Problems) -> Batch:
         """Write problems as tokens and marks."""
-        self.check_problems(problems)
         return self.write_rows(problems, compute_rows(problems.operands, problems.lengths))
 
     def write_open_ended(self, problems: Problems) -> Batch:

@@ -19,6 +19,7 @@ level 2       ....1111122221111122222.        ....1111122221122112211221122.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar, Literal, get_args
 
 import torch
@@ -26,7 +27,6 @@ from jaxtyping import Integer
 from pydantic import Field
 from torch import Tensor
 
-from carry.config.settings import SettingsError, suggest_name
 from carry.data.batch import NO_PLACE, Batch, merge_batches
 from carry.data.problems import Problems
 from carry.formats import (
@@ -91,16 +91,14 @@ class SubTask(Format):
     """
 
     PREFIXES: ClassVar[tuple[str, ...]] = get_args(Prefix)
+    task_type = Addition
+    has_task_prefix = True
+    level_count = 2  # places, as in an `expression`, and operands
 
     prefix: Prefix
     reverse_operands: bool = False
     reverse_answer: bool = False
     spaces: float = Field(default=0.0, ge=0.0, le=1.0)
-
-    @property
-    def has_task_prefix(self) -> bool:
-        """The prefix names the sub-task."""
-        return True
 
     @property
     def variable_length(self) -> bool:
@@ -115,14 +113,14 @@ class SubTask(Format):
         return Layout(lowest_first, self.reverse_operands, False, self.prefix != "car")
 
     @property
-    def level_count(self) -> int:
-        """Places, as in an `expression`, and operands."""
-        return 2
-
-    @property
     def writes_answer(self) -> bool:
         """Only `add` writes the sum."""
         return self.prefix == "add"
+
+    @property
+    def hides_answer_length(self) -> bool:
+        """The question determines the length of all responses but the sum."""
+        return self.reverse_answer or not self.writes_answer
 
     def with_prefix(self, prefix: str) -> SubTask:
         """Return the same format with another prefix.
@@ -132,25 +130,8 @@ class SubTask(Format):
         >>> task = build_task({"name": "addition"})
         >>> build_format({"name": "sub_task", "prefix": "add"}, task).with_prefix("car").prefix
         'car'
-
-        Raises:
-            SettingsError: for an unknown prefix.
         """
-        if prefix not in self.PREFIXES:
-            raise SettingsError(
-                f"prefix: {prefix!r} is unknown, {suggest_name(prefix, self.PREFIXES)}"
-            )
         return self.model_copy(update={"prefix": prefix})
-
-    def incompatibility(self) -> str | None:
-        """Refuse tasks other than the addition of two numbers."""
-        if not isinstance(self.task, Addition):
-            name = type(self.task).__name__
-            return (
-                f"'sub_task' writes parts of an addition, and {name} has others; expected "
-                "task 'addition'"
-            )
-        return None
 
     def vocabulary_size(self) -> int:
         """Return the digits, the signs and the letters, for every prefix alike."""
@@ -166,9 +147,14 @@ class SubTask(Format):
         tokens += int(max_spaces(self.spaces, torch.tensor([symbols]), torch.tensor([answer])))
         return Extent(longest, tokens, (longest + 1, 3))
 
+    def mixed_extent(self, digits: int, prefixes: Sequence[str]) -> Extent:
+        """Return the largest extent over several sub-tasks."""
+        extents = [self.with_prefix(prefix).extent(digits) for prefix in prefixes]
+        longest = max(extent.longest_number for extent in extents)
+        return Extent(longest, max(extent.tokens for extent in extents), (longest + 1, 3))
+
     def write(self, problems: Problems) -> Batch:
         """Write problems as tokens and marks; signs have no number and no place."""
-        self.check_problems(problems)
         device, longest = problems.operands.device, problems.lengths.amax(1)
         length = problems.answer_length if self.writes_answer else longest
         ascending = self.reverse_answer
@@ -220,12 +206,8 @@ class SubTask(Format):
         are those of the true answer.
         """
         blank = DASH if self.prefix == "car" else 0
-        batch = Format.write_open_ended(self.without_padding(), problems)
+        batch = Format.write_open_ended(self.model_copy(update={"spaces": 0.0}), problems)
         return self._insert_spaces(hide_responses(batch, blank), problems)
-
-    def without_padding(self) -> SubTask:
-        """Return the format without spaces."""
-        return self.model_copy(update={"spaces": 0.0})
 
     def _insert_spaces(self, batch: Batch, problems: Problems) -> Batch:
         prefix = len(self.prefix) + 1  # and the sign after it

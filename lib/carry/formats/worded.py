@@ -66,23 +66,11 @@ class Worded(Format):
     '^57+8=7 5 + 8; c=0, 7+8+0=5, c=1; 5+0+1=6, c=0 65$'
     """
 
+    task_type = Addition
+    has_steps = True
+
     begin: Literal["^", "$"] = "^"
     bar: bool = False
-
-    @property
-    def has_steps(self) -> bool:
-        """The steps precede the answer."""
-        return True
-
-    def incompatibility(self) -> str | None:
-        """Refuse tasks other than the addition of two numbers."""
-        if not isinstance(self.task, Addition):
-            name = type(self.task).__name__
-            return (
-                f"'worded' writes the carries of an addition, and {name} has others; expected "
-                "task 'addition'"
-            )
-        return None
 
     def vocabulary_size(self) -> int:
         """Return the digits, the signs, and letters up to `c`."""
@@ -96,7 +84,6 @@ class Worded(Format):
 
     def write(self, problems: Problems) -> Batch:
         """Write problems as tokens and marks; signs have no number and no place."""
-        self.check_problems(problems)
         device, longest = problems.operands.device, problems.lengths.amax(1)
         question = [
             sign_piece(ALPHABET.index(self.begin), device),

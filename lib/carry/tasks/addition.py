@@ -21,8 +21,8 @@ from jaxtyping import Integer
 from pydantic import Field
 from torch import Tensor
 
-from carry.data.problems import Problems
-from carry.tasks import DIGIT_SYMBOLS, NumberPairTask, add_texts, resolve_carries
+from carry.data.problems import Problems, resolve_carries
+from carry.tasks import DIGIT_SYMBOLS, NumberPairTask
 
 
 class Addition(NumberPairTask):
@@ -48,16 +48,11 @@ class Addition(NumberPairTask):
         """Return the length of the longer number, plus one."""
         return lengths.amax(1) + 1
 
-    def max_answer_length(self, digits: int) -> int:
-        """Return one more than `digits`."""
-        return digits + 1
-
     def solve(
         self, operands: Integer[Tensor, "B M N"], lengths: Integer[Tensor, "B M"]
     ) -> Problems:
         """Add all problems and all places at once."""
-        self.check_operands(operands)
-        answer, _ = self._resolve(_digit_sum(operands))
+        answer, _ = resolve_carries(_digit_sum(operands), base=self.base)
         longest = lengths.amax(1)
         top = answer.gather(1, longest[:, None])[:, 0]
         return self.make_problems(operands, lengths, answer, longest + (top > 0))
@@ -65,7 +60,7 @@ class Addition(NumberPairTask):
     def compute_steps(self, problems: Problems) -> dict[str, Integer[Tensor, "B _"]]:
         """Return digit sums, carries generated, used and made, and cascades, by place."""
         total = _digit_sum(problems.operands)
-        used = self._resolve(total)[1][:, :-1]
+        used = resolve_carries(total, base=self.base)[1][:, :-1]
         carry_made = (total + used >= self.base).to(total.dtype)
         return {
             "digit_sum": total,
@@ -77,15 +72,16 @@ class Addition(NumberPairTask):
 
     def solve_text(self, *operands: str) -> str:
         """Return the sum of Python integers."""
-        self.check_texts(operands)
-        return add_texts(operands, self.base)
-
-    def _resolve(
-        self, total: Integer[Tensor, "B K"]
-    ) -> tuple[Integer[Tensor, "B K"], Integer[Tensor, "B V"]]:
-        """Return the digits of sums of digits, and the carry into each place."""
-        never = torch.zeros(len(total), dtype=torch.bool, device=total.device)
-        return resolve_carries(total, never, self.base)
+        total, answer = 0, ""
+        for text in operands:
+            number = 0
+            for symbol in text:
+                number = number * self.base + DIGIT_SYMBOLS.index(symbol)
+            total += number
+        while total or not answer:
+            total, digit = divmod(total, self.base)
+            answer = DIGIT_SYMBOLS[digit] + answer
+        return answer
 
 
 def _digit_sum(operands: Integer[Tensor, "B M N"]) -> Integer[Tensor, "B K"]:

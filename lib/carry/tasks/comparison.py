@@ -22,7 +22,7 @@ from jaxtyping import Integer
 from torch import Tensor
 
 from carry.data.problems import Problems
-from carry.tasks import NumberPairTask, ScratchpadStage, text_to_int
+from carry.tasks import NumberPairTask, ScratchpadStage
 from carry.tasks.subtraction import list_numbers
 
 EQUAL, FIRST, SECOND = range(3)
@@ -46,17 +46,12 @@ class Comparison(NumberPairTask):
         """Return one digit."""
         return torch.ones_like(lengths[:, 0])
 
-    def max_answer_length(self, digits: int) -> int:
-        """Return one digit."""
-        return 1
-
     def solve(
         self, operands: Integer[Tensor, "B M N"], lengths: Integer[Tensor, "B M"]
     ) -> Problems:
         """Compare all problems at once."""
-        self.check_operands(operands)
         answer = _compare_so_far(operands)[:, -1:]
-        return self.make_problems(operands, lengths, answer, torch.ones_like(lengths[:, 0]))
+        return self.make_problems(operands, lengths, answer)
 
     def compute_steps(self, problems: Problems) -> dict[str, Integer[Tensor, "B _"]]:
         """Return the comparisons of the digits up to each place."""
@@ -64,8 +59,7 @@ class Comparison(NumberPairTask):
 
     def solve_text(self, *operands: str) -> str:
         """Compare Python integers."""
-        self.check_texts(operands)
-        a, b = map(text_to_int, operands)
+        a, b = map(int, operands)
         return str(FIRST if a > b else SECOND if b > a else EQUAL)
 
     def scratchpad_stages(self, problems: Problems, from_zero: bool) -> list[ScratchpadStage]:

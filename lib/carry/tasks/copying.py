@@ -18,20 +18,11 @@ class Copying(StringTask):
     [3, 2, 1, 0]
     """
 
-    def answer_room(self, lengths: Integer[Tensor, "B 1"]) -> Integer[Tensor, " B"]:
-        """Return the length of the operand."""
-        return lengths[:, 0]
-
-    def max_answer_length(self, digits: int) -> int:
-        """Return `digits`."""
-        return digits
-
     def solve(
         self, operands: Integer[Tensor, "B 1 N"], lengths: Integer[Tensor, "B 1"]
     ) -> Problems:
         """Return the operand."""
-        self.check_operands(operands)
-        return self.make_problems(operands, lengths, operands[:, 0], lengths[:, 0])
+        return self.make_problems(operands, lengths, operands[:, 0])
 
     def compute_steps(self, problems: Problems) -> dict[str, Integer[Tensor, "B _"]]:
         """Return the operand's place that each digit of the answer copies."""
@@ -40,5 +31,4 @@ class Copying(StringTask):
 
     def solve_text(self, *operands: str) -> str:
         """Return the text."""
-        self.check_texts(operands)
         return operands[0]

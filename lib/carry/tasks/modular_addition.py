@@ -8,6 +8,7 @@ answer   7       120 - 113
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 import torch
@@ -15,7 +16,7 @@ from jaxtyping import Bool, Integer
 from pydantic import Field
 from torch import Tensor
 
-from carry.config.settings import SettingsError
+from carry.config.settings import SettingsError, describe
 from carry.data.problems import Problems
 from carry.randomness import stream
 from carry.tasks import Task, digits_to_values
@@ -44,11 +45,6 @@ class ModularAddition(Task):
 
     modulus: int = Field(default=113, ge=2, le=MAX_MODULUS)
     share: float = Field(default=1.0, gt=0.0, le=1.0)
-
-    @property
-    def number_count(self) -> int:
-        """The number of different operands, which is the modulus."""
-        return self.modulus
 
     def draw_training_cells(
         self, count: int, digits: int, generator: torch.Generator
@@ -110,26 +106,21 @@ class ModularAddition(Task):
         """Return the longer length plus one, at most the length of the modulus - 1."""
         return (lengths.amax(1) + 1).clamp(max=len(str(self.modulus - 1)))
 
-    def max_answer_length(self, digits: int) -> int:
-        """Return `digits` plus one, at most the length of the modulus - 1."""
-        return min(digits + 1, len(str(self.modulus - 1)))
+    def check_question(self, operands: Sequence[str]) -> None:
+        """Refuse a number that is not below the modulus."""
+        modulus = str(self.modulus)
+        for text in operands:
+            if (len(text), text) >= (len(modulus), modulus):
+                raise SettingsError(
+                    f"operands: {describe(text)} does not fit modulus {modulus}; "
+                    "expected numbers below it"
+                )
 
     def solve(
         self, operands: Integer[Tensor, "B M N"], lengths: Integer[Tensor, "B M"]
     ) -> Problems:
-        """Add, and return the remainder.
-
-        Raises:
-            SettingsError: for a number that is not below the modulus.
-        """
-        self.check_operands(operands)
-        numbers = digits_to_values(operands)
-        if numbers.numel() and int(numbers.max()) >= self.modulus:
-            raise SettingsError(
-                f"operands: {int(numbers.max())} does not fit modulus {self.modulus}; "
-                "expected numbers below it"
-            )
-        answer = numbers.sum(1) % self.modulus
+        """Add, and return the remainder."""
+        answer = digits_to_values(operands).sum(1) % self.modulus
         return self.make_problems(operands, lengths, self._digits(answer), self._lengths(answer))
 
     def compute_steps(self, problems: Problems) -> dict[str, Integer[Tensor, "B _"]]:
@@ -139,7 +130,6 @@ class ModularAddition(Task):
 
     def solve_text(self, *operands: str) -> str:
         """Return the remainder of Python integers."""
-        self.check_texts(operands)
         return str(sum(map(int, operands)) % self.modulus)
 
     def _draw_training_pairs(

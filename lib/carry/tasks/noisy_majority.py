@@ -34,22 +34,13 @@ class NoisyMajority(StringTask):
         """Return one digit."""
         return torch.ones_like(lengths[:, 0])
 
-    def max_answer_length(self, digits: int) -> int:
-        """Return one digit."""
-        return 1
-
     def solve(
         self, operands: Integer[Tensor, "B 1 N"], lengths: Integer[Tensor, "B 1"]
     ) -> Problems:
-        """Compare the counts of zeros and ones.
-
-        Raises:
-            SettingsError: for a symbol outside the alphabet.
-        """
-        self.check_operands(operands)
+        """Compare the counts of zeros and ones."""
         zeros, ones, _ = self.count_symbols(operands, lengths).unbind(1)
         answer = torch.where(zeros >= ones, ZEROS_ANSWER, ONES_ANSWER).to(torch.uint8)[:, None]
-        return self.make_problems(operands, lengths, answer, torch.ones_like(lengths[:, 0]))
+        return self.make_problems(operands, lengths, answer)
 
     def count_symbols(
         self, operands: Integer[Tensor, "B 1 N"], lengths: Integer[Tensor, "B 1"]
@@ -68,6 +59,5 @@ class NoisyMajority(StringTask):
 
     def solve_text(self, *operands: str) -> str:
         """Count in the text."""
-        self.check_texts(operands)
         zeros, ones = (operands[0].count(symbol) for symbol in "01")
         return str(ONES_ANSWER if ones > zeros else ZEROS_ANSWER)

@@ -42,21 +42,12 @@ class Parity(StringTask):
         """Return one bit."""
         return torch.ones_like(lengths[:, 0])
 
-    def max_answer_length(self, digits: int) -> int:
-        """Return one bit."""
-        return 1
-
     def solve(
         self, operands: Integer[Tensor, "B 1 N"], lengths: Integer[Tensor, "B 1"]
     ) -> Problems:
-        """Count the ones.
-
-        Raises:
-            SettingsError: for a string that is not binary.
-        """
-        self.check_operands(operands)
+        """Count the ones."""
         answer = (operands.sum(2) % 2).to(torch.uint8)
-        return self.make_problems(operands, lengths, answer, torch.ones_like(lengths[:, 0]))
+        return self.make_problems(operands, lengths, answer)
 
     def compute_steps(self, problems: Problems) -> dict[str, Integer[Tensor, "B _"]]:
         """Return the parity of the bits up to each place."""
@@ -64,7 +55,6 @@ class Parity(StringTask):
 
     def solve_text(self, *operands: str) -> str:
         """Count the ones in the text."""
-        self.check_texts(operands)
         return str(operands[0].count("1") % 2)
 
     def scratchpad_stages(self, problems: Problems, from_zero: bool) -> list[ScratchpadStage]:

@@ -8,8 +8,7 @@ import torch
 from jaxtyping import Integer
 from torch import Tensor
 
-from carry.data.problems import Problems
-from carry.tasks import reverse_digits
+from carry.data.problems import Problems, reverse_digits
 from carry.tasks.copying import Copying
 
 
@@ -27,9 +26,7 @@ class Reversing(Copying):
         self, operands: Integer[Tensor, "B 1 N"], lengths: Integer[Tensor, "B 1"]
     ) -> Problems:
         """Reverse the digits."""
-        self.check_operands(operands)
-        answer = reverse_digits(operands[:, 0], lengths[:, 0])
-        return self.make_problems(operands, lengths, answer, lengths[:, 0])
+        return self.make_problems(operands, lengths, reverse_digits(operands[:, 0], lengths[:, 0]))
 
     def compute_steps(self, problems: Problems) -> dict[str, Integer[Tensor, "B _"]]:
         """Return the operand's place that each digit of the answer copies."""
@@ -38,5 +35,4 @@ class Reversing(Copying):
 
     def solve_text(self, *operands: str) -> str:
         """Return the reversed text."""
-        self.check_texts(operands)
         return operands[0][::-1]

@@ -15,17 +15,10 @@ import torch
 from jaxtyping import Bool, Integer
 from torch import Tensor
 
-from carry.config.settings import SettingsError
 from carry.data.problems import Problems
-from carry.tasks import (
-    INT64_DIGITS,
-    OPERAND_LETTERS,
-    Sampling,
-    Task,
-    draw_cells,
-    draw_numbers,
-    text_to_int,
-)
+from carry.tasks import OPERAND_LETTERS, Sampling, Task, draw_cells, draw_numbers
+
+INT64_DIGITS = 18  # numbers with as many digits fit 64 bits
 
 
 class Sorting(Task):
@@ -81,10 +74,6 @@ class Sorting(Task):
         """Return the number of operands."""
         return (lengths > 0).sum(1)
 
-    def max_answer_length(self, digits: int) -> int:
-        """Return the number of operands of the largest cell."""
-        return digits
-
     def largest_lengths(self, digits: int) -> Integer[Tensor, "1 M"]:
         """Return the lengths of `digits` operands of `digits` digits."""
         return torch.full((1, digits), digits)
@@ -98,7 +87,7 @@ class Sorting(Task):
         room = present.sum(1)
         order *= torch.arange(order.shape[1], device=order.device) < room[:, None]
         kind = torch.uint8 if order.shape[1] <= 256 else torch.int32  # must hold every index
-        return self.make_problems(operands, lengths, order.to(kind), room)
+        return self.make_problems(operands, lengths, order.to(kind))
 
     def compute_steps(self, problems: Problems) -> dict[str, Integer[Tensor, "B _"]]:
         """Return the rank of each operand, and the place where each rank differs from the next."""
@@ -116,18 +105,8 @@ class Sorting(Task):
         }
 
     def solve_text(self, *operands: str) -> str:
-        """Return the letters of the operands in ascending order, by Python's sort.
-
-        Raises:
-            SettingsError: for more operands than letters.
-        """
-        self.check_texts(operands)
-        if len(operands) > len(OPERAND_LETTERS):
-            raise SettingsError(
-                f"operands: a list of {len(operands)} numbers does not fit "
-                f"{len(OPERAND_LETTERS)} letters; expected fewer"
-            )
-        order = sorted(range(len(operands)), key=lambda index: text_to_int(operands[index]))
+        """Return the letters of the operands in ascending order, by Python's sort."""
+        order = sorted(range(len(operands)), key=lambda index: int(operands[index]))
         return "".join(OPERAND_LETTERS[index] for index in order)
 
 
