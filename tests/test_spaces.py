@@ -173,7 +173,6 @@ def test_spaces_of_other_tasks(task):
         assert spaced.replace(" ", "") == to_text(written).strip("_")
         assert spaced[1] != " " and " =" not in spaced and " " not in spaced.split("=")[1]
     assert batch.length.max() <= form.extent(3).tokens
-    assert form_of(task, spaces=1.0).without_padding().spaces == 0
 
 
 def system_of(positions=(), **form):

@@ -145,13 +145,14 @@ class SubTask(Format):
         symbols = 2 * digits + 1
         tokens = len(self.prefix) + symbols + 3 + response
         tokens += int(max_spaces(self.spaces, torch.tensor([symbols]), torch.tensor([answer])))
-        return Extent(longest, tokens, (longest + 1, 3))
+        # Coupling numbers of signs are 0, and one above a response that is written descending.
+        return Extent(longest, tokens, (longest + (1 if self.layout.lowest_first else 2), 3))
 
     def mixed_extent(self, digits: int, prefixes: Sequence[str]) -> Extent:
         """Return the largest extent over several sub-tasks."""
         extents = [self.with_prefix(prefix).extent(digits) for prefix in prefixes]
-        longest = max(extent.longest_number for extent in extents)
-        return Extent(longest, max(extent.tokens for extent in extents), (longest + 1, 3))
+        longest, tokens, levels = zip(*extents, strict=True)
+        return Extent(max(longest), max(tokens), max(levels))
 
     def write(self, problems: Problems) -> Batch:
         """Write problems as tokens and marks; signs have no number and no place."""
