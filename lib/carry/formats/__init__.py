@@ -17,7 +17,7 @@ from torch import Tensor
 from carry.config.settings import Settings, SettingsError, choose_class
 from carry.data.batch import NO_LEVEL, NO_PLACE, Batch
 from carry.data.problems import LABEL_RANGE, Problems
-from carry.tasks import OPERAND_LETTERS, Coupling, Task
+from carry.tasks import OPERAND_LETTERS, Coupling, Task, to_digits
 
 # The alphabet of all formats; a format uses a prefix of it. The token of a digit is the digit.
 SIGNS = "0123456789+=^$_*|:,> ;-"
@@ -111,7 +111,21 @@ class Format(Settings):
 
     @abstractmethod
     def write(self, problems: Problems) -> Batch:
-        """Write problems as tokens and marks."""
+        """Write problems as tokens and marks.
+
+        Raises:
+            SettingsError: for problems that cannot be written.
+        """
+
+    def write_text(self, *operands: int | str) -> str:
+        """Return one problem with its response as text.
+
+        >>> from carry.tasks import build_task
+        >>> build_format({"pad": True}, build_task({"name": "addition"})).write_text(653, 49)
+        '^356+940=2070$'
+        """
+        problem = self.task.solve(*to_digits([[*operands]], self.task.base))
+        return to_text(self.write(problem).tokens[0])
 
     def write_open_ended(self, problems: Problems) -> Batch:
         """Write the questions, followed by zeros for the longest possible responses."""
@@ -126,7 +140,7 @@ class Format(Settings):
         All problems have operands of equal lengths. Only formats without
         `marks_known_from_question` implement it.
         """
-        raise NotImplementedError(f"{type(self).__name__} knows marks from the question")
+        raise NotImplementedError
 
     @abstractmethod
     def extent(self, digits: int) -> Extent:

@@ -18,11 +18,10 @@ class Binary(Format):
 
     The source (fraknoi2024, section 4) says only "binary encoding"; here each bit is one token.
 
-    >>> from carry.formats import build_format, to_text
-    >>> from carry.tasks import build_task, to_digits
+    >>> from carry.formats import build_format
+    >>> from carry.tasks import build_task
     >>> task = build_task({"name": "modular_addition", "modulus": 10})
-    >>> problems = task.solve(*to_digits([[3, 9]]))
-    >>> to_text(build_format({"name": "binary"}, task).write(problems).tokens[0])
+    >>> build_format({"name": "binary"}, task).write_text(3, 9)
     '^0011+1001=0010$'
     """
 

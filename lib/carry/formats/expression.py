@@ -55,13 +55,12 @@ class Expression(Format):
     length without its first token (ibrahimli2024, 4.2.1: 0.5); see `insert_spaces`. The length
     includes the answer.
 
-    >>> from carry.formats import build_format, to_text
-    >>> from carry.tasks import build_task, to_digits
+    >>> from carry.formats import build_format
+    >>> from carry.tasks import build_task
     >>> task = build_task({"name": "addition"})
-    >>> problems = task.solve(*to_digits([[653, 49]]))
     >>> for settings in ({}, {"reverse_operands": False, "pad": True}, {"hints": "cyclic"},
     ...                  {"begin": "$", "pad_to": 4}, {"spaces": 0.5}):
-    ...     print(to_text(build_format(settings, task).write(problems).tokens[0]))
+    ...     print(build_format(settings, task).write_text(653, 49))
     ^356+94=207$
     ^653+049=2070$
     ^a3b5c6+a9b4=a2b0c7$
@@ -130,11 +129,7 @@ class Expression(Format):
         return max([PAD, *space, *map(ALPHABET.index, self.task.sign)]) + 1
 
     def extent(self, digits: int) -> Extent:
-        """Return the longest number, and the tokens of the longest problem with its signs.
-
-        Raises:
-            SettingsError: for more places than hint letters, and for operands longer than `pad_to`.
-        """
+        """Return the longest number, and the tokens of the longest problem with its signs."""
         longest, lengths = self.task.max_answer_length(digits), self.task.largest_lengths(digits)
         lengths, longest = self._written_lengths(lengths), max(longest, self.pad_to or 0)
         if self.has_index_hints:
@@ -153,9 +148,6 @@ class Expression(Format):
         If the most significant digit of the answer is written first, `=` is coupled one above it.
         Digits of the answer have the places of the operand's digits, which count down for a task
         with `answer_is_reversed`.
-
-        Raises:
-            SettingsError: for operands longer than `pad_to`, and more places than hint letters.
         """
         return self._write(problems, problems.answer, self._answer_length(problems))
 
@@ -204,11 +196,7 @@ class Expression(Format):
         return least_significant_first(response, kept, self.reverse_answer)
 
     def _written_lengths(self, lengths: Integer[Tensor, "B M"]) -> Integer[Tensor, "B M"]:
-        """Return the lengths of operands with their padding.
-
-        Raises:
-            SettingsError: for operands longer than `pad_to`.
-        """
+        """Return the lengths of operands with their padding."""
         if self.pad is True:
             return self.task.padded_lengths(lengths)
         if self.pad_to is None:

@@ -31,11 +31,10 @@ class Labelled(Format):
 
     `reverse_operands`: write the least significant digit first, as in the paper.
 
-    >>> from carry.formats import build_format, to_text
-    >>> from carry.tasks import build_task, to_digits
-    >>> task = build_task({"name": "sorting"})
-    >>> problems = task.solve(*to_digits([[57, 8, 120]]))
-    >>> to_text(build_format({"name": "labelled"}, task).write(problems).tokens[0])
+    >>> from carry.formats import build_format
+    >>> from carry.tasks import build_task
+    >>> form = build_format({"name": "labelled"}, build_task({"name": "sorting"}))
+    >>> form.write_text(57, 8, 120)
     '^a:75,b:8,c:021=b,a,c$'
     """
 
@@ -52,20 +51,12 @@ class Labelled(Format):
         return FIRST_LETTER + len(OPERAND_LETTERS)
 
     def extent(self, digits: int) -> Extent:
-        """Return the longest operand, and the tokens of the longest problem.
-
-        Raises:
-            SettingsError: for more operands than letters.
-        """
+        """Return the longest operand, and the tokens of the longest problem."""
         _check_count(digits)
         return Extent(digits, 2 + digits * (digits + 3) + 2 * digits - 1)
 
     def write(self, problems: Problems) -> Batch:
-        """Write problems as tokens and marks; letters and signs have no place.
-
-        Raises:
-            SettingsError: for more operands than letters.
-        """
+        """Write problems as tokens and marks; letters and signs have no place."""
         count = problems.operands.shape[1]
         _check_count(count)
         device = problems.operands.device

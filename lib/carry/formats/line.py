@@ -66,13 +66,11 @@ class Line(Format):
     written alike. Earlier sums are correct, and their operands are at most as long as the longest
     operand of the problem. Text is not coupled.
 
-    >>> from carry.formats import build_format, to_text
-    >>> from carry.tasks import build_task, to_digits
+    >>> from carry.formats import build_format
+    >>> from carry.tasks import build_task
     >>> task = build_task({"name": "addition"})
-    >>> problems = task.solve(*to_digits([[653, 49]]))
     >>> for settings in ({"sums": 1}, {"text": 0, "sums": 3}, {"text": 4, "sums": 2}):
-    ...     form = build_format({"name": "line", **settings}, task)
-    ...     print(to_text(form.write(problems).tokens[0]))
+    ...     print(build_format({"name": "line", **settings}, task).write_text(653, 49))
     ^kwgqaa356+94=207$
     ^3+139=439 955+9=865 356+94=207$
     ^kwgq3+139=439 ra r356+94=207$

@@ -57,13 +57,11 @@ LONGEST = 1000  # digits of factors; more rows would exhaust the memory
 class Longhand(Format):
     """The rows of a calculation; the last row and the counts have the answer.
 
-    >>> from carry.formats import build_format, to_text
-    >>> from carry.tasks import build_task, to_digits
-    >>> task = build_task({"name": "calculator"})
-    >>> form = build_format({"name": "longhand"}, task)
+    >>> from carry.formats import build_format
+    >>> from carry.tasks import build_task
+    >>> form = build_format({"name": "longhand"}, build_task({"name": "calculator"}))
     >>> for text in ("57+48", "37-52", "12*30", "85/7"):
-    ...     problems = task.solve(*to_digits([task.parse_question(text)]))
-    ...     print(to_text(form.write(problems).tokens[0]))
+    ...     print(form.write_text(*form.task.parse_question(text)))
     +75,84=1501+$
     -73,25=158-051+$
     *21,03=000+121+242+363+0063+$
@@ -81,11 +79,7 @@ class Longhand(Format):
         return max(EOS, PAD, COMMA, *OPERATION_TOKENS) + 1
 
     def extent(self, digits: int) -> Extent:
-        """Return bounds on the longest number, the tokens and the levels.
-
-        Raises:
-            SettingsError: for problems whose rows would exhaust the memory.
-        """
+        """Return bounds on the longest number, the tokens and the levels."""
         if {*self.task.operations} & {*"*/"} and digits > LONGEST:
             raise SettingsError(
                 f"format: the rows of {digits} digits are too long; expected at most {LONGEST}"

@@ -45,12 +45,11 @@ class Scratchpad(Format):
     0, where signs of a reversed question are coupled with the number after them (cho2025, Fig. 14,
     by its released code). The two differ for reversed questions and for plain responses only.
 
-    >>> from carry.formats import build_format, to_text
-    >>> from carry.tasks import build_task, to_digits
+    >>> from carry.formats import build_format
+    >>> from carry.tasks import build_task
     >>> for name, numbers in (("multi_operand_addition", [57, 48]), ("multiplication", [37, 92])):
-    ...     task = build_task({"name": name})
-    ...     problems = task.solve(*to_digits([numbers]))
-    ...     print(to_text(build_format({"name": "scratchpad"}, task).write(problems).tokens[0]))
+    ...     form = build_format({"name": "scratchpad"}, build_task({"name": name}))
+    ...     print(form.write_text(*numbers))
     ^057+048=000>750>501$
     ^37*92=470+333=4700>4043$
     """
@@ -101,11 +100,7 @@ class Scratchpad(Format):
         return max(map(ALPHABET.index, f">{self.task.sign}")) + 1
 
     def extent(self, digits: int) -> Extent:
-        """Write the largest problem, with all digits 9, and return its sizes.
-
-        Raises:
-            SettingsError: for problems whose steps would exhaust the memory.
-        """
+        """Write the largest problem, with all digits 9, and return its sizes."""
         if self.task.scratchpad_levels > 1 and digits > LONGEST:
             raise SettingsError(
                 f"format: the steps of {digits} digits are too long; expected at most {LONGEST}"

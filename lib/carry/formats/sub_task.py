@@ -73,20 +73,17 @@ class SubTask(Format):
     A response with one token for each place is number 3; in `ali` and `rev` number 3 is the first
     operand and number 4 the second.
 
-    >>> from carry.formats import build_format, to_text
-    >>> from carry.tasks import build_task, to_digits
-    >>> task = build_task({"name": "addition"})
-    >>> problems = task.solve(*to_digits([[1234, 4567]]))
+    >>> from carry.formats import build_format
+    >>> from carry.tasks import build_task
+    >>> form = build_format({"name": "sub_task", "prefix": "add"}, build_task({"name": "addition"}))
     >>> for prefix in SubTask.PREFIXES:
-    ...     form = build_format({"name": "sub_task", "prefix": prefix}, task)
-    ...     print(to_text(form.write(problems).tokens[0]))
+    ...     print(form.with_prefix(prefix).write_text(1234, 4567))
     add$1234+4567=5801$
     ali$1234+4567=1+4,2+5,3+6,4+7$
     car$1234+4567=---c$
     mad$1234+4567=5791$
     rev$1234+4567=4321+7654$
-    >>> form = build_format({"name": "sub_task", "prefix": "rev", "spaces": 0.5}, task)
-    >>> to_text(form.write(problems).tokens[0])
+    >>> form.model_copy(update={"spaces": 0.5}).with_prefix("rev").write_text(1234, 4567)
     'rev$1  2 3 4 +45 6 7=4321+7654$'
     """
 
@@ -123,14 +120,7 @@ class SubTask(Format):
         return self.reverse_answer or not self.writes_answer
 
     def with_prefix(self, prefix: str) -> SubTask:
-        """Return the same format with another prefix.
-
-        >>> from carry.formats import build_format
-        >>> from carry.tasks import build_task
-        >>> task = build_task({"name": "addition"})
-        >>> build_format({"name": "sub_task", "prefix": "add"}, task).with_prefix("car").prefix
-        'car'
-        """
+        """Return the same format with another prefix."""
         return self.model_copy(update={"prefix": prefix})
 
     def vocabulary_size(self) -> int:

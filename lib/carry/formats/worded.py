@@ -58,11 +58,9 @@ class Worded(Format):
     The reversed operands are numbers 3 and 4, each line is a number with the place that it adds,
     and the answer is the last number. In tables of steps these are steps 0, 1, and 2 to the last.
 
-    >>> from carry.formats import build_format, to_text
-    >>> from carry.tasks import build_task, to_digits
-    >>> task = build_task({"name": "addition"})
-    >>> problems = task.solve(*to_digits([[57, 8]]))
-    >>> to_text(build_format({"name": "worded"}, task).write(problems).tokens[0])
+    >>> from carry.formats import build_format
+    >>> from carry.tasks import build_task
+    >>> build_format({"name": "worded"}, build_task({"name": "addition"})).write_text(57, 8)
     '^57+8=7 5 + 8; c=0, 7+8+0=5, c=1; 5+0+1=6, c=0 65$'
     """
 

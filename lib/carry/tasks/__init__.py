@@ -30,6 +30,13 @@ OPERAND_LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 # Digits of all bases; a format writes those from 10 on as letters.
 DIGIT_SYMBOLS = "0123456789" + OPERAND_LETTERS
 
+# Shapes: B problems of M operands of at most N digits, least significant first. An absent operand
+# has length 0. A cell is a pair of sizes. Steps have a name, and a column for each place.
+Operands = Integer[Tensor, "B M N"]
+Lengths = Integer[Tensor, "B M"]
+Cells = Integer[Tensor, "B 2"]
+Steps = dict[str, Integer[Tensor, "B _"]]
+
 # Coupling of the digits of one number at one level: place p has the coupling number
 # first + step * p for (first, step); None: the level does not count them.
 Coupling = tuple[int, int] | None
@@ -84,23 +91,19 @@ class Task(Settings):
         """Return the number of different problems of the cell (size, size); None: unknown."""
         return None
 
-    def enumerate_problems(self) -> tuple[Integer[Tensor, "B 2"], Problems, list[str]]:
+    def enumerate_problems(self) -> tuple[Cells, Problems, list[str]]:
         """Return the cells of all problems, the problems, and the name of the set of each."""
         raise SettingsError(f"every: {self.label} has unlimited problems; expected another task")
 
-    @abstractmethod
-    def draw_training_cells(
-        self, count: int, digits: int, generator: torch.Generator
-    ) -> Integer[Tensor, "B 2"]:
-        """Draw the cells of `count` training problems, both sizes at most `digits`."""
+    def draw_training_cells(self, count: int, digits: int, generator: torch.Generator) -> Cells:
+        """Draw the cells of `count` training problems; by default equal sizes up to `digits`."""
+        return draw_cells("equal", count, digits, generator)
 
     @abstractmethod
-    def draw_operands(
-        self, cells: Integer[Tensor, "B 2"], generator: torch.Generator
-    ) -> tuple[Integer[Tensor, "B M N"], Integer[Tensor, "B M"]]:
+    def draw_operands(self, cells: Cells, generator: torch.Generator) -> tuple[Operands, Lengths]:
         """Draw operands and their lengths, one problem for each cell."""
 
-    def answer_room(self, lengths: Integer[Tensor, "B M"]) -> Integer[Tensor, " B"]:
+    def answer_room(self, lengths: Lengths) -> Integer[Tensor, " B"]:
         """Return the length of the longest answer: by default that of the longest operand."""
         return lengths.amax(1)
 
@@ -108,17 +111,15 @@ class Task(Settings):
         """Return the length of the longest answer in all cells up to (digits, digits)."""
         return int(self.answer_room(self.largest_lengths(digits)))
 
-    def largest_lengths(self, digits: int) -> Integer[Tensor, "1 M"]:
+    def largest_lengths(self, digits: int) -> Lengths:
         """Return the lengths of the operands in the cell (digits, digits)."""
         return torch.tensor([[digits, digits]])
 
     @abstractmethod
-    def solve(
-        self, operands: Integer[Tensor, "B M N"], lengths: Integer[Tensor, "B M"]
-    ) -> Problems:
+    def solve(self, operands: Operands, lengths: Lengths) -> Problems:
         """Compute the answers, on the device of the operands."""
 
-    def compute_steps(self, problems: Problems) -> dict[str, Integer[Tensor, "B _"]]:
+    def compute_steps(self, problems: Problems) -> Steps:
         """Return the intermediate steps by name; columns are places, least significant first."""
         return {}
 
@@ -145,7 +146,7 @@ class Task(Settings):
         """Return an answer that is not a number as text: the letters of operands."""
         return "".join(OPERAND_LETTERS[index] for index in answer)
 
-    def padded_lengths(self, lengths: Integer[Tensor, "B M"]) -> Integer[Tensor, "B M"]:
+    def padded_lengths(self, lengths: Lengths) -> Lengths:
         """Return the padded lengths of operands: the length of the longest of each problem."""
         return torch.where(lengths > 0, lengths.amax(1, keepdim=True), 0)
 
@@ -157,7 +158,7 @@ class Task(Settings):
         """Return (room, number) for each number of each stage after the question, from Python."""
         raise NotImplementedError(f"{type(self).__name__} has no scratchpad")
 
-    def draw_for_cells(self, cells: Integer[Tensor, "B 2"], generator: torch.Generator) -> Problems:
+    def draw_for_cells(self, cells: Cells, generator: torch.Generator) -> Problems:
         """Draw one problem for each cell."""
         return self.with_labels(self.solve(*self.draw_operands(cells, generator)), generator)
 
@@ -167,7 +168,7 @@ class Task(Settings):
 
     def draw_with_cells(
         self, count: int, digits: int, generator: torch.Generator
-    ) -> tuple[Integer[Tensor, "B 2"], Problems]:
+    ) -> tuple[Cells, Problems]:
         """Draw training problems of sizes up to `digits`, and return their cells too."""
         cells = self.draw_training_cells(count, digits, generator)
         return cells, self.draw_for_cells(cells, generator)
@@ -180,8 +181,8 @@ class Task(Settings):
 
     def make_problems(
         self,
-        operands: Integer[Tensor, "B M N"],
-        lengths: Integer[Tensor, "B M"],
+        operands: Operands,
+        lengths: Lengths,
         answer: Integer[Tensor, "B K"],
         answer_length: Integer[Tensor, " B"] | None = None,
     ) -> Problems:
@@ -205,15 +206,7 @@ class StringTask(Task):
     operand_count: ClassVar[int | None] = 1
     keeps_leading_zeros: ClassVar[bool] = True
 
-    def draw_training_cells(
-        self, count: int, digits: int, generator: torch.Generator
-    ) -> Integer[Tensor, "B 2"]:
-        """Draw the lengths of `count` training problems uniformly."""
-        return draw_cells("equal", count, digits, generator)
-
-    def draw_operands(
-        self, cells: Integer[Tensor, "B 2"], generator: torch.Generator
-    ) -> tuple[Integer[Tensor, "B 1 N"], Integer[Tensor, "B 1"]]:
+    def draw_operands(self, cells: Cells, generator: torch.Generator) -> tuple[Operands, Lengths]:
         """Draw digits uniformly."""
         lengths = cells[:, :1]
         place = torch.arange(int(lengths.max()), device=cells.device)
@@ -221,7 +214,7 @@ class StringTask(Task):
         digits = torch.randint(self.base, shape, generator=generator, device=cells.device)
         return (digits * (place < lengths[:, :, None])).to(torch.uint8), lengths
 
-    def largest_lengths(self, digits: int) -> Integer[Tensor, "1 1"]:
+    def largest_lengths(self, digits: int) -> Lengths:
         """Return the length of the string."""
         return torch.tensor([[digits]])
 
@@ -238,15 +231,11 @@ class NumberPairTask(Task):
     sampling: Sampling = "stratified"
     zero: bool = True
 
-    def draw_training_cells(
-        self, count: int, digits: int, generator: torch.Generator
-    ) -> Integer[Tensor, "B 2"]:
+    def draw_training_cells(self, count: int, digits: int, generator: torch.Generator) -> Cells:
         """Draw the lengths (i, j) of `count` training problems."""
         return draw_cells(self.sampling, count, digits, generator)
 
-    def draw_operands(
-        self, cells: Integer[Tensor, "B 2"], generator: torch.Generator
-    ) -> tuple[Integer[Tensor, "B M N"], Integer[Tensor, "B M"]]:
+    def draw_operands(self, cells: Cells, generator: torch.Generator) -> tuple[Operands, Lengths]:
         """Draw both numbers uniformly from the numbers of their lengths."""
         return draw_numbers(cells, generator, self.zero, self.base), cells
 
@@ -273,9 +262,7 @@ def build_task(settings: dict[str, Any], where: str = "task") -> Task:
     return kind.parse(settings, where)
 
 
-def draw_cells(
-    sampling: Sampling, count: int, digits: int, generator: torch.Generator
-) -> Integer[Tensor, "B 2"]:
+def draw_cells(sampling: Sampling, count: int, digits: int, generator: torch.Generator) -> Cells:
     """Draw cells (i, j), both from 1 to `digits`.
 
     >>> from carry.randomness import stream
@@ -302,8 +289,8 @@ def draw_cells(
 
 
 def draw_numbers(
-    lengths: Integer[Tensor, "B M"], generator: torch.Generator, zero: bool = True, base: int = 10
-) -> Integer[Tensor, "B M N"]:
+    lengths: Lengths, generator: torch.Generator, zero: bool = True, base: int = 10
+) -> Operands:
     """Draw numbers of these lengths uniformly, without leading zeros; length 0 gives zeros.
 
     Args:
@@ -324,9 +311,7 @@ def draw_numbers(
     return digits * (torch.arange(width, device=device) < lengths[:, :, None])
 
 
-def to_digits(
-    numbers: list[list[int | str]], base: int = 10
-) -> tuple[Integer[Tensor, "B M N"], Integer[Tensor, "B M"]]:
+def to_digits(numbers: list[list[int | str]], base: int = 10) -> tuple[Operands, Lengths]:
     """Convert natural numbers, or their texts, to digits by place and lengths.
 
     Shorter rows are filled with numbers of length 0. Above base 10, letters are digits.

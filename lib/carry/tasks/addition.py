@@ -22,7 +22,7 @@ from pydantic import Field
 from torch import Tensor
 
 from carry.data.problems import Problems, resolve_carries
-from carry.tasks import DIGIT_SYMBOLS, NumberPairTask
+from carry.tasks import DIGIT_SYMBOLS, Lengths, NumberPairTask, Operands, Steps
 
 
 class Addition(NumberPairTask):
@@ -44,20 +44,18 @@ class Addition(NumberPairTask):
         """The radix: digits of operands are smaller than this."""
         return self.radix
 
-    def answer_room(self, lengths: Integer[Tensor, "B M"]) -> Integer[Tensor, " B"]:
+    def answer_room(self, lengths: Lengths) -> Integer[Tensor, " B"]:
         """Return the length of the longer number, plus one."""
         return lengths.amax(1) + 1
 
-    def solve(
-        self, operands: Integer[Tensor, "B M N"], lengths: Integer[Tensor, "B M"]
-    ) -> Problems:
+    def solve(self, operands: Operands, lengths: Lengths) -> Problems:
         """Add all problems and all places at once."""
         answer, _ = resolve_carries(_digit_sum(operands), base=self.base)
         longest = lengths.amax(1)
         top = answer.gather(1, longest[:, None])[:, 0]
         return self.make_problems(operands, lengths, answer, longest + (top > 0))
 
-    def compute_steps(self, problems: Problems) -> dict[str, Integer[Tensor, "B _"]]:
+    def compute_steps(self, problems: Problems) -> Steps:
         """Return digit sums, carries generated, used and made, and cascades, by place."""
         total = _digit_sum(problems.operands)
         used = resolve_carries(total, base=self.base)[1][:, :-1]
@@ -84,5 +82,5 @@ class Addition(NumberPairTask):
         return answer
 
 
-def _digit_sum(operands: Integer[Tensor, "B M N"]) -> Integer[Tensor, "B K"]:
+def _digit_sum(operands: Operands) -> Integer[Tensor, "B K"]:
     return F.pad(operands.sum(1, dtype=torch.uint8), (0, 1))

@@ -14,11 +14,9 @@ from __future__ import annotations
 from typing import ClassVar
 
 import torch
-from jaxtyping import Integer
-from torch import Tensor
 
 from carry.data.problems import Problems
-from carry.tasks import Task
+from carry.tasks import Cells, Lengths, Operands, Steps, Task
 
 
 class BitwiseOr(Task):
@@ -40,9 +38,7 @@ class BitwiseOr(Task):
     operand_count: ClassVar[int | None] = 2
     keeps_leading_zeros: ClassVar[bool] = True
 
-    def draw_training_cells(
-        self, count: int, digits: int, generator: torch.Generator
-    ) -> Integer[Tensor, "B 2"]:
+    def draw_training_cells(self, count: int, digits: int, generator: torch.Generator) -> Cells:
         """Draw the lengths (i, j) of `count` training problems."""
         length = torch.arange(1, digits + 1, device=generator.device)
         problems = torch.minimum(length[:, None], length).float()  # in each cell
@@ -50,9 +46,7 @@ class BitwiseOr(Task):
         cell = problems.flatten().multinomial(count, replacement=True, generator=generator)
         return torch.stack([cell // digits, cell % digits], dim=1) + 1
 
-    def draw_operands(
-        self, cells: Integer[Tensor, "B 2"], generator: torch.Generator
-    ) -> tuple[Integer[Tensor, "B M N"], Integer[Tensor, "B M"]]:
+    def draw_operands(self, cells: Cells, generator: torch.Generator) -> tuple[Operands, Lengths]:
         """Draw the place of the 1, and its vector where both are equally long."""
         count, device = len(cells), cells.device
         share, coin = torch.rand(2, count, generator=generator, device=device)
@@ -63,13 +57,11 @@ class BitwiseOr(Task):
         vectors[torch.arange(count, device=device), vector.long(), place] = 1
         return vectors, cells
 
-    def solve(
-        self, operands: Integer[Tensor, "B M N"], lengths: Integer[Tensor, "B M"]
-    ) -> Problems:
+    def solve(self, operands: Operands, lengths: Lengths) -> Problems:
         """Return the larger bit of each place."""
         return self.make_problems(operands, lengths, operands.amax(1))
 
-    def compute_steps(self, problems: Problems) -> dict[str, Integer[Tensor, "B _"]]:
+    def compute_steps(self, problems: Problems) -> Steps:
         """Return the places that both vectors have."""
         place = torch.arange(problems.operands.shape[2], device=problems.lengths.device)
         overlap = place < problems.lengths.amin(1, keepdim=True)

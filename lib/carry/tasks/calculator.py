@@ -51,7 +51,7 @@ from torch import Tensor
 
 from carry.config.settings import SettingsError, describe
 from carry.data.problems import Problems, count_written_digits, resolve_carries
-from carry.tasks import NumberPairTask
+from carry.tasks import Cells, Lengths, NumberPairTask, Operands, Steps
 
 OPERATIONS = "+-*/"
 ADD, SUBTRACT, MULTIPLY, DIVIDE = range(4)
@@ -110,9 +110,7 @@ class Calculator(NumberPairTask):
     def count_problems(self, size: int) -> None:
         """Return None: data sets of distinct problems have two operands."""
 
-    def draw_operands(
-        self, cells: Integer[Tensor, "B 2"], generator: torch.Generator
-    ) -> tuple[Integer[Tensor, "B 3 N"], Integer[Tensor, "B 3"]]:
+    def draw_operands(self, cells: Cells, generator: torch.Generator) -> tuple[Operands, Lengths]:
         """Draw both numbers uniformly from those of their lengths; a divisor of 0 becomes 1."""
         digits, lengths = super().draw_operands(cells, generator)
         codes = torch.tensor([OPERATIONS.index(sign) for sign in self.operations])
@@ -125,11 +123,11 @@ class Calculator(NumberPairTask):
         third[:, 0, 0] = operation
         return torch.cat([digits, third], 1), torch.nn.functional.pad(lengths, (0, 1), value=1)
 
-    def answer_room(self, lengths: Integer[Tensor, "B M"]) -> Integer[Tensor, " B"]:
+    def answer_room(self, lengths: Lengths) -> Integer[Tensor, " B"]:
         """Return the length of both numbers plus one, as of a quotient with its remainder."""
         return lengths[:, :2].sum(1) + 1
 
-    def largest_lengths(self, digits: int) -> Integer[Tensor, "1 M"]:
+    def largest_lengths(self, digits: int) -> Lengths:
         """Return the lengths of both numbers and of the operation."""
         return torch.tensor([[digits, digits, 1]])
 
@@ -141,9 +139,7 @@ class Calculator(NumberPairTask):
                 "expected a divisor from 1"
             )
 
-    def solve(
-        self, operands: Integer[Tensor, "B M N"], lengths: Integer[Tensor, "B M"]
-    ) -> Problems:
+    def solve(self, operands: Operands, lengths: Lengths) -> Problems:
         """Write the rows of all problems at once, and read the answers from them."""
         rows = compute_rows(operands, lengths)
         present = rows.lengths > 0
@@ -154,7 +150,7 @@ class Calculator(NumberPairTask):
         answer = torch.nn.functional.pad(answer, (0, missing))
         return self.make_problems(operands, lengths, answer, length)
 
-    def compute_steps(self, problems: Problems) -> dict[str, Integer[Tensor, "B _"]]:
+    def compute_steps(self, problems: Problems) -> Steps:
         """Return the counts of the rows and whether their numbers are below 0; -1: no row."""
         rows = compute_rows(problems.operands, problems.lengths)
         return {
@@ -175,7 +171,7 @@ class Calculator(NumberPairTask):
         return "".join(ANSWER_SYMBOLS[symbol] for symbol in answer)
 
 
-def compute_rows(operands: Integer[Tensor, "B M N"], lengths: Integer[Tensor, "B M"]) -> Rows:
+def compute_rows(operands: Operands, lengths: Lengths) -> Rows:
     """Return the rows of problems, row after row for all problems at once.
 
     >>> from carry.tasks import to_digits

@@ -22,7 +22,7 @@ from jaxtyping import Integer
 from torch import Tensor
 
 from carry.data.problems import Problems
-from carry.tasks import NumberPairTask, ScratchpadStage
+from carry.tasks import Lengths, NumberPairTask, Operands, ScratchpadStage, Steps
 from carry.tasks.subtraction import list_numbers
 
 EQUAL, FIRST, SECOND = range(3)
@@ -42,18 +42,16 @@ class Comparison(NumberPairTask):
     scratchpad_levels: ClassVar[int] = 2
     answer_is_last_digit: ClassVar[bool] = True
 
-    def answer_room(self, lengths: Integer[Tensor, "B M"]) -> Integer[Tensor, " B"]:
+    def answer_room(self, lengths: Lengths) -> Integer[Tensor, " B"]:
         """Return one digit."""
         return torch.ones_like(lengths[:, 0])
 
-    def solve(
-        self, operands: Integer[Tensor, "B M N"], lengths: Integer[Tensor, "B M"]
-    ) -> Problems:
+    def solve(self, operands: Operands, lengths: Lengths) -> Problems:
         """Compare all problems at once."""
         answer = _compare_so_far(operands)[:, -1:]
         return self.make_problems(operands, lengths, answer)
 
-    def compute_steps(self, problems: Problems) -> dict[str, Integer[Tensor, "B _"]]:
+    def compute_steps(self, problems: Problems) -> Steps:
         """Return the comparisons of the digits up to each place."""
         return {"so_far": _compare_so_far(problems.operands)}
 
@@ -76,7 +74,7 @@ class Comparison(NumberPairTask):
         return [[(longest, "".join(so_far))]]
 
 
-def _compare_so_far(operands: Integer[Tensor, "B 2 N"]) -> Integer[Tensor, "B N"]:
+def _compare_so_far(operands: Operands) -> Integer[Tensor, "B N"]:
     """Return the comparison of the digits up to each place: that of the last different ones."""
     a, b = operands.unbind(1)
     place = torch.arange(a.shape[1], device=a.device)

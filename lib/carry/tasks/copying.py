@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import torch
-from jaxtyping import Integer
-from torch import Tensor
 
 from carry.data.problems import Problems
-from carry.tasks import StringTask
+from carry.tasks import Lengths, Operands, Steps, StringTask
 
 
 class Copying(StringTask):
@@ -18,13 +16,11 @@ class Copying(StringTask):
     [3, 2, 1, 0]
     """
 
-    def solve(
-        self, operands: Integer[Tensor, "B 1 N"], lengths: Integer[Tensor, "B 1"]
-    ) -> Problems:
+    def solve(self, operands: Operands, lengths: Lengths) -> Problems:
         """Return the operand."""
         return self.make_problems(operands, lengths, operands[:, 0])
 
-    def compute_steps(self, problems: Problems) -> dict[str, Integer[Tensor, "B _"]]:
+    def compute_steps(self, problems: Problems) -> Steps:
         """Return the operand's place that each digit of the answer copies."""
         place = torch.arange(problems.operands.shape[2], device=problems.room.device)
         return {"from_place": torch.where(place < problems.lengths, place, -1)}

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from carry.config.settings import SettingsError
 from carry.data.problems import Problems, count_written_digits, resolve_carries
-from carry.tasks import StringTask, draw_numbers
+from carry.tasks import Cells, Lengths, Operands, Steps, StringTask, draw_numbers
 
 
 class Increment(StringTask):
@@ -40,9 +40,7 @@ class Increment(StringTask):
 
     down: bool = False
 
-    def draw_operands(
-        self, cells: Integer[Tensor, "B 2"], generator: torch.Generator
-    ) -> tuple[Integer[Tensor, "B 1 N"], Integer[Tensor, "B 1"]]:
+    def draw_operands(self, cells: Cells, generator: torch.Generator) -> tuple[Operands, Lengths]:
         """Draw numbers of these lengths; half of their digits carry."""
         lengths = cells[:, :1]
         digits = draw_numbers(lengths, generator)
@@ -54,7 +52,7 @@ class Increment(StringTask):
             digits[:, 0, 0] += (digits[:, 0] == 0).all(1)  # nothing is before 0
         return digits, lengths
 
-    def answer_room(self, lengths: Integer[Tensor, "B 1"]) -> Integer[Tensor, " B"]:
+    def answer_room(self, lengths: Lengths) -> Integer[Tensor, " B"]:
         """Return the length of the number, and a place for a carry."""
         return lengths[:, 0] + int(not self.down)
 
@@ -65,15 +63,13 @@ class Increment(StringTask):
                 "operands.0: no natural number is before 0; expected a number from 1"
             )
 
-    def solve(
-        self, operands: Integer[Tensor, "B 1 N"], lengths: Integer[Tensor, "B 1"]
-    ) -> Problems:
+    def solve(self, operands: Operands, lengths: Lengths) -> Problems:
         """Add or subtract 1 from all problems at once."""
         answer, _ = self._change(operands)
         answer = answer.to(torch.uint8)
         return self.make_problems(operands, lengths, answer, count_written_digits(answer))
 
-    def compute_steps(self, problems: Problems) -> dict[str, Integer[Tensor, "B _"]]:
+    def compute_steps(self, problems: Problems) -> Steps:
         """Return the carry, or the borrow, into each place; the lowest has none."""
         used = self._change(problems.operands)[1][:, :-1].abs()
         return {"borrow_used" if self.down else "carry_used": used}
@@ -82,9 +78,7 @@ class Increment(StringTask):
         """Return the number after or before a Python integer."""
         return str(int(operands[0]) + (-1 if self.down else 1))
 
-    def _change(
-        self, operands: Integer[Tensor, "B 1 N"]
-    ) -> tuple[Integer[Tensor, "B K"], Integer[Tensor, "B V"]]:
+    def _change(self, operands: Operands) -> tuple[Integer[Tensor, "B K"], Integer[Tensor, "B V"]]:
         """Return the digits of the answers and the carries."""
         width = 0 if self.down else 1
         columns = torch.nn.functional.pad(operands[:, 0].char(), (0, width))

@@ -19,7 +19,7 @@ from torch import Tensor
 from carry.config.settings import SettingsError, describe
 from carry.data.problems import Problems
 from carry.randomness import stream
-from carry.tasks import Task, digits_to_values
+from carry.tasks import Cells, Lengths, Operands, Steps, Task, digits_to_values
 
 # Tries to draw a pair that training does not see; at share 0.3 one pair in 10^33 needs more.
 MAX_REDRAWS = 64
@@ -46,15 +46,7 @@ class ModularAddition(Task):
     modulus: int = Field(default=113, ge=2, le=MAX_MODULUS)
     share: float = Field(default=1.0, gt=0.0, le=1.0)
 
-    def draw_training_cells(
-        self, count: int, digits: int, generator: torch.Generator
-    ) -> Integer[Tensor, "B 2"]:
-        """Draw training pairs and return the lengths of their numbers."""
-        return self._lengths(self._draw_training_pairs(count, digits, generator))
-
-    def draw_operands(
-        self, cells: Integer[Tensor, "B 2"], generator: torch.Generator
-    ) -> tuple[Integer[Tensor, "B M N"], Integer[Tensor, "B M"]]:
+    def draw_operands(self, cells: Cells, generator: torch.Generator) -> tuple[Operands, Lengths]:
         """Draw numbers of these lengths uniformly, from pairs that training does not see.
 
         A cell without such a pair, or with none in `MAX_REDRAWS` tries, gets a training pair.
@@ -69,9 +61,7 @@ class ModularAddition(Task):
             numbers = torch.where(again[:, None], self._draw_numbers(lengths, generator), numbers)
         return self._digits(numbers), self._lengths(numbers)
 
-    def _draw_numbers(
-        self, lengths: Integer[Tensor, "B 2"], generator: torch.Generator
-    ) -> Integer[Tensor, "B 2"]:
+    def _draw_numbers(self, lengths: Cells, generator: torch.Generator) -> Cells:
         least = torch.where(lengths == 1, 0, 10 ** (lengths - 1))
         end = (10**lengths).clamp(max=self.modulus)
         share = torch.rand(lengths.shape, generator=generator, device=lengths.device)
@@ -79,14 +69,14 @@ class ModularAddition(Task):
 
     def draw_with_cells(
         self, count: int, digits: int, generator: torch.Generator
-    ) -> tuple[Integer[Tensor, "B 2"], Problems]:
+    ) -> tuple[Cells, Problems]:
         """Draw training problems of numbers of at most `digits` digits, and their cells."""
         numbers = self._draw_training_pairs(count, digits, generator)
         lengths = self._lengths(numbers)
         problems = self.solve(self._digits(numbers), lengths)
         return lengths, self.with_labels(problems, generator)
 
-    def enumerate_problems(self) -> tuple[Integer[Tensor, "B 2"], Problems, list[str]]:
+    def enumerate_problems(self) -> tuple[Cells, Problems, list[str]]:
         """Return all pairs in order: their cells, the problems, and `trained` or `held out`."""
         pair = torch.arange(self.modulus**2)
         numbers = torch.stack([pair // self.modulus, pair % self.modulus], dim=1)
@@ -102,7 +92,7 @@ class ModularAddition(Task):
         trained[order[: max(1, int(self.share * count))]] = True
         return trained
 
-    def answer_room(self, lengths: Integer[Tensor, "B M"]) -> Integer[Tensor, " B"]:
+    def answer_room(self, lengths: Lengths) -> Integer[Tensor, " B"]:
         """Return the longer length plus one, at most the length of the modulus - 1."""
         return (lengths.amax(1) + 1).clamp(max=len(str(self.modulus - 1)))
 
@@ -116,14 +106,12 @@ class ModularAddition(Task):
                     "expected numbers below it"
                 )
 
-    def solve(
-        self, operands: Integer[Tensor, "B M N"], lengths: Integer[Tensor, "B M"]
-    ) -> Problems:
+    def solve(self, operands: Operands, lengths: Lengths) -> Problems:
         """Add, and return the remainder."""
         answer = digits_to_values(operands).sum(1) % self.modulus
         return self.make_problems(operands, lengths, self._digits(answer), self._lengths(answer))
 
-    def compute_steps(self, problems: Problems) -> dict[str, Integer[Tensor, "B _"]]:
+    def compute_steps(self, problems: Problems) -> Steps:
         """Return whether the sum reaches the modulus."""
         total = digits_to_values(problems.operands).sum(1, keepdim=True)
         return {"wraps": (total >= self.modulus).to(torch.uint8)}
@@ -132,9 +120,7 @@ class ModularAddition(Task):
         """Return the remainder of Python integers."""
         return str(sum(map(int, operands)) % self.modulus)
 
-    def _draw_training_pairs(
-        self, count: int, digits: int, generator: torch.Generator
-    ) -> Integer[Tensor, "B 2"]:
+    def _draw_training_pairs(self, count: int, digits: int, generator: torch.Generator) -> Cells:
         pairs = self.trained_pairs().nonzero()[:, 0]
         numbers = torch.stack([pairs // self.modulus, pairs % self.modulus], dim=1)
         numbers = numbers[(self._lengths(numbers) <= digits).all(1)].to(generator.device)

@@ -25,7 +25,7 @@ from torch import Tensor
 
 from carry.config.settings import SettingsError
 from carry.data.problems import Problems, carry_columns, count_written_digits
-from carry.tasks import ScratchpadStage, Task, draw_numbers
+from carry.tasks import Cells, Lengths, Operands, ScratchpadStage, Steps, Task, draw_numbers
 
 COUNT_DIGITS = 18  # digits of the largest number of operands, which fits 64 bits
 
@@ -66,9 +66,7 @@ class MultiOperandAddition(Task):
     local: bool = False
     most_operands: int | None = Field(default=None, ge=2)
 
-    def draw_training_cells(
-        self, count: int, digits: int, generator: torch.Generator
-    ) -> Integer[Tensor, "B 2"]:
+    def draw_training_cells(self, count: int, digits: int, generator: torch.Generator) -> Cells:
         """Draw cells (i, j) of at most `digits` digits and as many operands."""
         self.largest_lengths(digits)
         most = min(digits, self.most_operands or digits)
@@ -76,9 +74,7 @@ class MultiOperandAddition(Task):
         share = torch.rand(count, 2, generator=generator, device=generator.device)
         return (share * high).long() + torch.tensor(self.smallest_cell, device=generator.device)
 
-    def draw_operands(
-        self, cells: Integer[Tensor, "B 2"], generator: torch.Generator
-    ) -> tuple[Integer[Tensor, "B M N"], Integer[Tensor, "B M"]]:
+    def draw_operands(self, cells: Cells, generator: torch.Generator) -> tuple[Operands, Lengths]:
         """Draw j numbers of i digits for each cell (i, j)."""
         index = torch.arange(int(cells[:, 1].max()), device=cells.device)
         lengths = torch.where(index < cells[:, 1:], cells[:, :1], 0)
@@ -86,7 +82,7 @@ class MultiOperandAddition(Task):
 
     def draw_with_cells(
         self, count: int, digits: int, generator: torch.Generator
-    ) -> tuple[Integer[Tensor, "B 2"], Problems]:
+    ) -> tuple[Cells, Problems]:
         """Draw training problems; a cell has the length of the longest operand."""
         cells, device = self.draw_training_cells(count, digits, generator), generator.device
         most = int(cells[:, 1].max())
@@ -99,7 +95,7 @@ class MultiOperandAddition(Task):
         )
         return torch.stack([lengths.amax(1), cells[:, 1]], dim=1), problems
 
-    def answer_room(self, lengths: Integer[Tensor, "B M"]) -> Integer[Tensor, " B"]:
+    def answer_room(self, lengths: Lengths) -> Integer[Tensor, " B"]:
         """Return the length of the largest sum, or its bound, plus `spare`.
 
         >>> lengths = torch.tensor([[2] * 9 + [0], [2] * 10])
@@ -118,7 +114,7 @@ class MultiOperandAddition(Task):
         excess = (count - powers[(digits - 1).clamp(min=0)]).clamp(min=0)
         return room - (excess * 10 ** torch.minimum(longest, digits) < count).long()
 
-    def largest_lengths(self, digits: int) -> Integer[Tensor, "1 M"]:
+    def largest_lengths(self, digits: int) -> Lengths:
         """Return the lengths of `digits` operands of `digits` digits.
 
         Raises:
@@ -131,19 +127,17 @@ class MultiOperandAddition(Task):
             )
         return torch.full((1, digits), digits)
 
-    def padded_lengths(self, lengths: Integer[Tensor, "B M"]) -> Integer[Tensor, "B M"]:
+    def padded_lengths(self, lengths: Lengths) -> Lengths:
         """Return the room of the answer for each operand (cho2025, 4.1)."""
         return torch.where(lengths > 0, self.answer_room(lengths)[:, None], 0)
 
-    def solve(
-        self, operands: Integer[Tensor, "B M N"], lengths: Integer[Tensor, "B M"]
-    ) -> Problems:
+    def solve(self, operands: Operands, lengths: Lengths) -> Problems:
         """Add all problems at once, place after place."""
         room = self.answer_room(lengths)
         answer, _ = carry_columns(_column_sums(operands, int(room.max())))
         return self.make_problems(operands, lengths, answer, count_written_digits(answer))
 
-    def compute_steps(self, problems: Problems) -> dict[str, Integer[Tensor, "B _"]]:
+    def compute_steps(self, problems: Problems) -> Steps:
         """Return column sums and the carries used and made, by place."""
         columns = _column_sums(problems.operands, problems.answer.shape[1])
         _, used = carry_columns(columns)
@@ -182,9 +176,7 @@ class MultiOperandAddition(Task):
         return [[(room, number) for number in sums]]
 
 
-def compute_running_sums(
-    operands: Integer[Tensor, "B M N"], width: int
-) -> Integer[Tensor, "B S K"]:
+def compute_running_sums(operands: Operands, width: int) -> Integer[Tensor, "B S K"]:
     """Return the sums of the first 0, 1, 2, ... operands as `width` digits by place.
 
     >>> compute_running_sums(torch.tensor([[[7, 5], [8, 4]]]), 3)[0].tolist()
@@ -195,5 +187,5 @@ def compute_running_sums(
     return digits.unflatten(0, (len(operands), -1))
 
 
-def _column_sums(operands: Integer[Tensor, "B M N"], width: int) -> Integer[Tensor, "B K"]:
+def _column_sums(operands: Operands, width: int) -> Integer[Tensor, "B K"]:
     return F.pad(operands.sum(1, dtype=torch.int32), (0, width - operands.shape[2]))

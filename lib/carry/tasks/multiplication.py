@@ -36,7 +36,7 @@ from jaxtyping import Integer
 from torch import Tensor
 
 from carry.data.problems import Problems, carry_columns, count_written_digits
-from carry.tasks import NumberPairTask, ScratchpadStage
+from carry.tasks import Lengths, NumberPairTask, Operands, ScratchpadStage, Steps
 
 
 class Multiplication(NumberPairTask):
@@ -60,13 +60,11 @@ class Multiplication(NumberPairTask):
         """Three levels, or four with local steps."""
         return 4 if self.local else 3
 
-    def answer_room(self, lengths: Integer[Tensor, "B M"]) -> Integer[Tensor, " B"]:
+    def answer_room(self, lengths: Lengths) -> Integer[Tensor, " B"]:
         """Return the sum of both lengths."""
         return lengths.sum(1)
 
-    def solve(
-        self, operands: Integer[Tensor, "B M N"], lengths: Integer[Tensor, "B M"]
-    ) -> Problems:
+    def solve(self, operands: Operands, lengths: Lengths) -> Problems:
         """Multiply all problems at once, digit after digit of the first number."""
         answer, _ = carry_columns(_column_sums(operands))
         room = self.answer_room(lengths)
@@ -75,7 +73,7 @@ class Multiplication(NumberPairTask):
         length = torch.where(zero, 1, room - (top == 0).long())
         return self.make_problems(operands, lengths, answer, length)
 
-    def compute_steps(self, problems: Problems) -> dict[str, Integer[Tensor, "B _"]]:
+    def compute_steps(self, problems: Problems) -> Steps:
         """Return column sums and the carries used and made, by place."""
         columns = _column_sums(problems.operands)
         _, used = carry_columns(columns)
@@ -128,7 +126,7 @@ class Multiplication(NumberPairTask):
         return [products, sums]
 
 
-def _column_sums(operands: Integer[Tensor, "B 2 N"]) -> Integer[Tensor, "B K"]:
+def _column_sums(operands: Operands) -> Integer[Tensor, "B K"]:
     a, b = operands.int().permute(1, 2, 0).contiguous()  # each step reads one place of all problems
     width = len(a)
     columns = torch.zeros(2 * width, a.shape[1], dtype=torch.int32, device=a.device)
@@ -138,7 +136,7 @@ def _column_sums(operands: Integer[Tensor, "B 2 N"]) -> Integer[Tensor, "B K"]:
 
 
 def _products_and_sums(
-    operands: Integer[Tensor, "B 2 N"],
+    operands: Operands,
 ) -> tuple[Integer[Tensor, "B N K"], Integer[Tensor, "B N L"]]:
     """Return the products with each digit of the second number, and their running sums."""
     a, b = operands.int().unbind(1)

@@ -14,7 +14,7 @@ from jaxtyping import Integer
 from torch import Tensor
 
 from carry.data.problems import Problems
-from carry.tasks import StringTask
+from carry.tasks import Lengths, Operands, Steps, StringTask
 
 ZEROS_ANSWER, ONES_ANSWER = 4, 5
 
@@ -30,27 +30,23 @@ class NoisyMajority(StringTask):
     unit: ClassVar[str] = "{0} symbols"
     base: ClassVar[int] = 3
 
-    def answer_room(self, lengths: Integer[Tensor, "B 1"]) -> Integer[Tensor, " B"]:
+    def answer_room(self, lengths: Lengths) -> Integer[Tensor, " B"]:
         """Return one digit."""
         return torch.ones_like(lengths[:, 0])
 
-    def solve(
-        self, operands: Integer[Tensor, "B 1 N"], lengths: Integer[Tensor, "B 1"]
-    ) -> Problems:
+    def solve(self, operands: Operands, lengths: Lengths) -> Problems:
         """Compare the counts of zeros and ones."""
         zeros, ones, _ = self.count_symbols(operands, lengths).unbind(1)
         answer = torch.where(zeros >= ones, ZEROS_ANSWER, ONES_ANSWER).to(torch.uint8)[:, None]
         return self.make_problems(operands, lengths, answer)
 
-    def count_symbols(
-        self, operands: Integer[Tensor, "B 1 N"], lengths: Integer[Tensor, "B 1"]
-    ) -> Integer[Tensor, "B 3"]:
+    def count_symbols(self, operands: Operands, lengths: Lengths) -> Lengths:
         """Count the zeros, ones and twos of each string; the answer depends only on the counts."""
         present = torch.arange(operands.shape[2], device=lengths.device) < lengths
         counts = [(present & (operands[:, 0] == symbol)).sum(1) for symbol in range(3)]
         return torch.stack(counts, dim=1)
 
-    def compute_steps(self, problems: Problems) -> dict[str, Integer[Tensor, "B _"]]:
+    def compute_steps(self, problems: Problems) -> Steps:
         """Return the number of ones minus the number of zeros up to each place."""
         string = problems.operands[:, 0].int()
         lead = torch.where(string == 1, 1, torch.where(string == 0, -1, 0))

@@ -17,7 +17,7 @@ from jaxtyping import Integer
 from torch import Tensor
 
 from carry.data.problems import Problems
-from carry.tasks import ScratchpadStage, StringTask
+from carry.tasks import Lengths, Operands, ScratchpadStage, Steps, StringTask
 
 
 class Parity(StringTask):
@@ -38,18 +38,16 @@ class Parity(StringTask):
     scratchpad_levels: ClassVar[int] = 1
     answer_is_last_digit: ClassVar[bool] = True
 
-    def answer_room(self, lengths: Integer[Tensor, "B 1"]) -> Integer[Tensor, " B"]:
+    def answer_room(self, lengths: Lengths) -> Integer[Tensor, " B"]:
         """Return one bit."""
         return torch.ones_like(lengths[:, 0])
 
-    def solve(
-        self, operands: Integer[Tensor, "B 1 N"], lengths: Integer[Tensor, "B 1"]
-    ) -> Problems:
+    def solve(self, operands: Operands, lengths: Lengths) -> Problems:
         """Count the ones."""
         answer = (operands.sum(2) % 2).to(torch.uint8)
         return self.make_problems(operands, lengths, answer)
 
-    def compute_steps(self, problems: Problems) -> dict[str, Integer[Tensor, "B _"]]:
+    def compute_steps(self, problems: Problems) -> Steps:
         """Return the parity of the bits up to each place."""
         return {"prefix_parity": (problems.operands[:, 0].cumsum(1) % 2).to(torch.uint8)}
 

@@ -16,7 +16,17 @@ from jaxtyping import Bool, Integer
 from torch import Tensor
 
 from carry.data.problems import Problems
-from carry.tasks import OPERAND_LETTERS, Sampling, Task, draw_cells, draw_numbers
+from carry.tasks import (
+    OPERAND_LETTERS,
+    Cells,
+    Lengths,
+    Operands,
+    Sampling,
+    Steps,
+    Task,
+    draw_cells,
+    draw_numbers,
+)
 
 INT64_DIGITS = 18  # numbers with as many digits fit 64 bits
 
@@ -44,15 +54,11 @@ class Sorting(Task):
     sampling: Sampling = "stratified"
     numbers: Literal["uniform_values", "uniform_lengths"] = "uniform_values"
 
-    def draw_training_cells(
-        self, count: int, digits: int, generator: torch.Generator
-    ) -> Integer[Tensor, "B 2"]:
+    def draw_training_cells(self, count: int, digits: int, generator: torch.Generator) -> Cells:
         """Draw the cells of `count` training problems."""
         return draw_cells(self.sampling, count, digits, generator)
 
-    def draw_operands(
-        self, cells: Integer[Tensor, "B 2"], generator: torch.Generator
-    ) -> tuple[Integer[Tensor, "B M N"], Integer[Tensor, "B M"]]:
+    def draw_operands(self, cells: Cells, generator: torch.Generator) -> tuple[Operands, Lengths]:
         """Draw i numbers of up to j digits for each cell (i, j)."""
         most, width = cells.amax(0).tolist()
         device = cells.device
@@ -70,17 +76,15 @@ class Sorting(Task):
         lengths = torch.where(digits > 0, place + 1, 1).amax(2).long()
         return digits, lengths * present
 
-    def answer_room(self, lengths: Integer[Tensor, "B M"]) -> Integer[Tensor, " B"]:
+    def answer_room(self, lengths: Lengths) -> Integer[Tensor, " B"]:
         """Return the number of operands."""
         return (lengths > 0).sum(1)
 
-    def largest_lengths(self, digits: int) -> Integer[Tensor, "1 M"]:
+    def largest_lengths(self, digits: int) -> Lengths:
         """Return the lengths of `digits` operands of `digits` digits."""
         return torch.full((1, digits), digits)
 
-    def solve(
-        self, operands: Integer[Tensor, "B M N"], lengths: Integer[Tensor, "B M"]
-    ) -> Problems:
+    def solve(self, operands: Operands, lengths: Lengths) -> Problems:
         """Sort all problems at once."""
         present = lengths > 0
         order = _order(operands, present)
@@ -89,7 +93,7 @@ class Sorting(Task):
         kind = torch.uint8 if order.shape[1] <= 256 else torch.int32  # must hold every index
         return self.make_problems(operands, lengths, order.to(kind))
 
-    def compute_steps(self, problems: Problems) -> dict[str, Integer[Tensor, "B _"]]:
+    def compute_steps(self, problems: Problems) -> Steps:
         """Return the rank of each operand, and the place where each rank differs from the next."""
         present = problems.lengths > 0
         order = _order(problems.operands, present)

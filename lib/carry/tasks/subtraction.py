@@ -29,7 +29,7 @@ from torch import Tensor
 
 from carry.config.settings import SettingsError
 from carry.data.problems import Problems, count_written_digits, resolve_carries
-from carry.tasks import NumberPairTask, ScratchpadStage
+from carry.tasks import Cells, Lengths, NumberPairTask, Operands, ScratchpadStage, Steps
 
 
 class Subtraction(NumberPairTask):
@@ -52,9 +52,7 @@ class Subtraction(NumberPairTask):
         pairs = super().count_problems(size)
         return (pairs + math.isqrt(pairs)) // 2
 
-    def draw_operands(
-        self, cells: Integer[Tensor, "B 2"], generator: torch.Generator
-    ) -> tuple[Integer[Tensor, "B M N"], Integer[Tensor, "B M"]]:
+    def draw_operands(self, cells: Cells, generator: torch.Generator) -> tuple[Operands, Lengths]:
         """Draw both numbers uniformly from the numbers of their lengths, and sort them."""
         digits, lengths = super().draw_operands(cells, generator)
         swaps = _subtract(digits)[1][:, -1] > 0
@@ -69,14 +67,12 @@ class Subtraction(NumberPairTask):
                 "operands.1: it is larger than operands.0; expected the larger number first"
             )
 
-    def solve(
-        self, operands: Integer[Tensor, "B M N"], lengths: Integer[Tensor, "B M"]
-    ) -> Problems:
+    def solve(self, operands: Operands, lengths: Lengths) -> Problems:
         """Subtract all problems at once."""
         answer = _subtract(operands)[0].to(torch.uint8)
         return self.make_problems(operands, lengths, answer, count_written_digits(answer))
 
-    def compute_steps(self, problems: Problems) -> dict[str, Integer[Tensor, "B _"]]:
+    def compute_steps(self, problems: Problems) -> Steps:
         """Return the differences of digits, and the borrows used and made, by place."""
         a, b = problems.operands.char().unbind(1)
         borrows = _subtract(problems.operands)[1]
@@ -109,9 +105,7 @@ def list_numbers(
     ]
 
 
-def _subtract(
-    operands: Integer[Tensor, "B 2 N"],
-) -> tuple[Integer[Tensor, "B N"], Integer[Tensor, "B V"]]:
+def _subtract(operands: Operands) -> tuple[Integer[Tensor, "B N"], Integer[Tensor, "B V"]]:
     """Return the digits of the differences, and the borrow into each place and out of the last."""
     digits, carries = resolve_carries(operands[:, 0].char() - operands[:, 1].char(), True)
     return digits, -carries
