@@ -3,7 +3,6 @@
 place          0 1 2 3 4
 a              0 0 1 . .
 b              0 0 0 0 0
-overlap        1 1 1 0 0     both vectors have this place
 answer         0 0 1 0 0     as long as the longer vector
 
 The task has no carries: a model learns to find the equal place, and where the answer ends.
@@ -16,7 +15,7 @@ from typing import ClassVar
 import torch
 
 from carry.data.problems import Problems
-from carry.tasks import Cells, Lengths, Operands, Steps, Task
+from carry.tasks import Cells, Lengths, Operands, Task
 
 
 class BitwiseOr(Task):
@@ -60,12 +59,6 @@ class BitwiseOr(Task):
     def solve(self, operands: Operands, lengths: Lengths) -> Problems:
         """Return the larger bit of each place."""
         return self.make_problems(operands, lengths, operands.amax(1))
-
-    def compute_steps(self, problems: Problems) -> Steps:
-        """Return the places that both vectors have."""
-        place = torch.arange(problems.operands.shape[2], device=problems.lengths.device)
-        overlap = place < problems.lengths.amin(1, keepdim=True)
-        return {"overlap": overlap.to(torch.uint8)}
 
     def solve_text(self, *operands: str) -> str:
         """Return the OR of Python integers, as long as the longer text."""

@@ -51,7 +51,7 @@ from torch import Tensor
 
 from carry.config.settings import SettingsError, describe
 from carry.data.problems import Problems, count_written_digits, resolve_carries
-from carry.tasks import Cells, Lengths, NumberPairTask, Operands, Steps
+from carry.tasks import Cells, Lengths, NumberPairTask, Operands
 
 OPERATIONS = "+-*/"
 ADD, SUBTRACT, MULTIPLY, DIVIDE = range(4)
@@ -149,14 +149,6 @@ class Calculator(NumberPairTask):
         missing = max(0, int(self.answer_room(lengths).max()) - answer.shape[1])
         answer = torch.nn.functional.pad(answer, (0, missing))
         return self.make_problems(operands, lengths, answer, length)
-
-    def compute_steps(self, problems: Problems) -> Steps:
-        """Return the counts of the rows and whether their numbers are below 0; -1: no row."""
-        rows = compute_rows(problems.operands, problems.lengths)
-        return {
-            "count": torch.where(rows.lengths > 0, rows.counts, -1),
-            "negative": torch.where(rows.lengths > 0, rows.negative.long(), -1),
-        }
 
     def solve_text(self, *operands: str) -> str:
         """Return the answer of Python integers."""

@@ -22,7 +22,7 @@ from jaxtyping import Integer
 from torch import Tensor
 
 from carry.data.problems import Problems
-from carry.tasks import Lengths, NumberPairTask, Operands, ScratchpadStage, Steps
+from carry.tasks import Lengths, NumberPairTask, Operands, ScratchpadStage
 from carry.tasks.subtraction import list_numbers
 
 EQUAL, FIRST, SECOND = range(3)
@@ -33,8 +33,8 @@ class Comparison(NumberPairTask):
 
     >>> from carry.tasks import to_digits
     >>> problems = Comparison().solve(*to_digits([[603, 649], [7, 7]]))
-    >>> problems.answer[:, 0].tolist(), Comparison().compute_steps(problems)["so_far"][0].tolist()
-    ([2, 0], [2, 2, 2])
+    >>> problems.answer[:, 0].tolist()
+    [2, 0]
     """
 
     noun: ClassVar[str] = "comparisons"
@@ -50,10 +50,6 @@ class Comparison(NumberPairTask):
         """Compare all problems at once."""
         answer = _compare_so_far(operands)[:, -1:]
         return self.make_problems(operands, lengths, answer)
-
-    def compute_steps(self, problems: Problems) -> Steps:
-        """Return the comparisons of the digits up to each place."""
-        return {"so_far": _compare_so_far(problems.operands)}
 
     def solve_text(self, *operands: str) -> str:
         """Compare Python integers."""

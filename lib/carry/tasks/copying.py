@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import torch
-
 from carry.data.problems import Problems
-from carry.tasks import Lengths, Operands, Steps, StringTask
+from carry.tasks import Lengths, Operands, StringTask
 
 
 class Copying(StringTask):
@@ -19,11 +17,6 @@ class Copying(StringTask):
     def solve(self, operands: Operands, lengths: Lengths) -> Problems:
         """Return the operand."""
         return self.make_problems(operands, lengths, operands[:, 0])
-
-    def compute_steps(self, problems: Problems) -> Steps:
-        """Return the operand's place that each digit of the answer copies."""
-        place = torch.arange(problems.operands.shape[2], device=problems.room.device)
-        return {"from_place": torch.where(place < problems.lengths, place, -1)}
 
     def solve_text(self, *operands: str) -> str:
         """Return the text."""

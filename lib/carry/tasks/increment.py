@@ -70,9 +70,8 @@ class Increment(StringTask):
         return self.make_problems(operands, lengths, answer, count_written_digits(answer))
 
     def compute_steps(self, problems: Problems) -> Steps:
-        """Return the carry, or the borrow, into each place; the lowest has none."""
-        used = self._change(problems.operands)[1][:, :-1].abs()
-        return {"borrow_used" if self.down else "carry_used": used}
+        """Return the carry into each place; the lowest has none."""
+        return {} if self.down else {"carry_used": self._change(problems.operands)[1][:, :-1]}
 
     def solve_text(self, *operands: str) -> str:
         """Return the number after or before a Python integer."""

@@ -19,7 +19,7 @@ from torch import Tensor
 from carry.config.settings import SettingsError, describe
 from carry.data.problems import Problems
 from carry.randomness import stream
-from carry.tasks import Cells, Lengths, Operands, Steps, Task, digits_to_values
+from carry.tasks import Cells, Lengths, Operands, Task, digits_to_values
 
 # Tries to draw a pair that training does not see; at share 0.3 one pair in 10^33 needs more.
 MAX_REDRAWS = 64
@@ -110,11 +110,6 @@ class ModularAddition(Task):
         """Add, and return the remainder."""
         answer = digits_to_values(operands).sum(1) % self.modulus
         return self.make_problems(operands, lengths, self._digits(answer), self._lengths(answer))
-
-    def compute_steps(self, problems: Problems) -> Steps:
-        """Return whether the sum reaches the modulus."""
-        total = digits_to_values(problems.operands).sum(1, keepdim=True)
-        return {"wraps": (total >= self.modulus).to(torch.uint8)}
 
     def solve_text(self, *operands: str) -> str:
         """Return the remainder of Python integers."""

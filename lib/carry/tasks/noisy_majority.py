@@ -14,7 +14,7 @@ from jaxtyping import Integer
 from torch import Tensor
 
 from carry.data.problems import Problems
-from carry.tasks import Lengths, Operands, Steps, StringTask
+from carry.tasks import Lengths, Operands, StringTask
 
 ZEROS_ANSWER, ONES_ANSWER = 4, 5
 
@@ -45,13 +45,6 @@ class NoisyMajority(StringTask):
         present = torch.arange(operands.shape[2], device=lengths.device) < lengths
         counts = [(present & (operands[:, 0] == symbol)).sum(1) for symbol in range(3)]
         return torch.stack(counts, dim=1)
-
-    def compute_steps(self, problems: Problems) -> Steps:
-        """Return the number of ones minus the number of zeros up to each place."""
-        string = problems.operands[:, 0].int()
-        lead = torch.where(string == 1, 1, torch.where(string == 0, -1, 0))
-        place = torch.arange(string.shape[1], device=string.device)
-        return {"lead": (lead * (place < problems.lengths)).cumsum(1)}
 
     def solve_text(self, *operands: str) -> str:
         """Count in the text."""

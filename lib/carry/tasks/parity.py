@@ -17,7 +17,7 @@ from jaxtyping import Integer
 from torch import Tensor
 
 from carry.data.problems import Problems
-from carry.tasks import Lengths, Operands, ScratchpadStage, Steps, StringTask
+from carry.tasks import Lengths, Operands, ScratchpadStage, StringTask
 
 
 class Parity(StringTask):
@@ -28,8 +28,8 @@ class Parity(StringTask):
 
     >>> from carry.tasks import to_digits
     >>> problems = Parity().solve(*to_digits([["1010"]]))
-    >>> problems.answer[0].tolist(), Parity().compute_steps(problems)["prefix_parity"][0].tolist()
-    ([0], [0, 1, 1, 0])
+    >>> problems.answer[0].tolist()
+    [0]
     """
 
     noun: ClassVar[str] = "answers"
@@ -47,10 +47,6 @@ class Parity(StringTask):
         answer = (operands.sum(2) % 2).to(torch.uint8)
         return self.make_problems(operands, lengths, answer)
 
-    def compute_steps(self, problems: Problems) -> Steps:
-        """Return the parity of the bits up to each place."""
-        return {"prefix_parity": (problems.operands[:, 0].cumsum(1) % 2).to(torch.uint8)}
-
     def solve_text(self, *operands: str) -> str:
         """Count the ones in the text."""
         return str(operands[0].count("1") % 2)
@@ -58,7 +54,7 @@ class Parity(StringTask):
     def scratchpad_stages(self, problems: Problems, from_zero: bool) -> list[ScratchpadStage]:
         """Return the string and the parities of its prefixes, each as one number."""
         couplings, lengths = [((1, 1),)], problems.lengths
-        prefixes = self.compute_steps(problems)["prefix_parity"][:, None]
+        prefixes = (problems.operands.cumsum(2) % 2).to(torch.uint8)
         return [
             ScratchpadStage("", problems.operands, lengths, lengths, couplings),
             ScratchpadStage("", prefixes, lengths, lengths, couplings),

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-import torch
-
 from carry.data.problems import Problems, reverse_digits
-from carry.tasks import Lengths, Operands, Steps
+from carry.tasks import Lengths, Operands
 from carry.tasks.copying import Copying
 
 
@@ -24,11 +22,6 @@ class Reversing(Copying):
     def solve(self, operands: Operands, lengths: Lengths) -> Problems:
         """Reverse the digits."""
         return self.make_problems(operands, lengths, reverse_digits(operands[:, 0], lengths[:, 0]))
-
-    def compute_steps(self, problems: Problems) -> Steps:
-        """Return the operand's place that each digit of the answer copies."""
-        place = torch.arange(problems.operands.shape[2], device=problems.room.device)
-        return {"from_place": (problems.lengths - 1 - place).clamp(min=-1)}
 
     def solve_text(self, *operands: str) -> str:
         """Return the reversed text."""

@@ -4,7 +4,6 @@ operand        0    1    2    3
 number         57   8    120  57
 rank           1    0    3    2     equal numbers keep their order
 answer         1    0    3    2     the operand at each rank, smallest number first
-decided at     1    -1   2    .     the highest place where a rank's number differs from the next
 """
 
 from __future__ import annotations
@@ -22,7 +21,6 @@ from carry.tasks import (
     Lengths,
     Operands,
     Sampling,
-    Steps,
     Task,
     draw_cells,
     draw_numbers,
@@ -42,8 +40,6 @@ class Sorting(Task):
     >>> problems = Sorting().solve(*to_digits([[57, 8, 120, 57]]))
     >>> problems.answer[0].tolist()
     [1, 0, 3, 2]
-    >>> {name: step[0].tolist() for name, step in Sorting().compute_steps(problems).items()}
-    {'rank': [1, 0, 3, 2], 'decided_at': [1, -1, 2, -1]}
     """
 
     noun: ClassVar[str] = "lists"
@@ -92,21 +88,6 @@ class Sorting(Task):
         order *= torch.arange(order.shape[1], device=order.device) < room[:, None]
         kind = torch.uint8 if order.shape[1] <= 256 else torch.int32  # must hold every index
         return self.make_problems(operands, lengths, order.to(kind))
-
-    def compute_steps(self, problems: Problems) -> Steps:
-        """Return the rank of each operand, and the place where each rank differs from the next."""
-        present = problems.lengths > 0
-        order = _order(problems.operands, present)
-        rows = order[:, :, None].expand(-1, -1, problems.operands.shape[2])
-        ranked = problems.operands.gather(1, rows).int()
-        place = torch.arange(1, ranked.shape[2] + 1, device=order.device)
-        differs = (ranked[:, 1:] != ranked[:, :-1]) * place
-        both = torch.arange(1, order.shape[1], device=order.device) < problems.room[:, None]
-        decided = torch.where(both, differs.amax(2) - 1, -1)
-        return {
-            "rank": torch.where(present, order.argsort(1), -1),
-            "decided_at": torch.nn.functional.pad(decided, (0, 1), value=-1),
-        }
 
     def solve_text(self, *operands: str) -> str:
         """Return the letters of the operands in ascending order, by Python's sort."""

@@ -29,7 +29,7 @@ from torch import Tensor
 
 from carry.config.settings import SettingsError
 from carry.data.problems import Problems, count_written_digits, resolve_carries
-from carry.tasks import Cells, Lengths, NumberPairTask, Operands, ScratchpadStage, Steps
+from carry.tasks import Cells, Lengths, NumberPairTask, Operands, ScratchpadStage
 
 
 class Subtraction(NumberPairTask):
@@ -39,8 +39,6 @@ class Subtraction(NumberPairTask):
     >>> problems = Subtraction().solve(*to_digits([[603, 49]]))
     >>> problems.answer[0].tolist()
     [4, 5, 5]
-    >>> Subtraction().compute_steps(problems)["borrow_made"][0].tolist()
-    [1, 1, 0]
     """
 
     noun: ClassVar[str] = "differences"
@@ -71,12 +69,6 @@ class Subtraction(NumberPairTask):
         """Subtract all problems at once."""
         answer = _subtract(operands)[0].to(torch.uint8)
         return self.make_problems(operands, lengths, answer, count_written_digits(answer))
-
-    def compute_steps(self, problems: Problems) -> Steps:
-        """Return the differences of digits, and the borrows used and made, by place."""
-        a, b = problems.operands.char().unbind(1)
-        borrows = _subtract(problems.operands)[1]
-        return {"difference": a - b, "borrow_used": borrows[:, :-1], "borrow_made": borrows[:, 1:]}
 
     def solve_text(self, *operands: str) -> str:
         """Return the difference of Python integers."""
