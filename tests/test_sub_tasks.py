@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from carry import formats, positions, tasks
-from carry.data.batch import NO_LEVEL, NO_PLACE, merge_batches
+from carry.data.batch import NO_LEVEL, NO_PLACE
 from carry.data.problem_sets import ProblemSet, draw_problem_set
 from carry.data.problems import LABEL_RANGE
 from carry.evaluation import mistakes, mock_models, scoring
@@ -67,31 +67,6 @@ def order(request):
 def test_the_printed_examples(prefix):
     assert written(form_of(prefix), 1234, 4567) == PRINTED[prefix]
     assert sorted(PRINTED) == [*SubTask.PREFIXES] == [*SUB_TASKS]
-
-
-def test_the_example_of_table_4_1():
-    assert written(form_of("rev"), 123, 456) == "rev$123+456=321+654$"
-
-
-def test_orders():
-    """What is written place by place begins with the ones; operands are turned over."""
-    expected = {
-        "add": ("4321+7654=5801", "1234+4567=1085", "4321+7654=1085"),
-        "ali": ("4321+7654=1+4,2+5,3+6,4+7", "1234+4567=4+7,3+6,2+5,1+4",
-                "4321+7654=4+7,3+6,2+5,1+4"),
-        "car": ("4321+7654=---c", "1234+4567=c---", "4321+7654=c---"),
-        "mad": ("4321+7654=5791", "1234+4567=1975", "4321+7654=1975"),
-        "rev": ("4321+7654=1234+4567", "1234+4567=4321+7654", "4321+7654=1234+4567"),
-    }  # fmt: skip
-    for prefix, texts in expected.items():
-        for order, due in zip([(True, False), (False, True), (True, True)], texts, strict=True):
-            assert written(form_of(prefix, *order), 1234, 4567) == f"{prefix}${due}$"
-
-
-def test_a_digit_that_one_operand_lacks_is_0():
-    expected = {"ali": "0+9,0+8,7+3", "rev": "7+389", "car": "--c", "mad": "980", "add": "990"}
-    for prefix, due in expected.items():
-        assert written(form_of(prefix), 7, 983) == f"{prefix}$7+983={due}$"
 
 
 def test_a_carry_is_one_that_two_digits_make_by_themselves():
@@ -185,22 +160,6 @@ def test_spaces_stand_in_every_question_as_in_that_of_the_sum(prefix, order):
     assert (batch.tokens == SPACE).sum() > 60
 
 
-@pytest.mark.parametrize(("ids", "counted"), [("abacus", 0), ("coupled", 0), ("index", 3)])
-def test_ids_of_spaced_sums_are_those_without_a_prefix(ids, counted, order):
-    """The index counts the three letters of the prefix; each space begins a number of Abacus."""
-    problems = ADDITION.draw(60, 5, stream(0, "spaces"))
-    batch, sums = (
-        form.write(problems) for form in (form_of("add", *order, 0.5), in_an_expression(order))
-    )
-    scheme = positions.choose_scheme(ids)()
-    found, expected = scheme.ids(batch)[:, 3:] - counted, scheme.ids(sums)
-    written = sums.tokens != PAD
-    assert torch.equal(found.expand(60, -1)[written], expected.expand(60, -1)[written])
-    if ids == "abacus":
-        follows = (sums.tokens == SPACE).roll(1, 1) & (sums.number > 0)
-        assert follows.any() and (expected[follows] == 1).all()
-
-
 def test_a_plain_sum_is_not_coupled():
     """The id of its first digit would tell its length; other responses are as long as operands."""
     for prefix in SubTask.PREFIXES:
@@ -247,17 +206,6 @@ def test_several_parts_in_one_batch_are_as_written_one_by_one(order, spaces):
             assert (batch.tokens[row, length:] == PAD).all()
             assert not batch.number[row, length:].any()
             assert (batch.place[row, length:] == NO_PLACE).all()
-
-
-def test_batches_of_unlike_width_are_merged_with_their_levels():
-    problems = ADDITION.draw(90, 6, stream(0, "merged"))
-    form = formats.build_format({}, ADDITION)
-    whole, order = form.write(problems), torch.randperm(90, generator=stream(1, "merged"))
-    rows = [order[:20], order[20:21], order[21:]]
-    together = merge_batches([form.write(problems[of]) for of in rows], rows, PAD)
-    for mark in ("tokens", "number", "place", "levels", "start", "length"):
-        assert torch.equal(getattr(together, mark), getattr(whole, mark)), mark
-    assert (together.levels[together.tokens == PAD] == NO_LEVEL).all()
 
 
 @pytest.fixture(scope="module")

@@ -71,11 +71,6 @@ def test_text_is_what_pythons_integers_write(given):
         )
 
 
-def test_a_carry_out_of_the_last_place_is_the_highest_digit():
-    assert written(form_of(), 99, 1) == "^99+1=9 9 + 1; c=0, 9+1+0=0, c=1; 9+0+1=0, c=1 100$"
-    assert written(form_of(), 0, 0) == "^0+0=0 + 0; c=0, 0+0+0=0, c=0 0$"
-
-
 def test_marks():
     """Reversed operands, lines and the answer are numbers; in a line every digit has its place."""
     problems = ADDITION.draw(200, 5, stream(0, "marks"))
