@@ -63,9 +63,8 @@ class Piece(NamedTuple):
 
     tokens: Integer[Tensor, "_ W"]
     present: Bool[Tensor, "_ W"]
-    number: (
-        int | Integer[Tensor, "_ _"]
-    )  # number to which the tokens belong, counted from 1; 0: none
+    # The number to which the tokens belong, counted from 1; 0: none.
+    number: int | Integer[Tensor, "_ _"]
     place: Integer[Tensor, "_ W"]  # for a sign: the place from which its coupling is computed
     is_sign: bool = False  # signs are coupled, but have number 0 and no place in the batch
 

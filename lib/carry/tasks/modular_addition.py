@@ -17,7 +17,7 @@ from pydantic import Field
 from torch import Tensor
 
 from carry.config.settings import SettingsError, describe
-from carry.data.problems import Problems
+from carry.data.problems import Problems, count_written_digits
 from carry.randomness import stream
 from carry.tasks import Cells, Lengths, Operands, Task, digits_to_values
 
@@ -61,7 +61,7 @@ class ModularAddition(Task):
             numbers = torch.where(again[:, None], self._draw_numbers(lengths, generator), numbers)
         return self._digits(numbers), self._lengths(numbers)
 
-    def _draw_numbers(self, lengths: Cells, generator: torch.Generator) -> Cells:
+    def _draw_numbers(self, lengths: Cells, generator: torch.Generator) -> Integer[Tensor, "B 2"]:
         least = torch.where(lengths == 1, 0, 10 ** (lengths - 1))
         end = (10**lengths).clamp(max=self.modulus)
         share = torch.rand(lengths.shape, generator=generator, device=lengths.device)
@@ -115,7 +115,9 @@ class ModularAddition(Task):
         """Return the remainder of Python integers."""
         return str(sum(map(int, operands)) % self.modulus)
 
-    def _draw_training_pairs(self, count: int, digits: int, generator: torch.Generator) -> Cells:
+    def _draw_training_pairs(
+        self, count: int, digits: int, generator: torch.Generator
+    ) -> Integer[Tensor, "B 2"]:
         pairs = self.trained_pairs().nonzero()[:, 0]
         numbers = torch.stack([pairs // self.modulus, pairs % self.modulus], dim=1)
         numbers = numbers[(self._lengths(numbers) <= digits).all(1)].to(generator.device)
@@ -136,5 +138,4 @@ class ModularAddition(Task):
         return (numbers[..., None] // 10**place % 10).to(torch.uint8)
 
     def _lengths(self, numbers: Integer[Tensor, "*B"]) -> Integer[Tensor, "*B"]:
-        powers = 10 ** torch.arange(1, len(str(self.modulus)), device=numbers.device)
-        return 1 + (numbers[..., None] >= powers).sum(-1)
+        return count_written_digits(self._digits(numbers))

@@ -40,7 +40,7 @@ class NoisyMajority(StringTask):
         answer = torch.where(zeros >= ones, ZEROS_ANSWER, ONES_ANSWER).to(torch.uint8)[:, None]
         return self.make_problems(operands, lengths, answer)
 
-    def count_symbols(self, operands: Operands, lengths: Lengths) -> Lengths:
+    def count_symbols(self, operands: Operands, lengths: Lengths) -> Integer[Tensor, "B 3"]:
         """Count the zeros, ones and twos of each string; the answer depends only on the counts."""
         present = torch.arange(operands.shape[2], device=lengths.device) < lengths
         counts = [(present & (operands[:, 0] == symbol)).sum(1) for symbol in range(3)]
