@@ -8,7 +8,6 @@ from carry import formats, tasks
 from carry.data.batch import NO_PLACE
 from carry.data.problem_sets import ProblemSet, draw_problem_set
 from carry.evaluation import mock_models, scoring
-from carry.evaluation.ask import ask, read_answer
 from carry.experiments.resolve import make_run
 from carry.formats import to_text, to_tokens
 from carry.randomness import stream
@@ -150,11 +149,3 @@ def test_steps_and_places_are_tallied(table):
     slipped = (steps["digits"] == 3) & (steps["step"] == 3)  # the line of the tens
     assert slipped.sum() == 1 and (steps["correct"] == 0).equals(slipped)
     assert (steps["first_wrong"] == 8).equals(slipped) and (places["correct"] == places["n"]).all()
-
-
-def test_asked_by_hand():
-    system = model(begin="$", bar=True)
-    said = ask(system, 567, 789)
-    assert said["context"].iloc[0] == "$567+789="
-    assert "".join(said["predicted"]) == "".join(said["target"]) == slow(567, 789, bar=True)[9:]
-    assert read_answer(system, said) == "1356"
