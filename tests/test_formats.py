@@ -185,6 +185,7 @@ FORMS = [
       for prefix in SubTask.PREFIXES for spaces in (0.0, 0.5) for order in ORDERS),
     *(("addition", {"name": "line", "sums": [1, 3], **order}) for order in ORDERS),
     *(("addition", {"name": "worded", "bar": bar}) for bar in (False, True)),
+    *(({"name": "addition", "radix": 2}, {"name": name}) for name in ("line", "worded")),
     *(("modular_addition", {"name": name}) for name in ("one_hot", "binary")),
     *(("sorting", {"name": name}) for name in ("labelled", "insertion_sort")),
     ("calculator", {"name": "longhand"}),

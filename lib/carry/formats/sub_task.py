@@ -210,7 +210,8 @@ class SubTask(Format):
             return [number_piece(problems.answer, problems.answer_length, 3, self.reverse_answer)]
         longest, steps = problems.lengths.amax(1), self.task.compute_steps(problems)
         if self.prefix == "mad":
-            return [number_piece(steps["digit_sum"] % 10, longest, 3, self.reverse_answer)]
+            sums = steps["digit_sum"] % self.task.base
+            return [number_piece(sums, longest, 3, self.reverse_answer)]
         if self.prefix == "car":
             signs = torch.where(steps["carry_generated"] > 0, CARRY, DASH)
             return [number_piece(signs, longest, 3, self.reverse_answer)]

@@ -118,7 +118,7 @@ class Worded(Format):
         used, carry = steps["carry_used"], steps["carry_made"]
         first, second = problems.operands.unbind(1)
         separator = torch.where(place == 0, COMMA, SEMICOLON)
-        digit, line = steps["digit_sum"] + used - 10 * carry, FIRST_LINE + place
+        digit, line = steps["digit_sum"] + used - self.task.base * carry, FIRST_LINE + place
         columns = [
             *((separator, 0), (SPACE, 0)),
             *((first, line), (PLUS, 0), (second, line), (PLUS, 0), (used, line)),
