@@ -143,9 +143,9 @@ format: {hints: cyclic}, evaluation: {far: [150]}
 format: {name: scratchpad}
     format: 'scratchpad' writes steps, and Addition has none; expected 'expression'
 format: {name: sub_task, prefix: car}, task: {name: multiplication}
-    format: 'sub_task' writes parts of an addition ... expected task 'addition'
+    format: 'sub_task' does not write Multiplication; expected task 'addition'
 format: {name: worded}, task: {name: multi_operand_addition}
-    format: 'worded' writes the carries of an addition ... expected task 'addition'
+    format: 'worded' does not write MultiOperandAddition; expected task 'addition'
 task: {name: sorting}
     format: 'expression' writes numbers, and the answer is a list; expected 'labelled'
 task: {name: sorting}, format: {name: labelled}, evaluation: {digits: 60}
@@ -153,7 +153,7 @@ task: {name: sorting}, format: {name: labelled}, evaluation: {digits: 60}
 task: {name: parity}, format: {name: scratchpad, reverse_answer: false}
     format: reverse_answer false does not fit, the last step would come first; expected true
 task: {name: parity}, format: {name: scratchpad, from_zero: false}
-    format: from_zero False does not fit a task without sums; expected none
+    format: from_zero false does not fit a task without sums; expected true
 task: {name: multiplication}, format: {name: scratchpad}, evaluation: {digits: 501}
     format: the steps of 501 digits are too long; expected at most 500
 task: {name: multi_operand_addition}, training: {digits: 1}

@@ -24,12 +24,14 @@ from carry.experiments.resolve import list_rows, load_runs, make_run
 from carry.experiments.run import SUB_TASKS, DataSet
 from carry.formats import FIRST_LETTER, HINT_LETTERS, SIGNS
 from carry.formats.expression import Expression
+from carry.formats.sub_task import SubTask
 from carry.models.system import System
 from carry.randomness import stream
 from carry.training import jobs as training_jobs
 from carry.training.loop import Trainer
 from made_up_project import move_project
 from model_cases import run_of
+from pythons import digits_to_int
 
 SETS = [name for name in experiment_problems.SETS if find_problem_set(name).lengths]
 ADDITION = {"task": {"name": "addition"}}
@@ -125,9 +127,7 @@ def test_nothing_is_in_two_parts(name):
     counts = table.groupby(["i", "set"]).size().unstack()
     assert counts.index.tolist() == sorted({*given.lengths, *given.beyond} - {1})
     assert (counts["equal"] == 30).all() and (counts["validation"] == 12).all()
-    answers = [
-        tasks.digits_to_int(*of) for of in zip(learned.answer, learned.answer_length, strict=True)
-    ]
+    answers = [digits_to_int(*of) for of in zip(learned.answer, learned.answer_length, strict=True)]
     assert answers == [sum(map(int, of.split())) for of in trained]
 
 
@@ -226,10 +226,8 @@ class Prefixed(Expression):
     """Says which sub-task it is with a letter in place of the first token; `ali` is long."""
 
     prefix: str = "add"
-
-    @property
-    def has_task_prefix(self):
-        return True
+    has_task_prefix = True
+    with_prefix, mixed_extent = SubTask.with_prefix, SubTask.mixed_extent
 
     def vocabulary_size(self):
         return len(SIGNS + HINT_LETTERS)

@@ -14,8 +14,9 @@ from carry.interpretability import head_ablation, lens, patching, probes, tracin
 from carry.models.hooks import Hooks
 from carry.models.system import System
 from carry.randomness import stream
-from carry.tasks import build_task, digits_to_int, to_digits
+from carry.tasks import build_task, to_digits
 from carry.training.loop import Trainer
+from pythons import digits_to_int
 
 ADDITION = build_task({"name": "addition"})
 RUN = make_run({

@@ -478,8 +478,7 @@ def _has_proved_covering(system: System) -> bool:
             is_local = layout.padded
         if isinstance(task, MultiOperandAddition):
             is_local = is_local and not layout.padded
-        starts_as_task = form.from_zero in (None, task.from_zero)
-        return coupled and starts_as_task and is_local and getattr(task, "local", True)
+        return coupled and form.from_zero and is_local and getattr(task, "local", True)
     counts_alike = isinstance(task, Addition | Increment | BitwiseOr | Copying)
     counts_alike = counts_alike and not task.answer_is_reversed
     abacus = all(isinstance(scheme, Abacus) for scheme in system.schemes)
