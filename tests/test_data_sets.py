@@ -20,7 +20,7 @@ from carry.evaluation.jobs import evaluate_runs
 from carry.experiments import problems as experiment_problems
 from carry.experiments.base import SCALES
 from carry.experiments.problems import find_problem_set
-from carry.experiments.resolve import list_rows, load_runs, make_run
+from carry.experiments.resolve import list_rows, load_run, make_run
 from carry.experiments.run import SUB_TASKS, DataSet
 from carry.formats import FIRST_LETTER, HINT_LETTERS, SIGNS
 from carry.formats.expression import Expression
@@ -410,8 +410,8 @@ def test_weights_of_a_data_set_that_has_changed(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("scale", SCALES)
 def test_rows_are_scored_on_problems_of_their_task(scale):
-    for run in load_runs(list_rows(scale=scale), scale):
-        problem_sets.check_problem_set(run)
+    for row in list_rows(scale=scale):
+        problem_sets.check_problem_set(load_run(row, scale))
 
 
 def test_a_named_set_is_looked_up_at_the_scale_of_the_run():

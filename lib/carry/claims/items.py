@@ -20,7 +20,7 @@ from carry.claims.claim_settings import FOLDER, ITEMS, PAPERS
 from carry.claims.ledger_page import describe_number
 from carry.claims.verdicts import VERDICTS
 from carry.config import paths
-from carry.config.settings import Settings, SettingsError, describe, shorten, suggest_name
+from carry.config.settings import Settings, SettingsError, describe, suggest_name
 from carry.config.yaml_files import read_yaml
 from carry.plots import index
 
@@ -89,7 +89,7 @@ def load_items(path: Path = FILE, root: Path | None = None) -> pd.DataFrame:
     figures, notebooks = index.list_figures(root), index.find_figure_notebooks(root)
     items: dict[tuple[str, str], Item] = {}
     for work, settings in read_yaml(path).items():
-        place = f"items.{shorten(work)}"
+        place = f"items.{work}"
         if work not in PAPERS:
             raise SettingsError(f"{place}: unknown work, {suggest_name(work, PAPERS)}")
         if not isinstance(settings, list):
@@ -118,7 +118,7 @@ def load_items(path: Path = FILE, root: Path | None = None) -> pd.DataFrame:
 def _parse_item(values: Any, place: str, notebooks: Iterable[str]) -> Item:
     """Return an item whose notebook is known; errors name the item, if it has a name."""
     if isinstance(values, dict) and isinstance(values.get("item"), str):
-        place = f"{place.rpartition('.')[0]}.{shorten(values['item'])}"
+        place = f"{place.rpartition('.')[0]}.{values['item']}"
     item = Item.parse(values, place)
     if item.notebook and item.notebook not in notebooks:
         raise SettingsError(

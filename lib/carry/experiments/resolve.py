@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -14,7 +13,6 @@ from carry.config.settings import (
     check_name,
     describe,
     list_modules,
-    shorten,
     suggest_name,
 )
 from carry.experiments.base import Row, merge
@@ -50,7 +48,7 @@ def find_row(name: str) -> Row:
         SettingsError: for an unknown name; names the nearest.
     """
     rows = load_rows()
-    if not isinstance(name, str) or name not in rows:
+    if name not in rows:
         raise SettingsError(f"row: {describe(name)} is unknown, {suggest_name(name, rows)}")
     return rows[name]
 
@@ -90,17 +88,6 @@ def load_run(name: str, scale: str = "laptop") -> Run:
     return make_run(settings, name, study=row.study, scale=scale, label=row.label)
 
 
-def load_runs(names: Sequence[str], scale: str = "laptop") -> list[Run]:
-    """Return the runs of several rows; see `load_run`.
-
-    Raises:
-        SettingsError: for no row, and for what is no list of names.
-    """
-    if isinstance(names, str | bytes) or not isinstance(names, Sequence) or not names:
-        raise SettingsError(f"rows: {describe(names)} is not valid; expected names of rows")
-    return [load_run(name, scale) for name in names]
-
-
 def make_run(settings: Any, name: str = "mine", **labels: Any) -> Run:
     """Return a run from settings; those of the study, the scale and so on may be `labels`.
 
@@ -110,8 +97,8 @@ def make_run(settings: Any, name: str = "mine", **labels: Any) -> Run:
     Raises:
         SettingsError: for the first setting that does not fit.
     """
-    where = f"runs.{shorten(name)}"
     check_name(name, "runs")
+    where = f"runs.{name}"
     if not isinstance(settings, dict):
         raise SettingsError(f"{where}: {describe(settings)} is not valid; expected a mapping")
     for key in [*labels, "name"]:
@@ -134,15 +121,10 @@ def _check_data_set(run: Run) -> None:
     where, data_set, name = f"runs.{run.name}", run.data_set, run.training.problem_set
     if data_set is None:
         return
-    if name is None or not data_set.lengths:
+    if not data_set.lengths:
         raise SettingsError(
             f"{where}.training.problem_set: {describe(name)} has no lengths to train; "
             "expected the name of a set with lengths"
-        )
-    if data_set.task.get("name") != run.task.get("name"):
-        raise SettingsError(
-            f"{where}.training.problem_set: {name!r} has problems of "
-            f"{describe(data_set.task.get('name'))}; expected {describe(run.task.get('name'))}"
         )
     longest = max(data_set.lengths)
     if run.training.digits != longest:

@@ -18,7 +18,7 @@ from carry.config.settings import SettingsError, describe, suggest_name
 from carry.data import problem_sets
 from carry.evaluation.jobs import evaluate_runs
 from carry.evaluation.trained_models import find_weights
-from carry.experiments.resolve import list_rows, load_rows, load_run, load_runs
+from carry.experiments.resolve import list_rows, load_rows, load_run
 from carry.experiments.run import Run
 from carry.jobs import run_jobs, store
 from carry.models.system import System
@@ -45,7 +45,7 @@ def choose_runs(study: str, scale: str | None = None) -> list[Run]:
     """
     chosen = params.load_params()
     if scale == NOTEBOOK:
-        return load_runs(list_rows(study, NOTEBOOK), NOTEBOOK)
+        return [load_run(row, NOTEBOOK) for row in list_rows(study, NOTEBOOK)]
     if study not in chosen.train:
         raise SettingsError(f"study: {describe(study)} is not in params.yaml, "
                             f"{suggest_name(study, chosen.train)}")  # fmt: skip
@@ -70,7 +70,7 @@ def choose_all(scale: str | None = None) -> list[Run]:
         SettingsError: for the first row with a setting that does not fit.
     """
     if scale == NOTEBOOK:
-        return load_runs(list_rows(scale=NOTEBOOK), NOTEBOOK)
+        return [load_run(row, NOTEBOOK) for row in list_rows(scale=NOTEBOOK)]
     runs = [run for study in params.load_params().train for run in choose_runs(study, scale)]
     check_runs(runs)
     return runs
