@@ -9,8 +9,9 @@ import made_up_lengths as alike
 from carry.evaluation.intervals import add_interval
 from carry.evaluation.mistakes import KINDS
 from carry.experiments.resolve import load_rows
-from carry.results import CERTIFICATE_COLUMNS
-from made_up_columns import ORDER
+from carry.results import CERTIFICATE_COLUMNS, find_declared_columns
+
+ORDER = find_declared_columns()
 
 # How far each row goes, as a multiple of the training lengths, and from which start.
 REACH = {
@@ -188,7 +189,7 @@ def reach(rows):
     found = []
     for row, (size, n) in itertools.product(rows, ((1000, 50), (100_000, 10))):
         wrong = int("multiplication" in row)
-        found.append([row, "laptop", 0, 10, size, size, n, n - wrong, 3 * wrong, 3 * size + 3])
+        found.append([size, size, n, n - wrong, 3 * wrong, 3 * size + 3, row, "laptop", 0, 10])
     columns = [name for name in ORDER["reach"] if name not in SHARES]
     table = pd.DataFrame(found, columns=columns).astype({"n": int, "exact": int})
     return add_interval(table)[ORDER["reach"]]
@@ -202,19 +203,6 @@ def certificates():
                          ("copying_relative", "open"), ("parity_relative_scratchpad", "sampled"),
                          ):  # fmt: skip
         lead = {"wrong": -0.5, "open": 0.1}.get(verdict, 3.0)
-        found.append(
-            [
-                row,
-                len(found),
-                10,
-                5_000,
-                verdict,
-                400,
-                3 * (lead < 0),
-                0,
-                lead,
-                0.5,
-                lead - 0.5,
-            ]
-        )
+        verdicts = [verdict, 400, 3 * (lead < 0), 0, lead, 0.5, lead - 0.5]
+        found.append([row, len(found), 10, 5_000, *verdicts])
     return pd.DataFrame(found, columns=CERTIFICATE_COLUMNS)

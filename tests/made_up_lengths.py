@@ -8,8 +8,9 @@ import pandas as pd
 from carry.analyses.learning import KINDS
 from carry.evaluation import mistakes
 from carry.evaluation.intervals import add_interval
-from made_up_columns import ORDER
+from carry.results import find_declared_columns
 
+ORDER = find_declared_columns()
 SHARES = ("accuracy", "low", "high")
 STEPS = tuple(range(80, 801, 80))
 STARTS = {True: ("1", "all"), False: ("1",)}
@@ -91,5 +92,5 @@ def written(rows, seeds=2, n=60):
             others = np.full(len(KINDS) - 1, (n - right) // (len(KINDS) - 1))
             others[0] += n - right - others.sum()
             for kind, count in zip(KINDS, [right, *others], strict=True):
-                found.append([row, "laptop", seed, max(seen(row)), digits, kind, n, count])
+                found.append([row, "laptop", seed, max(seen(row)), kind, n, count, digits])
     return _table("answer_kinds", rows, found, "count")

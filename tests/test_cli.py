@@ -1,6 +1,5 @@
 """The command line: help for users first, answers, and one line for each error."""
 
-import ast
 import errno
 import os
 import subprocess
@@ -145,38 +144,6 @@ def test_a_folder_with_letters_beyond_ascii_and_a_plain_locale(tmp_path):
         )
         assert done.returncode == expected, done.stderr
         assert b"Traceback" not in done.stderr and done.stderr.count(b"\n") == expected // 2
-
-
-def test_text_files_are_read_and_written_with_an_encoding():
-    """Without one, Python uses the encoding of the locale."""
-    missing = []
-    for path in (paths.ROOT / "lib").rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            name = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
-            opens = name == "open" or name.endswith((".read_text", ".write_text", ".open"))
-            if not opens or name == "os.open":
-                continue
-            given = [ast.unparse(value) for value in node.args]
-            binary = any("b" in value for value in given if name[-4:] == "open")
-            if (
-                not binary
-                and "'utf-8'" not in given
-                and "encoding" not in {keyword.arg for keyword in node.keywords}
-            ):
-                missing.append(f"{path.relative_to(paths.ROOT)}:{node.lineno}: {name}")
-    assert not missing
-
-
-def test_a_read_only_folder_is_one_line(tmp_path, monkeypatch, capsys):
-    (tmp_path / "data").write_text("a file where a folder should be", encoding="utf-8")
-
-    def write(**_):
-        with paths.write_atomically(tmp_path / "data" / "x.txt"):
-            pass
-
-    monkeypatch.setattr(resolve, "list_rows", write)
-    code, _, err = run(capsys, "rows")
-    assert code == 1 and err.count("\n") == 1 and "data" in err
 
 
 def test_files_are_synced_before_they_replace_others(tmp_path, monkeypatch):

@@ -11,9 +11,10 @@ import hashlib
 import importlib.metadata
 import platform
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import cache
+from itertools import accumulate
 from pathlib import Path
 
 LIBRARY = Path(__file__).parent
@@ -138,6 +139,5 @@ def hash_source(source: str) -> str:
     return hashlib.sha256(ast.dump(tree).encode()).hexdigest()[:16]
 
 
-def _with_packages(name: str) -> list[str]:
-    parts = name.split(".")
-    return [".".join(parts[:end]) for end in range(1, len(parts) + 1)]
+def _with_packages(name: str) -> Iterator[str]:
+    return accumulate(name.split("."), "{}.{}".format)

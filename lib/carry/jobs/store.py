@@ -28,7 +28,7 @@ import torch
 
 from carry import fingerprint
 from carry.config import paths
-from carry.config.settings import SettingsError, describe
+from carry.config.settings import SettingsError
 from carry.processes import one_thread
 
 DONE, CHECKPOINTS = "done.json", "checkpoints"
@@ -54,14 +54,10 @@ class Job:
     cost: float = 1.0  # expected core-seconds
 
     @property
-    def code(self) -> str:
-        """The hash of the code that determines the result."""
-        return fingerprint.hash_code(self.modules)
-
-    @property
     def place(self) -> Path:
         """The folder of its result."""
-        text = "\0".join([self.kind, self.inputs, self.code, *fingerprint.list_versions().values()])
+        code, versions = fingerprint.hash_code(self.modules), fingerprint.list_versions().values()
+        text = "\0".join([self.kind, self.inputs, code, *versions])
         return paths.STORE / self.kind / hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
@@ -76,16 +72,12 @@ def find_fault(place: Path) -> str:
         return MISSING
     try:
         done = json.loads(marker.read_text(encoding="utf-8"))
-        if done["key"] != place.name:
-            return f"its kept result belongs to {describe(done['key'])}, not to {place.name!r}"
-        for name, digest in done["files"].items():
-            if not (place / name).is_file():
-                return f"{name} is missing in its kept result"
-            if paths.hash_file(place / name) != digest:
-                return f"{name} in its kept result is damaged; its hash does not match its content"
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return f"{DONE} of its kept result is damaged"
-    return ""
+        hashes = {name: paths.hash_file(place / name) for name in done["files"]}
+        if done["key"] == place.name and done["files"] == hashes:
+            return ""
+    except (OSError, ValueError, KeyError, TypeError):
+        pass
+    return "its kept result is damaged, or belongs to another job"
 
 
 def perform(report: Callable[..., None], job: Job, place: Path, lock_seconds: float = 0.0) -> None:
@@ -93,11 +85,7 @@ def perform(report: Callable[..., None], job: Job, place: Path, lock_seconds: fl
 
     A result that another process has kept in the meantime is not made again.
 
-    Args:
-        lock_seconds: how long to wait for another process that runs the job.
-
-    Raises:
-        SettingsError: for a job that another process runs.
+    A job that another process runs is refused after `lock_seconds`.
     """
     with lock_place(place, job.name, lock_seconds):
         fault = find_fault(place)
@@ -115,11 +103,7 @@ def perform(report: Callable[..., None], job: Job, place: Path, lock_seconds: fl
 
 @contextmanager
 def lock_place(place: Path, name: str, seconds: float = 0.0) -> Iterator[None]:
-    """Hold the lock of a job's result.
-
-    Raises:
-        SettingsError: with the process that holds it.
-    """
+    """Hold the lock of a job's result, or name the process that holds it."""
     lock, owner = (place.with_suffix(end) for end in (".lock", ".owner"))
     lock.parent.mkdir(parents=True, exist_ok=True)
     held = filelock.FileLock(lock)
@@ -135,12 +119,6 @@ def lock_place(place: Path, name: str, seconds: float = 0.0) -> Iterator[None]:
         yield
     finally:
         held.release()
-
-
-def write_text(report: Callable[..., None], folder: Path, name: str, text: str) -> None:
-    """Write a text to a file: the smallest job, for examples."""
-    with paths.write_atomically(folder / name) as draft:
-        draft.write_text(text, encoding="utf-8")
 
 
 class _Measures:

@@ -6,6 +6,7 @@ import os
 import shutil
 import time
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import pandas as pd
 
@@ -37,11 +38,8 @@ NOTEBOOK = "notebook"  # the scale of a stage's notebook that is opened on its o
 def choose_runs(study: str, scale: str | None = None) -> list[Run]:
     """Return the runs of a study that params.yaml trains, at its scale and with its seeds.
 
-    With the scale `notebook` they are all rows that have it.
-
-    Raises:
-        SettingsError: for a study or a row that does not exist, for a study that is not trained,
-            and for one without a row at the scale.
+    With the scale `notebook` they are all rows that have it. A study or a row that does not exist,
+    a study that is not trained and one without a row at the scale are refused.
     """
     chosen = params.load_params()
     if scale == NOTEBOOK:
@@ -64,11 +62,7 @@ def choose_runs(study: str, scale: str | None = None) -> list[Run]:
 
 
 def choose_all(scale: str | None = None) -> list[Run]:
-    """Return the runs of all studies that params.yaml trains; or all with the scale `notebook`.
-
-    Raises:
-        SettingsError: for the first row with a setting that does not fit.
-    """
+    """Return the runs of all studies that params.yaml trains; or all with the scale `notebook`."""
     if scale == NOTEBOOK:
         return [load_run(row, NOTEBOOK) for row in list_rows(scale=NOTEBOOK)]
     runs = [run for study in params.load_params().train for run in choose_runs(study, scale)]
@@ -77,11 +71,7 @@ def choose_all(scale: str | None = None) -> list[Run]:
 
 
 def check_runs(runs: Sequence[Run]) -> None:
-    """Check all settings of runs before any work starts; no weights are made.
-
-    Raises:
-        SettingsError: for the first row with a setting that does not fit.
-    """
+    """Refuse the first run with a setting that does not fit, before any work starts."""
     for run in runs:
         system = System(run, device="meta")
         list_training_jobs(run, [])
@@ -113,11 +103,15 @@ def train_study(study: str, scale: str | None = None) -> pd.DataFrame:
         folder = paths.ROOT / "data" / "trained" / study
         shutil.rmtree(folder, ignore_errors=True)
         for run in runs:
-            for seed in range(run.seeds):
-                source = find_weights(run, seed)
-                with paths.write_atomically(folder / run.name / source.name) as draft:
-                    shutil.copyfile(source, draft)
+            _copy_weights(run, run.seeds, folder / run.name)
     return curves
+
+
+def _copy_weights(run: Run, seeds: int, folder: Path) -> None:
+    for seed in range(seeds):
+        source = find_weights(run, seed)
+        with paths.write_atomically(folder / source.name) as draft:
+            shutil.copyfile(source, draft)
 
 
 def evaluate_study(study: str, scale: str | None = None) -> dict[str, pd.DataFrame]:
@@ -142,10 +136,7 @@ def certify_study(study: str, scale: str | None = None) -> dict[str, dict]:
     They are written to data/certificates: those in git belong to the weights in git.
     """
     runs = [run for run in choose_runs(study, scale) if run.certify]
-    runs = use_committed(runs) if scale == NOTEBOOK else runs
-    weights = {run.name: (run, [find_weights(run, seed) for seed in range(run.seeds)])
-               for run in runs}  # fmt: skip
-    certificates = certify_runs(weights, study) if runs else {}
+    certificates = _certify(use_committed(runs) if scale == NOTEBOOK else runs, study)
     if scale != NOTEBOOK:
         folder = paths.ROOT / "data" / "certificates" / study
         shutil.rmtree(folder, ignore_errors=True)
@@ -153,6 +144,13 @@ def certify_study(study: str, scale: str | None = None) -> dict[str, dict]:
         for row, certificate in certificates.items():
             write_certificate(folder / f"{row}.json", certificate)
     return certificates
+
+
+def _certify(runs: Sequence[Run], label: str) -> dict[str, dict]:
+    weights = {}
+    for run in runs:
+        weights[run.name] = run, [find_weights(run, seed) for seed in range(run.seeds)]
+    return certify_runs(weights, label) if runs else {}
 
 
 def _score(runs: Sequence[Run], seeds: Sequence[int] | None, label: str) -> dict[str, pd.DataFrame]:
@@ -229,12 +227,7 @@ def run_rows(
 
 
 def find_runs(names: Sequence[str], scale: str) -> Iterator[Run]:
-    """Yield the runs of rows and studies at a scale.
-
-    Raises:
-        SettingsError: for an unknown name; names the nearest. For a study without a row at the
-            scale.
-    """
+    """Yield the runs of rows and studies at a scale; other names are refused."""
     rows = load_rows()
     studies = dict.fromkeys(row.study for row in rows.values())
     for name in names:
@@ -292,12 +285,7 @@ def _finish(run: Run) -> None:
         return
     _analyse([run], run.name)
     if run.publish:
-        published = range(run.seeds) if run.certify else range(1)
-        for seed in published:
-            source = find_weights(run, seed)
-            with paths.write_atomically(paths.models_folder(run.name) / source.name) as draft:
-                shutil.copyfile(source, draft)
+        _copy_weights(run, run.seeds if run.certify else 1, paths.models_folder(run.name))
     if run.certify:
-        files = [find_weights(run, seed) for seed in range(run.seeds)]
-        certificates = certify_runs({run.name: (run, files)}, run.name)
-        write_certificate(paths.certificate_file(run.name), certificates[run.name])
+        certificate = _certify([run], run.name)[run.name]
+        write_certificate(paths.certificate_file(run.name), certificate)
