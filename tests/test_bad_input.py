@@ -174,9 +174,9 @@ PARAMS = """
 train: {test: all}
     study: 'test' is unknown, did you mean 'tests'
 train: {tests: [mein]}
-    train.tests: row 'mein' is not in the study, did you mean 'mine'
+    train.tests: 'mein' is unknown, did you mean 'mine'
 train: {tests: [theirs]}
-    train.tests: row 'theirs' is not in the study, expected one of mine, yours
+    train.tests: 'theirs' is unknown, expected one of mine, yours
 train: {tests: some}
     params.yaml.train.tests: 'some' does not fit, expected 'all' or list
 train: {}
@@ -184,7 +184,7 @@ train: {}
 train: {others: all}, scale: smoke
     train.others: no row has the scale 'smoke'; expected one
 override: {mien: {}}
-    override: row 'mien' is unknown, did you mean 'mine'
+    override: 'mien' is unknown, did you mean 'mine'
 override: {mine: 3}
     params.yaml.override.mine: 3 does not fit, expected dictionary
 scale: smok

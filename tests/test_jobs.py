@@ -169,7 +169,7 @@ def test_a_marker_says_what_a_job_took(texts):
     (place,) = texts[0]("a")
     done = store.read_done(place)
     assert done["job"] == "a" and [*done["files"]] == ["text.txt"]
-    assert done["core_seconds"] >= 0 and 10**7 < done["peak_memory"] < 10**11  # bytes
+    assert done["core_seconds"] >= 0 and done["device"] and done["commit"]
     assert [*done["versions"]] == ["python", "torch", "numpy"]
 
 

@@ -109,7 +109,7 @@ def test_tables_are_read_in_the_order_of_experiments_and_others_last(home):
     assert results.list_rows(tables["cells"]) == [*rows, "mine"]
     assert results.list_rows(tables["curves"]) == rows
     assert tables["answers"].empty and "predicted" in tables["answers"]
-    with pytest.raises(SettingsError, match="unknown table 'answer', did you mean 'answers'"):
+    with pytest.raises(SettingsError, match="'answer' is unknown, did you mean 'answers'"):
         tables["answer"]
     folder = paths.analyses_folder("addition_schemes")
     folder.mkdir(parents=True)

@@ -113,9 +113,9 @@ def test_a_stage_trains_the_seeds_that_params_say_and_keeps_the_others(home, mon
 
 
 def test_names_are_refused_before_any_work(home):
-    with pytest.raises(SettingsError, match="^run: 'mien' is no row and no study, did you mean"):
+    with pytest.raises(SettingsError, match="^run: 'mien' is unknown, did you mean"):
         run.run_rows(["mine", "mien"])
-    with pytest.raises(SettingsError, match="^row: 'mine' has no scale 'paper', "):
+    with pytest.raises(SettingsError, match="^mine: scale: 'paper' is unknown, "):
         run.run_rows(["mine"], scale="paper")
     assert not paths.STORE.exists()
 

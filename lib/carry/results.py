@@ -16,7 +16,7 @@ import pandas as pd
 
 from carry.certificates.files import read_certificate
 from carry.config import paths
-from carry.config.settings import SettingsError, list_modules, suggest_name
+from carry.config.settings import check_known, list_modules
 from carry.data.tables import read_parquet
 from carry.evaluation.intervals import pool_cells, seed_interval, share_interval
 from carry.evaluation.regions import (
@@ -98,8 +98,7 @@ def find_declared_columns() -> dict[str, list[str]]:
 def create_empty_table(name: str) -> pd.DataFrame:
     """Return a table without rows, with the columns that a module declares for it."""
     declared = find_declared_columns()
-    if name not in declared:
-        raise SettingsError(f"results: unknown table {name!r}, {suggest_name(name, declared)}")
+    check_known(name, declared, "results")
     return pd.DataFrame(columns=declared[name])
 
 

@@ -8,7 +8,7 @@ import importlib
 import pkgutil
 import re
 import reprlib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any, TypeVar
 
 import pydantic
@@ -62,6 +62,19 @@ def suggest_name(name: object, choices: Iterable[object]) -> str:
     if similar:
         return f"did you mean '{similar[0]}'? (known: {listing})"
     return f"expected one of {listing}"
+
+
+def check_known(name: object, choices: Collection[object], where: str) -> None:
+    """Refuse a name that is not among the choices, with a hint.
+
+    >>> check_known("abcus", ["abacus", "index"], "ids")
+    Traceback (most recent call last):
+        ...
+    carry.config.settings.SettingsError: ids: 'abcus' is unknown, did you mean 'abacus'? (known: \
+abacus, index)
+    """
+    if not isinstance(name, str) or name not in choices:
+        raise SettingsError(f"{where}: {describe(name)} is unknown, {suggest_name(name, choices)}")
 
 
 def check_name(name: str, where: str) -> None:
@@ -167,9 +180,7 @@ def choose_class(package: str, base: type, name: Any, where: str) -> type:
     Raises:
         SettingsError: for an unknown name; names the most similar.
     """
-    names = list_modules(package)
-    if not isinstance(name, str) or name not in names:
-        raise SettingsError(f"{where}: {describe(name)} is unknown, {suggest_name(name, names)}")
+    check_known(name, list_modules(package), where)
     module = f"{package}.{name}"
     for value in vars(importlib.import_module(module)).values():
         if isinstance(value, type) and issubclass(value, base) and value.__module__ == module:

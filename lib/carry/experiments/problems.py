@@ -13,7 +13,7 @@ from typing import Any
 import pydantic
 from pydantic import Field
 
-from carry.config.settings import Settings, SettingsError, suggest_name
+from carry.config.settings import Settings, check_known
 from carry.experiments.base import SCALES, merge
 from carry.experiments.run import MOST_DIGITS, MOST_PROBLEMS, DataSet, ProblemCount, Size
 
@@ -211,8 +211,7 @@ def find_problem_set(name: str, scale: str = "laptop", where: str = "problems") 
     """
     if name not in SETS:  # in a worker, which has only a run
         importlib.import_module("carry.experiments.resolve").load_rows()
-    if name not in SETS:
-        raise SettingsError(f"{where}: {name!r} is unknown, {suggest_name(name, SETS)}")
+    check_known(name, SETS, where)
     settings = {key: value for key, value in SETS[name].items() if key not in SCALES}
     settings = merge(dict(stream=name, task=dict(name="addition")), settings)
     return ProblemSet.parse(merge(settings, SETS[name].get(scale, {})), f"problems.{name}")

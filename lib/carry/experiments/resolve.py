@@ -8,13 +8,7 @@ from typing import Any
 
 from carry import experiments
 from carry.config import params
-from carry.config.settings import (
-    SettingsError,
-    check_name,
-    describe,
-    list_modules,
-    suggest_name,
-)
+from carry.config.settings import SettingsError, check_known, check_name, describe, list_modules
 from carry.experiments.base import Row, merge
 from carry.experiments.problems import load_data_set
 from carry.experiments.run import Evaluation, Run, Training
@@ -47,10 +41,8 @@ def find_row(name: str) -> Row:
     Raises:
         SettingsError: for an unknown name; names the nearest.
     """
-    rows = load_rows()
-    if name not in rows:
-        raise SettingsError(f"row: {describe(name)} is unknown, {suggest_name(name, rows)}")
-    return rows[name]
+    check_known(name, load_rows(), "row")
+    return load_rows()[name]
 
 
 def list_rows(study: str | None = None, scale: str = "laptop") -> list[str]:
@@ -63,9 +55,8 @@ def list_rows(study: str | None = None, scale: str = "laptop") -> list[str]:
         SettingsError: for an unknown study; names the nearest.
     """
     rows = load_rows().values()
-    studies = {row.study for row in rows}
-    if study is not None and study not in studies:
-        raise SettingsError(f"study: {describe(study)} is unknown, {suggest_name(study, studies)}")
+    if study is not None:
+        check_known(study, {row.study for row in rows}, "study")
     return [row.name for row in rows if study in (row.study, None) and scale in row.scales]
 
 
@@ -78,12 +69,8 @@ def load_run(name: str, scale: str = "laptop") -> Run:
     """
     row, override = find_row(name), params.load_params().override
     for other in override:
-        if other not in load_rows():
-            hint = suggest_name(other, load_rows())
-            raise SettingsError(f"params.yaml.override: row {describe(other)} is unknown, {hint}")
-    if scale not in row.scales:
-        hint = suggest_name(scale, row.scales)
-        raise SettingsError(f"row: {name!r} has no scale {describe(scale)}, {hint}")
+        check_known(other, load_rows(), "params.yaml.override")
+    check_known(scale, row.scales, f"{name}: scale")
     settings = merge(row.resolve(scale), override.get(name, {}))
     return make_run(settings, name, study=row.study, scale=scale, label=row.label)
 

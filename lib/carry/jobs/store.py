@@ -12,13 +12,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import resource
 import shutil
 import socket
-import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -83,9 +81,8 @@ def find_fault(place: Path) -> str:
 def perform(report: Callable[..., None], job: Job, place: Path, lock_seconds: float = 0.0) -> None:
     """Run a job with one thread, and keep its result in the folder `place`.
 
-    A result that another process has kept in the meantime is not made again.
-
-    A job that another process runs is refused after `lock_seconds`.
+    A result that another process has kept in the meantime is not made again. A job that another
+    process runs is refused after `lock_seconds`.
     """
     with lock_place(place, job.name, lock_seconds):
         fault = find_fault(place)
@@ -93,10 +90,7 @@ def perform(report: Callable[..., None], job: Job, place: Path, lock_seconds: fl
             if fault != MISSING:
                 shutil.rmtree(place)
             place.mkdir(parents=True, exist_ok=True)
-            measures = _Measures(report)
-            with one_thread():
-                job.work(measures.report, place, *job.arguments)
-            _keep(place, {"key": place.name, "job": job.name, "cost": job.cost, **measures.read()})
+            _keep(place, {"key": place.name, "job": job.name, **_work(report, job, place)})
         shutil.rmtree(place / CHECKPOINTS, ignore_errors=True)
     report(1.0)
 
@@ -121,36 +115,27 @@ def lock_place(place: Path, name: str, seconds: float = 0.0) -> Iterator[None]:
         held.release()
 
 
-class _Measures:
-    """What a job takes."""
+def _work(report: Callable[..., None], job: Job, place: Path) -> dict[str, Any]:
+    """Let a job write its files, and return what it took."""
+    shares: list[float] = []
 
-    def __init__(self, report: Callable[..., None]) -> None:
-        self.forward, self.first = report, None
-        self.commit = fingerprint.find_commit()  # before the files can change
-        self.wall, self.core = time.monotonic(), time.process_time()
-        with suppress(OSError):  # else the peak is that of all jobs of this process
-            Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
-        if torch.cuda.is_initialized():
-            torch.cuda.reset_peak_memory_stats()
+    def report_share(share: float, note: str = "") -> None:
+        shares.append(share)
+        report(share, note)
 
-    def report(self, share: float, note: str = "") -> None:
-        if self.first is None:
-            self.first = share
-        self.forward(share, note)
-
-    def read(self) -> dict[str, Any]:
-        unit = 1 if sys.platform == "darwin" else 1024
-        gpu = torch.cuda.is_initialized()
-        return {
-            "share": round(1 - (self.first or 0.0), 4),  # without what its checkpoint had
-            "seconds": round(time.monotonic() - self.wall, 3),
-            "core_seconds": round(time.process_time() - self.core, 3),
-            "peak_memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit,  # bytes
-            "peak_gpu_memory": torch.cuda.max_memory_allocated() if gpu else 0,
-            "device": torch.cuda.get_device_name() if gpu else fingerprint.name_processor(),
-            "versions": fingerprint.list_versions(),
-            "commit": self.commit,
-        }
+    commit = fingerprint.find_commit()  # before the files can change
+    wall, core = time.monotonic(), time.process_time()
+    with one_thread():
+        job.work(report_share, place, *job.arguments)
+    gpu = torch.cuda.is_initialized()
+    return {
+        "share": round(1 - shares[0], 4) if shares else 1.0,  # without what its checkpoint had
+        "seconds": round(time.monotonic() - wall, 3),
+        "core_seconds": round(time.process_time() - core, 3),
+        "device": torch.cuda.get_device_name() if gpu else fingerprint.name_processor(),
+        "versions": fingerprint.list_versions(),
+        "commit": commit,
+    }
 
 
 def _keep(place: Path, done: dict[str, Any]) -> None:

@@ -18,7 +18,7 @@ from traitlets.config import Config
 
 from carry import processes
 from carry.config import params, paths
-from carry.config.settings import SettingsError, suggest_name
+from carry.config.settings import SettingsError, check_known
 
 WIDGET = "application/vnd.jupyter.widget-view+json"
 
@@ -40,8 +40,7 @@ def find_notebook(name: str) -> Path:
         SettingsError: for an unknown name; names the nearest.
     """
     notebooks = find_notebooks()
-    if name not in notebooks:
-        raise SettingsError(f"notebook: {name!r} does not exist, {suggest_name(name, notebooks)}")
+    check_known(name, notebooks, "notebook")
     return notebooks[name]
 
 
@@ -56,8 +55,7 @@ def list_notebooks(work: str) -> list[str]:
     """
     notebooks = find_notebooks()
     works = {name.rpartition("/")[0] or name for name in notebooks} - {"pipeline", "tour", "index"}
-    if work not in works:
-        raise SettingsError(f"figures: work {work!r} is unknown, {suggest_name(work, works)}")
+    check_known(work, works, "figures")
     return [name for name in notebooks if (name.rpartition("/")[0] or name) == work]
 
 
@@ -72,9 +70,8 @@ def run_notebook(name: str, **parameters: Any) -> Path:
     """
     source, target = find_notebook(name), paths.executed_file(name, parameters.get("study"))
     declared = papermill.inspect_notebook(source)
-    for parameter in {*parameters} - {*declared}:
-        hint = suggest_name(parameter, declared)
-        raise SettingsError(f"{source.name}: unknown parameter {parameter!r}, {hint}")
+    for parameter in parameters:
+        check_known(parameter, declared, f"{source.name}: parameter")
     if "scale" in declared:
         parameters["scale"] = params.load_params().scale
     return execute_notebook(source, target, parameters)

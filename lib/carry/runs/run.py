@@ -15,7 +15,7 @@ from carry.certificates import contexts
 from carry.certificates.files import write_certificate
 from carry.certificates.jobs import certify_runs
 from carry.config import params, paths
-from carry.config.settings import SettingsError, describe, suggest_name
+from carry.config.settings import SettingsError, check_known
 from carry.data import problem_sets
 from carry.evaluation.jobs import evaluate_runs
 from carry.evaluation.trained_models import find_weights
@@ -44,16 +44,12 @@ def choose_runs(study: str, scale: str | None = None) -> list[Run]:
     chosen = params.load_params()
     if scale == NOTEBOOK:
         return [load_run(row, NOTEBOOK) for row in list_rows(study, NOTEBOOK)]
-    if study not in chosen.train:
-        raise SettingsError(f"study: {describe(study)} is not in params.yaml, "
-                            f"{suggest_name(study, chosen.train)}")  # fmt: skip
+    check_known(study, chosen.train, "params.yaml.train")
     every = [row.name for row in load_rows().values() if row.study == study]
     rows = list_rows(study, chosen.scale)
     named = rows if chosen.train[study] == "all" else chosen.train[study]
     for row in named:
-        if row not in every:
-            raise SettingsError(f"train.{study}: row {describe(row)} is not in the study, "
-                                f"{suggest_name(row, every)}")  # fmt: skip
+        check_known(row, every, f"params.yaml.train.{study}")
     runs = [load_run(row, chosen.scale) for row in rows if row in named]
     if not runs:
         raise SettingsError(f"train.{study}: no row has the scale {chosen.scale!r}; expected one")
@@ -237,11 +233,9 @@ def find_runs(names: Sequence[str], scale: str) -> Iterator[Run]:
                 raise SettingsError(f"run: no row of {name!r} has the scale {scale!r}; "
                                     "expected another scale")  # fmt: skip
             yield from (load_run(row, scale) for row in chosen)
-        elif name in rows:
-            yield load_run(name, scale)
         else:
-            hint = suggest_name(name, [*rows, *studies])
-            raise SettingsError(f"run: {describe(name)} is no row and no study, {hint}")
+            check_known(name, [*rows, *studies], "run")
+            yield load_run(name, scale)
 
 
 def _list_missing(run: Run, seeds: Sequence[int] | None) -> list[int]:
