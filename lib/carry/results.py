@@ -246,21 +246,20 @@ def _average(*accuracies: float) -> np.ndarray:
     return np.array([mean, *ends])
 
 
-def find_unlearned(cells: pd.DataFrame, start: str = "1") -> set[str]:
+def find_unlearned(cells: pd.DataFrame) -> set[str]:
     """Return the rows of which half of the seeds, or more, have not learned their trained lengths.
 
-    Claims refuse to measure such rows (`carry.claims.gates`).
+    Claims refuse to measure such rows (`carry.claims.gates`). The papers' start of ids counts.
 
     Args:
         cells: accuracy by cell; rows without trained lengths are left out.
-        start: start of ids (default: the papers').
 
     >>> cells = pd.DataFrame({"row": list("aab"), "start": "1", "seed": [0, 1, 0], "set": "grid",
     ...                       "i": 5, "j": 5, "trained": [5, 5, 4], "n": 99, "exact": [99, 90, 9]})
     >>> find_unlearned(cells)
     {'a'}
     """
-    cells = add_region(cells[cells["start"] == start])
+    cells = add_region(cells[cells["start"] == "1"])
     cells = add_unseen_regions(cells, find_trained_lengths(cells))
     scores = score_trained_lengths(cells)
     learned = (scores["accuracy"] >= LEARNED).groupby(scores["row"]).mean()
