@@ -215,13 +215,3 @@ def find_problem_set(name: str, scale: str = "laptop", where: str = "problems") 
     settings = {key: value for key, value in SETS[name].items() if key not in SCALES}
     settings = merge(dict(stream=name, task=dict(name="addition")), settings)
     return ProblemSet.parse(merge(settings, SETS[name].get(scale, {})), f"problems.{name}")
-
-
-def load_data_set(name: str, scale: str, where: str) -> DataSet:
-    """Return what training uses of a problem set.
-
-    Raises:
-        SettingsError: for an unknown name.
-    """
-    problem_set = find_problem_set(name, scale, f"{where}.problem_set")
-    return DataSet(**{key: getattr(problem_set, key) for key in DataSet.model_fields})

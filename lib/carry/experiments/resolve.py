@@ -10,8 +10,8 @@ from carry import experiments
 from carry.config import params
 from carry.config.settings import SettingsError, check_known, check_name, describe, list_modules
 from carry.experiments.base import Row, merge
-from carry.experiments.problems import load_data_set
-from carry.experiments.run import Evaluation, Run, Training
+from carry.experiments.problems import find_problem_set
+from carry.experiments.run import DataSet, Evaluation, Run, Training
 
 
 @cache
@@ -96,7 +96,9 @@ def make_run(settings: Any, name: str = "mine", **labels: Any) -> Run:
         settings[section] = kind.parse(settings.get(section, {}), f"{where}.{section}")
     run = Run.parse({**settings, **labels, "name": name}, where)
     if run.data_set is None and run.training.problem_set is not None:
-        data_set = load_data_set(run.training.problem_set, run.scale, f"{where}.training")
+        place = f"{where}.training.problem_set"
+        problem_set = find_problem_set(run.training.problem_set, run.scale, place)
+        data_set = DataSet(**{key: getattr(problem_set, key) for key in DataSet.model_fields})
         run = run.model_copy(update={"data_set": data_set})
     _check_data_set(run)
     _check_band(run)
