@@ -61,40 +61,19 @@ MODELS = {
     "injected": {"layers": 2, "injection": "every_layer"},
     "looped": {"layers": 2, "recurrences": 3, "injection": "every_layer"},
     "looped_entrance": {"layers": 1, "recurrences": 3, "injection": "entrance"},
-    "adaptive": {
-        "name": "adaptive",
-        "layers": 1,
-        "recurrences": 4,
-        "injection": "every_layer",
-        "halting_bias": -0.5,
-    },
+    "adaptive": {"name": "adaptive", "layers": 1, "recurrences": 4, "injection": "every_layer",
+                 "halting_bias": -0.5},
     "read_out": {"layers": 2, "norm_place": "post", "activation": "gated_gelu", "read_out": True},
-    "divided": {
-        "layers": 2,
-        "recurrences": 3,
-        "injection": "every_layer",
-        "read_out": True,
-        "divide_gradient": True,
-    },  # fmt: skip
+    "divided": {"layers": 2, "recurrences": 3, "injection": "every_layer", "read_out": True,
+                "divide_gradient": True},
     "post_rms": {"layers": 2, "norm": "rms", "norm_place": "post", "initialisation": "deepnorm"},
-    "both_gated": {
-        "layers": 2,
-        "norm": "rms",
-        "norm_place": "pre_and_post",
-        "biases": False,
-        "activation": "gated_gelu",
-        "tied": True,
-        "initialisation": "t5",
-    },  # fmt: skip
+    "both_gated": {"layers": 2, "norm": "rms", "norm_place": "pre_and_post", "biases": False,
+                   "activation": "gated_gelu", "tied": True, "initialisation": "t5"},
     "bare": {"layers": 2, "norm": "none"},
     "wide_heads": {"layers": 1, "head_width": 12, "activation": "gelu", "residual_scale": 1.5},
-    "scaled": {
-        "layers": 2,
-        "attention_scale": "log",
-        "embedding_norm": True,
-        "norm_place": "pre_and_branch",
-    },
-}
+    "scaled": {"layers": 2, "attention_scale": "log", "embedding_norm": True,
+               "norm_place": "pre_and_branch"},
+}  # fmt: skip
 FORMATS = {
     "reversed": {},
     "plain": {"reverse_operands": False, "reverse_answer": False},

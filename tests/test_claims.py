@@ -899,7 +899,7 @@ def test_an_analysis_from_a_former_start_is_gated_by_start_1(tmp_path):
 
 
 @pytest.mark.parametrize(("analysis", "message"), [
-    ({**ANALYSIS, "table": "confirmd"}, "unknown table 'confirmd', did you mean 'confirmed'"),
+    ({**ANALYSIS, "table": "confirmd"}, "'confirmd' is unknown, did you mean 'confirmed'"),
     ({**ANALYSIS, "count": "flippd"}, "analysis: unknown column 'flippd', did you mean 'flipped'"),
 ])  # fmt: skip
 def test_analyses_that_do_not_fit(tmp_path, analysis, message):

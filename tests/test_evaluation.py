@@ -74,7 +74,7 @@ def build(kind=System, form=(), positions=None, **model):
 
 @pytest.fixture(scope="module")
 def table():
-    far = [{"digits": 20, "each": 7}]
+    far = [{"i": 20, "j": 20, "each": 7}]
     given = {"task": TASK, "grid": 5, "each": 4, "equal": 12, "far": far}
     return draw_problem_set("test", ProblemSet.parse(given, "problems.test"))
 
@@ -633,7 +633,9 @@ def ask_problems(monkeypatch, **settings):
 
 
 def test_rows_are_scored_on_the_problems_that_they_select(home, monkeypatch):
-    ask_problems(monkeypatch, task=TASK, grid=2, each=3, equal=3, far=[{"digits": 999, "each": 1}])
+    ask_problems(
+        monkeypatch, task=TASK, grid=2, each=3, equal=3, far=[{"i": 999, "j": 999, "each": 1}]
+    )
     tables = evaluate_runs([home])
     assert {*tables} == {"cells", "places"}
     cells = tables["cells"]

@@ -59,7 +59,7 @@ def test_a_row_has_not_learned_if_claims_would_not_measure_it():
     for _ in range(20):
         share = made.groupby(["row", "seed"])["n"].transform(lambda _: random.choice([0, 1]))
         table = made.assign(exact=made["n"] * share.astype(int))
-        unlearned = results.find_unlearned(table, "1")
+        unlearned = results.find_unlearned(table)
         refused = set()
         for row in ROWS[:2]:
             try:
@@ -69,7 +69,7 @@ def test_a_row_has_not_learned_if_claims_would_not_measure_it():
                 refused.add(row)
         assert unlearned == refused
     beyond = made[made["i"] > made["trained"]]
-    assert results.find_unlearned(beyond.assign(exact=0), "1") == set()  # of these it is not known
+    assert results.find_unlearned(beyond.assign(exact=0)) == set()  # of these it is not known
 
 
 def test_scores_have_the_papers_start_unless_they_ask_for_another():
@@ -81,7 +81,6 @@ def test_scores_have_the_papers_start_unless_they_ask_for_another():
         assert set(mean["start"]) == {"all"} and results.list_rows(mean) == rows[:1]
         assert (mean["accuracy"] == 1.0).all() and (first["accuracy"] < 1.0).any()
     assert results.find_unlearned(made) == {*rows}
-    assert results.find_unlearned(made, "all") == set()
 
 
 def test_a_start_that_is_no_longer_evaluated_is_not_read(home):
@@ -109,7 +108,7 @@ def test_tables_are_read_in_the_order_of_experiments_and_others_last(home):
     assert results.list_rows(tables["cells"]) == [*rows, "mine"]
     assert results.list_rows(tables["curves"]) == rows
     assert tables["answers"].empty and "predicted" in tables["answers"]
-    with pytest.raises(SettingsError, match="unknown table 'answer', did you mean 'answers'"):
+    with pytest.raises(SettingsError, match="'answer' is unknown, did you mean 'answers'"):
         tables["answer"]
     folder = paths.analyses_folder("addition_schemes")
     folder.mkdir(parents=True)

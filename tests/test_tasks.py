@@ -171,12 +171,16 @@ def test_problem_sets_do_not_move():
         "grid": 4,
         "each": 3,
         "equal": 2,
-        "far": [{"digits": 60, "each": 2}],
+        "far": [{"i": 60, "j": 60, "each": 2}],
     }
     first = problem_sets.draw_problem_set(
         "mine", problem_sets.ProblemSet.parse(settings, "problems.mine")
     )
-    more = {**settings, "equal": 5, "far": [{"digits": 60, "each": 2}, {"digits": 80, "each": 1}]}
+    more = {
+        **settings,
+        "equal": 5,
+        "far": [{"i": 60, "j": 60, "each": 2}, {"i": 80, "j": 80, "each": 1}],
+    }
     second = problem_sets.draw_problem_set(
         "mine", problem_sets.ProblemSet.parse(more, "problems.mine")
     )

@@ -12,7 +12,7 @@ from carry.models.system import System
 from carry.training import checkpoint
 from carry.training.batched.network import check_system
 from carry.training.batched.trainer import BatchedTrainer
-from carry.training.jobs import describe_scores, write_curve, write_problems
+from carry.training.jobs import describe_scores, write_curve
 
 # Matrix products of another number of models round differently, so the groups depend on the number
 # of seeds only, never on the number of cores.
@@ -44,5 +44,3 @@ def train_group(report: Callable[..., None], folder: Path, run: Run, seeds: rang
         path = folder / f"seed_{seed}.safetensors"
         checkpoint.save_weights(path, weights, run, seed, trainer.step, "fp32")
     write_curve(folder, pd.DataFrame(trainer.curve))
-    if 0 in seeds:
-        write_problems(run, folder)
