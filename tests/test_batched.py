@@ -398,12 +398,6 @@ def test_with_the_answers_of_the_thesis_every_majority_is_the_wrong_one():
     assert find_errors(model, batch)[:, 0].all()
 
 
-@pytest.mark.parametrize(("large", "length"), [(0.0, None), (-1.0, None), (9.0, 0)])
-def test_a_model_by_hand_without_sense_is_refused(large, length):
-    with pytest.raises(SettingsError, match="does not fit"):
-        build_minimal_majority(large, length)
-
-
 def test_by_hand_looks_as_told():
     values = torch.tensor([[2.0, 0.0], [0.0, 4.0], [8.0, 8.0]])
     counts = torch.tensor([[1, 1, 5], [0, 0, 3]])

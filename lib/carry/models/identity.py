@@ -46,8 +46,9 @@ def identify(run: Run) -> dict[str, Any]:
 
 
 def _identify_pair(pair: dict[str, Any]) -> dict[str, Any]:
-    scheme, encoding = positions.choose_scheme(pair["ids"]), encodings.choose_encoding(
-        pair["encoding"], "positions.encoding"
+    scheme, encoding = (
+        positions.choose_scheme(pair["ids"]),
+        encodings.choose_encoding(pair["encoding"], "positions.encoding"),
     )
     names = {key: pair[key] for key in ("ids", "encoding")}
     for kind in (scheme, encoding.Settings):
