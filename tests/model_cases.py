@@ -87,7 +87,7 @@ MODELS = {
         "initialisation": "t5",
     },  # fmt: skip
     "bare": {"layers": 2, "norm": "none"},
-    "wide_heads": {"layers": 1, "head_width": 12, "activation": "gelu", "residual_scale": 1.5},
+    "wide_heads": {"layers": 1, "head_width": 12, "activation": "gelu"},
     "scaled": {
         "layers": 2,
         "attention_scale": "log",

@@ -43,7 +43,7 @@ MODELS = {
     "projected": {"head_width": 3, "final_norm": False},
     "usual": {"biases": True, "initialisation": "t5"},
     "rms": {"norm": "rms", "output": False},
-    "bare": {"norm": "none", "output": False, "residual_scale": 0.5},
+    "bare": {"norm": "none", "output": False},
 }
 STRINGS = ["0", "1", "2", "01", "0122", "111000", "2222221", "0101012", "120120120", "00000011"]
 

@@ -21,7 +21,7 @@ LAYERS = {
     "post": {"norm_place": "post"},
     "both_rms_gelu": {"norm": "rms", "norm_place": "pre_and_post", "activation": "gelu"},
     "post_gelu": {"norm_place": "post", "activation": "gelu", "logit_bias": True},
-    "bare": {"norm": "none", "residual_scale": 1.5, "biases": False},
+    "bare": {"norm": "none", "biases": False},
     "deep": {"layers": 2},
     "deep_post": {"layers": 2, "norm_place": "post", "norm": "rms"},
     "attention_alone": {"feed_forward": False, "output": False, "final_norm": False},

@@ -7,9 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from carry.config.settings import SettingsError
 from carry.experiments.resolve import list_rows, load_run
-from carry.models.architectures import choose_architecture
 from carry.models.architectures.transformer import Transformer
 from carry.models.dropout import Dropout
 from carry.models.encodings import IdRange
@@ -143,21 +141,6 @@ def test_without_norms_there_is_no_weight_of_one():
     }
     x = torch.randn(3, 32, generator=torch.Generator().manual_seed(0))
     assert torch.equal(bare.final_norm(x), x)
-
-
-def test_settings_of_the_model_are_found_by_name():
-    assert choose_architecture({"recurrences": 2})[1].recurrences == 2
-
-
-def test_recurrences_below_one_are_refused():
-    system = System(run_of("abacus", "looped"))
-    batch = written(system)
-    for few in (0, -1):
-        expected = f"^recurrences: {few} does not fit, expected at least 1$"
-        with pytest.raises(SettingsError, match=expected):
-            system.logits(batch, system.ids(batch), None, few)
-        with pytest.raises(SettingsError, match=expected):
-            system.network.each_recurrence(batch.tokens, system.ids(batch), None, few)
 
 
 @pytest.mark.parametrize("model", ["looped", "looped_entrance", "divided", "adaptive", "standard"])

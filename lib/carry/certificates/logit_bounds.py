@@ -437,7 +437,7 @@ def _bound_inherited(x: BoundedTensor, g: LogitGradient) -> tuple[Tensor, list[L
 def _add_update(
     block: Block, part: int, x: BoundedTensor, update: BoundedTensor, tape: BackwardTape
 ) -> BoundedTensor:
-    x, after = tape.multiply(x, block.settings.residual_scale), block.after[part]
+    after = block.after[part]
     if block.settings.norm_place in RESIDUAL_IN_NORM:
         return tape.normalise(after, tape.add(x, update))
     return tape.add(x, tape.normalise(after, update))

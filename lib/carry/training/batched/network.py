@@ -30,7 +30,7 @@ QUERY_KINDS = TOKEN_KINDS[4:]  # the tokens whose next token is predicted
 # The settings that `BatchedNetwork` computes, and the values that others must have.
 MODEL_SETTINGS = {
     *("width", "heads", "head_width", "norm", "biases", "logit_bias", "output", "final_norm"),
-    *("residual_scale", "initialisation", "embedding_std"),
+    *("initialisation", "embedding_std"),
 }
 FORMAT_SETTINGS = {"reverse_operands", "reverse_answer"}  # counts do not depend on the order
 REQUIRED = {"feed_forward": False}  # else the default
@@ -268,8 +268,7 @@ class BatchedNetwork(nn.Module):
         update = self._apply_linear(mixed, "blocks/0/output") if self.settings.output else mixed
         if kept is not None:
             update = update * kept
-        stream = self.settings.residual_scale * reader + update
-        return self._apply_linear(self._normalise(stream, "final_norm"), "logits")
+        return self._apply_linear(self._normalise(reader + update, "final_norm"), "logits")
 
     def _apply_linear(self, x: Tensor, name: str) -> Tensor:
         x = x @ self.weights[f"{name}/weight"].transpose(1, 2)
