@@ -16,7 +16,7 @@ POSITIONS = {
     "fire": [{"ids": "index", "encoding": "fire"}],
     "index_relative": [{"ids": "index", "encoding": "relative"}],
     "alibi": [{"ids": "index", "encoding": "alibi"}],
-    "t5": [{"ids": "index", "encoding": "t5", "buckets": 8, "max_distance": 16}],
+    "t5": [{"ids": "index", "encoding": "t5"}],
     "shaw": [{"ids": "index", "encoding": "shaw", "clip": 4}],
     "randomized": [{"ids": "randomized", "encoding": "learned", "range": 200}],
     "randomized_fire": [{"ids": "randomized", "encoding": "fire", "range": 200}],

@@ -100,7 +100,7 @@ def test_decoding_agrees_with_one_pass(system):
     problems = problems[(problems.lengths == problems.lengths[:1]).all(1)]
     batch, decoded = system.format.write(problems), decode_greedily(system, problems)
     ids = system.ids(system.format.write_open_ended(problems))
-    seen = teacher_forced_pass(system, batch, ids=ids)
+    seen = teacher_forced_pass(system, batch, ids_by_start=[ids])
     for row, first in enumerate(seen.first_wrong.tolist()):
         length = int(seen.real[row].sum()) if first < 0 else first + 1
         assert decoded[row, :length].tolist() == seen.predicted[row, :length].tolist()

@@ -15,7 +15,6 @@ from carry.models.encodings.learned import Learned
 from carry.models.hooks import Hooks
 from carry.models.parameter_counts import count_network_parameters
 from carry.models.system import System
-from carry.models.teacher_forcing import teacher_forced_pass
 from carry.randomness import stream
 from model_cases import CASES, run_of, written
 
@@ -114,23 +113,6 @@ def test_fused_attention_agrees_with_plain():
     batch = written(System(run))
     first, second = (System(of).logits(batch, System(of).ids(batch)) for of in (run, fused))
     torch.testing.assert_close(first, second, rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.parametrize("form", ["reversed", "steps"])
-@pytest.mark.parametrize("most", [1, 3, 1000])
-def test_a_pass_in_parts_tells_the_same(form, most):
-    """Whether responses begin at one token in all rows or not."""
-    for positions in ("abacus_fire", "rope"):
-        system = System(run_of(positions, "standard", form))
-        batch = written(system, 6)
-        for some in (batch, batch[batch.start == batch.start.mode().values].trim()):
-            whole, parts = (
-                teacher_forced_pass(system, some),
-                teacher_forced_pass(system, some, most=most),
-            )
-            for name in ("predicted", "target", "real"):
-                given = getattr(whole, name)[whole.real], getattr(parts, name)[whole.real]
-                assert torch.equal(*given), name
 
 
 def test_without_norms_there_is_no_weight_of_one():

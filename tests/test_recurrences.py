@@ -167,7 +167,7 @@ def test_steps_are_read_out_as_they_are_scored(pad):
         for digits, some in choose_problems(system, table).groupby("i"):
             batch = system.format.write(problem_sets.to_problems(some, system.task))
             told = answers[(answers["digits"] == digits) & (answers["recurrence"] == times)]
-            seen = teacher_forced_pass(system, batch[:1].trim(), 1, times)
+            seen = teacher_forced_pass(system, batch[:1].trim(), times)
             said, due = (to_tokens("".join(told[name])) for name in ("predicted", "target"))
             assert said.equal(seen.predicted[0]) and due.equal(seen.target[0])
 

@@ -13,7 +13,6 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from carry import formats, positions, tasks
-from carry.config.arguments import check_integer, check_type
 from carry.config.settings import LARGEST_INTEGER, SettingsError, describe, suggest_name
 from carry.data import data_sets
 from carry.data.batch import Batch, pack_columns, pack_pairs
@@ -48,8 +47,6 @@ class System:
     """
 
     def __init__(self, run: Run, seed: int = 0, device: str | torch.device = "cpu") -> None:
-        check_type(run, Run, "run")
-        _check_device(device)
         where = f"runs.{run.name}"
         self.run, self.seed = run, seed
         self.task = tasks.build_task(run.task, f"{where}.task")
@@ -124,13 +121,9 @@ class System:
         return self.network.device
 
     def training_extent(self) -> formats.Extent:
-        """Return the largest sizes of written training problems.
-
-        Raises:
-            SettingsError: for problems that the format cannot write.
-        """
-        training, mixture = self.run.training, self._mixture()
-        extent = self._extent(training.digits, mixture)
+        """Return the largest sizes of written training problems."""
+        training, data_set = self.run.training, self.run.data_set
+        extent = self._extent(training.digits, [*data_set.mixture] if data_set else [])
         if training.random_padding or training.packing:  # pads between tokens; a second problem
             return extent._replace(tokens=2 * extent.tokens)
         return extent
@@ -173,10 +166,6 @@ class System:
         else:
             return
         raise SettingsError(f"{where} does not fit {found}; expected {expected}")
-
-    def _mixture(self) -> list[str]:
-        """Return the prefixes of the sub-tasks that training mixes."""
-        return list(self.run.data_set.mixture) if self.run.data_set else []
 
     def _check_data_set(self, where: str) -> None:
         """Refuse a data set with too few problems, or sub-tasks that the format does not write."""
@@ -263,7 +252,6 @@ class System:
 
     def ids(self, batch: Batch, start: int = 1) -> list[Integer[Tensor, "_ T"]]:
         """Return the ids of every scheme from one start."""
-        check_type(batch, Batch, "batch")
         return self.ids_from(batch, self.first_ids(start))
 
     def first_ids(self, start: int) -> list[int]:
@@ -272,8 +260,7 @@ class System:
         Raises:
             SettingsError: for a start that is not a positive integer.
         """
-        is_integer = isinstance(start, int) and not isinstance(start, bool)
-        if not (is_integer and 1 <= start <= LARGEST_INTEGER):
+        if not (isinstance(start, int) and 1 <= start <= LARGEST_INTEGER):
             raise SettingsError(
                 f"start: {describe(start)} is not valid; expected an integer from 1"
             )
@@ -287,7 +274,7 @@ class System:
         the trained lengths, and all signs.
 
         Raises:
-            SettingsError: for "window", as `count_far` does.
+            SettingsError: for "window" and a model in which no key can be far.
         """
         if start != "window":
             yield start
@@ -318,13 +305,10 @@ class System:
             near: tokens that count once at any distance; the signs, unless said otherwise.
 
         Raises:
-            SettingsError: for windows that are no integers from 0 on; for any window, if the model
-                has no attention, no ids of places, ids on a ring, or windows of its own.
+            SettingsError: for windows, if the model has no attention, no ids of places, ids on a
+                ring, or windows of its own.
         """
-        given = [window for window in windows if window is not None]
-        for window in given:
-            check_integer(window, "window", least=0)
-        if given:
+        if any(window is not None for window in windows):
             self._check_far(f"window: {[*windows]}", "None")
         before = self.network.far_keys
         self.network.far_keys = FarKeys([*windows], times, near)
@@ -417,24 +401,7 @@ class System:
     def _move_inputs(
         self, batch: Batch, ids: Sequence[Tensor], at: Tensor | None
     ) -> tuple[Tensor, list[Tensor], Tensor | None]:
-        """Check the inputs of a pass, and move them to the device of the model."""
-        check_type(batch, Batch, "batch")
-        longest = batch.tokens.shape[1]
-        if not isinstance(ids, list | tuple):
-            raise SettingsError(f"ids: {describe(ids)} is not valid; expected a list of tensors")
-        for values in (*ids, *([] if at is None else [at])):
-            check_type(values, Tensor, "ids and at")
-        if len(ids) != len(self.schemes):
-            raise SettingsError(
-                f"ids: {len(ids)} tensors do not fit; expected {len(self.schemes)}, one for each "
-                "of the row's positions"
-            )
-        for index, values in enumerate(ids):
-            if values.ndim != 2 or values.shape[-1] < longest or len(values) not in (1, len(batch)):
-                raise SettingsError(
-                    f"ids.{index}: shape {tuple(values.shape)} does not fit; expected "
-                    f"({len(batch)} or 1, {longest})"
-                )
+        """Move the inputs of a pass to the device of the model."""
         ids = [values.to(self.device) for values in ids]
         return batch.tokens.to(self.device), ids, None if at is None else at.to(self.device)
 
@@ -446,10 +413,8 @@ class _WithoutFirstWeights(TorchFunctionMode):
         self, func: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
-        if func in DRAWS:
-            return args[0]
-        if getattr(func, "__module__", None) == nn.init.__name__:
-            return kwargs["tensor"] if "tensor" in kwargs else args[0]
+        if func in DRAWS or getattr(func, "__module__", None) == nn.init.__name__:
+            return args[0] if args else kwargs["tensor"]
         return func(*args, **kwargs)
 
 
@@ -461,13 +426,3 @@ def _numbers_on(device: str | torch.device) -> Iterator[None]:
         return
     with torch.device("meta"), _WithoutFirstWeights():
         yield
-
-
-def _check_device(device: str | torch.device) -> None:
-    """Refuse a device that this machine does not have."""
-    try:
-        torch.empty(0, device=device)
-    except (RuntimeError, TypeError, AssertionError, ValueError, NotImplementedError):
-        raise SettingsError(
-            f"device: {describe(device)} does not exist here; expected 'cpu' or 'cuda' with a GPU"
-        ) from None

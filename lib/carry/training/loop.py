@@ -283,7 +283,7 @@ class Trainer:
             batch = self.held_out[rows]
             ids = self.system.train_ids(batch, draws)
             unknowable = self.system.unknowable(batch, ids)
-            result = teacher_forced_pass(self.system, batch, ids=ids, ignored=unknowable)
+            result = teacher_forced_pass(self.system, batch, ids_by_start=[ids], ignored=unknowable)
             correct += int(result.exact.sum())
         exact = correct / len(self.held_out)
         network.train()
