@@ -100,11 +100,6 @@ def test_a_matrix_without_gradient_stays_and_one_of_zeros_decays():
     assert torch.optim.Muon([still]).defaults["momentum"] == MOMENTUM
 
 
-def test_muon_refuses_what_is_no_matrix():
-    with pytest.raises(ValueError, match=r"matrices: shape \(3, 2, 2\) does not fit; expected 2"):
-        Muon([nn.Parameter(torch.ones(3, 2, 2))], learning_rate=0.1, weight_decay=0.0)
-
-
 @pytest.mark.parametrize("optimizer", ["adamw", "muon"])
 def test_epsilon_is_added_to_the_root(optimizer):
     """Of the first step of Adam, which is rate * gradient / (|gradient| + epsilon)."""

@@ -2,7 +2,6 @@
 
 import math
 import multiprocessing
-from types import SimpleNamespace
 
 import pandas as pd
 import pytest
@@ -179,13 +178,6 @@ def test_a_loss_that_is_not_a_number_stops_with_step_and_checkpoint(tmp_path):
     assert checkpoint.load_tensors(path)[1]["step"] == 2  # what was good is kept
 
 
-def test_early_stop_on_the_held_out_score(monkeypatch):
-    run = run_of("abacus", steps=50, score_every=5, stop_at=0.5, patience=2)
-    always = SimpleNamespace(exact=torch.ones(16))
-    monkeypatch.setattr(loop, "teacher_forced_pass", lambda *given, **more: always)
-    assert Trainer(run, 0, None).train().step == 10
-
-
 def test_progressive_loss_is_a_convex_combination():
     run = run_of("abacus", "looped")
     batch = batches_of(System(run)).next(8)
@@ -277,7 +269,6 @@ def test_the_result_is_the_mean_of_the_last_weights(tmp_path, monkeypatch):
 
 
 REFUSED = {
-    "average_weights 0.5 does not fit stop_at 0.9": {"average_weights": 0.5, "stop_at": 0.9},
     "average_weights 0.5 does not fit batched_seeds true; expected 0.0": {
         **{"average_weights": 0.5, "batched_seeds": True, "examples": 9},
     },
@@ -442,20 +433,3 @@ def test_each_seed_is_trained_and_scored_with_one_thread(home, monkeypatch):
         assert threads == {1} and torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(before)
-
-
-@pytest.mark.parametrize("checkpoint_every", [2, 100])
-def test_an_early_stop_leaves_weights_and_a_snapshot_of_its_step(
-    tmp_path, monkeypatch, checkpoint_every
-):
-    always = SimpleNamespace(exact=torch.ones(16))
-    monkeypatch.setattr(loop, "teacher_forced_pass", lambda *args, **options: always)
-    run = run_of("abacus", steps=50, score_every=3, stop_at=0.5, patience=2, snapshot_every=4,
-                 checkpoint_every=checkpoint_every)  # fmt: skip
-    train_seed(ignore, tmp_path, run, 0)
-    assert pd.read_parquet(tmp_path / "curve.parquet")["step"].tolist() == [3, 6]
-    stacked, note = checkpoint.load_tensors(tmp_path / "snapshots_0.safetensors")
-    weights, of_weights = checkpoint.load_tensors(tmp_path / "seed_0.safetensors")
-    assert note["steps"] == [4, 6] and of_weights["steps"] == 6
-    assert all(torch.equal(stacked[name][1], weights[name]) for name in weights)
-    assert not torch.equal(stacked["tokens.weight"][0], weights["tokens.weight"])

@@ -114,8 +114,6 @@ class Training(Settings):
     score_problems: Annotated[int, Field(ge=1, le=MOST_BATCH)] = 256  # held-out problems in a point
     held_out: Cell | None = None  # smallest and largest held-out size; only with batched seeds
     keep_weights: Literal["last", "best"] = "last"  # best on held-out; only with batched seeds
-    stop_at: Annotated[float, Field(gt=0.0, le=1.0)] | None = None  # held-out exact match
-    patience: Count = 3  # scores in a row that must reach stop_at
     checkpoint_every: Count | None = 250  # steps between checkpoints; null: a minute
     snapshot_every: Count | None = None  # steps between kept weights, for plots of learning
     device: Literal["auto", "cpu", "cuda"] = "auto"  # auto: CUDA if the machine has it
@@ -141,11 +139,6 @@ class Training(Settings):
             )
         if self.batched_seeds and self.device == "cuda":
             raise ValueError("device 'cuda' does not fit batched_seeds true; expected 'cpu'")
-        if self.average_weights and self.stop_at is not None:  # the last step is not known before
-            raise ValueError(
-                f"average_weights {self.average_weights} does not fit stop_at {self.stop_at}; "
-                "expected 0.0, or stop_at None"
-            )
         if self.packing and self.longer > 1.0:  # signs would look for the first of two problems
             raise ValueError(f"longer {self.longer} does not fit packing true; expected 1.0")
         if self.warmup + (self.cooldown or 0.0) > 1.0:
@@ -176,7 +169,7 @@ class Training(Settings):
 ONLY_BATCHED = ("halving", "held_out", "keep_weights")
 ONLY_SEPARATE = (
     *("problem_set", "random_padding", "packing", "longer", "loss", "loss_average", "progressive"),
-    *("optimizer", "batch_ramp", "clip", "precision", "stop_at", "patience", "snapshot_every"),
+    *("optimizer", "batch_ramp", "clip", "precision", "snapshot_every"),
     *("average_weights", "dropout_inside", "graphs", "micro_batch"),
 )
 

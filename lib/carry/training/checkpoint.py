@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from carry.config import paths
 from carry.config.settings import SettingsError
 from carry.experiments.run import Run
 from carry.models.identity import identify
+from carry.progress import print_warning
 
 
 class DamagedFile(SettingsError):
@@ -49,11 +50,6 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         if note.pop("sha256") != hash_tensors(tensors, json.dumps(note)):
             raise ValueError("its hash differs")
         return tensors, note
-
-
-def load_note(path: Path) -> dict[str, Any]:
-    """Read the note that `save_tensors` wrote; see `load_tensors`."""
-    return load_tensors(path)[1]
 
 
 def hash_tensors(tensors: dict[str, Tensor], text: str) -> str:
@@ -135,6 +131,16 @@ def restore_optimizer(
         index, key = name.split(".", 1)
         state.setdefault(int(index), {})[key] = tensor
     optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
+
+
+def resume(path: Path | None, restore: Callable[[], None], start: Callable[[], None]) -> None:
+    """Restore a training from its checkpoint, if there is one; start again if it is damaged."""
+    if path is not None and path.exists():
+        try:
+            restore()
+        except DamagedFile as error:
+            print_warning(f"{error}; training starts again from step 0")
+            start()
 
 
 def save_weights(

@@ -16,7 +16,6 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Integer
 from torch import Tensor
 
-from carry.config.settings import SettingsError
 from carry.data.problems import Problems
 from carry.data.training_batches import draw_training_set
 from carry.experiments.run import Run
@@ -24,7 +23,6 @@ from carry.formats import EOS
 from carry.models.identity import identify
 from carry.models.system import System
 from carry.processes import one_thread
-from carry.progress import print_warning
 from carry.randomness import stream
 from carry.training import checkpoint
 from carry.training.batched.head_halving import HeadOutputs, select_heads
@@ -51,26 +49,12 @@ class BatchedTrainer:
     >>> trainer = BatchedTrainer(run, [0, 1], None).train()
     >>> [(row["seed"], row["step"]) for row in trainer.curve]
     [(0, 2), (1, 2), (0, 4), (1, 4)]
-
-    Raises:
-        SettingsError: for a run without a fixed data set, or with a model that `BatchedNetwork`
-            does not compute.
     """
 
     def __init__(self, run: Run, seeds: Sequence[int], checkpoint_path: Path | None) -> None:
         self.run, self.seeds, self.checkpoint_path = run, list(seeds), checkpoint_path
-        if run.training.examples is None:
-            raise SettingsError(
-                f"runs.{run.name}.training.examples: None does not fit batched_seeds; expected a "
-                "number"
-            )
         self._start()
-        if checkpoint_path is not None and checkpoint_path.exists():
-            try:
-                self._restore()
-            except checkpoint.DamagedFile as error:
-                print_warning(f"{error}; training starts again from step 0")
-                self._start()
+        checkpoint.resume(checkpoint_path, self._restore, self._start)
 
     def train(self, report: Report = lambda seed, step, loss, exact: None) -> BatchedTrainer:
         """Train all models with one thread until the last step."""
