@@ -25,15 +25,14 @@ from carry.models.system import System
 from carry.models.teacher_forcing import teacher_forced_pass
 from carry.randomness import stream
 from carry.tasks import to_digits
-from carry.training.batched import groups
-from carry.training.batched.count_pass import counts_pass
+from carry.training.batched import groups, head_halving
 from carry.training.batched.head_halving import (
     HeadOutputs,
     compute_separation,
     compute_shapley_values,
     select_heads,
 )
-from carry.training.batched.network import BatchedNetwork, make_string_counts
+from carry.training.batched.network import BatchedNetwork, counts_pass, make_string_counts
 from carry.training.batched.trainer import BatchedTrainer
 from carry.training.jobs import COLUMNS, list_training_jobs, train_runs
 from made_up_project import move_project
@@ -311,25 +310,18 @@ def worth(some):
 
 
 def test_shapley_values_share_out_what_all_are_worth():
-    values = compute_shapley_values(worth, range(5), stream(0, "test")).values
+    values = compute_shapley_values(worth, range(5), stream(0, "test"))
     assert sum(values) == pytest.approx(worth(range(5)) - worth(()))
     assert values == pytest.approx([0.2 + 1.5, 1.2 + 1.5, 2.2 - 1, 3.2, 4.2 - 1])
 
 
-def test_sampled_shapley_values_are_within_their_errors():
-    """Each within 5 standard errors: false alarms less than once in 100,000 draws of five."""
-    exact = compute_shapley_values(worth, range(5), stream(0, "test")).values
-    values, errors = compute_shapley_values(worth, range(5), stream(0, "test"), orders=400)
+def test_of_many_players_orders_are_sampled(monkeypatch):
+    monkeypatch.setattr(head_halving, "SAMPLED_ORDERS", 400)
+    exact = compute_shapley_values(worth, range(5), stream(0, "test"))
+    monkeypatch.setattr(head_halving, "MAX_PLAYERS_EXACT", 4)
+    values = compute_shapley_values(worth, range(5), stream(0, "test"))
     assert sum(values) == pytest.approx(worth(range(5)))
-    for one, other, error in zip(exact, values, errors, strict=True):
-        assert abs(one - other) <= 5 * error + 1e-9
-
-
-def test_many_players_are_sampled():
-    values, errors = compute_shapley_values(
-        lambda some: float(len(some)), range(16), stream(0, "test")
-    )
-    assert values == pytest.approx([1.0] * 16) and errors == pytest.approx([0.0] * 16)
+    assert values == pytest.approx(exact, abs=0.3) and values != exact
 
 
 def test_the_better_half_is_kept():

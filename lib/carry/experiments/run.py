@@ -280,5 +280,5 @@ class Run(Settings):
             names += [f"carry.positions.{pair.get('ids')}"]
             names += [f"carry.models.encodings.{pair.get('encoding')}"]
         if self.training.batched_seeds:
-            names += ["carry.training.batched.trainer", "carry.training.batched.count_pass"]
+            names += ["carry.training.batched.trainer"]
         return names
