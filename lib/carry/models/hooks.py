@@ -124,7 +124,13 @@ class Hooks(Mapping[str, Tensor]):
     def apply(self, name: str, value: Tensor) -> Tensor:
         """Replace an activation if requested, keep it if requested, and return it."""
         if name in self.replace:
-            value = _replace(name, value, self.replace[name])
+            replacement, shape = self.replace[name], value.shape
+            value = replacement if isinstance(replacement, Tensor) else replacement(value)
+            if value.shape != shape:
+                raise SettingsError(
+                    f"replace.{name}: shape {tuple(value.shape)} does not fit, expected "
+                    f"{tuple(shape)}"
+                )
         if name in self._names_to_read:
             self._activations[name] = value
         return value
@@ -165,12 +171,3 @@ def activation_names(layers: int, feed_forward: bool = True) -> list[str]:
     parts = [part for part in LAYER_ACTIVATIONS if feed_forward or not part.startswith("mlp")]
     of_layers = [f"{layer}.{part}" for layer in range(layers) for part in parts]
     return ["embed", *of_layers, "final", "logits"]
-
-
-def _replace(name: str, value: Tensor, replacement: Replacement) -> Tensor:
-    new = replacement if isinstance(replacement, Tensor) else replacement(value)
-    if new.shape != value.shape:
-        raise SettingsError(
-            f"replace.{name}: shape {tuple(new.shape)} does not fit, expected {tuple(value.shape)}"
-        )
-    return new

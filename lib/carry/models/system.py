@@ -106,9 +106,18 @@ class System:
         reason = scheme.incompatibility(self.format)
         if reason is not None:
             raise SettingsError(f"{where}.ids: {reason}")
-        encodings.check_order(kind, scheme, where)
         settings = kind.Settings.parse({k: v for k, v in pair.items() if k in encoding_keys}, where)
-        encodings.check_window(settings, scheme, where)
+        if kind.needs_order and not scheme.increasing:
+            raise SettingsError(
+                f"{where}.encoding: {kind.__name__} needs ids that grow from left to right, unlike "
+                f"ids {pair['ids']!r}; expected ids 'index' or 'randomized'"
+            )
+        if settings.window is not None and not scheme.ids_measure_distance:
+            raise SettingsError(
+                f"{where}.window: {settings.window} does not fit ids {pair['ids']!r}, whose "
+                "differences are not distances; expected 'index', 'coupled' without ring, or "
+                "'abacus' of offset 1"
+            )
         ids = encodings.IdRange(scheme.largest_id(self.training_extent()), scheme.uncounted_id)
         try:
             return scheme, kind(settings, shape, ids)

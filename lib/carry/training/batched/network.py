@@ -11,7 +11,7 @@ embeddings treats equal tokens differently, which needs single tokens (`logits_f
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import torch
@@ -221,11 +221,17 @@ class BatchedNetwork(nn.Module):
         """Return the attention scores of all kinds of tokens for each query, and their values."""
         return self._scores_and_values(self._embed_kinds())
 
-    def model_state(self, index: int) -> dict[str, Tensor]:
-        """Return the `state_dict` of one model, where the values of masked heads are 0."""
+    def model_state(
+        self, index: int, weights: Mapping[str, Tensor] | None = None
+    ) -> dict[str, Tensor]:
+        """Return the `state_dict` of one model, where the values of masked heads are 0.
+
+        Args:
+            weights: of all models (default: the present ones).
+        """
         state = {
             name.replace("/", "."): weight[index].detach().clone()
-            for name, weight in self.weights.items()
+            for name, weight in (weights or self.weights).items()
         }
         masked = (self.head_mask[index] == 0).repeat_interleave(
             self.weights["blocks/0/query/weight"].shape[1] // self.settings.heads
