@@ -95,26 +95,6 @@ def test_every_parameter_gets_a_gradient(system):
         assert not silent or "threshold" in name, name  # max() picks one side at a time
 
 
-def test_one_recurrence_without_injection_is_the_standard_model():
-    standard = System(run_of("abacus", "standard"))
-    looped = System(run_of("abacus", "looped"))
-    looped.network.load_state_dict(standard.network.state_dict())
-    batch = written(standard)
-    ids = standard.ids(batch)
-    plain = standard.logits(batch, ids)
-    assert not torch.equal(plain, looped.logits(batch, ids))
-    deep, shallow = looped.logits(batch, ids, None, 5), looped.logits(batch, ids, None, 1)
-    assert not torch.equal(deep, shallow)  # recurrences at evaluation are free
-
-
-def test_fused_attention_agrees_with_plain():
-    run = run_of("abacus_fire", "looped")
-    fused = run.model_copy(update={"model": {**run.model, "attention": "fused"}})
-    batch = written(System(run))
-    first, second = (System(of).logits(batch, System(of).ids(batch)) for of in (run, fused))
-    torch.testing.assert_close(first, second, rtol=1e-4, atol=1e-5)
-
-
 def test_without_norms_there_is_no_weight_of_one():
     bare, normed = (System(run_of("nope", model)).network for model in ("bare", "standard"))
     names = {name for name, _ in normed.named_parameters()}
