@@ -35,17 +35,8 @@ from carry.models.dropout import Dropout
 Replacement = Tensor | Callable[[Tensor], Tensor]
 
 LAYER_ACTIVATIONS = (
-    "resid_pre",
-    "q",
-    "k",
-    "v",
-    "pattern",
-    "z",
-    "attn_out",
-    "resid_mid",
-    "mlp_post",
-    "mlp_out",
-    "resid_post",
+    *("resid_pre", "q", "k", "v", "pattern", "z", "attn_out", "resid_mid"),
+    *("mlp_post", "mlp_out", "resid_post"),
 )
 
 

@@ -41,9 +41,6 @@ class System:
     >>> system = System(make_run({"task": {"name": "addition"}, "positions": positions}))
     >>> system.network.encodings[0].limit
     35
-
-    Raises:
-        SettingsError: in one line with row, field, value and expectation.
     """
 
     def __init__(self, run: Run, seed: int = 0, device: str | torch.device = "cpu") -> None:
@@ -392,27 +389,10 @@ class System:
 
         They are computed on the device of the model, and returned on the device of the batch.
         """
-        tokens, ids, at = self._move_inputs(batch, ids, at)
-        return self.network(tokens, ids, at, recurrences).to(batch.tokens.device)
-
-    def logits_by_recurrence(
-        self,
-        batch: Batch,
-        ids: Sequence[Integer[Tensor, "_ S"]],
-        at: Integer[Tensor, "_ A"] | None = None,
-        recurrences: int | None = None,
-    ) -> Float[Tensor, "R B _ V"]:
-        """Return `logits` as if the model ended after each recurrence, without gradients."""
-        tokens, ids, at = self._move_inputs(batch, ids, at)
-        logits = self.network.each_recurrence(tokens, ids, at, recurrences)
-        return logits.to(batch.tokens.device)
-
-    def _move_inputs(
-        self, batch: Batch, ids: Sequence[Tensor], at: Tensor | None
-    ) -> tuple[Tensor, list[Tensor], Tensor | None]:
-        """Move the inputs of a pass to the device of the model."""
         ids = [values.to(self.device) for values in ids]
-        return batch.tokens.to(self.device), ids, None if at is None else at.to(self.device)
+        at = None if at is None else at.to(self.device)
+        logits = self.network(batch.tokens.to(self.device), ids, at, recurrences)
+        return logits.to(batch.tokens.device)
 
 
 class _WithoutFirstWeights(TorchFunctionMode):

@@ -67,20 +67,17 @@ def hash_tensors(tensors: dict[str, Tensor], text: str) -> str:
 
 @contextmanager
 def report_damage(path: Path) -> Iterator[None]:
-    """Turn any failure to use the content of a file into one line.
-
-    Raises:
-        DamagedFile: for every error inside the block, except an error of the operating system.
-    """
+    """Turn any failure to use the content of a file, but of the system, into a `DamagedFile`."""
     try:
         yield
     except (DamagedFile, OSError):
         raise
     except Exception as error:  # the errors of a changed file have many types
         reason = " ".join(str(error).split()) or type(error).__name__
+        path = Path(path).resolve()
+        shown = paths.display_path(path) if path.is_relative_to(paths.ROOT) else path
         raise DamagedFile(
-            f"{_display_path(path)}: damaged ({reason[:200]}); expected the file as its stage "
-            "writes it"
+            f"{shown}: damaged ({reason[:200]}); expected the file as its stage writes it"
         ) from None
 
 
@@ -165,8 +162,3 @@ def save_snapshots(path: Path, snapshots: dict[int, dict[str, Tensor]]) -> None:
     names = snapshots[steps[0]]
     stacked = {name: torch.stack([snapshots[step][name] for step in steps]) for name in names}
     save_tensors(path, stacked, {"steps": steps})
-
-
-def _display_path(path: Path) -> str:
-    path = Path(path).resolve()
-    return paths.display_path(path) if path.is_relative_to(paths.ROOT) else str(path)

@@ -242,24 +242,21 @@ class Trainer:
     def _record(self, report: Report) -> None:
         """Score, take a snapshot, write a checkpoint and report, each if this step needs it."""
         training = self.run.training
-        if self.step == training.steps:
+        if self.finished:
             self.average.copy_to_network()  # before the last score, snapshot and checkpoint
-        if self.step == training.steps or self.step % training.score_every == 0:
+        if self.finished or self.step % training.score_every == 0:
             self._score()
         every = training.snapshot_every
         if every and (self.finished or self.step % every == 0):
             self._take_snapshot()  # before the checkpoint, which lists the snapshots
-        if self.finished or self._checkpoint_is_due():
+        every = training.checkpoint_every
+        since = time.monotonic() - self._saved
+        due = since >= CHECKPOINT_SECONDS if every is None else self.step % every == 0
+        if self.finished or due:
             self._save_checkpoint()
         if self.finished or self.step % 10 == 0:
             scores = self.curve[-1] if self.curve else {}
             report(self.step, scores.get("loss"), scores.get("exact"))
-
-    def _checkpoint_is_due(self) -> bool:
-        every = self.run.training.checkpoint_every
-        if every is None:
-            return time.monotonic() - self._saved >= CHECKPOINT_SECONDS
-        return self.step % every == 0
 
     def _loss(
         self, inputs: StepInputs, real: Bool[Tensor, "B A"], fewer: int | None

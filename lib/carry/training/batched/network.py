@@ -40,11 +40,7 @@ REQUIRED = {"feed_forward": False}  # else the default
 
 
 def check_system(system: System) -> None:
-    """Refuse a system whose model or strings `BatchedNetwork` does not compute.
-
-    Raises:
-        SettingsError: for the first setting that does not fit.
-    """
+    """Refuse a system whose model or strings `BatchedNetwork` does not compute."""
     run = system.run
     found = {
         "task.name": (run.task.get("name"), "noisy_majority"),
