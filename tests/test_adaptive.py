@@ -4,8 +4,6 @@ import pytest
 import torch
 
 import slow
-from carry.data.problem_sets import ProblemSet, draw_problem_set
-from carry.evaluation.recurrences import WHOLE_ANSWER, score_by_recurrence
 from carry.models.architectures.adaptive import HaltingMixture
 from carry.models.parameter_counts import count_parameters
 from carry.models.system import System
@@ -155,27 +153,6 @@ def test_chances_are_worked_out_in_full_precision():
     assert seen == [torch.float32] * 3  # and none after the last recurrence
 
 
-def test_the_gradient_of_the_halting_unit_is_how_the_loss_moves():
-    """Against small steps both ways, as long as no token halts elsewhere for it."""
-    system = halting_at(built(), -0.7, 3.0)
-    network, batch = system.network.double(), written(system, 4)
-    ids, at, real = system.ids(batch), *batch.response()[::2]
-
-    def loss():
-        fit = network(batch.tokens, ids, at)[real].log_softmax(-1)[:, 3].mean()
-        return fit + network.penalty(real)
-
-    loss().backward()
-    for parameter, where in ((network.halting.bias, 0), (network.halting.weight, (0, 7))):
-        values = []
-        for step in (1e-6, -2e-6):
-            parameter.data[where] += step
-            values.append(float(loss().detach()))
-        parameter.data[where] += 1e-6
-        expected = (values[0] - values[1]) / 2e-6
-        assert float(parameter.grad[where]) == pytest.approx(expected, rel=1e-4)
-
-
 @pytest.mark.parametrize("loss", ["answer", "everything"])
 def test_training_pays_for_the_tokens_that_are_asked(loss):
     losses = {}
@@ -220,17 +197,3 @@ def test_training_learns_and_a_larger_ponder_takes_fewer_recurrences():
         depth = trainer.system.network.recurrences_taken(tokens, ids, at)
         taken[ponder] = float(depth.count[real].float().mean())
     assert taken[0.1] < taken[0.0] - 0.5
-
-
-def test_predictions_after_each_recurrence_are_counted():
-    """Rows that halt are looped models to what looks between recurrences."""
-    system = halting_at(built("abacus"), -0.7, 3.0)
-    given = {"task": {"name": "addition"}, "grid": 4, "equal": 5}
-    table = draw_problem_set("mine", ProblemSet.parse(given, "problems.mine"))
-    counts, answers = score_by_recurrence(system, table)
-    assert set(counts["recurrence"]) == {*range(1, 9)}  # trained 4, and as many again
-    assert (counts["recurrences_trained"] == 4).all() and not answers.empty
-    # As all tokens halt at once, nothing changes afterwards.
-    counts, _ = score_by_recurrence(halting_at(system, 30.0), table)
-    later = counts[(counts["recurrence"] > 1) & (counts["place"] == WHOLE_ANSWER)]
-    assert (later["same"] == later["n"]).all()

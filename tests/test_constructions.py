@@ -121,16 +121,6 @@ def test_the_width_of_the_theorem(operands):
         assert of == (digits + 1 + powers, first, second, 2 * first + 2 * second + 19)
 
 
-def test_it_has_one_layer_four_heads_and_no_norm():
-    model = build_adder(5, 6)
-    network, of = model.network, compute_adder_size(5, 6)
-    given, (block,) = network.settings, network.blocks
-    assert (given.width, given.heads, given.norm) == (of.width, 4, "none")
-    assert block.query.weight.shape == (4 * (of.first + of.second + 1), of.width)
-    assert isinstance(network.final_norm, torch.nn.Identity)
-    assert {type(norm) for norm in (*block.before, *block.after)} == {torch.nn.Identity}
-
-
 @pytest.mark.parametrize("operands", [2, 10])
 def test_the_codes_of_the_theorem_are_too_few_where_a_power_of_two_is_met(operands):
     """Where it fails it always does: an arrow is missed. One bit more mends it, or spare codes."""

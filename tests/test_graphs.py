@@ -186,19 +186,6 @@ def test_a_process_uses_its_share_of_a_gpu(monkeypatch):
     assert limits == [0.2375]  # less what CUDA itself takes
 
 
-@pytest.mark.parametrize(
-    ("more", "message"),
-    [
-        ({"batched_seeds": True, "examples": 9, "graphs": True}, "graphs True does not fit"),
-        ({"batched_seeds": True, "examples": 9, "checkpoint_every": None}, "checkpoint_every None"),
-        ({"micro_batch": 0}, "micro_batch: 0"),
-    ],
-)
-def test_settings_that_do_not_fit(more, message):
-    with pytest.raises(SettingsError, match=message):
-        run_of("abacus", **more)
-
-
 @needs_gpu
 @pytest.mark.parametrize(
     ("positions", "model", "more"),

@@ -95,16 +95,6 @@ def test_every_parameter_gets_a_gradient(system):
         assert not silent or "threshold" in name, name  # max() picks one side at a time
 
 
-def test_without_norms_there_is_no_weight_of_one():
-    bare, normed = (System(run_of("nope", model)).network for model in ("bare", "standard"))
-    names = {name for name, _ in normed.named_parameters()}
-    assert {name for name, _ in bare.named_parameters()} == {
-        name for name in names if "norm" not in name and "before" not in name
-    }
-    x = torch.randn(3, 32, generator=torch.Generator().manual_seed(0))
-    assert torch.equal(bare.final_norm(x), x)
-
-
 @pytest.mark.parametrize("model", ["looped", "looped_entrance", "divided", "adaptive", "standard"])
 @pytest.mark.parametrize("everywhere", [True, False])
 def test_logits_after_each_recurrence_are_those_of_a_model_that_ends_there(model, everywhere):

@@ -2,6 +2,8 @@
 
 import math
 import multiprocessing
+from itertools import chain
+from statistics import mean
 
 import pandas as pd
 import pytest
@@ -191,55 +193,21 @@ def test_progressive_loss_is_a_convex_combination():
 
 
 @pytest.mark.parametrize("loss", ["answer", "everything"])
-def test_mean_of_samples_against_a_loop(loss):
-    run = run_of("abacus", loss=loss, loss_average="sample")
-    trainer = Trainer(run, 0, None)
+@pytest.mark.parametrize("average", ["token", "sample"])
+def test_losses_against_a_loop(loss, average):
+    """Of the response or of all tokens, as a mean of tokens or of the means of problems."""
+    trainer = Trainer(run_of("abacus", loss=loss, loss_average=average), 0, None)
     batch = trainer.batches.next(8)
-    logits = trainer.system.logits(batch, trainer.system.train_ids(batch, stream(0, "ids")))
-    means = []
+    ids = trainer.system.train_ids(batch, stream(0, "ids"))
+    logits, rows = trainer.system.logits(batch, ids).detach(), []
     for row in range(8):
         first = int(batch.start[row]) if loss == "answer" else 1
-        losses = [-logits[row, at - 1].log_softmax(0)[batch.tokens[row, at].long()]
-                  for at in range(first, int(batch.length[row]))]  # fmt: skip
-        means.append(torch.stack(losses).mean())
-    assert len({int(n) for n in batch.length - batch.start}) > 1  # else both means are the same
+        rows.append([float(-logits[row, at - 1].log_softmax(0)[batch.tokens[row, at].long()])
+                     for at in range(first, int(batch.length[row]))])  # fmt: skip
+    assert len({*map(len, rows)}) > 1  # else both means are the same
     trainer.id_draws = stream(0, "ids")
-    expected = float(torch.stack(means).mean().detach())
-    assert float(loss_of(trainer, batch).detach()) == pytest.approx(expected, rel=1e-5)
-
-
-def test_a_progressive_loss_divides_each_of_its_gradients_by_its_own_recurrences():
-    def gradients(progressive, divide):
-        run = run_of("abacus_fire", "looped", progressive=progressive)
-        more = {"recurrences": 6, "divide_gradient": divide}
-        trainer = Trainer(run.model_copy(update={"model": {**run.model, **more}}), 0, None)
-        trainer.system.network.double()
-        loss_of(trainer, trainer.batches.next(8)).backward()
-        return {n: p.grad for n, p in trainer.system.network.named_parameters()}
-
-    fewer = int(torch.randint(1, 6, (), generator=stream(0, "recurrences")))
-    assert fewer > 1
-    whole, short, both = gradients(0.0, False), gradients(1.0, False), gradients(0.25, True)
-    for name in whole:
-        one, other = (6, fewer) if name.startswith("blocks.") else (1, 1)
-        expected = 0.75 * whole[name] / one + 0.25 * short[name] / other
-        torch.testing.assert_close(both[name], expected, rtol=1e-4, atol=1e-7)
-
-
-def test_loss_on_everything_covers_the_question_too():
-    run = run_of("abacus", loss="everything")
-    trainer = Trainer(run, 0, None)
-    batch = trainer.batches.next(8)
-    logits = trainer.system.logits(batch, trainer.system.train_ids(batch, stream(0, "ids")))
-    expected, count = 0.0, 0
-    for row in range(8):
-        for at in range(1, int(batch.length[row])):
-            expected -= logits[row, at - 1].log_softmax(0)[batch.tokens[row, at].long()]
-            count += 1
-    trainer.id_draws = stream(0, "ids")
-    assert float(loss_of(trainer, batch).detach()) == pytest.approx(
-        float(expected.detach() / count), rel=1e-4
-    )
+    each = [mean(losses) for losses in rows] if average == "sample" else [*chain(*rows)]
+    assert float(loss_of(trainer, batch).detach()) == pytest.approx(mean(each), rel=1e-4)
 
 
 def test_the_result_is_the_mean_of_the_last_weights(tmp_path, monkeypatch):
