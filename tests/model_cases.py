@@ -16,7 +16,7 @@ POSITIONS = {
     "fire": [{"ids": "index", "encoding": "fire"}],
     "index_relative": [{"ids": "index", "encoding": "relative"}],
     "alibi": [{"ids": "index", "encoding": "alibi"}],
-    "t5": [{"ids": "index", "encoding": "t5", "buckets": 8, "max_distance": 16}],
+    "t5": [{"ids": "index", "encoding": "t5"}],
     "shaw": [{"ids": "index", "encoding": "shaw", "clip": 4}],
     "randomized": [{"ids": "randomized", "encoding": "learned", "range": 200}],
     "randomized_fire": [{"ids": "randomized", "encoding": "fire", "range": 200}],
@@ -70,7 +70,7 @@ MODELS = {
     "both_gated": {"layers": 2, "norm": "rms", "norm_place": "pre_and_post", "biases": False,
                    "activation": "gated_gelu", "tied": True, "initialisation": "t5"},
     "bare": {"layers": 2, "norm": "none"},
-    "wide_heads": {"layers": 1, "head_width": 12, "activation": "gelu", "residual_scale": 1.5},
+    "wide_heads": {"layers": 1, "head_width": 12, "activation": "gelu"},
     "scaled": {"layers": 2, "attention_scale": "log", "embedding_norm": True,
                "norm_place": "pre_and_branch"},
 }  # fmt: skip

@@ -113,8 +113,6 @@ positions: [{ids: coupled, encoding: rope, limit: 60, ring: true, window: 1}]
     positions.0.window: [1, 1] does not fit ids 'coupled' ... expected 'index', 'coupled' without
 positions: [{ids: coupled, encoding: fire}]
     positions.0.encoding: Fire needs ids that grow from left to right ... expected ids 'index'
-positions: [{ids: index, encoding: t5, buckets: 64, max_distance: 32}]
-    positions.0: max_distance 32 with buckets 64 does not fit, expected more than 32
 positions: [{ids: index, encoding: rope}], model: {head_width: 7}
     positions.0: a head_width of 7 does not fit RoPE, expected an even one
 

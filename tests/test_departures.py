@@ -72,7 +72,7 @@ def test_one_change_is_one_departure_of_its_kind(change, departure):
     "change",
     [
         {"model": {"head_width": 16, "hidden": 256, "norm": "layer", "norm_epsilon": 1e-5}},
-        {"training": {"cooldown": 0.1, "progressive": 0.5, "patience": 9}},
+        {"training": {"cooldown": 0.1, "progressive": 0.5}},
         {"training": {"score_every": 7, "snapshot_every": 5, "device": "cpu", "pool": 3}},
         {"training": {"precision": "fp32"}},
         {"evaluation": {"longest": 30, "starts": [1]}},

@@ -71,6 +71,7 @@ def fake(monkeypatch):
     memory = SimpleNamespace(total_memory=80e9)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: memory)
+    monkeypatch.setattr(torch.cuda, "set_per_process_memory_fraction", lambda share, device: None)
     monkeypatch.setattr(graphs, "has_graphs", lambda device: False)
     monkeypatch.setattr(torch, "Generator", FakeGenerator)
     with FakeDevice() as fake:

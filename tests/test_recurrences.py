@@ -7,7 +7,6 @@ import torch
 import torch.nn.functional as F
 
 from carry.config import paths
-from carry.config.settings import SettingsError
 from carry.data import problem_sets
 from carry.data.problem_sets import ProblemSet, draw_problem_set
 from carry.evaluation import decoding, mock_models, recurrences, scoring
@@ -167,7 +166,7 @@ def test_steps_are_read_out_as_they_are_scored(pad):
         for digits, some in choose_problems(system, table).groupby("i"):
             batch = system.format.write(problem_sets.to_problems(some, system.task))
             told = answers[(answers["digits"] == digits) & (answers["recurrence"] == times)]
-            seen = teacher_forced_pass(system, batch[:1].trim(), 1, times)
+            seen = teacher_forced_pass(system, batch[:1].trim(), times)
             said, due = (to_tokens("".join(told[name])) for name in ("predicted", "target"))
             assert said.equal(seen.predicted[0]) and due.equal(seen.target[0])
 
@@ -260,12 +259,6 @@ def test_of_a_model_that_is_not_looped_nothing_is_said(table):
     counts, answers = score_by_recurrence(system, table)
     assert counts.columns.tolist() == recurrences.RECURRENCE_COLUMNS and counts.empty
     assert answers.columns.tolist() == recurrences.ANSWER_COLUMNS and answers.empty
-
-
-@pytest.mark.parametrize("most", [0, -1])
-def test_less_than_one_recurrence_is_refused(table, most):
-    with pytest.raises(SettingsError, match=f"^recurrences: {most} does not fit, expected at lea"):
-        score_by_recurrence(build(), table, most=most)
 
 
 ROWS = ("addition_abacus", "addition_abacus_looped")

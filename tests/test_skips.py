@@ -19,7 +19,7 @@ from carry.interpretability import far_ids
 from carry.models.attention import NEUTRAL_KEYS, AttentionContext, FarKeys, PositionEncodings
 from carry.models.encodings import IdRange, ModelShape
 from carry.models.encodings.learned import Learned
-from carry.models.hooks import Hooks, no_hook
+from carry.models.hooks import Hooks, LayerHook
 from carry.models.system import System
 from carry.models.teacher_forcing import teacher_forced_pass
 from carry.randomness import stream
@@ -353,7 +353,7 @@ def test_counting_far_keys_is_attention_to_that_many_copies_of_them(log_scale):
     symbols = torch.randint(8, 14, (rows, tokens), generator=draws)
     context = AttentionContext(positions, index, [ids], tokens, in_order=True, tokens=symbols)
     attention = context.attention(0, dense=True)
-    found = attention.attend(query, key, value, 0.5, None, no_hook, False)
+    found = attention.attend(query, key, value, 0.5, None, LayerHook(0))
     for row, head, at in torch.cartesian_prod(*map(torch.arange, (rows, heads, tokens))):
         own = int(ids[row, at]) or first[row]
         copies = [

@@ -148,7 +148,7 @@ def _predict_tokens(
             trimmed = batch[rows[part]].trim()
             at, _, _ = trimmed.response()  # equal in all rows, because they have one shape
             predicted = predict_tokens(
-                system.logits_by_recurrence(trimmed, ids, at[:1], most)
+                system.network.each_recurrence(trimmed.tokens, ids, at[:1], most)
                 for ids in select_rows(ids_by_start, part)
             )
             order.append(rows[part])

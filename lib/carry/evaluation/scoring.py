@@ -222,7 +222,7 @@ def run_passes(
     """
     if system.run.training.batched_seeds:
         # By name, so that other rows do not depend on the code of batched seeds.
-        module = importlib.import_module("carry.training.batched.count_pass")
+        module = importlib.import_module("carry.training.batched.network")
         yield torch.arange(len(problems)), module.counts_pass(system, problems, batch)
         return
     most = count_at_once(batch, system.device)

@@ -88,8 +88,6 @@ class Training(Settings):
     score_problems: Annotated[int, Field(ge=1, le=MOST_BATCH)] = 256  # held-out problems in a point
     held_out: Cell | None = None  # smallest and largest held-out size; only with batched seeds
     keep_weights: Literal["last", "best"] = "last"  # best on held-out; only with batched seeds
-    stop_at: Annotated[float, Field(gt=0.0, le=1.0)] | None = None  # held-out exact match
-    patience: Count = 3  # scores in a row that must reach stop_at
     checkpoint_every: Count | None = 250  # steps between checkpoints; null: a minute
     snapshot_every: Count | None = None  # steps between kept weights, for plots of learning
     device: Literal["auto", "cpu", "cuda"] = "auto"  # auto: CUDA if the machine has it
@@ -107,16 +105,13 @@ class Training(Settings):
                     f"{field} {describe(value)} does not fit batched_seeds "
                     f"{str(self.batched_seeds).lower()}; expected {default!r}"
                 )
-        batched, stop_at, cooldown = self.batched_seeds, self.stop_at, self.cooldown
+        batched, cooldown = self.batched_seeds, self.cooldown
         first, last = self.held_out or (0, 0)
         for misfit, field, other, expected in (
             (batched and self.examples is None, "examples", "batched_seeds true", "a number"),
             (batched and self.checkpoint_every is None, "checkpoint_every", "batched_seeds true",
              "a number"),
             (batched and self.device == "cuda", "device", "batched_seeds true", "'cpu'"),
-            # Which step is the last one is not known before.
-            (self.average_weights and stop_at is not None, "average_weights",
-             f"stop_at {stop_at}", "0.0, or stop_at None"),
             # Signs would look for the first of two problems.
             (self.packing and self.longer > 1.0, "longer", "packing true", "1.0"),
             (self.warmup + (cooldown or 0.0) > 1.0, "cooldown", f"warmup {self.warmup}",
@@ -140,7 +135,7 @@ class Training(Settings):
 ONLY_BATCHED = ("halving", "held_out", "keep_weights")
 ONLY_SEPARATE = (
     *("problem_set", "random_padding", "packing", "longer", "loss", "loss_average", "progressive"),
-    *("optimizer", "batch_ramp", "clip", "precision", "stop_at", "patience", "snapshot_every"),
+    *("optimizer", "batch_ramp", "clip", "precision", "snapshot_every"),
     *("average_weights", "dropout_inside", "graphs", "micro_batch"),
 )
 
@@ -251,5 +246,5 @@ class Run(Settings):
             names += [f"carry.positions.{pair.get('ids')}"]
             names += [f"carry.models.encodings.{pair.get('encoding')}"]
         if self.training.batched_seeds:
-            names += ["carry.training.batched.trainer", "carry.training.batched.count_pass"]
+            names += ["carry.training.batched.trainer"]
         return names

@@ -10,7 +10,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 import pandas as pd
@@ -18,7 +17,6 @@ import torch
 from jaxtyping import Bool, Integer
 from torch import Tensor
 
-from carry.config.settings import SettingsError
 from carry.data.batch import Batch
 from carry.formats import ALPHABET, EOS
 from carry.interpretability.adder_construction import DTYPES, add_accuracy
@@ -333,18 +331,6 @@ def trace_circuit(
     return pd.DataFrame(rows)
 
 
-@dataclass(frozen=True)
-class UncheckedPrecision(Precision):
-    """Numbers of any number of bits, also of fewer than `Precision` allows.
-
-    >>> UncheckedPrecision(2).largest
-    1.0
-    """
-
-    def __post_init__(self) -> None:
-        pass
-
-
 def score_by_bits(
     named: Mapping[str, Circuit], formats: Iterable[tuple[int, int]], strings: int = 16
 ) -> pd.DataFrame:
@@ -352,8 +338,8 @@ def score_by_bits(
 
     Columns: `circuit`, `gates`, `bits` and how many of them are the `fraction`, the `largest` such
     number, the attention weight of a wrong key (`leaks`) relative to the correct one, whether
-    `Precision` refuses the format, and of `n` gates how many are `wrong`, by kind (`wrong_and`,
-    `wrong_not`).
+    the proof does not hold for the format (`refused`), and of `n` gates how many are `wrong`, by
+    kind (`wrong_and`, `wrong_not`).
 
     >>> table = score_by_bits({"parity": circuits.build_parity_circuit(3)}, [(2, 0), (3, 0)])
     >>> table[["bits", "refused"]].values.tolist(), (table["wrong"] > 0).tolist()
@@ -362,24 +348,16 @@ def score_by_bits(
     rows = []
     for name, circuit in named.items():
         model, inputs = ChainOfThought([circuit]), circuit_inputs(circuit, strings)
-        target = circuit.batched_values(inputs)
+        target = torch.tensor([circuit.values(row) for row in inputs.tolist()])
         is_and = torch.tensor([kind == AND for kind, *_ in circuit.gates])
         tokens = torch.cat([inputs, target], dim=1)[None]
         for bits, fraction in formats:
-            precision = UncheckedPrecision(bits, fraction)
+            precision = Precision(bits, fraction)
             wrong = predict_gates_rounded(model, tokens, precision)[0] != target
             weight = precision.round(torch.tensor(math.exp(-precision.largest)))
             row = {"circuit": name, "gates": circuit.size, "bits": bits, "fraction": fraction}
             row |= {"largest": precision.largest, "leaks": abs(float(weight))}  # not -0
-            row |= {"refused": _is_refused(bits, fraction), "n": target.numel()}
+            row |= {"refused": not precision.is_enough, "n": target.numel()}
             sums = {"wrong": wrong, "wrong_and": wrong[:, is_and], "wrong_not": wrong[:, ~is_and]}
             rows.append({**row, **{kind: int(value.sum()) for kind, value in sums.items()}})
     return add_accuracy(rows)
-
-
-def _is_refused(bits: int, fraction: int) -> bool:
-    try:
-        Precision(bits, fraction)
-    except SettingsError:
-        return True
-    return False

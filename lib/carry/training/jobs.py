@@ -28,9 +28,6 @@ def list_training_jobs(run: Run, seeds: Sequence[int] | None = None) -> list[tup
     """Return the jobs that train seeds of a run (default: all), each with the seeds that it trains.
 
     With `batched_seeds` a job trains a group of seeds of the run, also those that nobody asked for.
-
-    Raises:
-        SettingsError: for a run with `batched_seeds` that cannot be trained this way.
     """
     seeds = range(run.seeds) if seeds is None else seeds
     identity = json.dumps(identify(run), sort_keys=True)
@@ -92,11 +89,6 @@ def train_seed(report: Callable[..., None], folder: Path, run: Run, seed: int) -
 
     Args:
         report: called with the share of the training that is done, and its last scores in words.
-
-    Raises:
-        SettingsError: for settings that do not fit.
-        TrainingDiverged: for a loss that is not finite.
-        OutOfTime: at the time of `DEADLINE`, if it is set.
     """
     steps = run.training.steps
     trainer = Trainer(run, seed, folder / "checkpoints" / f"seed_{seed}.safetensors")

@@ -20,11 +20,7 @@ GROUPS = 2
 
 
 def list_groups(run: Run) -> list[range]:
-    """Return the seeds of each group of a run.
-
-    Raises:
-        SettingsError: for a run that cannot be trained this way.
-    """
+    """Return the seeds of each group of a run; refuse one that cannot be trained this way."""
     check_system(System(run))
     groups = [range(run.seeds)[start::GROUPS] for start in range(GROUPS)]
     return [seeds for seeds in groups if seeds]
