@@ -233,7 +233,7 @@ def long(rounds: int = 5) -> dict:
         cells = torch.full((1, 2), digits)
         batch = system.format.write(system.task.draw_for_cells(cells, stream(0, "benchmark")))
         ids = system.ids(batch)
-        return lambda: teacher_forced_pass(system, batch, ids=ids)
+        return lambda: teacher_forced_pass(system, batch, ids_by_start=[ids])
 
     for digits in (100, 300, 1000, 3000):
         variants = {name: passed(name, digits) for name in ("fused", "gathered")}

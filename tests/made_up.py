@@ -5,12 +5,10 @@ import itertools
 import numpy as np
 import pandas as pd
 
-import made_up_lengths as alike
 from carry.evaluation.intervals import add_interval
 from carry.evaluation.mistakes import KINDS
 from carry.experiments.resolve import load_rows
-from carry.results import CERTIFICATE_COLUMNS
-from made_up_columns import ORDER
+from carry.results import CERTIFICATE_COLUMNS, find_declared_columns
 
 # How far each row goes, as a multiple of the training lengths, and from which start.
 REACH = {
@@ -111,87 +109,14 @@ def results(root, rows, scale="laptop"):
             mine.assign(scale=scale).to_parquet(folder / f"{name}.parquet", index=False)
 
 
-SHARES = ("accuracy", "low", "high")
-LENGTHS = {"short": 5, "middle": 15, "long": 20, "longest": 25}
-
-
-def paper_cells(rows, grid=30, seeds=2):
-    """Return cells for the rows of a paper, each trained as far as its name says, of any task."""
-    parts = []
-    for row in rows:
-        if alike.is_equal(row):
-            parts.append(alike.cells(row, seeds))
-            continue
-        trained = LENGTHS.get(row.rsplit("_", 1)[-1], 10)
-        part = cells([row], trained, grid, each=5, equal=10, seeds=seeds)
-        if row.startswith("sorting"):
-            part = part[(part["set"] == "grid") & (part[["i", "j"]].max(axis=1) <= 10)]
-            pairs = ((10, 30), (30, 10), (30, 30), (20, 20))
-            far = [part.iloc[:seeds].assign(set="far", i=i, j=j) for i, j in pairs]
-            far = [of.assign(seed=range(seeds), n=50, exact=20, start="1") for of in far]
-            part = add_interval(pd.concat([part, *far], ignore_index=True))
-            part["first_right"] = part["exact"] + (part["n"] - part["exact"]) // 2
-        elif row.startswith("noisy_majority"):
-            part = part[part["set"] == "equal"]
-            part = pd.concat([part.assign(set=of) for of in ("validation", "test")])
-        elif row.startswith("addition"):  # the Abacus table ends earlier
-            longer = range(grid + 1, grid + (3 if "abacus" in row else 6))
-            equal = part[(part["set"] == "equal") & (part["i"] == grid)]
-            part = pd.concat([part, *(equal.assign(i=i, j=i) for i in longer)])
-        if "hints" in row:
-            part["digits_right"] = (part["exact"] + 1).clip(upper=part["n"])
-        parts.append(stepped(part, row))
-    return pd.concat(parts, ignore_index=True)
-
-
-def stepped(part, row):
-    """Return a row's cells as they are where steps are written, and where tasks have other ones."""
-    if row.startswith("parity"):
-        part = part[part["set"] == "equal"]
-    if row.startswith("multi_operand_addition"):
-        part = part[part["j"] >= 2]
-    if "scratchpad" in row:
-        some = part["exact"] + (part["n"] - part["exact"]) // 2
-        part = part.assign(digits_right=some.where(part["set"] == "equal"))
-    return part
-
-
-def steps(rows, trained=10, grid=30, n=50, seeds=2):
-    """Return accuracy by step of rows that write steps, worse the later they are."""
-    random, found = np.random.default_rng(2), []
-    for row, seed, digits in itertools.product(rows, range(seeds), range(2, grid + 1)):
-        left, count = n, 2 * digits if row.startswith("multiplication") else digits + 1
-        right = accuracy(1.3, digits * np.linspace(0.5, 1.1, count), trained, seed)
-        for step, share in enumerate(right):
-            wrong = random.binomial(left, 1 - share)
-            left -= wrong
-            of = [row, "laptop", seed, trained, "1", "equal", digits, step, n, n - wrong, wrong]
-            found.append(of)
-    table = pd.DataFrame(found, columns=[c for c in ORDER["steps"] if c not in SHARES])
-    return add_interval(table, "correct")[ORDER["steps"]]
-
-
-def answers(rows, digits=20):
-    """Return one answer of looped rows, its low places right first."""
+def answers(row, digits=20):
+    """Return one answer of a row with two recurrences, its low places right first."""
     found = []
-    for row in rows:
-        often = int(row.rsplit("_", 1)[-1]) if row[-1].isdigit() else 2
-        for step, place in itertools.product(range(1, 2 * often + 1), range(digits + 1)):
-            due = "$" if place == digits else str(7 * place % 10)
-            said = due if place < 25 * step / often else "0"
-            found.append([row, "laptop", 0, 10, "1", digits, often, step, place, place, due, said])
-    return pd.DataFrame(found, columns=ORDER["answers"])
-
-
-def reach(rows):
-    """Return what one seed is asked of long problems; of products one is wrong."""
-    found = []
-    for row, (size, n) in itertools.product(rows, ((1000, 50), (100_000, 10))):
-        wrong = int("multiplication" in row)
-        found.append([row, "laptop", 0, 10, size, size, n, n - wrong, 3 * wrong, 3 * size + 3])
-    columns = [name for name in ORDER["reach"] if name not in SHARES]
-    table = pd.DataFrame(found, columns=columns).astype({"n": int, "exact": int})
-    return add_interval(table)[ORDER["reach"]]
+    for step, place in itertools.product(range(1, 5), range(digits + 1)):
+        due = "$" if place == digits else str(7 * place % 10)
+        said = due if place < 12.5 * step else "0"
+        found.append([row, "laptop", 0, 10, "1", digits, 2, step, place, place, due, said])
+    return pd.DataFrame(found, columns=find_declared_columns()["answers"])
 
 
 def certificates():
@@ -202,19 +127,6 @@ def certificates():
                          ("copying_relative", "open"), ("parity_relative_scratchpad", "sampled"),
                          ):  # fmt: skip
         lead = {"wrong": -0.5, "open": 0.1}.get(verdict, 3.0)
-        found.append(
-            [
-                row,
-                len(found),
-                10,
-                5_000,
-                verdict,
-                400,
-                3 * (lead < 0),
-                0,
-                lead,
-                0.5,
-                lead - 0.5,
-            ]
-        )
+        errors = [400, 3 * (lead < 0), 0, lead, 0.5, lead - 0.5]
+        found.append([row, len(found), 10, 5_000, verdict, *errors])
     return pd.DataFrame(found, columns=CERTIFICATE_COLUMNS)

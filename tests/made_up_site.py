@@ -60,6 +60,7 @@ STORY = {
             "claims": ["certified_addition"],
         },
     ],
+    "tables": {"footing": {"title": "Schemes", "texts": 3, "note": "All."}},
     "works": {key: {"label": key, "about": f"On {key}."} for key in works.read_works()}
     | {works.OWN: {"label": "Ours", "about": "On ours.", "title": "Every length"}},
 }

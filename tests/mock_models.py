@@ -123,8 +123,7 @@ class Oracle(System):
         operands = [self._read(number) for number in self._split(question)]
         if not self.task.keeps_leading_zeros:
             operands = [str(int(operand)) for operand in operands]
-        from_zero = self.task.from_zero if form.from_zero is None else form.from_zero
-        stages, written = self.task.scratchpad_text(*operands, from_zero=bool(from_zero)), []
+        stages, written = self.task.scratchpad_text(*operands, from_zero=form.from_zero), []
         for index, stage in enumerate(stages):
             numbers = [number.zfill(room if form.pad else 0) for room, number in stage]
             sign = "+" if len(stages) > 1 and not index else ">"

@@ -51,15 +51,12 @@ def bias_by(encoding, layer, head, query, i, j):
         case "ALiBi":  # Press et al. 2021, section 3, for two heads
             return -(2 ** (-8 * (head + 1) / 2)) * abs(i - j)
         case "T5":
-            return encoding.biases[bucket_by(i - j, *T5_SIZES[len(encoding.biases)]), head].item()
+            return encoding.biases[bucket_by(i - j, 32, 128), head].item()
         case "Shaw":  # Shaw et al. 2018, eq. 4; its vectors stand beside keys that are not turned
             clipped = max(-encoding.clip, min(encoding.clip, j - i))
             vector = encoding.vectors[layer][clipped + encoding.clip].tolist()
             return dot(query, vector) / math.sqrt(len(query))
     return 0.0
-
-
-T5_SIZES = {8: (8, 16), 32: (32, 128)}  # buckets and largest distances of the variants
 
 
 def bucket_by(distance, buckets, most):

@@ -1,4 +1,4 @@
-"""The contract of an architecture, for every file in the package and for one more: a small GRU.
+"""The contract of an architecture, for every file in the package and for CONTRIBUTING's GRU.
 
 `make test` runs these tests with shapes and types checked at run time (see conftest.py).
 """
@@ -19,7 +19,7 @@ from carry.evaluation.decoding import decode_greedily
 from carry.evaluation.recurrences import score_by_recurrence
 from carry.evaluation.scoring import score_system
 from carry.experiments.resolve import make_run
-from carry.interpretability.attention import mean_attention
+from carry.interpretability.attention import describe_batch
 from carry.interpretability.lens import apply_logit_lens
 from carry.models import architectures, attention
 from carry.models.cache import Cache
@@ -29,10 +29,11 @@ from carry.models.teacher_forcing import teacher_forced_pass
 from carry.randomness import stream
 from carry.training.batched.network import BatchedNetwork
 from carry.training.loop import Trainer
+from test_recipes import EXTENSIONS, RECIPE
 
 pytestmark = pytest.mark.contract
 
-FOLDER = str(Path(__file__).parent / "extra_architectures")
+GRU = dict(RECIPE.findall(EXTENSIONS))["lib/carry/models/architectures/recurrent.py"]
 NAMES = sorted({*list_modules("carry.models.architectures"), "recurrent"})
 SIZES = {"layers": 2, "width": 16, "heads": 2, "recurrences": 3, "halting_bias": -0.5}
 POSITIONS = {
@@ -45,9 +46,10 @@ POSITIONS = {
 
 
 @pytest.fixture(autouse=True)
-def extra_architecture(monkeypatch):
-    """Let the package have the file of the folder too, as if it were one of its own."""
-    folders = [str(Path(architectures.__file__).parent), FOLDER]
+def extra_architecture(tmp_path, monkeypatch):
+    """Let the package have the file of the recipe too, as if it were one of its own."""
+    (tmp_path / "recurrent.py").write_text(GRU, encoding="utf-8")
+    folders = [str(Path(architectures.__file__).parent), str(tmp_path)]
     monkeypatch.setattr(architectures, "__path__", folders)
     importlib.invalidate_caches()
     yield
@@ -100,7 +102,7 @@ def test_decoding_agrees_with_one_pass(system):
     problems = problems[(problems.lengths == problems.lengths[:1]).all(1)]
     batch, decoded = system.format.write(problems), decode_greedily(system, problems)
     ids = system.ids(system.format.write_open_ended(problems))
-    seen = teacher_forced_pass(system, batch, ids=ids)
+    seen = teacher_forced_pass(system, batch, ids_by_start=[ids])
     for row, first in enumerate(seen.first_wrong.tolist()):
         length = int(seen.real[row].sum()) if first < 0 else first + 1
         assert decoded[row, :length].tolist() == seen.predicted[row, :length].tolist()
@@ -194,15 +196,9 @@ def test_a_certificate_is_given_or_refused(name):
 def test_tools_for_transformers_refuse_a_recurrent_network_in_one_line():
     system = System(run_of("recurrent"))
     batch, problems = written(system), system.task.draw(2, 2, stream(0, "x"))
-    assert refused(mean_attention, system, batch)
+    assert refused(describe_batch, system, batch)
     assert refused(measure_depths, system, problems)
     assert refused(BatchedNetwork, [system])
-
-
-def test_labels():
-    labels = {name: architectures.choose_architecture({"name": name})[0].label for name in NAMES}
-    assert all(labels.values()) and labels["recurrent"] == "GRU"
-    assert labels["transformer"] == "Transformer"  # of the class, unless it has its own
 
 
 def test_attention_is_needed_by_encodings_that_act_on_it():

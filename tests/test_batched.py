@@ -25,15 +25,14 @@ from carry.models.system import System
 from carry.models.teacher_forcing import teacher_forced_pass
 from carry.randomness import stream
 from carry.tasks import to_digits
-from carry.training.batched import groups
-from carry.training.batched.count_pass import counts_pass
+from carry.training.batched import groups, head_halving
 from carry.training.batched.head_halving import (
     HeadOutputs,
     compute_separation,
     compute_shapley_values,
     select_heads,
 )
-from carry.training.batched.network import BatchedNetwork, make_string_counts
+from carry.training.batched.network import BatchedNetwork, counts_pass, make_string_counts
 from carry.training.batched.trainer import BatchedTrainer
 from carry.training.jobs import COLUMNS, list_training_jobs, train_runs
 from made_up_project import move_project
@@ -43,7 +42,7 @@ MODELS = {
     "projected": {"head_width": 3, "final_norm": False},
     "usual": {"biases": True, "initialisation": "t5"},
     "rms": {"norm": "rms", "output": False},
-    "bare": {"norm": "none", "output": False, "residual_scale": 0.5},
+    "bare": {"norm": "none", "output": False},
 }
 STRINGS = ["0", "1", "2", "01", "0122", "111000", "2222221", "0101012", "120120120", "00000011"]
 
@@ -103,14 +102,6 @@ def test_scores_from_counts_are_those_from_tokens(model):
     seen, slowly = counts_pass(system, problems, batch), teacher_forced_pass(system, batch)
     for name in ("predicted", "target", "real"):
         assert torch.equal(getattr(seen, name).long(), getattr(slowly, name).long())
-
-
-def test_the_order_of_a_string_is_no_matter():
-    system = systems()[0]
-    orders = ["".join(order) for order in set(itertools.permutations("00112"))]
-    batch, _ = written(system, orders)
-    logits = system.network(batch.tokens, [], batch.start[:, None] - 1)
-    torch.testing.assert_close(logits, logits[:1].expand_as(logits), rtol=1e-10, atol=1e-10)
 
 
 @pytest.mark.parametrize("dropout", [0.0, 0.2])
@@ -234,22 +225,10 @@ def test_a_model_that_is_not_halved_to_one_head_counts_as_wrong():
 
 REFUSED = {
     "layers": ({"model": {"layers": 2}}, "model.layers: 2"),
-    "recurrences": ({"model": {"recurrences": 3}}, "model.recurrences: 3"),
-    "injection": ({"model": {"injection": "entrance"}}, "model.injection: 'entrance'"),
     "feed-forward": ({"model": {"feed_forward": True}}, "model.feed_forward: True"),
-    "hidden": ({"model": {"hidden": 8}}, "model.hidden: 8"),
-    "activation": ({"model": {"activation": "gelu"}}, "model.activation: 'gelu'"),
     "norm place": ({"model": {"norm_place": "post", "output": True}}, "model.norm_place: 'post'"),
-    "read-out": ({"model": {"read_out": True}}, "model.read_out: True"),
-    "tied": ({"model": {"tied": True}}, "model.tied: True"),
-    "divided": ({"model": {"divide_gradient": True}}, "model.divide_gradient: True"),
     "attention": ({"model": {"attention": "fused"}}, "model.attention: 'fused'"),
-    "growing": ({"model": {"attention_scale": "log"}}, "model.attention_scale: 'log'"),
-    "embedding norm": ({"model": {"embedding_norm": True}}, "model.embedding_norm: True"),
-    "norm epsilon": ({"model": {"norm_epsilon": 1e-12}}, "model.norm_epsilon: 1e-12"),
-    "logit scale": ({"model": {"logit_scale": 0.5}}, "model.logit_scale: 0.5"),
     "adaptive": ({"model": {"name": "adaptive"}}, "model.name: 'adaptive'"),
-    "begin": ({"format": {"begin": "$"}}, "format.begin: '$'"),
     "spaces": ({"format": {"spaces": 0.5}}, "format.spaces: 0.5"),
     "positions": ({"positions": [{"ids": "index", "encoding": "rope"}]}, "positions: "),
     "task": ({"task": {"name": "parity"}}, "task.name: 'parity'"),
@@ -290,7 +269,7 @@ def test_heads_that_do_not_fill_the_width_need_a_projection():
         System(make_run({"task": {"name": "addition"}, "model": model}))
 
 
-def test_a_separator_finds_a_line_and_needs_both_majorities():
+def test_a_separator_finds_a_line():
     generator = stream(0, "points")
     points = torch.randn(400, 1, 2, generator=generator)
     ones = points[:, 0] @ torch.tensor([1.0, -2.0]) > 0.5
@@ -299,10 +278,6 @@ def test_a_separator_finds_a_line_and_needs_both_majorities():
     assert compute_separation([1], found, found) == max(
         ones.float().mean(), 1 - ones.float().mean()
     )
-    with pytest.raises(SettingsError, match="all 400 strings have the majority 1"):
-        compute_separation(
-            [0], HeadOutputs(found.outputs, torch.ones(400, dtype=torch.bool)), found
-        )
 
 
 def worth(some):
@@ -311,25 +286,18 @@ def worth(some):
 
 
 def test_shapley_values_share_out_what_all_are_worth():
-    values = compute_shapley_values(worth, range(5), stream(0, "test")).values
+    values = compute_shapley_values(worth, range(5), stream(0, "test"))
     assert sum(values) == pytest.approx(worth(range(5)) - worth(()))
     assert values == pytest.approx([0.2 + 1.5, 1.2 + 1.5, 2.2 - 1, 3.2, 4.2 - 1])
 
 
-def test_sampled_shapley_values_are_within_their_errors():
-    """Each within 5 standard errors: false alarms less than once in 100,000 draws of five."""
-    exact = compute_shapley_values(worth, range(5), stream(0, "test")).values
-    values, errors = compute_shapley_values(worth, range(5), stream(0, "test"), orders=400)
+def test_of_many_players_orders_are_sampled(monkeypatch):
+    monkeypatch.setattr(head_halving, "SAMPLED_ORDERS", 400)
+    exact = compute_shapley_values(worth, range(5), stream(0, "test"))
+    monkeypatch.setattr(head_halving, "MAX_PLAYERS_EXACT", 4)
+    values = compute_shapley_values(worth, range(5), stream(0, "test"))
     assert sum(values) == pytest.approx(worth(range(5)))
-    for one, other, error in zip(exact, values, errors, strict=True):
-        assert abs(one - other) <= 5 * error + 1e-9
-
-
-def test_many_players_are_sampled():
-    values, errors = compute_shapley_values(
-        lambda some: float(len(some)), range(16), stream(0, "test")
-    )
-    assert values == pytest.approx([1.0] * 16) and errors == pytest.approx([0.0] * 16)
+    assert values == pytest.approx(exact, abs=0.3) and values != exact
 
 
 def test_the_better_half_is_kept():
@@ -396,12 +364,6 @@ def test_with_the_answers_of_the_thesis_every_majority_is_the_wrong_one():
         model.network.logits.weight[[4, 5]] *= -1
         model.network.logits.bias[[4, 5]] *= -1
     assert find_errors(model, batch)[:, 0].all()
-
-
-@pytest.mark.parametrize(("large", "length"), [(0.0, None), (-1.0, None), (9.0, 0)])
-def test_a_model_by_hand_without_sense_is_refused(large, length):
-    with pytest.raises(SettingsError, match="does not fit"):
-        build_minimal_majority(large, length)
 
 
 def test_by_hand_looks_as_told():

@@ -2,7 +2,6 @@
 
 import functools
 import json
-import pickle
 
 import numpy as np
 import pytest
@@ -11,14 +10,11 @@ import torch
 from carry import cli
 from carry.certificates import committed, coverings, files, jobs, tables, verification
 from carry.certificates.contexts import (
-    HIDDEN_ID,
     ConflictingContexts,
     compute_context_keys,
-    compute_id_reach,
     concatenate_contexts,
     extract_contexts,
     iterate_contexts,
-    require_bounded_contexts,
     unique_contexts,
 )
 from carry.certificates.verification import (
@@ -27,7 +23,6 @@ from carry.certificates.verification import (
     certify_model,
     check_contexts,
     enumerate_contexts,
-    hash_weights,
     sample_problems,
 )
 from carry.config import paths
@@ -35,7 +30,7 @@ from carry.config.settings import SettingsError
 from carry.evaluation import trained_models
 from carry.evaluation.decoding import decode_greedily
 from carry.experiments.resolve import load_run, make_run
-from carry.formats import EOS, PAD, Format, build_format, to_text, to_tokens
+from carry.formats import EOS, to_text, to_tokens
 from carry.models.system import System
 from carry.models.teacher_forcing import teacher_forced_pass
 from carry.randomness import stream
@@ -163,14 +158,10 @@ def test_coverings_have_all_digits_in_the_window(row, monkeypatch):
     assert met > 300
 
 
-@pytest.mark.parametrize(("row", "layers", "scale"), [
-    *((row, 1 + at % 2, "constant") for at, row in enumerate(ROWS)),
-    ("addition_relative", 2, "log"),
-    (ROWS[-2], 1, "log"),
-])  # fmt: skip
-def test_a_context_has_the_logits_of_its_sequence(row, layers, scale):
-    """Hidden tokens have no effect, through two layers as well, and are not counted."""
-    system = with_noise(system_of(row, model={"layers": layers, "attention_scale": scale}))
+@pytest.mark.parametrize("row", ROWS)
+def test_a_context_has_the_logits_of_its_sequence(row):
+    """Hidden tokens have no effect."""
+    system = with_noise(system_of(row))
     for problems in problems_of(system, ((3, 3), (6, 4))):
         batch = system.format.write(problems[:5])
         index, _, real = batch.response()
@@ -250,13 +241,10 @@ def test_a_correct_model_is_certified_and_answers_long_problems():
     assert teacher_forced_pass(system, system.format.write(problems)).exact.all()
 
 
-def test_a_certificate_has_the_least_lead_the_largest_error_and_the_least_slack():
-    """The least lead is not that of the context with the least slack, as it once was."""
-    system = trained_copy(PARITY)
-    with_noise(system, 0.02)
-    enumerated = enumerate_contexts(system)
-    contexts = enumerated.contexts.long()
-    certificate, checks = certify_model(system, enumerated), check_contexts(system, contexts)
+def test_leads_are_those_of_exact_arithmetic():
+    system = with_noise(trained_copy(PARITY), 0.02)
+    contexts = enumerate_contexts(system).contexts.long()
+    checks = check_contexts(system, contexts)
     with torch.inference_mode():
         last = torch.full((1, 1), contexts.tokens.shape[1] - 1)
         logits = system.network.double()(contexts.tokens, contexts.ids, last)[:, 0]
@@ -264,12 +252,7 @@ def test_a_certificate_has_the_least_lead_the_largest_error_and_the_least_slack(
     others = logits.scatter(1, target, -torch.inf)
     leads = logits.gather(1, target)[:, 0] - others.amax(1)
     torch.testing.assert_close(checks.lead, leads, rtol=1e-6, atol=1e-6)
-    assert certificate["least_lead"] == pytest.approx(leads.min().item(), rel=1e-3)
-    assert certificate["largest_error"] == pytest.approx(checks.error.max().item(), rel=1e-3)
-    assert certificate["least_slack"] == pytest.approx(checks.slack.min().item(), rel=1e-3)
-    bound = certificate["least_lead"] - certificate["largest_error"]
-    assert bound * 0.999 <= certificate["least_slack"] < certificate["least_lead"]
-    assert not torch.equal(checks.lead.argmin(), checks.error.argmax())  # they are two contexts
+    assert (checks.slack >= checks.lead - checks.error).all() and (checks.error > 0).all()
 
 
 def test_leads_and_errors_are_those_of_all_contexts(monkeypatch):
@@ -321,10 +304,6 @@ def test_a_counterexample_is_searched_among_random_problems(monkeypatch):
     monkeypatch.setattr(verification, "_get_problem", lambda *arguments: None)
     certificate = certify_model(system, enumerate_contexts(system))
     assert shows_a_fault(system, certificate["counterexample"])
-    monkeypatch.setattr(verification, "_search_wrong_problem", lambda system: None)
-    certificate = certify_model(system, enumerate_contexts(system))
-    assert set(certificate["counterexample"]) == {"context", "target", "predicted"}
-    assert committed.describe_certificate(certificate).startswith("wrong in ")
 
 
 def test_disturbed_weights_are_refused():
@@ -369,11 +348,11 @@ def test_a_model_that_never_saw_a_long_carry_is_wrong_there(monkeypatch):
 
 def test_too_many_contexts_are_sampled(monkeypatch):
     monkeypatch.setattr(verification, "SAMPLED_PROBLEMS", 40)
-    system = with_noise(system_of("addition_relative", model={"layers": 3}))
+    pair = {"ids": "abacus", "encoding": "relative", "window": [0, 3]}
+    system = with_noise(system_of("addition_relative", positions=[pair]))
     enumerated = enumerate_contexts(system)
     assert not enumerated.complete and enumerated.problems == len(sample_problems(system))
     assert certify_model(system, enumerated)["verdict"] == "wrong"
-    assert compute_id_reach(system) == [(0, 3)]
 
 
 def test_a_sample_is_not_a_proof():
@@ -429,39 +408,13 @@ def test_formats_without_a_proof_are_never_exact(name):
         list(coverings.generate_covering_problems(system_of(row, **changes)))
 
 
-class Silent(Format):
-    """Sums whose numbers have leading zeros, in a format that does not say so."""
-
-    reverse_operands: bool = True
-    reverse_answer: bool = True
-
-    def padded(self):
-        return build_format({"pad_to": 9}, self.task)
-
-    def incompatibility(self):
-        return None
-
-    def vocabulary_size(self):
-        return self.padded().vocabulary_size()
-
-    def write(self, problems):
-        return self.padded().write(problems)
-
-    def extent(self, digits):
-        return self.padded().extent(digits)
-
-    def read(self, response):
-        return self.padded().read(response)
-
-
-def test_a_format_that_does_not_say_how_it_writes_numbers_has_no_proof():
-    """Of both schemes that count places; the same format without zeros has one."""
+def test_a_format_that_does_not_say_how_it_writes_numbers_has_no_proof(monkeypatch):
+    """Of both schemes that count places."""
     pair = {"ids": "coupled", "encoding": "relative", "window": [0, 1]}
-    for change in ({}, {"positions": [pair]}):
-        system = system_of("addition_relative", **change)
-        assert next(coverings.generate_covering_problems(system))
-        system.format = Silent()
-        system.format._task = system.task
+    systems = [system_of("addition_relative", **of) for of in ({}, {"positions": [pair]})]
+    assert all(next(coverings.generate_covering_problems(system)) for system in systems)
+    monkeypatch.setattr(type(systems[0].format), "layout", None)
+    for system in systems:
         with pytest.raises(coverings.TooManyContexts):
             next(coverings.generate_covering_problems(system))
 
@@ -475,23 +428,13 @@ def test_weights_that_are_not_numbers_prove_nothing():
     json.dumps(certificate, allow_nan=False)
 
 
-def test_the_float32_prediction_counts():
+def test_a_lead_below_its_error_is_open_and_the_float32_prediction_counts():
     """Rounding may change a prediction although the target leads in exact arithmetic."""
-    lead, error = torch.ones(3, dtype=torch.float64), torch.zeros(3, dtype=torch.float64)
-    checks = ContextChecks(torch.tensor([1, 2, 3]), torch.tensor([1, 2, 4]), lead, error, lead)
-    assert checks.wrong.tolist() == [False, False, True] and not checks.open.any()
-
-
-def test_a_lead_below_its_error_is_open():
-    system, lead = trained(PARITY, 120), torch.ones(2, dtype=torch.float64)
-    checks = ContextChecks(torch.ones(2).long(), torch.ones(2).long(), lead, lead, lead - lead)
-    assert checks.open.all() and not checks.wrong.any()
-    certificate = {
-        **certify_model(system, enumerate_contexts(system)),
-        "verdict": "open",
-        "open": 2,
-    }
-    assert committed.describe_certificate(certificate).startswith("open in 2 of 14 contexts (least")
+    lead, error = torch.ones(3, dtype=torch.float64), torch.tensor([0.0, 1.0, 0.0]).double()
+    predicted, target = torch.tensor([1, 2, 3]), torch.tensor([1, 2, 4])
+    checks = ContextChecks(predicted, target, lead, error, lead - error)
+    assert checks.wrong.tolist() == [False, False, True]
+    assert checks.open.tolist() == [False, True, False]
 
 
 def test_no_contexts_prove_nothing():
@@ -501,17 +444,10 @@ def test_no_contexts_prove_nothing():
         certify_model(system, EnumeratedContexts(enumerated.contexts[:0], 0, True))
 
 
-def test_a_conflict_is_pickled_with_its_contexts():
-    system = system_of("copying_relative")
-    contexts = enumerate_contexts(system).contexts
-    conflict = pickle.loads(pickle.dumps(ConflictingContexts(contexts[:1], contexts[1:2])))
-    assert torch.equal(conflict.first.tokens, contexts[:1].tokens) and len(conflict.second) == 1
-
-
 REFUSED = {
     "a table of ids": (
         {"positions": [{"ids": "abacus", "encoding": "learned", "table": 99}]},
-        "positions.0.encoding: Learned encodes absolute positions",
+        "positions.0.encoding: Learned has no certificate",
     ),
     "no window": (
         {"positions": [{"ids": "abacus", "encoding": "relative"}]},
@@ -520,8 +456,10 @@ REFUSED = {
     "no ids": ({"positions": []}, "positions: none, so contexts are unbounded"),
     "loops": (
         {"model": {"layers": 1, "width": 32, "recurrences": 2, "injection": "every_layer"}},
-        "model.recurrences: 2 with injection 'every_layer' does not fit a certificate",
+        "model.recurrences: 2 has no certificate; expected 1",
     ),
+    "two layers": ({"model": {"layers": 2}}, "model.layers: 2 has no certificate; expected 1"),
+    "another activation": ({"model": {"activation": "gelu"}}, "model.activation: 'gelu' has no"),
     "adaptive depth": ({"model": {"name": "adaptive", "width": 32}}, "model.name: 'adaptive'"),
     "a task without a covering": (
         {"task": {"name": "noisy_majority"}, "format": {}},
@@ -539,10 +477,6 @@ def test_models_without_bounded_contexts_are_refused_in_one_line(name):
         enumerate_contexts(System(make_run(settings)))
     assert message in str(error.value) and "\n" not in str(error.value)
     assert any(word in str(error.value) for word in ("expected", "known: "))
-
-
-def test_models_with_bounded_contexts_are_accepted():
-    require_bounded_contexts(system_of("addition_relative"))
 
 
 @pytest.fixture
@@ -624,30 +558,22 @@ def change_seed(**fields):
 
 TAMPERED = {
     "seeds: 1 entries differ; expected 2": lambda stored: stored["seeds"].pop(),
-    "seeds: 0 entries differ; expected 2": lambda stored: stored["seeds"].clear(),
     'row: "copying_relative" differs': lambda stored: stored.update(row="copying_relative"),
     "'scratchpad' writes steps, and Copying": lambda stored: stored["task"].update(name="copying"),
     "format.reverse_answer: 'maybe'": lambda stored: stored["format"].update(
         reverse_answer="maybe"
     ),
-    "format.reverse_operands: ": lambda stored: stored["format"].update(reverse_operands=False),
     "damaged ('task')": lambda stored: stored.pop("task"),
-    "damaged ('ids')": lambda stored: stored["positions"][0].pop("ids"),
     "positions.0.window": lambda stored: stored["positions"][0].update(window=[0, 9]),
     "model.width: 9 differs": lambda stored: stored["model"].update(width=9),
-    "trained: 500 differs; expected 6": lambda stored: stored.update(trained=500),
     "parameters: 1 differs": lambda stored: stored.update(parameters=1),
-    "parameters: null differs": lambda stored: stored.pop("parameters"),
     'note: "more" differs; expected null': lambda stored: stored.update(note="more"),
     "seeds.1.seed: 7 differs; expected 1": change_seed(seed=7),
     'seeds.1.weights: "0" differs': change_seed(weights="0"),
     "seeds.1.contexts: 15 differs; expected 14": change_seed(contexts=15),
-    "seeds.1.problems: 1 differs": change_seed(problems=1),
     'seeds.1.verdict: "impossible" differs; expected "exact"': change_seed(verdict="impossible"),
-    "seeds.1.wrong: 2 differs; expected 0": change_seed(wrong=2),
     "seeds.1.least_lead: 100.0 differs": change_seed(least_lead=100.0),
     "seeds.1.largest_error: null differs": change_seed(largest_error=None),
-    "seeds.1.counterexample: {} differs; expected null": change_seed(counterexample={}),
     "seeds.1.verdict: null differs": lambda stored: stored["seeds"].__setitem__(
         1, {field: stored["seeds"][1][field] for field in ("seed", "weights")}
     ),
@@ -667,28 +593,19 @@ def test_any_change_of_a_certificate_is_refused_in_one_line(in_git, capsys):
     assert f"{PARITY}: reports/certificates/{PARITY}.json.seeds.1" in line
 
 
-@pytest.mark.parametrize("version", [None, 1, 3, "2"])
-def test_a_certificate_of_another_version_is_refused_in_one_line(in_git, version, capsys):
+def test_a_certificate_of_another_version_is_refused_in_one_line(in_git, capsys):
     path = certificate_file()
-    stored = json.loads(path.read_text())
-    stored["version"] = version
-    path.write_text(json.dumps(stored))
-    assert f".version: {json.dumps(version)} is not read; expected 2" in refused(capsys)
+    for version in (None, 1, 3, "2"):
+        path.write_text(json.dumps({**json.loads(path.read_text()), "version": version}))
+        assert f".version: {json.dumps(version)} is not read; expected 2" in refused(capsys)
 
 
-def test_a_certificate_holds_hashes_of_all_that_it_depends_on(in_git):
-    stored = files.read_certificate(certificate_file())
-    settings = {field: stored[field] for field in jobs.RUN_FIELDS}
-    assert stored["settings_sha256"] == files.hash_json(settings)
-    assert len(bytes.fromhex(stored["code_sha256"])) == 8  # the first of 32
-    assert all(len(bytes.fromhex(seed["contexts_sha256"])) == 32 for seed in stored["seeds"])
-
-
-def test_the_code_the_scale_and_defaults_of_a_certificate_are_not_compared(in_git):
+def test_code_scale_defaults_and_small_differences_are_not_compared(in_git):
     path = certificate_file()
     stored = files.read_certificate(path)
     stored["positions"][0].pop("level")  # the first is the default
     stored |= {"code_sha256": "0", "settings_sha256": "0", "scale": "gpu"}
+    stored["seeds"][0]["least_lead"] *= 1.01  # another machine
     files.write_certificate(path, {**stored, "model": {**stored["model"], "norm": "layer"}})
     assert committed.verify_certificates([PARITY])
 
@@ -728,21 +645,10 @@ def test_an_export_of_another_certificate_is_refused(in_git, tmp_path):
     assert not (tmp_path / "to").exists()
 
 
-def test_leads_of_other_machines_may_differ_slightly(in_git):
+def test_a_damaged_certificate_is_refused_in_one_line(in_git, capsys):
     path = certificate_file()
-    stored = files.read_certificate(path)
-    stored["seeds"][0]["least_lead"] *= 1.01
-    files.write_certificate(path, stored)
-    assert committed.verify_certificates([PARITY])
-
-
-@pytest.mark.parametrize(
-    "content",
-    [b"", b"{", b"[]", b"{}", b"\xff\xfe\x00", b'{"seeds": []}', b'{"seeds": 1}', b"null"],
-)
-def test_a_damaged_certificate_is_refused_in_one_line(in_git, content, capsys):
-    path = certificate_file()
-    for damaged in (content, path.read_bytes().replace(b"exact", b"wrong")):
+    changed = path.read_bytes().replace(b"exact", b"wrong")
+    for damaged in (changed, b"", b"{", b"[]", b"{}", b"\xff\xfe\x00", b'{"seeds": []}', b"null"):
         path.write_bytes(damaged)
         assert f"{PARITY}.json" in refused(capsys)
 
@@ -770,20 +676,3 @@ def test_a_certificate_of_other_weights_is_refused(in_git, capsys):
 def test_a_certificate_without_weights_is_refused(in_git, capsys):
     (in_git / "seed_1.safetensors").unlink()
     assert "seed_1.safetensors is missing" in refused(capsys)
-
-
-def test_the_hash_of_weights_depends_on_their_values_alone():
-    first = System(make_run({"task": {"name": "addition"}}))
-    assert hash_weights(first) == hash_weights(System(make_run({"task": {"name": "addition"}})))
-    before = hash_weights(first)
-    with torch.no_grad():
-        first.network.logits.weight[0, 0] += 1e-6
-    assert hash_weights(first) != before
-
-
-def test_the_padding_of_contexts_is_hidden():
-    system = system_of("addition_relative")
-    parts = [contexts_of(system, part) for part in problems_of(system, ((1, 1), (5, 5)))]
-    contexts = concatenate_contexts(parts)
-    padded = contexts.tokens == PAD
-    assert padded.any() and (contexts.ids[0][padded] == HIDDEN_ID).all()

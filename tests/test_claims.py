@@ -11,14 +11,21 @@ from scipy import stats
 from statsmodels.stats import proportion
 
 from carry import claims, results
-from carry.claims.claim_settings import OWN_CLAIMS, PAPERS, list_claim_files
+from carry.claims.claim_settings import FOLDER, Claim
+from carry.claims.ledger_page import (
+    describe_measurement,
+    list_untested,
+    render_ledger,
+    summarise_verdicts,
+)
+from carry.claims.verdicts import VERDICTS
 from carry.config import paths
 from carry.config.settings import SettingsError
 from carry.data.tables import FORMER_START
 from carry.evaluation import thesis_runs
-from carry.experiments.resolve import list_rows, load_run, make_run
+from carry.experiments.resolve import load_run, make_run
 from carry.interpretability import adder_construction, majority_constructions
-from carry.models.system import System
+from carry.models.identity import identify
 from made_up import cells, certificates, places
 
 BASE = {"id": "mine", "section": "1", "statement": "so", "paper_value": "none"}
@@ -205,10 +212,7 @@ def test_a_claim_has_one_start(one, tmp_path):
         record = one(share, rows=rows, measure={"rows": [*rows], "where": named})
         assert record["verdict"] == verdict and record["start"] == (start or "1")
         assert record["starts"] == {"1": "fails", "all": "holds"}
-        assert "by start 1: fails, all: holds" in claims.describe_measurement(record)
-    assert claims.list_unsaid_starts([record]) == ["mine"]
-    said = one(share, rows=rows, measure={"rows": [*rows], "where": where}, scale="Start 1")
-    assert claims.list_unsaid_starts([said]) == []
+        assert "by start 1: fails, all: holds" in describe_measurement(record)
     claim = load(
         tmp_path, {**BASE, "measure": {"rows": [*rows], "where": named}, "holds_if": "> 0"}
     )
@@ -217,46 +221,6 @@ def test_a_claim_has_one_start(one, tmp_path):
     assert missing["reason"] == "row addition_coupled has no result from start all"
     only = one(always(1.0), measure={**NOPE, "where": {**where, "start": "all"}})
     assert only["verdict"] == "holds" and only["starts"] == {}
-
-
-def test_no_verdict_of_the_committed_results_depends_on_the_start_unsaid():
-    """Goal of the ledger: whoever changes the start finds it said next to the claim."""
-    loaded = [claim for claim in claims.load_claims() if claim.measure or claim.analysis]
-    records = claims.judge_claims(loaded, results.open_results(), results.read_certificates())
-    assert claims.list_unsaid_starts(records) == []
-    assert any(len(record["starts"]) > 1 for record in records)
-
-
-def test_the_committed_ledger_says_where_the_start_decides():
-    ledger = json.loads((paths.REPORTS / "claims.json").read_text(encoding="utf-8"))
-    assert claims.list_unsaid_starts([{"starts": {}, **record} for record in ledger]) == []
-
-
-def count_starts(run):
-    """Return how many starts of ids the results of a row have, by its settings."""
-    return len(System(run, device="meta").distinct_starts(run.evaluation.starts))
-
-
-def test_claims_about_rows_with_several_starts_say_which():
-    """By the settings of the results: in cells the verdict may depend on the start."""
-    runs = results.read_runs()
-    for claim in claims.load_claims():
-        if not claim.measure or (claim.compare and "start" in claim.compare.where):
-            continue
-        known = [runs[row, "laptop"] for row in claim.list_rows() if (row, "laptop") in runs]
-        if any(count_starts(run) > 1 for run in known):
-            assert "start" in claim.scale.lower(), claim.id
-
-
-@pytest.mark.parametrize("scale", ["gpu", "paper"])
-def test_claims_about_sorting_tell_how_numbers_are_drawn(scale):
-    """mcleish2024's code draws their lengths uniformly; its text does not say so."""
-    loaded = [claim for claim in claims.load_claims() if claim.id.startswith("sorting_")]
-    for claim in loaded:
-        assert "uniform lengths" in claim.scale
-        for row in claim.list_rows():
-            assert load_run(row, scale).task["numbers"] == "uniform_lengths"
-    assert len(loaded) == 6
 
 
 def trained_to(lengths, ahead="addition_relative"):
@@ -276,28 +240,12 @@ def test_only_rows_trained_alike_are_compared(tmp_path):
     record = judge(claim, trained_to(lengths))[0]
     assert record["row"] == "addition_relative" and record["verdict"] == "holds"
     assert record["scales"] == {"addition_relative": "laptop", "addition_nope": "laptop"}
-    assert ", scale laptop;" in claims.describe_measurement(record)
+    assert ", scale laptop;" in describe_measurement(record)
     record = judge(claim, trained_to({**lengths, "addition_relative": 10}))[0]
     assert record["verdict"] == "not tested"
     assert record["reason"].startswith(
         "rows addition_abacus and addition_nope were trained to 10 and"
     )
-
-
-def test_without_settings_of_the_results_no_gate_opens(one, monkeypatch):
-    """Steps, starts and models cannot be checked, so that nothing is measured."""
-    rows = ("addition_nope", "addition_rope")
-    stored = {row: results.read_runs()[row, "laptop"] for row in rows}
-    store(monkeypatch, {})
-    alone = one(always(1.0), least_steps={rows[0]: 10**6})
-    assert (alone["verdict"], alone["measured"]) == ("not tested", None)
-    assert alone["reason"] == "the results of row addition_nope have no settings"
-    store(monkeypatch, {rows[0]: stored[rows[0]]})
-    measure = {"rows": [rows[0]], "where": {"digits": 12}}
-    compared = one(always(1.0), None, rows, measure, seeds=5, margin=0.2, compare={"row": rows[1]})
-    assert compared["reason"] == "the results of row addition_rope have no settings"
-    store(monkeypatch, stored)
-    assert one(always(1.0))["verdict"] == "holds"
 
 
 def test_what_is_counted_may_be_the_first_token(one):
@@ -313,7 +261,7 @@ def test_the_lowest_is_that_of_any_seed_in_any_cell(one):
     at = (table["set"] == "grid") & (table["i"] == 13) & (table["j"] == 5) & (table["seed"] == 1)
     table.loc[at, "exact"] = 1
     settings = {**BASE, "paper": "carry", "holds_if": ">= 0.95", "measure": measure}
-    (record,) = judge([claims.Claim.parse(settings, "claims.mine")], table)
+    (record,) = judge([Claim.parse(settings, "claims.mine")], table)
     assert record["measured"] == 0.25 and record["n"] == 4
 
 
@@ -326,7 +274,7 @@ def test_the_worst_cell_is_that_of_the_least_median(one):
     measure = {"rows": ["addition_nope"], "statistic": "worst_cell"}
     condition = ">= 0.5"  # of four problems no more can be shown
     whole, some = (
-        claims.Claim.parse(
+        Claim.parse(
             {
                 **BASE,
                 "paper": "carry",
@@ -401,7 +349,7 @@ def test_a_claim_about_the_trained_lengths_has_no_gate_and_is_not_refuted(one):
     measure = {"rows": ["addition_nope"], "where": {"region": "in distribution"}}
     record = one(always(0.2), measure=measure, learned=False)
     assert record["verdict"] == "not learned here" and record["measured"] == pytest.approx(0.2, 0.1)
-    assert f"after {STEPS:,} steps, no more" in claims.describe_measurement(record)
+    assert f"after {STEPS:,} steps, no more" in describe_measurement(record)
     assert one(always(0.2), "<= 0.5", measure=measure, learned=False)["verdict"] == "holds"
     assert one(always(1.0), measure=measure, learned=False)["verdict"] == "holds"
 
@@ -477,68 +425,6 @@ def test_works_are_families_of_their_own(tmp_path):
     assert {record["tests"] for record in records} == {8}
 
 
-def with_seeds(**seeds):
-    """Return cells of rows with numbers of seeds of their own, as far as plans read them."""
-    lines = [(row, seed, 10) for row, count in seeds.items() for seed in range(count)]
-    return pd.DataFrame(lines, columns=["row", "seed", "trained"])
-
-
-def test_the_seeds_of_tests_are_checked(tmp_path):
-    """Too few seeds a side, or a p that is too large for all tests."""
-    _, claim, _ = many(tmp_path, 13, 5)
-    for count, other, reason in (
-        (3, 4, "4 seeds a side, expected 5 for 3 tests"),
-        (12, 5, None),
-        (13, 5, "5 seeds a side, expected 6 for 13 tests"),
-        (13, 6, None),
-    ):
-        found = with_seeds(addition_rope=5, addition_nope=other)
-        names = [f"mine_{at}" for at in range(count)] if reason else []
-        assert claims.check_seeds(claim[:count], found) == dict.fromkeys(names, reason)
-    plan = claims.plan_seeds(claim, found)
-    assert plan["smallest_corrected"].tolist() == pytest.approx([13 / 462] * 13)
-    assert plan["seeds"].tolist() == [5] * 13 and plan["needed"].tolist() == [6] * 13
-    assert claims.plan_seeds(claim, found.query("row == 'addition_rope'")).empty
-    unlike = found.assign(trained=found["trained"].where(found["row"] == "addition_rope", 5))
-    assert claims.plan_seeds(claim, unlike).empty
-
-
-def test_the_seeds_of_levels_are_checked(tmp_path):
-    """A claim about a method needs three seeds, a share of seeds as many as its interval does."""
-    share = {**NOISY, "above": 0.9, "rows": ["addition_rope"]}
-    worst = {"rows": ["addition_nope"], "where": {"digits": 12}, "statistic": "worst_seed"}
-    missing = {**NOPE, "rows": ["bitwise_or_nope_injected"]}
-    given = [
-        {**BASE, "id": "mean", "measure": NOPE, "holds_if": ">= 0.9"},
-        {**BASE, "id": "worst", "measure": worst, "holds_if": ">= 0.9"},
-        {**BASE, "id": "errors", "measure": {**NOPE, "statistic": "errors"}, "holds_if": "<= 0"},
-        {**BASE, "id": "share", "measure": share, "holds_if": "<= 0.1"},
-        {**BASE, "id": "off", "measure": missing, "holds_if": "> 0"},
-    ]
-    claim = load(tmp_path, *given)
-    few = "2 seeds, expected 3"
-    wide = "all wrong, the interval of 20 seeds would be 0.0% to 16.1%"
-    found = with_seeds(addition_nope=2, addition_rope=20)
-    assert claims.check_seeds(claim, found) == {"mean": few, "worst": few, "share": wide}
-    assert claims.check_seeds(claim, with_seeds(addition_nope=3, addition_rope=40)) == {}
-
-
-def test_the_seeds_of_the_experiments_can_decide_all_claims():
-    """Goal of the ledger: no claim stays open for want of seeds that two cores could train."""
-    loaded, runs = claims.load_claims(), [load_run(row) for row in list_rows()]
-    lines = [(run.name, at, run.training.digits) for run in runs for at in range(run.seeds)]
-    planned = pd.DataFrame(lines, columns=["row", "seed", "trained"])
-    assert claims.check_seeds(loaded, planned) == {}
-    assert {*PAPERS, OWN_CLAIMS} == {*claims.plan_seeds(loaded, planned)["paper"]}
-
-
-def test_claims_that_the_committed_seeds_cannot_decide_are_not_decided():
-    lacking = claims.check_seeds(claims.load_claims(), results.read_table("cells"))
-    ledger = json.loads((paths.REPORTS / "claims.json").read_text(encoding="utf-8"))
-    verdicts = {record["id"]: record["verdict"] for record in ledger}
-    assert {verdicts[claim] for claim in lacking} <= {"too few seeds", "not learned here"}
-
-
 def test_too_few_steps_leave_no_verdict(one):
     measure = {"rows": ["addition_rope"], "where": {"digits": 12}}
     for least, verdict in ((STEPS, "holds"), (STEPS + 1, "not learned here")):
@@ -558,7 +444,7 @@ def test_settings_in_which_compared_rows_differ_are_told(one):
     known = [results.read_runs()[row, "laptop"] for row in reversed(rows)]
     assert record["unlike"]["width"] == [run.model["width"] for run in known]
     assert record["unlike"]["optimizer"] == ["adamw", "muon"]
-    assert "optimizer adamw and muon" in claims.describe_measurement(record)
+    assert "optimizer adamw and muon" in describe_measurement(record)
 
 
 @pytest.mark.parametrize(("codes", "verdict"), [("spare", "holds"), ("theorem", "fails")])
@@ -568,18 +454,18 @@ def test_a_construction_is_put_to_sums(tmp_path, codes, verdict):
     claim = load(tmp_path, given)
     record = judge(claim, cells(["addition_nope"], grid=11))[0]
     assert record["verdict"] == verdict and record["n"] == 60 + 60
-    assert claims.describe_measurement(record).startswith(
+    assert describe_measurement(record).startswith(
         f"{record['measured']} errors; wanted <= 0; construction"
     )
 
 
 def test_circuits_are_worked_out(tmp_path, monkeypatch):
     given = {**BASE, "circuits": {"count": 3, "gates": 9}, "holds_if": "<= 0"}
-    (record,) = judge([claims.Claim(**given, paper="carry")], strings("a", [1]))
+    (record,) = judge([Claim(**given, paper="carry")], strings("a", [1]))
     assert record["verdict"] == "holds" and record["measured"] == 0 and record["n"] >= 3
     wrong = pd.DataFrame({"n": [9], "wrong": [1]})
     monkeypatch.setattr(majority_constructions, "score_random_circuits", lambda *_, **__: wrong)
-    (record,) = judge([claims.Claim(**given, paper="carry")], strings("a", [1]))
+    (record,) = judge([Claim(**given, paper="carry")], strings("a", [1]))
     assert record["verdict"] == "fails" and record["n"] == 9
 
 
@@ -634,62 +520,25 @@ BAD = {
         {**GOOD, "papers": "x"},
         "claims.mine.papers: unknown setting, did you mean",
     ),
-    "a paper that is not the file's name": ({**GOOD, "paper": "cho2025"}, "claims.mine.paper: unk"),
     "an unknown row": (
         {**GOOD, "measure": {**NOPE, "rows": ["addition_nop"]}},
         "claims.mine: unknown row 'addition_nop', did you mean 'addition_nope'",
     ),
-    "an unknown row to compare with": (
-        {**GOOD, "compare": {"row": "addition_abacsu"}},
-        "claims.mine: unknown row 'addition_abacsu', did you mean 'addition_abacus'",
-    ),
-    "an unknown row with a rate": (
-        {**GOOD, "measure": SHARE, "paper_rates": {"addition_ropes": [1, 2]}},
-        "claims.mine: unknown row 'addition_ropes', did you mean 'addition_rope'",
-    ),
-    "a rate above one": (
-        {**GOOD, "measure": SHARE, "paper_rates": {"addition_rope": [3, 2]}},
-        "claims.mine.paper_rates.addition_rope: 3 of 2; expected no more",
-    ),
-    "steps of an unknown row": (
-        {**GOOD, "least_steps": {"addition_nop": 9}},
-        "claims.mine: unknown row 'addition_nop', did you mean 'addition_nope'",
-    ),
-    "no steps": (
-        {**GOOD, "least_steps": {"addition_nope": 0}},
-        "claims.mine.least_steps.addition_nope: 0 does not fit",
-    ),
-    "an unknown score of the thesis": (
-        {**BASE, "thesis_runs": {"score": "losses"}, "holds_if": "> 0"},
-        "claims.mine.thesis_runs.score: 'losses' is not a choice, did you mean 'loss'",
-    ),
     "a rate of no share": (
         {**GOOD, "paper_rates": {"addition_rope": [1, 2]}},
-        "paper_rates expects the statistic seeds_above",
-    ),
-    "an unknown start": (
-        {**GOOD, "measure": {**NOPE, "where": {"digits": 12, "start": "middle"}}},
-        "claims.mine.measure.where.start: 'middle' is not a choice",
+        "expected paper_rates next to the statistic seeds_above",
     ),
     "two starts of two rows": (
         {**GOOD, "compare": {"row": "addition_rope", "where": {"start": "all"}}},
-        "compare.where.start does not fit two rows; expected one start for both",
+        "expected one start for two rows, not compare.where.start",
     ),
     "a margin without another row": (
         {**BASE, "measure": NOPE, "margin": 0.1},
-        "margin 0.1 expects compare",
-    ),
-    "interim tests of nothing": (
-        {**GOOD, "interim_tests": 1},
-        "interim_tests 1 expects compare, which is tested",
+        "expected compare next to margin",
     ),
     "a margin and a condition": (
         {**GOOD, "compare": {"row": "addition_rope"}, "margin": 0.1},
         "expected measure and holds_if together, or margin in its place",
-    ),
-    "a margin that every difference has": (
-        {**BASE, "measure": NOPE, "compare": {"row": "addition_rope"}, "margin": 1.0},
-        "claims.mine.margin: 1.0 does not fit, expected less than 1",
     ),
     "a comparison of worst seeds": (
         {
@@ -697,23 +546,7 @@ BAD = {
             "compare": {"row": "addition_rope"},
             "measure": {**NOPE, "statistic": "worst_seed"},
         },
-        "compare expects a statistic over seeds, not 'worst_seed'",
-    ),
-    "a threshold above all accuracies": (
-        {**GOOD, "holds_if": ">= 1.5"},
-        "holds_if '>= 1.5' cannot be reached; expected a threshold between 0 and 1",
-    ),
-    "a threshold that is the largest difference": (
-        {**GOOD, "compare": {"row": "addition_rope"}, "holds_if": "> 1"},
-        "holds_if '> 1' cannot be reached; expected a threshold between -1 and 1",
-    ),
-    "an unknown length of the thesis": (
-        {**BASE, "thesis_runs": {"length": "9"}, "holds_if": "> 0"},
-        "claims.mine.thesis_runs.length: '9' is not a choice",
-    ),
-    "an unknown statistic": (
-        {**GOOD, "measure": {**NOPE, "statistic": "maen_over_seeds"}},
-        "did you mean 'mean_over_seeds'",
+        "expected compare next to a statistic over seeds, not 'worst_seed'",
     ),
     "an unknown place": (
         {**GOOD, "measure": {**NOPE, "where": {"digit": 12}}},
@@ -728,22 +561,16 @@ BAD = {
         "did you mean 'in distribution'",
     ),
     "no cells": ({**GOOD, "measure": {**NOPE, "where": {}}}, "expected a set, a region, digits"),
-    "code as condition": ({**GOOD, "holds_if": "__import__('os')"}, "is not a condition"),
+    "code as condition": (
+        {**GOOD, "holds_if": "__import__('os')"},
+        "does not fit, expected string should match pattern",
+    ),
     "no condition": ({**BASE, "measure": NOPE}, "expected measure and holds_if together"),
     "nothing to test": (BASE, "expected either measure or not_tested"),
     "a missing statement": (
         {key: GOOD[key] for key in GOOD if key != "statement"},
         "claims.mine.statement: missing",
     ),
-    "an unknown code": (
-        {**BASE, "construction": {"cells": [[2, 2]], "tokens": 9, "codes": "spar"}},
-        "claims.mine.construction.codes: 'spar' is not a choice, did you mean 'spare'",
-    ),
-    "half a cell": (
-        {**BASE, "construction": {"cells": [[2]], "tokens": 9}},
-        "claims.mine.construction.cells.0: [2] does not fit",
-    ),
-    "no mapping": ("abacus", "claims.carry.0: 'abacus' is not a mapping"),
 }
 
 
@@ -771,7 +598,7 @@ def test_a_file_has_claims(tmp_path):
         load(tmp_path, GOOD, claim=[])
     for content in ("claims: {}", "[]", "claims"):
         (tmp_path / "carry.yaml").write_text(content, encoding="utf-8")
-        with pytest.raises(SettingsError, match="expected a"):
+        with pytest.raises(SettingsError, match="expected (list|a mapping)"):
             claims.load_claims(tmp_path)
 
 
@@ -780,12 +607,6 @@ def test_the_name_of_a_file_is_the_paper(tmp_path):
         loaded = load(tmp_path, {**GOOD, "id": name}, paper=name)
     papers = ["mcleish2024", "cho2025", "adams2026", "smith2026", "carry"]
     assert [claim.paper for claim in loaded] == [claim.id for claim in loaded] == papers
-
-
-def test_the_ledger_has_all_works():
-    loaded = claims.load_claims()
-    assert [path.stem for path in list_claim_files()] == [*PAPERS, OWN_CLAIMS]
-    assert {claim.paper for claim in loaded} == {*PAPERS, OWN_CLAIMS}
 
 
 def test_the_files_of_the_ledger(monkeypatch, tmp_path):
@@ -806,14 +627,14 @@ def test_the_files_of_the_ledger(monkeypatch, tmp_path):
     wanted = {"id", "paper", "statement", "paper_value", "measured", "interval", "n", "seeds"}
     wanted |= {"scales", "items", "verdict"}
     for record in records:
-        assert wanted <= set(record) and record["verdict"] in claims.VERDICTS
+        assert wanted <= set(record) and record["verdict"] in VERDICTS
         assert (record["measured"] is not None) == (record["n"] > 0)
         assert record["measured"] is not None or record["reason"]
         decided = record["verdict"] in ("holds", "fails", "undecided")
         assert record["measured"] is not None if decided else record["reason"]
     page = (tmp_path / "claims.md").read_text()
     assert all(f"`{record['id']}`" in page for record in records)
-    assert paths.display_path(claims.FOLDER) == "claims"
+    assert paths.display_path(FOLDER) == "claims"
 
 
 def strings(row, right, n=100):
@@ -899,7 +720,7 @@ def test_our_rates_are_tested_against_the_papers(tmp_path):
     assert halved["p"] == pytest.approx(p, rel=1e-2) and plain["p"] == 1
     assert halved["p_corrected"] == pytest.approx(2 * p, rel=1e-2)
     assert records[1]["rates"] == [halved]
-    page = claims.render_ledger(records)
+    page = render_ledger(records)
     assert page.count("| noisy_majority_d8_a4_svc | 1 | 18 of 20 | 13 of 100 |") == 1
 
 
@@ -915,7 +736,7 @@ def test_the_runs_of_the_thesis_are_pairs(tmp_path):
     assert every["measured"] == pytest.approx(0.2308, abs=1e-4) and every["verdict"] == "holds"
     assert learned["seeds"] < every["seeds"] and learned["measured"] < every["measured"]
     assert learned["verdict"] == "undecided" and learned["tests"] == 2
-    assert "85 pairs" in claims.describe_measurement(every)
+    assert "85 pairs" in describe_measurement(every)
 
 
 def test_the_ledger_counts_the_papers_apart_and_says_what_is_not_tested():
@@ -925,17 +746,17 @@ def test_the_ledger_counts_the_papers_apart_and_says_what_is_not_tested():
 
     untested = [record(paper, "not tested") for paper in ("cho2025", "mcleish2024", "carry")]
     records = [*untested, record("cho2025", "too few seeds")]
-    assert claims.summarise_verdicts(records) == (
+    assert summarise_verdicts(records) == (
         "Claims of the papers, 3: 1 with too few seeds, 2 not tested; our own, 1: 1 not tested"
     )
     names = "`cho2025_not_tested`, `mcleish2024_not_tested`"
-    assert claims.list_untested(records) == f"* no GPU: {names}"
+    assert list_untested(records) == f"* no GPU: {names}"
 
 
 @pytest.mark.parametrize("measure", [{"statistic": "mean_over_seeds"}, {"above": None}])
 def test_seeds_are_above_something(measure, tmp_path):
     given = {**BASE, "measure": {**NOISY, **measure}, "holds_if": "> 0"}
-    with pytest.raises(SettingsError, match="above .* does not fit statistic"):
+    with pytest.raises(SettingsError, match="both or neither of above"):
         load(tmp_path, given)
 
 
@@ -979,7 +800,7 @@ def test_what_an_analysis_counted(tmp_path, where, compare, measured, n):
     assert record["row"] == "addition_equal_abacus" and record["seeds"] == 3
     assert record["compared_with"] == ("addition_equal_abacus" if compare else None)
     low, high = record["interval"]
-    assert low <= record["measured"] <= high and claims.describe_measurement(record)
+    assert low <= record["measured"] <= high and describe_measurement(record)
 
 
 def test_an_analysis_without_starts_has_one_verdict(tmp_path):
@@ -1078,11 +899,8 @@ def test_an_analysis_from_a_former_start_is_gated_by_start_1(tmp_path):
 
 
 @pytest.mark.parametrize(("analysis", "message"), [
-    ({**ANALYSIS, "table": "confirmd"}, "unknown table 'confirmd', did you mean 'confirmed'"),
+    ({**ANALYSIS, "table": "confirmd"}, "'confirmd' is unknown, did you mean 'confirmed'"),
     ({**ANALYSIS, "count": "flippd"}, "analysis: unknown column 'flippd', did you mean 'flipped'"),
-    ({**ANALYSIS, "where": {"twin": "carry"}}, "unknown column 'twin', did you mean 'twins'"),
-    ({**ANALYSIS, "row": "addition_equal_abacu"}, "unknown row 'addition_equal_abacu', did you"),
-    ({**ANALYSIS, "wher": {}}, "analysis.wher: unknown setting, did you mean 'where'"),
 ])  # fmt: skip
 def test_analyses_that_do_not_fit(tmp_path, analysis, message):
     given = {**BASE, "analysis": analysis, "holds_if": "> 0"}
@@ -1119,10 +937,10 @@ def test_a_proof_is_no_sample():
         "holds_if": ">= 1",
     }
     of = [
-        claims.Claim(id=row, certified={"row": row}, **claim)
+        Claim(id=row, certified={"row": row}, **claim)
         for row in ("addition_relative", "multiplication_relative_scratchpad", "copying_relative")
     ]
-    of.append(claims.Claim(id="other", certified={"row": "addition_nope"}, **claim))
+    of.append(Claim(id="other", certified={"row": "addition_nope"}, **claim))
     records = judge(of, cells(), certificates=table)
     assert [record["verdict"] for record in records] == ["holds", "fails", "fails", "not tested"]
     assert records[0]["interval"] == [1.0, 1.0] and records[0]["seeds"] == 2
@@ -1132,12 +950,12 @@ def test_a_proof_is_no_sample():
 
 def test_the_ledger_lists_departures_from_the_papers(tmp_path):
     """Of each row of a paper's claims; our own claims have no paper."""
-    page = claims.render_ledger(many(tmp_path, 1, 5, paper="mcleish2024")[0])
+    page = render_ledger(many(tmp_path, 1, 5, paper="mcleish2024")[0])
     assert page.count("Departures of rows from the paper") == 1
     (line,) = [line for line in page.splitlines() if line.startswith("* `addition_rope`")]
     assert "optimizer" in line and f"steps {STEPS:,} for" in line
     (tmp_path / "mcleish2024.yaml").unlink()
-    assert "Departures" not in claims.render_ledger(many(tmp_path, 1, 5)[0])
+    assert "Departures" not in render_ledger(many(tmp_path, 1, 5)[0])
 
 
 def test_an_analysis_has_a_verdict_for_each_start_of_its_table(tmp_path):
@@ -1172,21 +990,19 @@ def test_losses_of_the_thesis_are_compared_by_factors(tmp_path):
     factors = pairs["loss_10_add"] / pairs["loss_10_mix"]
     assert record["measured"] == pytest.approx(factors.map(math.log10).mean(), abs=1e-6)
     assert record["pairs"]["ahead"] == (factors > 1).sum() and record["seeds"] == len(pairs)
-    assert claims.describe_measurement(record).startswith("loss lower by ")
+    assert describe_measurement(record).startswith("loss lower by ")
 
 
-@pytest.mark.parametrize(("layers", "verdict"), [(1, "not tested"), (2, "holds")])
-def test_rows_that_are_one_model_are_not_compared(one, monkeypatch, layers, verdict):
-    """Of one layer, the entrance of a recurrence is every layer."""
-    rows = ("addition_nope", "addition_rope")
-    model = {"layers": layers, "recurrences": 2}
-    runs = {
-        row: make_run({"model": {**model, "injection": injection}}, row)
-        for row, injection in zip(rows, ("entrance", "every_layer"), strict=True)
-    }
-    store(monkeypatch, runs)
-    measure = {"rows": [rows[1]], "where": {"digits": 12}}
-    record = one(always(0.5), None, rows, measure, seeds=5, margin=0.3, compare={"row": rows[0]})
-    assert record["verdict"] == verdict
-    if verdict == "not tested":
-        assert record["reason"] == f"rows {rows[1]} and {rows[0]} are one model"
+def test_rows_that_are_one_model_are_not_compared():
+    """They would be alike for no other reason. Of one layer, the entrance is every layer."""
+    for claim in claims.load_claims():
+        if claim.compare and claim.is_order_of_rows():
+            models = [
+                identify(load_run(row)) for row in (claim.measured_rows()[0], claim.compare.row)
+            ]
+            for sections in models:
+                sections.get("training", {}).pop("stream", None)  # other examples of the same kind
+                model = sections["model"]
+                if model.get("layers", 1) == 1 and model.get("injection") == "entrance":
+                    model["injection"] = "every_layer"
+            assert models[0] != models[1], claim.id

@@ -1,7 +1,7 @@
 """Data sets: training, validation and tests have nothing in common, told by Python strings."""
 
-import json
 import random
+import re
 
 import pandas as pd
 import pytest
@@ -13,39 +13,27 @@ from carry import results as result_tables
 from carry.config import paths
 from carry.config.settings import SettingsError, list_modules
 from carry.data import data_sets, problem_sets, training_batches
-from carry.data.data_sets import count_by_length, draw_distinct_operands, pack_digits
+from carry.data.data_sets import count_by_length, draw_distinct_operands
 from carry.data.problem_sets import ProblemSet
 from carry.evaluation import trained_models
 from carry.evaluation.jobs import evaluate_runs
 from carry.experiments import problems as experiment_problems
 from carry.experiments.base import SCALES
 from carry.experiments.problems import find_problem_set
-from carry.experiments.resolve import list_rows, load_runs, make_run
+from carry.experiments.resolve import list_rows, load_run, make_run
 from carry.experiments.run import SUB_TASKS, DataSet
-from carry.formats import FIRST_LETTER, HINT_LETTERS, SIGNS
-from carry.formats.expression import Expression
 from carry.models.system import System
 from carry.randomness import stream
 from carry.training import jobs as training_jobs
 from carry.training.loop import Trainer
 from made_up_project import move_project
 from model_cases import run_of
+from pythons import digits_to_int
 
 SETS = [name for name in experiment_problems.SETS if find_problem_set(name).lengths]
 ADDITION = {"task": {"name": "addition"}}
-MINI = [1, 2, 3, 4, 5, 6, 7, 9]
 EVEN = dict.fromkeys(SUB_TASKS, 0.2)
-LARGE = [100_000, 1_000_000, 10_000_000]
-# By the source's rule; of so many lengths as the first's it has a million problems alone, and of
-# three lengths no more than 10,000; it says nothing of sets without one of the first three.
-OTHER = ("1-3_digit", "1_and_3_digit", "generalize_to_longer_small")
-BY_RULE = [("generalize_to_longer", count) for count in LARGE[1:]]
-BY_RULE += [
-    (name, n)
-    for name in SETS
-    if name != BY_RULE[0][0] and name.removesuffix("_multitask") not in OTHER
-    for n in LARGE
-]
+PARTS = {"name": "sub_task", "prefix": "add", "reverse_operands": True}
 
 
 def small(name, **more):
@@ -68,8 +56,6 @@ def texts(problems, task="addition"):
 @pytest.mark.parametrize(
     ("count", "lengths", "expected"),
     [
-        (10_000, [1, 2, 3], {1: 100, 2: 900, 3: 9_000}),
-        (10_000, MINI, {1: 100, 2: 900} | dict.fromkeys(MINI[2:], 1_500)),
         (10_000, [1, 2, 3, 4, 6], {1: 100, 2: 900, 3: 3_000, 4: 3_000, 6: 3_000}),
         (500, [1, 2, 3, 4, 5], dict.fromkeys([1, 2, 3, 4, 5], 100)),
         (20, [1, 2, 3, 4, 5, 6], {1: 3, 2: 3, 3: 3, 4: 3, 5: 4, 6: 4}),
@@ -78,16 +64,6 @@ def texts(problems, task="addition"):
 )
 def test_compositions(count, lengths, expected):
     assert count_by_length(count, lengths) == expected
-
-
-@pytest.mark.parametrize(("name", "count"), BY_RULE)
-def test_the_rule_to_the_letter(name, count):
-    """As the source has it: 100, 900 and 9,000, and equal parts for four digits and more."""
-    lengths = small(name).lengths
-    found = count_by_length(count, lengths)
-    longer = [found[length] for length in lengths if length > 3]
-    assert [found[length] for length in (1, 2, 3)] == [100, 900, 9_000]
-    assert sum(longer) == count - 10_000 and max(longer) - min(longer) <= 1
 
 
 def test_a_composition_is_an_equal_share_up_to_a_limit():
@@ -125,9 +101,7 @@ def test_nothing_is_in_two_parts(name):
     counts = table.groupby(["i", "set"]).size().unstack()
     assert counts.index.tolist() == sorted({*given.lengths, *given.beyond} - {1})
     assert (counts["equal"] == 30).all() and (counts["validation"] == 12).all()
-    answers = [
-        tasks.digits_to_int(*of) for of in zip(learned.answer, learned.answer_length, strict=True)
-    ]
+    answers = [digits_to_int(*of) for of in zip(learned.answer, learned.answer_length, strict=True)]
     assert answers == [sum(map(int, of.split())) for of in trained]
 
 
@@ -186,17 +160,6 @@ def test_different_problems_are_as_likely():
         assert chisquare(counts.numpy()).pvalue > 0.001
 
 
-@pytest.mark.parametrize("length", [1, 9, 10, 20])
-def test_packed_digits_are_those_digits(length):
-    task, nothing = tasks.build_task(ADDITION["task"]), torch.zeros(0, 2, length, dtype=torch.uint8)
-    operands = draw_distinct_operands(task, length, 50, stream(0, "test"), nothing)
-    for words, digits in zip(
-        pack_digits(operands).tolist(), operands.flatten(1).tolist(), strict=True
-    ):
-        groups = [digits[at : at + 18] for at in range(0, len(digits), 18)]
-        assert words == [int("".join(map(str, of))) for of in groups]
-
-
 def test_what_moves_and_what_does_not():
     given = mine([1, 2, 3, 5])
     tests, more = problem_sets.draw_problem_set("mine", given), mine([1, 2, 3, 5], beyond=[4, 7])
@@ -222,38 +185,6 @@ def test_shares_of_a_mixture():
     assert torch.equal(*(data_sets.draw_sub_tasks("mine", given, 500) for _ in range(2)))
 
 
-class Prefixed(Expression):
-    """Says which sub-task it is with a letter in place of the first token; `ali` is long."""
-
-    prefix: str = "add"
-
-    @property
-    def has_task_prefix(self):
-        return True
-
-    def vocabulary_size(self):
-        return len(SIGNS + HINT_LETTERS)
-
-    def extent(self, digits):
-        whole = super().extent(digits)
-        return whole._replace(tokens=whole.tokens + 7) if self.prefix == "ali" else whole
-
-    def write_sub_tasks(self, problems, parts):
-        batch = self.write(problems)
-        batch.tokens[:, 0] = FIRST_LETTER + parts
-        return batch
-
-
-@pytest.fixture
-def prefixed(monkeypatch):
-    choose = formats.choose_class
-
-    def choose_with_prefixed(package, base, name, where):
-        return Prefixed if name == "prefixed" else choose(package, base, name, where)
-
-    monkeypatch.setattr(formats, "choose_class", choose_with_prefixed)
-
-
 def a_run(given=None, **more):
     """Return a run that is trained on 300 problems of a set."""
     given = given or mine()
@@ -270,45 +201,42 @@ def batches_of(system):
     return training_batches.TrainingBatches(system.run, system.task, system.format, generator)
 
 
-def table_of(system):
-    return training_batches.tabulate_training_set(system.run, system.task)
+def training_set(system):
+    """Return the texts of a run's training problems, and the part of each."""
+    drawn = training_batches.draw_training_set(system.run, system.task)
+    parts = drawn.sub_tasks if drawn.sub_tasks is not None else [0] * len(drawn.problems)
+    return dict(zip(texts(drawn.problems), (SUB_TASKS[part] for part in parts), strict=True))
 
 
 def shown(batch):
     """Return what is asked by each problem that a batch has."""
-    asked = (
-        formats.to_text(row[1:start]) for row, start in zip(batch.tokens, batch.start, strict=True)
-    )
-    return [" ".join(number[::-1] for number in of.rstrip("=").split("+")) for of in asked]
+    questions = zip(batch.tokens, batch.start, strict=True)
+    asked = [formats.to_text(row[:start]) for row, start in questions]
+    return [" ".join(number[::-1] for number in re.findall(r"\d+", of)) for of in asked]
 
 
 def test_batches_are_of_the_training_problems():
     system = System(a_run())
-    table = table_of(system)
-    assert table["operands"].tolist() == texts(
-        data_sets.draw_training_problems("mine", system.run.data_set, 300)
-    )
-    assert set(table["set"]) == {"training"} and "part" not in table
+    known = training_set(system)
+    assert [*known] == texts(data_sets.draw_training_problems("mine", system.run.data_set, 300))
     batches = batches_of(system)
     seen = {of for _ in range(80) for of in shown(batches.next(16))}
-    assert seen <= {*table["operands"]} and len(seen) > 250
+    assert seen <= {*known} and len(seen) > 250
 
 
-def test_a_mixture_is_written_by_its_parts(prefixed):
-    system = System(a_run(mine(mixture=EVEN), format={"name": "prefixed"}))
-    table = table_of(system)
-    part = dict(zip(table["operands"], table["part"], strict=True))
-    batches, seen = batches_of(system), set()
+def test_a_mixture_is_written_by_its_parts():
+    system = System(a_run(mine(mixture=EVEN), format=PARTS))
+    part, batches, seen = training_set(system), batches_of(system), set()
     for _ in range(40):
         batch = batches.next(16)
-        said = [SUB_TASKS[token - FIRST_LETTER] for token in batch.tokens[:, 0].tolist()]
+        said = [formats.to_text(row)[:3] for row in batch.tokens]
         assert said == [part[of] for of in shown(batch)]
         seen |= {*said}
     assert seen == {*SUB_TASKS}
 
 
-def test_batches_of_a_mixture_go_on_where_they_were(prefixed):
-    system = System(a_run(mine(mixture=EVEN), format={"name": "prefixed"}))
+def test_batches_of_a_mixture_go_on_where_they_were():
+    system = System(a_run(mine(mixture=EVEN), format=PARTS))
     first, again = (batches_of(system) for _ in range(2))
     for _ in range(3):
         first.next(16)
@@ -317,12 +245,16 @@ def test_batches_of_a_mixture_go_on_where_they_were(prefixed):
         assert torch.equal(first.next(16).tokens, again.next(16).tokens)
 
 
-def test_a_mixture_is_as_long_as_its_longest_sub_task(prefixed):
-    plain, mixed = (System(a_run(mine(mixture=of), format={"name": "prefixed"}))
-                    for of in ({"add": 1.0}, EVEN))  # fmt: skip
-    assert mixed.training_extent().tokens == plain.training_extent().tokens + 7
-    assert mixed.training_extent()._replace(tokens=0) == plain.training_extent()._replace(tokens=0)
-    assert mixed._extent(3) == plain._extent(3), "scores are of the format's own prefix"
+def test_a_mixture_is_as_long_as_its_longest_sub_task():
+    mixed, task = (
+        System(a_run(mine(mixture=EVEN), format=PARTS)),
+        tasks.build_task(ADDITION["task"]),
+    )
+    extents = [
+        formats.build_format({**PARTS, "prefix": part}, task).extent(3) for part in SUB_TASKS
+    ]
+    assert mixed.training_extent().tokens == max(extent.tokens for extent in extents)
+    assert mixed._extent(3) == extents[0], "scores are of the format's own prefix"
 
 
 @pytest.mark.parametrize("beyond", [[], [4]])
@@ -358,8 +290,7 @@ def test_scores_are_of_tests_alone(named):
     assert problem_sets.get_problem_set_name(of) == "mine"
     asked = problem_sets.select_questions(of, drawn)
     assert asked.groupby(["set", "i"]).size().to_dict() == {("equal", n): 9 for n in (2, 3, 4, 5)}
-    learned = table_of(System(of))
-    assert not {*asked["operands"]} & {*learned["operands"]}
+    assert not {*asked["operands"]} & {*training_set(System(of))}
     other = make_run({**ADDITION, "evaluation": {"problem_set": "mine", "digits": 5}})
     assert problem_sets.select_questions(other, drawn).equals(asked)
     assert problem_sets.load_questions(of).equals(asked)
@@ -379,25 +310,6 @@ def test_from_a_named_set_to_scores(named):
     assert set(places["digits"]) == {*range(2, 9)}
 
 
-def test_what_is_kept_of_a_data_set(tmp_path, monkeypatch, prefixed):
-    of = a_run(mine(mixture=EVEN), format={"name": "prefixed"})
-    folder, summarised = tmp_path / "all", tmp_path / "summarised"
-    training_jobs.write_problems(of, folder)
-    table = pd.read_parquet(folder / "problems.parquet")
-    assert table.equals(table_of(System(of))) and not (folder / "problems.json").exists()
-    monkeypatch.setattr(training_jobs, "MAX_WRITTEN_PROBLEMS", 299)
-    training_jobs.write_problems(of, summarised)
-    found = json.loads((summarised / "problems.json").read_text())
-    assert not (summarised / "problems.parquet").exists()
-    assert found["problems"] == 300 and found["set"] == "mine"
-    assert found["lengths"] == {"1": 100, "2": 100, "3": 100}
-    assert found["parts"] == table["part"].value_counts().sort_index().to_dict()
-    runs = [a_run(mine(test=n)) for n in (30, 30, 31)]
-    task = tasks.build_task(ADDITION["task"])
-    hashes = {training_batches.summarise_training_set(run, task)["sha256"] for run in runs}
-    assert len(hashes) == 2
-
-
 def test_weights_of_a_data_set_that_has_changed(tmp_path, monkeypatch):
     move_project(monkeypatch, tmp_path)
     then, now = a_run(), a_run(mine(test=31))
@@ -410,8 +322,8 @@ def test_weights_of_a_data_set_that_has_changed(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("scale", SCALES)
 def test_rows_are_scored_on_problems_of_their_task(scale):
-    for run in load_runs(list_rows(scale=scale), scale):
-        problem_sets.check_problem_set(run)
+    for row in list_rows(scale=scale):
+        problem_sets.check_problem_set(load_run(row, scale))
 
 
 def test_a_named_set_is_looked_up_at_the_scale_of_the_run():

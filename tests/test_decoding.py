@@ -320,10 +320,17 @@ def trained(request):
     """
     positions, model, digits, right = request.param
     model = {**ARCHITECTURES[model], "width": 32, "heads": 4}
-    training = {"digits": digits, "steps": 600, "learning_rate": 0.003, "stop_at": right,
-                "patience": 1, "score_every": 10, "score_problems": 100}  # fmt: skip
-    system = build(PAIRS[positions], model, **training)
-    return Trainer(system.run, seed=3, checkpoint_path=None).train().system, digits  # 3 is fast
+    training = {"digits": digits, "steps": 600, "learning_rate": 0.003, "score_every": 10}
+    system = build(PAIRS[positions], model, **training, score_problems=100)
+    trainer = Trainer(system.run, seed=3, checkpoint_path=None)  # 3 is fast
+
+    def stop(step, loss, exact):
+        if exact is not None and exact >= right:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        trainer.train(stop)
+    return trainer.system, digits
 
 
 def test_trained_models_that_are_right_and_wrong(trained):

@@ -15,7 +15,7 @@ from carry.evaluation import trained_models
 from carry.experiments.resolve import make_run
 from carry.models.system import System
 from carry.randomness import stream
-from carry.tasks import digits_to_int
+from pythons import digits_to_int
 
 RUN = make_run({
     "task": {"name": "addition", "sampling": "equal"},

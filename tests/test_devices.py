@@ -15,7 +15,7 @@ from carry.evaluation.ask import ask
 from carry.evaluation.jobs import evaluate_runs
 from carry.evaluation.scoring import score_system
 from carry.experiments.base import SMOKE, merge
-from carry.experiments.resolve import find_row, list_rows, load_run, load_runs, make_run
+from carry.experiments.resolve import find_row, list_rows, load_run, make_run
 from carry.models.system import System
 from carry.models.teacher_forcing import teacher_forced_pass
 from carry.randomness import stream
@@ -71,6 +71,7 @@ def fake(monkeypatch):
     memory = SimpleNamespace(total_memory=80e9)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: memory)
+    monkeypatch.setattr(torch.cuda, "set_per_process_memory_fraction", lambda share, device: None)
     monkeypatch.setattr(graphs, "has_graphs", lambda device: False)
     monkeypatch.setattr(torch, "Generator", FakeGenerator)
     with FakeDevice() as fake:
@@ -141,7 +142,11 @@ def test_every_kind_of_row_uses_one_device(home, device, row):
 
 
 def test_every_analysis_of_a_gpu_is_run():
-    wanted = {name for run in load_runs(list_rows(scale="gpu"), "gpu") for name in run.analyses}
+    wanted = {
+        name
+        for run in (load_run(row, "gpu") for row in list_rows(scale="gpu"))
+        for name in run.analyses
+    }
     assert wanted <= {name for names in ANALYSED.values() for name in names}
 
 

@@ -71,7 +71,7 @@ def build(kind=System, form=(), positions=None, **model):
 
 @pytest.fixture(scope="module")
 def table():
-    far = [{"digits": 20, "each": 7}]
+    far = [{"i": 20, "j": 20, "each": 7}]
     given = {"task": TASK, "grid": 5, "each": 4, "equal": 12, "far": far}
     return draw_problem_set("test", ProblemSet.parse(given, "problems.test"))
 
@@ -559,7 +559,9 @@ def ask_problems(monkeypatch, **settings):
 
 
 def test_rows_are_scored_on_the_problems_that_they_select(home, monkeypatch):
-    ask_problems(monkeypatch, task=TASK, grid=2, each=3, equal=3, far=[{"digits": 999, "each": 1}])
+    ask_problems(
+        monkeypatch, task=TASK, grid=2, each=3, equal=3, far=[{"i": 999, "j": 999, "each": 1}]
+    )
     tables = evaluate_runs([home])
     assert {*tables} == {"cells", "places"}
     cells = tables["cells"]
@@ -645,11 +647,10 @@ REFUSED = [
     (SUM, (5,), {}, "operands: 1 do not fit .*; expected 2 to"),
     (SORT, (), {}, "operands: 0 do not fit Sorting; expected 1 to"),
     (STRING, ("01", "10"), {}, "operands: 2 do not fit .*; expected 1"),
-    (STRING, ("013",), {}, "operands: digit 3 does not fit .*; expected 0 to 2"),
+    (STRING, ("013",), {}, "operands.0: '013' is not a number .* digits 0 to 2"),
     (ADD, (5, -6), {}, "operands.1: '-6' is not a number .*; expected"),
     (ADD, ("5", ""), {}, "operands.1: '' is not a number .*; expected"),
     (ADD, ("٣", "5"), {}, "operands.0: .* is not a number .*; expected"),
-    (ADD, (10**5000, 5), {}, "expected"),
     (ADD, ("9" * 20_000, 5), {}, "operands.0: .*; expected 1 to 10000 digits"),
     (ADD, (10**60, 5), {}, "operands: 61 digits need id .*, past the largest, 60; expected"),
     (ADD, (5, 6), {"start": 0}, "start: 0 is not valid; expected an integer from 1"),
@@ -685,4 +686,4 @@ def test_questions_that_cannot_be_asked(task, operands, options, message):
 def test_only_batched_rows_depend_on_batched_seeds(row, expected):
     modules = load_run(row).module_names()
     files = fingerprint.find_reachable_files([*CODE, *modules])
-    assert ("carry.training.batched.count_pass" in files) == expected
+    assert ("carry.training.batched.network" in files) == expected

@@ -195,7 +195,6 @@ def refuse(folder, words):
 def test_damaged_exports_are_refused(exported, tmp_path):
     folder = tmp_path / "mine"
     refuse(folder, "config.json': missing; expected a folder of `carry export`")
-    refuse(None, "folder: None is not valid; expected a path")
     shutil.copytree(exported / "addition_relative", folder)
     config, weights = (folder / name for name in (CONFIG, WEIGHTS))
     tensors, content = safetensors.torch.load_file(weights), weights.read_bytes()
@@ -210,7 +209,7 @@ def test_damaged_exports_are_refused(exported, tmp_path):
     weights.write_bytes(content)
     settings = json.loads(config.read_text(encoding="utf-8"))
     for change, words in (
-        ({"model_type": "bert"}, "another model; expected model_type 'carry'"),
+        ({"model_type": "bert"}, "another model .*; expected a folder of"),
         ({"weights": "0" * 64}, r"not the weights of config.json\)"),
         ({"run": {**settings["run"], "widht": 1}}, "widht: unknown setting"),
     ):

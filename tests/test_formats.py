@@ -9,7 +9,7 @@ import torch
 from carry import formats, positions, tasks
 from carry.config.settings import SettingsError, list_modules
 from carry.data.batch import NO_PLACE
-from carry.data.problems import LABEL_RANGE
+from carry.data.problems import LABEL_RANGE, reverse_digits
 from carry.experiments.resolve import make_run
 from carry.formats import (
     ALPHABET,
@@ -20,10 +20,12 @@ from carry.formats import (
     to_text,
     to_tokens,
 )
+from carry.formats.sub_task import SubTask
 from carry.randomness import stream
-from carry.tasks import OPERAND_LETTERS, digits_to_int, reverse_digits, to_digits
+from carry.tasks import OPERAND_LETTERS, digits_to_values, to_digits
 from mock_models import Oracle
 from pairwise import pairwise
+from pythons import digits_to_int
 
 ADDING = "multi_operand_addition"
 TASKS = {name: tasks.build_task({"name": name}) for name in list_modules("carry.tasks")}
@@ -150,37 +152,117 @@ def test_hints_say_the_place(given):
     assert len(firsts) > 90 and max(firsts) > 90
 
 
+SCRATCHPADS = [
+    {key: value for key, value in row.items() if value is not None}
+    for row in pairwise(
+        lambda row: (
+            (row["task"] == ADDING or row["from_zero"] is None)
+            and (row["task"] != "parity" or row["reverse_answer"])
+            and (row["task"] != "parity" or not row["local"])
+        ),
+        task=[ADDING, "multiplication", "parity"],
+        reverse_operands=[False, True],
+        reverse_answer=[False, True],
+        pad=[False, True],
+        from_zero=[None, False],
+        local=[False, True],
+        signs=[None, "lowest"],
+    )
+]
+
+
+def split_scratchpad(task, local, **form):
+    """Return the settings of a task and of its scratchpad."""
+    task = {"name": task, "local": True} if local else task
+    return task, {"name": "scratchpad", **form}
+
+
+ORDERS = [dict(zip(("reverse_operands", "reverse_answer"), values, strict=True))
+          for values in itertools.product([False, True], repeat=2)]  # fmt: skip
+FORMS = [
+    *((row["task"], flatten(row)) for row in WRITTEN),
+    *(("addition", {"name": "sub_task", "prefix": prefix, "spaces": spaces, **order})
+      for prefix in SubTask.PREFIXES for spaces in (0.0, 0.5) for order in ORDERS),
+    *(("addition", {"name": "line", "sums": [1, 3], **order}) for order in ORDERS),
+    *(("addition", {"name": "worded", "bar": bar}) for bar in (False, True)),
+    *(({"name": "addition", "radix": 2}, {"name": name}) for name in ("line", "worded")),
+    *(("modular_addition", {"name": name}) for name in ("one_hot", "binary")),
+    *(("sorting", {"name": name}) for name in ("labelled", "insertion_sort")),
+    ("calculator", {"name": "longhand"}),
+    *(("subtraction", {"name": "scratchpad", **order}) for order in ORDERS),
+    ("comparison", {"name": "scratchpad"}),
+    *(split_scratchpad(**row) for row in SCRATCHPADS),
+]  # fmt: skip
+
+
+@pytest.fixture(params=FORMS, ids=lambda pair: f"{pair[0]}-{pair[1]}", scope="module")
+def every(request):
+    """Return a format, 60 problems with up to six digits, and the problems as they are written."""
+    task, settings = request.param
+    task = TASKS[task] if isinstance(task, str) else tasks.build_task(task)
+    form, problems = formats.build_format(settings, task), task.draw(60, 6, stream(0, "formats"))
+    return form, problems, form.write(problems)
+
+
 @pytest.mark.contract
-def test_the_response_reads_back(written):
-    _, form, problems, batch = written
+def test_the_response_reads_back(every):
+    form, problems, batch = every
+    if not form.task.answer_is_number:
+        pytest.skip("lists are read back below")
     at, target, real = batch.response()
     assert (batch.tokens.gather(1, at + 1)[real] == target[real]).all()
-    back = form.read(torch.where(real, target, EOS))
+    response = torch.where(real, target, EOS)
+    back = form.read(response)
+    if not form.writes_answer:
+        assert torch.equal(back, response)
+        return
     width = min(problems.answer.shape[1], back.shape[1])
     digits = problems.answer[:, :width].long()
     inside = torch.arange(width) < problems.answer_length[:, None]
     assert (back[:, :width][inside] == digits[inside]).all()
+    room = torch.maximum(problems.room, torch.tensor(getattr(form, "pad_to", None) or 0))
+    beyond = torch.arange(back.shape[1]) >= problems.answer_length[:, None]
+    beyond = back[beyond & (torch.arange(back.shape[1]) < room[:, None])]
+    assert beyond.unique().tolist() in ([], [0], [EOS], [0, EOS])
 
 
 @pytest.mark.contract
-def test_nothing_is_longer_than_its_extent(written):
-    task, form, problems, batch = written
-    extent = form.extent(6)
-    assert int(batch.length.max()) <= extent.tokens
-    numbers = range(1, int(batch.number.max()) + 1)
-    assert max((batch.number == number).sum(1).max() for number in numbers) <= extent.longest_number
-    assert len(extent.levels) == form.level_count == batch.levels.shape[2] == 1
-    assert int(batch.levels.max()) < extent.levels[0]
-    assert int(batch.tokens.max()) < form.vocabulary_size()
-    longest = form.write_open_ended(problems)
-    assert (longest.start == batch.start).all() and (longest.length >= batch.length).all()
+def test_nothing_is_longer_than_its_extent(every):
+    form, problems, batch = every
+    extent, whole = form.extent(6), form.write_open_ended(problems)
+    abacus = positions.choose_scheme("abacus")()
+    for of in (batch, whole) if form.marks_known_from_question else (batch,):
+        assert int(of.length.max()) <= extent.tokens
+        assert int(of.tokens.max()) < form.vocabulary_size()
+        assert int(abacus.ids(of).max()) <= extent.longest_number
+        assert of.levels.shape[2] == len(extent.levels) == form.level_count
+        assert (of.levels.amax((0, 1)) < torch.tensor(extent.levels)).all()
+    cells = torch.full((60, 2), 6)
+    largest = form.write_open_ended(form.task.draw_for_cells(cells, stream(0, "largest")))
+    assert int(largest.length.max()) <= extent.tokens
+    is_bound = form.task in (TASKS["calculator"], TASKS["modular_addition"])
+    if not form.variable_length and not is_bound:
+        assert int(largest.length.max()) == extent.tokens
 
 
-def test_more_places_than_letters():
-    form = formats.build_format({"hints": "cyclic"}, TASKS["addition"])
-    assert form.extent(101).longest_number == 204
-    with pytest.raises(SettingsError, match=r"format.hints: 103 places .* 102 letters; expected"):
-        form.extent(102)
+@pytest.mark.contract
+def test_open_ended_questions_are_those_of_the_problems(every):
+    """A response as long as the true one has its marks; in a format without steps it is blank."""
+    form, problems, batch = every
+    whole = form.write_open_ended(problems)
+    assert torch.equal(whole.start, batch.start) and (whole.length >= batch.length).all()
+    for row in range(len(problems)):
+        start, length = int(batch.start[row]), int(batch.length[row])
+        for mark in ("tokens", "number", "place"):
+            expected = getattr(batch, mark)[row, :start]
+            assert torch.equal(getattr(whole, mark)[row, :start], expected), mark
+        if form.marks_known_from_question and int(whole.length[row]) == length:
+            for mark in ("number", "place", "levels"):
+                expected = getattr(batch, mark)[row, :length]
+                assert torch.equal(getattr(whole, mark)[row, :length], expected), mark
+        if type(form).__name__ in ("Expression", "SubTask", "Worded"):
+            blank = without_letters(to_text(whole.tokens[row, start:])).strip("_")
+            assert {*blank} in ({*"0$"}, {*"-$"})
 
 
 @pytest.mark.parametrize("reverse", [False, True])
@@ -209,18 +291,16 @@ def test_labelled_arrays(reverse):
     _, target, real = batch.response()
     back = form.read(torch.where(real, target, EOS))
     assert ((back != EOS).sum(1) == problems.room).all()
-    extent = form.extent(7)
-    assert batch.length.max() <= extent.tokens and batch.tokens.max() < form.vocabulary_size()
-
-
-def test_an_array_longer_than_there_are_names():
-    form = formats.build_format({"name": "labelled"}, SORTING)
-    assert form.extent(52).longest_number == 52
-    with pytest.raises(SettingsError, match="a list of 53 numbers does not fit 52 letters"):
-        form.extent(53)
 
 
 def test_formats_refuse_what_they_cannot_write():
+    for name in ("line", "sub_task", "worded"):
+        settings = {"name": name, **({"prefix": "add"} if name == "sub_task" else {})}
+        with pytest.raises(SettingsError, match="does not write Sorting; expected task 'addition'"):
+            formats.build_format(settings, SORTING)
+    for name, task in (("one_hot", "modular_addition"), ("insertion_sort", "sorting")):
+        with pytest.raises(SettingsError, match=f"'{name}' does not write .*; .* '{task}'"):
+            formats.build_format({"name": name}, TASKS["addition"])
     with pytest.raises(SettingsError, match="format: 'expression' writes numbers"):
         formats.build_format({}, SORTING)
     with pytest.raises(SettingsError, match="format: 'labelled' names operands"):
@@ -259,40 +339,6 @@ def test_labels_begin_alphabets_about_evenly():
     assert len(starts) == 43 and starts.max() - starts.min() <= 1
 
 
-def test_trim_and_pick():
-    task = TASKS["addition"]
-    batch = formats.build_format({}, task).write(task.draw(50, 9, stream(0, "trim")))
-    short = batch[batch.length.argsort()[:10]].trim()
-    assert short.tokens.shape[1] == int(short.length.max()) and len(short) == 10
-
-
-SCRATCHPADS = [
-    {key: value for key, value in row.items() if value is not None}
-    for row in pairwise(
-        lambda row: (
-            (row["task"] == ADDING or row["from_zero"] is None)
-            and (row["task"] != "parity" or row["reverse_answer"])
-            and (row["task"] != "parity" or not row["local"])
-        ),
-        task=[ADDING, "multiplication", "parity"],
-        reverse_operands=[False, True],
-        reverse_answer=[False, True],
-        pad=[False, True],
-        from_zero=[None, False],
-        local=[False, True],
-        signs=[None, "lowest"],
-    )
-]
-
-
-def scratchpad(task, local, **given):
-    """Return a hand-made model that writes the steps of a task."""
-    form = {"name": "scratchpad", **given}
-    task = {"name": task, **({"local": True} if local else {})}
-    model = {"layers": 1, "width": 4, "heads": 1}
-    return Oracle(make_run({"task": task, "format": form, "model": model}))
-
-
 def from_first(given):
     return name(given) + ("-from_first" if given.get("from_zero") is False else "")
 
@@ -303,22 +349,20 @@ def steps(request):
 
     Some are longer than others, some have zeros, and some more numbers.
     """
-    system = scratchpad(**request.param)
+    task, form = split_scratchpad(**request.param)
+    task = {"name": task} if isinstance(task, str) else task
+    model = {"layers": 1, "width": 4, "heads": 1}
+    system = Oracle(make_run({"task": task, "format": form, "model": model}))
     problems = system.task.draw(80, 5, stream(0, "steps"))
     return system, problems, system.format.write(problems)
-
-
-def halves(batch, row):
-    """Return question and response of one row as text."""
-    whole = to_text(batch.tokens[row, : batch.length[row]])
-    return whole[: batch.start[row]], whole[batch.start[row] :]
 
 
 def test_scratchpads_are_what_pythons_integers_write(steps):
     system, problems, batch = steps
     form, task = system.format, system.task
     for row in range(len(problems)):
-        question, response = halves(batch, row)
+        whole = to_text(batch.tokens[row, : batch.length[row]])
+        question, response = whole[: batch.start[row]], whole[batch.start[row] :]
         assert response == system.respond(question)
         lengths = problems.lengths[row].tolist()
         parts = [
@@ -338,7 +382,7 @@ def test_scratchpads_are_what_pythons_integers_write(steps):
 
 def test_marks_of_steps_name_the_digit_at_their_place(steps):
     system, problems, batch = steps
-    stages = system.task.scratchpad_stages(problems, from_zero=system.format.from_zero is not False)
+    stages = system.format.scratchpad_stages(problems)
     numbers = [number for stage in stages for number in stage.numbers.unbind(1)]
     for row, at in itertools.product(range(0, len(problems), 9), range(batch.tokens.shape[1])):
         number, place = int(batch.number[row, at]), int(batch.place[row, at])
@@ -348,41 +392,6 @@ def test_marks_of_steps_name_the_digit_at_their_place(steps):
             assert token == (of[place] if place < len(of) else 0)
         else:
             assert place == NO_PLACE and token >= 10
-
-
-def test_answers_read_back_from_scratchpads(steps):
-    system, problems, batch = steps
-    _, target, real = batch.response()
-    read = system.format.read(torch.where(real, target, EOS))
-    for row in range(len(problems)):
-        length = int(problems.answer_length[row])
-        beyond = read[row, length:].tolist()
-        zeros = int(problems.room[row]) - length if system.format.pad else 0
-        assert torch.equal(read[row, :length], problems.answer[row, :length].long())
-        assert beyond == [0] * zeros + [EOS] * (len(beyond) - zeros)
-
-
-def test_scratchpads_fill_their_extent_and_no_more(steps):
-    system, problems, batch = steps
-    form, extent = system.format, system.format.extent(5)
-    whole = form.write_open_ended(problems)
-    assert torch.equal(whole.start, batch.start) and (whole.length >= batch.length).all()
-    assert (
-        form.has_steps and len(extent.levels) == form.level_count == system.task.scratchpad_levels
-    )
-    for of in (batch, whole):
-        assert int(of.length.max()) <= extent.tokens and int(of.place.max()) < extent.longest_number
-        numbers = range(1, int(of.number.max()) + 1)
-        assert (
-            max((of.number == number).sum(1).max() for number in numbers) <= extent.longest_number
-        )
-        assert (of.levels.amax((0, 1)) < torch.tensor(extent.levels)).all()
-        assert int(of.tokens.max()) < form.vocabulary_size()
-    largest = system.task.draw_for_cells(torch.tensor([[5, 5]]), stream(0, "largest"))
-    reached = form.write_open_ended(largest)
-    assert reached.length.tolist() == [extent.tokens]
-    assert int(reached.place.max()) + 1 == extent.longest_number
-    assert tuple((reached.levels.amax((0, 1)) + 1).tolist()) == extent.levels
 
 
 def test_what_has_been_written_is_marked_as_what_is_true(steps):
@@ -467,40 +476,6 @@ def test_ids_are_those_of_the_paper(task, given, operands, tokens, ids):
         assert "".join(map(str, found)) == f"0{printed}0"  # the beginning and the end have none
 
 
-def test_ids_of_the_proof():
-    """cho2025, Table 4: offsets 4 and 2, as far as it is printed."""
-    task = tasks.build_task({"name": ADDING})
-    batch = formats.build_format({"name": "scratchpad"}, task).write(
-        task.solve(*to_digits([[57, 48, 96]]))
-    )
-    first, second = (positions.choose_scheme("coupled")(level=level) for level in (1, 2))
-    assert first.ids(batch, 4)[0, :13].tolist() == [0, 7, 6, 5, 4, 7, 6, 5, 4, 7, 6, 5, 4]
-    assert second.ids(batch, 2)[0, :13].tolist() == [0, 2, 2, 2, 2, 3, 3, 3, 3, 4, 4, 4, 2]
-
-
-def test_without_steps_all_operands_are_coupled_by_place():
-    """cho2025, 4.3: at one level, as in the triple addition of Cho et al. 2024."""
-    task = tasks.build_task({"name": ADDING})
-    form = formats.build_format({"pad": True, "reverse_operands": False}, task)
-    batch = form.write(task.solve(*to_digits([[57, 48, 96]])))
-    assert to_text(batch.tokens[0]) == "^057+048+096=102$"
-    found = positions.choose_scheme("coupled")().ids(batch)[0].tolist()
-    assert "".join(map(str, found)) == "04321432143212340"
-
-
-def test_where_the_highest_digit_is_written_first_its_sign_is_one_above():
-    """So that the sign tells it; a sign stands between numbers in the question as before."""
-    task = tasks.build_task({"name": ADDING})
-    form = formats.build_format({"name": "scratchpad", "reverse_answer": False}, task)
-    batch = form.write(task.solve(*to_digits([[57, 48]])))
-    assert to_text(batch.tokens[0]) == "^057+048=000>057>105$"
-    found = [
-        positions.choose_scheme("coupled")(level=level).ids(batch)[0].tolist() for level in (1, 2)
-    ]
-    assert "".join(map(str, found[0])) == "043214325432543254320"
-    assert "".join(map(str, found[1])) == "011112221111222233330"
-
-
 def test_scratchpads_refuse_what_they_cannot_write():
     def built(task, **given):
         return formats.build_format(
@@ -511,11 +486,8 @@ def test_scratchpads_refuse_what_they_cannot_write():
         with pytest.raises(SettingsError, match="^format: 'scratchpad' writes steps, and .* none"):
             built(task)
     for task in ("multiplication", "parity"):
-        for zero in (True, False):
-            with pytest.raises(
-                SettingsError, match=f"^format: from_zero {zero} does not fit a task"
-            ):
-                built(task, from_zero=zero)
+        with pytest.raises(SettingsError, match="^format: from_zero false does not fit a task"):
+            built(task, from_zero=False)
     with pytest.raises(SettingsError, match="^format: reverse_answer false does not fit, the last"):
         built("parity", reverse_answer=False)
 
@@ -526,21 +498,9 @@ def test_a_symbol_for_each_number(modulus):
     form = formats.build_format({"name": "one_hot"}, task)
     problems = task.draw(200, 3, stream(0, "test"))
     batch = form.write(problems)
-    assert batch.tokens.shape[1] == 6 and int(batch.tokens.max()) < form.vocabulary_size()
-    assert form.extent(3).tokens == 6
-    read = form.read(batch.tokens[:, 4:])
-    for row, (answer, length) in enumerate(
-        zip(problems.answer, problems.answer_length, strict=True)
-    ):
-        assert read[row, :length].tolist() == answer[:length].tolist()
-        assert (read[row, length:] == EOS).all()
-    signs = form.read(torch.full((1, 2), EOS))
-    assert (signs == EOS).all()
-
-
-def test_numbers_without_end_have_no_symbols():
-    with pytest.raises(SettingsError, match="Addition has no largest one"):
-        formats.build_format({"name": "one_hot"}, tasks.build_task({"name": "addition"}))
+    numbers = torch.stack([digits_to_values(digits) for digits in problems.operands.unbind(1)])
+    assert torch.equal(batch.tokens[:, [1, 2]], FIRST_LETTER + numbers.T)
+    assert (form.read(torch.full((1, 2), EOS)) == EOS).all()
 
 
 @pytest.mark.parametrize("modulus", [2, 7, 113, 1000])
@@ -549,9 +509,6 @@ def test_bits_are_those_that_python_writes(modulus):
     form = formats.build_format({"name": "binary"}, task)
     problems = task.draw(200, 3, stream(0, "test"))
     batch, bits = form.write(problems), (modulus - 1).bit_length()
-    extent = form.extent(3)
-    assert extent.tokens == batch.tokens.shape[1] == 3 * bits + 4 and extent.longest_number == bits
-    assert int(batch.tokens.max()) < form.vocabulary_size()
     for row in range(0, len(problems), 7):
         a, b = (
             digits_to_int(problems.operands[row, k], problems.lengths[row, k]) for k in range(2)
@@ -561,13 +518,6 @@ def test_bits_are_those_that_python_writes(modulus):
         for part in range(3):
             places = batch.place[row][batch.number[row] == part + 1].tolist()
             assert places == list(range(bits))[::-1]
-    at, target, real = batch.response()
-    read = form.read(target)
-    assert real.all() and to_text(batch.tokens[0, : batch.start[0]])[-1] == "="
-    for row, length in enumerate(problems.answer_length):
-        assert read[row, :length].tolist() == problems.answer[row, :length].tolist()
-        assert (read[row, length:] == EOS).all()
-    assert (form.write_open_ended(problems).start == batch.start).all()
 
 
 def test_what_are_no_bits_reads_as_no_number():
@@ -576,8 +526,6 @@ def test_what_are_no_bits_reads_as_no_number():
     for wrong in ("1$0$", "12$$", "$$$$", "1"):
         assert (form.read(to_tokens(wrong)[None]) == EOS).all()
     assert form.read(to_tokens("110$")[None])[0, 0] == 6
-    with pytest.raises(SettingsError, match="Addition has no largest one"):
-        formats.build_format({"name": "binary"}, tasks.build_task({"name": "addition"}))
 
 
 @pytest.mark.parametrize("count", [2**16 - 1, 2**16, 2**16 + 5])
@@ -603,19 +551,3 @@ def test_more_numbers_or_tokens_than_fit_are_refused(monkeypatch):
     monkeypatch.setattr(formats, "MAX_TOKENS", 1)
     with pytest.raises(SettingsError, match="^format: a problem is too long; expected at most 1 "):
         formats.join_pieces([piece, piece], 1, device, [])
-
-
-def test_a_certified_sum_of_very_many_operands_is_written_with_its_marks():
-    """Its operands, sums and signs are 65,538 numbers: more than 16 bits count."""
-    count = 21_846
-    task = tasks.build_task({"name": ADDING, "local": True})
-    form = formats.build_format({"name": "scratchpad", "pad": False}, task)
-    problem = task.solve(*to_digits([["1"] * count]))
-    batch = form.write(problem)
-    assert form.read(batch.tokens[:, int(batch.start) :].long())[0, :5].tolist() == [
-        int(digit) for digit in reversed(str(count))
-    ]
-    levels, tokens = batch.levels[0], batch.tokens[0].tolist()
-    signs = [index for index, token in enumerate(tokens[: int(batch.start)]) if token == 10]
-    assert levels[signs].tolist() == [[-1, index] for index in range(count - 1)]
-    assert int(batch.number.max()) == 2 * count + 1

@@ -11,8 +11,6 @@ import pytest
 import torch
 
 from carry.config.settings import SettingsError
-from carry.experiments.resolve import load_run
-from carry.models.system import System
 from carry.training import graphs, loop, memory
 from carry.training.inputs import make_inputs
 from carry.training.loop import OutOfTime, Trainer
@@ -153,82 +151,39 @@ def test_a_training_ends_at_its_deadline_and_goes_on(tmp_path, monkeypatch):
     assert differ(weights(resumed.train(deadline=None)), weights(undisturbed)) == 0.0
 
 
-def count_kept_bytes(system, batch, ids):
-    """Return the bytes of the tensors that a training pass in bf16 keeps for its gradients."""
-    kept, weights = {}, {w.untyped_storage().data_ptr() for w in system.network.parameters()}
+def test_a_batch_that_does_not_fit_is_computed_in_parts(monkeypatch):
+    """The memory of a GPU is not known before a step; what a failed step has done is forgotten."""
+    run, loss, sizes = run_of("abacus", "looped", steps=4), Trainer._loss, []
+    expected = Trainer(run_of("abacus", "looped", steps=4, micro_batch=4), 0, None).train()
 
-    def keep(tensor):
-        storage = tensor.untyped_storage()
-        if storage.data_ptr() not in weights:
-            kept[storage.data_ptr()] = storage.nbytes()
-        return tensor
+    def fit(most):
+        def lose(trainer, inputs, *more):
+            sizes.append(len(inputs.tokens))
+            if sizes[-1] > most:
+                raise torch.OutOfMemoryError
+            return loss(trainer, inputs, *more)
 
-    with (
-        torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor),
-        torch.autocast("cpu", torch.bfloat16),
-    ):
-        result = system.network(batch.tokens[:, :-1], ids, batch.response()[0])
-    assert result.requires_grad
-    return sum(kept.values())
+        monkeypatch.setattr(Trainer, "_loss", lose)
 
-
-@pytest.mark.parametrize("row", ["addition_nope", "addition_rope", "addition_abacus"])
-@pytest.mark.parametrize("scale", ["gpu", "paper"])
-def test_estimated_memory_of_a_problem(row, scale):
-    """Against the tensors that are kept, at a smaller size, with fused attention."""
-    run = load_run(row, scale)
-    model = {**run.model, "width": 128, "heads": 4, "head_width": 32, "layers": 4,
-             "attention": "fused"}  # fmt: skip
-    if model.get("hidden"):
-        model["hidden"] = 128
-    changes = {"progressive": 0.0, "precision": "bf16", "graphs": False}
-    training = run.training.model_copy(update=changes)
-    system = System(run.model_copy(update={"model": model, "training": training}))
-    system.network.train()
-    sizes = torch.full((8, 2), run.training.digits)
-    batch = system.format.write(system.task.draw_for_cells(sizes, torch.Generator()))
-    ids = system.train_ids(batch, torch.Generator())
-    kept = count_kept_bytes(system, batch, ids) / len(batch)
-    estimated = memory.count_problem_bytes(system) / memory.SPARE
-    assert 0.7 < estimated / kept < 1.5
+    fit(5)
+    parts = Trainer(run, 0, None).train()
+    assert sizes == [16, 8, *[4] * 16] and parts.micro_batch == 4
+    assert differ(weights(expected), weights(parts)) == 0.0
+    fit(0)
+    with pytest.raises(SettingsError, match=r"one problem at a time does not fit .*; expected"):
+        Trainer(run, 0, None).train()
 
 
-def test_batches_are_cut_to_the_memory(monkeypatch):
-    system = System(load_run("addition_abacus", "paper"), device="meta")
-    cuda = torch.device("cuda")
-
-    def choose(gigabytes, share="1"):
-        properties = SimpleNamespace(total_memory=gigabytes * 1e9)
-        monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: properties)
-        monkeypatch.setenv(memory.SHARE, share)
-        return memory.choose_micro_batch(system, cuda)
-
-    sizes = [choose(gigabytes) for gigabytes in (16, 24, 80, 10_000)]
-    assert sizes == sorted(sizes) and sizes[-1] == system.run.training.batch == 8192
-    assert choose(80, share="0.25") <= sizes[1]
-    for size, gigabytes in zip(sizes, (16, 24, 80, 10_000), strict=True):
-        used = memory.count_fixed_bytes(system) + size * memory.count_problem_bytes(system)
-        assert used <= gigabytes * 1e9
-        assert math.ceil(8192 / size) == math.ceil(8192 / memory.count_fitting_problems(
-            system, gigabytes * 1e9))  # fmt: skip
-    with pytest.raises(
-        SettingsError, match=r"needs .* GB of a GPU, and 2.0 GB are there; expected"
-    ):
-        choose(2)
-    assert memory.choose_micro_batch(system, torch.device("cpu")) is None
-
-
-@pytest.mark.parametrize(
-    ("more", "message"),
-    [
-        ({"batched_seeds": True, "examples": 9, "graphs": True}, "graphs True does not fit"),
-        ({"batched_seeds": True, "examples": 9, "checkpoint_every": None}, "checkpoint_every None"),
-        ({"micro_batch": 0}, "micro_batch: 0"),
-    ],
-)
-def test_settings_that_do_not_fit(more, message):
-    with pytest.raises(SettingsError, match=message):
-        run_of("abacus", **more)
+def test_a_process_uses_its_share_of_a_gpu(monkeypatch):
+    limits, properties = [], SimpleNamespace(total_memory=80e9)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: properties)
+    monkeypatch.setattr(
+        torch.cuda, "set_per_process_memory_fraction", lambda share, device: limits.append(share)
+    )
+    monkeypatch.setenv(memory.SHARE, "0.25")
+    for device in ("cuda", "cpu"):
+        memory.limit_gpu_memory(torch.device(device))
+    assert limits == [0.2375]  # less what CUDA itself takes
 
 
 @needs_gpu
@@ -258,6 +213,15 @@ def test_no_step_waits_on_a_gpu(positions, model, more, recorded):
         finally:
             torch.cuda.set_sync_debug_mode("default")
     assert torch.stack(trainer._losses).isfinite().all()
+
+
+@needs_gpu
+@pytest.mark.parametrize("recorded", [False, True])
+def test_a_batch_beyond_the_memory_of_a_gpu_is_computed_in_parts(monkeypatch, recorded):
+    monkeypatch.setattr(memory, "CONTEXT_BYTES", torch.cuda.mem_get_info()[1] - 2**28)  # 256 MiB
+    more = {"steps": 12, "batch": 4096, "pool": 1, "device": "cuda", "graphs": recorded}
+    trainer = Trainer(run_of("abacus_fire", "looped", **more), 0, None).train()
+    assert trainer.micro_batch < 4096 and math.isfinite(trainer.curve[-1]["loss"])
 
 
 @needs_gpu

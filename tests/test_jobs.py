@@ -1,16 +1,13 @@
 """Kept results, the order of a pool, errors, workers that die or refuse, and its progress."""
 
 import contextlib
-import gc
 import json
 import os
 import signal
 from contextlib import nullcontext
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-import yaml
 
 from carry import jobs
 from carry.config import paths
@@ -20,7 +17,6 @@ from carry.training.jobs import train_seed
 from model_cases import run_of
 
 RUN = run_of("abacus", steps=20, score_every=10, checkpoint_every=5)
-EXAMPLE = Path(__file__).parents[1] / "benchmarks" / "slurm.example.yaml"
 
 
 @pytest.fixture(autouse=True)
@@ -36,7 +32,7 @@ def note(report, folder, log, text):
     report(0.5, text)
     with open(log, "a", encoding="utf-8") as file:
         file.write(f"{text}\n")
-    store.write_text(report, folder, "text.txt", text)
+    (folder / "text.txt").write_text(text)
 
 
 def fail(report, folder, log):
@@ -61,12 +57,12 @@ def count_in_steps(report, folder, log, stop):
         checkpoint.parent.mkdir(exist_ok=True)
         checkpoint.write_text(str(step + 1))
         report((step + 1) / 4)
-    store.write_text(report, folder, "count.txt", "4")
+    (folder / "count.txt").write_text("4")
 
 
 def name_gpu(report, folder):
     report(0.5, "half")
-    store.write_text(report, folder, "gpu.txt", os.environ["CUDA_VISIBLE_DEVICES"])
+    (folder / "gpu.txt").write_text(os.environ["CUDA_VISIBLE_DEVICES"])
 
 
 def train_and_die(report, folder, run, seed, killed):
@@ -109,7 +105,7 @@ def test_a_kept_result_is_not_made_again_and_equal_work_is_done_once(texts):
 
 def test_the_key_has_no_name_and_nothing_is_removed(home):
     def run(name, inputs, modules=()):
-        return run_jobs([Job(name, "x", store.write_text, ("a", "a"), inputs, modules)], "")[0]
+        return run_jobs([Job(name, "x", note, (home / "log", "a"), inputs, modules)], "")[0]
 
     one, renamed, other = run("one", "1"), run("two", "1"), run("one", "2")
     assert one == renamed != other
@@ -135,23 +131,23 @@ def spoil_key(place):
 
 
 @pytest.mark.parametrize(
-    ("spoil", "message"),
+    "spoil",
     [
-        (spoil_text, "text.txt in its kept result is damaged; its hash does not match"),
-        (spoil_key, "its kept result belongs to '0000000000000000', not to"),
-        (lambda place: (place / "text.txt").unlink(), "text.txt is missing in its kept result"),
-        (lambda place: (place / "done.json").write_text("{"), "done.json of its kept result is da"),
-        (lambda place: (place / "done.json").write_bytes(b"\xff"), "done.json of its kept result"),
-        (lambda place: (place / "done.json").write_text("[]"), "done.json of its kept result is"),
+        spoil_text,
+        spoil_key,
+        lambda place: (place / "text.txt").unlink(),
+        lambda place: (place / "done.json").write_text("{"),
+        lambda place: (place / "done.json").write_bytes(b"\xff"),
+        lambda place: (place / "done.json").write_text("[]"),
     ],
 )
-def test_a_damaged_result_is_reported_and_made_again(texts, capsys, spoil, message):
+def test_a_damaged_result_is_reported_and_made_again(texts, capsys, spoil):
     run, read = texts
     (place,) = run("a")
     spoil(place)
     assert run("a") == [place] and read() == ["a", "a"]
     errors = capsys.readouterr().err.splitlines()
-    assert len(errors) == 1 and errors[0].startswith(f"warning: a: {message}")
+    assert len(errors) == 1 and errors[0].startswith("warning: a: its kept result is damaged")
     assert not store.find_fault(place) and (place / "text.txt").read_text() == "a"
 
 
@@ -173,7 +169,7 @@ def test_a_marker_says_what_a_job_took(texts):
     (place,) = texts[0]("a")
     done = store.read_done(place)
     assert done["job"] == "a" and [*done["files"]] == ["text.txt"]
-    assert done["core_seconds"] >= 0 and 10**7 < done["peak_memory"] < 10**11  # bytes
+    assert done["core_seconds"] >= 0 and done["device"] and done["commit"]
     assert [*done["versions"]] == ["python", "torch", "numpy"]
 
 
@@ -335,23 +331,17 @@ def test_workers_are_counted_by_cores_and_gpus(monkeypatch, cores, visible, devi
     assert seen == ({*gpus} or {None})
 
 
-def check_worker(job, threads=1, **changes):
-    request = pool.Request(0, job.place, "", paths.STORE.parent, 0.0, job.code, {})
-    worker = SimpleNamespace(address="x", state=SimpleNamespace(nthreads=threads))
-    pool._check_worker(worker, job, request._replace(**changes))
-
-
-def test_a_worker_of_another_kind_refuses_a_job(home):
+def test_a_worker_of_another_kind_refuses_a_job(home, monkeypatch):
+    monkeypatch.setattr(pool, "MARKER_SECONDS", 0.0)
     job = Job("one", "x", note, modules=("carry.tasks.addition",))
-    check_worker(job)
-    for change, message in (
-        ({"threads": 2}, "has 2 threads; expected 1, as of `dask worker"),
-        ({"code": "0" * 16}, "has other code for 'one'; expected the code of this process"),
-        ({"versions": {"torch": "0.1"}}, r"has torch \S+; expected 0\.1$"),
-        ({"marker": home / "absent" / "x"}, "does not see the folder|does not see"),
+    for threads, place, marker, message in (
+        (2, job.place, home, "has 2 threads; expected 1, as of `dask worker"),
+        (1, home / ("0" * 16), home, "has other code for 'one', or another version of"),
+        (1, job.place, home / "absent" / "x", "does not see '.*absent'; expected a file system"),
     ):
-        with pytest.raises(SettingsError, match=rf"^jobs: worker x on \S+ .*{message}"):
-            check_worker(job, **change)
+        worker = SimpleNamespace(address="x", state=SimpleNamespace(nthreads=threads))
+        with pytest.raises(SettingsError, match=rf"^jobs: worker x on \S+ {message}"):
+            pool._check_worker(worker, job, place, marker)
 
 
 @pytest.mark.parametrize(
@@ -359,8 +349,6 @@ def test_a_worker_of_another_kind_refuses_a_job(home):
     [
         ("dask://127.0.0.1:9", "the scheduler 'dask://127.0.0.1:9' does not answer within 0.5 s; "),
         ("dask://nowhere", "'dask://nowhere' is not valid; expected dask://HOST:PORT"),
-        ("dusk", "'dusk' is unknown; expected dask://HOST:PORT, or the path of"),
-        ("no/such.yaml", "'no/such.yaml' is unknown; expected dask://HOST:PORT, or"),
     ],
 )
 def test_an_executor_that_cannot_be_used_is_refused(monkeypatch, executor, message):
@@ -369,47 +357,3 @@ def test_an_executor_that_cannot_be_used_is_refused(monkeypatch, executor, messa
     with pytest.raises(SettingsError) as error:
         run_jobs(train_jobs(1), "")
     assert str(error.value).startswith(f"CARRY_EXECUTOR: {message}")
-
-
-# dask-jobqueue leaves files and clusters open.
-careless = pytest.mark.filterwarnings("ignore::ResourceWarning")
-
-
-@careless
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"kind": "slrum"}, "kind: 'slrum' is unknown, did you mean 'slurm'"),
-        ({"jobs": 0}, "jobs: 0 does not fit, expected"),
-        ({"wait": 1}, "wait: unknown setting"),
-        ({"settings": {"cores": 1, "memry": "1GB"}}, "settings: "),
-    ],
-)
-def test_wrong_settings_of_a_queue_are_refused(home, monkeypatch, change, message):
-    pytest.importorskip("dask_jobqueue")
-    path = home / "queue.yaml"
-    path.write_text(yaml.safe_dump({**yaml.safe_load(EXAMPLE.read_text()), **change}))
-    monkeypatch.setenv("CARRY_EXECUTOR", str(path))
-    with pytest.raises(SettingsError) as error:
-        run_jobs(train_jobs(1), "")
-    text = str(error.value)
-    assert text.startswith(str(path)) and message in text and "\n" not in text
-    del error
-    gc.collect()
-
-
-@careless
-def test_the_workers_of_a_queue_run_jobs(home, monkeypatch):
-    queue = pytest.importorskip("dask_jobqueue")
-    local = pytest.importorskip("dask_jobqueue.local")
-    monkeypatch.setattr(queue, "LocalCluster", local.LocalCluster, raising=False)
-    settings = {"cores": 1, "memory": "1GB", "scheduler_options": {"dashboard_address": ":0"}}
-    path = home / "queue.yaml"
-    path.write_text(yaml.safe_dump({"kind": "local", "jobs": 1, "settings": settings}))
-    monkeypatch.setenv("CARRY_EXECUTOR", str(path))
-    folders = [str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(folders))
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "7")
-    (place,) = run_jobs([Job("one", "x", name_gpu)], "")
-    assert (place / "gpu.txt").read_text() == "7"
-    gc.collect()

@@ -27,7 +27,7 @@ def imports():
     for name, path in MODULES.items():
         # A module's own package, and `carry` itself, say nothing of the layers below.
         packages = {name.rpartition(".")[0], "carry", "carry.data"}
-        reached = fingerprint.find_imports(path.read_text(encoding="utf-8"), MODULES)
+        reached = fingerprint.find_imports(path.read_text(encoding="utf-8")) & {*MODULES}
         if name != "carry":
             imported = {layer_of(module) for module in reached - packages}
             layers.setdefault(layer_of(name), set()).update(imported)

@@ -18,29 +18,20 @@ from model_cases import run_of
 
 LAYERS = {
     "pre": {},
-    "post": {"norm_place": "post"},
-    "both_rms_gelu": {"norm": "rms", "norm_place": "pre_and_post", "activation": "gelu"},
-    "post_gelu": {"norm_place": "post", "activation": "gelu", "logit_bias": True},
-    "bare": {"norm": "none", "residual_scale": 1.5, "biases": False},
-    "deep": {"layers": 2},
-    "deep_post": {"layers": 2, "norm_place": "post", "norm": "rms"},
-    "attention_alone": {"feed_forward": False, "output": False, "final_norm": False},
-    "t5": {"initialisation": "t5", "tied": True},
-    "branch": {"norm": "rms", "norm_place": "pre_and_branch", "activation": "gelu"},
-    "normed_embeddings": {"embedding_norm": True},
-    "scaled": {"attention_scale": "log"},
-    "deep_scaled": {"layers": 2, "attention_scale": "log", "norm": "rms"},
+    "post": {"norm_place": "post", "logit_bias": True},
+    "both_rms": {"norm": "rms", "norm_place": "pre_and_post"},
+    "branch": {"norm": "rms", "norm_place": "pre_and_branch", "final_norm": False},
+    "bare": {"norm": "none", "biases": False},
 }
-POSITIONS = ["nope", "none", "index_relative", "shaw", "abacus_window", "levels_window"]
+POSITIONS = ["nope", "none", "index_relative", "abacus_window", "coupled_window"]
 CASES = [("abacus_window", layers) for layers in LAYERS]
-CASES += [(positions, layers) for positions in POSITIONS for layers in ("pre", "deep_post")]
-CASES += [(positions, "scaled") for positions in ("nope", "shaw", "levels_window")]
+CASES += [(positions, "both_rms") for positions in POSITIONS if positions != "abacus_window"]
 
 
 @torch.no_grad()
 def network_of(positions, seed=0, attention="auto", **model):
     """Return a network as if trained: biases, norms and attention scores have an effect."""
-    run = run_of(positions, form="steps" if "levels" in positions else "reversed")
+    run = run_of(positions)
     model = {"width": 64, "heads": 4, "attention": attention, **model}
     network = System(run.model_copy(update={"model": model}), seed).network
     generator = torch.Generator().manual_seed(seed)
@@ -76,7 +67,7 @@ def test_the_value_is_exact_and_float32_stays_within(positions, layers):
     network = network_of(positions, **LAYERS[layers])
     tokens, ids = contexts(network)
     close = bound_logits(network, tokens, ids)
-    quick = bound_logits(network, tokens, ids, backward=False, chunk=20)
+    quick = bound_logits(network, tokens, ids, backward=False)
     with torch.no_grad():
         exact = copy.deepcopy(network).double()(tokens, ids)[:, -1]
     for bounded in (close, quick):
@@ -84,16 +75,14 @@ def test_the_value_is_exact_and_float32_stays_within(positions, layers):
     assert (close.error <= quick.error * (1 + 1e-6)).all()
     off = (float32_logits(network, tokens, ids) - close.value).abs()
     assert (off <= close.error).all() and (off > 0).any()
-    if "deep" not in layers:  # worst cases of one layer are multiplied by those of the next
-        assert close.error.isfinite().all()
-        assert close.error.median() < 2e-2 * max(1.0, exact.abs().max() / 4)
-        assert close.error.median() < 2e4 * off.max()
+    assert close.error.isfinite().all()
+    assert close.error.median() < 2e-2 * max(1.0, exact.abs().max() / 4)
+    assert close.error.median() < 2e4 * off.max()
 
 
-@pytest.mark.parametrize("layers", ["pre", "post", "both_rms_gelu"])
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize(("layers", "seed"), [("pre", 0), ("post", 1), ("both_rms", 1)])
 def test_the_order_of_visible_tokens_does_not_matter(layers, seed):
-    """In one layer all tokens but the first and the last may be permuted."""
+    """All tokens but the first and the last may be permuted."""
     network = network_of("abacus_window", seed, **LAYERS[layers])
     tokens, ids = contexts(network, seed=seed)
     bounded = bound_logits(network, tokens, ids)
@@ -120,21 +109,10 @@ def among_others(network, tokens, ids, total, seed=0):
     return longer, far
 
 
-@pytest.mark.parametrize(
-    ("positions", "attention", "layers"),
-    [
-        ("abacus_window", "auto", "pre"),
-        ("abacus_window", "fused", "deep_post"),
-        ("abacus_window", "gathered", "pre"),
-        ("levels_window", "auto", "pre"),
-        ("levels_window", "plain", "pre"),
-        ("levels_window", "gathered", "deep_post"),
-        ("abacus_window", "fused", "scaled"),
-        ("levels_window", "gathered", "deep_scaled"),
-    ],
-)
-def test_contexts_stand_in_sequences_of_any_length(positions, attention, layers):
-    network = network_of(positions, attention=attention, **LAYERS[layers])
+@pytest.mark.parametrize("attention", ["auto", "plain", "fused", "gathered"])
+@pytest.mark.parametrize("positions", ["abacus_window", "coupled_window"])
+def test_contexts_stand_in_sequences_of_any_length(positions, attention):
+    network = network_of(positions, attention=attention)
     tokens, ids = contexts(network, rows=16)
     bounded = bound_logits(network, tokens, ids)
     for total in (12, 13, 90, 500):
@@ -144,10 +122,9 @@ def test_contexts_stand_in_sequences_of_any_length(positions, attention, layers)
         assert_within(float32_logits(network, *among_others(network, tokens, ids, 1100)), bounded)
 
 
-@pytest.mark.parametrize("layers", ["pre", "scaled"])
-def test_large_scores_stay_within(layers):
+def test_large_scores_stay_within():
     """Nearly all attention is on one token, or on two."""
-    network = network_of("abacus_window", **LAYERS[layers])
+    network = network_of("abacus_window")
     tokens, ids = contexts(network)
     with torch.no_grad():
         for factor in (4.0, 30.0):
@@ -247,9 +224,7 @@ def test_errors_of_inputs_get_through(kind):
          rounding.layer_norm(bounded, gain, bias, 1e-5)),
         (F.rms_norm(x, (32,), gain, 1e-6), rounding.rms_norm(bounded, gain, 1e-6)),
         (F.relu(x), rounding.relu(bounded)),
-        (F.gelu(x), rounding.gelu(bounded)),
-        (x + 3 * x.flip(1), rounding.add(
-            bounded, rounding.multiply(bounded.map(lambda of: of.flip(1)), 3.0))),
+        (x + x.flip(1), rounding.add(bounded, bounded.map(lambda of: of.flip(1)))),
     ]  # fmt: skip
     for actual, bound in pairs:
         assert ((actual - bound.value).abs() <= 1.01 * bound.error + 1e-25).all()
@@ -300,15 +275,9 @@ def test_norms_by_any_variance(kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_activations_and_sums(kind):
     x = torch.tensor(rows_of(kind))
-    bounded = BoundedTensor.exact(x)
+    bounded, other = BoundedTensor.exact(x), x.flip(1)
     assert_within(F.relu(x), rounding.relu(bounded))
-    assert_within(F.gelu(x), rounding.gelu(bounded))
-    composed = x * (0.5 * (1 + torch.erf(x * np.float32(math.sqrt(0.5)))))
-    assert_within(composed, rounding.gelu(bounded))
-    third, other = 1 / 3, x.flip(1)
-    total = rounding.add(rounding.multiply(bounded, third), BoundedTensor.exact(other), bounded)
-    assert_within(x * third + other + x, total)
-    assert_within(x + (other + x * third), total)
+    assert_within(x + other, rounding.add(bounded, BoundedTensor.exact(other)))
 
 
 def softmax_by_steps(scores, values, block=1):
@@ -338,8 +307,10 @@ def test_attention_by_any_kernel(kind, size):
     added = torch.randn(4, 3, 11, generator=generator)
     visible = torch.rand(4, 3, 11, generator=generator) < 0.7
     visible[..., 4] = True
-    parts = [BoundedTensor.exact(of) for of in (query, key, value)]
-    bounded = rounding.attention(*parts, 0.25, BoundedTensor.exact(added), visible)
+    exact = [BoundedTensor.exact(of) for of in (query, key, value, added)]
+    products = rounding.attention_scores(*exact[:2], 0.25)
+    score = rounding.sum_scores([products, exact[3]], 16)
+    bounded = rounding.softmax_average(score, exact[2], visible).output
     double = F.scaled_dot_product_attention(
         query.double(), key.double(), value.double(),
         attn_mask=torch.where(visible, added, -math.inf).double(), scale=0.25,
@@ -379,35 +350,12 @@ def test_errors_of_scores_and_values_get_through():
                 assert (bounded.error < 2 * off + 1e-4).all()
 
 
-REFUSED = {
-    "encoding: 'learned' has no error bound; expected 'relative'": ("learned", {}),
-    "encoding: 'rope' has no": ("rope", {}),
-    "encoding: 'fire' has no": ("fire", {}),
-    "encoding: 'alibi' has no": ("alibi", {}),
-    "recurrences: 3 has no error bound; expected 1": ("nope", {"recurrences": 3}),
-    "injection: 'every_layer' has no error bound; expected 'none'": (
-        "nope",
-        {"injection": "every_layer"},
-    ),
-    "activation: 'gated_gelu' has no error bound; expected 'relu' or 'gelu'": (
-        "nope",
-        {"activation": "gated_gelu"},
-    ),
-    "read_out: True has no error bound; expected False": ("nope", {"read_out": True}),
-    "name: 'adaptive' has no error bound; expected 'transformer'": (
-        "nope",
-        {"name": "adaptive", "recurrences": 2},
-    ),
-}
-
-
-@pytest.mark.parametrize("message", REFUSED)
-def test_parts_without_bounds_are_refused(message):
-    positions, model = REFUSED[message]
-    network = network_of(positions, **model)
-    with pytest.raises(SettingsError, match=message) as refusal:
-        bound_logits(network, *contexts(network))
-    assert "\n" not in str(refusal.value)
+def test_parts_without_bounds_are_refused():
+    """`test_certificates` has the messages."""
+    for positions, model in (("alibi", {}), ("nope", {"layers": 2})):
+        network = network_of(positions, **model)
+        with pytest.raises(SettingsError, match="has no certificate; expected"):
+            bound_logits(network, *contexts(network))
 
 
 def test_weights_of_other_precision_are_refused():

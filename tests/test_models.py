@@ -7,9 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from carry.config.settings import SettingsError
 from carry.experiments.resolve import list_rows, load_run
-from carry.models.architectures import choose_architecture
 from carry.models.architectures.transformer import Transformer
 from carry.models.dropout import Dropout
 from carry.models.encodings import IdRange
@@ -17,7 +15,6 @@ from carry.models.encodings.learned import Learned
 from carry.models.hooks import Hooks
 from carry.models.parameter_counts import count_network_parameters
 from carry.models.system import System
-from carry.models.teacher_forcing import teacher_forced_pass
 from carry.randomness import stream
 from model_cases import CASES, run_of, written
 
@@ -96,68 +93,6 @@ def test_every_parameter_gets_a_gradient(system):
         assert parameter.grad is not None and parameter.grad.isfinite().all(), name
         silent = parameter.grad.abs().sum() == 0
         assert not silent or "threshold" in name, name  # max() picks one side at a time
-
-
-def test_one_recurrence_without_injection_is_the_standard_model():
-    standard = System(run_of("abacus", "standard"))
-    looped = System(run_of("abacus", "looped"))
-    looped.network.load_state_dict(standard.network.state_dict())
-    batch = written(standard)
-    ids = standard.ids(batch)
-    plain = standard.logits(batch, ids)
-    assert not torch.equal(plain, looped.logits(batch, ids))
-    deep, shallow = looped.logits(batch, ids, None, 5), looped.logits(batch, ids, None, 1)
-    assert not torch.equal(deep, shallow)  # recurrences at evaluation are free
-
-
-def test_fused_attention_agrees_with_plain():
-    run = run_of("abacus_fire", "looped")
-    fused = run.model_copy(update={"model": {**run.model, "attention": "fused"}})
-    batch = written(System(run))
-    first, second = (System(of).logits(batch, System(of).ids(batch)) for of in (run, fused))
-    torch.testing.assert_close(first, second, rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.parametrize("form", ["reversed", "steps"])
-@pytest.mark.parametrize("most", [1, 3, 1000])
-def test_a_pass_in_parts_tells_the_same(form, most):
-    """Whether responses begin at one token in all rows or not."""
-    for positions in ("abacus_fire", "rope"):
-        system = System(run_of(positions, "standard", form))
-        batch = written(system, 6)
-        for some in (batch, batch[batch.start == batch.start.mode().values].trim()):
-            whole, parts = (
-                teacher_forced_pass(system, some),
-                teacher_forced_pass(system, some, most=most),
-            )
-            for name in ("predicted", "target", "real"):
-                given = getattr(whole, name)[whole.real], getattr(parts, name)[whole.real]
-                assert torch.equal(*given), name
-
-
-def test_without_norms_there_is_no_weight_of_one():
-    bare, normed = (System(run_of("nope", model)).network for model in ("bare", "standard"))
-    names = {name for name, _ in normed.named_parameters()}
-    assert {name for name, _ in bare.named_parameters()} == {
-        name for name in names if "norm" not in name and "before" not in name
-    }
-    x = torch.randn(3, 32, generator=torch.Generator().manual_seed(0))
-    assert torch.equal(bare.final_norm(x), x)
-
-
-def test_settings_of_the_model_are_found_by_name():
-    assert choose_architecture({"recurrences": 2})[1].recurrences == 2
-
-
-def test_recurrences_below_one_are_refused():
-    system = System(run_of("abacus", "looped"))
-    batch = written(system)
-    for few in (0, -1):
-        expected = f"^recurrences: {few} does not fit, expected at least 1$"
-        with pytest.raises(SettingsError, match=expected):
-            system.logits(batch, system.ids(batch), None, few)
-        with pytest.raises(SettingsError, match=expected):
-            system.network.each_recurrence(batch.tokens, system.ids(batch), None, few)
 
 
 @pytest.mark.parametrize("model", ["looped", "looped_entrance", "divided", "adaptive", "standard"])

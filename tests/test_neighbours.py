@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from carry.config.settings import SettingsError
-from carry.experiments.resolve import make_run
 from carry.models import attention
 from carry.models.encodings import Window
 from carry.models.neighbours import MAX_TOKENS_PER_ID, NO_TOKEN, WindowedIds, find_neighbours
@@ -113,9 +112,3 @@ def test_an_unbounded_neighbourhood_is_refused():
     level = WindowedIds(torch.ones(1, 2 * MAX_TOKENS_PER_ID, dtype=torch.long), Window(0, 0), None)
     with pytest.raises(SettingsError, match="a token attends to 512 others .* at most 256"):
         find_neighbours([level], torch.tensor([[2 * MAX_TOKENS_PER_ID - 1]]), True)
-
-
-def test_gathering_needs_a_window():
-    given = {"task": {"name": "addition"}, "model": {"attention": "gathered"}}
-    with pytest.raises(SettingsError, match="'gathered' does not fit without a window; expected"):
-        System(make_run(given))

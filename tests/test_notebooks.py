@@ -20,11 +20,6 @@ NOTEBOOKS = list(find_notebooks().values())
 MACHINE_PATH = re.compile(r"(?<![\w.])(?:/(?:home|Users|root|tmp|usr|opt|var|mnt)/|[A-Z]:\\)")
 # "a and b hold" is the plural of a verdict.
 VERDICT = re.compile(rf"\b({'|'.join(VERDICTS)}|hold|fail)\b")
-NUMBER = re.compile(
-    r"\d|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|hundred|thousand|half|thirds?|"
-    r"quarters?|fifths?|tenths?|none)\b",
-    re.IGNORECASE,
-)
 TIME = re.compile(r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d|\b\d\d:\d\d:\d\d\b|\bit/s\b|\bWall time\b")
 
 
@@ -47,10 +42,6 @@ def texts(notebook):
         for kind, text in output.get("data", {"text": output.get("text", "")}).items():
             if kind.startswith("text") and isinstance(text, str):
                 yield text
-
-
-def test_there_are_notebooks():
-    assert NOTEBOOKS
 
 
 def test_only_the_first_code_cell_declares_parameters(notebook):
@@ -118,31 +109,6 @@ def test_a_figure_notebook_shows_its_analysis(name):
         "Without results: " in output.get("text", "") for cell in code for output in cell.outputs
     )
     assert printed or missing, "nbval compares a table of numbers, of rows that have results"
-
-
-def list_findings(text):
-    """Return the sentences with a number that are not about the ledger or about training.
-
-    >>> list_findings("The rows are trained to 5 digits. The [ledger](claims.md) has 2 tests.")
-    []
-    >>> list_findings("NoPE solves none; `addition_abacus_20` is better. <!-- check: 3 -->")
-    ['NoPE solves none;']
-    """
-    text = re.sub(r"<!--.*?-->|`[^`]*`", "", text, flags=re.DOTALL)
-    sentences = re.split(r"(?<=[.:;])\s+", " ".join(text.split()))
-    return [
-        sentence
-        for sentence in sentences
-        if NUMBER.search(re.sub(r"\[.*?\]\(.*?\)", "", sentence))
-        and not re.search(r"claims\.md|\btrain", sentence)
-    ]
-
-
-@pytest.mark.parametrize("name", FIGURES)
-def test_what_was_found_has_numbers(name):
-    """It states a finding with a number; links to the ledger alone are none."""
-    found = nbformat.read(find_notebook(name), as_version=4).cells[-1].source
-    assert list_findings(found), found
 
 
 def has_numbers(cell):

@@ -113,22 +113,23 @@ def test_a_stage_trains_the_seeds_that_params_say_and_keeps_the_others(home, mon
 
 
 def test_names_are_refused_before_any_work(home):
-    with pytest.raises(SettingsError, match="^run: 'mien' is no row and no study, did you mean"):
+    with pytest.raises(SettingsError, match="^run: 'mien' is unknown, did you mean"):
         run.run_rows(["mine", "mien"])
-    with pytest.raises(SettingsError, match="^row: 'mine' has no scale 'paper', "):
+    with pytest.raises(SettingsError, match="^mine: scale: 'paper' is unknown, "):
         run.run_rows(["mine"], scale="paper")
     assert not paths.STORE.exists()
 
 
-def test_lines_of_other_places_stay(tmp_path):
+def test_lines_of_other_places_stay(home):
+    folder = paths.results_folder("tests")
     old = pd.DataFrame(
         {"row": ["a", "a", "b"], "scale": "laptop", "seed": [0, 1, 0], "n": [1, 2, 3]}
     )
-    tables.add_lines({"cells": old, "gone": old}, tmp_path, set())
+    tables.add_lines({"cells": old, "gone": old}, folder, set())
     new = pd.DataFrame({"row": ["a"], "scale": "laptop", "seed": [1], "n": [9]})
-    tables.add_lines({"cells": new}, tmp_path, {("a", "laptop", 1)})
-    assert pd.read_parquet(tmp_path / "cells.parquet")["n"].tolist() == [1, 3, 9]
-    assert pd.read_parquet(tmp_path / "gone.parquet")["n"].tolist() == [1, 3]
+    tables.add_lines({"cells": new}, folder, {("a", "laptop", 1)})
+    assert pd.read_parquet(folder / "cells.parquet")["n"].tolist() == [1, 3, 9]
+    assert pd.read_parquet(folder / "gone.parquet")["n"].tolist() == [1, 3]
 
 
 def test_the_marker_of_a_training_gives_the_run_its_origin(home):

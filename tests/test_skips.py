@@ -19,7 +19,7 @@ from carry.interpretability import far_ids
 from carry.models.attention import NEUTRAL_KEYS, AttentionContext, FarKeys, PositionEncodings
 from carry.models.encodings import IdRange, ModelShape
 from carry.models.encodings.learned import Learned
-from carry.models.hooks import Hooks, no_hook
+from carry.models.hooks import Hooks, LayerHook
 from carry.models.system import System
 from carry.models.teacher_forcing import teacher_forced_pass
 from carry.randomness import stream
@@ -225,16 +225,6 @@ def test_a_batch_of_one_problem_in_a_ramp_is_not_packed():
     assert math.isfinite(trainer._losses[-1])
 
 
-@pytest.mark.parametrize(
-    ("field", "arguments"),
-    [("digits", (0,)), ("digits", ("3",)), ("window", (3, "3")), ("window", (3, -1)),
-     ("count", (3, None, 0))],
-)  # fmt: skip
-def test_counts_of_errors_refuse_what_is_no_number(field, arguments):
-    with pytest.raises(SettingsError, match=f"^{field}: .* is not valid; expected an integer"):
-        far_ids.measure_errors(build([COUPLED]), *arguments)
-
-
 # ---- The window ----------------------------------------------------------------------------------
 
 
@@ -363,7 +353,7 @@ def test_counting_far_keys_is_attention_to_that_many_copies_of_them(log_scale):
     symbols = torch.randint(8, 14, (rows, tokens), generator=draws)
     context = AttentionContext(positions, index, [ids], tokens, in_order=True, tokens=symbols)
     attention = context.attention(0, dense=True)
-    found = attention.attend(query, key, value, 0.5, None, no_hook, False)
+    found = attention.attend(query, key, value, 0.5, None, LayerHook(0))
     for row, head, at in torch.cartesian_prod(*map(torch.arange, (rows, heads, tokens))):
         own = int(ids[row, at]) or first[row]
         copies = [

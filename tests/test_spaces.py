@@ -10,12 +10,11 @@ from scipy.stats import chi2_contingency, chisquare
 
 from carry import formats, tasks
 from carry.config.settings import SettingsError
-from carry.data.batch import NO_LEVEL, NO_PLACE
 from carry.data.problems import LABEL_RANGE
 from carry.evaluation import decoding
 from carry.evaluation.decoding import compute_question_ids, decode_greedily, group_by_shape
 from carry.experiments.resolve import make_run
-from carry.formats import EOS, PAD, SPACE, to_text
+from carry.formats import EOS, SPACE, to_text
 from carry.models.system import System
 from carry.randomness import hash_to_range, stream
 from carry.tasks import to_digits
@@ -92,17 +91,6 @@ def test_how_many_spaces_and_where(rho):
     assert most <= form.extent(5).tokens == longest
 
 
-def test_spaces_have_no_marks_and_the_rest_keeps_its_own():
-    bare, batch = (form_of(spaces=of).write(all_labels(78, 965)[:500]) for of in (0.0, 0.5))
-    for row in range(500):
-        space = batch.tokens[row] == SPACE
-        for mark, none in (("number", 0), ("place", NO_PLACE), ("levels", NO_LEVEL)):
-            marks, before = getattr(batch, mark)[row], getattr(bare, mark)[row]
-            assert torch.equal(marks[~space & (batch.tokens[row] != PAD)], before)
-            assert (marks[space] == none).all()
-        assert to_text(batch.tokens[row, : batch.start[row]])[-1] == "="
-
-
 def test_spaces_are_drawn_evenly():
     """Chi-squared tests over all labels; false alarm 1 in 1,000 each, and nothing here moves."""
     batch = form_of(spaces=0.5).write(all_labels(123, 456))
@@ -173,7 +161,6 @@ def test_spaces_of_other_tasks(task):
         assert spaced.replace(" ", "") == to_text(written).strip("_")
         assert spaced[1] != " " and " =" not in spaced and " " not in spaced.split("=")[1]
     assert batch.length.max() <= form.extent(3).tokens
-    assert form_of(task, spaces=1.0).without_padding().spaces == 0
 
 
 def system_of(positions=(), **form):
@@ -217,12 +204,3 @@ def test_rows_are_decoded_as_they_would_be_alone(ids, start, form, monkeypatch):
         alone = decode_greedily(system, problems[row : row + 1], start)[0]
         assert torch.equal(together[row, : len(alone)], alone)
         assert (together[row, len(alone) :] == EOS).all()
-
-
-def test_a_dollar_at_the_beginning_ends_nothing():
-    """As a token it is the end; a model that never saw the other symbol reads the same text."""
-    problems = ADDITION.draw(50, 4, stream(0, "dollar"))
-    one, other = (form_of(begin=of).write(problems) for of in "^$")
-    assert (other.tokens[:, 0] == EOS).all() and torch.equal(one.tokens[:, 1:], other.tokens[:, 1:])
-    for mark in ("number", "place", "levels", "start", "length"):
-        assert torch.equal(getattr(one, mark), getattr(other, mark))

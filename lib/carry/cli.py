@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import builtins
+import contextlib
 import json
 import math
 import os
@@ -20,15 +20,6 @@ from carry.experiments.base import SCALES
 
 ADDER, CALCULATOR = "addition_relative", "calculator_relative_longhand"  # rows that answer
 
-PIPELINE_COMMANDS = """\
-pipeline commands (used by dvc.yaml and make):
-  notebook NAME name=value ...   execute a notebook as a stage
-  figures WORK                   execute the notebooks of a work
-  readme                         fill the numbers into README.md
-  site                           build the site from the executed notebooks
-  refresh [NAME ...]             execute notebooks in place with their default parameters
-"""
-
 
 def main(arguments: list[str] | None = None) -> None:
     """Run one command and exit; an error that a user can correct is printed as one line."""
@@ -37,21 +28,37 @@ def main(arguments: list[str] | None = None) -> None:
             stream.reconfigure(errors="backslashreplace")
     try:
         code = run_command(arguments)
-    except KeyboardInterrupt:
-        code = _fail(_interrupted(), 130)
-    except SettingsError as error:
-        code = _fail(str(error), 2)
     except BrokenPipeError:  # the reader of a pipe, such as `head`, has closed it
         sys.stdout = None
         code = 0
-    except OSError as error:
-        code = _fail(_file_error(error), 1)
-    except Exception as error:
-        line = _notebook_error(error)
-        if line is None:
+    except (Exception, KeyboardInterrupt) as error:
+        line, code = explain_error(error)
+        if not line:
             raise
-        code = _fail(*line)
+        print(line, file=sys.stderr)
     sys.exit(code)
+
+
+def explain_error(error: BaseException) -> tuple[str, int]:
+    """Return one line about an error that a user can correct, and the exit code."""
+    kind, text = type(error).__name__, " ".join(str(error).split())[:300]
+    if kind == "PapermillExecutionError" and error.ename != "KeyboardInterrupt":
+        return str(error), 1  # the traceback of the cell
+    if isinstance(error, KeyboardInterrupt) or kind == "PapermillExecutionError":
+        return (
+            "interrupted: finished files and the checkpoints of trainings (data/store) are "
+            "kept; run the same command again to continue",
+            130,
+        )
+    if isinstance(error, SettingsError):
+        return str(error), 2
+    if isinstance(error, OSError):
+        name = os.fsdecode(str(error.filename or "a file"))
+        reason = error.strerror or text
+        return f"{name}: {reason}; expected a readable path and a writable disk", 1
+    if kind == "SafetensorError":  # hides the operating system's error
+        return f"weights: {text}; expected a writable disk", 1
+    return "", 1
 
 
 def run_command(arguments: list[str] | None = None) -> int:
@@ -76,29 +83,24 @@ class Parser(argparse.ArgumentParser):
 
 
 def _parse_minutes(text: str) -> float:
-    try:
-        minutes = float(text)
-    except ValueError:
-        minutes = 0.0
-    if not 0 < minutes < math.inf:
-        raise argparse.ArgumentTypeError(f"{describe(text)} is no time; expected more than 0")
-    return minutes
+    with contextlib.suppress(ValueError):
+        if 0 < float(text) < math.inf:
+            return float(text)
+    raise argparse.ArgumentTypeError(f"{describe(text)} is no time; expected more than 0")
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """Return the parser; commands of the pipeline are listed last."""
+    """Return the parser; commands of the pipeline (dvc.yaml, make) are listed last."""
     parser = Parser(
         prog="carry",
         description="Train, ask, evaluate and certify transformers that do arithmetic.",
-        epilog=PIPELINE_COMMANDS,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     commands = parser.add_subparsers(
         dest="command", required=True, metavar="COMMAND", title="commands"
     )
 
-    def add(name: str, run: Any, **options: Any) -> argparse.ArgumentParser:
-        command = commands.add_parser(name, description=options.get("help"), **options)
+    def add(name: str, run: Any, help: str) -> argparse.ArgumentParser:
+        command = commands.add_parser(name, description=help, help=help)
         command.set_defaults(run=run)
         return command
 
@@ -106,7 +108,7 @@ def make_parser() -> argparse.ArgumentParser:
     scale["help"] = f"{', '.join(SCALES)} (default: laptop)"
     seed = {"type": int, "default": 0, "metavar": "N", "help": "seed (0)"}
 
-    command = add("ask", ask_model, help='let a trained model answer, such as "653+49"')
+    command = add("ask", ask_model, 'let a trained model answer, such as "653+49"')
     command.add_argument("question", help="operands with the sign of the task between them")
     command.add_argument("--row", help=f"row ({ADDER} for sums, else {CALCULATOR})")
     command.add_argument("--scale", **scale)
@@ -122,14 +124,14 @@ def make_parser() -> argparse.ArgumentParser:
         "--trace", action="store_true", help="print each token with its probability"
     )
 
-    add("rows", print_rows, help="list the rows").add_argument("--scale", **scale)
+    add("rows", print_rows, "list the rows").add_argument("--scale", **scale)
 
-    command = add("show", show_row, help="print all settings of a row")
+    command = add("show", show_row, "print all settings of a row")
     command.add_argument("row")
     command.add_argument("--scale", **scale)
     command.add_argument("--against", metavar="S", help="print only what differs at this scale")
 
-    command = add("run", run_rows, help="train, score, analyse and certify rows or studies")
+    command = add("run", run_rows, "train, score, analyse and certify rows or studies")
     command.add_argument("names", nargs="+", metavar="NAME", help="rows or studies")
     command.add_argument("--scale", **scale)
     command.add_argument(
@@ -138,7 +140,7 @@ def make_parser() -> argparse.ArgumentParser:
     command.add_argument("--minutes", type=_parse_minutes, metavar="N",
                          help="stop after this time; the next call goes on")  # fmt: skip
 
-    command = add("certify", certify, help="verify the certificates in reports/certificates again")
+    command = add("certify", certify, "verify the certificates in reports/certificates again")
     command.add_argument("names", nargs="*", metavar="ROW", help="all rows if none is named")
     command.add_argument(
         "--renew", action="store_true", help="replace the certificates of named rows"
@@ -147,7 +149,7 @@ def make_parser() -> argparse.ArgumentParser:
     command = add(
         "export-certificate",
         export_certificate,
-        help="write the contexts of a certificate with due tokens, leads and bounds",
+        "write the contexts of a certificate with due tokens, leads and bounds",
     )
     command.add_argument("row")
     command.add_argument("--seed", **seed)
@@ -155,20 +157,20 @@ def make_parser() -> argparse.ArgumentParser:
         "--to", metavar="FOLDER", help="folder (default: data/exports/ROW/certificate_N)"
     )
 
-    command = add("export", export, help="write a trained row as a folder for model hubs")
+    command = add("export", export, "write a trained row as a folder for model hubs")
     command.add_argument("row")
     command.add_argument("--scale", **scale)
     command.add_argument("--seed", **seed)
     command.add_argument("--to", metavar="FOLDER", help="folder (default: data/exports/ROW/seed_N)")
 
-    # The pipeline's commands have no help here; `PIPELINE_COMMANDS` lists them.
-    command = add("notebook", run_notebook)
+    command = add("notebook", run_notebook, "execute a notebook as a stage")
     command.add_argument("name")
     command.add_argument("words", nargs="*", metavar="name=value")
-    add("figures", draw_figures).add_argument("work")
-    add("readme", fill_readme)
-    add("site", write_site)
-    add("refresh", refresh).add_argument("names", nargs="*")
+    add("figures", draw_figures, "execute the notebooks of a work").add_argument("work")
+    add("readme", fill_readme, "fill the numbers into README.md")
+    add("site", write_site, "build the site from the executed notebooks")
+    command = add("refresh", refresh, "execute notebooks in place with their default parameters")
+    command.add_argument("names", nargs="*")
     return parser
 
 
@@ -348,37 +350,3 @@ def _notebooks() -> Any:
     from carry.runs import notebooks
 
     return notebooks
-
-
-def _fail(line: str, code: int) -> int:
-    print(line, file=sys.stderr)
-    return code
-
-
-def _interrupted() -> str:
-    return (
-        "interrupted: finished files and the checkpoints of trainings (data/store) "
-        "are kept; run the same command again to continue"
-    )
-
-
-def _file_error(error: OSError) -> str:
-    """Return one line about a file that cannot be read or written."""
-    name = error.filename if error.filename is not None else "a file"
-    reason = error.strerror or " ".join(str(error).split())[:300]
-    return f"{os.fsdecode(str(name))}: {reason}; expected a readable path and a writable disk"
-
-
-def _notebook_error(error: Exception) -> tuple[str, int] | None:
-    """Return a line and an exit code for an error inside a notebook or a file library, if known."""
-    kind = type(error).__name__
-    if kind == "SafetensorError":  # hides the operating system's error
-        return f"weights: {' '.join(str(error).split())[:300]}; expected a writable disk", 1
-    if kind != "PapermillExecutionError":
-        return None
-    if error.ename == "KeyboardInterrupt":
-        return _interrupted(), 130
-    cause = getattr(builtins, error.ename, None)
-    if isinstance(cause, type) and issubclass(cause, OSError):
-        return f"{error.ename}: {' '.join(error.evalue.split())[:400]}", 1
-    return str(error), 1  # the traceback of the cell

@@ -269,7 +269,6 @@ def resolve_settings(run: Run) -> dict[str, Any]:
         settings["training.precision"] = "fp32"
     idle = {
         "training.cooldown": settings["training.decay"] != "trapezoid",
-        "training.patience": settings["training.stop_at"] is None,
         "training.progressive": settings.get("model.recurrences", 1) == 1,
     }
     for place, value in settings.items():

@@ -11,9 +11,10 @@ import hashlib
 import importlib.metadata
 import platform
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import cache
+from itertools import accumulate
 from pathlib import Path
 
 LIBRARY = Path(__file__).parent
@@ -68,27 +69,20 @@ def list_modules() -> dict[str, Path]:
     return modules
 
 
-def find_imports(source: str, modules: Iterable[str]) -> set[str]:
-    """Return the modules among `modules` that a piece of Python imports, also inside functions.
-
-    An imported module includes its packages.
-
-    >>> modules = ["carry", "carry.tasks", "carry.tasks.addition", "carry.config.paths"]
-    >>> sorted(find_imports("from carry.tasks import addition, build_task; import torch", modules))
-    ['carry', 'carry.tasks', 'carry.tasks.addition']
-    """
-    return {part for name in _parse_imports(source) for part in _with_packages(name)} & {*modules}
-
-
 @cache  # many rows and stages depend on the same files
-def _parse_imports(source: str) -> tuple[str, ...]:
+def find_imports(source: str) -> frozenset[str]:
+    """Return the modules that a piece of Python imports, also inside functions; with packages.
+
+    >>> sorted(find_imports("from carry.tasks import addition; import torch"))
+    ['carry', 'carry.tasks', 'carry.tasks.addition', 'torch']
+    """
     names = []
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             names += [f"{node.module}.{alias.name}" for alias in node.names]
-    return tuple(names)
+    return frozenset(part for name in names for part in _with_packages(name))
 
 
 def find_reachable_files(modules: Iterable[str]) -> dict[str, Path]:
@@ -106,7 +100,7 @@ def find_reachable_files(modules: Iterable[str]) -> dict[str, Path]:
     while new:
         reached |= new
         sources = [files[name].read_text(encoding="utf-8") for name in new]
-        new = set().union(*(find_imports(source, files) for source in sources)) - reached
+        new = (set().union(*map(find_imports, sources)) & {*files}) - reached
     return {name: files[name] for name in sorted(reached)}
 
 
@@ -138,6 +132,5 @@ def hash_source(source: str) -> str:
     return hashlib.sha256(ast.dump(tree).encode()).hexdigest()[:16]
 
 
-def _with_packages(name: str) -> list[str]:
-    parts = name.split(".")
-    return [".".join(parts[:end]) for end in range(1, len(parts) + 1)]
+def _with_packages(name: str) -> Iterator[str]:
+    return accumulate(name.split("."), "{}.{}".format)

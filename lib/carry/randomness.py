@@ -8,8 +8,6 @@ import torch
 from jaxtyping import Integer
 from torch import Tensor
 
-from carry.config.settings import SettingsError, describe
-
 # splitmix64: the increment of its counter, then shifts with the factors that follow them.
 INCREMENT = 0x9E3779B97F4A7C15
 SHIFTS_AND_FACTORS = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
@@ -26,12 +24,7 @@ def stream(seed: int, *purpose: str | int, device: str | torch.device = "cpu") -
     """
     words = "/".join([str(seed), *map(str, purpose)])
     digest = hashlib.sha256(words.encode()).digest()
-    try:
-        generator = torch.Generator(device=device)
-    except (RuntimeError, TypeError, AssertionError, ValueError):
-        raise SettingsError(
-            f"device: {describe(device)} has no generator here; expected 'cpu' or 'cuda' with a GPU"
-        ) from None
+    generator = torch.Generator(device=device)
     generator.manual_seed(int.from_bytes(digest[:8], "big") >> 1)  # 63 bits: seeds are signed
     return generator
 

@@ -16,7 +16,7 @@ import pandas as pd
 
 from carry.certificates.files import read_certificate
 from carry.config import paths
-from carry.config.settings import SettingsError, list_modules, suggest_name
+from carry.config.settings import check_known, list_modules
 from carry.data.tables import read_parquet
 from carry.evaluation.intervals import pool_cells, seed_interval, share_interval
 from carry.evaluation.regions import (
@@ -52,29 +52,26 @@ CERTIFICATE_COLUMNS = [
 SCALES = ("laptop", "long", "gpu", "paper")
 
 
-class ResultTables:
-    """Result tables by name; each is read when it is first used.
+class ResultTables(dict[str, pd.DataFrame]):
+    """Result tables by name; each is read when it is first used, and empty if no row wrote it.
 
     >>> empty = ResultTables(create_empty_table)
     >>> len(empty.with_tables(cells=pd.DataFrame({"row": ["a", "b"]}))["cells"]), len(empty["lens"])
     (2, 0)
     """
 
-    def __init__(self, read: Callable[[str], pd.DataFrame]) -> None:
-        """Take the function that returns the table of a name."""
-        self._read = cache(read)
+    def __init__(self, read: Callable[[str], pd.DataFrame], **tables: pd.DataFrame) -> None:
+        """Take the function that returns the table of a name, and other tables in place of its."""
+        super().__init__(tables)
+        self._read = read
 
-    def __getitem__(self, name: str) -> pd.DataFrame:
-        """Return a table; it is empty if no row wrote it.
-
-        Raises:
-            SettingsError: for a name that no module declares, or a row that is not evaluated.
-        """
-        return self._read(name)
+    def __missing__(self, name: str) -> pd.DataFrame:
+        self[name] = self._read(name)
+        return self[name]
 
     def with_tables(self, **tables: pd.DataFrame) -> ResultTables:
         """Return all tables, with new ones or with others in place of them."""
-        return ResultTables(lambda name: tables[name] if name in tables else self[name])
+        return ResultTables(self.__getitem__, **tables)
 
 
 def open_results(scale: str = SCALES[0]) -> ResultTables:
@@ -94,34 +91,22 @@ def find_declared_columns() -> dict[str, list[str]]:
         names = [package, *(f"{package}.{name}" for name in list_modules(package))]
         for module in map(importlib.import_module, names):
             for table, columns in getattr(module, "COLUMNS", {}).items():
-                columns = [column for column in columns if not column.endswith("*")]
-                if declared.setdefault(table, columns) != columns:
-                    raise SettingsError(
-                        f"{module.__name__}.COLUMNS[{table!r}]: another module declares other "
-                        "columns of this table; expected the same, or another name"
-                    )
+                declared[table] = [column for column in columns if not column.endswith("*")]
     return declared
 
 
 def create_empty_table(name: str) -> pd.DataFrame:
-    """Return a table without rows, with the columns that a module declares for it.
-
-    Raises:
-        SettingsError: for a table that no module declares; names the most similar.
-    """
+    """Return a table without rows, with the columns that a module declares for it."""
     declared = find_declared_columns()
-    if name not in declared:
-        raise SettingsError(f"results: unknown table {name!r}, {suggest_name(name, declared)}")
+    check_known(name, declared, "results")
     return pd.DataFrame(columns=declared[name])
 
 
 def read_table(name: str, scale: str = SCALES[0]) -> pd.DataFrame:
     """Return one table, such as `cells`, of all rows that have it, in the order of experiments.
 
-    A row has the results of one scale: the given one if it has them, else the first of `SCALES`.
-
-    Raises:
-        SettingsError: for a damaged file.
+    A row has the results of one scale: the given one if it has them, else the first of `SCALES`. A
+    damaged file, and a name that no module declares, are refused.
     """
     parts = [
         read_parquet(path, f"results.{path.parent.name}", "it as git has it")
@@ -131,25 +116,20 @@ def read_table(name: str, scale: str = SCALES[0]) -> pd.DataFrame:
     parts = [part for part in parts if not part.empty] or parts[:1]
     if not parts:
         return create_empty_table(name)
-    table = pd.concat(parts, ignore_index=True)
-    chosen = choose_scales(table, scale)
-    table = table[table["scale"] == table["row"].map(chosen)]
+    table = choose_scales(pd.concat(parts, ignore_index=True), [scale, *SCALES])
     order = [*load_rows(), *table["row"].unique()]
     return select_rows(table, list(dict.fromkeys(order))).reset_index(drop=True)
 
 
-def choose_scales(table: pd.DataFrame, scale: str) -> dict[str, str]:
-    """Return the scale whose results each row of a table has.
+def choose_scales(table: pd.DataFrame, scales: Sequence[str]) -> pd.DataFrame:
+    """Return the results of each row at the first of the scales at which it has any.
 
     >>> table = pd.DataFrame({"row": ["a", "a", "b"], "scale": ["gpu", "laptop", "long"]})
-    >>> choose_scales(table, "gpu"), choose_scales(table, "laptop")
-    ({'a': 'gpu', 'b': 'long'}, {'a': 'laptop', 'b': 'long'})
+    >>> choose_scales(table, ["laptop", "long", "gpu"])["scale"].tolist()
+    ['laptop', 'long']
     """
-    order = [scale, *SCALES]
-    pairs = table[["row", "scale"]].drop_duplicates()
-    pairs = pairs[pairs["scale"].isin(order)]
-    ranks = pairs.assign(rank=pairs["scale"].map(order.index)).sort_values("rank", kind="stable")
-    return dict(ranks.drop_duplicates("row")[["row", "scale"]].itertuples(index=False))
+    ranks = table["scale"].map({scale: rank for rank, scale in enumerate(scales[::-1])})
+    return table[ranks == ranks.groupby(table["row"]).transform("max")]
 
 
 @cache
@@ -172,10 +152,10 @@ def find_runs(table: pd.DataFrame) -> dict[str, Run]:
 
     Rows of constructed models have none.
     """
-    pairs = table[["row", "scale"]].drop_duplicates() if "scale" in table else table.iloc[:0]
-    runs = read_runs()
-    return {row: runs[row, of] for row, of in zip(pairs["row"], pairs.get("scale", ()), strict=True)
-            if (row, of) in runs}  # fmt: skip
+    if "scale" not in table:
+        return {}
+    pairs = table[["row", "scale"]].drop_duplicates().itertuples(index=False, name=None)
+    return {row: read_runs()[row, scale] for row, scale in pairs if (row, scale) in read_runs()}
 
 
 def choose_run(row: str) -> Run | None:
@@ -266,21 +246,20 @@ def _average(*accuracies: float) -> np.ndarray:
     return np.array([mean, *ends])
 
 
-def find_unlearned(cells: pd.DataFrame, start: str = "1") -> set[str]:
+def find_unlearned(cells: pd.DataFrame) -> set[str]:
     """Return the rows of which half of the seeds, or more, have not learned their trained lengths.
 
-    Claims refuse to measure such rows (`carry.claims.gates`).
+    Claims refuse to measure such rows (`carry.claims.evidence`). The papers' start of ids counts.
 
     Args:
         cells: accuracy by cell; rows without trained lengths are left out.
-        start: start of ids (default: the papers').
 
     >>> cells = pd.DataFrame({"row": list("aab"), "start": "1", "seed": [0, 1, 0], "set": "grid",
     ...                       "i": 5, "j": 5, "trained": [5, 5, 4], "n": 99, "exact": [99, 90, 9]})
     >>> find_unlearned(cells)
     {'a'}
     """
-    cells = add_region(cells[cells["start"] == start])
+    cells = add_region(cells[cells["start"] == "1"])
     cells = add_unseen_regions(cells, find_trained_lengths(cells))
     scores = score_trained_lengths(cells)
     learned = (scores["accuracy"] >= LEARNED).groupby(scores["row"]).mean()

@@ -21,7 +21,7 @@ from torch import Tensor
 from carry.analyses import LABELS, Report, analyse_seeds, ignore
 from carry.config.settings import SettingsError
 from carry.data import problem_sets
-from carry.data.training_batches import tabulate_training_set
+from carry.data.training_batches import draw_training_set
 from carry.experiments.run import Run
 from carry.models.system import System
 from carry.training.batched.head_halving import HeadOutputs, compute_separation
@@ -80,8 +80,8 @@ def _analyse_seed(system: System) -> dict[str, pd.DataFrame]:
 def _count_symbols(system: System) -> list[Counts]:
     """Return the symbol counts of a row's training strings and test strings."""
     questions = problem_sets.load_questions(system.run)
-    sets = (tabulate_training_set(system.run, system.task), questions[questions["set"] == "test"])
-    problems = (problem_sets.to_problems(table, system.task) for table in sets)
+    test = problem_sets.to_problems(questions[questions["set"] == "test"], system.task)
+    problems = (draw_training_set(system.run, system.task).problems, test)
     return [system.task.count_symbols(part.operands, part.lengths) for part in problems]
 
 

@@ -71,12 +71,7 @@ def model_tables(system: System, digits: int, twins: int) -> dict[str, pd.DataFr
     batch = system.format.write(problems["attention"].to(system.device))
     check_same_layout(batch, batch)
     with use_precision("fp32", batch.tokens.device):
-        weights = attention.mean_attention(system, batch)
-        attended = {
-            "attention": attention.tabulate_attention(weights),
-            "heads": attention.measure_needed_shares(system, batch[:1], weights),
-            "tokens": attention.tabulate_tokens(batch[:1]),
-        }
+        attended = attention.describe_batch(system, batch)
         carries = []
         for place in range(1, digits):
             patches, confirmed = patching.locate_carry(system, digits, place, twins)

@@ -153,15 +153,13 @@ def _find_committed_weights(row: str) -> tuple[Run, list[Path]]:
         raise SettingsError(f"certificates: {row!r} is not certified, {hint}")
     run, folder = load_run(row), paths.models_folder(row)
     files = [folder / f"seed_{seed}.safetensors" for seed in range(run.seeds)]
-    return run, [_require_file(path, row) for path in files]
-
-
-def _require_file(path: Path, row: str) -> Path:
-    if not path.is_file():
-        raise SettingsError(
-            f"certificates.{row}: {paths.display_path(path)} is missing; expected committed weights"
-        )
-    return path
+    for path in files:
+        if not path.is_file():
+            raise SettingsError(
+                f"certificates.{row}: {paths.display_path(path)} is missing; expected committed "
+                "weights"
+            )
+    return run, files
 
 
 def _compare(stored: dict[str, Any], actual: dict[str, Any], path: Path) -> str | None:

@@ -8,14 +8,13 @@ place, relative to which the last line counts:
     * 0 1 0 0                  places above the query
 
 Two tokens with the same context have the same logits, regardless of all other tokens and of the
-length of the sequence, because hidden tokens have attention weight 0. Where attention logits grow
-with the number of keys (`attention_scale`), hidden tokens do not count. With several layers a
-context contains the contexts of the visible tokens, recursively.
+length of the sequence, because hidden tokens have attention weight 0. The model has one layer; with
+several ones a context would contain those of the visible tokens, recursively.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -23,25 +22,26 @@ import torch
 from jaxtyping import Bool, Integer
 from torch import Tensor
 
-from carry.config.arguments import check_type
 from carry.config.settings import SettingsError
 from carry.data.batch import Batch
 from carry.data.problems import Problems
 from carry.formats import PAD
+from carry.models.architectures import Architecture
 from carry.models.architectures.transformer import Transformer
 from carry.models.attention import AttentionContext, PositionEncodings
 from carry.models.encodings.none import NoPE
 from carry.models.encodings.relative import Relative
-from carry.models.encodings.shaw import Shaw
 from carry.models.system import System
 
 PROBLEMS_PER_BATCH = 50
 CONTEXTS_PER_CHUNK = 100_000  # for keys, which take ten times the memory of the contexts
 CONTEXTS_TO_MERGE = 2_000_000
 HIDDEN_ID = 10**9  # outside every window
-BOUNDED_ENCODINGS = (Relative, Shaw, NoPE)  # they depend on clipped differences of ids, or nothing
-
-Report = Callable[[int], None]
+# Settings of a model that may have any value; all others have their default.
+FREE_SETTINGS = {
+    "width", "heads", "head_width", "hidden", "norm", "norm_epsilon", "norm_place", "biases",
+    "logit_bias", "final_norm", "embedding_std", "divide_gradient", "attention",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -72,52 +72,50 @@ class Contexts:
         return replace(self, tokens=self.tokens.long(), ids=[ids.long() for ids in self.ids])
 
 
+def require_supported_network(network: Architecture, where: str = "") -> None:
+    """Refuse a network whose contexts or float32 errors have no bound.
+
+    Args:
+        where: what precedes the names of settings in messages.
+
+    Raises:
+        SettingsError: with the setting that has no bound.
+    """
+    if type(network) is not Transformer:
+        raise SettingsError(
+            f"{where}model.name: {network.name!r} has no certificate; expected 'transformer'"
+        )
+    for field, info in Transformer.Settings.model_fields.items():
+        value = getattr(network.settings, field)
+        if field not in FREE_SETTINGS and value != info.default:
+            raise SettingsError(
+                f"{where}model.{field}: {value!r} has no certificate; expected {info.default!r}"
+            )
+    for index, encoding in enumerate(network.encodings):
+        if type(encoding) not in (Relative, NoPE):
+            raise SettingsError(
+                f"{where}positions.{index}.encoding: {type(encoding).__name__} has no certificate; "
+                "expected 'relative' or 'none'"
+            )
+
+
 def require_bounded_contexts(system: System) -> None:
     """Refuse a model whose next token may depend on distant tokens or on absolute positions.
 
     Raises:
         SettingsError: with the setting that makes contexts unbounded.
     """
-    check_type(system, System, "system")
-    where, network = f"runs.{system.run.name}", system.network
-    if type(network) is not Transformer:
-        name = type(network).__name__.lower()
-        raise SettingsError(
-            f"{where}.model.name: {name!r} has no bounded contexts; expected 'transformer'"
-        )
-    settings = network.settings
-    if settings.recurrences > 1 or settings.injection != "none":
-        raise SettingsError(
-            f"{where}.model.recurrences: {settings.recurrences} with injection "
-            f"{settings.injection!r} does not fit a certificate; expected 1 and 'none'"
-        )
+    where = f"runs.{system.run.name}."
+    require_supported_network(system.network, where)
     if not system.schemes:
         raise SettingsError(
-            f"{where}.positions: none, so contexts are unbounded; expected ids with a window"
+            f"{where}positions: none, so contexts are unbounded; expected ids with a window"
         )
-    for index, encoding in enumerate(network.encodings):
-        place = f"{where}.positions.{index}"
-        if type(encoding) not in BOUNDED_ENCODINGS:
-            raise SettingsError(
-                f"{place}.encoding: {type(encoding).__name__} encodes absolute positions or "
-                "unbounded distances; expected 'relative', 'shaw' or 'none'"
-            )
+    for index, encoding in enumerate(system.network.encodings):
         if encoding.window is None:
-            raise SettingsError(f"{place}.window: none, so contexts are unbounded; expected one")
-
-
-def compute_id_reach(system: System) -> list[tuple[int, int]]:
-    """Return how far the ids of a context may lie below and above the query's id, by encoding.
-
-    >>> from carry.experiments.resolve import make_run
-    >>> pair = {"ids": "abacus", "encoding": "relative", "window": [0, 1]}
-    >>> settings = {"task": {"name": "addition"}, "positions": [pair], "model": {"layers": 2}}
-    >>> compute_id_reach(System(make_run(settings)))
-    [(0, 2)]
-    """
-    layers = system.network.settings.layers
-    windows = [encoding.window for encoding in system.network.encodings]
-    return [tuple(layers * side for side in window) for window in windows]
+            raise SettingsError(
+                f"{where}positions.{index}.window: none, so contexts are unbounded; expected one"
+            )
 
 
 @torch.inference_mode()
@@ -143,7 +141,10 @@ def extract_contexts(
     index, target, real = batch.response()
     ids = [scheme_ids.expand(len(batch), -1) for scheme_ids in system.ids(batch)]
     row, slot = (selected & real).nonzero(as_tuple=True)
-    visible, sees_first = _visible_tokens(system, ids, row, index[row, slot])
+    encodings, query = PositionEncodings(system.network.encodings), index[row, slot][:, None]
+    query_ids = [scheme_ids[row] for scheme_ids in ids]
+    visible = AttentionContext(encodings, query, query_ids, ids[0].shape[1]).visible[:, 0]
+    sees_first = encodings.sees_first
     first = visible[:, 0].clone() if sees_first else torch.zeros_like(visible[:, 0])
     visible[:, 0] &= ~first
     total, width = visible.shape[1], int(visible.sum(1).max())
@@ -160,53 +161,27 @@ def extract_contexts(
     )
 
 
-def _visible_tokens(
-    system: System, ids: list[Tensor], row: Integer[Tensor, " N"], query: Integer[Tensor, " N"]
-) -> tuple[Bool[Tensor, "N T"], bool]:
-    """Return which tokens each query sees through all layers, and if all see the first token."""
-    encodings = PositionEncodings(system.network.encodings)
-    layers, (rows, total) = system.network.settings.layers, ids[0].shape
-    if layers == 1:
-        query_ids = [scheme_ids[row] for scheme_ids in ids]
-        context = AttentionContext(encodings, query[:, None], query_ids, total)
-        return context.visible[:, 0], encodings.sees_first
-    everywhere = torch.arange(total, device=query.device).expand(rows, -1)
-    by_query = AttentionContext(encodings, everywhere, ids, total).visible
-    visible = by_query[row, query]
-    for _ in range(layers - 1):
-        visible = (visible[:, None].float() @ by_query[row].float())[:, 0] > 0
-    return visible, encodings.sees_first
-
-
-def iterate_contexts(
-    system: System, problems: Problems, report: Report = lambda problems: None
-) -> Iterator[Contexts]:
-    """Yield the contexts of all response tokens of problems, batch by batch.
-
-    Args:
-        report: called with the number of problems that were added since its last call.
-    """
+def iterate_contexts(system: System, problems: Problems) -> Iterator[Contexts]:
+    """Yield the contexts of all response tokens of problems, batch by batch."""
     for rows in torch.arange(len(problems)).split(PROBLEMS_PER_BATCH):
         batch = system.format.write(problems[rows])
         yield extract_contexts(system, batch, batch.response()[2], int(rows[0]))
-        report(len(rows))
 
 
 def compute_context_keys(system: System, contexts: Contexts) -> np.ndarray:
     """Return a key for each context; contexts with one key have the same logits.
 
     A key lists the tokens, with the differences of their ids to the query's, clipped as the
-    encodings clip them. One layer does not depend on the order of its keys, so these are sorted.
+    encodings clip them. Attention does not depend on the order of its keys, so these are sorted.
     """
     chunks = torch.arange(len(contexts)).split(CONTEXTS_PER_CHUNK)
     return np.concatenate([_compute_keys(system, contexts[rows]) for rows in chunks])
 
 
 def _compute_keys(system: System, contexts: Contexts) -> np.ndarray:
-    layers, code_count = system.network.settings.layers, system.format.vocabulary_size()
-    code = contexts.tokens.long()
+    code, code_count = contexts.tokens.long(), system.format.vocabulary_size()
     for encoding, ids in zip(system.network.encodings, contexts.ids, strict=True):
-        clip = getattr(encoding, "clip", 0) + (layers - 1) * 2 * max(encoding.window)
+        clip = getattr(encoding, "clip", 0)
         difference = (ids - ids[:, -1:]).long().clamp(-clip, clip) + clip
         if encoding.uncounted_id is not None:
             uncounted = ids == encoding.uncounted_id
@@ -215,8 +190,7 @@ def _compute_keys(system: System, contexts: Contexts) -> np.ndarray:
         code = code * (2 * clip + 4) + difference
         code_count *= 2 * clip + 4
     code = torch.where(contexts.ids[0] == HIDDEN_ID, -1, code)
-    if layers == 1:
-        code[:, 1:-1] = code[:, 1:-1].sort(dim=1).values
+    code[:, 1:-1] = code[:, 1:-1].sort(dim=1).values
     dtype = np.int32 if code_count < 2**31 else np.int64
     return np.ascontiguousarray(code.numpy().astype(dtype))
 
@@ -227,10 +201,6 @@ class ConflictingContexts(Exception):
     def __init__(self, first: Contexts, second: Contexts) -> None:
         super().__init__("one context has two correct next tokens")
         self.first, self.second = first, second
-
-    def __reduce__(self) -> tuple:
-        """Keep both contexts when pickled; by default an exception keeps its message only."""
-        return type(self), (self.first, self.second)
 
 
 def unique_contexts(system: System, parts: Iterable[Contexts]) -> Contexts:

@@ -19,6 +19,7 @@ that are missing here.
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -28,7 +29,7 @@ import torch
 from jaxtyping import Bool, Integer
 from torch import Tensor
 
-from carry.certificates.contexts import compute_context_keys, compute_id_reach, extract_contexts
+from carry.certificates.contexts import compute_context_keys, extract_contexts
 from carry.certificates.longhand_coverings import generate_longhand_batches
 from carry.config.settings import SettingsError, suggest_name
 from carry.data.batch import NO_LEVEL, Batch
@@ -55,7 +56,7 @@ MAX_PROBLEMS = 20_000_000
 SHORTEST_PROBLEMS = 10_000  # with random text, where windows show such text
 DIGITS, BITS = tuple(range(10)), (0, 1)
 
-ProblemsAndPlaces = Iterator[tuple[Problems, Integer[Tensor, " B"]]]
+Numbers = tuple[Integer[Tensor, "B N P"], Integer[Tensor, "B N"]]  # digits and lengths
 
 
 class TooManyContexts(Exception):
@@ -68,13 +69,6 @@ class CoveringProblems(NamedTuple):
     batch: Batch
     selected: Bool[Tensor, "B A"]
     problems: Problems | None = None  # None: no real problems (see `_cover_product_sums`)
-
-
-class DigitChoices(NamedTuple):
-    """All choices for the digits of a number at several places, least significant digit first."""
-
-    digits: Integer[Tensor, "O W"]
-    length: Integer[Tensor, " O"]  # 0: the number has ended below these places
 
 
 class FreeDigit(NamedTuple):
@@ -109,38 +103,37 @@ def generate_covering_problems(system: System) -> Iterator[CoveringProblems]:
     yield from COVERINGS[name](system)
 
 
-def _write_chunks(
-    system: System, parts: ProblemsAndPlaces, row: int | None = None
-) -> Iterator[CoveringProblems]:
+def _write_steps(
+    system: System,
+    problems: Problems,
+    places: int | Integer[Tensor, "B 1"],
+    row: int | None = None,
+) -> CoveringProblems:
     """Write problems; select the response tokens at given places, and in a given row if not None.
 
     Level 1 counts places from the sign below the least significant digit; level 2 counts rows.
     """
-    for problems, places in parts:
-        for rows in torch.arange(len(problems)).split(PROBLEMS_PER_CHUNK):
-            batch = system.format.write(problems[rows].trim())
-            index, _, _ = batch.response()
-            selected = batch.levels[:, :, 0].gather(1, index) == places[rows, None] + 1
-            if row is not None:
-                selected &= batch.levels[:, :, 1].gather(1, index) == row
-            yield CoveringProblems(batch, selected, problems[rows])
+    batch = system.format.write(problems.trim())
+    index, _, _ = batch.response()
+    selected = batch.levels[:, :, 0].gather(1, index) == places + 1
+    if row is not None:
+        selected &= batch.levels[:, :, 1].gather(1, index) == row
+    return CoveringProblems(batch, selected, problems)
 
 
-def enumerate_digits(
+def _enumerate_digits(
     width: int, values: Sequence[int], lowest: bool, keeps_leading_zeros: bool
-) -> DigitChoices:
-    """Return all digits that a number may have at adjacent places, and whether it continues.
+) -> tuple[Integer[Tensor, "O W"], Integer[Tensor, " O"]]:
+    """Return all digits that a number may have at adjacent places, and the number of its digits.
 
-    Args:
-        width: the number of places.
-        values: the values of a digit.
-        lowest: whether the first place is the least significant one, which every number has.
-        keeps_leading_zeros: whether a number may begin with zeros.
+    The least significant digit stands first. A number of 0 digits has ended below these places,
+    and one more digit than places says that it continues. `lowest`: the first place is the least
+    significant one, which every number has.
 
-    >>> enumerate_digits(1, BITS, lowest=False, keeps_leading_zeros=False)
-    DigitChoices(digits=tensor([[0, 0],
+    >>> _enumerate_digits(1, BITS, lowest=False, keeps_leading_zeros=False)
+    (tensor([[0, 0],
             [0, 1],
-            [1, 0]]), length=tensor([0, 2, 1]))
+            [1, 0]]), tensor([0, 2, 1]))
     """
     digits, lengths = [], []
     for length in range(1 if lowest else 0, width + 1):
@@ -151,86 +144,66 @@ def enumerate_digits(
                 digits, lengths = [*digits, padded], [*lengths, length]
             elif length == width:  # a leading zero: the number continues above
                 digits, lengths = [*digits, [*padded[:width], 1]], [*lengths, width + 1]
-    return DigitChoices(torch.tensor(digits).view(-1, width + 1), torch.tensor(lengths))
+    return torch.tensor(digits).view(-1, width + 1), torch.tensor(lengths)
 
 
-def enumerate_columns(
-    task: Task,
-    count: int,
-    reach: tuple[int, int],
+def _cover_columns(
+    system: System,
     carry_digits: Sequence[Sequence[int]],
     digits: Sequence[int] | None = None,
-    distinct_places: int = 1,
-    extra_operands: Sequence[int] = (),
-    prepare: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]] = lambda *numbers: numbers,
-) -> ProblemsAndPlaces:
-    """Yield problems with all digits of `count` numbers around each place, and that place.
+    more_above: int = 0,
+    prepare: Callable[[Tensor, Tensor], Numbers] = lambda *numbers: numbers,
+    one_more: bool = False,
+    row: int | None = None,
+) -> Iterator[CoveringProblems]:
+    """Cover all digits of some numbers around each place, with each carry from below.
 
     Args:
-        reach: how many places a step sees below and above its place.
         carry_digits: the digits of each number below these places: one list for each carry.
         digits: the values of a digit (default: `DIGITS`, or all of another base).
-        distinct_places: the number of lowest places that differ from higher ones, because a step
-            there sees the distance to the first token or to the signs.
-        extra_operands: further operands of one digit, the same in all problems.
+        more_above: places above those that a step sees.
         prepare: changes operands and lengths to those of problems of the task.
+        one_more: whether one more operand follows, which is 1 in all problems.
+        row: the row of the response that is covered (default: all).
     """
+    task, count, (below, above) = system.task, len(carry_digits[0]), _place_reach(system)
     digits = digits or (DIGITS if task.base == 10 else range(task.base))
-    below, above = reach
+    above += more_above
     if len(digits) ** ((below + above + 1) * count) > MAX_PROBLEMS:
         raise TooManyContexts
-    for place in range(-1, below + distinct_places + 1):
+    # The lowest places differ from higher ones: a step there sees the distance to the first token
+    # or to the signs.
+    for place in range(-1, below + _max_clip(system) + 1):
         low, high = max(0, place - below), place + above
         if high < 0:
             continue
-        choices = enumerate_digits(high - low + 1, digits, low == 0, task.keeps_leading_zeros)
-        indices = [torch.arange(len(choices.length))] * count
+        choices, choice_lengths = _enumerate_digits(
+            high - low + 1, digits, low == 0, task.keeps_leading_zeros
+        )
+        indices = [torch.arange(len(choices))] * count
         picks = torch.cartesian_prod(*indices).view(-1, count)
         for lower_digits in carry_digits if low else [[0] * count]:
             for rows in picks.split(PROBLEMS_PER_CHUNK):
                 lower = torch.tensor(lower_digits)[None, :, None].expand(len(rows), -1, low)
-                operands = torch.cat([lower, choices.digits[rows]], dim=2).to(torch.uint8)
-                lengths = low + choices.length[rows]
-                for number in extra_operands:
-                    operands, lengths = _append_operand(operands, lengths, number)
-                problems = task.solve(*prepare(operands, lengths))
-                yield problems, torch.full((len(problems),), place)
-
-
-def _append_operand(digits: Tensor, lengths: Tensor, number: int) -> tuple[Tensor, Tensor]:
-    """Append an operand of one digit."""
-    operand = torch.zeros((len(digits), 1, digits.shape[2]), dtype=digits.dtype)
-    operand[:, :, 0] = number
-    lengths = torch.nn.functional.pad(lengths, (0, 1), value=1)
-    return torch.cat([digits, operand], dim=1), lengths
+                operands = torch.cat([lower, choices[rows]], dim=2).to(torch.uint8)
+                lengths = low + choice_lengths[rows]
+                if one_more:
+                    last = torch.zeros_like(operands[:, :1])
+                    last[:, :, 0] = 1
+                    operands = torch.cat([operands, last], dim=1)
+                    lengths = torch.nn.functional.pad(lengths, (0, 1), value=1)
+                operands, lengths = prepare(operands, lengths)
+                if len(operands):
+                    yield _write_steps(system, task.solve(operands, lengths), place, row)
 
 
 def _cover_addition(system: System) -> Iterator[CoveringProblems]:
     """Cover the sum of two numbers: without a carry from below, and with one."""
     largest = system.task.base - 1
-    carry_digits = [[0, 1], [largest, largest]]
-    parts = enumerate_columns(
-        system.task, 2, _place_reach(system), carry_digits, distinct_places=_max_clip(system)
-    )
-    yield from _write_chunks(system, parts)
+    return _cover_columns(system, [[0, 1], [largest, largest]])
 
 
-def _cover_subtraction(system: System) -> Iterator[CoveringProblems]:
-    """Cover the difference of two numbers: without a borrow from below, and with one."""
-    yield from _write_chunks(
-        system,
-        enumerate_columns(
-            system.task,
-            2,
-            _place_reach(system),
-            [[1, 1], [0, 1]],
-            distinct_places=_max_clip(system),
-            prepare=_make_first_larger,
-        ),
-    )
-
-
-def _make_first_larger(operands: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+def _make_first_larger(operands: Tensor, lengths: Tensor) -> Numbers:
     """Continue first numbers that reach the top of the window, and drop those that stay smaller.
 
     The window does not show whether such a number continues.
@@ -245,69 +218,26 @@ def _make_first_larger(operands: Tensor, lengths: Tensor) -> tuple[Tensor, Tenso
     return operands[kept], lengths[kept]
 
 
-def _cover_comparison(system: System) -> Iterator[CoveringProblems]:
-    """Cover two numbers whose lower digits are equal, larger in the first, or in the second."""
-    carry_digits = [[1, 1], [2, 1], [1, 2]]
-    parts = enumerate_columns(
-        system.task, 2, _place_reach(system), carry_digits, distinct_places=_max_clip(system)
-    )
-    yield from _write_chunks(system, parts)
+def _keep_single_bits(operands: Tensor, lengths: Tensor) -> Numbers:
+    """Keep pairs of vectors with a single 1, which is in the shorter vector."""
+    ones = operands.sum(2)
+    is_shorter = lengths <= lengths.flip(1)
+    kept = (ones.sum(1) == 1) & ((ones == 1) & is_shorter).any(1)
+    return operands[kept], lengths[kept]
 
 
 def _cover_increment(system: System) -> Iterator[CoveringProblems]:
     """Cover one number: without a carry from below, and with one."""
 
-    def continue_zero(operands: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+    def continue_zero(operands: Tensor, lengths: Tensor) -> Numbers:
         if system.task.down:  # nothing is before 0
             zero = (operands == 0).all(2)
             operands[:, :, -1] += zero
             lengths = torch.where(zero, operands.shape[2], lengths)
         return operands, lengths
 
-    parts = enumerate_columns(
-        system.task,
-        1,
-        _place_reach(system),
-        [[1], [0 if system.task.down else 9]],
-        distinct_places=_max_clip(system),
-        prepare=continue_zero,
-    )
-    yield from _write_chunks(system, parts)
-
-
-def _cover_bitwise_or(system: System) -> Iterator[CoveringProblems]:
-    """Cover two vectors with a single 1, which may stand in the window, below it or above it."""
-    below, above = _place_reach(system)
-    parts = enumerate_columns(
-        system.task,
-        2,
-        (below, above + 1),
-        [[0, 0], [1, 0], [0, 1]],
-        digits=BITS,
-        distinct_places=_max_clip(system),
-    )
-    yield from _write_chunks(system, _filter_problems(parts, _is_bitwise_or_problem))
-
-
-def _cover_string(system: System) -> Iterator[CoveringProblems]:
-    """Cover one string of digits, without carries."""
-    parts = enumerate_columns(
-        system.task, 1, _place_reach(system), [[0]], distinct_places=_max_clip(system)
-    )
-    yield from _write_chunks(system, parts)
-
-
-def _cover_parity(system: System) -> Iterator[CoveringProblems]:
-    """Cover one string of bits, with an even and with an odd number of ones below the window."""
-    parts = enumerate_columns(
-        system.task,
-        1,
-        _place_reach(system),
-        [[0], [1]],
-        digits=BITS,
-        distinct_places=_max_clip(system),
-    )
-    yield from _write_chunks(system, parts)
+    carry_digits = [[1], [0 if system.task.down else 9]]
+    return _cover_columns(system, carry_digits, prepare=continue_zero)
 
 
 def _cover_running_sums(system: System) -> Iterator[CoveringProblems]:
@@ -316,12 +246,10 @@ def _cover_running_sums(system: System) -> Iterator[CoveringProblems]:
     The sum of the first two numbers stands for any sum so far. The first of them stands for the sum
     before that.
     """
-    reach = _place_reach(system)
     _require_reach(system, [None, (1, 0)])
-    for count, extra, row in ((2, [], None), (2, [1], None), (3, [], 2), (3, [1], 2)):
+    for (count, row), one_more in itertools.product([(2, None), (3, 2)], [False, True]):
         carry_digits = [[1] * count, [9, 9, 1][:count]]
-        parts = enumerate_columns(system.task, count, reach, carry_digits, extra_operands=extra)
-        yield from _write_chunks(system, parts, row)
+        yield from _cover_columns(system, carry_digits, one_more=one_more, row=row)
 
 
 def _cover_multiplication(system: System) -> Iterator[CoveringProblems]:
@@ -344,7 +272,7 @@ def _cover_digit_products(system: System) -> Iterator[CoveringProblems]:
             continue
         row = 1 if lower is None else 2
         problems, places = _multiply_first_numbers(system.task, lower or 0, digit, second)
-        yield from _write_chunks(system, iter([(problems, places)]), row)
+        yield _write_steps(system, problems, places[:, None], row)
 
 
 def _multiply_first_numbers(
@@ -352,12 +280,14 @@ def _multiply_first_numbers(
 ) -> tuple[Problems, Integer[Tensor, " B"]]:
     """Return products of a second number with first numbers that cover its row for one digit."""
     parts = []
-    for carry_digits in [None, *find_digits_for_carries(digit, lower)]:
+    for carry_digits in [None, *_find_digits_for_carries(digit, lower)]:
         low = 0 if carry_digits is None else len(carry_digits)
-        choices = enumerate_digits(1 if carry_digits is None else 2, DIGITS, not low, False)
+        choices, choice_lengths = _enumerate_digits(
+            1 if carry_digits is None else 2, DIGITS, not low, False
+        )
         low_digits = torch.tensor(carry_digits or [], dtype=torch.long)
-        first = torch.cat([low_digits.expand(len(choices.length), -1), choices.digits], dim=1)
-        parts.append((first, low + choices.length, -1 if carry_digits is None else low))
+        first = torch.cat([low_digits.expand(len(choices), -1), choices], dim=1)
+        parts.append((first, low + choice_lengths, -1 if carry_digits is None else low))
     width = max(len(second), *(first.shape[1] for first, _, _ in parts))
     first = torch.cat(
         [torch.nn.functional.pad(first, (0, width - first.shape[1])) for first, _, _ in parts]
@@ -369,13 +299,13 @@ def _multiply_first_numbers(
     return problems, torch.cat([torch.full((len(first),), place) for first, _, place in parts])
 
 
-def find_digits_for_carries(digit: int, previous: int) -> list[list[int]]:
+def _find_digits_for_carries(digit: int, previous: int) -> list[list[int]]:
     """Return digits for each pair of carries, least significant digit first.
 
     The carries are those of products of these digits with `digit` and with `previous`. The pair
     without carries has two entries: no digit, and 1.
 
-    >>> find_digits_for_carries(2, 1)
+    >>> _find_digits_for_carries(2, 1)
     [[], [1], [5]]
     """
     reached: dict[tuple[int, int], list[int]] = {(0, 0): []}
@@ -548,8 +478,7 @@ def _has_proved_covering(system: System) -> bool:
             is_local = layout.padded
         if isinstance(task, MultiOperandAddition):
             is_local = is_local and not layout.padded
-        starts_as_task = form.from_zero in (None, task.from_zero)
-        return coupled and starts_as_task and is_local and getattr(task, "local", True)
+        return coupled and form.from_zero and is_local and getattr(task, "local", True)
     counts_alike = isinstance(task, Addition | Increment | BitwiseOr | Copying)
     counts_alike = counts_alike and not task.answer_is_reversed
     abacus = all(isinstance(scheme, Abacus) for scheme in system.schemes)
@@ -565,8 +494,9 @@ def _require_reach(system: System, limits: list[tuple[int, int] | None]) -> None
     levels = [getattr(scheme, "level", 1) for scheme in system.schemes]
     if levels != [*range(1, len(limits) + 1)]:
         raise TooManyContexts
-    for reach, limit in zip(compute_id_reach(system), limits, strict=True):
-        if limit is not None and (reach[0] > limit[0] or reach[1] > limit[1]):
+    for encoding, limit in zip(system.network.encodings, limits, strict=True):
+        below, above = encoding.window
+        if limit is not None and (below > limit[0] or above > limit[1]):
             raise TooManyContexts
 
 
@@ -599,11 +529,11 @@ def _draw_shortest_problems(system: System) -> CoveringProblems:
 
 def _place_reach(system: System) -> tuple[int, int]:
     """Return how many places a step sees below and above its place, by the ids of level 1."""
-    pairs = zip(system.schemes, compute_id_reach(system), strict=True)
-    reaches = [reach for scheme, reach in pairs if getattr(scheme, "level", 1) == 1]
-    if len(reaches) != 1:
+    pairs = zip(system.schemes, system.network.encodings, strict=True)
+    windows = [encoding.window for scheme, encoding in pairs if getattr(scheme, "level", 1) == 1]
+    if len(windows) != 1:
         raise TooManyContexts
-    return reaches[0]
+    return windows[0]
 
 
 def _max_clip(system: System) -> int:
@@ -613,31 +543,27 @@ def _max_clip(system: System) -> int:
     return max([1, *clips])
 
 
-def _filter_problems(
-    parts: ProblemsAndPlaces, keep: Callable[[Problems], Bool[Tensor, " B"]]
-) -> ProblemsAndPlaces:
-    for problems, places in parts:
-        rows = keep(problems)
-        if rows.any():
-            yield problems[rows], places[rows]
-
-
-def _is_bitwise_or_problem(problems: Problems) -> Bool[Tensor, " B"]:
-    """Return which problems belong to the task: one bit is set, in the shorter vector."""
-    ones, lengths = problems.operands.sum(2), problems.lengths
-    is_shorter = lengths <= lengths.flip(1)
-    return (ones.sum(1) == 1) & ((ones == 1) & is_shorter).any(1)
-
-
 COVERINGS: dict[str, Callable[[System], Iterator[CoveringProblems]]] = {
     "addition": _cover_addition,
-    "subtraction": _cover_subtraction,
-    "comparison": _cover_comparison,
+    # Without a borrow from below, and with one.
+    "subtraction": functools.partial(
+        _cover_columns, carry_digits=[[1, 1], [0, 1]], prepare=_make_first_larger
+    ),
+    # The lower digits are equal, larger in the first number, or in the second.
+    "comparison": functools.partial(_cover_columns, carry_digits=[[1, 1], [2, 1], [1, 2]]),
     "increment": _cover_increment,
-    "bitwise_or": _cover_bitwise_or,
-    "copying": _cover_string,
-    "reversing": _cover_string,
-    "parity": _cover_parity,
+    # The single 1 may stand in the window, below it or above it.
+    "bitwise_or": functools.partial(
+        _cover_columns,
+        carry_digits=[[0, 0], [1, 0], [0, 1]],
+        digits=BITS,
+        more_above=1,
+        prepare=_keep_single_bits,
+    ),
+    "copying": functools.partial(_cover_columns, carry_digits=[[0]]),
+    "reversing": functools.partial(_cover_columns, carry_digits=[[0]]),
+    # With an even and with an odd number of ones below the window.
+    "parity": functools.partial(_cover_columns, carry_digits=[[0], [1]], digits=BITS),
     "multi_operand_addition": _cover_running_sums,
     "multiplication": _cover_multiplication,
     "sorting": _cover_sorting,

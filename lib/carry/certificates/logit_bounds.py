@@ -2,7 +2,7 @@
 
 A forward pass in float64 bounds the error of each step, both inherited and from its own rounding
 (`carry.certificates.rounding`). Bounds that are propagated forward grow with the worst case of each
-matrix. Therefore a second pass goes backward through the last layer. Let x_l be the float32 result
+matrix. Therefore a second pass goes backward. Let x_l be the float32 result
 of step l, e_l its rounding error, and S_l the exact composition of all later steps. The error of a
 logit is
 
@@ -15,7 +15,6 @@ activations, and a bound on its distance from that at any activations that the f
 from __future__ import annotations
 
 import copy
-import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -25,7 +24,7 @@ from jaxtyping import Float64, Integer
 from torch import Tensor, nn
 
 from carry.certificates import rounding
-from carry.certificates.contexts import BOUNDED_ENCODINGS
+from carry.certificates.contexts import require_supported_network
 from carry.certificates.rounding import BoundedTensor, SoftmaxAverage, gamma, vector_norms
 from carry.config.settings import SettingsError
 from carry.models.architectures.transformer import (
@@ -36,9 +35,8 @@ from carry.models.architectures.transformer import (
 )
 from carry.models.attention import AttentionContext
 from carry.models.encodings.relative import Relative
-from carry.models.encodings.shaw import Shaw
 
-MAX_PAIRS = 2**17  # pairs of vectors whose attention scores are computed once and kept
+CONTEXTS_PER_CHUNK = 256
 FLOAT64_FACTOR = 1.01  # for the rounding of these bounds; float64 rounds 2^29 times as finely
 
 
@@ -62,7 +60,7 @@ class BackwardTape:
 
     >>> tape = BackwardTape()
     >>> x = BoundedTensor.exact(torch.ones(1, 2))
-    >>> y = tape.add(tape.multiply(x, 3.0), x)
+    >>> y = tape.add(tape.add(x, x), x)
     >>> gradient = LogitGradient(torch.ones(1, 1, 2).double(), torch.zeros(1, 1, 1).double())
     >>> 2 * 2.0**-24 < tape.backward(y, gradient).item() < 2e-5
     True
@@ -96,9 +94,9 @@ class BackwardTape:
 
     def normalise(self, norm: nn.Module, x: BoundedTensor) -> BoundedTensor:
         """Apply a norm, or the identity."""
-        if isinstance(norm, nn.Identity):
-            return x
         output = normalise(norm, x)
+        if output is x:
+            return x
         return self.record(
             output,
             [x],
@@ -114,14 +112,15 @@ class BackwardTape:
         """
         up, down = layer.up, layer.down
         hidden = rounding.linear(x, up.weight, up.bias, up.spectral_norm)
-        active, slope, slope_error, max_slope = _activate(layer.activation, hidden)
+        active, slope = rounding.relu(hidden), (hidden.value > 0).double()
+        slope_error = (hidden.value.abs() <= hidden.error).double()  # 1 where the sign is uncertain
         output = rounding.linear(active, down.weight, down.bias, down.spectral_norm)
         exact = (slope @ layer.gram_product * slope).sum(-1, keepdim=True).clamp(min=0).sqrt()
         rows, columns = vector_norms(up.weight)[:, 0], vector_norms(down.weight.T)[:, 0]
         squares = (slope_error @ rows.square()) * (slope_error @ columns.square())
         growth = exact + squares.sqrt()[:, None]
-        growth = growth.clamp(max=max_slope * up.spectral_norm * down.spectral_norm)
-        inner = max_slope * vector_norms(hidden.rounding) + vector_norms(active.rounding)
+        growth = growth.clamp(max=up.spectral_norm * down.spectral_norm)
+        inner = vector_norms(hidden.rounding)
         norm = growth * x.error_norm + down.spectral_norm * inner + vector_norms(output.rounding)
 
         def backward(g: LogitGradient) -> tuple[Tensor, list[LogitGradient]]:
@@ -131,27 +130,14 @@ class BackwardTape:
                 vector_norms(uncertain) * up.spectral_norm, (uncertain.abs() @ rows)[..., None]
             )
             before = LogitGradient(
-                after.value * slope[:, None], max_slope * after.radius + vector_norms(uncertain)
+                after.value * slope[:, None], after.radius + vector_norms(uncertain)
             )
-            change = before.bound_change(hidden.rounding) + after.bound_change(active.rounding)
-            change = change + g.bound_change(output.rounding)
+            change = before.bound_change(hidden.rounding) + g.bound_change(output.rounding)
             radius = growth[:, None] * g.radius + added
             return change, [LogitGradient(before.value @ up.weight, radius)]
 
         norm = torch.minimum(norm, output.error_norm)
         return self.record(output._replace(norm=norm), [x], backward)
-
-    def multiply(self, x: BoundedTensor, factor: float) -> BoundedTensor:
-        """Multiply by a number."""
-        if factor == 1:
-            return x
-        output, size = rounding.multiply(x, factor), abs(factor)
-
-        def backward(g: LogitGradient) -> tuple[Tensor, list[LogitGradient]]:
-            gradient = LogitGradient(factor * g.value, size * g.radius)
-            return g.bound_change(output.rounding), [gradient]
-
-        return self.record(output, [x], backward)
 
     def add(self, x: BoundedTensor, update: BoundedTensor) -> BoundedTensor:
         """Add two tensors."""
@@ -173,20 +159,6 @@ class BackwardTape:
                 earlier = gradients.get(id(x))
                 gradients[id(x)] = LogitGradient(*map(torch.add, earlier, g)) if earlier else g
         return total
-
-
-def _activate(name: str, x: BoundedTensor) -> tuple[BoundedTensor, Tensor, Tensor, float]:
-    """Return activations, their slopes, bounds on the errors of the slopes, and the largest slope.
-
-    If the sign of the input of a relu is uncertain, its slope is 0 or 1. The slope of gelu is
-    Phi(x) + x phi(x), and changes by less than 0.8 dx, since 0.8 > 2 phi(0).
-    """
-    if name == "relu":
-        uncertain = (x.value.abs() <= x.error).double()
-        return rounding.relu(x), (x.value > 0).double(), uncertain, 1.0
-    density = (-x.value.square() / 2).exp() / math.sqrt(2 * math.pi)
-    slope = torch.special.ndtr(x.value) + x.value * density
-    return rounding.gelu(x), slope, 0.8 * x.error, 1.13
 
 
 def normalise(norm: nn.Module, x: BoundedTensor) -> BoundedTensor:
@@ -227,14 +199,12 @@ def bound_logits(
     tokens: Integer[Tensor, "N W"],
     ids: Sequence[Integer[Tensor, "N W"]],
     backward: bool = True,
-    chunk: int = 256,
 ) -> BoundedTensor:
     """Return the logits at the last token of each context, with bounds on their float32 errors.
 
     The bounds hold in every sequence in which attention from the last token of a context reaches
-    the tokens of this context only (with several layers: through all layers). The first token of a
-    context is the first token of the sequence, if the windows show it. Several layers multiply
-    their worst cases: the bounds then still hold, but are seldom useful.
+    the tokens of this context only. The first token of a context is the first token of the
+    sequence, if the windows show it.
 
     Args:
         network: a trained model with float32 weights.
@@ -242,13 +212,11 @@ def bound_logits(
         ids: one tensor for each encoding.
         backward: run the backward pass, too. It takes several times as long, and the bounds become
             about ten times as small. Large leads do not need it.
-        chunk: the number of contexts in each batch.
 
     Shapes: the result is [N V].
 
     Raises:
-        SettingsError: for parts without bounds: encodings other than relative, shaw and none,
-            recurrences, injection, gates, a read-out, weights other than float32.
+        SettingsError: for parts without bounds, and weights other than float32.
 
     >>> from carry.models.encodings import ModelShape
     >>> settings = Transformer.Settings(width=8, heads=2)
@@ -257,7 +225,10 @@ def bound_logits(
     >>> logits.value.shape, bool((logits.error < 1e-2).all())
     (torch.Size([1, 5]), True)
     """
-    _require_bounded_parts(network)
+    require_supported_network(network)
+    for name, weights in network.named_parameters():
+        if weights.dtype != torch.float32:
+            raise SettingsError(f"{name}: {weights.dtype} does not fit; expected torch.float32")
     exact = copy.deepcopy(network).to("cpu", torch.float64)
     for module in exact.modules():
         if isinstance(module, nn.Linear):
@@ -265,144 +236,97 @@ def bound_logits(
         if isinstance(module, FeedForward):
             up, down = module.up.weight, module.down.weight
             module.gram_product = (down.T @ down) * (up @ up.T)
-    tokens_in = normalise(exact.embedding_norm, BoundedTensor.exact(exact.tokens.weight))
-    inputs = _layer_inputs(exact, 0, tokens_in)
-    parts = []
-    for rows in torch.arange(len(tokens)).split(chunk):
+    vocabulary, parts = _make_vocabulary(exact), []
+    for rows in torch.arange(len(tokens)).split(CONTEXTS_PER_CHUNK):
         chunk_ids = [encoding_ids[rows].cpu() for encoding_ids in ids]
-        parts.append(_bound_chunk(exact, inputs, tokens[rows].cpu().long(), chunk_ids, backward))
+        chunk = tokens[rows].cpu().long()
+        parts.append(_bound_chunk(exact, vocabulary, chunk, chunk_ids, backward))
     value, error = (torch.cat(part) for part in zip(*parts, strict=True))
     # An unbounded error may have become 0 * inf; nothing is known then.
     return BoundedTensor(value, FLOAT64_FACTOR * error.nan_to_num(nan=math.inf, posinf=math.inf))
 
 
+class _Vocabulary(NamedTuple):
+    """What depends on one token or on a pair of tokens, for all tokens.
+
+    No supported encoding adds to the embeddings, so a token is one vector wherever it stands.
+    """
+
+    embedding: BoundedTensor  # [V D]
+    value: BoundedTensor  # [V H d]
+    pair_scores: BoundedTensor  # [V V H], of a query and a key
+
+
+def _make_vocabulary(exact: Transformer) -> _Vocabulary:
+    (block,), embedding = exact.blocks, BoundedTensor.exact(exact.tokens.weight)
+    source, key_value = normalise(block.before[0], embedding), block.key_value
+    key_bias, value_bias = (None, None) if key_value.bias is None else key_value.bias.chunk(2)
+    key_weight, value_weight = key_value.weight.chunk(2)
+
+    def project(weight: Tensor, bias: Tensor | None) -> BoundedTensor:
+        """Return one vector for each token and head, [V H d]."""
+        biases = [None] * block.heads if bias is None else bias.chunk(block.heads)
+        heads = zip(weight.chunk(block.heads), biases, strict=True)
+        by_head = [rounding.linear(source, *head) for head in heads]
+        stacked = [torch.stack(parts, dim=1) for parts in zip(*by_head, strict=True)]
+        return BoundedTensor(*stacked[:3])
+
+    projected = project(block.query.weight, block.query.bias), project(key_weight, key_bias)
+    query, key = (part.map(lambda x: x.transpose(0, 1)) for part in projected)
+    scores = rounding.attention_scores(query, key, query.value.shape[-1] ** -0.5)
+    scores = scores.map(lambda x: x.movedim(0, 2).contiguous())
+    return _Vocabulary(embedding, project(value_weight, value_bias), scores)
+
+
 def _bound_chunk(
     exact: Transformer,
-    inputs: _LayerInputs,
-    index: Integer[Tensor, "N W"],
+    vocabulary: _Vocabulary,
+    tokens: Integer[Tensor, "N W"],
     ids: Sequence[Integer[Tensor, "N W"]],
     backward: bool,
 ) -> tuple[Float64[Tensor, "N V"], Float64[Tensor, "N V"]]:
     """Return logits and the smaller of their bounds by the forward and the backward pass."""
-    rows = len(index)
-    for layer in range(len(exact.blocks)):
-        tape, last = BackwardTape(), layer == len(exact.blocks) - 1
-        x = _bound_layer(exact, layer, inputs, index, ids, last, tape)
-        if not last:
-            inputs = _layer_inputs(exact, layer + 1, x)
-            index = torch.arange(index.numel()).view_as(index)
-    x = tape.multiply(tape.normalise(exact.final_norm, x), exact.logit_scale)
+    (block,), width, tape = exact.blocks, tokens.shape[1], BackwardTape()
+    query = torch.tensor([[width - 1]])
+    context = AttentionContext(exact.position_encodings(), query, ids, width)
+    score = _attention_scores(exact, vocabulary, tokens, context)
+    value = vocabulary.value.map(lambda x: _pick(x, tokens).transpose(1, 2))  # [N H W d]
+    average = rounding.softmax_average(score, value, context.visible[:, None])
+    x = vocabulary.embedding.map(lambda x: _pick(x, tokens[:, -1]))
+    update = tape.linear(block.output, _concatenate_heads(average, value, tape))
+    x = _add_update(block, 0, x, update, tape)
+    update = tape.feed_forward(block.feed_forward, tape.normalise(block.before[1], x))
+    x = tape.normalise(exact.final_norm, _add_update(block, 1, x, update, tape))
     output = exact.logits
     logits = rounding.linear(x, output.weight, output.bias, output.spectral_norm)
     if not backward:
         return logits.value, logits.error
-    weight = output.weight.expand(rows, -1, -1)
+    weight = output.weight.expand(len(tokens), -1, -1)
     gradient = LogitGradient(weight, torch.zeros_like(weight[..., :1]))
     error = logits.rounding + tape.backward(x, gradient)
     return logits.value, torch.fmin(logits.error, error)
 
 
-def _require_bounded_parts(network: Transformer) -> None:
-    """Refuse a network with parts that have no bound."""
-    if type(network) is not Transformer:
-        name = type(network).__name__.lower()
-        raise SettingsError(f"name: {name!r} has no error bound; expected 'transformer'")
-    settings = network.settings
-    required = {"recurrences": 1, "injection": "none", "read_out": False}
-    for field, only in required.items():
-        value = getattr(settings, field)
-        if value != only:
-            raise SettingsError(f"{field}: {value!r} has no error bound; expected {only!r}")
-    if settings.activation not in ("relu", "gelu"):
-        raise SettingsError(
-            f"activation: {settings.activation!r} has no error bound; expected 'relu' or 'gelu'"
-        )
-    for encoding in network.encodings:
-        if type(encoding) not in BOUNDED_ENCODINGS:
-            name = type(encoding).__name__.lower()
-            raise SettingsError(
-                f"encoding: {name!r} has no error bound; expected 'relative', 'shaw' or 'none'"
-            )
-    for name, weights in network.named_parameters():
-        if weights.dtype != torch.float32:
-            raise SettingsError(f"{name}: {weights.dtype} does not fit; expected torch.float32")
-
-
-class _LayerInputs(NamedTuple):
-    """The inputs of a layer for R vectors: tokens of contexts, or entries of the vocabulary.
-
-    No supported encoding adds to the embeddings, so each token enters the first layer as one of few
-    vectors. Whatever depends on one vector is computed once, and scores for all pairs of vectors.
-    """
-
-    x: BoundedTensor  # [R D]
-    query: BoundedTensor  # [R H d]
-    key: BoundedTensor
-    value: BoundedTensor
-    pair_scores: BoundedTensor | None  # [R R H]; None if there are too many pairs
-
-
-def _layer_inputs(exact: Transformer, layer: int, x: BoundedTensor) -> _LayerInputs:
-    block = exact.blocks[layer]
-    source, heads = normalise(block.before[0], x), block.heads
-    key_value = block.key_value
-    key_bias, value_bias = (None, None) if key_value.bias is None else key_value.bias.chunk(2)
-    weights = block.query.weight, *key_value.weight.chunk(2)
-    projections = []
-    for weight, bias in zip(weights, (block.query.bias, key_bias, value_bias), strict=True):
-        biases = [None] * heads if bias is None else bias.chunk(heads)
-        by_head = map(functools.partial(rounding.linear, source), weight.chunk(heads), biases)
-        stacked = [torch.stack(parts, dim=1) for parts in zip(*by_head, strict=True)]
-        projections.append(BoundedTensor(*stacked[:3]))
-    scores = None
-    if len(x.value) ** 2 <= MAX_PAIRS:
-        query, key = (part.map(lambda x: x.transpose(0, 1)) for part in projections[:2])
-        scores = rounding.attention_scores(query, key, *_score_scale(exact, layer))
-        scores = scores.map(lambda x: x.movedim(0, 2).contiguous())
-    return _LayerInputs(x, *projections, scores)
-
-
-def _score_scale(exact: Transformer, layer: int) -> tuple[float, int]:
-    """Return the scale of attention scores, and the roundings of the factors of queries."""
-    block = exact.blocks[layer]
-    width = block.query.weight.shape[0] // block.heads
-    scale = 1.0 if block.settings.initialisation == "t5" else width**-0.5
-    return scale, rounding.FACTOR_ROUNDINGS if exact.position_encodings().log_scale else 0
-
-
-def _bound_layer(
+def _attention_scores(
     exact: Transformer,
-    layer: int,
-    inputs: _LayerInputs,
-    index: Integer[Tensor, "N W"],
-    ids: Sequence[Integer[Tensor, "N W"]],
-    last: bool,
-    tape: BackwardTape,
+    vocabulary: _Vocabulary,
+    tokens: Integer[Tensor, "N W"],
+    context: AttentionContext,
 ) -> BoundedTensor:
-    """Return the residual stream after a layer: [NW D], or [N D] in the last layer.
+    """Return the scores of the last tokens and all keys, with the biases, [N H 1 W]."""
+    pair = tokens[:, -1:, None] * len(vocabulary.embedding.value) + tokens[:, None]
+    parts = [vocabulary.pair_scores.map(lambda x: _pick(x.flatten(0, 1), pair).movedim(3, 1))]
+    for encoding, query_key_ids in zip(exact.encodings, context.query_key_ids, strict=True):
+        if isinstance(encoding, Relative):  # the product of weight and `scale` is rounded, too
+            bias = encoding.bias(0, *query_key_ids)
+            parts.append(BoundedTensor(bias, gamma(3) * bias.abs() + rounding.TINY))
+    width = vocabulary.value.value.shape[-1]
+    return rounding.sum_scores(parts, width * (1 + len(exact.encodings)))
 
-    Args:
-        index: which input vector stands at each place of a context.
-        last: only the last token of each context is a query.
-    """
-    block, width = exact.blocks[layer], index.shape[1]
-    query = torch.arange(width - 1 if last else 0, width)[None]
-    query_index = index[:, query[0]]
-    context = AttentionContext(exact.position_encodings(), query, ids, width)
-    score = _attention_scores(exact, layer, inputs, query_index, index, context)
-    value = inputs.value.map(lambda x: _pick(x, index).transpose(1, 2))  # [N H W d]
-    average = rounding.softmax_average(score, value, context.visible[:, None])
-    update = _concatenate_heads(average, value, tape)
-    x = inputs.x.map(lambda x: _pick(x, query_index.flatten()))
-    if layer or exact.settings.embedding_norm:
-        x = tape.record(x, [], functools.partial(_bound_inherited, x))
-    if isinstance(block.output, nn.Linear):
-        update = tape.linear(block.output, update)
-    x = _add_update(block, 0, x, update, tape)
-    if block.feed_forward is None:
-        return x
-    update = tape.feed_forward(block.feed_forward, tape.normalise(block.before[1], x))
-    return _add_update(block, 1, x, update, tape)
+
+def _pick(values: Tensor, index: Tensor) -> Tensor:
+    picked = values.flatten(1).index_select(0, index.flatten())
+    return picked.view(*index.shape, *values.shape[1:])
 
 
 def _concatenate_heads(
@@ -425,62 +349,10 @@ def _concatenate_heads(
     return tape.record(vector, [], backward)
 
 
-def _bound_inherited(x: BoundedTensor, g: LogitGradient) -> tuple[Tensor, list[LogitGradient]]:
-    """Return a bound on the effect of the errors in the input of a layer."""
-    norm = x.error_norm
-    change = torch.minimum(
-        g.value.abs() @ x.error[:, :, None], vector_norms(g.value) * norm[:, None]
-    )
-    return (change + g.radius * norm[:, None])[..., 0], []
-
-
 def _add_update(
     block: Block, part: int, x: BoundedTensor, update: BoundedTensor, tape: BackwardTape
 ) -> BoundedTensor:
-    x, after = tape.multiply(x, block.settings.residual_scale), block.after[part]
+    after = block.after[part]
     if block.settings.norm_place in RESIDUAL_IN_NORM:
         return tape.normalise(after, tape.add(x, update))
     return tape.add(x, tape.normalise(after, update))
-
-
-def _pick(values: Tensor, index: Tensor) -> Tensor:
-    picked = values.flatten(1).index_select(0, index.flatten())
-    return picked.view(*index.shape, *values.shape[1:])
-
-
-def _attention_scores(
-    exact: Transformer,
-    layer: int,
-    inputs: _LayerInputs,
-    query_index: Integer[Tensor, "N Q"],
-    index: Integer[Tensor, "N W"],
-    context: AttentionContext,
-) -> BoundedTensor:
-    """Return the scores of queries and keys, with the terms of the encodings, [N H Q W]."""
-    heads, width = exact.blocks[layer].heads, inputs.query.value.shape[-1]
-    scale, roundings = _score_scale(exact, layer)
-    if inputs.pair_scores is None:
-        query = inputs.query.map(lambda x: _pick(x, query_index).transpose(1, 2))
-        key = inputs.key.map(lambda x: _pick(x, index).transpose(1, 2))
-        parts = [rounding.attention_scores(query, key, scale, roundings)]
-    else:
-        pair = query_index[:, :, None] * len(inputs.x.value) + index[:, None]
-        parts = [inputs.pair_scores.map(lambda x: _pick(x.flatten(0, 1), pair).movedim(3, 1))]
-    query_key_ids = context.query_key_ids
-    for encoding, (query_ids, key_ids) in zip(exact.encodings, query_key_ids, strict=True):
-        if isinstance(encoding, Relative):  # the product of weight and `scale` is rounded, too
-            bias = encoding.bias(layer, query_ids, key_ids)
-            parts.append(BoundedTensor(bias, gamma(3 + roundings) * bias.abs() + rounding.TINY))
-        if isinstance(encoding, Shaw):
-            vectors = BoundedTensor.exact(encoding.vectors[layer])
-            products = rounding.attention_scores(inputs.query, vectors, scale, roundings)
-            products = products.map(lambda x: _pick(x, query_index))  # [N Q H differences]
-            step = key_ids[:, None] - query_ids[:, :, None]
-            step = step.clamp(-encoding.clip, encoding.clip) + encoding.clip
-            step = step[:, :, None].expand(-1, -1, heads, -1)
-            parts.append(products.map(lambda x, step=step: x.gather(3, step).transpose(1, 2)))
-    width *= 1 + len(exact.encodings)
-    score, factor = rounding.sum_scores(parts, width), context.logit_factor()
-    if factor is None:
-        return score
-    return rounding.scale_scores(score, factor[:, None, :, None], width)

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool
@@ -30,13 +29,6 @@ DIGITS = "0123456789"
 TEXTS_PER_CHUNK = 50_000
 
 
-class Text(NamedTuple):
-    """A text and what it covers: its last token, or the last row without its count."""
-
-    text: str
-    covers_row: bool = False
-
-
 def generate_longhand_batches(operations: str) -> Iterator[tuple[Batch, Bool[Tensor, "B A"]]]:
     """Yield texts as batches, and the response tokens that they cover.
 
@@ -45,12 +37,18 @@ def generate_longhand_batches(operations: str) -> Iterator[tuple[Batch, Bool[Ten
     """
     for sign in sorted({*operations}):
         operation = sign.replace("/", ":")
-        texts = itertools.chain(_generate_counts(operation), _generate_rows(operation))
+        counts = _generate_uncounted if operation in "+-" else _generate_counted
+        # A count covers its last token, a row all of it.
+        texts = itertools.chain(
+            ((text, False) for text in counts(operation)),
+            ((text, True) for text in _generate_rows(operation)),
+        )
         while chunk := [*itertools.islice(texts, TEXTS_PER_CHUNK)]:
             yield _write_texts(chunk)
 
 
-def _write_texts(texts: Sequence[Text]) -> tuple[Batch, Bool[Tensor, "B A"]]:
+def _write_texts(texts: Sequence[tuple[str, bool]]) -> tuple[Batch, Bool[Tensor, "B A"]]:
+    """Write texts; select the last token, or the last row without its count."""
     codes = torch.full((128,), PAD)
     for token, character in enumerate(SIGNS):
         codes[ord(character)] = token
@@ -75,12 +73,6 @@ def _question(operation: str, fixed: str, counted: str = "1") -> str:
 
 
 # ---- Counts and first digits ---------------------------------------------------------------------
-
-
-def _generate_counts(operation: str) -> Iterator[Text]:
-    """Yield texts that end with a count, or with the first digit of a row."""
-    texts = _generate_uncounted if operation in "+-" else _generate_counted
-    return map(Text, texts(operation))
 
 
 def _generate_uncounted(operation: str) -> Iterator[str]:
@@ -140,33 +132,29 @@ def _generate_starts(operation: str, counted: str) -> Iterator[str]:
 # ---- Rows ----------------------------------------------------------------------------------------
 
 
-def _generate_rows(operation: str) -> Iterator[Text]:
+def _generate_rows(operation: str) -> Iterator[str]:
     """Yield texts whose last row has all digits around a place, and the end of the row."""
     for x, y in _pair_for_steps(operation):
         if operation in "+-":
-            yield Text(f"{operation}{x},{y}=1{write_row(operation, 'step', x, y)}", True)
+            yield f"{operation}{x},{y}=1{write_row(operation, 'step', x, y)}"
         else:
             row = write_row(operation, "step", x, y)
-            yield Text(f"{_question(operation, y)}0{x}+1{row}", True)
+            yield f"{_question(operation, y)}0{x}+1{row}"
     if operation in "-:":
         for x, y in _pair_for_repairs(operation):
             row = write_row(operation, "repair", x, y)
-            yield Text(f"{_question(operation, y, y[::-1])}1{x}-0{row}", True)
+            yield f"{_question(operation, y, y[::-1])}1{x}-0{row}"
     if operation in "*:":
         for x, y, digit in _choose_shifts(operation):
             before = f"1{x}+0" if x else "0"
             row = write_row(operation, "shift", x, y, digit)
-            yield Text(f"{_question(operation, y)}{before}{row}", True)
+            yield f"{_question(operation, y)}{before}{row}"
 
 
 def _numbers_around(low: str) -> list[str]:
     """Return numbers that end below, at or above the first place above the digits `low`.
 
     They have all digits at this place and the next, and those that end above continue further.
-
-    >>> numbers = _numbers_around("5")
-    >>> len(numbers), numbers[:3], numbers[-1]
-    (110, ['5', '51', '52'], '5991')
     """
     two = (f"{low}{one}{other}1" for one, other in itertools.product(DIGITS, DIGITS))
     return [low or "0", *(low + digit for digit in DIGITS[1:]), *two]

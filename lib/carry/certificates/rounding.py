@@ -16,8 +16,7 @@ Assumptions about the machine, which are the only ones:
 - Within attention, products may be truncated instead of rounded, or consist of three TF32
   products: the bounds allow twice the number of roundings and 16 more.
 - exp is accurate to 32 ulp (torch has one with 20), to 4 where it rescales earlier sums; 1 / sqrt
-  is accurate to 4 ulp; erf is accurate to 8 ulp of 1. exp may have base 2 or e. A computed variance
-  is never negative.
+  is accurate to 4 ulp. exp may have base 2 or e. A computed variance is never negative.
 """
 
 from __future__ import annotations
@@ -34,9 +33,6 @@ from torch import Tensor
 UNIT_ROUNDOFF = 2.0**-24  # half the distance from 1 to the next float32
 ULP = 2 * UNIT_ROUNDOFF  # the largest distance of neighbouring float32 numbers, relatively
 TINY = 2.0**-126  # the smallest normal float32; bounds the loss of an operation by underflow
-# A factor of attention logits is rounded to float32, and its product with a query or a bias is. As
-# everywhere within attention, twice as many are allowed.
-FACTOR_ROUNDINGS = 4
 
 
 class BoundedTensor(NamedTuple):
@@ -245,60 +241,26 @@ def relu(x: BoundedTensor) -> BoundedTensor:
     """
     value = x.value.relu()
     error = (x.value + x.error).relu_() - value
-    return BoundedTensor(value, error, x.norm, torch.zeros_like(value))
+    return BoundedTensor(value, error, x.norm)
 
 
-def gelu(x: BoundedTensor) -> BoundedTensor:
-    """Return x (1 + erf(x / sqrt 2)) / 2, which has slopes of at most 1.13.
-
-    erf has the error 16 u, plus 2 u from rounding its argument (t exp(-t^2) 2 / sqrt(pi) < 1/2),
-    plus 2 u from adding 1. Half of this times |x|, with the rounding of the products, is at most
-    16 u |x|.
-
-    >>> gelu(BoundedTensor.exact(torch.zeros(1))).value
-    tensor([0.], dtype=torch.float64)
-    """
-    rounding = 16 * UNIT_ROUNDOFF * x.max_magnitude + TINY
-    norm = 1.13 * x.error_norm + vector_norms(rounding)
-    return BoundedTensor(F.gelu(x.value), 1.13 * x.error + rounding, norm, rounding)
-
-
-def add(*parts: BoundedTensor) -> BoundedTensor:
-    """Return a sum in any order, with the errors of its n parts and gamma_n sum |parts|.
+def add(x: BoundedTensor, y: BoundedTensor) -> BoundedTensor:
+    """Return a sum, with the errors of its parts and gamma_2 (|x| + |y|).
 
     >>> total = add(BoundedTensor.exact(torch.ones(1)), BoundedTensor.exact(-torch.ones(1)))
     >>> total.value.item(), total.error.item() >= 2 * 2.0**-24
     (0.0, True)
     """
-    rounding = gamma(len(parts)) * sum(part.max_magnitude for part in parts)
-    value, error = sum(part.value for part in parts), sum(part.error for part in parts)
-    norm = sum(part.error_norm for part in parts) + vector_norms(rounding)
-    return BoundedTensor(value, error + rounding, norm, rounding)
+    rounding = gamma(2) * (x.max_magnitude + y.max_magnitude)
+    norm = x.error_norm + y.error_norm + vector_norms(rounding)
+    return BoundedTensor(x.value + y.value, x.error + y.error + rounding, norm, rounding)
 
 
-def multiply(x: BoundedTensor, factor: float) -> BoundedTensor:
-    """Return a multiple; the product is rounded, and so is the factor.
-
-    >>> multiply(BoundedTensor.exact(torch.ones(1)), 3.0).error.item() < 1e-6
-    True
-    """
-    if factor == 1:
-        return x
-    rounding, size = abs(factor) * gamma(3) * x.max_magnitude + TINY, abs(factor)
-    norm = size * x.error_norm + vector_norms(rounding)
-    return BoundedTensor(x.value * factor, size * x.error + rounding, norm, rounding)
-
-
-def attention_scores(
-    query: BoundedTensor, key: BoundedTensor, scale: float, roundings: int = 0
-) -> BoundedTensor:
+def attention_scores(query: BoundedTensor, key: BoundedTensor, scale: float) -> BoundedTensor:
     """Return scale q k^T, with the error gamma_n |q + dq| |k + dk| and dq k + q dk + dq dk.
 
     By Cauchy-Schwarz all terms are norms of vectors, so signs of errors need not agree. n is
     2d + 16, which is more than d + 4, to allow for tensor cores and for any place of the scale.
-
-    Args:
-        roundings: more of them in each product, for another factor (see `scale_scores`).
 
     Shapes: query [* Q d] and key [* K d], which broadcast; the result [* Q K].
 
@@ -306,7 +268,7 @@ def attention_scores(
     >>> attention_scores(ones, ones, 0.5).value.tolist()
     [[2.0]]
     """
-    terms = 2 * query.value.shape[-1] + 16 + roundings
+    terms = 2 * query.value.shape[-1] + 16
     query_norm, key_norm = vector_norms(query.value), vector_norms(key.value)
     error = (1 + gamma(terms)) * (query_norm + query.error_norm) * (key_norm + key.error_norm).mT
     error = error - query_norm * key_norm.mT
@@ -380,28 +342,6 @@ def _softmax_weights(score: BoundedTensor, visible: Tensor) -> tuple[Tensor, Ten
     return weight, weight * factor * growth + underflow, growth
 
 
-def attention(
-    query: BoundedTensor,
-    key: BoundedTensor,
-    value: BoundedTensor,
-    scale: float,
-    bias: BoundedTensor | None,
-    visible: Bool[Tensor, "*_"],
-) -> BoundedTensor:
-    """Return attention: `attention_scores` plus a bias, then `softmax_average`.
-
-    Shapes: query [* Q d], key and value [* K d], bias and visible [* Q K], which broadcast; the
-    result is [* Q d].
-
-    >>> ones = BoundedTensor.exact(torch.ones(1, 2, 4))
-    >>> visible = torch.ones(1, 2, 2, dtype=torch.bool).tril()
-    >>> attention(ones, ones, ones, 0.5, None, visible).value[0, 0].tolist()
-    [1.0, 1.0, 1.0, 1.0]
-    """
-    parts = [attention_scores(query, key, scale)] + ([] if bias is None else [bias])
-    return softmax_average(sum_scores(parts, query.value.shape[-1]), value, visible).output
-
-
 def sum_scores(parts: Sequence[BoundedTensor], width: int) -> BoundedTensor:
     """Return a sum of scores; a score of `width` products may be accumulated onto the others.
 
@@ -412,18 +352,3 @@ def sum_scores(parts: Sequence[BoundedTensor], width: int) -> BoundedTensor:
     g = gamma(2 * width + 16)
     error = sum(part.error + g * part.max_magnitude for part in parts)
     return BoundedTensor(sum(part.value for part in parts), error)
-
-
-def scale_scores(score: BoundedTensor, factor: Float64[Tensor, "*_"], width: int) -> BoundedTensor:
-    """Return scores times a positive factor, whose `FACTOR_ROUNDINGS` their errors already include.
-
-    Args:
-        width: the products in a score, each of which may underflow once more.
-
-    Shapes: score [* Q K], factor [* Q 1], which broadcast; the result is [* Q K].
-
-    >>> one = BoundedTensor.exact(torch.ones(1, 1))
-    >>> scale_scores(one, torch.full((1, 1), 2.0).double(), 4).value.tolist()
-    [[2.0]]
-    """
-    return BoundedTensor(score.value * factor, score.error * factor + 2 * width * TINY)

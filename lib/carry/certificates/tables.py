@@ -44,21 +44,17 @@ class ContextTable(NamedTuple):
 def tabulate_contexts(system: System, contexts: Contexts) -> ContextTable:
     """Return contexts as sorted rows of integers.
 
-    One layer does not depend on the order of what it sees, so the codes of a row are sorted; with
-    more layers they stand in the order of the tokens.
+    Attention does not depend on the order of what it sees, so the codes of a row are sorted.
 
     >>> from carry.certificates.verification import enumerate_contexts
     >>> from carry.experiments.resolve import make_run
     >>> pair = {"ids": "coupled", "encoding": "relative", "window": [0, 1]}
-    >>> run = make_run({"task": {"name": "copying"}, "positions": [pair]})
-    >>> system = System(run)
+    >>> system = System(make_run({"task": {"name": "copying"}, "positions": [pair]}))
     >>> table = tabulate_contexts(system, enumerate_contexts(system).contexts)
     >>> table.rows.shape, table.rows[0].tolist()
     ((120, 6), [0, 0, 101, 3, 2, 2])
     """
-    codes = compute_context_keys(system, contexts)
-    if system.network.settings.layers == 1:
-        codes = -np.sort(-codes, axis=1)
+    codes = -np.sort(-compute_context_keys(system, contexts), axis=1)
     codes = codes[:, (codes >= 0).any(0)]
     rows = np.column_stack([contexts.target.numpy(), contexts.tokens[:, -1].numpy(), codes])
     rows = rows.astype(codes.dtype.newbyteorder("<"))
@@ -77,12 +73,6 @@ def hash_contexts(table: ContextTable) -> str:
     return hashlib.sha256(str(rows.shape).encode() + rows.tobytes()).hexdigest()
 
 
-def describe_codes(system: System) -> list[dict[str, Any]]:
-    """Return for each level of ids the `clip` and the `base` of its part of a code."""
-    clips = [getattr(encoding, "clip", 0) for encoding in system.network.encodings]
-    return [{"clip": clip, "base": 2 * clip + 4} for clip in clips]
-
-
 def write_tables(system: System, certificate: dict[str, Any], folder: Path) -> None:
     """Write the contexts of a model with their leads and bounds, and its certificate.
 
@@ -91,11 +81,11 @@ def write_tables(system: System, certificate: dict[str, Any], folder: Path) -> N
         folder: is made if it is missing; earlier files in it are replaced.
 
     Raises:
-        SettingsError: for a model that the certificate does not have, one with several layers, and
-            contexts other than those of the certificate.
+        SettingsError: for a model that the certificate does not have, and contexts other than those
+            of the certificate.
     """
     where = f"certificates.{system.run.name}"
-    weights, layers = hash_weights(system), system.network.settings.layers
+    weights = hash_weights(system)
     model = {"seed": system.seed, "weights": weights}
     seed = next((seed for seed in certificate["seeds"] if model.items() <= seed.items()), None)
     if seed is None:
@@ -103,8 +93,6 @@ def write_tables(system: System, certificate: dict[str, Any], folder: Path) -> N
             f"{where}.seeds: none has seed {system.seed} and the weights {weights[:16]!r}; "
             "expected a model with a certificate"
         )
-    if layers != 1:
-        raise SettingsError(f"{where}.model.layers: {layers} have no tables; expected 1")
     contexts = enumerate_contexts(system).contexts
     table = tabulate_contexts(system, contexts)
     stored, actual = str(seed.get("contexts_sha256")), hash_contexts(table)
@@ -116,12 +104,13 @@ def write_tables(system: System, certificate: dict[str, Any], folder: Path) -> N
         checks = check_contexts(system, contexts[torch.from_numpy(table.order)], bar.update)
     arrays = {name: getattr(checks, name).numpy() for name in ("lead", "error", "slack")}
     due, query = table.rows[:, :2].astype("<u2").T
+    clips = [getattr(encoding, "clip", 0) for encoding in system.network.encodings]
     header = {
         "version": VERSION,
         **certificate,
         "seeds": [seed],
         "tokens": formats.ALPHABET[: system.format.vocabulary_size()],
-        "levels": describe_codes(system),
+        "levels": [{"clip": clip, "base": 2 * clip + 4} for clip in clips],
         "code": "token * b1 * b2 ... + step1 * b2 ... + ..., for the base b of each level; step is "
         "clip + id of the key - id of the query, clipped to 0 ... 2 clip; or 2 clip + 1 if the key "
         "has no id, 2 clip + 2 if the query has none, 2 clip + 3 if both have none",

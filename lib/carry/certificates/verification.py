@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import torch
@@ -36,7 +36,6 @@ from carry import formats
 from carry.certificates.contexts import (
     ConflictingContexts,
     Contexts,
-    Report,
     extract_contexts,
     iterate_contexts,
     require_bounded_contexts,
@@ -44,8 +43,7 @@ from carry.certificates.contexts import (
 )
 from carry.certificates.coverings import TooManyContexts, generate_covering_problems
 from carry.certificates.logit_bounds import bound_logits
-from carry.config.arguments import check_type
-from carry.config.settings import SettingsError, describe
+from carry.config.settings import SettingsError
 from carry.data.problems import Problems
 from carry.evaluation.decoding import decode_greedily
 from carry.models.architectures.transformer import Transformer
@@ -57,6 +55,8 @@ from carry.training.precision import use_precision
 CONTEXTS_PER_CHUNK = 20_000
 SAMPLED_PROBLEMS, SAMPLED_DIGITS = 400, 12  # where there are too many contexts to enumerate
 COUNTEREXAMPLE_PROBLEMS = 2_000  # random problems among which a counterexample is searched
+
+Report = Callable[[int], None]  # of the number of contexts that were checked since its last call
 
 
 class EnumeratedContexts(NamedTuple):
@@ -87,13 +87,8 @@ class ContextChecks(NamedTuple):
         return ~self.wrong & ~(self.slack > 0)
 
 
-def enumerate_contexts(
-    system: System, report: Report = lambda problems: None
-) -> EnumeratedContexts:
+def enumerate_contexts(system: System) -> EnumeratedContexts:
     """Return every context of a run's task and format, or a sample if there are too many.
-
-    Args:
-        report: called with the number of problems that were added since its last call.
 
     Raises:
         SettingsError: for a model or a task whose contexts cannot be enumerated.
@@ -115,22 +110,19 @@ def enumerate_contexts(
         for covering in generate_covering_problems(system):
             yield extract_contexts(system, covering.batch, covering.selected, problems)
             problems += len(covering.batch)
-            report(len(covering.batch))
 
     try:
         return EnumeratedContexts(unique_contexts(system, covering_contexts()), problems, True)
     except TooManyContexts:
         sample = sample_problems(system)
-    contexts = unique_contexts(system, iterate_contexts(system, sample, report))
+    contexts = unique_contexts(system, iterate_contexts(system, sample))
     return EnumeratedContexts(contexts, len(sample), False)
 
 
-def find_contexts_or_conflict(
-    system: System, report: Report = lambda problems: None
-) -> EnumeratedContexts | ConflictingContexts:
+def find_contexts_or_conflict(system: System) -> EnumeratedContexts | ConflictingContexts:
     """Return the result of `enumerate_contexts`, or the conflict that it raises."""
     try:
-        return enumerate_contexts(system, report)
+        return enumerate_contexts(system)
     except ConflictingContexts as conflict:
         return conflict
 
@@ -147,21 +139,14 @@ def sample_problems(system: System) -> Problems:
 
 
 @torch.inference_mode()
-def predict_tokens(
-    system: System, contexts: Contexts, report: Report = lambda contexts: None
-) -> Integer[Tensor, " N"]:
-    """Return the token that a model predicts in each context, by its forward pass on the CPU.
-
-    Args:
-        report: called with the number of contexts that were added since its last call.
-    """
+def predict_tokens(system: System, contexts: Contexts) -> Integer[Tensor, " N"]:
+    """Return the token that a model predicts in each context, by its forward pass on the CPU."""
     network, predicted = _move_to_cpu(system).network.eval(), []
     for rows in torch.arange(len(contexts)).split(CONTEXTS_PER_CHUNK):
         chunk = contexts[rows].long()
         last = torch.full((1, 1), chunk.tokens.shape[1] - 1)
         with use_precision("fp32", torch.device("cpu")):
             predicted.append(network(chunk.tokens, chunk.ids, last)[:, 0].argmax(-1))
-        report(len(chunk))
     return torch.cat(predicted)
 
 
@@ -169,13 +154,8 @@ def predict_tokens(
 def check_contexts(
     system: System, contexts: Contexts, report: Report = lambda contexts: None
 ) -> ContextChecks:
-    """Run a model's forward pass on contexts, and bound its rounding errors; always on the CPU.
-
-    Args:
-        report: called with the number of contexts that were added since its last call.
-    """
-    system, checks = _move_to_cpu(system), []
-    network = system.network.eval()
+    """Run a model's forward pass on contexts, and bound its rounding errors; always on the CPU."""
+    network, checks = system.network.eval(), []
     for rows in torch.arange(len(contexts)).split(CONTEXTS_PER_CHUNK):
         chunk = contexts[rows].long()
         leads = _compute_leads(network, chunk, backward=False)
@@ -229,17 +209,12 @@ def certify_model(
         `least_lead`: the smallest lead of the correct token's logit over another one.
         `largest_error`: the largest bound on the float32 error of such a lead.
         `least_slack`: the smallest difference of lead and error bound in one context; it decides.
-        `counterexample` of a wrong model (see `find_counterexample`).
+        `counterexample` of a wrong model: `context`, `target` and `predicted`; and, if a problem
+            was found, `problem`, the `right` response and the one `written`.
 
     Raises:
         SettingsError: if there are no contexts.
     """
-    check_type(system, System, "system")
-    if not isinstance(enumerated, EnumeratedContexts | ConflictingContexts):
-        raise SettingsError(
-            f"contexts: {describe(enumerated)} are not valid; expected those of "
-            "`enumerate_contexts`"
-        )
     system = _move_to_cpu(system)
     model = {"seed": system.seed, "weights": hash_weights(system)}
     if isinstance(enumerated, ConflictingContexts):
@@ -261,7 +236,7 @@ def certify_model(
         "least_slack": _round_number(checks.slack.min()),
     }
     if wrong:
-        certificate["counterexample"] = find_counterexample(system, enumerated, checks)
+        certificate["counterexample"] = _find_counterexample(system, enumerated, checks)
     return certificate
 
 
@@ -270,16 +245,12 @@ def _round_number(number: Tensor) -> float | None:
     return float(f"{float(number):.4g}") if number.isfinite() else None
 
 
-def find_counterexample(
+def _find_counterexample(
     system: System, enumerated: EnumeratedContexts, checks: ContextChecks
 ) -> dict[str, Any]:
     """Return the wrong context with the smallest lead, and a problem that the model gets wrong.
 
     The problem is the one that contains the context, or else one of many random problems.
-
-    Returns:
-        `context`, `target` and `predicted`; and, if a problem was found, `problem`, the `right`
-        response and the one `written`.
     """
     contexts, rows = enumerated.contexts, checks.wrong.nonzero()[:, 0]
     worst = rows[checks.lead[rows].argmin()]
@@ -289,7 +260,7 @@ def find_counterexample(
         "predicted": formats.to_text(checks.predicted[worst][None]),
     }
     problem = _get_problem(system, enumerated, int(contexts.problem[worst]))
-    if problem is None or _answers_correctly(system, problem):
+    if problem is None or _find_exact(system, problem).all():
         problem = _search_wrong_problem(system)
     if problem is None:
         return counterexample
@@ -321,8 +292,8 @@ def _get_problem(system: System, enumerated: EnumeratedContexts, number: int) ->
     return None
 
 
-def _answers_correctly(system: System, problem: Problems) -> bool:
-    return bool(teacher_forced_pass(system, system.format.write(problem)).exact)
+def _find_exact(system: System, problems: Problems) -> Bool[Tensor, " B"]:
+    return teacher_forced_pass(system, system.format.write(problems)).exact
 
 
 def _search_wrong_problem(system: System) -> Problems | None:
@@ -330,7 +301,7 @@ def _search_wrong_problem(system: System) -> Problems | None:
     problems = system.task.draw(COUNTEREXAMPLE_PROBLEMS, digits, stream(0, "fault"))
     for rows in torch.arange(COUNTEREXAMPLE_PROBLEMS).split(100):
         chunk = problems[rows]
-        exact = teacher_forced_pass(system, system.format.write(chunk)).exact
+        exact = _find_exact(system, chunk)
         if not exact.all():
             return chunk[~exact][:1].trim()
     return None

@@ -27,8 +27,7 @@ together by Holm. `holds_if: "> 0"` tests an order, `margin: 0.1` tests that the
 difference. `paper_rates` are tested against ours, in a table of their own. `items` are those of
 `items.yaml` that the claim is about.
 
-Every claim is also judged from each other start of ids that its rows were evaluated from. Where the
-verdict changes, `scale` has to speak of the start (`list_unsaid_starts`).
+Every claim is also judged from each other start of ids that its rows were evaluated from.
 
 Without `compare`, a claim holds only if its whole interval fulfils the condition:
 
@@ -57,36 +56,12 @@ from pathlib import Path
 from typing import Any
 
 from carry import results
-from carry.claims.claim_settings import FOLDER, Claim, load_claims
-from carry.claims.ledger_page import (
-    describe_measurement,
-    describe_number,
-    list_untested,
-    render_ledger,
-    summarise_verdicts,
-)
-from carry.claims.seed_plans import check_seeds, plan_seeds
-from carry.claims.verdicts import METHOD, METRICS, VERDICTS, judge_claims, list_unsaid_starts
+from carry.claims.claim_settings import load_claims
+from carry.claims.ledger_page import render_ledger
+from carry.claims.verdicts import judge_claims
 from carry.config import paths
 
-__all__ = [
-    "FOLDER",
-    "METHOD",
-    "METRICS",
-    "VERDICTS",
-    "Claim",
-    "check_seeds",
-    "describe_measurement",
-    "describe_number",
-    "judge_claims",
-    "list_unsaid_starts",
-    "list_untested",
-    "load_claims",
-    "plan_seeds",
-    "render_ledger",
-    "summarise_verdicts",
-    "write_ledger",
-]
+__all__ = ["judge_claims", "load_claims", "render_ledger", "write_ledger"]
 
 
 def write_ledger(

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
 from carry import results
 from carry.config import paths
@@ -31,7 +31,7 @@ STARTS = ("1", "all")  # protocols of the first id; 1 is the papers'
 # than digits; or its last digit, given the correct tokens before it (for parity with steps, this is
 # the answer).
 COUNTS = Literal["exact", "first_right", "digits_right", "last_right"]
-CONDITION = re.compile(r"(>=|>|<=|<)\s*(-?\d+(?:\.\d+)?)")
+CONDITION = r"(>=|>|<=|<)\s*(-?\d+(?:\.\d+)?)"
 ADDED_COLUMNS = ("beyond", "from_top", "past")  # of analysis tables, see `AnalysisMeasure`
 
 
@@ -60,12 +60,6 @@ class CellFilter(Settings):
     trained: int | None = None
     start: Literal["1", "all"] = "1"
 
-    @model_validator(mode="after")
-    def _selects_cells(self) -> CellFilter:
-        if not self.set and not self.region and self.digits is None and self.beyond is None:
-            raise ValueError("no cells are named, expected a set, a region, digits or beyond")
-        return self
-
 
 class Measure(Settings):
     """A statistic over the selected cells of each row.
@@ -79,15 +73,6 @@ class Measure(Settings):
     statistic: STATISTICS = "mean_over_seeds"
     above: float | None = None  # the accuracy that seeds have to reach
     count: COUNTS = "exact"
-
-    @model_validator(mode="after")
-    def _has_level(self) -> Measure:
-        if (self.statistic == "seeds_above") != (self.above is not None):
-            raise ValueError(
-                f"above {self.above} does not fit statistic {self.statistic!r}, expected both or "
-                "neither of above and seeds_above"
-            )
-        return self
 
 
 class AnalysisMeasure(Settings):
@@ -189,7 +174,7 @@ class Claim(Settings):
     circuits: RandomCircuits | None = None
     thesis_runs: ThesisRuns | None = None
     compare: Comparison | None = None
-    holds_if: str = ""
+    holds_if: Annotated[str, Field(pattern=f"^({CONDITION})?$")] = ""
     margin: Annotated[float, Field(gt=0.0, lt=1.0)] | None = None
     gate: Annotated[float, Field(gt=0.0, le=1.0)] = LEARNED
     ungated: str = ""
@@ -198,61 +183,38 @@ class Claim(Settings):
     interim_tests: Annotated[int, Field(ge=0)] = 0
     not_tested: str = ""
 
-    @field_validator("holds_if")
-    @classmethod
-    def _is_a_condition(cls, text: str) -> str:
-        if text and not CONDITION.fullmatch(text):
-            raise ValueError(f'{text!r} is not a condition, expected one such as ">= 0.99"')
-        return text
-
     @model_validator(mode="after")
-    def _is_complete(self) -> Claim:
+    def _fits_together(self) -> Claim:
         measures = (self.measure, self.analysis, self.certified, self.parameters,
                     self.construction, self.circuits, self.thesis_runs)  # fmt: skip
-        tested = sum(map(bool, measures))
-        if tested + bool(self.not_tested) != 1:
-            raise ValueError("expected either measure or not_tested, with the reason")
-        if tested != bool(self.holds_if) + (self.margin is not None):
-            raise ValueError("expected measure and holds_if together, or margin in its place")
-        if self.margin is not None and not self.compare:
-            raise ValueError(f"margin {self.margin} expects compare, whose rows should be alike")
-        if self.compare and not self.measure and not self.analysis:
-            raise ValueError("compare expects a measure")
-        statistic = self.statistic()
-        if self.compare and statistic not in COMPARABLE:
-            raise ValueError(f"compare expects a statistic over seeds, not {statistic!r}")
-        if self.compare and self.measure:
-            if self.compare.row is None and len(self.measure.rows) != 1:
-                raise ValueError("compare expects a row, or a measure of one row")
-            if self.is_order_of_rows() and "start" in self.compare.where:
-                raise ValueError(
-                    "compare.where.start does not fit two rows; expected one start for both"
-                )
-        if self.interim_tests and not self.compare:
-            raise ValueError(f"interim_tests {self.interim_tests} expects compare, which is tested")
-        if self.paper_rates and statistic != "seeds_above":
-            raise ValueError("paper_rates expects the statistic seeds_above")
-        return self
-
-    @model_validator(mode="after")
-    def _can_be_reached(self) -> Claim:
-        """Refuse a threshold that no accuracy, or difference of accuracies, lies beyond."""
-        if not self.holds_if or self.statistic() in (None, "errors"):
-            return self
-        sign, threshold = self.condition()
-        low, high = (-1.0, 1.0) if self.compare or self.thesis_runs else (0.0, 1.0)
-        reached = {">": high > threshold, ">=": high >= threshold,
-                   "<": low < threshold, "<=": low <= threshold}  # fmt: skip
-        if not reached[sign] or not low <= threshold <= high:
-            raise ValueError(
-                f"holds_if {self.holds_if!r} cannot be reached; expected a threshold between "
-                f"{low:g} and {high:g}"
-            )
+        tested, compared, statistic = sum(map(bool, measures)), self.compare, self.statistic()
+        two_starts = compared and self.is_order_of_rows() and "start" in compared.where
+        measure, where = self.measure, self.measure and self.measure.where
+        is_share = statistic == "seeds_above"
+        rules = [
+            (not where or where.set or where.region or where.digits or where.beyond is not None,
+             "a set, a region, digits or beyond in measure.where"),
+            (not measure or is_share == (measure.above is not None),
+             "both or neither of above and the statistic seeds_above"),
+            (tested + bool(self.not_tested) == 1, "either measure or not_tested, with the reason"),
+            (tested == bool(self.holds_if) + (self.margin is not None),
+             "measure and holds_if together, or margin in its place"),
+            (compared or self.margin is None, "compare next to margin"),
+            (compared or not self.interim_tests, "compare next to interim_tests"),
+            (not compared or statistic in COMPARABLE,
+             f"compare next to a statistic over seeds, not {statistic!r}"),
+            (not two_starts, "one start for two rows, not compare.where.start"),
+            (not self.paper_rates or is_share,
+             "paper_rates next to the statistic seeds_above"),
+        ]  # fmt: skip
+        for is_kept, expected in rules:
+            if not is_kept:
+                raise ValueError(f"expected {expected}")
         return self
 
     def condition(self) -> tuple[str, float]:
         """Return the sign and the threshold of `holds_if`."""
-        sign, threshold = CONDITION.fullmatch(self.holds_if).groups()
+        sign, threshold = re.fullmatch(CONDITION, self.holds_if).groups()
         return sign, float(threshold)
 
     def statistic(self) -> str | None:
@@ -315,6 +277,12 @@ def list_claim_files(folder: Path = FOLDER) -> list[Path]:
     return [path for path in files if path.exists()]
 
 
+class ClaimFile(Settings):
+    """The content of a file; its claims are parsed one by one, to be named in errors."""
+
+    claims: list[dict[str, Any]]
+
+
 def load_claims(folder: Path = FOLDER) -> list[Claim]:
     """Return the checked claims of all files of a folder; the file's name is the paper.
 
@@ -324,10 +292,12 @@ def load_claims(folder: Path = FOLDER) -> list[Claim]:
     """
     claims: dict[str, Claim] = {}
     for path in list_claim_files(folder):
-        for claim in _load_file(path):
+        place = f"claims.{path.stem}"
+        for index, settings in enumerate(ClaimFile.parse(read_yaml(path), place).claims):
+            claim = _parse_claim(settings, f"claims.{settings.get('id', index)}", path.stem)
             if claim.id in claims:
                 raise SettingsError(
-                    f"claims.{path.stem}: id {claim.id!r} occurs twice, also in "
+                    f"{place}: id {claim.id!r} occurs twice, also in "
                     f"{claims[claim.id].paper}.yaml; expected once"
                 )
             claims[claim.id] = claim
@@ -336,58 +306,29 @@ def load_claims(folder: Path = FOLDER) -> list[Claim]:
     return list(claims.values())
 
 
-def _load_file(path: Path) -> list[Claim]:
-    settings, place = read_yaml(path), f"claims.{path.stem}"
-    for key in settings if isinstance(settings, dict) else []:
-        if key != "claims":
-            raise SettingsError(f"{place}.{key}: unknown setting, {suggest_name(key, ['claims'])}")
-    if not isinstance(settings, dict) or not isinstance(settings.get("claims"), list):
-        raise SettingsError(f"{place}: claims missing; expected a list of claims")
-    return [_parse_claim(claim, index, path.stem) for index, claim in enumerate(settings["claims"])]
-
-
-def _parse_claim(settings: Any, index: int, paper: str) -> Claim:
-    if not isinstance(settings, dict):
-        raise SettingsError(f"claims.{paper}.{index}: {settings!r} is not a mapping")
-    place, parsed = f"claims.{settings.get('id', index)}", dict(settings)
-    if "paper" in parsed:
-        raise SettingsError(f"{place}.paper: unknown setting; the paper is the file's name")
+def _parse_claim(settings: dict[str, Any], place: str, paper: str) -> Claim:
+    parsed = {**settings, "paper": paper}
     for name, kind in PARTS.items():
         part = parsed.get(name)
-        if isinstance(part, dict):
-            if name == "measure" and isinstance(part.get("where"), dict):
-                cells = CellFilter.parse(part["where"], f"{place}.measure.where")
-                part = {**part, "where": cells}
+        if name == "measure" and part and "where" in part:
+            cells = CellFilter.parse(part["where"], f"{place}.measure.where")
+            part = {**part, "where": cells}
+        if part is not None:
             parsed[name] = kind.parse(part, f"{place}.{name}")
-    claim = Claim.parse({**parsed, "paper": paper}, place)
+    claim = Claim.parse(parsed, place)
     for row in claim.list_rows():
         if row not in load_rows():
             raise SettingsError(f"{place}: unknown row {row!r}, {suggest_name(row, load_rows())}")
-    for row, (hits, count) in claim.paper_rates.items():
-        if hits > count:
-            raise SettingsError(f"{place}.paper_rates.{row}: {hits} of {count}; expected no more")
     if claim.analysis:
-        _check_analysis(claim, place)
-    if claim.compare and claim.measure:
+        columns = [*results.create_empty_table(claim.analysis.table), *ADDED_COLUMNS]
+        compared = claim.compare.where if claim.compare else {}
+        for column in (claim.analysis.count, *claim.analysis.where, *compared):
+            if column not in columns:
+                hint = suggest_name(column, columns)
+                raise SettingsError(f"{place}.analysis: unknown column {column!r}, {hint}")
+    elif claim.compare:
         find_comparison(claim, f"{place}.compare.where")
     return claim
-
-
-def _check_analysis(claim: Claim, place: str) -> None:
-    """Refuse a table or a column that no analysis declares."""
-    tables = results.find_declared_columns()
-    name = claim.analysis.table
-    if name not in tables:
-        raise SettingsError(
-            f"{place}.analysis.table: unknown table {name!r}, {suggest_name(name, tables)}"
-        )
-    columns = [*tables[name], *ADDED_COLUMNS]
-    compared = claim.compare.where if claim.compare else {}
-    for column in (claim.analysis.count, *claim.analysis.where, *compared):
-        if column not in columns:
-            raise SettingsError(
-                f"{place}.analysis: unknown column {column!r}, {suggest_name(column, columns)}"
-            )
 
 
 def find_comparison(claim: Claim, where: str = "compare.where") -> tuple[str, CellFilter]:

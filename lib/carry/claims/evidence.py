@@ -1,7 +1,12 @@
-"""The evidence for a claim: what result tables, certificates and constructions say about it."""
+"""The evidence for a claim: what result tables, certificates and constructions say about it.
+
+A model that fails at its trained lengths says nothing about longer problems. At the gate it is
+counted as not learned, and no claim is refuted by it.
+"""
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -10,22 +15,7 @@ import pandas as pd
 from carry import results
 from carry.claims import measurements
 from carry.claims.claim_settings import STARTS, Claim, find_comparison
-from carry.claims.gates import (
-    Learned,
-    MissingRow,
-    NotLearned,
-    NotMeasured,
-    check_models,
-    check_start,
-    check_steps,
-    describe_footing,
-    describe_steps,
-    find_learned_seeds,
-    find_start,
-    select_learned,
-)
-from carry.claims.measurements import Measurement, SeedTest
-from carry.claims.seed_plans import MIN_SEEDS_OF_LEVEL, OF_METHODS, SIGNS
+from carry.claims.measurements import Measurement, NotMeasured, find_start, miss_row
 from carry.evaluation.differences import compare_rates
 from carry.evaluation.regions import (
     add_region,
@@ -35,18 +25,25 @@ from carry.evaluation.regions import (
 )
 from carry.experiments.run import Run
 
+MIN_SEEDS_OF_LEVEL = 3  # of a claim about a method without a test: as many as mcleish2024 has
+OF_METHODS = ("mean_over_seeds", "worst_seed", "best_seed", "worst_cell", "lowest")
+SIGNS = {">=": operator.ge, ">": operator.gt, "<=": operator.le, "<": operator.lt}
 # Of several rows of a claim, the record has the one with the first of these verdicts.
 WORST_FIRST = (
     "fails", "not learned here", "too few seeds", "n cannot decide", "undecided", "holds",
 )  # fmt: skip
 
 
-class Evidence(NamedTuple):
-    """The fields of a record that a measurement gives, and its test with the seeds of each side."""
+class NotLearned(Exception):
+    """Half of the models of a row, or more, have not learned; the text has their steps."""
 
-    fields: dict[str, Any]
-    test: SeedTest | None = None
-    sides: tuple[int, ...] = ()
+
+class Learned(NamedTuple):
+    """The seeds of a row that have learned its trained lengths, of all its seeds."""
+
+    row: str
+    seeds: tuple[int, ...]
+    total: int
 
 
 class Tables(NamedTuple):
@@ -57,6 +54,11 @@ class Tables(NamedTuple):
     trained: pd.DataFrame  # the accuracy of each model at its trained lengths
     runs: dict[str, Run]
     analyses: results.ResultTables
+
+    def select_rows(self, rows: Iterable[str]) -> pd.DataFrame:
+        """Return the cells of rows; a row without results has none."""
+        parts = [self.cells_by_row[row] for row in rows if row in self.cells_by_row]
+        return pd.concat(parts) if parts else self.cells[:0]
 
 
 def prepare_tables(tables: results.ResultTables) -> Tables:
@@ -75,13 +77,24 @@ def prepare_tables(tables: results.ResultTables) -> Tables:
     return Tables(cells, by_row, trained, runs, tables)
 
 
-def collect_evidence(claim: Claim, tables: Tables, certificates: pd.DataFrame) -> Evidence:
-    """Return what the tables say about a claim.
+def find_evidence(claim: Claim, tables: Tables, certificates: pd.DataFrame) -> dict[str, Any]:
+    """Return what the tables say about a claim, or the reason why they say nothing.
 
-    Raises:
-        NotMeasured: if they lack something.
-        NotLearned: if its rows have not learned.
+    These are fields of its record, and the `test` of which its family makes a verdict.
     """
+    try:
+        return _collect_evidence(claim, tables, certificates)
+    except NotMeasured as reason:
+        return {"reason": str(reason)}
+    except NotLearned as reason:
+        return {"verdict": "not learned here", "reason": str(reason)}
+
+
+def _collect_evidence(claim: Claim, tables: Tables, certificates: pd.DataFrame) -> dict[str, Any]:
+    if claim.not_tested:
+        return {}
+    if claim.measure:
+        return _read_cells(claim, tables)
     if claim.analysis:
         return _read_analysis(claim, tables)
     if claim.certified:
@@ -94,82 +107,62 @@ def collect_evidence(claim: Claim, tables: Tables, certificates: pd.DataFrame) -
     if claim.parameters:
         measured = measurements.count_wrong_parameters(claim)
         return _report(claim, measured, {"row": ", ".join(claim.parameters)})
-    if claim.construction or claim.circuits:
-        measured = measurements.count_construction_errors(claim)
-        return _report(claim, measured, {"row": "construction"})
-    if claim.not_tested:
-        return Evidence({})
-    return _read_cells(claim, tables)
+    return _report(claim, measurements.count_construction_errors(claim), {"row": "construction"})
 
 
-def _read_cells(claim: Claim, tables: Tables) -> Evidence:
+def _read_cells(claim: Claim, tables: Tables) -> dict[str, Any]:
     """Return the evidence of cells: of the row with the worst verdict, if a claim has several."""
-    cells, rows = _select_rows(claim.list_rows(), tables), claim.measure.rows
-    start = claim.measure.where.start
+    cells, rows = tables.select_rows(claim.list_rows()), claim.measure.rows
     if claim.compare:
         rows = [measurements.find_comparable_row(claim, cells)]
     sign, candidates = -1 if claim.holds_if.startswith("<") else 1, []
     for row in rows:
-        sides = dict.fromkeys([row, *([find_comparison(claim)[0]] if claim.compare else [])])
-        for side in sides:
-            _check_results(side, tables)
-            check_start(side, start, tables.runs)
-        check_models(list(sides), tables.runs)
-        measurements.count_by_seed(cells, row, claim.measure.where)  # there is something to measure
         try:
-            learned = _check_gate(claim, list(sides), start, tables)
+            candidates.append(_read_row(claim, row, cells, tables))
         except NotLearned as reason:
             if len(rows) == 1:
                 raise
-            fields = {"row": row, "measured": 0.0, "reason": str(reason)}
-            candidates.append(Evidence({**fields, "verdict": "not learned here"}))
-            continue
-        measured = measurements.measure_row(claim, row, select_learned(cells, learned))
-        names = {"row": row, "compared_with": [*sides][-1] if claim.compare else None}
-        evidence = _report(claim, measured, {**names, **_describe_rows(sides, learned, tables)})
-        candidates.append(_excuse_learning(claim, evidence, tables))
+            reason_given = {"verdict": "not learned here", "reason": str(reason)}
+            candidates.append({"row": row, "measured": 0.0, **reason_given})
     worst = min(
         candidates,
-        key=lambda candidate: (
-            WORST_FIRST.index(candidate.fields["verdict"]),
-            sign * candidate.fields["measured"],
-        ),
+        key=lambda fields: (WORST_FIRST.index(fields["verdict"]), sign * fields["measured"]),
     )
-    if "n" not in worst.fields:  # it was not measured
-        raise NotLearned(worst.fields["reason"])
-    return worst._replace(fields=worst.fields | {"rates": _compare_rates(claim, cells)})
+    if "n" not in worst:  # it was not measured
+        raise NotLearned(worst["reason"])
+    return worst | {"rates": _compare_rates(claim, cells)}
 
 
-def _check_results(row: str, tables: Tables) -> None:
-    """Refuse a row without results, and results without settings: no gate could be checked."""
-    if row not in tables.cells_by_row:
-        raise MissingRow(row)
-    if row not in tables.runs:
-        raise NotMeasured(f"the results of row {row} have no settings")
-
-
-def _select_rows(rows: Iterable[str], tables: Tables) -> pd.DataFrame:
-    """Return the cells of rows; a row without results has none."""
-    parts = [tables.cells_by_row[row] for row in rows if row in tables.cells_by_row]
-    return pd.concat(parts) if parts else tables.cells[:0]
-
-
-def _excuse_learning(claim: Claim, evidence: Evidence, tables: Tables) -> Evidence:
-    """Return no refutation of a claim that models learn: they may, in more steps."""
-    fields, wants_more = evidence.fields, claim.holds_if.startswith(">")
-    if not (claim.is_about_learning() and wants_more and fields["verdict"] == "fails"):
-        return evidence
-    steps = describe_steps(fields["row"], tables.runs).strip() or "here"
-    return Evidence({**fields, "verdict": "not learned here", "reason": f"{steps}, no more"})
+def _read_row(claim: Claim, row: str, cells: pd.DataFrame, tables: Tables) -> dict[str, Any]:
+    """Return the evidence of the cells of one row of a claim, and of the row compared with it."""
+    other = find_comparison(claim)[0] if claim.compare else None
+    sides, start = list(dict.fromkeys([row, other or row])), claim.measure.where.start
+    for side in sides:
+        if side not in tables.cells_by_row:
+            raise miss_row(side)
+        if start not in map(str, tables.runs[side].evaluation.starts):  # 1 would stand for it
+            raise NotMeasured(f"row {side} has no result from start {start}")
+    measurements.count_by_seed(cells, row, claim.measure.where)  # there is something to measure
+    learned = _check_gate(claim, sides, start, tables)
+    measured = measurements.measure_row(claim, row, select_learned(cells, learned))
+    described = _describe_rows(sides, learned, tables)
+    fields = _report(claim, measured, {"row": row, "compared_with": other, **described})
+    # No refutation of a claim that models learn: they may, in more steps.
+    if claim.is_about_learning() and claim.holds_if[0] == ">" and fields["verdict"] == "fails":
+        reason = f"{describe_steps(tables.runs[row])}, no more"
+        fields |= {"verdict": "not learned here", "reason": reason}
+    return fields
 
 
 def _check_gate(claim: Claim, rows: list[str], start: str, tables: Tables) -> list[Learned]:
     """Return which seeds of each row have learned; none for a claim without a gate."""
     for row in rows:
-        check_steps(row, claim.least_steps.get(row, 0), tables.runs)
+        run, least = tables.runs[row], claim.least_steps.get(row, 0)
+        if run.training.steps < least:
+            raise NotLearned(f"{row} {describe_steps(run)}; a verdict wants {least:,}")
     if not claim.has_gate():
         return []
-    cells = _select_rows(rows, tables)
+    cells = tables.select_rows(rows)
     return [
         find_learned_seeds(
             tables.trained, row, find_start(cells, row, start), claim.gate, tables.runs
@@ -178,16 +171,62 @@ def _check_gate(claim: Claim, rows: list[str], start: str, tables: Tables) -> li
     ]
 
 
-def _describe_rows(rows: Iterable[str], learned: list[Learned], tables: Tables) -> dict[str, Any]:
+def find_learned_seeds(
+    trained: pd.DataFrame, row: str, start: str, gate: float, runs: dict[str, Run]
+) -> Learned:
+    """Return the seeds of a row that reach an accuracy at the trained lengths.
+
+    Args:
+        trained: the accuracy of each model at its trained lengths (`score_trained_lengths`).
+
+    Raises:
+        NotMeasured: if the table has no trained lengths of the row.
+        NotLearned: if half of its seeds do not reach it, or more.
+    """
+    scores = trained[(trained["row"] == row) & (trained["start"] == start)]
+    if scores.empty:
+        raise NotMeasured(f"row {row} has no result at its trained lengths")
+    seeds = tuple(scores.loc[scores["accuracy"] >= gate, "seed"].tolist())
+    if 2 * len(seeds) <= len(scores):
+        ends = [
+            int(1000 * end) / 10 for end in (scores["accuracy"].min(), scores["accuracy"].max())
+        ]
+        raise NotLearned(
+            f"{len(seeds)} of {len(scores)} seeds of {row} reach {100 * gate:g}% at their trained "
+            f"lengths {describe_steps(runs[row])} ({ends[0]:g} to {ends[1]:g}%)"
+        )
+    return Learned(row, seeds, len(scores))
+
+
+def describe_steps(run: Run) -> str:
+    """Return after how many steps a row is as it is."""
+    return f"after {run.training.steps:,} steps"
+
+
+def select_learned(table: pd.DataFrame, learned: list[Learned]) -> pd.DataFrame:
+    """Return a table without the seeds of these rows that have not learned."""
+    for row, seeds, _ in learned:
+        table = table[(table["row"] != row) | table["seed"].isin(seeds)]
+    return table
+
+
+def _describe_rows(rows: list[str], learned: list[Learned], tables: Tables) -> dict[str, Any]:
     """Return how many seeds of each row have learned, after which steps, and how they differ."""
     runs = {row: tables.runs[row] for row in rows}
-    footings = [describe_footing(run) for run in runs.values()]
-    unlike = {name: [footing[name] for footing in footings] for name in footings[0]}
+    settings = {
+        "depth": [run.model.get("layers", 1) * run.model.get("recurrences", 1)
+                  for run in runs.values()],
+        "width": [run.model.get("width") for run in runs.values()],
+        "optimizer": [run.training.optimizer for run in runs.values()],
+        "rate": [run.training.learning_rate for run in runs.values()],
+        "batch": [run.training.batch for run in runs.values()],
+        "problems": [run.training.examples or "fresh" for run in runs.values()],
+    }  # fmt: skip
     return {
         "learned": {row: [len(seeds), total] for row, seeds, total in learned},
         "steps": {row: run.training.steps for row, run in runs.items()},
         "scales": {row: run.scale for row, run in runs.items()},
-        "unlike": {name: values for name, values in unlike.items() if len({*values}) > 1},
+        "unlike": {name: values for name, values in settings.items() if len({*values}) > 1},
     }
 
 
@@ -207,7 +246,7 @@ def _compare_rates(claim: Claim, cells: pd.DataFrame) -> list[dict[str, Any]]:
     return rates
 
 
-def _read_analysis(claim: Claim, tables: Tables) -> Evidence:
+def _read_analysis(claim: Claim, tables: Tables) -> dict[str, Any]:
     """Return the evidence of the table of an analysis."""
     analysis = claim.analysis
     table = tables.analyses[analysis.table]
@@ -216,7 +255,8 @@ def _read_analysis(claim: Claim, tables: Tables) -> Evidence:
         raise NotMeasured(f"row {analysis.row} was not analysed")
     rows = list(dict.fromkeys([analysis.row, other_row]))
     for row in rows:
-        _check_results(row, tables)
+        if row not in tables.cells_by_row:
+            raise miss_row(row)
     start = measurements.find_analysis_start(table, analysis.row, analysis.where)
     # Earlier tables by recurrence have a start of which cells are not read (`carry.data.tables`).
     learned = _check_gate(claim, rows, start if start in STARTS else "1", tables)
@@ -227,12 +267,11 @@ def _read_analysis(claim: Claim, tables: Tables) -> Evidence:
         return _report(claim, measurements.measure_seeds(claim, seeds), fields)
     where = {**analysis.where, **claim.compare.where}
     other = measurements.count_in_analysis(table, other_row, analysis.count, where)
-    paired = other_row == analysis.row
-    measured = measurements.measure_difference(claim, seeds, other, paired)
+    measured = measurements.measure_difference(claim, seeds, other)
     return _report(claim, measured, {**fields, "compared_with": other_row})
 
 
-def _read_certificates(claim: Claim, certificates: pd.DataFrame) -> Evidence:
+def _read_certificates(claim: Claim, certificates: pd.DataFrame) -> dict[str, Any]:
     """Return the evidence of certificates; a share of all seeds has no interval."""
     row = claim.certified.row
     seeds = certificates[certificates["row"] == row]
@@ -243,8 +282,8 @@ def _read_certificates(claim: Claim, certificates: pd.DataFrame) -> Evidence:
     return _report(claim, Measurement(share, share, share, contexts, (len(seeds),)), {"row": row})
 
 
-def _report(claim: Claim, measured: Measurement, fields: dict[str, Any]) -> Evidence:
-    """Return the evidence of a measurement; the verdict of a test follows from its family."""
+def _report(claim: Claim, measured: Measurement, fields: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of a measurement; the verdict of a test follows from its family."""
     fields = {
         **fields,
         "measured": round(measured.value, 6),
@@ -255,26 +294,15 @@ def _report(claim: Claim, measured: Measurement, fields: dict[str, Any]) -> Evid
     }
     if measured.test is None:
         verdict, reason = _find_verdict(claim, measured)
-        return Evidence({**fields, "verdict": verdict, "reason": reason})
+        return {**fields, "verdict": verdict, "reason": reason}
     values = {"p": round_p(measured.test.holds), "p_contrary": round_p(measured.test.fails)}
-    return Evidence({**fields, **values, "verdict": "undecided"}, measured.test, measured.seeds)
+    return {**fields, **values, "verdict": "undecided", "test": measured.test}
 
 
 def _find_verdict(claim: Claim, measured: Measurement) -> tuple[str, str | None]:
     """Return whether all of the interval fulfils the condition, or none of it, or a part.
 
     The second value is the reason of another verdict.
-
-    >>> from carry.claims.claim_settings import CellFilter, Measure
-    >>> claim = Claim(id="", paper="carry", section="", statement="", paper_value="",
-    ...               measure=Measure(rows=["x"], where=CellFilter(digits=1)), holds_if=">= 0.9")
-    >>> for low, high in [(0.9, 1.0), (0.8, 1.0), (0.0, 0.5)]:
-    ...     print(_find_verdict(claim, Measurement(0.9, low, high, n=9, seeds=(3,)))[0])
-    holds
-    undecided
-    fails
-    >>> _find_verdict(claim, Measurement(1.0, 0.7, 1.0, n=9, seeds=(3,), ideal=(0.7, 1.0)))
-    ('n cannot decide', 'all right, the interval of n = 9 would be 70.0% to 100.0%')
     """
     sign, threshold = claim.condition()
     if claim.statistic() in OF_METHODS and measured.seeds[0] < MIN_SEEDS_OF_LEVEL:

@@ -7,20 +7,21 @@ from a number of a work, such as "Fig. 5", to our figures, notebooks and verdict
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Any
 
 import pandas as pd
-from pydantic import Field, field_validator
+import pydantic
+from pydantic import Field
 
 from carry.claims.claim_settings import FOLDER, ITEMS, PAPERS
-from carry.claims.ledger_page import describe_number
+from carry.claims.ledger_page import describe_number, format_table
 from carry.claims.verdicts import VERDICTS
 from carry.config import paths
-from carry.config.settings import Settings, SettingsError, describe, shorten, suggest_name
+from carry.config.settings import Settings, SettingsError, suggest_name
 from carry.config.yaml_files import read_yaml
 from carry.plots import index
 
@@ -28,11 +29,6 @@ FILE = FOLDER / f"{ITEMS}.yaml"
 COLUMNS = (
     "work", "item", "section", "title", "stated", "figures", "notebooks", "reason", "scale",
 )  # fmt: skip
-NUMBER = re.compile(
-    r"(Fig\.|Table|Theorem|Corollary|Experiments?|Section|Appendix)"
-    r" ((?:[A-Z]|\d+)(?:\.\d+)*)(?: to \d+)?"
-)
-
 Text = Annotated[str, Field(min_length=1)]
 
 
@@ -40,7 +36,7 @@ class Item(Settings):
     """A numbered item of a work, and what we say of it.
 
     Fields:
-        item: its kind and number.
+        item: its kind and number, such as "Fig. 2".
         section: the section that discusses it.
         title: what it shows.
         stated: what the text states there, mainly numbers.
@@ -49,7 +45,7 @@ class Item(Settings):
         scale: the sizes of our models, against those of the work.
     """
 
-    item: str
+    item: Text
     section: Text
     title: Text
     stated: str = ""
@@ -57,12 +53,11 @@ class Item(Settings):
     reason: str = ""
     scale: str = ""
 
-    @field_validator("item")
-    @classmethod
-    def _has_kind_and_number(cls, text: str) -> str:
-        if not NUMBER.fullmatch(text):
-            raise ValueError(f"{describe(text)} is not a kind and a number, expected 'Fig. 2'")
-        return text
+
+# The content of the file: a list of items for each work.
+ItemFile: Any = pydantic.create_model(
+    "ItemFile", __base__=Settings, **{work: (list[dict[str, Any]], []) for work in PAPERS}
+)
 
 
 def load_items(path: Path = FILE, root: Path | None = None) -> pd.DataFrame:
@@ -86,62 +81,44 @@ def load_items(path: Path = FILE, root: Path | None = None) -> pd.DataFrame:
     >>> items.loc[("cho2025", "Table 26"), "notebooks"]
     ['cho2025/is_it_possible_at_all']
     """
-    figures, notebooks = index.list_figures(root), index.find_figure_notebooks(root)
     items: dict[tuple[str, str], Item] = {}
-    for work, settings in read_yaml(path).items():
-        place = f"items.{shorten(work)}"
-        if work not in PAPERS:
-            raise SettingsError(f"{place}: unknown work, {suggest_name(work, PAPERS)}")
-        if not isinstance(settings, list):
-            raise SettingsError(f"{place}: {describe(settings)} is not valid; expected a list")
-        for number, values in enumerate(settings):
-            item = _parse_item(values, f"{place}.{number}", notebooks)
+    for work, listed in ItemFile.parse(read_yaml(path), "items"):
+        for number, values in enumerate(listed):
+            item = Item.parse(values, f"items.{work}.{values.get('item', number)}")
             if (work, item.item) in items:
-                raise SettingsError(
-                    f"{place}.{number}.item: {item.item!r} occurs twice; expected once"
-                )
+                raise SettingsError(f"items.{work}: {item.item!r} occurs twice; expected once")
             items[work, item.item] = item
-    answers = _group_answers(figures, items)
-    rows = []
-    for (work, name), item in items.items():
-        if not (answers[work, name] or item.notebook or item.reason):
+    notebooks, rows = index.find_figure_notebooks(root), []
+    for (work, name), figures in _group_answers(items, root).items():
+        item, place = items[work, name], f"items.{work}.{name}"
+        if not (figures or item.notebook or item.reason):
             raise SettingsError(
-                f"items.{work}.{name}: no figure answers it; expected a figure, notebook or reason"
+                f"{place}: no figure answers it; expected a figure, notebook or reason"
             )
-        drawing = dict.fromkeys(figures[figure].notebook for figure in answers[work, name])
-        places = [*drawing, *([item.notebook] if item.notebook not in {"", *drawing} else [])]
-        answer = {"work": work, "figures": answers[work, name], "notebooks": places}
-        rows.append({**dict(item), **answer})
+        if item.notebook and item.notebook not in notebooks:
+            hint = suggest_name(item.notebook, notebooks)
+            raise SettingsError(f"{place}.notebook: unknown notebook {item.notebook!r}, {hint}")
+        homes = [figure.notebook for figure in figures] + [item.notebook] * bool(item.notebook)
+        names = [figure.name for figure in figures]
+        places = [*dict.fromkeys(homes)]
+        rows.append({**dict(item), "work": work, "figures": names, "notebooks": places})
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
-def _parse_item(values: Any, place: str, notebooks: Iterable[str]) -> Item:
-    """Return an item whose notebook is known; errors name the item, if it has a name."""
-    if isinstance(values, dict) and isinstance(values.get("item"), str):
-        place = f"{place.rpartition('.')[0]}.{shorten(values['item'])}"
-    item = Item.parse(values, place)
-    if item.notebook and item.notebook not in notebooks:
-        raise SettingsError(
-            f"{place}.notebook: unknown notebook {describe(item.notebook)}, "
-            f"{suggest_name(item.notebook, notebooks)}"
-        )
-    return item
-
-
 def _group_answers(
-    figures: Mapping[str, index.FigureEntry], items: Mapping[tuple[str, str], Item]
-) -> dict[tuple[str, str], list[str]]:
+    items: Mapping[tuple[str, str], Item], root: Path | None
+) -> dict[tuple[str, str], list[index.FigureEntry]]:
     """Return the figures that answer each item."""
-    answers: dict[tuple[str, str], list[str]] = {key: [] for key in items}
-    for figure in figures.values():
-        for work, item in figure.answers:
-            if (work, item) not in answers:
-                names = [name for other, name in items if other == work] or PAPERS
+    answers: dict[tuple[str, str], list[index.FigureEntry]] = {key: [] for key in items}
+    for figure in index.list_figures(root).values():
+        for answer in figure.answers:
+            if answer not in answers:
+                name, known = " ".join(answer), map(" ".join, items)
                 raise SettingsError(
-                    f"notebooks/{figure.notebook}: {figure.name}.answers: unknown item {item!r} of "
-                    f"{work!r}, {suggest_name(item, names)}"
+                    f"notebooks/{figure.notebook}: {figure.name}.answers: unknown item {name!r}, "
+                    f"{suggest_name(name, known)}"
                 )
-            answers[work, item].append(figure.name)
+            answers[answer].append(figure)
     return answers
 
 
@@ -247,52 +224,47 @@ def fold_items(names: Sequence[str], titles: Sequence[str]) -> tuple[str, str]:
     return name, f'{start}"{titles[0]}" {joint} "{titles[-1]}"'
 
 
-def render_index(
-    items: pd.DataFrame, folder: str = "", pictures: str = "../reports/figures/"
-) -> str:
-    """Return items of one work as a Markdown table that leads to notebooks and pictures.
+def render_index(items: pd.DataFrame) -> str:
+    """Return items of one work as a Markdown table for `notebooks/index.ipynb`, with links.
 
     Consecutive items of one kind share a line if they differ in their titles alone.
 
     Args:
         items: of one work, as `add_verdicts` returns them.
-        folder: of the notebooks, as seen from the page.
-        pictures: the folder of the drawn figures, as seen from the page.
     """
-    names = ["item", "stated there", "ours, of the first claim", "notebooks, figures", "claims"]
-    names += ["scale; what is missing"]
-    lines = [f"| {' | '.join(names)} |", f"|{'---|' * len(names)}"]
-    contents = pd.DataFrame(
-        {
-            "kind": item.item.partition(" ")[0],
-            "stated": item.stated,
-            "ours": describe_first(item.claims),
-            "here": _link_answers(item.notebooks, item.figures, folder, pictures),
-            "verdicts": summarise_claims(item.claims),
-            "missing": "; ".join(filter(None, [item.scale, item.reason])),
-        }
-        for item in items.itertuples()
+    columns = ["item", "stated there", "ours, of the first claim", "notebooks, figures", "claims"]
+    lines = []
+    for (_, *cells), group in groupby(items.itertuples(), key=_list_cells):
+        names, titles = zip(*((item.item, item.title) for item in group), strict=True)
+        name, title = fold_items(names, titles)
+        lines.append([cell.replace("|", r"\|") for cell in (f"**{name}** {title}", *cells)])
+    return format_table([*columns, "scale; what is missing"], lines)
+
+
+def _list_cells(item: Any) -> tuple[str, ...]:
+    """Return the kind of an item, and the cells of its line without its name and title."""
+    return (
+        item.item.partition(" ")[0],
+        item.stated,
+        describe_first(item.claims),
+        _link_answers(item.notebooks, item.figures),
+        summarise_claims(item.claims),
+        "; ".join(filter(None, [item.scale, item.reason])),
     )
-    changes = (contents != contents.shift()).any(axis=1).cumsum()
-    for _, group in items.reset_index(drop=True).groupby(changes):
-        name, title = fold_items([*group["item"]], [*group["title"]])
-        cells = [f"**{name}** {title}", *contents.loc[group.index[0]].drop("kind")]
-        lines.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")
-    return "\n".join(lines)
 
 
-def _link_answers(names: Sequence[str], shown: Sequence[str], folder: str, pictures: str) -> str:
+def _link_answers(names: Sequence[str], shown: Sequence[str]) -> str:
     """Return links to notebooks by their questions, each with those to its pictures."""
     notebooks, figures = index.find_figure_notebooks(), index.list_figures()
     links = []
     for name in names:
         drawn = [
-            f"[`{figure}`]({pictures}{name}/{figure}.svg)"
+            f"[`{figure}`](../reports/figures/{name}/{figure}.svg)"
             if is_drawn(name, figure)
             else f"`{figure}` (not drawn)"
             for figure in shown
             if figures[figure].notebook == name
         ]
         question = index.read_question(notebooks[name])
-        links.append(f"[{question}]({folder}{name}.ipynb) {', '.join(drawn)}".strip())
+        links.append(f"[{question}]({name}.ipynb) {', '.join(drawn)}".strip())
     return "<br>".join(links)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 from carry import results
@@ -23,13 +24,26 @@ WORDS = {
 
 def render_ledger(records: list[dict[str, Any]]) -> str:
     """Return the ledger as Markdown, with a table for each work, and what is not tested and why."""
-    lines = ["# Claims", "", f"{summarise_verdicts(records)}. {METHOD}", ""]
+    parts = ["# Claims", f"{summarise_verdicts(records)}. {METHOD}"]
     for paper in dict.fromkeys(record["paper"] for record in records):
         rows = [record for record in records if record["paper"] == paper]
-        lines += [f"## {paper}", "", f"{_count_verdicts(rows)}.", "", *_render_table(rows), ""]
-        lines += [*_render_rates(rows), *_render_departures(paper, rows)]
+        parts += [f"## {paper}", f"{_count_verdicts(rows)}.", _render_table(rows)]
+        parts += [_render_rates(rows), _render_departures(paper, rows)]
     untested = list_untested(records)
-    return "\n".join([*lines, "## Not tested, and why", "", untested, ""] if untested else lines)
+    parts += ["## Not tested, and why", untested] if untested else []
+    return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def format_table(columns: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    """Return a table as Markdown.
+
+    >>> print(format_table(["n", "k"], [["1", "2"]]))
+    | n | k |
+    |---|---|
+    | 1 | 2 |
+    """
+    rows = [f"| {' | '.join(cells)} |" for cells in (columns, *lines)]
+    return "\n".join([rows[0], f"|{'---|' * len(columns)}", *rows[1:]])
 
 
 def summarise_verdicts(records: list[dict[str, Any]]) -> str:
@@ -70,53 +84,45 @@ def list_untested(records: list[dict[str, Any]]) -> str:
     return "\n".join(f"* {reason}: {', '.join(names)}" for reason, names in reasons.items())
 
 
-def _render_table(records: list[dict[str, Any]]) -> list[str]:
-    lengths = "at the paper's lengths (scale `paper`)"
-    lines = [
-        f"| verdict | claim | section | its value | {lengths} | measured here |",
-        "|---|---|---|---|---|---|",
-    ]
+def _render_table(records: list[dict[str, Any]]) -> str:
+    columns = ["verdict", "claim", "section", "its value"]
+    columns += ["at the paper's lengths (scale `paper`)", "measured here"]
+    lines = []
     for record in records:
         statement = f"`{record['id']}` {record['statement']}"
         cells = [f"**{record['verdict']}**", statement, record["section"], record["paper_value"]]
         lengths = "" if record["paper"] == OWN_CLAIMS else compare_lengths(_find_runs(record))
-        cells += [lengths, describe_measurement(record)]
-        lines.append(f"| {' | '.join(cells)} |")
-    return lines
+        lines.append([*cells, lengths, describe_measurement(record)])
+    return format_table(columns, lines)
 
 
-def _render_rates(records: list[dict[str, Any]]) -> list[str]:
+def _render_rates(records: list[dict[str, Any]]) -> str:
     """Return a table of our rates against the paper's, each once."""
     rates = {(rate["row"], rate["above"]): rate for record in records for rate in record["rates"]}
-    if not rates:
-        return []
     lines = [
+        [rate["row"], f"{rate['above']:g}", f"{rate['hits']} of {rate['n']}",
+         f"{rate['paper_hits']} of {rate['paper_n']}", f"{rate['p']:.2g}",
+         f"{rate['p_corrected']:.2g}"]
+        for rate in rates.values()
+    ]  # fmt: skip
+    table = format_table(["row", "at least", "here", "paper", "p", "corrected"], lines)
+    title = (
         "Models that reach an accuracy, against the paper's (Fisher's exact test, two-sided; Holm "
-        f"over {len(rates)} rates):",
-        "",
-        "| row | at least | here | paper | p | corrected |",
-        "|---|---|---|---|---|---|",
-    ]
-    for rate in rates.values():
-        counts = [f"{rate['hits']} of {rate['n']}", f"{rate['paper_hits']} of {rate['paper_n']}"]
-        cells = [rate["row"], f"{rate['above']:g}", *counts]
-        cells += [f"{rate[p]:.2g}" for p in ("p", "p_corrected")]
-        lines.append(f"| {' | '.join(cells)} |")
-    return [*lines, ""]
+        f"over {len(rates)} rates):"
+    )
+    return f"{title}\n\n{table}" if rates else ""
 
 
-def _render_departures(paper: str, records: list[dict[str, Any]]) -> list[str]:
+def _render_departures(paper: str, records: list[dict[str, Any]]) -> str:
     """Return the departures of a work's rows from it as a list."""
     runs = {row: run for record in records for row, run in _find_runs(record).items()}
     table = tabulate_departures({} if paper == OWN_CLAIMS else runs)
-    if table.empty:
-        return []
     title = "Departures of rows from the paper (all sizes: `carry show ROW --against paper`):"
     lines = [
         f"* `{rows.replace(', ', '`, `')}`: {'; '.join(filter(None, texts)) or 'none'}"
         for rows, *texts in table.itertuples()
     ]
-    return [title, "", *lines, ""]
+    return "\n".join([title, "", *lines]) if lines else ""
 
 
 def _find_runs(record: dict[str, Any]) -> dict[str, Run]:

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from carry.claims.claim_settings import CellFilter, Claim, find_comparison
-from carry.claims.gates import MissingRow, NotMeasured, find_start
 from carry.evaluation import thesis_runs
 from carry.evaluation.differences import (
     compute_equivalence_p,
@@ -19,9 +18,14 @@ from carry.evaluation.differences import (
     compute_welch_interval,
 )
 from carry.evaluation.intervals import seed_interval, wilson_interval
-from carry.experiments.resolve import load_run
+from carry.experiments.resolve import load_rows, load_run
 from carry.interpretability import adder_construction, majority_constructions
 from carry.models.parameter_counts import count_parameters
+from carry.results import SCALES
+
+
+class NotMeasured(Exception):
+    """The tables lack what a claim needs; the text names it."""
 
 
 class SeedTest(NamedTuple):
@@ -48,6 +52,26 @@ class Measurement(NamedTuple):
     ideal: tuple[float, float] | None = None
 
 
+def miss_row(row: str) -> NotMeasured:
+    """Return the error of a row without results."""
+    scales = " or ".join(name for name in SCALES if name in load_rows()[row].scales)
+    return NotMeasured(f"needs row {row} of scale {scales}")
+
+
+def find_start(cells: pd.DataFrame, row: str, start: str) -> str:
+    """Return the start under which a table has a row; without a table of ids that is always 1.
+
+    Raises:
+        NotMeasured: if the table lacks the row, or the row was not evaluated from this start.
+    """
+    starts = [*cells.loc[cells["row"] == row, "start"].unique()]
+    if not starts:
+        raise miss_row(row)
+    if start not in starts and starts != ["1"]:
+        raise NotMeasured(f"row {row} has no result from start {start}")
+    return start if start in starts else "1"
+
+
 def add_last_digit(cells: pd.DataFrame, places: pd.DataFrame) -> pd.DataFrame:
     """Return cells with the column `last_right` for equal lengths; it is missing for others.
 
@@ -70,16 +94,15 @@ def find_comparable_row(claim: Claim, cells: pd.DataFrame) -> str:
     """Return the first row of a claim with the same training length as the compared row.
 
     Raises:
-        MissingRow: if the table lacks a side.
-        NotMeasured: if no row has this length.
+        NotMeasured: if the table lacks a side, or no row has this length.
     """
     other, _ = find_comparison(claim)
     trained = cells.groupby("row")["trained"].first()
     if other not in trained:
-        raise MissingRow(other)
+        raise miss_row(other)
     rows = [row for row in claim.measure.rows if row in trained]
     if not rows:
-        raise MissingRow(claim.measure.rows[0])
+        raise miss_row(claim.measure.rows[0])
     for row in rows:
         if trained[row] == trained[other]:
             return row
@@ -100,8 +123,7 @@ def measure_row(claim: Claim, row: str, cells: pd.DataFrame) -> Measurement:
         return measure_seeds(claim, seeds)
     other_row, where = find_comparison(claim)
     other = count_by_seed(cells, other_row, where, claim.compare.count or measure.count)
-    other = _count_reaching_seeds(other, measure.above)
-    return measure_difference(claim, seeds, other, paired=other_row == row)
+    return measure_difference(claim, seeds, _count_reaching_seeds(other, measure.above))
 
 
 def measure_seeds(claim: Claim, seeds: pd.DataFrame) -> Measurement:
@@ -115,18 +137,16 @@ def measure_seeds(claim: Claim, seeds: pd.DataFrame) -> Measurement:
     return measured._replace(ideal=(low, high))
 
 
-def measure_difference(
-    claim: Claim, seeds: pd.DataFrame, other: pd.DataFrame, paired: bool
-) -> Measurement:
+def measure_difference(claim: Claim, seeds: pd.DataFrame, other: pd.DataFrame) -> Measurement:
     """Return the difference of the means over seeds of two rows, both counted by seed, tested.
 
-    Args:
-        paired: both sides are of the same seeds, of which only common ones count.
+    Of sides that are of the same seeds, only common ones count.
     """
+    paired, shares = claim.is_paired(), claim.statistic() == "seeds_above"
     if paired:
         common = seeds.index.intersection(other.index)
         seeds, other = seeds.loc[common], other.loc[common]
-    shares, times = claim.statistic() == "seeds_above", claim.compare.errors_times
+    times, sizes = claim.compare.errors_times, (len(seeds), len(other))
     first, second = seeds["accuracy"].to_numpy(), 1 - times * (1 - other["accuracy"].to_numpy())
     if shares:  # seeds are the sample, of which Newcombe's interval is one
         low, high = compute_newcombe_interval(seeds, other)
@@ -135,23 +155,29 @@ def measure_difference(
     else:
         low, high = compute_welch_interval(first, second)
         low, high = max(-1.0, low), min(1.0, high)
-    sizes = (len(seeds), len(other))
     if claim.margin is not None:
         sides = [(first, second), (second, first)]
         beyond = [compute_order_p(*side, claim.margin, paired, shares) for side in sides]
         holds = compute_equivalence_p(first, second, claim.margin, paired, shares)
-        smallest = compute_smallest_p(sizes, margin=claim.margin, paired=paired, shares=shares)
-        test = SeedTest(holds, min(1.0, 2 * min(beyond)), smallest)
+        fails = min(1.0, 2 * min(beyond))
     else:
         sign, threshold = claim.condition()
         above = compute_order_p(first, second, threshold, paired, shares)
         below = compute_order_p(second, first, -threshold, paired, shares)
-        is_above = sign.startswith(">")
-        beyond = threshold if is_above else -threshold
-        smallest = compute_smallest_p(sizes, beyond, paired=paired, shares=shares)
-        test = SeedTest(*((above, below) if is_above else (below, above)), smallest)
+        holds, fails = (above, below) if sign.startswith(">") else (below, above)
+    test = SeedTest(holds, fails, find_smallest_p(claim, sizes))
     n = int(seeds["n"].sum() + other["n"].sum())
     return Measurement(float(first.mean() - second.mean()), low, high, n, sizes, test)
+
+
+def find_smallest_p(claim: Claim, sizes: tuple[int, int]) -> float:
+    """Return the smallest p that the test of a claim can have with these numbers of seeds."""
+    beyond = 0.0
+    if claim.holds_if:
+        sign, threshold = claim.condition()
+        beyond = threshold if sign.startswith(">") else -threshold
+    shares = claim.statistic() == "seeds_above"
+    return compute_smallest_p(sizes, beyond, claim.margin, claim.is_paired(), shares)
 
 
 def count_by_seed(
@@ -305,20 +331,13 @@ def count_construction_errors(claim: Claim) -> Measurement:
     return Measurement(wrong, wrong, wrong, n, (0,))
 
 
-def select_pairs(claim: Claim) -> pd.DataFrame:
-    """Return the pairs of the thesis' own runs that a claim is about."""
-    pairs = thesis_runs.pair_runs(thesis_runs.read_runs())
-    if not claim.thesis_runs.learned:
-        return pairs
-    return thesis_runs.select_learned_pairs(pairs, claim.gate)
-
-
 def compare_thesis_runs(claim: Claim) -> tuple[Measurement, thesis_runs.PairedComparison]:
     """Return how far `mix` is ahead in the thesis' own runs, with the test over pairs."""
-    runs = claim.thesis_runs
-    comparison = thesis_runs.compare_pairs(select_pairs(claim), runs.length, runs.score)
-    test = SeedTest(
-        comparison.p, comparison.p_behind, compute_smallest_p((comparison.pairs,) * 2, paired=True)
-    )
-    ends, count = (comparison.low, comparison.high), (comparison.pairs, comparison.pairs)
-    return Measurement(comparison.lead, *ends, 2 * comparison.pairs, count, test), comparison
+    runs, pairs = claim.thesis_runs, thesis_runs.pair_runs(thesis_runs.read_runs())
+    if runs.learned:
+        pairs = thesis_runs.select_learned_pairs(pairs, claim.gate)
+    comparison = thesis_runs.compare_pairs(pairs, runs.length, runs.score)
+    sizes = (comparison.pairs, comparison.pairs)
+    test = SeedTest(comparison.p, comparison.p_behind, find_smallest_p(claim, sizes))
+    ends, n = (comparison.low, comparison.high), sum(sizes)
+    return Measurement(comparison.lead, *ends, n, sizes, test), comparison

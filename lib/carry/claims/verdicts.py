@@ -6,18 +6,24 @@ others the whole interval fulfils the condition, or none of it.
 
 from __future__ import annotations
 
-import copy
+import math
+from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
+from scipy import stats
 
 from carry.claims.claim_settings import STARTS, Claim
-from carry.claims.evidence import Evidence, Tables, collect_evidence, prepare_tables
-from carry.claims.families import correct_rates, judge_family
-from carry.claims.gates import MissingRow, NotLearned, NotMeasured
-from carry.claims.seed_plans import explain_undecided
-from carry.experiments.resolve import load_rows
-from carry.results import SCALES, ResultTables
+from carry.claims.evidence import Tables, find_evidence, prepare_tables, round_p
+from carry.claims.measurements import find_smallest_p
+from carry.evaluation.differences import ALPHA, correct_p_values
+from carry.evaluation.intervals import LEVEL
+from carry.results import ResultTables
+
+MIN_SEEDS = 5  # of each side of a test
+MOST_SEEDS = 200  # that are considered
+POWER = 0.8
+NEGLIGIBLE = 0.01  # a difference of accuracies, one point
 
 # Those without a decision say why.
 UNDECIDED = ("undecided", "too few seeds", "n cannot decide")
@@ -28,6 +34,9 @@ METRICS = {
     "undecided": UNDECIDED,
     "not_tested": ("not learned here", "not tested"),
 }  # few, so that `dvc metrics` has few columns
+
+# The fields of a claim that its record has.
+STATED = {"id", "paper", "section", "items", "statement", "paper_value", "scale"}
 
 METHOD = (
     "The unit is the seed. Only seeds that have learned their trained lengths count (99%, or the "
@@ -60,115 +69,168 @@ def judge_claims(
         certificates: one row for each certified seed.
     """
     prepared = prepare_tables(tables)
-    kept: dict[str, Evidence] = {}  # most claims are the same from every start
+    known: dict[str, dict[str, Any]] = {}  # most claims are the same from every start
 
     def judge(part: list[Claim]) -> list[dict[str, Any]]:
-        texts = [claim.model_dump_json() for claim in part]
-        for text, claim in zip(texts, part, strict=True):
-            if text not in kept:
-                kept[text] = _find_evidence(claim, prepared, certificates)
-        return _judge_from_one_start(part, [kept[text] for text in texts])
+        records = []
+        for claim in part:
+            text = claim.model_dump_json()
+            if text not in known:
+                known[text] = find_evidence(claim, prepared, certificates)
+            records.append({**_create_record(claim), **known[text]})
+        for paper in dict.fromkeys(claim.paper for claim in part):
+            work = [at for at, claim in enumerate(part) if claim.paper == paper]
+            _judge_family([part[at] for at in work], [records[at] for at in work])
+        return records
 
     records = judge(claims)
-    protocols = [start for start in STARTS if start in prepared.cells["start"].unique()]
-    if len(protocols) < 2:
-        return records
-    # Those without a test are no part of a family, and are judged once.
-    tested = [claim for claim in claims if claim.measure or claim.analysis or claim.thesis_runs]
-    verdicts: dict[str, dict[str, str]] = {}
-    for start in protocols:
-        moved = [_start_from(claim, start) for claim in tested]
-        for claim, record in zip(moved, judge(moved), strict=True):
-            if record["verdict"] != "not tested" and _has_start(claim, prepared, start):
-                verdicts.setdefault(claim.id, {})[start] = record["verdict"]
-    return [record | {"starts": verdicts.get(record["id"], {})} for record in records]
-
-
-def list_unsaid_starts(records: list[dict[str, Any]]) -> list[str]:
-    """Return the claims whose verdict changes with the start and whose `scale` does not say so.
-
-    >>> changes, same = {"1": "fails", "all": "holds"}, {"1": "holds", "all": "holds"}
-    >>> texts = [("a", "", changes), ("b", "From all starts", changes), ("c", "", same)]
-    >>> keys = ("id", "scale", "starts")
-    >>> list_unsaid_starts([dict(zip(keys, values, strict=True)) for values in texts])
-    ['a']
-    """
-    return [
-        record["id"]
-        for record in records
-        if len(set(record["starts"].values())) > 1 and "start" not in record["scale"].lower()
-    ]
+    starts = [start for start in STARTS if start in prepared.cells["start"].unique()]
+    for start in starts if len(starts) > 1 else ():
+        moved = [_start_from(claim, start) for claim in claims]
+        for claim, record, other in zip(moved, records, judge(moved), strict=True):
+            if other["verdict"] != "not tested" and _has_start(claim, prepared, start):
+                record["starts"][start] = other["verdict"]
+    return records
 
 
 def _start_from(claim: Claim, start: str) -> Claim:
     """Return a claim that starts elsewhere; one that compares starts stays as it is."""
-    if _compares_starts(claim) or not (claim.measure or claim.analysis):
+    if not _has_one_start(claim):
         return claim
     if claim.analysis:
         where = {**claim.analysis.where, "start": start}
-        return claim.model_copy(
-            update={"analysis": claim.analysis.model_copy(update={"where": where})}
-        )
-    where = claim.measure.where.model_copy(update={"start": start})
-    return claim.model_copy(update={"measure": claim.measure.model_copy(update={"where": where})})
+        part = {"analysis": claim.analysis.model_copy(update={"where": where})}
+    else:
+        cells = claim.measure.where.model_copy(update={"start": start})
+        part = {"measure": claim.measure.model_copy(update={"where": cells})}
+    return claim.model_copy(update=part)
 
 
-def _compares_starts(claim: Claim) -> bool:
-    return bool(claim.compare) and "start" in claim.compare.where
+def _has_one_start(claim: Claim) -> bool:
+    compares_starts = claim.compare and "start" in claim.compare.where
+    return bool(claim.measured_rows()) and not compares_starts
 
 
 def _has_start(claim: Claim, tables: Tables, start: str) -> bool:
     """Return whether one of a claim's rows was evaluated, or analysed, from a start."""
-    if _compares_starts(claim) or not (claim.measure or claim.analysis):
+    if not _has_one_start(claim):
         return False
-    if not claim.analysis:
-        cells = (tables.cells_by_row.get(row, tables.cells[:0]) for row in claim.list_rows())
-        return any((table["start"] == start).any() for table in cells)
-    table = tables.analyses[claim.analysis.table]
-    if "start" not in table:
-        return False
-    return bool((table["row"].isin(claim.list_rows()) & (table["start"] == start)).any())
+    rows = claim.list_rows()
+    name = claim.analysis.table if claim.analysis else None
+    table = tables.analyses[name] if name else tables.select_rows(rows)
+    return "start" in table and bool((table["row"].isin(rows) & (table["start"] == start)).any())
 
 
-def _find_evidence(claim: Claim, tables: Tables, certificates: pd.DataFrame) -> Evidence:
-    """Return what the tables say about a claim, or the reason why they say nothing."""
-    try:
-        return collect_evidence(claim, tables, certificates)
-    except MissingRow as missing:
-        scales = " or ".join(name for name in SCALES if name in load_rows()[missing.row].scales)
-        return Evidence({"reason": f"needs row {missing.row} of scale {scales}"})
-    except NotMeasured as reason:
-        return Evidence({"reason": str(reason)})
-    except NotLearned as reason:
-        return Evidence({"verdict": "not learned here", "reason": str(reason)})
+def _judge_family(claims: list[Claim], records: list[dict[str, Any]]) -> None:
+    """Write the verdicts of the tests of a work into their records.
 
-
-def _judge_from_one_start(claims: list[Claim], collected: list[Evidence]) -> list[dict[str, Any]]:
-    records = [
-        _create_record(claim) | copy.deepcopy(evidence.fields)
-        for claim, evidence in zip(claims, collected, strict=True)
-    ]
-    for paper in dict.fromkeys(claim.paper for claim in claims):
-        work = [at for at, claim in enumerate(claims) if claim.paper == paper]
-        judge_family(*([part[at] for at in work] for part in (claims, records, collected)))
-        correct_rates([records[at] for at in work])
+    A claim holds if its p is at most 5% after Holm's correction for all tests of the work, and
+    fails if that of its contrary is. Before, the p of a claim is multiplied for its interim tests.
+    A test that ideal results would not decide gives no verdict.
+    """
+    family = []
+    for claim, record in zip(claims, records, strict=True):
+        test = record.pop("test")
+        if test and min(record["sides"]) < MIN_SEEDS:
+            reason = f"{_name_sides(record)} seeds, expected {MIN_SEEDS} a side"
+            record |= {"verdict": "too few seeds", "reason": reason}
+        elif test:
+            family.append((claim, record, [min(1.0, p * (1 + claim.interim_tests)) for p in test]))
+    corrected = [correct_p_values([test[side] for *_, test in family]) for side in range(3)]
+    for (claim, record, test), holds, fails, smallest in zip(family, *corrected, strict=True):
+        record |= {"p_corrected": round_p(holds), "p_contrary_corrected": round_p(fails)}
+        record["tests"] = len(family)
+        if smallest > ALPHA:
+            record["verdict"] = "n cannot decide"
+            record["reason"] = (
+                f"the smallest p of {_name_sides(record)} seeds is {test[-1]:.2g}, too large "
+                f"for {len(family)} tests; {count_needed_seeds(claim, len(family))} a side would do"
+            )
+        elif min(holds, fails) <= ALPHA:
+            record["verdict"] = "holds" if holds <= ALPHA else "fails"
     for claim, record in zip(claims, records, strict=True):
         if record["verdict"] == "undecided":
             record["reason"] = explain_undecided(claim, record)
-    return records
+    _correct_rates(records)
+
+
+def _name_sides(record: dict[str, Any]) -> str:
+    return " and ".join(map(str, record["sides"]))
+
+
+def _correct_rates(records: list[dict[str, Any]]) -> None:
+    """Correct the p values of the rates of a work; a rate of several claims is one test."""
+    values = {(of["row"], of["above"]): of["p"] for record in records for of in record["rates"]}
+    corrected = dict(zip(values, correct_p_values(list(values.values())), strict=True))
+    for record in records:
+        record["rates"] = [
+            {**rate, "p_corrected": round_p(corrected[rate["row"], rate["above"]])}
+            for rate in record["rates"]
+        ]
+
+
+def count_needed_seeds(claim: Claim, tests: int) -> int:
+    """Return the smallest number of seeds a side that can decide a claim among some tests.
+
+    The results are planned as if they were ideal, and those of all other tests of the work too: a
+    larger p of any of them only raises the corrected p of all.
+
+    >>> from carry.claims.claim_settings import CellFilter, Comparison, Measure
+    >>> claim = Claim(id="", paper="carry", section="", statement="", paper_value="",
+    ...               measure=Measure(rows=["x"], where=CellFilter(digits=1)),
+    ...               compare=Comparison(row="y"), holds_if="> 0")
+    >>> [count_needed_seeds(claim, tests) for tests in (1, 12, 13, 46, 47)]
+    [5, 5, 6, 6, 7]
+    """
+    for seeds in range(MIN_SEEDS, MOST_SEEDS):
+        p = min(1.0, find_smallest_p(claim, (seeds, seeds)) * (1 + claim.interim_tests))
+        if tests * p <= ALPHA:
+            return seeds
+    return MOST_SEEDS
+
+
+def explain_undecided(claim: Claim, record: Mapping[str, Any]) -> str | None:
+    """Return what would decide a claim: a number of seeds, or none if the difference is too small.
+
+    The number of seeds a side would decide it with a power of 80% if the measured value and the
+    spread of seeds were true (a normal approximation). None if the number of seeds is not what
+    limits the claim.
+
+    >>> from carry.claims.claim_settings import CellFilter, Comparison, Measure
+    >>> claim = Claim(id="", paper="carry", section="", statement="", paper_value="",
+    ...               measure=Measure(rows=["x"], where=CellFilter(digits=1)),
+    ...               compare=Comparison(row="y"), holds_if="> 0")
+    >>> record = {"measured": 0.1, "interval": [-0.1, 0.3], "sides": [5, 5], "tests": 10}
+    >>> explain_undecided(claim, record)
+    'about 44 seeds a side would decide it'
+    >>> explain_undecided(claim, {**record, "measured": 0.0, "interval": [-0.002, 0.003]})
+    'the difference is below one point'
+    """
+    statistic, (low, high) = claim.statistic(), record["interval"]
+    difference = bool(claim.compare or claim.thesis_runs)
+    if difference and max(abs(low), abs(high)) < NEGLIGIBLE:
+        return "the difference is below one point"
+    if not difference and statistic not in ("mean_over_seeds", "seeds_above"):
+        return None
+    value, seeds = record["measured"], record["sides"]
+    half = max(value - low, high - value)  # ends are clipped to 0 and 1
+    error = half / stats.t.ppf((1 + LEVEL) / 2, sum(seeds) - len(seeds))
+    distance = claim.margin - abs(value) if claim.margin else abs(value - claim.condition()[1])
+    tests = max(1, record["tests"]) * (1 + claim.interim_tests)
+    level = ALPHA / tests if difference else ALPHA / 2  # of a level: both ends of its interval
+    reach = (stats.norm.isf(level) + stats.norm.isf(1 - POWER)) * error
+    needed = min(seeds) * (reach / distance) ** 2 if distance > 0 else math.inf
+    unit = "pairs" if claim.thesis_runs else "seeds a side" if claim.compare else "seeds"
+    if needed > MOST_SEEDS:
+        return f"more than {MOST_SEEDS} {unit} would be needed"
+    return f"about {math.ceil(needed)} {unit} would decide it"
 
 
 def _create_record(claim: Claim) -> dict[str, Any]:
     """Return the record of a claim that is not tested."""
     condition = claim.holds_if or (f"within {claim.margin:g}" if claim.margin is not None else None)
     return {
-        "id": claim.id,
-        "paper": claim.paper,
-        "section": claim.section,
-        "items": claim.items,
-        "statement": claim.statement,
-        "paper_value": claim.paper_value,
-        "scale": claim.scale,
+        **claim.model_dump(include=STATED),
         "row": None,
         "compared_with": None,
         "holds_if": condition,
@@ -193,6 +255,7 @@ def _create_record(claim: Claim) -> dict[str, Any]:
         "rates": [],
         "verdict": "not tested",
         "reason": claim.not_tested or None,
+        "test": None,
     }
 
 

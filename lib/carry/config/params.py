@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from carry.config.paths import ROOT
 from carry.config.settings import Settings
-from carry.config.yaml_files import parse_yaml
+from carry.config.yaml_files import read_yaml
 
 
 class Params(Settings):
@@ -28,9 +27,4 @@ def load_params() -> Params:
         SettingsError: for invalid YAML, and a setting that does not fit.
     """
     path = ROOT / "params.yaml"
-    return _parse(path.read_text(encoding="utf-8")) if path.is_file() else Params()
-
-
-@cache
-def _parse(text: str) -> Params:
-    return Params.parse(parse_yaml(text, "params.yaml"), "params.yaml")
+    return Params.parse(read_yaml(path), "params.yaml") if path.is_file() else Params()

@@ -13,34 +13,20 @@ from carry.config.settings import SettingsError, describe
 
 
 def read_yaml(path: Path) -> Any:
-    """Return the content of a YAML file; see `parse_yaml`.
+    """Return the content of a YAML file, the same object for the same text: do not change it.
 
     Raises:
         SettingsError: for what is not valid YAML in UTF-8, and a key that occurs twice.
     """
     where = path.relative_to(ROOT).as_posix() if path.is_relative_to(ROOT) else path.name
     try:
-        text = path.read_text(encoding="utf-8")
+        return _parse(path.read_text(encoding="utf-8"), where)
     except UnicodeDecodeError as error:
         raise SettingsError(f"{where}: {error}; expected text in UTF-8") from None
-    return parse_yaml(text, where)
 
 
 @cache
-def parse_yaml(text: str, where: str) -> Any:
-    """Return the content of YAML text, the same object for the same text: do not change it.
-
-    >>> parse_yaml("rate: 1e-3", "mine.yaml")
-    {'rate': 0.001}
-    >>> parse_yaml("[1", "mine.yaml")
-    Traceback (most recent call last):
-        ...
-    carry.config.settings.SettingsError: mine.yaml line 1: "expected ',' or ']', but got \
-'<stream end>'"; expected valid YAML
-
-    Raises:
-        SettingsError: for what is not valid YAML, and a key that occurs twice.
-    """
+def _parse(text: str, where: str) -> Any:
     try:
         return ruamel.yaml.YAML(typ="safe", pure=True).load(text)
     except ruamel.yaml.error.MarkedYAMLError as error:

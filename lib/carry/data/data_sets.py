@@ -23,8 +23,6 @@ from carry.randomness import stream
 # Training takes at most this number of problems of a length (Lee et al. 2023).
 MAX_TRAINING_PROBLEMS = {1: 100, 2: 900, 3: 9_000}
 
-DIGITS_PER_WORD = 18  # an integer of 64 bits holds any 18 digits
-
 
 def count_by_length(count: int, lengths: Iterable[int]) -> dict[int, int]:
     """Divide a training set of `count` problems among its lengths.
@@ -190,22 +188,9 @@ def draw_distinct_operands(
         draws = math.ceil(1.05 * missing * available / (available - len(distinct))) + 64
         cells = torch.full((draws, 2), length)
         distinct = torch.cat([distinct, task.draw_operands(cells, generator)[0]])
-        repeated = pd.DataFrame(pack_digits(distinct).numpy()).duplicated().to_numpy()
+        repeated = pd.DataFrame(distinct.flatten(1).numpy()).duplicated().to_numpy()
         distinct = distinct[torch.from_numpy(~repeated)][:wanted]
     return distinct[len(excluded) :]
-
-
-def pack_digits(operands: Integer[Tensor, "B M N"]) -> Integer[Tensor, "B W"]:
-    """Pack the digits of each problem into few integers, which are equal for equal operands only.
-
-    >>> pack_digits(torch.tensor([[[3, 2, 1], [6, 5, 4]]])).tolist()
-    [[321654]]
-    """
-    digits = operands.flatten(1)
-    words = digits.new_zeros(len(digits), -(-digits.shape[1] // DIGITS_PER_WORD), dtype=torch.int64)
-    for index, digit in enumerate(digits.unbind(1)):
-        words[:, index // DIGITS_PER_WORD].mul_(10).add_(digit)
-    return words
 
 
 def _solve(

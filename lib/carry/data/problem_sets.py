@@ -30,7 +30,7 @@ def draw_problem_set(name: str, settings: ProblemSet) -> pd.DataFrame:
 
     Numbers are texts; `operands` is one text with spaces between the operands.
 
-    >>> far = [{"digits": 50, "each": 4}]
+    >>> far = [{"i": 50, "j": 50, "each": 4}]
     >>> settings = {"task": {"name": "addition"}, "grid": 3, "each": 2, "far": far}
     >>> table = draw_problem_set("mine", ProblemSet.parse(settings, "problems.mine"))
     >>> table["set"].value_counts().to_dict(), table.columns.tolist()
@@ -40,12 +40,12 @@ def draw_problem_set(name: str, settings: ProblemSet) -> pd.DataFrame:
     smallest, longest = task.smallest_cell, settings.longest or settings.grid
     grid = itertools.product(*(range(size, settings.grid + 1) for size in smallest))
     for index, far in enumerate(settings.far):
-        task.check_cell(far.cell(), f"problems.{name}.far.{index}")
+        task.check_cell((far.i, far.j), f"problems.{name}.far.{index}")
     equal = range(max(smallest), longest + 1)
     cells_by_set = {
         "grid": [cell for cell in grid for _ in range(settings.each)],
         "equal": [(size, size) for size in equal for _ in range(settings.equal)],
-        "far": [far.cell() for far in settings.far for _ in range(far.each)],
+        "far": [(far.i, far.j) for far in settings.far for _ in range(far.each)],
     }
     tables, purpose = [], ("problems", settings.stream or name)
     for kind, cells in cells_by_set.items():  # a stream each, so that no set changes another

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Integer
+from jaxtyping import Bool, Integer
 from torch import Tensor
 
 LABEL_RANGE = 2**16  # large enough to be divided into any number of starts, nearly evenly
@@ -76,3 +76,65 @@ def concatenate_problems(parts: Sequence[Problems]) -> Problems:
         return torch.cat(tensors)
 
     return Problems(**{field.name: concatenate(field.name) for field in fields(Problems)})
+
+
+def reverse_digits(
+    digits: Integer[Tensor, "B N"], length: Integer[Tensor, " B"]
+) -> Integer[Tensor, "B N"]:
+    """Reverse the first `length` digits of each row.
+
+    >>> reverse_digits(torch.tensor([[3, 5, 6, 0]]), torch.tensor([3])).tolist()
+    [[6, 5, 3, 0]]
+    """
+    source = length[:, None] - 1 - torch.arange(digits.shape[1], device=digits.device)
+    return digits.gather(1, source.clamp(min=0)) * (source >= 0)
+
+
+def count_written_digits(digits: Integer[Tensor, "*B K"]) -> Integer[Tensor, "*B"]:
+    """Return the number of digits without leading zeros; 0 has one.
+
+    >>> count_written_digits(torch.tensor([[5, 0, 1, 0], [0, 0, 0, 0]])).tolist()
+    [3, 1]
+    """
+    # 32 bits: 16 bits are faster but overflow at 32,768 digits.
+    place = torch.arange(1, digits.shape[-1] + 1, dtype=torch.int32, device=digits.device)
+    return ((digits > 0) * place).amax(-1).clamp(min=1).long()
+
+
+def resolve_carries(
+    columns: Integer[Tensor, "B W"], subtracts: bool | Bool[Tensor, " B"] = False, base: int = 10
+) -> tuple[Integer[Tensor, "B W"], Integer[Tensor, "B V"]]:
+    """Return the digits of sums of columns, and the carry into each place and out of the last.
+
+    A column is the sum, or with `subtracts` the difference, of two digits or less. A carry passes
+    columns of 9 (base 10), and a borrow columns of 0; every other column decides alone.
+
+    >>> digits, carries = resolve_carries(torch.tensor([[12, 9, 3]]))
+    >>> digits.tolist(), carries.tolist()
+    ([[2, 0, 4]], [[0, 1, 1, 0]])
+    """
+    place = torch.arange(columns.shape[1], device=columns.device)
+    borrows = torch.as_tensor(subtracts, device=columns.device).view(-1, 1)
+    passes = columns == torch.where(borrows, 0, base - 1)
+    source = torch.where(passes, -1, place).cummax(1).values
+    own = (columns >= base).to(columns.dtype) - (columns < 0).to(columns.dtype)
+    made = torch.where(source >= 0, own.gather(1, source.clamp(min=0)), 0)
+    carries = F.pad(made, (1, 0))
+    return (columns + carries[:, :-1]).remainder(base), carries
+
+
+def carry_columns(
+    columns: Integer[Tensor, "B K"],
+) -> tuple[Integer[Tensor, "B K"], Integer[Tensor, "B K"]]:
+    """Return the digits of sums of columns of any size, and the carry into each place.
+
+    >>> digits, carries = carry_columns(torch.tensor([[42, 45, 12, 0]]))
+    >>> digits.tolist(), carries.tolist()
+    ([[2, 9, 6, 1]], [[0, 4, 4, 1]])
+    """
+    by_place = columns.T.contiguous()  # each step reads one place of all problems
+    carries = torch.zeros_like(by_place)
+    for place in range(1, len(by_place)):
+        torch.add(by_place[place - 1], carries[place - 1], out=carries[place])
+        carries[place].floor_divide_(10)
+    return (columns + carries.T).remainder_(10).to(torch.uint8), carries.T

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import pandas as pd
 import torch
 from jaxtyping import Integer
 from torch import Tensor
@@ -15,7 +13,7 @@ from carry.data import data_sets, problem_sets
 from carry.data.batch import Batch
 from carry.data.problems import Problems
 from carry.experiments.problems import ProblemSet
-from carry.experiments.run import SUB_TASKS, Run
+from carry.experiments.run import Run
 from carry.formats import Format, insert_random_padding
 from carry.randomness import stream
 from carry.tasks import Task
@@ -33,42 +31,16 @@ class TrainingSet(NamedTuple):
 def draw_training_set(run: Run, task: Task) -> TrainingSet | None:
     """Draw the fixed data set of a run, the same for all seeds; None for a fresh stream."""
     data_set, training = run.data_set, run.training
+    if training.examples is None:
+        return None
     if data_set is None:
-        table = tabulate_training_set(run, task)
-        return None if table is None else TrainingSet(problem_sets.to_problems(table, task))
+        settings = ProblemSet(task=run.task, draw=training.examples, digits=training.digits)
+        table = problem_sets.draw_problem_set(run.example_stream(), settings)
+        return TrainingSet(problem_sets.to_problems(table, task))
     name, count = training.problem_set, training.examples
     problems = data_sets.draw_training_problems(name, data_set, count)
     mixed = bool(data_set.mixture)
     return TrainingSet(problems, data_sets.draw_sub_tasks(name, data_set, count) if mixed else None)
-
-
-def tabulate_training_set(run: Run, task: Task) -> pd.DataFrame | None:
-    """Return the fixed data set of a run as a table, with the column `part` for a mixture."""
-    training = run.training
-    if training.examples is None:
-        return None
-    if run.data_set is not None:
-        problems, sub_tasks = draw_training_set(run, task)
-        table = problem_sets.to_table("training", problems.lengths, problems, task)
-        if sub_tasks is None:
-            return table
-        return table.assign(part=[SUB_TASKS[index] for index in sub_tasks])
-    settings = ProblemSet(task=run.task, draw=training.examples, digits=training.digits)
-    return problem_sets.draw_problem_set(run.example_stream(), settings)
-
-
-def summarise_training_set(run: Run, task: Task) -> dict[str, Any]:
-    """Return the name and the counts of a data set, and a hash that identifies its problems."""
-    problems, sub_tasks = draw_training_set(run, task)
-    counts = problems.lengths[:, 0].bincount().tolist()
-    summary = {"set": run.training.problem_set, "problems": len(problems)}
-    summary["lengths"] = {length: count for length, count in enumerate(counts) if count}
-    digest = hashlib.sha256(problems.operands.numpy())
-    if sub_tasks is not None:
-        counts = sub_tasks.bincount(minlength=len(SUB_TASKS)).tolist()
-        summary["parts"] = dict(zip(SUB_TASKS, counts, strict=True))
-        digest.update(sub_tasks.numpy())
-    return {**summary, "sha256": digest.hexdigest()}
 
 
 def draw_held_out(

@@ -14,7 +14,7 @@ from carry.evaluation.decoding import compute_decoding_ids, decode_greedily
 from carry.formats import ALPHABET, EOS, to_text
 from carry.models.system import Start, System
 from carry.randomness import stream
-from carry.tasks import DIGIT_SYMBOLS, Task, int_to_text, to_digits
+from carry.tasks import DIGIT_SYMBOLS, Task, to_digits
 from carry.training.precision import use_precision
 
 # A cached step over 10,000 digits takes milliseconds; longer questions fill the memory.
@@ -73,8 +73,8 @@ def make_problem(task: Task, operands: Sequence[str | int]) -> Problems:
     Raises:
         SettingsError: for a wrong number of operands, or an operand that the task does not have.
     """
-    texts = [int_to_text(number) if isinstance(number, int) else number for number in operands]
-    digits = DIGIT_SYMBOLS[: max(10, task.base)]
+    texts = [str(number) for number in operands]
+    digits = DIGIT_SYMBOLS[: task.base]
     for index, text in enumerate(texts):
         if not text or {*text} - {*digits} or len(text) > MAX_DIGITS:
             raise SettingsError(
@@ -90,6 +90,7 @@ def make_problem(task: Task, operands: Sequence[str | int]) -> Problems:
         raise SettingsError(f"operands: {len(texts)} do not fit {task.label}; expected {expected}")
     if not task.keeps_leading_zeros:
         texts = [text.lstrip("0") or "0" for text in texts]
+    task.check_question(texts)
     return task.solve(*to_digits([texts], task.base))
 
 

@@ -29,6 +29,7 @@ from carry.data.problems import Problems
 from carry.formats import ALPHABET, EOS, FIRST_LETTER, Format
 from carry.models.teacher_forcing import TeacherForcedPass
 from carry.tasks import Task
+from carry.tasks.modular_addition import ModularAddition
 
 KINDS = ("stopped_early", "stopped_late", "lost_carry", "carry_from_nowhere", "misaligned", "other")
 NO_MISTAKE = -1
@@ -96,7 +97,7 @@ def compute_mistaken_digits(
         lost = torch.where(used > 0, (answer - used) % task.base, NO_MISTAKE)
         invented = torch.where(used > 0, NO_MISTAKE, (answer + 1) % task.base)
         mistaken += [("lost_carry", lost), ("carry_from_nowhere", invented)]
-    if task.number_count is not None or task.operand_count == 1:
+    if isinstance(task, ModularAddition) or task.operand_count == 1:
         return mistaken  # a shifted operand might be too large; one alone has nothing to align with
     return mistaken + [("misaligned", digits) for digits in _misalign_operands(task, problems)]
 

@@ -138,7 +138,7 @@ def _predict_tokens(
     for rows, part, ids_by_start in split_problems(system, problems, batch, start, at_once):
         at, _, _ = part.response()
         tokens = predict_tokens(
-            system.logits_by_recurrence(part, ids, at, most) for ids in ids_by_start
+            system.network.each_recurrence(part.tokens, ids, at, most) for ids in ids_by_start
         )
         predicted[:, rows, : at.shape[1]] = tokens
         report(len(rows))

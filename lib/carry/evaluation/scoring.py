@@ -243,7 +243,7 @@ def run_passes(
     """Run the model on problems, which are written in `batch`; yield their rows and results."""
     if system.run.training.batched_seeds:
         # By name, so that other rows do not depend on the code of batched seeds.
-        module = importlib.import_module("carry.training.batched.count_pass")
+        module = importlib.import_module("carry.training.batched.network")
         yield torch.arange(len(problems)), module.counts_pass(system, problems, batch)
         return
     for rows, part, ids in split_problems(system, problems, batch, start):

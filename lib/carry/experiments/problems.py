@@ -13,32 +13,17 @@ from typing import Any
 import pydantic
 from pydantic import Field
 
-from carry.config.settings import Settings, SettingsError, suggest_name
+from carry.config.settings import Settings, check_known
 from carry.experiments.base import SCALES, merge
 from carry.experiments.run import MOST_DIGITS, MOST_PROBLEMS, DataSet, ProblemCount, Size
 
 
 class FarCell(Settings):
-    """A cell beyond the grid with `each` problems: `digits` for both sizes, or `i` and `j`."""
+    """A cell (i, j) beyond the grid with `each` problems."""
 
-    digits: Size | None = None
-    i: Size | None = None
-    j: Size | None = None
+    i: Size
+    j: Size
     each: ProblemCount
-
-    @pydantic.model_validator(mode="after")
-    def _check_sizes(self) -> FarCell:
-        present = [size is not None for size in (self.digits, self.i, self.j)]
-        if present not in ([True, False, False], [False, True, True]):
-            raise ValueError(
-                f"digits {self.digits}, i {self.i}, j {self.j} do not fit; "
-                "expected digits, or else i and j"
-            )
-        return self
-
-    def cell(self) -> tuple[int, int]:
-        """Return the sizes (i, j)."""
-        return (self.digits, self.digits) if self.digits else (self.i, self.j)
 
 
 class LengthRange(Settings):
@@ -47,12 +32,6 @@ class LengthRange(Settings):
     least: Size
     most: Size
     count: ProblemCount
-
-    @pydantic.model_validator(mode="after")
-    def _check_order(self) -> LengthRange:
-        if self.most < self.least:
-            raise ValueError(f"most {self.most} does not fit, expected at least {self.least}")
-        return self
 
 
 class ProblemSet(DataSet):
@@ -85,18 +64,9 @@ class ProblemSet(DataSet):
     @pydantic.model_validator(mode="after")
     def _check_lengths(self) -> ProblemSet:
         """Refuse problems that training could draw next to problems that it never draws."""
-        repeated = sorted({*self.lengths} & {*self.beyond})
-        if repeated:
-            raise ValueError(f"beyond: {repeated} are trained, expected other lengths")
-        if self.beyond and not self.lengths:
-            raise ValueError("beyond does not fit a set without lengths, expected lengths")
         for kind in ("grid", "equal", "far", "ranges", "every", "draw"):
             if self.lengths and getattr(self, kind):
                 raise ValueError(f"{kind} does not fit a set with lengths, expected test alone")
-        drawn = self.grid**2 * self.each + (self.longest or self.grid) * self.equal + self.draw
-        drawn += sum(cell.each for cell in self.far) + sum(r.count for r in self.ranges.values())
-        if drawn > MOST_PROBLEMS:
-            raise ValueError(f"{drawn} problems are too many; expected at most {MOST_PROBLEMS}")
         return self
 
 
@@ -241,18 +211,7 @@ def find_problem_set(name: str, scale: str = "laptop", where: str = "problems") 
     """
     if name not in SETS:  # in a worker, which has only a run
         importlib.import_module("carry.experiments.resolve").load_rows()
-    if name not in SETS:
-        raise SettingsError(f"{where}: {name!r} is unknown, {suggest_name(name, SETS)}")
+    check_known(name, SETS, where)
     settings = {key: value for key, value in SETS[name].items() if key not in SCALES}
     settings = merge(dict(stream=name, task=dict(name="addition")), settings)
     return ProblemSet.parse(merge(settings, SETS[name].get(scale, {})), f"problems.{name}")
-
-
-def load_data_set(name: str, scale: str, where: str) -> DataSet:
-    """Return what training uses of a problem set.
-
-    Raises:
-        SettingsError: for an unknown name.
-    """
-    problem_set = find_problem_set(name, scale, f"{where}.problem_set")
-    return DataSet(**{key: getattr(problem_set, key) for key in DataSet.model_fields})

@@ -3,23 +3,15 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
 from carry import experiments
 from carry.config import params
-from carry.config.settings import (
-    SettingsError,
-    check_name,
-    describe,
-    list_modules,
-    shorten,
-    suggest_name,
-)
+from carry.config.settings import SettingsError, check_known, check_name, describe, list_modules
 from carry.experiments.base import Row, merge
-from carry.experiments.problems import load_data_set
-from carry.experiments.run import Evaluation, Run, Training
+from carry.experiments.problems import find_problem_set
+from carry.experiments.run import DataSet, Evaluation, Run, Training
 
 
 @cache
@@ -49,10 +41,8 @@ def find_row(name: str) -> Row:
     Raises:
         SettingsError: for an unknown name; names the nearest.
     """
-    rows = load_rows()
-    if not isinstance(name, str) or name not in rows:
-        raise SettingsError(f"row: {describe(name)} is unknown, {suggest_name(name, rows)}")
-    return rows[name]
+    check_known(name, load_rows(), "row")
+    return load_rows()[name]
 
 
 def list_rows(study: str | None = None, scale: str = "laptop") -> list[str]:
@@ -65,9 +55,8 @@ def list_rows(study: str | None = None, scale: str = "laptop") -> list[str]:
         SettingsError: for an unknown study; names the nearest.
     """
     rows = load_rows().values()
-    studies = {row.study for row in rows}
-    if study is not None and study not in studies:
-        raise SettingsError(f"study: {describe(study)} is unknown, {suggest_name(study, studies)}")
+    if study is not None:
+        check_known(study, {row.study for row in rows}, "study")
     return [row.name for row in rows if study in (row.study, None) and scale in row.scales]
 
 
@@ -80,25 +69,10 @@ def load_run(name: str, scale: str = "laptop") -> Run:
     """
     row, override = find_row(name), params.load_params().override
     for other in override:
-        if other not in load_rows():
-            hint = suggest_name(other, load_rows())
-            raise SettingsError(f"params.yaml.override: row {describe(other)} is unknown, {hint}")
-    if scale not in row.scales:
-        hint = suggest_name(scale, row.scales)
-        raise SettingsError(f"row: {name!r} has no scale {describe(scale)}, {hint}")
+        check_known(other, load_rows(), "params.yaml.override")
+    check_known(scale, row.scales, f"{name}: scale")
     settings = merge(row.resolve(scale), override.get(name, {}))
     return make_run(settings, name, study=row.study, scale=scale, label=row.label)
-
-
-def load_runs(names: Sequence[str], scale: str = "laptop") -> list[Run]:
-    """Return the runs of several rows; see `load_run`.
-
-    Raises:
-        SettingsError: for no row, and for what is no list of names.
-    """
-    if isinstance(names, str | bytes) or not isinstance(names, Sequence) or not names:
-        raise SettingsError(f"rows: {describe(names)} is not valid; expected names of rows")
-    return [load_run(name, scale) for name in names]
 
 
 def make_run(settings: Any, name: str = "mine", **labels: Any) -> Run:
@@ -110,8 +84,8 @@ def make_run(settings: Any, name: str = "mine", **labels: Any) -> Run:
     Raises:
         SettingsError: for the first setting that does not fit.
     """
-    where = f"runs.{shorten(name)}"
     check_name(name, "runs")
+    where = f"runs.{name}"
     if not isinstance(settings, dict):
         raise SettingsError(f"{where}: {describe(settings)} is not valid; expected a mapping")
     for key in [*labels, "name"]:
@@ -122,7 +96,9 @@ def make_run(settings: Any, name: str = "mine", **labels: Any) -> Run:
         settings[section] = kind.parse(settings.get(section, {}), f"{where}.{section}")
     run = Run.parse({**settings, **labels, "name": name}, where)
     if run.data_set is None and run.training.problem_set is not None:
-        data_set = load_data_set(run.training.problem_set, run.scale, f"{where}.training")
+        place = f"{where}.training.problem_set"
+        problem_set = find_problem_set(run.training.problem_set, run.scale, place)
+        data_set = DataSet(**{key: getattr(problem_set, key) for key in DataSet.model_fields})
         run = run.model_copy(update={"data_set": data_set})
     _check_data_set(run)
     _check_band(run)
@@ -134,15 +110,10 @@ def _check_data_set(run: Run) -> None:
     where, data_set, name = f"runs.{run.name}", run.data_set, run.training.problem_set
     if data_set is None:
         return
-    if name is None or not data_set.lengths:
+    if not data_set.lengths:
         raise SettingsError(
             f"{where}.training.problem_set: {describe(name)} has no lengths to train; "
             "expected the name of a set with lengths"
-        )
-    if data_set.task.get("name") != run.task.get("name"):
-        raise SettingsError(
-            f"{where}.training.problem_set: {name!r} has problems of "
-            f"{describe(data_set.task.get('name'))}; expected {describe(run.task.get('name'))}"
         )
     longest = max(data_set.lengths)
     if run.training.digits != longest:

@@ -30,13 +30,8 @@ MODEL_TYPE = "carry"  # in config.json, says which library reads the folder
 
 
 def write_model(system: System, folder: str | Path) -> None:
-    """Write the weights and the settings of a model to a folder.
-
-    Raises:
-        SettingsError: for a folder with a file of another origin in place of one of an export.
-    """
+    """Write the weights and the settings of a model to a folder."""
     folder = Path(folder)
-    check_folder(folder)
     state = system.network.state_dict()
     # Copies, since safetensors refuses tensors that share memory, as those of `tied` models.
     weights = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in state.items()}
@@ -69,10 +64,8 @@ def load_exported(folder: str | Path, device: str | torch.device = "cpu") -> Sys
         SettingsError: for a folder without an export, for a damaged file, for weights that are not
             those of the settings, and for a device that does not exist.
     """
-    if not isinstance(folder, str | Path):
-        raise SettingsError(f"folder: {describe(folder)} is not valid; expected a path")
-    config = _read_config(Path(folder))
     path = Path(folder) / WEIGHTS
+    config = _read_config(path.parent)
     if not path.is_file():
         raise SettingsError(f"{describe(str(path))}: missing; expected the weights of an export")
     with checkpoint.report_damage(path.parent / CONFIG):
@@ -98,14 +91,13 @@ def check_folder(folder: Path) -> None:
         raise SettingsError(f"folder: {describe(str(folder))} is a file; expected a folder")
     present = [name for name in (CARD, CONFIG, WEIGHTS) if (folder / name).exists()]
     try:
-        replaceable = not present or _read_config(folder)
+        _read_config(folder)
     except SettingsError:
-        replaceable = False
-    if not replaceable:
-        raise SettingsError(
-            f"folder: {describe(str(folder))} has another {present[0]}; expected an empty folder, "
-            "or one of an export"
-        )
+        if present:
+            raise SettingsError(
+                f"folder: {describe(str(folder))} has another {present[0]}; expected an empty "
+                "folder, or one of an export"
+            ) from None
 
 
 def _read_config(folder: Path) -> dict[str, Any]:
@@ -117,11 +109,11 @@ def _read_config(folder: Path) -> dict[str, Any]:
     path = folder / CONFIG
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        state = "missing" if isinstance(error, FileNotFoundError) else type(error).__name__
+        if config["model_type"] != MODEL_TYPE:
+            raise ValueError(f"model_type {config['model_type']!r}")
+    except (OSError, ValueError, TypeError, LookupError) as error:
+        state = "missing" if isinstance(error, FileNotFoundError) else f"another model ({error})"
         raise SettingsError(
             f"{describe(str(path))}: {state}; expected a folder of `carry export`"
         ) from None
-    if not isinstance(config, dict) or config.get("model_type") != MODEL_TYPE:
-        raise SettingsError(f"{describe(str(path))}: another model; expected model_type 'carry'")
     return config

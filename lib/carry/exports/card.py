@@ -6,12 +6,10 @@ is that of card.md.jinja.
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import ruamel.yaml
 
 from carry.certificates.committed import describe_certificate
 from carry.certificates.files import read_certificate
@@ -33,8 +31,6 @@ from carry.randomness import stream
 from carry.tasks import DIGIT_SYMBOLS
 
 TEMPLATE = Path(__file__).parent / "card.md.jinja"
-# Sets of evaluation problems in words; other sets have the words of their names.
-PROBLEMS = {"grid": "all pairs of sizes", "equal": "equal sizes", "far": "far sizes"}
 GROUP = ["start", "set", "region", "far"]  # one line of the card
 # Settings of a run that say which it is, and what is done with its weights.
 NOT_SHOWN = {"name", "study", "scale", "analyses", "certify", "publish"}
@@ -96,6 +92,8 @@ def find_certificate(system: System) -> dict[str, Any] | None:
 def make_card(system: System, scores: pd.DataFrame, certificate: dict[str, Any] | None) -> str:
     """Return the model card as Markdown, with the metadata of model hubs in front as YAML.
 
+    Each accuracy is a result of the metadata's `model-index`.
+
     Args:
         scores: the table of `score_model`.
         certificate: the entry of this seed in its row's certificate, or None.
@@ -107,11 +105,10 @@ def make_card(system: System, scores: pd.DataFrame, certificate: dict[str, Any] 
     ['## Use', '## Accuracy', '## Exactness', '## Limits', '## Settings']
     """
     run = system.run
-    settings = run.model_dump(mode="json", exclude=NOT_SHOWN, exclude_defaults=True)
-    lines = [_describe_score(score) for score in scores.itertuples()]
+    ids = [str(pair["ids"]) for pair in run.positions]
     values = {
-        "metadata": _dump_yaml(_make_metadata(system, lines)),
-        "name": _name_model(system),
+        "name": f"{run.name}, seed {system.seed}",
+        "tags": [*dict.fromkeys(["arithmetic", "length-generalization", run.task["name"], *ids])],
         "kind": type(system.network).label.lower() or "network",
         "parameters": count_network_parameters(system.network),
         "task": system.task,
@@ -119,20 +116,16 @@ def make_card(system: System, scores: pd.DataFrame, certificate: dict[str, Any] 
         "run": run,
         "seed": system.seed,
         "question": _ask_question(system),
-        "scores": lines,
+        "scores": scores.to_dict("records"),
         "certificate": certificate and describe_certificate(certificate),
         "exact": certificate is not None and certificate["verdict"] == "exact",
         "learned": LEARNED,
         "has_learned": _has_learned(scores),
         "largest_ids": [system.largest_id(index) for index in range(len(system.schemes))],
-        "settings": _dump_yaml(settings),
+        "settings": run.model_dump(mode="json", exclude=NOT_SHOWN, exclude_defaults=True),
         "percent": format_percent,
     }
     return fill_template(TEMPLATE.read_text(encoding="utf-8"), values)
-
-
-def _name_model(system: System) -> str:
-    return f"{system.run.name}, seed {system.seed}"
 
 
 def _read_cells(system: System) -> pd.DataFrame:
@@ -143,46 +136,6 @@ def _read_cells(system: System) -> pd.DataFrame:
         return pd.DataFrame()
     cells = read_parquet(path, f"results.{run.study}", "it as git has it")
     return cells[(cells["row"] == run.name) & (cells["scale"] == run.scale)]
-
-
-def _dump_yaml(values: dict[str, Any]) -> str:
-    yaml = ruamel.yaml.YAML(typ="safe", pure=True)
-    yaml.default_flow_style, yaml.sort_base_mapping_type_on_output = False, False
-    yaml.allow_unicode, yaml.width = True, 1000
-    text = io.StringIO()
-    yaml.dump(values, text)
-    return text.getvalue()
-
-
-def _make_metadata(system: System, scores: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the metadata of a model card; each accuracy is a result of its `model-index`."""
-    task, run = system.task, system.run
-    results = [
-        {
-            "task": {"type": "text-generation", "name": task.label},
-            "dataset": {
-                "type": str(run.task["name"]),
-                "name": "{problems}, {sizes}, start {start}".format_map(score),
-            },
-            "metrics": [
-                {
-                    "type": "exact_match",
-                    "name": "exact match, 95% interval {interval}%, n = {n}".format_map(score),
-                    "value": round(score["accuracy"], 6),
-                }
-            ],
-        }
-        for score in scores
-    ]
-    ids = [str(pair["ids"]) for pair in run.positions]
-    return {
-        "license": "mit",
-        "library_name": "carry",
-        "pipeline_tag": "text-generation",
-        "tags": [*dict.fromkeys(["arithmetic", "length-generalization", run.task["name"], *ids])],
-        "metrics": ["exact_match"],
-        "model-index": [{"name": _name_model(system), "results": results}],
-    }
 
 
 def _ask_question(system: System) -> str:
@@ -203,18 +156,3 @@ def _has_learned(scores: pd.DataFrame) -> bool:
         return True
     trained = score_trained_lengths(scores.assign(row="", seed=0))
     return trained.empty or bool(trained["accuracy"].max() >= LEARNED)
-
-
-def _describe_score(score: Any) -> dict[str, Any]:
-    """Return a line of scores with its kind of `problems`, their `sizes` and the `interval`.
-
-    The kind is their set, and their region where sets have both.
-    """
-    problems = PROBLEMS.get(score.set, score.set)
-    low, high = score.low_size, score.high_size
-    return {
-        **score._asdict(),
-        "problems": f"{problems}, {score.region}" if score.set in ("grid", "equal") else problems,
-        "sizes": f"{low:,}" if low == high else f"{low:,} to {high:,}",
-        "interval": f"{format_percent(score.low)} to {format_percent(score.high)}",
-    }

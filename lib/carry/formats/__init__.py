@@ -6,7 +6,6 @@ A format is one file of this package and one subclass of `Format`.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -15,11 +14,10 @@ import torch
 from jaxtyping import Bool, Integer
 from torch import Tensor
 
-from carry.config.arguments import check_type
 from carry.config.settings import Settings, SettingsError, choose_class
 from carry.data.batch import NO_LEVEL, NO_PLACE, Batch
 from carry.data.problems import LABEL_RANGE, Problems
-from carry.tasks import OPERAND_LETTERS, Coupling, Task
+from carry.tasks import OPERAND_LETTERS, Coupling, Task, to_digits
 
 # The alphabet of all formats; a format uses a prefix of it. The token of a digit is the digit.
 SIGNS = "0123456789+=^$_*|:,> ;-"
@@ -65,9 +63,8 @@ class Piece(NamedTuple):
 
     tokens: Integer[Tensor, "_ W"]
     present: Bool[Tensor, "_ W"]
-    number: (
-        int | Integer[Tensor, "_ _"]
-    )  # number to which the tokens belong, counted from 1; 0: none
+    # The number to which the tokens belong, counted from 1; 0: none.
+    number: int | Integer[Tensor, "_ _"]
     place: Integer[Tensor, "_ W"]  # for a sign: the place from which its coupling is computed
     is_sign: bool = False  # signs are coupled, but have number 0 and no place in the batch
 
@@ -75,7 +72,21 @@ class Piece(NamedTuple):
 class Format(Settings):
     """A way to write problems: its settings are its fields, and its name is its file name."""
 
+    task_type: ClassVar[type[Task]] = Task  # the tasks that it writes
     largest_base: ClassVar[int] = 10  # of the digits that it writes
+    level_count: ClassVar[int] = 0  # levels at which tokens are coupled
+    has_index_hints: ClassVar[bool] = False  # a letter before each digit names its place
+    has_task_prefix: ClassVar[bool] = False  # the setting `prefix` names a sub-task
+    has_steps: ClassVar[bool] = False  # responses contain steps before the answer
+    # Whether responses end with the answer of the task; False for another sub-task.
+    writes_answer: ClassVar[bool] = True
+    numbers_are_symbols: ClassVar[bool] = False  # each number is one token
+    # Whether questions with operands of equal lengths can differ in length.
+    variable_length: ClassVar[bool] = False
+    # Whether the question determines the marks of every possible response.
+    marks_known_from_question: ClassVar[bool] = True
+    # Whether coupling numbers hide the answer's length until it ends, as position coupling needs.
+    hides_answer_length: ClassVar[bool] = False
 
     _task: Task = pydantic.PrivateAttr()
 
@@ -85,53 +96,13 @@ class Format(Settings):
         return self._task
 
     @property
-    def has_index_hints(self) -> bool:
-        """Whether a letter before each digit names its place."""
-        return False
-
-    @property
-    def numbers_are_symbols(self) -> bool:
-        """Whether each number is one token."""
-        return False
-
-    @property
-    def has_steps(self) -> bool:
-        """Whether responses contain intermediate steps before the answer."""
-        return False
-
-    @property
-    def writes_answer(self) -> bool:
-        """Whether responses end with the answer of the task; False for another sub-task."""
-        return True
-
-    @property
-    def variable_length(self) -> bool:
-        """Whether questions with operands of equal lengths can differ in length."""
-        return False
-
-    @property
-    def level_count(self) -> int:
-        """The number of levels at which tokens are coupled."""
-        return 0
-
-    @property
-    def marks_known_from_question(self) -> bool:
-        """Whether the question determines the marks of every possible response."""
-        return True
-
-    @property
     def layout(self) -> Layout | None:
         """How numbers are written; None: not said, so that no covering is proved."""
         return None
 
-    @property
-    def has_task_prefix(self) -> bool:
-        """Whether a prefix, the setting `prefix`, names a sub-task."""
-        return False
-
-    @abstractmethod
     def incompatibility(self) -> str | None:
         """Return the reason why the format cannot write its task, or None."""
+        return None
 
     @abstractmethod
     def vocabulary_size(self) -> int:
@@ -139,36 +110,26 @@ class Format(Settings):
 
     @abstractmethod
     def write(self, problems: Problems) -> Batch:
-        """Write problems as tokens and marks."""
-
-    def check_problems(self, problems: Problems) -> None:
-        """Refuse other values than problems of the task.
+        """Write problems as tokens and marks.
 
         Raises:
-            SettingsError: for another type, or another number of operands.
+            SettingsError: for problems that cannot be written.
         """
-        check_type(problems, Problems, "problems")
-        count, expected = problems.operands.shape[1], self.task.operand_count
-        if expected is not None and count != expected:
-            raise SettingsError(
-                f"problems: {count} operands do not fit {self.task.label}; expected {expected}"
-            )
 
-    def write_sub_tasks(self, problems: Problems, parts: Integer[Tensor, " B"]) -> Batch:
-        """Write each problem as one sub-task, an index into `experiments.run.SUB_TASKS`.
+    def write_text(self, *operands: int | str) -> str:
+        """Return one problem with its response as text.
 
-        Only formats with `has_task_prefix` implement it.
+        >>> from carry.tasks import build_task
+        >>> build_format({"pad": True}, build_task({"name": "addition"})).write_text(653, 49)
+        '^356+940=2070$'
         """
-        raise NotImplementedError(f"{type(self).__name__} writes no prefix")
+        problem = self.task.solve(*to_digits([[*operands]], self.task.base))
+        return to_text(self.write(problem).tokens[0])
 
     def write_open_ended(self, problems: Problems) -> Batch:
         """Write the questions, followed by zeros for the longest possible responses."""
         zeros = problems.answer.new_zeros(len(problems), int(problems.room.max()))
         return self.write(replace(problems, answer=zeros, answer_length=problems.room))
-
-    def without_padding(self) -> Format:
-        """Return the format without the settings that make it `variable_length`."""
-        return self
 
     def mark_continuation(
         self, problems: Problems, question: Batch, response: Integer[Tensor, "B A"]
@@ -178,7 +139,7 @@ class Format(Settings):
         All problems have operands of equal lengths. Only formats without
         `marks_known_from_question` implement it.
         """
-        raise NotImplementedError(f"{type(self).__name__} knows marks from the question")
+        raise NotImplementedError
 
     @abstractmethod
     def extent(self, digits: int) -> Extent:
@@ -187,13 +148,6 @@ class Format(Settings):
         Raises:
             SettingsError: for sizes that cannot be written.
         """
-
-    def mixed_extent(self, digits: int, prefixes: Sequence[str]) -> Extent:
-        """Return the largest extent over several sub-tasks."""
-        extents = [self.model_copy(update={"prefix": name}).extent(digits) for name in prefixes]
-        levels = tuple(map(max, zip(*(extent.levels for extent in extents), strict=True)))
-        longest = max(extent.longest_number for extent in extents)
-        return Extent(longest, max(extent.tokens for extent in extents), levels)
 
     @abstractmethod
     def read(self, response: Integer[Tensor, "B A"]) -> Integer[Tensor, "B A"]:
@@ -215,7 +169,11 @@ def build_format(settings: dict[str, Any], task: Task, where: str = "format") ->
     name = settings.pop("name", "expression")
     form = choose_class("carry.formats", Format, name, f"{where}.name").parse(settings, where)
     form._task = task
-    reason = form.incompatibility()
+    if isinstance(task, form.task_type):
+        reason = form.incompatibility()
+    else:
+        expected = form.task_type.__module__.rpartition(".")[2]
+        reason = f"{name!r} does not write {type(task).__name__}; expected task {expected!r}"
     if task.base > form.largest_base:
         reason = f"{name!r} does not fit base {task.base}; expected at most {form.largest_base}"
     if reason is not None:
@@ -237,13 +195,7 @@ def to_tokens(characters: str) -> Integer[Tensor, " T"]:
 
     >>> to_text(to_tokens("^12+7="))
     '^12+7='
-
-    Raises:
-        SettingsError: for a character that is not in the alphabet.
     """
-    unknown = [character for character in characters if character not in ALPHABET]
-    if unknown:
-        raise SettingsError(f"text: {unknown[0]!r} is not a token; expected digits, signs, letters")
     return torch.tensor([ALPHABET.index(character) for character in characters])
 
 

@@ -10,6 +10,7 @@ from carry.data.batch import NO_PLACE, Batch
 from carry.data.problems import Problems
 from carry.formats import ALPHABET, BOS, EOS, EQUALS, PAD, Extent, Format
 from carry.tasks import digits_to_values
+from carry.tasks.modular_addition import ModularAddition
 
 
 class Binary(Format):
@@ -17,25 +18,19 @@ class Binary(Format):
 
     The source (fraknoi2024, section 4) says only "binary encoding"; here each bit is one token.
 
-    >>> from carry.formats import build_format, to_text
-    >>> from carry.tasks import build_task, to_digits
+    >>> from carry.formats import build_format
+    >>> from carry.tasks import build_task
     >>> task = build_task({"name": "modular_addition", "modulus": 10})
-    >>> problems = task.solve(*to_digits([[3, 9]]))
-    >>> to_text(build_format({"name": "binary"}, task).write(problems).tokens[0])
+    >>> build_format({"name": "binary"}, task).write_text(3, 9)
     '^0011+1001=0010$'
     """
+
+    task_type = ModularAddition
 
     @property
     def bits(self) -> int:
         """The number of bits of the largest number."""
-        return max(1, (self.task.number_count - 1).bit_length())
-
-    def incompatibility(self) -> str | None:
-        """Refuse tasks with unlimited numbers."""
-        if self.task.number_count is None:
-            name = type(self.task).__name__
-            return f"'binary' writes every number with as many bits, and {name} has no largest one"
-        return None
+        return (self.task.modulus - 1).bit_length()
 
     def vocabulary_size(self) -> int:
         """Return the end of the digits and signs; only two digits are used."""
@@ -48,7 +43,6 @@ class Binary(Format):
 
     def write(self, problems: Problems) -> Batch:
         """Write problems as tokens and marks; the place of a bit is its power of two."""
-        self.check_problems(problems)
         count, device = len(problems), problems.operands.device
         numbers = [*problems.operands.unbind(1), problems.answer]
         bit_places = torch.arange(self.bits - 1, -1, -1, device=device)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Literal
 
 import torch
 from jaxtyping import Bool, Integer
@@ -11,7 +11,7 @@ from torch import Tensor
 
 from carry.config.settings import SettingsError
 from carry.data.batch import NO_PLACE, Batch
-from carry.data.problems import Problems
+from carry.data.problems import Problems, reverse_digits
 from carry.formats import (
     ALPHABET,
     EOS,
@@ -32,7 +32,7 @@ from carry.formats import (
     sign_piece,
 )
 from carry.randomness import hash_to_range
-from carry.tasks import DIGIT_SYMBOLS, reverse_digits
+from carry.tasks import DIGIT_SYMBOLS
 
 MAX_PADDING = 100_000  # digits; longer numbers exhaust memory
 
@@ -55,13 +55,12 @@ class Expression(Format):
     length without its first token (ibrahimli2024, 4.2.1: 0.5); see `insert_spaces`. The length
     includes the answer.
 
-    >>> from carry.formats import build_format, to_text
-    >>> from carry.tasks import build_task, to_digits
+    >>> from carry.formats import build_format
+    >>> from carry.tasks import build_task
     >>> task = build_task({"name": "addition"})
-    >>> problems = task.solve(*to_digits([[653, 49]]))
     >>> for settings in ({}, {"reverse_operands": False, "pad": True}, {"hints": "cyclic"},
     ...                  {"begin": "$", "pad_to": 4}, {"spaces": 0.5}):
-    ...     print(to_text(build_format(settings, task).write(problems).tokens[0]))
+    ...     print(build_format(settings, task).write_text(653, 49))
     ^356+94=207$
     ^653+049=2070$
     ^a3b5c6+a9b4=a2b0c7$
@@ -69,7 +68,8 @@ class Expression(Format):
     ^3  5 6 +9 4=207$
     """
 
-    largest_base: ClassVar[int] = len(DIGIT_SYMBOLS)
+    largest_base = len(DIGIT_SYMBOLS)
+    level_count = 1  # digits are coupled by their place (Cho et al. 2024)
 
     reverse_operands: bool = True
     reverse_answer: bool = True
@@ -90,15 +90,15 @@ class Expression(Format):
         return self.spaces > 0
 
     @property
-    def level_count(self) -> int:
-        """Digits are coupled by their place, at one level (Cho et al. 2024)."""
-        return 1
-
-    @property
     def layout(self) -> Layout:
         """As the settings say."""
         padded = self.pad or self.pad_to is not None
         return Layout(self.reverse_answer, self.reverse_operands, padded)
+
+    @property
+    def hides_answer_length(self) -> bool:
+        """An id of the most significant digit would tell the length of an unpadded answer."""
+        return self.reverse_answer or bool(self.pad)
 
     @property
     def _ascending(self) -> bool:
@@ -129,11 +129,7 @@ class Expression(Format):
         return max([PAD, *space, *map(ALPHABET.index, self.task.sign)]) + 1
 
     def extent(self, digits: int) -> Extent:
-        """Return the longest number, and the tokens of the longest problem with its signs.
-
-        Raises:
-            SettingsError: for more places than hint letters, and for operands longer than `pad_to`.
-        """
+        """Return the longest number, and the tokens of the longest problem with its signs."""
         longest, lengths = self.task.max_answer_length(digits), self.task.largest_lengths(digits)
         lengths, longest = self._written_lengths(lengths), max(longest, self.pad_to or 0)
         if self.has_index_hints:
@@ -152,11 +148,7 @@ class Expression(Format):
         If the most significant digit of the answer is written first, `=` is coupled one above it.
         Digits of the answer have the places of the operand's digits, which count down for a task
         with `answer_is_reversed`.
-
-        Raises:
-            SettingsError: for operands longer than `pad_to`, and more places than hint letters.
         """
-        self.check_problems(problems)
         return self._write(problems, problems.answer, self._answer_length(problems))
 
     def write_open_ended(self, problems: Problems) -> Batch:
@@ -196,10 +188,6 @@ class Expression(Format):
         true_length = self._answer_length(problems)
         return insert_spaces(batch, self.spaces, problems.label, true_length)
 
-    def without_padding(self) -> Expression:
-        """Return the format without spaces."""
-        return self.model_copy(update={"spaces": 0.0})
-
     def read(self, response: Integer[Tensor, "B A"]) -> Integer[Tensor, "B A"]:
         """Return the digits, least significant first, followed by EOS; letters are ignored."""
         kept = (response == EOS).cumsum(1) == 0
@@ -208,11 +196,7 @@ class Expression(Format):
         return least_significant_first(response, kept, self.reverse_answer)
 
     def _written_lengths(self, lengths: Integer[Tensor, "B M"]) -> Integer[Tensor, "B M"]:
-        """Return the lengths of operands with their padding.
-
-        Raises:
-            SettingsError: for operands longer than `pad_to`.
-        """
+        """Return the lengths of operands with their padding."""
         if self.pad is True:
             return self.task.padded_lengths(lengths)
         if self.pad_to is None:

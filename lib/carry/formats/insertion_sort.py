@@ -64,41 +64,24 @@ MAX_NUMBERS = 1023  # of a list of n; `join_pieces` must hold its n^2 + n rows
 class InsertionSort(Format):
     """Numbers padded with zeros, most significant digit first, and their sorted lists.
 
-    >>> from carry.formats import build_format, to_text
-    >>> from carry.tasks import build_task, to_digits
-    >>> task = build_task({"name": "sorting"})
-    >>> problems = task.solve(*to_digits([[57, 8, 120, 57]]))
-    >>> to_text(build_format({"name": "insertion_sort"}, task).write(problems).tokens[0])
+    >>> from carry.formats import build_format
+    >>> from carry.tasks import build_task
+    >>> form = build_format({"name": "insertion_sort"}, build_task({"name": "sorting"}))
+    >>> form.write_text(57, 8, 120, 57)
     '^057,008,120,057=|++:008,057;---:---:008,057,120;|--:|||:+++:008,057,057,120$'
     """
 
-    @property
-    def has_steps(self) -> bool:
-        """Comparisons and shorter lists precede the sorted list."""
-        return True
-
-    @property
-    def level_count(self) -> int:
-        """Reading time, column, rank, and new number."""
-        return 4
-
-    def incompatibility(self) -> str | None:
-        """Refuse tasks other than sorting."""
-        if not isinstance(self.task, Sorting):
-            name = type(self.task).__name__
-            return f"'insertion_sort' sorts lists, and {name} does not; expected task 'sorting'"
-        return None
+    task_type = Sorting
+    has_steps = True
+    level_count = 4  # reading time, column, rank, and new number
+    hides_answer_length = True
 
     def vocabulary_size(self) -> int:
         """Return the digits and the signs."""
         return max(LESS, SAME, MORE, COMMA, COLON, SEMICOLON) + 1
 
     def extent(self, digits: int) -> Extent:
-        """Write the largest problem and return its sizes.
-
-        Raises:
-            SettingsError: for longer lists than can be written.
-        """
+        """Write the largest problem and return its sizes."""
         _check_count(digits)
         lengths = self.task.largest_lengths(digits)
         nines = torch.full((*lengths.shape, digits), 9, dtype=torch.uint8)
@@ -110,12 +93,7 @@ class InsertionSort(Format):
         return self.write(problems)
 
     def write(self, problems: Problems) -> Batch:
-        """Write problems as tokens and marks.
-
-        Raises:
-            SettingsError: for longer lists than can be written.
-        """
-        self.check_problems(problems)
+        """Write problems as tokens and marks."""
         device, width = problems.lengths.device, problems.lengths.amax(1, keepdim=True)
         there, count = problems.lengths > 0, problems.lengths.shape[1]
         _check_count(count)
@@ -188,12 +166,7 @@ def _from_last_rank(rows: Integer[Tensor, "B M K"]) -> Iterator[tuple[int, Tenso
 def _insertions(
     numbers: Integer[Tensor, "B M K"],
 ) -> Iterator[tuple[Integer[Tensor, "B I K"], Integer[Tensor, "B J K"]]]:
-    """Yield the comparisons of each number after the first, and the list with it, largest first.
-
-    >>> for comparisons, sorted_list in _insertions(torch.tensor([[[5, 7], [0, 8]]])):
-    ...     print([ALPHABET[symbol] for symbol in comparisons.flatten()], sorted_list.tolist())
-    ['+', '+'] [[[5, 7], [0, 8]]]
-    """
+    """Yield the comparisons of each number after the first, and the list with it, largest first."""
     sorted_list = numbers[:, :1].long()
     for new in numbers[:, 1:].long().unbind(1):
         new = new[:, None]
@@ -208,11 +181,7 @@ def _insertions(
 
 
 def _sign_of_first_difference(difference: Integer[Tensor, "B M K"]) -> Integer[Tensor, "B M K"]:
-    """Return the sign of the first difference up to each digit.
-
-    >>> _sign_of_first_difference(torch.tensor([[[0, -3, 5, 0]]])).tolist()
-    [[[0, -1, -1, -1]]]
-    """
+    """Return the sign of the first difference up to each digit."""
     differs = difference != 0
     return (difference.sign() * (differs & (differs.cumsum(2) == 1))).cumsum(2)
 
@@ -220,12 +189,7 @@ def _sign_of_first_difference(difference: Integer[Tensor, "B M K"]) -> Integer[T
 def _most_significant_first(
     digits: Integer[Tensor, "B M N"], width: Integer[Tensor, "B 1"]
 ) -> Integer[Tensor, "B M K"]:
-    """Return the digits of numbers, padded with zeros to a width, most significant first.
-
-    >>> digits, width = torch.tensor([[[7, 5, 0], [8, 0, 0]]]), torch.tensor([[2]])
-    >>> _most_significant_first(digits, width).tolist()
-    [[[5, 7], [0, 8]]]
-    """
+    """Return the digits of numbers, padded with zeros to a width, most significant first."""
     nth = torch.arange(int(width.max()), device=width.device)
     place = (width - 1 - nth).clamp(min=0)[:, None].expand(-1, digits.shape[1], -1)
     return digits.gather(2, place)

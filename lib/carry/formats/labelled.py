@@ -17,12 +17,12 @@ from carry.formats import (
     FIRST_LETTER,
     Extent,
     Format,
-    Piece,
     choose_first_letter,
     compact_rows,
     join_pieces,
     sign_piece,
 )
+from carry.formats.expression import number_piece
 from carry.tasks import OPERAND_LETTERS
 
 
@@ -31,11 +31,10 @@ class Labelled(Format):
 
     `reverse_operands`: write the least significant digit first, as in the paper.
 
-    >>> from carry.formats import build_format, to_text
-    >>> from carry.tasks import build_task, to_digits
-    >>> task = build_task({"name": "sorting"})
-    >>> problems = task.solve(*to_digits([[57, 8, 120]]))
-    >>> to_text(build_format({"name": "labelled"}, task).write(problems).tokens[0])
+    >>> from carry.formats import build_format
+    >>> from carry.tasks import build_task
+    >>> form = build_format({"name": "labelled"}, build_task({"name": "sorting"}))
+    >>> form.write_text(57, 8, 120)
     '^a:75,b:8,c:021=b,a,c$'
     """
 
@@ -52,40 +51,27 @@ class Labelled(Format):
         return FIRST_LETTER + len(OPERAND_LETTERS)
 
     def extent(self, digits: int) -> Extent:
-        """Return the longest operand, and the tokens of the longest problem.
-
-        Raises:
-            SettingsError: for more operands than letters.
-        """
+        """Return the longest operand, and the tokens of the longest problem."""
         _check_count(digits)
         return Extent(digits, 2 + digits * (digits + 3) + 2 * digits - 1)
 
     def write(self, problems: Problems) -> Batch:
-        """Write problems as tokens and marks; letters and signs have no place.
-
-        Raises:
-            SettingsError: for more operands than letters.
-        """
-        self.check_problems(problems)
+        """Write problems as tokens and marks; letters and signs have no place."""
         count = problems.operands.shape[1]
         _check_count(count)
         device = problems.operands.device
         starts = len(OPERAND_LETTERS) + 1 - problems.room
         first = (FIRST_LETTER + choose_first_letter(problems.label, starts))[:, None]
         colon, comma = map(ALPHABET.index, ":,")
-        place = torch.arange(problems.operands.shape[2], device=device)[None]
         pieces = [sign_piece(BOS, device)]
         for index in range(count):
             there = (index < problems.room)[:, None]
-            present = place < problems.lengths[:, index, None]
-            digits, places = problems.operands[:, index], place
-            if not self.reverse_operands:
-                digits, present, places = digits.flip(1), present.flip(1), place.flip(1)
             if index:
                 pieces.append(sign_piece(comma, device, there))
             pieces.append(sign_piece(first + index, device, there))
             pieces.append(sign_piece(colon, device, there))
-            pieces.append(Piece(digits, present, index + 1, places))
+            digits, lengths = problems.operands[:, index], problems.lengths[:, index]
+            pieces.append(number_piece(digits, lengths, index + 1, self.reverse_operands))
         pieces.append(sign_piece(EQUALS, device))
         for rank in range(problems.answer.shape[1]):
             there = (rank < problems.answer_length)[:, None]

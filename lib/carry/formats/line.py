@@ -12,7 +12,7 @@ x                     text
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import torch
 from jaxtyping import Integer
@@ -66,19 +66,18 @@ class Line(Format):
     written alike. Earlier sums are correct, and their operands are at most as long as the longest
     operand of the problem. Text is not coupled.
 
-    >>> from carry.formats import build_format, to_text
-    >>> from carry.tasks import build_task, to_digits
+    >>> from carry.formats import build_format
+    >>> from carry.tasks import build_task
     >>> task = build_task({"name": "addition"})
-    >>> problems = task.solve(*to_digits([[653, 49]]))
     >>> for settings in ({"sums": 1}, {"text": 0, "sums": 3}, {"text": 4, "sums": 2}):
-    ...     form = build_format({"name": "line", **settings}, task)
-    ...     print(to_text(form.write(problems).tokens[0]))
+    ...     print(build_format({"name": "line", **settings}, task).write_text(653, 49))
     ^kwgqaa356+94=207$
     ^3+139=439 955+9=865 356+94=207$
     ^kwgq3+139=439 ra r356+94=207$
     """
 
-    pad: ClassVar[bool] = False  # an id of the most significant digit would tell the length
+    task_type = Addition
+    level_count = 2  # the place, and the sum
 
     text: Annotated[list[Characters], Pair, BeforeValidator(_to_range)] = [0, 10]
     sums: Annotated[list[Sums], Pair, BeforeValidator(_to_range)] = [1, 2]
@@ -93,18 +92,15 @@ class Line(Format):
     @property
     def layout(self) -> Layout:
         """Without padding."""
-        return Layout(self.reverse_answer, self.reverse_operands, self.pad)
+        return Layout(self.reverse_answer, self.reverse_operands, False)
 
     @property
-    def level_count(self) -> int:
-        """Digits are coupled by place, and by sum."""
-        return 2
+    def hides_answer_length(self) -> bool:
+        """An id of the most significant digit would tell the length."""
+        return self.reverse_answer
 
     def incompatibility(self) -> str | None:
-        """Refuse tasks other than the addition of two numbers, and empty ranges."""
-        if not isinstance(self.task, Addition):
-            name = type(self.task).__name__
-            return f"'line' writes sums, and {name} has others; expected task 'addition'"
+        """Refuse empty ranges."""
         for key in ("text", "sums"):
             least, most = getattr(self, key)
             if least > most:
@@ -126,7 +122,6 @@ class Line(Format):
 
         Numbers are counted through the line.
         """
-        self.check_problems(problems)
         device, label = problems.operands.device, problems.label
         earlier = _hash_in_range(self.sums, label, SUMS) - 1  # number of earlier sums
         pieces = [sign_piece(BOS, device)]
@@ -141,10 +136,6 @@ class Line(Format):
         couplings = [((1, 1), (index, 0)) for index in range(self.sums[1]) for _ in range(3)]
         tokens, marks, total = join_pieces(pieces, len(problems), device, couplings)
         return Batch(tokens, *marks, total - problems.answer_length - 1, total)
-
-    def without_padding(self) -> Line:
-        """Return the format without text and without earlier sums."""
-        return self.model_copy(update={"text": [0, 0], "sums": [1, 1]})
 
     def read(self, response: Integer[Tensor, "B A"]) -> Integer[Tensor, "B A"]:
         """Return the digits, least significant first, followed by EOS."""
@@ -182,7 +173,7 @@ class Line(Format):
         inside = place < lengths[:, :, None]
         leading = ((place == lengths[:, :, None] - 1) & (place > 0)).long()  # must not be zero
         keys = _keys(label, purpose + DIGITS, 2 * len(place)).unflatten(1, (-1, 2)).transpose(1, 2)
-        digits = (leading + hash_to_range(keys, 10 - leading)) * inside
+        digits = (leading + hash_to_range(keys, self.task.base - leading)) * inside
         return self.task.solve(digits.to(torch.uint8), lengths)
 
 

@@ -57,53 +57,29 @@ LONGEST = 1000  # digits of factors; more rows would exhaust the memory
 class Longhand(Format):
     """The rows of a calculation; the last row and the counts have the answer.
 
-    >>> from carry.formats import build_format, to_text
-    >>> from carry.tasks import build_task, to_digits
-    >>> task = build_task({"name": "calculator"})
-    >>> form = build_format({"name": "longhand"}, task)
+    >>> from carry.formats import build_format
+    >>> from carry.tasks import build_task
+    >>> form = build_format({"name": "longhand"}, build_task({"name": "calculator"}))
     >>> for text in ("57+48", "37-52", "12*30", "85/7"):
-    ...     problems = task.solve(*to_digits([task.parse_question(text)]))
-    ...     print(to_text(form.write(problems).tokens[0]))
+    ...     print(form.write_text(*form.task.parse_question(text)))
     +75,84=1501+$
     -73,25=158-051+$
     *21,03=000+121+242+363+0063+$
     :58,7=080+110+249-110+051+180+210+349-210+$
     """
 
-    @property
-    def has_steps(self) -> bool:
-        """Rows precede the answer."""
-        return True
-
-    @property
-    def level_count(self) -> int:
-        """Place, row, and counted digit."""
-        return 3
-
-    @property
-    def marks_known_from_question(self) -> bool:
-        """The model decides where rows end and which kind follows."""
-        return False
-
-    def incompatibility(self) -> str | None:
-        """Refuse tasks other than the calculator."""
-        if not isinstance(self.task, Calculator):
-            name = type(self.task).__name__
-            return (
-                f"'longhand' writes calculations, and {name} is another task; expected 'calculator'"
-            )
-        return None
+    task_type = Calculator
+    has_steps = True
+    level_count = 3  # place, row, and counted digit
+    marks_known_from_question = False  # the model decides where rows end and which kind follows
+    hides_answer_length = True
 
     def vocabulary_size(self) -> int:
         """Return the digits and the signs."""
         return max(EOS, PAD, COMMA, *OPERATION_TOKENS) + 1
 
     def extent(self, digits: int) -> Extent:
-        """Return bounds on the longest number, the tokens and the levels.
-
-        Raises:
-            SettingsError: for problems whose rows would exhaust the memory.
-        """
+        """Return bounds on the longest number, the tokens and the levels."""
         if {*self.task.operations} & {*"*/"} and digits > LONGEST:
             raise SettingsError(
                 f"format: the rows of {digits} digits are too long; expected at most {LONGEST}"
@@ -117,7 +93,6 @@ class Longhand(Format):
 
     def write(self, problems: Problems) -> Batch:
         """Write problems as tokens and marks."""
-        self.check_problems(problems)
         return self.write_rows(problems, compute_rows(problems.operands, problems.lengths))
 
     def write_open_ended(self, problems: Problems) -> Batch:

@@ -10,6 +10,7 @@ from carry.data.batch import NO_PLACE, Batch
 from carry.data.problems import Problems
 from carry.formats import ALPHABET, BOS, EOS, EQUALS, FIRST_LETTER, Extent, Format
 from carry.tasks import digits_to_values
+from carry.tasks.modular_addition import ModularAddition
 
 
 class OneHot(Format):
@@ -23,24 +24,19 @@ class OneHot(Format):
     [12, 26, 32, 11, 25, 13]
     """
 
-    @property
-    def numbers_are_symbols(self) -> bool:
-        """Each number is one token."""
-        return True
+    task_type = ModularAddition
+    numbers_are_symbols = True
 
     def incompatibility(self) -> str | None:
-        """Refuse tasks with unlimited numbers, or more numbers than symbols."""
-        count, symbols = self.task.number_count, len(ALPHABET) - FIRST_LETTER
-        if count is None:
-            name = type(self.task).__name__
-            return f"'one_hot' has a symbol for each number, and {name} has no largest one"
+        """Refuse more numbers than symbols."""
+        count, symbols = self.task.modulus, len(ALPHABET) - FIRST_LETTER
         if count > symbols:
             return f"'one_hot' has {symbols} symbols and the task {count} numbers; expected fewer"
         return None
 
     def vocabulary_size(self) -> int:
         """Return the signs and the numbers."""
-        return FIRST_LETTER + self.task.number_count
+        return FIRST_LETTER + self.task.modulus
 
     def extent(self, digits: int) -> Extent:
         """Return one token for each number, and the signs."""
@@ -49,7 +45,6 @@ class OneHot(Format):
 
     def write(self, problems: Problems) -> Batch:
         """Write problems as tokens and marks; every number is at place 0."""
-        self.check_problems(problems)
         count, operands = problems.operands.shape[:2]
         device = problems.operands.device
         numbers = [*problems.operands.unbind(1), problems.answer]
@@ -66,7 +61,7 @@ class OneHot(Format):
     def read(self, response: Integer[Tensor, "B A"]) -> Integer[Tensor, "B N"]:
         """Return the digits of the number, least significant first, followed by EOS."""
         value = (response[:, :1] - FIRST_LETTER).clamp(min=0)
-        place = torch.arange(len(str(self.task.number_count - 1)), device=response.device)
+        place = torch.arange(len(str(self.task.modulus - 1)), device=response.device)
         digits = value // 10**place % 10
         length = 1 + (value >= 10 ** place[1:]).sum(1, keepdim=True)
         valid = response[:, :1] >= FIRST_LETTER

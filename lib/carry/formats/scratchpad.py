@@ -26,6 +26,7 @@ from carry.formats import (
 )
 from carry.formats.expression import number_piece
 from carry.tasks import Coupling, ScratchpadStage
+from carry.tasks.multi_operand_addition import MultiOperandAddition
 
 # With several operands, the tokens of all steps grow with the square of the digits or faster.
 LONGEST = 500
@@ -36,7 +37,7 @@ class Scratchpad(Format):
 
     `reverse_operands`, `reverse_answer`: write the least significant digit first, in the question
     and in the response. `pad`: zeros make each number as long as its room, which the question
-    determines. `from_zero`: running sums start with 0 (cho2025, 4.1); None: as in the task's paper.
+    determines. `from_zero`: running sums start with 0 (cho2025, 4.1).
 
     In the question, a sign is coupled with the number before it, one below place 0. In the
     response, a sign is coupled with the number after it. `signs`: `next` to the digit that follows,
@@ -44,26 +45,22 @@ class Scratchpad(Format):
     0, where signs of a reversed question are coupled with the number after them (cho2025, Fig. 14,
     by its released code). The two differ for reversed questions and for plain responses only.
 
-    >>> from carry.formats import build_format, to_text
-    >>> from carry.tasks import build_task, to_digits
+    >>> from carry.formats import build_format
+    >>> from carry.tasks import build_task
     >>> for name, numbers in (("multi_operand_addition", [57, 48]), ("multiplication", [37, 92])):
-    ...     task = build_task({"name": name})
-    ...     problems = task.solve(*to_digits([numbers]))
-    ...     print(to_text(build_format({"name": "scratchpad"}, task).write(problems).tokens[0]))
+    ...     form = build_format({"name": "scratchpad"}, build_task({"name": name}))
+    ...     print(form.write_text(*numbers))
     ^057+048=000>750>501$
     ^37*92=470+333=4700>4043$
     """
 
+    has_steps = True
+
     reverse_operands: bool = False
     reverse_answer: bool = True
     pad: bool = True
-    from_zero: bool | None = None
+    from_zero: bool = True
     signs: Literal["next", "lowest"] = "next"
-
-    @property
-    def has_steps(self) -> bool:
-        """The steps precede the answer."""
-        return True
 
     @property
     def layout(self) -> Layout:
@@ -76,6 +73,11 @@ class Scratchpad(Format):
         return self.task.scratchpad_levels
 
     @property
+    def hides_answer_length(self) -> bool:
+        """An id of the most significant digit would tell the length of an unpadded number."""
+        return self.reverse_answer or self.pad
+
+    @property
     def marks_known_from_question(self) -> bool:
         """Without padding, the model decides the length of each number."""
         return self.pad or self.task.answer_is_last_digit
@@ -85,8 +87,8 @@ class Scratchpad(Format):
         if not self.task.scratchpad_levels:
             name = type(self.task).__name__
             return f"'scratchpad' writes steps, and {name} has none; expected 'expression'"
-        if self.from_zero is not None and self.task.from_zero is None:
-            return f"from_zero {self.from_zero} does not fit a task without sums; expected none"
+        if not (self.from_zero or isinstance(self.task, MultiOperandAddition)):
+            return "from_zero false does not fit a task without sums; expected true"
         if self.task.answer_is_last_digit and not self.reverse_answer:
             return (
                 "reverse_answer false does not fit, the last step would come first; expected true"
@@ -98,11 +100,7 @@ class Scratchpad(Format):
         return max(map(ALPHABET.index, f">{self.task.sign}")) + 1
 
     def extent(self, digits: int) -> Extent:
-        """Write the largest problem, with all digits 9, and return its sizes.
-
-        Raises:
-            SettingsError: for problems whose steps would exhaust the memory.
-        """
+        """Write the largest problem, with all digits 9, and return its sizes."""
         if self.task.scratchpad_levels > 1 and digits > LONGEST:
             raise SettingsError(
                 f"format: the steps of {digits} digits are too long; expected at most {LONGEST}"
@@ -116,7 +114,6 @@ class Scratchpad(Format):
 
     def write(self, problems: Problems) -> Batch:
         """Write problems as tokens and marks."""
-        self.check_problems(problems)
         return self.write_stages(self.scratchpad_stages(problems), self.pad)
 
     def write_open_ended(self, problems: Problems) -> Batch:
@@ -125,8 +122,7 @@ class Scratchpad(Format):
 
     def scratchpad_stages(self, problems: Problems) -> list[ScratchpadStage]:
         """Return the stages that are written: the question, then the steps."""
-        from_zero = self.task.from_zero if self.from_zero is None else self.from_zero
-        return self.task.scratchpad_stages(problems, bool(from_zero))
+        return self.task.scratchpad_stages(problems, self.from_zero)
 
     def write_stages(self, stages: list[ScratchpadStage], padded: bool) -> Batch:
         """Write stages, correct or not; `padded`: response numbers are as long as their room.

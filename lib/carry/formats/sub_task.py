@@ -19,6 +19,7 @@ level 2       ....1111122221111122222.        ....1111122221122112211221122.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar, Literal, get_args
 
 import torch
@@ -26,7 +27,6 @@ from jaxtyping import Integer
 from pydantic import Field
 from torch import Tensor
 
-from carry.config.settings import SettingsError, suggest_name
 from carry.data.batch import NO_PLACE, Batch, merge_batches
 from carry.data.problems import Problems
 from carry.formats import (
@@ -73,34 +73,29 @@ class SubTask(Format):
     A response with one token for each place is number 3; in `ali` and `rev` number 3 is the first
     operand and number 4 the second.
 
-    >>> from carry.formats import build_format, to_text
-    >>> from carry.tasks import build_task, to_digits
-    >>> task = build_task({"name": "addition"})
-    >>> problems = task.solve(*to_digits([[1234, 4567]]))
+    >>> from carry.formats import build_format
+    >>> from carry.tasks import build_task
+    >>> form = build_format({"name": "sub_task", "prefix": "add"}, build_task({"name": "addition"}))
     >>> for prefix in SubTask.PREFIXES:
-    ...     form = build_format({"name": "sub_task", "prefix": prefix}, task)
-    ...     print(to_text(form.write(problems).tokens[0]))
+    ...     print(form.with_prefix(prefix).write_text(1234, 4567))
     add$1234+4567=5801$
     ali$1234+4567=1+4,2+5,3+6,4+7$
     car$1234+4567=---c$
     mad$1234+4567=5791$
     rev$1234+4567=4321+7654$
-    >>> form = build_format({"name": "sub_task", "prefix": "rev", "spaces": 0.5}, task)
-    >>> to_text(form.write(problems).tokens[0])
+    >>> form.model_copy(update={"spaces": 0.5}).with_prefix("rev").write_text(1234, 4567)
     'rev$1  2 3 4 +45 6 7=4321+7654$'
     """
 
     PREFIXES: ClassVar[tuple[str, ...]] = get_args(Prefix)
+    task_type = Addition
+    has_task_prefix = True
+    level_count = 2  # places, as in an `expression`, and operands
 
     prefix: Prefix
     reverse_operands: bool = False
     reverse_answer: bool = False
     spaces: float = Field(default=0.0, ge=0.0, le=1.0)
-
-    @property
-    def has_task_prefix(self) -> bool:
-        """The prefix names the sub-task."""
-        return True
 
     @property
     def variable_length(self) -> bool:
@@ -115,42 +110,18 @@ class SubTask(Format):
         return Layout(lowest_first, self.reverse_operands, False, self.prefix != "car")
 
     @property
-    def level_count(self) -> int:
-        """Places, as in an `expression`, and operands."""
-        return 2
-
-    @property
     def writes_answer(self) -> bool:
         """Only `add` writes the sum."""
         return self.prefix == "add"
 
+    @property
+    def hides_answer_length(self) -> bool:
+        """The question determines the length of all responses but the sum."""
+        return self.reverse_answer or not self.writes_answer
+
     def with_prefix(self, prefix: str) -> SubTask:
-        """Return the same format with another prefix.
-
-        >>> from carry.formats import build_format
-        >>> from carry.tasks import build_task
-        >>> task = build_task({"name": "addition"})
-        >>> build_format({"name": "sub_task", "prefix": "add"}, task).with_prefix("car").prefix
-        'car'
-
-        Raises:
-            SettingsError: for an unknown prefix.
-        """
-        if prefix not in self.PREFIXES:
-            raise SettingsError(
-                f"prefix: {prefix!r} is unknown, {suggest_name(prefix, self.PREFIXES)}"
-            )
+        """Return the same format with another prefix."""
         return self.model_copy(update={"prefix": prefix})
-
-    def incompatibility(self) -> str | None:
-        """Refuse tasks other than the addition of two numbers."""
-        if not isinstance(self.task, Addition):
-            name = type(self.task).__name__
-            return (
-                f"'sub_task' writes parts of an addition, and {name} has others; expected "
-                "task 'addition'"
-            )
-        return None
 
     def vocabulary_size(self) -> int:
         """Return the digits, the signs and the letters, for every prefix alike."""
@@ -164,11 +135,17 @@ class SubTask(Format):
         symbols = 2 * digits + 1
         tokens = len(self.prefix) + symbols + 3 + response
         tokens += int(max_spaces(self.spaces, torch.tensor([symbols]), torch.tensor([answer])))
-        return Extent(longest, tokens, (longest + 1, 3))
+        # Coupling numbers of signs are 0, and one above a response that is written descending.
+        return Extent(longest, tokens, (longest + (1 if self.layout.lowest_first else 2), 3))
+
+    def mixed_extent(self, digits: int, prefixes: Sequence[str]) -> Extent:
+        """Return the largest extent over several sub-tasks."""
+        extents = [self.with_prefix(prefix).extent(digits) for prefix in prefixes]
+        longest, tokens, levels = zip(*extents, strict=True)
+        return Extent(max(longest), max(tokens), max(levels))
 
     def write(self, problems: Problems) -> Batch:
         """Write problems as tokens and marks; signs have no number and no place."""
-        self.check_problems(problems)
         device, longest = problems.operands.device, problems.lengths.amax(1)
         length = problems.answer_length if self.writes_answer else longest
         ascending = self.reverse_answer
@@ -220,12 +197,8 @@ class SubTask(Format):
         are those of the true answer.
         """
         blank = DASH if self.prefix == "car" else 0
-        batch = Format.write_open_ended(self.without_padding(), problems)
+        batch = Format.write_open_ended(self.model_copy(update={"spaces": 0.0}), problems)
         return self._insert_spaces(hide_responses(batch, blank), problems)
-
-    def without_padding(self) -> SubTask:
-        """Return the format without spaces."""
-        return self.model_copy(update={"spaces": 0.0})
 
     def _insert_spaces(self, batch: Batch, problems: Problems) -> Batch:
         prefix = len(self.prefix) + 1  # and the sign after it
@@ -237,7 +210,8 @@ class SubTask(Format):
             return [number_piece(problems.answer, problems.answer_length, 3, self.reverse_answer)]
         longest, steps = problems.lengths.amax(1), self.task.compute_steps(problems)
         if self.prefix == "mad":
-            return [number_piece(steps["digit_sum"] % 10, longest, 3, self.reverse_answer)]
+            sums = steps["digit_sum"] % self.task.base
+            return [number_piece(sums, longest, 3, self.reverse_answer)]
         if self.prefix == "car":
             signs = torch.where(steps["carry_generated"] > 0, CARRY, DASH)
             return [number_piece(signs, longest, 3, self.reverse_answer)]

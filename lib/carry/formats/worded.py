@@ -58,31 +58,17 @@ class Worded(Format):
     The reversed operands are numbers 3 and 4, each line is a number with the place that it adds,
     and the answer is the last number. In tables of steps these are steps 0, 1, and 2 to the last.
 
-    >>> from carry.formats import build_format, to_text
-    >>> from carry.tasks import build_task, to_digits
-    >>> task = build_task({"name": "addition"})
-    >>> problems = task.solve(*to_digits([[57, 8]]))
-    >>> to_text(build_format({"name": "worded"}, task).write(problems).tokens[0])
+    >>> from carry.formats import build_format
+    >>> from carry.tasks import build_task
+    >>> build_format({"name": "worded"}, build_task({"name": "addition"})).write_text(57, 8)
     '^57+8=7 5 + 8; c=0, 7+8+0=5, c=1; 5+0+1=6, c=0 65$'
     """
 
+    task_type = Addition
+    has_steps = True
+
     begin: Literal["^", "$"] = "^"
     bar: bool = False
-
-    @property
-    def has_steps(self) -> bool:
-        """The steps precede the answer."""
-        return True
-
-    def incompatibility(self) -> str | None:
-        """Refuse tasks other than the addition of two numbers."""
-        if not isinstance(self.task, Addition):
-            name = type(self.task).__name__
-            return (
-                f"'worded' writes the carries of an addition, and {name} has others; expected "
-                "task 'addition'"
-            )
-        return None
 
     def vocabulary_size(self) -> int:
         """Return the digits, the signs, and letters up to `c`."""
@@ -96,7 +82,6 @@ class Worded(Format):
 
     def write(self, problems: Problems) -> Batch:
         """Write problems as tokens and marks; signs have no number and no place."""
-        self.check_problems(problems)
         device, longest = problems.operands.device, problems.lengths.amax(1)
         question = [
             sign_piece(ALPHABET.index(self.begin), device),
@@ -133,7 +118,7 @@ class Worded(Format):
         used, carry = steps["carry_used"], steps["carry_made"]
         first, second = problems.operands.unbind(1)
         separator = torch.where(place == 0, COMMA, SEMICOLON)
-        digit, line = steps["digit_sum"] + used - 10 * carry, FIRST_LINE + place
+        digit, line = steps["digit_sum"] + used - self.task.base * carry, FIRST_LINE + place
         columns = [
             *((separator, 0), (SPACE, 0)),
             *((first, line), (PLUS, 0), (second, line), (PLUS, 0), (used, line)),

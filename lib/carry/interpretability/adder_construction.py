@@ -6,17 +6,17 @@ functions measure for which problems and widths, and with how sharp attention, t
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pandas as pd
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from carry.config.settings import SettingsError
 from carry.data.batch import Batch
 from carry.data.problems import Problems
 from carry.evaluation.intervals import add_interval
@@ -35,7 +35,6 @@ COLUMNS = {
     "widths": ("written", "bits", "codes", "ids", "codes_are", "width", *SCORES),
     "sharpness": ("operands", "digits", "sequence", "dtype", "scale", *SCORES),
 }
-PAPER = "cho2025, Table {}"
 TITLES = {
     4: "The embedded tokens, X(0)",
     **{
@@ -180,31 +179,22 @@ def _tabulate_stream(
     matrix: Float[Tensor, "D T"], tokens: list[str], bits: tuple[int, int]
 ) -> pd.DataFrame:
     """Return the residual stream, or a part of it, with named rows."""
-    single = [name for name in FEATURES if not name.startswith("SUM")]
-    rows = {name: _format_rows(matrix[[at]])[0] for at, name in enumerate(single[:-2])}
-    rows["SUM"] = [
-        _format_one_hot(column) for column in matrix[adder.SUM : adder.SUM + 10].T.tolist()
-    ]
-    ends = _format_rows(matrix[[adder.ARROW, adder.END]])
-    rows |= dict(zip(single[-2:], ends, strict=True))
-    begin = adder.CODES
+    rows = dict(zip(FEATURES[: adder.SUM], _format_rows(matrix[: adder.SUM]), strict=True))
+    digits = matrix[adder.SUM : adder.SUM + 10]
+    rows["SUM"] = [_format_one_hot(column) for column in digits.T.tolist()]
+    rows |= dict(zip(FEATURES[-2:], _format_rows(matrix[[adder.ARROW, adder.END]]), strict=True))
     names = ("POS_1", "POS_1_NEXT", "POS_2", "POS_2_NEXT")
-    for name, count in zip(names, (bits[0], bits[0], bits[1], bits[1]), strict=True):
-        rows[name] = _format_codes(matrix[begin : begin + count])
-        begin += count
-    return pd.DataFrame(rows, index=pd.Index(range(len(tokens)))).T.set_axis(tokens, axis=1)
+    codes = matrix[adder.CODES :].split([bits[0], bits[0], bits[1], bits[1]])
+    rows |= {name: _format_codes(part) for name, part in zip(names, codes, strict=True)}
+    return pd.DataFrame(rows).T.set_axis(tokens, axis=1)
 
 
 def _tabulate_codes(
     matrix: Float[Tensor, "K T"], tokens: list[str], bits: tuple[int, int]
 ) -> pd.DataFrame:
     """Return the queries or keys of one head, with the paper's names of the rows."""
-    first, both = bits[0], sum(bits)
-    rows = [
-        _format_codes(matrix[:first]),
-        _format_codes(matrix[first:both]),
-        _format_rows(matrix[[both]])[0],
-    ]
+    first, second, last = matrix.split([*bits, 1])
+    rows = [_format_codes(first), _format_codes(second), *_format_rows(last)]
     return pd.DataFrame(rows, index=["1 to P1", "P1+1 to P", "P+1"], columns=tokens)
 
 
@@ -234,11 +224,7 @@ def _format_rows(matrix: Float[Tensor, "R T"]) -> list[list[str]]:
 
 
 def _format_number(value: float) -> str:
-    """Return a number as a fraction if it is close to one, since attention is never exactly 0.
-
-    >>> _format_number(1 / 3 + 1e-12), _format_number(-100.0), _format_number(0.123456)
-    ('1/3', '-100', '0.123')
-    """
+    """Return a number as a fraction if it is close to one, since attention is never exactly 0."""
     fraction = Fraction(value).limit_denominator(99)
     return str(fraction) if abs(fraction - Fraction(value)) < 1e-9 else f"{value:.3f}"
 
@@ -267,14 +253,13 @@ def score_construction(system: System, problems: Problems) -> ConstructionScore:
     >>> score_construction(model, all_sums(model, 2, 1))[:4]
     (100, 900, 0, 100)
     """
-    device = system.network.tokens.weight.device
-    batch = system.format.write(problems.to(device))
+    batch = system.format.write(problems)
     tokens, queries = batch.tokens.shape[1], int((batch.length - batch.start).max())
     rows_at_once = max(1, MAX_ATTENTION_SCORES // (4 * tokens * queries))
     queries_at_once = max(1, MAX_ATTENTION_SCORES // (4 * tokens)) if rows_at_once == 1 else queries
     n = wrong = exact = 0
     margin = math.inf
-    for rows in torch.arange(len(problems), device=device).split(rows_at_once):
+    for rows in torch.arange(len(problems)).split(rows_at_once):
         margins, real = _compute_margins(system, batch[rows], queries_at_once)
         errors = real & (margins <= 0)
         n, wrong = n + int(real.sum()), wrong + int(errors.sum())
@@ -312,26 +297,38 @@ def all_sums(system: System, operands: int, digits: int) -> Problems:
     return system.task.solve(written, lengths)
 
 
-def random_sums(system: System, operands: int, digits: int, count: int, seed: int = 0) -> Problems:
+def random_sums(system: System, operands: int, digits: int, count: int) -> Problems:
     """Return random sums of `operands` numbers of exactly `digits` digits.
 
     >>> random_sums(build_adder(3, 2), 3, 2, count=4).lengths.tolist()[0]
     [2, 2, 2]
     """
-    generator = stream(seed, "construction", operands, digits)
+    generator = stream(0, "construction", operands, digits)
     return system.task.draw_for_cells(torch.tensor([[digits, operands]] * count), generator)
 
 
-def count_response_tokens(operands: int, digits: int) -> int:
-    """Return the number of tokens in the response to a sum of numbers of equal length.
+def _count_problems(operands: int, digits: int, tokens: int) -> int:
+    """Return how many sums of numbers of equal length have at least `tokens` response tokens."""
+    written = (operands + 1) * (compute_adder_size(operands, digits).digits + 1)
+    return math.ceil(tokens / written)
 
-    >>> count_response_tokens(30, 30)  # as the paper counts them, with the end token
-    1023
+
+def add_accuracy(counts: Iterable[dict[str, Any]]) -> pd.DataFrame:
+    """Return counts of `wrong` among `n` as a table, with the accuracy and its interval.
+
+    >>> add_accuracy([{"n": 100, "wrong": 0}]).round(3).loc[0].tolist()
+    [100.0, 0.0, 1.0, 0.963, 1.0]
     """
-    return (operands + 1) * (compute_adder_size(operands, digits).digits + 1)
+    table = pd.DataFrame(counts)
+    right = table.assign(right=table["n"] - table["wrong"])
+    return add_interval(right, "right").drop(columns="right")
 
 
-def score_all_sums(cells: Iterable[tuple[int, int]], codes: Codes = "spare") -> pd.DataFrame:
+def _score(system: System, problems: Problems, **columns: Any) -> dict[str, Any]:
+    return {**columns, **score_construction(system, problems)._asdict()}
+
+
+def score_all_sums(cells: Iterable[tuple[int, int]]) -> pd.DataFrame:
     """Score the model of each cell (operands, digits) on all of its sums.
 
     >>> score_all_sums([(2, 1)])[["problems", "n", "wrong"]].values.tolist()
@@ -339,9 +336,10 @@ def score_all_sums(cells: Iterable[tuple[int, int]], codes: Codes = "spare") -> 
     """
     rows = []
     for operands, digits in cells:
-        model = build_adder(operands, digits, codes=codes)
-        rows.append(_score_cell(model, all_sums(model, operands, digits), operands, digits))
-    return add_accuracy(pd.DataFrame(rows))
+        model = build_adder(operands, digits)
+        sizes = {"operands": operands, "digits": digits, "width": _get_width(model)}
+        rows.append(_score(model, all_sums(model, operands, digits), **sizes))
+    return add_accuracy(rows)
 
 
 def score_random_sums(
@@ -355,39 +353,22 @@ def score_random_sums(
     rows = []
     for operands, digits in cells:
         model = build_adder(operands, digits, codes=codes)
-        count = math.ceil(tokens / count_response_tokens(operands, digits))
-        problems = random_sums(model, operands, digits, count)
-        rows.append(_score_cell(model, problems, operands, digits))
-    return add_accuracy(pd.DataFrame(rows))
-
-
-def _score_cell(
-    system: System, problems: Problems, operands: int, digits: int
-) -> dict[str, object]:
-    sizes = {"operands": operands, "digits": digits, "width": _get_width(system)}
-    return {**sizes, **score_construction(system, problems)._asdict()}
+        sizes = {"operands": operands, "digits": digits, "width": _get_width(model)}
+        count = _count_problems(operands, digits, tokens)
+        rows.append(_score(model, random_sums(model, operands, digits, count), **sizes))
+    return add_accuracy(rows)
 
 
 def _get_width(system: System) -> int:
     return system.network.tokens.weight.shape[1]
 
 
-def add_accuracy(counts: pd.DataFrame) -> pd.DataFrame:
-    """Add the accuracy and its interval to counts of `wrong` among `n`.
+def score_by_length(written: Iterable[int], count: int = 200) -> pd.DataFrame:
+    """Score models of the theorem's width with both kinds of codes, by the digits of two numbers.
 
-    >>> add_accuracy(pd.DataFrame({"n": [100], "wrong": [0]})).round(3).loc[0].tolist()
-    [100.0, 0.0, 1.0, 0.963, 1.0]
-    """
-    right = counts.assign(right=counts["n"] - counts["wrong"])
-    return add_interval(right, "right").drop(columns="right")
-
-
-def score_by_length(written: Iterable[int], operands: int = 2, count: int = 200) -> pd.DataFrame:
-    """Score models of the theorem's width with both kinds of codes, by the digits of numbers.
-
-    Columns: digits `written` in each number, the `bits` of its codes and the number of such
-    `codes`, the number of `ids` including the one after the last, the kind of codes (`codes_are`),
-    and how many of `n` response tokens are `wrong`.
+    Columns: digits `written` in each number (at least 2), the `bits` of its codes and the number of
+    such `codes`, the number of `ids` including the one after the last, the kind of codes
+    (`codes_are`), and how many of `n` response tokens are `wrong`.
 
     >>> table = score_by_length([3, 4], count=5)
     >>> [row for row in zip(table["written"], table["codes_are"], table["wrong"] > 0)]
@@ -395,43 +376,34 @@ def score_by_length(written: Iterable[int], operands: int = 2, count: int = 200)
     """
     rows = []
     for length in written:
-        digits = length - len(str(operands))
-        if digits < 1:
-            raise SettingsError(f"written: {length} does not fit, expected more digits")
+        digits, bits = length - 1, compute_adder_size(2, length - 1).first
+        sizes = {"written": length, "bits": bits, "codes": 2**bits, "ids": length + 2}
         for codes in ("theorem", "spare"):
-            model = build_adder(operands, digits, codes=codes)
-            bits = compute_adder_size(operands, digits).first
-            score = score_construction(model, random_sums(model, operands, digits, count))
-            sizes = {"written": length, "bits": bits, "codes": 2**bits, "ids": length + 2}
-            sizes |= {"codes_are": codes, "width": _get_width(model)}
-            rows.append({**sizes, **score._asdict()})
-    return add_accuracy(pd.DataFrame(rows))
+            model = build_adder(2, digits, codes=codes)
+            problems = random_sums(model, 2, digits, count)
+            columns = {**sizes, "codes_are": codes, "width": _get_width(model)}
+            rows.append(_score(model, problems, **columns))
+    return add_accuracy(rows)
 
 
 def score_by_scale(
-    cells: Iterable[tuple[int, int]],
-    scales: Sequence[float],
-    tokens: int = 1000,
-    dtypes: Sequence[str] = ("float32", "float64"),
+    cells: Iterable[tuple[int, int]], scales: Sequence[float], tokens: int = 1000
 ) -> pd.DataFrame:
     """Score models by the sharpness of attention (`scale`), in each cell and number format.
 
     Columns: `sequence` (tokens of a problem and its response), `dtype`, `scale`, how many of `n`
     response tokens are `wrong`, and the smallest `margin` of a target.
 
-    >>> table = score_by_scale([(2, 2)], [1.0, 8.0], tokens=50, dtypes=["float32"])
-    >>> (table["wrong"] > 0).tolist()
-    [True, False]
+    >>> table = score_by_scale([(2, 2)], [1.0, 8.0], tokens=50)
+    >>> (table["wrong"] > 0).tolist(), table["dtype"].unique().tolist()
+    ([True, False, True, False], ['float32', 'float64'])
     """
     rows = []
-    for operands, digits in cells:
-        count = math.ceil(tokens / count_response_tokens(operands, digits))
+    for (operands, digits), dtype, scale in itertools.product(cells, DTYPES, scales):
+        model = build_adder(operands, digits, scale=scale, dtype=DTYPES[dtype])
+        count = _count_problems(operands, digits, tokens)
         length = (2 * operands + 1) * (compute_adder_size(operands, digits).digits + 1)
-        for dtype in dtypes:
-            for scale in scales:
-                model = build_adder(operands, digits, scale=scale, dtype=DTYPES[dtype])
-                problems = random_sums(model, operands, digits, count)
-                sizes = {"operands": operands, "digits": digits, "sequence": length}
-                sizes |= {"dtype": dtype, "scale": scale}
-                rows.append({**sizes, **score_construction(model, problems)._asdict()})
-    return add_accuracy(pd.DataFrame(rows))
+        sizes = {"operands": operands, "digits": digits, "sequence": length}
+        problems = random_sums(model, operands, digits, count)
+        rows.append(_score(model, problems, **sizes, dtype=dtype, scale=scale))
+    return add_accuracy(rows)

@@ -21,6 +21,7 @@ from torch import Tensor
 
 from carry.config.settings import SettingsError
 from carry.data.batch import Batch
+from carry.data.problems import Problems
 from carry.formats import ALPHABET
 from carry.models.hooks import Hooks
 from carry.models.system import System
@@ -38,42 +39,11 @@ COLUMNS = {
 
 
 @torch.inference_mode()
-def average_attention(
-    system: System, cell: tuple[int, int], count: int = PROBLEMS
-) -> tuple[Batch, Float[Tensor, "L H T T"]]:
-    """Return one problem of a cell, and the mean attention over `count` problems.
-
-    Layers of all recurrences are counted; ids start at 1.
-
-    Raises:
-        SettingsError: if the problems of the cell have different layouts.
-
-    >>> from carry.models.constructions.adder import build_adder
-    >>> batch, weights = average_attention(build_adder(3, 2), (2, 3), count=4)
-    >>> weights.shape, bool((weights.sum(-1) - 1).abs().max() < 1e-9)
-    (torch.Size([1, 4, 29, 29]), True)
-    """
-    device = system.device
-    cells = torch.tensor([cell] * count, device=device)
-    problems = system.task.draw_for_cells(cells, stream(0, "attention", device=device))
-    batch = system.format.write(problems)
-    even = (batch.length == batch.length[0]).all() and (batch.start == batch.start[0]).all()
-    if system.format.variable_length or not even:
-        raise SettingsError(
-            f"runs.{system.run.name}.evaluation.attention_cell: the problems of cell {list(cell)} "
-            "have different layouts; expected a format with pad: true and without spaces"
-        )
-    system.network.eval()
-    with use_precision("fp32", device):
-        return batch[:1], mean_attention(system, batch)
-
-
-@torch.inference_mode()
-def mean_attention(system: System, batch: Batch) -> Float[Tensor, "L H T T"]:
-    """Return the mean attention of each layer over problems of one layout."""
+def read_attention(system: System, batch: Batch) -> list[Float[Tensor, "B H T T"]]:
+    """Return the attention of each layer, through all recurrences."""
     hooks = Hooks(["*.pattern"])
-    system.network(batch.tokens, system.ids(batch), hooks=hooks)
-    return torch.stack([pattern.mean(0) for pattern in hooks.all_layers("pattern")])
+    system.network.eval()(batch.tokens, system.ids(batch), hooks=hooks)
+    return hooks.all_layers("pattern")
 
 
 @torch.inference_mode()
@@ -94,17 +64,15 @@ def measure_response_attention(
     >>> shares.shape, bool((shares - 1).abs().max() < 1e-9)
     (torch.Size([1, 16, 4]), True)
     """
-    hooks, rows = Hooks(["*.pattern"]), torch.arange(len(batch))[:, None]
-    system.network.eval()(batch.tokens, system.ids(batch), hooks=hooks)
-    at, _, real = batch.response()
+    (at, _, real), rows = batch.response(), torch.arange(len(batch))[:, None]
     shares = [
         (pattern[rows, :, at] * keys[:, :, None]).sum(-1)[real]
-        for pattern in hooks.all_layers("pattern")
+        for pattern in read_attention(system, batch)
     ]
     return torch.stack(shares)
 
 
-def find_needed_tokens(system: System, batch: Batch) -> tuple[list[int], Bool[Tensor, "G A T"]]:
+def _find_needed_tokens(system: System, batch: Batch) -> tuple[list[int], Bool[Tensor, "G A T"]]:
     """Return the queries of one problem that write digits of sums, and the tokens each needs.
 
     The groups are those of `NEEDED` without the last one, in this order.
@@ -113,7 +81,7 @@ def find_needed_tokens(system: System, batch: Batch) -> tuple[list[int], Bool[Te
     >>> from carry.tasks import to_digits
     >>> model = build_adder(3, 2)
     >>> batch = model.format.write(model.task.solve(*to_digits([[57, 48, 96]])))
-    >>> queries, groups = find_needed_tokens(model, batch)
+    >>> queries, groups = _find_needed_tokens(model, batch)
     >>> middle = len(queries) - 2  # the query that writes the middle digit of 102
     >>> [group[middle].nonzero().flatten().tolist() for group in groups[:3]]
     [[10], [22], [11, 21, 25]]
@@ -141,18 +109,38 @@ def find_needed_tokens(system: System, batch: Batch) -> tuple[list[int], Bool[Te
     return queries, torch.stack(groups, dim=1)
 
 
-def measure_needed_shares(
-    system: System, batch: Batch, weights: Float[Tensor, "L H T T"]
-) -> pd.DataFrame:
-    """Return the mean share of each head's attention on each group of `NEEDED` tokens.
+@torch.inference_mode()
+def describe_batch(system: System, batch: Batch) -> dict[str, pd.DataFrame]:
+    """Return the mean attention of a model over problems of one layout, as tables.
+
+    Layers are counted through all recurrences.
+
+    Returns:
+        attention: the mean `weight` of each `layer`, `head`, `query` and earlier `key`.
+        heads: the mean `share` of each `layer` and `head` on each group of `NEEDED` tokens.
+        tokens: the tokens of the first problem and their marks: `number`, `place` and levels.
 
     >>> from carry.models.constructions.adder import build_adder
     >>> model = build_adder(3, 2)
-    >>> table = measure_needed_shares(model, *average_attention(model, (2, 3), count=4))
-    >>> table[table["head"] == 0].round(2)[["needed", "share"]].values.tolist()[:2]
+    >>> tables = describe_batch(model, model.format.write(draw_cell(model, (2, 3), 4)))
+    >>> heads = tables["heads"].query("head == 0").round(2)
+    >>> heads[["needed", "share"]].values.tolist()[:2]
     [['operand', 0.33], ['sum so far', 0.33]]
+    >>> "".join(tables["tokens"]["token"])[:4], tables["tokens"]["level_2"].tolist()[:6]
+    ('^075', [-1, 0, 0, 0, 0, 1])
     """
-    queries, groups = find_needed_tokens(system, batch)
+    weights = torch.stack([pattern.mean(0) for pattern in read_attention(system, batch)])
+    return {
+        "attention": _tabulate_attention(weights),
+        "heads": _tabulate_needed_shares(system, batch, weights),
+        "tokens": _tabulate_tokens(batch),
+    }
+
+
+def _tabulate_needed_shares(
+    system: System, batch: Batch, weights: Float[Tensor, "L H T T"]
+) -> pd.DataFrame:
+    queries, groups = _find_needed_tokens(system, batch)
     rows = weights[:, :, queries]
     shares = torch.einsum("lhat,gat->lhg", rows, groups.to(rows)) / len(queries)
     shares = torch.cat([shares, 1 - shares.sum(-1, keepdim=True)], dim=-1)
@@ -166,12 +154,7 @@ def measure_needed_shares(
     )
 
 
-def tabulate_attention(weights: Float[Tensor, "L H T T"]) -> pd.DataFrame:
-    """Return mean attention as a table: one line for each layer, head, query and earlier key.
-
-    >>> tabulate_attention(torch.eye(2)[None, None])["weight"].tolist()
-    [1.0, 0.0, 1.0]
-    """
+def _tabulate_attention(weights: Float[Tensor, "L H T T"]) -> pd.DataFrame:
     layers, heads, width, _ = weights.shape
     query, key = torch.tril_indices(width, width)
     index = pd.MultiIndex.from_product([range(layers), range(heads), range(len(query))])
@@ -187,14 +170,7 @@ def tabulate_attention(weights: Float[Tensor, "L H T T"]) -> pd.DataFrame:
     )
 
 
-def tabulate_tokens(batch: Batch) -> pd.DataFrame:
-    """Return the tokens of one problem and their marks: number, place and levels.
-
-    >>> from carry.models.constructions.adder import build_adder
-    >>> table = tabulate_tokens(average_attention(build_adder(3, 2), (2, 3), count=1)[0])
-    >>> "".join(table["token"])[:10], table["level_2"].tolist()[:6]
-    ('^015+017+0', [-1, 0, 0, 0, 0, 1])
-    """
+def _tabulate_tokens(batch: Batch) -> pd.DataFrame:
     table = pd.DataFrame(
         {
             "at": range(batch.tokens.shape[1]),
@@ -211,25 +187,32 @@ def tabulate_tokens(batch: Batch) -> pd.DataFrame:
 def describe_attention(
     system: System, cell: tuple[int, int], labels: dict[str, Any], count: int = PROBLEMS
 ) -> dict[str, pd.DataFrame]:
-    """Return the mean attention of a model on one cell as tables, with `labels` and the cell.
+    """Return `describe_batch` of `count` problems of a cell, with `labels` and the cell.
 
-    Returns:
-        attention: see `tabulate_attention`.
-        heads: see `measure_needed_shares`.
-        tokens: see `tabulate_tokens`.
+    Raises:
+        SettingsError: if the problems of the cell have different layouts.
 
     >>> from carry.models.constructions.adder import build_adder
     >>> heads = describe_attention(build_adder(3, 2), (2, 3), {"row": "mine"}, 4)["heads"]
     >>> heads.loc[0, ["row", "needed"]].tolist(), heads[["i", "j", "n"]].values[0].tolist()
     (['mine', 'operand'], [2, 3, 4])
     """
-    batch, weights = average_attention(system, cell, count)
+    batch = system.format.write(draw_cell(system, cell, count))
+    even = (batch.length == batch.length[0]).all() and (batch.start == batch.start[0]).all()
+    if system.format.variable_length or not even:
+        raise SettingsError(
+            f"runs.{system.run.name}.evaluation.attention_cell: the problems of cell {list(cell)} "
+            "have different layouts; expected a format with pad: true and without spaces"
+        )
+    with use_precision("fp32", system.device):
+        tables = describe_batch(system, batch)
     labels = {**labels, "i": cell[0], "j": cell[1], "n": count}
-    tables = {
-        "attention": tabulate_attention(weights),
-        "heads": measure_needed_shares(system, batch, weights),
-        "tokens": tabulate_tokens(batch),
-    }
     return {
         name: table.assign(**labels)[[*labels, *table.columns]] for name, table in tables.items()
     }
+
+
+def draw_cell(system: System, cell: tuple[int, int], count: int) -> Problems:
+    """Return the problems of a cell whose attention is averaged, on the system's device."""
+    generator = stream(0, "attention", device=system.device)
+    return system.task.draw_for_cells(torch.tensor([cell] * count, device=system.device), generator)

@@ -24,11 +24,9 @@ from torch import Tensor
 from carry.data.problems import Problems
 from carry.tasks.addition import Addition
 
-SUBTASKS = ("base_add", "make_carry", "make_sum_9", "use_carry", "use_sum_9")
-
 
 def label_subtasks(task: Addition, problems: Problems) -> dict[str, Bool[Tensor, "B K"]]:
-    """Return for each of `SUBTASKS` which places of the answers it applies to.
+    """Return for each sub-task which places of the answers it applies to.
 
     The highest place of an answer has no operand digits: only the sub-tasks that use a carry apply.
 

@@ -12,12 +12,10 @@ import pandas as pd
 import torch
 
 from carry import formats
-from carry.config.arguments import check_integer, check_type
-from carry.config.settings import SettingsError
 from carry.data.batch import Batch
-from carry.evaluation.ask import MAX_DIGITS, check_ids
+from carry.evaluation.ask import check_ids
 from carry.evaluation.scoring import PARTS, find_wrong_parts
-from carry.models.hooks import Hooks
+from carry.interpretability.attention import read_attention
 from carry.models.system import System
 from carry.models.teacher_forcing import teacher_forced_pass
 from carry.randomness import stream
@@ -39,8 +37,7 @@ def measure_errors(
         the number of `n` responses in which it is `wrong`.
 
     Raises:
-        SettingsError: for numbers that are not valid, for problems that need an id past the table
-            of the model, and as `System.count_far` does.
+        SettingsError: for problems that need an id past the table of the model.
 
     >>> from carry.evaluation.trained_models import load_committed
     >>> measure_errors(load_committed("addition_abacus"), 5)["wrong"].tolist()
@@ -64,7 +61,7 @@ def measure_last_attention(system: System, digits: int, count: int = COUNT) -> p
     Ids are those of the first scheme, from start 1.
 
     Raises:
-        SettingsError: for a model without ids, and as `measure_errors` does.
+        SettingsError: for problems that need an id past the table of the model.
 
     Returns:
         For each `layer`, counted through all recurrences, and `head`, both from 1, the mean
@@ -79,20 +76,17 @@ def measure_last_attention(system: System, digits: int, count: int = COUNT) -> p
     >>> table.groupby("head")["attention"].sum().round(3).tolist(), int(table["difference"].max())
     ([1.0, 1.0], 0)
     """
-    batch, hooks = _draw(system, digits, count), Hooks(["*.pattern"])
-    if not system.schemes:
-        raise SettingsError(f"system: {system.run.name} has no ids; expected a scheme of positions")
-    ids = system.ids(batch)
+    batch = _draw(system, digits, count)
     with use_precision("fp32", system.device):
-        system.network.eval()(batch.tokens, ids, hooks=hooks)
+        layers = read_attention(system, batch)
     rows, query = torch.arange(len(batch)), batch.length - 2
-    of_token = ids[0].expand(len(batch), -1)
+    of_token = system.ids(batch)[0].expand(len(batch), -1)
     difference = (of_token - of_token[rows, query][:, None]).double()
     is_sign = torch.isin(batch.tokens, torch.tensor([*formats.SIGN_TOKENS]))
     difference[is_sign | (of_token == 0)] = torch.nan
     exists = torch.arange(batch.tokens.shape[1]) <= query[:, None]
     tables = []
-    for layer, pattern in enumerate(hooks.all_layers("pattern"), start=1):
+    for layer, pattern in enumerate(layers, start=1):
         for head, attention in enumerate(pattern[rows, :, query].unbind(1), start=1):
             columns = {"difference": difference[exists], "attention": attention[exists].double()}
             summed = pd.DataFrame({name: values.numpy() for name, values in columns.items()})
@@ -125,9 +119,6 @@ def group_differences(table: pd.DataFrame, trained: int) -> pd.DataFrame:
 
 def _draw(system: System, digits: int, count: int) -> Batch:
     """Return written problems whose sizes are all `digits`; refuse ids past a table."""
-    check_type(system, System, "system")
-    check_integer(digits, "digits", most=MAX_DIGITS)
-    check_integer(count, "count")
     cells = torch.full((count, 2), digits)
     batch = system.format.write(system.task.draw_for_cells(cells, stream(0, "far ids", digits)))
     check_ids(system, batch, digits, 1)

@@ -14,7 +14,6 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from carry.data.batch import Batch
 from carry.data.problems import Problems
 from carry.evaluation.intervals import add_interval
 from carry.interpretability.carry_subtasks import label_subtasks
@@ -51,19 +50,22 @@ def ablate_heads(system: System, problems: Problems) -> pd.DataFrame:
         name: ((place >= 0) & applies.gather(1, place.clamp(min=0))).to(system.device)
         for name, applies in labels.items()
     }
-    batch = batch.to(system.device)
-    table = _score_without_each_head(system, batch, kinds, lambda outputs: outputs.mean(0))
+    table = ablate_heads_by_kind(system, problems, kinds, one_layout=True)
     return table.rename(columns={"kind": "subtask"})
 
 
 @torch.inference_mode()
 def ablate_heads_by_kind(
-    system: System, problems: Problems, kinds: Mapping[str, Bool[Tensor, "B A"]]
+    system: System,
+    problems: Problems,
+    kinds: Mapping[str, Bool[Tensor, "B A"]],
+    one_layout: bool = False,
 ) -> pd.DataFrame:
-    """Score a model without each of its heads, for problems of any layout and kinds of tokens.
+    """Score a model without each of its heads, for any kinds of tokens.
 
     Args:
         kinds: by name, which response tokens (`Batch.response`) are counted.
+        one_layout: whether a token has the same role in all problems, and its own mean.
 
     Returns:
         For each `layer` and `head`, both -1 for the complete model, and each `kind` how many of `n`
@@ -79,41 +81,12 @@ def ablate_heads_by_kind(
     ([-1, 0, 1, 2, 3], 1)
     """
     batch = system.format.write(problems.to(system.device))
-    at, _, real = batch.response()
-    rows = torch.arange(len(at), device=at.device)[:, None]
-    return _score_without_each_head(
-        system, batch, kinds, lambda outputs: outputs[rows, at][real].mean(0)
-    )
-
-
-def mean_ablation(head: int) -> Callable[[Tensor], Tensor]:
-    """Return a hook that replaces the output of one head by its mean over problems."""
-    return _replace_output(head, lambda outputs: outputs.mean(0))
-
-
-def _replace_output(
-    head: int, average: Callable[[Float[Tensor, "B T D"]], Tensor]
-) -> Callable[[Tensor], Tensor]:
-    """Return a hook that replaces the output of one head by an average of it."""
-
-    def replace(outputs: Tensor) -> Tensor:
-        averaged = average(outputs[:, head])
-        outputs = outputs.clone()
-        outputs[:, head] = averaged
-        return outputs
-
-    return replace
-
-
-def _score_without_each_head(
-    system: System,
-    batch: Batch,
-    kinds: Mapping[str, Bool[Tensor, "B A"]],
-    average: Callable[[Float[Tensor, "B T D"]], Tensor],
-) -> pd.DataFrame:
-    """Score a model without each head; `average` returns what replaces the head's output."""
     (at, target, real), ids = batch.response(), system.ids(batch)
+    index = torch.arange(len(at), device=at.device)[:, None]
     complete, rows = Hooks(["*.z"]), []
+
+    def average(outputs: Float[Tensor, "B T D"]) -> Tensor:
+        return outputs.mean(0) if one_layout else outputs[index, at][real].mean(0)
 
     def score(layer: int, head: int, hooks: Hooks) -> None:
         logits = system.network(batch.tokens, ids, hooks=hooks)
@@ -126,5 +99,19 @@ def _score_without_each_head(
     score(NO_HEAD, NO_HEAD, complete)
     for layer, outputs in enumerate(complete.all_layers("z")):
         for head in range(outputs.shape[1]):
-            score(layer, head, Hooks([], {f"{layer}.z": _replace_output(head, average)}))
+            score(layer, head, Hooks([], {f"{layer}.z": mean_ablation(head, average)}))
     return add_interval(pd.DataFrame(rows), "correct")
+
+
+def mean_ablation(
+    head: int, average: Callable[[Float[Tensor, "B T D"]], Tensor] = lambda outputs: outputs.mean(0)
+) -> Callable[[Tensor], Tensor]:
+    """Return a hook that replaces the output of one head by an average (default: over problems)."""
+
+    def replace(outputs: Tensor) -> Tensor:
+        averaged = average(outputs[:, head])
+        outputs = outputs.clone()
+        outputs[:, head] = averaged
+        return outputs
+
+    return replace

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import pandas as pd
 import torch
+from jaxtyping import Float
+from torch import Tensor
 
+from carry.data.batch import Batch
 from carry.data.problems import Problems
 from carry.evaluation.intervals import add_interval
 from carry.models.architectures.transformer import pick_tokens
@@ -31,6 +34,15 @@ def residual_stream_names(system: System) -> list[str]:
 
 
 @torch.inference_mode()
+def read_residual_streams(system: System, batch: Batch) -> dict[str, Float[Tensor, "B A D"]]:
+    """Return the residual stream, by point, at the tokens that predict the response."""
+    hooks = Hooks(residual_stream_names(system))
+    system.network(batch.tokens, system.ids(batch), hooks=hooks)
+    at = batch.response()[0]
+    return {name: pick_tokens(value, at) for name, value in hooks.items()}
+
+
+@torch.inference_mode()
 def apply_logit_lens(system: System, problems: Problems) -> pd.DataFrame:
     """Predict the answer's digits from every point of the residual stream.
 
@@ -46,14 +58,12 @@ def apply_logit_lens(system: System, problems: Problems) -> pd.DataFrame:
     >>> table["activation"].unique().tolist(), int(table["place"].max())
     (['0.resid_pre', '0.resid_mid', '0.resid_post'], 3)
     """
-    device = system.device
-    batch, hooks = system.format.write(problems.to(device)), Hooks(residual_stream_names(system))
-    system.network(batch.tokens, system.ids(batch), hooks=hooks)
-    at, target, real = batch.response()
+    batch = system.format.write(problems.to(system.device))
+    _, target, real = batch.response()
     place = batch.place.gather(1, batch.slots())
     parts = []
-    for name, value in hooks.items():
-        logits = system.network.read_logits(pick_tokens(value, at))
+    for name, streams in read_residual_streams(system, batch).items():
+        logits = system.network.read_logits(streams)
         confidence = logits.softmax(-1).gather(2, target[..., None])[..., 0]
         predictions = pd.DataFrame(
             {

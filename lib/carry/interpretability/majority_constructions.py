@@ -7,9 +7,9 @@ Circuits are computed gate by gate and compared with Python.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 import pandas as pd
@@ -17,7 +17,6 @@ import torch
 from jaxtyping import Bool, Integer
 from torch import Tensor
 
-from carry.config.settings import SettingsError
 from carry.data.batch import Batch
 from carry.formats import ALPHABET, EOS
 from carry.interpretability.adder_construction import DTYPES, add_accuracy
@@ -130,13 +129,13 @@ def boundary_counts(length: int, twos: Twos = "all") -> Integer[Tensor, "S 3"]:
     return torch.cat(parts)
 
 
-def draw_strings(counts: Integer[Tensor, "S 3"], seed: int = 0) -> Iterator[str]:
+def draw_strings(counts: Integer[Tensor, "S 3"]) -> Iterator[str]:
     """Yield a string with the counts of each row, in random order.
 
     >>> sorted(next(draw_strings(torch.tensor([[2, 1, 3]]))))
     ['0', '0', '1', '2', '2', '2']
     """
-    generator = stream(seed, "by_hand", "strings")
+    generator = stream(0, "by_hand", "strings")
     for row in counts:
         symbols = torch.arange(3).repeat_interleave(row)
         order = torch.randperm(len(symbols), generator=generator)
@@ -176,18 +175,16 @@ def score_majority(
         counts = boundary_counts(length, twos)
         batch = write_strings(build_minimal_majority(), draw_strings(counts))
         tie = counts[:, 0] == counts[:, 1]
-        for dtype in dtypes:
-            for threshold in THRESHOLDS:
-                longest = length if threshold == "mended" else None
-                for large in larges:
-                    model = build_minimal_majority(large, longest, DTYPES[dtype])
-                    answer, end = find_errors(model, batch).T
-                    names = {"large": large, "length": length, "dtype": dtype}
-                    kinds = {"ties": answer & tie, "ones": answer & ~tie, "end": end}
-                    errors = {"wrong": answer | end, **kinds}
-                    sums = {name: int(value.sum()) for name, value in errors.items()}
-                    rows.append({**names, "threshold": threshold, "n": len(counts), **sums})
-    return add_accuracy(pd.DataFrame(rows))
+        for dtype, threshold, large in itertools.product(dtypes, THRESHOLDS, larges):
+            longest = length if threshold == "mended" else None
+            model = build_minimal_majority(large, longest, DTYPES[dtype])
+            answer, end = find_errors(model, batch).T
+            kinds = {"ties": answer & tie, "ones": answer & ~tie, "end": end}
+            errors = {"wrong": answer | end, **kinds}
+            row = {"large": large, "length": length, "dtype": dtype, "threshold": threshold}
+            row |= {"n": len(counts), **{name: int(of.sum()) for name, of in errors.items()}}
+            rows.append(row)
+    return add_accuracy(rows)
 
 
 def longest_correct(table: pd.DataFrame) -> pd.DataFrame:
@@ -206,7 +203,7 @@ def longest_correct(table: pd.DataFrame) -> pd.DataFrame:
 # ---- Circuits ------------------------------------------------------------------------------------
 
 
-def circuit_inputs(circuit: Circuit, count: int, seed: int = 0) -> Integer[Tensor, "B N"]:
+def circuit_inputs(circuit: Circuit, count: int) -> Integer[Tensor, "B N"]:
     """Return all inputs of a circuit, or `count` random ones if there are more.
 
     >>> circuit_inputs(circuits.build_parity_circuit(2), 4).tolist()
@@ -215,7 +212,7 @@ def circuit_inputs(circuit: Circuit, count: int, seed: int = 0) -> Integer[Tenso
     if 2**circuit.inputs <= count:
         places = torch.arange(circuit.inputs - 1, -1, -1)
         return torch.arange(2**circuit.inputs)[:, None] >> places & 1
-    generator = stream(seed, "by_hand", "questions", circuit.inputs)
+    generator = stream(0, "by_hand", "questions", circuit.inputs)
     return torch.randint(2, (count, circuit.inputs), generator=generator)
 
 
@@ -238,11 +235,11 @@ def score_circuits(named: Mapping[str, Circuit]) -> pd.DataFrame:
         sizes |= {"steps": predicted.shape[1], "width": model.network.tokens.weight.shape[1]}
         wrong = int((predicted != target).sum())
         rows.append({**sizes, "strings": len(inputs), "n": target.numel(), "wrong": wrong})
-    return add_accuracy(pd.DataFrame(rows))
+    return add_accuracy(rows)
 
 
 def score_random_circuits(
-    count: int, gates: int, inputs: int = 8, strings: int = 4, seed: int = 0, least: int = 1
+    count: int, gates: int, inputs: int = 8, strings: int = 4, least: int = 1
 ) -> pd.DataFrame:
     """Predict the gates of random circuits of `least` to `gates` gates, and compare with Python.
 
@@ -255,7 +252,7 @@ def score_random_circuits(
     >>> table[["circuits", "strings", "wrong", "exact"]].values.tolist()
     [[20, 4, 0, 20]]
     """
-    generator = stream(seed, "by_hand", "circuits", inputs, gates)
+    generator = stream(0, "by_hand", "circuits", inputs, gates)
     sizes = torch.randint(least, gates + 1, (count,), generator=generator).sort().values.tolist()
     drawn = [circuits.draw_random_circuit(inputs, size, generator) for size in sizes]
     strings_drawn = torch.randint(2, (count, strings, inputs), generator=generator)
@@ -269,7 +266,7 @@ def score_random_circuits(
     errors = torch.cat(wrong)
     row = {"circuits": count, "smallest": sizes[0], "largest": sizes[-1], "strings": strings}
     row |= {"n": sum(sizes) * strings, "wrong": int(errors.sum())}
-    return add_accuracy(pd.DataFrame([{**row, "exact": int((errors == 0).sum())}]))
+    return add_accuracy([{**row, "exact": int((errors == 0).sum())}])
 
 
 def _split_by_size(sizes: list[int], inputs: int, strings: int) -> Iterator[slice]:
@@ -334,18 +331,6 @@ def trace_circuit(
     return pd.DataFrame(rows)
 
 
-@dataclass(frozen=True)
-class UncheckedPrecision(Precision):
-    """Numbers of any number of bits, also of fewer than `Precision` allows.
-
-    >>> UncheckedPrecision(2).largest
-    1.0
-    """
-
-    def __post_init__(self) -> None:
-        pass
-
-
 def score_by_bits(
     named: Mapping[str, Circuit], formats: Iterable[tuple[int, int]], strings: int = 16
 ) -> pd.DataFrame:
@@ -353,8 +338,8 @@ def score_by_bits(
 
     Columns: `circuit`, `gates`, `bits` and how many of them are the `fraction`, the `largest` such
     number, the attention weight of a wrong key (`leaks`) relative to the correct one, whether
-    `Precision` refuses the format, and of `n` gates how many are `wrong`, by kind (`wrong_and`,
-    `wrong_not`).
+    the proof does not hold for the format (`refused`), and of `n` gates how many are `wrong`, by
+    kind (`wrong_and`, `wrong_not`).
 
     >>> table = score_by_bits({"parity": circuits.build_parity_circuit(3)}, [(2, 0), (3, 0)])
     >>> table[["bits", "refused"]].values.tolist(), (table["wrong"] > 0).tolist()
@@ -363,24 +348,16 @@ def score_by_bits(
     rows = []
     for name, circuit in named.items():
         model, inputs = ChainOfThought([circuit]), circuit_inputs(circuit, strings)
-        target = circuit.batched_values(inputs)
+        target = torch.tensor([circuit.values(row) for row in inputs.tolist()])
         is_and = torch.tensor([kind == AND for kind, *_ in circuit.gates])
         tokens = torch.cat([inputs, target], dim=1)[None]
         for bits, fraction in formats:
-            precision = UncheckedPrecision(bits, fraction)
+            precision = Precision(bits, fraction)
             wrong = predict_gates_rounded(model, tokens, precision)[0] != target
             weight = precision.round(torch.tensor(math.exp(-precision.largest)))
             row = {"circuit": name, "gates": circuit.size, "bits": bits, "fraction": fraction}
             row |= {"largest": precision.largest, "leaks": abs(float(weight))}  # not -0
-            row |= {"refused": _is_refused(bits, fraction), "n": target.numel()}
+            row |= {"refused": not precision.is_enough, "n": target.numel()}
             sums = {"wrong": wrong, "wrong_and": wrong[:, is_and], "wrong_not": wrong[:, ~is_and]}
             rows.append({**row, **{kind: int(value.sum()) for kind, value in sums.items()}})
-    return add_accuracy(pd.DataFrame(rows))
-
-
-def _is_refused(bits: int, fraction: int) -> bool:
-    try:
-        Precision(bits, fraction)
-    except SettingsError:
-        return True
-    return False
+    return add_accuracy(rows)

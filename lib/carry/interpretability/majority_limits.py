@@ -17,7 +17,6 @@ FAULTS = (
     "rounding: ones missed",
     "N too small: end missed",
 )
-TYPES = {"float64": np.float64, "float32": np.float32}
 
 # At a tie the model computes N + TIE; with one more one at least 2 RISE / (length + 1) more.
 TIE, RISE = np.e / (1 + np.e), np.e / (1 + np.e) ** 2
@@ -58,7 +57,7 @@ def find_rounding_length(large: np.ndarray, dtype: str, threshold: str) -> np.nd
     >>> find_rounding_length(np.array([1000.0]), "float32", "mended").round().tolist()
     [3220.0]
     """
-    step = np.spacing(large.astype(TYPES[dtype])).astype(float)
+    step = np.spacing(large.astype(dtype)).astype(float)
     if threshold == "mended":
         return RISE / step - 1
     return 2 * large * np.exp(-large) / step

@@ -20,9 +20,7 @@ from torch import Tensor
 
 from carry.data.problems import Problems
 from carry.evaluation.intervals import add_interval
-from carry.interpretability.lens import residual_stream_names
-from carry.models.architectures.transformer import pick_tokens
-from carry.models.hooks import Hooks
+from carry.interpretability.lens import read_residual_streams
 from carry.models.system import System
 
 FITTED_DIGITS, SCORED_DIGITS = 1500, 1000  # at most
@@ -87,14 +85,12 @@ def collect_activations(
     """
     device = system.device
     batch = system.format.write(problems.to(device))
-    hooks = Hooks(residual_stream_names(system))
-    system.network(batch.tokens, system.ids(batch), hooks=hooks)
-    at, _, real = batch.response()
-    place = batch.place.gather(1, batch.slots())
+    real, place = batch.response()[2], batch.place.gather(1, batch.slots())
     # The highest digit of an answer, above all operands, is only a carry.
     has_operands = place < problems.lengths.amax(1, keepdim=True).to(device)
     is_digit = real & (place >= 0) & has_operands
-    streams = {name: pick_tokens(value, at)[is_digit].cpu() for name, value in hooks.items()}
+    streams = read_residual_streams(system, batch)
+    streams = {name: stream[is_digit].cpu() for name, stream in streams.items()}
     steps = {**system.task.compute_steps(problems), "answer": problems.answer}
     places = place.clamp(min=0).cpu()
     return streams, {

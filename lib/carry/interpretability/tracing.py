@@ -13,7 +13,6 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from carry.config.arguments import check_type
 from carry.evaluation.ask import ask, make_problem, read_answer
 from carry.evaluation.decoding import compute_decoding_ids
 from carry.formats import ALPHABET, to_text
@@ -57,9 +56,8 @@ def trace_answer(system: System, *operands: int, start: int = 1) -> Trace:
     ('^71+52=', '24', ['1.1', '1.2'])
 
     Raises:
-        SettingsError: for operands that the model cannot read, or an invalid start.
+        SettingsError: for operands that the model cannot read.
     """
-    check_type(start, int, "start")
     steps = ask(system, *operands, start=start)
     text = steps["context"].iloc[-1] + steps["predicted"].iloc[-1]
     problem = make_problem(system.task, operands).to(system.device)

@@ -33,8 +33,9 @@ def run_jobs(jobs: Sequence[Job], label: str) -> list[Path]:
         SettingsError: for an executor that cannot be used (see `carry.jobs.pool`), for a job that
             another process runs, and for a process that ended again and again.
 
-    >>> job = Job("hello", "greetings", store.write_text, ("hello.txt", "Hello!"))
-    >>> place, = run_jobs([job], "greetings")
+    >>> def greet(report, folder, text):
+    ...     _ = (folder / "hello.txt").write_text(text)
+    >>> place, = run_jobs([Job("hello", "greetings", greet, ("Hello!",))], "greetings")
     >>> (place / "hello.txt").read_text()
     'Hello!'
     """

@@ -3,8 +3,7 @@
 The environment variable CARRY_EXECUTOR says where they run:
 
 (empty)             this machine: one worker a core, or up to eight a GPU
-dask://HOST:PORT    a Dask scheduler that runs
-NAME.yaml           a cluster of dask-jobqueue (SLURM, ...), with the settings of this file
+dask://HOST:PORT    a Dask scheduler that runs, on a cluster too (benchmarks/slurm.example.py)
 """
 
 from __future__ import annotations
@@ -20,18 +19,15 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Any
 
 import dask
 import distributed
-import pydantic
-import ruamel.yaml
 import torch
 import tqdm
 
-from carry import fingerprint
 from carry.config import paths
-from carry.config.settings import Settings, SettingsError, describe, suggest_name
+from carry.config.settings import SettingsError, describe
 from carry.jobs import store
 from carry.jobs.store import Job
 from carry.processes import count_cores, end_with_pipeline
@@ -46,14 +42,6 @@ WORKERS_PER_GPU = 8  # small models leave a GPU idle most of the time
 GPU_SHARE = "CARRY_GPU_SHARE"  # the share of a GPU's memory that a worker may use
 
 Report = Callable[..., None]  # called with the number of a job, the share that is done, and a note
-
-
-class QueueSettings(Settings):
-    """Settings of a cluster whose workers are jobs of a queue, such as SLURM's."""
-
-    kind: str  # of dask-jobqueue: slurm, pbs, sge, lsf, ...
-    jobs: Annotated[int, pydantic.Field(ge=1, le=10_000)]  # of the queue, at most
-    settings: dict[str, Any]  # of dask-jobqueue's cluster: cores, memory, walltime, ...
 
 
 def execute(jobs: Sequence[Job], report: Report) -> None:
@@ -82,27 +70,19 @@ def execute(jobs: Sequence[Job], report: Report) -> None:
             client.unsubscribe_topic(topic)
 
 
-class Request(NamedTuple):
-    """What a worker needs besides a job."""
+def perform_remotely(job: Job, index: int, place: Path, topic: str, marker: Path) -> None:
+    """Run a job on this worker, and report to a topic.
 
-    index: int  # of the job
-    place: Path  # of its result
-    topic: str  # of its reports
-    marker: Path  # a file that every worker must see
-    seconds: float  # until it must see it
-    code: str
-    versions: dict[str, str]
-
-
-def perform_remotely(job: Job, request: Request) -> None:
-    """Run a job on this worker.
+    Args:
+        place: the folder of its result, by the code and the versions of who submits it.
+        marker: a file that every worker must see.
 
     Raises:
         SettingsError: for a worker with several threads, with other code or versions, or without
             the project's folder.
     """
     worker = distributed.get_worker()
-    _check_worker(worker, job, request)
+    _check_worker(worker, job, place, marker)
     key, sent = worker.get_current_task(), 0.0
 
     def report(share: float, note: str = "") -> None:
@@ -112,12 +92,12 @@ def perform_remotely(job: Job, request: Request) -> None:
             raise distributed.CancelledError(job.name)
         if time.monotonic() - sent > REPORT_SECONDS or share == 1:
             sent = time.monotonic()
-            worker.log_event(request.topic, (request.index, share, note))
+            worker.log_event(topic, (index, share, note))
 
-    store.perform(report, job, request.place, LOCK_SECONDS)
+    store.perform(report, job, place, LOCK_SECONDS)
 
 
-def _check_worker(worker: distributed.Worker, job: Job, request: Request) -> None:
+def _check_worker(worker: distributed.Worker, job: Job, place: Path, marker: Path) -> None:
     where = f"jobs: worker {worker.address} on {socket.gethostname()}"
     if worker.state.nthreads != 1:
         # torch's precision of products is a setting of the whole process.
@@ -125,32 +105,27 @@ def _check_worker(worker: distributed.Worker, job: Job, request: Request) -> Non
             f"{where} has {worker.state.nthreads} threads; expected 1, as of "
             "`dask worker --nthreads 1`"
         )
-    end = time.monotonic() + request.seconds
-    while not request.marker.exists():
+    if job.place.name != place.name:
+        raise SettingsError(
+            f"{where} has other code for {job.name!r}, or another version of Python, torch or "
+            "numpy; expected those of the process that submits it"
+        )
+    end = time.monotonic() + MARKER_SECONDS
+    while not marker.exists():
         if time.monotonic() > end:
             raise SettingsError(
-                f"{where} does not see {str(request.marker.parent)!r}; expected a file system "
-                "that all workers share, at the same path"
+                f"{where} does not see {str(marker.parent)!r}; expected a file system that all "
+                "workers share, at the same path"
             )
         time.sleep(0.2)
         with contextlib.suppress(OSError):
-            os.listdir(request.marker.parent)  # a network file system then looks again
-    versions = fingerprint.list_versions()
-    for name, expected in request.versions.items():
-        if versions[name] != expected:
-            raise SettingsError(f"{where} has {name} {versions[name]}; expected {expected}")
-    if job.code != request.code:
-        raise SettingsError(
-            f"{where} has other code for {job.name!r}; expected the code of this process "
-            f"(hash {request.code})"
-        )
+            os.listdir(marker.parent)  # a network file system then looks again
 
 
 def _run_all(
     client: distributed.Client, jobs: Sequence[Job], topic: str, marker: Path, report: Report
 ) -> None:
     """Submit a job whenever a worker is free, so that the order stays and an error stops all."""
-    versions = fingerprint.list_versions()
     waiting, running = list(reversed(range(len(jobs)))), {}
     try:
         while waiting or running:
@@ -158,16 +133,22 @@ def _run_all(
             for _ in range(min(free, len(waiting))):
                 index = waiting.pop()
                 job = jobs[index]
-                request = Request(
-                    index, job.place, topic, marker, MARKER_SECONDS, job.code, versions
-                )
                 key = f"{job.name}-{uuid.uuid4().hex}"
-                running[client.submit(perform_remotely, job, request, key=key)] = index
+                given = (job, index, job.place, topic, marker)
+                running[client.submit(perform_remotely, *given, key=key)] = index
             with contextlib.suppress(distributed.TimeoutError):
                 distributed.wait([*running], timeout=WAIT_SECONDS, return_when="FIRST_COMPLETED")
             for future in [future for future in running if future.done()]:
                 index = running.pop(future)
-                _raise_error(future, jobs[index])
+                error = future.exception()
+                if isinstance(error, distributed.KilledWorker):
+                    raise SettingsError(
+                        f"jobs: {jobs[index].name!r} was started again and again, and each time "
+                        "its worker ended, perhaps for want of memory; finished jobs are kept; "
+                        "expected a machine with more memory, or fewer workers at once (taskset)"
+                    )
+                if error is not None:
+                    raise error
                 report(index, 1.0)
     except Exception:
         distributed.wait([*running])  # running jobs finish
@@ -175,24 +156,6 @@ def _run_all(
     except BaseException:  # an interrupt: jobs end at their next report
         client.cancel([*running], force=True)
         raise
-
-
-def _raise_error(future: distributed.Future, job: Job) -> None:
-    """Raise the error of a finished job, if it has one."""
-    error = future.exception()
-    if isinstance(error, distributed.KilledWorker):
-        raise SettingsError(
-            f"jobs: {job.name!r} was started again and again, and each time its worker ended, "
-            "perhaps for want of memory; finished jobs are kept; expected a machine with more "
-            "memory, or fewer workers at once (taskset)"
-        )
-    if isinstance(error, ModuleNotFoundError):
-        raise SettingsError(
-            f"jobs: a worker has no module {error.name!r}, which {job.name!r} needs; expected "
-            "workers in the project's environment"
-        )
-    if error is not None:
-        raise error
 
 
 @contextlib.contextmanager
@@ -212,14 +175,12 @@ def _connect(executor: str, jobs: int) -> Iterator[distributed.Client]:
     with contextlib.ExitStack() as stack:
         if not executor:
             address = stack.enter_context(_start_local_cluster(jobs))
-        elif executor.startswith("dask:"):
-            if not ADDRESS.fullmatch(executor):
-                raise SettingsError(
-                    f"CARRY_EXECUTOR: {describe(executor)} is not valid; expected dask://HOST:PORT"
-                )
+        elif ADDRESS.fullmatch(executor):
             address = executor.replace("dask://", "tcp://")
         else:
-            address = stack.enter_context(_start_queue_cluster(Path(executor), jobs))
+            raise SettingsError(
+                f"CARRY_EXECUTOR: {describe(executor)} is not valid; expected dask://HOST:PORT"
+            )
         try:
             client = distributed.Client(address, timeout=CONNECT_SECONDS)
         except (OSError, ValueError):
@@ -266,42 +227,3 @@ def find_gpus() -> list[str]:
     count = torch.cuda.device_count()
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     return visible.split(",")[:count] if visible else [str(index) for index in range(count)]
-
-
-@contextlib.contextmanager
-def _start_queue_cluster(path: Path, jobs: int) -> Iterator[Any]:
-    """Start a cluster of dask-jobqueue, whose workers are jobs of a queue.
-
-    Raises:
-        SettingsError: without dask-jobqueue, for a file that does not exist, for unknown settings,
-            and for an unknown kind of queue.
-    """
-    try:
-        import dask_jobqueue
-    except ImportError:
-        raise SettingsError(
-            "CARRY_EXECUTOR: dask-jobqueue is not installed; expected `pip install "
-            "'carry[cluster]'`"
-        ) from None
-    if not path.is_file():
-        raise SettingsError(
-            f"CARRY_EXECUTOR: {describe(str(path))} is unknown; expected dask://HOST:PORT, or the "
-            "path of a YAML file with the settings of a queue"
-        )
-    values = ruamel.yaml.YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8"))
-    chosen = QueueSettings.parse(values, str(path))
-    kinds = {
-        name.removesuffix("Cluster").lower(): kind
-        for name, kind in vars(dask_jobqueue).items()
-        if name.endswith("Cluster") and kind is not dask_jobqueue.JobQueueCluster
-    }
-    if chosen.kind not in kinds:
-        hint = suggest_name(chosen.kind, kinds)
-        raise SettingsError(f"{path}: kind: {describe(chosen.kind)} is unknown, {hint}")
-    try:
-        cluster = kinds[chosen.kind](**chosen.settings)
-    except (TypeError, ValueError) as error:
-        raise SettingsError(f"{path}: settings: {error}") from None
-    with cluster:
-        cluster.scale(jobs=min(chosen.jobs, jobs))
-        yield cluster

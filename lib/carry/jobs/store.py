@@ -12,13 +12,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import resource
 import shutil
 import socket
-import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,7 +26,7 @@ import torch
 
 from carry import fingerprint
 from carry.config import paths
-from carry.config.settings import SettingsError, describe
+from carry.config.settings import SettingsError
 from carry.processes import one_thread
 
 DONE, CHECKPOINTS = "done.json", "checkpoints"
@@ -54,14 +52,10 @@ class Job:
     cost: float = 1.0  # expected core-seconds
 
     @property
-    def code(self) -> str:
-        """The hash of the code that determines the result."""
-        return fingerprint.hash_code(self.modules)
-
-    @property
     def place(self) -> Path:
         """The folder of its result."""
-        text = "\0".join([self.kind, self.inputs, self.code, *fingerprint.list_versions().values()])
+        code, versions = fingerprint.hash_code(self.modules), fingerprint.list_versions().values()
+        text = "\0".join([self.kind, self.inputs, code, *versions])
         return paths.STORE / self.kind / hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
@@ -76,28 +70,19 @@ def find_fault(place: Path) -> str:
         return MISSING
     try:
         done = json.loads(marker.read_text(encoding="utf-8"))
-        if done["key"] != place.name:
-            return f"its kept result belongs to {describe(done['key'])}, not to {place.name!r}"
-        for name, digest in done["files"].items():
-            if not (place / name).is_file():
-                return f"{name} is missing in its kept result"
-            if paths.hash_file(place / name) != digest:
-                return f"{name} in its kept result is damaged; its hash does not match its content"
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return f"{DONE} of its kept result is damaged"
-    return ""
+        hashes = {name: paths.hash_file(place / name) for name in done["files"]}
+        if done["key"] == place.name and done["files"] == hashes:
+            return ""
+    except (OSError, ValueError, KeyError, TypeError):
+        pass
+    return "its kept result is damaged, or belongs to another job"
 
 
 def perform(report: Callable[..., None], job: Job, place: Path, lock_seconds: float = 0.0) -> None:
     """Run a job with one thread, and keep its result in the folder `place`.
 
-    A result that another process has kept in the meantime is not made again.
-
-    Args:
-        lock_seconds: how long to wait for another process that runs the job.
-
-    Raises:
-        SettingsError: for a job that another process runs.
+    A result that another process has kept in the meantime is not made again. A job that another
+    process runs is refused after `lock_seconds`.
     """
     with lock_place(place, job.name, lock_seconds):
         fault = find_fault(place)
@@ -105,21 +90,14 @@ def perform(report: Callable[..., None], job: Job, place: Path, lock_seconds: fl
             if fault != MISSING:
                 shutil.rmtree(place)
             place.mkdir(parents=True, exist_ok=True)
-            measures = _Measures(report)
-            with one_thread():
-                job.work(measures.report, place, *job.arguments)
-            _keep(place, {"key": place.name, "job": job.name, "cost": job.cost, **measures.read()})
+            _keep(place, {"key": place.name, "job": job.name, **_work(report, job, place)})
         shutil.rmtree(place / CHECKPOINTS, ignore_errors=True)
     report(1.0)
 
 
 @contextmanager
 def lock_place(place: Path, name: str, seconds: float = 0.0) -> Iterator[None]:
-    """Hold the lock of a job's result.
-
-    Raises:
-        SettingsError: with the process that holds it.
-    """
+    """Hold the lock of a job's result, or name the process that holds it."""
     lock, owner = (place.with_suffix(end) for end in (".lock", ".owner"))
     lock.parent.mkdir(parents=True, exist_ok=True)
     held = filelock.FileLock(lock)
@@ -137,42 +115,27 @@ def lock_place(place: Path, name: str, seconds: float = 0.0) -> Iterator[None]:
         held.release()
 
 
-def write_text(report: Callable[..., None], folder: Path, name: str, text: str) -> None:
-    """Write a text to a file: the smallest job, for examples."""
-    with paths.write_atomically(folder / name) as draft:
-        draft.write_text(text, encoding="utf-8")
+def _work(report: Callable[..., None], job: Job, place: Path) -> dict[str, Any]:
+    """Let a job write its files, and return what it took."""
+    shares: list[float] = []
 
+    def report_share(share: float, note: str = "") -> None:
+        shares.append(share)
+        report(share, note)
 
-class _Measures:
-    """What a job takes."""
-
-    def __init__(self, report: Callable[..., None]) -> None:
-        self.forward, self.first = report, None
-        self.commit = fingerprint.find_commit()  # before the files can change
-        self.wall, self.core = time.monotonic(), time.process_time()
-        with suppress(OSError):  # else the peak is that of all jobs of this process
-            Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
-        if torch.cuda.is_initialized():
-            torch.cuda.reset_peak_memory_stats()
-
-    def report(self, share: float, note: str = "") -> None:
-        if self.first is None:
-            self.first = share
-        self.forward(share, note)
-
-    def read(self) -> dict[str, Any]:
-        unit = 1 if sys.platform == "darwin" else 1024
-        gpu = torch.cuda.is_initialized()
-        return {
-            "share": round(1 - (self.first or 0.0), 4),  # without what its checkpoint had
-            "seconds": round(time.monotonic() - self.wall, 3),
-            "core_seconds": round(time.process_time() - self.core, 3),
-            "peak_memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit,  # bytes
-            "peak_gpu_memory": torch.cuda.max_memory_allocated() if gpu else 0,
-            "device": torch.cuda.get_device_name() if gpu else fingerprint.name_processor(),
-            "versions": fingerprint.list_versions(),
-            "commit": self.commit,
-        }
+    commit = fingerprint.find_commit()  # before the files can change
+    wall, core = time.monotonic(), time.process_time()
+    with one_thread():
+        job.work(report_share, place, *job.arguments)
+    gpu = torch.cuda.is_initialized()
+    return {
+        "share": round(1 - shares[0], 4) if shares else 1.0,  # without what its checkpoint had
+        "seconds": round(time.monotonic() - wall, 3),
+        "core_seconds": round(time.process_time() - core, 3),
+        "device": torch.cuda.get_device_name() if gpu else fingerprint.name_processor(),
+        "versions": fingerprint.list_versions(),
+        "commit": commit,
+    }
 
 
 def _keep(place: Path, done: dict[str, Any]) -> None:

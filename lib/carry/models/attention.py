@@ -1,12 +1,10 @@
 """Attention: which keys each query attends to, and the weighted sum of their values.
 
-DenseAttention     compares each query with all keys; keys that it must not attend to score -inf
-WindowedAttention  compares each query only with the keys that windows show it (see
-                   `carry.models.neighbours`); the cost is linear in the length of the sequence
-
-Both compute the same function: softmax of the logits f (s q k + b) for query q, key k, scale s and
-bias b. The factor f of a query is 1; with `attention_scale: log` it is log n / log 64, where the
-query may attend to n keys (Chiang & Cholak 2022; Nakanishi 2025).
+A query is compared with all keys, of which those that it must not attend to score -inf; or only
+with the keys that windows show it (see `carry.models.neighbours`), at a cost that is linear in the
+length of the sequence. Both compute the same function: softmax of the logits f (s q k + b) for
+query q, key k, scale s and bias b. The factor f of a query is 1; with `attention_scale: log` it is
+log n / log 64, where the query may attend to n keys (Chiang & Cholak 2022; Nakanishi 2025).
 
 Keys whose ids differ much from the query's can count several times, or not at all (`FarKeys`).
 
@@ -21,6 +19,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
@@ -29,7 +28,7 @@ from jaxtyping import Bool, Float, Float64, Integer
 from torch import Tensor, nn
 
 from carry.models.cache import Cache
-from carry.models.hooks import Hook
+from carry.models.hooks import LayerHook
 from carry.models.neighbours import NO_TOKEN, WindowedIds, find_neighbours
 
 GATHER_FROM_LENGTH = 256  # tokens; in longer sequences finding neighbours is faster than comparing
@@ -38,11 +37,6 @@ NEUTRAL_KEYS = 64  # keys at which `attention_scale: log` has the factor 1, as i
 
 # The ids of the queries and of the keys, for each encoding.
 QueryKeyIds = Sequence[tuple[Integer[Tensor, "_ Q"], Integer[Tensor, "_ T"]]]
-
-
-def keep_gradient(x: Tensor, factor: float) -> Tensor:
-    """Return x, whose gradient is not scaled."""
-    return x
 
 
 class FarKeys(NamedTuple):
@@ -113,7 +107,7 @@ class PositionEncodings(NamedTuple):
 
     encodings: nn.ModuleList
     attention: str = "plain"
-    scale_gradient: Callable[[Tensor, float], Tensor] = keep_gradient
+    scale_gradient: Callable[[Tensor, float], Tensor] = lambda x, factor: x
     recurrences: int = 1
     log_scale: bool = False
     far_keys: FarKeys | None = None
@@ -197,19 +191,19 @@ class AttentionContext:
             self.query_key_ids.append((query_ids, token_ids[:, :key_count]))
         # A dictionary of this object: `functools.cache` on a method would refer back to it, and
         # the cycle would keep its tensors until the next garbage collection.
-        self._attention: dict[tuple[int, bool], DenseAttention | WindowedAttention] = {}
+        self._attention: dict[tuple[int, bool], Attention] = {}
 
-    def attention(self, layer: int, dense: bool) -> DenseAttention | WindowedAttention:
+    def attention(self, layer: int, dense: bool) -> Attention:
         """Return the attention of a layer; `dense` asks for one that compares all pairs."""
         key = layer, dense or not self._gathers()
         if key not in self._attention:
             self._attention[key] = self._build_attention(*key)
         return self._attention[key]
 
-    def _build_attention(self, layer: int, dense: bool) -> DenseAttention | WindowedAttention:
+    def _build_attention(self, layer: int, dense: bool) -> Attention:
         positions, ids, factor = self.positions, self.query_key_ids, self.logit_factor(dense)
         if not dense:
-            return WindowedAttention(positions, layer, ids, factor, self.neighbours)
+            return Attention(positions, layer, ids, factor, neighbours=self.neighbours)
         bias = scale_logits(positions.bias(layer, ids, self.query_index), factor)
         is_plain = bias is None and self.far is None
         is_causal = is_plain and self.in_order and not positions.has_windows
@@ -217,7 +211,7 @@ class AttentionContext:
         if self.far is not None:
             score = positions.far_keys.add_count(score, self.far)
         score = torch.where(self.visible[:, None], score, -math.inf)
-        return DenseAttention(positions, layer, ids, factor, score, is_causal)
+        return Attention(positions, layer, ids, factor, score, is_causal)
 
     def logit_factor(self, dense: bool = True) -> Float64[Tensor, "_ Q"] | None:
         """Return the factor of the logits of each query; None if all are 1.
@@ -237,10 +231,12 @@ class AttentionContext:
 
     def _gathers(self) -> bool:
         setting, on_gpu = self.positions.attention, self.query_index.is_cuda
-        is_long = self.positions.has_windows and self.key_count >= GATHER_FROM_LENGTH
         # Finding neighbours waits for a GPU, and no training step may.
-        gathers = is_long and not (on_gpu and torch.is_grad_enabled())
-        return setting == "gathered" or (setting == "auto" and gathers)
+        is_faster = self.key_count >= GATHER_FROM_LENGTH and not (
+            on_gpu and torch.is_grad_enabled()
+        )
+        gathers = setting == "gathered" or (setting == "auto" and is_faster)
+        return gathers and self.positions.has_windows
 
     @functools.cached_property
     def visible(self) -> Bool[Tensor, "_ Q T"]:
@@ -280,24 +276,21 @@ class AttentionContext:
         return find_neighbours(levels, self.query_index.expand(rows, -1), self.positions.sees_first)
 
 
-class DenseAttention:
-    """Attention to all keys.
+@dataclass
+class Attention:
+    """The attention of a set of queries in one layer: to all keys, or to the `neighbours` of each.
 
-    `score` is the bias times the `factor` of each query, -inf where it must not attend to a key;
-    `is_causal` if it is 0 at the query and all earlier tokens.
+    `factor` is that of each query. `score` is the bias times the factor, -inf where a query must
+    not attend to a key; `is_causal` if it is 0 at the query and all earlier tokens.
     """
 
-    def __init__(
-        self,
-        positions: PositionEncodings,
-        layer: int,
-        ids: QueryKeyIds,
-        factor: Float64[Tensor, "_ Q"] | None,
-        score: Float[Tensor, "_ _ Q T"],
-        is_causal: bool = False,
-    ) -> None:
-        self.positions, self.layer, self.ids = positions, layer, ids
-        self.factor, self.score, self.is_causal = factor, score, is_causal
+    positions: PositionEncodings
+    layer: int
+    ids: QueryKeyIds
+    factor: Float64[Tensor, "_ Q"] | None
+    score: Float[Tensor, "_ _ Q T"] | None = None
+    is_causal: bool = False
+    neighbours: Integer[Tensor, "_ Q W"] | None = None
 
     def attend(
         self,
@@ -306,15 +299,17 @@ class DenseAttention:
         value: Float[Tensor, "B H T d"],
         scale: float,
         cache: Cache | None,
-        hook: Hook,
-        needs_weights: bool,
+        hook: LayerHook,
     ) -> Float[Tensor, "B H Q d"]:
         """Return the weighted sum of values for each head and query.
 
         Args:
-            hook: reads or replaces the attention weights, if `needs_weights`.
+            cache: with earlier keys and values, of attention to all keys.
+            hook: reads or replaces the weights of attention to all keys.
         """
         query = scale_logits(query, self.factor)  # and with it all scores, which are linear in it
+        if self.neighbours is not None:
+            return self._attend_in_chunks(query, key, value, scale)
         query_scores = [*self.positions.query_scores(self.layer, query, self.ids)]
         bias = sum((scale * score for score in query_scores), self.score)
         query, key = self.positions.rotate(query, key, self.ids)
@@ -322,7 +317,7 @@ class DenseAttention:
             key, value = cache.extend(key, value)
         setting = self.positions.attention
         fused_is_faster = setting == "auto" and (query.is_cuda or not torch.is_grad_enabled())
-        if not needs_weights and (fused_is_faster or setting == "fused"):
+        if not hook.needs_weights and (fused_is_faster or setting == "fused"):
             if self.is_causal and not query_scores:
                 return F.scaled_dot_product_attention(
                     query, key, value, is_causal=True, scale=scale
@@ -334,36 +329,8 @@ class DenseAttention:
         score = (query * scale) @ key.transpose(-1, -2) + bias
         return hook("pattern", score.softmax(-1).to(value.dtype)) @ value
 
-
-class WindowedAttention:
-    """Attention to the neighbours of each query: [B H Q d] is computed as [BQ H 1 d]."""
-
-    def __init__(
-        self,
-        positions: PositionEncodings,
-        layer: int,
-        ids: QueryKeyIds,
-        factor: Float64[Tensor, "_ Q"] | None,
-        neighbours: Integer[Tensor, "_ Q W"],
-    ) -> None:
-        self.positions, self.layer, self.ids = positions, layer, ids
-        self.factor, self.neighbours = factor, neighbours
-
-    def attend(
-        self,
-        query: Float[Tensor, "B H Q d"],
-        key: Float[Tensor, "B H T d"],
-        value: Float[Tensor, "B H T d"],
-        scale: float,
-        cache: Cache | None,
-        hook: Hook,
-        needs_weights: bool,
-    ) -> Float[Tensor, "B H Q d"]:
-        """Return the weighted sum of values for each head and query, in chunks of queries.
-
-        The arguments are as in `DenseAttention.attend`; `cache` and `hook` are not used.
-        """
-        query = scale_logits(query, self.factor)
+    def _attend_in_chunks(self, query: Tensor, key: Tensor, value: Tensor, scale: float) -> Tensor:
+        """Compute [B H Q d] as [BQ H 1 d], some queries at a time."""
         rows, heads, queries, width = query.shape
         chunk = max(1, MAX_GATHERED_NUMBERS // (rows * self.neighbours.shape[2] * heads * width))
         key, value = key.transpose(1, 2), value.transpose(1, 2)

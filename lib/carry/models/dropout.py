@@ -8,8 +8,6 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from carry.models.hooks import Hook
-
 # The share that each activation has, by its name in `carry.models.hooks`.
 SHARES = {
     "embed": "embeddings",
@@ -48,7 +46,3 @@ class Dropout(NamedTuple):
             return x
         kept = torch.rand(x.shape, generator=self.draws, device=x.device) >= share
         return torch.where(kept, x / (1 - share), 0.0)
-
-    def before(self, hook: Hook) -> Hook:
-        """Return a hook that reads and replaces the activations of a layer after dropout."""
-        return lambda part, value: hook(part, self.apply(part, value))

@@ -25,27 +25,18 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 
 from torch import Tensor
 
-from carry.config.arguments import check_type
-from carry.config.settings import SettingsError, describe, suggest_name
+from carry.config.settings import SettingsError, suggest_name
+from carry.models.dropout import Dropout
 
 Replacement = Tensor | Callable[[Tensor], Tensor]
-Hook = Callable[[str, Tensor], Tensor]
 
 LAYER_ACTIVATIONS = (
-    "resid_pre",
-    "q",
-    "k",
-    "v",
-    "pattern",
-    "z",
-    "attn_out",
-    "resid_mid",
-    "mlp_post",
-    "mlp_out",
-    "resid_post",
+    *("resid_pre", "q", "k", "v", "pattern", "z", "attn_out", "resid_mid"),
+    *("mlp_post", "mlp_out", "resid_post"),
 )
 
 
@@ -75,17 +66,7 @@ class Hooks(Mapping[str, Tensor]):
     def __init__(
         self, read: Iterable[str] = ("*",), replace: Mapping[str, Replacement] | None = None
     ) -> None:
-        replace = {} if replace is None else replace
-        if isinstance(read, str) or not isinstance(read, Iterable):
-            raise SettingsError(f"read: {describe(read)} is not valid; expected a list of names")
-        if not isinstance(replace, Mapping):
-            raise SettingsError(
-                f"replace: {describe(replace)} is not valid; expected a mapping from names to "
-                "tensors or functions"
-            )
-        self.read, self.replace = list(read), dict(replace)
-        for name in (*self.read, *self.replace):
-            check_type(name, str, "activation")
+        self.read, self.replace = list(read), dict(replace or {})
         self._activations: dict[str, Tensor] = {}
         self._names_to_read: set[str] = set()
 
@@ -134,18 +115,41 @@ class Hooks(Mapping[str, Tensor]):
     def apply(self, name: str, value: Tensor) -> Tensor:
         """Replace an activation if requested, keep it if requested, and return it."""
         if name in self.replace:
-            value = _replace(name, value, self.replace[name])
+            replacement, shape = self.replace[name], value.shape
+            value = replacement if isinstance(replacement, Tensor) else replacement(value)
+            if value.shape != shape:
+                raise SettingsError(
+                    f"replace.{name}: shape {tuple(value.shape)} does not fit, expected "
+                    f"{tuple(shape)}"
+                )
         if name in self._names_to_read:
             self._activations[name] = value
         return value
 
-    def layer_hook(self, number: int) -> Hook:
-        """Return `apply` for the activations of one layer, by their names without the number."""
-        return lambda part, value: self.apply(f"{number}.{part}", value)
+
+@dataclass(frozen=True)
+class LayerHook:
+    """Reads or replaces the activations of one layer by their names, after dropout in training."""
+
+    number: int
+    hooks: Hooks | None = None
+    dropout: Dropout | None = None
+
+    def __call__(self, part: str, value: Tensor) -> Tensor:
+        """Return an activation as the rest of the pass uses it."""
+        if self.dropout is not None:
+            value = self.dropout.apply(part, value)
+        return value if self.hooks is None else self.hooks.apply(f"{self.number}.{part}", value)
+
+    @property
+    def needs_weights(self) -> bool:
+        """Whether it uses attention weights, so that the pass has to compute them."""
+        drops = self.dropout is not None and self.dropout.inside > 0
+        return drops or (self.hooks is not None and self.hooks.requests(f"{self.number}.pattern"))
 
 
 def no_hook(part: str, value: Tensor) -> Tensor:
-    """Return an activation unchanged: the hook of a pass without `Hooks`."""
+    """Return an activation unchanged."""
     return value
 
 
@@ -158,17 +162,3 @@ def activation_names(layers: int, feed_forward: bool = True) -> list[str]:
     parts = [part for part in LAYER_ACTIVATIONS if feed_forward or not part.startswith("mlp")]
     of_layers = [f"{layer}.{part}" for layer in range(layers) for part in parts]
     return ["embed", *of_layers, "final", "logits"]
-
-
-def _replace(name: str, value: Tensor, replacement: Replacement) -> Tensor:
-    if not isinstance(replacement, Tensor) and not callable(replacement):
-        raise SettingsError(
-            f"replace.{name}: {describe(replacement)} is not valid; expected a tensor or a function"
-        )
-    new = replacement if isinstance(replacement, Tensor) else replacement(value)
-    check_type(new, Tensor, f"replace.{name}")
-    if new.shape != value.shape:
-        raise SettingsError(
-            f"replace.{name}: shape {tuple(new.shape)} does not fit, expected {tuple(value.shape)}"
-        )
-    return new

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterator
 from typing import Any
 
 from carry import formats, positions, tasks
+from carry.config.settings import Settings
 from carry.experiments.resolve import make_run
 from carry.experiments.run import Run
 from carry.models import architectures, encodings
@@ -29,14 +31,15 @@ def identify(run: Run) -> dict[str, Any]:
     >>> identify(make_run({"positions": [abacus | {"offset": 1}]}))["positions"]
     [{'ids': 'abacus', 'encoding': 'learned'}]
     """
-    task = tasks.build_task(run.task)
-    form = formats.build_format(run.format, task)
-    settings = architectures.choose_architecture(run.model)[1]
+    task, form, model = _parse_parts(run)
     sections = {
         "data_set": run.data_set and run.data_set.model_dump(exclude_defaults=True),
         "format": {"name": run.format.get("name", "expression"), **_dump(form)},
-        "model": {"name": run.model.get("name", "transformer"), **_dump(settings)},
-        "positions": [_identify_pair(pair) for pair in run.positions],
+        "model": {"name": run.model.get("name", "transformer"), **_dump(model)},
+        "positions": [
+            {"ids": pair["ids"], "encoding": pair["encoding"], **_dump(scheme), **_dump(encoding)}
+            for pair, (scheme, encoding) in zip(run.positions, _parse_pairs(run), strict=True)
+        ],
         "task": {"name": run.task["name"], **_dump(task)},
         "training": run.training.model_dump(exclude_defaults=True, exclude=UNSEEN),
     }
@@ -45,18 +48,25 @@ def identify(run: Run) -> dict[str, Any]:
     return {name: section for name, section in sections.items() if section}
 
 
-def _identify_pair(pair: dict[str, Any]) -> dict[str, Any]:
-    scheme, encoding = positions.choose_scheme(pair["ids"]), encodings.choose_encoding(
-        pair["encoding"], "positions.encoding"
-    )
-    names = {key: pair[key] for key in ("ids", "encoding")}
-    for kind in (scheme, encoding.Settings):
-        own = {key: value for key, value in pair.items() if key in kind.model_fields}
-        names |= _dump(kind.parse(own, "positions"))
-    return names
+def _parse_parts(run: Run) -> tuple[Settings, Settings, Settings]:
+    """Return the settings of task, format and model, with their defaults."""
+    task = tasks.build_task(run.task)
+    form = formats.build_format(run.format, task)
+    return task, form, architectures.choose_architecture(run.model)[1]
 
 
-def _dump(settings: Any) -> dict[str, Any]:
+def _parse_pairs(run: Run) -> Iterator[list[Settings]]:
+    """Yield the settings of each scheme and its encoding, with their defaults."""
+    for pair in run.positions:
+        scheme = positions.choose_scheme(pair["ids"])
+        encoding = encodings.choose_encoding(pair["encoding"], "positions.encoding").Settings
+        yield [
+            kind.parse({key: pair[key] for key in pair if key in kind.model_fields}, "positions")
+            for kind in (scheme, encoding)
+        ]
+
+
+def _dump(settings: Settings) -> dict[str, Any]:
     return settings.model_dump(mode="json", exclude_defaults=True)
 
 
@@ -67,29 +77,25 @@ def list_settings(run: Run) -> list[tuple[str, Any, Any]]:
     >>> [line for line in list_settings(make_run({})) if line[0] == "training.clip"]
     [('training.clip', 1.0, 1.0)]
     """
-    task = tasks.build_task(run.task)
+    task, form, model = _parse_parts(run)
     parts = {"seeds": (run.seeds, None)}
     parts |= {"task.name": (run.task["name"], None)} | _list_part("task", task)
     parts["format.name"] = (run.format.get("name", "expression"), "expression")
-    parts |= _list_part("format", formats.build_format(run.format, task))
-    for index, pair in enumerate(run.positions):
-        parts[f"positions.{index}.ids"] = (pair["ids"], None)
-        for kind in (
-            positions.choose_scheme(pair["ids"]),
-            encodings.choose_encoding(pair["encoding"], "positions.encoding").Settings,
-        ):
-            own = {key: value for key, value in pair.items() if key in kind.model_fields}
-            parts |= _list_part(f"positions.{index}", kind.parse(own, "positions"))
-        parts[f"positions.{index}.encoding"] = (pair["encoding"], None)
+    parts |= _list_part("format", form)
+    for index, pair in enumerate(_parse_pairs(run)):
+        parts[f"positions.{index}.ids"] = (run.positions[index]["ids"], None)
+        for settings in pair:
+            parts |= _list_part(f"positions.{index}", settings)
+        parts[f"positions.{index}.encoding"] = (run.positions[index]["encoding"], None)
     parts["model.name"] = (run.model.get("name", "transformer"), "transformer")
-    parts |= _list_part("model", architectures.choose_architecture(run.model)[1])
+    parts |= _list_part("model", model)
     for section in ("training", "evaluation", "data_set"):
         settings = getattr(run, section)
         parts |= _list_part(section, settings) if settings else {}
     return [(place, *values) for place, values in parts.items()]
 
 
-def _list_part(place: str, settings: Any) -> dict[str, tuple[Any, Any]]:
+def _list_part(place: str, settings: Settings) -> dict[str, tuple[Any, Any]]:
     """Return the values and defaults of one part."""
     values = settings.model_dump(mode="json")
     fields = type(settings).model_fields

@@ -8,8 +8,7 @@ list holds the keys of places 6 and 7:
 
 With windows over several levels the list is sorted by all levels that count both tokens, and
 tokens that other levels count have their own lists. The neighbours of a query are then a short list
-at any length, and the cost of attention is linear in the length of the sequence (see
-`WindowedAttention` in `carry.models.attention`).
+at any length, and the cost of attention is linear in the length of the sequence.
 """
 
 from __future__ import annotations

@@ -13,7 +13,6 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from carry import formats, positions, tasks
-from carry.config.arguments import check_integer, check_type
 from carry.config.settings import LARGEST_INTEGER, SettingsError, describe, suggest_name
 from carry.data import data_sets
 from carry.data.batch import Batch, pack_columns, pack_pairs
@@ -42,14 +41,9 @@ class System:
     >>> system = System(make_run({"task": {"name": "addition"}, "positions": positions}))
     >>> system.network.encodings[0].limit
     35
-
-    Raises:
-        SettingsError: in one line with row, field, value and expectation.
     """
 
     def __init__(self, run: Run, seed: int = 0, device: str | torch.device = "cpu") -> None:
-        check_type(run, Run, "run")
-        _check_device(device)
         where = f"runs.{run.name}"
         self.run, self.seed = run, seed
         self.task = tasks.build_task(run.task, f"{where}.task")
@@ -109,9 +103,18 @@ class System:
         reason = scheme.incompatibility(self.format)
         if reason is not None:
             raise SettingsError(f"{where}.ids: {reason}")
-        encodings.check_order(kind, scheme, where)
         settings = kind.Settings.parse({k: v for k, v in pair.items() if k in encoding_keys}, where)
-        encodings.check_window(settings, scheme, where)
+        if kind.needs_order and not scheme.increasing:
+            raise SettingsError(
+                f"{where}.encoding: {kind.__name__} needs ids that grow from left to right, unlike "
+                f"ids {pair['ids']!r}; expected ids 'index' or 'randomized'"
+            )
+        if settings.window is not None and not scheme.ids_measure_distance:
+            raise SettingsError(
+                f"{where}.window: {settings.window} does not fit ids {pair['ids']!r}, whose "
+                "differences are not distances; expected 'index', 'coupled' without ring, or "
+                "'abacus' of offset 1"
+            )
         ids = encodings.IdRange(scheme.largest_id(self.training_extent()), scheme.uncounted_id)
         try:
             return scheme, kind(settings, shape, ids)
@@ -124,13 +127,9 @@ class System:
         return self.network.device
 
     def training_extent(self) -> formats.Extent:
-        """Return the largest sizes of written training problems.
-
-        Raises:
-            SettingsError: for problems that the format cannot write.
-        """
-        training, mixture = self.run.training, self._mixture()
-        extent = self._extent(training.digits, mixture)
+        """Return the largest sizes of written training problems."""
+        training, data_set = self.run.training, self.run.data_set
+        extent = self._extent(training.digits, [*data_set.mixture] if data_set else [])
         if training.random_padding or training.packing:  # pads between tokens; a second problem
             return extent._replace(tokens=2 * extent.tokens)
         return extent
@@ -173,10 +172,6 @@ class System:
         else:
             return
         raise SettingsError(f"{where} does not fit {found}; expected {expected}")
-
-    def _mixture(self) -> list[str]:
-        """Return the prefixes of the sub-tasks that training mixes."""
-        return list(self.run.data_set.mixture) if self.run.data_set else []
 
     def _check_data_set(self, where: str) -> None:
         """Refuse a data set with too few problems, or sub-tasks that the format does not write."""
@@ -263,7 +258,6 @@ class System:
 
     def ids(self, batch: Batch, start: int = 1) -> list[Integer[Tensor, "_ T"]]:
         """Return the ids of every scheme from one start."""
-        check_type(batch, Batch, "batch")
         return self.ids_from(batch, self.first_ids(start))
 
     def first_ids(self, start: int) -> list[int]:
@@ -272,8 +266,7 @@ class System:
         Raises:
             SettingsError: for a start that is not a positive integer.
         """
-        is_integer = isinstance(start, int) and not isinstance(start, bool)
-        if not (is_integer and 1 <= start <= LARGEST_INTEGER):
+        if not (isinstance(start, int) and 1 <= start <= LARGEST_INTEGER):
             raise SettingsError(
                 f"start: {describe(start)} is not valid; expected an integer from 1"
             )
@@ -287,7 +280,7 @@ class System:
         the trained lengths, and all signs.
 
         Raises:
-            SettingsError: for "window", as `count_far` does.
+            SettingsError: for "window" and a model in which no key can be far.
         """
         if start != "window":
             yield start
@@ -318,13 +311,10 @@ class System:
             near: tokens that count once at any distance; the signs, unless said otherwise.
 
         Raises:
-            SettingsError: for windows that are no integers from 0 on; for any window, if the model
-                has no attention, no ids of places, ids on a ring, or windows of its own.
+            SettingsError: for windows, if the model has no attention, no ids of places, ids on a
+                ring, or windows of its own.
         """
-        given = [window for window in windows if window is not None]
-        for window in given:
-            check_integer(window, "window", least=0)
-        if given:
+        if any(window is not None for window in windows):
             self._check_far(f"window: {[*windows]}", "None")
         before = self.network.far_keys
         self.network.far_keys = FarKeys([*windows], times, near)
@@ -399,44 +389,10 @@ class System:
 
         They are computed on the device of the model, and returned on the device of the batch.
         """
-        tokens, ids, at = self._move_inputs(batch, ids, at)
-        return self.network(tokens, ids, at, recurrences).to(batch.tokens.device)
-
-    def logits_by_recurrence(
-        self,
-        batch: Batch,
-        ids: Sequence[Integer[Tensor, "_ S"]],
-        at: Integer[Tensor, "_ A"] | None = None,
-        recurrences: int | None = None,
-    ) -> Float[Tensor, "R B _ V"]:
-        """Return `logits` as if the model ended after each recurrence, without gradients."""
-        tokens, ids, at = self._move_inputs(batch, ids, at)
-        logits = self.network.each_recurrence(tokens, ids, at, recurrences)
-        return logits.to(batch.tokens.device)
-
-    def _move_inputs(
-        self, batch: Batch, ids: Sequence[Tensor], at: Tensor | None
-    ) -> tuple[Tensor, list[Tensor], Tensor | None]:
-        """Check the inputs of a pass, and move them to the device of the model."""
-        check_type(batch, Batch, "batch")
-        longest = batch.tokens.shape[1]
-        if not isinstance(ids, list | tuple):
-            raise SettingsError(f"ids: {describe(ids)} is not valid; expected a list of tensors")
-        for values in (*ids, *([] if at is None else [at])):
-            check_type(values, Tensor, "ids and at")
-        if len(ids) != len(self.schemes):
-            raise SettingsError(
-                f"ids: {len(ids)} tensors do not fit; expected {len(self.schemes)}, one for each "
-                "of the row's positions"
-            )
-        for index, values in enumerate(ids):
-            if values.ndim != 2 or values.shape[-1] < longest or len(values) not in (1, len(batch)):
-                raise SettingsError(
-                    f"ids.{index}: shape {tuple(values.shape)} does not fit; expected "
-                    f"({len(batch)} or 1, {longest})"
-                )
         ids = [values.to(self.device) for values in ids]
-        return batch.tokens.to(self.device), ids, None if at is None else at.to(self.device)
+        at = None if at is None else at.to(self.device)
+        logits = self.network(batch.tokens.to(self.device), ids, at, recurrences)
+        return logits.to(batch.tokens.device)
 
 
 class _WithoutFirstWeights(TorchFunctionMode):
@@ -446,10 +402,8 @@ class _WithoutFirstWeights(TorchFunctionMode):
         self, func: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
-        if func in DRAWS:
-            return args[0]
-        if getattr(func, "__module__", None) == nn.init.__name__:
-            return kwargs["tensor"] if "tensor" in kwargs else args[0]
+        if func in DRAWS or getattr(func, "__module__", None) == nn.init.__name__:
+            return args[0] if args else kwargs["tensor"]
         return func(*args, **kwargs)
 
 
@@ -461,13 +415,3 @@ def _numbers_on(device: str | torch.device) -> Iterator[None]:
         return
     with torch.device("meta"), _WithoutFirstWeights():
         yield
-
-
-def _check_device(device: str | torch.device) -> None:
-    """Refuse a device that this machine does not have."""
-    try:
-        torch.empty(0, device=device)
-    except (RuntimeError, TypeError, AssertionError, ValueError, NotImplementedError):
-        raise SettingsError(
-            f"device: {describe(device)} does not exist here; expected 'cpu' or 'cuda' with a GPU"
-        ) from None

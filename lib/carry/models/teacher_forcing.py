@@ -74,10 +74,7 @@ class TeacherForcedPass:
 def teacher_forced_pass(
     system: System,
     batch: Batch,
-    start: int = 1,
     recurrences: int | None = None,
-    ids: list[Integer[Tensor, "_ T"]] | None = None,
-    most: int | None = None,
     ids_by_start: Sequence[list[Integer[Tensor, "_ T"]]] | None = None,
     ignored: Bool[Tensor, "_ T"] | None = None,
     keep_logits: bool = False,
@@ -85,13 +82,10 @@ def teacher_forced_pass(
     """Run the model once over problems and their true responses; results are on their device.
 
     Args:
-        start: the first id, if `ids` are not passed.
-        ids_by_start: in place of `ids`, those of several starts, whose probabilities are averaged;
-            the model then runs once for each.
+        ids_by_start: the ids (default: from start 1); of several starts the probabilities are
+            averaged, and the model runs once for each.
         ignored: tokens that are not scored, those that training ids make unpredictable.
-        keep_logits: whether the result has them; for one start and all response tokens at once.
-        most: response tokens to compute at once, if the attention scores of all do not fit in
-            memory; the pass is then repeated for each part, except for the last layer.
+        keep_logits: whether the result has those of the first start.
 
     >>> from carry.experiments.resolve import make_run
     >>> from carry.randomness import stream
@@ -108,18 +102,14 @@ def teacher_forced_pass(
     if (batch.start == batch.start[0]).all():  # one row of indices then serves all problems
         at = at[:1]
     if ids_by_start is None:
-        ids_by_start = [system.ids(batch, start) if ids is None else ids]
+        ids_by_start = [system.ids(batch)]
     if keep_logits:
         logits = system.logits(batch, ids_by_start[0], at, recurrences)
         results = (logits.argmax(-1), target, real, logits)
-        return TeacherForcedPass(*(result.to(device) for result in results))
-    parts = at.split(most or at.shape[1], dim=1)
-    predicted = [
-        predict_tokens(system.logits(batch, ids, part, recurrences) for ids in ids_by_start)
-        for part in parts
-    ]
-    parts = (torch.cat(predicted, dim=1), target, real)
-    return TeacherForcedPass(*(part.to(device) for part in parts))
+    else:
+        passes = (system.logits(batch, ids, at, recurrences) for ids in ids_by_start)
+        results = (predict_tokens(passes), target, real)
+    return TeacherForcedPass(*(result.to(device) for result in results))
 
 
 def predict_tokens(logits: Iterable[Float[Tensor, "*B V"]]) -> Integer[Tensor, "*B"]:

@@ -119,16 +119,13 @@ def summarise_headlines(cells: pd.DataFrame, times: pd.DataFrame) -> list[dict[s
         chosen = headline.select(cells)
         if chosen.empty:
             continue
-        minutes = times.loc[times["row"] == headline.row, "core_seconds"].median() / 60
-        operations = count_training_operations(runs[headline.row])
-        records.append(
-            {
-                "row": headline.row, "model": headline.model, "problems": headline.problems,
-                "paper": headline.paper, **headline.summarise(chosen),
-                "core_minutes": None if pd.isna(minutes) else round(float(minutes), 1),
-                "less_computation": headline.operations and round(headline.operations / operations),
-            }
-        )  # fmt: skip
+        row, limit = headline.row, headline.operations
+        minutes = times.loc[times["row"] == row, "core_seconds"].median() / 60
+        record = {name: getattr(headline, name) for name in ("row", "model", "problems", "paper")}
+        record |= headline.summarise(chosen)
+        record["core_minutes"] = None if pd.isna(minutes) else round(float(minutes), 1)
+        record["less_computation"] = limit and round(limit / count_training_operations(runs[row]))
+        records.append(record)
     return records
 
 
@@ -136,18 +133,18 @@ def tabulate_headlines(numbers: Mapping[str, Any]) -> tuple[list[str], list[list
     """Return the table of headlines, the paper's number and ours: its columns and its lines."""
     names = ["model", "problems", "paper", "ours, one pass", "seeds, n of each"]
     names += ["core-minutes of a seed", "computation, of the paper's limit"]
-    lines = []
-    for record in numbers["headlines"]:
-        minutes, less = record["core_minutes"], record["less_computation"]
-        lines.append(
-            [
-                *(record["model"], record["problems"], record["paper"] or "not stated"),
-                _format_score(record),
-                f"{record['seeds']}, {record['n']:,}",
-                f"{minutes:.0f}" if minutes else "not recorded",
-                f"1 / {less:,}" if less else "not stated",
-            ]
-        )
+    lines = [
+        [
+            record["model"],
+            record["problems"],
+            record["paper"] or "not stated",
+            _format_score(record),
+            f"{record['seeds']}, {record['n']:,}",
+            f"{record['core_minutes']:.0f}" if record["core_minutes"] else "not recorded",
+            f"1 / {record['less_computation']:,}" if record["less_computation"] else "not stated",
+        ]
+        for record in numbers["headlines"]
+    ]
     return names, lines
 
 

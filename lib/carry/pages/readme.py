@@ -28,9 +28,11 @@ from typing import Any
 
 import pandas as pd
 
-from carry import claims, results
+from carry import results
 from carry.claims.claim_settings import OWN_CLAIMS, PAPERS
 from carry.claims.items import load_items, name_answers, summarise_claims
+from carry.claims.ledger_page import format_table, list_untested, summarise_verdicts
+from carry.claims.verdicts import METRICS
 from carry.config import paths
 from carry.config.templates import fill_template
 from carry.evaluation.intervals import format_percent, pool_cells
@@ -52,17 +54,7 @@ LENGTHS = (100, 200, 1000)
 FEW_CONTEXTS = 10_000  # of a certified row
 COLUMNS = ["in distribution", *TIMES.values(), *(f"{length} digits" for length in LENGTHS)]
 BADGES = "badges"  # the folder of their pictures in reports/
-BADGE = """\
-<svg xmlns="http://www.w3.org/2000/svg" width="{{ end }}" height="20" role="img">
-<title>{{ label }}: {{ value }}</title>
-<rect width="{{ end }}" height="20" rx="3" fill="#444444"/>
-<path d="M{{ middle }} 0h{{ rest }}a3 3 0 0 1 3 3v14a3 3 0 0 1 -3 3h-{{ rest }}z" fill="#0173B2"/>
-<g fill="#FFFFFF" font-family="Verdana, DejaVu Sans, sans-serif" font-size="11">
-<text x="6" y="14" textLength="{{ first }}">{{ label }}</text>
-<text x="{{ middle + 6 }}" y="14" textLength="{{ second }}">{{ value }}</text>
-</g>
-</svg>
-"""
+BADGE = Path(__file__).parent / "badge.svg.jinja"
 MARKER = re.compile(r"(<!-- numbers:(.+?) -->).*?(<!-- /numbers -->)", re.DOTALL)
 
 Table = tuple[list[str], list[list[str]]]  # the names of its columns, and its lines
@@ -81,8 +73,8 @@ def write_numbers(folder: Path = paths.REPORTS) -> dict[str, Any]:
     cells = results.read_table("cells")
     certificates = summarise_certificates(results.read_certificates())
     numbers = {
-        "claims": claims.summarise_verdicts(records),
-        "untested": claims.list_untested(records),
+        "claims": summarise_verdicts(records),
+        "untested": list_untested(records),
         "works": describe_works(records),
         "badges": list_badges(certificates, records),
         "rows": summarise_rows(cells),
@@ -92,9 +84,7 @@ def write_numbers(folder: Path = paths.REPORTS) -> dict[str, Any]:
     contents = {"numbers.json": numbers}
     for name, metrics in select_metrics(numbers["rows"], records).items():
         contents[f"metrics/{name}.json"] = metrics
-    for name, content in contents.items():
-        with paths.write_atomically(folder / name) as draft:
-            draft.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+    _write_files({folder / name: json.dumps(of, indent=2) + "\n" for name, of in contents.items()})
     return numbers
 
 
@@ -110,14 +100,12 @@ def summarise_rows(cells: pd.DataFrame) -> dict[str, dict[str, Any]]:
     seeds = pool_cells(named, [*keys, "seed"]).groupby(keys)["accuracy"]
     found = results.average_seeds(named, keys).set_index(keys)
     found = found.join(seeds.agg(median="median", least="min", most="max")).round(6)
-    numbers = {key: _describe_number(line) for key, line in found.iterrows()}
     summaries = {}
     for row, part in cells.groupby("row", sort=False):
-        starts = {
-            start: {name: numbers[row, start, name] for name in COLUMNS
-                    if (row, start, name) in numbers}
-            for start in part["start"].unique()
-        }  # fmt: skip
+        starts = {}
+        for start in part["start"].unique():
+            known = [name for name in COLUMNS if (row, start, name) in found.index]
+            starts[start] = {name: _describe_number(found.loc[row, start, name]) for name in known}
         first = next(iter(starts))
         of_first = starts.pop(first)
         trained = int(part["trained"].max())
@@ -186,12 +174,11 @@ def list_badges(
     """
     papers = [record["verdict"] for record in records if record["paper"] != OWN_CLAIMS]
     proved = sum(row["exact"] == row["seeds"] for row in certificates.values())
+    rows = "row" if proved == 1 else "rows"
     return {
         "claims": ("claims of the papers", f"{papers.count('holds')} of {len(papers)} hold"),
-        "certificates": (
-            "exact at every length", f"{proved} {'row' if proved == 1 else 'rows'} proved",
-        ),
-    }  # fmt: skip
+        "certificates": ("exact at every length", f"{proved} {rows} proved"),
+    }
 
 
 def select_metrics(
@@ -210,8 +197,11 @@ def select_metrics(
     {'holds': 1, 'fails': 0, 'undecided': 0, 'not_tested': 0}
     """
     count = Counter(record["verdict"] for record in records)
-    groups = claims.METRICS.items()
-    metrics = {"claims": {name: sum(map(count.__getitem__, group)) for name, group in groups}}
+    metrics = {
+        "claims": {
+            name: sum(count[verdict] for verdict in group) for name, group in METRICS.items()
+        }
+    }
     for row, start, numbers in list_lines(rows, (*FOOTING_ROWS, OWN_ROW)):
         values = {name: numbers[name]["value"] for name in COLUMNS if name in numbers}
         key = row if start == rows[row]["start"] else f"{row}_{start}"
@@ -261,18 +251,6 @@ def _count_seeds(certificate: Mapping[str, Any]) -> str:
     return f"{certificate['exact']} of {certificate['seeds']} seeds"
 
 
-def format_table(columns: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    """Return a table as Markdown.
-
-    >>> print(format_table(["n", "k"], [["1", "2"]]))
-    | n | k |
-    |---|---|
-    | 1 | 2 |
-    """
-    rows = [f"| {' | '.join(cells)} |" for cells in (columns, *lines)]
-    return "\n".join([rows[0], f"|{'---|' * len(columns)}", *rows[1:]])
-
-
 def format_accuracy(numbers: Mapping[str, Any]) -> str:
     """Return the table of the six schemes as Markdown, with what its numbers are."""
     count = {found[name]["seeds"] for *_, found in list_lines(numbers["rows"])
@@ -309,17 +287,12 @@ def format_number(number: dict[str, Any]) -> str:
 
 
 def draw_badge(label: str, value: str) -> str:
-    """Return a badge as SVG: a label on grey, then a value on blue.
+    """Return a badge as SVG.
 
     >>> "<title>claims: 3 of 4 hold</title>" in draw_badge("claims", "3 of 4 hold")
     True
     """
-    first, second = (round(6.4 * len(text)) for text in (label, value))  # of Verdana, 11 px
-    middle = first + 12
-    sizes = {"first": first, "second": second, "middle": middle, "rest": second + 9}
-    return fill_template(
-        BADGE, {**sizes, "end": middle + second + 12, "label": label, "value": value}
-    )
+    return fill_template(BADGE.read_text(encoding="utf-8"), {"label": label, "value": value})
 
 
 def _format_badges(badges: Mapping[str, Sequence[str]]) -> str:
@@ -340,16 +313,12 @@ def list_values(numbers: Mapping[str, Any]) -> dict[str, Any]:
     Args:
         numbers: as in numbers.json.
     """
-
     rows, certificates = numbers["rows"], numbers["certificates"]
-    tables = {
-        "footing": format_accuracy(numbers),
-        "headlines": format_table(*tabulate_headlines(numbers)),
-        "certificates": format_certificates(numbers),
-        "untested": numbers["untested"],
-    }
     return {
-        **{name: f"\n{text}\n" for name, text in tables.items()},
+        "footing": f"\n{format_accuracy(numbers)}\n",
+        "headlines": f"\n{format_table(*tabulate_headlines(numbers))}\n",
+        "certificates": f"\n{format_certificates(numbers)}\n",
+        "untested": f"\n{numbers['untested']}\n",
         "claims": numbers["claims"],
         "badges": _format_badges(numbers["badges"]),
         "works": numbers["works"],
@@ -383,7 +352,11 @@ def fill_readme(readme: Path = paths.ROOT / "README.md") -> Path:
     drafts = {readme: fill_markers(readme.read_text(encoding="utf-8"), list_values(numbers))}
     for name, texts in numbers["badges"].items():
         drafts[paths.REPORTS / BADGES / f"{name}.svg"] = draw_badge(*texts)
-    for path, content in drafts.items():
+    _write_files(drafts)
+    return readme
+
+
+def _write_files(contents: Mapping[Path, str]) -> None:
+    for path, content in contents.items():
         with paths.write_atomically(path) as draft:
             draft.write_text(content, encoding="utf-8")
-    return readme

@@ -15,7 +15,6 @@ from jaxtyping import Bool, Integer
 from pydantic import Field
 from torch import Tensor
 
-from carry.config.arguments import check_type
 from carry.config.settings import Settings, choose_class, label_from_class
 from carry.data.batch import Batch
 from carry.formats import Extent, Format
@@ -34,33 +33,27 @@ class Scheme(Settings):
     accepts_start: ClassVar[bool] = True  # whether evaluation can start at any id
     increasing: ClassVar[bool] = False  # whether each id is larger than the previous one
     uncounted_id: ClassVar[int | None] = None  # id of tokens that are not counted, if any
+    # Whether the difference of two ids is a distance, the same in training and evaluation.
+    ids_measure_distance: ClassVar[bool] = True
+    # Whether id 1 follows the largest one, so that problems can start at any id.
+    wraps: ClassVar[bool] = False
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         if "label" not in vars(cls):
             cls.label = label_from_class(cls)
 
-    @property
-    def ids_measure_distance(self) -> bool:
-        """Whether the difference of two ids is a distance, the same in training and evaluation."""
-        return True
-
-    @property
-    def wraps(self) -> bool:
-        """Whether id 1 follows the largest one, so that problems can start at any id."""
-        return False
-
     @abstractmethod
+    def ids(self, batch: Batch, start: int = 1) -> Integer[Tensor, "b T"]:
+        """Return evaluation ids that begin at `start`; b is B, or 1 if all rows have the same."""
+
     def train_ids(self, batch: Batch, generator: torch.Generator) -> Integer[Tensor, "b T"]:
-        """Return random training ids; b is B, or 1 if all rows have the same ids."""
+        """Return training ids, which a generator may draw; by default those of evaluation."""
+        return self.ids(batch)
 
     def unknowable(self, batch: Batch, ids: Integer[Tensor, "b T"]) -> Bool[Tensor, "b T"] | None:
         """Return the tokens that training `ids` make unpredictable, or None if there are none."""
         return None
-
-    @abstractmethod
-    def ids(self, batch: Batch, start: int = 1) -> Integer[Tensor, "b T"]:
-        """Return evaluation ids that begin at `start`; b is B, or 1."""
 
     def incompatibility(self, form: Format) -> str | None:
         """Return the reason why the scheme cannot be used with a format, or None."""
@@ -74,9 +67,9 @@ class Scheme(Settings):
         """Return the largest id that the scheme's settings allow; None: unlimited."""
         return None
 
-    @abstractmethod
     def largest_id(self, extent: Extent) -> int:
         """Return the largest id that training on problems of this extent can contain."""
+        return self.required_ids(extent)
 
 
 class RandomStart(Scheme):
@@ -306,9 +299,7 @@ def show_ids(scheme: Scheme, a: str, b: str, **format_settings: Any) -> str:
     from carry.formats import build_format, to_text
     from carry.tasks import build_task, to_digits
 
-    check_type(scheme, Scheme, "scheme")
     task = build_task({"name": "addition"})
-    task.check_texts([a, b])
     batch = build_format(format_settings, task).write(task.solve(*to_digits([[a, b]])))
     ids = scheme.ids(batch).expand(1, -1)[0].tolist()
     return f"{' '.join(to_text(batch.tokens[0]))} | {' '.join(map(str, ids))}"

@@ -17,8 +17,7 @@ class Abacus(RandomStart):
     """Ids restart in every run of a number's digits; all other tokens have id 0.
 
     Letters of index hints and signs of sub-task `car` have id 0 too, since the released code counts
-    digits alone; with hints, every digit therefore has id 1. With `symbols`, all tokens that a
-    format marks as parts of a number are counted, and ids restart in every number (ours).
+    digits alone; with hints, every digit therefore has id 1.
 
     In training, the first id is uniform from 1 to `offset` (the paper's k), one for each batch as
     in the paper, or one for each row with `per_example`. (The released code draws from 1 to k + 1;
@@ -32,7 +31,6 @@ class Abacus(RandomStart):
 
     offset: int = Field(default=1, ge=1)
     per_example: bool = False
-    symbols: bool = False
 
     @pydantic.model_validator(mode="after")
     def _check_offset(self) -> Abacus:
@@ -53,12 +51,9 @@ class Abacus(RandomStart):
         return self.start_is_fixed
 
     def incompatibility(self, form: Format) -> str | None:
-        """Refuse digits that are letters, unless `symbols` are counted."""
-        if form.task.base > 10 and not self.symbols:
-            return (
-                f"'abacus' does not count the letters of base {form.task.base}; "
-                "expected symbols true"
-            )
+        """Refuse digits that are letters."""
+        if form.task.base > 10:
+            return f"'abacus' does not count the letters of base {form.task.base}"
         return None
 
     def train_ids(self, batch: Batch, generator: torch.Generator) -> Integer[Tensor, "b T"]:
@@ -87,9 +82,8 @@ class Abacus(RandomStart):
 
     def ids(self, batch: Batch, start: int = 1) -> Integer[Tensor, "B T"]:
         """Return the order inside each run of digits, counted from `start`."""
-        number = batch.number
-        if not self.symbols:  # the token of a digit is less than those of all signs and letters
-            number = torch.where(batch.tokens < PLUS, number, 0)
+        # The token of a digit is less than those of all signs and letters.
+        number = torch.where(batch.tokens < PLUS, batch.number, 0)
         index = torch.arange(number.shape[1], device=number.device)
         previous = torch.nn.functional.pad(number[:, :-1], (1, 0), value=-1)
         first = torch.where(number != previous, index, 0).cummax(1).values

@@ -50,7 +50,7 @@ class Coupled(RandomStart):
         levels = form.level_count
         if self.level > levels:
             return f"level {self.level} is missing; expected at most {levels}, as in the format"
-        if getattr(form, "reverse_answer", True) or getattr(form, "pad", True):
+        if form.hides_answer_length:
             return None
         return (
             "'coupled' does not fit a format with reverse_answer: false and pad: false, because "

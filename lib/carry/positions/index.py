@@ -24,18 +24,10 @@ class Index(Scheme):
     accepts_start: ClassVar[bool] = False
     increasing: ClassVar[bool] = True
 
-    def train_ids(self, batch: Batch, generator: torch.Generator) -> Integer[Tensor, "b T"]:
-        """Return the indices, as in evaluation."""
-        return self.ids(batch)
-
     def ids(self, batch: Batch, start: int = 1) -> Integer[Tensor, "b T"]:
         """Return the indices, the same for every row."""
         return torch.arange(batch.tokens.shape[1], device=batch.tokens.device)[None]
 
     def required_ids(self, extent: Extent) -> int:
         """Return one id for each token but the first, which has 0."""
-        return extent.tokens - 1
-
-    def largest_id(self, extent: Extent) -> int:
-        """Return the index of the last token."""
         return extent.tokens - 1

@@ -29,14 +29,10 @@ class Randomized(Scheme):
 
     accepts_start: ClassVar[bool] = False
     increasing: ClassVar[bool] = True
+    ids_measure_distance: ClassVar[bool] = False  # differences of ids are random
 
     range: int = Field(ge=1, le=10**7)
     per_example: bool = False
-
-    @property
-    def ids_measure_distance(self) -> bool:
-        """Differences of ids are random."""
-        return False
 
     def train_ids(self, batch: Batch, generator: torch.Generator) -> Integer[Tensor, "b T"]:
         """Draw a subset for the batch, or one for each row."""

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import ast
 import multiprocessing
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +18,7 @@ from traitlets.config import Config
 
 from carry import processes
 from carry.config import params, paths
-from carry.config.settings import SettingsError, suggest_name
-
-# For outputs that nbval compares: no progress bars, and one thread, since several threads may add
-# in another order.
-QUIET = {"CARRY_PROGRESS": "off", "OMP_NUM_THREADS": "1"}
+from carry.config.settings import SettingsError, check_known
 
 WIDGET = "application/vnd.jupyter.widget-view+json"
 
@@ -47,8 +40,7 @@ def find_notebook(name: str) -> Path:
         SettingsError: for an unknown name; names the nearest.
     """
     notebooks = find_notebooks()
-    if name not in notebooks:
-        raise SettingsError(f"notebook: {name!r} does not exist, {suggest_name(name, notebooks)}")
+    check_known(name, notebooks, "notebook")
     return notebooks[name]
 
 
@@ -63,8 +55,7 @@ def list_notebooks(work: str) -> list[str]:
     """
     notebooks = find_notebooks()
     works = {name.rpartition("/")[0] or name for name in notebooks} - {"pipeline", "tour", "index"}
-    if work not in works:
-        raise SettingsError(f"figures: work {work!r} is unknown, {suggest_name(work, works)}")
+    check_known(work, works, "figures")
     return [name for name in notebooks if (name.rpartition("/")[0] or name) == work]
 
 
@@ -78,7 +69,10 @@ def run_notebook(name: str, **parameters: Any) -> Path:
         SettingsError: for an unknown notebook or parameter, before anything runs.
     """
     source, target = find_notebook(name), paths.executed_file(name, parameters.get("study"))
-    if "scale" in declared_parameters(nbformat.read(source, as_version=4)):
+    declared = papermill.inspect_notebook(source)
+    for parameter in parameters:
+        check_known(parameter, declared, f"{source.name}: parameter")
+    if "scale" in declared:
         parameters["scale"] = params.load_params().scale
     return execute_notebook(source, target, parameters)
 
@@ -105,9 +99,6 @@ def draw_figures(work: str) -> list[Path]:
     for path, written in before.items():
         if path.exists() and path.stat().st_mtime_ns == written:
             path.unlink()
-    for path in folder.glob("*"):
-        if path.is_dir() and not any(path.iterdir()):
-            path.rmdir()
     return targets
 
 
@@ -129,18 +120,12 @@ def execute_notebook(source: Path, target: Path, parameters: dict[str, Any]) -> 
     While it runs, the output grows in `NAME.failed.ipynb` next to the target; that file remains
     if a cell fails. What cells write to stderr (progress bars) goes to this process's stderr, not
     into the file.
-
-    Raises:
-        SettingsError: for a parameter that the notebook does not declare, or of another type.
     """
-    notebook = strip_outputs(nbformat.read(source, as_version=4))
-    check_parameters(parameters, declared_parameters(notebook), source.name)
+    os.environ.setdefault("CARRY_PROGRESS", "text")
     draft = target.with_name(f"{target.stem}.failed.ipynb")
     target.parent.mkdir(parents=True, exist_ok=True)
     target.unlink(missing_ok=True)
-    with set_environment(CARRY_PROGRESS=os.environ.get("CARRY_PROGRESS", "text")):
-        executed = _run_papermill(notebook, draft, parameters, paths.ROOT)
-    _write_notebook(remove_varying_output(executed, keep_stderr=False), draft)
+    _run_papermill(source, draft, parameters, paths.ROOT, keep_stderr=False)
     draft.replace(target)
     return target
 
@@ -148,13 +133,12 @@ def execute_notebook(source: Path, target: Path, parameters: dict[str, Any]) -> 
 def refresh_notebook(source: Path) -> Path:
     """Execute a notebook in place with its own small parameters, and keep the new outputs.
 
-    It runs as JupyterLab and nbval run it: in its own folder, without progress bars. Warnings
-    stay in the outputs, where a test finds them.
+    It runs as nbval runs it: in its own folder, without progress bars, and with one thread, since
+    several may add in another order. Warnings stay in the outputs, where a test finds them.
     """
-    notebook = strip_outputs(nbformat.read(source, as_version=4))
-    with paths.write_atomically(source) as draft, set_environment(**QUIET):
-        executed = _run_papermill(notebook, draft, {}, source.parent)
-        _write_notebook(remove_varying_output(executed, keep_stderr=True), draft)
+    os.environ |= {"CARRY_PROGRESS": "off", "OMP_NUM_THREADS": "1"}
+    with paths.write_atomically(source) as draft:
+        _run_papermill(source, draft, {}, source.parent, keep_stderr=True)
     return source
 
 
@@ -197,70 +181,16 @@ def remove_varying_output(notebook: NotebookNode, keep_stderr: bool) -> Notebook
     return clean
 
 
-def notebook_code(notebook: NotebookNode) -> str:
-    """Return the Python of a notebook, without IPython's magic lines."""
-    sources = [cell.source for cell in notebook.cells if cell.cell_type == "code"]
-    lines = [line for source in sources for line in source.splitlines()]
-    return "\n".join(line for line in lines if not line.lstrip().startswith(("%", "!")))
-
-
-def declared_parameters(notebook: NotebookNode) -> dict[str, Any]:
-    """Return the parameters that the cell tagged `parameters` declares, with their defaults.
-
-    >>> cell = nbformat.v4.new_code_cell('scale = "notebook"', metadata={"tags": ["parameters"]})
-    >>> declared_parameters(nbformat.v4.new_notebook(cells=[cell]))
-    {'scale': 'notebook'}
-    """
-    parameters = {}
-    for cell in notebook.cells:
-        if "parameters" in cell.metadata.get("tags", []):
-            for line in ast.parse(cell.source).body:
-                if isinstance(line, ast.Assign):
-                    parameters[ast.unparse(line.targets[0])] = ast.literal_eval(line.value)
-    return parameters
-
-
-def check_parameters(parameters: dict[str, Any], declared: dict[str, Any], where: str) -> None:
-    """Refuse parameters that a notebook does not declare, or declares with another type.
-
-    >>> check_parameters({"step": 2}, {"steps": 1}, "train.ipynb")
-    Traceback (most recent call last):
-        ...
-    carry.config.settings.SettingsError: train.ipynb: unknown parameter 'step', did you mean \
-'steps'? (known: steps)
-    """
-    for name, value in parameters.items():
-        if name not in declared:
-            hint = suggest_name(name, declared)
-            raise SettingsError(f"{where}: unknown parameter {name!r}, {hint}")
-        if declared[name] is not None and type(value) is not type(declared[name]):
-            raise SettingsError(
-                f"{where}: {name} = {value!r}, expected a value like {declared[name]!r}"
-            )
-
-
-@contextmanager
-def set_environment(**values: str) -> Iterator[None]:
-    """Set environment variables for the kernels that start inside, then restore the old values."""
-    before = {name: os.environ.get(name) for name in values}
-    os.environ.update(values)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            os.environ.pop(name)
-            if value is not None:
-                os.environ[name] = value
-
-
 def _run_papermill(
-    notebook: NotebookNode, target: Path, parameters: dict[str, Any], folder: Path
-) -> NotebookNode:
+    source: Path, target: Path, parameters: dict[str, Any], folder: Path, keep_stderr: bool
+) -> None:
+    """Execute a notebook in a folder, and write it without what differs between two runs."""
+    notebook = strip_outputs(nbformat.read(source, as_version=4))
     with tempfile.TemporaryDirectory() as sockets:
         # Talk to the kernel through files: another process may take a free port first.
         manager = {"transport": "ipc", "connection_file": f"{sockets}/kernel.json"}
         try:
-            return papermill.execute_notebook(
+            executed = papermill.execute_notebook(
                 notebook,
                 target,
                 parameters,
@@ -278,8 +208,6 @@ def _run_papermill(
             if error.ename == SettingsError.__name__:
                 raise SettingsError(error.evalue) from None
             raise
-
-
-def _write_notebook(notebook: NotebookNode, path: Path) -> None:
-    nbformat.validate(notebook)
-    nbformat.write(notebook, path)
+    clean = remove_varying_output(executed, keep_stderr)
+    nbformat.validate(clean)
+    nbformat.write(clean, target)

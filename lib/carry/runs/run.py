@@ -6,6 +6,7 @@ import os
 import shutil
 import time
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import pandas as pd
 
@@ -14,11 +15,11 @@ from carry.certificates import contexts
 from carry.certificates.files import write_certificate
 from carry.certificates.jobs import certify_runs
 from carry.config import params, paths
-from carry.config.settings import SettingsError, describe, suggest_name
+from carry.config.settings import SettingsError, check_known
 from carry.data import problem_sets
 from carry.evaluation.jobs import evaluate_runs
 from carry.evaluation.trained_models import find_weights
-from carry.experiments.resolve import list_rows, load_rows, load_run, load_runs
+from carry.experiments.resolve import list_rows, load_rows, load_run
 from carry.experiments.run import Run
 from carry.jobs import run_jobs, store
 from carry.models.system import System
@@ -37,25 +38,18 @@ NOTEBOOK = "notebook"  # the scale of a stage's notebook that is opened on its o
 def choose_runs(study: str, scale: str | None = None) -> list[Run]:
     """Return the runs of a study that params.yaml trains, at its scale and with its seeds.
 
-    With the scale `notebook` they are all rows that have it.
-
-    Raises:
-        SettingsError: for a study or a row that does not exist, for a study that is not trained,
-            and for one without a row at the scale.
+    With the scale `notebook` they are all rows that have it. A study or a row that does not exist,
+    a study that is not trained and one without a row at the scale are refused.
     """
     chosen = params.load_params()
     if scale == NOTEBOOK:
-        return load_runs(list_rows(study, NOTEBOOK), NOTEBOOK)
-    if study not in chosen.train:
-        raise SettingsError(f"study: {describe(study)} is not in params.yaml, "
-                            f"{suggest_name(study, chosen.train)}")  # fmt: skip
+        return [load_run(row, NOTEBOOK) for row in list_rows(study, NOTEBOOK)]
+    check_known(study, chosen.train, "params.yaml.train")
     every = [row.name for row in load_rows().values() if row.study == study]
     rows = list_rows(study, chosen.scale)
     named = rows if chosen.train[study] == "all" else chosen.train[study]
     for row in named:
-        if row not in every:
-            raise SettingsError(f"train.{study}: row {describe(row)} is not in the study, "
-                                f"{suggest_name(row, every)}")  # fmt: skip
+        check_known(row, every, f"params.yaml.train.{study}")
     runs = [load_run(row, chosen.scale) for row in rows if row in named]
     if not runs:
         raise SettingsError(f"train.{study}: no row has the scale {chosen.scale!r}; expected one")
@@ -64,24 +58,16 @@ def choose_runs(study: str, scale: str | None = None) -> list[Run]:
 
 
 def choose_all(scale: str | None = None) -> list[Run]:
-    """Return the runs of all studies that params.yaml trains; or all with the scale `notebook`.
-
-    Raises:
-        SettingsError: for the first row with a setting that does not fit.
-    """
+    """Return the runs of all studies that params.yaml trains; or all with the scale `notebook`."""
     if scale == NOTEBOOK:
-        return load_runs(list_rows(scale=NOTEBOOK), NOTEBOOK)
+        return [load_run(row, NOTEBOOK) for row in list_rows(scale=NOTEBOOK)]
     runs = [run for study in params.load_params().train for run in choose_runs(study, scale)]
     check_runs(runs)
     return runs
 
 
 def check_runs(runs: Sequence[Run]) -> None:
-    """Check all settings of runs before any work starts; no weights are made.
-
-    Raises:
-        SettingsError: for the first row with a setting that does not fit.
-    """
+    """Refuse the first run with a setting that does not fit, before any work starts."""
     for run in runs:
         system = System(run, device="meta")
         list_training_jobs(run, [])
@@ -113,11 +99,15 @@ def train_study(study: str, scale: str | None = None) -> pd.DataFrame:
         folder = paths.ROOT / "data" / "trained" / study
         shutil.rmtree(folder, ignore_errors=True)
         for run in runs:
-            for seed in range(run.seeds):
-                source = find_weights(run, seed)
-                with paths.write_atomically(folder / run.name / source.name) as draft:
-                    shutil.copyfile(source, draft)
+            _copy_weights(run, run.seeds, folder / run.name)
     return curves
+
+
+def _copy_weights(run: Run, seeds: int, folder: Path) -> None:
+    for seed in range(seeds):
+        source = find_weights(run, seed)
+        with paths.write_atomically(folder / source.name) as draft:
+            shutil.copyfile(source, draft)
 
 
 def evaluate_study(study: str, scale: str | None = None) -> dict[str, pd.DataFrame]:
@@ -142,10 +132,7 @@ def certify_study(study: str, scale: str | None = None) -> dict[str, dict]:
     They are written to data/certificates: those in git belong to the weights in git.
     """
     runs = [run for run in choose_runs(study, scale) if run.certify]
-    runs = use_committed(runs) if scale == NOTEBOOK else runs
-    weights = {run.name: (run, [find_weights(run, seed) for seed in range(run.seeds)])
-               for run in runs}  # fmt: skip
-    certificates = certify_runs(weights, study) if runs else {}
+    certificates = _certify(use_committed(runs) if scale == NOTEBOOK else runs, study)
     if scale != NOTEBOOK:
         folder = paths.ROOT / "data" / "certificates" / study
         shutil.rmtree(folder, ignore_errors=True)
@@ -153,6 +140,13 @@ def certify_study(study: str, scale: str | None = None) -> dict[str, dict]:
         for row, certificate in certificates.items():
             write_certificate(folder / f"{row}.json", certificate)
     return certificates
+
+
+def _certify(runs: Sequence[Run], label: str) -> dict[str, dict]:
+    weights = {}
+    for run in runs:
+        weights[run.name] = run, [find_weights(run, seed) for seed in range(run.seeds)]
+    return certify_runs(weights, label) if runs else {}
 
 
 def _score(runs: Sequence[Run], seeds: Sequence[int] | None, label: str) -> dict[str, pd.DataFrame]:
@@ -229,12 +223,7 @@ def run_rows(
 
 
 def find_runs(names: Sequence[str], scale: str) -> Iterator[Run]:
-    """Yield the runs of rows and studies at a scale.
-
-    Raises:
-        SettingsError: for an unknown name; names the nearest. For a study without a row at the
-            scale.
-    """
+    """Yield the runs of rows and studies at a scale; other names are refused."""
     rows = load_rows()
     studies = dict.fromkeys(row.study for row in rows.values())
     for name in names:
@@ -244,11 +233,9 @@ def find_runs(names: Sequence[str], scale: str) -> Iterator[Run]:
                 raise SettingsError(f"run: no row of {name!r} has the scale {scale!r}; "
                                     "expected another scale")  # fmt: skip
             yield from (load_run(row, scale) for row in chosen)
-        elif name in rows:
-            yield load_run(name, scale)
         else:
-            hint = suggest_name(name, [*rows, *studies])
-            raise SettingsError(f"run: {describe(name)} is no row and no study, {hint}")
+            check_known(name, [*rows, *studies], "run")
+            yield load_run(name, scale)
 
 
 def _list_missing(run: Run, seeds: Sequence[int] | None) -> list[int]:
@@ -292,12 +279,7 @@ def _finish(run: Run) -> None:
         return
     _analyse([run], run.name)
     if run.publish:
-        published = range(run.seeds) if run.certify else range(1)
-        for seed in published:
-            source = find_weights(run, seed)
-            with paths.write_atomically(paths.models_folder(run.name) / source.name) as draft:
-                shutil.copyfile(source, draft)
+        _copy_weights(run, run.seeds if run.certify else 1, paths.models_folder(run.name))
     if run.certify:
-        files = [find_weights(run, seed) for seed in range(run.seeds)]
-        certificates = certify_runs({run.name: (run, files)}, run.name)
-        write_certificate(paths.certificate_file(run.name), certificates[run.name])
+        certificate = _certify([run], run.name)[run.name]
+        write_certificate(paths.certificate_file(run.name), certificate)

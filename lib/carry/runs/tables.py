@@ -14,6 +14,7 @@ from carry.jobs import Job, store
 from carry.models.identity import describe_run
 
 PLACE = ["row", "scale", "seed"]
+LOCK_SECONDS = 600.0  # for other tasks of an array job, which add to the same tables
 # The settings and the origin of each seed.
 COLUMNS = {
     "runs": (
@@ -30,15 +31,17 @@ def add_lines(tables: Mapping[str, pd.DataFrame], folder: Path, places: Collecti
         places: rows, scales and seeds that were run; their earlier lines go from all tables.
     """
     merged = {}
-    for name in {*tables, *(path.stem for path in folder.glob("*.parquet"))}:
-        path = folder / f"{name}.parquet"
-        earlier = pd.read_parquet(path) if path.exists() else pd.DataFrame(columns=PLACE)
-        lines = zip(*(earlier[column] for column in PLACE), strict=True)
-        kept = earlier[[line not in places for line in lines]]
-        parts = [part for part in (kept, tables.get(name)) if part is not None and len(part)]
-        if parts:
-            merged[name] = pd.concat(parts, ignore_index=True)
-    write_tables(merged, folder)
+    lock = paths.STORE / "tables" / f"{folder.parent.name}_{folder.name}"
+    with store.lock_place(lock, f"tables of {folder.name}", LOCK_SECONDS):
+        for name in {*tables, *(path.stem for path in folder.glob("*.parquet"))}:
+            path = folder / f"{name}.parquet"
+            earlier = pd.read_parquet(path) if path.exists() else pd.DataFrame(columns=PLACE)
+            lines = zip(*(earlier[column] for column in PLACE), strict=True)
+            kept = earlier[[line not in places for line in lines]]
+            parts = [part for part in (kept, tables.get(name)) if part is not None and len(part)]
+            if parts:
+                merged[name] = pd.concat(parts, ignore_index=True)
+        write_tables(merged, folder)
 
 
 def describe_runs(runs: Iterable[tuple[Run, int, Job]]) -> pd.DataFrame:

@@ -6,24 +6,16 @@ subclass of `Task`; the contract tests run over every file.
 
 from __future__ import annotations
 
-import sys
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 import torch
-from jaxtyping import Bool, Integer
+from jaxtyping import Integer
 from torch import Tensor
 
-from carry.config.arguments import check_integer, check_type
-from carry.config.settings import (
-    Settings,
-    SettingsError,
-    choose_class,
-    describe,
-    label_from_class,
-)
+from carry.config.settings import Settings, SettingsError, choose_class, label_from_class
 from carry.data.problems import LABEL_RANGE, Problems
 
 # Distribution of training cells (i, j): `stratified`, all pairs equally often (mcleish2024, A.5);
@@ -32,19 +24,22 @@ from carry.data.problems import LABEL_RANGE, Problems
 # padded problems have one length.
 Sampling = Literal["stratified", "equal", "random", "longest"]
 
-MAX_DRAWN_DIGITS = 10**9  # of all operands at once: more do not fit in memory
-
 # Names of operands in answers that list operands.
 OPERAND_LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 # Digits of all bases; a format writes those from 10 on as letters.
 DIGIT_SYMBOLS = "0123456789" + OPERAND_LETTERS
 
+# Shapes: B problems of M operands of at most N digits, least significant first. An absent operand
+# has length 0. A cell is a pair of sizes. Steps have a name, and a column for each place.
+Operands = Integer[Tensor, "B M N"]
+Lengths = Integer[Tensor, "B M"]
+Cells = Integer[Tensor, "B 2"]
+Steps = dict[str, Integer[Tensor, "B _"]]
+
 # Coupling of the digits of one number at one level: place p has the coupling number
 # first + step * p for (first, step); None: the level does not count them.
 Coupling = tuple[int, int] | None
-
-INT64_DIGITS = 18  # numbers with as many digits fit 64 bits
 
 
 @dataclass(frozen=True)
@@ -85,7 +80,6 @@ class Task(Settings):
     keeps_leading_zeros: ClassVar[bool] = False  # True: 007 and 7 are different operands
     answer_is_reversed: ClassVar[bool] = False  # the answer's place 0 has the operand's last digit
     scratchpad_levels: ClassVar[int] = 0  # levels of coupling of the scratchpad; 0: no scratchpad
-    from_zero: ClassVar[bool | None] = None  # whether running sums start with 0; None: no sums
     answer_is_last_digit: ClassVar[bool] = False  # of the scratchpad, instead of its last number
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -93,56 +87,41 @@ class Task(Settings):
         if "label" not in vars(cls):
             cls.label = label_from_class(cls)
 
-    @property
-    def number_count(self) -> int | None:
-        """The number of different operands, 0, 1, 2, ...; None: unlimited."""
-        return None
-
     def count_problems(self, size: int) -> int | None:
         """Return the number of different problems of the cell (size, size); None: unknown."""
         return None
 
-    def enumerate_problems(self) -> tuple[Integer[Tensor, "B 2"], Problems, list[str]]:
-        """Return the cells of all problems, the problems, and the name of the set of each.
-
-        Raises:
-            SettingsError: for a task with an unlimited number of problems.
-        """
+    def enumerate_problems(self) -> tuple[Cells, Problems, list[str]]:
+        """Return the cells of all problems, the problems, and the name of the set of each."""
         raise SettingsError(f"every: {self.label} has unlimited problems; expected another task")
 
-    @abstractmethod
-    def draw_training_cells(
-        self, count: int, digits: int, generator: torch.Generator
-    ) -> Integer[Tensor, "B 2"]:
-        """Draw the cells of `count` training problems, both sizes at most `digits`."""
+    def draw_training_cells(self, count: int, digits: int, generator: torch.Generator) -> Cells:
+        """Draw the cells of `count` training problems; by default equal sizes up to `digits`."""
+        return draw_cells("equal", count, digits, generator)
 
     @abstractmethod
-    def draw_operands(
-        self, cells: Integer[Tensor, "B 2"], generator: torch.Generator
-    ) -> tuple[Integer[Tensor, "B M N"], Integer[Tensor, "B M"]]:
+    def draw_operands(self, cells: Cells, generator: torch.Generator) -> tuple[Operands, Lengths]:
         """Draw operands and their lengths, one problem for each cell."""
 
-    @abstractmethod
-    def answer_room(self, lengths: Integer[Tensor, "B M"]) -> Integer[Tensor, " B"]:
-        """Return the length of the longest answer to operands of these lengths."""
+    def answer_room(self, lengths: Lengths) -> Integer[Tensor, " B"]:
+        """Return the length of the longest answer: by default that of the longest operand."""
+        return lengths.amax(1)
 
-    @abstractmethod
     def max_answer_length(self, digits: int) -> int:
         """Return the length of the longest answer in all cells up to (digits, digits)."""
+        return int(self.answer_room(self.largest_lengths(digits)))
 
-    def largest_lengths(self, digits: int) -> Integer[Tensor, "1 M"]:
+    def largest_lengths(self, digits: int) -> Lengths:
         """Return the lengths of the operands in the cell (digits, digits)."""
         return torch.tensor([[digits, digits]])
 
     @abstractmethod
-    def solve(
-        self, operands: Integer[Tensor, "B M N"], lengths: Integer[Tensor, "B M"]
-    ) -> Problems:
+    def solve(self, operands: Operands, lengths: Lengths) -> Problems:
         """Compute the answers, on the device of the operands."""
 
-    @abstractmethod
-    def compute_steps(self, problems: Problems) -> dict[str, Integer[Tensor, "B _"]]:
+    def compute_steps(self, problems: Problems) -> Steps:
         """Return the intermediate steps by name; columns are places, least significant first."""
+        return {}
 
     @abstractmethod
     def solve_text(self, *operands: str) -> str:
@@ -156,11 +135,18 @@ class Task(Settings):
         """
         return text.split(self.sign) if self.sign else [text]
 
+    def check_question(self, operands: Sequence[str]) -> None:
+        """Refuse a question without an answer; its operands have no leading zeros.
+
+        Raises:
+            SettingsError: for operands that do not fit together.
+        """
+
     def write_answer(self, answer: Sequence[int]) -> str:
         """Return an answer that is not a number as text: the letters of operands."""
         return "".join(OPERAND_LETTERS[index] for index in answer)
 
-    def padded_lengths(self, lengths: Integer[Tensor, "B M"]) -> Integer[Tensor, "B M"]:
+    def padded_lengths(self, lengths: Lengths) -> Lengths:
         """Return the padded lengths of operands: the length of the longest of each problem."""
         return torch.where(lengths > 0, lengths.amax(1, keepdim=True), 0)
 
@@ -172,29 +158,17 @@ class Task(Settings):
         """Return (room, number) for each number of each stage after the question, from Python."""
         raise NotImplementedError(f"{type(self).__name__} has no scratchpad")
 
-    def draw_for_cells(self, cells: Integer[Tensor, "B 2"], generator: torch.Generator) -> Problems:
+    def draw_for_cells(self, cells: Cells, generator: torch.Generator) -> Problems:
         """Draw one problem for each cell."""
         return self.with_labels(self.solve(*self.draw_operands(cells, generator)), generator)
 
     def draw(self, count: int, digits: int, generator: torch.Generator) -> Problems:
-        """Draw training problems of sizes up to `digits`.
-
-        Raises:
-            SettingsError: for a size or a count below 1, or more digits than fit in memory.
-        """
-        check_integer(count, "count")
-        check_integer(digits, "digits")
-        check_type(generator, torch.Generator, "generator")
-        if count * digits * (self.operand_count or digits) > MAX_DRAWN_DIGITS:
-            raise SettingsError(
-                f"count: {count} problems of {digits} digits are too large; "
-                f"expected at most {MAX_DRAWN_DIGITS} digits in all"
-            )
+        """Draw training problems of sizes up to `digits`."""
         return self.draw_with_cells(count, digits, generator)[1]
 
     def draw_with_cells(
         self, count: int, digits: int, generator: torch.Generator
-    ) -> tuple[Integer[Tensor, "B 2"], Problems]:
+    ) -> tuple[Cells, Problems]:
         """Draw training problems of sizes up to `digits`, and return their cells too."""
         cells = self.draw_training_cells(count, digits, generator)
         return cells, self.draw_for_cells(cells, generator)
@@ -207,59 +181,21 @@ class Task(Settings):
 
     def make_problems(
         self,
-        operands: Integer[Tensor, "B M N"],
-        lengths: Integer[Tensor, "B M"],
+        operands: Operands,
+        lengths: Lengths,
         answer: Integer[Tensor, "B K"],
-        answer_length: Integer[Tensor, " B"],
+        answer_length: Integer[Tensor, " B"] | None = None,
     ) -> Problems:
-        """Return operands and answers as problems with label 0."""
+        """Return operands and answers, by default of the longest length, with label 0."""
         room = self.answer_room(lengths)
+        answer_length = room if answer_length is None else answer_length
         return Problems(operands, lengths, answer, answer_length, room, torch.zeros_like(room))
 
     def check_cell(self, cell: tuple[int, int], where: str) -> None:
-        """Refuse a cell below the smallest one.
-
-        Raises:
-            SettingsError: for a size that is too small.
-        """
+        """Refuse a cell below the smallest one."""
         smallest = self.smallest_cell
         if cell[0] < smallest[0] or cell[1] < smallest[1]:
             raise SettingsError(f"{where}: {cell} is too small, expected at least {smallest}")
-
-    def check_texts(self, operands: Sequence[str]) -> None:
-        """Refuse a wrong number of operands, and texts that are not operands of the task.
-
-        Raises:
-            SettingsError: for operands that `solve_text` cannot solve.
-        """
-        count, digits = len(operands), DIGIT_SYMBOLS[: self.base]
-        if self.operand_count is not None and count != self.operand_count:
-            raise SettingsError(
-                f"operands: {count} do not fit {self.label}; expected {self.operand_count}"
-            )
-        for index, text in enumerate(operands):
-            if not isinstance(text, str) or not text or not {*text} <= {*digits}:
-                raise SettingsError(
-                    f"operands.{index}: {describe(text)} does not fit {self.label}; "
-                    f"expected a text of digits {digits[0]} to {digits[-1]}"
-                )
-
-    def check_operands(self, operands: Integer[Tensor, "B M N"]) -> None:
-        """Refuse a wrong number of operands, and digits that `base` does not have.
-
-        Raises:
-            SettingsError: for operands that the task cannot solve.
-        """
-        count = operands.shape[1]
-        if self.operand_count is not None and count != self.operand_count:
-            raise SettingsError(
-                f"operands: {count} do not fit {self.label}; expected {self.operand_count}"
-            )
-        if self.base != 10 and operands.numel() and int(operands.max()) >= self.base:
-            raise SettingsError(
-                f"operands: digit {int(operands.max())} does not fit {self.label}; "
-                f"expected 0 to {self.base - 1}"
-            )
 
 
 class StringTask(Task):
@@ -270,15 +206,7 @@ class StringTask(Task):
     operand_count: ClassVar[int | None] = 1
     keeps_leading_zeros: ClassVar[bool] = True
 
-    def draw_training_cells(
-        self, count: int, digits: int, generator: torch.Generator
-    ) -> Integer[Tensor, "B 2"]:
-        """Draw the lengths of `count` training problems uniformly."""
-        return draw_cells("equal", count, digits, generator)
-
-    def draw_operands(
-        self, cells: Integer[Tensor, "B 2"], generator: torch.Generator
-    ) -> tuple[Integer[Tensor, "B 1 N"], Integer[Tensor, "B 1"]]:
+    def draw_operands(self, cells: Cells, generator: torch.Generator) -> tuple[Operands, Lengths]:
         """Draw digits uniformly."""
         lengths = cells[:, :1]
         place = torch.arange(int(lengths.max()), device=cells.device)
@@ -286,7 +214,7 @@ class StringTask(Task):
         digits = torch.randint(self.base, shape, generator=generator, device=cells.device)
         return (digits * (place < lengths[:, :, None])).to(torch.uint8), lengths
 
-    def largest_lengths(self, digits: int) -> Integer[Tensor, "1 1"]:
+    def largest_lengths(self, digits: int) -> Lengths:
         """Return the length of the string."""
         return torch.tensor([[digits]])
 
@@ -303,15 +231,11 @@ class NumberPairTask(Task):
     sampling: Sampling = "stratified"
     zero: bool = True
 
-    def draw_training_cells(
-        self, count: int, digits: int, generator: torch.Generator
-    ) -> Integer[Tensor, "B 2"]:
+    def draw_training_cells(self, count: int, digits: int, generator: torch.Generator) -> Cells:
         """Draw the lengths (i, j) of `count` training problems."""
         return draw_cells(self.sampling, count, digits, generator)
 
-    def draw_operands(
-        self, cells: Integer[Tensor, "B 2"], generator: torch.Generator
-    ) -> tuple[Integer[Tensor, "B M N"], Integer[Tensor, "B M"]]:
+    def draw_operands(self, cells: Cells, generator: torch.Generator) -> tuple[Operands, Lengths]:
         """Draw both numbers uniformly from the numbers of their lengths."""
         return draw_numbers(cells, generator, self.zero, self.base), cells
 
@@ -331,7 +255,6 @@ def build_task(settings: dict[str, Any], where: str = "task") -> Task:
     >>> build_task({"name": "addition"}).solve_text("999", "1")
     '1000'
     """
-    check_type(settings, dict, str(where))
     settings = dict(settings)
     if "name" not in settings:
         raise SettingsError(f"{where}.name: missing; expected the name of a task")
@@ -339,9 +262,7 @@ def build_task(settings: dict[str, Any], where: str = "task") -> Task:
     return kind.parse(settings, where)
 
 
-def draw_cells(
-    sampling: Sampling, count: int, digits: int, generator: torch.Generator
-) -> Integer[Tensor, "B 2"]:
+def draw_cells(sampling: Sampling, count: int, digits: int, generator: torch.Generator) -> Cells:
     """Draw cells (i, j), both from 1 to `digits`.
 
     >>> from carry.randomness import stream
@@ -368,8 +289,8 @@ def draw_cells(
 
 
 def draw_numbers(
-    lengths: Integer[Tensor, "B M"], generator: torch.Generator, zero: bool = True, base: int = 10
-) -> Integer[Tensor, "B M N"]:
+    lengths: Lengths, generator: torch.Generator, zero: bool = True, base: int = 10
+) -> Operands:
     """Draw numbers of these lengths uniformly, without leading zeros; length 0 gives zeros.
 
     Args:
@@ -390,9 +311,7 @@ def draw_numbers(
     return digits * (torch.arange(width, device=device) < lengths[:, :, None])
 
 
-def to_digits(
-    numbers: list[list[int | str]], base: int = 10
-) -> tuple[Integer[Tensor, "B M N"], Integer[Tensor, "B M"]]:
+def to_digits(numbers: list[list[int | str]], base: int = 10) -> tuple[Operands, Lengths]:
     """Convert natural numbers, or their texts, to digits by place and lengths.
 
     Shorter rows are filled with numbers of length 0. Above base 10, letters are digits.
@@ -400,145 +319,25 @@ def to_digits(
     >>> digits, lengths = to_digits([[653, 49]])
     >>> digits.tolist(), lengths.tolist()
     ([[[3, 5, 6], [9, 4, 0]]], [[3, 2]])
-
-    Raises:
-        SettingsError: for a number that has other characters than digits, or no numbers.
     """
-    most = max(map(len, numbers), default=0)
+    most = max(map(len, numbers))
     texts = [[*(str(number) for number in row), *[""] * (most - len(row))] for row in numbers]
-    characters = "".join("".join(row) for row in texts)
-    symbols = DIGIT_SYMBOLS[: max(10, base)]
-    if not characters or {*characters} - {*symbols}:
-        wrong = next(
-            (text for row in texts for text in row if not text or {*text} - {*symbols}), ""
-        )
-        raise SettingsError(
-            f"operands: {wrong[:80]!r} is not a number; expected digits 0 to {symbols[-1]}"
-        )
     lengths = torch.tensor([[len(text) for text in row] for row in texts])
     width = int(lengths.max())
     padded = [[text[::-1].ljust(width, "0") for text in row] for row in texts]
     flat = bytearray("".join("".join(row) for row in padded), "ascii")
     codes = torch.frombuffer(flat, dtype=torch.uint8)
-    digits = _digit_of_character()[codes.long()] if base > 10 else codes - ord("0")
-    return digits.view(len(numbers), -1, width), lengths
-
-
-def _digit_of_character() -> Integer[Tensor, " C"]:
-    digits = torch.zeros(128, dtype=torch.uint8)
-    digits[[ord(symbol) for symbol in DIGIT_SYMBOLS]] = torch.arange(
-        len(DIGIT_SYMBOLS), dtype=torch.uint8
-    )
-    return digits
+    if base <= 10:
+        return (codes - ord("0")).view(len(numbers), -1, width), lengths
+    digit_of_code = torch.zeros(128, dtype=torch.uint8)
+    digit_of_code[[*map(ord, DIGIT_SYMBOLS)]] = torch.arange(len(DIGIT_SYMBOLS), dtype=torch.uint8)
+    return digit_of_code[codes.long()].view(len(numbers), -1, width), lengths
 
 
 def digits_to_values(digits: Integer[Tensor, "*B N"]) -> Integer[Tensor, "*B"]:
-    """Convert digits by place to 64-bit integers.
+    """Convert digits by place to 64-bit integers, which hold 18 digits.
 
     >>> digits_to_values(torch.tensor([[7, 1, 0], [0, 0, 1]])).tolist()
     [17, 100]
-
-    Raises:
-        SettingsError: for a number of more than 18 digits.
     """
-    if digits.shape[-1] > INT64_DIGITS:
-        if digits[..., INT64_DIGITS:].any():
-            raise SettingsError(
-                f"operands: a number has more than {INT64_DIGITS} digits; expected fewer"
-            )
-        digits = digits[..., :INT64_DIGITS]
     return (digits.long() * 10 ** torch.arange(digits.shape[-1], device=digits.device)).sum(-1)
-
-
-def digits_to_int(digits: Integer[Tensor, " N"], length: int | Tensor) -> int:
-    """Convert the digits by place of one number to a Python integer.
-
-    >>> digits_to_int(torch.tensor([3, 5, 6, 0]), 3)
-    653
-    """
-    return text_to_int("".join(map(str, digits[: int(length)].flip(0).tolist())))
-
-
-def text_to_int(text: str) -> int:
-    """Convert decimal text to a Python integer.
-
-    Raises:
-        SettingsError: for other text, and for more digits than Python converts, 4,300 by default.
-    """
-    if not (isinstance(text, str) and text.isascii() and text.isdigit()):
-        raise SettingsError(f"operands: {describe(text)} is not a number; expected digits 0 to 9")
-    limit = sys.get_int_max_str_digits()
-    if limit and len(text) > limit:
-        raise SettingsError(
-            f"operands: {len(text)} digits exceed the limit of Python's integers; "
-            f"expected at most {limit}"
-        )
-    return int(text)
-
-
-def int_to_text(number: int) -> str:
-    """Convert a Python integer to decimal text.
-
-    Raises:
-        SettingsError: for more digits than Python converts, 4,300 by default.
-    """
-    try:
-        return str(number)
-    except ValueError:
-        limit = sys.get_int_max_str_digits()
-        raise SettingsError(
-            f"answer: its digits exceed the limit of Python's integers; expected at most {limit}"
-        ) from None
-
-
-def add_texts(operands: Sequence[str], base: int = 10) -> str:
-    """Return the sum of natural numbers, all as text.
-
-    >>> add_texts(["999", "1"]), add_texts(["ff", "1"], 16)
-    ('1000', '100')
-    """
-    if base == 10:
-        return int_to_text(sum(map(text_to_int, operands)))
-    total, symbols = 0, ""
-    for text in operands:
-        number = 0
-        for symbol in text:
-            number = number * base + DIGIT_SYMBOLS.index(symbol)
-        total += number
-    while total or not symbols:
-        total, digit = divmod(total, base)
-        symbols = DIGIT_SYMBOLS[digit] + symbols
-    return symbols
-
-
-def resolve_carries(
-    columns: Integer[Tensor, "B W"], subtracts: Bool[Tensor, " B"], base: int = 10
-) -> tuple[Integer[Tensor, "B W"], Integer[Tensor, "B V"]]:
-    """Return the digits of sums of columns, and the carry into each place and out of the last.
-
-    A column is the sum, or with `subtracts` the difference, of two digits or less. A carry passes
-    columns of 9 (base 10), and a borrow columns of 0; every other column decides alone.
-
-    >>> digits, carries = resolve_carries(torch.tensor([[12, 9, 3]]), torch.tensor([False]))
-    >>> digits.tolist(), carries.tolist()
-    ([[2, 0, 4]], [[0, 1, 1, 0]])
-    """
-    place = torch.arange(columns.shape[1], device=columns.device)
-    passes = columns == torch.where(subtracts, 0, base - 1)[:, None]
-    source = torch.where(passes, -1, place).cummax(1).values
-    own = (columns >= base).to(columns.dtype) - (columns < 0).to(columns.dtype)
-    made = torch.where(source >= 0, own.gather(1, source.clamp(min=0)), 0)
-    carries = torch.nn.functional.pad(made, (1, 0))
-    return (columns + carries[:, :-1]).remainder(base), carries
-
-
-def reverse_digits(
-    digits: Integer[Tensor, "B N"], length: Integer[Tensor, " B"]
-) -> Integer[Tensor, "B N"]:
-    """Reverse the first `length` digits of each row.
-
-    >>> reverse_digits(torch.tensor([[3, 5, 6, 0]]), torch.tensor([3])).tolist()
-    [[6, 5, 3, 0]]
-    """
-    source = length[:, None] - 1 - torch.arange(digits.shape[1], device=digits.device)
-    return digits.gather(1, source.clamp(min=0)) * (source >= 0)

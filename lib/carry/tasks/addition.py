@@ -21,8 +21,8 @@ from jaxtyping import Integer
 from pydantic import Field
 from torch import Tensor
 
-from carry.data.problems import Problems
-from carry.tasks import DIGIT_SYMBOLS, NumberPairTask, add_texts, resolve_carries
+from carry.data.problems import Problems, resolve_carries
+from carry.tasks import DIGIT_SYMBOLS, Lengths, NumberPairTask, Operands, Steps
 
 
 class Addition(NumberPairTask):
@@ -44,28 +44,21 @@ class Addition(NumberPairTask):
         """The radix: digits of operands are smaller than this."""
         return self.radix
 
-    def answer_room(self, lengths: Integer[Tensor, "B M"]) -> Integer[Tensor, " B"]:
+    def answer_room(self, lengths: Lengths) -> Integer[Tensor, " B"]:
         """Return the length of the longer number, plus one."""
         return lengths.amax(1) + 1
 
-    def max_answer_length(self, digits: int) -> int:
-        """Return one more than `digits`."""
-        return digits + 1
-
-    def solve(
-        self, operands: Integer[Tensor, "B M N"], lengths: Integer[Tensor, "B M"]
-    ) -> Problems:
+    def solve(self, operands: Operands, lengths: Lengths) -> Problems:
         """Add all problems and all places at once."""
-        self.check_operands(operands)
-        answer, _ = self._resolve(_digit_sum(operands))
+        answer, _ = resolve_carries(_digit_sum(operands), base=self.base)
         longest = lengths.amax(1)
         top = answer.gather(1, longest[:, None])[:, 0]
         return self.make_problems(operands, lengths, answer, longest + (top > 0))
 
-    def compute_steps(self, problems: Problems) -> dict[str, Integer[Tensor, "B _"]]:
+    def compute_steps(self, problems: Problems) -> Steps:
         """Return digit sums, carries generated, used and made, and cascades, by place."""
         total = _digit_sum(problems.operands)
-        used = self._resolve(total)[1][:, :-1]
+        used = resolve_carries(total, base=self.base)[1][:, :-1]
         carry_made = (total + used >= self.base).to(total.dtype)
         return {
             "digit_sum": total,
@@ -77,16 +70,17 @@ class Addition(NumberPairTask):
 
     def solve_text(self, *operands: str) -> str:
         """Return the sum of Python integers."""
-        self.check_texts(operands)
-        return add_texts(operands, self.base)
+        total, answer = 0, ""
+        for text in operands:
+            number = 0
+            for symbol in text:
+                number = number * self.base + DIGIT_SYMBOLS.index(symbol)
+            total += number
+        while total or not answer:
+            total, digit = divmod(total, self.base)
+            answer = DIGIT_SYMBOLS[digit] + answer
+        return answer
 
-    def _resolve(
-        self, total: Integer[Tensor, "B K"]
-    ) -> tuple[Integer[Tensor, "B K"], Integer[Tensor, "B V"]]:
-        """Return the digits of sums of digits, and the carry into each place."""
-        never = torch.zeros(len(total), dtype=torch.bool, device=total.device)
-        return resolve_carries(total, never, self.base)
 
-
-def _digit_sum(operands: Integer[Tensor, "B M N"]) -> Integer[Tensor, "B K"]:
+def _digit_sum(operands: Operands) -> Integer[Tensor, "B K"]:
     return F.pad(operands.sum(1, dtype=torch.uint8), (0, 1))

@@ -3,7 +3,6 @@
 place          0 1 2 3 4
 a              0 0 1 . .
 b              0 0 0 0 0
-overlap        1 1 1 0 0     both vectors have this place
 answer         0 0 1 0 0     as long as the longer vector
 
 The task has no carries: a model learns to find the equal place, and where the answer ends.
@@ -11,22 +10,19 @@ The task has no carries: a model learns to find the equal place, and where the a
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import torch
-from jaxtyping import Integer
-from torch import Tensor
 
 from carry.data.problems import Problems
-from carry.tasks import Task, draw_cells
+from carry.tasks import Cells, Lengths, Operands, Task
 
 
 class BitwiseOr(Task):
     """Bitwise OR; a cell is the lengths of both vectors, and the shorter one contains the 1.
 
-    For vectors of equal length either contains it. `sampling`: all problems are equally likely
-    (`exhaustive`, as in the paper), or all places of the 1 in each cell (`places`, as in its
-    released code, which has half as many problems of equal lengths), or all cells (`stratified`).
+    For vectors of equal length either contains it. All problems are equally likely, as in the
+    paper; its released code has half as many problems of equal lengths.
 
     >>> from carry.tasks import to_digits
     >>> problems = BitwiseOr().solve(*to_digits([["100", "00000"]]))  # place 0 is the last digit
@@ -41,24 +37,15 @@ class BitwiseOr(Task):
     operand_count: ClassVar[int | None] = 2
     keeps_leading_zeros: ClassVar[bool] = True
 
-    sampling: Literal["exhaustive", "places", "stratified"] = "exhaustive"
-
-    def draw_training_cells(
-        self, count: int, digits: int, generator: torch.Generator
-    ) -> Integer[Tensor, "B 2"]:
+    def draw_training_cells(self, count: int, digits: int, generator: torch.Generator) -> Cells:
         """Draw the lengths (i, j) of `count` training problems."""
-        if self.sampling == "stratified":
-            return draw_cells("stratified", count, digits, generator)
         length = torch.arange(1, digits + 1, device=generator.device)
         problems = torch.minimum(length[:, None], length).float()  # in each cell
-        if self.sampling == "exhaustive":  # either vector contains the 1
-            problems.diagonal().mul_(2)
+        problems.diagonal().mul_(2)  # either vector contains the 1
         cell = problems.flatten().multinomial(count, replacement=True, generator=generator)
         return torch.stack([cell // digits, cell % digits], dim=1) + 1
 
-    def draw_operands(
-        self, cells: Integer[Tensor, "B 2"], generator: torch.Generator
-    ) -> tuple[Integer[Tensor, "B M N"], Integer[Tensor, "B M"]]:
+    def draw_operands(self, cells: Cells, generator: torch.Generator) -> tuple[Operands, Lengths]:
         """Draw the place of the 1, and its vector where both are equally long."""
         count, device = len(cells), cells.device
         share, coin = torch.rand(2, count, generator=generator, device=device)
@@ -69,33 +56,11 @@ class BitwiseOr(Task):
         vectors[torch.arange(count, device=device), vector.long(), place] = 1
         return vectors, cells
 
-    def answer_room(self, lengths: Integer[Tensor, "B M"]) -> Integer[Tensor, " B"]:
-        """Return the length of the longer vector."""
-        return lengths.amax(1)
-
-    def max_answer_length(self, digits: int) -> int:
-        """Return `digits`."""
-        return digits
-
-    def solve(
-        self, operands: Integer[Tensor, "B M N"], lengths: Integer[Tensor, "B M"]
-    ) -> Problems:
-        """Return the larger bit of each place.
-
-        Raises:
-            SettingsError: for vectors that are not binary.
-        """
-        self.check_operands(operands)
-        return self.make_problems(operands, lengths, operands.amax(1), lengths.amax(1))
-
-    def compute_steps(self, problems: Problems) -> dict[str, Integer[Tensor, "B _"]]:
-        """Return the places that both vectors have."""
-        place = torch.arange(problems.operands.shape[2], device=problems.lengths.device)
-        overlap = place < problems.lengths.amin(1, keepdim=True)
-        return {"overlap": overlap.to(torch.uint8)}
+    def solve(self, operands: Operands, lengths: Lengths) -> Problems:
+        """Return the larger bit of each place."""
+        return self.make_problems(operands, lengths, operands.amax(1))
 
     def solve_text(self, *operands: str) -> str:
         """Return the OR of Python integers, as long as the longer text."""
-        self.check_texts(operands)
         a, b = operands
         return f"{int(a, 2) | int(b, 2):0{max(len(a), len(b))}b}"

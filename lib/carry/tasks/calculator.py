@@ -50,9 +50,8 @@ from pydantic import Field
 from torch import Tensor
 
 from carry.config.settings import SettingsError, describe
-from carry.data.problems import Problems
-from carry.tasks import NumberPairTask, int_to_text, resolve_carries, text_to_int
-from carry.tasks.multi_operand_addition import count_written_digits
+from carry.data.problems import Problems, count_written_digits, resolve_carries
+from carry.tasks import Cells, Lengths, NumberPairTask, Operands
 
 OPERATIONS = "+-*/"
 ADD, SUBTRACT, MULTIPLY, DIVIDE = range(4)
@@ -111,9 +110,7 @@ class Calculator(NumberPairTask):
     def count_problems(self, size: int) -> None:
         """Return None: data sets of distinct problems have two operands."""
 
-    def draw_operands(
-        self, cells: Integer[Tensor, "B 2"], generator: torch.Generator
-    ) -> tuple[Integer[Tensor, "B 3 N"], Integer[Tensor, "B 3"]]:
+    def draw_operands(self, cells: Cells, generator: torch.Generator) -> tuple[Operands, Lengths]:
         """Draw both numbers uniformly from those of their lengths; a divisor of 0 becomes 1."""
         digits, lengths = super().draw_operands(cells, generator)
         codes = torch.tensor([OPERATIONS.index(sign) for sign in self.operations])
@@ -126,52 +123,24 @@ class Calculator(NumberPairTask):
         third[:, 0, 0] = operation
         return torch.cat([digits, third], 1), torch.nn.functional.pad(lengths, (0, 1), value=1)
 
-    def answer_room(self, lengths: Integer[Tensor, "B M"]) -> Integer[Tensor, " B"]:
+    def answer_room(self, lengths: Lengths) -> Integer[Tensor, " B"]:
         """Return the length of both numbers plus one, as of a quotient with its remainder."""
         return lengths[:, :2].sum(1) + 1
 
-    def max_answer_length(self, digits: int) -> int:
-        """Return twice `digits`, plus one."""
-        return 2 * digits + 1
-
-    def largest_lengths(self, digits: int) -> Integer[Tensor, "1 M"]:
+    def largest_lengths(self, digits: int) -> Lengths:
         """Return the lengths of both numbers and of the operation."""
         return torch.tensor([[digits, digits, 1]])
 
-    def padded_lengths(self, lengths: Integer[Tensor, "B M"]) -> Integer[Tensor, "B M"]:
-        """Return the lengths: no number is padded."""
-        return lengths
-
-    def check_texts(self, operands: Sequence[str]) -> None:
-        """Refuse other operands than two numbers and an operation, and a division by 0."""
-        super().check_texts(operands)
-        if operands[2] not in [str(OPERATIONS.index(sign)) for sign in self.operations]:
+    def check_question(self, operands: Sequence[str]) -> None:
+        """Refuse a division by 0."""
+        if operands[2] == str(DIVIDE) and operands[1] == "0":
             raise SettingsError(
-                f"operands.2: {describe(operands[2])} is no operation of this task; expected the "
-                f"index in {OPERATIONS!r} of one of {' '.join(self.operations)}"
+                "operands.1: 0 does not fit a division, which has no result; "
+                "expected a divisor from 1"
             )
-        if operands[2] == str(DIVIDE) and not operands[1].strip("0"):
-            _refuse_zero(operands[1])
 
-    def check_operands(self, operands: Integer[Tensor, "B M N"]) -> None:
-        """Refuse other operands than two numbers and an operation, and a division by 0."""
-        super().check_operands(operands)
-        if operands.numel() and int(operands[:, 2, 0].max()) > DIVIDE:
-            raise SettingsError(
-                f"operands.2: {int(operands[:, 2, 0].max())} is no operation; expected 0 to 3"
-            )
-        if ((operands[:, 1] == 0).all(1) & (operands[:, 2, 0] == DIVIDE)).any():
-            _refuse_zero("0")
-
-    def solve(
-        self, operands: Integer[Tensor, "B M N"], lengths: Integer[Tensor, "B M"]
-    ) -> Problems:
-        """Write the rows of all problems at once, and read the answers from them.
-
-        Raises:
-            SettingsError: for a division by 0.
-        """
-        self.check_operands(operands)
+    def solve(self, operands: Operands, lengths: Lengths) -> Problems:
+        """Write the rows of all problems at once, and read the answers from them."""
         rows = compute_rows(operands, lengths)
         present = rows.lengths > 0
         last = rows.digits[torch.arange(len(operands)), present.sum(1) - 1]
@@ -181,36 +150,20 @@ class Calculator(NumberPairTask):
         answer = torch.nn.functional.pad(answer, (0, missing))
         return self.make_problems(operands, lengths, answer, length)
 
-    def compute_steps(self, problems: Problems) -> dict[str, Integer[Tensor, "B _"]]:
-        """Return the counts of the rows and whether their numbers are below 0; -1: no row."""
-        rows = compute_rows(problems.operands, problems.lengths)
-        return {
-            "count": torch.where(rows.lengths > 0, rows.counts, -1),
-            "negative": torch.where(rows.lengths > 0, rows.negative.long(), -1),
-        }
-
     def solve_text(self, *operands: str) -> str:
         """Return the answer of Python integers."""
-        self.check_texts(operands)
-        a, b = map(text_to_int, operands[:2])
+        a, b = map(int, operands[:2])
         operation = OPERATIONS[int(operands[2])]
         if operation == "/":
-            return "r".join(map(int_to_text, divmod(a, b)))
-        return int_to_text({"+": a + b, "-": a - b, "*": a * b}[operation])
+            return "r".join(map(str, divmod(a, b)))
+        return str({"+": a + b, "-": a - b, "*": a * b}[operation])
 
     def write_answer(self, answer: Sequence[int]) -> str:
         """Return an answer as text."""
         return "".join(ANSWER_SYMBOLS[symbol] for symbol in answer)
 
 
-def _refuse_zero(divisor: str) -> None:
-    raise SettingsError(
-        f"operands.1: {divisor} does not fit a division, which has no result; "
-        "expected a divisor from 1"
-    )
-
-
-def compute_rows(operands: Integer[Tensor, "B M N"], lengths: Integer[Tensor, "B M"]) -> Rows:
+def compute_rows(operands: Operands, lengths: Lengths) -> Rows:
     """Return the rows of problems, row after row for all problems at once.
 
     >>> from carry.tasks import to_digits

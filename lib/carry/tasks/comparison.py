@@ -22,7 +22,7 @@ from jaxtyping import Integer
 from torch import Tensor
 
 from carry.data.problems import Problems
-from carry.tasks import NumberPairTask, ScratchpadStage, text_to_int
+from carry.tasks import Lengths, NumberPairTask, Operands, ScratchpadStage
 from carry.tasks.subtraction import list_numbers
 
 EQUAL, FIRST, SECOND = range(3)
@@ -33,8 +33,8 @@ class Comparison(NumberPairTask):
 
     >>> from carry.tasks import to_digits
     >>> problems = Comparison().solve(*to_digits([[603, 649], [7, 7]]))
-    >>> problems.answer[:, 0].tolist(), Comparison().compute_steps(problems)["so_far"][0].tolist()
-    ([2, 0], [2, 2, 2])
+    >>> problems.answer[:, 0].tolist()
+    [2, 0]
     """
 
     noun: ClassVar[str] = "comparisons"
@@ -42,30 +42,18 @@ class Comparison(NumberPairTask):
     scratchpad_levels: ClassVar[int] = 2
     answer_is_last_digit: ClassVar[bool] = True
 
-    def answer_room(self, lengths: Integer[Tensor, "B M"]) -> Integer[Tensor, " B"]:
+    def answer_room(self, lengths: Lengths) -> Integer[Tensor, " B"]:
         """Return one digit."""
         return torch.ones_like(lengths[:, 0])
 
-    def max_answer_length(self, digits: int) -> int:
-        """Return one digit."""
-        return 1
-
-    def solve(
-        self, operands: Integer[Tensor, "B M N"], lengths: Integer[Tensor, "B M"]
-    ) -> Problems:
+    def solve(self, operands: Operands, lengths: Lengths) -> Problems:
         """Compare all problems at once."""
-        self.check_operands(operands)
         answer = _compare_so_far(operands)[:, -1:]
-        return self.make_problems(operands, lengths, answer, torch.ones_like(lengths[:, 0]))
-
-    def compute_steps(self, problems: Problems) -> dict[str, Integer[Tensor, "B _"]]:
-        """Return the comparisons of the digits up to each place."""
-        return {"so_far": _compare_so_far(problems.operands)}
+        return self.make_problems(operands, lengths, answer)
 
     def solve_text(self, *operands: str) -> str:
         """Compare Python integers."""
-        self.check_texts(operands)
-        a, b = map(text_to_int, operands)
+        a, b = map(int, operands)
         return str(FIRST if a > b else SECOND if b > a else EQUAL)
 
     def scratchpad_stages(self, problems: Problems, from_zero: bool) -> list[ScratchpadStage]:
@@ -82,7 +70,7 @@ class Comparison(NumberPairTask):
         return [[(longest, "".join(so_far))]]
 
 
-def _compare_so_far(operands: Integer[Tensor, "B 2 N"]) -> Integer[Tensor, "B N"]:
+def _compare_so_far(operands: Operands) -> Integer[Tensor, "B N"]:
     """Return the comparison of the digits up to each place: that of the last different ones."""
     a, b = operands.unbind(1)
     place = torch.arange(a.shape[1], device=a.device)

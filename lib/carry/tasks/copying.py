@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import torch
-from jaxtyping import Integer
-from torch import Tensor
-
 from carry.data.problems import Problems
-from carry.tasks import StringTask
+from carry.tasks import Lengths, Operands, StringTask
 
 
 class Copying(StringTask):
@@ -18,27 +14,10 @@ class Copying(StringTask):
     [3, 2, 1, 0]
     """
 
-    def answer_room(self, lengths: Integer[Tensor, "B 1"]) -> Integer[Tensor, " B"]:
-        """Return the length of the operand."""
-        return lengths[:, 0]
-
-    def max_answer_length(self, digits: int) -> int:
-        """Return `digits`."""
-        return digits
-
-    def solve(
-        self, operands: Integer[Tensor, "B 1 N"], lengths: Integer[Tensor, "B 1"]
-    ) -> Problems:
+    def solve(self, operands: Operands, lengths: Lengths) -> Problems:
         """Return the operand."""
-        self.check_operands(operands)
-        return self.make_problems(operands, lengths, operands[:, 0], lengths[:, 0])
-
-    def compute_steps(self, problems: Problems) -> dict[str, Integer[Tensor, "B _"]]:
-        """Return the operand's place that each digit of the answer copies."""
-        place = torch.arange(problems.operands.shape[2], device=problems.room.device)
-        return {"from_place": torch.where(place < problems.lengths, place, -1)}
+        return self.make_problems(operands, lengths, operands[:, 0])
 
     def solve_text(self, *operands: str) -> str:
         """Return the text."""
-        self.check_texts(operands)
         return operands[0]

@@ -19,12 +19,11 @@ from jaxtyping import Integer
 from torch import Tensor
 
 from carry.config.settings import SettingsError
-from carry.data.problems import Problems
-from carry.tasks import Task, draw_cells, draw_numbers, int_to_text, resolve_carries, text_to_int
-from carry.tasks.multi_operand_addition import count_written_digits
+from carry.data.problems import Problems, count_written_digits, resolve_carries
+from carry.tasks import Cells, Lengths, Operands, Steps, StringTask, draw_numbers
 
 
-class Increment(Task):
+class Increment(StringTask):
     """A number plus 1, or with `down` minus 1; a cell (i, i) is its length.
 
     Half of the digits drawn are 9 (`down`: 0), because carries are rare in uniform numbers.
@@ -37,20 +36,11 @@ class Increment(Task):
     """
 
     noun: ClassVar[str] = "numbers"
-    sign: ClassVar[str] = ""
-    operand_count: ClassVar[int | None] = 1
+    keeps_leading_zeros: ClassVar[bool] = False
 
     down: bool = False
 
-    def draw_training_cells(
-        self, count: int, digits: int, generator: torch.Generator
-    ) -> Integer[Tensor, "B 2"]:
-        """Draw the lengths of `count` training problems uniformly."""
-        return draw_cells("equal", count, digits, generator)
-
-    def draw_operands(
-        self, cells: Integer[Tensor, "B 2"], generator: torch.Generator
-    ) -> tuple[Integer[Tensor, "B 1 N"], Integer[Tensor, "B 1"]]:
+    def draw_operands(self, cells: Cells, generator: torch.Generator) -> tuple[Operands, Lengths]:
         """Draw numbers of these lengths; half of their digits carry."""
         lengths = cells[:, :1]
         digits = draw_numbers(lengths, generator)
@@ -62,58 +52,34 @@ class Increment(Task):
             digits[:, 0, 0] += (digits[:, 0] == 0).all(1)  # nothing is before 0
         return digits, lengths
 
-    def largest_lengths(self, digits: int) -> Integer[Tensor, "1 1"]:
-        """Return the length of the number."""
-        return torch.tensor([[digits]])
-
-    def answer_room(self, lengths: Integer[Tensor, "B 1"]) -> Integer[Tensor, " B"]:
+    def answer_room(self, lengths: Lengths) -> Integer[Tensor, " B"]:
         """Return the length of the number, and a place for a carry."""
         return lengths[:, 0] + int(not self.down)
 
-    def max_answer_length(self, digits: int) -> int:
-        """Return `digits`, and a place for a carry."""
-        return digits + int(not self.down)
+    def check_question(self, operands: Sequence[str]) -> None:
+        """Refuse the number before 0."""
+        if self.down and operands[0] == "0":
+            raise SettingsError(
+                "operands.0: no natural number is before 0; expected a number from 1"
+            )
 
-    def check_texts(self, operands: Sequence[str]) -> None:
-        """Refuse other operands than a number, and the number before 0."""
-        super().check_texts(operands)
-        if self.down and not operands[0].strip("0"):
-            _refuse_zero()
-
-    def check_operands(self, operands: Integer[Tensor, "B M N"]) -> None:
-        """Refuse other operands than a number, and the number before 0."""
-        super().check_operands(operands)
-        if self.down and (operands == 0).all(2).any():
-            _refuse_zero()
-
-    def solve(
-        self, operands: Integer[Tensor, "B 1 N"], lengths: Integer[Tensor, "B 1"]
-    ) -> Problems:
+    def solve(self, operands: Operands, lengths: Lengths) -> Problems:
         """Add or subtract 1 from all problems at once."""
-        self.check_operands(operands)
         answer, _ = self._change(operands)
         answer = answer.to(torch.uint8)
         return self.make_problems(operands, lengths, answer, count_written_digits(answer))
 
-    def compute_steps(self, problems: Problems) -> dict[str, Integer[Tensor, "B _"]]:
-        """Return the carry, or the borrow, into each place; the lowest has none."""
-        used = self._change(problems.operands)[1][:, :-1].abs()
-        return {"borrow_used" if self.down else "carry_used": used}
+    def compute_steps(self, problems: Problems) -> Steps:
+        """Return the carry into each place; the lowest has none."""
+        return {} if self.down else {"carry_used": self._change(problems.operands)[1][:, :-1]}
 
     def solve_text(self, *operands: str) -> str:
         """Return the number after or before a Python integer."""
-        self.check_texts(operands)
-        return int_to_text(text_to_int(operands[0]) + (-1 if self.down else 1))
+        return str(int(operands[0]) + (-1 if self.down else 1))
 
-    def _change(
-        self, operands: Integer[Tensor, "B 1 N"]
-    ) -> tuple[Integer[Tensor, "B K"], Integer[Tensor, "B V"]]:
+    def _change(self, operands: Operands) -> tuple[Integer[Tensor, "B K"], Integer[Tensor, "B V"]]:
         """Return the digits of the answers and the carries."""
         width = 0 if self.down else 1
         columns = torch.nn.functional.pad(operands[:, 0].char(), (0, width))
         columns[:, 0] += -1 if self.down else 1
-        return resolve_carries(columns, torch.full_like(columns[:, 0], self.down, dtype=torch.bool))
-
-
-def _refuse_zero() -> None:
-    raise SettingsError("operands.0: no natural number is before 0; expected a number from 1")
+        return resolve_carries(columns, self.down)

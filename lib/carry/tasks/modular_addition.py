@@ -8,6 +8,7 @@ answer   7       120 - 113
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 import torch
@@ -15,10 +16,10 @@ from jaxtyping import Bool, Integer
 from pydantic import Field
 from torch import Tensor
 
-from carry.config.settings import SettingsError
-from carry.data.problems import Problems
+from carry.config.settings import SettingsError, describe
+from carry.data.problems import Problems, count_written_digits
 from carry.randomness import stream
-from carry.tasks import Task, digits_to_values
+from carry.tasks import Cells, Lengths, Operands, Task, digits_to_values
 
 # Tries to draw a pair that training does not see; at share 0.3 one pair in 10^33 needs more.
 MAX_REDRAWS = 64
@@ -45,20 +46,7 @@ class ModularAddition(Task):
     modulus: int = Field(default=113, ge=2, le=MAX_MODULUS)
     share: float = Field(default=1.0, gt=0.0, le=1.0)
 
-    @property
-    def number_count(self) -> int:
-        """The number of different operands, which is the modulus."""
-        return self.modulus
-
-    def draw_training_cells(
-        self, count: int, digits: int, generator: torch.Generator
-    ) -> Integer[Tensor, "B 2"]:
-        """Draw training pairs and return the lengths of their numbers."""
-        return self._lengths(self._draw_training_pairs(count, digits, generator))
-
-    def draw_operands(
-        self, cells: Integer[Tensor, "B 2"], generator: torch.Generator
-    ) -> tuple[Integer[Tensor, "B M N"], Integer[Tensor, "B M"]]:
+    def draw_operands(self, cells: Cells, generator: torch.Generator) -> tuple[Operands, Lengths]:
         """Draw numbers of these lengths uniformly, from pairs that training does not see.
 
         A cell without such a pair, or with none in `MAX_REDRAWS` tries, gets a training pair.
@@ -73,9 +61,7 @@ class ModularAddition(Task):
             numbers = torch.where(again[:, None], self._draw_numbers(lengths, generator), numbers)
         return self._digits(numbers), self._lengths(numbers)
 
-    def _draw_numbers(
-        self, lengths: Integer[Tensor, "B 2"], generator: torch.Generator
-    ) -> Integer[Tensor, "B 2"]:
+    def _draw_numbers(self, lengths: Cells, generator: torch.Generator) -> Integer[Tensor, "B 2"]:
         least = torch.where(lengths == 1, 0, 10 ** (lengths - 1))
         end = (10**lengths).clamp(max=self.modulus)
         share = torch.rand(lengths.shape, generator=generator, device=lengths.device)
@@ -83,14 +69,14 @@ class ModularAddition(Task):
 
     def draw_with_cells(
         self, count: int, digits: int, generator: torch.Generator
-    ) -> tuple[Integer[Tensor, "B 2"], Problems]:
+    ) -> tuple[Cells, Problems]:
         """Draw training problems of numbers of at most `digits` digits, and their cells."""
         numbers = self._draw_training_pairs(count, digits, generator)
         lengths = self._lengths(numbers)
         problems = self.solve(self._digits(numbers), lengths)
         return lengths, self.with_labels(problems, generator)
 
-    def enumerate_problems(self) -> tuple[Integer[Tensor, "B 2"], Problems, list[str]]:
+    def enumerate_problems(self) -> tuple[Cells, Problems, list[str]]:
         """Return all pairs in order: their cells, the problems, and `trained` or `held out`."""
         pair = torch.arange(self.modulus**2)
         numbers = torch.stack([pair // self.modulus, pair % self.modulus], dim=1)
@@ -106,40 +92,27 @@ class ModularAddition(Task):
         trained[order[: max(1, int(self.share * count))]] = True
         return trained
 
-    def answer_room(self, lengths: Integer[Tensor, "B M"]) -> Integer[Tensor, " B"]:
+    def answer_room(self, lengths: Lengths) -> Integer[Tensor, " B"]:
         """Return the longer length plus one, at most the length of the modulus - 1."""
         return (lengths.amax(1) + 1).clamp(max=len(str(self.modulus - 1)))
 
-    def max_answer_length(self, digits: int) -> int:
-        """Return `digits` plus one, at most the length of the modulus - 1."""
-        return min(digits + 1, len(str(self.modulus - 1)))
+    def check_question(self, operands: Sequence[str]) -> None:
+        """Refuse a number that is not below the modulus."""
+        modulus = str(self.modulus)
+        for text in operands:
+            if (len(text), text) >= (len(modulus), modulus):
+                raise SettingsError(
+                    f"operands: {describe(text)} does not fit modulus {modulus}; "
+                    "expected numbers below it"
+                )
 
-    def solve(
-        self, operands: Integer[Tensor, "B M N"], lengths: Integer[Tensor, "B M"]
-    ) -> Problems:
-        """Add, and return the remainder.
-
-        Raises:
-            SettingsError: for a number that is not below the modulus.
-        """
-        self.check_operands(operands)
-        numbers = digits_to_values(operands)
-        if numbers.numel() and int(numbers.max()) >= self.modulus:
-            raise SettingsError(
-                f"operands: {int(numbers.max())} does not fit modulus {self.modulus}; "
-                "expected numbers below it"
-            )
-        answer = numbers.sum(1) % self.modulus
+    def solve(self, operands: Operands, lengths: Lengths) -> Problems:
+        """Add, and return the remainder."""
+        answer = digits_to_values(operands).sum(1) % self.modulus
         return self.make_problems(operands, lengths, self._digits(answer), self._lengths(answer))
-
-    def compute_steps(self, problems: Problems) -> dict[str, Integer[Tensor, "B _"]]:
-        """Return whether the sum reaches the modulus."""
-        total = digits_to_values(problems.operands).sum(1, keepdim=True)
-        return {"wraps": (total >= self.modulus).to(torch.uint8)}
 
     def solve_text(self, *operands: str) -> str:
         """Return the remainder of Python integers."""
-        self.check_texts(operands)
         return str(sum(map(int, operands)) % self.modulus)
 
     def _draw_training_pairs(
@@ -165,5 +138,4 @@ class ModularAddition(Task):
         return (numbers[..., None] // 10**place % 10).to(torch.uint8)
 
     def _lengths(self, numbers: Integer[Tensor, "*B"]) -> Integer[Tensor, "*B"]:
-        powers = 10 ** torch.arange(1, len(str(self.modulus)), device=numbers.device)
-        return 1 + (numbers[..., None] >= powers).sum(-1)
+        return count_written_digits(self._digits(numbers))

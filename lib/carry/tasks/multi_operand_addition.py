@@ -24,8 +24,8 @@ from pydantic import Field
 from torch import Tensor
 
 from carry.config.settings import SettingsError
-from carry.data.problems import Problems
-from carry.tasks import ScratchpadStage, Task, add_texts, draw_numbers, int_to_text
+from carry.data.problems import Problems, carry_columns, count_written_digits
+from carry.tasks import Cells, Lengths, Operands, ScratchpadStage, Steps, Task, draw_numbers
 
 COUNT_DIGITS = 18  # digits of the largest number of operands, which fits 64 bits
 
@@ -34,7 +34,7 @@ class MultiOperandAddition(Task):
     """Addition of several numbers; a cell (i, j) is j operands of i digits each.
 
     Training draws the number of operands uniformly, at most `most_operands`, and lengths that are
-    `independent`, `equal`, or equal in half of the problems (`both`; S(n, m) of cho2025, 4.2).
+    independent in half of the problems and equal in the others (S(n, m) of cho2025, 4.2).
 
     `room`: the padded length of all numbers of a problem, `longest_sum`, the length of the largest
     possible sum of as many operands of the longest length (cho2025, 4.1), or its `bound` n + 1 +
@@ -60,17 +60,13 @@ class MultiOperandAddition(Task):
     sign: ClassVar[str] = "+"
     smallest_cell: ClassVar[tuple[int, int]] = (1, 2)
     scratchpad_levels: ClassVar[int] = 2
-    from_zero: ClassVar[bool | None] = True
 
-    sampling: Literal["both", "independent", "equal"] = "both"
     room: Literal["longest_sum", "bound"] = "longest_sum"
     spare: int = Field(default=0, ge=0, le=1000)
     local: bool = False
     most_operands: int | None = Field(default=None, ge=2)
 
-    def draw_training_cells(
-        self, count: int, digits: int, generator: torch.Generator
-    ) -> Integer[Tensor, "B 2"]:
+    def draw_training_cells(self, count: int, digits: int, generator: torch.Generator) -> Cells:
         """Draw cells (i, j) of at most `digits` digits and as many operands."""
         self.largest_lengths(digits)
         most = min(digits, self.most_operands or digits)
@@ -78,9 +74,7 @@ class MultiOperandAddition(Task):
         share = torch.rand(count, 2, generator=generator, device=generator.device)
         return (share * high).long() + torch.tensor(self.smallest_cell, device=generator.device)
 
-    def draw_operands(
-        self, cells: Integer[Tensor, "B 2"], generator: torch.Generator
-    ) -> tuple[Integer[Tensor, "B M N"], Integer[Tensor, "B M"]]:
+    def draw_operands(self, cells: Cells, generator: torch.Generator) -> tuple[Operands, Lengths]:
         """Draw j numbers of i digits for each cell (i, j)."""
         index = torch.arange(int(cells[:, 1].max()), device=cells.device)
         lengths = torch.where(index < cells[:, 1:], cells[:, :1], 0)
@@ -88,21 +82,20 @@ class MultiOperandAddition(Task):
 
     def draw_with_cells(
         self, count: int, digits: int, generator: torch.Generator
-    ) -> tuple[Integer[Tensor, "B 2"], Problems]:
+    ) -> tuple[Cells, Problems]:
         """Draw training problems; a cell has the length of the longest operand."""
         cells, device = self.draw_training_cells(count, digits, generator), generator.device
         most = int(cells[:, 1].max())
         lengths = torch.randint(1, digits + 1, (count, most), generator=generator, device=device)
         coin = torch.rand(count, 1, generator=generator, device=device)
-        equal_share = {"both": 0.5, "independent": 0.0, "equal": 1.0}[self.sampling]
-        lengths = torch.where(coin < equal_share, cells[:, :1], lengths)
+        lengths = torch.where(coin < 0.5, cells[:, :1], lengths)
         lengths = lengths * (torch.arange(most, device=device) < cells[:, 1:])
         problems = self.with_labels(
             self.solve(draw_numbers(lengths, generator), lengths), generator
         )
         return torch.stack([lengths.amax(1), cells[:, 1]], dim=1), problems
 
-    def answer_room(self, lengths: Integer[Tensor, "B M"]) -> Integer[Tensor, " B"]:
+    def answer_room(self, lengths: Lengths) -> Integer[Tensor, " B"]:
         """Return the length of the largest sum, or its bound, plus `spare`.
 
         >>> lengths = torch.tensor([[2] * 9 + [0], [2] * 10])
@@ -121,11 +114,7 @@ class MultiOperandAddition(Task):
         excess = (count - powers[(digits - 1).clamp(min=0)]).clamp(min=0)
         return room - (excess * 10 ** torch.minimum(longest, digits) < count).long()
 
-    def max_answer_length(self, digits: int) -> int:
-        """Return the room for `digits` operands of `digits` digits."""
-        return int(self.answer_room(self.largest_lengths(digits)))
-
-    def largest_lengths(self, digits: int) -> Integer[Tensor, "1 M"]:
+    def largest_lengths(self, digits: int) -> Lengths:
         """Return the lengths of `digits` operands of `digits` digits.
 
         Raises:
@@ -138,29 +127,25 @@ class MultiOperandAddition(Task):
             )
         return torch.full((1, digits), digits)
 
-    def padded_lengths(self, lengths: Integer[Tensor, "B M"]) -> Integer[Tensor, "B M"]:
+    def padded_lengths(self, lengths: Lengths) -> Lengths:
         """Return the room of the answer for each operand (cho2025, 4.1)."""
         return torch.where(lengths > 0, self.answer_room(lengths)[:, None], 0)
 
-    def solve(
-        self, operands: Integer[Tensor, "B M N"], lengths: Integer[Tensor, "B M"]
-    ) -> Problems:
+    def solve(self, operands: Operands, lengths: Lengths) -> Problems:
         """Add all problems at once, place after place."""
         room = self.answer_room(lengths)
-        columns = _column_sums(operands, int(room.max()))
-        answer = ((columns + _carry_used(columns)) % 10).to(torch.uint8)
+        answer, _ = carry_columns(_column_sums(operands, int(room.max())))
         return self.make_problems(operands, lengths, answer, count_written_digits(answer))
 
-    def compute_steps(self, problems: Problems) -> dict[str, Integer[Tensor, "B _"]]:
+    def compute_steps(self, problems: Problems) -> Steps:
         """Return column sums and the carries used and made, by place."""
         columns = _column_sums(problems.operands, problems.answer.shape[1])
-        used = _carry_used(columns)
+        _, used = carry_columns(columns)
         return {"column_sum": columns, "carry_used": used, "carry_made": (columns + used) // 10}
 
     def solve_text(self, *operands: str) -> str:
         """Return the sum of Python integers."""
-        self.check_texts(operands)
-        return add_texts(operands)
+        return str(sum(map(int, operands)))
 
     def scratchpad_stages(self, problems: Problems, from_zero: bool) -> list[ScratchpadStage]:
         """Return the operands and their running sums."""
@@ -182,47 +167,25 @@ class MultiOperandAddition(Task):
 
     def scratchpad_text(self, *operands: str, from_zero: bool) -> list[list[tuple[int, str]]]:
         """Return the running sums of Python integers."""
-        sums = [
-            add_texts(operands[:end]) for end in range(0 if from_zero else 1, len(operands) + 1)
-        ]
+        ends = range(0 if from_zero else 1, len(operands) + 1)
+        sums = [self.solve_text(*operands[:end]) for end in ends]
         longest, count = max(map(len, operands)), len(operands)
-        room = len(int_to_text(count * (10**longest - 1))) + self.spare
+        room = len(str(count * (10**longest - 1))) + self.spare
         if self.room == "bound":
             room = longest + len(str(count)) + self.spare
         return [[(room, number) for number in sums]]
 
 
-def compute_running_sums(
-    operands: Integer[Tensor, "B M N"], width: int
-) -> Integer[Tensor, "B S K"]:
+def compute_running_sums(operands: Operands, width: int) -> Integer[Tensor, "B S K"]:
     """Return the sums of the first 0, 1, 2, ... operands as `width` digits by place.
 
     >>> compute_running_sums(torch.tensor([[[7, 5], [8, 4]]]), 3)[0].tolist()
     [[0, 0, 0], [7, 5, 0], [5, 0, 1]]
     """
     columns = F.pad(operands.int().cumsum(1), (0, width - operands.shape[2], 1, 0)).flatten(0, 1)
-    digits = ((columns + _carry_used(columns)) % 10).to(torch.uint8)
+    digits, _ = carry_columns(columns)
     return digits.unflatten(0, (len(operands), -1))
 
 
-def count_written_digits(digits: Integer[Tensor, "*B K"]) -> Integer[Tensor, "*B"]:
-    """Return the number of digits without leading zeros; 0 has one.
-
-    >>> count_written_digits(torch.tensor([[5, 0, 1, 0], [0, 0, 0, 0]])).tolist()
-    [3, 1]
-    """
-    # 32 bits: 16 bits are faster but overflow at 32,768 digits.
-    place = torch.arange(1, digits.shape[-1] + 1, dtype=torch.int32, device=digits.device)
-    return ((digits > 0) * place).amax(-1).clamp(min=1).long()
-
-
-def _column_sums(operands: Integer[Tensor, "B M N"], width: int) -> Integer[Tensor, "B K"]:
+def _column_sums(operands: Operands, width: int) -> Integer[Tensor, "B K"]:
     return F.pad(operands.sum(1, dtype=torch.int32), (0, width - operands.shape[2]))
-
-
-def _carry_used(columns: Integer[Tensor, "B K"]) -> Integer[Tensor, "B K"]:
-    by_place = columns.T.contiguous()
-    used = torch.zeros_like(by_place)
-    for place in range(1, len(by_place)):
-        used[place] = (by_place[place - 1] + used[place - 1]) // 10
-    return used.T

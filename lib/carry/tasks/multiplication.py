@@ -35,9 +35,8 @@ import torch
 from jaxtyping import Integer
 from torch import Tensor
 
-from carry.data.problems import Problems
-from carry.tasks import NumberPairTask, ScratchpadStage, int_to_text, text_to_int
-from carry.tasks.multi_operand_addition import count_written_digits
+from carry.data.problems import Problems, carry_columns, count_written_digits
+from carry.tasks import Lengths, NumberPairTask, Operands, ScratchpadStage, Steps
 
 
 class Multiplication(NumberPairTask):
@@ -61,38 +60,29 @@ class Multiplication(NumberPairTask):
         """Three levels, or four with local steps."""
         return 4 if self.local else 3
 
-    def answer_room(self, lengths: Integer[Tensor, "B M"]) -> Integer[Tensor, " B"]:
+    def answer_room(self, lengths: Lengths) -> Integer[Tensor, " B"]:
         """Return the sum of both lengths."""
         return lengths.sum(1)
 
-    def max_answer_length(self, digits: int) -> int:
-        """Return twice `digits`."""
-        return 2 * digits
-
-    def solve(
-        self, operands: Integer[Tensor, "B M N"], lengths: Integer[Tensor, "B M"]
-    ) -> Problems:
+    def solve(self, operands: Operands, lengths: Lengths) -> Problems:
         """Multiply all problems at once, digit after digit of the first number."""
-        self.check_operands(operands)
-        columns = _column_sums(operands)
-        answer = (columns + _carry_used(columns)).remainder_(10).to(torch.uint8)
+        answer, _ = carry_columns(_column_sums(operands))
         room = self.answer_room(lengths)
         top = answer.gather(1, room[:, None] - 1)[:, 0]
         zero = (operands.sum(2) == 0).any(1)  # its product is written as one digit
         length = torch.where(zero, 1, room - (top == 0).long())
         return self.make_problems(operands, lengths, answer, length)
 
-    def compute_steps(self, problems: Problems) -> dict[str, Integer[Tensor, "B _"]]:
+    def compute_steps(self, problems: Problems) -> Steps:
         """Return column sums and the carries used and made, by place."""
         columns = _column_sums(problems.operands)
-        used = _carry_used(columns)
+        _, used = carry_columns(columns)
         return {"column_sum": columns, "carry_used": used, "carry_made": (columns + used) // 10}
 
     def solve_text(self, *operands: str) -> str:
         """Return the product of Python integers."""
-        self.check_texts(operands)
-        a, b = map(text_to_int, operands)
-        return int_to_text(a * b)
+        a, b = map(int, operands)
+        return str(a * b)
 
     def scratchpad_stages(self, problems: Problems, from_zero: bool) -> list[ScratchpadStage]:
         """Return the numbers, the products with each digit of the second, and their sums."""
@@ -125,18 +115,18 @@ class Multiplication(NumberPairTask):
     def scratchpad_text(self, *operands: str, from_zero: bool) -> list[list[tuple[int, str]]]:
         """Return products and running sums of Python integers."""
         first, second = operands
-        number, digits = text_to_int(first), [int(digit) for digit in reversed(second)]
+        number, digits = int(first), [int(digit) for digit in reversed(second)]
         products, sums, total = [], [], 0
         for k, digit in enumerate(digits):
             product = number * digit
             total += product * 10**k
             room = len(first) + 1 + k if self.local else len(first) + len(second)
-            products.append((len(first) + 1, int_to_text(product)))
-            sums.append((room, int_to_text(total)))
+            products.append((len(first) + 1, str(product)))
+            sums.append((room, str(total)))
         return [products, sums]
 
 
-def _column_sums(operands: Integer[Tensor, "B 2 N"]) -> Integer[Tensor, "B K"]:
+def _column_sums(operands: Operands) -> Integer[Tensor, "B K"]:
     a, b = operands.int().permute(1, 2, 0).contiguous()  # each step reads one place of all problems
     width = len(a)
     columns = torch.zeros(2 * width, a.shape[1], dtype=torch.int32, device=a.device)
@@ -146,7 +136,7 @@ def _column_sums(operands: Integer[Tensor, "B 2 N"]) -> Integer[Tensor, "B K"]:
 
 
 def _products_and_sums(
-    operands: Integer[Tensor, "B 2 N"],
+    operands: Operands,
 ) -> tuple[Integer[Tensor, "B N K"], Integer[Tensor, "B N L"]]:
     """Return the products with each digit of the second number, and their running sums."""
     a, b = operands.int().unbind(1)
@@ -157,17 +147,6 @@ def _products_and_sums(
         columns[:, place, place : place + width] = products[:, place]
     product_columns = torch.nn.functional.pad(products, (0, 1)).flatten(0, 1)
     sum_columns = columns.cumsum(1).flatten(0, 1)
-    products, sums = (
-        (columns + _carry_used(columns)).remainder_(10).to(torch.uint8).unflatten(0, (count, width))
-        for columns in (product_columns, sum_columns)
-    )
-    return products, sums
-
-
-def _carry_used(columns: Integer[Tensor, "B K"]) -> Integer[Tensor, "B K"]:
-    by_place = columns.T
-    used = torch.zeros_like(by_place)
-    for place in range(1, len(by_place)):
-        torch.add(by_place[place - 1], used[place - 1], out=used[place])
-        used[place].floor_divide_(10)
-    return used.T
+    products, _ = carry_columns(product_columns)
+    sums, _ = carry_columns(sum_columns)
+    return products.unflatten(0, (count, width)), sums.unflatten(0, (count, width))

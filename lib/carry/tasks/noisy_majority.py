@@ -14,7 +14,7 @@ from jaxtyping import Integer
 from torch import Tensor
 
 from carry.data.problems import Problems
-from carry.tasks import StringTask
+from carry.tasks import Lengths, Operands, StringTask
 
 ZEROS_ANSWER, ONES_ANSWER = 4, 5
 
@@ -30,44 +30,23 @@ class NoisyMajority(StringTask):
     unit: ClassVar[str] = "{0} symbols"
     base: ClassVar[int] = 3
 
-    def answer_room(self, lengths: Integer[Tensor, "B 1"]) -> Integer[Tensor, " B"]:
+    def answer_room(self, lengths: Lengths) -> Integer[Tensor, " B"]:
         """Return one digit."""
         return torch.ones_like(lengths[:, 0])
 
-    def max_answer_length(self, digits: int) -> int:
-        """Return one digit."""
-        return 1
-
-    def solve(
-        self, operands: Integer[Tensor, "B 1 N"], lengths: Integer[Tensor, "B 1"]
-    ) -> Problems:
-        """Compare the counts of zeros and ones.
-
-        Raises:
-            SettingsError: for a symbol outside the alphabet.
-        """
-        self.check_operands(operands)
+    def solve(self, operands: Operands, lengths: Lengths) -> Problems:
+        """Compare the counts of zeros and ones."""
         zeros, ones, _ = self.count_symbols(operands, lengths).unbind(1)
         answer = torch.where(zeros >= ones, ZEROS_ANSWER, ONES_ANSWER).to(torch.uint8)[:, None]
-        return self.make_problems(operands, lengths, answer, torch.ones_like(lengths[:, 0]))
+        return self.make_problems(operands, lengths, answer)
 
-    def count_symbols(
-        self, operands: Integer[Tensor, "B 1 N"], lengths: Integer[Tensor, "B 1"]
-    ) -> Integer[Tensor, "B 3"]:
+    def count_symbols(self, operands: Operands, lengths: Lengths) -> Integer[Tensor, "B 3"]:
         """Count the zeros, ones and twos of each string; the answer depends only on the counts."""
         present = torch.arange(operands.shape[2], device=lengths.device) < lengths
         counts = [(present & (operands[:, 0] == symbol)).sum(1) for symbol in range(3)]
         return torch.stack(counts, dim=1)
 
-    def compute_steps(self, problems: Problems) -> dict[str, Integer[Tensor, "B _"]]:
-        """Return the number of ones minus the number of zeros up to each place."""
-        string = problems.operands[:, 0].int()
-        lead = torch.where(string == 1, 1, torch.where(string == 0, -1, 0))
-        place = torch.arange(string.shape[1], device=string.device)
-        return {"lead": (lead * (place < problems.lengths)).cumsum(1)}
-
     def solve_text(self, *operands: str) -> str:
         """Count in the text."""
-        self.check_texts(operands)
         zeros, ones = (operands[0].count(symbol) for symbol in "01")
         return str(ONES_ANSWER if ones > zeros else ZEROS_ANSWER)

@@ -17,7 +17,7 @@ from jaxtyping import Integer
 from torch import Tensor
 
 from carry.data.problems import Problems
-from carry.tasks import ScratchpadStage, StringTask
+from carry.tasks import Lengths, Operands, ScratchpadStage, StringTask
 
 
 class Parity(StringTask):
@@ -28,8 +28,8 @@ class Parity(StringTask):
 
     >>> from carry.tasks import to_digits
     >>> problems = Parity().solve(*to_digits([["1010"]]))
-    >>> problems.answer[0].tolist(), Parity().compute_steps(problems)["prefix_parity"][0].tolist()
-    ([0], [0, 1, 1, 0])
+    >>> problems.answer[0].tolist()
+    [0]
     """
 
     noun: ClassVar[str] = "answers"
@@ -38,39 +38,23 @@ class Parity(StringTask):
     scratchpad_levels: ClassVar[int] = 1
     answer_is_last_digit: ClassVar[bool] = True
 
-    def answer_room(self, lengths: Integer[Tensor, "B 1"]) -> Integer[Tensor, " B"]:
+    def answer_room(self, lengths: Lengths) -> Integer[Tensor, " B"]:
         """Return one bit."""
         return torch.ones_like(lengths[:, 0])
 
-    def max_answer_length(self, digits: int) -> int:
-        """Return one bit."""
-        return 1
-
-    def solve(
-        self, operands: Integer[Tensor, "B 1 N"], lengths: Integer[Tensor, "B 1"]
-    ) -> Problems:
-        """Count the ones.
-
-        Raises:
-            SettingsError: for a string that is not binary.
-        """
-        self.check_operands(operands)
+    def solve(self, operands: Operands, lengths: Lengths) -> Problems:
+        """Count the ones."""
         answer = (operands.sum(2) % 2).to(torch.uint8)
-        return self.make_problems(operands, lengths, answer, torch.ones_like(lengths[:, 0]))
-
-    def compute_steps(self, problems: Problems) -> dict[str, Integer[Tensor, "B _"]]:
-        """Return the parity of the bits up to each place."""
-        return {"prefix_parity": (problems.operands[:, 0].cumsum(1) % 2).to(torch.uint8)}
+        return self.make_problems(operands, lengths, answer)
 
     def solve_text(self, *operands: str) -> str:
         """Count the ones in the text."""
-        self.check_texts(operands)
         return str(operands[0].count("1") % 2)
 
     def scratchpad_stages(self, problems: Problems, from_zero: bool) -> list[ScratchpadStage]:
         """Return the string and the parities of its prefixes, each as one number."""
         couplings, lengths = [((1, 1),)], problems.lengths
-        prefixes = self.compute_steps(problems)["prefix_parity"][:, None]
+        prefixes = (problems.operands.cumsum(2) % 2).to(torch.uint8)
         return [
             ScratchpadStage("", problems.operands, lengths, lengths, couplings),
             ScratchpadStage("", prefixes, lengths, lengths, couplings),

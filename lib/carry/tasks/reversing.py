@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-import torch
-from jaxtyping import Integer
-from torch import Tensor
-
-from carry.data.problems import Problems
-from carry.tasks import reverse_digits
+from carry.data.problems import Problems, reverse_digits
+from carry.tasks import Lengths, Operands
 from carry.tasks.copying import Copying
 
 
@@ -23,20 +19,10 @@ class Reversing(Copying):
 
     answer_is_reversed: ClassVar[bool] = True
 
-    def solve(
-        self, operands: Integer[Tensor, "B 1 N"], lengths: Integer[Tensor, "B 1"]
-    ) -> Problems:
+    def solve(self, operands: Operands, lengths: Lengths) -> Problems:
         """Reverse the digits."""
-        self.check_operands(operands)
-        answer = reverse_digits(operands[:, 0], lengths[:, 0])
-        return self.make_problems(operands, lengths, answer, lengths[:, 0])
-
-    def compute_steps(self, problems: Problems) -> dict[str, Integer[Tensor, "B _"]]:
-        """Return the operand's place that each digit of the answer copies."""
-        place = torch.arange(problems.operands.shape[2], device=problems.room.device)
-        return {"from_place": (problems.lengths - 1 - place).clamp(min=-1)}
+        return self.make_problems(operands, lengths, reverse_digits(operands[:, 0], lengths[:, 0]))
 
     def solve_text(self, *operands: str) -> str:
         """Return the reversed text."""
-        self.check_texts(operands)
         return operands[0][::-1]

@@ -4,7 +4,6 @@ operand        0    1    2    3
 number         57   8    120  57
 rank           1    0    3    2     equal numbers keep their order
 answer         1    0    3    2     the operand at each rank, smallest number first
-decided at     1    -1   2    .     the highest place where a rank's number differs from the next
 """
 
 from __future__ import annotations
@@ -15,17 +14,19 @@ import torch
 from jaxtyping import Bool, Integer
 from torch import Tensor
 
-from carry.config.settings import SettingsError
 from carry.data.problems import Problems
 from carry.tasks import (
-    INT64_DIGITS,
     OPERAND_LETTERS,
+    Cells,
+    Lengths,
+    Operands,
     Sampling,
     Task,
     draw_cells,
     draw_numbers,
-    text_to_int,
 )
+
+INT64_DIGITS = 18  # numbers with as many digits fit 64 bits
 
 
 class Sorting(Task):
@@ -39,8 +40,6 @@ class Sorting(Task):
     >>> problems = Sorting().solve(*to_digits([[57, 8, 120, 57]]))
     >>> problems.answer[0].tolist()
     [1, 0, 3, 2]
-    >>> {name: step[0].tolist() for name, step in Sorting().compute_steps(problems).items()}
-    {'rank': [1, 0, 3, 2], 'decided_at': [1, -1, 2, -1]}
     """
 
     noun: ClassVar[str] = "lists"
@@ -51,15 +50,11 @@ class Sorting(Task):
     sampling: Sampling = "stratified"
     numbers: Literal["uniform_values", "uniform_lengths"] = "uniform_values"
 
-    def draw_training_cells(
-        self, count: int, digits: int, generator: torch.Generator
-    ) -> Integer[Tensor, "B 2"]:
+    def draw_training_cells(self, count: int, digits: int, generator: torch.Generator) -> Cells:
         """Draw the cells of `count` training problems."""
         return draw_cells(self.sampling, count, digits, generator)
 
-    def draw_operands(
-        self, cells: Integer[Tensor, "B 2"], generator: torch.Generator
-    ) -> tuple[Integer[Tensor, "B M N"], Integer[Tensor, "B M"]]:
+    def draw_operands(self, cells: Cells, generator: torch.Generator) -> tuple[Operands, Lengths]:
         """Draw i numbers of up to j digits for each cell (i, j)."""
         most, width = cells.amax(0).tolist()
         device = cells.device
@@ -77,57 +72,26 @@ class Sorting(Task):
         lengths = torch.where(digits > 0, place + 1, 1).amax(2).long()
         return digits, lengths * present
 
-    def answer_room(self, lengths: Integer[Tensor, "B M"]) -> Integer[Tensor, " B"]:
+    def answer_room(self, lengths: Lengths) -> Integer[Tensor, " B"]:
         """Return the number of operands."""
         return (lengths > 0).sum(1)
 
-    def max_answer_length(self, digits: int) -> int:
-        """Return the number of operands of the largest cell."""
-        return digits
-
-    def largest_lengths(self, digits: int) -> Integer[Tensor, "1 M"]:
+    def largest_lengths(self, digits: int) -> Lengths:
         """Return the lengths of `digits` operands of `digits` digits."""
         return torch.full((1, digits), digits)
 
-    def solve(
-        self, operands: Integer[Tensor, "B M N"], lengths: Integer[Tensor, "B M"]
-    ) -> Problems:
+    def solve(self, operands: Operands, lengths: Lengths) -> Problems:
         """Sort all problems at once."""
         present = lengths > 0
         order = _order(operands, present)
         room = present.sum(1)
         order *= torch.arange(order.shape[1], device=order.device) < room[:, None]
         kind = torch.uint8 if order.shape[1] <= 256 else torch.int32  # must hold every index
-        return self.make_problems(operands, lengths, order.to(kind), room)
-
-    def compute_steps(self, problems: Problems) -> dict[str, Integer[Tensor, "B _"]]:
-        """Return the rank of each operand, and the place where each rank differs from the next."""
-        present = problems.lengths > 0
-        order = _order(problems.operands, present)
-        rows = order[:, :, None].expand(-1, -1, problems.operands.shape[2])
-        ranked = problems.operands.gather(1, rows).int()
-        place = torch.arange(1, ranked.shape[2] + 1, device=order.device)
-        differs = (ranked[:, 1:] != ranked[:, :-1]) * place
-        both = torch.arange(1, order.shape[1], device=order.device) < problems.room[:, None]
-        decided = torch.where(both, differs.amax(2) - 1, -1)
-        return {
-            "rank": torch.where(present, order.argsort(1), -1),
-            "decided_at": torch.nn.functional.pad(decided, (0, 1), value=-1),
-        }
+        return self.make_problems(operands, lengths, order.to(kind))
 
     def solve_text(self, *operands: str) -> str:
-        """Return the letters of the operands in ascending order, by Python's sort.
-
-        Raises:
-            SettingsError: for more operands than letters.
-        """
-        self.check_texts(operands)
-        if len(operands) > len(OPERAND_LETTERS):
-            raise SettingsError(
-                f"operands: a list of {len(operands)} numbers does not fit "
-                f"{len(OPERAND_LETTERS)} letters; expected fewer"
-            )
-        order = sorted(range(len(operands)), key=lambda index: text_to_int(operands[index]))
+        """Return the letters of the operands in ascending order, by Python's sort."""
+        order = sorted(range(len(operands)), key=lambda index: int(operands[index]))
         return "".join(OPERAND_LETTERS[index] for index in order)
 
 

@@ -28,15 +28,8 @@ from jaxtyping import Integer
 from torch import Tensor
 
 from carry.config.settings import SettingsError
-from carry.data.problems import Problems
-from carry.tasks import (
-    NumberPairTask,
-    ScratchpadStage,
-    int_to_text,
-    resolve_carries,
-    text_to_int,
-)
-from carry.tasks.multi_operand_addition import count_written_digits
+from carry.data.problems import Problems, count_written_digits, resolve_carries
+from carry.tasks import Cells, Lengths, NumberPairTask, Operands, ScratchpadStage
 
 
 class Subtraction(NumberPairTask):
@@ -46,8 +39,6 @@ class Subtraction(NumberPairTask):
     >>> problems = Subtraction().solve(*to_digits([[603, 49]]))
     >>> problems.answer[0].tolist()
     [4, 5, 5]
-    >>> Subtraction().compute_steps(problems)["borrow_made"][0].tolist()
-    [1, 1, 0]
     """
 
     noun: ClassVar[str] = "differences"
@@ -59,60 +50,30 @@ class Subtraction(NumberPairTask):
         pairs = super().count_problems(size)
         return (pairs + math.isqrt(pairs)) // 2
 
-    def draw_operands(
-        self, cells: Integer[Tensor, "B 2"], generator: torch.Generator
-    ) -> tuple[Integer[Tensor, "B M N"], Integer[Tensor, "B M"]]:
+    def draw_operands(self, cells: Cells, generator: torch.Generator) -> tuple[Operands, Lengths]:
         """Draw both numbers uniformly from the numbers of their lengths, and sort them."""
         digits, lengths = super().draw_operands(cells, generator)
-        swaps = _borrows(digits)[:, -1] > 0
+        swaps = _subtract(digits)[1][:, -1] > 0
         order = torch.stack([swaps, ~swaps], dim=1).long()
         return digits.gather(1, order[:, :, None].expand_as(digits)), lengths.gather(1, order)
 
-    def check_texts(self, operands: Sequence[str]) -> None:
-        """Refuse other operands than two numbers of which the second is not larger."""
-        super().check_texts(operands)
-        if text_to_int(operands[0]) < text_to_int(operands[1]):
-            _refuse_negative()
+    def check_question(self, operands: Sequence[str]) -> None:
+        """Refuse a second number that is larger."""
+        a, b = operands
+        if (len(a), a) < (len(b), b):
+            raise SettingsError(
+                "operands.1: it is larger than operands.0; expected the larger number first"
+            )
 
-    def check_operands(self, operands: Integer[Tensor, "B M N"]) -> None:
-        """Refuse other operands than two numbers of which the second is not larger."""
-        super().check_operands(operands)
-        if _borrows(operands)[:, -1].any():
-            _refuse_negative()
-
-    def answer_room(self, lengths: Integer[Tensor, "B M"]) -> Integer[Tensor, " B"]:
-        """Return the length of the larger number."""
-        return lengths.amax(1)
-
-    def max_answer_length(self, digits: int) -> int:
-        """Return `digits`."""
-        return digits
-
-    def solve(
-        self, operands: Integer[Tensor, "B M N"], lengths: Integer[Tensor, "B M"]
-    ) -> Problems:
-        """Subtract all problems at once.
-
-        Raises:
-            SettingsError: if a second number is larger.
-        """
-        self.check_operands(operands)
-        columns = operands[:, 0].char() - operands[:, 1].char()
-        always = torch.ones(len(operands), dtype=torch.bool, device=operands.device)
-        answer = resolve_carries(columns, always)[0].to(torch.uint8)
+    def solve(self, operands: Operands, lengths: Lengths) -> Problems:
+        """Subtract all problems at once."""
+        answer = _subtract(operands)[0].to(torch.uint8)
         return self.make_problems(operands, lengths, answer, count_written_digits(answer))
-
-    def compute_steps(self, problems: Problems) -> dict[str, Integer[Tensor, "B _"]]:
-        """Return the differences of digits, and the borrows used and made, by place."""
-        a, b = problems.operands.char().unbind(1)
-        borrows = _borrows(problems.operands)
-        return {"difference": a - b, "borrow_used": borrows[:, :-1], "borrow_made": borrows[:, 1:]}
 
     def solve_text(self, *operands: str) -> str:
         """Return the difference of Python integers."""
-        self.check_texts(operands)
-        a, b = map(text_to_int, operands)
-        return int_to_text(a - b)
+        a, b = map(int, operands)
+        return str(a - b)
 
     def scratchpad_stages(self, problems: Problems, from_zero: bool) -> list[ScratchpadStage]:
         """Return the numbers and the answer."""
@@ -136,14 +97,7 @@ def list_numbers(
     ]
 
 
-def _borrows(operands: Integer[Tensor, "B 2 N"]) -> Integer[Tensor, "B V"]:
-    """Return the borrow into each place, and out of the last."""
-    columns = operands[:, 0].char() - operands[:, 1].char()
-    always = torch.ones(len(operands), dtype=torch.bool, device=operands.device)
-    return -resolve_carries(columns, always)[1]
-
-
-def _refuse_negative() -> None:
-    raise SettingsError(
-        "operands.1: it is larger than operands.0; expected the larger number first"
-    )
+def _subtract(operands: Operands) -> tuple[Integer[Tensor, "B N"], Integer[Tensor, "B V"]]:
+    """Return the digits of the differences, and the borrow into each place and out of the last."""
+    digits, carries = resolve_carries(operands[:, 0].char() - operands[:, 1].char(), True)
+    return digits, -carries

@@ -12,8 +12,8 @@ from carry.training import checkpoint
 class WeightAverage:
     """The uniform running mean of weights over the share `average_weights` of the last steps.
 
-    It is the tail average of Polyak and Ruppert, in float32 whatever the precision of training. The
-    mean after n of these steps is mean + (weights - mean) / n.
+    It is the tail average of Polyak and Ruppert. The mean after n of these steps is
+    mean + (weights - mean) / n.
 
     >>> network = nn.Linear(1, 1, bias=False)
     >>> average = WeightAverage(network, Training(steps=4, average_weights=0.5))
@@ -35,10 +35,10 @@ class WeightAverage:
         """Add the present weights, if `step`, the number of steps done, is one of the last."""
         count = step - self.start
         if count == 1:
-            self.means = {name: weight.float().clone() for name, weight in self.weights.items()}
+            self.means = {name: weight.clone() for name, weight in self.weights.items()}
         elif count > 1:
             for name, mean in self.means.items():
-                mean.lerp_(self.weights[name].float(), 1 / count)
+                mean.lerp_(self.weights[name], 1 / count)
 
     @torch.no_grad()
     def copy_to_network(self) -> None:
@@ -47,12 +47,7 @@ class WeightAverage:
             self.weights[name].copy_(mean)
 
     def restore(self, means: dict[str, Tensor], step: int) -> None:
-        """Continue from the means of a checkpoint of a step.
-
-        Raises:
-            ValueError: for means of other weights, and for missing ones.
-        """
+        """Continue from the means of a checkpoint of a step."""
         weights = self.weights if step > self.start else {}
-        expected = {name: weight.detach().float() for name, weight in weights.items()}
-        checkpoint.check_tensors(means, expected)
+        checkpoint.check_tensors(means, weights)
         self.means = {name: mean.to(weights[name].device) for name, mean in means.items()}

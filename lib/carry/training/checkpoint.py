@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from carry.config import paths
 from carry.config.settings import SettingsError
 from carry.experiments.run import Run
 from carry.models.identity import identify
+from carry.progress import print_warning
 
 
 class DamagedFile(SettingsError):
@@ -51,11 +52,6 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         return tensors, note
 
 
-def load_note(path: Path) -> dict[str, Any]:
-    """Read the note that `save_tensors` wrote; see `load_tensors`."""
-    return load_tensors(path)[1]
-
-
 def hash_tensors(tensors: dict[str, Tensor], text: str) -> str:
     """Return the SHA-256 of a text and of names, types, shapes and values of tensors.
 
@@ -71,20 +67,17 @@ def hash_tensors(tensors: dict[str, Tensor], text: str) -> str:
 
 @contextmanager
 def report_damage(path: Path) -> Iterator[None]:
-    """Turn any failure to use the content of a file into one line.
-
-    Raises:
-        DamagedFile: for every error inside the block, except an error of the operating system.
-    """
+    """Turn any failure to use the content of a file, but of the system, into a `DamagedFile`."""
     try:
         yield
     except (DamagedFile, OSError):
         raise
     except Exception as error:  # the errors of a changed file have many types
         reason = " ".join(str(error).split()) or type(error).__name__
+        path = Path(path).resolve()
+        shown = paths.display_path(path) if path.is_relative_to(paths.ROOT) else path
         raise DamagedFile(
-            f"{_display_path(path)}: damaged ({reason[:200]}); expected the file as its stage "
-            "writes it"
+            f"{shown}: damaged ({reason[:200]}); expected the file as its stage writes it"
         ) from None
 
 
@@ -137,6 +130,16 @@ def restore_optimizer(
     optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
 
 
+def resume(path: Path | None, restore: Callable[[], None], start: Callable[[], None]) -> None:
+    """Restore a training from its checkpoint, if there is one; start again if it is damaged."""
+    if path is not None and path.exists():
+        try:
+            restore()
+        except DamagedFile as error:
+            print_warning(f"{error}; training starts again from step 0")
+            start()
+
+
 def save_weights(
     path: Path, weights: dict[str, Tensor], run: Run, seed: int, steps: int, precision: str
 ) -> None:
@@ -159,8 +162,3 @@ def save_snapshots(path: Path, snapshots: dict[int, dict[str, Tensor]]) -> None:
     names = snapshots[steps[0]]
     stacked = {name: torch.stack([snapshots[step][name] for step in steps]) for name in names}
     save_tensors(path, stacked, {"steps": steps})
-
-
-def _display_path(path: Path) -> str:
-    path = Path(path).resolve()
-    return paths.display_path(path) if path.is_relative_to(paths.ROOT) else str(path)

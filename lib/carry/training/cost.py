@@ -6,7 +6,6 @@ import functools
 
 import torch
 
-from carry import formats, tasks
 from carry.config.settings import SettingsError
 from carry.data.training_batches import draw_held_out
 from carry.experiments.run import Run
@@ -17,35 +16,28 @@ SAMPLE = 100  # problems whose written lengths are measured
 
 
 def count_training_operations(run: Run) -> float:
-    """Return the floating-point operations of training one seed, of products with weights.
+    """Return the floating-point operations of training one seed, forward and backward, with scores.
 
-    Early stops (`stop_at`) are not foreseen.
+    These are products with weights; products of queries with keys are not counted.
 
     >>> from carry.experiments.resolve import make_run
     >>> small, large = (make_run({"model": {"width": width}}) for width in (64, 256))
     >>> count_training_operations(large) > 10 * count_training_operations(small)
     True
     """
-    return run.training.steps * count_step(run)
-
-
-def count_step(run: Run) -> float:
-    """Return the operations of one training step, forward and backward, with its share of scores.
-
-    Products of queries with keys are not counted.
-    """
-    return _count_step(run.model_dump_json(exclude={"label"}))
+    return run.training.steps * _count_step(run.model_dump_json(exclude={"label"}))
 
 
 @functools.cache  # it takes some 20 milliseconds
 def _count_step(settings: str) -> float:
-    run = Run.model_validate_json(settings)
-    training, network = run.training, System(run, device="meta").network
+    """Return the operations of a step of the run with these settings."""
+    system = System(Run.model_validate_json(settings), device="meta")
+    training, network = system.run.training, system.network
     try:
         matrices = network.hidden_matrices()
     except SettingsError:  # an architecture that does not name them
         matrices = [weights for weights in network.parameters() if weights.ndim == 2]
-    tokens, answers = _measure_lengths(run)
+    tokens, answers = _measure_lengths(system)
     if training.loss == "everything":
         answers = tokens
     depth = network.shape(network.settings).layers * network.recurrences
@@ -58,17 +50,16 @@ def _count_step(settings: str) -> float:
     return 3 * forward * (training.batch * (1 + training.progressive) + scored)
 
 
-def _measure_lengths(run: Run) -> tuple[float, float]:
+def _measure_lengths(system: System) -> tuple[float, float]:
     """Return the mean number of tokens of a training problem, and of its response."""
-    task = tasks.build_task(run.task, f"runs.{run.name}.task")
-    form = formats.build_format(run.format, task, f"runs.{run.name}.format")
+    run, task = system.run, system.task
     if run.data_set is not None and run.data_set.lengths:
         lengths = torch.tensor(run.data_set.lengths)
         cells = torch.stack([lengths, lengths], dim=1)
         problems = task.draw_for_cells(cells, stream(0, "cost"))
     else:  # an even sample of the cells
         problems = draw_held_out(run, task, "cost", SAMPLE)
-    batch = form.write(problems)
+    batch = system.format.write(problems)
     length, start = batch.length.double(), batch.start.double()
     padding = run.training.random_padding * start
     return float((length + padding).mean()), float((length - start).mean())

@@ -57,6 +57,7 @@ class StepGraphs:
     ) -> None:
         self.step, self.device, self.draws = step, device, draws
         self.recorded: dict[tuple, Recorded] = {}
+        self.records = False  # whether a step is recorded just now
         self._met: Counter[tuple] = Counter()
         self._uses_graphs = has_graphs(device)
         # A graph cannot be recorded on the default stream, and gradients are added on the stream
@@ -97,6 +98,8 @@ class StepGraphs:
         graph = torch.cuda.CUDAGraph()
         if self.draws is not None:
             graph.register_generator_state(self.draws)
+        self.records = True
         with torch.cuda.graph(graph, self._pool, self._stream):
             loss = self.step(inputs, fewer)
+        self.records = False
         return Recorded(inputs, graph.replay, loss)

@@ -11,17 +11,13 @@ from pathlib import Path
 import pandas as pd
 
 from carry.config import paths
-from carry.data.training_batches import summarise_training_set, tabulate_training_set
 from carry.experiments.run import Run
 from carry.jobs import Job, run_jobs, store
 from carry.models.identity import identify
-from carry.tasks import build_task
 from carry.training import checkpoint
 from carry.training.cost import count_training_operations
 from carry.training.loop import Trainer
 
-# Of a larger data set only a summary is written: its problems can be drawn again.
-MAX_WRITTEN_PROBLEMS = 1_000_000
 # The time (`time.time()`) at which trainings end with a checkpoint; `carry run --minutes` sets it.
 DEADLINE = "CARRY_DEADLINE"
 # Of the result table with the learning curves.
@@ -32,9 +28,6 @@ def list_training_jobs(run: Run, seeds: Sequence[int] | None = None) -> list[tup
     """Return the jobs that train seeds of a run (default: all), each with the seeds that it trains.
 
     With `batched_seeds` a job trains a group of seeds of the run, also those that nobody asked for.
-
-    Raises:
-        SettingsError: for a run with `batched_seeds` that cannot be trained this way.
     """
     seeds = range(run.seeds) if seeds is None else seeds
     identity = json.dumps(identify(run), sort_keys=True)
@@ -91,16 +84,11 @@ def find_trained(run: Run, seed: int) -> Path | None:
 def train_seed(report: Callable[..., None], folder: Path, run: Run, seed: int) -> None:
     """Train one seed, or continue from its checkpoint in `folder`, and write its files there.
 
-    The files are `seed_N.safetensors`, the snapshots as `snapshots_N.safetensors`, the learning
-    curve as `curve.parquet`, and with seed 0 those of `write_problems`.
+    The files are `seed_N.safetensors`, the snapshots as `snapshots_N.safetensors`, and the learning
+    curve as `curve.parquet`.
 
     Args:
         report: called with the share of the training that is done, and its last scores in words.
-
-    Raises:
-        SettingsError: for settings that do not fit.
-        TrainingDiverged: for a loss that is not finite.
-        OutOfTime: at the time of `DEADLINE`, if it is set.
     """
     steps = run.training.steps
     trainer = Trainer(run, seed, folder / "checkpoints" / f"seed_{seed}.safetensors")
@@ -114,8 +102,6 @@ def train_seed(report: Callable[..., None], folder: Path, run: Run, seed: int) -
     if trainer.snapshots:
         checkpoint.save_snapshots(folder / f"snapshots_{seed}.safetensors", trainer.snapshots)
     write_curve(folder, pd.DataFrame(trainer.curve).assign(seed=seed))
-    if seed == 0:
-        write_problems(run, folder)
 
 
 def describe_scores(loss: float | None, exact: float | None) -> str:
@@ -131,20 +117,3 @@ def write_curve(folder: Path, curve: pd.DataFrame) -> None:
     """Write the learning curve of a job."""
     with paths.write_atomically(folder / "curve.parquet") as draft:
         curve.to_parquet(draft, index=False)
-
-
-def write_problems(run: Run, folder: Path) -> None:
-    """Write the fixed data set of a run, if it has one, as `problems.parquet`.
-
-    Of more than `MAX_WRITTEN_PROBLEMS` a summary is written, `problems.json`.
-    """
-    if run.training.examples is None:
-        return
-    task = build_task(run.task, f"runs.{run.name}.task")
-    if run.data_set is not None and run.training.examples > MAX_WRITTEN_PROBLEMS:
-        with paths.write_atomically(folder / "problems.json") as draft:
-            summary = json.dumps(summarise_training_set(run, task), indent=2)
-            draft.write_text(f"{summary}\n", encoding="utf-8")
-    else:
-        with paths.write_atomically(folder / "problems.parquet") as draft:
-            tabulate_training_set(run, task).to_parquet(draft, index=False)

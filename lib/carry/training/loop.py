@@ -21,13 +21,12 @@ from carry.models.identity import identify
 from carry.models.system import System
 from carry.models.teacher_forcing import teacher_forced_pass
 from carry.processes import one_thread
-from carry.progress import print_warning
 from carry.randomness import stream
 from carry.training import checkpoint
 from carry.training.averages import WeightAverage
 from carry.training.graphs import StepGraphs
 from carry.training.inputs import StepInputs, make_inputs
-from carry.training.memory import choose_micro_batch, keep_freed_memory
+from carry.training.memory import SHARE, keep_freed_memory, limit_gpu_memory
 from carry.training.optimizers import make_optimizers
 from carry.training.precision import choose_precision, use_precision
 from carry.training.schedule import compute_batch_size, compute_learning_rate
@@ -84,25 +83,19 @@ class Trainer:
         network = self.system.network
         width = network.shape(network.settings).width
         self.precision = choose_precision(run.training.precision, self.device, width)
-        self.micro_batch = choose_micro_batch(self.system, self.device)
-        if checkpoint_path is not None and checkpoint_path.exists():
-            try:
-                self._restore()
-            except checkpoint.DamagedFile as error:
-                print_warning(f"{error}; training starts again from step 0")
-                self._start()
+        self.micro_batch = run.training.micro_batch
+        limit_gpu_memory(self.device)
+        checkpoint.resume(checkpoint_path, self._restore, self._start)
 
     @property
     def finished(self) -> bool:
-        """Whether all steps are done, or the held-out exact match has reached `stop_at`."""
-        training = self.run.training
-        stopped = training.stop_at is not None and self.good_scores >= training.patience
-        return stopped or self.step >= training.steps
+        """Whether all steps are done."""
+        return self.step >= self.run.training.steps
 
     def train(
         self, report: Report = lambda step, loss, exact: None, deadline: float | None = None
     ) -> Trainer:
-        """Train with one thread until `finished`.
+        """Train with one thread until the last step.
 
         Args:
             deadline: the time (`time.time()`) at which a training that is not finished ends, with
@@ -154,7 +147,6 @@ class Trainer:
         self.held_out = system.format.write(draw_held_out(run, system.task))
         self.step = 0
         self.curve: list[dict[str, float]] = []
-        self.good_scores = 0  # the number of last scores in a row that reach `stop_at`
         self.snapshots: dict[int, dict[str, Tensor]] = {}  # weights by step
         self._losses: list[Tensor] = []  # since the last score
 
@@ -193,27 +185,51 @@ class Trainer:
         return inputs.pad() if self.graphs or self.device.type != "cpu" else inputs
 
     def _step(self, inputs: StepInputs, fewer: int | None) -> Tensor:
-        """Change the weights by one step, and return the loss.
-
-        The sequences are computed in parts of `micro_batch`, whose losses and gradients add up.
-        """
-        training, network = self.run.training, self.system.network
+        """Change the weights by one step, and return the loss."""
+        training, network, far = self.run.training, self.system.network, self.far_count
         if self.dropout_draws is not None:
             network.dropout = Dropout(*training.dropout_shares().values(), self.dropout_draws)
-        for optimizer in self.optimizers:
-            optimizer.zero_grad(set_to_none=True)
-        losses = []
-        far = self.far_count
         with nullcontext() if far is None else self.system.count_as_longer(far):
-            for part in inputs.split(self.micro_batch):
-                loss = self._loss(part, inputs.real, fewer)
-                loss.backward()
-                losses.append(loss.detach())
+            losses = self._losses_of_parts(inputs, fewer)
+            while losses is None:  # not where the error is caught, which would keep its tensors
+                self._halve_parts(len(inputs.tokens))
+                losses = self._losses_of_parts(inputs, fewer)
         network.dropout = None
         torch.nn.utils.clip_grad_norm_(network.parameters(), training.clip)
         for optimizer in self.optimizers:
             optimizer.step()
         return losses[0] if len(losses) == 1 else torch.stack(losses).sum()
+
+    def _losses_of_parts(self, inputs: StepInputs, fewer: int | None) -> list[Tensor] | None:
+        """Return the losses of parts of `micro_batch` sequences, and add up their gradients.
+
+        It is None if the memory of a GPU is too small for such parts.
+        """
+        for optimizer in self.optimizers:
+            optimizer.zero_grad(set_to_none=True)
+        losses = []
+        try:
+            for part in inputs.split(self.micro_batch):
+                loss = self._loss(part, inputs.real, fewer)
+                loss.backward()
+                losses.append(loss.detach())
+        except torch.OutOfMemoryError:
+            if self.graphs is not None and self.graphs.records:  # its kernels cannot be undone
+                raise
+            return None
+        return losses
+
+    def _halve_parts(self, size: int) -> None:
+        """Compute half as many sequences at once as before, or half of a batch of this size."""
+        size = min(size, self.micro_batch or size)
+        if size == 1:
+            raise SettingsError(
+                f"runs.{self.run.name}: one problem at a time does not fit the memory of the GPU, "
+                f"or the share {SHARE} of it; expected a larger GPU, fewer processes on it, or a "
+                "smaller model"
+            )
+        self.micro_batch = -(-size // 2)
+        torch.cuda.empty_cache()
 
     def _set_learning_rate(self, rate: float) -> None:
         for optimizer in self.optimizers:
@@ -226,24 +242,21 @@ class Trainer:
     def _record(self, report: Report) -> None:
         """Score, take a snapshot, write a checkpoint and report, each if this step needs it."""
         training = self.run.training
-        if self.step == training.steps:
+        if self.finished:
             self.average.copy_to_network()  # before the last score, snapshot and checkpoint
-        if self.step == training.steps or self.step % training.score_every == 0:
+        if self.finished or self.step % training.score_every == 0:
             self._score()
         every = training.snapshot_every
         if every and (self.finished or self.step % every == 0):
             self._take_snapshot()  # before the checkpoint, which lists the snapshots
-        if self.finished or self._checkpoint_is_due():
+        every = training.checkpoint_every
+        since = time.monotonic() - self._saved
+        due = since >= CHECKPOINT_SECONDS if every is None else self.step % every == 0
+        if self.finished or due:
             self._save_checkpoint()
         if self.finished or self.step % 10 == 0:
             scores = self.curve[-1] if self.curve else {}
             report(self.step, scores.get("loss"), scores.get("exact"))
-
-    def _checkpoint_is_due(self) -> bool:
-        every = self.run.training.checkpoint_every
-        if every is None:
-            return time.monotonic() - self._saved >= CHECKPOINT_SECONDS
-        return self.step % every == 0
 
     def _loss(
         self, inputs: StepInputs, real: Bool[Tensor, "B A"], fewer: int | None
@@ -283,23 +296,21 @@ class Trainer:
             batch = self.held_out[rows]
             ids = self.system.train_ids(batch, draws)
             unknowable = self.system.unknowable(batch, ids)
-            result = teacher_forced_pass(self.system, batch, ids=ids, ignored=unknowable)
+            result = teacher_forced_pass(self.system, batch, ids_by_start=[ids], ignored=unknowable)
             correct += int(result.exact.sum())
         exact = correct / len(self.held_out)
         network.train()
         loss = float(torch.stack(self._losses).mean())
         self._losses = []
-        training = self.run.training
-        rate = compute_learning_rate(self.step - 1, training)
+        rate = compute_learning_rate(self.step - 1, self.run.training)
         self.curve.append({"step": self.step, "loss": loss, "exact": exact, "rate": rate})
-        good = training.stop_at is not None and exact >= training.stop_at
-        self.good_scores = self.good_scores + 1 if good else 0
 
     def _check_losses(self) -> None:
         if not self._losses or torch.stack(self._losses).isfinite().all():
             return
         saved = self.checkpoint_path is not None and self.checkpoint_path.exists()
-        last = f"step {checkpoint.load_note(self.checkpoint_path)['step']}" if saved else "none"
+        note = checkpoint.load_tensors(self.checkpoint_path)[1] if saved else {}
+        last = f"step {note['step']}" if saved else "none"
         raise TrainingDiverged(
             f"runs.{self.run.name}: the loss of seed {self.seed} is not a number within the "
             f"steps up to {self.step}; last good checkpoint: {last}; expected finite losses, "
@@ -325,7 +336,6 @@ class Trainer:
             "seed": self.seed,
             "step": self.step,
             "curve": self.curve,
-            "good_scores": self.good_scores,
             "snapshots": [*self.snapshots],
         }
         checkpoint.save_tensors(self.checkpoint_path, tensors, note)
@@ -357,7 +367,6 @@ class Trainer:
             self.recurrence_draws.set_state(tensors["recurrence_draws"])
             self._losses = [*tensors["losses"].to(self.device)] if "losses" in tensors else []
             self.step, self.curve = note["step"], note["curve"]
-            self.good_scores = note["good_scores"]
             for step in note["snapshots"]:
                 path = self._snapshot_path(step)
                 if not path.exists():

@@ -26,9 +26,6 @@ class Muon(torch.optim.Optimizer):
 
     The same updates as `torch.optim.Muon` with `adjust_lr_fn="match_rms_adamw"`, but for rounding.
 
-    Raises:
-        ValueError: for a parameter that is not a matrix.
-
     >>> weights = nn.Parameter(torch.eye(2))
     >>> weights.sum().backward()
     >>> Muon([weights], learning_rate=0.1, weight_decay=0.5).step()
@@ -39,11 +36,6 @@ class Muon(torch.optim.Optimizer):
     def __init__(
         self, matrices: Sequence[nn.Parameter], learning_rate: float, weight_decay: float
     ) -> None:
-        for matrix in matrices:
-            if matrix.ndim != 2:
-                raise ValueError(
-                    f"matrices: shape {tuple(matrix.shape)} does not fit; expected 2 dimensions"
-                )
         super().__init__(matrices, {"lr": learning_rate, "weight_decay": weight_decay})
 
     @torch.no_grad()

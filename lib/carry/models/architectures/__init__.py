@@ -12,7 +12,6 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from carry.config import settings as config
-from carry.config.arguments import check_type
 from carry.config.settings import SettingsError
 from carry.models.attention import FarKeys
 from carry.models.cache import Cache
@@ -174,7 +173,6 @@ class Architecture(nn.Module, ABC):
     def start_hooks(self, hooks: Hooks | None, recurrences: int | None = None) -> None:
         """Start a pass with hooks, if there are any; refuse names that the model does not have."""
         if hooks is not None:
-            check_type(hooks, Hooks, "hooks")
             hooks.start_pass(self.activation_names(recurrences))
 
     def read_logits(

@@ -7,25 +7,26 @@ embedding -> [ block ] -> x1 -> [ block ] -> x2 -> [ block ] -> x3
 
 from __future__ import annotations
 
+import collections
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pydantic
 import torch
 from jaxtyping import Bool, Float, Integer
 from torch import Tensor, nn
 
-from carry.models.architectures.transformer import Transformer, pick_tokens
-from carry.models.cache import Cache
+from carry.models.architectures.transformer import Transformer
 from carry.models.encodings import Encoding, ModelShape
-from carry.models.hooks import Hooks
+
+EPSILON = 0.01  # lets a token halt after its first recurrence (Graves 2016, 2.1)
 
 
 class Adaptive(Transformer):
     """A decoder whose block is run up to `recurrences` times, and in which each token halts.
 
     After recurrence t a learned unit reads a token's residual stream x_t: p_t = sigmoid(w x_t + b).
-    The token halts when the sum of these probabilities reaches 1 - `epsilon`, or at the last
+    The token halts when the sum of these probabilities reaches 1 - `EPSILON`, or at the last
     recurrence. Its logits are read from the sum of p_t x_t, in which the last x_t has the remaining
     weight to 1 (Graves 2016, section 2). The stream of a halted token is still computed, so that
     other tokens can attend to it, as in the released code of the Universal Transformer (which
@@ -40,7 +41,6 @@ class Adaptive(Transformer):
 
         recurrences: int = pydantic.Field(default=4, ge=2)
         ponder: float = pydantic.Field(default=0.01, ge=0.0, allow_inf_nan=False)
-        epsilon: float = pydantic.Field(default=0.01, gt=0.0, lt=1.0)
         halting_bias: float = pydantic.Field(default=1.0, allow_inf_nan=False)
 
     def __init__(
@@ -53,43 +53,6 @@ class Adaptive(Transformer):
         nn.init.constant_(self.halting.bias, settings.halting_bias)
         self._ponder_cost: Tensor | None = None  # of each token in the last training pass
 
-    def forward(
-        self,
-        tokens: Integer[Tensor, "B T"],
-        ids: Sequence[Integer[Tensor, "_ S"]],
-        at: Integer[Tensor, "_ A"] | None = None,
-        recurrences: int | None = None,
-        cache: Cache | None = None,
-        hooks: Hooks | None = None,
-    ) -> Float[Tensor, "B _ V"]:
-        """Return the logits of the next token; see `Transformer.forward`."""
-        count, mixture = self._count_recurrences(recurrences), self._make_mixture(tokens, at)
-        for x, probability in self._halting_steps(tokens, ids, at, count, cache, hooks):
-            mixture.add(x, probability)
-        if self.training and torch.is_grad_enabled():
-            self._ponder_cost = mixture.ponder_cost
-        return self.read_logits(mixture.sum, hooks)
-
-    @torch.no_grad()
-    def each_recurrence(
-        self,
-        tokens: Integer[Tensor, "B T"],
-        ids: Sequence[Integer[Tensor, "_ S"]],
-        at: Integer[Tensor, "_ A"] | None = None,
-        recurrences: int | None = None,
-    ) -> Float[Tensor, "R B _ V"]:
-        """Return logits as if all running tokens halted after each recurrence.
-
-        Raises:
-            SettingsError: for less than one recurrence.
-        """
-        count, mixture = self._count_recurrences(recurrences), self._make_mixture(tokens, at)
-        logits = []
-        for x, probability in self._halting_steps(tokens, ids, at, count):
-            logits.append(self.read_logits(mixture.sum_if_halted(x)))
-            mixture.add(x, probability)
-        return torch.stack(logits)
-
     @torch.no_grad()
     def recurrences_taken(
         self,
@@ -99,9 +62,6 @@ class Adaptive(Transformer):
         recurrences: int | None = None,
     ) -> RecurrencesTaken:
         """Return the depth of each token `at`; the arguments are as in `forward`.
-
-        Raises:
-            SettingsError: for less than one recurrence.
 
         >>> from carry.randomness import stream
         >>> from carry.models.system import System
@@ -113,11 +73,10 @@ class Adaptive(Transformer):
         >>> taken.count.tolist(), taken.mean.tolist()
         ([[1, 1, 1]], [[1.0, 1.0, 1.0]])
         """
-        count, mixture = self._count_recurrences(recurrences), self._make_mixture(tokens, at)
-        for x, probability in self._halting_steps(tokens, ids, at, count):
-            mixture.add(x, probability)
+        mixtures = self._mixtures(tokens, ids, at, recurrences)
+        (mixture,) = collections.deque(mixtures, maxlen=1)
         weights = torch.stack(mixture.weights, dim=-1)
-        depths = torch.arange(1, count + 1, device=weights.device).to(weights.dtype)
+        depths = torch.arange(1, weights.shape[-1] + 1, device=weights.device).to(weights.dtype)
         return RecurrencesTaken(mixture.taken, weights @ depths)
 
     def penalty(self, real: Bool[Tensor, "B A"]) -> Float[Tensor, ""] | None:
@@ -128,27 +87,28 @@ class Adaptive(Transformer):
         cost = cost[:, : real.shape[1]] * real  # no index by `real`, whose size a GPU would tell
         return self.settings.ponder * (cost.sum() / real.sum())
 
-    def _make_mixture(self, tokens: Tensor, at: Tensor | None) -> HaltingMixture:
-        index = tokens if at is None else at.expand(len(tokens), -1)
-        used = torch.zeros_like(index, dtype=self.halting.weight.dtype)
-        return HaltingMixture(used, self.settings.epsilon)
+    def _ends(self, *inputs: Any, each: bool = False) -> Iterator[Tensor]:
+        for mixture in self._mixtures(*inputs):
+            yield mixture.end
 
-    def _halting_steps(
+    def _mixtures(
         self,
         tokens: Tensor,
         ids: Sequence[Tensor],
         at: Tensor | None,
-        recurrences: int,
-        cache: Cache | None = None,
-        hooks: Hooks | None = None,
-    ) -> Iterator[tuple[Tensor, Tensor]]:
-        """Yield the streams of the tokens `at` and their halting probabilities."""
-        streams = self._residual_streams(tokens, ids, at, recurrences, cache, hooks)
-        for recurrence, x in enumerate(streams, start=1):
-            final = recurrence == recurrences
-            x = x if final or at is None else pick_tokens(x, at)
-            x = self._scale_gradient(x, 1 / recurrences)
-            yield x, self._halting_probability(x, final)
+        recurrences: int | None,
+        *more: Any,
+    ) -> Iterator[HaltingMixture]:
+        """Yield the mixture of streams after each recurrence, one object that grows."""
+        count, mixture = recurrences or self.recurrences, None
+        ends = super()._ends(tokens, ids, at, count, *more, each=True)
+        for recurrence, x in enumerate(ends, start=1):
+            probability = self._halting_probability(x, recurrence == count)
+            mixture = mixture or HaltingMixture(torch.zeros_like(probability))
+            mixture.add(x, probability)
+            yield mixture
+        if self.training and torch.is_grad_enabled():
+            self._ponder_cost = mixture.ponder_cost
 
     def _halting_probability(self, x: Tensor, final: bool) -> Tensor:
         weight = self.halting.weight
@@ -168,9 +128,10 @@ class RecurrencesTaken(NamedTuple):
 class HaltingMixture:
     """The weighted sum of residual streams over recurrences, until all tokens have halted.
 
-    `weights` has the weights of each recurrence, `taken` the recurrences of each token.
+    `weights` has the weights of each recurrence, `taken` the recurrences of each token, and `end`
+    the sum as if all running tokens halted at the last recurrence.
 
-    >>> mixture = HaltingMixture(torch.zeros(1, 2), epsilon=0.01)
+    >>> mixture = HaltingMixture(torch.zeros(1, 2))
     >>> for probability in ([0.25, 0.5], [0.5, 0.75], [1.0, 1.0]):
     ...     mixture.add(torch.ones(1, 2, 4), torch.tensor([probability]))
     >>> [weight.tolist() for weight in mixture.weights]
@@ -179,26 +140,24 @@ class HaltingMixture:
     ([[3, 2]], [[3.25, 2.5]])
     """
 
-    def __init__(self, used: Float[Tensor, "B A"], epsilon: float) -> None:
-        self.used, self.epsilon = used, epsilon  # the sum of weights before the halting recurrence
+    def __init__(self, used: Float[Tensor, "B A"]) -> None:
+        self.used = used  # the sum of weights before the halting recurrence
         self.running = torch.ones_like(used, dtype=torch.bool)
         self.taken = torch.zeros_like(used, dtype=torch.long)
         self.weights: list[Tensor] = []
         self.sum: Tensor | float = 0.0
+        self.end: Tensor | float = 0.0
 
     def add(self, x: Float[Tensor, "B A D"], probability: Float[Tensor, "B A"]) -> None:
         """Add the streams of one recurrence, at which each token may halt."""
-        halts = self.running & (self.used + probability >= 1 - self.epsilon)
+        halts = self.running & (self.used + probability >= 1 - EPSILON)
         stays = self.running & ~halts
         weight = torch.where(halts, 1 - self.used, probability * stays)
+        self.end = self.sum + ((1 - self.used) * self.running)[..., None] * x
         self.sum = self.sum + weight[..., None] * x
         self.weights.append(weight.detach())
         self.taken = self.taken + self.running
         self.used, self.running = self.used + probability * stays, stays
-
-    def sum_if_halted(self, x: Float[Tensor, "B A D"]) -> Float[Tensor, "B A D"]:
-        """Return the sum as if all running tokens halted at this recurrence."""
-        return self.sum + ((1 - self.used) * self.running)[..., None] * x
 
     @property
     def ponder_cost(self) -> Float[Tensor, "B A"]:

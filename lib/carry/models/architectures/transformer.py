@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import collections
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Literal
 
 import pydantic
@@ -20,21 +20,13 @@ import torch.nn.functional as F
 from jaxtyping import Float, Integer
 from torch import Tensor, nn
 
-from carry.config.arguments import check_type
-from carry.config.settings import SettingsError, describe
 from carry.models.architectures import MAX_LAYERS, MAX_WIDTH, Architecture
-from carry.models.attention import (
-    AttentionContext,
-    DenseAttention,
-    PositionEncodings,
-    WindowedAttention,
-)
+from carry.models.attention import Attention, AttentionContext, PositionEncodings
 from carry.models.cache import Cache
 from carry.models.encodings import Encoding, ModelShape
-from carry.models.hooks import Hook, Hooks, activation_names, no_hook
+from carry.models.hooks import Hooks, LayerHook, activation_names, no_hook
 from carry.models.initialisation import compute_deepnorm_gain, initialise_layer
 
-MAX_RECURRENCES = 10_000  # a hundred times the most of mcleish2024
 RESIDUAL_IN_NORM = ("post", "pre_and_post")  # places of norms that norm the sum with the residual
 NORM_EPSILON = {"layer": 1e-5, "rms": 1e-6}  # by default
 ACTIVATIONS = {
@@ -97,7 +89,6 @@ class Transformer(Architecture):
         final_norm: bool = True
         tied: bool = False
         logit_scale: float | None = pydantic.Field(default=None, gt=0.0)
-        residual_scale: float = 1.0
         initialisation: Literal["normal", "deepnorm", "t5"] = "normal"
         embedding_std: float | None = pydantic.Field(default=None, gt=0.0)
         read_out: bool = False
@@ -120,20 +111,12 @@ class Transformer(Architecture):
                 )
             if self.embedding_norm and self.norm == "none":
                 raise ValueError("embedding_norm true does not fit norm 'none', expected 'layer'")
-            if self.norm_epsilon is not None and self.norm == "none":
-                raise ValueError(
-                    f"norm_epsilon {self.norm_epsilon} does not fit norm 'none', expected None"
-                )
             return self
 
     def __init__(
         self, settings: Settings, symbols: int, encodings: Sequence[Encoding], shape: ModelShape
     ) -> None:
         super().__init__(settings, symbols, encodings, shape)
-        if settings.attention == "gathered" and not any(encoding.window for encoding in encodings):
-            raise SettingsError(
-                "model.attention: 'gathered' does not fit without a window; expected 'auto'"
-            )
         self.tokens = nn.Embedding(symbols, settings.width)
         self.embedding_norm = make_norm(settings) if settings.embedding_norm else nn.Identity()
         self.blocks = nn.ModuleList(Block(settings, shape) for _ in range(settings.layers))
@@ -186,14 +169,10 @@ class Transformer(Architecture):
 
         Args:
             cache: keys and values of the tokens before these, for decoding; these are added.
-
-        Raises:
-            SettingsError: for less than one recurrence, and for unknown activations.
         """
-        count = self._count_recurrences(recurrences)
-        streams = self._residual_streams(tokens, ids, at, count, cache, hooks)
-        (x,) = collections.deque(streams, maxlen=1)
-        return self.read_logits(self._scale_gradient(x, 1 / count), hooks)
+        ends = self._ends(tokens, ids, at, recurrences, cache, hooks)
+        (x,) = collections.deque(ends, maxlen=1)
+        return self.read_logits(x, hooks)
 
     @property
     def recurrences(self) -> int:
@@ -221,15 +200,9 @@ class Transformer(Architecture):
         """Return logits as if the model ended after each recurrence (mcleish2024, Fig. 13).
 
         One pass computes all recurrences. The arguments are as in `forward`.
-
-        Raises:
-            SettingsError: for less than one recurrence.
         """
-        count, logits = self._count_recurrences(recurrences), []
-        for x in self._residual_streams(tokens, ids, at, count, None):
-            final = len(logits) == count - 1
-            logits.append(self.read_logits(x if final or at is None else pick_tokens(x, at)))
-        return torch.stack(logits)
+        ends = self._ends(tokens, ids, at, recurrences, each=True)
+        return torch.stack([self.read_logits(x) for x in ends])
 
     def read_logits(
         self, x: Float[Tensor, "*B D"], hooks: Hooks | None = None
@@ -253,55 +226,30 @@ class Transformer(Architecture):
 
     def activation_names(self, recurrences: int | None = None) -> list[str]:
         """Return the names of all activations that `Hooks` can read and replace."""
-        layers = self._count_recurrences(recurrences) * len(self.blocks)
+        layers = (recurrences or self.recurrences) * len(self.blocks)
         return activation_names(layers, self.settings.feed_forward)
 
     def hidden_matrices(self) -> list[nn.Parameter]:
         """Return the matrices inside the layers, which Muon trains."""
         return [weights for weights in self.blocks.parameters() if weights.ndim == 2]
 
-    def _count_recurrences(self, recurrences: int | None) -> int:
-        count = self.recurrences if recurrences is None else recurrences
-        if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-            raise SettingsError(f"recurrences: {describe(count)} does not fit, expected at least 1")
-        if count > MAX_RECURRENCES:
-            raise SettingsError(
-                f"recurrences: {count} does not fit, expected at most {MAX_RECURRENCES}"
-            )
-        return count
-
-    def _check_inputs(
-        self, tokens: Tensor, ids: Sequence[Tensor], at: Tensor | None, past: int
-    ) -> None:
-        """Refuse inputs of other types and shapes than `forward` states."""
-        _check_integers(tokens, 2, "tokens")
-        count, width = tokens.shape
-        vocabulary = self.tokens.weight.shape[0]
-        if not width:
-            raise SettingsError(f"tokens: shape {count, width} is empty; expected tokens")
-        if count and tokens.device.type == "cpu":  # on a GPU this would wait for the tokens
-            low, high = int(tokens.min()), int(tokens.max())
-            if low < 0 or high >= vocabulary:
-                raise SettingsError(
-                    f"tokens: {low} to {high} are not in the vocabulary; "
-                    f"expected 0 to {vocabulary - 1}"
-                )
-        if not isinstance(ids, list | tuple) or len(ids) != len(self.encodings):
-            raise SettingsError(
-                f"ids: {describe(ids)} is not valid; expected a list of {len(self.encodings)} "
-                "tensors, one for each of the row's positions"
-            )
-        for index, values in enumerate(ids):
-            _check_integers(values, 2, f"ids.{index}")
-            if len(values) not in (1, count) or values.shape[1] < past + width:
-                raise SettingsError(
-                    f"ids.{index}: shape {tuple(values.shape)} does not fit; expected {count} or "
-                    f"1 rows and at least {past + width} columns"
-                )
-        if at is not None:
-            _check_integers(at, 2, "at")
-            if len(at) not in (1, count):
-                raise SettingsError(f"at: {len(at)} rows do not fit; expected {count} or 1")
+    def _ends(
+        self,
+        tokens: Tensor,
+        ids: Sequence[Tensor],
+        at: Tensor | None,
+        recurrences: int | None,
+        cache: Cache | None = None,
+        hooks: Hooks | None = None,
+        each: bool = False,
+    ) -> Iterator[Tensor]:
+        """Yield what logits are read from after the last recurrence, or as if it were `each`."""
+        count = recurrences or self.recurrences
+        streams = self._residual_streams(tokens, ids, at, count, cache, hooks)
+        for recurrence, x in enumerate(streams, start=1):
+            if recurrence == count or each:
+                picked = x if recurrence == count or at is None else pick_tokens(x, at)
+                yield self._scale_gradient(picked, 1 / count)
 
     def _residual_streams(
         self,
@@ -310,11 +258,10 @@ class Transformer(Architecture):
         at: Tensor | None,
         recurrences: int,
         cache: Cache | None,
-        hooks: Hooks | None = None,
+        hooks: Hooks | None,
     ) -> Iterator[Tensor]:
         """Yield the residual stream after each recurrence, the last one at the tokens `at` only."""
         past = cache.length if cache else 0
-        self._check_inputs(tokens, ids, at, past)
         self.start_hooks(hooks, recurrences)
         total = past + tokens.shape[1]
         dropout = self.dropout if self.training else None
@@ -339,13 +286,10 @@ class Transformer(Architecture):
             if entrance or self.settings.injection == "every_layer":
                 x = x + embedded
             final = step == steps - 1
-            hook = no_hook if hooks is None else hooks.layer_hook(step)
-            needs_weights = hooks is not None and hooks.requests(f"{step}.pattern")
-            if dropout is not None:  # weights of which some are dropped must be computed
-                hook, needs_weights = dropout.before(hook), needs_weights or dropout.inside > 0
+            hook = LayerHook(step, hooks, dropout)
             context = wanted if final else everywhere
-            attention = context.attention(layer, dense=needs_weights or cache is not None)
-            x = self.blocks[layer](x, attention, at if final else None, cache, hook, needs_weights)
+            attention = context.attention(layer, dense=hook.needs_weights or cache is not None)
+            x = self.blocks[layer](x, attention, at if final else None, cache, hook)
             if layer == len(self.blocks) - 1:
                 yield x
         if cache is not None:
@@ -405,24 +349,18 @@ class Block(nn.Module):
     def forward(
         self,
         x: Tensor,
-        attention: DenseAttention | WindowedAttention,
+        attention: Attention,
         at: Tensor | None,
         cache: Cache | None,
-        hook: Hook = no_hook,
-        needs_weights: bool = False,
+        hook: LayerHook,
     ) -> Tensor:
-        """Return the residual stream after this layer, only at the tokens `at` unless it is None.
-
-        Args:
-            hook: reads or replaces each activation.
-            needs_weights: whether the hook uses the attention weights.
-        """
+        """Return the residual stream after this layer, of the tokens `at` if there are any."""
         x = hook("resid_pre", x)
         source = self.before[0](x)
         reader = source
         if at is not None:
             x, reader = pick_tokens(x, at), pick_tokens(source, at)
-        update = self._attend(reader, source, attention, cache, hook, needs_weights)
+        update = self._attend(reader, source, attention, cache, hook)
         x = hook("resid_mid", self._add(0, x, hook("attn_out", update)))
         if self.feed_forward is not None:
             update = hook("mlp_out", self.feed_forward(self.before[1](x), hook))
@@ -430,8 +368,6 @@ class Block(nn.Module):
         return hook("resid_post", x)
 
     def _add(self, part: int, x: Tensor, update: Tensor) -> Tensor:
-        scale = self.settings.residual_scale
-        x = x if scale == 1.0 else scale * x  # a product takes a fiftieth of a step
         if self.settings.norm_place in RESIDUAL_IN_NORM:
             return self.after[part](x + update)
         return x + self.after[part](update)
@@ -440,16 +376,15 @@ class Block(nn.Module):
         self,
         reader: Tensor,
         source: Tensor,
-        attention: DenseAttention | WindowedAttention,
+        attention: Attention,
         cache: Cache | None,
-        hook: Hook,
-        needs_weights: bool,
+        hook: LayerHook,
     ) -> Tensor:
         query = hook("q", self._split_heads(self.query(reader)))
         key, value = self.key_value(source).chunk(2, dim=-1)
         key, value = hook("k", self._split_heads(key)), hook("v", self._split_heads(value))
         scale = 1.0 if self.settings.initialisation == "t5" else query.shape[-1] ** -0.5
-        mixed = attention.attend(query, key, value, scale, cache, hook, needs_weights)
+        mixed = attention.attend(query, key, value, scale, cache, hook)
         return self.output(hook("z", mixed).transpose(1, 2).flatten(2))
 
     def _split_heads(self, x: Tensor) -> Tensor:
@@ -467,7 +402,7 @@ class FeedForward(nn.Module):
         self.up = nn.Linear(settings.width, gates * hidden, bias=settings.biases)
         self.down = nn.Linear(hidden, settings.width, bias=settings.biases)
 
-    def forward(self, x: Tensor, hook: Hook = no_hook) -> Tensor:
+    def forward(self, x: Tensor, hook: Callable[[str, Tensor], Tensor] = no_hook) -> Tensor:
         """Return the output for each vector."""
         x, activate = self.up(x), ACTIVATIONS[self.activation]
         if self.gated:
@@ -502,14 +437,3 @@ def make_norm(settings: Transformer.Settings) -> nn.Module:
     epsilon = settings.norm_epsilon or NORM_EPSILON[settings.norm]
     kind = nn.RMSNorm if settings.norm == "rms" else nn.LayerNorm
     return kind(settings.width, eps=epsilon)
-
-
-def _check_integers(values: Tensor, dimensions: int, where: str) -> None:
-    """Refuse a value that is not a tensor of integers with this number of dimensions."""
-    check_type(values, Tensor, where)
-    is_integer = not (values.is_floating_point() or values.is_complex())
-    if not is_integer or values.dtype == torch.bool or values.ndim != dimensions:
-        raise SettingsError(
-            f"{where}: {values.dtype} of shape {tuple(values.shape)} does not fit; expected "
-            f"integers with {dimensions} dimensions"
-        )

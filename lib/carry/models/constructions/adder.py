@@ -29,7 +29,6 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from carry.config.settings import SettingsError
 from carry.experiments.resolve import make_run
 from carry.formats import ALPHABET, EOS
 from carry.models.architectures.transformer import Block, FeedForward, Transformer
@@ -56,14 +55,7 @@ def compute_adder_size(operands: int, digits: int) -> AdderSize:
 
     >>> compute_adder_size(3, 2)
     AdderSize(digits=3, first=2, second=2, width=27)
-
-    Raises:
-        SettingsError: for less than two operands or one digit.
     """
-    if operands < 2:
-        raise SettingsError(f"operands: {operands} does not fit, expected at least 2")
-    if digits < 1:
-        raise SettingsError(f"digits: {digits} does not fit, expected at least 1")
     written = digits + len(str(operands))
     first, second = math.ceil(math.log2(written)), math.ceil(math.log2(operands + 1))
     return AdderSize(written, first, second, 2 * first + 2 * second + CODES)

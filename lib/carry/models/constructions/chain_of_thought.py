@@ -11,8 +11,8 @@ to wire i = AND(a, b) or NOT(a):
     |    head of layer 1: the wire whose bits are a
     the token
 
-A head scores a wire with 0 if all bits agree, and with -2 `scale` for each bit that differs:
-exp(-2 scale) is the weight of a wrong wire. With numbers of s bits (`Precision`) and sums that
+A head scores a wire with 0 if all bits agree, and with -2 `SCALE` for each bit that differs:
+exp(-2 SCALE) is the weight of a wrong wire. With numbers of s bits (`Precision`) and sums that
 saturate at the largest number, it is 0: exp of minus the largest number is rounded to 0.
 
 The thesis sets b = 0 for NOT, and a = b = 0 for inputs. No wire has that number, and a query that
@@ -30,7 +30,6 @@ import torch
 from jaxtyping import Float, Integer
 from torch import Tensor
 
-from carry.config.settings import SettingsError
 from carry.models.architectures.transformer import Block, Transformer
 from carry.models.cache import Cache
 from carry.models.constructions.circuits import AND, NOT, Circuit
@@ -38,6 +37,7 @@ from carry.models.encodings import IdRange
 from carry.models.encodings.learned import Learned
 
 TOKEN, FIRST, SECOND, GATE, KIND, CODES = range(6)
+SCALE = 64.0  # the sharpness of attention
 
 
 class ChainOfThought:
@@ -50,31 +50,16 @@ class ChainOfThought:
     >>> model = ChainOfThought([build_parity_circuit(3)])
     >>> model.outputs(torch.tensor([[1, 0, 1], [1, 1, 1]]))[0].tolist()
     [[0], [1]]
-
-    Raises:
-        SettingsError: for circuits with different numbers of inputs, for no circuits, and for
-            attention that is not sharp enough for the number of wires.
     """
 
-    def __init__(
-        self,
-        circuits: Sequence[Circuit],
-        scale: float = 64.0,
-        dtype: torch.dtype = torch.float64,
-    ) -> None:
-        inputs = {circuit.inputs for circuit in circuits}
-        if len(inputs) != 1:
-            raise SettingsError(
-                f"circuits: inputs {sorted(inputs)} differ; expected circuits with equally many"
-            )
+    def __init__(self, circuits: Sequence[Circuit]) -> None:
         self.circuits = list(circuits)
         self.inputs, self.steps = circuits[0].inputs, max(circuit.size for circuit in circuits)
         self.wires = self.inputs + self.steps
         self.bits = max(1, math.ceil(math.log2(self.wires)))
-        _check_sharpness(scale, self.wires)
-        self.network = self._build_network(scale).to(dtype)
+        self.network = self._build_network().double()
 
-    def _build_network(self, scale: float) -> Transformer:
+    def _build_network(self) -> Transformer:
         bits = self.bits
         settings = Transformer.Settings(
             layers=2,
@@ -97,7 +82,7 @@ class ChainOfThought:
             table.rows.weight[:rows] = torch.cat(tables)
             for layer, target in ((0, FIRST), (1, SECOND)):
                 code = CODES + bits * (1 + layer)
-                _set_head(network.blocks[layer], bits, code, scale, target)
+                _set_head(network.blocks[layer], bits, code, target)
             up, down = network.blocks[1].feed_forward.up, network.blocks[1].feed_forward.down
             up.weight[0, [FIRST, KIND]], up.bias[0] = -1.0, 1.0
             up.weight[1, [FIRST, SECOND, KIND]], up.bias[1] = 1.0, -2.0
@@ -133,9 +118,6 @@ class ChainOfThought:
 
         Args:
             inputs: of each circuit, or of all circuits alike.
-
-        Raises:
-            SettingsError: for another number of inputs than the circuits', or other than 0 and 1.
         """
         tokens, ids = self._prepare(inputs)
         cache, steps = Cache(), []
@@ -169,11 +151,6 @@ class ChainOfThought:
 
     def _prepare(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
         """Return the inputs of all circuits as one batch, and its table rows."""
-        if inputs.shape[-1] != self.inputs or not ((inputs == 0) | (inputs == 1)).all():
-            raise SettingsError(
-                f"inputs: {list(inputs.shape[-1:])} values of {inputs.unique().tolist()[:10]} do "
-                f"not fit, expected {self.inputs} of 0 and 1"
-            )
         tokens = inputs.expand(len(self.circuits), *inputs.shape[-2:])
         ids = self.ids(self.wires).repeat_interleave(tokens.shape[1], dim=0)
         return tokens.flatten(0, 1), ids
@@ -188,7 +165,7 @@ def signed_bits(index: Integer[Tensor, "*W"], bits: int) -> Float[Tensor, "*W K"
     return 2.0 * (index[..., None] >> torch.arange(bits) & 1) - 1.0
 
 
-def _set_head(block: Block, bits: int, code: int, scale: float, target: int) -> None:
+def _set_head(block: Block, bits: int, code: int, target: int) -> None:
     """Set a head that reads the token of the wire whose bits are the features from `code` on.
 
     Bits alternate with the constant minus one, as in the proof: in s bits, a sum that has met a
@@ -200,20 +177,10 @@ def _set_head(block: Block, bits: int, code: int, scale: float, target: int) -> 
     for bit in range(bits):
         query[2 * bit, code + bit] = 1.0
         query[2 * bit + 1, -1] = 1.0
-        key[2 * bit, CODES + bit] = scale
-        key[2 * bit + 1, -1] = -scale
+        key[2 * bit, CODES + bit] = SCALE
+        key[2 * bit + 1, -1] = -SCALE
     value[0, TOKEN] = 1.0
     output[target, 0] = 1.0
-
-
-def _check_sharpness(scale: float, wires: int) -> None:
-    """Refuse attention whose weights of wrong wires could turn a 0 into a 1."""
-    if wires * math.exp(-2 * scale) > 1 / 16:
-        least = math.log(16 * wires) / 2
-        raise SettingsError(
-            f"scale: {scale} is too low for {wires} wires, attention leaks; expected at least "
-            f"{least:.1f}"
-        )
 
 
 @dataclass(frozen=True)
@@ -223,21 +190,15 @@ class Precision:
     >>> coarse = Precision(bits=3)
     >>> coarse.largest, coarse.round(torch.tensor([0.5, 0.6, -1.5, 9.0])).tolist()
     (3.0, [0.0, 1.0, -1.0, 3.0])
-
-    Raises:
-        SettingsError: if 2 is no such number, or exp(-largest) is not rounded to 0.
     """
 
     bits: int
     fraction: int = 0
 
-    def __post_init__(self) -> None:
-        leaks = math.exp(-self.largest) * 2**self.fraction > 0.5
-        if self.largest < 2 or leaks:
-            raise SettingsError(
-                f"bits: {self.bits} with fraction {self.fraction} are too few, the largest number "
-                f"is {self.largest:g}; expected one of at least 2, whose exp(-x) is rounded to 0"
-            )
+    @property
+    def is_enough(self) -> bool:
+        """Whether the proof holds: 2 is such a number, and exp(-largest) is rounded to 0."""
+        return self.largest >= 2 and math.exp(-self.largest) * 2**self.fraction <= 0.5
 
     @property
     def largest(self) -> float:
@@ -278,7 +239,7 @@ def predict_gates_rounded(
     >>> from carry.models.constructions.circuits import build_parity_circuit
     >>> circuit = build_parity_circuit(2)
     >>> inputs = torch.tensor([[0, 1], [1, 1]])
-    >>> wires = torch.cat([inputs, circuit.batched_values(inputs)], dim=1)[None]
+    >>> wires = torch.tensor([[row + circuit.values(row) for row in inputs.tolist()]])
     >>> model = ChainOfThought([circuit])
     >>> bool((predict_gates_rounded(model, wires, Precision(3)) == wires[:, :, 2:]).all())
     True

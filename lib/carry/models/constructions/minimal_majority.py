@@ -27,7 +27,6 @@ import math
 
 import torch
 
-from carry.config.settings import SettingsError
 from carry.experiments.resolve import make_run
 from carry.formats import BOS, EOS, EQUALS
 from carry.models.system import System
@@ -47,14 +46,7 @@ def build_minimal_majority(
     >>> model = build_minimal_majority()
     >>> [read_answer(model, ask(model, string)) for string in ("0110", "0112", "2", "22202")]
     ['4', '5', '4', '4']
-
-    Raises:
-        SettingsError: for an N of 0 or less, or a length below 1.
     """
-    if large <= 0:
-        raise SettingsError(f"large: {large} does not fit, expected a number above 0")
-    if length is not None and length < 1:
-        raise SettingsError(f"length: {length} does not fit, expected at least 1")
     model = {
         "width": 1,
         "heads": 1,

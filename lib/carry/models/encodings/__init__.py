@@ -12,8 +12,6 @@ from pydantic import BeforeValidator, Field
 from torch import Tensor, nn
 
 from carry.config import settings as config
-from carry.config.settings import SettingsError
-from carry.positions import Scheme
 
 
 @dataclass(frozen=True)
@@ -145,26 +143,6 @@ def choose_encoding(name: object, where: str) -> type[Encoding]:
     'RoPE'
     """
     return config.choose_class("carry.models.encodings", Encoding, name, where)
-
-
-def check_order(kind: type[Encoding], scheme: Scheme, where: str) -> None:
-    """Refuse an encoding that needs ids in order for a scheme whose ids are not."""
-    if kind.needs_order and not scheme.increasing:
-        name = type(scheme).__name__.lower()
-        raise SettingsError(
-            f"{where}.encoding: {kind.__name__} needs ids that grow from left to right, unlike ids "
-            f"{name!r}; expected ids 'index' or 'randomized'"
-        )
-
-
-def check_window(settings: Encoding.Settings, scheme: Scheme, where: str) -> None:
-    """Refuse a window over ids whose differences are not distances between tokens."""
-    if settings.window is not None and not scheme.ids_measure_distance:
-        name = type(scheme).__name__.lower()
-        raise SettingsError(
-            f"{where}.window: {settings.window} does not fit ids {name!r}, whose differences are "
-            "not distances; expected 'index', 'coupled' without ring, or 'abacus' of offset 1"
-        )
 
 
 def gather_biases(

@@ -51,9 +51,15 @@ class Relative(Encoding):
         self, layer: int, query: Integer[Tensor, "_ Q"], key: Integer[Tensor, "_ T"]
     ) -> Float[Tensor, "_ H Q T"]:
         """Return the biases of the clipped differences."""
-        query, key = query[:, :, None], key[:, None, :]
+        rows = self.find_rows(query[:, :, None], key[:, None, :])
+        return gather_biases(self.biases[layer] * self.scale, rows)
+
+    def find_rows(
+        self, query: Integer[Tensor, ...], key: Integer[Tensor, ...]
+    ) -> Integer[Tensor, ...]:
+        """Return which of the biases belongs to each pair of ids."""
         row = (query - key).clamp(-self.clip, self.clip) + self.clip
         if self.uncounted_id is not None:
             uncounted = (query == self.uncounted_id).long() + 2 * (key == self.uncounted_id).long()
             row = torch.where(uncounted > 0, 2 * self.clip + uncounted, row)
-        return gather_biases(self.biases[layer] * self.scale, row)
+        return row

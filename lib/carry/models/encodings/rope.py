@@ -4,29 +4,25 @@ from __future__ import annotations
 
 import torch
 from jaxtyping import Float, Integer
-from pydantic import Field
 from torch import Tensor
 
 from carry.config.settings import SettingsError
 from carry.models.encodings import Encoding, IdRange, ModelShape
 
+BASE = 10_000.0
+
 
 class RoPE(Encoding):
-    """Each pair (k, k + d/2) of a head's d features is rotated by id / `base`^(2k / d)."""
+    """Each pair (k, k + d/2) of a head's d features is rotated by id / `BASE`^(2k / d)."""
 
-    class Settings(Encoding.Settings):
-        """The settings of rotations."""
-
-        base: float = Field(default=10_000.0, gt=0.0)
-
-    def __init__(self, settings: Settings, shape: ModelShape, ids: IdRange) -> None:
+    def __init__(self, settings: Encoding.Settings, shape: ModelShape, ids: IdRange) -> None:
         super().__init__(settings, shape, ids)
         if shape.head_width % 2:
             raise SettingsError(
                 f"a head_width of {shape.head_width} does not fit RoPE, expected an even one"
             )
         exponent = torch.arange(0, shape.head_width, 2) / shape.head_width
-        self.register_buffer("rates", settings.base**-exponent, persistent=False)
+        self.register_buffer("rates", BASE**-exponent, persistent=False)
 
     def rotate(
         self, x: Float[Tensor, "B H T d"], ids: Integer[Tensor, "_ T"]

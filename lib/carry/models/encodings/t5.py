@@ -6,43 +6,29 @@ import math
 
 import torch
 from jaxtyping import Float, Integer
-from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from carry.models.encodings import Encoding, IdRange, ModelShape, gather_biases
+
+BUCKETS, MAX_DISTANCE = 32, 128
 
 
 class T5(Encoding):
     """Biases by the bucket of i - j, query id i, key id j, in one table for all layers.
 
-    The first half of the `buckets` hold one distance each. The others grow evenly in the logarithm
-    of the distance up to `max_distance`, and the last one holds all larger distances. These are the
+    The first half of the `BUCKETS` hold one distance each. The others grow evenly in the logarithm
+    of the distance up to `MAX_DISTANCE`, and the last one holds all larger distances. These are the
     buckets of a decoder: keys with later ids share the bucket of distance 0.
     """
 
-    class Settings(Encoding.Settings):
-        """The settings of buckets."""
-
-        buckets: int = Field(default=32, ge=2)
-        max_distance: int = Field(default=128, ge=2)
-
-        @model_validator(mode="after")
-        def _check_distance(self) -> T5.Settings:
-            if self.max_distance <= self.buckets // 2:
-                raise ValueError(
-                    f"max_distance {self.max_distance} with buckets {self.buckets} does not fit, "
-                    f"expected more than {self.buckets // 2}, the buckets of one distance each"
-                )
-            return self
-
     needs_order = True
 
-    def __init__(self, settings: Settings, shape: ModelShape, ids: IdRange) -> None:
+    def __init__(self, settings: Encoding.Settings, shape: ModelShape, ids: IdRange) -> None:
         super().__init__(settings, shape, ids)
         self.width = shape.width
-        starts = compute_bucket_starts(settings.buckets, settings.max_distance)
+        starts = compute_bucket_starts(BUCKETS, MAX_DISTANCE)
         self.register_buffer("starts", torch.tensor(starts), persistent=False)
-        self.biases = nn.Parameter(torch.zeros(settings.buckets, shape.heads))
+        self.biases = nn.Parameter(torch.zeros(BUCKETS, shape.heads))
 
     def initialise(self, std: float) -> None:
         """Set the first biases; their spread does not depend on the embeddings'."""

@@ -23,15 +23,18 @@ import jinja2
 from markupsafe import Markup, escape
 from pygments.formatters import HtmlFormatter
 
-from carry import claims
+from carry.claims.items import summarise_claims
+from carry.claims.ledger_page import describe_measurement, describe_number, summarise_verdicts
+from carry.claims.verdicts import METHOD, VERDICTS
 from carry.config import paths
 from carry.config.settings import SettingsError
 from carry.pages.site import live, pages, search, works
 from carry.pages.site.content import Content, list_chapters, list_works, read_content
-from carry.pages.site.figures import Figure, pack_file
+from carry.pages.site.figures import pack_file
 from carry.pages.site.links import check_links
+from carry.pages.site.pages import Page
 
-__all__ = ["HERE", "check_links", "write_site"]
+__all__ = ["HERE", "write_site"]
 
 HERE = Path(__file__).parent
 FOLDERS = ("figures", "notebooks", "works")
@@ -57,10 +60,7 @@ def write_site(folder: Path | None = None) -> Path:
     _write_notebooks(content, templates, folder / "notebooks")
     for name, text in render_pages(content, templates).items():
         _write_file(folder / name, text)
-    script = search.write_index(
-        content.pages, content.figures.values(), content.items, content.records
-    )
-    _write_file(folder / "search_index.js", script)
+    _write_file(folder / "search_index.js", search.write_index(content))
     for name in SCRIPTS:
         _write_file(folder / name, (HERE / name).read_bytes())
     css = (HERE / "style.css").read_text(encoding="utf-8") + _write_highlighting()
@@ -80,13 +80,16 @@ def make_templates(content: Content) -> jinja2.Environment:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    templates.filters |= {"ticks": mark_code, "breaks": add_breaks}
+    templates.filters |= {"ticks": mark_code, "verdicts": summarise_claims}
     templates.globals |= {
         "works": list_works(content),
-        "number_of": claims.describe_number,
-        "measured": claims.describe_measurement,
-        "summary": claims.summarise_verdicts(content.records),
-        "method": claims.METHOD,
+        "notebooks": {page.notebook: page for page in content.pages},
+        "figures": content.figures,
+        "list_figures": content.list_figures,
+        "number_of": describe_number,
+        "measured": describe_measurement,
+        "summary": summarise_verdicts(content.records),
+        "method": METHOD,
     }
     return templates
 
@@ -100,32 +103,11 @@ def mark_code(text: str) -> Markup:
     return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))
 
 
-def add_breaks(name: str) -> Markup:
-    """Return a name that may be broken after each underscore.
-
-    >>> add_breaks("abacus_20")
-    Markup('abacus_<wbr>20')
-    """
-    return Markup(str(escape(name)).replace("_", "_<wbr>"))
-
-
 def render_pages(content: Content, templates: jinja2.Environment) -> dict[str, str]:
     """Return the pages that are no notebooks, by their paths."""
-    figure_pages = [
-        {**page._asdict(), "figures": content.list_figures(page)}
-        for page in content.pages
-        if page.notebook
-    ]
-    labels = {work["key"]: work["label"] for work in templates.globals["works"]}
-    groups = [
-        {
-            "label": labels.get(name, name.capitalize()),
-            "stage": not group[0].notebook,
-            "pages": group,
-        }
-        for name in dict.fromkeys(page.group for page in content.pages)
-        if (group := [page for page in content.pages if page.group == name])
-    ]
+    groups: dict[str, list[Page]] = {}
+    for page in content.pages:
+        groups.setdefault(page.group, []).append(page)
     settings = {
         "index": {
             "story": content.story,
@@ -133,11 +115,11 @@ def render_pages(content: Content, templates: jinja2.Environment) -> dict[str, s
             "groups": groups,
             "citations": [works.describe_project(), *works.read_works().values()],
         },
-        "figures": {"pages": [page for page in figure_pages if page["figures"]]},
+        "figures": {"pages": [page for page in content.pages if content.list_figures(page)]},
         "ledger": {
             "records": content.records,
             "papers": [*dict.fromkeys(record["paper"] for record in content.records)],
-            "verdicts": claims.VERDICTS,
+            "verdicts": VERDICTS,
         },
         "live": {"models": [live.export_model(row) for row in live.ROWS]},
     }
@@ -146,26 +128,20 @@ def render_pages(content: Content, templates: jinja2.Environment) -> dict[str, s
         for name, values in settings.items()
     }
     for work in templates.globals["works"]:
-        pages_of_work = [page for page in figure_pages if page["group"] == work["key"]]
         rendered[f"works/{work['key']}.html"] = templates.get_template("work.html").render(
-            root="../", here=work["key"], work=work, pages=pages_of_work
+            root="../", here=work["key"], work=work, pages=groups.get(work["key"], [])
         )
     return rendered
 
 
 def _write_notebooks(content: Content, templates: jinja2.Environment, folder: Path) -> None:
     """Write the pages of notebooks, each with links to those before and after it."""
-    names = {page.name for page in content.pages}
-    macros, template = (templates.get_template(f"{name}.html") for name in ("macros", "notebook"))
-
-    def draw(figure: Figure) -> str:
-        picture, caption = macros.module.image(figure, "../"), macros.module.caption(figure, "../")
-        return f'<figure id="figure-{figure.name}">{picture}{caption}</figure>'
-
+    macros = templates.get_template("macros.html").module
+    template, names = templates.get_template("notebook.html"), {page.name for page in content.pages}
     neighbours = zip([None, *content.pages], [*content.pages[1:], None], strict=False)
     for page, (before, after) in zip(content.pages, neighbours, strict=True):
         figures = {one.name: one for one in content.list_figures(page) if one.files}
-        body, pictures = pages.render_notebook(page, names, figures, draw)
+        body, pictures = pages.render_notebook(page, names, figures, macros)
         settings = {"page": page, "body": body, "before": before, "after": after}
         text = template.render(**settings, root="../", here=page.group)
         for name, written in {f"{page.name}.html": text, **pictures}.items():

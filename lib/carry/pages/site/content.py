@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,29 +14,17 @@ from carry.config import paths
 from carry.config.templates import fill_template
 from carry.config.yaml_files import read_yaml
 from carry.pages import headlines, readme
-from carry.pages.site import pages, search, works
+from carry.pages.site import pages, works
 from carry.pages.site.figures import Figure, read_figure
 from carry.pages.site.pages import Page
 from carry.plots import index, style
 
 STORY = Path(__file__).parent / "story.yaml"
-HEADLINES_NOTE = (
-    "Exact match of whole answers, in one pass with ids from 1: the mean over seeds, and the "
-    "lowest and the highest seed."
-)
-STARTS_NOTE = (
-    "Exact match of sums: the median of the seeds, and their range where they differ. Ids start at "
-    "1, as in the papers; or next-token probabilities are averaged over all starts."
-)
-CERTIFICATES_NOTE = "Each context of a row is checked, with a bound on the errors of float32."
-# For each table of numbers.json: its function, how many columns are texts, its title and its note.
-TABLES = {
-    "footing": (readme.tabulate_accuracy, 3, "Numbers on one footing", STARTS_NOTE),
-    "headlines": (
-        headlines.tabulate_headlines, 3, "The papers' headlines in one pass", HEADLINES_NOTE,
-    ),
-    "certificates": (readme.tabulate_certificates, 1, "Certificates", CERTIFICATES_NOTE),
-}  # fmt: skip
+TABLES = {  # of numbers.json
+    "footing": readme.tabulate_accuracy,
+    "headlines": headlines.tabulate_headlines,
+    "certificates": readme.tabulate_certificates,
+}
 
 
 class Content(NamedTuple):
@@ -88,61 +75,42 @@ def list_works(content: Content) -> list[dict[str, Any]]:
         paper = OWN_CLAIMS if key == works.OWN else key
         records = [record for record in content.records if record["paper"] == paper]
         verdicts = f"{len(records)} claims: {summarise_claims(records)}"
-        items = _list_items(content, key) + _group_others(content, records)
-        about = {**described.get(key, {}), **texts, "verdicts": verdicts, "items": items}
-        listed.append({"key": key, **about})
+        items = content.items[content.items["work"] == key].to_dict("records")
+        for item in items:
+            item |= {"anchor": name_anchor(item["item"]), "page": ""}
+        items += _group_others(content, records)
+        about = {"key": key, "verdicts": verdicts, "items": items}
+        listed.append({**described.get(key, {}), **texts, **about})
     return listed
 
 
-def _list_items(content: Content, work: str) -> list[dict[str, Any]]:
-    """Return the items of a work, with the pages and figures that answer them."""
-    return [
-        {
-            **item._asdict(),
-            "page": "",
-            "anchor": search.name_anchor(item.item),
-            "verdicts": summarise_claims(item.claims),
-            "pages": _list_answers(content, item.notebooks, item.figures),
-        }
-        for item in content.items[content.items["work"] == work].itertuples(index=False)
-    ]
+def name_anchor(item: str) -> str:
+    """Return the anchor of an item on the page of its work.
+
+    >>> name_anchor("Fig. 4.1"), name_anchor("Experiments 7 to 9")
+    ('fig-4.1', 'experiments-7-to-9')
+    """
+    return item.lower().replace(". ", "-").replace(" ", "-")
 
 
-def _list_answers(
-    content: Content, notebooks: Sequence[str], figures: Sequence[str]
-) -> list[dict[str, Any]]:
-    """Return those of some notebooks that have a page, each with those of the figures it shows."""
-    return [
-        {
-            "name": page.name,
-            "title": page.title,
-            "shown": [one for one in content.list_figures(page) if one.name in figures],
-        }
-        for name in notebooks
-        for page in content.pages
-        if page.notebook == name
-    ]
-
-
-def _group_others(content: Content, records: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def _group_others(content: Content, records: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the claims of a work that are about none of its items, as items without a number.
 
     Those whose section names a notebook stand together.
     """
     listed = {record["id"] for claims in content.items["claims"] for record in claims}
     titles = {page.name: page.title for page in content.pages if page.notebook}
-    groups: dict[str, list[Mapping[str, Any]]] = {}
+    groups: dict[str, list[dict[str, Any]]] = {}
     for record in records:
         if record["id"] not in listed:
             groups.setdefault(record["section"] * (record["section"] in titles), []).append(record)
     return [
         {
-            **dict.fromkeys(("item", "stated", "reason", "scale", "verdicts"), ""),
+            **dict.fromkeys(("item", "stated", "notebooks", "figures", "reason", "scale"), ""),
             "title": titles.get(page, "Other claims"),
             "page": page,
             "anchor": f"claims-{page or 'other'}",
             "claims": groups[page],
-            "pages": [],
         }
         for page in sorted(groups, key=lambda name: not name)
     ]
@@ -164,22 +132,19 @@ def list_chapters(content: Content) -> list[dict[str, Any]]:
             "page": notebooks[figure.notebook],
             "text": [fill_template(text, values) for text in chapter["text"]],
             "claims": [records[name] for name in chapter["claims"]],
-            "table": make_table(chapter.get("table", ""), content.numbers),
+            "table": make_table(chapter["table"], content) if "table" in chapter else None,
         }
         chapters.append({**chapter, **parts})
     return chapters
 
 
-def make_table(name: str, numbers: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return a table of numbers.json for a page: columns, of which the first are `texts`, and rows.
+def make_table(name: str, content: Content) -> dict[str, Any]:
+    """Return a table of numbers.json for a page, with what the story says of it.
 
-    A row has its colour, if it has one, and its cells. Without a name there is none.
+    A row has its colour, if it has one, and its cells.
     """
-    if not name:
-        return None
-    tabulate, texts, title, note = TABLES[name]
-    columns, lines = tabulate(numbers)
-    colors = [style.choose_style(row).color for row, *_ in readme.list_lines(numbers["rows"])]
-    colors = colors if name == "footing" else [""] * len(lines)
+    columns, lines = TABLES[name](content.numbers)
+    schemes = readme.list_lines(content.numbers["rows"]) if name == "footing" else []
+    colors = [style.choose_style(row).color for row, *_ in schemes] or [""] * len(lines)
     rows = [[color, *line] for color, line in zip(colors, lines, strict=True)]
-    return {"title": title, "note": note, "columns": columns, "texts": texts, "rows": rows}
+    return {**content.story["tables"][name], "columns": columns, "rows": rows}

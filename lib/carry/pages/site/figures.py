@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import re
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pandas as pd
 
@@ -80,13 +80,12 @@ def write_alt(title: str, caption: str, table: pd.DataFrame) -> str:
     text = f"{title}. {caption}".replace("`", "")
     if not 0 < len(table) <= FEW_NUMBERS:
         return text
-    lines = [", ".join(_list_values(row)) for row in table.to_dict("records")]
-    return f"{text} Its numbers: {'; '.join(lines)}."
-
-
-def _list_values(row: dict[str, Any]) -> list[str]:
-    """Return the values of a line of a table, numbers with the names of their columns."""
-    values = {name: value for name, value in row.items() if not pd.isna(value)}
-    return [
-        value if isinstance(value, str) else f"{name} {value:.3g}" for name, value in values.items()
+    lines = [
+        ", ".join(
+            value if isinstance(value, str) else f"{name} {value:.3g}"
+            for name, value in row.items()
+            if not pd.isna(value)
+        )
+        for row in table.to_dict("records")
     ]
+    return f"{text} Its numbers: {'; '.join(lines)}."

@@ -13,9 +13,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
-from jaxtyping import Integer
 from torch import Tensor
 
 from carry import formats
@@ -122,7 +120,7 @@ def _list_numbers(values: Tensor) -> list[Any]:
     """
     if values.ndim > 1:
         return [_list_numbers(row) for row in values]
-    return [float(str(number)) for number in values.numpy().astype(np.float32)]
+    return [float(str(number)) for number in values.numpy()]
 
 
 def _group_contexts(system: System, contexts: Contexts) -> list[dict[str, Any]]:
@@ -133,7 +131,7 @@ def _group_contexts(system: System, contexts: Contexts) -> list[dict[str, Any]]:
     for tokens, token_ids, row, target in zip(
         contexts.tokens.tolist(),
         ids.tolist(),
-        _find_bias_rows(encoding, ids[:, -1], ids[:, 0]).tolist(),
+        encoding.find_rows(ids[:, -1], ids[:, 0]).tolist(),
         contexts.target.tolist(),
         strict=True,
     ):
@@ -154,17 +152,6 @@ def _group_contexts(system: System, contexts: Contexts) -> list[dict[str, Any]]:
         label = _describe_group(group, encoding, differences)
         groups.append({"label": label, "columns": columns, "contexts": " ".join(texts)})
     return groups
-
-
-def _find_bias_rows(
-    encoding: Relative, query: Integer[Tensor, " N"], key: Integer[Tensor, " N"]
-) -> Integer[Tensor, " N"]:
-    """Return the rows of the bias of pairs of ids, as `Relative` picks them."""
-    rows = (query - key).clamp(-encoding.clip, encoding.clip) + encoding.clip
-    if encoding.uncounted_id is None:
-        return rows
-    uncounted = (query == encoding.uncounted_id).int() + 2 * (key == encoding.uncounted_id).int()
-    return torch.where(uncounted > 0, 2 * encoding.clip + uncounted, rows)
 
 
 def _describe_group(group: Group, encoding: Relative, differences: range) -> str:

@@ -10,13 +10,12 @@ from __future__ import annotations
 import base64
 import re
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import nbformat
 import pandas as pd
-from markupsafe import Markup, escape
 from nbconvert import HTMLExporter
 from nbformat import NotebookNode
 
@@ -80,23 +79,19 @@ def list_pages(items: pd.DataFrame) -> list[Page]:
 
 
 def render_notebook(
-    page: Page,
-    names: set[str],
-    figures: Mapping[str, Figure],
-    draw: Callable[[Figure], str],
+    page: Page, names: set[str], figures: Mapping[str, Figure], macros: Any
 ) -> tuple[str, dict[str, bytes]]:
     """Return a notebook as HTML without a surrounding page, and pictures that it links to.
 
     Links to other notebooks lead to their pages; other links into the project become plain text.
 
     Args:
-        page: the notebook.
         names: of all pages of notebooks.
         figures: those of the notebook that are drawn, by name.
-        draw: returns the HTML of a figure with its caption.
+        macros: those of macros.html, which draw figures and pictures.
     """
     notebook = nbformat.read(page.source, as_version=4)
-    pictures = _replace_pictures(notebook, page, figures, draw)
+    pictures = _replace_pictures(notebook, page, figures, macros)
     exporter = HTMLExporter(template_name="basic", exclude_anchor_links=True)
     body, _ = exporter.from_notebook_node(notebook)
 
@@ -109,12 +104,12 @@ def render_notebook(
 
 
 def _replace_pictures(
-    notebook: NotebookNode,
-    page: Page,
-    figures: Mapping[str, Figure],
-    draw: Callable[[Figure], str],
+    notebook: NotebookNode, page: Page, figures: Mapping[str, Figure], macros: Any
 ) -> dict[str, bytes]:
-    """Replace the pictures of a notebook by links to files; return those that are no figures."""
+    """Replace the pictures of a notebook by links to files; return those that are no figures.
+
+    The alt text of these has the heading above them.
+    """
     heading, pictures = page.title, {}
     for cell in notebook.cells:
         if cell.cell_type != "code":
@@ -126,20 +121,12 @@ def _replace_pictures(
             if figure in figures and PICTURE not in data:
                 continue  # its caption, which `draw` adds
             if figure in figures:
-                output.data = {"text/html": draw(figures[figure])}
+                output.data = {"text/html": macros.draw(figures[figure], "../")}
             elif PICTURE in data:
-                name = f"{page.name}_{len(pictures) + 1}.png"
-                pictures[name] = base64.b64decode(data[PICTURE])
-                output.data = {"text/html": _link_picture(name, pictures[name], heading)}
+                name, content = f"{page.name}_{len(pictures) + 1}.png", data[PICTURE]
+                pictures[name] = base64.b64decode(content)
+                size = struct.unpack(">II", pictures[name][16:24])  # in the PNG's head
+                output.data = {"text/html": macros.picture(name, f"Picture: {heading}", *size)}
             outputs.append(output)
         cell.outputs = outputs
     return pictures
-
-
-def _link_picture(name: str, picture: bytes, heading: str) -> str:
-    """Return the HTML of a picture that is no figure; its alt text has the heading above it."""
-    width, height = struct.unpack(">II", picture[16:24])  # of the PNG's head
-    return Markup(
-        f'<a class="picture" href="{name}"><img src="{name}" alt="Picture: {escape(heading)}" '
-        f'width="{width}" height="{height}" loading="lazy" decoding="async"></a>'
-    )

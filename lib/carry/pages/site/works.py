@@ -20,67 +20,53 @@ def read_works() -> dict[str, dict[str, Any]]:
     >>> work["source"], work["authors"][:30], work["year"]
     ('arXiv:2405.17399', 'Sean McLeish, Arpit Bansal, Al', 2024)
     """
-    references = read_yaml(ROOT / "CITATION.cff")["references"]
-    return {_make_key(reference): _describe_work(reference) for reference in references}
+    works = map(_describe_work, read_yaml(ROOT / "CITATION.cff")["references"])
+    return {work["key"]: work for work in works}
 
 
 def describe_project() -> dict[str, Any]:
     """Return the citation of the project itself."""
     citation = read_yaml(ROOT / "CITATION.cff")
+    title, note = citation["title"], f"Software, version {citation['version']}"
     authors = ", ".join(author["name"] for author in citation["authors"])
-    version = f"version {citation['version']}"
-    fields = {
-        "title": citation["title"],
-        "author": f"{{{authors}}}",
-        "note": f"Software, {version}",
-    }
-    text = f"{authors}. {citation['title']}. Software, {version}."
-    return {"citation": text, "bibtex": _format_bibtex("software", "carry", fields)}
-
-
-def _make_key(reference: dict[str, Any]) -> str:
-    """Return the key of a work: its first author's name without accents, and its year."""
-    name = unicodedata.normalize("NFD", reference["authors"][0]["family-names"])
-    return re.sub(r"[^a-z]", "", name.lower()) + str(reference["year"])
+    fields = {"title": title, "author": f"{{{authors}}}", "note": note}
+    bibtex = _format_bibtex("software", "carry", fields)
+    return {"citation": f"{authors}. {title}. {note}.", "bibtex": bibtex}
 
 
 def _describe_work(reference: dict[str, Any]) -> dict[str, Any]:
+    title, year, link = reference["title"], reference["year"], reference.get("url", "")
     authors = [f"{one['given-names']} {one['family-names']}" for one in reference["authors"]]
+    name = unicodedata.normalize("NFD", reference["authors"][0]["family-names"])
+    key = re.sub(r"[^a-z]", "", name.lower()) + str(year)  # without accents
     numbers = [identifier["value"] for identifier in reference.get("identifiers", [])]
     school = reference.get("institution", {}).get("name", "")
-    thesis = ", ".join(filter(None, [reference.get("thesis-type"), school]))
-    place = ". ".join(filter(None, [reference.get("collection-title"), thesis]))
-    link = reference.get("url", "")
+    book, thesis = reference.get("collection-title", ""), reference.get("thesis-type", "")
+    thesis = ", ".join(filter(None, [thesis, school]))
+    place = ". ".join(filter(None, [book, thesis]))
     fields = {
-        "title": f"{{{reference['title']}}}",
+        "title": f"{{{title}}}",
         "author": " and ".join(authors),
-        "year": str(reference["year"]),
-        "booktitle": reference.get("collection-title", ""),
+        "year": str(year),
+        "booktitle": book,
         "school": school,
         "journal": f"arXiv preprint {numbers[0]}" if numbers and not place else "",
         "url": link,
     }
-    text = f"{', '.join(authors)} ({reference['year']}). {reference['title']}. "
-    text += ". ".join(filter(None, [place, *numbers])) + "."
-    kind = KINDS.get(reference["type"], "misc")
+    names = ", ".join(authors)
     return {
-        "title": reference["title"],
-        "authors": ", ".join(authors),
-        "year": reference["year"],
+        "key": key,
+        "title": title,
+        "authors": names,
+        "year": year,
         "url": link,
         "source": numbers[0] if numbers else thesis,
-        "citation": text,
-        "bibtex": _format_bibtex(kind, _make_key(reference), fields),
+        "citation": f"{names} ({year}). {title}. {'. '.join(filter(None, [place, *numbers]))}.",
+        "bibtex": _format_bibtex(KINDS.get(reference["type"], "misc"), key, fields),
     }
 
 
 def _format_bibtex(kind: str, key: str, fields: dict[str, str]) -> str:
-    """Return an entry of BibTeX with the fields that are not empty.
-
-    >>> print(_format_bibtex("misc", "a", {"title": "T", "url": ""}))
-    @misc{a,
-      title = {T},
-    }
-    """
+    """Return an entry of BibTeX with the fields that are not empty."""
     lines = [f"  {name} = {{{value}}}," for name, value in fields.items() if value]
     return "\n".join([f"@{kind}{{{key},", *lines, "}"])

@@ -12,7 +12,7 @@ from carry.models.system import System
 from carry.training import checkpoint
 from carry.training.batched.network import check_system
 from carry.training.batched.trainer import BatchedTrainer
-from carry.training.jobs import describe_scores, write_curve, write_problems
+from carry.training.jobs import describe_scores, write_curve
 
 # Matrix products of another number of models round differently, so the groups depend on the number
 # of seeds only, never on the number of cores.
@@ -20,11 +20,7 @@ GROUPS = 2
 
 
 def list_groups(run: Run) -> list[range]:
-    """Return the seeds of each group of a run.
-
-    Raises:
-        SettingsError: for a run that cannot be trained this way.
-    """
+    """Return the seeds of each group of a run; refuse one that cannot be trained this way."""
     check_system(System(run))
     groups = [range(run.seeds)[start::GROUPS] for start in range(GROUPS)]
     return [seeds for seeds in groups if seeds]
@@ -44,5 +40,3 @@ def train_group(report: Callable[..., None], folder: Path, run: Run, seeds: rang
         path = folder / f"seed_{seed}.safetensors"
         checkpoint.save_weights(path, weights, run, seed, trainer.step, "fp32")
     write_curve(folder, pd.DataFrame(trainer.curve))
-    if 0 in seeds:
-        write_problems(run, folder)

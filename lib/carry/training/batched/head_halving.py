@@ -8,6 +8,7 @@ masked    one head, from the start
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import warnings
@@ -19,11 +20,9 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from carry.config.settings import SettingsError
-
 Strategy = Literal["random", "masked", "svc", "shapley"]
 MAX_PLAYERS_EXACT = 8  # with more players, Shapley values are estimated from a sample of orders
-SAMPLED_ORDERS = 32
+SAMPLED_ORDERS = 32  # an order and its reverse in turn
 
 
 class HeadOutputs(NamedTuple):
@@ -45,25 +44,18 @@ def compute_separation(heads: Sequence[int], fitted: HeadOutputs, scored: HeadOu
     >>> outputs = HeadOutputs(torch.stack([x, 0 * x], dim=1), torch.tensor([0, 0, 1, 1]) > 0)
     >>> [compute_separation(heads, outputs, outputs) for heads in ([0], [1], [])]
     [1.0, 0.5, 0.5]
-
-    Raises:
-        SettingsError: for strings with one majority only, which have no separator.
     """
-    labels = fitted.ones_win.numpy()
-    if labels.all() or not labels.any():
-        raise SettingsError(
-            f"separation: all {len(labels)} strings have the majority {int(labels.any())}; "
-            "expected both majorities"
-        )
     share = float(scored.ones_win.float().mean())
     if not heads:
         return max(share, 1 - share)
-    separator = fit_separator(fitted.outputs[:, list(heads)].flatten(1).numpy(), labels)
+    separator = _fit_separator(
+        fitted.outputs[:, list(heads)].flatten(1).numpy(), fitted.ones_win.numpy()
+    )
     features = scored.outputs[:, list(heads)].flatten(1).numpy()
     return float(separator.score(features, scored.ones_win.numpy()))
 
 
-def fit_separator(features: np.ndarray, labels: np.ndarray) -> Any:
+def _fit_separator(features: np.ndarray, labels: np.ndarray) -> Any:
     """Return the linear separator of the thesis: squared hinge loss, C = 1000."""
     from sklearn.exceptions import ConvergenceWarning  # here, because the import takes a second
     from sklearn.svm import LinearSVC
@@ -73,51 +65,32 @@ def fit_separator(features: np.ndarray, labels: np.ndarray) -> Any:
         return LinearSVC(C=1000.0, loss="squared_hinge", dual=False).fit(features, labels)
 
 
-class ShapleyValues(NamedTuple):
-    """Shapley values, and their standard errors; 0 for exact values."""
-
-    values: list[float]
-    errors: list[float]
-
-
 def compute_shapley_values(
-    worth: Callable[[tuple[int, ...]], float],
-    players: Sequence[int],
-    generator: torch.Generator,
-    orders: int | None = None,
-) -> ShapleyValues:
+    worth: Callable[[tuple[int, ...]], float], players: Sequence[int], generator: torch.Generator
+) -> list[float]:
     """Return each player's share in the worth of all players (fraknoi2024, Definition 5.3).
 
     A player's share is its gain in worth, averaged over all orders in which the players join; with
-    `orders`, or more than `MAX_PLAYERS_EXACT` players, over random orders and their reverses.
+    more than `MAX_PLAYERS_EXACT` players, over random orders and their reverses.
 
     >>> from carry.randomness import stream
     >>> def worth(team): return float(0 in team) + 2.0 * ({1, 2} <= {*team})
-    >>> compute_shapley_values(worth, [0, 1, 2], stream(0, "doctest")).values
+    >>> compute_shapley_values(worth, [0, 1, 2], stream(0, "doctest"))
     [1.0, 1.0, 1.0]
     """
-    cache: dict[tuple[int, ...], float] = {}
-
-    def cached_worth(team: tuple[int, ...]) -> float:
-        if team not in cache:
-            cache[team] = worth(team)
-        return cache[team]
-
-    if orders is None and len(players) <= MAX_PLAYERS_EXACT:
-        values = [_exact_value(cached_worth, player, players) for player in players]
-        return ShapleyValues(values, [0.0] * len(players))
-    gains = np.zeros((2 * math.ceil((orders or SAMPLED_ORDERS) / 2), len(players)))
+    worth = functools.cache(worth)
+    if len(players) <= MAX_PLAYERS_EXACT:
+        return [_exact_value(worth, player, players) for player in players]
+    gains = np.zeros((SAMPLED_ORDERS, len(players)))
     for row in range(0, len(gains), 2):
         order = torch.randperm(len(players), generator=generator).tolist()
         for reverse, joining in enumerate((order, order[::-1])):
-            before, team = cached_worth(()), []
+            before, team = worth(()), []
             for index in joining:
                 team = sorted([*team, players[index]])
-                after = cached_worth(tuple(team))
+                after = worth(tuple(team))
                 gains[row + reverse, index], before = after - before, after
-    pairs = gains.reshape(-1, 2, len(players)).mean(1)  # an order and its reverse are dependent
-    errors = pairs.std(0, ddof=1) / math.sqrt(len(pairs)) if len(pairs) > 1 else pairs[0] * np.nan
-    return ShapleyValues(gains.mean(0).tolist(), errors.tolist())
+    return gains.mean(0).tolist()
 
 
 def _exact_value(
@@ -153,7 +126,7 @@ def select_heads(
     if strategy == "svc":
         scores = [worth((head,)) for head in heads]
     elif strategy == "shapley":
-        scores = compute_shapley_values(worth, heads, generator).values
+        scores = compute_shapley_values(worth, heads, generator)
     else:
         scores = torch.rand(len(heads), generator=generator).tolist()
     best = sorted(range(len(heads)), key=lambda index: -scores[index])[: max(1, len(heads) // 2)]

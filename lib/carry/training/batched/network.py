@@ -11,8 +11,8 @@ embeddings treats equal tokens differently, which needs single tokens (`logits_f
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -20,8 +20,11 @@ from jaxtyping import Bool, Float, Integer
 from torch import Tensor, nn
 
 from carry.config.settings import SettingsError, describe
+from carry.data.batch import Batch
+from carry.data.problems import Problems
 from carry.formats import BOS, EQUALS
 from carry.models.system import System
+from carry.models.teacher_forcing import TeacherForcedPass
 from carry.tasks.noisy_majority import ONES_ANSWER, ZEROS_ANSWER
 
 TOKEN_KINDS = (BOS, 0, 1, 2, EQUALS, ZEROS_ANSWER, ONES_ANSWER)  # all tokens before the end
@@ -30,39 +33,35 @@ QUERY_KINDS = TOKEN_KINDS[4:]  # the tokens whose next token is predicted
 # The settings that `BatchedNetwork` computes, and the values that others must have.
 MODEL_SETTINGS = {
     *("width", "heads", "head_width", "norm", "biases", "logit_bias", "output", "final_norm"),
-    *("residual_scale", "initialisation", "embedding_std"),
+    *("initialisation", "embedding_std"),
 }
 FORMAT_SETTINGS = {"reverse_operands", "reverse_answer"}  # counts do not depend on the order
 REQUIRED = {"feed_forward": False}  # else the default
 
 
 def check_system(system: System) -> None:
-    """Refuse a system whose model or strings `BatchedNetwork` does not compute.
-
-    Raises:
-        SettingsError: for the first setting that does not fit.
-    """
-    where, run = f"runs.{system.run.name}", system.run
-    names = (("task", run.task.get("name"), "noisy_majority"),
-             ("format", run.format.get("name", "expression"), "expression"),
-             ("model", run.model.get("name", "transformer"), "transformer"))  # fmt: skip
-    for section, name, required in names:
-        _require(f"{where}.{section}.name", name, required)
-    parts = (("format", system.format, FORMAT_SETTINGS),
-             ("model", system.network.settings, MODEL_SETTINGS))  # fmt: skip
-    for section, settings, supported in parts:
+    """Refuse a system whose model or strings `BatchedNetwork` does not compute."""
+    run = system.run
+    found = {
+        "task.name": (run.task.get("name"), "noisy_majority"),
+        "format.name": (run.format.get("name", "expression"), "expression"),
+        "model.name": (run.model.get("name", "transformer"), "transformer"),
+    }
+    for section, settings, supported in (
+        ("format", system.format, FORMAT_SETTINGS),
+        ("model", system.network.settings, MODEL_SETTINGS),
+    ):
         for field, info in type(settings).model_fields.items():
             if field not in supported:
                 required = REQUIRED.get(field, info.get_default(call_default_factory=True))
-                _require(f"{where}.{section}.{field}", getattr(settings, field), required)
-    _require(f"{where}.positions", run.positions, [])
-
-
-def _require(place: str, value: Any, required: Any) -> None:
-    if value != required:
-        raise SettingsError(
-            f"{place}: {describe(value)} does not fit batched_seeds; expected {required!r}"
-        )
+                found[f"{section}.{field}"] = (getattr(settings, field), required)
+    found["positions"] = (run.positions, [])
+    for place, (value, required) in found.items():
+        if value != required:
+            raise SettingsError(
+                f"runs.{run.name}.{place}: {describe(value)} does not fit batched_seeds; "
+                f"expected {required!r}"
+            )
 
 
 class StringCounts(NamedTuple):
@@ -122,9 +121,6 @@ class BatchedNetwork(nn.Module):
     >>> network = BatchedNetwork([System(run, seed) for seed in (0, 1)])
     >>> network.logits_from_counts(make_string_counts(torch.tensor([[3, 1, 9]])))[:, 0].shape
     torch.Size([2, 15])
-
-    Raises:
-        SettingsError: for settings that it does not compute, see `check_system`.
     """
 
     def __init__(self, systems: Sequence[System]) -> None:
@@ -221,11 +217,17 @@ class BatchedNetwork(nn.Module):
         """Return the attention scores of all kinds of tokens for each query, and their values."""
         return self._scores_and_values(self._embed_kinds())
 
-    def model_state(self, index: int) -> dict[str, Tensor]:
-        """Return the `state_dict` of one model, where the values of masked heads are 0."""
+    def model_state(
+        self, index: int, weights: Mapping[str, Tensor] | None = None
+    ) -> dict[str, Tensor]:
+        """Return the `state_dict` of one model, where the values of masked heads are 0.
+
+        Args:
+            weights: of all models (default: the present ones).
+        """
         state = {
             name.replace("/", "."): weight[index].detach().clone()
-            for name, weight in self.weights.items()
+            for name, weight in (weights or self.weights).items()
         }
         masked = (self.head_mask[index] == 0).repeat_interleave(
             self.weights["blocks/0/query/weight"].shape[1] // self.settings.heads
@@ -268,8 +270,7 @@ class BatchedNetwork(nn.Module):
         update = self._apply_linear(mixed, "blocks/0/output") if self.settings.output else mixed
         if kept is not None:
             update = update * kept
-        stream = self.settings.residual_scale * reader + update
-        return self._apply_linear(self._normalise(stream, "final_norm"), "logits")
+        return self._apply_linear(self._normalise(reader + update, "final_norm"), "logits")
 
     def _apply_linear(self, x: Tensor, name: str) -> Tensor:
         x = x @ self.weights[f"{name}/weight"].transpose(1, 2)
@@ -287,3 +288,28 @@ class BatchedNetwork(nn.Module):
         bias = f"{name}/bias"
         x = x * self.weights[weight][:, None]
         return x + self.weights[bias][:, None] if bias in self.weights else x
+
+
+@torch.inference_mode()
+def counts_pass(system: System, problems: Problems, batch: Batch) -> TeacherForcedPass:
+    """Return the result of `teacher_forced_pass`, computed from the counts of the tokens.
+
+    Args:
+        system: a system that `BatchedNetwork` computes.
+        batch: the problems as the system's format writes them.
+
+    >>> from carry.models.constructions.minimal_majority import build_minimal_majority
+    >>> from carry.tasks import to_digits
+    >>> system = build_minimal_majority(dtype=torch.float32)
+    >>> problems = system.task.solve(*to_digits([["0212"], ["1101"]]))
+    >>> counts_pass(system, problems, system.format.write(problems)).exact.tolist()
+    [True, True]
+    """
+    counts = system.task.count_symbols(problems.operands, problems.lengths)
+    network = BatchedNetwork([system]).to(counts.device)
+    logits = [
+        network.logits_from_counts(make_string_counts(counts, after_answer))[0]
+        for after_answer in (False, True)
+    ]
+    _, target, real = batch.response()
+    return TeacherForcedPass(torch.stack([x.argmax(-1) for x in logits], dim=1), target, real)

@@ -16,7 +16,6 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Integer
 from torch import Tensor
 
-from carry.config.settings import SettingsError
 from carry.data.problems import Problems
 from carry.data.training_batches import draw_training_set
 from carry.experiments.run import Run
@@ -24,7 +23,6 @@ from carry.formats import EOS
 from carry.models.identity import identify
 from carry.models.system import System
 from carry.processes import one_thread
-from carry.progress import print_warning
 from carry.randomness import stream
 from carry.training import checkpoint
 from carry.training.batched.head_halving import HeadOutputs, select_heads
@@ -51,26 +49,12 @@ class BatchedTrainer:
     >>> trainer = BatchedTrainer(run, [0, 1], None).train()
     >>> [(row["seed"], row["step"]) for row in trainer.curve]
     [(0, 2), (1, 2), (0, 4), (1, 4)]
-
-    Raises:
-        SettingsError: for a run without a fixed data set, or with a model that `BatchedNetwork`
-            does not compute.
     """
 
     def __init__(self, run: Run, seeds: Sequence[int], checkpoint_path: Path | None) -> None:
         self.run, self.seeds, self.checkpoint_path = run, list(seeds), checkpoint_path
-        if run.training.examples is None:
-            raise SettingsError(
-                f"runs.{run.name}.training.examples: None does not fit batched_seeds; expected a "
-                "number"
-            )
         self._start()
-        if checkpoint_path is not None and checkpoint_path.exists():
-            try:
-                self._restore()
-            except checkpoint.DamagedFile as error:
-                print_warning(f"{error}; training starts again from step 0")
-                self._start()
+        checkpoint.resume(checkpoint_path, self._restore, self._start)
 
     def train(self, report: Report = lambda seed, step, loss, exact: None) -> BatchedTrainer:
         """Train all models with one thread until the last step."""
@@ -89,13 +73,8 @@ class BatchedTrainer:
 
     def weights(self) -> list[dict[str, Tensor]]:
         """Return the weights of each seed that `keep_weights` chooses, named as in its model."""
-        if self.run.training.keep_weights == "last":
-            return [self.network.model_state(index) for index in range(len(self.seeds))]
-        present = [weight.detach().clone() for weight in self.network.weights.values()]
-        self._set_weights(self.best_weights)
-        states = [self.network.model_state(index) for index in range(len(self.seeds))]
-        self._set_weights(present)
-        return states
+        best = self.best_weights if self.run.training.keep_weights == "best" else None
+        return [self.network.model_state(index, best) for index in range(len(self.seeds))]
 
     def is_correct(self, strings: StringCounts) -> Bool[Tensor, "M S"]:
         """Return which answers of each model are right."""
@@ -120,7 +99,8 @@ class BatchedTrainer:
         self.step = 0
         self.curve: list[dict[str, float]] = []
         self.best_scores = torch.full((len(self.seeds),), -1.0)
-        self.best_weights = [weight.detach().clone() for weight in self.network.weights.values()]
+        weights = self.network.weights
+        self.best_weights = {name: weight.detach().clone() for name, weight in weights.items()}
         self._losses: list[Tensor] = []  # since the last score
         if training.halving == "masked":
             for index in range(len(self.seeds)):
@@ -216,8 +196,8 @@ class BatchedTrainer:
         loss, self._losses = torch.stack(self._losses).mean(0), []
         better = exact > self.best_scores
         self.best_scores = torch.where(better, exact, self.best_scores)
-        for best, present in zip(self.best_weights, self.network.weights.values(), strict=True):
-            best[better] = present[better]
+        for name, best in self.best_weights.items():
+            best[better] = self.network.weights[name][better]
         rate = compute_learning_rate(self.step - 1, training)
         for index, seed in enumerate(self.seeds):
             heads = int(self.network.head_mask[index].sum())
@@ -243,16 +223,10 @@ class BatchedTrainer:
         self.network.head_mask[index, list(heads)] = 1.0
         self.best_scores[index] = -1.0
 
-    @torch.no_grad()
-    def _set_weights(self, values: Sequence[Tensor]) -> None:
-        for weight, value in zip(self.network.weights.values(), values, strict=True):
-            weight.copy_(value)
-
     def _state(self) -> dict[str, Tensor]:
         """Return the tensors of a checkpoint, without those that exist only during training."""
-        names, weights = [*self.network.weights], self.network.weights
-        tensors = {f"model.{name}": weights[name] for name in names}
-        tensors |= {f"best.{name}": x for name, x in zip(names, self.best_weights, strict=True)}
+        tensors = {f"model.{name}": weight for name, weight in self.network.weights.items()}
+        tensors |= {f"best.{name}": weight for name, weight in self.best_weights.items()}
         tensors |= {"head_mask": self.network.head_mask, "best_scores": self.best_scores}
         return tensors | {f"present.{name}": _get_states(x) for name, x in self.draws.items()}
 
@@ -274,9 +248,8 @@ class BatchedTrainer:
                 raise ValueError("it is of other seeds or other settings")
             expected = self._state()
             checkpoint.check_tensors({name: tensors[name] for name in expected}, expected)
-            names = [*self.network.weights]
-            self._set_weights([tensors[f"model.{name}"] for name in names])
-            self.best_weights = [tensors[f"best.{name}"] for name in names]
+            self.network.weights.load_state_dict(checkpoint.select_tensors(tensors, "model."))
+            self.best_weights = checkpoint.select_tensors(tensors, "best.")
             checkpoint.restore_optimizer(self.optimizer, "optimizer", tensors)
             self.network.head_mask.copy_(tensors["head_mask"])
             self.best_scores = tensors["best_scores"]
