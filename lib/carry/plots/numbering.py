@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import matplotlib
+import matplotlib.pyplot as plt
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -13,7 +14,6 @@ from torch import Tensor
 
 from carry import formats, positions, tasks
 from carry.data.batch import Batch
-from carry.plots import style
 from carry.randomness import stream
 
 # By title: the scheme, its settings and those of the format. Schemes with settings are drawn as in
@@ -36,7 +36,6 @@ SCRATCHPADS: dict[str, tuple[dict[str, Any], list[str]]] = {
 }  # fmt: skip
 
 
-@style.use_style
 def draw_ids_of_sum(
     a: int = 653, b: int = 49, schemes: tuple[str, ...] | None = None
 ) -> tuple[Figure, pd.DataFrame]:
@@ -52,7 +51,6 @@ def draw_ids_of_sum(
     return _draw_strips(table, "title")[0], table
 
 
-@style.use_style
 def draw_ids_of_scratchpad(
     task: str, *operands: str | int, start: int = 1
 ) -> tuple[Figure, pd.DataFrame]:
@@ -71,7 +69,6 @@ def draw_ids_of_scratchpad(
     return _draw_strips(table, "title", small=True)[0], table
 
 
-@style.use_style
 def draw_ids_beyond_training(
     trained: tuple[int, ...] = (1, 2, 3),
     sums: tuple[tuple[int, int], ...] = ((123, 456), (1234, 5678)),
@@ -134,8 +131,11 @@ def _make_token_table(batch: Batch, ids: Tensor) -> pd.DataFrame:
 def _draw_strips(table: pd.DataFrame, by: str, small: bool = False) -> tuple[Figure, list[Axes]]:
     """Draw a panel for each value of a column; id 0, of tokens without a place, is white."""
     width, colors = int(table["at"].max()) + 1, matplotlib.colormaps["viridis"]
-    size = (max(3.4, 0.24 * width + 0.2), 0.95) if small else (0.42 * width + 0.2, 1.15)
-    figure, panels = style.make_panels(table[by].nunique(), 1, size)
+    inches, high = (max(3.4, 0.24 * width + 0.2), 0.95) if small else (0.42 * width + 0.2, 1.15)
+    count = table[by].nunique()
+    size = {"figsize": (inches, high * count), "squeeze": False, "layout": "constrained"}
+    figure, grid = plt.subplots(count, 1, **size)
+    panels = list(grid.flat)
     font = {"family": "monospace", "size": 9 if small else 13, "ha": "center", "va": "center"}
     for axes, (_, part) in zip(panels, table.groupby(by, sort=False), strict=True):
         order = sorted(set(part["id"]) - {0})

@@ -179,7 +179,7 @@ def make_table(name: str, numbers: Mapping[str, Any]) -> dict[str, Any] | None:
         return None
     tabulate, texts, title, note = TABLES[name]
     columns, lines = tabulate(numbers)
-    colors = [style.choose_style(row).color for row, *_ in readme.list_lines(numbers["rows"])]
+    colors = [style.choose_color(row) for row, *_ in readme.list_lines(numbers["rows"])]
     colors = colors if name == "footing" else [""] * len(lines)
     rows = [[color, *line] for color, line in zip(colors, lines, strict=True)]
     return {"title": title, "note": note, "columns": columns, "texts": texts, "rows": rows}
