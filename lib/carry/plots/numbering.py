@@ -6,6 +6,7 @@ from typing import Any
 
 import matplotlib
 import matplotlib.pyplot as plt
+import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -51,10 +52,8 @@ def draw_ids_of_sum(
     return _draw_strips(table, "title")[0], table
 
 
-def draw_ids_of_scratchpad(
-    task: str, *operands: str | int, start: int = 1
-) -> tuple[Figure, pd.DataFrame]:
-    """Draw one problem of a task with its steps, coupled, with the ids of each level from a start.
+def draw_ids_of_scratchpad(task: str, *operands: str | int) -> tuple[Figure, pd.DataFrame]:
+    """Draw one problem of a task with its steps, with the coupled ids of each level.
 
     Equal ids of a level have one colour; tokens that a level does not count have id 0.
     """
@@ -62,7 +61,7 @@ def draw_ids_of_scratchpad(
     batch = _write(task, {"name": "scratchpad", **settings}, *operands)
     parts = []
     for level, title in enumerate(titles, start=1):
-        ids = positions.choose_scheme("coupled")(level=level).ids(batch, start)
+        ids = positions.choose_scheme("coupled")(level=level).ids(batch)
         part = _make_token_table(batch, ids)
         parts.append(part.assign(level=level, title=f"level {level}: {title}"))
     table = pd.concat(parts, ignore_index=True)
@@ -89,14 +88,9 @@ def draw_ids_beyond_training(
         title = f"{digits} digits: {'trained' if digits in trained else 'never trained'}"
         parts.append(_number_plainly(a, b).assign(sum=f"{a} + {b}", title=title))
     table = pd.concat(parts, ignore_index=True)
-    table["new"] = [
-        "nothing"
-        if mark in trained_marks
-        else "meaning"
-        if mark[0] in set(trained_tokens["id"])
-        else "id"
-        for mark in table[marks].itertuples(index=False, name=None)
-    ]
+    known_id = table["id"].isin(trained_tokens["id"])
+    known = [mark in trained_marks for mark in table[marks].itertuples(index=False, name=None)]
+    table["new"] = np.select([known, known_id], ["nothing", "meaning"], "id")
     figure, panels = _draw_strips(table, "sum")
     for axes, (_, part) in zip(panels, table.groupby("sum", sort=False), strict=True):
         for token in part[part["new"] != "nothing"].itertuples():

@@ -148,7 +148,7 @@ def _set_numbers(axes: Axes, numbers: pd.Series) -> None:
     axes.grid(visible=False, axis="x")
 
 
-def name_panels(grid: sns.FacetGrid, width: int = 24, **settings: Any) -> None:
+def name_panels(grid: sns.FacetGrid, width: int, **settings: Any) -> None:
     """Write the value of its column above each panel, in lines of some letters."""
     for panel, axes in grid.axes_dict.items():
         axes.set_title(style.wrap_title(str(panel), width), fontsize="small", **settings)
@@ -163,7 +163,7 @@ def name_legend(grid: sns.FacetGrid, title: str = "") -> None:
 
 def _finish(grid: sns.FacetGrid, table: pd.DataFrame) -> None:
     """Name the panels, and the regions above all."""
-    name_panels(grid, pad=10)
+    name_panels(grid, 24, pad=10)
     handles = [
         Patch(color=color, alpha=FILL, linewidth=0, label=title)
         for region, (title, color) in REGIONS.items()
