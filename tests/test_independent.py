@@ -20,7 +20,7 @@ from carry.certificates.verification import (
 )
 from carry.config import paths
 from carry.evaluation import trained_models
-from carry.experiments.resolve import find_row, load_rows, load_run, make_run
+from carry.experiments.resolve import find_row, load_rows, make_run
 from carry.models.system import System
 from carry.tasks import to_digits
 from certificates.independent import __main__ as program
@@ -362,44 +362,35 @@ def find_few_wrong(row, seed, folder):
 
 
 def agree(row, system, folder):
-    """Compare both verdicts, and return the number of wrong contexts."""
+    """Compare both verdicts, and return the checker's."""
     own, theirs = check(row, system, folder), certify_model(system, their_contexts(row))
     assert own.verdict == VERDICTS[theirs["verdict"]]
     assert (own.contexts, own.wrong) == (theirs["contexts"], theirs["wrong"])
     assert own.least_lead == pytest.approx(theirs["least_lead"], rel=1e-3)
-    return own.wrong
+    return own
 
 
-FEW = [*[(PARITY, seed) for seed in range(3)], *[("copying_relative", seed) for seed in range(3)],
-       *[("reversing_relative", seed) for seed in range(3)], ("bitwise_or_relative", 0),
-       ("bitwise_or_relative", 1), (SMALL, 0), ("addition_relative_carries", 0)]  # fmt: skip
-MANY = [*((row, size) for row in (PARITY, "bitwise_or_relative", "copying_relative",
-        "reversing_relative", "addition_relative_carries", "addition_relative_digits", SMALL)
-        for size in (0.001, 0.02, 0.05, 0.3)), ("addition_relative_aligned", 0.05),
-        ("addition_relative_backwards", 0.05), ("addition_relative", 0.001),
-        ("addition_relative", 0.05), ("addition_line_relative_text", 0.01),
-        ("addition_line_rows_relative", 0.01), ("addition_line_rows_relative", 0.1),
-        ("addition_relative_backwards", 0.001), ("sorting_relative_scratchpad", 0.02)]  # fmt: skip
+FEW = [(PARITY, 0), ("copying_relative", 1), ("reversing_relative", 2), ("bitwise_or_relative", 0),
+       (SMALL, 0), ("addition_relative_carries", 0)]  # fmt: skip
 
 
 @pytest.mark.parametrize(("row", "seed"), FEW)
 def test_models_that_are_wrong_in_few_contexts_are_found(row, seed, tmp_path):
     system = find_few_wrong(row, seed, tmp_path)
-    assert system is not None and 0 < agree(row, system, tmp_path) < 3
+    assert system is not None and 0 < agree(row, system, tmp_path).wrong < 3
 
 
-@pytest.mark.parametrize(("row", "size"), MANY)
-def test_disturbed_models_have_the_same_verdict(row, size, tmp_path):
-    wrong = agree(row, disturb(copy_of(row), size, 7), tmp_path)
-    if size in (0.001, 0.3):  # of nine and seven models: both verdicts occur
-        assert (wrong > 0) == (size == 0.3)
+@pytest.mark.parametrize(("size", "verdict"), [(0.001, "proved"), (0.3, "wrong")])
+@pytest.mark.parametrize("row", FAST)
+def test_disturbed_models_have_the_same_verdict(row, size, verdict, tmp_path):
+    assert agree(row, disturb(copy_of(row), size, 7), tmp_path).verdict == verdict
 
 
 @pytest.mark.parametrize(("row", "seed"), [
     (row, seed) for row in QUICK for seed in range(3 if FURTHER[row][0] < 30_000 else 1)
 ])  # fmt: skip
 def test_untrained_models_have_the_same_verdict(row, seed, tmp_path):
-    assert agree(row, untrained(row, seed), tmp_path) > 10
+    assert agree(row, untrained(row, seed), tmp_path).wrong > 10
 
 
 def test_a_lead_below_its_error_is_open(tmp_path):
@@ -588,7 +579,7 @@ def test_the_checker_imports_none_of_the_library():
 def test_every_certificate_is_of_committed_weights():
     """Else `make certify` fails; it takes minutes, and no test runs it."""
     paths = sorted(program.REPORTS.glob("certificates/*.json"))
-    assert {path.stem for path in paths} >= {*ROWS}
+    assert {path.stem for path in paths} >= {*ROWS, *list_certified()}
     for path in paths:
         certificate = program.read_certificate(path)
         row = program.read_row(certificate)
@@ -599,12 +590,6 @@ def test_every_certificate_is_of_committed_weights():
         ]
         seeds = certificate["seeds"]
         assert sorted(committed) == sorted(seed["weights"] for seed in seeds), path.stem
-
-
-def test_every_certified_row_has_a_definition():
-    for row in list_certified():
-        settings = load_run(row).model_dump(include={*SECTIONS})
-        assert rows.read_row({**settings, "row": row}).name == row
 
 
 def test_every_definition_has_a_row_whose_contexts_are_compared():

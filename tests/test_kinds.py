@@ -228,17 +228,6 @@ def test_rows_of_equal_values_can_be_one_grey_line(labelled):
     assert handle.get_label() == "both" and handle.is_dashed()
 
 
-@pytest.mark.parametrize("rows", [1, 2])
-def test_the_label_of_a_colour_bar_is_not_longer_than_the_bar(labelled, rows):
-    pairs = results.score_pairs(labelled)
-    title = "exact match, median over seeds"
-    grid = plots.draw_heatmaps(pairs, title=title, col_wrap=2 // rows)
-    grid.figure.canvas.draw()
-    bar = grid.figure.axes[-1]
-    sizes = [part.get_window_extent().height for part in (bar.yaxis.label, bar)]
-    assert sizes[0] <= sizes[1] and " ".join(bar.get_ylabel().split()) == title
-
-
 @given(st.lists(st.sampled_from(["a", "few words", "to 5 (1 to 4 and 6)", "not learned"])))
 def test_a_title_breaks_at_spaces_outside_of_parentheses(parts):
     title = ", ".join(parts)

@@ -113,5 +113,5 @@ def _draw_map(axes: Axes, part: pd.DataFrame, tokens: pd.DataFrame) -> AxesImage
             axis.set_tick_params(which="major", pad=13)
     axes.tick_params(which="both", length=0, labelsize=7)
     axes.set(xlabel="", ylabel="")
-    style.bare_axes(axes)
+    style.strip_axes(axes)
     return image

@@ -192,7 +192,7 @@ def draw_dots(
 
     Args:
         table: with the columns x, y and col; a line is a seed.
-        x, y, col: the columns of values, of the lines of text and of the panels.
+        x, y, col: the columns of shares, of the lines of text and of the panels.
         settings: for `seaborn.catplot`: height, aspect, hue, ...
     """
     if table.empty:
@@ -210,6 +210,7 @@ def draw_dots(
                 ends = (height - 0.32, height + 0.32)
                 axes.vlines(medians[line], *ends, color="#222222", linewidth=2, zorder=5)
     grid.set_titles("{col_name}").set(ylabel="")
+    format_percent(grid, "x")
     return grid
 
 
@@ -302,7 +303,7 @@ def _draw_heatmap(axes: Axes, part: pd.DataFrame, value: str, cmap: str) -> Axes
     for axis, sizes in ((axes.xaxis, square.columns), (axes.yaxis, square.index)):
         axis.set_ticks(_list_ticks(min(sizes), max(sizes)))
     axes.set(xlabel="", ylabel="")
-    style.bare_axes(axes)
+    style.strip_axes(axes)
     axes.tick_params(length=2)
     return image
 

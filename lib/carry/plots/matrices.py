@@ -60,7 +60,7 @@ def _draw_matrix(axes: Axes, square: pd.DataFrame, cmap: str, number: str) -> Ax
     image = axes.imshow(square, cmap=colors, aspect="auto", interpolation="none", **ends)
     axes.set_xticks(range(square.shape[1]), square.columns)
     axes.set_yticks(range(square.shape[0]), square.index)
-    style.bare_axes(axes)
+    style.strip_axes(axes)
     axes.tick_params(length=0, labelsize="small")
     axes.tick_params("x", labelsize="small" if square.shape[1] <= 15 else "x-small")
     for (line, column), share in np.ndenumerate(square.to_numpy()):

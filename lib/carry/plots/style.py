@@ -147,7 +147,7 @@ def wrap_title(text: str, width: int) -> str:
     return lines.replace(NO_BREAK, " ")
 
 
-def bare_axes(axes: Axes) -> None:
+def strip_axes(axes: Axes) -> None:
     """Leave nothing around the cells of a heatmap but the labels of its ticks."""
     axes.grid(visible=False)
     axes.spines[:].set_visible(False)
