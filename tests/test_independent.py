@@ -380,8 +380,10 @@ def test_models_that_are_wrong_in_few_contexts_are_found(row, seed, tmp_path):
     assert system is not None and 0 < agree(row, system, tmp_path).wrong < 3
 
 
-@pytest.mark.parametrize(("size", "verdict"), [(0.001, "proved"), (0.3, "wrong")])
-@pytest.mark.parametrize("row", FAST)
+@pytest.mark.parametrize(("row", "size", "verdict"), [
+    *((row, 0.3, "wrong") for row in FAST),
+    *((row, 0.001, "proved") for row in FAST[:-1]),  # sorting takes longest
+])  # fmt: skip
 def test_disturbed_models_have_the_same_verdict(row, size, verdict, tmp_path):
     assert agree(row, disturb(copy_of(row), size, 7), tmp_path).verdict == verdict
 
