@@ -100,9 +100,7 @@ def measure_depths(system: System, problems: Problems) -> pd.DataFrame:
     """
     batch = system.format.write(problems)
     result = teacher_forced_pass(system, batch)
-    taken = system.network.recurrences_taken(
-        batch.tokens, system.ids(batch), batch.response()[0]
-    )
+    taken = system.network.recurrences_taken(batch.tokens, system.ids(batch), batch.response()[0])
     place = batch.place.gather(1, batch.slots()).long()
     is_digit = (result.real & (place >= 0)).cpu()
     steps = system.task.compute_steps(problems.to("cpu"))
