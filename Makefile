@@ -13,7 +13,7 @@ export DVC_NO_ANALYTICS := 1
 WORKS := overview mcleish2024 cho2025 fraknoi2024 ibrahimli2024 every_length
 STAMP := $(VENV)/.installed
 
-.PHONY: help setup repro figures site lint unit unit-all nbval smoke kill test test-all certify \
+.PHONY: help setup repro figures site lint unit unit-all nbval smoke test test-all certify \
   lab bench notebooks clean
 
 help:  ## list the targets
@@ -60,15 +60,12 @@ nbval: setup  ## run every notebook with its defaults and compare its outputs
 test: setup  ## lint, unit, nbval and smoke, and how long each took
 	@$(call time_parts,lint unit nbval+smoke)
 
-test-all: setup  ## the same with slow tests, and more and random kills
-	@$(call time_parts,lint unit-all nbval+smoke kill)
+test-all: setup  ## the same with slow tests, and more kills
+	@$(call time_parts,lint unit-all nbval+smoke)
 
 unit-all: setup
 	CARRY_TEST_ALL=1 python -m pytest -n 2 -m 'not contract'
 	CARRY_CHECK_SHAPES=1 python -m pytest -n 2 -m contract $$(grep -l mark.contract tests/test_*.py)
-
-kill: setup
-	tests/kill.sh
 
 # Make each target, stop at the first that fails, and print a line for each. Those joined by + run
 # side by side: smoke uses one core most of the time.

@@ -20,13 +20,12 @@ def run_missing(
     job_columns: Sequence[str],
     jobs: Sequence[tuple],
     run: Callable[..., pd.DataFrame],
-    alone: bool = False,
 ) -> pd.DataFrame:
     """Add the rows `run(*job)` to a CSV file for each job that it lacks, and return its table.
 
     A job is a tuple of the values of `job_columns`. The file is written after each job, so that a
     benchmark can be stopped and started at any time. As many jobs as cores run at once, each with
-    one thread, or one after the other if `alone`, for benchmarks of speed.
+    one thread.
     """
     results = pd.read_csv(file) if file.exists() else pd.DataFrame(columns=[*job_columns])
     done = {*results[[*job_columns]].itertuples(index=False, name=None)}
@@ -34,10 +33,9 @@ def run_missing(
     if not missing:
         return results
     context = multiprocessing.get_context("spawn")
-    workers = 1 if alone else count_cores()
     with (
         progress_bar(len(missing), file.stem) as bar,
-        ProcessPoolExecutor(workers, context, torch.set_num_threads, (1,)) as pool,
+        ProcessPoolExecutor(count_cores(), context, torch.set_num_threads, (1,)) as pool,
     ):
         for future in as_completed([pool.submit(run, *job) for job in missing]):
             found = future.result()

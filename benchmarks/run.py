@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import platform
-import resource
 import statistics
 import sys
 import time
@@ -25,9 +24,7 @@ from carry.data.batch import Batch
 from carry.evaluation.scoring import score_system
 from carry.experiments.problems import ProblemSet
 from carry.experiments.resolve import list_rows, load_run, make_run
-from carry.experiments.run import Run
 from carry.formats import build_format
-from carry.models.hooks import Hooks
 from carry.models.system import System
 from carry.models.teacher_forcing import teacher_forced_pass
 from carry.progress import progress_bar
@@ -191,37 +188,8 @@ def together(models: int = 100, steps: int = 55, rounds: int = 5) -> dict:
     }  # fmt: skip
 
 
-def inside(rounds: int = 31, problems: int = 64) -> dict:
-    """Time a forward pass that is looked into, over one that is not, by size of the model."""
-    torch.set_num_threads(1)
-    found = {"problems": problems}
-    for width, layers, digits in ((64, 2, 8), (128, 2, 10), (256, 4, 20)):
-        given = {"task": {"name": "addition"}, "model": {**SIZE, "width": width, "layers": layers}}
-        system = System(make_run(given))
-        cells = torch.full((problems, 2), digits)
-        batch = system.format.write(system.task.draw_for_cells(cells, stream(0, "benchmark")))
-        looks = {"nothing asked": [], "all but attention weights": ["*.[!p]*"], "all": ["*"]}
-
-        def look(read: list[str] | None, system: System = system, batch: Batch = batch) -> None:
-            with torch.inference_mode():
-                asked = None if read is None else Hooks(read)
-                system.network(batch.tokens, system.ids(batch), hooks=asked)
-
-        variants = {"not looked into": lambda look=look: look(None)}
-        variants |= {name: lambda look=look, read=read: look(read) for name, read in looks.items()}
-        taken = in_turn(variants, rounds)
-        found[f"width {width}, {layers} layers, {batch.tokens.shape[1]} tokens"] = {
-            f"{name}, times the cost": ratio(taken, "not looked into", name) for name in looks
-        }
-    return found
-
-
 def long(rounds: int = 5) -> dict:
-    """Time attention to neighbours alone, against attention to all tokens, by length.
-
-    And one pass over a sum of 100,000 digits, which only the former can do, with the memory that
-    this process has taken by then.
-    """
+    """Time attention to neighbours alone, against attention to all tokens, by length."""
     torch.set_num_threads(2)
     given = {"task": {"name": "addition"}, "model": {"layers": 1, "width": 64, "heads": 4}}
     given["positions"] = [{"ids": "abacus", "encoding": "relative", "window": [0, 1]}]
@@ -239,41 +207,7 @@ def long(rounds: int = 5) -> dict:
         variants = {name: passed(name, digits) for name in ("fused", "gathered")}
         taken = in_turn(variants, rounds)
         found[f"{digits} digits, times faster"] = ratio(taken, "gathered", "fused")
-    whole = passed("gathered", 100_000)
-    began = time.perf_counter()
-    whole()
-    found["100,000 digits, seconds"] = round(time.perf_counter() - began, 1)
-    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    found["memory at its most, GB"] = round(most / 1e6, 2)
     return found
-
-
-def muon(rounds: int = 7) -> dict:
-    """Time a step of a row of each study, trained by Muon in its precision, over AdamW's in fp32.
-
-    For a CPU without bf16 instructions:
-    `ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 python benchmarks/run.py muon`.
-    """
-    torch.set_num_threads(1)
-    found, seen = {}, set()
-    for row in list_rows():
-        of = load_run(row)
-        if of.training.optimizer != "muon" or of.study in seen:
-            continue
-        seen.add(of.study)
-
-        def step(row: Run = of, **settings: str) -> Callable[[], None]:
-            changed = row.training.model_copy(update=settings)
-            trainer = Trainer(row.model_copy(update={"training": changed}), 0, None)
-            trainer.system.network.train()
-            return trainer._update
-
-        taken = in_turn(
-            {"muon": step(), "adamw": step(optimizer="adamw", precision="fp32")}, rounds
-        )
-        found[row] = ratio(taken, "adamw", "muon")
-        print(f"{row}: {found[row]}", file=sys.stderr)
-    return {"slowest": max(found.values()), "a step over AdamW's in fp32": found}
 
 
 def machine() -> dict:
@@ -289,7 +223,7 @@ def machine() -> dict:
 
 if __name__ == "__main__":
     known = {"training": training, "data": data, "evaluation": evaluation, "together": together,
-             "inside": inside, "long": long, "muon": muon}  # fmt: skip
+             "long": long}  # fmt: skip
     chosen = sys.argv[1:] or list(known)
     if set(chosen) - set(known):
         sys.exit(f"benchmark: {chosen} does not fit, expected some of {', '.join(known)}")

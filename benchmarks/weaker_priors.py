@@ -49,7 +49,6 @@ from carry.training.loop import Trainer
 from carry.training.optimizers import make_optimizers
 
 FILE = Path(__file__).with_suffix(".csv")
-COLUMNS = ["experiment", "seed", "measure", "at", "value"]
 SEEDS = 5
 DIGITS = 10  # of trained sums
 ASKED = 200  # sums of each length that is scored
@@ -292,10 +291,10 @@ EXPERIMENTS: dict[str, Callable[[int], Iterator[Result]]] = {
 
 
 def run_experiment(name: str, seed: int) -> pd.DataFrame:
-    """Return the results of one seed as rows of the file."""
-    return pd.DataFrame(
-        [(name, seed, *result) for result in EXPERIMENTS[name](seed)], columns=COLUMNS
-    )
+    """Return the results of one seed as rows of the file, one for each length of sums."""
+    found = pd.DataFrame(EXPERIMENTS[name](seed), columns=["measure", "at", "value"])
+    found = found.pivot(index="at", columns="measure", values="value").reset_index()
+    return found.assign(experiment=name, seed=seed)
 
 
 def main() -> None:
@@ -305,9 +304,9 @@ def main() -> None:
         sys.exit(f"{' '.join(names)}: expected some of {' '.join(EXPERIMENTS)} summary")
     jobs = [(name, seed) for seed in range(SEEDS) for name in names if name != "summary"]
     results = run_missing(FILE, ("experiment", "seed"), jobs, run_experiment)
-    counted = results[results["measure"] != "verdict"].astype({"value": float})
-    print(counted.groupby(["experiment", "measure", "at"])["value"].median().to_string())
-    print(results[results["measure"] == "verdict"].to_string(index=False))
+    groups = results.drop(columns="seed").groupby(["experiment", "at"])
+    print(groups.median(numeric_only=True).to_string(na_rep=""))
+    print(results.groupby(["experiment", "seed"])["verdict"].first().dropna().to_string())
 
 
 if __name__ == "__main__":

@@ -20,8 +20,9 @@ torch.set_num_threads(1)
 
 @pytest.fixture
 def closed_figures():
-    """Leave no figure open behind a test."""
+    """Draw without a screen, and leave no figure open behind a test."""
     from matplotlib import pyplot as plt
 
+    plt.switch_backend("Agg")
     yield
     plt.close("all")

@@ -4,7 +4,6 @@ import re
 
 import matplotlib.pyplot as plt
 import numpy as np
-import pandas as pd
 import pytest
 
 from carry.config.settings import SettingsError
@@ -51,10 +50,6 @@ def test_numbers_have_the_digits_that_they_name():
     ends = zip(*(name_numbers(tokens)[end] for end in ("min", "max")), strict=True)
     numbers = [text[first : last + 1] for first, last in ends]
     assert numbers == re.findall(r"\d+", text)
-
-
-def test_no_attention_draws_nothing():
-    assert draw_attention_maps(pd.DataFrame(columns=["panel"]), pd.DataFrame()) is None
 
 
 @pytest.mark.parametrize(

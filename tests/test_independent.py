@@ -1,6 +1,5 @@
 """The independent checker has the same contexts, leads and verdicts as the library."""
 
-import ast
 import functools
 import json
 import shutil
@@ -21,7 +20,7 @@ from carry.certificates.verification import (
 )
 from carry.config import paths
 from carry.evaluation import trained_models
-from carry.experiments.resolve import find_row, load_rows, load_run, make_run
+from carry.experiments.resolve import find_row, load_rows, make_run
 from carry.models.system import System
 from carry.tasks import to_digits
 from certificates.independent import __main__ as program
@@ -206,35 +205,17 @@ def test_leads_are_exact_and_float32_stays_within_the_bounds(
         assert (difference[finite].abs() <= allowed).all()
 
 
-EDGES = {  # problems of which all contexts are checked, and problems with some that are not
-    "addition_relative": ("0+0 0+7 999+1", "007+12 12+007"),
-    "addition_line_rows_relative": ("0+0 0+7 999+1", "007+12"),
-    "addition_relative_carries": ("0+0 0+7 999+1", "007+12"),
-    "addition_relative_aligned": ("0+0 0+7 999+1", "007+12"),
-    "addition_relative_backwards": ("0+0 0+7 12+70 007+12", "12+007"),
-    "copying_relative": ("0 7 007", ""),
-    "reversing_relative": ("0 7 007", ""),
-    "increment_relative": ("0 9 999", "007"),
-    "increment_relative_down": ("1 10 1000", "007 010"),
-    "addition_relative_binary": ("0+0 0+111 1+10", "01+1"),
-    "addition_relative_hexadecimal": ("0+0 0+f fff+1", "00f+1"),
-    "subtraction_relative_scratchpad": ("0+0 7+0 100+99 12+12", "012+7 12+07"),
-    "comparison_relative_scratchpad": ("0+0 0+7 12+12 999+1", "007+12 12+007"),
-    # The third operand is the operation: + - * /.
+# Problems of which all contexts are checked, and problems with some that are not; the third operand
+# is the operation: + - * /. Those of other rows are in the notebook `what_is_the_proof`.
+EDGES = {
     "calculator_relative_longhand_sums": ("0+0+0 999+1+0 0+7+1 12+12+1", "007+12+0 12+007+1"),
     "calculator_relative_longhand_products": ("0+0+2 0+12+2 12+0+2 99+999+2", "05+13+2 5+00+2"),
     "calculator_relative_longhand_quotients": ("0+3+3 7+85+3 999+1+3 100+10+3", "85+07+3 085+7+3"),
-    PARITY: ("0 1 000 0110", ""),
-    "bitwise_or_relative": ("1+0 010+00 01+0000 00+00", "0+0 11+000 1+1 1+10"),
-    "sorting_relative_scratchpad": ("0 7+12 5+5+5", ""),
-    "multi_operand_addition_relative_scratchpad": ("0+0 5+0+5", "7 007+12"),
-    "multiplication_relative_scratchpad": ("0+0 0+12 99+999 007+12", "05+13 13+05"),
 }
 
 
 @pytest.mark.parametrize("row", [row for row in EACH_ROW if row.values[0] in EDGES])
 def test_the_problems_at_the_edge_of_a_task_are_covered_as_documented(row):
-    """The table of the notebook `what_is_the_proof` has the same problems."""
     factors = np.random.default_rng(0).integers(2**62, size=20)  # a number for each context
     checked = own_tables.tabulate(own_contexts(row)) + 1  # no code is -1
     checked = checked @ factors[: checked.shape[1]]
@@ -381,51 +362,37 @@ def find_few_wrong(row, seed, folder):
 
 
 def agree(row, system, folder):
-    """Compare both verdicts, and return the number of wrong contexts."""
+    """Compare both verdicts, and return the checker's."""
     own, theirs = check(row, system, folder), certify_model(system, their_contexts(row))
     assert own.verdict == VERDICTS[theirs["verdict"]]
     assert (own.contexts, own.wrong) == (theirs["contexts"], theirs["wrong"])
     assert own.least_lead == pytest.approx(theirs["least_lead"], rel=1e-3)
-    return own.wrong
+    return own
 
 
-FEW = [*[(PARITY, seed) for seed in range(3)], *[("copying_relative", seed) for seed in range(3)],
-       *[("reversing_relative", seed) for seed in range(3)], ("bitwise_or_relative", 0),
-       ("bitwise_or_relative", 1), (SMALL, 0), ("addition_relative_carries", 0)]  # fmt: skip
-MANY = [*((row, size) for row in (PARITY, "bitwise_or_relative", "copying_relative",
-        "reversing_relative", "addition_relative_carries", "addition_relative_digits", SMALL)
-        for size in (0.001, 0.02, 0.05, 0.3)), ("addition_relative_aligned", 0.05),
-        ("addition_relative_backwards", 0.05), ("addition_relative", 0.001),
-        ("addition_relative", 0.05), ("addition_line_relative_text", 0.01),
-        ("addition_line_rows_relative", 0.01), ("addition_line_rows_relative", 0.1),
-        ("addition_relative_backwards", 0.001), ("sorting_relative_scratchpad", 0.02)]  # fmt: skip
-
-
-def test_there_are_50_disturbed_models():
-    assert len(FEW) + len(MANY) == 50
+FEW = [(PARITY, 0), ("copying_relative", 1), ("reversing_relative", 2), ("bitwise_or_relative", 0),
+       (SMALL, 0), ("addition_relative_carries", 0)]  # fmt: skip
 
 
 @pytest.mark.parametrize(("row", "seed"), FEW)
 def test_models_that_are_wrong_in_few_contexts_are_found(row, seed, tmp_path):
     system = find_few_wrong(row, seed, tmp_path)
-    assert system is not None and 0 < agree(row, system, tmp_path) < 3
+    assert system is not None and 0 < agree(row, system, tmp_path).wrong < 3
 
 
-@pytest.mark.parametrize(("row", "size"), MANY)
-def test_disturbed_models_have_the_same_verdict(row, size, tmp_path):
-    agree(row, disturb(copy_of(row), size, 7), tmp_path)
+@pytest.mark.parametrize(("row", "size", "verdict"), [
+    *((row, 0.3, "wrong") for row in FAST),
+    *((row, 0.001, "proved") for row in FAST[:-1]),  # sorting takes longest
+])  # fmt: skip
+def test_disturbed_models_have_the_same_verdict(row, size, verdict, tmp_path):
+    assert agree(row, disturb(copy_of(row), size, 7), tmp_path).verdict == verdict
 
 
 @pytest.mark.parametrize(("row", "seed"), [
     (row, seed) for row in QUICK for seed in range(3 if FURTHER[row][0] < 30_000 else 1)
 ])  # fmt: skip
 def test_untrained_models_have_the_same_verdict(row, seed, tmp_path):
-    assert agree(row, untrained(row, seed), tmp_path) > 10
-
-
-def test_verdicts_are_proved_and_wrong_often_enough(tmp_path):
-    verdicts = [check(row, disturb(copy_of(row), size, 7), tmp_path).verdict for row, size in MANY]
-    assert min(verdicts.count("proved"), verdicts.count("wrong")) > 10
+    assert agree(row, untrained(row, seed), tmp_path).wrong > 10
 
 
 def test_a_lead_below_its_error_is_open(tmp_path):
@@ -482,39 +449,30 @@ def test_a_row_that_cannot_be_checked_is_refused(change, message):
     assert str(refusal.value).startswith(message) and "\n" not in str(refusal.value)
 
 
-def test_damaged_weights_are_refused(tmp_path):
-    state = copy_of("copying_relative").network.state_dict()
-    others = {"final_norm.bias": torch.zeros(31)}, {"extra": torch.zeros(1)}
-    wrong = (
-        {"logits.weight": state["logits.weight"].double()},
-        {"final_norm.bias": state["final_norm.bias"] * torch.nan},
-    )
-    messages = [
-        "final_norm.bias has shape (31,); expected (32,)",
-        "extra has shape (1,); expected",
-        "logits.weight has type F64; expected F32",
-        "final_norm.bias holds nan; expected at",
-    ]
-    path = tmp_path / "seed_0.safetensors"
-    for change, message in zip([*others, *wrong], messages, strict=True):
-        save_file({**state, **change}, path)
-        with pytest.raises(rows.Refusal, match="seed_0.safetensors: ") as refusal:
-            rows.read_weights(path, read("copying_relative"))
-        assert message in str(refusal.value)
-    save_file({name: values for name, values in state.items() if name != "tokens.weight"}, path)
-    with pytest.raises(rows.Refusal, match="tokens.weight has shape none; expected"):
+@pytest.mark.parametrize(("name", "values", "message"), [
+    ("final_norm.bias", torch.zeros(31), "final_norm.bias has shape (31,); expected (32,)"),
+    ("final_norm.bias", torch.full((32,), torch.nan), "final_norm.bias holds nan; expected at"),
+    ("extra", torch.zeros(1), "extra has shape (1,); expected"),
+    ("logits.weight", torch.zeros(15, 32).double(), "logits.weight has type F64; expected F32"),
+    ("tokens.weight", None, "tokens.weight has shape none; expected"),
+    ("tokens.weight", torch.zeros(76, 32), "shape (76, 32); expected (75, 32)"),  # 75 signs
+    ("tokens.weight", torch.zeros(0, 32), "shape (0, 32); expected (1, 32)"),
+])  # fmt: skip
+def test_other_weights_are_refused(name, values, message, tmp_path):
+    state, path = copy_of("copying_relative").network.state_dict(), tmp_path / "seed_0.safetensors"
+    changed = {**state, name: values}
+    save_file({name: values for name, values in changed.items() if values is not None}, path)
+    with pytest.raises(rows.Refusal, match="seed_0.safetensors: ") as refusal:
         rows.read_weights(path, read("copying_relative"))
-    for symbols, expected in ((76, 75), (0, 1)):  # the checker knows 75 signs
-        save_file({**state, "tokens.weight": torch.zeros(symbols, 32)}, path)
-        message = rf"shape \({symbols}, 32\); expected \({expected}, 32\)"
-        with pytest.raises(rows.Refusal, match=message):
-            rows.read_weights(path, read("copying_relative"))
-    save_file(state, path)
-    data = path.read_bytes()
+    assert message in str(refusal.value)
+
+
+def test_cut_weights_are_refused(tmp_path):
+    data = weights_of("copying_relative").read_bytes()
     for cut in (0, 5, 200, len(data) - 100):
-        path.write_bytes(data[:cut])
+        (tmp_path / "cut").write_bytes(data[:cut])
         with pytest.raises(rows.Refusal, match="expected a safetensors file"):
-            rows.read_weights(path, read("copying_relative"))
+            rows.read_weights(tmp_path / "cut", read("copying_relative"))
 
 
 def test_a_vocabulary_without_tokens_of_the_task_is_refused():
@@ -623,7 +581,7 @@ def test_the_checker_imports_none_of_the_library():
 def test_every_certificate_is_of_committed_weights():
     """Else `make certify` fails; it takes minutes, and no test runs it."""
     paths = sorted(program.REPORTS.glob("certificates/*.json"))
-    assert {path.stem for path in paths} >= {*ROWS}
+    assert {path.stem for path in paths} >= {*ROWS, *list_certified()}
     for path in paths:
         certificate = program.read_certificate(path)
         row = program.read_row(certificate)
@@ -636,32 +594,8 @@ def test_every_certificate_is_of_committed_weights():
         assert sorted(committed) == sorted(seed["weights"] for seed in seeds), path.stem
 
 
-def test_every_certified_row_has_a_definition():
-    for row in list_certified():
-        settings = load_run(row).model_dump(include={*SECTIONS})
-        assert rows.read_row({**settings, "row": row}).name == row
-
-
 def test_every_definition_has_a_row_whose_contexts_are_compared():
     assert load_rows().keys() >= {*ROWS, *FURTHER}
     assert {*FURTHER} == {row.name for row in load_rows().values() if row.study == "further_tasks"}
     compared = {id(read(row).definition) for row in [*ROWS, *FURTHER]}
     assert compared == {*map(id, definitions.DEFINITIONS)}
-
-
-def count_code_lines(path):
-    """Count lines with code: none that are blank, or have a comment or a docstring alone."""
-    text = path.read_text()
-    documented = ast.Module, ast.ClassDef, ast.FunctionDef
-    nodes = [node for node in ast.walk(ast.parse(text)) if isinstance(node, documented)]
-    texts = [node.body[0] for node in nodes if ast.get_docstring(node)]
-    inside = {line for node in texts for line in range(node.lineno, node.end_lineno + 1)}
-    return sum(
-        bool(line.strip()) and not line.strip().startswith("#") and number not in inside
-        for number, line in enumerate(text.splitlines(), start=1)
-    )
-
-
-def test_the_core_has_at_most_300_lines():
-    assert sum(count_code_lines(Path(module.__file__)) for module in (contexts, leads)) <= 300
-    assert count_code_lines(Path(program.__file__).parent / "__init__.py") == 0

@@ -1,6 +1,5 @@
 """Panels of rows that are trained on some lengths only: what is drawn of made-up tables."""
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,13 +8,8 @@ import made_up_lengths as made_up
 from carry import results
 from carry.plots import panels
 
+pytestmark = pytest.mark.usefixtures("closed_figures")
 LEARNED, GAP = "addition_equal_learned", "addition_equal_learned_gap"
-
-
-@pytest.fixture(autouse=True)
-def close():
-    yield
-    plt.close("all")
 
 
 def cells(*rows, seeds=3):
@@ -64,7 +58,7 @@ def test_shares_fill_each_column():
     kinds = kinds.groupby(["row", "scale", "trained", "digits", "kind"], as_index=False)
     kinds = results.add_length_regions(kinds["accuracy"].mean())
     kinds["label"] = kinds["row"]
-    grid = panels.draw_shares(kinds, "accuracy", "kind", panels.ANSWER_KINDS)
+    grid = panels.draw_answer_kinds(kinds)
     for row, axes in grid.axes_dict.items():
         bars = [bar for bar in axes.patches if bar.get_width() < 0.9 and bar.get_height()]
         tops = pd.Series([bar.get_y() + bar.get_height() for bar in bars])
@@ -80,10 +74,3 @@ def test_curves_have_a_line_for_each_seed_and_a_median():
     grid = panels.draw_curves(losses, "step", "loss", "digits", "region", dashes)
     widths = [line.get_linewidth() for line in grid.axes.flat[0].lines if len(line.get_xdata())]
     assert widths.count(0.6) == 6 and widths.count(2.2) == 2
-
-
-def test_nothing_is_drawn_of_empty_tables():
-    empty = results.score_lengths(cells(LEARNED)).iloc[:0]
-    assert panels.draw_columns(empty) is None
-    assert panels.draw_shares(empty, "accuracy", "kind", panels.ANSWER_KINDS) is None
-    assert panels.draw_curves(empty, "step", "loss", "digits", "region", {}) is None

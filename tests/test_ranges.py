@@ -1,6 +1,5 @@
 """Ranges show the length that more than half of the seeds reach, and each seed."""
 
-import matplotlib.pyplot as plt
 import pandas as pd
 import pytest
 from matplotlib.colors import to_rgba
@@ -8,14 +7,9 @@ from matplotlib.colors import to_rgba
 from carry.plots import ranges
 from figure_checks import check_layout, texts
 
+pytestmark = pytest.mark.usefixtures("closed_figures")
 REACHED = {"addition_nope": [5, 5, 5], "addition_relative": [8, 10, 12, 12]}
 DIGITS = (1, 3, 5, 8, 10, 12, 20)
-
-
-@pytest.fixture(autouse=True)
-def close():
-    yield
-    plt.close("all")
 
 
 def scores():
@@ -65,7 +59,3 @@ def test_a_row_that_does_not_reach_its_trained_length_has_no_coloured_bar():
     figure = ranges.draw_ranges(scores().assign(accuracy=0.0, trained=1))
     check_layout(figure)
     assert all(bar.get_width() == 0 for bar in figure.axes[0].patches)
-
-
-def test_nothing_is_drawn_of_an_empty_table():
-    assert ranges.draw_ranges(scores().iloc[:0]) is None

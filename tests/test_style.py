@@ -12,6 +12,7 @@ from carry import positions, results
 from carry.config import settings
 from carry.config.settings import list_modules
 from carry.experiments.resolve import load_rows, make_run
+from carry.labels import describe_run
 from carry.plots import index, numbering, style
 
 pytestmark = pytest.mark.usefixtures("closed_figures")
@@ -54,10 +55,9 @@ def test_a_new_row_with_a_new_scheme_needs_no_list(monkeypatch):
     )
     rows = ["sorting_mine", "sorting_mine_rope", "sorting_mine_best", "coupled_mine"]
     names = ["Zigzag order", "Zigzag order RoPE", "Zigzag, at its best", "Coupled, mine"]
-    styles = [style.choose_style(row) for row in rows]
-    assert [row_style.label for row_style in styles] == names
-    assert [row_style.color for row_style in styles[:3]] == [style.OTHER_COLOR] * 3
-    assert styles[3].color == style.choose_style("addition_coupled").color
+    assert [describe_run(runs[row]) for row in rows] == names
+    assert [style.choose_color(row) for row in rows[:3]] == [style.OTHER_COLOR] * 3
+    assert style.choose_color(rows[3]) == style.COLORS["Coupled"]
     assert style.name_problems(rows[:3]) == "lists"
 
 

@@ -1,7 +1,6 @@
 """The cells of the tour that show widgets say what the model does, with widgets and without."""
 
 import ipywidgets
-import matplotlib
 import pytest
 import torch
 
@@ -15,7 +14,6 @@ from carry.models.system import System
 from carry.plots import widgets
 from figure_checks import check_layout
 
-matplotlib.use("Agg")
 pytestmark = pytest.mark.usefixtures("closed_figures")
 
 
@@ -32,6 +30,12 @@ def shown(monkeypatch):
     for host in widgets.HOSTS:
         monkeypatch.delenv(host, raising=False)
     return found
+
+
+def show_controls(shown):
+    """Return the controls that are displayed, and their output."""
+    (box,) = (item for item in shown if isinstance(item, ipywidgets.VBox))
+    return box.children[-1].children
 
 
 def test_a_trace_has_the_answer_that_the_model_writes(adder):
@@ -69,7 +73,7 @@ def test_without_widgets_a_step_is_text_and_a_picture(adder, shown, capsys):
 
 
 def test_without_widgets_a_start_is_text_and_a_picture(adder, shown, capsys):
-    widgets.choose_start(adder, start=2)
+    widgets.choose_start(adder, "653+49", 2)
     words = capsys.readouterr().out.splitlines()
     assert words[0].split()[1:] == list("^356+94=207") and words[2] == "answer 702, right"
     assert words[1].split()[1:] == ["0", "2", "3", "4", "0", "2", "3", "0", "2", "3", "4"]
@@ -78,9 +82,8 @@ def test_without_widgets_a_start_is_text_and_a_picture(adder, shown, capsys):
 
 def test_with_widgets_a_sum_can_be_typed(adder, shown, capsys, monkeypatch):
     monkeypatch.setenv("JPY_SESSION_NAME", "tour.ipynb")
-    widgets.watch_answer(adder)
-    (box,) = (item for item in shown if isinstance(item, ipywidgets.VBox))
-    typed, _, slider = box.children[0].children
+    widgets.watch_answer(adder, "653+49", 3)
+    typed, slider, _ = show_controls(shown)
     slider.value = 1
     assert "after ^356+94= the model writes 2" in capsys.readouterr().out
     typed.value = "5+5"
@@ -100,9 +103,8 @@ def test_without_widgets_a_window_is_text_and_a_picture(shown, capsys):
 
 def test_with_widgets_a_window_can_be_moved(shown, capsys, monkeypatch):
     monkeypatch.setenv("JPY_SESSION_NAME", "where_does_it_end.ipynb")
-    widgets.choose_window(window=0)
-    (box,) = (item for item in shown if isinstance(item, ipywidgets.VBox))
-    names, slider = box.children[0].children
+    widgets.choose_window("sums, lowest digit first", 0)
+    names, slider, _ = show_controls(shown)
     assert "is not determined" in capsys.readouterr().out
     slider.value = 1
     assert "each with one next token" in capsys.readouterr().out

@@ -18,6 +18,7 @@ import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
+from multiprocessing import spawn
 from pathlib import Path
 from typing import Any
 
@@ -209,12 +210,28 @@ def _start_local_cluster(jobs: int) -> Iterator[Any]:
         workers[index] = {"cls": distributed.Nanny, "options": options}
     local = {"host": "127.0.0.1", "port": 0, "dashboard": False}
     scheduler = {"cls": distributed.Scheduler, "options": local}
-    # Copies of a process that has only imported Dask: `spawn` would run the caller's script again.
     with (
+        _leave_out_script(),
         dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"}),
         distributed.SpecCluster(workers, scheduler, silence_logs=logging.ERROR) as cluster,
     ):
         yield cluster
+
+
+@contextlib.contextmanager
+def _leave_out_script() -> Iterator[None]:
+    """Let new processes not import the caller's script, which would run it again."""
+    prepare = spawn.get_preparation_data
+
+    def leave_out(name: str) -> dict[str, Any]:
+        data = prepare(name)
+        return {key: value for key, value in data.items() if not key.startswith("init_main_from")}
+
+    spawn.get_preparation_data = leave_out
+    try:
+        yield
+    finally:
+        spawn.get_preparation_data = prepare
 
 
 def dask_setup(worker: Any) -> None:

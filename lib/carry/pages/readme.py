@@ -37,9 +37,8 @@ from carry.config import paths
 from carry.config.templates import fill_template
 from carry.evaluation.intervals import format_percent, pool_cells
 from carry.evaluation.regions import add_region
-from carry.labels import name_certified_row
+from carry.labels import describe_row, name_certified_row
 from carry.pages.headlines import summarise_headlines, tabulate_headlines
-from carry.plots import style
 
 # Six schemes on one footing.
 FOOTING_ROWS = (
@@ -231,7 +230,8 @@ def tabulate_accuracy(numbers: Mapping[str, Any]) -> Table:
     cells = []
     for row, start, found in lines:
         trained = f"{numbers['rows'][row]['trained']} digits"
-        label = style.choose_style(row).label.removesuffix(f", {trained}")  # a column has it
+        label = describe_row(row, results.choose_run(row))
+        label = label.removesuffix(f", {trained}")  # a column has it
         shares = [format_number(found[name]) if name in found else "" for name in columns]
         cells.append([label, trained, start, *shares])
     return ["scheme", "trained to", "start", *columns], cells

@@ -6,32 +6,27 @@ labels of rows, and saving.
 """
 
 from carry.plots.kinds import (
-    add_legend,
+    average_steps,
     choose_colors,
-    choose_dashes,
     draw_bars,
     draw_dots,
     draw_heatmaps,
     draw_lines,
-    find_medians,
+    follow_steps,
     format_percent,
     merge_rows,
-    shade_training,
 )
-from carry.plots.notebook import Notebook, open_notebook
+from carry.plots.notebook import open_notebook
 
 __all__ = [
-    "Notebook",
-    "add_legend",
+    "average_steps",
     "choose_colors",
-    "choose_dashes",
     "draw_bars",
     "draw_dots",
     "draw_heatmaps",
     "draw_lines",
-    "find_medians",
+    "follow_steps",
     "format_percent",
     "merge_rows",
     "open_notebook",
-    "shade_training",
 ]

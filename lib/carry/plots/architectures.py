@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import matplotlib.pyplot as plt
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch, Rectangle
-
-from carry.plots import style
 
 # Settings of `model` for each, at a depth of four layers.
 ARCHITECTURES = {
@@ -18,10 +17,9 @@ ARCHITECTURES = {
 INK, INJECTED = "#333333", "#D55E00"
 
 
-@style.use_style
 def draw_architectures() -> tuple[Figure, pd.DataFrame]:
     """Draw the effect of the settings `layers`, `recurrences` and `injection`."""
-    figure, panels = style.make_panels(3, 3, (2.7, 4.6))
+    figure, panels = plt.subplots(1, 3, figsize=(2.7 * 3, 4.6), layout="constrained")
     for axes, (title, settings) in zip(panels, ARCHITECTURES.items(), strict=True):
         _draw_model(axes, **settings)
         axes.set(title=title, xlim=(-0.2, 4.2), ylim=(0.4, 8.2))

@@ -44,33 +44,27 @@ def draw_attention_shares(table: pd.DataFrame) -> sns.FacetGrid:
 
 
 def draw_attention_maps(
-    attention: pd.DataFrame, tokens: pd.DataFrame, col: str = "panel", **settings: Any
-) -> sns.FacetGrid | None:
+    attention: pd.DataFrame, tokens: pd.DataFrame, **settings: Any
+) -> sns.FacetGrid:
     """Draw the attention of each token of the response to all tokens, one head in each panel.
 
     Both axes name the numbers, as `name_numbers` does, and have their tokens where these fit.
 
     Args:
-        attention: the columns `row`, `seed`, `query`, `key`, `weight` and `col`.
+        attention: the columns `row`, `seed`, `query`, `key`, `weight` and `panel`.
         tokens: of one problem of each `row` and `seed`: `at`, `token` and `number`.
-        col: the column of panels.
         settings: for `seaborn.FacetGrid`: height, aspect, col_wrap, ...
     """
-    if attention.empty:
-        return None
-    grid = sns.FacetGrid(attention, col=col, sharex=False, sharey=False, **settings)
+    grid = sns.FacetGrid(attention, col="panel", sharex=False, sharey=False, **settings)
     for panel, axes in grid.axes_dict.items():
-        part = attention[attention[col] == panel]
+        part = attention[attention["panel"] == panel]
         same = (tokens["row"] == part["row"].iloc[0]) & (tokens["seed"] == part["seed"].iloc[0])
         image = _draw_map(axes, part, tokens[same].sort_values("at"))
         axes.set_title(panel, fontsize="small")
     grid.figure.supxlabel("attended token", fontsize="medium")
     grid.figure.supylabel("token that predicts the next one", fontsize="medium")
     grid.figure.set_layout_engine("constrained")
-    bar = grid.figure.colorbar(image, ax=list(grid.axes.flat), shrink=0.6, aspect=30)
-    bar.set_label("mean attention")
-    bar.outline.set_visible(False)
-    bar.ax.yaxis.set_major_formatter(style.PERCENT)
+    style.add_color_bar(grid, image, "mean attention", shrink=0.6)
     return grid
 
 
@@ -119,6 +113,5 @@ def _draw_map(axes: Axes, part: pd.DataFrame, tokens: pd.DataFrame) -> AxesImage
             axis.set_tick_params(which="major", pad=13)
     axes.tick_params(which="both", length=0, labelsize=7)
     axes.set(xlabel="", ylabel="")
-    axes.grid(visible=False)
-    axes.spines[:].set_visible(False)
+    style.strip_axes(axes)
     return image

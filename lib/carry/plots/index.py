@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -48,8 +47,7 @@ def list_figures(root: Path | None = None) -> dict[str, FigureEntry]:
     """
     figures: dict[str, FigureEntry] = {}
     folder = (root or paths.ROOT) / "reports" / "figures"
-    entries = [_read_entry(path, path.stat().st_mtime_ns) for path in folder.rglob("[!.]*.json")]
-    for entry in sorted(entries):
+    for entry in sorted(map(_read_entry, folder.rglob("[!.]*.json"))):
         if entry.name in figures:
             raise SettingsError(
                 f"notebooks/{entry.notebook}: figure {entry.name!r} is in "
@@ -80,8 +78,7 @@ def read_question(path: Path) -> str:
     return first.splitlines()[0].lstrip("# ").strip()
 
 
-@cache  # by the time of the last change
-def _read_entry(path: Path, changed: int) -> FigureEntry:
+def _read_entry(path: Path) -> FigureEntry:
     try:
         entry = json.loads(path.read_text(encoding="utf-8"))
         pairs = tuple(_split_answer(answer, entry["notebook"]) for answer in entry["answers"])

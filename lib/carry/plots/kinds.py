@@ -7,7 +7,7 @@ row; rows that have not learned their trained lengths are pale. An empty table g
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ import pandas as pd
 import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.colors import to_hex, to_rgb
+from matplotlib.image import AxesImage
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 
@@ -34,28 +35,33 @@ def choose_colors(table: pd.DataFrame) -> dict[str, str]:
     """
     colors = {}
     for line in table.drop_duplicates("label").itertuples():
-        color = style.choose_style(line.row).color
-        learned = getattr(line, "learned", True)
-        colors[line.label] = color if learned else _make_pale(color)
+        color = style.choose_color(line.row)
+        if not getattr(line, "learned", True):
+            color = to_hex(1 - PALE * (1 - np.array(to_rgb(color))))
+        colors[line.label] = color
     return colors
 
 
-def _name_axis(table: pd.DataFrame, column: str) -> str:
+def name_axis(table: pd.DataFrame, column: str) -> str:
     """Return the label of an axis; accuracy is called by the problems that it counts."""
     if column != "accuracy":
         return column
     return f"correct {style.name_problems(list(table['row'].unique()))}"
 
 
-def choose_dashes(table: pd.DataFrame) -> dict[str, Any]:
+def _choose_dashes(table: pd.DataFrame) -> dict[str, Any]:
     """Return the dashes of each label, for seaborn's `dashes`."""
     rows = table.drop_duplicates("label")
-    dashes = {line.label: style.choose_style(line.row).dashes for line in rows.itertuples()}
+    dashes = {line.label: style.choose_dashes(line.row) for line in rows.itertuples()}
     return {label: "" if lengths == style.SOLID else lengths for label, lengths in dashes.items()}
 
 
-def _make_pale(color: str) -> str:
-    return to_hex(1 - PALE * (1 - np.array(to_rgb(color))))
+def _list_panels(
+    grid: sns.FacetGrid, table: pd.DataFrame, col: str | None
+) -> Iterator[tuple[Any, Axes, pd.DataFrame]]:
+    """Yield the name of each panel, its axes, and its part of the table."""
+    for panel, axes in grid.axes_dict.items() or [(None, grid.ax)]:
+        yield panel, axes, table[table[col] == panel] if col else table
 
 
 def draw_lines(
@@ -71,7 +77,7 @@ def draw_lines(
     """Draw a thin line for each seed, and a thick median where all seeds have a value.
 
     Args:
-        table: with the columns `row`, `label`, `seed`, `x` and `y`.
+        table: with the columns `row`, `label`, `seed`, x, y and col.
         x, y, col: the columns on both axes and of the panels.
         shade: shade the trained lengths, of the column `trained`.
         percent: write y as percentages, from 0 to 100%.
@@ -80,33 +86,27 @@ def draw_lines(
     """
     if table.empty:
         return None
-    colors, dashes = choose_colors(table), choose_dashes(table) | {**(dashes or {})}
-    by_label = {
-        "hue": "label",
-        "style": "label",
-        "palette": colors,
-        "dashes": dashes,
-        "legend": False,
-    }
+    colors, dashes = choose_colors(table), {**_choose_dashes(table), **(dashes or {})}
+    by_label = {"hue": "label", "style": "label", "palette": colors, "dashes": dashes}
+    by_label["legend"] = False
     settings = {"height": 3.2, "aspect": 1.25, **settings}
     grid = sns.relplot(
         table, kind="line", x=x, y=y, col=col, units="seed", estimator=None, linewidth=0.7,
         alpha=0.5, **by_label, **settings,
     )  # fmt: skip
-    medians = find_medians(table, [name for name in (col, "row", "label") if name], x, y)
     # Thinner towards the top, so that a line shows under another one of the same values.
     widths = np.linspace(3.4, 1.6, len(colors)) if len(colors) > 1 else [2.2]
     sizes = dict(zip(colors, widths, strict=True))
-    for panel, axes in grid.axes_dict.items() or [(None, grid.ax)]:
-        part = medians[medians[col] == panel] if col else medians
-        sns.lineplot(part, x=x, y=y, ax=axes, size="label", sizes=sizes, errorbar=None, **by_label)
+    thick = {"size": "label", "sizes": sizes, "errorbar": None}
+    for _, axes, part in _list_panels(grid, table, col):
+        sns.lineplot(find_medians(part, x, y), x=x, y=y, ax=axes, **thick, **by_label)
         if shade:
-            shade_training(axes, table[table[col] == panel] if col else table, x)
+            _shade_training(axes, part, x)
     if percent:
         grid.set(ylim=(-0.03, 1.03))
         format_percent(grid)
-    grid.set_titles("{col_name}").set_axis_labels(x, _name_axis(table, y))
-    add_legend(grid, table, dashes)
+    grid.set_titles("{col_name}").set_axis_labels(x, name_axis(table, y))
+    _add_legend(grid, colors, dashes)
     return grid
 
 
@@ -122,14 +122,14 @@ def merge_rows(table: pd.DataFrame, rows: Sequence[str], label: str) -> pd.DataF
     return table.assign(**merged, seed=seeds)
 
 
-def find_medians(table: pd.DataFrame, by: Sequence[str], x: str, y: str) -> pd.DataFrame:
-    """Return the median of y at each x where all seeds of a group have a value.
+def find_medians(table: pd.DataFrame, x: str, y: str) -> pd.DataFrame:
+    """Return the median of y at each x where all seeds of a row have a value.
 
-    >>> table = pd.DataFrame({"row": "a", "seed": [0, 1, 0], "step": [1, 1, 2], "loss": [2, 4, 1]})
-    >>> find_medians(table, ["row"], "step", "loss").values.tolist()
-    [['a', 1, 3.0]]
+    >>> table = pd.DataFrame({"row": "a", "label": "A", "seed": [0, 1, 0], "step": [1, 1, 2]})
+    >>> find_medians(table.assign(loss=[2, 4, 1]), "step", "loss").values.tolist()
+    [['a', 'A', 1, 3.0]]
     """
-    by = list(dict.fromkeys(by))
+    by = ["row", "label"]
     seeds = table.groupby([*by, x, "seed"], sort=False, observed=True)[y].mean().reset_index()
     groups = seeds.groupby([*by, x], sort=False, observed=True)[y]
     medians = groups.agg(["median", "count"]).reset_index()
@@ -141,17 +141,15 @@ def draw_bars(
     table: pd.DataFrame,
     x: str = "accuracy",
     col: str | None = "region",
-    stated: Mapping[tuple[str, str], float] | None = None,
-    percent: bool = True,
+    stated: Mapping[tuple[str, str | None], float] | None = None,
     **settings: Any,
 ) -> sns.FacetGrid | None:
     """Draw bars for means over seeds with their t interval (95%), and a dot for each seed.
 
     Args:
-        table: with the columns `row`, `label`, `seed`, `x` and `col`.
+        table: with the columns `row`, `label`, `seed`, x and col.
         x, col: the columns of lengths of bars and of panels.
         stated: values that a paper states, by row and panel; drawn as diamonds.
-        percent: write x as percentages, from 0 to 100%.
         settings: for `seaborn.catplot`: height, aspect, ...
     """
     if table.empty:
@@ -168,8 +166,7 @@ def draw_bars(
         **settings,
     )  # fmt: skip
     rows = table.drop_duplicates("label").set_index("label")["row"]
-    for panel, axes in grid.axes_dict.items() or [(None, grid.ax)]:
-        part = table[table[col] == panel] if col else table
+    for panel, axes, part in _list_panels(grid, table, col):
         sns.stripplot(
             part, x=x, y="label", ax=axes, size=4.5, edgecolor="white", linewidth=0.7, jitter=0.12,
             legend=False, clip_on=False, zorder=4, **by_label,
@@ -182,10 +179,9 @@ def draw_bars(
                 axes.text(0, height, " not tested", va="center", color="#777777", fontsize="small")
         axes.grid(visible=False, axis="y")
         axes.tick_params(axis="y", length=0)
-    if percent:
-        grid.set(xlim=(-0.03, 1.03), xticks=[0, 0.5, 1])
-        format_percent(grid, "x")
-    grid.set_titles("{col_name}").set_axis_labels(_name_axis(table, x), "")
+    grid.set(xlim=(-0.03, 1.03), xticks=[0, 0.5, 1])
+    format_percent(grid, "x")
+    grid.set_titles("{col_name}").set_axis_labels(name_axis(table, x), "")
     return grid
 
 
@@ -196,7 +192,7 @@ def draw_dots(
 
     Args:
         table: with the columns x, y and col; a line is a seed.
-        x, y, col: the columns of values, of the lines of text and of the panels.
+        x, y, col: the columns of shares, of the lines of text and of the panels.
         settings: for `seaborn.catplot`: height, aspect, hue, ...
     """
     if table.empty:
@@ -207,14 +203,14 @@ def draw_dots(
     grid = sns.catplot(
         table, kind="strip", x=x, y=y, col=col, jitter=0.15, size=4.5, alpha=0.7, **settings
     )
-    for panel, axes in grid.axes_dict.items() or [(None, grid.ax)]:
-        part = table[table[col] == panel] if col else table
+    for _, axes, part in _list_panels(grid, table, col):
         medians = part.groupby(y, sort=False)[x].median()
         for height, line in enumerate(dict.fromkeys(table[y])):
             if line in medians:
                 ends = (height - 0.32, height + 0.32)
                 axes.vlines(medians[line], *ends, color="#222222", linewidth=2, zorder=5)
     grid.set_titles("{col_name}").set(ylabel="")
+    format_percent(grid, "x")
     return grid
 
 
@@ -251,15 +247,43 @@ def draw_heatmaps(
     grid.figure.set_layout_engine("constrained")
     # Next to a single row of panels the label is longer than three quarters of the height.
     one_row = grid.axes.size <= settings["col_wrap"]
-    sizes = {"shrink": 1.0, "aspect": 16} if one_row else {"shrink": 0.75, "aspect": 30}
-    bar = grid.figure.colorbar(image, ax=list(grid.axes.flat), **sizes)
-    bar.set_label(style.wrap_title(title, 18) if one_row else title)
-    bar.outline.set_visible(False)
-    bar.ax.yaxis.set_major_formatter(style.PERCENT)
+    label, shrink, aspect = (style.wrap_title(title, 18), 1, 16) if one_row else (title, 0.75, 30)
+    style.add_color_bar(grid, image, label, shrink, aspect)
     return grid
 
 
-def _draw_heatmap(axes: Axes, part: pd.DataFrame, value: str, cmap: str) -> Any:
+def follow_steps(steps: pd.DataFrame, step: str) -> pd.DataFrame:
+    """Return steps in order, with the share `still` of responses that are right up to each.
+
+    Args:
+        steps: `n` and `first_wrong` by step, of each row, seed and number of `digits`.
+        step: the column of steps: "step" or "place".
+
+    >>> steps = pd.DataFrame({"row": "a", "seed": 0, "digits": 2, "step": [1, 0], "n": 4})
+    >>> follow_steps(steps.assign(first_wrong=[2, 1]), "step")["still"].tolist()
+    [0.75, 0.25]
+    """
+    steps = steps.sort_values(step, kind="stable")
+    wrong = steps.groupby(["row", "seed", "digits"])["first_wrong"].cumsum()
+    return steps.assign(still=1 - wrong / steps["n"])
+
+
+def average_steps(steps: pd.DataFrame, step: str, kinds: Mapping[str, str]) -> pd.DataFrame:
+    """Return means over seeds as `share`, by size i and step j, for `draw_heatmaps`.
+
+    Args:
+        steps: of `follow_steps`.
+        step: the column of steps.
+        kinds: the columns of shares, with what titles of panels call them.
+    """
+    steps = steps.rename(columns={"digits": "i", step: "j", **kinds})
+    steps = steps.melt(["row", "label", "trained", "i", "j"], [*kinds.values()], "kind", "share")
+    steps["panel"] = steps["label"] + "\n" + steps["kind"]
+    keys = ["panel", "row", "trained", "i", "j"]
+    return steps.groupby(keys, sort=False, as_index=False)["share"].mean()
+
+
+def _draw_heatmap(axes: Axes, part: pd.DataFrame, value: str, cmap: str) -> AxesImage:
     """Draw the cells of one row, and a frame around the trained sizes; return the image."""
     square = part.pivot_table(index="i", columns="j", values=value)
     rows, columns = (
@@ -279,23 +303,18 @@ def _draw_heatmap(axes: Axes, part: pd.DataFrame, value: str, cmap: str) -> Any:
     for axis, sizes in ((axes.xaxis, square.columns), (axes.yaxis, square.index)):
         axis.set_ticks(_list_ticks(min(sizes), max(sizes)))
     axes.set(xlabel="", ylabel="")
-    axes.grid(visible=False)
-    axes.spines[:].set_visible(False)
+    style.strip_axes(axes)
     axes.tick_params(length=2)
     return image
 
 
 def _list_ticks(least: int, most: int) -> list[int]:
-    """Return at most three ticks for sizes in a range.
-
-    >>> _list_ticks(1, 9), _list_ticks(2, 15), _list_ticks(1, 100)
-    ([3, 6, 9], [5, 10, 15], [50, 100])
-    """
+    """Return at most three ticks for sizes in a range: [3, 6, 9] for 1 to 9."""
     step = next(step for step in (1, 2, 3, 5, 10, 20, 50, 100, 200, most) if most <= 3 * step)
     return [tick for tick in range(step, most + 1, step) if tick >= least]
 
 
-def shade_training(axes: Axes, table: pd.DataFrame, x: str = "digits") -> None:
+def _shade_training(axes: Axes, table: pd.DataFrame, x: str) -> None:
     """Shade the trained lengths of a panel; shorter trainings shade theirs twice."""
     shortest = table[x].min()
     for trained in sorted(table["trained"].unique()):
@@ -305,17 +324,15 @@ def shade_training(axes: Axes, table: pd.DataFrame, x: str = "digits") -> None:
     axes.set_xlim(shortest, table[x].max())
 
 
-def format_percent(grid: sns.FacetGrid, axis: str = "y") -> None:
-    """Write the shares on the x or y axes of a grid as percentages."""
-    for axes in grid.axes.flat:
-        getattr(axes, f"{axis}axis").set_major_formatter(style.PERCENT)
+def format_percent(grid: sns.FacetGrid, axes: str = "y") -> None:
+    """Write the shares on the axes "x", "y" or "xy" of a grid as percentages."""
+    for panel in grid.axes.flat:
+        for axis in axes:
+            getattr(panel, f"{axis}axis").set_major_formatter(style.PERCENT)
 
 
-def add_legend(
-    grid: sns.FacetGrid, table: pd.DataFrame, dashes: Mapping[str, Any] | None = None
-) -> None:
-    """Name the labels of a table once, at the right of a grid."""
-    colors, dashes = choose_colors(table), dashes or choose_dashes(table)
+def _add_legend(grid: sns.FacetGrid, colors: dict[str, str], dashes: dict[str, Any]) -> None:
+    """Name the labels once, at the right of a grid."""
     handles = [
         Line2D([], [], color=color, linestyle=(0, dashes[label]) if dashes[label] else "-",
                linewidth=2.2, label=label)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 
+import matplotlib
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -45,10 +46,9 @@ class Notebook:
         names: Mapping[str, str] | None = None,
         scale: str = "laptop",
     ) -> pd.DataFrame:
-        """Return some rows of a table, in the order given, with their labels.
+        """Return some rows of a table, or all, in the order given, with their labels.
 
-        Rows without results are left out; a printed line names them. All rows are read if none is
-        given.
+        A printed line names rows without results.
 
         Args:
             table: the name of a result table, such as `cells`.
@@ -63,7 +63,7 @@ class Notebook:
         selected = results.select_rows(selected, list(rows)).reset_index(drop=True)
         missing = [row for row in rows if row not in set(selected["row"])]
         if missing:
-            print(describe_missing(missing))
+            print(_describe_missing(missing))
         self.runs.update(results.find_runs(selected))
         return results.add_labels(selected, tables["cells"], names)
 
@@ -93,7 +93,7 @@ class Notebook:
         """
         drawn = results.list_rows(table) if "row" in table else []
         scales = {row: self.runs[row].scale for row in drawn if row in self.runs}
-        caption = " ".join(caption.split()) + describe_scales(scales)
+        caption = " ".join(caption.split()) + _describe_scales(scales)
         self.shown = list(dict.fromkeys([*self.shown, name]))
         entry = {"notebook": self.name, "number": self.shown.index(name) + 1, "name": name}
         entry |= {"title": " ".join(title.split()), "caption": caption, "answers": list(answers)}
@@ -115,35 +115,33 @@ class Notebook:
 def open_notebook(name: str) -> Notebook:
     """Set the style of figures, and return what the cells of a figure notebook share.
 
+    A cell shows no figure by itself, but by `Notebook.show` or `plt.show`.
+
     Args:
         name: the name of the notebook, with its folder: "mcleish2024/how_far".
     """
-    style.use_style()
+    matplotlib.rcParams.update(style.MATPLOTLIB_SETTINGS)
+    plt.switch_backend(matplotlib.get_backend())  # else its first figure makes it interactive
+    plt.ioff()
     pd.set_option("display.width", 130, "display.max_columns", 20, "display.max_colwidth", None)
     np.random.seed(0)  # from which seaborn draws the jitter of dots: the same files always
     return Notebook(name)
 
 
-def describe_missing(rows: Iterable[str]) -> str:
-    """Return a line that names rows without results, and the scale at which each can be trained.
-
-    >>> describe_missing(["addition_abacus_injected", "mine"])
-    'Without results: addition_abacus_injected (scale gpu); mine (no experiment has it).'
-    """
+def _describe_missing(rows: Iterable[str]) -> str:
+    """Return a line that names rows without results, and the scale at which each can be trained."""
     known, groups = load_rows(), {}
     for row in rows:
-        scale = next(iter(known[row].scales)) if row in known else ""
-        groups.setdefault(f"scale {scale}" if scale else "no experiment has it", []).append(row)
+        remedy = (
+            f"scale {next(iter(known[row].scales))}" if row in known else "no experiment has it"
+        )
+        groups.setdefault(remedy, []).append(row)
     parts = [f"{', '.join(names)} ({remedy})" for remedy, names in groups.items()]
     return f"Without results: {'; '.join(parts)}."
 
 
-def describe_scales(scales: Mapping[str, str]) -> str:
-    """Return what a caption adds for rows whose results have another scale than `laptop`.
-
-    >>> describe_scales({"a": "laptop", "b": "long", "c": "long"})
-    ' Results of the scale `long`: b, c.'
-    """
+def _describe_scales(scales: Mapping[str, str]) -> str:
+    """Return what a caption adds for rows whose results have another scale than `laptop`."""
     groups: dict[str, list[str]] = {}
     for row, scale in scales.items():
         if scale != "laptop":

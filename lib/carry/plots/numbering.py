@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import matplotlib
+import matplotlib.pyplot as plt
+import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -13,7 +15,6 @@ from torch import Tensor
 
 from carry import formats, positions, tasks
 from carry.data.batch import Batch
-from carry.plots import style
 from carry.randomness import stream
 
 # By title: the scheme, its settings and those of the format. Schemes with settings are drawn as in
@@ -36,7 +37,6 @@ SCRATCHPADS: dict[str, tuple[dict[str, Any], list[str]]] = {
 }  # fmt: skip
 
 
-@style.use_style
 def draw_ids_of_sum(
     a: int = 653, b: int = 49, schemes: tuple[str, ...] | None = None
 ) -> tuple[Figure, pd.DataFrame]:
@@ -52,11 +52,8 @@ def draw_ids_of_sum(
     return _draw_strips(table, "title")[0], table
 
 
-@style.use_style
-def draw_ids_of_scratchpad(
-    task: str, *operands: str | int, start: int = 1
-) -> tuple[Figure, pd.DataFrame]:
-    """Draw one problem of a task with its steps, coupled, with the ids of each level from a start.
+def draw_ids_of_scratchpad(task: str, *operands: str | int) -> tuple[Figure, pd.DataFrame]:
+    """Draw one problem of a task with its steps, with the coupled ids of each level.
 
     Equal ids of a level have one colour; tokens that a level does not count have id 0.
     """
@@ -64,14 +61,13 @@ def draw_ids_of_scratchpad(
     batch = _write(task, {"name": "scratchpad", **settings}, *operands)
     parts = []
     for level, title in enumerate(titles, start=1):
-        ids = positions.choose_scheme("coupled")(level=level).ids(batch, start)
+        ids = positions.choose_scheme("coupled")(level=level).ids(batch)
         part = _make_token_table(batch, ids)
         parts.append(part.assign(level=level, title=f"level {level}: {title}"))
     table = pd.concat(parts, ignore_index=True)
     return _draw_strips(table, "title", small=True)[0], table
 
 
-@style.use_style
 def draw_ids_beyond_training(
     trained: tuple[int, ...] = (1, 2, 3),
     sums: tuple[tuple[int, int], ...] = ((123, 456), (1234, 5678)),
@@ -92,14 +88,9 @@ def draw_ids_beyond_training(
         title = f"{digits} digits: {'trained' if digits in trained else 'never trained'}"
         parts.append(_number_plainly(a, b).assign(sum=f"{a} + {b}", title=title))
     table = pd.concat(parts, ignore_index=True)
-    table["new"] = [
-        "nothing"
-        if mark in trained_marks
-        else "meaning"
-        if mark[0] in set(trained_tokens["id"])
-        else "id"
-        for mark in table[marks].itertuples(index=False, name=None)
-    ]
+    known_id = table["id"].isin(trained_tokens["id"])
+    known = [mark in trained_marks for mark in table[marks].itertuples(index=False, name=None)]
+    table["new"] = np.select([known, known_id], ["nothing", "meaning"], "id")
     figure, panels = _draw_strips(table, "sum")
     for axes, (_, part) in zip(panels, table.groupby("sum", sort=False), strict=True):
         for token in part[part["new"] != "nothing"].itertuples():
@@ -134,8 +125,11 @@ def _make_token_table(batch: Batch, ids: Tensor) -> pd.DataFrame:
 def _draw_strips(table: pd.DataFrame, by: str, small: bool = False) -> tuple[Figure, list[Axes]]:
     """Draw a panel for each value of a column; id 0, of tokens without a place, is white."""
     width, colors = int(table["at"].max()) + 1, matplotlib.colormaps["viridis"]
-    size = (max(3.4, 0.24 * width + 0.2), 0.95) if small else (0.42 * width + 0.2, 1.15)
-    figure, panels = style.make_panels(table[by].nunique(), 1, size)
+    inches, high = (max(3.4, 0.24 * width + 0.2), 0.95) if small else (0.42 * width + 0.2, 1.15)
+    count = table[by].nunique()
+    size = {"figsize": (inches, high * count), "squeeze": False, "layout": "constrained"}
+    figure, grid = plt.subplots(count, 1, **size)
+    panels = list(grid.flat)
     font = {"family": "monospace", "size": 9 if small else 13, "ha": "center", "va": "center"}
     for axes, (_, part) in zip(panels, table.groupby(by, sort=False), strict=True):
         order = sorted(set(part["id"]) - {0})

@@ -39,31 +39,29 @@ PALE = 0.3  # of those of rows that have not learned
 
 
 def draw_columns(
-    table: pd.DataFrame,
-    x: str = "digits",
-    y: str = "accuracy",
-    col: str = "label",
-    **settings: Any,
+    table: pd.DataFrame, x: str = "digits", y: str = "accuracy", **settings: Any
 ) -> sns.FacetGrid | None:
     """Draw columns for means over seeds with their t interval (95%), and a dot for each seed.
 
     Args:
-        table: with the columns `row`, `region`, `seed`, x, y and col; pale where `learned` is
+        table: with the columns `row`, `label`, `region`, `seed`, x and y; pale where `learned` is
             false.
-        x, y, col: the columns of whole numbers, of shares and of panels.
+        x, y: the columns of whole numbers and of shares.
         settings: for `seaborn.catplot`: height, aspect, col_wrap, ...
     """
     if table.empty:
         return None
     by_region = {"x": x, "y": y, "hue": "region", "palette": COLORS, "hue_order": [*COLORS]}
     by_region |= {"native_scale": True, "dodge": False, "legend": False}
-    settings = {"height": 2.5, "aspect": 0.95, "col_wrap": min(4, table[col].nunique()), **settings}
+    wrap = min(4, table["label"].nunique())
+    settings = {"height": 2.5, "aspect": 0.95, "col_wrap": wrap, **settings}
     grid = sns.catplot(
-        table, kind="bar", col=col, errorbar=share_interval, alpha=FILL, width=0.75, saturation=1,
-        sharex=False, err_kws={"color": "#222222", "linewidth": 1.4}, **by_region, **settings,
+        table, kind="bar", col="label", errorbar=share_interval, alpha=FILL, width=0.75,
+        saturation=1, sharex=False, err_kws={"color": "#222222", "linewidth": 1.4}, **by_region,
+        **settings,
     )  # fmt: skip
-    for panel, axes in grid.axes_dict.items():
-        part = table[table[col] == panel]
+    for label, axes in grid.axes_dict.items():
+        part = table[table["label"] == label]
         sns.stripplot(
             part, ax=axes, size=4.2, edgecolor="white", linewidth=0.6, jitter=0.2, clip_on=False,
             zorder=4, **by_region,
@@ -73,33 +71,28 @@ def draw_columns(
         _set_numbers(axes, part[x])
     grid.set(ylim=(0, 1.03), yticks=[0, 0.5, 1])
     kinds.format_percent(grid)
-    problems = style.name_problems(list(table["row"].unique()))
-    grid.set_axis_labels(x, f"correct {problems}" if y == "accuracy" else y)
+    grid.set_axis_labels(x, kinds.name_axis(table, y))
     _finish(grid, table)
     return grid
 
 
-def draw_shares(
-    table: pd.DataFrame, y: str, hue: str, palette: Mapping[str, str], **settings: Any
-) -> sns.FacetGrid | None:
-    """Draw shares on top of each other for each number of digits, the last one at the bottom.
+def draw_answer_kinds(table: pd.DataFrame) -> sns.FacetGrid | None:
+    """Draw the shares of kinds of answers for each number of digits, on top of each other.
 
     Args:
-        table: with one line for each label, number of `digits` and hue, and the column `region`,
-            which a strip above each panel shows.
-        y, hue, palette: the columns of shares and of what is shared, and its colours.
-        settings: for `seaborn.displot`, such as col_wrap.
+        table: with the share (`accuracy`) of each `label`, number of `digits` and `kind`, and the
+            column `region`, which a strip above each panel shows.
     """
     if table.empty:
         return None
-    settings = {"col_wrap": min(4, table["label"].nunique()), **settings}
     grid = sns.displot(
-        table, x="digits", weights=y, hue=hue, hue_order=[*palette], palette=palette, alpha=1,
-        multiple="stack", discrete=True, shrink=0.85, linewidth=0.4, col="label", height=2.6,
-        aspect=0.82, facet_kws={"sharex": False}, **settings,
+        table, x="digits", weights="accuracy", hue="kind", hue_order=[*ANSWER_KINDS],
+        palette=ANSWER_KINDS, alpha=1, multiple="stack", discrete=True, shrink=0.85, linewidth=0.4,
+        col="label", col_wrap=min(4, table["label"].nunique()), height=2.6, aspect=0.82,
+        facet_kws={"sharex": False},
     )  # fmt: skip
-    for panel, axes in grid.axes_dict.items():
-        part = table[table["label"] == panel]
+    for label, axes in grid.axes_dict.items():
+        part = table[table["label"] == label]
         for digits, region in part.groupby("digits")["region"].first().items():
             strip = {"ymin": 1.01, "ymax": 1.06, "color": COLORS[region], "alpha": FILL}
             axes.axvspan(digits - 0.5, digits + 0.5, clip_on=False, linewidth=0, **strip)
@@ -155,7 +148,7 @@ def _set_numbers(axes: Axes, numbers: pd.Series) -> None:
     axes.grid(visible=False, axis="x")
 
 
-def name_panels(grid: sns.FacetGrid, width: int = 24, **settings: Any) -> None:
+def name_panels(grid: sns.FacetGrid, width: int, **settings: Any) -> None:
     """Write the value of its column above each panel, in lines of some letters."""
     for panel, axes in grid.axes_dict.items():
         axes.set_title(style.wrap_title(str(panel), width), fontsize="small", **settings)
@@ -170,7 +163,7 @@ def name_legend(grid: sns.FacetGrid, title: str = "") -> None:
 
 def _finish(grid: sns.FacetGrid, table: pd.DataFrame) -> None:
     """Name the panels, and the regions above all."""
-    name_panels(grid, pad=10)
+    name_panels(grid, 24, pad=10)
     handles = [
         Patch(color=color, alpha=FILL, linewidth=0, label=title)
         for region, (title, color) in REGIONS.items()

@@ -19,19 +19,18 @@ WIDTH, LINE = 5.0, 0.21  # inches: letters stay readable on a phone, which shrin
 EVERY_LENGTH = 5_000  # digits at the head of the arrow
 
 
-def find_reach(table: pd.DataFrame, level: float = SOLVED) -> pd.DataFrame:
+def find_reach(table: pd.DataFrame) -> pd.DataFrame:
     """Return the longest length up to which each seed solves all lengths from the trained one on.
 
     Args:
         table: of `results.score_lengths`, with the column `panel`.
-        level: the least accuracy of a solved length.
 
     >>> table = pd.DataFrame({"digits": [3, 5, 8, 10, 12], "accuracy": [0.8, 1, 0.95, 0.3, 0.9]})
     >>> table = table.assign(panel="", row="a", label="A", trained=5, seed=0)
     >>> find_reach(table)["reach"].tolist()
     [8]
     """
-    failed = table[(table["accuracy"] < level) & (table["digits"] >= table["trained"])]
+    failed = table[(table["accuracy"] < SOLVED) & (table["digits"] >= table["trained"])]
     table = table.merge(failed.groupby(KEYS)["digits"].min().rename("failed"), "left", on=KEYS)
     reach = table["digits"].mask(table["digits"] >= table["failed"], 0)
     return (
@@ -39,7 +38,7 @@ def find_reach(table: pd.DataFrame, level: float = SOLVED) -> pd.DataFrame:
     )
 
 
-def draw_ranges(table: pd.DataFrame, proved: Container[str] = ()) -> Figure | None:
+def draw_ranges(table: pd.DataFrame, proved: Container[str] = ()) -> Figure:
     """Draw how far each row goes: grey for trained lengths, coloured for longer ones.
 
     A coloured bar ends at the longest length that more than half of the seeds reach
@@ -49,8 +48,6 @@ def draw_ranges(table: pd.DataFrame, proved: Container[str] = ()) -> Figure | No
         table: of `results.score_lengths`, with the column `panel`: a title above its rows.
         proved: rows that are proved exact at every length; an arrow says so.
     """
-    if table.empty:
-        return None
     reach = find_reach(table)
     tested = table.groupby("row")["digits"].max()
     bars = reach.groupby(["panel", "row", "label"], sort=False)
@@ -72,7 +69,7 @@ def draw_ranges(table: pd.DataFrame, proved: Container[str] = ()) -> Figure | No
 def _draw_range(axes: Axes, height: float, seeds: pd.DataFrame, tested: int, arrow: bool) -> None:
     """Draw the bars and dots of one row, with the length at the end of the bar."""
     row, trained = seeds["row"].iloc[0], seeds["trained"].iloc[0]
-    color, bar = style.choose_style(row).color, {"height": 0.7, "linewidth": 0}
+    color, bar = style.choose_color(row), {"height": 0.7, "linewidth": 0}
     # The lower median of an even number: more than half of the seeds reach it.
     end = seeds["reach"].quantile(0.5, interpolation="lower")
     axes.barh(height, min(trained, end), color=TRAINED, **bar)

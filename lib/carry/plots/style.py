@@ -1,13 +1,11 @@
 """The style of figures: one colour for each position encoding, safe for colour-blind readers.
 
-    addition_abacus             Abacus                    blue
-    addition_abacus_looped      Abacus, looped            blue, dashed
-    addition_abacus_looped_4    Abacus, looped 4 times    blue, dashed more finely
-    addition_abacus_fire        Abacus + FIRE             light blue
-    parity_fire_scratchpad      FIRE, scratchpad          red, with long dashes
-    a row with a new scheme     the scheme's label        grey, until it has a colour here
-
-Labels come from `carry.labels`; dashes come from the settings of the row.
+addition_abacus             Abacus                    blue
+addition_abacus_looped      Abacus, looped            blue, dashed
+addition_abacus_looped_4    Abacus, looped 4 times    blue, dashed more finely
+addition_abacus_fire        Abacus + FIRE             light blue
+parity_fire_scratchpad      FIRE, scratchpad          red, with long dashes
+a row with a new scheme     the scheme's label        grey, until it has a colour here
 """
 
 from __future__ import annotations
@@ -15,21 +13,18 @@ from __future__ import annotations
 import re
 import textwrap
 from collections import Counter
-from collections.abc import Callable
-from functools import wraps
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import matplotlib
-import matplotlib.pyplot as plt
 import matplotlib.ticker
 import pandas as pd
 import seaborn as sns
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.image import AxesImage
 
 from carry import labels, results
 from carry.config import paths
-from carry.experiments.run import Run
 from carry.tasks import build_task
 
 # By position encodings, as `labels.describe_positions` names them. Similar to the colours of Okabe
@@ -93,31 +88,25 @@ NO_METADATA = dict.fromkeys(["Date", "Creator", "Format", "Type"])
 README_FIGURES = ("accuracy",)  # as PNG too, since README.md shows it
 
 
-class RowStyle(NamedTuple):
-    """Label, colour, and dashes of lines of one row."""
+def choose_color(row: str) -> str:
+    """Return the colour of a row, from its settings.
 
-    label: str
-    color: str
-    dashes: tuple[float, ...]
+    >>> choose_color("addition_abacus"), choose_color("my_new_idea")
+    ('#0072B2', '#808080')
+    """
+    run = results.choose_run(row)
+    return COLORS.get(labels.describe_positions(run), OTHER_COLOR) if run else OTHER_COLOR
 
 
-def choose_style(row: str) -> RowStyle:
-    """Return the style of a row, from its settings.
+def choose_dashes(row: str) -> tuple[float, ...]:
+    """Return the dashes of a row: of its architecture or scratchpad, and of rows with a label.
 
-    >>> choose_style("addition_abacus").label, choose_style("multiplication_abacus_looped").label
-    ('Abacus', 'Abacus, looped')
-    >>> choose_style("my_new_idea")
-    RowStyle(label='My new idea', color='#808080', dashes=(1.0, 0.0))
+    >>> choose_dashes("addition_abacus"), choose_dashes("addition_abacus_looped")
+    ((1.0, 0.0), (4.0, 1.5))
     """
     run = results.choose_run(row)
     if run is None:
-        return RowStyle(labels.describe_row(row), OTHER_COLOR, SOLID)
-    color = COLORS.get(labels.describe_positions(run), OTHER_COLOR)
-    return RowStyle(labels.describe_run(run), color, _choose_dashes(run))
-
-
-def _choose_dashes(run: Run) -> tuple[float, ...]:
-    """Return dashes: of the architecture or a scratchpad, and of rows with a label."""
+        return SOLID
     architecture, has_label = labels.describe_architecture(run), run.label is not None
     recurrences = run.model.get("recurrences", 1)
     if architecture == "looped" and recurrences in LOOPED_OFTEN:
@@ -143,12 +132,8 @@ def name_problems(rows: list[str]) -> str:
 
 
 def wrap_title(text: str, width: int) -> str:
-    """Return a title in lines of at most some letters, broken after commas where this suffices.
+    """Return a title in lines, broken after commas where this suffices, never in parentheses.
 
-    Parentheses stay in one line.
-
-    >>> wrap_title("Coupled, scratchpad, 1 layer of 4 heads (to 3)", 26).split("\\n")
-    ['Coupled, scratchpad,', '1 layer of 4 heads (to 3)']
     >>> wrap_title("Ours, read relatively (to 10)", 24).split("\\n")
     ['Ours,', 'read relatively (to 10)']
     >>> wrap_title("Learned index (1 to 4 and 6)", 24).split("\\n")
@@ -162,40 +147,24 @@ def wrap_title(text: str, width: int) -> str:
     return lines.replace(NO_BREAK, " ")
 
 
-def use_style(draw: Callable[..., Any] | None = None) -> Any:
-    """Set the style of all figures; given a function, of the figure that it draws alone."""
-    if draw is None:
-        return matplotlib.rcParams.update(MATPLOTLIB_SETTINGS)
-
-    @wraps(draw)
-    def draw_in_style(*args: Any, **kwargs: Any) -> Any:
-        with matplotlib.rc_context(MATPLOTLIB_SETTINGS):
-            return draw(*args, **kwargs)
-
-    return draw_in_style
+def strip_axes(axes: Axes) -> None:
+    """Leave nothing around the cells of a heatmap but the labels of its ticks."""
+    axes.grid(visible=False)
+    axes.spines[:].set_visible(False)
 
 
-def make_panels(count: int, columns: int, size: tuple[float, float], **settings: Any):
-    """Return a figure and its `count` panels of a given size in inches, in rows of `columns`."""
-    columns = max(1, min(columns, count))
-    lines = max(1, -(-count // columns))
-    figure, grid = plt.subplots(
-        lines,
-        columns,
-        figsize=(size[0] * columns, size[1] * lines),
-        squeeze=False,
-        layout="constrained",
-        **settings,
-    )
-    for axes in grid.flat[count:]:
-        axes.remove()
-    return figure, list(grid.flat[:count])
+def add_color_bar(
+    grid: sns.FacetGrid, image: AxesImage, label: str, shrink: float, aspect: float = 30
+) -> None:
+    """Draw a bar in percent for the colours of all panels, at their right."""
+    bar = grid.figure.colorbar(image, ax=list(grid.axes.flat), shrink=shrink, aspect=aspect)
+    bar.set_label(label)
+    bar.outline.set_visible(False)
+    bar.ax.yaxis.set_major_formatter(PERCENT)
 
 
 def shorten_svg(text: str) -> str:
-    """Return an SVG with coordinates to 1/100 point, one list of fonts, and no needless text.
-
-    Each style that occurs often has a name.
+    """Return an SVG with coordinates to 1/100 point, one list of fonts, and named styles.
 
     >>> shorten_svg('<g id="axes_1">\\n   <path d="M 1.23456 7.0" style="fill: none"/>\\n</g>')
     '<g>\\n<path d="M 1.23 7.0" style="fill:none"/>\\n</g>'

@@ -35,41 +35,34 @@ SYMBOLS = "0123456789$"  # of an answer
 LABELLED = 45  # tokens; more do not fit an axis
 
 
-def has_widgets() -> bool:
-    """Return whether the kernel belongs to a notebook that shows widgets."""
-    return any(name in os.environ for name in HOSTS)
-
-
-def watch_answer(system: System, text: str = "653+49", step: int = 3) -> None:
+def watch_answer(system: System, text: str, step: int) -> None:
     """Show one step of a model's answer to a sum; with widgets, type the sum and play all steps."""
+    slider = _slide("token", step, 1, 30)
     player = ipywidgets.Play(value=step, min=1, max=30, interval=1200)
-    slider = ipywidgets.IntSlider(value=step, min=1, max=30, description="token")
     ipywidgets.jslink((player, "value"), (slider, "value"))
-    _show_controls(partial(show_step, system), player, text=_ask_sum(text), step=slider)
+    _show_controls(partial(_show_step, system), player, text=_ask_sum(text), step=slider)
 
 
-def choose_start(system: System, text: str = "653+49", start: int = 1) -> None:
+def choose_start(system: System, text: str, start: int) -> None:
     """Show a model's answer from one start of its ids; with widgets, move the start."""
-    slider = ipywidgets.IntSlider(value=start, min=1, max=40, description="start id")
-    _show_controls(partial(show_start, system), text=_ask_sum(text), start=slider)
+    slider = _slide("start id", start, 1, 40)
+    _show_controls(partial(_show_start, system), text=_ask_sum(text), start=slider)
 
 
-def choose_window(case: str = "sums, lowest digit first", window: int = 1) -> None:
+def choose_window(case: str, window: int) -> None:
     """Show what a window hides of a problem; with widgets, choose the task and move the window."""
     names = ipywidgets.Dropdown(options=list(CASES_BY_NAME), value=case, description="task")
-    slider = ipywidgets.IntSlider(value=window, min=0, max=5, description="window")
-    _show_controls(show_window, case=names, window=slider)
+    _show_controls(_show_window, case=names, window=_slide("window", window, 0, 5))
 
 
-def choose_id_window(system: System, digits: int = 60, window: int = 20) -> None:
+def choose_id_window(system: System, digits: int, window: int) -> None:
     """Show the errors in long sums with far ids hidden; with widgets, move length and window."""
-    trained = system.run.training.digits
-    lengths = ipywidgets.IntSlider(value=digits, min=trained, max=120, step=5, description="digits")
-    slider = ipywidgets.IntSlider(value=window, min=0, max=120, description="window")
-    _show_controls(partial(show_id_window, system), digits=lengths, window=slider)
+    lengths = _slide("digits", digits, system.run.training.digits, 120)
+    slider = _slide("window", window, 0, 120)
+    _show_controls(partial(_show_id_window, system), digits=lengths, window=slider)
 
 
-def show_id_window(system: System, digits: int, window: int) -> None:
+def _show_id_window(system: System, digits: int, window: int) -> None:
     """Print how many sums are right without and with a window, and draw where the others err."""
     tables = {"no window": measure_errors(system, digits)}
     tables[f"window {window}"] = measure_errors(system, digits, window)
@@ -85,7 +78,7 @@ def show_id_window(system: System, digits: int, window: int) -> None:
     _show(figure)
 
 
-def show_step(system: System, text: str, step: int) -> None:
+def _show_step(system: System, text: str, step: int) -> None:
     """Print and draw what a model predicts at one step of its answer, the last one at most."""
     trace = trace_answer(system, *_read_operands(text))
     at = min(trace.start + step, len(trace.tokens)) - 1  # of the written token
@@ -93,13 +86,12 @@ def show_step(system: System, text: str, step: int) -> None:
     verdict = "right" if trace.target[at - trace.start :][:1] == written else "wrong"
     print(f"after {trace.tokens[:at]} the model writes {written} ({chance:.0%}), {verdict}")
     if len(trace.recurrences) > 1:
-        print(
-            "read after each recurrence:", *(predicted[at - 1] for predicted in trace.recurrences)
-        )
+        read = [predicted[at - 1] for predicted in trace.recurrences]
+        print("read after each recurrence:", *read)
     _show(_draw_step(trace, at))
 
 
-def show_start(system: System, text: str, start: int) -> None:
+def _show_start(system: System, text: str, start: int) -> None:
     """Print and draw a model's answer from one start, the last possible at most, and from all."""
     table = scan_starts(system, *_read_operands(text))
     chosen = table[table["start"] <= start].iloc[-1]
@@ -115,12 +107,8 @@ def show_start(system: System, text: str, start: int) -> None:
     _show(figure)
 
 
-def show_window(case: str, window: int) -> None:
-    """Draw which tokens a window shows to each token of a response, and print what it hides.
-
-    The text has the next tokens of two problems that the window cannot tell apart, if 600 problems
-    have such a pair.
-    """
+def _show_window(case: str, window: int) -> None:
+    """Draw what a window shows, and print two of 600 problems that it cannot tell apart, if any."""
     text, visible = window_limits.find_visible_tokens(CASES_BY_NAME[case], window)
     found = window_limits.find_limits((window,), 600, [CASES_BY_NAME[case]]).iloc[0]
     if found["context"] is None:
@@ -161,28 +149,30 @@ def _draw_step(trace: Trace, at: int) -> Figure:
 
 
 def _show_controls(
-    show: Callable, *more: ipywidgets.Widget, **controls: ipywidgets.ValueWidget
+    show: Callable[..., None], *more: ipywidgets.Widget, **controls: ipywidgets.ValueWidget
 ) -> None:
     """Display controls, and below them what `show` makes of their values; or of their defaults."""
-    if not has_widgets():
-        return show(**{name: control.value for name, control in controls.items()})
-    for control in controls.values():
-        if hasattr(control, "continuous_update"):
-            control.continuous_update = False
-    output = ipywidgets.interactive_output(partial(_show_or_explain, show), controls)
-    first, *others = controls.values()
-    return display(ipywidgets.VBox([ipywidgets.HBox([first, *more, *others]), output]))
+
+    def show_or_explain(**values: str | int) -> None:
+        try:
+            show(**values)
+        except SettingsError as error:  # not a sum, or one that the model cannot read
+            print(error)
+
+    if any(name in os.environ for name in HOSTS):
+        shown = ipywidgets.interactive(show_or_explain, **controls)
+        display(ipywidgets.VBox([*more, shown]))
+    else:
+        show(**{name: control.value for name, control in controls.items()})
 
 
 def _ask_sum(text: str) -> ipywidgets.Text:
-    return ipywidgets.Text(value=text, description="sum")
+    return ipywidgets.Text(value=text, description="sum", continuous_update=False)
 
 
-def _show_or_explain(show: Callable[..., None], **values: str | int) -> None:
-    try:
-        show(**values)
-    except SettingsError as error:  # not a sum, or one that the model cannot read
-        print(error)
+def _slide(name: str, value: int, least: int, most: int) -> ipywidgets.IntSlider:
+    limits = {"value": value, "min": least, "max": most}
+    return ipywidgets.IntSlider(**limits, description=name, continuous_update=False)
 
 
 def _read_operands(text: str) -> list[str]:

@@ -145,6 +145,6 @@ def make_table(name: str, content: Content) -> dict[str, Any]:
     """
     columns, lines = TABLES[name](content.numbers)
     schemes = readme.list_lines(content.numbers["rows"]) if name == "footing" else []
-    colors = [style.choose_style(row).color for row, *_ in schemes] or [""] * len(lines)
+    colors = [style.choose_color(row) for row, *_ in schemes] or [""] * len(lines)
     rows = [[color, *line] for color, line in zip(colors, lines, strict=True)]
     return {**content.story["tables"][name], "columns": columns, "rows": rows}
