@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from carry.experiments.base import NOTEBOOK, SMOKE, Row, Settings, ids, merge, row
 
 # ---- Noisy majority (section 5) ------------------------------------------------------------------
@@ -22,7 +24,7 @@ PAPER = dict(
     evaluation=dict(longest=200, starts=[1]))
 
 
-def majority(width: int, heads: int, **changes: Settings) -> Row:
+def majority(width: int, heads: int, **changes: Any) -> Row:
     """Return a row of attention alone, without feed-forward networks and output maps."""
     model = dict(layers=1, width=width, heads=heads, feed_forward=False, output=False,
                  final_norm=False, biases=False, logit_bias=True)
