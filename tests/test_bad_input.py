@@ -163,8 +163,10 @@ task: {name: multi_operand_addition}, training: {digits: 3}, evaluation: {far: [
     evaluation.far: (5, 1) is too small, expected at least (1, 2)
 analyses: [heads]
     'heads' does not fit task 'addition'; expected 'noisy_majority'
-certify: true
+certify: true, model: {layers: 1}
     mine.positions
+certify: true
+    model.layers: 2 has no certificate; expected 1
 """
 
 # The rest of params.yaml.

@@ -18,7 +18,7 @@ from carry.config.paths import ROOT
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 EXTENSIONS = CONTRIBUTING.split("\n## Extend it\n")[1].split("\n## ")[0]
 RECIPE = re.compile(r"`([\w/.]+\.(?:py|yaml))`[^`\n]*:\n\n```(?:python|yaml)\n(.*?)```", re.DOTALL)
-COPIED = ["lib", "tests", "claims", "params.yaml", "pyproject.toml"]
+COPIED = ["lib", "tests", "claims", "params.yaml", "pyproject.toml", "CONTRIBUTING.md"]
 
 # What the extended project must do; it runs in one process, since imports take most of the time.
 CHECKS = """

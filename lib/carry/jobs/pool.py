@@ -208,7 +208,8 @@ def _start_local_cluster(jobs: int) -> Iterator[Any]:
             options["env"] |= {"CUDA_VISIBLE_DEVICES": gpus[index % len(gpus)],
                                GPU_SHARE: str(share)}  # fmt: skip
         workers[index] = {"cls": distributed.Nanny, "options": options}
-    local = {"host": "127.0.0.1", "port": 0, "dashboard": False}
+    # Two schedulers would compete for Dask's usual port, which also other machines could reach.
+    local = {"host": "127.0.0.1", "port": 0, "dashboard_address": "127.0.0.1:0"}
     scheduler = {"cls": distributed.Scheduler, "options": local}
     with (
         _leave_out_script(),
