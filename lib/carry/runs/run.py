@@ -63,6 +63,9 @@ def choose_all(scale: str | None = None) -> list[Run]:
         return [load_run(row, NOTEBOOK) for row in list_rows(scale=NOTEBOOK)]
     runs = [run for study in params.load_params().train for run in choose_runs(study, scale)]
     check_runs(runs)
+    for row in params.load_params().override:  # also of rows that only figures read
+        for scale in [*load_rows()[row].scales][:1]:
+            load_run(row, scale)
     return runs
 
 
