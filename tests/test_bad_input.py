@@ -189,6 +189,8 @@ override: {mien: {}}
     override: 'mien' is unknown, did you mean 'mine'
 train: {tests: [mine]}, override: {theirs: {training: {stpes: 1}}}
     runs.theirs.training.stpes: unknown setting, did you mean 'steps'
+train: {tests: [mine]}, override: {theirs: {model: {width: wide}}}
+    runs.theirs.model.width: 'wide' does not fit, expected integer
 override: {mine: 3}
     params.yaml.override.mine: 3 does not fit, expected dictionary
 scale: smok

@@ -160,6 +160,18 @@ def test_a_damaged_table_is_refused_in_one_line_before_any_work(home):
     assert not paths.STORE.exists()
 
 
+def test_another_scale_leaves_the_weights_in_git(home):
+    use, _ = home
+    use(MINE.but("mine", seeds=1, publish=True, smoke=dict(training=dict(steps=5))))
+    run.run_rows(["mine"], "smoke")
+    assert not paths.models_folder("mine").exists()
+    run.run_rows(["mine"])
+    (weights,) = paths.models_folder("mine").iterdir()
+    before = weights.read_bytes()
+    run.run_rows(["mine"], "smoke")
+    assert weights.read_bytes() == before
+
+
 def test_the_marker_of_a_training_gives_the_run_its_origin(home):
     run.run_rows(["mine"], seeds=[0])
     (line,) = read("runs").to_dict("records")
