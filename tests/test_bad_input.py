@@ -81,6 +81,8 @@ positions: [{ids: index}]
     positions.0.encoding: missing; expected a name
 positions: [{ids: randomized, encoding: fire}]
     positions.0.range: missing; expected a value
+positions: [{ids: abacus, encoding: relative, window: [0, 9000000000000]}]
+    positions.0.window: 9000000000000 is too large; expected at most 1000000000
 training: {steps: 9000000000}
     training.steps: 9000000000 is too large; expected at most 1000000000
 evaluation: {starts: [centre]}
@@ -185,6 +187,10 @@ train: {others: all}, scale: smoke
     train.others: no row has the scale 'smoke'; expected one
 override: {mien: {}}
     override: 'mien' is unknown, did you mean 'mine'
+train: {tests: [mine]}, override: {theirs: {training: {stpes: 1}}}
+    runs.theirs.training.stpes: unknown setting, did you mean 'steps'
+train: {tests: [mine]}, override: {theirs: {model: {width: wide}}}
+    runs.theirs.model.width: 'wide' does not fit, expected integer
 override: {mine: 3}
     params.yaml.override.mine: 3 does not fit, expected dictionary
 scale: smok

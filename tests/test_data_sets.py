@@ -403,3 +403,16 @@ def test_damaged_results_are_refused_in_one_line(tmp_path, monkeypatch, how):
     with pytest.raises(SettingsError, match=paths.display_path(file)) as caught:
         result_tables.read_table("cells")
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"lengths": [1, 2], "validation": 9}, "leaves no problem to score"),
+        ({"grid": 5, "equal": 0}, "leaves no problem to score"),
+        ({"ranges": {"far": {"least": 5, "most": 2, "count": 3}}}, "ranges.far: most 2 does not"),
+    ],
+)
+def test_a_set_that_cannot_score_is_refused_before_training(settings, message):
+    with pytest.raises(SettingsError, match=f"^problems.mine: {message}"):
+        ProblemSet.parse({**ADDITION, **settings}, "problems.mine")

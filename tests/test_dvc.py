@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from dvc.repo import Repo
 from dvc.utils.hydra import apply_overrides
 from dvc.utils.serialize import load_yaml, modify_yaml
 
@@ -99,3 +100,13 @@ def test_plots_compare_commits(clone):
     (entry,) = drawn["data"]["accuracy by length"]
     values = entry["content"]["data"]["values"]
     assert {"0.5", "1"} <= {value["accuracy"] for value in values if value["digits"] == "1"}
+
+
+def test_every_setting_of_params_starts_the_first_stage(tmp_path):
+    """A misspelt `-S +sclae=smoke` is refused by the stage `problems`, which all others follow."""
+    for file in ("dvc.yaml", "params.yaml"):
+        shutil.copy(ROOT / file, tmp_path)
+    apply_overrides(tmp_path / "params.yaml", ["+sclae=smoke"])
+    repo = Repo.init(tmp_path, no_scm=True)
+    (params,) = repo.stage.load_one(str(tmp_path / "dvc.yaml"), "problems").params
+    assert params.read_params()["sclae"] == "smoke"

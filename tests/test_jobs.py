@@ -165,6 +165,14 @@ def test_a_stopped_job_goes_on_from_its_checkpoint(home):
     assert json.loads((place / "done.json").read_text())["share"] == 0.5
 
 
+def test_checkpoints_that_a_kill_left_behind_are_removed(texts):
+    run, read = texts
+    (place,) = run("a")
+    (place / store.CHECKPOINTS).mkdir()
+    run("a")
+    assert read() == ["a"] and not (place / store.CHECKPOINTS).exists()
+
+
 def test_a_marker_says_what_a_job_took(texts):
     (place,) = texts[0]("a")
     done = store.read_done(place)

@@ -132,6 +132,46 @@ def test_lines_of_other_places_stay(home):
     assert pd.read_parquet(folder / "gone.parquet")["n"].tolist() == [1, 3]
 
 
+def test_a_kill_between_two_tables_leaves_no_seed_without_its_cells(home, monkeypatch):
+    with monkeypatch.context() as patched:
+        to_parquet = pd.DataFrame.to_parquet
+        written = []
+
+        def write(table, path, **options):
+            if written:
+                raise KeyboardInterrupt
+            written.append(path)
+            to_parquet(table, path, **options)
+
+        place = dict(row=["mine"], scale="laptop", seed=[0])
+        made = {name: pd.DataFrame(place) for name in ("runs", "cells", "curves")}
+        patched.setattr(pd.DataFrame, "to_parquet", write)
+        with pytest.raises(KeyboardInterrupt):
+            tables.add_lines(made, paths.results_folder("tests"), {("mine", "laptop", 0)})
+    assert [path.name for path in paths.results_folder("tests").glob("*")] == ["cells.parquet"]
+
+
+def test_a_damaged_table_is_refused_in_one_line_before_any_work(home):
+    path = paths.results_folder("tests") / "runs.parquet"
+    path.parent.mkdir(parents=True)
+    path.write_text("damaged")
+    with pytest.raises(SettingsError, match="^results.tests: .*runs.parquet cannot be read"):
+        run.run_rows(["mine"])
+    assert not paths.STORE.exists()
+
+
+def test_another_scale_leaves_the_weights_in_git(home):
+    use, _ = home
+    use(MINE.but("mine", seeds=1, publish=True, smoke=dict(training=dict(steps=5))))
+    run.run_rows(["mine"], "smoke")
+    assert not paths.models_folder("mine").exists()
+    run.run_rows(["mine"])
+    (weights,) = paths.models_folder("mine").iterdir()
+    before = weights.read_bytes()
+    run.run_rows(["mine"], "smoke")
+    assert weights.read_bytes() == before
+
+
 def test_the_marker_of_a_training_gives_the_run_its_origin(home):
     run.run_rows(["mine"], seeds=[0])
     (line,) = read("runs").to_dict("records")

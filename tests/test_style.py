@@ -8,9 +8,10 @@ import matplotlib.colors
 import numpy as np
 import pytest
 
-from carry import positions, results
+from carry import labels, positions, results
 from carry.config import settings
 from carry.config.settings import list_modules
+from carry.experiments.base import Row
 from carry.experiments.resolve import load_rows, make_run
 from carry.labels import describe_run
 from carry.plots import index, numbering, style
@@ -26,6 +27,11 @@ def test_ids_are_those_of_the_schemes():
     spelt = f"{' '.join(coupled['token'])} | {' '.join(map(str, coupled['id']))}"
     assert spelt == drawn
     assert set(table["scheme"]) == set(list_modules("carry.positions"))  # each has to be drawn
+
+
+def test_a_row_without_scales_is_called_by_its_name(monkeypatch):
+    monkeypatch.setattr(labels, "load_rows", lambda: {"my_idea": Row("my_idea", "tests", {})})
+    assert labels.find_run("my_idea") is None and labels.describe_row("my_idea") == "My idea"
 
 
 def test_a_new_row_with_a_new_scheme_needs_no_list(monkeypatch):

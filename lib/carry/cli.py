@@ -279,14 +279,15 @@ def run_rows(names: list[str], scale: str, seed: list[int] | None, minutes: floa
 
 def certify(names: list[str], renew: bool = False) -> int:
     """Verify committed certificates, or renew them; return 1 if one of them fails."""
-    from carry.certificates.committed import renew_certificate, verify_certificates
+    from carry.certificates import committed
 
+    committed.check_certified(names)  # of all, before minutes of work for the first
     if not renew:
-        return 0 if verify_certificates(names) else 1
+        return 0 if committed.verify_certificates(names) else 1
     if not names:
         raise SettingsError("certify --renew: no row is named; expected ROW...")
     for row in names:
-        renew_certificate(row)
+        committed.renew_certificate(row)
     return 0
 
 
@@ -338,9 +339,10 @@ def write_site() -> None:
 def refresh(names: list[str]) -> None:
     """Execute notebooks in place."""
     notebooks = _notebooks()
-    for name in names or sorted(notebooks.find_notebooks()):
+    sources = {name: notebooks.find_notebook(name) for name in names or notebooks.find_notebooks()}
+    for name, source in sources.items():
         print(f"refreshing {name}", flush=True)
-        notebooks.refresh_notebook(notebooks.find_notebook(name))
+        notebooks.refresh_notebook(source)
 
 
 def _notebooks() -> Any:

@@ -11,10 +11,9 @@ import hashlib
 import importlib.metadata
 import platform
 import subprocess
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import suppress
 from functools import cache
-from itertools import accumulate
 from pathlib import Path
 
 LIBRARY = Path(__file__).parent
@@ -132,5 +131,6 @@ def hash_source(source: str) -> str:
     return hashlib.sha256(ast.dump(tree).encode()).hexdigest()[:16]
 
 
-def _with_packages(name: str) -> Iterator[str]:
-    return accumulate(name.split("."), "{}.{}".format)
+def _with_packages(name: str) -> list[str]:
+    parts = name.split(".")
+    return [".".join(parts[:end]) for end in range(1, len(parts) + 1)]

@@ -22,12 +22,11 @@ SHARED_WORDS = ("", "relative", "scratchpad")  # of all certified rows
 
 
 def find_run(row: str) -> Run | None:
-    """Return a row of the experiments; None for another name."""
-    rows = load_rows()
-    if row not in rows:
+    """Return a row of the experiments; None for another name, and for a row without scales."""
+    scales = load_rows()[row].scales if row in load_rows() else ()
+    if not scales:
         return None
-    scales = rows[row].scales
-    return load_run(row, "laptop" if "laptop" in scales else next(iter(scales), "laptop"))
+    return load_run(row, "laptop" if "laptop" in scales else next(iter(scales)))
 
 
 def describe_positions(run: Run) -> str:

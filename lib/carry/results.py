@@ -128,6 +128,7 @@ def choose_scales(table: pd.DataFrame, scales: Sequence[str]) -> pd.DataFrame:
     >>> choose_scales(table, ["laptop", "long", "gpu"])["scale"].tolist()
     ['laptop', 'long']
     """
+    # From the last to the first: a scale that occurs twice has the rank of its first place.
     ranks = table["scale"].map({scale: rank for rank, scale in enumerate(scales[::-1])})
     return table[ranks == ranks.groupby(table["row"]).transform("max")]
 

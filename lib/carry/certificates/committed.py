@@ -146,11 +146,18 @@ def list_certified() -> list[str]:
     return [row for row in list_rows() if load_run(row).certify]
 
 
+def check_certified(rows: list[str]) -> None:
+    """Refuse a row that is not certified, and name the nearest that is."""
+    certified = list_certified()
+    for row in rows:
+        if row not in certified:
+            hint = suggest_name(row, certified)
+            raise SettingsError(f"certificates: {row!r} is not certified, {hint}")
+
+
 def _find_committed_weights(row: str) -> tuple[Run, list[Path]]:
     """Return a certified row, and its weights in git."""
-    if row not in list_certified():
-        hint = suggest_name(row, list_certified())
-        raise SettingsError(f"certificates: {row!r} is not certified, {hint}")
+    check_certified([row])
     run, folder = load_run(row), paths.models_folder(row)
     files = [folder / f"seed_{seed}.safetensors" for seed in range(run.seeds)]
     for path in files:

@@ -124,8 +124,9 @@ class Settings(pydantic.BaseModel):
     @classmethod
     def _check_integer(cls, value: Any) -> Any:
         """Refuse integers that no size can have: they overflow tensors or exhaust memory."""
-        if isinstance(value, int) and value > LARGEST_INTEGER:
-            raise ValueError(f"{value} is too large; expected at most {LARGEST_INTEGER}")
+        for number in value if isinstance(value, list) else [value]:
+            if isinstance(number, int) and number > LARGEST_INTEGER:
+                raise ValueError(f"{number} is too large; expected at most {LARGEST_INTEGER}")
         return value
 
 

@@ -62,11 +62,22 @@ class ProblemSet(DataSet):
     digits: int = Field(default=0, ge=0, le=MOST_DIGITS)
 
     @pydantic.model_validator(mode="after")
-    def _check_lengths(self) -> ProblemSet:
-        """Refuse problems that training could draw next to problems that it never draws."""
+    def _check_problems(self) -> ProblemSet:
+        """Refuse problems that training could draw next to those that it never draws, and none."""
         for kind in ("grid", "equal", "far", "ranges", "every", "draw"):
             if self.lengths and getattr(self, kind):
                 raise ValueError(f"{kind} does not fit a set with lengths, expected test alone")
+        for name, sizes in self.ranges.items():
+            if sizes.most < sizes.least:
+                raise ValueError(
+                    f"ranges.{name}: most {sizes.most} does not fit, expected {sizes.least} or more"
+                )
+        cells = self.grid * self.each + (self.longest or self.grid) * self.equal
+        if not (cells or self.far or self.ranges or self.every or self.draw or self.test):
+            raise ValueError(
+                "leaves no problem to score; expected test with lengths, or each, equal, far, "
+                "ranges, every or draw"
+            )
         return self
 
 

@@ -47,6 +47,8 @@ def run_jobs(jobs: Sequence[Job], label: str) -> list[Path]:
             if fault != store.MISSING:
                 print_warning(f"{jobs[index].name}: {fault}; this job is run again")
             waiting[place] = index
+        elif not fault:  # a kill may have left them behind
+            store.remove_checkpoints(place)
     order = sorted(waiting.values(), key=lambda index: -jobs[index].cost)
     with progress_bar(sum(job.cost for job in jobs), label, bar_format=BAR, smoothing=0) as bar:
         progress = _Progress(bar, jobs, order)

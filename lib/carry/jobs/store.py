@@ -91,8 +91,13 @@ def perform(report: Callable[..., None], job: Job, place: Path, lock_seconds: fl
                 shutil.rmtree(place)
             place.mkdir(parents=True, exist_ok=True)
             _keep(place, {"key": place.name, "job": job.name, **_work(report, job, place)})
-        shutil.rmtree(place / CHECKPOINTS, ignore_errors=True)
+        remove_checkpoints(place)
     report(1.0)
+
+
+def remove_checkpoints(place: Path) -> None:
+    """Remove the checkpoints of a finished job, if it has any."""
+    shutil.rmtree(place / CHECKPOINTS, ignore_errors=True)
 
 
 @contextmanager

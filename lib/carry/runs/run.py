@@ -61,8 +61,11 @@ def choose_all(scale: str | None = None) -> list[Run]:
     """Return the runs of all studies that params.yaml trains; or all with the scale `notebook`."""
     if scale == NOTEBOOK:
         return [load_run(row, NOTEBOOK) for row in list_rows(scale=NOTEBOOK)]
-    runs = [run for study in params.load_params().train for run in choose_runs(study, scale)]
-    check_runs(runs)
+    chosen = params.load_params()
+    runs = [run for study in chosen.train for run in choose_runs(study, scale)]
+    # Overridden rows that are not trained: figures read their settings.
+    others = {name: load_rows()[name].scales for name in chosen.override}
+    check_runs([*runs, *(load_run(name, next(iter(of))) for name, of in others.items() if of)])
     return runs
 
 
@@ -273,11 +276,16 @@ def _train_and_score(batch: Sequence[tuple[Run, list[int]]], end: float | None) 
 
 
 def _finish(run: Run) -> None:
-    """Analyse and certify a run of which all seeds are there, if they were trained here."""
+    """Analyse and certify a run of which all seeds are there, if they were trained here.
+
+    Weights and certificates in git are those of the scale `laptop`.
+    """
     trained = [job.place for job, _ in list_training_jobs(run)]
     if any(store.find_fault(place) for place in trained):
         return
     _analyse([run], run.name)
+    if run.scale != "laptop":
+        return
     if run.publish:
         _copy_weights(run, run.seeds if run.certify else 1, paths.models_folder(run.name))
     if run.certify:

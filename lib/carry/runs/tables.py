@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 from carry.config import paths
-from carry.data.tables import write_tables
+from carry.data.tables import read_parquet, write_tables
 from carry.experiments.run import Run
 from carry.jobs import Job, store
 from carry.models.identity import describe_run
@@ -27,21 +27,28 @@ COLUMNS = {
 def add_lines(tables: Mapping[str, pd.DataFrame], folder: Path, places: Collection[tuple]) -> None:
     """Add tables to those of a folder, in place of the lines of the same `places`.
 
+    The table `runs` is written last: also after a kill, the others have the seeds that it has.
+
     Args:
         places: rows, scales and seeds that were run; their earlier lines go from all tables.
     """
     merged = {}
     lock = paths.STORE / "tables" / f"{folder.parent.name}_{folder.name}"
     with store.lock_place(lock, f"tables of {folder.name}", LOCK_SECONDS):
-        for name in {*tables, *(path.stem for path in folder.glob("*.parquet"))}:
+        names = {*tables, *(path.stem for path in folder.glob("*.parquet"))}
+        for name in [*sorted(names - {"runs"}), *names & {"runs"}]:
             path = folder / f"{name}.parquet"
-            earlier = pd.read_parquet(path) if path.exists() else pd.DataFrame(columns=PLACE)
+            earlier = _read_table(path) if path.exists() else pd.DataFrame(columns=PLACE)
             lines = zip(*(earlier[column] for column in PLACE), strict=True)
             kept = earlier[[line not in places for line in lines]]
             parts = [part for part in (kept, tables.get(name)) if part is not None and len(part)]
             if parts:
                 merged[name] = pd.concat(parts, ignore_index=True)
         write_tables(merged, folder)
+
+
+def _read_table(path: Path) -> pd.DataFrame:
+    return read_parquet(path, f"results.{path.parent.name}", "it as git has it")
 
 
 def describe_runs(runs: Iterable[tuple[Run, int, Job]]) -> pd.DataFrame:
@@ -68,7 +75,7 @@ def list_done(run: Run) -> set[int]:
     path = paths.results_folder(run.study) / "runs.parquet"
     if not path.exists():
         return set()
-    table = pd.read_parquet(path)
+    table = _read_table(path)
     settings = describe_run(run, 0)["settings"]
     own = (table["row"] == run.name) & (table["scale"] == run.scale)
     return {*table.loc[own & (table["settings"] == settings), "seed"]}
