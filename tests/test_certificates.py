@@ -381,6 +381,15 @@ NOT_PROVED = {
         {"positions": [{"ids": "abacus", "encoding": "relative", "window": [0, 1]}]},
     ),
     "spare zeros": ("multi_operand_addition_relative_scratchpad", {"task": {"spare": 1}}),
+    "sums from the first number on": (
+        "multi_operand_addition_relative_scratchpad",
+        {"format": {"from_zero": False}},
+    ),
+    "parities without steps": (PARITY, {"format": {"name": "expression"}}),
+    "comparisons without steps": (
+        "comparison_relative_scratchpad",
+        {"format": {"name": "expression"}, "positions": levels_of((1, 0))},
+    ),
     "products without padding": ("multiplication_relative_scratchpad", {"format": {"pad": False}}),
     "levels in another order": (
         "multi_operand_addition_relative_scratchpad",

@@ -112,12 +112,18 @@ def _write_steps(
     """Write problems; select the response tokens at given places, and in a given row if not None.
 
     Level 1 counts places from the sign below the least significant digit; level 2 counts rows.
+
+    Raises:
+        TooManyContexts: for a response without these places, such as a parity without its steps: it
+            depends on digits that no window shows.
     """
     batch = system.format.write(problems.trim())
-    index, _, _ = batch.response()
-    selected = batch.levels[:, :, 0].gather(1, index) == places + 1
+    index, _, real = batch.response()
+    selected = real & (batch.levels[:, :, 0].gather(1, index) == places + 1)
     if row is not None:
         selected &= batch.levels[:, :, 1].gather(1, index) == row
+    if not selected.any():
+        raise TooManyContexts
     return CoveringProblems(batch, selected, problems)
 
 
