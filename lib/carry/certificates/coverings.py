@@ -174,6 +174,11 @@ def _cover_columns(
     """
     task, count, (below, above) = system.task, len(carry_digits[0]), _place_reach(system)
     digits = digits or (DIGITS if task.base == 10 else range(task.base))
+    # A step writes the next place and the end of the number, whether or not its window shows them.
+    if task.answer_is_reversed:
+        below = max(below, 1)
+    else:
+        above = max(above, 1)
     above += more_above
     if len(digits) ** ((below + above + 1) * count) > MAX_PROBLEMS:
         raise TooManyContexts
