@@ -565,6 +565,22 @@ BAD = {
         {**GOOD, "holds_if": "__import__('os')"},
         "does not fit, expected string should match pattern",
     ),
+    "a threshold in percent": ({**GOOD, "holds_if": ">= 99"}, "threshold from 0 to 1 in holds_if"),
+    "more hits than runs": (
+        {**GOOD, "measure": SHARE, "paper_rates": {"addition_rope": [3, 2]}},
+        "expected no more hits than runs in paper_rates",
+    ),
+    "no rows": ({**GOOD, "measure": {**NOPE, "rows": []}}, "claims.mine.measure.rows: [] does not"),
+    "two rows that are compared with nothing": (
+        {
+            **GOOD,
+            "compare": {"where": {"digits": 10}},
+            "measure": {**NOPE, "rows": ["addition_nope", "addition_rope"]},
+        },
+        "expected compare.row, or one row in measure.rows",
+    ),
+    "a measure that is a word": ({**GOOD, "measure": "where"}, "'where' is not valid; expected a"),
+    "the name of another file": ({**GOOD, "paper": "cho2025"}, "claims.mine.paper: unknown"),
     "no condition": ({**BASE, "measure": NOPE}, "expected measure and holds_if together"),
     "nothing to test": (BASE, "expected either measure or not_tested"),
     "a missing statement": (
@@ -899,7 +915,7 @@ def test_an_analysis_from_a_former_start_is_gated_by_start_1(tmp_path):
 
 
 @pytest.mark.parametrize(("analysis", "message"), [
-    ({**ANALYSIS, "table": "confirmd"}, "'confirmd' is unknown, did you mean 'confirmed'"),
+    ({**ANALYSIS, "table": "confirmd"}, "mine.analysis.table: 'confirmd' is unknown, did you mean"),
     ({**ANALYSIS, "count": "flippd"}, "analysis: unknown column 'flippd', did you mean 'flipped'"),
 ])  # fmt: skip
 def test_analyses_that_do_not_fit(tmp_path, analysis, message):

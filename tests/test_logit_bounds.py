@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 
 from carry.certificates import rounding
+from carry.certificates.contexts import FREE_SETTINGS
 from carry.certificates.logit_bounds import bound_logits
 from carry.certificates.rounding import BoundedTensor
 from carry.config.settings import SettingsError
@@ -22,7 +23,9 @@ LAYERS = {
     "both_rms": {"norm": "rms", "norm_place": "pre_and_post"},
     "branch": {"norm": "rms", "norm_place": "pre_and_branch", "final_norm": False},
     "bare": {"norm": "none", "biases": False},
-}
+    "sizes": {"head_width": 20, "hidden": 50, "norm_epsilon": 0.1, "embedding_std": 2.0,
+              "divide_gradient": True},
+}  # fmt: skip
 POSITIONS = ["nope", "none", "index_relative", "abacus_window", "coupled_window"]
 CASES = [("abacus_window", layers) for layers in LAYERS]
 CASES += [(positions, "both_rms") for positions in POSITIONS if positions != "abacus_window"]
@@ -60,6 +63,12 @@ def assert_within(actual, bounded):
     assert bounded.error.isfinite().all()
     excess = (actual.double() - bounded.value).abs() - bounded.error
     assert (excess <= 0).all(), f"{excess.max()} beyond the bound"
+
+
+def test_each_setting_that_may_have_any_value_has_a_case():
+    """Else a certificate could rest on bounds that nobody has compared with a float32 pass."""
+    compared = {name for settings in LAYERS.values() for name in settings}
+    assert compared | {"width", "heads", "attention"} == FREE_SETTINGS  # these in `network_of`
 
 
 @pytest.mark.parametrize(("positions", "layers"), CASES)

@@ -182,6 +182,7 @@ def test_it_loads_nothing_from_a_network_and_its_links_lead_somewhere(first, tex
         ("a.html", '<script src="https://example.org/x.js"></script>', "a.html would load https"),
         ("a.html", '<a href="gone.html">x</a>', "links to gone.html, which does not exist"),
         ("a.html", '<a href="#gone">x</a>', "links to #gone, where no such place is"),
+        ("a.html", '<a xml:lang="en" href="gone.html">x</a>', "links to gone.html, which does"),
         ("a.html", "<img src='//example.org/x'>", "a.html would load //example"),
     ],
 )

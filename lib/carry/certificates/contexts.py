@@ -37,7 +37,8 @@ PROBLEMS_PER_BATCH = 50
 CONTEXTS_PER_CHUNK = 100_000  # for keys, which take ten times the memory of the contexts
 CONTEXTS_TO_MERGE = 2_000_000
 HIDDEN_ID = 10**9  # outside every window
-# Settings of a model that may have any value; all others have their default.
+# Settings that change no logit, or whose values all have bounds on rounding (see `logit_bounds`).
+# Contexts and bounds are proved for the defaults of all others.
 FREE_SETTINGS = {
     "width", "heads", "head_width", "hidden", "norm", "norm_epsilon", "norm_place", "biases",
     "logit_bias", "final_norm", "embedding_std", "divide_gradient", "attention",

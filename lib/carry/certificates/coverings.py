@@ -112,12 +112,18 @@ def _write_steps(
     """Write problems; select the response tokens at given places, and in a given row if not None.
 
     Level 1 counts places from the sign below the least significant digit; level 2 counts rows.
+
+    Raises:
+        TooManyContexts: for a response without these places, such as a parity without its steps: it
+            depends on digits that no window shows.
     """
     batch = system.format.write(problems.trim())
-    index, _, _ = batch.response()
-    selected = batch.levels[:, :, 0].gather(1, index) == places + 1
+    index, _, real = batch.response()
+    selected = real & (batch.levels[:, :, 0].gather(1, index) == places + 1)
     if row is not None:
         selected &= batch.levels[:, :, 1].gather(1, index) == row
+    if not selected.any():
+        raise TooManyContexts
     return CoveringProblems(batch, selected, problems)
 
 
@@ -168,6 +174,11 @@ def _cover_columns(
     """
     task, count, (below, above) = system.task, len(carry_digits[0]), _place_reach(system)
     digits = digits or (DIGITS if task.base == 10 else range(task.base))
+    # A step writes the next place and the end of the number, whether or not its window shows them.
+    if task.answer_is_reversed:
+        below = max(below, 1)
+    else:
+        above = max(above, 1)
     above += more_above
     if len(digits) ** ((below + above + 1) * count) > MAX_PROBLEMS:
         raise TooManyContexts

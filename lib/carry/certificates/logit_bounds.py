@@ -2,9 +2,8 @@
 
 A forward pass in float64 bounds the error of each step, both inherited and from its own rounding
 (`carry.certificates.rounding`). Bounds that are propagated forward grow with the worst case of each
-matrix. Therefore a second pass goes backward. Let x_l be the float32 result
-of step l, e_l its rounding error, and S_l the exact composition of all later steps. The error of a
-logit is
+matrix. Therefore a second pass goes backward. Let x_l be the float32 result of step l, e_l its
+rounding error, and S_l the exact composition of all later steps. The error of a logit is
 
     sum_l S_l(x_l) - S_l(x_l - e_l),    and each term is at most    sup |dS_l| |e_l|.
 

@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from carry import results
 from carry.config import paths
-from carry.config.settings import Settings, SettingsError, suggest_name
+from carry.config.settings import Settings, SettingsError, check_known, suggest_name
 from carry.config.yaml_files import read_yaml
 from carry.evaluation.regions import LEARNED
 from carry.experiments.resolve import load_rows
@@ -68,7 +68,7 @@ class Measure(Settings):
     the other row.
     """
 
-    rows: list[str]
+    rows: Annotated[list[str], Field(min_length=1)]
     where: CellFilter
     statistic: STATISTICS = "mean_over_seeds"
     above: float | None = None  # the accuracy that seeds have to reach
@@ -191,6 +191,8 @@ class Claim(Settings):
         two_starts = compared and self.is_order_of_rows() and "start" in compared.where
         measure, where = self.measure, self.measure and self.measure.where
         is_share = statistic == "seeds_above"
+        threshold = self.condition()[1] if self.holds_if else 0.0
+        least = -1.0 if compared or self.thesis_runs else 0.0
         rules = [
             (not where or where.set or where.region or where.digits or where.beyond is not None,
              "a set, a region, digits or beyond in measure.where"),
@@ -199,13 +201,19 @@ class Claim(Settings):
             (tested + bool(self.not_tested) == 1, "either measure or not_tested, with the reason"),
             (tested == bool(self.holds_if) + (self.margin is not None),
              "measure and holds_if together, or margin in its place"),
+            (statistic in (None, "errors") or least <= threshold <= 1.0,
+             f"a threshold from {least:g} to 1 in holds_if"),
             (compared or self.margin is None, "compare next to margin"),
             (compared or not self.interim_tests, "compare next to interim_tests"),
             (not compared or statistic in COMPARABLE,
              f"compare next to a statistic over seeds, not {statistic!r}"),
+            (not (compared and measure) or compared.row or len(measure.rows) == 1,
+             "compare.row, or one row in measure.rows"),
             (not two_starts, "one start for two rows, not compare.where.start"),
             (not self.paper_rates or is_share,
              "paper_rates next to the statistic seeds_above"),
+            (all(hits <= runs for hits, runs in self.paper_rates.values()),
+             "no more hits than runs in paper_rates"),
         ]  # fmt: skip
         for is_kept, expected in rules:
             if not is_kept:
@@ -307,10 +315,12 @@ def load_claims(folder: Path = FOLDER) -> list[Claim]:
 
 
 def _parse_claim(settings: dict[str, Any], place: str, paper: str) -> Claim:
+    if "paper" in settings:
+        raise SettingsError(f"{place}.paper: unknown setting; the paper is the file's name")
     parsed = {**settings, "paper": paper}
     for name, kind in PARTS.items():
         part = parsed.get(name)
-        if name == "measure" and part and "where" in part:
+        if name == "measure" and isinstance(part, dict) and "where" in part:
             cells = CellFilter.parse(part["where"], f"{place}.measure.where")
             part = {**part, "where": cells}
         if part is not None:
@@ -320,7 +330,9 @@ def _parse_claim(settings: dict[str, Any], place: str, paper: str) -> Claim:
         if row not in load_rows():
             raise SettingsError(f"{place}: unknown row {row!r}, {suggest_name(row, load_rows())}")
     if claim.analysis:
-        columns = [*results.create_empty_table(claim.analysis.table), *ADDED_COLUMNS]
+        declared, table = results.find_declared_columns(), claim.analysis.table
+        check_known(table, declared, f"{place}.analysis.table")
+        columns = [*declared[table], *ADDED_COLUMNS]
         compared = claim.compare.where if claim.compare else {}
         for column in (claim.analysis.count, *claim.analysis.where, *compared):
             if column not in columns:

@@ -103,7 +103,7 @@ def trace_problem(system: System, *operands: int, first: Sequence[int] = (1, 1))
     )
 
 
-def paper_example(scale: float = 64.0) -> System:
+def paper_example() -> System:
     """Return the model of the paper's tables, where ids start at 4 and 2, and end at 8 and 6.
 
     It is wider than the theorem requires: the theorem has too few codes for these ids.
@@ -112,7 +112,7 @@ def paper_example(scale: float = 64.0) -> System:
     (7, 31)
     """
     size = AdderSize(digits=6, first=3, second=3, width=31)
-    return build_adder(4, 5, scale, "theorem", size=size)
+    return build_adder(4, 5, codes="theorem", size=size)
 
 
 @torch.no_grad()

@@ -41,15 +41,14 @@ FOLDERS = ("figures", "notebooks", "works")
 SCRIPTS = ("site.js", "ledger.js", "live.js", "live_page.js")
 
 
-def write_site(folder: Path | None = None) -> Path:
+def write_site() -> Path:
     """Write the site from what the pipeline has written, and return its first page.
 
     Raises:
         SettingsError: for a story with unknown names, and for a page that would load something from
             the network or has a broken link.
     """
-    folder = folder or paths.REPORTS / "site"
-    content = read_content()
+    folder, content = paths.REPORTS / "site", read_content()
     templates = make_templates(content)
     for name in FOLDERS:  # pages of removed rows would stay
         shutil.rmtree(folder / name, ignore_errors=True)

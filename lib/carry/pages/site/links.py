@@ -7,8 +7,8 @@ import re
 from pathlib import Path
 
 VALUE = r"""(?:"[^"]*"|'[^']*'|[^\s>"']+)"""
-TAG = re.compile(rf"<(\w+)((?:\s+[\w-]+(?:={VALUE})?)*)\s*/?>")
-ATTRIBUTE = re.compile(rf"([\w-]+)=({VALUE})")
+TAG = re.compile(rf"<(\w+)((?:\s+[\w:-]+(?:={VALUE})?)*)\s*/?>")
+ATTRIBUTE = re.compile(rf"([\w:-]+)=({VALUE})")
 REFERENCES = ("src", "href", "data", "poster", "srcset")
 
 
