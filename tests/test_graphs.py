@@ -180,10 +180,10 @@ def test_a_process_uses_its_share_of_a_gpu(monkeypatch):
     monkeypatch.setattr(
         torch.cuda, "set_per_process_memory_fraction", lambda share, device: limits.append(share)
     )
-    monkeypatch.setenv(memory.SHARE, "0.25")
-    for device in ("cuda", "cpu"):
+    for share, device in (("0.25", "cuda"), ("0.25", "cpu"), ("0.01", "cuda")):
+        monkeypatch.setenv(memory.GPU_SHARE, share)
         memory.limit_gpu_memory(torch.device(device))
-    assert limits == [0.2375]  # less what CUDA itself takes
+    assert limits == [0.2375, 0.0]  # less what CUDA itself takes, and never below 0
 
 
 @needs_gpu

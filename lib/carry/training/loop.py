@@ -20,13 +20,13 @@ from carry.models.dropout import Dropout
 from carry.models.identity import identify
 from carry.models.system import System
 from carry.models.teacher_forcing import teacher_forced_pass
-from carry.processes import one_thread
+from carry.processes import GPU_SHARE, one_thread
 from carry.randomness import stream
 from carry.training import checkpoint
 from carry.training.averages import WeightAverage
 from carry.training.graphs import StepGraphs
 from carry.training.inputs import StepInputs, make_inputs
-from carry.training.memory import SHARE, keep_freed_memory, limit_gpu_memory
+from carry.training.memory import keep_freed_memory, limit_gpu_memory
 from carry.training.optimizers import make_optimizers
 from carry.training.precision import choose_precision, use_precision
 from carry.training.schedule import compute_batch_size, compute_learning_rate
@@ -225,8 +225,8 @@ class Trainer:
         if size == 1:
             raise SettingsError(
                 f"runs.{self.run.name}: one problem at a time does not fit the memory of the GPU, "
-                f"or the share {SHARE} of it; expected a larger GPU, fewer processes on it, or a "
-                "smaller model"
+                f"or the share {GPU_SHARE} of it; expected a larger GPU, fewer processes on it, or "
+                "a smaller model"
             )
         self.micro_batch = -(-size // 2)
         torch.cuda.empty_cache()
