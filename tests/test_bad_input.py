@@ -120,6 +120,8 @@ model: {width: 30}
     model: width 30 with heads 4 does not fit, expected a multiple of heads
 model: {norm: none, embedding_norm: true}
     model: embedding_norm true does not fit norm 'none', expected 'layer'
+model: {norm: none, norm_epsilon: 0.001}
+    model: norm_epsilon 0.001 does not fit norm 'none', expected None
 format: {pad: answer, pad_to: 40}
     format: pad_to 40 does not fit pad answer; expected one of them
 format: {pad_to: 12}
