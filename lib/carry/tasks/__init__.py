@@ -143,7 +143,16 @@ class Task(Settings):
         """
 
     def write_answer(self, answer: Sequence[int]) -> str:
-        """Return an answer that is not a number as text: the letters of operands."""
+        """Return an answer that is not a number as text: the letters of operands.
+
+        Raises:
+            SettingsError: for more operands than letters.
+        """
+        if len(answer) > len(OPERAND_LETTERS):
+            raise SettingsError(
+                f"answer: {len(answer)} operands do not fit {len(OPERAND_LETTERS)} letters; "
+                "expected fewer"
+            )
         return "".join(OPERAND_LETTERS[index] for index in answer)
 
     def padded_lengths(self, lengths: Lengths) -> Lengths:
@@ -199,7 +208,7 @@ class Task(Settings):
 
 
 class StringTask(Task):
-    """A task on one string of digits; a cell (i, i) is its length."""
+    """A task on one string of digits, or one number; a cell (i, i) is its length."""
 
     noun: ClassVar[str] = "strings"
     sign: ClassVar[str] = ""
