@@ -135,7 +135,7 @@ format: {name: sub_task, prefix: car}, task: {name: multiplication}
 format: {name: worded}, task: {name: multi_operand_addition}
     format: 'worded' does not write MultiOperandAddition; expected task 'addition'
 task: {name: sorting}
-    format: 'expression' writes numbers, and the answer is a list; expected 'labelled'
+    format: 'expression' writes numbers, and the answer is no number; expected 'labelled'
 task: {name: sorting}, format: {name: labelled}, evaluation: {digits: 60}
     format: a list of 60 numbers does not fit 52 letters; expected a shorter one
 task: {name: parity}, format: {name: scratchpad, from_zero: false}

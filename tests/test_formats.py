@@ -298,13 +298,13 @@ def test_formats_refuse_what_they_cannot_write():
         settings = {"name": name, **({"prefix": "add"} if name == "sub_task" else {})}
         with pytest.raises(SettingsError, match="does not write Sorting; expected task 'addition'"):
             formats.build_format(settings, SORTING)
-    for name, task in (("one_hot", "modular_addition"), ("insertion_sort", "sorting")):
-        with pytest.raises(SettingsError, match=f"'{name}' does not write .*; .* '{task}'"):
-            formats.build_format({"name": name}, TASKS["addition"])
+    for name, task in (("one_hot", "modular_addition"), ("insertion_sort", "sorting"),
+                       ("labelled", "sorting")):  # fmt: skip
+        for other in ("addition", "calculator"):
+            with pytest.raises(SettingsError, match=f"'{name}' does not write .*; .* '{task}'"):
+                formats.build_format({"name": name}, TASKS[other])
     with pytest.raises(SettingsError, match="format: 'expression' writes numbers"):
         formats.build_format({}, SORTING)
-    with pytest.raises(SettingsError, match="format: 'labelled' names operands"):
-        formats.build_format({"name": "labelled"}, TASKS["addition"])
 
 
 @pytest.mark.parametrize("share", [0.1, 0.6])
