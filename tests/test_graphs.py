@@ -153,15 +153,17 @@ def test_a_training_ends_at_its_deadline_and_goes_on(tmp_path, monkeypatch):
 
 def test_a_batch_that_does_not_fit_is_computed_in_parts(monkeypatch):
     """The memory of a GPU is not known before a step; what a failed step has done is forgotten."""
-    run, loss, sizes = run_of("abacus", "looped", steps=4), Trainer._loss, []
-    expected = Trainer(run_of("abacus", "looped", steps=4, micro_batch=4), 0, None).train()
+    plan, loss, sizes = {"steps": 4, "dropout": 0.2}, Trainer._loss, []
+    run = run_of("abacus", "looped", **plan)
+    expected = Trainer(run_of("abacus", "looped", **plan, micro_batch=4), 0, None).train()
 
     def fit(most):
         def lose(trainer, inputs, *more):
             sizes.append(len(inputs.tokens))
+            computed = loss(trainer, inputs, *more)
             if sizes[-1] > most:
                 raise torch.OutOfMemoryError
-            return loss(trainer, inputs, *more)
+            return computed
 
         monkeypatch.setattr(Trainer, "_loss", lose)
 

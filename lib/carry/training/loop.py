@@ -155,9 +155,7 @@ class Trainer:
         training = self.run.training
         inputs = self._draw_inputs(self.batches.next(compute_batch_size(self.step, training)))
         fewer = self._draw_fewer_recurrences()
-        if self.dropout_draws is not None:  # draws depend on seed and step alone
-            seed = stream(self.seed, "dropout", self.step).initial_seed()
-            self.dropout_draws.manual_seed(seed)
+        self._seed_dropout()
         self._set_learning_rate(compute_learning_rate(self.step, training))
         if self.far_count is not None:
             # Log-uniform below a limit that grows: counted as much from the start, the first digit
@@ -172,6 +170,12 @@ class Trainer:
         self._losses.append(loss)
         self.step += 1
         self.average.update(self.step)
+
+    def _seed_dropout(self) -> None:
+        """Let what a step drops depend on the seed and the step alone."""
+        if self.dropout_draws is not None:
+            seed = stream(self.seed, "dropout", self.step).initial_seed()
+            self.dropout_draws.manual_seed(seed)
 
     def _draw_inputs(self, batch: Batch) -> StepInputs:
         """Return the inputs of a step on a batch, with new ids."""
@@ -193,6 +197,7 @@ class Trainer:
             losses = self._losses_of_parts(inputs, fewer)
             while losses is None:  # not where the error is caught, which would keep its tensors
                 self._halve_parts(len(inputs.tokens))
+                self._seed_dropout()
                 losses = self._losses_of_parts(inputs, fewer)
         network.dropout = None
         torch.nn.utils.clip_grad_norm_(network.parameters(), training.clip)
