@@ -180,7 +180,7 @@ class Task(Settings):
         return self.with_labels(self.solve(*self.draw_operands(cells, generator)), generator)
 
     def draw(self, count: int, digits: int, generator: torch.Generator) -> Problems:
-        """Draw `count` training problems of sizes up to `digits`, both from 1."""
+        """Draw `count` training problems of sizes up to `digits`."""
         return self.draw_with_cells(count, digits, generator)[1]
 
     def draw_with_cells(
