@@ -122,6 +122,8 @@ model: {width: 30}
     model: width 30 with heads 4 does not fit, expected a multiple of heads
 model: {norm: none, embedding_norm: true}
     model: embedding_norm true does not fit norm 'none', expected 'layer'
+model: {norm: none, norm_epsilon: 0.001}
+    model: norm_epsilon 0.001 does not fit norm 'none', expected None
 format: {pad: answer, pad_to: 40}
     format: pad_to 40 does not fit pad answer; expected one of them
 format: {pad_to: 12}
@@ -135,7 +137,7 @@ format: {name: sub_task, prefix: car}, task: {name: multiplication}
 format: {name: worded}, task: {name: multi_operand_addition}
     format: 'worded' does not write MultiOperandAddition; expected task 'addition'
 task: {name: sorting}
-    format: 'expression' writes numbers, and the answer is a list; expected 'labelled'
+    format: 'expression' writes numbers, and the answer is no number; expected 'labelled'
 task: {name: sorting}, format: {name: labelled}, evaluation: {digits: 60}
     format: a list of 60 numbers does not fit 52 letters; expected a shorter one
 task: {name: parity}, format: {name: scratchpad, from_zero: false}

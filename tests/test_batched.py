@@ -269,7 +269,7 @@ def test_heads_that_do_not_fill_the_width_need_a_projection():
         System(make_run({"task": {"name": "addition"}, "model": model}))
 
 
-def test_a_separator_finds_a_line():
+def test_a_separator_finds_a_line_and_needs_both_majorities():
     generator = stream(0, "points")
     points = torch.randn(400, 1, 2, generator=generator)
     ones = points[:, 0] @ torch.tensor([1.0, -2.0]) > 0.5
@@ -278,6 +278,8 @@ def test_a_separator_finds_a_line():
     assert compute_separation([1], found, found) == max(
         ones.float().mean(), 1 - ones.float().mean()
     )
+    with pytest.raises(SettingsError, match="all 400 strings have the majority 1"):
+        compute_separation([0], found._replace(ones_win=ones | ~ones), found)
 
 
 def worth(some):

@@ -191,6 +191,9 @@ def test_questions_that_have_no_answer_are_refused(text, message):
 def test_operations_that_a_row_lacks_are_refused():
     with pytest.raises(SettingsError, match="^operands: '7/2' has no .* expected one of [+] - "):
         oracle("+-").task.parse_question("7/2")
+    for row, code in ((oracle("+-"), 2), (oracle(), 7)):  # the third operand names the operation
+        with pytest.raises(SettingsError, match=f"^operands.2: '{code}' is .* expected one of 0"):
+            ask(row, 12, 5, code)
     with pytest.raises(SettingsError, match="operations"):
         tasks.build_task({"name": "calculator", "operations": "%"})
     with pytest.raises(SettingsError, match="'longhand' does not write Addition; expected"):

@@ -298,13 +298,13 @@ def test_formats_refuse_what_they_cannot_write():
         settings = {"name": name, **({"prefix": "add"} if name == "sub_task" else {})}
         with pytest.raises(SettingsError, match="does not write Sorting; expected task 'addition'"):
             formats.build_format(settings, SORTING)
-    for name, task in (("one_hot", "modular_addition"), ("insertion_sort", "sorting")):
-        with pytest.raises(SettingsError, match=f"'{name}' does not write .*; .* '{task}'"):
-            formats.build_format({"name": name}, TASKS["addition"])
+    for name, task in (("one_hot", "modular_addition"), ("insertion_sort", "sorting"),
+                       ("labelled", "sorting")):  # fmt: skip
+        for other in ("addition", "calculator"):
+            with pytest.raises(SettingsError, match=f"'{name}' does not write .*; .* '{task}'"):
+                formats.build_format({"name": name}, TASKS[other])
     with pytest.raises(SettingsError, match="format: 'expression' writes numbers"):
         formats.build_format({}, SORTING)
-    with pytest.raises(SettingsError, match="format: 'labelled' names operands"):
-        formats.build_format({"name": "labelled"}, TASKS["addition"])
 
 
 @pytest.mark.parametrize("share", [0.1, 0.6])
@@ -474,6 +474,26 @@ def test_ids_are_those_of_the_paper(task, given, operands, tokens, ids):
     for level, printed in enumerate(ids, start=1):
         found = positions.choose_scheme("coupled")(level=level).ids(batch)[0].tolist()
         assert "".join(map(str, found)) == f"0{printed}0"  # the beginning and the end have none
+
+
+def test_ids_of_the_proof():
+    """cho2025, Table 4: offsets 4 and 2, as far as it is printed."""
+    task = tasks.build_task({"name": ADDING})
+    form = formats.build_format({"name": "scratchpad"}, task)
+    batch = form.write(task.solve(*to_digits([[57, 48, 96]])))
+    first, second = (positions.choose_scheme("coupled")(level=level) for level in (1, 2))
+    assert first.ids(batch, 4)[0, :13].tolist() == [0, 7, 6, 5, 4, 7, 6, 5, 4, 7, 6, 5, 4]
+    assert second.ids(batch, 2)[0, :13].tolist() == [0, 2, 2, 2, 2, 3, 3, 3, 3, 4, 4, 4, 2]
+
+
+@pytest.mark.parametrize(("signs", "ids"), [("next", "01111222"), ("lowest", "01112222")])
+def test_a_sign_in_a_reversed_question_is_of_the_number_before_or_after(signs, ids):
+    task = tasks.build_task({"name": ADDING})
+    settings = {"name": "scratchpad", "reverse_operands": True, "signs": signs}
+    batch = formats.build_format(settings, task).write(task.solve(*to_digits([[57, 48]])))
+    assert to_text(batch.tokens[0, :8]) == "^750+840"
+    found = positions.choose_scheme("coupled")(level=2).ids(batch)[0, :8]
+    assert "".join(map(str, found.tolist())) == ids
 
 
 def test_scratchpads_refuse_what_they_cannot_write():

@@ -153,15 +153,17 @@ def test_a_training_ends_at_its_deadline_and_goes_on(tmp_path, monkeypatch):
 
 def test_a_batch_that_does_not_fit_is_computed_in_parts(monkeypatch):
     """The memory of a GPU is not known before a step; what a failed step has done is forgotten."""
-    run, loss, sizes = run_of("abacus", "looped", steps=4), Trainer._loss, []
-    expected = Trainer(run_of("abacus", "looped", steps=4, micro_batch=4), 0, None).train()
+    plan, loss, sizes = {"steps": 4, "dropout": 0.2}, Trainer._loss, []
+    run = run_of("abacus", "looped", **plan)
+    expected = Trainer(run_of("abacus", "looped", **plan, micro_batch=4), 0, None).train()
 
     def fit(most):
         def lose(trainer, inputs, *more):
             sizes.append(len(inputs.tokens))
+            computed = loss(trainer, inputs, *more)
             if sizes[-1] > most:
                 raise torch.OutOfMemoryError
-            return loss(trainer, inputs, *more)
+            return computed
 
         monkeypatch.setattr(Trainer, "_loss", lose)
 
@@ -180,10 +182,10 @@ def test_a_process_uses_its_share_of_a_gpu(monkeypatch):
     monkeypatch.setattr(
         torch.cuda, "set_per_process_memory_fraction", lambda share, device: limits.append(share)
     )
-    monkeypatch.setenv(memory.SHARE, "0.25")
-    for device in ("cuda", "cpu"):
+    for share, device in (("0.25", "cuda"), ("0.25", "cpu"), ("0.01", "cuda")):
+        monkeypatch.setenv(memory.GPU_SHARE, share)
         memory.limit_gpu_memory(torch.device(device))
-    assert limits == [0.2375]  # less what CUDA itself takes
+    assert limits == [0.2375, 0.0]  # less what CUDA itself takes, and never below 0
 
 
 @needs_gpu

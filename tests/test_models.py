@@ -15,6 +15,7 @@ from carry.models.encodings.learned import Learned
 from carry.models.hooks import Hooks
 from carry.models.parameter_counts import count_network_parameters
 from carry.models.system import System
+from carry.models.teacher_forcing import teacher_forced_pass
 from carry.randomness import stream
 from model_cases import CASES, run_of, written
 
@@ -114,6 +115,20 @@ def test_logits_after_each_recurrence_are_those_of_a_model_that_ends_there(model
         shared = system.network.each_recurrence(batch.tokens, ids, at[:1], 2)
         expected = system.network.each_recurrence(batch.tokens, ids, at[:1].expand(len(at), -1), 2)
         torch.testing.assert_close(shared, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_logits_are_kept_of_one_start_alone():
+    """Predictions of several starts would be those of the first."""
+    system = System(run_of("abacus"))
+    batch = written(system)
+    starts = [system.ids(batch, start) for start in (1, 2)]
+    kept, plain = (
+        teacher_forced_pass(system, batch, ids_by_start=starts[1:], keep_logits=keep)
+        for keep in (True, False)
+    )
+    assert torch.equal(kept.predicted, plain.predicted)
+    with pytest.raises(ValueError, match="too many values"):
+        teacher_forced_pass(system, batch, ids_by_start=starts, keep_logits=True)
 
 
 @pytest.mark.parametrize("model", ["looped", "looped_entrance", "adaptive"])

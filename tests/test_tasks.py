@@ -401,6 +401,12 @@ def test_lists_of_more_numbers_than_a_byte_counts():
     assert answer == sorted(range(300), key=lambda index: numbers[index])
 
 
+def test_a_problem_set_of_lists_longer_than_the_alphabet_is_refused():
+    given = ProblemSet.parse({"task": {"name": "sorting"}, "equal": 1, "longest": 53}, "problems")
+    with pytest.raises(SettingsError, match="^answer: 53 operands do not fit 52 letters; expected"):
+        problem_sets.draw_problem_set("mine", given)
+
+
 def test_numbers_of_more_places_than_two_bytes_count():
     digits = torch.zeros(1, 40_000, dtype=torch.uint8)
     digits[0, 35_000] = 1

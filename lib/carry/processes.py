@@ -12,6 +12,7 @@ from contextlib import contextmanager
 import psutil
 
 POLL_SECONDS = 0.25
+GPU_SHARE = "CARRY_GPU_SHARE"  # names the share of a GPU's memory that a process may use
 
 
 def count_cores() -> int:

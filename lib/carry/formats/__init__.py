@@ -164,6 +164,9 @@ def build_format(settings: dict[str, Any], task: Task, where: str = "format") ->
     >>> from carry.tasks import build_task
     >>> build_format({"pad": True}, build_task({"name": "addition"})).pad
     True
+
+    Raises:
+        SettingsError: for unknown settings, and for a task that the format cannot write.
     """
     settings = dict(settings)
     name = settings.pop("name", "expression")

@@ -108,7 +108,10 @@ class Expression(Format):
     def incompatibility(self) -> str | None:
         """Refuse answers that are not numbers, and settings that exclude each other."""
         if not self.task.answer_is_number:
-            return "'expression' writes numbers, and the answer is a list; expected 'labelled'"
+            return (
+                "'expression' writes numbers, and the answer is no number; expected 'labelled' for "
+                "sorting, 'longhand' for the calculator"
+            )
         if self.pad and self.pad_to is not None:
             pad = str(self.pad).lower()
             return f"pad_to {self.pad_to} does not fit pad {pad}; expected one of them"

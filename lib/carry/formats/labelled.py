@@ -24,6 +24,7 @@ from carry.formats import (
 )
 from carry.formats.expression import number_piece
 from carry.tasks import OPERAND_LETTERS
+from carry.tasks.sorting import Sorting
 
 
 class Labelled(Format):
@@ -38,13 +39,9 @@ class Labelled(Format):
     '^a:75,b:8,c:021=b,a,c$'
     """
 
-    reverse_operands: bool = True
+    task_type = Sorting
 
-    def incompatibility(self) -> str | None:
-        """Refuse answers that are numbers."""
-        if self.task.answer_is_number:
-            return "'labelled' names operands, and the answer is a number; expected 'expression'"
-        return None
+    reverse_operands: bool = True
 
     def vocabulary_size(self) -> int:
         """Return the digits, the signs and the letters of operands."""

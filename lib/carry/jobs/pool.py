@@ -31,7 +31,7 @@ from carry.config import paths
 from carry.config.settings import SettingsError, describe
 from carry.jobs import store
 from carry.jobs.store import Job
-from carry.processes import count_cores, end_with_pipeline
+from carry.processes import GPU_SHARE, count_cores, end_with_pipeline
 
 ADDRESS = re.compile(r"dask://([\w.-]+|\[[\da-fA-F:]+\]):(\d{1,5})")
 CONNECT_SECONDS = 10.0
@@ -40,7 +40,6 @@ LOCK_SECONDS = 60.0  # until a lost worker must have ended, before its job start
 MARKER_SECONDS = 10.0  # until a network file system must show a new file
 REPORT_SECONDS = 1.0  # between reports of a job
 WORKERS_PER_GPU = 8  # small models leave a GPU idle most of the time
-GPU_SHARE = "CARRY_GPU_SHARE"  # the share of a GPU's memory that a worker may use
 
 Report = Callable[..., None]  # called with the number of a job, the share that is done, and a note
 

@@ -41,6 +41,9 @@ class System:
     >>> system = System(make_run({"task": {"name": "addition"}, "positions": positions}))
     >>> system.network.encodings[0].limit
     35
+
+    Raises:
+        SettingsError: for settings that do not fit together, with row, field and value.
     """
 
     def __init__(self, run: Run, seed: int = 0, device: str | torch.device = "cpu") -> None:

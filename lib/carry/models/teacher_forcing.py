@@ -85,7 +85,7 @@ def teacher_forced_pass(
         ids_by_start: the ids (default: from start 1); of several starts the probabilities are
             averaged, and the model runs once for each.
         ignored: tokens that are not scored, those that training ids make unpredictable.
-        keep_logits: whether the result has those of the first start.
+        keep_logits: whether the result has the logits; only of one start.
 
     >>> from carry.experiments.resolve import make_run
     >>> from carry.randomness import stream
@@ -104,7 +104,8 @@ def teacher_forced_pass(
     if ids_by_start is None:
         ids_by_start = [system.ids(batch)]
     if keep_logits:
-        logits = system.logits(batch, ids_by_start[0], at, recurrences)
+        (ids,) = ids_by_start
+        logits = system.logits(batch, ids, at, recurrences)
         results = (logits.argmax(-1), target, real, logits)
     else:
         passes = (system.logits(batch, ids, at, recurrences) for ids in ids_by_start)

@@ -53,7 +53,10 @@ class Abacus(RandomStart):
     def incompatibility(self, form: Format) -> str | None:
         """Refuse digits that are letters."""
         if form.task.base > 10:
-            return f"'abacus' does not count the letters of base {form.task.base}"
+            return (
+                f"'abacus' does not count the letters of base {form.task.base}; expected a base "
+                "of at most 10, or other ids"
+            )
         return None
 
     def train_ids(self, batch: Batch, generator: torch.Generator) -> Integer[Tensor, "b T"]:

@@ -92,7 +92,11 @@ class Task(Settings):
         return None
 
     def enumerate_problems(self) -> tuple[Cells, Problems, list[str]]:
-        """Return the cells of all problems, the problems, and the name of the set of each."""
+        """Return the cells of all problems, the problems, and the name of the set of each.
+
+        Raises:
+            SettingsError: for a task with an unlimited number of problems.
+        """
         raise SettingsError(f"every: {self.label} has unlimited problems; expected another task")
 
     def draw_training_cells(self, count: int, digits: int, generator: torch.Generator) -> Cells:
@@ -117,7 +121,11 @@ class Task(Settings):
 
     @abstractmethod
     def solve(self, operands: Operands, lengths: Lengths) -> Problems:
-        """Compute the answers, on the device of the operands."""
+        """Compute the answers, on the device of the operands.
+
+        Operands are not checked: there is an answer, and digits are below `base`. See
+        `check_question`, and `evaluation.ask.make_problem` for operands that a reader wrote.
+        """
 
     def compute_steps(self, problems: Problems) -> Steps:
         """Return the intermediate steps by name; columns are places, least significant first."""
@@ -143,7 +151,16 @@ class Task(Settings):
         """
 
     def write_answer(self, answer: Sequence[int]) -> str:
-        """Return an answer that is not a number as text: the letters of operands."""
+        """Return an answer that is not a number as text: the letters of operands.
+
+        Raises:
+            SettingsError: for more operands than letters.
+        """
+        if len(answer) > len(OPERAND_LETTERS):
+            raise SettingsError(
+                f"answer: {len(answer)} operands do not fit {len(OPERAND_LETTERS)} letters; "
+                "expected fewer"
+            )
         return "".join(OPERAND_LETTERS[index] for index in answer)
 
     def padded_lengths(self, lengths: Lengths) -> Lengths:
@@ -163,7 +180,7 @@ class Task(Settings):
         return self.with_labels(self.solve(*self.draw_operands(cells, generator)), generator)
 
     def draw(self, count: int, digits: int, generator: torch.Generator) -> Problems:
-        """Draw training problems of sizes up to `digits`."""
+        """Draw `count` training problems of sizes up to `digits`."""
         return self.draw_with_cells(count, digits, generator)[1]
 
     def draw_with_cells(
@@ -192,14 +209,18 @@ class Task(Settings):
         return Problems(operands, lengths, answer, answer_length, room, torch.zeros_like(room))
 
     def check_cell(self, cell: tuple[int, int], where: str) -> None:
-        """Refuse a cell below the smallest one."""
+        """Refuse a cell below the smallest one.
+
+        Raises:
+            SettingsError: in one line that begins with `where`.
+        """
         smallest = self.smallest_cell
         if cell[0] < smallest[0] or cell[1] < smallest[1]:
             raise SettingsError(f"{where}: {cell} is too small, expected at least {smallest}")
 
 
 class StringTask(Task):
-    """A task on one string of digits; a cell (i, i) is its length."""
+    """A task on one string of digits, or one number; a cell (i, i) is its length."""
 
     noun: ClassVar[str] = "strings"
     sign: ClassVar[str] = ""
@@ -254,6 +275,9 @@ def build_task(settings: dict[str, Any], where: str = "task") -> Task:
 
     >>> build_task({"name": "addition"}).solve_text("999", "1")
     '1000'
+
+    Raises:
+        SettingsError: for an unknown name or setting.
     """
     settings = dict(settings)
     if "name" not in settings:
@@ -314,7 +338,8 @@ def draw_numbers(
 def to_digits(numbers: list[list[int | str]], base: int = 10) -> tuple[Operands, Lengths]:
     """Convert natural numbers, or their texts, to digits by place and lengths.
 
-    Shorter rows are filled with numbers of length 0. Above base 10, letters are digits.
+    Shorter rows are filled with numbers of length 0. Above base 10, letters are digits. Texts are
+    not checked.
 
     >>> digits, lengths = to_digits([[653, 49]])
     >>> digits.tolist(), lengths.tolist()

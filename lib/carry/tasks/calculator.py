@@ -132,7 +132,14 @@ class Calculator(NumberPairTask):
         return torch.tensor([[digits, digits, 1]])
 
     def check_question(self, operands: Sequence[str]) -> None:
-        """Refuse a division by 0."""
+        """Refuse a division by 0, and an operation that the task does not have."""
+        codes = {str(OPERATIONS.index(sign)): sign for sign in self.operations}
+        if operands[2] not in codes:
+            expected = ", ".join(f"{code} ({sign})" for code, sign in codes.items())
+            raise SettingsError(
+                f"operands.2: {describe(operands[2])} is no operation that fits; expected one of "
+                f"{expected}"
+            )
         if operands[2] == str(DIVIDE) and operands[1] == "0":
             raise SettingsError(
                 "operands.1: 0 does not fit a division, which has no result; "

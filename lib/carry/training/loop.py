@@ -20,13 +20,13 @@ from carry.models.dropout import Dropout
 from carry.models.identity import identify
 from carry.models.system import System
 from carry.models.teacher_forcing import teacher_forced_pass
-from carry.processes import one_thread
+from carry.processes import GPU_SHARE, one_thread
 from carry.randomness import stream
 from carry.training import checkpoint
 from carry.training.averages import WeightAverage
 from carry.training.graphs import StepGraphs
 from carry.training.inputs import StepInputs, make_inputs
-from carry.training.memory import SHARE, keep_freed_memory, limit_gpu_memory
+from carry.training.memory import keep_freed_memory, limit_gpu_memory
 from carry.training.optimizers import make_optimizers
 from carry.training.precision import choose_precision, use_precision
 from carry.training.schedule import compute_batch_size, compute_learning_rate
@@ -155,9 +155,7 @@ class Trainer:
         training = self.run.training
         inputs = self._draw_inputs(self.batches.next(compute_batch_size(self.step, training)))
         fewer = self._draw_fewer_recurrences()
-        if self.dropout_draws is not None:  # draws depend on seed and step alone
-            seed = stream(self.seed, "dropout", self.step).initial_seed()
-            self.dropout_draws.manual_seed(seed)
+        self._seed_dropout()
         self._set_learning_rate(compute_learning_rate(self.step, training))
         if self.far_count is not None:
             # Log-uniform below a limit that grows: counted as much from the start, the first digit
@@ -172,6 +170,12 @@ class Trainer:
         self._losses.append(loss)
         self.step += 1
         self.average.update(self.step)
+
+    def _seed_dropout(self) -> None:
+        """Let what a step drops depend on the seed and the step alone."""
+        if self.dropout_draws is not None:
+            seed = stream(self.seed, "dropout", self.step).initial_seed()
+            self.dropout_draws.manual_seed(seed)
 
     def _draw_inputs(self, batch: Batch) -> StepInputs:
         """Return the inputs of a step on a batch, with new ids."""
@@ -193,6 +197,7 @@ class Trainer:
             losses = self._losses_of_parts(inputs, fewer)
             while losses is None:  # not where the error is caught, which would keep its tensors
                 self._halve_parts(len(inputs.tokens))
+                self._seed_dropout()
                 losses = self._losses_of_parts(inputs, fewer)
         network.dropout = None
         torch.nn.utils.clip_grad_norm_(network.parameters(), training.clip)
@@ -225,8 +230,8 @@ class Trainer:
         if size == 1:
             raise SettingsError(
                 f"runs.{self.run.name}: one problem at a time does not fit the memory of the GPU, "
-                f"or the share {SHARE} of it; expected a larger GPU, fewer processes on it, or a "
-                "smaller model"
+                f"or the share {GPU_SHARE} of it; expected a larger GPU, fewer processes on it, or "
+                "a smaller model"
             )
         self.micro_batch = -(-size // 2)
         torch.cuda.empty_cache()

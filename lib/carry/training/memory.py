@@ -8,18 +8,21 @@ import sys
 
 import torch
 
-TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3  # of glibc's mallopt
+from carry.processes import GPU_SHARE
 
-SHARE = "CARRY_GPU_SHARE"  # of a GPU's memory that a process may use (`carry.jobs.pool`)
+TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3  # of glibc's mallopt
 CONTEXT_BYTES = 1.0e9  # of a process on a GPU: CUDA, its libraries, their workspaces
 
 
 def limit_gpu_memory(device: torch.device) -> None:
-    """Limit the tensors of this process to its share of a GPU; on a CPU do nothing."""
+    """Limit the tensors of this process to its share of a GPU; on a CPU do nothing.
+
+    A share that CUDA itself takes leaves none for tensors, and the first step refuses it.
+    """
     if device.type == "cuda":
         total = torch.cuda.get_device_properties(device).total_memory
-        share = float(os.environ.get(SHARE, "1")) - CONTEXT_BYTES / total
-        torch.cuda.set_per_process_memory_fraction(share, device)
+        share = float(os.environ.get(GPU_SHARE, "1")) - CONTEXT_BYTES / total
+        torch.cuda.set_per_process_memory_fraction(max(share, 0.0), device)
 
 
 def keep_freed_memory() -> None:

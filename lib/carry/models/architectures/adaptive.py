@@ -74,7 +74,7 @@ class Adaptive(Transformer):
         ([[1, 1, 1]], [[1.0, 1.0, 1.0]])
         """
         mixtures = self._mixtures(tokens, ids, at, recurrences)
-        (mixture,) = collections.deque(mixtures, maxlen=1)
+        (mixture,) = collections.deque(mixtures, maxlen=1)  # the last one
         weights = torch.stack(mixture.weights, dim=-1)
         depths = torch.arange(1, weights.shape[-1] + 1, device=weights.device).to(weights.dtype)
         return RecurrencesTaken(mixture.taken, weights @ depths)
@@ -88,6 +88,7 @@ class Adaptive(Transformer):
         return self.settings.ponder * (cost.sum() / real.sum())
 
     def _ends(self, *inputs: Any, each: bool = False) -> Iterator[Tensor]:
+        """Yield the mixed streams, as if all running tokens halted, after each recurrence."""
         for mixture in self._mixtures(*inputs):
             yield mixture.end
 
@@ -99,12 +100,17 @@ class Adaptive(Transformer):
         recurrences: int | None,
         *more: Any,
     ) -> Iterator[HaltingMixture]:
-        """Yield the mixture of streams after each recurrence, one object that grows."""
+        """Yield the mixture of streams after each recurrence: always the same object, which grows.
+
+        Args:
+            more: the cache and the hooks, as in `forward`.
+        """
         count, mixture = recurrences or self.recurrences, None
         ends = super()._ends(tokens, ids, at, count, *more, each=True)
         for recurrence, x in enumerate(ends, start=1):
             probability = self._halting_probability(x, recurrence == count)
-            mixture = mixture or HaltingMixture(torch.zeros_like(probability))
+            if mixture is None:
+                mixture = HaltingMixture(torch.zeros_like(probability))
             mixture.add(x, probability)
             yield mixture
         if self.training and torch.is_grad_enabled():

@@ -65,7 +65,8 @@ class Transformer(Architecture):
     its heads are added to the residual stream, and the logits are read from the stream
     (fraknoi2024, 5.2).
     `attention`: by plain products, by PyTorch's fused kernel, or only to the keys that windows
-    show, gathered for each query. `auto` chooses the fastest. All compute the same function.
+    show, gathered for each query (without a window, by plain products). `auto` chooses the fastest.
+    All compute the same function.
     """
 
     has_dropout = True
@@ -111,6 +112,10 @@ class Transformer(Architecture):
                 )
             if self.embedding_norm and self.norm == "none":
                 raise ValueError("embedding_norm true does not fit norm 'none', expected 'layer'")
+            if self.norm_epsilon is not None and self.norm == "none":
+                raise ValueError(
+                    f"norm_epsilon {self.norm_epsilon} does not fit norm 'none', expected None"
+                )
             return self
 
     def __init__(

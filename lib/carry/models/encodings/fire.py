@@ -8,8 +8,8 @@ from torch import Tensor, nn
 
 from carry.models.encodings import Encoding, IdRange, ModelShape
 
-HIDDEN = 32  # units of each network
-C, THRESHOLD = 0.1, 512.0  # before training
+HIDDEN = 32  # units of the network of a layer
+INITIAL_C, INITIAL_THRESHOLD = 0.1, 512.0
 
 
 class Fire(Encoding):
@@ -39,8 +39,8 @@ class Fire(Encoding):
 
         It is computed in fp32: in bf16, distances of 300 and 301 would be equal.
         """
-        c = C * self.log_c[layer].exp()
-        threshold = THRESHOLD * self.log_threshold[layer].exp()
+        c = INITIAL_C * self.log_c[layer].exp()
+        threshold = INITIAL_THRESHOLD * self.log_threshold[layer].exp()
         distance = (query[:, :, None] - key[:, None, :]).clamp(min=0).to(c.dtype)
         scale = torch.log1p(c * torch.maximum(query.to(c.dtype), threshold))
         share = torch.log1p(c * distance) / scale[:, :, None]

@@ -20,6 +20,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from carry.config.settings import SettingsError
+
 Strategy = Literal["random", "masked", "svc", "shapley"]
 MAX_PLAYERS_EXACT = 8  # with more players, Shapley values are estimated from a sample of orders
 SAMPLED_ORDERS = 32  # an order and its reverse in turn
@@ -44,13 +46,20 @@ def compute_separation(heads: Sequence[int], fitted: HeadOutputs, scored: HeadOu
     >>> outputs = HeadOutputs(torch.stack([x, 0 * x], dim=1), torch.tensor([0, 0, 1, 1]) > 0)
     >>> [compute_separation(heads, outputs, outputs) for heads in ([0], [1], [])]
     [1.0, 0.5, 0.5]
+
+    Raises:
+        SettingsError: for strings with one majority only, which have no separator.
     """
+    labels = fitted.ones_win.numpy()
+    if labels.all() or not labels.any():
+        raise SettingsError(
+            f"separation: all {len(labels)} strings have the majority {int(labels.any())}; "
+            "expected both majorities"
+        )
     share = float(scored.ones_win.float().mean())
     if not heads:
         return max(share, 1 - share)
-    separator = _fit_separator(
-        fitted.outputs[:, list(heads)].flatten(1).numpy(), fitted.ones_win.numpy()
-    )
+    separator = _fit_separator(fitted.outputs[:, list(heads)].flatten(1).numpy(), labels)
     features = scored.outputs[:, list(heads)].flatten(1).numpy()
     return float(separator.score(features, scored.ones_win.numpy()))
 
