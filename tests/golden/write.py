@@ -1,6 +1,7 @@
 """Write the goldens: what the change to experiments as objects must leave as it is.
 
 rows.json        all settings of each row at each profile
+problems.json    all problem sets of each profile, the set of each row, and the rows of each stage
 hashes.json      by what it is: problem sets, and for each row the weights before the first step,
                  its fixed data set, its first two batches with their ids, and committed weights
 
@@ -26,6 +27,9 @@ from carry.randomness import stream
 
 FOLDER = Path(__file__).parent
 LARGE = ("gpu", "paper")  # their models and data sets are too large for a laptop
+# What a profile chooses.
+CHOICES = ("studies", "analyses", "certificates", "models", "variant_sets", "figures",
+           "counterparts", "order")  # fmt: skip
 
 
 def digest(*tensors: torch.Tensor | None) -> str:
@@ -62,6 +66,36 @@ def hash_row(run: run_settings.Run, profile: str) -> dict[str, str]:
     return hashes
 
 
+def list_problems() -> dict[str, dict]:
+    """Return by profile all problem sets, the set of each row, and what the profile chooses."""
+    chosen = {name: profiles.load_profile(name) for name in profiles.find_profiles()}
+    return {
+        "sets": {
+            profile: {
+                name: problem_sets.load_problem_set(name, profile).model_dump()
+                for name in settings["problems"]
+            }
+            for profile, settings in chosen.items()
+        },
+        "rows": {
+            profile: {
+                row: problem_sets.get_problem_set_name(run_settings.load_run(row, profile))
+                for row in run_settings.list_rows(profile)
+            }
+            for profile in chosen
+        },
+        "profiles": {
+            profile: {key: settings[key] for key in CHOICES} for profile, settings in chosen.items()
+        },
+    }
+
+
+def write_packed(name: str, content: dict, **options: bool) -> None:
+    """Write JSON, compressed to the same bytes each time."""
+    with gzip.GzipFile(FOLDER / f"{name}.json.gz", "w", mtime=0) as file:
+        file.write(json.dumps(content, indent=1, **options).encode())
+
+
 def main() -> None:
     rows, hashes = {}, {"problems": {}, "rows": {}, "files": {}}
     for profile in profiles.find_profiles():
@@ -81,8 +115,8 @@ def main() -> None:
     for path in sorted((paths.ROOT / "reports").rglob("*.safetensors")):
         key = hashlib.sha256(path.read_bytes()).hexdigest()[:16]
         hashes["files"][path.relative_to(paths.ROOT).as_posix()] = key
-    with gzip.GzipFile(FOLDER / "rows.json.gz", "w", mtime=0) as file:
-        file.write(json.dumps(rows, indent=1, sort_keys=True).encode())
+    write_packed("rows", rows, sort_keys=True)
+    write_packed("problems", list_problems())
     (FOLDER / "hashes.json").write_text(json.dumps(hashes, indent=1) + "\n", encoding="utf-8")
 
 
