@@ -216,6 +216,18 @@ def test_conflicting_contexts_are_found():
     assert certify.describe_certificate(certificate).startswith("impossible: a context has two")
 
 
+@pytest.mark.parametrize(("row", "window"), [
+    *((row, [1, 0]) for row in ("copying_relative", "addition_relative", PARITY)),
+    ("increment_relative", [1, 0]),
+    ("reversing_relative", [0, 0]),  # its next place is below
+])  # fmt: skip
+def test_a_window_without_the_next_place_is_impossible(row, window):
+    """Coverings without it had one next token in each context: that after the end of a number."""
+    pairs = [{**pair, "window": window} for pair in load_run(row, "full").positions]
+    with pytest.raises(ConflictingContexts):
+        enumerate_contexts(system_of(row, positions=pairs))
+
+
 def test_the_end_of_a_sum_needs_a_visible_plus():
     """If `+` stands at a place of its own, a step cannot see whether another number follows."""
     system = system_of("multi_operand_addition_relative_scratchpad", task={"local": False})

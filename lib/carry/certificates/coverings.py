@@ -177,6 +177,11 @@ def enumerate_columns(
     """
     digits = digits or (DIGITS if task.base == 10 else range(task.base))
     below, above = reach
+    # A step writes the next place and the end of the number, whether or not its window shows them.
+    if task.answer_is_reversed:
+        below = max(below, 1)
+    else:
+        above = max(above, 1)
     if len(digits) ** ((below + above + 1) * count) > MAX_PROBLEMS:
         raise TooManyContexts
     for place in range(-1, below + distinct_places + 1):
@@ -281,7 +286,7 @@ def _cover_bitwise_or(system: System) -> Iterator[CoveringProblems]:
     parts = enumerate_columns(
         system.task,
         2,
-        (below, above + 1),
+        (below, max(above, 1) + 1),
         [[0, 0], [1, 0], [0, 1]],
         digits=BITS,
         distinct_places=_max_clip(system),
