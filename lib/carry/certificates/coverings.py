@@ -167,7 +167,7 @@ def enumerate_columns(
     """Yield problems with all digits of `count` numbers around each place, and that place.
 
     Args:
-        reach: how many places a step sees below and above its place.
+        reach: how many places a step sees or writes, below and above its own.
         carry_digits: the digits of each number below these places: one list for each carry.
         digits: the values of a digit (default: `DIGITS`, or all of another base).
         distinct_places: the number of lowest places that differ from higher ones, because a step
@@ -177,11 +177,6 @@ def enumerate_columns(
     """
     digits = digits or (DIGITS if task.base == 10 else range(task.base))
     below, above = reach
-    # A step writes the next place and the end of the number, whether or not its window shows them.
-    if task.answer_is_reversed:
-        below = max(below, 1)
-    else:
-        above = max(above, 1)
     if len(digits) ** ((below + above + 1) * count) > MAX_PROBLEMS:
         raise TooManyContexts
     for place in range(-1, below + distinct_places + 1):
@@ -286,7 +281,7 @@ def _cover_bitwise_or(system: System) -> Iterator[CoveringProblems]:
     parts = enumerate_columns(
         system.task,
         2,
-        (below, max(above, 1) + 1),
+        (below, above + 1),
         [[0, 0], [1, 0], [0, 1]],
         digits=BITS,
         distinct_places=_max_clip(system),
@@ -606,12 +601,17 @@ def _draw_shortest_problems(system: System) -> CoveringProblems:
 
 
 def _place_reach(system: System) -> tuple[int, int]:
-    """Return how many places a step sees below and above its place, by the ids of level 1."""
+    """Return how many places a step sees or writes, below and above its own.
+
+    It sees those in the window of level 1. It writes the next place, or the end of the number
+    there, even if the window does not show it.
+    """
     pairs = zip(system.schemes, compute_id_reach(system), strict=True)
     reaches = [reach for scheme, reach in pairs if getattr(scheme, "level", 1) == 1]
     if len(reaches) != 1:
         raise TooManyContexts
-    return reaches[0]
+    below, above = reaches[0]
+    return (max(below, 1), above) if system.task.answer_is_reversed else (below, max(above, 1))
 
 
 def _max_clip(system: System) -> int:
