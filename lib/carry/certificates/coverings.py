@@ -167,18 +167,13 @@ def _cover_columns(
     Args:
         carry_digits: the digits of each number below these places: one list for each carry.
         digits: the values of a digit (default: `DIGITS`, or all of another base).
-        more_above: places above those that a step sees.
+        more_above: places above those that a step sees or writes.
         prepare: changes operands and lengths to those of problems of the task.
         one_more: whether one more operand follows, which is 1 in all problems.
         row: the row of the response that is covered (default: all).
     """
     task, count, (below, above) = system.task, len(carry_digits[0]), _place_reach(system)
     digits = digits or (DIGITS if task.base == 10 else range(task.base))
-    # A step writes the next place and the end of the number, whether or not its window shows them.
-    if task.answer_is_reversed:
-        below = max(below, 1)
-    else:
-        above = max(above, 1)
     above += more_above
     if len(digits) ** ((below + above + 1) * count) > MAX_PROBLEMS:
         raise TooManyContexts
@@ -539,12 +534,17 @@ def _draw_shortest_problems(system: System) -> CoveringProblems:
 
 
 def _place_reach(system: System) -> tuple[int, int]:
-    """Return how many places a step sees below and above its place, by the ids of level 1."""
+    """Return how many places a step sees or writes, below and above its own.
+
+    It sees those in the window of level 1. It writes the next place, or the end of the number
+    there, even if the window does not show it.
+    """
     pairs = zip(system.schemes, system.network.encodings, strict=True)
     windows = [encoding.window for scheme, encoding in pairs if getattr(scheme, "level", 1) == 1]
     if len(windows) != 1:
         raise TooManyContexts
-    return windows[0]
+    below, above = windows[0]
+    return (max(below, 1), above) if system.task.answer_is_reversed else (below, max(above, 1))
 
 
 def _max_clip(system: System) -> int:
