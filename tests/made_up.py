@@ -7,7 +7,7 @@ import pandas as pd
 
 from carry.evaluation.intervals import add_interval
 from carry.evaluation.mistakes import KINDS
-from carry.experiments.resolve import load_rows
+from carry.experiments import load_rows
 from carry.results import CERTIFICATE_COLUMNS, find_declared_columns
 
 # How far each row goes, as a multiple of the training lengths, and from which start.

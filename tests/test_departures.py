@@ -12,7 +12,8 @@ from carry.departures import (
     resolve_settings,
     tabulate_departures,
 )
-from carry.experiments.resolve import list_rows, load_rows, load_run, make_run
+from carry.experiments import load_rows
+from carry.experiments.resolve import list_rows, load_run, make_run
 
 ABACUS = {"ids": "abacus", "encoding": "learned"}
 BASE = {

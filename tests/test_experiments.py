@@ -8,8 +8,9 @@ import pytest
 
 from carry import formats, positions, tasks
 from carry.data.problem_sets import get_problem_set_name
+from carry.experiments import load_rows
 from carry.experiments.problems import find_problem_set
-from carry.experiments.resolve import load_rows, load_run
+from carry.experiments.resolve import load_run
 from carry.models import architectures, encodings
 
 FOLDER = Path(__file__).parent / "golden"

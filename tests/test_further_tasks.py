@@ -15,7 +15,8 @@ from carry.config.settings import SettingsError
 from carry.data import problem_sets
 from carry.evaluation.ask import ask, make_problem, read_answer
 from carry.evaluation.scoring import score_system
-from carry.experiments.resolve import load_rows, make_run
+from carry.experiments import load_rows
+from carry.experiments.resolve import make_run
 from carry.formats import to_text
 from carry.models.system import System
 from carry.randomness import stream

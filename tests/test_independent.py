@@ -20,7 +20,8 @@ from carry.certificates.verification import (
 )
 from carry.config import paths
 from carry.evaluation import trained_models
-from carry.experiments.resolve import find_row, load_rows, make_run
+from carry.experiments import load_rows
+from carry.experiments.resolve import find_row, make_run
 from carry.models.system import System
 from carry.tasks import to_digits
 from certificates.independent import __main__ as program

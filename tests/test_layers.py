@@ -1,6 +1,7 @@
 """Imports point one way, from package to package of lib/carry."""
 
 import ast
+import graphlib
 
 import pytest
 
@@ -44,6 +45,20 @@ def test_imports_point_one_way(layer):
     assert layer in BASE + ORDER, "a new package needs its place in the order"
     lower = ["config"] if layer in BASE else ORDER[: ORDER.index(layer)]
     assert IMPORTS[layer] <= {*BASE, *lower}
+
+
+def test_no_files_import_each_other():
+    """Imports by name, inside functions, count: they too would hide a circle."""
+    graph = {}
+    for module, path in MODULES.items():
+        reached = set()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom):
+                reached |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+            elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
+                reached.add(getattr(node.args[0], "value", None))
+        graph[module] = reached & {*MODULES} - {module, module.rpartition(".")[0]}
+    graphlib.TopologicalSorter(graph).prepare()  # raises for a circle, and names its files
 
 
 def test_data_has_no_other_contents_of_its_own():

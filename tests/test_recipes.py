@@ -26,8 +26,9 @@ import pandas as pd
 import torch
 from carry import analyses, tasks
 from carry.claims import load_claims
+from carry.experiments import load_rows
 from carry.experiments.problems import find_problem_set
-from carry.experiments.resolve import load_rows, load_run
+from carry.experiments.resolve import load_run
 from carry.evaluation import trained_models
 from carry.models.system import System
 from carry.positions import choose_scheme

@@ -11,8 +11,9 @@ import pytest
 from carry import labels, positions, results
 from carry.config import settings
 from carry.config.settings import list_modules
+from carry.experiments import load_rows
 from carry.experiments.base import Row
-from carry.experiments.resolve import load_rows, make_run
+from carry.experiments.resolve import make_run
 from carry.labels import describe_run
 from carry.plots import index, numbering, style
 

@@ -13,7 +13,8 @@ from typing import Any
 
 import pandas as pd
 
-from carry.experiments.resolve import load_rows, load_run
+from carry.experiments import load_rows
+from carry.experiments.resolve import load_run
 from carry.experiments.run import Run
 from carry.models.architectures.transformer import NORM_EPSILON
 from carry.models.encodings import Encoding

@@ -12,7 +12,8 @@ format:
 from __future__ import annotations
 
 from carry import formats, positions, tasks
-from carry.experiments.resolve import load_rows, load_run
+from carry.experiments import load_rows
+from carry.experiments.resolve import load_run
 from carry.experiments.run import Run
 from carry.models import encodings
 from carry.positions.index import Index

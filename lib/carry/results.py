@@ -26,7 +26,7 @@ from carry.evaluation.regions import (
     add_unseen_regions,
     score_trained_lengths,
 )
-from carry.experiments.resolve import load_rows
+from carry.experiments import load_rows
 from carry.experiments.run import Run
 from carry.labels import describe_row, find_run
 from carry.models.identity import list_settings, restore_run

@@ -19,7 +19,8 @@ from carry.config import paths
 from carry.data.tables import write_tables
 from carry.evaluation.mistakes import KINDS
 from carry.evaluation.scoring import COLUMNS as SCORES
-from carry.experiments.resolve import list_rows, load_rows, load_run
+from carry.experiments import load_rows
+from carry.experiments.resolve import list_rows, load_run
 from carry.experiments.run import Run
 from carry.models.identity import describe_run
 from carry.training.jobs import COLUMNS as CURVES

@@ -13,7 +13,7 @@ from carry.config import paths
 from carry.config.settings import Settings, SettingsError, check_known, suggest_name
 from carry.config.yaml_files import read_yaml
 from carry.evaluation.regions import LEARNED
-from carry.experiments.resolve import load_rows
+from carry.experiments import load_rows
 from carry.experiments.run import Pair
 from carry.models.constructions.adder import Codes
 

@@ -18,7 +18,8 @@ from carry.evaluation.differences import (
     compute_welch_interval,
 )
 from carry.evaluation.intervals import seed_interval, wilson_interval
-from carry.experiments.resolve import load_rows, load_run
+from carry.experiments import load_rows
+from carry.experiments.resolve import load_run
 from carry.interpretability import adder_construction, majority_constructions
 from carry.models.parameter_counts import count_parameters
 from carry.results import SCALES

@@ -6,7 +6,6 @@ selects problems from it.
 
 from __future__ import annotations
 
-import importlib
 from functools import cache
 from typing import Any
 
@@ -14,6 +13,7 @@ import pydantic
 from pydantic import Field
 
 from carry.config.settings import Settings, check_known
+from carry.experiments import load_rows
 from carry.experiments.base import SCALES, merge
 from carry.experiments.run import MOST_DIGITS, MOST_PROBLEMS, DataSet, ProblemCount, Size
 
@@ -221,7 +221,7 @@ def find_problem_set(name: str, scale: str = "laptop", where: str = "problems") 
         SettingsError: for an unknown name; names the nearest.
     """
     if name not in SETS:  # in a worker, which has only a run
-        importlib.import_module("carry.experiments.resolve").load_rows()
+        load_rows()
     check_known(name, SETS, where)
     settings = {key: value for key, value in SETS[name].items() if key not in SCALES}
     settings = merge(dict(stream=name, task=dict(name="addition")), settings)

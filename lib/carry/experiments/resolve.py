@@ -2,37 +2,14 @@
 
 from __future__ import annotations
 
-import importlib
-from functools import cache
 from typing import Any
 
-from carry import experiments
 from carry.config import params
-from carry.config.settings import SettingsError, check_known, check_name, describe, list_modules
+from carry.config.settings import SettingsError, check_known, check_name, describe
+from carry.experiments import load_rows
 from carry.experiments.base import Row, merge
 from carry.experiments.problems import find_problem_set
 from carry.experiments.run import DataSet, Evaluation, Run, Training
-
-
-@cache
-def load_rows() -> dict[str, Row]:
-    """Return all rows by name, in the order of the experiment files.
-
-    >>> load_rows()["addition_relative"].study
-    'addition_schemes'
-
-    Raises:
-        SettingsError: for two rows of one name.
-    """
-    rows: dict[str, Row] = {}
-    files = list_modules("carry.experiments")
-    others = [file for file in files if file not in experiments.FILES + experiments.PARTS]
-    for file in (*experiments.FILES, *others):
-        for row in importlib.import_module(f"carry.experiments.{file}").ROWS:
-            if row.name in rows:
-                raise SettingsError(f"{file}: row {row.name!r} exists; expected a new name")
-            rows[row.name] = row
-    return rows
 
 
 def find_row(name: str) -> Row:

@@ -15,7 +15,7 @@ from seaborn.axisgrid import Grid
 
 from carry import departures, results
 from carry.config import paths
-from carry.experiments.resolve import load_rows
+from carry.experiments import load_rows
 from carry.experiments.run import Run
 from carry.plots import style
 

@@ -19,7 +19,8 @@ from carry.config.settings import SettingsError, check_known
 from carry.data import problem_sets
 from carry.evaluation.jobs import evaluate_runs
 from carry.evaluation.trained_models import find_weights
-from carry.experiments.resolve import list_rows, load_rows, load_run
+from carry.experiments import load_rows
+from carry.experiments.resolve import list_rows, load_run
 from carry.experiments.run import Run
 from carry.jobs import run_jobs, store
 from carry.models.system import System

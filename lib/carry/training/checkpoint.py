@@ -1,4 +1,7 @@
-"""Checkpoints, weights and snapshots: files of tensors with a hash of their content, no pickles."""
+"""What a training writes: checkpoints, weights, snapshots, and its learning curve.
+
+Tensors are in files with a hash of their content, without pickles.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import safetensors
 import safetensors.torch
 import torch
@@ -162,3 +166,18 @@ def save_snapshots(path: Path, snapshots: dict[int, dict[str, Tensor]]) -> None:
     names = snapshots[steps[0]]
     stacked = {name: torch.stack([snapshots[step][name] for step in steps]) for name in names}
     save_tensors(path, stacked, {"steps": steps})
+
+
+def describe_scores(loss: float | None, exact: float | None) -> str:
+    """Return the last scores of a seed in words; nothing before the first score.
+
+    >>> describe_scores(0.1234, 0.98)
+    'loss 0.123, exact 98%'
+    """
+    return "" if loss is None else f"loss {loss:.3f}, exact {exact:.0%}"
+
+
+def write_curve(folder: Path, curve: pd.DataFrame) -> None:
+    """Write the learning curve of a job."""
+    with paths.write_atomically(folder / "curve.parquet") as draft:
+        curve.to_parquet(draft, index=False)

@@ -10,11 +10,10 @@ from pathlib import Path
 
 import pandas as pd
 
-from carry.config import paths
 from carry.experiments.run import Run
 from carry.jobs import Job, run_jobs, store
 from carry.models.identity import identify
-from carry.training import checkpoint
+from carry.training.checkpoint import describe_scores, save_snapshots, write_curve
 from carry.training.cost import count_training_operations
 from carry.training.loop import Trainer
 
@@ -39,6 +38,7 @@ def list_training_jobs(run: Run, seeds: Sequence[int] | None = None) -> list[tup
                  f"{identity} {seed}", modules, cost), [seed])
             for seed in seeds
         ]  # fmt: skip
+    # By name, so that the analyses of other rows do not depend on the code of batched seeds.
     groups = importlib.import_module("carry.training.batched.groups")
     return [
         (Job(f"{run.name}, seeds {group[0]} to {group[-1]}", "train", groups.train_group,
@@ -100,20 +100,5 @@ def train_seed(report: Callable[..., None], folder: Path, run: Run, seed: int) -
     )
     trainer.save_weights(folder / f"seed_{seed}.safetensors")
     if trainer.snapshots:
-        checkpoint.save_snapshots(folder / f"snapshots_{seed}.safetensors", trainer.snapshots)
+        save_snapshots(folder / f"snapshots_{seed}.safetensors", trainer.snapshots)
     write_curve(folder, pd.DataFrame(trainer.curve).assign(seed=seed))
-
-
-def describe_scores(loss: float | None, exact: float | None) -> str:
-    """Return the last scores of a seed in words; nothing before the first score.
-
-    >>> describe_scores(0.1234, 0.98)
-    'loss 0.123, exact 98%'
-    """
-    return "" if loss is None else f"loss {loss:.3f}, exact {exact:.0%}"
-
-
-def write_curve(folder: Path, curve: pd.DataFrame) -> None:
-    """Write the learning curve of a job."""
-    with paths.write_atomically(folder / "curve.parquet") as draft:
-        curve.to_parquet(draft, index=False)

@@ -9,10 +9,9 @@ import pandas as pd
 
 from carry.experiments.run import Run
 from carry.models.system import System
-from carry.training import checkpoint
 from carry.training.batched.network import check_system
 from carry.training.batched.trainer import BatchedTrainer
-from carry.training.jobs import describe_scores, write_curve
+from carry.training.checkpoint import describe_scores, save_weights, write_curve
 
 # Matrix products of another number of models round differently, so the groups depend on the number
 # of seeds only, never on the number of cores.
@@ -38,5 +37,5 @@ def train_group(report: Callable[..., None], folder: Path, run: Run, seeds: rang
     trainer.train(lambda seed, step, *scores: report(step / steps, describe_scores(*scores)))
     for seed, weights in zip(seeds, trainer.weights(), strict=True):
         path = folder / f"seed_{seed}.safetensors"
-        checkpoint.save_weights(path, weights, run, seed, trainer.step, "fp32")
+        save_weights(path, weights, run, seed, trainer.step, "fp32")
     write_curve(folder, pd.DataFrame(trainer.curve))
