@@ -15,7 +15,7 @@ from carry import plots, results
 from carry.config.settings import SettingsError
 from carry.evaluation.intervals import seed_interval
 from carry.experiments.resolve import load_run
-from carry.plots import index, panels, style
+from carry.plots import attention_maps, index, matrices, panels, ranges, style
 from carry.plots import notebook as shared
 from figure_checks import check_layout, texts
 from made_up import cells, curves
@@ -126,6 +126,10 @@ def test_dots_have_a_bar_for_the_median():
     panels.draw_columns,
     panels.draw_answer_kinds,
     partial(panels.draw_curves, x="i", y="j", hue="label", dash="label", dashes={}),
+    partial(matrices.draw_matrices, x="i", y="j", value="accuracy", title="", col="label"),
+    attention_maps.draw_attention_shares,
+    partial(attention_maps.draw_attention_maps, tokens=None, height=2),
+    ranges.draw_ranges,
 ])  # fmt: skip
 def test_an_empty_table_gives_no_figure(draw, labelled):
     assert draw(labelled.iloc[:0]) is None

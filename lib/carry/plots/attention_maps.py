@@ -24,12 +24,14 @@ GROUPS = {  # of `carry.interpretability.far_ids.group_differences`
 LEAST_SPACE = 5.0  # points of a token on an axis; with less, numbers alone are named
 
 
-def draw_attention_shares(table: pd.DataFrame) -> sns.FacetGrid:
+def draw_attention_shares(table: pd.DataFrame) -> sns.FacetGrid | None:
     """Draw what each head of a model attends to as a stacked bar, in a panel for each length.
 
     Args:
         table: the columns `digits`, `layer`, `head`, `to` (one of `GROUPS`) and `attention`.
     """
+    if table.empty:
+        return None
     table = table.assign(head=table["layer"].astype(str) + "." + table["head"].astype(str))
     grid = sns.FacetGrid(table, col="digits", height=2.6, aspect=1.15)
     for digits, axes in grid.axes_dict.items():
@@ -45,7 +47,7 @@ def draw_attention_shares(table: pd.DataFrame) -> sns.FacetGrid:
 
 def draw_attention_maps(
     attention: pd.DataFrame, tokens: pd.DataFrame, **settings: Any
-) -> sns.FacetGrid:
+) -> sns.FacetGrid | None:
     """Draw the attention of each token of the response to all tokens, one head in each panel.
 
     Both axes name the numbers, as `name_numbers` does, and have their tokens where these fit.
@@ -55,6 +57,8 @@ def draw_attention_maps(
         tokens: of one problem of each `row` and `seed`: `at`, `token` and `number`.
         settings: for `seaborn.FacetGrid`: height, aspect, col_wrap, ...
     """
+    if attention.empty:
+        return None
     grid = sns.FacetGrid(attention, col="panel", sharex=False, sharey=False, **settings)
     for panel, axes in grid.axes_dict.items():
         part = attention[attention["panel"] == panel]

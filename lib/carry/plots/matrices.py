@@ -26,7 +26,7 @@ def draw_matrices(
     cmap: str = "viridis",
     number: str = "{:.0f}",
     **settings: Any,
-) -> sns.FacetGrid:
+) -> sns.FacetGrid | None:
     """Draw a share by two columns, as a matrix in each panel; numbers are in percent.
 
     Columns and lines are in the order of the table. Cells without a value are grey.
@@ -39,6 +39,8 @@ def draw_matrices(
         number: the format of the number in a cell; empty: no numbers.
         settings: for `seaborn.FacetGrid`: col, row, col_wrap, height, aspect, ...
     """
+    if table.empty:
+        return None
     grid = sns.FacetGrid(table, sharex=False, sharey=False, **settings)
     for (line, column, _), part in grid.facet_data():
         if len(part):

@@ -38,7 +38,7 @@ def find_reach(table: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def draw_ranges(table: pd.DataFrame, proved: Container[str] = ()) -> Figure:
+def draw_ranges(table: pd.DataFrame, proved: Container[str] = ()) -> Figure | None:
     """Draw how far each row goes: grey for trained lengths, coloured for longer ones.
 
     A coloured bar ends at the longest length that more than half of the seeds reach
@@ -48,6 +48,8 @@ def draw_ranges(table: pd.DataFrame, proved: Container[str] = ()) -> Figure:
         table: of `results.score_lengths`, with the column `panel`: a title above its rows.
         proved: rows that are proved exact at every length; an arrow says so.
     """
+    if table.empty:
+        return None
     reach = find_reach(table)
     tested = table.groupby("row")["digits"].max()
     bars = reach.groupby(["panel", "row", "label"], sort=False)
