@@ -64,6 +64,7 @@ REFUSED = {
     "ask 1+2+3": "operands",
     "ask 1+2 --start -4": "start",
     "ask 1+2 --start centre": "start",
+    "ask 1+2 --start 7": "addition_relative was never trained from id 7; expected 'all' or 1",
     "ask 1+2 --row addition_relativ": "did you mean 'addition_relative'",
     "ask 1+2 --row ../models": "row: '../models' is unknown",
     "ask 1+2 --seed 99": "seed 99 is not trained here",

@@ -128,6 +128,21 @@ def test_without_a_table_of_ids_there_is_one_start(positions):
     assert len(list_first_ids(system, sums(system, [[2, 2]]), "all")) == 1
 
 
+@pytest.mark.parametrize(("positions", "last"), [
+    ([], 1),
+    ([{"ids": "index", "encoding": "rope"}], 1),
+    ([{"ids": "abacus", "encoding": "relative"}], 1),
+    ([{"ids": "abacus", "encoding": "rope", "offset": 5}], 8),  # four digits of an answer from 5
+])  # fmt: skip
+def test_a_question_starts_at_an_id_of_training(positions, last):
+    """No table limits these ids."""
+    system = System(settings(positions))
+    assert len(ask(system, 1, 2, start=last)) > 0
+    refusal = f"^start: .* id {last + 1}; expected 'all' or .*{last}$"
+    with pytest.raises(SettingsError, match=refusal):
+        ask(system, 1, 2, start=last + 1)
+
+
 def test_on_a_ring_all_ids_are_starts():
     system = System(settings([{**COUPLED, "ring": True}]))
     problems = sums(system, [[2, 3]])

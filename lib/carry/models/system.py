@@ -19,7 +19,7 @@ from carry.data.batch import Batch, pack_columns, pack_pairs
 from carry.experiments.run import Run
 from carry.models import architectures, encodings
 from carry.models.attention import FarKeys
-from carry.positions import RandomStart, Scheme
+from carry.positions import Scheme
 from carry.randomness import stream
 
 # The first id; "all": next-token probabilities are averaged over starts (`evaluation.decoding`);
@@ -146,7 +146,7 @@ class System:
             )
         for index, scheme in enumerate(self.schemes):
             place = f"{where}.positions.{index}"
-            if not isinstance(scheme, RandomStart) or scheme.start_is_fixed or scheme.wraps:
+            if scheme.start_is_fixed or scheme.wraps:
                 raise SettingsError(
                     f"{place}.ids: {self.run.positions[index]['ids']!r} does not fit training."
                     "packing true, expected ids with a limit or an offset, and no ring"

@@ -31,6 +31,7 @@ class Scheme(Settings):
 
     label: ClassVar[str]  # name in figures and tables; derived from the class name by default
     accepts_start: ClassVar[bool] = True  # whether evaluation can start at any id
+    start_is_fixed: ClassVar[bool] = True  # whether training, too, always starts at id 1
     increasing: ClassVar[bool] = False  # whether each id is larger than the previous one
     uncounted_id: ClassVar[int | None] = None  # id of tokens that are not counted, if any
     # Whether the difference of two ids is a distance, the same in training and evaluation.
