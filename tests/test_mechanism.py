@@ -76,7 +76,8 @@ def test_twins_differ_in_one_digit_and_one_carry(place, carry):
 
 @pytest.mark.parametrize(("digits", "place"), [(4, -1), (4, 0), (4, 4), (4, 5), (1, 1)])
 def test_a_place_without_a_carry_from_below_has_no_twins(digits, place):
-    with pytest.raises(ValueError, match=f"^place: {place} .*; expected at least 1 and less than {digits}$"):
+    expected = f"^place: {place} .*; expected at least 1 and less than {digits}$"
+    with pytest.raises(ValueError, match=expected):
         patching.draw_twins(ADDITION, digits, place, 1, stream(0, "twins"))
 
 
