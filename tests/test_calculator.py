@@ -15,8 +15,10 @@ from carry.certificates.contexts import (
 )
 from carry.certificates.verification import enumerate_contexts
 from carry.config.settings import SettingsError
+from carry.data.problem_sets import to_table
 from carry.evaluation.ask import ask, read_answer
 from carry.evaluation.decoding import decode_greedily
+from carry.evaluation.scoring import score_system
 from carry.experiments.resolve import make_run
 from carry.formats import ALPHABET, EOS, to_text
 from carry.formats.longhand import mark_tokens
@@ -80,6 +82,33 @@ def test_rows_are_those_of_pythons_integers(operation, cell):
     for problems in (drawn, with_long_carries(system.task, drawn)):
         for question, response in texts(system.format.write(problems)):
             assert response == system.respond(question)
+
+
+class WrongThirdRow(Oracle):
+    """Writes another first digit in the third row."""
+
+    def respond(self, question):
+        rows = re.findall(r"\d+[-+]", super().respond(question))
+        if len(rows) > 2:
+            rows[2] = rows[2][0] + str((int(rows[2][1]) + 1) % 10) + rows[2][2:]
+        return "".join(rows) + "$"
+
+
+@pytest.mark.parametrize("kind", [Oracle, WrongThirdRow])
+def test_only_responses_that_have_a_row_count_for_it(kind):
+    """Responses to problems of one size have 1 to 22 rows."""
+    system = kind(make_run(settings_of(OPERATIONS)))
+    problems = system.task.draw_for_cells(torch.tensor([[2, 2]] * 40), stream(0, "steps"))
+    rows = [len(re.findall(r"[-+]", text)) for _, text in texts(system.format.write(problems))]
+    assert len({*rows}) > 5
+    n = [sum(count > step for count in rows) for step in range(max(rows))]
+    is_wrong = [kind is WrongThirdRow and step == 2 for step in range(max(rows))]
+    table = to_table("equal", torch.tensor([[2, 2]] * 40), problems, system.task)
+    steps = score_system(system, table)[2]
+    assert steps["n"].tolist() == n
+    right = [0 if wrong else count for count, wrong in zip(n, is_wrong, strict=True)]
+    assert steps["correct"].tolist() == right
+    assert steps["first_wrong"].tolist() == [a - b for a, b in zip(n, right, strict=True)]
 
 
 @pytest.mark.parametrize(("question", "answer"), [

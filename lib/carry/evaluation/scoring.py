@@ -322,7 +322,7 @@ def _count_by_place(
 def _count_by_step(
     batch: Batch, result: TeacherForcedPass, rows: Bool[Tensor, " B"]
 ) -> pd.DataFrame:
-    """Count correct steps over some rows of a batch, which all have equal numbers of steps."""
+    """Count correct steps over some rows of a batch, each among the responses that have it."""
     number = batch.number.gather(1, batch.slots()) * result.real
     # A sign belongs to the number after it, and the end to the last number.
     number = torch.where(number > 0, number, number.amax(1, keepdim=True))
@@ -331,11 +331,12 @@ def _count_by_step(
     steps = int(step.max()) + 1
     wrong = torch.zeros(len(step), steps, dtype=torch.bool, device=step.device)
     wrong.scatter_reduce_(1, step.long(), result.wrong, "amax")
+    present = torch.zeros_like(wrong).scatter(1, step.long(), True)
     first_wrong = step.gather(1, result.first_wrong.clamp(min=0)[:, None].long())[:, 0]
     first_wrong = first_wrong[rows & ~result.exact].long()
     counts = {
-        "n": [int(rows.sum())] * steps,
-        "correct": (~wrong[rows]).sum(0).tolist(),
+        "n": present[rows].sum(0).tolist(),
+        "correct": (present & ~wrong)[rows].sum(0).tolist(),
         "first_wrong": torch.bincount(first_wrong, minlength=steps).tolist(),
     }
     return pd.DataFrame({"step": range(steps), **counts})
