@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NoReturn
 
 import pydantic
 from pydantic import Field
@@ -96,34 +96,38 @@ class Training(Settings):
 
     @pydantic.model_validator(mode="after")
     def _check_trainer(self) -> Training:
-        """Refuse settings that the chosen trainer would ignore."""
+        """Refuse settings that the chosen trainer would ignore, or cannot have."""
+        batched = f"batched_seeds {str(self.batched_seeds).lower()}"
         for field in ONLY_SEPARATE if self.batched_seeds else ONLY_BATCHED:
             default = type(self).model_fields[field].default
             value = getattr(self, field)
             if value != default and (field, value) != ("precision", "fp32"):
-                raise ValueError(
-                    f"{field} {describe(value)} does not fit batched_seeds "
-                    f"{str(self.batched_seeds).lower()}; expected {default!r}"
-                )
-        batched, cooldown = self.batched_seeds, self.cooldown
-        first, last = self.held_out or (0, 0)
-        for misfit, field, other, expected in (
-            (batched and self.examples is None, "examples", "batched_seeds true", "a number"),
-            (batched and self.checkpoint_every is None, "checkpoint_every", "batched_seeds true",
-             "a number"),
-            (batched and self.device == "cuda", "device", "batched_seeds true", "'cpu'"),
-            # Signs would look for the first of two problems.
-            (self.packing and self.longer > 1.0, "longer", "packing true", "1.0"),
-            (self.warmup + (cooldown or 0.0) > 1.0, "cooldown", f"warmup {self.warmup}",
-             "a sum of at most 1"),
-            (first > last, "held_out", "its order", "[smallest, largest]"),
-            (self.problem_set is not None and self.examples is None, "examples",
-             f"problem_set {describe(self.problem_set)}", "a number"),
-        ):  # fmt: skip
-            if misfit:
-                value = describe(getattr(self, field))
-                raise ValueError(f"{field} {value} does not fit {other}; expected {expected}")
+                self._refuse(field, batched, repr(default))
+        if self.batched_seeds:
+            if self.examples is None:
+                self._refuse("examples", batched, "a number")
+            if self.checkpoint_every is None:
+                self._refuse("checkpoint_every", batched, "a number")
+            if self.device == "cuda":
+                self._refuse("device", batched, "'cpu'")
         return self
+
+    @pydantic.model_validator(mode="after")
+    def _check_pairs(self) -> Training:
+        """Refuse settings that exclude each other, whichever trainer has them."""
+        if self.packing and self.longer > 1.0:  # signs would look for the first of two problems
+            self._refuse("longer", "packing true", "1.0")
+        if self.warmup + (self.cooldown or 0.0) > 1.0:
+            self._refuse("cooldown", f"warmup {self.warmup}", "a sum of at most 1")
+        if self.held_out is not None and self.held_out[0] > self.held_out[1]:
+            self._refuse("held_out", "its order", "[smallest, largest]")
+        if self.problem_set is not None and self.examples is None:
+            self._refuse("examples", f"problem_set {describe(self.problem_set)}", "a number")
+        return self
+
+    def _refuse(self, field: str, other: str, expected: str) -> NoReturn:
+        value = describe(getattr(self, field))
+        raise ValueError(f"{field} {value} does not fit {other}; expected {expected}")
 
     def dropout_shares(self) -> dict[str, float]:
         """Return the shares of dropout, by setting, in the order of `carry.models.dropout`."""
