@@ -214,7 +214,7 @@ ROWS += [
     # Ours: x + N2(f(N1 x)), the norm of the branch.
     FOUR_HEADS.but("multi_operand_addition_coupled_scratchpad_branch",
                    label="Coupled, scratchpad, norm of the branch", seeds=5,
-                   model=dict(norm_place="pre_and_branch"), gpu={}, paper={}),
+                   model=dict(norm_place="pre_and_branch"), gpu={}),
     EIGHT_HEADS,
     size(2, 2, seeds=10), size(2, 4), size(2, 8),
     size(4, 2), size(4, 4), size(4, 8), size(6, 2), size(6, 4),
