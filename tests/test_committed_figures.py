@@ -13,7 +13,7 @@ from carry.config import paths
 from carry.plots import index
 
 pytestmark = pytest.mark.usefixtures("closed_figures")
-CERTIFICATES = paths.REPORTS / "figures/every_length/is_it_proved/certificates.csv"
+CERTIFICATES = paths.REPORTS / "figures/every_length/is_it_proved/certificates.parquet"
 TWICE = {"architectures", "three_architectures"}  # one drawing, in the main notebook and its own
 
 
@@ -58,7 +58,7 @@ def draw_certificates(leads):
 @pytest.mark.parametrize("wrong", [0, 2, None])
 def test_only_seeds_that_are_not_proved_are_at_the_left_edge(wrong):
     """A certified seed may have little slack; after few steps of training no lead is positive."""
-    leads = pd.read_csv(CERTIFICATES)
+    leads = pd.read_parquet(CERTIFICATES)
     unproved = leads["logits"] <= 0
     assert unproved.sum() == (results.read_certificates()["verdict"] != "exact").sum()
     leads.loc[leads.index[~unproved][:wrong], "logits"] = -1.0

@@ -178,11 +178,11 @@ def test_a_figure_is_saved_with_its_numbers_and_texts_and_twice_as_the_same_byte
         notebook.show(
             grid, "bars", scores, title="Bars", caption="Two\n  rows.", answers=["Fig. 2"]
         )
-        files = [notebook.folder / f"bars.{end}" for end in ("svg", "csv", "json")]
+        files = [notebook.folder / f"bars.{end}" for end in ("svg", "parquet", "json")]
         saved.append([file.read_bytes() for file in files])
         assert not matplotlib.pyplot.fignum_exists(grid.figure.number)
     assert saved[0] == saved[1]
-    read = pd.read_csv(notebook.folder / "bars.csv", dtype={"start": str})
+    read = pd.read_parquet(notebook.folder / "bars.parquet")
     pd.testing.assert_frame_equal(read, scores, check_dtype=False, rtol=1e-5)
     assert 500 < len(saved[0][0]) < 1_500_000 and str(notebook.folder).encode() not in saved[0][0]
     assert json.loads(saved[0][2]) == {

@@ -78,7 +78,7 @@ class Notebook:
     ) -> None:
         """Show a figure with its caption, and save both with the figure's numbers.
 
-        It writes NAME.svg, NAME.csv and NAME.json, which `carry.plots.index` lists. Without a
+        It writes NAME.svg, NAME.parquet and NAME.json, which `carry.plots.index` lists. Without a
         figure, it writes NAME.json alone: rows without results have a figure that is not drawn.
 
         Args:

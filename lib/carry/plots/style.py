@@ -25,6 +25,7 @@ from matplotlib.image import AxesImage
 
 from carry import labels, results
 from carry.config import paths
+from carry.data.tables import write_table
 from carry.tasks import build_task
 
 # By position encodings, as `labels.describe_positions` names them. Similar to the colours of Okabe
@@ -86,6 +87,7 @@ LONG_NUMBER = re.compile(r"-?\d+\.\d{3,}")
 NO_BREAK = "\N{NO-BREAK SPACE}"
 NO_METADATA = dict.fromkeys(["Date", "Creator", "Format", "Type"])
 README_FIGURES = ("accuracy",)  # as PNG too, since README.md shows it
+DVC_FIGURES = ("accuracy", "curves")  # as CSV too, since DVC reads no Parquet (reports/dvc.yaml)
 
 
 def choose_color(row: str) -> str:
@@ -194,7 +196,7 @@ def shorten_svg(text: str) -> str:
 
 
 def save_figure(figure: Figure, name: str, table: pd.DataFrame, folder: Path) -> Path:
-    """Write NAME.svg and the table of the figure, NAME.csv; return the svg's path.
+    """Write NAME.svg and the table of the figure, NAME.parquet; return the svg's path.
 
     The bytes depend on figure and table alone: the files have no date, version or random name.
     """
@@ -206,6 +208,32 @@ def save_figure(figure: Figure, name: str, table: pd.DataFrame, folder: Path) ->
         if name in README_FIGURES:
             with paths.write_atomically(svg.with_suffix(".png")) as draft:
                 figure.savefig(draft, bbox_inches="tight", metadata={"Software": None})
-    with paths.write_atomically(svg.with_suffix(".csv")) as draft:
-        table.to_csv(draft, index=False, float_format="%.6g", lineterminator="\n")
+    write_table(round_floats(table), svg.with_suffix(".parquet"))
+    if name in DVC_FIGURES:
+        with paths.write_atomically(svg.with_suffix(".csv")) as draft:
+            draft.write_text(write_csv(table), encoding="utf-8")
     return svg
+
+
+def round_floats(table: pd.DataFrame) -> pd.DataFrame:
+    """Return a table with 6 significant digits of each number, so that noise below is not kept.
+
+    >>> round_floats(pd.DataFrame({"share": [0.12345678, None], "n": [1234567, 2]}))
+          share        n
+    0  0.123457  1234567
+    1       NaN        2
+    """
+    rounded = {
+        name: [float(f"{number:.6g}") for number in table[name]]
+        for name in table.select_dtypes("floating")
+    }
+    return table.assign(**rounded)
+
+
+def write_csv(table: pd.DataFrame) -> str:
+    """Return a table as CSV, with 6 significant digits.
+
+    >>> write_csv(pd.DataFrame({"label": ["NoPE"], "share": [2 / 3]}))
+    'label,share\\nNoPE,0.666667\\n'
+    """
+    return table.to_csv(index=False, float_format="%.6g", lineterminator="\n")

@@ -6,7 +6,7 @@
                  ledger.html           all claims, to filter and sort
                  live.html             two certified models that run in the browser, see `live`
                  notebooks/NAME.html   executed notebooks, see `pages`
-                 figures/NAME.svg      copies of the figures, each with its csv, compressed if long
+                 figures/NAME.svg      copies of the figures, each with its table as csv
                  style.css             light and dark, by the reader's system setting
                  site.js, ledger.js    search, filters; pages are complete without them
 

@@ -11,11 +11,12 @@ import pandas as pd
 
 from carry.config import paths
 from carry.plots.index import FigureEntry
+from carry.plots.style import write_csv
 
 SIZE = re.compile(r'<svg [^>]*?\bwidth="([\d.]+)pt" height="([\d.]+)pt"')
 PIXELS = 4 / 3  # of CSS in a point
 FEW_NUMBERS = 6  # rows of a table that an alt text can hold
-LONG_TABLE = 20_000  # bytes; longer tables are compressed, or they would be most of the site
+LONG_TABLE = 20_000  # bytes of CSV; longer tables are compressed, or they would be most of the site
 
 
 class Figure(NamedTuple):
@@ -47,15 +48,15 @@ def read_figure(entry: FigureEntry, url: str) -> Figure:
     """Return a figure from the files that its notebook wrote."""
     figure = Figure(entry.notebook, entry.name, entry.title, entry.caption, entry.answers, url)
     folder = paths.figures_folder(entry.notebook)
-    svg, csv = (folder / f"{entry.name}.{ending}" for ending in ("svg", "csv"))
+    svg = folder / f"{entry.name}.svg"
     if not svg.exists():
         return figure
     size = SIZE.search(svg.read_text(encoding="utf-8")).groups()
     width, height = (round(float(number) * PIXELS) for number in size)
-    length = csv.stat().st_size
-    table = pd.read_csv(csv, nrows=FEW_NUMBERS + 1) if length > 1 else pd.DataFrame()
+    table = pd.read_parquet(svg.with_suffix(".parquet"))
+    is_long = len(write_csv(table).encode()) > LONG_TABLE
     return figure._replace(
-        files=(svg.name, csv.name + ".gz" * (length > LONG_TABLE)),
+        files=(svg.name, f"{entry.name}.csv" + ".gz" * is_long),
         alt=write_alt(entry.title, entry.caption, table),
         width=width,
         height=height,
@@ -63,8 +64,11 @@ def read_figure(entry: FigureEntry, url: str) -> Figure:
 
 
 def pack_file(name: str, folder: Path) -> bytes:
-    """Return the content of one of the `files` of a figure, from those in a folder."""
-    content = (folder / name.removesuffix(".gz")).read_bytes()
+    """Return the content of one of the `files` of a figure, from those of its notebook."""
+    path = folder / name.removesuffix(".gz")
+    if path.suffix == ".svg":
+        return path.read_bytes()
+    content = write_csv(pd.read_parquet(path.with_suffix(".parquet"))).encode()
     return gzip.compress(content, mtime=0) if name.endswith(".gz") else content
 
 
