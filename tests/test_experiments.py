@@ -14,6 +14,7 @@ from carry.experiments.resolve import load_run
 from carry.models import architectures, encodings
 
 FOLDER = Path(__file__).parent / "golden"
+UNPUBLISHED = {"multi_operand_addition_coupled_scratchpad_10_2l2h"}  # nothing loads its weights
 GOLDEN = json.loads(gzip.decompress((FOLDER / "rows.json.gz").read_bytes()))
 PROBLEMS = json.loads(gzip.decompress((FOLDER / "problems.json.gz").read_bytes()))
 ROWS = load_rows()
@@ -86,6 +87,6 @@ def test_a_stage_is_done_for_the_rows_that_had_it():
         for name in GOLDEN[profile]:
             run = load_run(name, find_scale(profile, name))
             assert run.certify == (name in chosen["certificates"])
-            assert run.publish == (name in chosen["models"])
+            assert run.publish == (name in {*chosen["models"]} - UNPUBLISHED)
             analyses = chosen["analyses"].get(name, [])
             assert {*([analyses] if isinstance(analyses, str) else analyses)} <= {*run.analyses}

@@ -309,7 +309,7 @@ SCRATCHPAD_10 = SCRATCHPAD.but(
                                         far=[30], attention_cell=None))))
 TWO_HEADS_10 = SCRATCHPAD_10.but(
     "multi_operand_addition_coupled_scratchpad_10_2l2h", "papers_two_heads",
-    "Coupled, scratchpad, 2 heads", model=dict(heads=2), training=dict(steps=8000), publish=True)
+    "Coupled, scratchpad, 2 heads", model=dict(heads=2), training=dict(steps=8000))
 PRODUCTS_10 = PRODUCTS_SCRATCHPAD.but(
     "multiplication_coupled_scratchpad_10", "papers_operands", "Coupled, scratchpad",
     **merge(TO_10, dict(positions=waves(40, 32, 48), training=dict(steps=6000, batch=64),
