@@ -24,6 +24,7 @@ from carry.models.encodings import ModelShape
 from carry.models.system import System
 from carry.tasks import DIGIT_SYMBOLS, OPERAND_LETTERS
 from carry.tasks.calculator import write_row
+from pythons import write_stages
 
 
 def compare(one, other):
@@ -123,7 +124,7 @@ class Oracle(System):
         operands = [self._read(number) for number in self._split(question)]
         if not self.task.keeps_leading_zeros:
             operands = [str(int(operand)) for operand in operands]
-        stages, written = self.task.scratchpad_text(*operands, from_zero=form.from_zero), []
+        stages, written = write_stages(self.task, operands, form.from_zero), []
         for index, stage in enumerate(stages):
             numbers = [number.zfill(room if form.pad else 0) for room, number in stage]
             sign = "+" if len(stages) > 1 and not index else ">"

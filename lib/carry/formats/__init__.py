@@ -87,6 +87,7 @@ class Format(Settings):
     marks_known_from_question: ClassVar[bool] = True
     # Whether coupling numbers hide the answer's length until it ends, as position coupling needs.
     hides_answer_length: ClassVar[bool] = False
+    layout: ClassVar[Layout | None] = None  # of numbers; without it no covering is proved
 
     _task: Task = pydantic.PrivateAttr()
 
@@ -94,11 +95,6 @@ class Format(Settings):
     def task(self) -> Task:
         """The task whose problems are written; `build_format` sets it."""
         return self._task
-
-    @property
-    def layout(self) -> Layout | None:
-        """How numbers are written; None: not said, so that no covering is proved."""
-        return None
 
     def incompatibility(self) -> str | None:
         """Return the reason why the format cannot write its task, or None."""
@@ -298,6 +294,14 @@ def sign_piece(
     present = torch.ones_like(tokens, dtype=torch.bool) if present is None else present
     places = torch.full_like(tokens, place) if isinstance(place, int) else place
     return Piece(tokens, present, number, places, is_sign=True)
+
+
+def check_list(count: int, most: int) -> None:
+    """Refuse a list of more numbers than a format can write."""
+    if count > most:
+        raise SettingsError(
+            f"format: a list of {count} numbers does not fit; expected at most {most}"
+        )
 
 
 def choose_first_letter(

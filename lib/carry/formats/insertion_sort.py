@@ -38,7 +38,6 @@ import torch
 from jaxtyping import Integer
 from torch import Tensor
 
-from carry.config.settings import SettingsError
 from carry.data.batch import NO_PLACE, Batch
 from carry.data.problems import Problems
 from carry.formats import (
@@ -49,6 +48,7 @@ from carry.formats import (
     Extent,
     Format,
     Piece,
+    check_list,
     compact_rows,
     join_pieces,
     sign_piece,
@@ -82,7 +82,7 @@ class InsertionSort(Format):
 
     def extent(self, digits: int) -> Extent:
         """Write the largest problem and return its sizes."""
-        _check_count(digits)
+        check_list(digits, MAX_NUMBERS)
         lengths = self.task.largest_lengths(digits)
         nines = torch.full((*lengths.shape, digits), 9, dtype=torch.uint8)
         batch = self.write(self.task.solve(nines, lengths))
@@ -96,7 +96,7 @@ class InsertionSort(Format):
         """Write problems as tokens and marks."""
         device, width = problems.lengths.device, problems.lengths.amax(1, keepdim=True)
         there, count = problems.lengths > 0, problems.lengths.shape[1]
-        _check_count(count)
+        check_list(count, MAX_NUMBERS)
         # Digits are counted from the most significant, from 1 on.
         nth = torch.arange(1, int(width.max()) + 1, device=device)[None]
         inside, numbers = nth <= width, _most_significant_first(problems.operands, width)
@@ -134,13 +134,6 @@ class InsertionSort(Format):
         first = torch.where(is_sign, index + 1, 0).amax(1, keepdim=True)
         last_list, inside = compact_rows(response, inside & (index >= first))
         return torch.where(inside, last_list, EOS)
-
-
-def _check_count(count: int) -> None:
-    if count > MAX_NUMBERS:
-        raise SettingsError(
-            f"format: a list of {count} numbers has too many steps; expected at most {MAX_NUMBERS}"
-        )
 
 
 def _new_number(i: int) -> tuple[Coupling, ...]:

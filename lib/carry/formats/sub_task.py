@@ -20,7 +20,7 @@ level 2       ....1111122221111122222.        ....1111122221122112211221122.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, Literal, get_args
+from typing import Literal
 
 import torch
 from jaxtyping import Integer
@@ -29,6 +29,7 @@ from torch import Tensor
 
 from carry.data.batch import NO_PLACE, Batch, merge_batches
 from carry.data.problems import Problems
+from carry.experiments.run import SUB_TASKS
 from carry.formats import (
     ALPHABET,
     EOS,
@@ -53,7 +54,6 @@ from carry.formats.expression import (
 )
 from carry.tasks.addition import Addition
 
-Prefix = Literal["add", "ali", "car", "mad", "rev"]
 COMMA, DASH, CARRY = map(ALPHABET.index, ",-c")
 # The couplings of `+` between the operands of `rev`: no place, so that every place sees it and
 # knows that a second operand follows.
@@ -76,7 +76,7 @@ class SubTask(Format):
     >>> from carry.formats import build_format
     >>> from carry.tasks import build_task
     >>> form = build_format({"name": "sub_task", "prefix": "add"}, build_task({"name": "addition"}))
-    >>> for prefix in SubTask.PREFIXES:
+    >>> for prefix in SUB_TASKS:
     ...     print(form.with_prefix(prefix).write_text(1234, 4567))
     add$1234+4567=5801$
     ali$1234+4567=1+4,2+5,3+6,4+7$
@@ -87,12 +87,11 @@ class SubTask(Format):
     'rev$1  2 3 4 +45 6 7=4321+7654$'
     """
 
-    PREFIXES: ClassVar[tuple[str, ...]] = get_args(Prefix)
     task_type = Addition
     has_task_prefix = True
     level_count = 2  # places, as in an `expression`, and operands
 
-    prefix: Prefix
+    prefix: Literal[SUB_TASKS]
     reverse_operands: bool = False
     reverse_answer: bool = False
     spaces: float = Field(default=0.0, ge=0.0, le=1.0)
@@ -169,7 +168,7 @@ class SubTask(Format):
         return self._insert_spaces(Batch(tokens, *marks, start, total), problems)
 
     def write_sub_tasks(self, problems: Problems, parts: Integer[Tensor, " B"]) -> Batch:
-        """Write each problem as one sub-task, an index into `PREFIXES`; ignore `prefix`.
+        """Write each problem as one sub-task, an index into `SUB_TASKS`; ignore `prefix`.
 
         >>> from carry.formats import build_format, to_text
         >>> from carry.tasks import build_task, to_digits
@@ -183,7 +182,7 @@ class SubTask(Format):
         car$78+9=-c$____
         """
         batches, rows = [], []
-        for index, prefix in enumerate(self.PREFIXES):
+        for index, prefix in enumerate(SUB_TASKS):
             row = (parts == index).nonzero()[:, 0]
             if len(row):
                 batches.append(self.with_prefix(prefix).write(problems[row]))

@@ -100,8 +100,8 @@ class Task(Settings):
         raise SettingsError(f"every: {self.label} has unlimited problems; expected another task")
 
     def draw_training_cells(self, count: int, digits: int, generator: torch.Generator) -> Cells:
-        """Draw the cells of `count` training problems; by default equal sizes up to `digits`."""
-        return draw_cells("equal", count, digits, generator)
+        """Draw cells up to `digits` by the setting `sampling`; without one, of equal sizes."""
+        return draw_cells(getattr(self, "sampling", "equal"), count, digits, generator)
 
     @abstractmethod
     def draw_operands(self, cells: Cells, generator: torch.Generator) -> tuple[Operands, Lengths]:
@@ -109,7 +109,7 @@ class Task(Settings):
 
     def answer_room(self, lengths: Lengths) -> Integer[Tensor, " B"]:
         """Return the length of the longest answer: by default that of the longest operand."""
-        return lengths.amax(1)
+        return torch.ones_like(lengths[:, 0]) if self.answer_is_last_digit else lengths.amax(1)
 
     def max_answer_length(self, digits: int) -> int:
         """Return the length of the longest answer in all cells up to (digits, digits)."""
@@ -169,10 +169,6 @@ class Task(Settings):
 
     def scratchpad_stages(self, problems: Problems, from_zero: bool) -> list[ScratchpadStage]:
         """Return the stages of a scratchpad: the question, the steps, and last the answer."""
-        raise NotImplementedError(f"{type(self).__name__} has no scratchpad")
-
-    def scratchpad_text(self, *operands: str, from_zero: bool) -> list[list[tuple[int, str]]]:
-        """Return (room, number) for each number of each stage after the question, from Python."""
         raise NotImplementedError(f"{type(self).__name__} has no scratchpad")
 
     def draw_for_cells(self, cells: Cells, generator: torch.Generator) -> Problems:
@@ -251,10 +247,6 @@ class NumberPairTask(Task):
 
     sampling: Sampling = "stratified"
     zero: bool = True
-
-    def draw_training_cells(self, count: int, digits: int, generator: torch.Generator) -> Cells:
-        """Draw the lengths (i, j) of `count` training problems."""
-        return draw_cells(self.sampling, count, digits, generator)
 
     def draw_operands(self, cells: Cells, generator: torch.Generator) -> tuple[Operands, Lengths]:
         """Draw both numbers uniformly from the numbers of their lengths."""
@@ -352,8 +344,6 @@ def to_digits(numbers: list[list[int | str]], base: int = 10) -> tuple[Operands,
     padded = [[text[::-1].ljust(width, "0") for text in row] for row in texts]
     flat = bytearray("".join("".join(row) for row in padded), "ascii")
     codes = torch.frombuffer(flat, dtype=torch.uint8)
-    if base <= 10:
-        return (codes - ord("0")).view(len(numbers), -1, width), lengths
     digit_of_code = torch.zeros(128, dtype=torch.uint8)
     digit_of_code[[*map(ord, DIGIT_SYMBOLS)]] = torch.arange(len(DIGIT_SYMBOLS), dtype=torch.uint8)
     return digit_of_code[codes.long()].view(len(numbers), -1, width), lengths

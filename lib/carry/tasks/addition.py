@@ -13,8 +13,6 @@ answer             . 7 0 2
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import torch
 import torch.nn.functional as F
 from jaxtyping import Integer
@@ -34,8 +32,8 @@ class Addition(NumberPairTask):
     (torch.Size([1000, 2, 5]), torch.Size([1000, 6]))
     """
 
-    noun: ClassVar[str] = "sums"
-    sign: ClassVar[str] = "+"
+    noun = "sums"
+    sign = "+"
 
     radix: int = Field(default=10, ge=2, le=len(DIGIT_SYMBOLS))
 
