@@ -203,9 +203,9 @@ def batches_of(system):
 
 def training_set(system):
     """Return the texts of a run's training problems, and the part of each."""
-    drawn = training_batches.draw_training_set(system.run, system.task)
-    parts = drawn.sub_tasks if drawn.sub_tasks is not None else [0] * len(drawn.problems)
-    return dict(zip(texts(drawn.problems), (SUB_TASKS[part] for part in parts), strict=True))
+    problems, parts = training_batches.draw_training_set(system.run, system.task)
+    parts = [0] * len(problems) if parts is None else parts
+    return dict(zip(texts(problems), (SUB_TASKS[part] for part in parts), strict=True))
 
 
 def shown(batch):
@@ -410,7 +410,7 @@ def test_damaged_results_are_refused_in_one_line(tmp_path, monkeypatch, how):
     [
         ({"lengths": [1, 2], "validation": 9}, "leaves no problem to score"),
         ({"grid": 5, "equal": 0}, "leaves no problem to score"),
-        ({"ranges": {"far": {"least": 5, "most": 2, "count": 3}}}, "ranges.far: most 2 does not"),
+        ({"ranges": {"far": [5, 2, 3]}}, "ranges.far: 2 does not fit, expected 5"),
     ],
 )
 def test_a_set_that_cannot_score_is_refused_before_training(settings, message):

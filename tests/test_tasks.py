@@ -166,23 +166,12 @@ def test_the_longest_cascade():
 
 
 def test_problem_sets_do_not_move():
-    settings = {
-        "task": {"name": "addition"},
-        "grid": 4,
-        "each": 3,
-        "equal": 2,
-        "far": [{"i": 60, "j": 60, "each": 2}],
-    }
-    first = problem_sets.draw_problem_set(
-        "mine", problem_sets.ProblemSet.parse(settings, "problems.mine")
-    )
-    more = {
-        **settings,
-        "equal": 5,
-        "far": [{"i": 60, "j": 60, "each": 2}, {"i": 80, "j": 80, "each": 1}],
-    }
-    second = problem_sets.draw_problem_set(
-        "mine", problem_sets.ProblemSet.parse(more, "problems.mine")
+    settings = {"task": {"name": "addition"}, "grid": 4, "each": 3}
+    some = settings | {"equal": 2, "far": [[60, 60, 2]]}
+    more = settings | {"equal": 5, "far": [[60, 60, 2], [80, 80, 1]]}
+    first, second = (
+        problem_sets.draw_problem_set("mine", ProblemSet.parse(given, "problems.mine"))
+        for given in (some, more)
     )
     grids = [table[table["set"] == "grid"] for table in (first, second)]
     assert grids[0].equals(grids[1])
@@ -381,8 +370,8 @@ def test_a_noisy_majority_ignores_twos_and_ties_are_zeros():
 
 def test_problem_sets_of_ranges_and_of_all_problems():
     given = {"task": {"name": "noisy_majority"},
-             "ranges": {"validation": {"least": 3, "most": 5, "count": 40},
-                        "test": {"least": 7, "most": 9, "count": 50}}}  # fmt: skip
+             "ranges": {"validation": [3, 5, 40],
+                        "test": [7, 9, 50]}}  # fmt: skip
     table = problem_sets.draw_problem_set("mine", ProblemSet.parse(given, "problems.mine"))
     sizes = table.groupby("set")["i"].agg(["size", "min", "max"])
     assert sizes.loc["test"].tolist() == [50, 7, 9]
