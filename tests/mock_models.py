@@ -98,7 +98,8 @@ class Oracle(System):
             symbols = [
                 HINT_LETTERS[(first + place) % count] + digit for place, digit in enumerate(symbols)
             ]
-        return "".join(self.append_end(symbols if self.format.reverse_answer else symbols[::-1]))
+        lowest_first = getattr(self.format, "reverse_answer", True)
+        return "".join(self.append_end(symbols if lowest_first else symbols[::-1]))
 
     def _write_rows(self, question: str) -> str:
         operation, (first, second) = question[0], question[1:].split(",")
@@ -177,7 +178,7 @@ class Oracle(System):
         return question.split(self.task.sign) if self.task.sign else [question]
 
     def _read(self, number: str) -> str:
-        return number[::-1] if self.format.reverse_operands else number
+        return number[::-1] if getattr(self.format, "reverse_operands", True) else number
 
     def _answer_room(self, operands: list[str]) -> int:
         if not self.task.keeps_leading_zeros:

@@ -22,7 +22,7 @@ from carry.formats import (
     to_tokens,
 )
 from carry.randomness import stream
-from carry.tasks import OPERAND_LETTERS, digits_to_values, to_digits
+from carry.tasks import OPERAND_LETTERS, to_digits
 from mock_models import Oracle
 from pairwise import pairwise
 from pythons import digits_to_int
@@ -103,6 +103,8 @@ def test_text_is_the_problem_as_one_writes_it(written, given):
         expected = f"{given.get('begin', '^')}{task.sign.join(texts)}={answer}$"
         found = without_letters(to_text(batch.tokens[row, : batch.length[row]]))
         assert found.replace(" ", "") == expected and (" " not in found or "spaces" in given)
+        operands, response = found[1:].split("=")
+        assert operands.strip(" ") == operands and " " not in response
         assert set(to_text(batch.tokens[row, batch.length[row] :])) <= {"_"}
         assert to_text(batch.tokens[row, : batch.start[row]])[-1] == "="
 
@@ -247,12 +249,18 @@ def test_nothing_is_longer_than_its_extent(every):
 
 @pytest.mark.contract
 def test_open_ended_questions_are_those_of_the_problems(every):
-    """A response as long as the true one has its marks; in a format without steps it is blank."""
+    """A response as long as the true one has its marks; in a format without steps it is blank.
+
+    A problem is written alike among others and alone.
+    """
     form, problems, batch = every
     whole = form.write_open_ended(problems)
     assert torch.equal(whole.start, batch.start) and (whole.length >= batch.length).all()
     for row in range(len(problems)):
         start, length = int(batch.start[row]), int(batch.length[row])
+        if row % 7 == 0:
+            alone = form.write(problems[row : row + 1].trim())
+            assert torch.equal(alone.tokens[0], batch.tokens[row, :length])
         for mark in ("tokens", "number", "place"):
             expected = getattr(batch, mark)[row, :start]
             assert torch.equal(getattr(whole, mark)[row, :start], expected), mark
@@ -511,17 +519,6 @@ def test_scratchpads_refuse_what_they_cannot_write():
         built("parity", reverse_answer=False)
 
 
-@pytest.mark.parametrize("modulus", [7, 113, 1000])
-def test_a_symbol_for_each_number(modulus):
-    task = tasks.build_task({"name": "modular_addition", "modulus": modulus})
-    form = formats.build_format({"name": "one_hot"}, task)
-    problems = task.draw(200, 3, stream(0, "test"))
-    batch = form.write(problems)
-    numbers = torch.stack([digits_to_values(digits) for digits in problems.operands.unbind(1)])
-    assert torch.equal(batch.tokens[:, [1, 2]], FIRST_LETTER + numbers.T)
-    assert (form.read(torch.full((1, 2), EOS)) == EOS).all()
-
-
 @pytest.mark.parametrize("modulus", [2, 7, 113, 1000])
 def test_bits_are_those_that_python_writes(modulus):
     task = tasks.build_task({"name": "modular_addition", "modulus": modulus})
@@ -539,9 +536,10 @@ def test_bits_are_those_that_python_writes(modulus):
             assert places == list(range(bits))[::-1]
 
 
-def test_what_are_no_bits_reads_as_no_number():
+def test_what_are_no_bits_and_no_symbols_reads_as_no_number():
     task = tasks.build_task({"name": "modular_addition", "modulus": 7})
-    form = formats.build_format({"name": "binary"}, task)
+    symbols, form = (formats.build_format({"name": name}, task) for name in ("one_hot", "binary"))
+    assert (symbols.read(torch.full((1, 2), EOS)) == EOS).all()
     for wrong in ("1$0$", "12$$", "$$$$", "1"):
         assert (form.read(to_tokens(wrong)[None]) == EOS).all()
     assert form.read(to_tokens("110$")[None])[0, 0] == 6

@@ -354,9 +354,7 @@ def test_modular_addition_is_evaluated_on_pairs_that_training_does_not_see():
     assert torch.equal(problems.lengths, cells)
     pairs, seen = integers(problems), task.trained_pairs()
     assert not any(seen[113 * a + b] for a, b in pairs) and len({*map(tuple, pairs)}) > 500
-    whole = tasks.build_task(
-        {"name": "modular_addition", "modulus": 5}
-    )  # where it sees all of them
+    whole = tasks.build_task({"name": "modular_addition", "modulus": 5})  # where it sees all
     assert len(whole.draw_for_cells(torch.ones(9, 2, dtype=torch.long), stream(0, "test"))) == 9
 
 
@@ -370,8 +368,7 @@ def test_a_noisy_majority_ignores_twos_and_ties_are_zeros():
 
 def test_problem_sets_of_ranges_and_of_all_problems():
     given = {"task": {"name": "noisy_majority"},
-             "ranges": {"validation": [3, 5, 40],
-                        "test": [7, 9, 50]}}  # fmt: skip
+             "ranges": {"validation": [3, 5, 40], "test": [7, 9, 50]}}  # fmt: skip
     table = problem_sets.draw_problem_set("mine", ProblemSet.parse(given, "problems.mine"))
     sizes = table.groupby("set")["i"].agg(["size", "min", "max"])
     assert sizes.loc["test"].tolist() == [50, 7, 9]

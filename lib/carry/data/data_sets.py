@@ -16,7 +16,7 @@ from torch import Tensor
 
 from carry import tasks
 from carry.config.settings import SettingsError
-from carry.data.problems import Problems, concatenate_problems
+from carry.data.problems import Problems, concatenate_rows
 from carry.experiments.run import SUB_TASKS, DataSet
 from carry.randomness import stream
 
@@ -126,7 +126,7 @@ def draw_validation_problems(name: str, data_set: DataSet) -> Problems:
     """Draw the validation problems of all trained lengths."""
     lengths = sorted(data_set.lengths)
     parts = [draw_held_out_problems(name, data_set, n).get("validation") for n in lengths]
-    return concatenate_problems([part for part in parts if part is not None])
+    return concatenate_rows([part for part in parts if part is not None])
 
 
 def draw_training_problems(name: str, data_set: DataSet, count: int) -> Problems:
@@ -143,7 +143,7 @@ def draw_training_problems(name: str, data_set: DataSet, count: int) -> Problems
             generator = stream(0, "problems", name, "training", count, length)
             operands = draw_distinct_operands(task, length, needed, generator, excluded)
             parts.append(_solve(task, operands, generator))
-    return concatenate_problems(parts)
+    return concatenate_rows(parts)
 
 
 def draw_sub_tasks(name: str, data_set: DataSet, count: int) -> Integer[Tensor, " B"]:

@@ -152,18 +152,7 @@ class Expression(Format):
         Digits of the answer have the places of the operand's digits, which count down for a task
         with `answer_is_reversed`.
         """
-        return self._write(problems, problems.answer, self._answer_length(problems))
-
-    def write_open_ended(self, problems: Problems) -> Batch:
-        """Write the questions, followed by zeros for the longest possible answers."""
-        length = problems.room if self.pad_to is None else problems.room.clamp(min=self.pad_to)
-        zeros = problems.answer.new_zeros(len(problems), int(length.max()))
-        return self._write(problems, zeros, length)
-
-    def _write(
-        self, problems: Problems, answer: Integer[Tensor, "B K"], length: Integer[Tensor, " B"]
-    ) -> Batch:
-        """Write questions and answers of these lengths."""
+        answer, length = problems.answer, self._answer_length(problems)
         device, first = problems.operands.device, self._first_letter(problems)
         lengths = self._written_lengths(problems.lengths)
         number, per_digit = lengths.shape[1] + 1, 2 if self.has_index_hints else 1
@@ -187,9 +176,16 @@ class Expression(Format):
         couplings = [((1, 1),)] * number
         tokens, marks, total = join_pieces(pieces, len(problems), device, couplings)
         batch = Batch(tokens, *marks, total - per_digit * length - 1, total)
-        # The limit depends on the true answer, as in the source, also in open-ended questions.
-        true_length = self._answer_length(problems)
-        return insert_spaces(batch, self.spaces, problems.label, true_length)
+        return insert_spaces(batch, self.spaces, problems.label, length)
+
+    def write_open_ended(self, problems: Problems) -> Batch:
+        """Write the questions, followed by zeros for the longest possible answers.
+
+        The limit of spaces depends on the true answer, as in the source.
+        """
+        batch = Format.write_open_ended(self.model_copy(update={"spaces": 0.0}), problems)
+        length = self._answer_length(problems)
+        return insert_spaces(batch, self.spaces, problems.label, length)
 
     def read(self, response: Integer[Tensor, "B A"]) -> Integer[Tensor, "B A"]:
         """Return the digits, least significant first, followed by EOS; letters are ignored."""

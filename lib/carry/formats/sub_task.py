@@ -27,8 +27,8 @@ from jaxtyping import Integer
 from pydantic import Field
 from torch import Tensor
 
-from carry.data.batch import NO_PLACE, Batch, merge_batches
-from carry.data.problems import Problems
+from carry.data.batch import NO_LEVEL, NO_PLACE, Batch
+from carry.data.problems import Problems, concatenate_rows
 from carry.experiments.run import SUB_TASKS
 from carry.formats import (
     ALPHABET,
@@ -187,7 +187,8 @@ class SubTask(Format):
             if len(row):
                 batches.append(self.with_prefix(prefix).write(problems[row]))
                 rows.append(row)
-        return merge_batches(batches, rows, PAD)
+        fill = {"tokens": PAD, "place": NO_PLACE, "levels": NO_LEVEL}
+        return concatenate_rows(batches, **fill)[torch.cat(rows).argsort()]
 
     def write_open_ended(self, problems: Problems) -> Batch:
         """Write the questions, followed by zeros for the longest possible responses.

@@ -151,7 +151,7 @@ class MultiOperandAddition(Task):
         """Return the operands and their running sums."""
         present, room = problems.lengths > 0, problems.room[:, None]
         count, first = present.shape[1], 0 if from_zero else 1
-        sums = compute_running_sums(problems.operands, problems.answer.shape[1])[:, first:]
+        sums = _running_sums(problems.operands, problems.answer.shape[1])[:, first:]
         summed = F.pad(present, (1, 0), value=True)[:, first:]
         sum_lengths = torch.where(summed, count_written_digits(sums), 0)
         # Numbers of the same order share level 2, whether or not the first sum is 0.
@@ -166,12 +166,8 @@ class MultiOperandAddition(Task):
         ]
 
 
-def compute_running_sums(operands: Operands, width: int) -> Integer[Tensor, "B S K"]:
-    """Return the sums of the first 0, 1, 2, ... operands as `width` digits by place.
-
-    >>> compute_running_sums(torch.tensor([[[7, 5], [8, 4]]]), 3)[0].tolist()
-    [[0, 0, 0], [7, 5, 0], [5, 0, 1]]
-    """
+def _running_sums(operands: Operands, width: int) -> Integer[Tensor, "B S K"]:
+    """Return the sums of the first 0, 1, 2, ... operands as `width` digits by place."""
     columns = F.pad(operands.int().cumsum(1), (0, width - operands.shape[2], 1, 0)).flatten(0, 1)
     digits, _ = carry_columns(columns)
     return digits.unflatten(0, (len(operands), -1))
