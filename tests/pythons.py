@@ -1,5 +1,10 @@
 """Digits by place as Python's own integers, which are the oracle of many tests."""
 
+import itertools
+
+from carry.data.batch import NO_PLACE
+from carry.formats import FIRST_LETTER
+
 
 def digits_to_int(digits, length):
     """Return the number that digits by place spell, least significant first."""
@@ -33,3 +38,15 @@ def write_stages(task, operands, from_zero):
     room = task.spare + (longest + len(str(count)) if task.room == "bound" else length)
     ends = range(0 if from_zero else 1, count + 1)
     return [[(room, task.solve_text(*operands[:end])) for end in ends]]
+
+
+def assert_places(batch, numbers):
+    """Check that marks name digits; beyond the digits of a number there are zeros."""
+    for row, at in itertools.product(range(0, len(batch), 7), range(batch.tokens.shape[1])):
+        number, place = int(batch.number[row, at]), int(batch.place[row, at])
+        token = int(batch.tokens[row, at])
+        if number and token < FIRST_LETTER:
+            of = numbers[number - 1][row]
+            assert token == (of[place] if place < len(of) else 0)
+        elif not number:
+            assert place == NO_PLACE and token >= 10

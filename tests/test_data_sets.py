@@ -319,15 +319,6 @@ def test_held_out_problems_cover_cells_evenly(task, digits, count):
         assert chisquare(counts.numpy()).pvalue > 0.001
 
 
-@pytest.mark.parametrize("digits", [3, 10, 16])
-def test_held_out_problems_of_short_numbers_are_what_they_were(digits):
-    run = make_run({"task": {"name": "addition"}, "training": {"digits": digits}})
-    task = tasks.build_task(run.task)
-    problems = training_batches.draw_held_out(run, task)
-    expected = task.draw(256, digits, stream(0, "held out"))
-    assert problems.operands.equal(expected.operands) and problems.label.equal(expected.label)
-
-
 @pytest.mark.parametrize("how", ["missing", "empty", "truncated", "garbage", "text", "footer"])
 def test_damaged_tables_are_drawn_again_or_refused_in_one_line(tmp_path, monkeypatch, how):
     """A problem set can be drawn again, and a table of results cannot."""

@@ -15,7 +15,6 @@ from carry.experiments.run import SUB_TASKS
 from carry.formats import (
     ALPHABET,
     EOS,
-    FIRST_LETTER,
     HINT_LETTERS,
     insert_random_padding,
     to_text,
@@ -25,7 +24,7 @@ from carry.randomness import stream
 from carry.tasks import OPERAND_LETTERS, to_digits
 from mock_models import Oracle
 from pairwise import pairwise
-from pythons import digits_to_int
+from pythons import assert_places, digits_to_int
 
 ADDING = "multi_operand_addition"
 TASKS = {name: tasks.build_task({"name": name}) for name in list_modules("carry.tasks")}
@@ -84,11 +83,8 @@ def test_text_is_the_problem_as_one_writes_it(written, given):
     task, _, problems, batch = written
     for row in range(len(problems)):
         lengths = problems.lengths[row].tolist()
-        texts = [
-            str(digits_to_int(problems.operands[row, k], n)).zfill(n)
-            for k, n in enumerate(lengths)
-            if n
-        ]
+        operands = zip(problems.operands[row], lengths, strict=True)
+        texts = [str(digits_to_int(digits, n)).zfill(n) for digits, n in operands if n]
         answer, room = task.solve_text(*texts), int(problems.room[row])
         if given.get("pad"):  # of several numbers to be added, all have the room of the sum
             width = room if task is TASKS[ADDING] else max(lengths)
@@ -118,15 +114,7 @@ def test_marks_name_the_digit_at_their_place(written):
         length = form._answer_length(problems)
         answer = torch.nn.functional.pad(answer, (0, max(0, int(length.max()) - answer.shape[1])))
         answer = reverse_digits(answer, length)
-    numbers = [*problems.operands.unbind(1), answer]
-    for row, at in itertools.product(range(0, len(problems), 7), range(batch.tokens.shape[1])):
-        number, place = int(batch.number[row, at]), int(batch.place[row, at])
-        token = int(batch.tokens[row, at])
-        if number and token < FIRST_LETTER:  # beyond its digits there are zeros
-            of = numbers[number - 1][row]
-            assert token == (of[place] if place < len(of) else 0)
-        elif not number:
-            assert place == -1 and token >= 10
+    assert_places(batch, [*problems.operands.unbind(1), answer])
 
 
 @pytest.mark.parametrize("given", HINTS, ids=name)
@@ -287,13 +275,7 @@ def test_labelled_arrays():
         expected = [names[OPERAND_LETTERS.index(at)] for at in SORTING.solve_text(*numbers)]
         assert answer == ",".join(expected) + "$"
         firsts.add(first)
-        for at in range(int(batch.start[row])):
-            number = int(batch.number[row, at])
-            if number:
-                digit = problems.operands[row, number - 1, int(batch.place[row, at])]
-                assert batch.tokens[row, at] == digit
-            else:
-                assert batch.tokens[row, at] >= 10
+    assert_places(batch, problems.operands.unbind(1))
     assert min(firsts) == 0 and max(firsts) > 40
     _, target, real = batch.response()
     back = form.read(torch.where(real, target, EOS))
@@ -372,14 +354,9 @@ def test_scratchpads_are_what_pythons_integers_write(steps):
         question, response = whole[: batch.start[row]], whole[batch.start[row] :]
         assert response == system.respond(question)
         lengths = problems.lengths[row].tolist()
-        parts = [
-            str(digits_to_int(problems.operands[row, k], n)).zfill(n)
-            for k, n in enumerate(lengths)
-            if n
-        ]
-        if (
-            form.pad and system.run.task["name"] == ADDING
-        ):  # a product's factors, and bits, are as they are
+        operands = zip(problems.operands[row], lengths, strict=True)
+        parts = [str(digits_to_int(digits, n)).zfill(n) for digits, n in operands if n]
+        if form.pad and task.sign == "+":  # a product's factors, and bits, are as they are
             parts = [part.zfill(int(problems.room[row])) for part in parts]
         if form.reverse_operands:
             parts = [part[::-1] for part in parts]
@@ -390,15 +367,7 @@ def test_scratchpads_are_what_pythons_integers_write(steps):
 def test_marks_of_steps_name_the_digit_at_their_place(steps):
     system, problems, batch = steps
     stages = system.format.scratchpad_stages(problems)
-    numbers = [number for stage in stages for number in stage.numbers.unbind(1)]
-    for row, at in itertools.product(range(0, len(problems), 9), range(batch.tokens.shape[1])):
-        number, place = int(batch.number[row, at]), int(batch.place[row, at])
-        token = int(batch.tokens[row, at])
-        if number:
-            of = numbers[number - 1][row]
-            assert token == (of[place] if place < len(of) else 0)
-        else:
-            assert place == NO_PLACE and token >= 10
+    assert_places(batch, [number for stage in stages for number in stage.numbers.unbind(1)])
 
 
 def test_what_has_been_written_is_marked_as_what_is_true(steps):

@@ -19,6 +19,7 @@ from carry.experiments.run import SUB_TASKS
 from carry.formats import ALPHABET, EOS, PAD, SPACE, to_text, to_tokens
 from carry.randomness import stream
 from carry.tasks import to_digits
+from pythons import assert_places
 
 ADDITION = tasks.build_task({"name": "addition"})
 PRINTED = {
@@ -104,14 +105,8 @@ def test_marks_name_the_digit_at_their_place(prefix, order):
              }.get(prefix, first)  # fmt: skip
     numbers, places = [first, second, third, second], problems.lengths.amax(1)
     counts = problems.lengths.T.tolist() if prefix == "rev" else [places.tolist()] * 2
+    assert_places(batch, numbers)
     for row in range(0, 300, 7):
-        for at in range(int(batch.length[row])):
-            number, place = int(batch.number[row, at]), int(batch.place[row, at])
-            token = int(batch.tokens[row, at])
-            if number:
-                assert token == numbers[number - 1][row, place]
-            else:
-                assert place == NO_PLACE and token >= 10
         for number, of in enumerate(counts, start=3):
             there = int((batch.number[row] == number).sum())
             due = 0 if number == 4 and prefix in ("add", "mad", "car") else of[row]

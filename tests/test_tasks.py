@@ -142,22 +142,6 @@ def test_digits_are_uniform():
     assert chisquare(torch.bincount(lead.long(), minlength=10)[1:].numpy()).pvalue > 0.001
 
 
-def test_steps_of_addition_against_pencil_and_paper():
-    task = tasks.build_task({"name": "addition"})
-    problems = task.draw(500, 8, stream(2, "test"))
-    steps = task.compute_steps(problems)
-    for row, (a, b) in enumerate(integers(problems)):
-        carry = 0
-        for place in range(problems.answer.shape[1]):
-            total = a // 10**place % 10 + b // 10**place % 10
-            assert steps["digit_sum"][row, place] == total
-            assert steps["carry_generated"][row, place] == int(total > 9)
-            assert steps["carry_used"][row, place] == carry
-            assert steps["cascade"][row, place] == (total == 9 and carry == 1)
-            carry = int(total + carry >= 10)
-            assert steps["carry_made"][row, place] == carry
-
-
 def test_the_longest_cascade():
     task = tasks.build_task({"name": "addition"})
     problems = task.solve(*tasks.to_digits([[10**40 - 1, 1]]))
@@ -263,7 +247,7 @@ def test_cells_of_sums_are_digits_and_operands():
     assert all({*map(len, row)} == {i} for row, i in zip(operands, table["i"], strict=True))
 
 
-@pytest.mark.parametrize(("name", "digits"), [("multiplication", 6), (ADDING, 12)])
+@pytest.mark.parametrize(("name", "digits"), [("addition", 8), ("multiplication", 6), (ADDING, 12)])
 def test_steps_of_columns_against_pencil_and_paper(name, digits):
     task = tasks.build_task({"name": name})
     problems = task.draw(300, digits, stream(2, "test"))
@@ -275,13 +259,17 @@ def test_steps_of_columns_against_pencil_and_paper(name, digits):
             if name == "multiplication":
                 pairs = itertools.product(*map(enumerate, reverse))
                 column = sum(x * y for (k, x), (m, y) in pairs if k + m == place)
-            assert steps["column_sum"][row, place] == column
-            assert steps["carry_used"][row, place] == carry
-            carry = (column + carry) // 10
-            assert steps["carry_made"][row, place] == carry
+            due = {"carry_used": carry, "carry_made": (column + carry) // 10}
+            if name == "addition":
+                due |= {"digit_sum": column, "carry_generated": column > 9}
+                due |= {"cascade": column == 9 and carry == 1}
+            else:
+                due |= {"column_sum": column}
+            assert {step: int(steps[step][row, place]) for step in steps} == due
+            carry = due["carry_made"]
             most = max(most, carry)
         assert carry == 0
-    assert most > 1
+    assert most > 1 or name == "addition"
 
 
 # Zeros, unequal lengths, carries all the way, more numbers in one problem than in another.

@@ -48,11 +48,7 @@ def count_by_length(count: int, lengths: Iterable[int]) -> dict[int, int]:
 
 
 def build_task(name: str, data_set: DataSet) -> tasks.Task:
-    """Build the task of a data set.
-
-    Raises:
-        SettingsError: for a task that does not count its problems by length.
-    """
+    """Build the task of a data set; refuse one that does not count its problems by length."""
     task = tasks.build_task(data_set.task, f"problems.{name}.task")
     if task.count_problems(1) is None:
         raise SettingsError(
@@ -79,11 +75,7 @@ def count_held_out(data_set: DataSet, task: tasks.Task, length: int) -> dict[str
 
 
 def check_example_count(name: str, data_set: DataSet, count: int, where: str) -> None:
-    """Refuse a data set with fewer than `count` training problems, or without validation problems.
-
-    Raises:
-        SettingsError: with one line that begins with `where`.
-    """
+    """Refuse a data set with fewer than `count` training problems, or none for validation."""
     task, counts = build_task(name, data_set), count_by_length(count, data_set.lengths)
     total = sum(counts.values())
     held_out = {length: count_held_out(data_set, task, length) for length in counts}

@@ -286,7 +286,9 @@ def insert_spaces(
 ) -> Batch:
     """Insert random spaces between the tokens of the operands (ibrahimli2024, 4.2.1).
 
-    Their number is limited by `max_spaces`; see `draw_spaces`.
+    Their number is uniform from 0 to `max_spaces`, and each space is in a uniform gap between two
+    symbols; a gap can hold several. Both are a function of the problem's label, so that a problem
+    is always written alike.
 
     Args:
         batch: problems written without spaces.
@@ -306,7 +308,7 @@ def insert_spaces(
     if not share:
         return batch
     symbols = batch.start - prefix - 1  # of the question, without its last token
-    before = draw_spaces(label, symbols, max_spaces(share, symbols, answer_length))
+    before = _draw_spaces(label, symbols, max_spaces(share, symbols, answer_length))
     rest = batch.tokens.shape[1] - prefix - before.shape[1]
     return insert_tokens(batch, torch.nn.functional.pad(before, (prefix, rest)), SPACE)
 
@@ -327,19 +329,10 @@ def max_spaces(
     return torch.where(symbols > 1, most, 0)
 
 
-def draw_spaces(
+def _draw_spaces(
     label: Integer[Tensor, " B"], symbols: Integer[Tensor, " B"], most: Integer[Tensor, " B"]
 ) -> Integer[Tensor, "B W"]:
-    """Return the number of spaces before each of the operands' symbols.
-
-    The number of spaces is uniform from 0 to `most`, and each space is in a uniform gap between
-    two symbols; a gap can hold several. Both are a function of the problem's label, so that a
-    problem is always written alike.
-
-    >>> label, symbols = torch.tensor([1, 2, 3]), torch.tensor([6, 6, 6])
-    >>> draw_spaces(label, symbols, torch.tensor([5, 5, 5])).tolist()
-    [[0, 1, 2, 0, 0, 0], [0, 0, 0, 1, 2, 0], [0, 0, 0, 1, 1, 1]]
-    """
+    """Return the number of spaces before each of the operands' symbols."""
     key = label.long() << 16
     count = hash_to_range(key, most + 1)
     space = torch.arange(int(count.max()), device=label.device)

@@ -92,11 +92,7 @@ class Task(Settings):
         return None
 
     def enumerate_problems(self) -> tuple[Cells, Problems, list[str]]:
-        """Return the cells of all problems, the problems, and the name of the set of each.
-
-        Raises:
-            SettingsError: for a task with an unlimited number of problems.
-        """
+        """Return the cells of all problems, the problems, and the name of the set of each."""
         raise SettingsError(f"every: {self.label} has unlimited problems; expected another task")
 
     def draw_training_cells(self, count: int, digits: int, generator: torch.Generator) -> Cells:
@@ -144,11 +140,7 @@ class Task(Settings):
         return text.split(self.sign) if self.sign else [text]
 
     def check_question(self, operands: Sequence[str]) -> None:
-        """Refuse a question without an answer; its operands have no leading zeros.
-
-        Raises:
-            SettingsError: for operands that do not fit together.
-        """
+        """Refuse a question without an answer; its operands have no leading zeros."""
 
     def write_answer(self, answer: Sequence[int]) -> str:
         """Return an answer that is not a number as text: the letters of operands.
@@ -205,11 +197,7 @@ class Task(Settings):
         return Problems(operands, lengths, answer, answer_length, room, torch.zeros_like(room))
 
     def check_cell(self, cell: tuple[int, int], where: str) -> None:
-        """Refuse a cell below the smallest one.
-
-        Raises:
-            SettingsError: in one line that begins with `where`.
-        """
+        """Refuse a cell below the smallest one, in a line that begins with `where`."""
         smallest = self.smallest_cell
         if cell[0] < smallest[0] or cell[1] < smallest[1]:
             raise SettingsError(f"{where}: {cell} is too small, expected at least {smallest}")
