@@ -522,18 +522,18 @@ def test_pieces_of_very_many_numbers_keep_their_marks(count):
     there = torch.ones(1, 2, dtype=torch.bool)
     last = formats.Piece(torch.tensor([[7, 5]]), there, count, place)
     pieces = [last, formats.sign_piece(len(ALPHABET) - 1, device, None, count, 3)]
-    tokens, (number, placed, levels), length = formats.join_pieces(pieces, 1, device, couplings)
-    assert tokens.tolist() == [[7, 5, len(ALPHABET) - 1]] and length.tolist() == [3]
-    assert number.tolist() == [[count, count, 0]]
-    assert placed.tolist() == [[*place[0].tolist(), NO_PLACE]]
-    assert levels[0, :, 1].tolist() == [count - 1] * 3 and levels[0, :, 0].tolist()[::2] == [1, 4]
+    batch = formats.join_pieces(pieces, [], 1, couplings)
+    assert batch.tokens.tolist() == [[7, 5, len(ALPHABET) - 1, EOS]] and batch.start.tolist() == [3]
+    assert batch.number.tolist() == [[count, count, 0, 0]]
+    assert batch.place.tolist() == [[*place[0].tolist(), NO_PLACE, NO_PLACE]]
+    assert batch.levels[0, :3, 1].tolist() == [count - 1] * 3
+    assert batch.levels[0, ::2, 0].tolist() == [1, 4]
 
 
 def test_more_numbers_or_tokens_than_fit_are_refused(monkeypatch):
-    device = torch.device("cpu")
-    piece = formats.sign_piece(EOS, device)
+    piece = formats.sign_piece(EOS, torch.device("cpu"))
     with pytest.raises(SettingsError, match="^format: 1048576 numbers .* expected at most 1048575"):
-        formats.join_pieces([piece], 1, device, [()] * (formats.MAX_NUMBERS + 1))
+        formats.join_pieces([piece], [], 1, [()] * (formats.MAX_NUMBERS + 1))
     monkeypatch.setattr(formats, "MAX_TOKENS", 1)
     with pytest.raises(SettingsError, match="^format: a problem is too long; expected at most 1 "):
-        formats.join_pieces([piece, piece], 1, device, [])
+        formats.join_pieces([piece], [], 1, [])

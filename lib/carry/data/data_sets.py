@@ -19,6 +19,7 @@ from carry.config.settings import SettingsError
 from carry.data.problems import Problems, concatenate_rows
 from carry.experiments.run import SUB_TASKS, DataSet
 from carry.randomness import stream
+from carry.tasks.addition import Addition
 
 # Training takes at most this number of problems of a length (Lee et al. 2023).
 MAX_TRAINING_PROBLEMS = {1: 100, 2: 900, 3: 9_000}
@@ -47,18 +48,17 @@ def count_by_length(count: int, lengths: Iterable[int]) -> dict[int, int]:
     return counts
 
 
-def build_task(name: str, data_set: DataSet) -> tasks.Task:
-    """Build the task of a data set; refuse one that does not count its problems by length."""
+def build_task(name: str, data_set: DataSet) -> Addition:
+    """Build the task of a data set; refuse another one than addition."""
     task = tasks.build_task(data_set.task, f"problems.{name}.task")
-    if task.count_problems(1) is None:
+    if not isinstance(task, Addition):
         raise SettingsError(
-            f"problems.{name}.lengths: {data_set.task['name']!r} has no number of problems for "
-            "each length; expected a task on two numbers"
+            f"problems.{name}.task: {data_set.task['name']!r} has no lengths; expected 'addition'"
         )
     return task
 
 
-def count_held_out(data_set: DataSet, task: tasks.Task, length: int) -> dict[str, int]:
+def count_held_out(data_set: DataSet, task: Addition, length: int) -> dict[str, int]:
     """Count the problems of a length for tests (`equal`) and for `validation`.
 
     The counts are smaller than the settings where training needs the remaining problems.
@@ -156,7 +156,7 @@ def draw_sub_tasks(name: str, data_set: DataSet, count: int) -> Integer[Tensor, 
 
 
 def draw_distinct_operands(
-    task: tasks.Task,
+    task: Addition,
     length: int,
     count: int,
     generator: torch.Generator,

@@ -199,24 +199,20 @@ def to_tokens(characters: str) -> Integer[Tensor, " T"]:
 
 
 def join_pieces(
-    pieces: list[Piece],
-    count: int,
-    device: torch.device,
-    couplings: list[tuple[Coupling, ...]],
-) -> tuple[Integer[Tensor, "B T"], list[Tensor], Integer[Tensor, " B"]]:
-    """Concatenate pieces row by row, without their absent tokens.
+    question: list[Piece], response: list[Piece], count: int, couplings: list[tuple[Coupling, ...]]
+) -> Batch:
+    """Write `count` problems: their pieces row by row without absent tokens, and an end.
 
     Token and marks are packed into one integer, so that they are moved once.
 
     Args:
         couplings: of each number, from number 1 on, at each level.
 
-    Returns:
-        the tokens; number, place and levels; and the length of each row.
-
     Raises:
         SettingsError: for more numbers or tokens than fit the packed integer.
     """
+    device, asked = question[0].tokens.device, sum(piece.tokens.shape[1] for piece in question)
+    pieces = [*question, *response, sign_piece(EOS, device)]
     if len(couplings) > MAX_NUMBERS:
         raise SettingsError(
             f"format: {len(couplings)} numbers of a problem, with steps, do not fit; "
@@ -242,9 +238,9 @@ def join_pieces(
     is_sign = (joined >> sign_shift & 1).bool()
     number = joined >> number_shift & (1 << NUMBER_BITS) - 1
     place = (joined >> place_shift) - 1
-    marks = [torch.where(is_sign, 0, number), torch.where(is_sign, NO_PLACE, place)]
+    marks = [tokens, torch.where(is_sign, 0, number), torch.where(is_sign, NO_PLACE, place)]
     levels = compute_coupling_numbers(number, place, couplings)
-    return tokens.int(), [*(mark.int() for mark in marks), levels], length
+    return Batch(*(mark.int() for mark in marks), levels, present[:, :asked].sum(1), length)
 
 
 def compute_coupling_numbers(

@@ -9,11 +9,11 @@ from torch import Tensor
 from carry.data.batch import Batch
 from carry.data.problems import Problems
 from carry.formats import (
-    ALPHABET,
     BOS,
     EOS,
     EQUALS,
     PAD,
+    PLUS,
     Extent,
     Format,
     join_pieces,
@@ -45,19 +45,18 @@ class Binary(Format):
 
     def vocabulary_size(self) -> int:
         """Return the end of the digits and signs; only two digits are used."""
-        return max([PAD, *map(ALPHABET.index, self.task.sign)]) + 1
+        return PAD + 1
 
     def extent(self, digits: int) -> Extent:
         """Return the bits of a number, and the tokens of operands, answer and signs."""
-        operands = self.task.largest_lengths(digits).shape[1]
-        return Extent(self.bits, (operands + 1) * self.bits + operands + 2)
+        return Extent(self.bits, 3 * self.bits + 4)
 
     def write(self, problems: Problems) -> Batch:
         """Write problems as tokens and marks; the place of a bit is its power of two."""
         numbers = [*problems.operands.unbind(1), problems.answer]
         values = torch.stack([digits_to_values(digits) for digits in numbers], dim=1)
         bits = values[..., None] >> torch.arange(self.bits, device=values.device) & 1
-        return write_symbols(bits, ALPHABET.index(self.task.sign))
+        return write_symbols(bits, PLUS)
 
     def read(self, response: Integer[Tensor, "B A"]) -> Integer[Tensor, "B N"]:
         """Return the decimal digits of the number, least significant first, followed by EOS.
@@ -80,9 +79,7 @@ def write_symbols(symbols: Integer[Tensor, "B S W"], sign: int | None) -> Batch:
         if before is not None:
             pieces.append(sign_piece(before, device))
         pieces.append(number_piece(symbols[:, index], length, index + 1, reverse=False))
-    pieces.append(sign_piece(EOS, device))
-    tokens, marks, total = join_pieces(pieces, count, device, [()] * numbers)
-    return Batch(tokens, *marks, total - 1 - width, total)
+    return join_pieces(pieces[:-1], pieces[-1:], count, [()] * numbers)
 
 
 def read_value(

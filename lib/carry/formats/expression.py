@@ -155,7 +155,7 @@ class Expression(Format):
         answer, length = problems.answer, self._answer_length(problems)
         device, first = problems.operands.device, self._first_letter(problems)
         lengths = self._written_lengths(problems.lengths)
-        number, per_digit = lengths.shape[1] + 1, 2 if self.has_index_hints else 1
+        number = lengths.shape[1] + 1
         above = NO_PLACE if self._ascending else length[:, None]
         if self.task.answer_is_reversed:
             missing = max(0, int(length.max()) - answer.shape[1])
@@ -168,14 +168,11 @@ class Expression(Format):
             *operand_pieces(operands, lengths, self.task.sign, self.reverse_operands),
             sign_piece(EQUALS, device, None, number, above),
             number_piece(answer, length, number, self._ascending),
-            sign_piece(EOS, device),
         ]
         if self.has_index_hints:
             _check_hints(int(torch.maximum(length, lengths.amax(1)).max()))
             pieces = [piece if piece.is_sign else _add_hints(piece, first) for piece in pieces]
-        couplings = [((1, 1),)] * number
-        tokens, marks, total = join_pieces(pieces, len(problems), device, couplings)
-        batch = Batch(tokens, *marks, total - per_digit * length - 1, total)
+        batch = join_pieces(pieces[:-1], pieces[-1:], len(problems), [((1, 1),)] * number)
         return insert_spaces(batch, self.spaces, problems.label, length)
 
     def write_open_ended(self, problems: Problems) -> Batch:

@@ -58,24 +58,22 @@ class Labelled(Format):
         starts = len(OPERAND_LETTERS) + 1 - problems.room
         first = (FIRST_LETTER + choose_first_letter(problems.label, starts))[:, None]
         colon, comma = map(ALPHABET.index, ":,")
-        pieces = [sign_piece(BOS, device)]
+        question, response = [sign_piece(BOS, device)], []
         for index in range(count):
             there = (index < problems.room)[:, None]
             if index:
-                pieces.append(sign_piece(comma, device, there))
-            pieces.append(sign_piece(first + index, device, there))
-            pieces.append(sign_piece(colon, device, there))
+                question.append(sign_piece(comma, device, there))
+            question.append(sign_piece(first + index, device, there))
+            question.append(sign_piece(colon, device, there))
             digits, lengths = problems.operands[:, index], problems.lengths[:, index]
-            pieces.append(number_piece(digits, lengths, index + 1, reverse=True))
-        pieces.append(sign_piece(EQUALS, device))
+            question.append(number_piece(digits, lengths, index + 1, reverse=True))
+        question.append(sign_piece(EQUALS, device))
         for rank in range(problems.answer.shape[1]):
             there = (rank < problems.answer_length)[:, None]
             if rank:
-                pieces.append(sign_piece(comma, device, there))
-            pieces.append(sign_piece(first + problems.answer[:, rank, None], device, there))
-        pieces.append(sign_piece(EOS, device))
-        tokens, marks, total = join_pieces(pieces, len(problems), device, [()] * count)
-        return Batch(tokens, *marks, total - 2 * problems.answer_length, total)
+                response.append(sign_piece(comma, device, there))
+            response.append(sign_piece(first + problems.answer[:, rank, None], device, there))
+        return join_pieces(question, response, len(problems), [()] * count)
 
     def read(self, response: Integer[Tensor, "B A"]) -> Integer[Tensor, "B A"]:
         """Return the letters in order, as tokens, followed by EOS."""

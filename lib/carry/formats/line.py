@@ -122,10 +122,8 @@ class Line(Format):
                 pieces.append(piece._replace(present=piece.present & present))
         last = earlier[:, None]
         pieces += [self._text_piece(label, last), *self._sum_pieces(problems, last)]
-        pieces.append(sign_piece(EOS, device))
         couplings = [((1, 1), (index, 0)) for index in range(self.sums[1]) for _ in range(3)]
-        tokens, marks, total = join_pieces(pieces, len(problems), device, couplings)
-        return Batch(tokens, *marks, total - problems.answer_length - 1, total)
+        return join_pieces(pieces[:-1], pieces[-1:], len(problems), couplings)
 
     def read(self, response: Integer[Tensor, "B A"]) -> Integer[Tensor, "B A"]:
         """Return the digits, least significant first, followed by EOS."""

@@ -158,14 +158,11 @@ class SubTask(Format):
             *operands,
             sign_piece(EQUALS, device, None, 3, NO_PLACE if ascending else length[:, None]),
         ]
-        response = [*self._response_pieces(problems), sign_piece(EOS, device)]
         couplings = [((1, 1), (operand, 0)) for operand in (1, 2, 1, 2)] + [(None, (1, 0))]
         if self.prefix not in ("ali", "rev"):
             couplings[2] = ((1, 1), None)
-        pieces = [*question, *response]
-        tokens, marks, total = join_pieces(pieces, len(problems), device, couplings)
-        start = problems.lengths.sum(1) + len(self.prefix) + 3
-        return self._insert_spaces(Batch(tokens, *marks, start, total), problems)
+        batch = join_pieces(question, self._response_pieces(problems), len(problems), couplings)
+        return self._insert_spaces(batch, problems)
 
     def write_sub_tasks(self, problems: Problems, parts: Integer[Tensor, " B"]) -> Batch:
         """Write each problem as one sub-task, an index into `SUB_TASKS`; ignore `prefix`.

@@ -100,12 +100,9 @@ class Worded(Format):
             self._line_pieces(problems),
             sign_piece(BAR if self.bar else SPACE, device),
             number_piece(problems.answer, problems.answer_length, last[:, None], False),
-            sign_piece(EOS, device),
         ]
         couplings = [()] * (FIRST_LINE + int(longest.max()))
-        pieces = [*question, *response]
-        tokens, marks, total = join_pieces(pieces, len(problems), device, couplings)
-        return Batch(tokens, *marks, problems.lengths.sum(1) + 3, total)
+        return join_pieces(question, response, len(problems), couplings)
 
     def write_open_ended(self, problems: Problems) -> Batch:
         """Write the questions, followed by zeros for the longest possible responses."""

@@ -87,10 +87,6 @@ class Task(Settings):
         if "label" not in vars(cls):
             cls.label = label_from_class(cls)
 
-    def count_problems(self, size: int) -> int | None:
-        """Return the number of different problems of the cell (size, size); None: unknown."""
-        return None
-
     def enumerate_problems(self) -> tuple[Cells, Problems, list[str]]:
         """Return the cells of all problems, the problems, and the name of the set of each."""
         raise SettingsError(f"every: {self.label} has unlimited problems; expected another task")
@@ -239,15 +235,6 @@ class NumberPairTask(Task):
     def draw_operands(self, cells: Cells, generator: torch.Generator) -> tuple[Operands, Lengths]:
         """Draw both numbers uniformly from the numbers of their lengths."""
         return draw_numbers(cells, generator, self.zero, self.base), cells
-
-    def count_problems(self, size: int) -> int:
-        """Return the number of pairs of numbers of this length, without leading zeros.
-
-        >>> [build_task({"name": "addition"}).count_problems(size) for size in (1, 2, 3)]
-        [100, 8100, 810000]
-        """
-        base = self.base
-        return (base if size == 1 and self.zero else (base - 1) * base ** (size - 1)) ** 2
 
 
 def build_task(settings: dict[str, Any], where: str = "task") -> Task:

@@ -42,6 +42,15 @@ class Addition(NumberPairTask):
         """The radix: digits of operands are smaller than this."""
         return self.radix
 
+    def count_problems(self, size: int) -> int:
+        """Return the number of pairs of numbers of this length, without leading zeros.
+
+        >>> [Addition().count_problems(size) for size in (1, 2, 3)]
+        [100, 8100, 810000]
+        """
+        base = self.base
+        return (base if size == 1 and self.zero else (base - 1) * base ** (size - 1)) ** 2
+
     def answer_room(self, lengths: Lengths) -> Integer[Tensor, " B"]:
         """Return the length of the longer number, plus one."""
         return lengths.amax(1) + 1

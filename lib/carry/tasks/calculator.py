@@ -107,9 +107,6 @@ class Calculator(NumberPairTask):
             )
         return [*numbers, str(OPERATIONS.index(sign))]
 
-    def count_problems(self, size: int) -> None:
-        """Return None: data sets of distinct problems have two operands."""
-
     def draw_operands(self, cells: Cells, generator: torch.Generator) -> tuple[Operands, Lengths]:
         """Draw both numbers uniformly from those of their lengths; a divisor of 0 becomes 1."""
         digits, lengths = super().draw_operands(cells, generator)

@@ -19,7 +19,6 @@ its digits: `carry.tasks.calculator` writes it in two rows.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import torch
@@ -43,11 +42,6 @@ class Subtraction(NumberPairTask):
     noun = "differences"
     sign = "-"
     scratchpad_levels = 2
-
-    def count_problems(self, size: int) -> int:
-        """Return the number of pairs of numbers of this length, the larger one first."""
-        pairs = super().count_problems(size)
-        return (pairs + math.isqrt(pairs)) // 2
 
     def draw_operands(self, cells: Cells, generator: torch.Generator) -> tuple[Operands, Lengths]:
         """Draw both numbers uniformly from the numbers of their lengths, and sort them."""
