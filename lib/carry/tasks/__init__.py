@@ -19,10 +19,9 @@ from carry.config.settings import Settings, SettingsError, choose_class, label_f
 from carry.data.problems import LABEL_RANGE, Problems
 
 # Distribution of training cells (i, j): `stratified`, all pairs equally often (mcleish2024, A.5);
-# `equal`, i = j; `random`, half with independent i and j, half with i = j (cho2025, 4.2);
-# `longest`, one size at its maximum and the other equal to it in half of the problems, so that
-# padded problems have one length.
-Sampling = Literal["stratified", "equal", "random", "longest"]
+# `equal`, i = j; `longest`, one size at its maximum and the other equal to it in half of the
+# problems, so that padded problems have one length.
+Sampling = Literal["stratified", "equal", "longest"]
 
 # Names of operands in answers that list operands.
 OPERAND_LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -268,15 +267,11 @@ def draw_cells(sampling: Sampling, count: int, digits: int, generator: torch.Gen
         cell = (order + shift) % digits**2
         return torch.stack([cell // digits, cell % digits], dim=1) + 1
     cells = torch.randint(1, digits + 1, (count, 2), generator=generator, device=device)
-    equal = torch.ones(count, dtype=torch.bool, device=device)
-    if sampling != "equal":
-        equal = torch.rand(count, generator=generator, device=device) < 0.5
-    if sampling == "longest":
-        first = torch.rand(count, generator=generator, device=device) < 0.5
-        cells[first, 0], cells[~first, 1] = digits, digits
-        return torch.where(equal[:, None], digits, cells)
-    cells[:, 1] = torch.where(equal, cells[:, 0], cells[:, 1])
-    return cells
+    if sampling == "equal":
+        return cells[:, :1].repeat(1, 2)
+    equal, first = (torch.rand(count, generator=generator, device=device) < 0.5 for _ in range(2))
+    cells[first, 0], cells[~first, 1] = digits, digits
+    return torch.where(equal[:, None], digits, cells)
 
 
 def draw_numbers(
