@@ -35,7 +35,7 @@ from missing_jobs import run_missing
 from torch import Tensor, nn
 
 from carry.certificates.verification import certify_model, find_contexts_or_conflict
-from carry.data.problems import Problems, concatenate_problems
+from carry.data.problems import Problems, concatenate_rows
 from carry.evaluation.decoding import compute_decoding_ids, decode_greedily, spread_evenly
 from carry.experiments.resolve import make_run
 from carry.experiments.run import Run
@@ -261,7 +261,7 @@ def improve(seed: int) -> Iterator[Result]:
         examples.append(labelled[agreed])
         run = make_sums(positions, TWO_LAYERS, **ROUND)
         trainer = start_training(run, seed, system.network.state_dict())
-        trainer.batches.problems = concatenate_problems(examples)
+        trainer.batches.problems = concatenate_rows(examples)
         system = trainer.train().system
         yield from score("accuracy", system, [longest], "all")
         yield from score("ahead", system, [longest + 2], "all")

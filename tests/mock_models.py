@@ -24,6 +24,7 @@ from carry.models.encodings import ModelShape
 from carry.models.system import System
 from carry.tasks import DIGIT_SYMBOLS, OPERAND_LETTERS
 from carry.tasks.calculator import write_row
+from pythons import write_stages
 
 
 def compare(one, other):
@@ -97,7 +98,8 @@ class Oracle(System):
             symbols = [
                 HINT_LETTERS[(first + place) % count] + digit for place, digit in enumerate(symbols)
             ]
-        return "".join(self.append_end(symbols if self.format.reverse_answer else symbols[::-1]))
+        lowest_first = getattr(self.format, "reverse_answer", True)
+        return "".join(self.append_end(symbols if lowest_first else symbols[::-1]))
 
     def _write_rows(self, question: str) -> str:
         operation, (first, second) = question[0], question[1:].split(",")
@@ -123,7 +125,7 @@ class Oracle(System):
         operands = [self._read(number) for number in self._split(question)]
         if not self.task.keeps_leading_zeros:
             operands = [str(int(operand)) for operand in operands]
-        stages, written = self.task.scratchpad_text(*operands, from_zero=form.from_zero), []
+        stages, written = write_stages(self.task, operands, form.from_zero), []
         for index, stage in enumerate(stages):
             numbers = [number.zfill(room if form.pad else 0) for room, number in stage]
             sign = "+" if len(stages) > 1 and not index else ">"
@@ -176,7 +178,7 @@ class Oracle(System):
         return question.split(self.task.sign) if self.task.sign else [question]
 
     def _read(self, number: str) -> str:
-        return number[::-1] if self.format.reverse_operands else number
+        return number[::-1] if getattr(self.format, "reverse_operands", True) else number
 
     def _answer_room(self, operands: list[str]) -> int:
         if not self.task.keeps_leading_zeros:

@@ -54,7 +54,7 @@ def train(tmp_path, monkeypatch):
 
 def test_tables_of_heads(train, monkeypatch):
     train(NOISY)
-    ranges = {"test": {"least": 9, "most": 12, "count": 40}}
+    ranges = {"test": [9, 12, 40]}
     given = problem_sets.ProblemSet.parse({"task": NOISY.task, "ranges": ranges}, "problems")
     asked = problem_sets.draw_problem_set("mine", given)
     monkeypatch.setattr(problem_sets, "load_questions", lambda of: asked)

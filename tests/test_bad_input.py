@@ -139,7 +139,7 @@ format: {name: worded}, task: {name: multi_operand_addition}
 task: {name: sorting}
     format: 'expression' writes numbers, and the answer is no number; expected 'labelled'
 task: {name: sorting}, format: {name: labelled}, evaluation: {digits: 60}
-    format: a list of 60 numbers does not fit 52 letters; expected a shorter one
+    format: a list of 60 numbers does not fit; expected at most 52
 task: {name: parity}, format: {name: scratchpad, from_zero: false}
     format: from_zero false does not fit a task without sums; expected true
 task: {name: multiplication}, format: {name: scratchpad}, evaluation: {digits: 501}

@@ -35,7 +35,7 @@ def test_it_goes_up_to_one_and_a_half_times_training(digits, band):
 
 
 def test_a_run_that_was_chosen_on_it_is_not_scored_on_it():
-    table = table_of(grid=9, each=1, equal=2, far=[{"i": 20, "j": 20, "each": 3}])
+    table = table_of(grid=9, each=1, equal=2, far=[[20, 20, 3]])
     scored = {
         band: problem_sets.select_questions(run_of(band, far=[20]), table) for band in (False, True)
     }

@@ -21,8 +21,8 @@ from carry.evaluation.decoding import (
     group_by_shape,
 )
 from carry.experiments.resolve import make_run
+from carry.experiments.run import SUB_TASKS
 from carry.formats import EOS, to_text
-from carry.formats.sub_task import SubTask
 from carry.models.cache import Cache
 from carry.models.system import System
 from carry.models.teacher_forcing import teacher_forced_pass
@@ -52,7 +52,7 @@ FORMATS = {
     "spaced": {"spaces": 0.5},
     "line": {"name": "line", "text": [0, 2]},
 }
-PARTS = {prefix: {"name": "sub_task", "prefix": prefix} for prefix in SubTask.PREFIXES}
+PARTS = {prefix: {"name": "sub_task", "prefix": prefix} for prefix in SUB_TASKS}
 PARTS["add_reversed"] = {**PARTS["add"], "reverse_operands": True, "reverse_answer": True}
 PARTS["worded"] = {"name": "worded", "begin": "$", "bar": True}
 

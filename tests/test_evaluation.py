@@ -71,7 +71,7 @@ def build(kind=System, form=(), positions=None, **model):
 
 @pytest.fixture(scope="module")
 def table():
-    far = [{"i": 20, "j": 20, "each": 7}]
+    far = [[20, 20, 7]]
     given = {"task": TASK, "grid": 5, "each": 4, "equal": 12, "far": far}
     return draw_problem_set("test", ProblemSet.parse(given, "problems.test"))
 
@@ -116,7 +116,7 @@ OTHERS = {
 def other(kind, task, form, **more):
     """Return a hand-made model of another task, or another format, and problems of it."""
     given = {"task": {"name": task}, "grid": 4, "each": 1, "equal": 4,
-             "far": [{"i": 3, "j": 9, "each": 2}]}  # fmt: skip
+             "far": [[3, 9, 2]]}  # fmt: skip
     evaluation = {"digits": 4, "far": [[3, 9]]}
     if task in ("parity", "reversing"):  # of one operand
         given |= {"grid": 0, "longest": 5, "far": []}
@@ -559,9 +559,7 @@ def ask_problems(monkeypatch, **settings):
 
 
 def test_rows_are_scored_on_the_problems_that_they_select(home, monkeypatch):
-    ask_problems(
-        monkeypatch, task=TASK, grid=2, each=3, equal=3, far=[{"i": 999, "j": 999, "each": 1}]
-    )
+    ask_problems(monkeypatch, task=TASK, grid=2, each=3, equal=3, far=[[999, 999, 1]])
     tables = evaluate_runs([home])
     assert {*tables} == {"cells", "places"}
     cells = tables["cells"]

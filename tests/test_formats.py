@@ -11,21 +11,20 @@ from carry.config.settings import SettingsError, list_modules
 from carry.data.batch import NO_PLACE
 from carry.data.problems import LABEL_RANGE, reverse_digits
 from carry.experiments.resolve import make_run
+from carry.experiments.run import SUB_TASKS
 from carry.formats import (
     ALPHABET,
     EOS,
-    FIRST_LETTER,
     HINT_LETTERS,
     insert_random_padding,
     to_text,
     to_tokens,
 )
-from carry.formats.sub_task import SubTask
 from carry.randomness import stream
-from carry.tasks import OPERAND_LETTERS, digits_to_values, to_digits
+from carry.tasks import OPERAND_LETTERS, to_digits
 from mock_models import Oracle
 from pairwise import pairwise
-from pythons import digits_to_int
+from pythons import assert_places, digits_to_int
 
 ADDING = "multi_operand_addition"
 TASKS = {name: tasks.build_task({"name": name}) for name in list_modules("carry.tasks")}
@@ -84,11 +83,8 @@ def test_text_is_the_problem_as_one_writes_it(written, given):
     task, _, problems, batch = written
     for row in range(len(problems)):
         lengths = problems.lengths[row].tolist()
-        texts = [
-            str(digits_to_int(problems.operands[row, k], n)).zfill(n)
-            for k, n in enumerate(lengths)
-            if n
-        ]
+        operands = zip(problems.operands[row], lengths, strict=True)
+        texts = [str(digits_to_int(digits, n)).zfill(n) for digits, n in operands if n]
         answer, room = task.solve_text(*texts), int(problems.room[row])
         if given.get("pad"):  # of several numbers to be added, all have the room of the sum
             width = room if task is TASKS[ADDING] else max(lengths)
@@ -103,6 +99,8 @@ def test_text_is_the_problem_as_one_writes_it(written, given):
         expected = f"{given.get('begin', '^')}{task.sign.join(texts)}={answer}$"
         found = without_letters(to_text(batch.tokens[row, : batch.length[row]]))
         assert found.replace(" ", "") == expected and (" " not in found or "spaces" in given)
+        operands, response = found[1:].split("=")
+        assert operands.strip(" ") == operands and " " not in response
         assert set(to_text(batch.tokens[row, batch.length[row] :])) <= {"_"}
         assert to_text(batch.tokens[row, : batch.start[row]])[-1] == "="
 
@@ -116,15 +114,7 @@ def test_marks_name_the_digit_at_their_place(written):
         length = form._answer_length(problems)
         answer = torch.nn.functional.pad(answer, (0, max(0, int(length.max()) - answer.shape[1])))
         answer = reverse_digits(answer, length)
-    numbers = [*problems.operands.unbind(1), answer]
-    for row, at in itertools.product(range(0, len(problems), 7), range(batch.tokens.shape[1])):
-        number, place = int(batch.number[row, at]), int(batch.place[row, at])
-        token = int(batch.tokens[row, at])
-        if number and token < FIRST_LETTER:  # beyond its digits there are zeros
-            of = numbers[number - 1][row]
-            assert token == (of[place] if place < len(of) else 0)
-        elif not number:
-            assert place == -1 and token >= 10
+    assert_places(batch, [*problems.operands.unbind(1), answer])
 
 
 @pytest.mark.parametrize("given", HINTS, ids=name)
@@ -182,8 +172,8 @@ ORDERS = [dict(zip(("reverse_operands", "reverse_answer"), values, strict=True))
 FORMS = [
     *((row["task"], flatten(row)) for row in WRITTEN),
     *(("addition", {"name": "sub_task", "prefix": prefix, "spaces": spaces, **order})
-      for prefix in SubTask.PREFIXES for spaces in (0.0, 0.5) for order in ORDERS),
-    *(("addition", {"name": "line", "sums": [1, 3], **order}) for order in ORDERS),
+      for prefix in SUB_TASKS for spaces in (0.0, 0.5) for order in ORDERS),
+    ("addition", {"name": "line", "sums": [1, 3]}),
     *(("addition", {"name": "worded", "bar": bar}) for bar in (False, True)),
     *(({"name": "addition", "radix": 2}, {"name": name}) for name in ("line", "worded")),
     *(("modular_addition", {"name": name}) for name in ("one_hot", "binary")),
@@ -247,12 +237,18 @@ def test_nothing_is_longer_than_its_extent(every):
 
 @pytest.mark.contract
 def test_open_ended_questions_are_those_of_the_problems(every):
-    """A response as long as the true one has its marks; in a format without steps it is blank."""
+    """A response as long as the true one has its marks; in a format without steps it is blank.
+
+    A problem is written alike among others and alone.
+    """
     form, problems, batch = every
     whole = form.write_open_ended(problems)
     assert torch.equal(whole.start, batch.start) and (whole.length >= batch.length).all()
     for row in range(len(problems)):
         start, length = int(batch.start[row]), int(batch.length[row])
+        if row % 7 == 0:
+            alone = form.write(problems[row : row + 1].trim())
+            assert torch.equal(alone.tokens[0], batch.tokens[row, :length])
         for mark in ("tokens", "number", "place"):
             expected = getattr(batch, mark)[row, :start]
             assert torch.equal(getattr(whole, mark)[row, :start], expected), mark
@@ -265,28 +261,21 @@ def test_open_ended_questions_are_those_of_the_problems(every):
             assert {*blank} in ({*"0$"}, {*"-$"})
 
 
-@pytest.mark.parametrize("reverse", [False, True])
-def test_labelled_arrays(reverse):
+def test_labelled_arrays():
     problems = SORTING.draw(400, 7, stream(0, "formats"))
-    form = formats.build_format({"name": "labelled", "reverse_operands": reverse}, SORTING)
+    form = formats.build_format({"name": "labelled"}, SORTING)
     batch, firsts = form.write(problems), set()
     for row in range(len(problems)):
         question, answer = to_text(batch.tokens[row, : batch.length[row]]).split("=")
         pairs = [part.split(":") for part in question[1:].split(",")]
         names, numbers = zip(*pairs, strict=True)
-        numbers = [number[::-1] if reverse else number for number in numbers]
+        numbers = [number[::-1] for number in numbers]
         first = OPERAND_LETTERS.index(names[0])
         assert list(names) == list(OPERAND_LETTERS[first : first + len(names)])
         expected = [names[OPERAND_LETTERS.index(at)] for at in SORTING.solve_text(*numbers)]
         assert answer == ",".join(expected) + "$"
         firsts.add(first)
-        for at in range(int(batch.start[row])):
-            number = int(batch.number[row, at])
-            if number:
-                digit = problems.operands[row, number - 1, int(batch.place[row, at])]
-                assert batch.tokens[row, at] == digit
-            else:
-                assert batch.tokens[row, at] >= 10
+    assert_places(batch, problems.operands.unbind(1))
     assert min(firsts) == 0 and max(firsts) > 40
     _, target, real = batch.response()
     back = form.read(torch.where(real, target, EOS))
@@ -365,14 +354,9 @@ def test_scratchpads_are_what_pythons_integers_write(steps):
         question, response = whole[: batch.start[row]], whole[batch.start[row] :]
         assert response == system.respond(question)
         lengths = problems.lengths[row].tolist()
-        parts = [
-            str(digits_to_int(problems.operands[row, k], n)).zfill(n)
-            for k, n in enumerate(lengths)
-            if n
-        ]
-        if (
-            form.pad and system.run.task["name"] == ADDING
-        ):  # a product's factors, and bits, are as they are
+        operands = zip(problems.operands[row], lengths, strict=True)
+        parts = [str(digits_to_int(digits, n)).zfill(n) for digits, n in operands if n]
+        if form.pad and task.sign == "+":  # a product's factors, and bits, are as they are
             parts = [part.zfill(int(problems.room[row])) for part in parts]
         if form.reverse_operands:
             parts = [part[::-1] for part in parts]
@@ -383,15 +367,7 @@ def test_scratchpads_are_what_pythons_integers_write(steps):
 def test_marks_of_steps_name_the_digit_at_their_place(steps):
     system, problems, batch = steps
     stages = system.format.scratchpad_stages(problems)
-    numbers = [number for stage in stages for number in stage.numbers.unbind(1)]
-    for row, at in itertools.product(range(0, len(problems), 9), range(batch.tokens.shape[1])):
-        number, place = int(batch.number[row, at]), int(batch.place[row, at])
-        token = int(batch.tokens[row, at])
-        if number:
-            of = numbers[number - 1][row]
-            assert token == (of[place] if place < len(of) else 0)
-        else:
-            assert place == NO_PLACE and token >= 10
+    assert_places(batch, [number for stage in stages for number in stage.numbers.unbind(1)])
 
 
 def test_what_has_been_written_is_marked_as_what_is_true(steps):
@@ -512,17 +488,6 @@ def test_scratchpads_refuse_what_they_cannot_write():
         built("parity", reverse_answer=False)
 
 
-@pytest.mark.parametrize("modulus", [7, 113, 1000])
-def test_a_symbol_for_each_number(modulus):
-    task = tasks.build_task({"name": "modular_addition", "modulus": modulus})
-    form = formats.build_format({"name": "one_hot"}, task)
-    problems = task.draw(200, 3, stream(0, "test"))
-    batch = form.write(problems)
-    numbers = torch.stack([digits_to_values(digits) for digits in problems.operands.unbind(1)])
-    assert torch.equal(batch.tokens[:, [1, 2]], FIRST_LETTER + numbers.T)
-    assert (form.read(torch.full((1, 2), EOS)) == EOS).all()
-
-
 @pytest.mark.parametrize("modulus", [2, 7, 113, 1000])
 def test_bits_are_those_that_python_writes(modulus):
     task = tasks.build_task({"name": "modular_addition", "modulus": modulus})
@@ -540,9 +505,10 @@ def test_bits_are_those_that_python_writes(modulus):
             assert places == list(range(bits))[::-1]
 
 
-def test_what_are_no_bits_reads_as_no_number():
+def test_what_are_no_bits_and_no_symbols_reads_as_no_number():
     task = tasks.build_task({"name": "modular_addition", "modulus": 7})
-    form = formats.build_format({"name": "binary"}, task)
+    symbols, form = (formats.build_format({"name": name}, task) for name in ("one_hot", "binary"))
+    assert (symbols.read(torch.full((1, 2), EOS)) == EOS).all()
     for wrong in ("1$0$", "12$$", "$$$$", "1"):
         assert (form.read(to_tokens(wrong)[None]) == EOS).all()
     assert form.read(to_tokens("110$")[None])[0, 0] == 6
@@ -556,18 +522,18 @@ def test_pieces_of_very_many_numbers_keep_their_marks(count):
     there = torch.ones(1, 2, dtype=torch.bool)
     last = formats.Piece(torch.tensor([[7, 5]]), there, count, place)
     pieces = [last, formats.sign_piece(len(ALPHABET) - 1, device, None, count, 3)]
-    tokens, (number, placed, levels), length = formats.join_pieces(pieces, 1, device, couplings)
-    assert tokens.tolist() == [[7, 5, len(ALPHABET) - 1]] and length.tolist() == [3]
-    assert number.tolist() == [[count, count, 0]]
-    assert placed.tolist() == [[*place[0].tolist(), NO_PLACE]]
-    assert levels[0, :, 1].tolist() == [count - 1] * 3 and levels[0, :, 0].tolist()[::2] == [1, 4]
+    batch = formats.join_pieces(pieces, [], 1, couplings)
+    assert batch.tokens.tolist() == [[7, 5, len(ALPHABET) - 1, EOS]] and batch.start.tolist() == [3]
+    assert batch.number.tolist() == [[count, count, 0, 0]]
+    assert batch.place.tolist() == [[*place[0].tolist(), NO_PLACE, NO_PLACE]]
+    assert batch.levels[0, :3, 1].tolist() == [count - 1] * 3
+    assert batch.levels[0, ::2, 0].tolist() == [1, 4]
 
 
 def test_more_numbers_or_tokens_than_fit_are_refused(monkeypatch):
-    device = torch.device("cpu")
-    piece = formats.sign_piece(EOS, device)
+    piece = formats.sign_piece(EOS, torch.device("cpu"))
     with pytest.raises(SettingsError, match="^format: 1048576 numbers .* expected at most 1048575"):
-        formats.join_pieces([piece], 1, device, [()] * (formats.MAX_NUMBERS + 1))
+        formats.join_pieces([piece], [], 1, [()] * (formats.MAX_NUMBERS + 1))
     monkeypatch.setattr(formats, "MAX_TOKENS", 1)
     with pytest.raises(SettingsError, match="^format: a problem is too long; expected at most 1 "):
-        formats.join_pieces([piece, piece], 1, device, [])
+        formats.join_pieces([piece], [], 1, [])

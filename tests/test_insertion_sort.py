@@ -99,7 +99,7 @@ def test_other_tasks_and_longer_lists_are_refused():
         lambda: FORM.write(SORTING.solve(*to_digits([[0] * (longest + 1)]))),
         lambda: FORM.extent(longest + 1),
     ):
-        with pytest.raises(SettingsError, match="a list of 1024 numbers has too many steps; exp"):
+        with pytest.raises(SettingsError, match="a list of 1024 numbers does not fit; expected"):
             refused()
 
 

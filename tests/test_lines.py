@@ -38,7 +38,6 @@ GIVEN = {
     "short": {"text": [0, 3], "sums": [1, 3]},
     "text": {"text": [5, 12], "sums": 1},
     "sums": {"text": 0, "sums": 4},
-    "plain": {"text": [0, 2], "reverse_operands": False, "reverse_answer": False},
 }
 SUM = re.compile(r"(\d+)\+(\d+)=(\d+)")
 
@@ -70,10 +69,7 @@ def test_a_line_is_text_and_sums_that_are_right(written):
     for row in range(len(problems)):
         line = characters(batch, row)
         found = SUM.findall(line)
-        turned = [
-            [n[:: -1 if reverse else 1] for n, reverse in zip(of, [form.reverse_operands] * 2
-             + [form.reverse_answer], strict=True)] for of in found
-        ]  # fmt: skip
+        turned = [[number[::-1] for number in of] for of in found]
         for a, b, c in turned:
             assert int(a) + int(b) == int(c)
             assert all(str(int(n)) == n for n in (a, b, c))
@@ -93,7 +89,7 @@ def test_a_line_is_text_and_sums_that_are_right(written):
 
 def test_marks_of_lines(written):
     """Letters have none; numbers are counted through the line, and level 2 counts its sums."""
-    form, _, batch = written
+    _, _, batch = written
     for row in range(len(batch)):
         marks = [of[row].tolist() for of in (batch.number, batch.place)]
         levels = batch.levels[row].tolist()
@@ -104,62 +100,27 @@ def test_marks_of_lines(written):
             if at >= len(line) or not line[at].isdigit():
                 assert [of[at] for of in marks] == [0, NO_PLACE]
         for index, found in enumerate(SUM.finditer(line)):
-            reverse = [form.reverse_operands] * 2 + [form.reverse_answer]
-            for part, turned in enumerate(reverse, start=1):
+            for part in (1, 2, 3):
                 span = range(*found.span(part))
-                places = [*range(len(span))][:: 1 if turned else -1]
+                places = [*range(len(span))]
                 assert [marks[0][at] for at in span] == [3 * index + part] * len(span)
                 assert [marks[1][at] for at in span] == places
                 assert [levels[at] for at in span] == [[place + 1, index] for place in places]
-            plus, equals = found.end(1), found.end(2)
-            above = 0 if form.reverse_answer else len(found[3]) + 1
-            assert levels[plus] == [0, index] and levels[equals] == [above, index]
+            assert levels[found.end(1)] == levels[found.end(2)] == [0, index]
 
 
-def test_a_problem_is_written_the_same_each_time(written):
-    """Alone, among longer ones, in open-ended questions, and with more sums to come."""
-    form, problems, batch = written
-    whole = form.write_open_ended(problems)
-    assert torch.equal(batch.start, whole.start) and (whole.length >= batch.length).all()
-    for row in range(0, 200, 7):
-        one = problems[row : row + 1].trim()
-        start, length = int(batch.start[row]), int(batch.length[row])
-        assert torch.equal(form.write(one).tokens[0], batch.tokens[row, :length])
-        assert torch.equal(whole.tokens[row, :start], batch.tokens[row, :start])
-        # With the highest digit first, `=` stands one above an answer of any length.
-        for mark in ("number", "place", "levels")[: 3 if form.reverse_answer else 2]:
-            before = [getattr(of, mark)[row, :start] for of in (batch, whole)]
-            assert torch.equal(*before)
+def test_a_line_is_written_the_same_with_more_sums_to_come():
+    problems = ADDITION.draw(200, 6, stream(0, "lines"))
     one, more = (form_of(text=4, sums=of).write(problems) for of in (2, 3))
     for row in range(0, 200, 7):
         first = [SUM.search(characters(of, row)).group() for of in (one, more)]
         assert first[0] == first[1]
 
 
-def test_lines_are_within_their_extent_and_reach_it(written):
-    form, _, batch = written
-    extent = form.extent(6)
-    assert (
-        int(batch.length.max()) <= extent.tokens
-        and int(batch.tokens.max()) < form.vocabulary_size()
-    )
-    assert (
-        int(batch.place.max()) < extent.longest_number == 7
-        and form.level_count == len(extent.levels) == 2
-    )
-    assert (batch.levels.amax((0, 1)) < torch.tensor(extent.levels)).all()
+def test_the_longest_line_is_as_long_as_its_extent():
     longest = form_of(text=3, sums=2)
     lengths = longest.write(all_labels(9, 9)).length
     assert lengths.max() == longest.extent(1).tokens
-
-
-def test_the_response_reads_back(written):
-    form, problems, batch = written
-    _, target, real = batch.response()
-    back = form.read(torch.where(real, target, EOS))
-    for row, length in enumerate(problems.answer_length.tolist()):
-        assert torch.equal(back[row, :length], problems.answer[row, :length].long())
-        assert (back[row, length:] == EOS).all()
 
 
 def test_what_is_drawn_is_drawn_evenly():
@@ -211,12 +172,6 @@ def test_lines_that_cannot_be_written(name):
     task = tasks.build_task({"name": given.pop("task", "addition")})
     with pytest.raises(SettingsError, match=said):
         formats.build_format({"name": "line", **given}, task)
-
-
-def test_ids_that_would_tell_the_length_of_the_answer_are_refused():
-    plain = {"reverse_operands": False, "reverse_answer": False}
-    with pytest.raises(SettingsError, match="would tell the answer's length"):
-        system_of([{"ids": "coupled", "encoding": "relative", "window": 1}], **plain)
 
 
 PLACES = {"ids": "coupled", "level": 1, "encoding": "relative", "window": [0, 1]}

@@ -269,4 +269,5 @@ def test_operands_of_one_digit(zero, smallest, pairs):
         task = tasks.build_task({"name": name, "zero": zero})
         operands = task.draw_for_cells(torch.ones(500, 2).long(), stream(0, "zero")).operands
         assert operands.unique().tolist() == [*range(smallest, 10)]
-        assert task.count_problems(1) == pairs and task.count_problems(2) == 8_100
+    task = tasks.build_task({"name": "addition", "zero": zero})
+    assert task.count_problems(1) == pairs and task.count_problems(2) == 8_100

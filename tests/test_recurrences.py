@@ -47,7 +47,7 @@ def build(kind=System, task=ADDITION, form=(), **model):
 
 
 def drawn(task=ADDITION, **more):
-    given = {"task": task, "grid": 5, "each": 1, "equal": 12, "far": [{"i": 9, "j": 9, "each": 4}]}
+    given = {"task": task, "grid": 5, "each": 1, "equal": 12, "far": [[9, 9, 4]]}
     given |= more
     return draw_problem_set("test", ProblemSet.parse(given, "problems.test"))
 

@@ -134,35 +134,6 @@ def test_what_is_drawn_for_a_key_is_splitmix64():
     assert chi2_contingency(table).pvalue > 0.001
 
 
-def test_the_same_problem_is_written_the_same():
-    """Alone, among others, and beside longer ones; in open-ended questions too."""
-    form = form_of(spaces=0.5)
-    problems = ADDITION.draw(200, 6, stream(0, "again"))
-    batch, whole = form.write(problems), form.write_open_ended(problems)
-    assert torch.equal(batch.start, whole.start)
-    for row in range(0, 200, 7):
-        one = problems[row : row + 1].trim()
-        start, length = int(batch.start[row]), int(batch.length[row])
-        assert torch.equal(form.write(one).tokens[0], batch.tokens[row, :length])
-        assert torch.equal(whole.tokens[row, :start], batch.tokens[row, :start])
-
-
-@pytest.mark.parametrize(
-    "task", ["parity", "reversing", "multiplication", "multi_operand_addition"]
-)
-def test_spaces_of_other_tasks(task):
-    """A lone digit has no gap; of several numbers those that are not there have none either."""
-    task = tasks.build_task({"name": task})
-    form, bare = form_of(task, spaces=1.0), form_of(task)
-    problems = task.draw(500, 3, stream(0, "others"))
-    batch = form.write(problems)
-    for row, written in enumerate(bare.write(problems).tokens):
-        spaced = to_text(batch.tokens[row, : batch.length[row]])
-        assert spaced.replace(" ", "") == to_text(written).strip("_")
-        assert spaced[1] != " " and " =" not in spaced and " " not in spaced.split("=")[1]
-    assert batch.length.max() <= form.extent(3).tokens
-
-
 def system_of(positions=(), **form):
     model = {"layers": 1, "width": 16, "heads": 2}
     sizes = {"training": {"digits": 4}, "evaluation": {"digits": 4}}

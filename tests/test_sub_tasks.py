@@ -17,9 +17,9 @@ from carry.evaluation.decoding import decode_greedily
 from carry.experiments.resolve import make_run
 from carry.experiments.run import SUB_TASKS
 from carry.formats import ALPHABET, EOS, PAD, SPACE, to_text, to_tokens
-from carry.formats.sub_task import SubTask
 from carry.randomness import stream
 from carry.tasks import to_digits
+from pythons import assert_places
 
 ADDITION = tasks.build_task({"name": "addition"})
 PRINTED = {
@@ -55,7 +55,7 @@ def model(prefix, kind=mock_models.Oracle, form=(), **more):
     return kind(make_run({**given, **sizes, **more}))
 
 
-@pytest.fixture(params=SubTask.PREFIXES)
+@pytest.fixture(params=SUB_TASKS)
 def prefix(request):
     return request.param
 
@@ -67,7 +67,7 @@ def order(request):
 
 def test_the_printed_examples(prefix):
     assert written(form_of(prefix), 1234, 4567) == PRINTED[prefix]
-    assert sorted(PRINTED) == [*SubTask.PREFIXES] == [*SUB_TASKS]
+    assert sorted(PRINTED) == [*SUB_TASKS]
 
 
 def test_a_carry_is_one_that_two_digits_make_by_themselves():
@@ -105,14 +105,8 @@ def test_marks_name_the_digit_at_their_place(prefix, order):
              }.get(prefix, first)  # fmt: skip
     numbers, places = [first, second, third, second], problems.lengths.amax(1)
     counts = problems.lengths.T.tolist() if prefix == "rev" else [places.tolist()] * 2
+    assert_places(batch, numbers)
     for row in range(0, 300, 7):
-        for at in range(int(batch.length[row])):
-            number, place = int(batch.number[row, at]), int(batch.place[row, at])
-            token = int(batch.tokens[row, at])
-            if number:
-                assert token == numbers[number - 1][row, place]
-            else:
-                assert place == NO_PLACE and token >= 10
         for number, of in enumerate(counts, start=3):
             there = int((batch.number[row] == number).sum())
             due = 0 if number == 4 and prefix in ("add", "mad", "car") else of[row]
@@ -163,7 +157,7 @@ def test_spaces_stand_in_every_question_as_in_that_of_the_sum(prefix, order):
 
 def test_a_plain_sum_is_not_coupled():
     """The id of its first digit would tell its length; other responses are as long as operands."""
-    for prefix in SubTask.PREFIXES:
+    for prefix in SUB_TASKS:
         for answer in (False, True):
             reason = positions.choose_scheme("coupled")().incompatibility(
                 form_of(prefix, answer=answer)
@@ -199,7 +193,7 @@ def test_several_parts_in_one_batch_are_as_written_one_by_one(order, spaces):
         assert batch.trim().tokens.shape[1] == int(batch.length.max())
         assert spaces or batch.tokens.shape[1] == int(batch.length.max())
         for row in range(0, 60, 3):
-            form = form_of(SubTask.PREFIXES[int(parts[row])], *order, spaces)
+            form = form_of(SUB_TASKS[int(parts[row])], *order, spaces)
             one, length = form.write(problems[row : row + 1]), int(batch.length[row])
             assert int(one.length) == length and int(one.start) == int(batch.start[row])
             for mark in ("tokens", "number", "place", "levels"):

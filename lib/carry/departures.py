@@ -112,18 +112,14 @@ def find_counterpart(row: str, scale: str = "paper") -> Run | None:
     return None
 
 
-def tabulate_departures(runs: Mapping[str, Run], against: str = "paper") -> pd.DataFrame:
-    """Return the departures of several rows, with one line for rows that share all that it shows.
+def tabulate_departures(runs: Mapping[str, Run]) -> pd.DataFrame:
+    """Return the departures of rows from the paper; rows that share all of them share a line.
 
     The index `rows` has their names. The columns `model`, `optimizer`, `data` and `evaluation` have
     the settings of a kind as "setting: value here, not value there". The column `size` has the
     shape of the model, the digits, steps and batch of training, as "value here for value there";
     `list_departures` has all sizes. Rows without a counterpart share the last line, which says so.
-    Runs of the scale `against` are left out.
-
-    Args:
-        runs: the settings of each row, such as those with which its results were made.
-        against: the scale with which they are compared.
+    Runs of the scale `paper` are left out.
 
     >>> rows = ("addition_nope", "addition_fire", "copying_relative")
     >>> table = tabulate_departures({row: load_run(row) for row in rows})
@@ -136,18 +132,17 @@ def tabulate_departures(runs: Mapping[str, Run], against: str = "paper") -> pd.D
     groups: dict[tuple[str, ...], list[str]] = {}
     alone = []
     for row, run in runs.items():
-        if run.scale == against:
+        if run.scale == "paper":
             continue
-        counterpart = find_counterpart(row, against)
+        counterpart = find_counterpart(row)
         if counterpart is None:
             alone.append(row)
             continue
-        table = compare_runs(run, counterpart, against)
+        table = compare_runs(run, counterpart)
         texts = [_describe_settings(table[table["kind"] == kind]) for kind in kinds]
         groups.setdefault((*texts, _describe_sizes(run, counterpart)), []).append(row)
     if alone:
-        where = "in the paper" if against == "paper" else f"at scale {against}"
-        groups[f"no counterpart {where}", *[""] * len(kinds)] = alone
+        groups["no counterpart in the paper", *[""] * len(kinds)] = alone
     index = pd.Index([", ".join(rows) for rows in groups.values()], dtype=object, name="rows")
     return pd.DataFrame([*groups], index, ORDER, dtype=object)
 
@@ -193,14 +188,11 @@ def _describe_sizes(run: Run, other: Run) -> str:
     return "; ".join(parts)
 
 
-def compare_lengths(runs: Mapping[str, Run], against: str = "paper") -> str:
-    """Say whether rows are trained and tested at the lengths that they have at another scale.
+def compare_lengths(runs: Mapping[str, Run]) -> str:
+    """Say whether rows are trained and tested at the lengths of the paper.
 
-    Of several rows, the shortest length here is compared with the longest one there.
-
-    Args:
-        runs: the settings of each row.
-        against: the scale with which they are compared; rows without a counterpart are left out.
+    Of several rows, the shortest length here is compared with the longest one there. Rows without a
+    counterpart are left out.
 
     >>> compare_lengths({"addition_coupled_30": load_run("addition_coupled_30")})
     'yes'
@@ -210,7 +202,7 @@ def compare_lengths(runs: Mapping[str, Run], against: str = "paper") -> str:
     sides = [
         (_find_lengths(run), _find_lengths(other))
         for row, run in runs.items()
-        if (other := find_counterpart(row, against)) is not None
+        if (other := find_counterpart(row)) is not None
     ]
     if not sides:
         return ""

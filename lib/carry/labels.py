@@ -36,29 +36,17 @@ def describe_positions(run: Run) -> str:
     >>> describe_positions(find_run("addition_abacus_fire"))
     'Abacus + FIRE'
     """
-    pairs = [
-        describe_pair(
-            positions.choose_scheme(pair["ids"]), encodings.choose_encoding(pair["encoding"], "")
-        )
-        for pair in run.positions
-    ]
-    return " + ".join(dict.fromkeys(pairs)) or NO_POSITIONS
-
-
-def describe_pair(scheme: type[positions.Scheme], encoding: type[encodings.Encoding]) -> str:
-    """Return one position encoding in words.
-
-    Embeddings are called by their scheme, if it is not plain order; other encodings of plain order
-    are called by the encoding.
-
-    >>> from carry.models.encodings.fire import Fire
-    >>> describe_pair(Index, Fire), describe_pair(positions.choose_scheme("randomized"), Fire)
-    ('FIRE', 'Randomized FIRE')
-    """
-    embeds = encoding.embed is not encodings.Encoding.embed
-    if scheme is Index:
-        return f"{encoding.label} {scheme.label.lower()}" if embeds else encoding.label
-    return scheme.label if embeds else f"{scheme.label} {encoding.label}"
+    words = []
+    for pair in run.positions:
+        scheme = positions.choose_scheme(pair["ids"])
+        encoding = encodings.choose_encoding(pair["encoding"], "")
+        # Embeddings are called by their scheme, and other encodings of plain order by the encoding.
+        embeds = encoding.embed is not encodings.Encoding.embed
+        if scheme is Index:
+            words += [f"{encoding.label} {scheme.label.lower()}" if embeds else encoding.label]
+        else:
+            words += [scheme.label if embeds else f"{scheme.label} {encoding.label}"]
+    return " + ".join(dict.fromkeys(words)) or NO_POSITIONS
 
 
 def describe_row(row: str, run: Run | None = None) -> str:

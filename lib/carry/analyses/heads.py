@@ -81,7 +81,7 @@ def _count_symbols(system: System) -> list[Counts]:
     """Return the symbol counts of a row's training strings and test strings."""
     questions = problem_sets.load_questions(system.run)
     test = problem_sets.to_problems(questions[questions["set"] == "test"], system.task)
-    problems = (draw_training_set(system.run, system.task).problems, test)
+    problems = (draw_training_set(system.run, system.task)[0], test)
     return [system.task.count_symbols(part.operands, part.lengths) for part in problems]
 
 

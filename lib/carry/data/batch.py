@@ -11,8 +11,7 @@ Batch, one row       ^ 6 5 3 + 0 4 9 = 2 0 7 0 $
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Bool, Integer, Shaped
@@ -63,36 +62,6 @@ class Batch(TensorRows):
         return self.response()[0] + 1
 
 
-def merge_batches(
-    batches: Sequence[Batch], rows: Sequence[Integer[Tensor, " _"]], padding: int
-) -> Batch:
-    """Merge batches of different widths into one, with row i of a batch at the index in `rows`.
-
-    Args:
-        rows: for each batch the indices of its rows in the result; each index occurs once.
-        padding: the token that fills rows shorter than the widest.
-
-    >>> def batch(token, width):
-    ...     marks = torch.full((1, width), token)
-    ...     size = torch.tensor([width])
-    ...     return Batch(marks, marks, marks, marks.new_empty(1, width, 0), size - 1, size)
-    >>> rows = [torch.tensor([1]), torch.tensor([0])]
-    >>> merge_batches([batch(5, 3), batch(7, 2)], rows, 14).tokens.tolist()
-    [[7, 7, 14], [5, 5, 5]]
-    """
-    width = max(batch.tokens.shape[1] for batch in batches)
-    order = torch.cat(list(rows)).argsort()
-    empty = {"tokens": padding, "number": 0, "place": NO_PLACE, "levels": NO_LEVEL}
-
-    def merge(name: str) -> Tensor:
-        parts = [getattr(batch, name) for batch in batches]
-        if name in empty:
-            parts = [_widen(part, width, empty[name]) for part in parts]
-        return torch.cat(parts)[order]
-
-    return Batch(**{field.name: merge(field.name) for field in fields(Batch)})
-
-
 def pack_columns(
     first: Shaped[Tensor, "B S *L"],
     second: Shaped[Tensor, "B T *L"],
@@ -119,8 +88,3 @@ def pack_pairs(first: Batch, second: Batch) -> Batch:
         pack_columns(getattr(first, name), getattr(second, name), first.length) for name in names
     ]
     return Batch(*marks, first.length + second.start, first.length + second.length)
-
-
-def _widen(values: Tensor, width: int, empty: int) -> Tensor:
-    extra = values.new_full((len(values), width - values.shape[1], *values.shape[2:]), empty)
-    return torch.cat([values, extra], dim=1)

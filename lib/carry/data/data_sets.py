@@ -16,9 +16,10 @@ from torch import Tensor
 
 from carry import tasks
 from carry.config.settings import SettingsError
-from carry.data.problems import Problems, concatenate_problems
+from carry.data.problems import Problems, concatenate_rows
 from carry.experiments.run import SUB_TASKS, DataSet
 from carry.randomness import stream
+from carry.tasks.addition import Addition
 
 # Training takes at most this number of problems of a length (Lee et al. 2023).
 MAX_TRAINING_PROBLEMS = {1: 100, 2: 900, 3: 9_000}
@@ -47,22 +48,17 @@ def count_by_length(count: int, lengths: Iterable[int]) -> dict[int, int]:
     return counts
 
 
-def build_task(name: str, data_set: DataSet) -> tasks.Task:
-    """Build the task of a data set.
-
-    Raises:
-        SettingsError: for a task that does not count its problems by length.
-    """
+def build_task(name: str, data_set: DataSet) -> Addition:
+    """Build the task of a data set; refuse another one than addition."""
     task = tasks.build_task(data_set.task, f"problems.{name}.task")
-    if task.count_problems(1) is None:
+    if not isinstance(task, Addition):
         raise SettingsError(
-            f"problems.{name}.lengths: {data_set.task['name']!r} has no number of problems for "
-            "each length; expected a task on two numbers"
+            f"problems.{name}.task: {data_set.task['name']!r} has no lengths; expected 'addition'"
         )
     return task
 
 
-def count_held_out(data_set: DataSet, task: tasks.Task, length: int) -> dict[str, int]:
+def count_held_out(data_set: DataSet, task: Addition, length: int) -> dict[str, int]:
     """Count the problems of a length for tests (`equal`) and for `validation`.
 
     The counts are smaller than the settings where training needs the remaining problems.
@@ -79,11 +75,7 @@ def count_held_out(data_set: DataSet, task: tasks.Task, length: int) -> dict[str
 
 
 def check_example_count(name: str, data_set: DataSet, count: int, where: str) -> None:
-    """Refuse a data set with fewer than `count` training problems, or without validation problems.
-
-    Raises:
-        SettingsError: with one line that begins with `where`.
-    """
+    """Refuse a data set with fewer than `count` training problems, or none for validation."""
     task, counts = build_task(name, data_set), count_by_length(count, data_set.lengths)
     total = sum(counts.values())
     held_out = {length: count_held_out(data_set, task, length) for length in counts}
@@ -126,7 +118,7 @@ def draw_validation_problems(name: str, data_set: DataSet) -> Problems:
     """Draw the validation problems of all trained lengths."""
     lengths = sorted(data_set.lengths)
     parts = [draw_held_out_problems(name, data_set, n).get("validation") for n in lengths]
-    return concatenate_problems([part for part in parts if part is not None])
+    return concatenate_rows([part for part in parts if part is not None])
 
 
 def draw_training_problems(name: str, data_set: DataSet, count: int) -> Problems:
@@ -143,7 +135,7 @@ def draw_training_problems(name: str, data_set: DataSet, count: int) -> Problems
             generator = stream(0, "problems", name, "training", count, length)
             operands = draw_distinct_operands(task, length, needed, generator, excluded)
             parts.append(_solve(task, operands, generator))
-    return concatenate_problems(parts)
+    return concatenate_rows(parts)
 
 
 def draw_sub_tasks(name: str, data_set: DataSet, count: int) -> Integer[Tensor, " B"]:
@@ -164,7 +156,7 @@ def draw_sub_tasks(name: str, data_set: DataSet, count: int) -> Integer[Tensor, 
 
 
 def draw_distinct_operands(
-    task: tasks.Task,
+    task: Addition,
     length: int,
     count: int,
     generator: torch.Generator,

@@ -30,8 +30,7 @@ def draw_problem_set(name: str, settings: ProblemSet) -> pd.DataFrame:
 
     Numbers are texts; `operands` is one text with spaces between the operands.
 
-    >>> far = [{"i": 50, "j": 50, "each": 4}]
-    >>> settings = {"task": {"name": "addition"}, "grid": 3, "each": 2, "far": far}
+    >>> settings = {"task": {"name": "addition"}, "grid": 3, "each": 2, "far": [[50, 50, 4]]}
     >>> table = draw_problem_set("mine", ProblemSet.parse(settings, "problems.mine"))
     >>> table["set"].value_counts().to_dict(), table.columns.tolist()
     ({'grid': 18, 'far': 4}, ['set', 'i', 'j', 'operands', 'label', 'answer'])
@@ -39,22 +38,22 @@ def draw_problem_set(name: str, settings: ProblemSet) -> pd.DataFrame:
     task = tasks.build_task(settings.task, f"problems.{name}.task")
     smallest, longest = task.smallest_cell, settings.longest or settings.grid
     grid = itertools.product(*(range(size, settings.grid + 1) for size in smallest))
-    for index, far in enumerate(settings.far):
-        task.check_cell((far.i, far.j), f"problems.{name}.far.{index}")
+    for index, (i, j, _) in enumerate(settings.far):
+        task.check_cell((i, j), f"problems.{name}.far.{index}")
     equal = range(max(smallest), longest + 1)
     cells_by_set = {
         "grid": [cell for cell in grid for _ in range(settings.each)],
         "equal": [(size, size) for size in equal for _ in range(settings.equal)],
-        "far": [(far.i, far.j) for far in settings.far for _ in range(far.each)],
+        "far": [(i, j) for i, j, each in settings.far for _ in range(each)],
     }
     tables, purpose = [], ("problems", settings.stream or name)
     for kind, cells in cells_by_set.items():  # a stream each, so that no set changes another
         if cells:
             problems = task.draw_for_cells(torch.tensor(cells), stream(0, *purpose, kind))
             tables.append(to_table(kind, torch.tensor(cells), problems, task))
-    for kind, sizes in settings.ranges.items():
+    for kind, (least, most, count) in settings.ranges.items():
         generator = stream(0, *purpose, kind)
-        size = torch.randint(sizes.least, sizes.most + 1, (sizes.count, 1), generator=generator)
+        size = torch.randint(least, most + 1, (count, 1), generator=generator)
         cells = size.expand(-1, 2)
         tables.append(to_table(kind, cells, task.draw_for_cells(cells, generator), task))
     if settings.every:

@@ -58,24 +58,29 @@ class Problems(TensorRows):
         )
 
 
-def concatenate_problems(parts: Sequence[Problems]) -> Problems:
-    """Concatenate problems of different widths, padded with zeros to the widest.
+def concatenate_rows(parts: Sequence[Rows], **fill: int) -> Rows:
+    """Concatenate rows of different widths, filled up to the widest with 0 or `fill` of a field.
 
     >>> def problem(digits):
     ...     number, size = torch.tensor([digits]), torch.tensor([len(digits)])
     ...     return Problems(number[None], size[None], number, size, size, size)
-    >>> concatenate_problems([problem([5]), problem([3, 2, 1])]).answer.tolist()
+    >>> concatenate_rows([problem([5]), problem([3, 2, 1])]).answer.tolist()
     [[5, 0, 0], [3, 2, 1]]
     """
 
     def concatenate(name: str) -> Tensor:
         tensors = [getattr(part, name) for part in parts]
-        if tensors[0].ndim > 1:
-            width = max(tensor.shape[-1] for tensor in tensors)
-            tensors = [F.pad(tensor, (0, width - tensor.shape[-1])) for tensor in tensors]
+        for axis in range(1, tensors[0].ndim):
+            width = max(tensor.shape[axis] for tensor in tensors)
+            after = [0, 0] * (tensors[0].ndim - axis - 1)
+            tensors = [
+                F.pad(tensor, [*after, 0, width - tensor.shape[axis]], value=fill.get(name, 0))
+                for tensor in tensors
+            ]
         return torch.cat(tensors)
 
-    return Problems(**{field.name: concatenate(field.name) for field in fields(Problems)})
+    kind = type(parts[0])
+    return kind(**{field.name: concatenate(field.name) for field in fields(kind)})
 
 
 def reverse_digits(

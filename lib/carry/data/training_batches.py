@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import torch
 from jaxtyping import Integer
@@ -21,26 +20,23 @@ from carry.tasks import Task
 MAX_CELLS = 10**7  # that are drawn at once
 
 
-class TrainingSet(NamedTuple):
-    """A fixed data set; `sub_tasks` are indices into `SUB_TASKS`, or None without a mixture."""
+def draw_training_set(run: Run, task: Task) -> tuple[Problems | None, Integer[Tensor, " B"] | None]:
+    """Draw the fixed data set of a run, the same for all seeds; None for a fresh stream.
 
-    problems: Problems
-    sub_tasks: Integer[Tensor, " B"] | None = None
-
-
-def draw_training_set(run: Run, task: Task) -> TrainingSet | None:
-    """Draw the fixed data set of a run, the same for all seeds; None for a fresh stream."""
+    Returns:
+        the problems, and their sub-tasks as indices into `SUB_TASKS`; None without a mixture.
+    """
     data_set, training = run.data_set, run.training
     if training.examples is None:
-        return None
+        return None, None
     if data_set is None:
         settings = ProblemSet(task=run.task, draw=training.examples, digits=training.digits)
         table = problem_sets.draw_problem_set(run.example_stream(), settings)
-        return TrainingSet(problem_sets.to_problems(table, task))
+        return problem_sets.to_problems(table, task), None
     name, count = training.problem_set, training.examples
     problems = data_sets.draw_training_problems(name, data_set, count)
     mixed = bool(data_set.mixture)
-    return TrainingSet(problems, data_sets.draw_sub_tasks(name, data_set, count) if mixed else None)
+    return problems, data_sets.draw_sub_tasks(name, data_set, count) if mixed else None
 
 
 def draw_held_out(
@@ -79,13 +75,10 @@ class TrainingBatches:
     def __init__(self, run: Run, task: Task, format: Format, generator: torch.Generator) -> None:
         self.task, self.format, self.training = task, format, run.training
         self.generator = generator
-        training_set, device = draw_training_set(run, task), generator.device
-        self.problems: Problems | None = None
-        self.sub_tasks: Integer[Tensor, " B"] | None = None
-        if training_set is not None:
-            self.problems = training_set.problems.to(device)
-            if training_set.sub_tasks is not None:
-                self.sub_tasks = training_set.sub_tasks.to(device)
+        parts = draw_training_set(run, task)
+        self.problems, self.sub_tasks = (
+            None if part is None else part.to(generator.device) for part in parts
+        )
         self._pool: list[Batch] = []
         self._state_before_pool = generator.get_state()
         self._next_index = 0

@@ -12,26 +12,10 @@ from typing import Any
 import pydantic
 from pydantic import Field
 
-from carry.config.settings import Settings, check_known
+from carry.config.settings import check_known
 from carry.experiments import load_rows
 from carry.experiments.base import SCALES, merge
-from carry.experiments.run import MOST_DIGITS, MOST_PROBLEMS, DataSet, ProblemCount, Size
-
-
-class FarCell(Settings):
-    """A cell (i, j) beyond the grid with `each` problems."""
-
-    i: Size
-    j: Size
-    each: ProblemCount
-
-
-class LengthRange(Settings):
-    """Equal sizes, drawn uniformly from `least` to `most` for `count` problems."""
-
-    least: Size
-    most: Size
-    count: ProblemCount
+from carry.experiments.run import MOST_DIGITS, MOST_PROBLEMS, CountedSizes, DataSet, Size
 
 
 class ProblemSet(DataSet):
@@ -39,8 +23,10 @@ class ProblemSet(DataSet):
 
     `grid`: cells (i, j) with both sizes up to this, `each` problems in a cell; `equal`: number of
     further problems for each size i = j, up to `longest` (default: the grid); `far`: cells beyond
-    these; `ranges`: problems of several sizes, in sets of these names; `every`: all problems of a
-    task with few problems. `draw` problems of the training distribution, of sizes up to `digits`.
+    these, as i, j and a number of problems; `ranges`: for a set of each name the least and the
+    largest size i = j, which are drawn uniformly, and a number of problems; `every`: all problems
+    of a task with few problems. `draw` problems of the training distribution, of sizes up to
+    `digits`.
 
     Problems come from the random `stream` of the set's name (default) or of another set, which
     differs in size.
@@ -55,8 +41,8 @@ class ProblemSet(DataSet):
     each: int = Field(default=0, ge=0, le=MOST_PROBLEMS)
     equal: int = Field(default=0, ge=0, le=MOST_PROBLEMS)
     longest: Size | None = None
-    far: list[FarCell] = []
-    ranges: dict[str, LengthRange] = {}
+    far: list[CountedSizes] = []
+    ranges: dict[str, CountedSizes] = {}
     every: bool = False
     draw: int = Field(default=0, ge=0, le=MOST_PROBLEMS)
     digits: int = Field(default=0, ge=0, le=MOST_DIGITS)
@@ -67,11 +53,9 @@ class ProblemSet(DataSet):
         for kind in ("grid", "equal", "far", "ranges", "every", "draw"):
             if self.lengths and getattr(self, kind):
                 raise ValueError(f"{kind} does not fit a set with lengths, expected test alone")
-        for name, sizes in self.ranges.items():
-            if sizes.most < sizes.least:
-                raise ValueError(
-                    f"ranges.{name}: most {sizes.most} does not fit, expected {sizes.least} or more"
-                )
+        for name, (least, most, _) in self.ranges.items():
+            if most < least:
+                raise ValueError(f"ranges.{name}: {most} does not fit, expected {least} or more")
         cells = self.grid * self.each + (self.longest or self.grid) * self.equal
         if not (cells or self.far or self.ranges or self.every or self.draw or self.test):
             raise ValueError(
@@ -81,10 +65,9 @@ class ProblemSet(DataSet):
         return self
 
 
-def far(each: int, *sizes: int | tuple[int, int]) -> list[dict[str, int]]:
+def far(each: int, *sizes: int | tuple[int, int]) -> list[list[int]]:
     """Return cells beyond the grid with `each` problems, of equal sizes or of sizes (i, j)."""
-    cells = [size if isinstance(size, tuple) else (size, size) for size in sizes]
-    return [dict(i=i, j=j, each=each) for i, j in cells]
+    return [[*(size if isinstance(size, tuple) else (size, size)), each] for size in sizes]
 
 
 def numbers(most: int, *others: int) -> list[int]:
@@ -166,17 +149,15 @@ SETS: dict[str, dict[str, Any]] = dict(
     reversing=dict(task=dict(name="reversing"), equal=20, longest=30),
     noisy_majority=dict(
         task=dict(name="noisy_majority"),
-        ranges=dict(validation=dict(least=101, most=150, count=1500),
-                    test=dict(least=151, most=200, count=1500)),
-        notebook=dict(ranges=dict(validation=dict(count=50), test=dict(count=200))),
-        smoke=dict(ranges=dict(validation=dict(least=4, most=6, count=9),
-                               test=dict(least=7, most=9, count=9)))),
+        ranges=dict(validation=[101, 150, 1500], test=[151, 200, 1500]),
+        notebook=dict(ranges=dict(validation=[101, 150, 50], test=[151, 200, 200])),
+        smoke=dict(ranges=dict(validation=[4, 6, 9], test=[7, 9, 9]))),
     modular_addition_113=dict(
         task=dict(name="modular_addition", modulus=113, share=0.3), every=True),
     # Pairs on which no row was trained, out of 1,000,000 (see the task).
     modular_addition_1000=dict(
         task=dict(name="modular_addition", modulus=1000, share=0.01),
-        ranges={"held out": dict(least=3, most=3, count=3000)}, gpu=dict(task=dict(share=0.1))),
+        ranges={"held out": [3, 3, 3000]}, gpu=dict(task=dict(share=0.1))),
 )
 
 # ---- Data sets (ibrahimli2024, 4.2.2) ------------------------------------------------------------

@@ -21,8 +21,8 @@ Size = Annotated[int, Field(ge=1, le=MOST_DIGITS)]  # of operands: digits, or th
 ProblemCount = Annotated[int, Field(ge=1, le=MOST_PROBLEMS)]
 Pair = Annotated[list[int], Field(min_length=2, max_length=2)]
 Cell = Annotated[list[Size], Field(min_length=2, max_length=2)]  # sizes (i, j)
-# Sizes i and j, and the number of problems.
-ReachCell = Annotated[
+# Sizes i and j, or the least and the largest size, and the number of problems.
+CountedSizes = Annotated[
     list[Annotated[int, Field(ge=1, le=1_000_000)]], Field(min_length=3, max_length=3)
 ]
 
@@ -159,7 +159,7 @@ class Evaluation(Settings):
     recurrences: Annotated[int, Field(ge=1, le=1000)] | None = None  # null: as trained
     band: bool = False  # True: the validation band chose the settings, so it is never scored
     attention_cell: Cell | None = None  # cell (i, j) of the averaged attention maps; null: no maps
-    reach: Annotated[list[ReachCell], Field(max_length=1000)] = []  # see `carry.analyses.reach`
+    reach: Annotated[list[CountedSizes], Field(max_length=1000)] = []  # see `carry.analyses.reach`
 
     def largest_size(self) -> int:
         """Return the largest size of all scored problems.

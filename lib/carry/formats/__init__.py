@@ -87,6 +87,7 @@ class Format(Settings):
     marks_known_from_question: ClassVar[bool] = True
     # Whether coupling numbers hide the answer's length until it ends, as position coupling needs.
     hides_answer_length: ClassVar[bool] = False
+    layout: ClassVar[Layout | None] = None  # of numbers; without it no covering is proved
 
     _task: Task = pydantic.PrivateAttr()
 
@@ -94,11 +95,6 @@ class Format(Settings):
     def task(self) -> Task:
         """The task whose problems are written; `build_format` sets it."""
         return self._task
-
-    @property
-    def layout(self) -> Layout | None:
-        """How numbers are written; None: not said, so that no covering is proved."""
-        return None
 
     def incompatibility(self) -> str | None:
         """Return the reason why the format cannot write its task, or None."""
@@ -203,24 +199,20 @@ def to_tokens(characters: str) -> Integer[Tensor, " T"]:
 
 
 def join_pieces(
-    pieces: list[Piece],
-    count: int,
-    device: torch.device,
-    couplings: list[tuple[Coupling, ...]],
-) -> tuple[Integer[Tensor, "B T"], list[Tensor], Integer[Tensor, " B"]]:
-    """Concatenate pieces row by row, without their absent tokens.
+    question: list[Piece], response: list[Piece], count: int, couplings: list[tuple[Coupling, ...]]
+) -> Batch:
+    """Write `count` problems: their pieces row by row without absent tokens, and an end.
 
     Token and marks are packed into one integer, so that they are moved once.
 
     Args:
         couplings: of each number, from number 1 on, at each level.
 
-    Returns:
-        the tokens; number, place and levels; and the length of each row.
-
     Raises:
         SettingsError: for more numbers or tokens than fit the packed integer.
     """
+    device, asked = question[0].tokens.device, sum(piece.tokens.shape[1] for piece in question)
+    pieces = [*question, *response, sign_piece(EOS, device)]
     if len(couplings) > MAX_NUMBERS:
         raise SettingsError(
             f"format: {len(couplings)} numbers of a problem, with steps, do not fit; "
@@ -246,9 +238,9 @@ def join_pieces(
     is_sign = (joined >> sign_shift & 1).bool()
     number = joined >> number_shift & (1 << NUMBER_BITS) - 1
     place = (joined >> place_shift) - 1
-    marks = [torch.where(is_sign, 0, number), torch.where(is_sign, NO_PLACE, place)]
+    marks = [tokens, torch.where(is_sign, 0, number), torch.where(is_sign, NO_PLACE, place)]
     levels = compute_coupling_numbers(number, place, couplings)
-    return tokens.int(), [*(mark.int() for mark in marks), levels], length
+    return Batch(*(mark.int() for mark in marks), levels, present[:, :asked].sum(1), length)
 
 
 def compute_coupling_numbers(
@@ -298,6 +290,14 @@ def sign_piece(
     present = torch.ones_like(tokens, dtype=torch.bool) if present is None else present
     places = torch.full_like(tokens, place) if isinstance(place, int) else place
     return Piece(tokens, present, number, places, is_sign=True)
+
+
+def check_list(count: int, most: int) -> None:
+    """Refuse a list of more numbers than a format can write."""
+    if count > most:
+        raise SettingsError(
+            f"format: a list of {count} numbers does not fit; expected at most {most}"
+        )
 
 
 def choose_first_letter(

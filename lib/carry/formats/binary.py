@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import torch
-from jaxtyping import Integer
+from jaxtyping import Bool, Integer
 from torch import Tensor
 
-from carry.data.batch import NO_PLACE, Batch
+from carry.data.batch import Batch
 from carry.data.problems import Problems
-from carry.formats import ALPHABET, BOS, EOS, EQUALS, PAD, Extent, Format
+from carry.formats import (
+    BOS,
+    EOS,
+    EQUALS,
+    PAD,
+    PLUS,
+    Extent,
+    Format,
+    join_pieces,
+    sign_piece,
+)
+from carry.formats.expression import number_piece
 from carry.tasks import digits_to_values
 from carry.tasks.modular_addition import ModularAddition
 
@@ -34,34 +45,18 @@ class Binary(Format):
 
     def vocabulary_size(self) -> int:
         """Return the end of the digits and signs; only two digits are used."""
-        return max([PAD, *map(ALPHABET.index, self.task.sign)]) + 1
+        return PAD + 1
 
     def extent(self, digits: int) -> Extent:
         """Return the bits of a number, and the tokens of operands, answer and signs."""
-        operands = self.task.largest_lengths(digits).shape[1]
-        return Extent(self.bits, (operands + 1) * self.bits + operands + 2)
+        return Extent(self.bits, 3 * self.bits + 4)
 
     def write(self, problems: Problems) -> Batch:
         """Write problems as tokens and marks; the place of a bit is its power of two."""
-        count, device = len(problems), problems.operands.device
         numbers = [*problems.operands.unbind(1), problems.answer]
-        bit_places = torch.arange(self.bits - 1, -1, -1, device=device)
-        between = [ALPHABET.index(self.task.sign)] * (len(numbers) - 2)
-        tokens, number_marks, place_marks = [], [], []
-        for index, sign in enumerate([BOS, *between, EQUALS, EOS]):
-            tokens.append(torch.full((count, 1), sign, device=device))
-            number_marks.append(0)
-            place_marks.append(torch.tensor([NO_PLACE], device=device))
-            if index < len(numbers):
-                tokens.append(digits_to_values(numbers[index])[:, None] >> bit_places & 1)
-                number_marks.extend([index + 1] * self.bits)
-                place_marks.append(bit_places)
-        written = torch.cat(tokens, dim=1).int()
-        number = torch.tensor(number_marks, dtype=torch.int32, device=device).expand(count, -1)
-        place = torch.cat(place_marks).int().expand(count, -1)
-        length = torch.full((count,), written.shape[1], device=device)
-        levels = written.new_empty(*written.shape, 0)
-        return Batch(written, number, place, levels, length - 1 - self.bits, length)
+        values = torch.stack([digits_to_values(digits) for digits in numbers], dim=1)
+        bits = values[..., None] >> torch.arange(self.bits, device=values.device) & 1
+        return write_symbols(bits, PLUS)
 
     def read(self, response: Integer[Tensor, "B A"]) -> Integer[Tensor, "B N"]:
         """Return the decimal digits of the number, least significant first, followed by EOS.
@@ -71,7 +66,30 @@ class Binary(Format):
         bits = response[:, : self.bits].long()
         powers = 2 ** torch.arange(bits.shape[1] - 1, -1, -1, device=bits.device)
         value = (bits.clamp(0, 1) * powers).sum(1, keepdim=True)
-        place = torch.arange(len(str(2**self.bits - 1)), device=bits.device)
-        length = 1 + (value >= 10 ** place[1:]).sum(1, keepdim=True)
         valid = (bits <= 1).all(1, keepdim=True) & (bits.shape[1] == self.bits)
-        return torch.where((place < length) & valid, value // 10**place % 10, EOS)
+        return read_value(value, valid, 2**self.bits - 1)
+
+
+def write_symbols(symbols: Integer[Tensor, "B S W"], sign: int | None) -> Batch:
+    """Write numbers of W symbols by place, with a sign between operands; the last one answers."""
+    count, numbers, width = symbols.shape
+    device, length = symbols.device, torch.full((count,), width, device=symbols.device)
+    pieces = []
+    for index, before in enumerate([BOS, *[sign] * (numbers - 2), EQUALS]):
+        if before is not None:
+            pieces.append(sign_piece(before, device))
+        pieces.append(number_piece(symbols[:, index], length, index + 1, reverse=False))
+    return join_pieces(pieces[:-1], pieces[-1:], count, [()] * numbers)
+
+
+def read_value(
+    value: Integer[Tensor, "B 1"], valid: Bool[Tensor, "B 1"], largest: int
+) -> Integer[Tensor, "B N"]:
+    """Return the digits of valid numbers, least significant first, followed by EOS.
+
+    >>> read_value(torch.tensor([[37], [5]]), torch.tensor([[True], [False]]), 112).tolist()
+    [[7, 3, 13], [13, 13, 13]]
+    """
+    place = torch.arange(len(str(largest)), device=value.device)
+    length = 1 + (value >= 10 ** place[1:]).sum(1, keepdim=True)
+    return torch.where((place < length) & valid, value // 10**place % 10, EOS)

@@ -152,21 +152,10 @@ class Expression(Format):
         Digits of the answer have the places of the operand's digits, which count down for a task
         with `answer_is_reversed`.
         """
-        return self._write(problems, problems.answer, self._answer_length(problems))
-
-    def write_open_ended(self, problems: Problems) -> Batch:
-        """Write the questions, followed by zeros for the longest possible answers."""
-        length = problems.room if self.pad_to is None else problems.room.clamp(min=self.pad_to)
-        zeros = problems.answer.new_zeros(len(problems), int(length.max()))
-        return self._write(problems, zeros, length)
-
-    def _write(
-        self, problems: Problems, answer: Integer[Tensor, "B K"], length: Integer[Tensor, " B"]
-    ) -> Batch:
-        """Write questions and answers of these lengths."""
+        answer, length = problems.answer, self._answer_length(problems)
         device, first = problems.operands.device, self._first_letter(problems)
         lengths = self._written_lengths(problems.lengths)
-        number, per_digit = lengths.shape[1] + 1, 2 if self.has_index_hints else 1
+        number = lengths.shape[1] + 1
         above = NO_PLACE if self._ascending else length[:, None]
         if self.task.answer_is_reversed:
             missing = max(0, int(length.max()) - answer.shape[1])
@@ -179,17 +168,21 @@ class Expression(Format):
             *operand_pieces(operands, lengths, self.task.sign, self.reverse_operands),
             sign_piece(EQUALS, device, None, number, above),
             number_piece(answer, length, number, self._ascending),
-            sign_piece(EOS, device),
         ]
         if self.has_index_hints:
             _check_hints(int(torch.maximum(length, lengths.amax(1)).max()))
             pieces = [piece if piece.is_sign else _add_hints(piece, first) for piece in pieces]
-        couplings = [((1, 1),)] * number
-        tokens, marks, total = join_pieces(pieces, len(problems), device, couplings)
-        batch = Batch(tokens, *marks, total - per_digit * length - 1, total)
-        # The limit depends on the true answer, as in the source, also in open-ended questions.
-        true_length = self._answer_length(problems)
-        return insert_spaces(batch, self.spaces, problems.label, true_length)
+        batch = join_pieces(pieces[:-1], pieces[-1:], len(problems), [((1, 1),)] * number)
+        return insert_spaces(batch, self.spaces, problems.label, length)
+
+    def write_open_ended(self, problems: Problems) -> Batch:
+        """Write the questions, followed by zeros for the longest possible answers.
+
+        The limit of spaces depends on the true answer, as in the source.
+        """
+        batch = Format.write_open_ended(self.model_copy(update={"spaces": 0.0}), problems)
+        length = self._answer_length(problems)
+        return insert_spaces(batch, self.spaces, problems.label, length)
 
     def read(self, response: Integer[Tensor, "B A"]) -> Integer[Tensor, "B A"]:
         """Return the digits, least significant first, followed by EOS; letters are ignored."""
@@ -290,7 +283,9 @@ def insert_spaces(
 ) -> Batch:
     """Insert random spaces between the tokens of the operands (ibrahimli2024, 4.2.1).
 
-    Their number is limited by `max_spaces`; see `draw_spaces`.
+    Their number is uniform from 0 to `max_spaces`, and each space is in a uniform gap between two
+    symbols; a gap can hold several. Both are a function of the problem's label, so that a problem
+    is always written alike.
 
     Args:
         batch: problems written without spaces.
@@ -310,7 +305,7 @@ def insert_spaces(
     if not share:
         return batch
     symbols = batch.start - prefix - 1  # of the question, without its last token
-    before = draw_spaces(label, symbols, max_spaces(share, symbols, answer_length))
+    before = _draw_spaces(label, symbols, max_spaces(share, symbols, answer_length))
     rest = batch.tokens.shape[1] - prefix - before.shape[1]
     return insert_tokens(batch, torch.nn.functional.pad(before, (prefix, rest)), SPACE)
 
@@ -331,19 +326,10 @@ def max_spaces(
     return torch.where(symbols > 1, most, 0)
 
 
-def draw_spaces(
+def _draw_spaces(
     label: Integer[Tensor, " B"], symbols: Integer[Tensor, " B"], most: Integer[Tensor, " B"]
 ) -> Integer[Tensor, "B W"]:
-    """Return the number of spaces before each of the operands' symbols.
-
-    The number of spaces is uniform from 0 to `most`, and each space is in a uniform gap between
-    two symbols; a gap can hold several. Both are a function of the problem's label, so that a
-    problem is always written alike.
-
-    >>> label, symbols = torch.tensor([1, 2, 3]), torch.tensor([6, 6, 6])
-    >>> draw_spaces(label, symbols, torch.tensor([5, 5, 5])).tolist()
-    [[0, 1, 2, 0, 0, 0], [0, 0, 0, 1, 2, 0], [0, 0, 0, 1, 1, 1]]
-    """
+    """Return the number of spaces before each of the operands' symbols."""
     key = label.long() << 16
     count = hash_to_range(key, most + 1)
     space = torch.arange(int(count.max()), device=label.device)

@@ -33,12 +33,12 @@ level 4   0   0  0  0   3  3  3   4  4   3  3  3   0  0  0   0  0  0   4  4  4  
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import torch
 from jaxtyping import Integer
 from torch import Tensor
 
-from carry.config.settings import SettingsError
 from carry.data.batch import NO_PLACE, Batch
 from carry.data.problems import Problems
 from carry.formats import (
@@ -49,6 +49,7 @@ from carry.formats import (
     Extent,
     Format,
     Piece,
+    check_list,
     compact_rows,
     join_pieces,
     sign_piece,
@@ -82,7 +83,7 @@ class InsertionSort(Format):
 
     def extent(self, digits: int) -> Extent:
         """Write the largest problem and return its sizes."""
-        _check_count(digits)
+        check_list(digits, MAX_NUMBERS)
         lengths = self.task.largest_lengths(digits)
         nines = torch.full((*lengths.shape, digits), 9, dtype=torch.uint8)
         batch = self.write(self.task.solve(nines, lengths))
@@ -96,19 +97,20 @@ class InsertionSort(Format):
         """Write problems as tokens and marks."""
         device, width = problems.lengths.device, problems.lengths.amax(1, keepdim=True)
         there, count = problems.lengths > 0, problems.lengths.shape[1]
-        _check_count(count)
+        check_list(count, MAX_NUMBERS)
         # Digits are counted from the most significant, from 1 on.
         nth = torch.arange(1, int(width.max()) + 1, device=device)[None]
         inside, numbers = nth <= width, _most_significant_first(problems.operands, width)
-        pieces, couplings = [sign_piece(BOS, device)], list[tuple[Coupling, ...]]()
+        question, response = [sign_piece(BOS, device)], list[Piece]()
+        couplings = list[tuple[Coupling, ...]]()
         for index in range(count):
             present = there[:, index, None]
             if index:  # a comma belongs to the number before it
-                pieces.append(sign_piece(COMMA, device, present, index, width + 1))
+                question.append(sign_piece(COMMA, device, present, index, width + 1))
             couplings.append(_new_number(index + 1) if index else _listed(1, 1))
-            pieces.append(Piece(numbers[:, index], inside & present, index + 1, nth))
+            question.append(Piece(numbers[:, index], inside & present, index + 1, nth))
         couplings.append(_compared(2, 1))  # `=`, as all later signs, belongs to the next row
-        pieces.append(sign_piece(EQUALS, device, None, len(couplings), 0))
+        question.append(sign_piece(EQUALS, device, None, len(couplings), 0))
         for i, (comparisons, sorted_list) in enumerate(_insertions(numbers), start=2):
             present = there[:, i - 1, None]
             rows = [(row, _compared(i, rank)) for rank, row in _from_last_rank(comparisons)]
@@ -117,14 +119,11 @@ class InsertionSort(Format):
             for sign, (tokens, levels) in zip(signs, rows, strict=True):
                 couplings.append(levels)
                 if sign is not None:
-                    pieces.append(sign_piece(sign, device, present, len(couplings), 0))
-                pieces.append(Piece(tokens, inside & present, len(couplings), nth))
-        pieces.append(sign_piece(EOS, device))
-        joined = join_pieces(pieces, len(problems), device, couplings)
-        tokens, (number, nth_digit, levels), total = joined
-        place = torch.where(nth_digit == NO_PLACE, nth_digit, width - nth_digit).int()
-        start = there.sum(1) * (width[:, 0] + 1) + 1
-        return Batch(tokens, number, place, levels, start, total)
+                    response.append(sign_piece(sign, device, present, len(couplings), 0))
+                response.append(Piece(tokens, inside & present, len(couplings), nth))
+        batch = join_pieces(question, response, len(problems), couplings)
+        place = torch.where(batch.place == NO_PLACE, NO_PLACE, width - batch.place).int()
+        return replace(batch, place=place)
 
     def read(self, response: Integer[Tensor, "B A"]) -> Integer[Tensor, "B A"]:
         """Return the tokens of the last list, followed by EOS."""
@@ -134,13 +133,6 @@ class InsertionSort(Format):
         first = torch.where(is_sign, index + 1, 0).amax(1, keepdim=True)
         last_list, inside = compact_rows(response, inside & (index >= first))
         return torch.where(inside, last_list, EOS)
-
-
-def _check_count(count: int) -> None:
-    if count > MAX_NUMBERS:
-        raise SettingsError(
-            f"format: a list of {count} numbers has too many steps; expected at most {MAX_NUMBERS}"
-        )
 
 
 def _new_number(i: int) -> tuple[Coupling, ...]:

@@ -6,7 +6,6 @@ import torch
 from jaxtyping import Integer
 from torch import Tensor
 
-from carry.config.settings import SettingsError
 from carry.data.batch import Batch
 from carry.data.problems import Problems
 from carry.formats import (
@@ -17,6 +16,7 @@ from carry.formats import (
     FIRST_LETTER,
     Extent,
     Format,
+    check_list,
     choose_first_letter,
     compact_rows,
     join_pieces,
@@ -30,7 +30,7 @@ from carry.tasks.sorting import Sorting
 class Labelled(Format):
     """Consecutive letters name the operands, from a random first letter on (mcleish2024, A.5).
 
-    `reverse_operands`: write the least significant digit first, as in the paper.
+    The least significant digit is first, as in the paper.
 
     >>> from carry.formats import build_format
     >>> from carry.tasks import build_task
@@ -41,54 +41,42 @@ class Labelled(Format):
 
     task_type = Sorting
 
-    reverse_operands: bool = True
-
     def vocabulary_size(self) -> int:
         """Return the digits, the signs and the letters of operands."""
         return FIRST_LETTER + len(OPERAND_LETTERS)
 
     def extent(self, digits: int) -> Extent:
         """Return the longest operand, and the tokens of the longest problem."""
-        _check_count(digits)
+        check_list(digits, len(OPERAND_LETTERS))
         return Extent(digits, 2 + digits * (digits + 3) + 2 * digits - 1)
 
     def write(self, problems: Problems) -> Batch:
         """Write problems as tokens and marks; letters and signs have no place."""
         count = problems.operands.shape[1]
-        _check_count(count)
+        check_list(count, len(OPERAND_LETTERS))
         device = problems.operands.device
         starts = len(OPERAND_LETTERS) + 1 - problems.room
         first = (FIRST_LETTER + choose_first_letter(problems.label, starts))[:, None]
         colon, comma = map(ALPHABET.index, ":,")
-        pieces = [sign_piece(BOS, device)]
+        question, response = [sign_piece(BOS, device)], []
         for index in range(count):
             there = (index < problems.room)[:, None]
             if index:
-                pieces.append(sign_piece(comma, device, there))
-            pieces.append(sign_piece(first + index, device, there))
-            pieces.append(sign_piece(colon, device, there))
+                question.append(sign_piece(comma, device, there))
+            question.append(sign_piece(first + index, device, there))
+            question.append(sign_piece(colon, device, there))
             digits, lengths = problems.operands[:, index], problems.lengths[:, index]
-            pieces.append(number_piece(digits, lengths, index + 1, self.reverse_operands))
-        pieces.append(sign_piece(EQUALS, device))
+            question.append(number_piece(digits, lengths, index + 1, reverse=True))
+        question.append(sign_piece(EQUALS, device))
         for rank in range(problems.answer.shape[1]):
             there = (rank < problems.answer_length)[:, None]
             if rank:
-                pieces.append(sign_piece(comma, device, there))
-            pieces.append(sign_piece(first + problems.answer[:, rank, None], device, there))
-        pieces.append(sign_piece(EOS, device))
-        tokens, marks, total = join_pieces(pieces, len(problems), device, [()] * count)
-        return Batch(tokens, *marks, total - 2 * problems.answer_length, total)
+                response.append(sign_piece(comma, device, there))
+            response.append(sign_piece(first + problems.answer[:, rank, None], device, there))
+        return join_pieces(question, response, len(problems), [()] * count)
 
     def read(self, response: Integer[Tensor, "B A"]) -> Integer[Tensor, "B A"]:
         """Return the letters in order, as tokens, followed by EOS."""
         kept = ((response == EOS).cumsum(1) == 0) & (response >= FIRST_LETTER)
         letters, inside = compact_rows(response, kept)
         return torch.where(inside, letters, EOS)
-
-
-def _check_count(count: int) -> None:
-    if count > len(OPERAND_LETTERS):
-        raise SettingsError(
-            f"format: a list of {count} numbers does not fit {len(OPERAND_LETTERS)} letters; "
-            "expected a shorter one"
-        )

@@ -34,7 +34,7 @@ from carry.formats import (
     join_pieces,
     sign_piece,
 )
-from carry.formats.expression import least_significant_first, number_piece, operand_pieces
+from carry.formats.expression import number_piece, operand_pieces
 from carry.randomness import hash_to_range
 from carry.tasks.addition import Addition
 
@@ -59,8 +59,8 @@ class Line(Format):
     """Letters and spaces before each of several sums; the last sum is the problem.
 
     `text`: the number of characters before each sum; `sums`: the number of sums. Each setting is
-    one number, or a minimum and a maximum of a uniform number. `reverse_operands`,
-    `reverse_answer`: write the least significant digit first.
+    one number, or a minimum and a maximum of a uniform number. The least significant digit of each
+    number is first.
 
     Text and earlier sums are a function of the problem's label, so that a problem is always
     written alike. Earlier sums are correct, and their operands are at most as long as the longest
@@ -78,26 +78,16 @@ class Line(Format):
 
     task_type = Addition
     level_count = 2  # the place, and the sum
+    layout = Layout(True, True, False)
+    hides_answer_length = True
 
     text: Annotated[list[Characters], Pair, BeforeValidator(_to_range)] = [0, 10]
     sums: Annotated[list[Sums], Pair, BeforeValidator(_to_range)] = [1, 2]
-    reverse_operands: bool = True
-    reverse_answer: bool = True
 
     @property
     def variable_length(self) -> bool:
         """Text and earlier sums have random lengths."""
         return self.text[0] < self.text[1] or self.sums[1] > 1
-
-    @property
-    def layout(self) -> Layout:
-        """Without padding."""
-        return Layout(self.reverse_answer, self.reverse_operands, False)
-
-    @property
-    def hides_answer_length(self) -> bool:
-        """An id of the most significant digit would tell the length."""
-        return self.reverse_answer
 
     def incompatibility(self) -> str | None:
         """Refuse empty ranges."""
@@ -115,7 +105,7 @@ class Line(Format):
         """Return the longest number, and the tokens of the longest line."""
         longest, (_, text), (_, sums) = self.task.max_answer_length(digits), self.text, self.sums
         tokens = sums * (text + 2 * digits + 2 + longest) + (sums - 1) + 2
-        return Extent(longest, tokens, (longest + (1 if self.reverse_answer else 2), sums))
+        return Extent(longest, tokens, (longest + 1, sums))
 
     def write(self, problems: Problems) -> Batch:
         """Write problems as tokens and marks; signs are coupled as in an `expression`.
@@ -132,24 +122,20 @@ class Line(Format):
                 pieces.append(piece._replace(present=piece.present & present))
         last = earlier[:, None]
         pieces += [self._text_piece(label, last), *self._sum_pieces(problems, last)]
-        pieces.append(sign_piece(EOS, device))
         couplings = [((1, 1), (index, 0)) for index in range(self.sums[1]) for _ in range(3)]
-        tokens, marks, total = join_pieces(pieces, len(problems), device, couplings)
-        return Batch(tokens, *marks, total - problems.answer_length - 1, total)
+        return join_pieces(pieces[:-1], pieces[-1:], len(problems), couplings)
 
     def read(self, response: Integer[Tensor, "B A"]) -> Integer[Tensor, "B A"]:
         """Return the digits, least significant first, followed by EOS."""
-        kept = (response == EOS).cumsum(1) == 0
-        return least_significant_first(response, kept, self.reverse_answer)
+        return torch.where((response == EOS).cumsum(1) == 0, response, EOS)
 
     def _sum_pieces(self, problems: Problems, index: int | Integer[Tensor, "B 1"]) -> list[Piece]:
         """Return the pieces of a sum with its index in the line."""
         length = problems.answer_length
-        above = NO_PLACE if self.reverse_answer else length[:, None]
         pieces = [
-            *operand_pieces(problems.operands, problems.lengths, "+", self.reverse_operands),
-            sign_piece(EQUALS, length.device, None, 3, above),
-            number_piece(problems.answer, length, 3, self.reverse_answer),
+            *operand_pieces(problems.operands, problems.lengths, "+", reverse=True),
+            sign_piece(EQUALS, length.device, number=3),
+            number_piece(problems.answer, length, 3, reverse=True),
         ]
         return [piece._replace(number=piece.number + 3 * index) for piece in pieces]
 

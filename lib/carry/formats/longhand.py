@@ -43,7 +43,6 @@ from carry.tasks.calculator import (
     MULTIPLY,
     OPERATIONS,
     Calculator,
-    Rows,
     compute_rows,
     read_answers,
 )
@@ -93,17 +92,7 @@ class Longhand(Format):
 
     def write(self, problems: Problems) -> Batch:
         """Write problems as tokens and marks."""
-        return self.write_rows(problems, compute_rows(problems.operands, problems.lengths))
-
-    def write_open_ended(self, problems: Problems) -> Batch:
-        """Write the questions, followed by zeros for the longest possible responses."""
-        _, length = _bound_response(problems.operands[:, 2, 0].long(), problems.lengths)
-        zeros = length.new_zeros(len(length), int(length.max()))
-        inside = torch.arange(zeros.shape[1], device=length.device) < length[:, None]
-        return self._join(problems, zeros, inside)
-
-    def write_rows(self, problems: Problems, rows: Rows) -> Batch:
-        """Write problems with these rows, correct or not."""
+        rows = compute_rows(problems.operands, problems.lengths)
         place = torch.arange(rows.digits.shape[2], device=rows.lengths.device)
         present = (rows.lengths > 0)[:, :, None]
         signs = torch.where(rows.negative, MINUS, PLUS)[:, :, None]
@@ -113,6 +102,13 @@ class Longhand(Format):
         tokens = torch.cat([tokens.flatten(1), end], dim=1)
         inside = torch.cat([inside.flatten(1), torch.ones_like(end, dtype=torch.bool)], dim=1)
         return self._join(problems, tokens, inside)
+
+    def write_open_ended(self, problems: Problems) -> Batch:
+        """Write the questions, followed by zeros for the longest possible responses."""
+        _, length = _bound_response(problems.operands[:, 2, 0].long(), problems.lengths)
+        zeros = length.new_zeros(len(length), int(length.max()))
+        inside = torch.arange(zeros.shape[1], device=length.device) < length[:, None]
+        return self._join(problems, zeros, inside)
 
     def mark_continuation(
         self, problems: Problems, question: Batch, response: Integer[Tensor, "B A"]

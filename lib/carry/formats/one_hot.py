@@ -6,9 +6,10 @@ import torch
 from jaxtyping import Integer
 from torch import Tensor
 
-from carry.data.batch import NO_PLACE, Batch
+from carry.data.batch import Batch
 from carry.data.problems import Problems
-from carry.formats import ALPHABET, BOS, EOS, EQUALS, FIRST_LETTER, Extent, Format
+from carry.formats import ALPHABET, FIRST_LETTER, Extent, Format
+from carry.formats.binary import read_value, write_symbols
 from carry.tasks import digits_to_values
 from carry.tasks.modular_addition import ModularAddition
 
@@ -40,29 +41,15 @@ class OneHot(Format):
 
     def extent(self, digits: int) -> Extent:
         """Return one token for each number, and the signs."""
-        operands = self.task.largest_lengths(digits).shape[1]
-        return Extent(1, operands + 4)
+        return Extent(1, 6)
 
     def write(self, problems: Problems) -> Batch:
         """Write problems as tokens and marks; every number is at place 0."""
-        count, operands = problems.operands.shape[:2]
-        device = problems.operands.device
         numbers = [*problems.operands.unbind(1), problems.answer]
-        symbols = [FIRST_LETTER + digits_to_values(digits) for digits in numbers]
-        bos, equals, eos = (torch.full_like(symbols[0], sign) for sign in (BOS, EQUALS, EOS))
-        tokens = [bos, *symbols[:-1], equals, symbols[-1], eos]
-        number = torch.tensor([0, *range(1, operands + 1), 0, operands + 1, 0], dtype=torch.int32)
-        number = number.to(device).expand(count, -1)
-        place = torch.where(number > 0, 0, NO_PLACE).int()
-        length = torch.full((count,), len(tokens), device=device)
-        levels = number.new_empty(count, len(tokens), 0)
-        return Batch(torch.stack(tokens, dim=1).int(), number, place, levels, length - 2, length)
+        values = torch.stack([digits_to_values(digits) for digits in numbers], dim=1)
+        return write_symbols(FIRST_LETTER + values[..., None], sign=None)
 
     def read(self, response: Integer[Tensor, "B A"]) -> Integer[Tensor, "B N"]:
         """Return the digits of the number, least significant first, followed by EOS."""
-        value = (response[:, :1] - FIRST_LETTER).clamp(min=0)
-        place = torch.arange(len(str(self.task.modulus - 1)), device=response.device)
-        digits = value // 10**place % 10
-        length = 1 + (value >= 10 ** place[1:]).sum(1, keepdim=True)
-        valid = response[:, :1] >= FIRST_LETTER
-        return torch.where((place < length) & valid, digits, EOS)
+        value = response[:, :1] - FIRST_LETTER
+        return read_value(value.clamp(min=0), value >= 0, self.task.modulus - 1)

@@ -20,6 +20,7 @@ from carry.formats import (
     Extent,
     Format,
     Layout,
+    Piece,
     compute_coupling_numbers,
     join_pieces,
     sign_piece,
@@ -130,11 +131,11 @@ class Scratchpad(Format):
         Certificates write numbers that no problem has, in order to test each step alone.
         """
         count, device = len(stages[0].lengths), stages[0].lengths.device
-        pieces, couplings = [sign_piece(BOS, device)], list[tuple[Coupling, ...]]()
+        question, response = [sign_piece(BOS, device)], list[Piece]()
+        pieces, couplings = question, list[tuple[Coupling, ...]]()
         # Signs with couplings of their own are numbers after all digits' numbers.
         sign_couplings = list[tuple[Coupling, ...]]()
         first_sign = sum(len(stage.couplings) for stage in stages)
-        start = torch.zeros(count, dtype=torch.long)
         for order, stage in enumerate(stages):
             lengths = stage.room if (padded if order else self.pad) else stage.lengths
             reverse = self.reverse_answer if order else self.reverse_operands
@@ -146,6 +147,7 @@ class Scratchpad(Format):
                 sign_place = NO_PLACE if reverse or lowest else length[:, None]
                 if order and not index:
                     pieces.append(sign_piece(EQUALS, device, None, number, sign_place))
+                    pieces = response
                 elif stage.sign and index:
                     coupled_with = (number - 1, NO_PLACE)
                     if order or (reverse and lowest):
@@ -157,11 +159,7 @@ class Scratchpad(Format):
                     pieces.append(sign_piece(sign, device, present, *coupled_with))
                 pieces.append(number_piece(stage.numbers[:, index], length, number, reverse))
                 couplings.append(stage.couplings[index])
-            if not order:
-                start = sum(piece.present.sum(1) for piece in pieces) + 1
-        pieces.append(sign_piece(EOS, device))
-        tokens, marks, total = join_pieces(pieces, count, device, couplings + sign_couplings)
-        return Batch(tokens, *marks, start.expand(count), total)
+        return join_pieces(question, response, count, couplings + sign_couplings)
 
     def mark_continuation(
         self, problems: Problems, question: Batch, response: Integer[Tensor, "B A"]

@@ -20,15 +20,16 @@ level 2       ....1111122221111122222.        ....1111122221122112211221122.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, Literal, get_args
+from typing import Literal
 
 import torch
 from jaxtyping import Integer
 from pydantic import Field
 from torch import Tensor
 
-from carry.data.batch import NO_PLACE, Batch, merge_batches
-from carry.data.problems import Problems
+from carry.data.batch import NO_LEVEL, NO_PLACE, Batch
+from carry.data.problems import Problems, concatenate_rows
+from carry.experiments.run import SUB_TASKS
 from carry.formats import (
     ALPHABET,
     EOS,
@@ -53,7 +54,6 @@ from carry.formats.expression import (
 )
 from carry.tasks.addition import Addition
 
-Prefix = Literal["add", "ali", "car", "mad", "rev"]
 COMMA, DASH, CARRY = map(ALPHABET.index, ",-c")
 # The couplings of `+` between the operands of `rev`: no place, so that every place sees it and
 # knows that a second operand follows.
@@ -76,7 +76,7 @@ class SubTask(Format):
     >>> from carry.formats import build_format
     >>> from carry.tasks import build_task
     >>> form = build_format({"name": "sub_task", "prefix": "add"}, build_task({"name": "addition"}))
-    >>> for prefix in SubTask.PREFIXES:
+    >>> for prefix in SUB_TASKS:
     ...     print(form.with_prefix(prefix).write_text(1234, 4567))
     add$1234+4567=5801$
     ali$1234+4567=1+4,2+5,3+6,4+7$
@@ -87,12 +87,11 @@ class SubTask(Format):
     'rev$1  2 3 4 +45 6 7=4321+7654$'
     """
 
-    PREFIXES: ClassVar[tuple[str, ...]] = get_args(Prefix)
     task_type = Addition
     has_task_prefix = True
     level_count = 2  # places, as in an `expression`, and operands
 
-    prefix: Prefix
+    prefix: Literal[SUB_TASKS]
     reverse_operands: bool = False
     reverse_answer: bool = False
     spaces: float = Field(default=0.0, ge=0.0, le=1.0)
@@ -159,17 +158,14 @@ class SubTask(Format):
             *operands,
             sign_piece(EQUALS, device, None, 3, NO_PLACE if ascending else length[:, None]),
         ]
-        response = [*self._response_pieces(problems), sign_piece(EOS, device)]
         couplings = [((1, 1), (operand, 0)) for operand in (1, 2, 1, 2)] + [(None, (1, 0))]
         if self.prefix not in ("ali", "rev"):
             couplings[2] = ((1, 1), None)
-        pieces = [*question, *response]
-        tokens, marks, total = join_pieces(pieces, len(problems), device, couplings)
-        start = problems.lengths.sum(1) + len(self.prefix) + 3
-        return self._insert_spaces(Batch(tokens, *marks, start, total), problems)
+        batch = join_pieces(question, self._response_pieces(problems), len(problems), couplings)
+        return self._insert_spaces(batch, problems)
 
     def write_sub_tasks(self, problems: Problems, parts: Integer[Tensor, " B"]) -> Batch:
-        """Write each problem as one sub-task, an index into `PREFIXES`; ignore `prefix`.
+        """Write each problem as one sub-task, an index into `SUB_TASKS`; ignore `prefix`.
 
         >>> from carry.formats import build_format, to_text
         >>> from carry.tasks import build_task, to_digits
@@ -183,12 +179,13 @@ class SubTask(Format):
         car$78+9=-c$____
         """
         batches, rows = [], []
-        for index, prefix in enumerate(self.PREFIXES):
+        for index, prefix in enumerate(SUB_TASKS):
             row = (parts == index).nonzero()[:, 0]
             if len(row):
                 batches.append(self.with_prefix(prefix).write(problems[row]))
                 rows.append(row)
-        return merge_batches(batches, rows, PAD)
+        fill = {"tokens": PAD, "place": NO_PLACE, "levels": NO_LEVEL}
+        return concatenate_rows(batches, **fill)[torch.cat(rows).argsort()]
 
     def write_open_ended(self, problems: Problems) -> Batch:
         """Write the questions, followed by zeros for the longest possible responses.

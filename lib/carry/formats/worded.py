@@ -92,20 +92,17 @@ class Worded(Format):
         first_length, second_length = problems.lengths.unbind(1)
         zero, last = torch.zeros(1, 1, dtype=torch.long, device=device), FIRST_LINE + longest
         response = [
-            columns_piece([(first, 3)], first_length, between=SPACE),
+            _columns_piece([(first, 3)], first_length, between=SPACE),
             text_piece(" + ", device),
-            columns_piece([(second, 4)], second_length, between=SPACE),
+            _columns_piece([(second, 4)], second_length, between=SPACE),
             text_piece("; c=", device),
             Piece(zero, zero == 0, FIRST_LINE, zero),
             self._line_pieces(problems),
             sign_piece(BAR if self.bar else SPACE, device),
             number_piece(problems.answer, problems.answer_length, last[:, None], False),
-            sign_piece(EOS, device),
         ]
         couplings = [()] * (FIRST_LINE + int(longest.max()))
-        pieces = [*question, *response]
-        tokens, marks, total = join_pieces(pieces, len(problems), device, couplings)
-        return Batch(tokens, *marks, problems.lengths.sum(1) + 3, total)
+        return join_pieces(question, response, len(problems), couplings)
 
     def write_open_ended(self, problems: Problems) -> Batch:
         """Write the questions, followed by zeros for the longest possible responses."""
@@ -125,7 +122,7 @@ class Worded(Format):
             *((EQUALS, 0), (digit, line), (COMMA, 0), (SPACE, 0)),
             *((CARRY, 0), (EQUALS, 0), (carry, line)),
         ]
-        return columns_piece(columns, problems.lengths.amax(1))
+        return _columns_piece(columns, problems.lengths.amax(1))
 
     def read(self, response: Integer[Tensor, "B A"]) -> Integer[Tensor, "B A"]:
         """Return the answer, least significant digit first, followed by EOS.
@@ -144,24 +141,12 @@ class Worded(Format):
         return least_significant_first(moved, kept, reversed_answer=False)
 
 
-def columns_piece(
+def _columns_piece(
     columns: list[tuple[Tensor | int, Tensor | int]],
     length: Integer[Tensor, " B"],
     between: int | None = None,
 ) -> Piece:
-    """Return a piece with several tokens for each place, least significant place first.
-
-    Args:
-        columns: pairs of tokens by place, or one token for all places, and the number to which
-            they belong; 0: they are signs.
-        length: the number of places.
-        between: a sign between two places.
-
-    >>> columns = [(torch.tensor([[3, 5]]), 1), (PLUS, 0), (torch.tensor([[4, 8]]), 2)]
-    >>> piece = columns_piece(columns, torch.tensor([2]), between=COMMA)
-    >>> piece.tokens[piece.present].tolist(), piece.place[piece.present].tolist()
-    ([3, 10, 4, 18, 5, 10, 8], [0, -1, 0, -1, 1, -1, 1])
-    """
+    """Return the tokens of each place and their numbers (0: a sign), lowest place first."""
     device = length.device
     place = torch.arange(int(length.max()), device=device)[None]
     shape = (len(length), place.shape[1])

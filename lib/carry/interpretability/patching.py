@@ -24,7 +24,7 @@ from torch import Tensor
 
 from carry.config.settings import SettingsError
 from carry.data.batch import Batch
-from carry.data.problems import Problems, concatenate_problems
+from carry.data.problems import Problems, concatenate_rows
 from carry.evaluation.intervals import add_interval
 from carry.formats import ALPHABET
 from carry.interpretability.lens import residual_stream_names
@@ -84,7 +84,7 @@ def draw_twins(
         fits &= (one.answer_length == digits) & (two.answer_length == digits)
         rows = fits.nonzero()[:, 0]
         parts.append((one[rows], two[rows]))
-    one, two = (concatenate_problems(side)[:count] for side in zip(*parts, strict=True))
+    one, two = (concatenate_rows(side)[:count] for side in zip(*parts, strict=True))
     return one, two
 
 

@@ -19,10 +19,9 @@ from carry.config.settings import Settings, SettingsError, choose_class, label_f
 from carry.data.problems import LABEL_RANGE, Problems
 
 # Distribution of training cells (i, j): `stratified`, all pairs equally often (mcleish2024, A.5);
-# `equal`, i = j; `random`, half with independent i and j, half with i = j (cho2025, 4.2);
-# `longest`, one size at its maximum and the other equal to it in half of the problems, so that
-# padded problems have one length.
-Sampling = Literal["stratified", "equal", "random", "longest"]
+# `equal`, i = j; `longest`, one size at its maximum and the other equal to it in half of the
+# problems, so that padded problems have one length.
+Sampling = Literal["stratified", "equal", "longest"]
 
 # Names of operands in answers that list operands.
 OPERAND_LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -87,21 +86,13 @@ class Task(Settings):
         if "label" not in vars(cls):
             cls.label = label_from_class(cls)
 
-    def count_problems(self, size: int) -> int | None:
-        """Return the number of different problems of the cell (size, size); None: unknown."""
-        return None
-
     def enumerate_problems(self) -> tuple[Cells, Problems, list[str]]:
-        """Return the cells of all problems, the problems, and the name of the set of each.
-
-        Raises:
-            SettingsError: for a task with an unlimited number of problems.
-        """
+        """Return the cells of all problems, the problems, and the name of the set of each."""
         raise SettingsError(f"every: {self.label} has unlimited problems; expected another task")
 
     def draw_training_cells(self, count: int, digits: int, generator: torch.Generator) -> Cells:
-        """Draw the cells of `count` training problems; by default equal sizes up to `digits`."""
-        return draw_cells("equal", count, digits, generator)
+        """Draw cells up to `digits` by the setting `sampling`; without one, of equal sizes."""
+        return draw_cells(getattr(self, "sampling", "equal"), count, digits, generator)
 
     @abstractmethod
     def draw_operands(self, cells: Cells, generator: torch.Generator) -> tuple[Operands, Lengths]:
@@ -109,7 +100,7 @@ class Task(Settings):
 
     def answer_room(self, lengths: Lengths) -> Integer[Tensor, " B"]:
         """Return the length of the longest answer: by default that of the longest operand."""
-        return lengths.amax(1)
+        return torch.ones_like(lengths[:, 0]) if self.answer_is_last_digit else lengths.amax(1)
 
     def max_answer_length(self, digits: int) -> int:
         """Return the length of the longest answer in all cells up to (digits, digits)."""
@@ -144,11 +135,7 @@ class Task(Settings):
         return text.split(self.sign) if self.sign else [text]
 
     def check_question(self, operands: Sequence[str]) -> None:
-        """Refuse a question without an answer; its operands have no leading zeros.
-
-        Raises:
-            SettingsError: for operands that do not fit together.
-        """
+        """Refuse a question without an answer; its operands have no leading zeros."""
 
     def write_answer(self, answer: Sequence[int]) -> str:
         """Return an answer that is not a number as text: the letters of operands.
@@ -169,10 +156,6 @@ class Task(Settings):
 
     def scratchpad_stages(self, problems: Problems, from_zero: bool) -> list[ScratchpadStage]:
         """Return the stages of a scratchpad: the question, the steps, and last the answer."""
-        raise NotImplementedError(f"{type(self).__name__} has no scratchpad")
-
-    def scratchpad_text(self, *operands: str, from_zero: bool) -> list[list[tuple[int, str]]]:
-        """Return (room, number) for each number of each stage after the question, from Python."""
         raise NotImplementedError(f"{type(self).__name__} has no scratchpad")
 
     def draw_for_cells(self, cells: Cells, generator: torch.Generator) -> Problems:
@@ -209,11 +192,7 @@ class Task(Settings):
         return Problems(operands, lengths, answer, answer_length, room, torch.zeros_like(room))
 
     def check_cell(self, cell: tuple[int, int], where: str) -> None:
-        """Refuse a cell below the smallest one.
-
-        Raises:
-            SettingsError: in one line that begins with `where`.
-        """
+        """Refuse a cell below the smallest one, in a line that begins with `where`."""
         smallest = self.smallest_cell
         if cell[0] < smallest[0] or cell[1] < smallest[1]:
             raise SettingsError(f"{where}: {cell} is too small, expected at least {smallest}")
@@ -252,22 +231,9 @@ class NumberPairTask(Task):
     sampling: Sampling = "stratified"
     zero: bool = True
 
-    def draw_training_cells(self, count: int, digits: int, generator: torch.Generator) -> Cells:
-        """Draw the lengths (i, j) of `count` training problems."""
-        return draw_cells(self.sampling, count, digits, generator)
-
     def draw_operands(self, cells: Cells, generator: torch.Generator) -> tuple[Operands, Lengths]:
         """Draw both numbers uniformly from the numbers of their lengths."""
         return draw_numbers(cells, generator, self.zero, self.base), cells
-
-    def count_problems(self, size: int) -> int:
-        """Return the number of pairs of numbers of this length, without leading zeros.
-
-        >>> [build_task({"name": "addition"}).count_problems(size) for size in (1, 2, 3)]
-        [100, 8100, 810000]
-        """
-        base = self.base
-        return (base if size == 1 and self.zero else (base - 1) * base ** (size - 1)) ** 2
 
 
 def build_task(settings: dict[str, Any], where: str = "task") -> Task:
@@ -301,15 +267,11 @@ def draw_cells(sampling: Sampling, count: int, digits: int, generator: torch.Gen
         cell = (order + shift) % digits**2
         return torch.stack([cell // digits, cell % digits], dim=1) + 1
     cells = torch.randint(1, digits + 1, (count, 2), generator=generator, device=device)
-    equal = torch.ones(count, dtype=torch.bool, device=device)
-    if sampling != "equal":
-        equal = torch.rand(count, generator=generator, device=device) < 0.5
-    if sampling == "longest":
-        first = torch.rand(count, generator=generator, device=device) < 0.5
-        cells[first, 0], cells[~first, 1] = digits, digits
-        return torch.where(equal[:, None], digits, cells)
-    cells[:, 1] = torch.where(equal, cells[:, 0], cells[:, 1])
-    return cells
+    if sampling == "equal":
+        return cells[:, :1].repeat(1, 2)
+    equal, first = (torch.rand(count, generator=generator, device=device) < 0.5 for _ in range(2))
+    cells[first, 0], cells[~first, 1] = digits, digits
+    return torch.where(equal[:, None], digits, cells)
 
 
 def draw_numbers(
@@ -352,8 +314,6 @@ def to_digits(numbers: list[list[int | str]], base: int = 10) -> tuple[Operands,
     padded = [[text[::-1].ljust(width, "0") for text in row] for row in texts]
     flat = bytearray("".join("".join(row) for row in padded), "ascii")
     codes = torch.frombuffer(flat, dtype=torch.uint8)
-    if base <= 10:
-        return (codes - ord("0")).view(len(numbers), -1, width), lengths
     digit_of_code = torch.zeros(128, dtype=torch.uint8)
     digit_of_code[[*map(ord, DIGIT_SYMBOLS)]] = torch.arange(len(DIGIT_SYMBOLS), dtype=torch.uint8)
     return digit_of_code[codes.long()].view(len(numbers), -1, width), lengths

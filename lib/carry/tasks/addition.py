@@ -13,8 +13,6 @@ answer             . 7 0 2
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import torch
 import torch.nn.functional as F
 from jaxtyping import Integer
@@ -34,8 +32,8 @@ class Addition(NumberPairTask):
     (torch.Size([1000, 2, 5]), torch.Size([1000, 6]))
     """
 
-    noun: ClassVar[str] = "sums"
-    sign: ClassVar[str] = "+"
+    noun = "sums"
+    sign = "+"
 
     radix: int = Field(default=10, ge=2, le=len(DIGIT_SYMBOLS))
 
@@ -43,6 +41,15 @@ class Addition(NumberPairTask):
     def base(self) -> int:
         """The radix: digits of operands are smaller than this."""
         return self.radix
+
+    def count_problems(self, size: int) -> int:
+        """Return the number of pairs of numbers of this length, without leading zeros.
+
+        >>> [Addition().count_problems(size) for size in (1, 2, 3)]
+        [100, 8100, 810000]
+        """
+        base = self.base
+        return (base if size == 1 and self.zero else (base - 1) * base ** (size - 1)) ** 2
 
     def answer_room(self, lengths: Lengths) -> Integer[Tensor, " B"]:
         """Return the length of the longer number, plus one."""

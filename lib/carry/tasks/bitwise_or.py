@@ -10,8 +10,6 @@ The task has no carries: a model learns to find the equal place, and where the a
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import torch
 
 from carry.data.problems import Problems
@@ -30,12 +28,12 @@ class BitwiseOr(Task):
     [0, 0, 1, 0, 0]
     """
 
-    noun: ClassVar[str] = "answers"
-    unit: ClassVar[str] = "{0} bits"
-    sign: ClassVar[str] = "|"
-    base: ClassVar[int] = 2
-    operand_count: ClassVar[int | None] = 2
-    keeps_leading_zeros: ClassVar[bool] = True
+    noun = "answers"
+    unit = "{0} bits"
+    sign = "|"
+    base = 2
+    operand_count = 2
+    keeps_leading_zeros = True
 
     def draw_training_cells(self, count: int, digits: int, generator: torch.Generator) -> Cells:
         """Draw the lengths (i, j) of `count` training problems."""

@@ -42,7 +42,7 @@ the previous row and of the fixed number, and on the digit before it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 from jaxtyping import Bool, Integer
@@ -81,10 +81,10 @@ class Calculator(NumberPairTask):
     ['-15', '360', '12r1']
     """
 
-    noun: ClassVar[str] = "calculations"
-    sign: ClassVar[str] = ","
-    operand_count: ClassVar[int | None] = 3
-    answer_is_number: ClassVar[bool] = False
+    noun = "calculations"
+    sign = ","
+    operand_count = 3
+    answer_is_number = False
 
     operations: str = Field(default=OPERATIONS, pattern=r"^[-+*/]+$")
 
@@ -106,9 +106,6 @@ class Calculator(NumberPairTask):
                 f"operands: {describe(text)} has {len(numbers)} numbers; expected 2"
             )
         return [*numbers, str(OPERATIONS.index(sign))]
-
-    def count_problems(self, size: int) -> None:
-        """Return None: data sets of distinct problems have two operands."""
 
     def draw_operands(self, cells: Cells, generator: torch.Generator) -> tuple[Operands, Lengths]:
         """Draw both numbers uniformly from those of their lengths; a divisor of 0 becomes 1."""

@@ -15,8 +15,6 @@ depend on one place and on the step before.
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import torch
 from jaxtyping import Integer
 from torch import Tensor
@@ -37,14 +35,10 @@ class Comparison(NumberPairTask):
     [2, 0]
     """
 
-    noun: ClassVar[str] = "comparisons"
-    sign: ClassVar[str] = "-"
-    scratchpad_levels: ClassVar[int] = 2
-    answer_is_last_digit: ClassVar[bool] = True
-
-    def answer_room(self, lengths: Lengths) -> Integer[Tensor, " B"]:
-        """Return one digit."""
-        return torch.ones_like(lengths[:, 0])
+    noun = "comparisons"
+    sign = "-"
+    scratchpad_levels = 2
+    answer_is_last_digit = True
 
     def solve(self, operands: Operands, lengths: Lengths) -> Problems:
         """Compare all problems at once."""
@@ -61,13 +55,6 @@ class Comparison(NumberPairTask):
         longest = problems.lengths.amax(1, keepdim=True)
         so_far = _compare_so_far(problems.operands)[:, None]
         return list_numbers(problems, self.sign, so_far, longest, longest)
-
-    def scratchpad_text(self, *operands: str, from_zero: bool) -> list[list[tuple[int, str]]]:
-        """Compare the last digits of Python's texts."""
-        longest = max(map(len, operands))
-        a, b = (number.zfill(longest) for number in operands)
-        so_far = [self.solve_text(a[place:], b[place:]) for place in range(longest)]
-        return [[(longest, "".join(so_far))]]
 
 
 def _compare_so_far(operands: Operands) -> Integer[Tensor, "B N"]:

@@ -12,7 +12,6 @@ zeros lead it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 import torch
 from jaxtyping import Integer
@@ -35,8 +34,8 @@ class Increment(StringTask):
     [9, 9, 2]
     """
 
-    noun: ClassVar[str] = "numbers"
-    keeps_leading_zeros: ClassVar[bool] = False
+    noun = "numbers"
+    keeps_leading_zeros = False
 
     down: bool = False
 

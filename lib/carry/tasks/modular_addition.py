@@ -9,7 +9,6 @@ answer   7       120 - 113
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 import torch
 from jaxtyping import Bool, Integer
@@ -38,10 +37,10 @@ class ModularAddition(Task):
     [7, 0, 0]
     """
 
-    noun: ClassVar[str] = "sums"
-    unit: ClassVar[str] = "numbers of {0} digits"
-    sign: ClassVar[str] = "+"
-    operand_count: ClassVar[int | None] = 2
+    noun = "sums"
+    unit = "numbers of {0} digits"
+    sign = "+"
+    operand_count = 2
 
     modulus: int = Field(default=113, ge=2, le=MAX_MODULUS)
     share: float = Field(default=1.0, gt=0.0, le=1.0)
@@ -71,15 +70,25 @@ class ModularAddition(Task):
         self, count: int, digits: int, generator: torch.Generator
     ) -> tuple[Cells, Problems]:
         """Draw training problems of numbers of at most `digits` digits, and their cells."""
-        numbers = self._draw_training_pairs(count, digits, generator)
+        numbers, device = self._list_pairs()[self.trained_pairs()], generator.device
+        numbers = numbers[(self._lengths(numbers) <= digits).all(1)].to(device)
+        if not len(numbers):
+            raise SettingsError(
+                f"share: {self.share} leaves no pair of {digits} digits below {self.modulus}; "
+                "expected more"
+            )
+        rounds = -(-count // len(numbers))
+        orders = [
+            torch.randperm(len(numbers), generator=generator, device=device) for _ in range(rounds)
+        ]
+        numbers = numbers[torch.cat(orders)[:count]]
         lengths = self._lengths(numbers)
         problems = self.solve(self._digits(numbers), lengths)
         return lengths, self.with_labels(problems, generator)
 
     def enumerate_problems(self) -> tuple[Cells, Problems, list[str]]:
         """Return all pairs in order: their cells, the problems, and `trained` or `held out`."""
-        pair = torch.arange(self.modulus**2)
-        numbers = torch.stack([pair // self.modulus, pair % self.modulus], dim=1)
+        numbers = self._list_pairs()
         lengths = self._lengths(numbers)
         sets = ["trained" if trained else "held out" for trained in self.trained_pairs().tolist()]
         return lengths, self.solve(self._digits(numbers), lengths), sets
@@ -115,23 +124,9 @@ class ModularAddition(Task):
         """Return the remainder of Python integers."""
         return str(sum(map(int, operands)) % self.modulus)
 
-    def _draw_training_pairs(
-        self, count: int, digits: int, generator: torch.Generator
-    ) -> Integer[Tensor, "B 2"]:
-        pairs = self.trained_pairs().nonzero()[:, 0]
-        numbers = torch.stack([pairs // self.modulus, pairs % self.modulus], dim=1)
-        numbers = numbers[(self._lengths(numbers) <= digits).all(1)].to(generator.device)
-        if not len(numbers):
-            raise SettingsError(
-                f"share: {self.share} leaves no pair of {digits} digits below {self.modulus}; "
-                "expected more"
-            )
-        rounds = -(-count // len(numbers))
-        device = generator.device
-        orders = [
-            torch.randperm(len(numbers), generator=generator, device=device) for _ in range(rounds)
-        ]
-        return numbers[torch.cat(orders)[:count]]
+    def _list_pairs(self) -> Integer[Tensor, "P 2"]:
+        number = torch.arange(self.modulus)
+        return torch.cartesian_prod(number, number)
 
     def _digits(self, numbers: Integer[Tensor, "*B"]) -> Integer[Tensor, "*B N"]:
         place = torch.arange(len(str(self.modulus - 1)), device=numbers.device)

@@ -15,7 +15,7 @@ level 2           11112222333111122223333
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
@@ -55,11 +55,11 @@ class MultiOperandAddition(Task):
     {'column_sum': [21, 18, 0], 'carry_used': [0, 2, 2], 'carry_made': [2, 2, 0]}
     """
 
-    noun: ClassVar[str] = "sums"
-    unit: ClassVar[str] = "{0} operands of {0} digits"
-    sign: ClassVar[str] = "+"
-    smallest_cell: ClassVar[tuple[int, int]] = (1, 2)
-    scratchpad_levels: ClassVar[int] = 2
+    noun = "sums"
+    unit = "{0} operands of {0} digits"
+    sign = "+"
+    smallest_cell = (1, 2)
+    scratchpad_levels = 2
 
     room: Literal["longest_sum", "bound"] = "longest_sum"
     spare: int = Field(default=0, ge=0, le=1000)
@@ -151,7 +151,7 @@ class MultiOperandAddition(Task):
         """Return the operands and their running sums."""
         present, room = problems.lengths > 0, problems.room[:, None]
         count, first = present.shape[1], 0 if from_zero else 1
-        sums = compute_running_sums(problems.operands, problems.answer.shape[1])[:, first:]
+        sums = _running_sums(problems.operands, problems.answer.shape[1])[:, first:]
         summed = F.pad(present, (1, 0), value=True)[:, first:]
         sum_lengths = torch.where(summed, count_written_digits(sums), 0)
         # Numbers of the same order share level 2, whether or not the first sum is 0.
@@ -165,23 +165,9 @@ class MultiOperandAddition(Task):
             ScratchpadStage(">", sums, sum_lengths, sum_room, couplings[: sums.shape[1]]),
         ]
 
-    def scratchpad_text(self, *operands: str, from_zero: bool) -> list[list[tuple[int, str]]]:
-        """Return the running sums of Python integers."""
-        ends = range(0 if from_zero else 1, len(operands) + 1)
-        sums = [self.solve_text(*operands[:end]) for end in ends]
-        longest, count = max(map(len, operands)), len(operands)
-        room = len(str(count * (10**longest - 1))) + self.spare
-        if self.room == "bound":
-            room = longest + len(str(count)) + self.spare
-        return [[(room, number) for number in sums]]
 
-
-def compute_running_sums(operands: Operands, width: int) -> Integer[Tensor, "B S K"]:
-    """Return the sums of the first 0, 1, 2, ... operands as `width` digits by place.
-
-    >>> compute_running_sums(torch.tensor([[[7, 5], [8, 4]]]), 3)[0].tolist()
-    [[0, 0, 0], [7, 5, 0], [5, 0, 1]]
-    """
+def _running_sums(operands: Operands, width: int) -> Integer[Tensor, "B S K"]:
+    """Return the sums of the first 0, 1, 2, ... operands as `width` digits by place."""
     columns = F.pad(operands.int().cumsum(1), (0, width - operands.shape[2], 1, 0)).flatten(0, 1)
     digits, _ = carry_columns(columns)
     return digits.unflatten(0, (len(operands), -1))

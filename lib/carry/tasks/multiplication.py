@@ -29,8 +29,6 @@ level 4        000000111122223333222233333444444     the product, and one above 
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import torch
 from jaxtyping import Integer
 from torch import Tensor
@@ -50,8 +48,8 @@ class Multiplication(NumberPairTask):
     {'column_sum': [42, 45, 12, 0], 'carry_used': [0, 4, 4, 1], 'carry_made': [4, 4, 1, 0]}
     """
 
-    noun: ClassVar[str] = "products"
-    sign: ClassVar[str] = "*"
+    noun = "products"
+    sign = "*"
 
     local: bool = False
 
@@ -111,19 +109,6 @@ class Multiplication(NumberPairTask):
             ScratchpadStage("+", products, written, product_room, product_couplings),
             ScratchpadStage(">", sums, sum_lengths, sum_room, sum_couplings),
         ]
-
-    def scratchpad_text(self, *operands: str, from_zero: bool) -> list[list[tuple[int, str]]]:
-        """Return products and running sums of Python integers."""
-        first, second = operands
-        number, digits = int(first), [int(digit) for digit in reversed(second)]
-        products, sums, total = [], [], 0
-        for k, digit in enumerate(digits):
-            product = number * digit
-            total += product * 10**k
-            room = len(first) + 1 + k if self.local else len(first) + len(second)
-            products.append((len(first) + 1, str(product)))
-            sums.append((room, str(total)))
-        return [products, sums]
 
 
 def _column_sums(operands: Operands) -> Integer[Tensor, "B K"]:

@@ -7,8 +7,6 @@ answer       5                 4: at least as many zeros as ones; 5: more ones
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import torch
 from jaxtyping import Integer
 from torch import Tensor
@@ -27,8 +25,8 @@ class NoisyMajority(StringTask):
     [5, 4]
     """
 
-    unit: ClassVar[str] = "{0} symbols"
-    base: ClassVar[int] = 3
+    unit = "{0} symbols"
+    base = 3
 
     def answer_room(self, lengths: Lengths) -> Integer[Tensor, " B"]:
         """Return one digit."""

@@ -10,11 +10,7 @@ level 1        234512345
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import torch
-from jaxtyping import Integer
-from torch import Tensor
 
 from carry.data.problems import Problems
 from carry.tasks import Lengths, Operands, ScratchpadStage, StringTask
@@ -32,15 +28,11 @@ class Parity(StringTask):
     [0]
     """
 
-    noun: ClassVar[str] = "answers"
-    unit: ClassVar[str] = "{0} bits"
-    base: ClassVar[int] = 2
-    scratchpad_levels: ClassVar[int] = 1
-    answer_is_last_digit: ClassVar[bool] = True
-
-    def answer_room(self, lengths: Lengths) -> Integer[Tensor, " B"]:
-        """Return one bit."""
-        return torch.ones_like(lengths[:, 0])
+    noun = "answers"
+    unit = "{0} bits"
+    base = 2
+    scratchpad_levels = 1
+    answer_is_last_digit = True
 
     def solve(self, operands: Operands, lengths: Lengths) -> Problems:
         """Count the ones."""
@@ -59,9 +51,3 @@ class Parity(StringTask):
             ScratchpadStage("", problems.operands, lengths, lengths, couplings),
             ScratchpadStage("", prefixes, lengths, lengths, couplings),
         ]
-
-    def scratchpad_text(self, *operands: str, from_zero: bool) -> list[list[tuple[int, str]]]:
-        """Count the ones in each suffix of the text, which is a prefix by place."""
-        bits = operands[0]
-        prefixes = "".join(str(bits[index:].count("1") % 2) for index in range(len(bits)))
-        return [[(len(bits), prefixes)]]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from carry.data.problems import Problems, reverse_digits
 from carry.tasks import Lengths, Operands
 from carry.tasks.copying import Copying
@@ -17,7 +15,7 @@ class Reversing(Copying):
     [0, 1, 2, 3]
     """
 
-    answer_is_reversed: ClassVar[bool] = True
+    answer_is_reversed = True
 
     def solve(self, operands: Operands, lengths: Lengths) -> Problems:
         """Reverse the digits."""

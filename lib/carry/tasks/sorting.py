@@ -8,23 +8,14 @@ answer         1    0    3    2     the operand at each rank, smallest number fi
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Literal
 
 import torch
 from jaxtyping import Bool, Integer
 from torch import Tensor
 
 from carry.data.problems import Problems
-from carry.tasks import (
-    OPERAND_LETTERS,
-    Cells,
-    Lengths,
-    Operands,
-    Sampling,
-    Task,
-    draw_cells,
-    draw_numbers,
-)
+from carry.tasks import OPERAND_LETTERS, Cells, Lengths, Operands, Sampling, Task, draw_numbers
 
 INT64_DIGITS = 18  # numbers with as many digits fit 64 bits
 
@@ -42,17 +33,13 @@ class Sorting(Task):
     [1, 0, 3, 2]
     """
 
-    noun: ClassVar[str] = "lists"
-    unit: ClassVar[str] = "{0} numbers of {0} digits"
-    sign: ClassVar[str] = ","
-    answer_is_number: ClassVar[bool] = False
+    noun = "lists"
+    unit = "{0} numbers of {0} digits"
+    sign = ","
+    answer_is_number = False
 
     sampling: Sampling = "stratified"
     numbers: Literal["uniform_values", "uniform_lengths"] = "uniform_values"
-
-    def draw_training_cells(self, count: int, digits: int, generator: torch.Generator) -> Cells:
-        """Draw the cells of `count` training problems."""
-        return draw_cells(self.sampling, count, digits, generator)
 
     def draw_operands(self, cells: Cells, generator: torch.Generator) -> tuple[Operands, Lengths]:
         """Draw i numbers of up to j digits for each cell (i, j)."""

@@ -19,9 +19,7 @@ its digits: `carry.tasks.calculator` writes it in two rows.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from typing import ClassVar
 
 import torch
 from jaxtyping import Integer
@@ -41,14 +39,9 @@ class Subtraction(NumberPairTask):
     [4, 5, 5]
     """
 
-    noun: ClassVar[str] = "differences"
-    sign: ClassVar[str] = "-"
-    scratchpad_levels: ClassVar[int] = 2
-
-    def count_problems(self, size: int) -> int:
-        """Return the number of pairs of numbers of this length, the larger one first."""
-        pairs = super().count_problems(size)
-        return (pairs + math.isqrt(pairs)) // 2
+    noun = "differences"
+    sign = "-"
+    scratchpad_levels = 2
 
     def draw_operands(self, cells: Cells, generator: torch.Generator) -> tuple[Operands, Lengths]:
         """Draw both numbers uniformly from the numbers of their lengths, and sort them."""
@@ -79,10 +72,6 @@ class Subtraction(NumberPairTask):
         """Return the numbers and the answer."""
         answer, length = problems.answer[:, None], problems.answer_length[:, None]
         return list_numbers(problems, self.sign, answer, length, problems.room[:, None])
-
-    def scratchpad_text(self, *operands: str, from_zero: bool) -> list[list[tuple[int, str]]]:
-        """Return the difference of Python integers."""
-        return [[(max(map(len, operands)), self.solve_text(*operands))]]
 
 
 def list_numbers(

@@ -89,7 +89,7 @@ class BatchedTrainer:
         self.systems = [System(run, seed) for seed in self.seeds]
         self.network, system = BatchedNetwork(self.systems), self.systems[0]
         self.optimizer = make_adamw([*self.network.weights.parameters()], training)
-        self._make_data(draw_training_set(run, system.task).problems)
+        self._make_data(draw_training_set(run, system.task)[0])
         held_out = self._draw_held_out()
         self.held_out_counts = system.task.count_symbols(held_out.operands, held_out.lengths)
         self.draws = {
