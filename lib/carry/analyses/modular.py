@@ -147,11 +147,12 @@ def _score_all(
     """
     logits = compute_number_logits(system, batch)
     answers = fourier.modular_sums(system.task.modulus)
-    losses = {
-        "loss": fourier.pair_losses(logits, answers),
-        "restricted": fourier.pair_losses(fourier.restrict_logits(logits, keys), answers),
-        "excluded": fourier.pair_losses(fourier.exclude_waves(logits, keys), answers),
+    kinds = {
+        "loss": logits,
+        "restricted": fourier.project_on_waves(logits, [0, *keys]),
+        "excluded": logits - fourier.project_on_waves(logits, keys),
     }
+    losses = {kind: F.cross_entropy(of, answers, reduction="none") for kind, of in kinds.items()}
     correct = logits.argmax(1) == answers
     rows = []
     for name, pairs in {**sets, "all": torch.arange(len(answers))}.items():
