@@ -12,7 +12,7 @@ from carry.analyses import modular
 from carry.config import paths
 from carry.config.settings import SettingsError
 from carry.data import problem_sets
-from carry.evaluation import mistakes
+from carry.evaluation import mistakes, trained_models
 from carry.evaluation.scoring import score_system
 from carry.experiments.resolve import make_run
 from carry.formats import FIRST_LETTER
@@ -199,7 +199,8 @@ def test_many_pairs_are_sampled_the_same_each_time(monkeypatch):
     assert [len(of) for of in some.values()] == [20, 20]
 
 
-def test_rows_that_have_nothing_to_look_at_are_refused():
+def test_rows_that_have_nothing_to_look_at_are_refused(monkeypatch):
+    monkeypatch.setattr(trained_models, "load_seed", System)
     with pytest.raises(
         SettingsError, match=rf"^runs.{ROW}.training.snapshot_every: None does not fit"
     ):

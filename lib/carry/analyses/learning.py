@@ -29,14 +29,13 @@ import torch.nn.functional as F
 from jaxtyping import Integer
 from torch import Tensor
 
-from carry.analyses import INTERVAL, LABELS, Report, analyse_seeds, ignore, load_steps
+from carry.analyses import INTERVAL, LABELS, analyse_each_seed, load_steps
 from carry.data import problem_sets
 from carry.data.batch import Batch
 from carry.data.problems import Problems
 from carry.evaluation.decoding import decode_greedily
 from carry.evaluation.intervals import add_interval
 from carry.evaluation.scoring import locate_digits
-from carry.experiments.run import Run
 from carry.formats import EOS, to_text
 from carry.formats.worded import Worded
 from carry.models.system import System
@@ -65,7 +64,8 @@ DECODED_PROBLEMS = 300  # of each length, with the last weights
 KINDS = ("right", "wrong digits", "stops early", "middle lost", "shorter", "longer")
 
 
-def tables(run: Run, report: Report = ignore) -> dict[str, pd.DataFrame]:
+@analyse_each_seed
+def tables(system: System) -> dict[str, pd.DataFrame]:
     """Score the snapshots of a row, and classify the answers of its last weights.
 
     Returns:
@@ -83,10 +83,6 @@ def tables(run: Run, report: Report = ignore) -> dict[str, pd.DataFrame]:
             `score_scratchpads` counts. Only for rows with steps in words.
         All but next_tokens have intervals.
     """
-    return analyse_seeds(run, report, _analyse_seed)
-
-
-def _analyse_seed(system: System) -> dict[str, pd.DataFrame]:
     questions = problem_sets.load_questions(system.run)
     problems = {
         digits: problem_sets.to_problems(part, system.task).to(system.device)

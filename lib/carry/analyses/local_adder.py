@@ -16,10 +16,9 @@ import torch
 from jaxtyping import Bool, Float, Integer
 from torch import Tensor
 
-from carry.analyses import INTERVAL, LABELS, Report, analyse_seeds, ignore
+from carry.analyses import INTERVAL, LABELS, analyse_each_seed
 from carry.config.settings import SettingsError
 from carry.evaluation.intervals import add_interval
-from carry.experiments.run import Run
 from carry.formats import BOS
 from carry.interpretability.head_ablation import NO_HEAD, mean_ablation
 from carry.models.hooks import Hooks
@@ -72,8 +71,9 @@ def enumerate_middle() -> MiddleContexts:
     return MiddleContexts(tokens, ids, below, tokens[:, 3:5].sum(1), written, added <= 1, carry)
 
 
-def tables(run: Run, report: Report = ignore) -> dict[str, pd.DataFrame]:
-    """Analyse every seed of a row of additions with one layer and window [0, 1].
+@torch.inference_mode()
+def adder_tables(system: System) -> dict[str, pd.DataFrame]:
+    """Analyse a model of additions with one layer and window [0, 1].
 
     Returns:
         attention_places: the mean share of each `head`'s attention on tokens of a kind (`where`),
@@ -90,12 +90,6 @@ def tables(run: Run, report: Report = ignore) -> dict[str, pd.DataFrame]:
     Raises:
         SettingsError: for other windows, or several layers.
     """
-    return analyse_seeds(run, report, adder_tables)
-
-
-@torch.inference_mode()
-def adder_tables(system: System) -> dict[str, pd.DataFrame]:
-    """Return the tables of one model (see `tables`)."""
     check_model(system)
     system.network.to("cpu").eval()  # the 30,000 contexts are enumerated there
     contexts = enumerate_middle()
@@ -198,3 +192,6 @@ def _fit_maps(contexts: MiddleContexts, stream: Float[Tensor, "N D"], where: str
         right = int(((x[scored] @ weight).argmax(1) == target[scored]).sum())
         rows.append({"where": where, "what": name, "n": len(scored), "right": right})
     return add_interval(pd.DataFrame(rows), "right")
+
+
+tables = analyse_each_seed(adder_tables)

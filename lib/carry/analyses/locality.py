@@ -10,10 +10,9 @@ import pandas as pd
 from jaxtyping import Bool
 from torch import Tensor
 
-from carry.analyses import LABELS, Report, analyse_seeds, ignore
+from carry.analyses import LABELS, analyse_each_seed
 from carry.data import problem_sets
 from carry.data.batch import Batch
-from carry.experiments.run import Run
 from carry.interpretability.attention import measure_response_attention
 from carry.models.system import System
 
@@ -22,20 +21,17 @@ COLUMNS = {"locality": (*LABELS, "trained", "digits", "n", "share")}
 PROBLEMS, MAX_TOKENS = 10, 400  # of each length, and in the longest problem
 
 
-def tables(run: Run, report: Report = ignore) -> dict[str, pd.DataFrame]:
+@analyse_each_seed
+def tables(system: System) -> dict[str, pd.DataFrame]:
     """Measure the attention of every seed of a row on sums of equal lengths that score the row.
 
     Returns:
         locality: for each number of `digits` whose sums have at most `MAX_TOKENS` tokens, the
             `share` of attention, a mean over all queries of `n` responses, heads and layers.
     """
-    questions = problem_sets.load_questions(run)
-    return analyse_seeds(run, report, _measure_seed, questions[questions["i"] == questions["j"]])
-
-
-def _measure_seed(system: System, questions: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    questions = problem_sets.load_questions(system.run)
     lines = []
-    for digits, part in questions.groupby("i"):
+    for digits, part in questions[questions["i"] == questions["j"]].groupby("i"):
         if system.format.extent(digits).tokens <= MAX_TOKENS:
             problems = problem_sets.to_problems(part.head(PROBLEMS), system.task)
             batch = system.format.write(problems.to(system.device))

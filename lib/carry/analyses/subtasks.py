@@ -10,11 +10,10 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-from carry.analyses import INTERVAL, LABELS, Report, analyse_seeds, ignore, load_steps
+from carry.analyses import INTERVAL, LABELS, analyse_each_seed, load_steps
 from carry.data.problems import Problems
 from carry.evaluation.intervals import add_interval
 from carry.evaluation.scoring import locate_digits, score
-from carry.experiments.run import Run
 from carry.interpretability.carry_subtasks import label_subtasks, measure_cascades
 from carry.models.system import System
 from carry.models.teacher_forcing import TeacherForcedPass
@@ -31,7 +30,8 @@ UNIFORM = 2000  # problems with independent digits
 PER_CASCADE = 100  # problems for each cascade: its first place and its length
 
 
-def tables(run: Run, report: Report = ignore) -> dict[str, pd.DataFrame]:
+@analyse_each_seed
+def tables(system: System) -> dict[str, pd.DataFrame]:
     """Score the snapshots of a row of additions by sub-task and by cascade.
 
     Returns:
@@ -41,10 +41,6 @@ def tables(run: Run, report: Report = ignore) -> dict[str, pd.DataFrame]:
             `exact`.
         Both have intervals. A row without snapshots is scored at its last step.
     """
-    return analyse_seeds(run, report, _analyse_seed)
-
-
-def _analyse_seed(system: System) -> dict[str, pd.DataFrame]:
     problems = draw_problems(system.task, system.run.training.digits)
     labels = label_subtasks(system.task, problems)
     cascades = measure_cascades(system.task, problems)
