@@ -22,28 +22,16 @@ from carry.training.precision import use_precision
 
 
 class Trace(NamedTuple):
-    """One pass over a question and the answer that a model has written.
+    """One pass over a question and the answer that a model has written."""
 
-    Fields:
-        tokens: the text of both.
-        start: the position of the first written token.
-        ids: the id of each token, in the first scheme; 0 without schemes.
-        heads: the layer and number of each head, from 1.
-        attention: of each head, from each token to those up to it.
-        chances: the probability of each symbol after each token.
-        target: the right answer, token by token.
-        recurrences: what a looped model predicts after each token, read after each recurrence; of
-            other models one line, that of the last layer.
-    """
-
-    tokens: str
-    start: int
-    ids: list[int]
-    heads: list[str]
-    attention: Float[Tensor, "H T T"]
-    chances: Float[Tensor, "T V"]
-    target: str
-    recurrences: list[str]
+    tokens: str  # of both
+    start: int  # the position of the first written token
+    ids: list[int]  # of each token, in the first scheme; 0 without schemes
+    heads: list[str]  # layer and number of each head, from 1
+    attention: Float[Tensor, "H T T"]  # of each head, from each token to those up to it
+    chances: Float[Tensor, "T V"]  # the probability of each symbol after each token
+    target: str  # the right answer
+    recurrences: list[str]  # what each recurrence predicts after each token; one without loops
 
 
 @torch.inference_mode()
