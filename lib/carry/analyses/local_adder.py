@@ -90,7 +90,13 @@ def adder_tables(system: System) -> dict[str, pd.DataFrame]:
     Raises:
         SettingsError: for other windows, or several layers.
     """
-    check_model(system)
+    layers, encodings = system.network.settings.layers, system.network.encodings
+    windows = [encoding.window for encoding in encodings]
+    if layers > 1 or windows != [(0, 1)]:
+        raise SettingsError(
+            f"analyses.{system.run.name}: 'local_adder' does not fit {layers} layers with windows "
+            f"{windows}; expected 1 layer with window [0, 1]"
+        )
     system.network.to("cpu").eval()  # the 30,000 contexts are enumerated there
     contexts = enumerate_middle()
     possible = MiddleContexts(*(part[contexts.possible] for part in contexts))
@@ -106,21 +112,6 @@ def adder_tables(system: System) -> dict[str, pd.DataFrame]:
                 [_fit_maps(possible, hooks[name][:, -1], POINTS[name]) for name in POINTS]
             ),
         }
-
-
-def check_model(system: System) -> None:
-    """Refuse a model with other contexts in the middle of a sum."""
-    network, place = system.network, f"runs.{system.run.name}"
-    if network.settings.layers > 1:
-        raise SettingsError(
-            f"{place}.model.layers: {network.settings.layers} do not fit 'local_adder'; expected 1"
-        )
-    windows = [encoding.window for encoding in network.encodings]
-    if windows != [(0, 1)]:
-        raise SettingsError(
-            f"{place}.positions: windows {[list(window or ()) for window in windows]} do not fit "
-            "'local_adder'; expected one, [0, 1]"
-        )
 
 
 def _predict(

@@ -134,10 +134,7 @@ def compute_number_logits(system: System, batch: Batch) -> Float[Tensor, "B P"]:
 def _score_all(
     system: System, sets: dict[str, Pairs], batch: Batch, keys: Sequence[int]
 ) -> pd.DataFrame:
-    """Score all pairs, with the losses of restricted and excluded logits.
-
-    The score covers the answer, as one of the numbers, and not the end token.
-    """
+    """Score the answers (not end tokens) to all pairs, with losses of parts of the logits."""
     logits = compute_number_logits(system, batch)
     answers = fourier.modular_sums(system.task.modulus)
     kinds = {

@@ -116,6 +116,7 @@ def paper_tables(
     """Return the tables 4 to 26 of the paper from the tensors of this model.
 
     Codes are shown by their bits, as + and -. Computed tensors are shown for the response only.
+    Rows of zeros are left out.
 
     >>> tables = paper_tables(paper_example(), 57, 48, 96, first=(4, 2))
     >>> tables[8].loc["PRE_SUM"].tolist()
@@ -148,17 +149,7 @@ def paper_tables(
     tables[25] = pd.DataFrame(logits, index=symbols, columns=read)
     tokens = [read, predicted[response]]
     tables[26] = pd.DataFrame(tokens, index=["I", "O"], columns=range(1, len(read) + 1))
-    return tables
-
-
-def drop_zero_rows(table: pd.DataFrame) -> pd.DataFrame:
-    """Return a table without the rows of zeros.
-
-    >>> table = pd.DataFrame({"a": ["0", "1"], "b": ["0", "0"]}, index=["NUM", "EOS"])
-    >>> drop_zero_rows(table).index.tolist()
-    ['EOS']
-    """
-    return table[(table != "0").any(axis=1)]
+    return {number: table[(table != "0").any(axis=1)] for number, table in tables.items()}
 
 
 def _count_bits(system: System) -> tuple[int, int]:
