@@ -155,32 +155,6 @@ def test_next_tokens_are_those_of_one_problem_after_another(form):
     assert told == pytest.approx(dict(expected), rel=1e-4)
 
 
-def test_a_token_is_new_after_the_longest_sequence_of_training():
-    """A sum of three digits has 14 tokens, and the answer to one of four begins with token 12."""
-    system, table = Oracle(model(PLAIN, digits=3)), asked()
-    problems = problem_sets.to_problems(table[table["i"] == 4], system.task)
-    told = learning.score_next_tokens(system, problems)
-    assert told.groupby("token")["new"].unique().map(list).to_dict() == {
-        at: [at > 3] for at in range(1, told["token"].max() + 1)
-    }
-    assert (told["stops"] == (told["due"] == "end")).all()
-    assert (told["right"] == told["n"] * (told["due"] == "digit")).all()
-
-
-def test_even_chances_have_the_largest_entropy(monkeypatch):
-    system, table = System(model(PLAIN)), asked()
-    size = system.format.vocabulary_size()
-
-    def even(batch, ids, at, recurrences):
-        return torch.zeros(len(batch), at.shape[1], size)
-
-    monkeypatch.setattr(system, "logits", even)
-    told = learning.score_next_tokens(system, problem_sets.to_problems(table, system.task))
-    assert told["entropy"].tolist() == pytest.approx(told["n"].tolist())
-    for name in ("end", "correct"):
-        assert (told[name] * size).tolist() == pytest.approx(told["n"].tolist())
-
-
 def test_a_mixture_is_trained_on_sequences_of_all_its_parts():
     """`rev` and `ali` are longer than the sum: with them, fewer positions are new."""
     form = {"name": "sub_task", "prefix": "add", "reverse_answer": False}

@@ -10,7 +10,8 @@ import itertools
 import math
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
-from typing import Any, NamedTuple
+from types import SimpleNamespace
+from typing import Any
 
 import pandas as pd
 import torch
@@ -51,27 +52,12 @@ FEATURES = (
 )  # fmt: skip
 
 
-class ForwardTrace(NamedTuple):
-    """All tensors of one problem, with a column for each token that the model reads.
-
-    Shapes: D features, T tokens, H heads of K features, V symbols.
-    """
-
-    tokens: list[str]
-    ids: list[list[int]]
-    embedded: Float[Tensor, "D T"]
-    query: Float[Tensor, "H K T"]
-    key: Float[Tensor, "H K T"]
-    value: Float[Tensor, "H D T"]
-    attention: Float[Tensor, "H T T"]
-    attended: Float[Tensor, "D T"]
-    concluded: Float[Tensor, "D T"]
-    logits: Float[Tensor, "V T"]
-
-
 @torch.no_grad()
-def trace_problem(system: System, *operands: int, first: Sequence[int] = (1, 1)) -> ForwardTrace:
+def trace_problem(system: System, *operands: int, first: Sequence[int] = (1, 1)) -> SimpleNamespace:
     """Return all tensors of a construction for one problem, with start ids `first` by level.
+
+    Each has a column for each of T tokens that the model reads, of H heads, D features and K
+    features of a head.
 
     >>> trace = trace_problem(build_adder(3, 2), 57, 48, 96)
     >>> "".join(trace.tokens), trace.ids[1][:6]
@@ -83,17 +69,17 @@ def trace_problem(system: System, *operands: int, first: Sequence[int] = (1, 1))
     block = system.network.blocks[0]
     output = block.output.weight.unflatten(1, (block.heads, -1))
     read = int(batch.length) - 1  # the model predicts the end token and does not read it
-    return ForwardTrace(
-        [ALPHABET[token] for token in batch.tokens[0, :read].tolist()],
-        [level[0, :read].tolist() for level in ids],
-        hooks["embed"][0, :read].T,
-        hooks["0.q"][0, :, :read].mT,
-        hooks["0.k"][0, :, :read].mT,
-        torch.einsum("dhk,htk->hdt", output, hooks["0.v"][0, :, :read]),
-        hooks["0.pattern"][0, :, :read, :read],
-        hooks["0.resid_mid"][0, :read].T,
-        hooks["0.resid_post"][0, :read].T,
-        logits[0, :read].T,
+    return SimpleNamespace(
+        tokens=[ALPHABET[token] for token in batch.tokens[0, :read].tolist()],
+        ids=[level[0, :read].tolist() for level in ids],
+        embedded=hooks["embed"][0, :read].T,  # [D T]
+        query=hooks["0.q"][0, :, :read].mT,  # [H K T]
+        key=hooks["0.k"][0, :, :read].mT,
+        value=torch.einsum("dhk,htk->hdt", output, hooks["0.v"][0, :, :read]),  # [H D T]
+        attention=hooks["0.pattern"][0, :, :read, :read],  # [H T T]
+        attended=hooks["0.resid_mid"][0, :read].T,
+        concluded=hooks["0.resid_post"][0, :read].T,
+        logits=logits[0, :read].T,
     )
 
 

@@ -5,7 +5,6 @@ They are what the tour shows of a model while it writes a sum.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import pandas as pd
@@ -93,23 +92,18 @@ def scan_starts(system: System, *operands: int) -> pd.DataFrame:
     >>> scan_starts(System(run), 17, 25)["start"].tolist()
     [1, 2, 3, 4]
     """
+    written = system.format.write_open_ended(make_problem(system.task, operands).to(system.device))
+    ends = [
+        system.last_start(index, system.needed_ids(index, written))
+        for index, scheme in enumerate(system.schemes)
+        if scheme.accepts_start
+    ]
+    last = min([end for end in ends if end is not None], default=1)
     rows = []
-    for start in range(1, _find_last_start(system, operands) + 1):
+    for start in range(1, last + 1):
         steps = ask(system, *operands, start=start)
         right = steps["predicted"].tolist() == steps["target"].tolist()
         answer = read_answer(system, steps)
         least = float(steps["probability"].min())
         rows.append({"start": start, "answer": answer, "right": right, "least": least})
     return pd.DataFrame(rows)
-
-
-def _find_last_start(system: System, operands: Sequence[int]) -> int:
-    """Return the last start from which a question and the longest answer fit all tables of ids."""
-    problem = make_problem(system.task, operands).to(system.device)
-    written = system.format.write_open_ended(problem)
-    ends = [
-        system.last_start(index, system.needed_ids(index, written))
-        for index, scheme in enumerate(system.schemes)
-        if scheme.accepts_start
-    ]
-    return min([end for end in ends if end is not None], default=1)
