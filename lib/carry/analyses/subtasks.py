@@ -97,12 +97,10 @@ def _count_by_place(
     """Count correct digits by sub-task and place."""
     places, is_digit = locate_digits(system.format.write(problems))
     correct = scored.right.cpu()
-    rows = []
+    parts = []
     for name, applies in labels.items():
         labelled = applies.gather(1, places.clamp(min=0)) & is_digit
-        for place in range(applies.shape[1]):
-            digits = labelled & (places == place)
-            if digits.any():
-                counts = {"n": int(digits.sum()), "correct": int((correct & digits).sum())}
-                rows.append({"subtask": name, "place": place, **counts})
-    return pd.DataFrame(rows)
+        counts = {"place": places[labelled].long(), "n": 1, "correct": correct[labelled].long()}
+        by_place = pd.DataFrame(counts).groupby("place", as_index=False).sum()
+        parts.append(by_place.assign(subtask=name))
+    return pd.concat(parts, ignore_index=True)
