@@ -7,15 +7,15 @@ import pandas as pd
 import pytest
 import torch
 
-from carry import analyses, results
-from carry.analyses import heads, local_adder, subtasks
+from carry import analyses
+from carry.analyses import heads, subtasks
 from carry.config import paths
 from carry.config.settings import SettingsError, list_modules
 from carry.data import problem_sets
 from carry.evaluation import trained_models
 from carry.evaluation.decoding import compute_decoding_ids
 from carry.evaluation.scoring import score
-from carry.experiments.resolve import load_run, make_run
+from carry.experiments.resolve import make_run
 from carry.models.system import System
 from carry.models.teacher_forcing import teacher_forced_pass
 from carry.randomness import stream
@@ -248,10 +248,3 @@ def test_one_file_and_one_line_add_an_analysis(add_analysis):
 def test_an_analysis_of_another_task_is_refused(add_analysis):
     with pytest.raises(SettingsError, match="does not fit task 'addition'; expected 'sorting'"):
         analyses.analyse_runs([add_analysis(GOOD.replace("addition", "sorting"))])
-
-
-def test_tables_of_the_local_adder_have_their_columns():
-    system = System(load_run("addition_relative"))
-    found = local_adder.adder_tables(system)
-    for name, table in found.items():
-        assert set(results.create_empty_table(name)) == {"row", "scale", "seed", *table.columns}

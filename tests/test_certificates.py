@@ -318,19 +318,6 @@ def test_a_counterexample_is_searched_among_random_problems(monkeypatch):
     assert shows_a_fault(system, certificate["counterexample"])
 
 
-def test_disturbed_weights_are_refused():
-    system = trained_copy(PARITY)
-    enumerated, verdicts = enumerate_contexts(system), []
-    for seed in range(12):
-        certificate = certify_model(system, enumerated)
-        verdicts.append(certificate["verdict"])
-        if certificate["verdict"] == "wrong":
-            break
-        with_noise(system, 0.08, seed)
-    assert verdicts[0] == "exact" and verdicts[-1] == "wrong"
-    assert shows_a_fault(system, certificate["counterexample"])
-
-
 def test_a_model_that_never_saw_a_long_carry_is_wrong_there(monkeypatch):
     """Train on sums in which no carry enters a place whose digits add up to nine."""
     run = load_run("addition_relative")
@@ -614,13 +601,6 @@ def test_any_change_of_a_certificate_is_refused_in_one_line(in_git, capsys):
     assert f"{PARITY}: reports/certificates/{PARITY}.json.seeds.1" in line
 
 
-def test_a_certificate_of_another_version_is_refused_in_one_line(in_git, capsys):
-    path = certificate_file()
-    for version in (None, 1, 3, "2"):
-        path.write_text(json.dumps({**json.loads(path.read_text()), "version": version}))
-        assert f".version: {json.dumps(version)} is not read; expected 2" in refused(capsys)
-
-
 def test_code_scale_defaults_and_small_differences_are_not_compared(in_git):
     path = certificate_file()
     stored = files.read_certificate(path)
@@ -668,6 +648,9 @@ def test_an_export_of_another_certificate_is_refused(in_git, tmp_path):
 
 def test_a_damaged_certificate_is_refused_in_one_line(in_git, capsys):
     path = certificate_file()
+    for version in (None, 1, 3, "2"):
+        path.write_text(json.dumps({**json.loads(path.read_text()), "version": version}))
+        assert f".version: {json.dumps(version)} is not read; expected 2" in refused(capsys)
     changed = path.read_bytes().replace(b"exact", b"wrong")
     for damaged in (changed, b"", b"{", b"[]", b"{}", b"\xff\xfe\x00", b'{"seeds": []}', b"null"):
         path.write_bytes(damaged)

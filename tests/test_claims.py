@@ -634,7 +634,7 @@ def test_the_files_of_the_ledger(monkeypatch, tmp_path):
     monkeypatch.setattr(results, "read_certificates", certificates)
     few = pd.DataFrame({"n": [9], "wrong": [0]})  # whole ones take seconds
     for module, name in (
-        (adder_construction, "score_random_sums"),
+        (adder_construction, "score_sums"),
         (majority_constructions, "score_random_circuits"),
     ):
         monkeypatch.setattr(module, name, lambda *_, **__: few)

@@ -114,7 +114,8 @@ def test_tables_hold_all_seeds_and_lengths(monkeypatch):
     assert (of.loc[of["place"] == 0, "carry"] == 0).all()
 
 
-def test_a_model_that_goes_as_deep_for_all_tokens_is_refused():
+def test_a_model_that_goes_as_deep_for_all_tokens_is_refused(monkeypatch):
+    monkeypatch.setattr(trained_models, "load_seed", System)
     plain = RUN.model_copy(update={"model": {"layers": 1, "recurrences": 3}})
     with pytest.raises(SettingsError) as error:
         depths.tables(plain)

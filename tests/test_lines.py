@@ -10,7 +10,7 @@ from scipy.stats import chisquare
 
 from carry import analyses, formats, tasks
 from carry.analyses import lines
-from carry.analyses.lines import Surroundings, count_exact
+from carry.analyses.lines import count_exact
 from carry.certificates.contexts import (
     ConflictingContexts,
     compute_context_keys,
@@ -210,9 +210,9 @@ def test_the_oracle_reads_the_last_sum_of_a_line():
     oracle = system_of([], Oracle)
     assert oracle.respond("^kq 7+5=21 x21+43=") == "64$"
     assert oracle.respond("^9+1=") == "01$"
-    for around in (Surroundings(0, 1), Surroundings(30, 1), Surroundings(3, 6)):
-        assert count_exact(oracle, 5, around, 10) == 10
-        assert count_exact(system_of([], ForgetsCarries), 12, around, 10) < 5
+    for around in ((0, 1), (30, 1), (3, 6)):
+        assert count_exact(oracle, 5, *around, 10) == 10
+        assert count_exact(system_of([], ForgetsCarries), 12, *around, 10) < 5
 
 
 def of_context(some):
@@ -325,9 +325,8 @@ def test_tables_of_lines(tmp_path, monkeypatch):
     shares = []
     table = lines.tables(row, lambda share, note: shares.append(share))["lines"]
     assert shares == sorted(shares) and shares[-1] == 1.0
-    assert list(
-        map(Surroundings._make, table[[*Surroundings._fields]].itertuples(index=False))
-    ) == [*lines.SURROUNDINGS]
+    around = table[["characters", "sums"]].itertuples(index=False, name=None)
+    assert [*around] == [*lines.SURROUNDINGS]
     assert (table["digits"] == 4).all() and (table["n"] == 5).all() and set(table["seed"]) == {0}
     assert ((table["low"] <= table["accuracy"]) & (table["accuracy"] <= table["high"])).all()
     assert set(table["row"]) == {name} and isinstance(table, pd.DataFrame)
@@ -336,4 +335,4 @@ def test_tables_of_lines(tmp_path, monkeypatch):
 
 def test_another_format_has_no_lines():
     with pytest.raises(SettingsError, match="'expression' does not fit 'lines'; expected 'line'"):
-        count_exact(System(make_run({"task": {"name": "addition"}})), 3, Surroundings(0, 1), 1)
+        count_exact(System(make_run({"task": {"name": "addition"}})), 3, 0, 1, 1)

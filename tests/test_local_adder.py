@@ -72,13 +72,9 @@ def test_shares_of_attention_add_up_and_maps_read_what_is_there():
     assert (tables["without_head"]["low"] <= tables["without_head"]["accuracy"]).all()
 
 
-def test_other_adders_are_refused():
-    pair = {"ids": "abacus", "encoding": "relative", "window": 1}
-    with pytest.raises(SettingsError, match=r"windows \[\[1, 1\]\] do not fit .* one, \[0, 1\]"):
-        adder_tables(System(make_run({"task": {"name": "addition"}, "positions": [pair]})))
-    model = {"layers": 2}
-    pair["window"] = [0, 1]
-    with pytest.raises(SettingsError, match="layers: 2 do not fit 'local_adder'; expected 1"):
-        adder_tables(
-            System(make_run({"task": {"name": "addition"}, "positions": [pair], "model": model}))
-        )
+@pytest.mark.parametrize(("window", "layers"), [(1, 1), ([0, 1], 2)])
+def test_other_adders_are_refused(window, layers):
+    pair = {"ids": "abacus", "encoding": "relative", "window": window}
+    settings = {"task": {"name": "addition"}, "positions": [pair], "model": {"layers": layers}}
+    with pytest.raises(SettingsError, match="does not fit . layers with .*; expected 1 layer"):
+        adder_tables(System(make_run(settings)))

@@ -359,14 +359,6 @@ def test_errors_of_scores_and_values_get_through():
                 assert (bounded.error < 2 * off + 1e-4).all()
 
 
-def test_parts_without_bounds_are_refused():
-    """`test_certificates` has the messages."""
-    for positions, model in (("alibi", {}), ("nope", {"layers": 2})):
-        network = network_of(positions, **model)
-        with pytest.raises(SettingsError, match="has no certificate; expected"):
-            bound_logits(network, *contexts(network))
-
-
 def test_weights_of_other_precision_are_refused():
     network = network_of("nope").double()
     with pytest.raises(SettingsError, match="torch.float64 does not fit; expected torch.float32"):

@@ -99,10 +99,10 @@ def test_the_last_cell_flips_every_answer_and_no_other_twin_does(adder):
 def test_patching_cells_one_by_one_is_patching_by_hand(adder):
     """The fast way, all tokens in one batch, against a loop over problems and tokens."""
     pair = patching.draw_twins(ADDITION, 3, 1, 10, stream(2, "twins"))
-    table = patching.count_flips(adder, pair, 1, {"0.z": [3, 9], "0.resid_mid": [9]})
+    table = patching.count_flips(adder, pair, 1, {"0.resid_pre": [3, 9], "0.resid_mid": [9]})
     one, two = (adder.format.write(of) for of in pair)
     at = patching._find_query(one, 1)
-    counted = dict.fromkeys([("0.z", 3), ("0.z", 9), ("0.resid_mid", 9)], 0)
+    counted = dict.fromkeys([("0.resid_pre", 3), ("0.resid_pre", 9), ("0.resid_mid", 9)], 0)
     asked = 0
     for row in range(10):
         single, twin = one[row : row + 1], two[row : row + 1]
@@ -118,8 +118,7 @@ def test_patching_cells_one_by_one_is_patching_by_hand(adder):
 
             def put(value, token=token, inside=inside, name=name):
                 value = value.clone()
-                spot = (slice(None), slice(None), token) if value.ndim == 4 else (0, token)
-                value[spot] = inside[name][spot]
+                value[0, token] = inside[name][0, token]
                 return value
 
             with torch.no_grad():

@@ -13,12 +13,12 @@ Analyses are jobs of their own, so that a new analysis scores nothing again.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import pandas as pd
 
@@ -133,20 +133,26 @@ def order_columns(
     return ordered
 
 
-def analyse_seeds(
-    run: Run, report: Report, analyse: Callable[..., dict[str, pd.DataFrame]], *arguments: Any
-) -> dict[str, pd.DataFrame]:
-    """Return the tables of `analyse(system, *arguments)` for the model of each seed, joined.
+def analyse_each_seed(
+    analyse: Callable[[System], dict[str, pd.DataFrame]],
+) -> Callable[..., dict[str, pd.DataFrame]]:
+    """Return `tables(run, report)` for a function that returns the tables of one model.
 
-    They get the columns `row`, `scale`, `seed` and `trained` (digits) of the model.
+    The tables of all seeds are joined; they get the columns `row`, `scale`, `seed` and `trained`
+    (digits) of the model.
     """
-    parts = []
-    for seed in range(run.seeds):
-        system = trained_models.load_seed(run, seed)
-        tables, labels = analyse(system, *arguments), list_labels(system)
-        parts.append({name: table.assign(**labels) for name, table in tables.items()})
-        report((seed + 1) / run.seeds)
-    return concat_by_name(parts)
+
+    @functools.wraps(analyse)
+    def tables(run: Run, report: Report = ignore) -> dict[str, pd.DataFrame]:
+        parts = []
+        for seed in range(run.seeds):
+            system = trained_models.load_seed(run, seed)
+            found, labels = analyse(system), list_labels(system)
+            parts.append({name: table.assign(**labels) for name, table in found.items()})
+            report((seed + 1) / run.seeds)
+        return concat_by_name(parts)
+
+    return tables
 
 
 def load_steps(system: System) -> Iterator[int]:

@@ -16,14 +16,13 @@ from __future__ import annotations
 import pandas as pd
 import torch
 
-from carry.analyses import INTERVAL, LABELS, Report, analyse_seeds, ignore
+from carry.analyses import INTERVAL, LABELS, analyse_each_seed
 from carry.config.settings import SettingsError
 from carry.data import problem_sets
 from carry.data.problems import Problems
 from carry.data.tables import concat_by_name
 from carry.evaluation.intervals import add_interval
 from carry.evaluation.scoring import locate_digits
-from carry.experiments.run import Run
 from carry.interpretability.carry_subtasks import measure_cascades
 from carry.models.system import System
 from carry.models.teacher_forcing import teacher_forced_pass
@@ -41,7 +40,8 @@ COLUMNS = {
 }  # fmt: skip
 
 
-def tables(run: Run, report: Report = ignore) -> dict[str, pd.DataFrame]:
+@analyse_each_seed
+def tables(system: System) -> dict[str, pd.DataFrame]:
     """Measure the recurrences of every seed of a row, on test problems of equal lengths.
 
     Returns:
@@ -51,17 +51,13 @@ def tables(run: Run, report: Report = ignore) -> dict[str, pd.DataFrame]:
     Raises:
         SettingsError: for a row of another architecture than `ARCHITECTURE`.
     """
-    name = run.model.get("name", "transformer")
+    run, name = system.run, system.network.name
     if name != ARCHITECTURE:
         raise SettingsError(
             f"analyses.{run.name}: 'depths' does not fit model {name!r}, where all tokens take the "
             f"same recurrences; expected {ARCHITECTURE!r}"
         )
-    return analyse_seeds(run, report, _analyse_seed)
-
-
-def _analyse_seed(system: System) -> dict[str, pd.DataFrame]:
-    questions = problem_sets.load_questions(system.run)
+    questions = problem_sets.load_questions(run)
     parts = []
     with use_precision("fp32", system.device):
         for digits, part in questions[questions["set"] == "equal"].groupby("i"):

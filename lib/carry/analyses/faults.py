@@ -6,10 +6,12 @@ weights with noise. For a model whose ids or windows determine no answer, the ve
 
 from __future__ import annotations
 
+from functools import partial
+
 import pandas as pd
 import torch
 
-from carry.analyses import ANY, INTERVAL, LABELS, Report, analyse_seeds, ignore
+from carry.analyses import ANY, INTERVAL, LABELS, Report, analyse_each_seed, ignore
 from carry.certificates.contexts import ConflictingContexts
 from carry.certificates.verification import (
     EnumeratedContexts,
@@ -50,7 +52,7 @@ def tables(run: Run, report: Report = ignore) -> dict[str, pd.DataFrame]:
         The last two are left out if there are more than `MAX_CONTEXTS`.
     """
     contexts = find_contexts_or_conflict(trained_models.load_seed(run))
-    return analyse_seeds(run, report, _analyse_seed, contexts)
+    return analyse_each_seed(partial(_analyse_seed, contexts=contexts))(run, report)
 
 
 def _analyse_seed(

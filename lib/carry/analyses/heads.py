@@ -18,11 +18,9 @@ import torch
 from jaxtyping import Float, Integer
 from torch import Tensor
 
-from carry.analyses import LABELS, Report, analyse_seeds, ignore
-from carry.config.settings import SettingsError
+from carry.analyses import LABELS, analyse_each_seed
 from carry.data import problem_sets
 from carry.data.training_batches import draw_training_set
-from carry.experiments.run import Run
 from carry.models.system import System
 from carry.training.batched.head_halving import HeadOutputs, compute_separation
 from carry.training.batched.network import BatchedNetwork, make_string_counts
@@ -44,7 +42,8 @@ OUTPUT_STRINGS = 400  # test strings in the table `outputs`
 GRID = (0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 3.0, 5.0, 10.0, 20.0, 50.0, 100.0)
 
 
-def tables(run: Run, report: Report = ignore) -> dict[str, pd.DataFrame]:
+@analyse_each_seed
+def tables(system: System) -> dict[str, pd.DataFrame]:
     """Analyse the heads of every seed of a row of the noisy majority.
 
     Returns:
@@ -56,10 +55,6 @@ def tables(run: Run, report: Report = ignore) -> dict[str, pd.DataFrame]:
         by_hand: separation accuracies of heads with given ratios (see `score_ratio_grid`).
         `n` is the number of test strings.
     """
-    return analyse_seeds(run, report, _analyse_seed)
-
-
-def _analyse_seed(system: System) -> dict[str, pd.DataFrame]:
     seed = system.seed
     system.network.to("cpu")  # a few thousand products of two features
     network = BatchedNetwork([system])
@@ -102,18 +97,12 @@ def measure_learned_accuracy(
 ) -> Float[Tensor, " M"]:
     """Return the accuracy of each model with only these heads (fraknoi2024, Definition 5.1).
 
-    Raises:
-        SettingsError: for a head that the models lack.
-
     >>> from carry.models.constructions.minimal_majority import build_minimal_majority
     >>> network = BatchedNetwork([build_minimal_majority(dtype=torch.float32)])
     >>> counts = torch.tensor([[3, 1, 0], [1, 3, 0]])
     >>> [measure_learned_accuracy(network, heads, counts).tolist() for heads in ([0], [])]
     [[1.0], [0.5]]
     """
-    number = network.head_mask.shape[1]
-    if not all(0 <= head < number for head in heads):
-        raise SettingsError(f"heads: {list(heads)} do not fit; expected some of 0 to {number - 1}")
     strings = make_string_counts(counts)
     kept = torch.zeros_like(network.head_mask)
     kept[:, list(heads)] = 1.0

@@ -26,17 +26,13 @@ import re
 import pandas as pd
 import torch
 import torch.nn.functional as F
-from jaxtyping import Integer
-from torch import Tensor
 
-from carry.analyses import INTERVAL, LABELS, Report, analyse_seeds, ignore, load_steps
+from carry.analyses import INTERVAL, LABELS, analyse_each_seed, load_steps
 from carry.data import problem_sets
-from carry.data.batch import Batch
 from carry.data.problems import Problems
 from carry.evaluation.decoding import decode_greedily
 from carry.evaluation.intervals import add_interval
 from carry.evaluation.scoring import locate_digits
-from carry.experiments.run import Run
 from carry.formats import EOS, to_text
 from carry.formats.worded import Worded
 from carry.models.system import System
@@ -65,7 +61,8 @@ DECODED_PROBLEMS = 300  # of each length, with the last weights
 KINDS = ("right", "wrong digits", "stops early", "middle lost", "shorter", "longer")
 
 
-def tables(run: Run, report: Report = ignore) -> dict[str, pd.DataFrame]:
+@analyse_each_seed
+def tables(system: System) -> dict[str, pd.DataFrame]:
     """Score the snapshots of a row, and classify the answers of its last weights.
 
     Returns:
@@ -83,10 +80,6 @@ def tables(run: Run, report: Report = ignore) -> dict[str, pd.DataFrame]:
             `score_scratchpads` counts. Only for rows with steps in words.
         All but next_tokens have intervals.
     """
-    return analyse_seeds(run, report, _analyse_seed)
-
-
-def _analyse_seed(system: System) -> dict[str, pd.DataFrame]:
     questions = problem_sets.load_questions(system.run)
     problems = {
         digits: problem_sets.to_problems(part, system.task).to(system.device)
@@ -145,9 +138,14 @@ def score_answers(
 
 def count_kinds(system: System, problems: Problems) -> pd.DataFrame:
     """Decode the answers to problems of one length, and count the answers of each kind."""
-    written = decode_greedily(system, problems, 1)
-    kinds = classify_answers(written, system.format.write(problems))
-    count = kinds.bincount(minlength=len(KINDS)).tolist()
+    _, target, real = system.format.write(problems).response()
+    kinds = [
+        classify_answer(to_text(written), to_text(due[ends]))
+        for written, due, ends in zip(
+            decode_greedily(system, problems, 1), target, real, strict=True
+        )
+    ]
+    count = [kinds.count(kind) for kind in KINDS]
     return pd.DataFrame({"kind": KINDS, "n": len(problems), "count": count})
 
 
@@ -254,43 +252,21 @@ def read_scratchpad(text: str) -> tuple[str, str]:
     return carry + spelled, answer[1] if answer else ""
 
 
-def classify_answers(written: Integer[Tensor, "B S"], batch: Batch) -> Integer[Tensor, " B"]:
-    """Return the index in `KINDS` of each written response; both sides are in reading order.
+def classify_answer(written: str, due: str) -> str:
+    """Return the kind of a written response, by the correct one; both are in reading order.
 
-    >>> from carry.formats import build_format, to_tokens
-    >>> from carry.tasks import build_task, to_digits
-    >>> task = build_task({"name": "addition"})
-    >>> form = build_format({"reverse_answer": False}, task)
-    >>> batch = form.write(task.solve(*to_digits([[1200, 34]] * 6)))  # 1234
-    >>> texts = ("1234$", "1243$", "12$$$", "14$$$", "31$$$", "12345")
-    >>> written = torch.stack([to_tokens(text) for text in texts])
-    >>> [KINDS[kind] for kind in classify_answers(written, batch)] == list(KINDS)
-    True
+    >>> texts = ("1234$", "1243$", "12$", "14$", "31$", "12345")
+    >>> [classify_answer(text, "1234$") for text in texts]
+    ['right', 'wrong digits', 'stops early', 'middle lost', 'shorter', 'longer']
     """
-    _, target, real = batch.response()
-    length = real.sum(1) - 1  # of the correct answer, without the end token
-    after_end = (written == EOS).cumsum(1) > 0
-    ended = after_end.any(1)
-    written_length = (~after_end).sum(1)
-    width = max(written.shape[1], target.shape[1])
-    written, target = (
-        F.pad(part, (0, width - part.shape[1]), value=-1) for part in (written, target)
-    )
-    at = torch.arange(width, device=written.device)
-    common = at < torch.minimum(written_length, length)[:, None]
-    prefix = ((written == target) & common).int().cumprod(1).sum(1)
-    reversed_written, reversed_target = (  # from the last token before the end
-        part.gather(1, (size[:, None] - 1 - at).clamp(min=0))
-        for part, size in ((written, written_length), (target, length))
-    )
-    suffix = ((reversed_written == reversed_target) & common).int().cumprod(1).sum(1)
-    short = written_length < length
-    lost = short & (prefix + suffix >= written_length) & (prefix > 0) & (suffix > 0)
-    kind = torch.full_like(written_length, KINDS.index("longer"))
-    kind[written_length == length] = KINDS.index("wrong digits")
-    kind[short] = KINDS.index("shorter")
-    kind[lost] = KINDS.index("middle lost")
-    kind[short & (prefix == written_length)] = KINDS.index("stops early")
-    kind[(written_length == length) & (prefix == length) & ended] = KINDS.index("right")
-    kind[~ended] = KINDS.index("longer")
-    return kind
+    written, end, _ = written.partition("$")
+    due = due.removesuffix("$")
+    if not end or len(written) > len(due):
+        return "longer"
+    if len(written) == len(due):
+        return "right" if written == due else "wrong digits"
+    if due.startswith(written):
+        return "stops early"
+    cuts = range(1, len(written))
+    lost = any(due.startswith(written[:at]) and due.endswith(written[at:]) for at in cuts)
+    return "middle lost" if lost else "shorter"

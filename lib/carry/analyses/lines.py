@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from typing import NamedTuple
 
 import pandas as pd
 import torch
@@ -33,17 +32,10 @@ COLUMNS = {
 }  # fmt: skip
 
 
-class Surroundings(NamedTuple):
-    """The number of characters before each sum, and the number of sums in the line."""
-
-    characters: int
-    sums: int
-
-
-SURROUNDINGS = (
-    *(Surroundings(characters, 1) for characters in (0, 10, 100, 1000)),
-    *(Surroundings(0, sums) for sums in (2, 5, 20)),
-    Surroundings(100, 5),
+SURROUNDINGS = (  # the number of characters before each sum, and of sums in the line
+    *((characters, 1) for characters in (0, 10, 100, 1000)),
+    *((0, sums) for sums in (2, 5, 20)),
+    (100, 5),
 )
 
 
@@ -60,10 +52,10 @@ def tables(run: Run, report: Report = ignore) -> dict[str, pd.DataFrame]:
     for seed in range(run.seeds):
         system = trained_models.load_seed(run, seed)
         for i, j, count in run.evaluation.reach:
-            for around in SURROUNDINGS:
-                exact = count_exact(system, max(i, j), around, count, tell)
-                labels = {"seed": seed, "digits": max(i, j), **around._asdict()}
-                counts.append({**labels, "n": count, "exact": exact})
+            for characters, sums in SURROUNDINGS:
+                exact = count_exact(system, max(i, j), characters, sums, count, tell)
+                sizes = {"digits": max(i, j), "characters": characters, "sums": sums}
+                counts.append({"seed": seed, **sizes, "n": count, "exact": exact})
     labels = {"row": run.name, "scale": run.scale, "trained": run.training.digits}
     return {"lines": add_interval(pd.DataFrame(counts).assign(**labels))}
 
@@ -71,13 +63,16 @@ def tables(run: Run, report: Report = ignore) -> dict[str, pd.DataFrame]:
 def count_exact(
     system: System,
     digits: int,
-    surroundings: Surroundings,
+    characters: int,
+    sums: int,
     count: int,
     tell: Callable[[int], None] = lambda problems: None,
 ) -> int:
     """Count the exact responses to the last sums of lines; all models get the same lines.
 
     Args:
+        characters: of text before each sum.
+        sums: in the line.
         tell: called with the number of problems scored since its last call.
 
     Raises:
@@ -85,7 +80,7 @@ def count_exact(
 
     >>> from carry.evaluation.trained_models import load_committed
     >>> system = load_committed("addition_line_rows_relative")
-    >>> count_exact(system, 3, Surroundings(characters=5, sums=3), count=7)
+    >>> count_exact(system, 3, characters=5, sums=3, count=7)
     7
     """
     if not isinstance(system.format, Line):
@@ -93,7 +88,6 @@ def count_exact(
         raise SettingsError(
             f"runs.{system.run.name}.format.name: {name!r} does not fit 'lines'; expected 'line'"
         )
-    characters, sums = surroundings
     generator = stream(0, "lines", digits, characters, sums)
     problems = system.task.draw_for_cells(torch.tensor([[digits, digits]] * count), generator)
     around, evaluation = copy.copy(system), system.run.evaluation

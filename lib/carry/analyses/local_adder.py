@@ -16,10 +16,9 @@ import torch
 from jaxtyping import Bool, Float, Integer
 from torch import Tensor
 
-from carry.analyses import INTERVAL, LABELS, Report, analyse_seeds, ignore
+from carry.analyses import INTERVAL, LABELS, analyse_each_seed
 from carry.config.settings import SettingsError
 from carry.evaluation.intervals import add_interval
-from carry.experiments.run import Run
 from carry.formats import BOS
 from carry.interpretability.head_ablation import NO_HEAD, mean_ablation
 from carry.models.hooks import Hooks
@@ -72,8 +71,9 @@ def enumerate_middle() -> MiddleContexts:
     return MiddleContexts(tokens, ids, below, tokens[:, 3:5].sum(1), written, added <= 1, carry)
 
 
-def tables(run: Run, report: Report = ignore) -> dict[str, pd.DataFrame]:
-    """Analyse every seed of a row of additions with one layer and window [0, 1].
+@torch.inference_mode()
+def adder_tables(system: System) -> dict[str, pd.DataFrame]:
+    """Analyse a model of additions with one layer and window [0, 1].
 
     Returns:
         attention_places: the mean share of each `head`'s attention on tokens of a kind (`where`),
@@ -90,13 +90,13 @@ def tables(run: Run, report: Report = ignore) -> dict[str, pd.DataFrame]:
     Raises:
         SettingsError: for other windows, or several layers.
     """
-    return analyse_seeds(run, report, adder_tables)
-
-
-@torch.inference_mode()
-def adder_tables(system: System) -> dict[str, pd.DataFrame]:
-    """Return the tables of one model (see `tables`)."""
-    check_model(system)
+    layers, encodings = system.network.settings.layers, system.network.encodings
+    windows = [encoding.window for encoding in encodings]
+    if layers > 1 or windows != [(0, 1)]:
+        raise SettingsError(
+            f"analyses.{system.run.name}: 'local_adder' does not fit {layers} layers with windows "
+            f"{windows}; expected 1 layer with window [0, 1]"
+        )
     system.network.to("cpu").eval()  # the 30,000 contexts are enumerated there
     contexts = enumerate_middle()
     possible = MiddleContexts(*(part[contexts.possible] for part in contexts))
@@ -112,21 +112,6 @@ def adder_tables(system: System) -> dict[str, pd.DataFrame]:
                 [_fit_maps(possible, hooks[name][:, -1], POINTS[name]) for name in POINTS]
             ),
         }
-
-
-def check_model(system: System) -> None:
-    """Refuse a model with other contexts in the middle of a sum."""
-    network, place = system.network, f"runs.{system.run.name}"
-    if network.settings.layers > 1:
-        raise SettingsError(
-            f"{place}.model.layers: {network.settings.layers} do not fit 'local_adder'; expected 1"
-        )
-    windows = [encoding.window for encoding in network.encodings]
-    if windows != [(0, 1)]:
-        raise SettingsError(
-            f"{place}.positions: windows {[list(window or ()) for window in windows]} do not fit "
-            "'local_adder'; expected one, [0, 1]"
-        )
 
 
 def _predict(
@@ -198,3 +183,6 @@ def _fit_maps(contexts: MiddleContexts, stream: Float[Tensor, "N D"], where: str
         right = int(((x[scored] @ weight).argmax(1) == target[scored]).sum())
         rows.append({"where": where, "what": name, "n": len(scored), "right": right})
     return add_interval(pd.DataFrame(rows), "right")
+
+
+tables = analyse_each_seed(adder_tables)

@@ -7,10 +7,12 @@ growing length tell whether attention is diluted.
 from __future__ import annotations
 
 import pandas as pd
+from jaxtyping import Bool
+from torch import Tensor
 
-from carry.analyses import LABELS, Report, analyse_seeds, ignore
+from carry.analyses import LABELS, analyse_each_seed
 from carry.data import problem_sets
-from carry.experiments.run import Run
+from carry.data.batch import Batch
 from carry.interpretability.attention import measure_response_attention
 from carry.models.system import System
 
@@ -19,35 +21,29 @@ COLUMNS = {"locality": (*LABELS, "trained", "digits", "n", "share")}
 PROBLEMS, MAX_TOKENS = 10, 400  # of each length, and in the longest problem
 
 
-def tables(run: Run, report: Report = ignore) -> dict[str, pd.DataFrame]:
+@analyse_each_seed
+def tables(system: System) -> dict[str, pd.DataFrame]:
     """Measure the attention of every seed of a row on sums of equal lengths that score the row.
 
     Returns:
         locality: for each number of `digits` whose sums have at most `MAX_TOKENS` tokens, the
             `share` of attention, a mean over all queries of `n` responses, heads and layers.
     """
-    questions = problem_sets.load_questions(run)
-    return analyse_seeds(run, report, _measure_seed, questions[questions["i"] == questions["j"]])
-
-
-def _measure_seed(system: System, questions: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    questions = problem_sets.load_questions(system.run)
     lines = []
-    for digits, part in questions.groupby("i"):
+    for digits, part in questions[questions["i"] == questions["j"]].groupby("i"):
         if system.format.extent(digits).tokens <= MAX_TOKENS:
-            part = part.head(PROBLEMS)
-            share = measure_locality(system, part)
-            lines.append({"digits": digits, "n": len(part), "share": share})
+            problems = problem_sets.to_problems(part.head(PROBLEMS), system.task)
+            batch = system.format.write(problems.to(system.device))
+            shares = measure_response_attention(system, batch, _find_local_tokens(batch))
+            share = float(shares.mean(dim=(0, 2)).mean())
+            lines.append({"digits": digits, "n": len(problems), "share": share})
     return {"locality": pd.DataFrame(lines)}
 
 
-def measure_locality(system: System, table: pd.DataFrame) -> float:
-    """Return the share of attention of a model on local tokens, in a table of sums."""
-    problems = problem_sets.to_problems(table, system.task).to(system.device)
-    batch = system.format.write(problems)
-    at, _, _ = batch.response()
+def _find_local_tokens(batch: Batch) -> Bool[Tensor, "B A T"]:
     place = batch.levels[:, :, 0]
-    offset = place[:, None] - place.gather(1, at)[:, :, None]
+    offset = place[:, None] - place.gather(1, batch.response()[0])[:, :, None]
     is_local = (place >= 0)[:, None] & (offset >= 0) & (offset <= 1)
     is_local[:, :, 0] = True
-    shares = measure_response_attention(system, batch, is_local)
-    return float(shares.mean(dim=(0, 2)).mean())
+    return is_local

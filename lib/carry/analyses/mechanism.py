@@ -9,10 +9,9 @@ from __future__ import annotations
 import pandas as pd
 import torch
 
-from carry.analyses import INTERVAL, LABELS, Report, analyse_seeds, ignore
+from carry.analyses import INTERVAL, LABELS, analyse_each_seed
 from carry.data.problems import Problems
 from carry.data.tables import concat_by_name
-from carry.experiments.run import Run
 from carry.interpretability import attention, patching
 from carry.interpretability.head_ablation import ablate_heads
 from carry.interpretability.lens import apply_logit_lens
@@ -44,16 +43,13 @@ PROBLEMS = {"lens": 500, "learn": 400, "ask": 300, "attention": 200, "ablations"
 TWINS = 100
 
 
-def tables(run: Run, report: Report = ignore) -> dict[str, pd.DataFrame]:
+@analyse_each_seed
+def tables(system: System) -> dict[str, pd.DataFrame]:
     """Apply all tools to every seed of a row of additions.
 
     Returns:
         For all `seed`s and numbers of `digits`, what `model_tables` returns.
     """
-    return analyse_seeds(run, report, _analyse_seed)
-
-
-def _analyse_seed(system: System) -> dict[str, pd.DataFrame]:
     trained = system.run.training.digits
     return concat_by_name(model_tables(system, digits, TWINS) for digits in (trained, trained + 1))
 

@@ -21,13 +21,12 @@ import torch.nn.functional as F
 from jaxtyping import Float, Integer
 from torch import Tensor
 
-from carry.analyses import INTERVAL, LABELS, Report, analyse_seeds, ignore
+from carry.analyses import INTERVAL, LABELS, analyse_each_seed
 from carry.config.settings import SettingsError
 from carry.data.batch import Batch
 from carry.data.tables import concat_by_name
 from carry.evaluation import trained_models
 from carry.evaluation.intervals import add_interval
-from carry.experiments.run import Run
 from carry.formats import FIRST_LETTER
 from carry.interpretability import fourier
 from carry.models.hooks import Hooks
@@ -55,7 +54,9 @@ EMBEDDING, NEURONS = "embedding", "neurons to logits"  # of the numbers
 Pairs = Integer[Tensor, " B"]  # (a, b) as a * modulus + b
 
 
-def tables(run: Run, report: Report = ignore) -> dict[str, pd.DataFrame]:
+@analyse_each_seed
+@torch.no_grad()
+def tables(system: System) -> dict[str, pd.DataFrame]:
     """Analyse the snapshots of all seeds of a row.
 
     Returns:
@@ -65,22 +66,14 @@ def tables(run: Run, report: Report = ignore) -> dict[str, pd.DataFrame]:
     Raises:
         SettingsError: for a row without snapshots.
     """
+    run = system.run
     if not run.training.snapshot_every:
         raise SettingsError(
             f"runs.{run.name}.training.snapshot_every: {run.training.snapshot_every} does not fit "
             "analysis 'modular'; expected a number of steps"
         )
-    return analyse_seeds(run, report, _analyse_seed)
-
-
-@torch.no_grad()
-def _analyse_seed(system: System) -> dict[str, pd.DataFrame]:
-    """Return the tables of one model.
-
-    Frequencies are computed if each number is a symbol and all pairs can be scored.
-    """
-    snapshots = trained_models.load_snapshots(system.run, system.seed)
-    stages = {0: System(system.run, system.seed).network.state_dict(), **snapshots}
+    snapshots = trained_models.load_snapshots(run, system.seed)
+    stages = {0: System(run, system.seed).network.state_dict(), **snapshots}
     system.network.to("cpu").load_state_dict(stages[max(stages)])
     scores_all = system.format.numbers_are_symbols and system.task.modulus**2 <= MAX_PAIRS
     pairs = choose_pairs(system)
@@ -141,17 +134,15 @@ def compute_number_logits(system: System, batch: Batch) -> Float[Tensor, "B P"]:
 def _score_all(
     system: System, sets: dict[str, Pairs], batch: Batch, keys: Sequence[int]
 ) -> pd.DataFrame:
-    """Score all pairs, with the losses of restricted and excluded logits.
-
-    The score covers the answer, as one of the numbers, and not the end token.
-    """
+    """Score the answers (not end tokens) to all pairs, with losses of parts of the logits."""
     logits = compute_number_logits(system, batch)
     answers = fourier.modular_sums(system.task.modulus)
-    losses = {
-        "loss": fourier.pair_losses(logits, answers),
-        "restricted": fourier.pair_losses(fourier.restrict_logits(logits, keys), answers),
-        "excluded": fourier.pair_losses(fourier.exclude_waves(logits, keys), answers),
+    kinds = {
+        "loss": logits,
+        "restricted": fourier.project_on_waves(logits, [0, *keys]),
+        "excluded": logits - fourier.project_on_waves(logits, keys),
     }
+    losses = {kind: F.cross_entropy(of, answers, reduction="none") for kind, of in kinds.items()}
     correct = logits.argmax(1) == answers
     rows = []
     for name, pairs in {**sets, "all": torch.arange(len(answers))}.items():

@@ -10,11 +10,10 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-from carry.analyses import INTERVAL, LABELS, Report, analyse_seeds, ignore, load_steps
+from carry.analyses import INTERVAL, LABELS, analyse_each_seed, load_steps
 from carry.data.problems import Problems
 from carry.evaluation.intervals import add_interval
 from carry.evaluation.scoring import locate_digits, score
-from carry.experiments.run import Run
 from carry.interpretability.carry_subtasks import label_subtasks, measure_cascades
 from carry.models.system import System
 from carry.models.teacher_forcing import TeacherForcedPass
@@ -31,7 +30,8 @@ UNIFORM = 2000  # problems with independent digits
 PER_CASCADE = 100  # problems for each cascade: its first place and its length
 
 
-def tables(run: Run, report: Report = ignore) -> dict[str, pd.DataFrame]:
+@analyse_each_seed
+def tables(system: System) -> dict[str, pd.DataFrame]:
     """Score the snapshots of a row of additions by sub-task and by cascade.
 
     Returns:
@@ -41,10 +41,6 @@ def tables(run: Run, report: Report = ignore) -> dict[str, pd.DataFrame]:
             `exact`.
         Both have intervals. A row without snapshots is scored at its last step.
     """
-    return analyse_seeds(run, report, _analyse_seed)
-
-
-def _analyse_seed(system: System) -> dict[str, pd.DataFrame]:
     problems = draw_problems(system.task, system.run.training.digits)
     labels = label_subtasks(system.task, problems)
     cascades = measure_cascades(system.task, problems)
@@ -101,12 +97,10 @@ def _count_by_place(
     """Count correct digits by sub-task and place."""
     places, is_digit = locate_digits(system.format.write(problems))
     correct = scored.right.cpu()
-    rows = []
+    parts = []
     for name, applies in labels.items():
         labelled = applies.gather(1, places.clamp(min=0)) & is_digit
-        for place in range(applies.shape[1]):
-            digits = labelled & (places == place)
-            if digits.any():
-                counts = {"n": int(digits.sum()), "correct": int((correct & digits).sum())}
-                rows.append({"subtask": name, "place": place, **counts})
-    return pd.DataFrame(rows)
+        counts = {"place": places[labelled].long(), "n": 1, "correct": correct[labelled].long()}
+        by_place = pd.DataFrame(counts).groupby("place", as_index=False).sum()
+        parts.append(by_place.assign(subtask=name))
+    return pd.concat(parts, ignore_index=True)

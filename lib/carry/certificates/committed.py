@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from carry.certificates.files import read_certificate, write_certificate
-from carry.certificates.jobs import RUN_FIELDS, certify_runs, describe_models
+from carry.certificates.jobs import RUN_FIELDS, certify_runs
 from carry.certificates.tables import write_tables
 from carry.config import paths
 from carry.config.settings import SettingsError, suggest_name
@@ -43,23 +43,23 @@ def verify_certificates(rows: list[str]) -> bool:
         Whether all certificates are valid and exact, and none is missing or unused.
     """
     weights: dict[str, tuple[Run, list[Path]]] = {}
-    costs, stored, faults = {}, {}, []
+    stored, faults = {}, []
     for row in rows or list_certified():
         try:
-            path, *weights[row] = _check_models(row)
-            stored[row] = path, read_certificate(path)
-            costs[row] = 1.0 + max(seed.get("contexts") or 0 for seed in stored[row][1]["seeds"])
+            found = _find_committed_weights(row), read_certificate(paths.certificate_file(row))
+            weights[row], stored[row] = found
         except SettingsError as error:
             faults.append(f"{row}: {error}")
-    actual = certify_runs(weights, "verifying", costs)
+    actual = certify_runs(weights, "verifying")
     unused = {path.stem for path in paths.certificate_file("").parent.glob("*.json")}
     for row in [] if rows else sorted(unused - {*list_certified()}):
         faults.append(f"{row}: it has a certificate, and no experiment certifies it")
     valid = True
-    for row, (path, certificate) in stored.items():
-        difference = _compare(certificate, actual[row], path)
-        if difference:
-            faults.append(f"{row}: {difference}")
+    for row, certificate in stored.items():
+        try:
+            _compare(certificate, actual[row], paths.certificate_file(row))
+        except SettingsError as error:
+            faults.append(f"{row}: {error}")
             continue
         for seed in certificate["seeds"]:
             valid &= seed["verdict"] == "exact"
@@ -67,24 +67,6 @@ def verify_certificates(rows: list[str]) -> bool:
     for fault in faults:
         print(fault, flush=True)
     return valid and not faults
-
-
-def _check_models(row: str) -> tuple[Path, Run, list[Path]]:
-    """Compare a certificate with committed weights; return its path, the run, and these weights.
-
-    Settings and weights are compared first, since the contexts take minutes.
-    """
-    run, weights = _find_committed_weights(row)
-    path = paths.certificate_file(row)
-    stored = read_certificate(path)
-    models = [{field: seed.get(field) for field in ("seed", "weights")} for seed in stored["seeds"]]
-    systems = [
-        trained_models.restore_system(place, run, seed, "cpu") for seed, place in enumerate(weights)
-    ]
-    difference = _compare({**stored, "seeds": models}, describe_models(systems), path)
-    if difference:
-        raise SettingsError(difference)
-    return path, run, weights
 
 
 def export_tables(row: str, seed: int, folder: Path) -> None:
@@ -169,26 +151,21 @@ def _find_committed_weights(row: str) -> tuple[Run, list[Path]]:
     return run, files
 
 
-def _compare(stored: dict[str, Any], actual: dict[str, Any], path: Path) -> str | None:
-    """Return one line about the first difference of two certificates; None if they agree.
-
-    A default that only one of them writes down is no difference.
-    """
+def _compare(stored: dict[str, Any], actual: dict[str, Any], path: Path) -> None:
+    """Refuse a certificate that differs; a default that only one of both writes down is equal."""
     sides = []
     for certificate in (stored, actual):
         with report_damage(path):
             settings = {field: certificate[field] for field in RUN_FIELDS}
             identity = identify(make_run(settings))
         sides.append({**certificate, **{field: identity.get(field) for field in RUN_FIELDS}})
-    return _find_difference(*sides, paths.display_path(path))
+    difference = _find_difference(*sides, paths.display_path(path))
+    if difference:
+        raise SettingsError(difference)
 
 
 def _find_difference(stored: Any, actual: Any, place: str) -> str | None:
-    """Return one line about the first difference of two certificates; None if they agree.
-
-    >>> _find_difference({"seeds": [{"wrong": 1}]}, {"seeds": [{"wrong": 0}]}, "a.json")
-    'a.json.seeds.0.wrong: 1 differs; expected 0'
-    """
+    """Return one line about the first difference of two certificates; None if they agree."""
     if isinstance(stored, dict) and isinstance(actual, dict):
         pairs = {key: (stored.get(key), actual.get(key)) for key in {**actual, **stored}}
         pairs = {key: pair for key, pair in pairs.items() if key not in NOT_COMPARED}

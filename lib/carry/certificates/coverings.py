@@ -310,9 +310,6 @@ def _find_digits_for_carries(digit: int, previous: int) -> list[list[int]]:
 
     The carries are those of products of these digits with `digit` and with `previous`. The pair
     without carries has two entries: no digit, and 1.
-
-    >>> _find_digits_for_carries(2, 1)
-    [[], [1], [5]]
     """
     reached: dict[tuple[int, int], list[int]] = {(0, 0): []}
     waiting = [(0, 0)]
@@ -401,12 +398,9 @@ def _cover_product_sums(system: System) -> Iterator[CoveringProblems]:
 
 
 def _find_visible_digits(length: int, row: int, more: bool, place: int) -> list[FreeDigit]:
-    """Return the digits at a place and the next higher one, as seen when sum `row` is written.
+    """Return the digits at a place and the next one, as seen when sum `row` is written.
 
-    Args:
-        length: the number of digits of the first number.
-        more: whether another row follows.
-        place: the lower of the two places.
+    The first number has `length` digits; `more` says that another row follows.
     """
     places = {
         "sum": range(length + row if row else 0),

@@ -61,9 +61,6 @@ def read_certificate(path: Path) -> dict[str, Any]:
             f"{where}.sha256: {str(stored)[:16]!r} differs; expected {actual[:16]!r}"
         )
     del content["version"]
-    seeds = content.get("seeds")
-    if not isinstance(seeds, list) or not all(isinstance(seed, dict) for seed in seeds):
-        raise SettingsError(f"{where}.seeds: no list of mappings; expected one for each seed")
     return content
 
 

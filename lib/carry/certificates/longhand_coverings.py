@@ -21,7 +21,7 @@ from jaxtyping import Bool
 from torch import Tensor
 
 from carry.data.batch import Batch
-from carry.formats import EOS, EQUALS, PAD, SIGNS
+from carry.formats import ALPHABET, EQUALS, PAD, to_tokens
 from carry.formats.longhand import mark_tokens
 from carry.tasks.calculator import write_row
 
@@ -49,13 +49,9 @@ def generate_longhand_batches(operations: str) -> Iterator[tuple[Batch, Bool[Ten
 
 def _write_texts(texts: Sequence[tuple[str, bool]]) -> tuple[Batch, Bool[Tensor, "B A"]]:
     """Write texts; select the last token, or the last row without its count."""
-    codes = torch.full((128,), PAD)
-    for token, character in enumerate(SIGNS):
-        codes[ord(character)] = token
-    codes[ord("$")] = EOS
     width = max(len(text) for text, _ in texts)
-    characters = bytearray("".join(f"{text:_<{width}}" for text, _ in texts), "ascii")
-    tokens = codes[torch.frombuffer(characters, dtype=torch.uint8).view(len(texts), width).long()]
+    padded = "".join(text.ljust(width, ALPHABET[PAD]) for text, _ in texts)
+    tokens = to_tokens(padded).view(len(texts), width)
     start = (tokens == EQUALS).int().argmax(1) + 1
     batch = mark_tokens(tokens.int(), start, torch.tensor([len(text) for text, _ in texts]))
     index, _, real = batch.response()

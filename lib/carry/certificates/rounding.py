@@ -192,8 +192,9 @@ def _normalise(
     multiplied by this factor, and x by the possible difference of the factors. Then follow the
     rounding of the root, the `shift` of x by rounding, and a few roundings.
     """
-    smallest, exact, largest = _square_mean_range(x, eps)
-    norm, magnitude = x.error_norm, x.value.abs()
+    norm, magnitude, root = x.error_norm, x.value.abs(), vector_norms(x.value)
+    squares = (root - norm).clamp(min=0).square(), root.square(), (root + norm).square()
+    smallest, exact, largest = (square / x.value.shape[-1] + eps for square in squares)
     exact_root, largest_root = exact.rsqrt(), smallest.rsqrt()
     root_change = torch.maximum(largest_root - exact_root, exact_root - largest.rsqrt())
     inherited = largest_root * x.error + root_change * magnitude
@@ -208,13 +209,6 @@ def _normalise(
     output_norm = weight_size.max() * largest_root * norm + vector_norms(rounding)
     value = x.value * exact_root * weight + bias
     return BoundedTensor(value, inherited * weight_size + rounding, output_norm, rounding)
-
-
-def _square_mean_range(x: BoundedTensor, eps: float) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the smallest, the exact and the largest value of mean(x^2) + eps."""
-    root, error = vector_norms(x.value), x.error_norm
-    low, high = (root - error).clamp(min=0).square(), (root + error).square()
-    return tuple(square / x.value.shape[-1] + eps for square in (low, root.square(), high))
 
 
 def _root_error(smallest: Tensor, largest: Tensor, square_error: Tensor, eps: float) -> Tensor:

@@ -248,10 +248,7 @@ def _round_number(number: Tensor) -> float | None:
 def _find_counterexample(
     system: System, enumerated: EnumeratedContexts, checks: ContextChecks
 ) -> dict[str, Any]:
-    """Return the wrong context with the smallest lead, and a problem that the model gets wrong.
-
-    The problem is the one that contains the context, or else one of many random problems.
-    """
+    """Return the wrong context with the smallest lead, and a problem with it or a random one."""
     contexts, rows = enumerated.contexts, checks.wrong.nonzero()[:, 0]
     worst = rows[checks.lead[rows].argmin()]
     counterexample = {

@@ -35,12 +35,6 @@ PROBLEMS = 3_000  # in each case, with up to `Case.max_digits` digits
 SHORT = 3  # digits of the problem whose visible tokens are shown
 HIGHEST_FIRST = {"reverse_operands": False, "reverse_answer": False}
 
-COLUMNS = {
-    "limits": [
-        "case", "window", "problems", "contexts", "context", "one", "then", "other", "or_then",
-    ],
-}  # fmt: skip
-
 
 class Case(NamedTuple):
     """A task, a format, and the ids that relative encodings use."""

@@ -322,7 +322,7 @@ def count_construction_errors(claim: Claim) -> Measurement:
     """Count the wrong tokens, or gates, of a construction."""
     if sums := claim.construction:
         cells = [(i, j) for i, j in sums.cells]
-        tested = adder_construction.score_random_sums(cells, sums.tokens, sums.codes)
+        tested = adder_construction.score_sums(cells, sums.tokens, codes=[sums.codes])
     else:
         circuits = claim.circuits
         tested = majority_constructions.score_random_circuits(

@@ -10,7 +10,8 @@ import itertools
 import math
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
-from typing import Any, NamedTuple
+from types import SimpleNamespace
+from typing import Any
 
 import pandas as pd
 import torch
@@ -29,12 +30,6 @@ from carry.randomness import stream
 from carry.tasks import to_digits
 
 MAX_ATTENTION_SCORES = 2**24  # of all four heads in one pass
-DTYPES = {"float32": torch.float32, "float64": torch.float64}
-SCORES = ("problems", "n", "wrong", "exact", "margin", "accuracy", "low", "high")
-COLUMNS = {
-    "widths": ("written", "bits", "codes", "ids", "codes_are", "width", *SCORES),
-    "sharpness": ("operands", "digits", "sequence", "dtype", "scale", *SCORES),
-}
 TITLES = {
     4: "The embedded tokens, X(0)",
     **{
@@ -57,27 +52,12 @@ FEATURES = (
 )  # fmt: skip
 
 
-class ForwardTrace(NamedTuple):
-    """All tensors of one problem, with a column for each token that the model reads.
-
-    Shapes: D features, T tokens, H heads of K features, V symbols.
-    """
-
-    tokens: list[str]
-    ids: list[list[int]]
-    embedded: Float[Tensor, "D T"]
-    query: Float[Tensor, "H K T"]
-    key: Float[Tensor, "H K T"]
-    value: Float[Tensor, "H D T"]
-    attention: Float[Tensor, "H T T"]
-    attended: Float[Tensor, "D T"]
-    concluded: Float[Tensor, "D T"]
-    logits: Float[Tensor, "V T"]
-
-
 @torch.no_grad()
-def trace_problem(system: System, *operands: int, first: Sequence[int] = (1, 1)) -> ForwardTrace:
+def trace_problem(system: System, *operands: int, first: Sequence[int] = (1, 1)) -> SimpleNamespace:
     """Return all tensors of a construction for one problem, with start ids `first` by level.
+
+    Each has a column for each of T tokens that the model reads, of H heads, D features and K
+    features of a head.
 
     >>> trace = trace_problem(build_adder(3, 2), 57, 48, 96)
     >>> "".join(trace.tokens), trace.ids[1][:6]
@@ -89,17 +69,17 @@ def trace_problem(system: System, *operands: int, first: Sequence[int] = (1, 1))
     block = system.network.blocks[0]
     output = block.output.weight.unflatten(1, (block.heads, -1))
     read = int(batch.length) - 1  # the model predicts the end token and does not read it
-    return ForwardTrace(
-        [ALPHABET[token] for token in batch.tokens[0, :read].tolist()],
-        [level[0, :read].tolist() for level in ids],
-        hooks["embed"][0, :read].T,
-        hooks["0.q"][0, :, :read].mT,
-        hooks["0.k"][0, :, :read].mT,
-        torch.einsum("dhk,htk->hdt", output, hooks["0.v"][0, :, :read]),
-        hooks["0.pattern"][0, :, :read, :read],
-        hooks["0.resid_mid"][0, :read].T,
-        hooks["0.resid_post"][0, :read].T,
-        logits[0, :read].T,
+    return SimpleNamespace(
+        tokens=[ALPHABET[token] for token in batch.tokens[0, :read].tolist()],
+        ids=[level[0, :read].tolist() for level in ids],
+        embedded=hooks["embed"][0, :read].T,  # [D T]
+        query=hooks["0.q"][0, :, :read].mT,  # [H K T]
+        key=hooks["0.k"][0, :, :read].mT,
+        value=torch.einsum("dhk,htk->hdt", output, hooks["0.v"][0, :, :read]),  # [H D T]
+        attention=hooks["0.pattern"][0, :, :read, :read],  # [H T T]
+        attended=hooks["0.resid_mid"][0, :read].T,
+        concluded=hooks["0.resid_post"][0, :read].T,
+        logits=logits[0, :read].T,
     )
 
 
@@ -122,6 +102,7 @@ def paper_tables(
     """Return the tables 4 to 26 of the paper from the tensors of this model.
 
     Codes are shown by their bits, as + and -. Computed tensors are shown for the response only.
+    Rows of zeros are left out.
 
     >>> tables = paper_tables(paper_example(), 57, 48, 96, first=(4, 2))
     >>> tables[8].loc["PRE_SUM"].tolist()
@@ -154,17 +135,7 @@ def paper_tables(
     tables[25] = pd.DataFrame(logits, index=symbols, columns=read)
     tokens = [read, predicted[response]]
     tables[26] = pd.DataFrame(tokens, index=["I", "O"], columns=range(1, len(read) + 1))
-    return tables
-
-
-def drop_zero_rows(table: pd.DataFrame) -> pd.DataFrame:
-    """Return a table without the rows of zeros.
-
-    >>> table = pd.DataFrame({"a": ["0", "1"], "b": ["0", "0"]}, index=["NUM", "EOS"])
-    >>> drop_zero_rows(table).index.tolist()
-    ['EOS']
-    """
-    return table[(table != "0").any(axis=1)]
+    return {number: table[(table != "0").any(axis=1)] for number, table in tables.items()}
 
 
 def _count_bits(system: System) -> tuple[int, int]:
@@ -229,34 +200,25 @@ def _format_number(value: float) -> str:
     return str(fraction) if abs(fraction - Fraction(value)) < 1e-9 else f"{value:.3f}"
 
 
-class ConstructionScore(NamedTuple):
-    """The score of a construction: problems, response tokens `n`, and how many are wrong.
-
-    `margin`: the smallest difference between the target's logit and the largest other one.
-    """
-
-    problems: int
-    n: int
-    wrong: int
-    exact: int
-    margin: float
-
-
 @torch.no_grad()
-def score_construction(system: System, problems: Problems) -> ConstructionScore:
+def score_construction(system: System, problems: Problems) -> dict[str, float]:
     """Score a construction on problems in one teacher-forced pass.
 
     The pass predicts what decoding would write (see `carry.models.teacher_forcing`). For very long
     sequences it computes the response in parts.
 
+    Returns:
+        The number of `problems` and of response tokens (`n`), how many tokens are `wrong` and how
+        many responses `exact`, and the smallest `margin` of a target's logit over another one.
+
     >>> model = build_adder(2, 1)
-    >>> score_construction(model, all_sums(model, 2, 1))[:4]
-    (100, 900, 0, 100)
+    >>> [*score_construction(model, all_sums(model, 2, 1)).values()][:4]
+    [100, 900, 0, 100]
     """
     batch = system.format.write(problems)
     tokens, queries = batch.tokens.shape[1], int((batch.length - batch.start).max())
     rows_at_once = max(1, MAX_ATTENTION_SCORES // (4 * tokens * queries))
-    queries_at_once = max(1, MAX_ATTENTION_SCORES // (4 * tokens)) if rows_at_once == 1 else queries
+    queries_at_once = max(1, MAX_ATTENTION_SCORES // (4 * tokens))
     n = wrong = exact = 0
     margin = math.inf
     for rows in torch.arange(len(problems)).split(rows_at_once):
@@ -265,7 +227,8 @@ def score_construction(system: System, problems: Problems) -> ConstructionScore:
         n, wrong = n + int(real.sum()), wrong + int(errors.sum())
         exact += int((~errors.any(1)).sum())
         margin = min(margin, float(margins[real].min()))
-    return ConstructionScore(len(problems), n, wrong, exact, margin)
+    counts = {"problems": len(problems), "n": n, "wrong": wrong, "exact": exact}
+    return {**counts, "margin": margin}
 
 
 def _compute_margins(
@@ -307,12 +270,6 @@ def random_sums(system: System, operands: int, digits: int, count: int) -> Probl
     return system.task.draw_for_cells(torch.tensor([[digits, operands]] * count), generator)
 
 
-def _count_problems(operands: int, digits: int, tokens: int) -> int:
-    """Return how many sums of numbers of equal length have at least `tokens` response tokens."""
-    written = (operands + 1) * (compute_adder_size(operands, digits).digits + 1)
-    return math.ceil(tokens / written)
-
-
 def add_accuracy(counts: Iterable[dict[str, Any]]) -> pd.DataFrame:
     """Return counts of `wrong` among `n` as a table, with the accuracy and its interval.
 
@@ -324,86 +281,43 @@ def add_accuracy(counts: Iterable[dict[str, Any]]) -> pd.DataFrame:
     return add_interval(right, "right").drop(columns="right")
 
 
-def _score(system: System, problems: Problems, **columns: Any) -> dict[str, Any]:
-    return {**columns, **score_construction(system, problems)._asdict()}
+def score_sums(
+    cells: Iterable[tuple[int, int]],
+    tokens: int | None = None,
+    count: int | None = None,
+    codes: Sequence[Codes] = ("spare",),
+    dtypes: Sequence[str] = ("float64",),
+    scales: Sequence[float] = (64.0,),
+) -> pd.DataFrame:
+    """Score the model of each cell (operands, digits), with each setting of `build_adder`.
 
+    Args:
+        tokens: draw random sums with at least so many response tokens.
+        count: draw so many random sums. With neither, each model is scored on all of its sums.
 
-def score_all_sums(cells: Iterable[tuple[int, int]]) -> pd.DataFrame:
-    """Score the model of each cell (operands, digits) on all of its sums.
+    Returns:
+        The sizes `operands`, `digits`, `sequence` (tokens of a problem and its response) and
+        `width`; the settings `codes_are`, `dtype` and `scale` (the sharpness of attention); and
+        `score_construction`, with the accuracy and its interval.
 
-    >>> score_all_sums([(2, 1)])[["problems", "n", "wrong"]].values.tolist()
+    >>> score_sums([(2, 1)])[["problems", "n", "wrong"]].values.tolist()
     [[100, 900, 0]]
+    >>> table = score_sums([(2, 2)], tokens=50, dtypes=["float32", "float64"], scales=[1.0, 8.0])
+    >>> (table["wrong"] > 0).tolist(), table["n"].unique().tolist()
+    ([True, False, True, False], [60])
     """
     rows = []
-    for operands, digits in cells:
-        model = build_adder(operands, digits)
-        sizes = {"operands": operands, "digits": digits, "width": _get_width(model)}
-        rows.append(_score(model, all_sums(model, operands, digits), **sizes))
-    return add_accuracy(rows)
-
-
-def score_random_sums(
-    cells: Iterable[tuple[int, int]], tokens: int, codes: Codes = "spare"
-) -> pd.DataFrame:
-    """Score the model of each cell on random sums with at least `tokens` response tokens.
-
-    >>> score_random_sums([(3, 2)], tokens=100)[["problems", "n", "wrong"]].values.tolist()
-    [[7, 112, 0]]
-    """
-    rows = []
-    for operands, digits in cells:
-        model = build_adder(operands, digits, codes=codes)
-        sizes = {"operands": operands, "digits": digits, "width": _get_width(model)}
-        count = _count_problems(operands, digits, tokens)
-        rows.append(_score(model, random_sums(model, operands, digits, count), **sizes))
-    return add_accuracy(rows)
-
-
-def _get_width(system: System) -> int:
-    return system.network.tokens.weight.shape[1]
-
-
-def score_by_length(written: Iterable[int], count: int = 200) -> pd.DataFrame:
-    """Score models of the theorem's width with both kinds of codes, by the digits of two numbers.
-
-    Columns: digits `written` in each number (at least 2), the `bits` of its codes and the number of
-    such `codes`, the number of `ids` including the one after the last, the kind of codes
-    (`codes_are`), and how many of `n` response tokens are `wrong`.
-
-    >>> table = score_by_length([3, 4], count=5)
-    >>> [row for row in zip(table["written"], table["codes_are"], table["wrong"] > 0)]
-    [(3, 'theorem', True), (3, 'spare', False), (4, 'theorem', True), (4, 'spare', False)]
-    """
-    rows = []
-    for length in written:
-        digits, bits = length - 1, compute_adder_size(2, length - 1).first
-        sizes = {"written": length, "bits": bits, "codes": 2**bits, "ids": length + 2}
-        for codes in ("theorem", "spare"):
-            model = build_adder(2, digits, codes=codes)
-            problems = random_sums(model, 2, digits, count)
-            columns = {**sizes, "codes_are": codes, "width": _get_width(model)}
-            rows.append(_score(model, problems, **columns))
-    return add_accuracy(rows)
-
-
-def score_by_scale(
-    cells: Iterable[tuple[int, int]], scales: Sequence[float], tokens: int = 1000
-) -> pd.DataFrame:
-    """Score models by the sharpness of attention (`scale`), in each cell and number format.
-
-    Columns: `sequence` (tokens of a problem and its response), `dtype`, `scale`, how many of `n`
-    response tokens are `wrong`, and the smallest `margin` of a target.
-
-    >>> table = score_by_scale([(2, 2)], [1.0, 8.0], tokens=50)
-    >>> (table["wrong"] > 0).tolist(), table["dtype"].unique().tolist()
-    ([True, False, True, False], ['float32', 'float64'])
-    """
-    rows = []
-    for (operands, digits), dtype, scale in itertools.product(cells, DTYPES, scales):
-        model = build_adder(operands, digits, scale=scale, dtype=DTYPES[dtype])
-        count = _count_problems(operands, digits, tokens)
-        length = (2 * operands + 1) * (compute_adder_size(operands, digits).digits + 1)
-        sizes = {"operands": operands, "digits": digits, "sequence": length}
-        problems = random_sums(model, operands, digits, count)
-        rows.append(_score(model, problems, **sizes, dtype=dtype, scale=scale))
+    for (operands, digits), kind, dtype, scale in itertools.product(cells, codes, dtypes, scales):
+        model = build_adder(operands, digits, scale, kind, getattr(torch, dtype))
+        size = compute_adder_size(operands, digits)
+        sizes = {"sequence": (2 * operands + 1) * (size.digits + 1), "width": size.width}
+        if tokens or count:
+            response = (operands + 1) * (size.digits + 1)
+            drawn = count or math.ceil(tokens / response)
+            problems = random_sums(model, operands, digits, drawn)
+        else:
+            problems = all_sums(model, operands, digits)
+        columns = {"operands": operands, "digits": digits, **sizes}
+        columns |= {"codes_are": kind, "dtype": dtype, "scale": scale}
+        rows.append({**columns, **score_construction(model, problems)})
     return add_accuracy(rows)

@@ -17,7 +17,6 @@ import math
 from collections.abc import Sequence
 
 import torch
-import torch.nn.functional as F
 from jaxtyping import Float, Integer
 from torch import Tensor
 
@@ -57,10 +56,16 @@ def modular_sums(numbers: int) -> Integer[Tensor, " B"]:
 
 def project_on_waves(
     logits: Float[Tensor, "B P"], frequencies: Sequence[int]
-) -> Float[Tensor, "P P"]:
-    """Return the part of the logits that are waves in a + b at these frequencies, by sum and c.
+) -> Float[Tensor, "B P"]:
+    """Return the part of the logits that are waves in a + b at these frequencies.
 
-    It is a projection of the mean over all pairs of a sum; frequency 0 is the constant.
+    It is a projection of the mean over all pairs of a sum; frequency 0 is the constant. At key
+    frequencies with 0 it is the restricted logits; at key frequencies alone, it is what the
+    excluded logits lack.
+
+    >>> wave = torch.cos(2 * torch.pi * 3 * modular_sums(11).double() / 11)[:, None].expand(-1, 11)
+    >>> bool(torch.allclose(project_on_waves(7.0 + wave, [3]), wave))
+    True
     """
     numbers = logits.shape[1]
     mean = torch.zeros(numbers, numbers, dtype=torch.float64)
@@ -68,40 +73,7 @@ def project_on_waves(
     transformed = torch.fft.rfft(mean, dim=0)
     kept = torch.zeros(len(transformed), 1, dtype=transformed.dtype)
     kept[list(frequencies)] = 1.0
-    return torch.fft.irfft(transformed * kept, n=numbers, dim=0)
-
-
-def restrict_logits(logits: Float[Tensor, "B P"], keys: Sequence[int]) -> Float[Tensor, "B P"]:
-    """Return the part of the logits at key frequencies, with the constant.
-
-    >>> logits = rotation_logits(11, {2: 3.0, 5: 1.0})
-    >>> noisy = logits + torch.arange(121)[:, None] % 11 * torch.arange(11)
-    >>> removed = restrict_logits(noisy, [2, 5]) - logits
-    >>> bool(torch.allclose(removed, removed[:1], atol=1e-9))  # up to a constant of each c
-    True
-    """
-    return project_on_waves(logits, [0, *keys])[modular_sums(logits.shape[1])]
-
-
-def exclude_waves(logits: Float[Tensor, "B P"], keys: Sequence[int]) -> Float[Tensor, "B P"]:
-    """Return the logits without their waves at key frequencies.
-
-    >>> left = exclude_waves(rotation_logits(11, {2: 3.0, 5: 1.0}), [2])
-    >>> bool(torch.allclose(left, rotation_logits(11, {5: 1.0}), atol=1e-9))
-    True
-    """
-    return logits.double() - project_on_waves(logits, keys)[modular_sums(logits.shape[1])]
-
-
-def rotation_logits(numbers: int, amplitudes: dict[int, float]) -> Float[Tensor, "B P"]:
-    """Return the logits of a model that adds by rotation, with an amplitude by frequency.
-
-    >>> rotation_logits(5, {1: 2.0}).argmax(1)[:6].tolist()  # 0 + 0, 0 + 1, ..., 1 + 0
-    [0, 1, 2, 3, 4, 1]
-    """
-    difference = modular_sums(numbers)[:, None] - torch.arange(numbers)
-    angles = {k: 2 * math.pi * k / numbers * difference.double() for k in amplitudes}
-    return sum(amplitudes[k] * torch.cos(angle) for k, angle in angles.items())
+    return torch.fft.irfft(transformed * kept, n=numbers, dim=0)[modular_sums(numbers)]
 
 
 def explained_variance(logits: Float[Tensor, "B P"]) -> Float[Tensor, " K"]:
@@ -109,7 +81,9 @@ def explained_variance(logits: Float[Tensor, "B P"]) -> Float[Tensor, " K"]:
 
     The mean over c of each pair does not count as variance: softmax ignores it.
 
-    >>> explained_variance(rotation_logits(7, {1: 3.0, 2: 4.0})).round(decimals=3).tolist()
+    >>> angle = 2 * torch.pi / 7 * (modular_sums(7)[:, None] - torch.arange(7)).double()
+    >>> logits = 3 * torch.cos(angle) + 4 * torch.cos(2 * angle)
+    >>> explained_variance(logits).round(decimals=3).tolist()
     [0.36, 0.64, 0.0]
     """
     numbers = logits.shape[1]
@@ -122,13 +96,6 @@ def explained_variance(logits: Float[Tensor, "B P"]) -> Float[Tensor, " K"]:
     if numbers % 2 == 0:
         power[-1] /= 2  # its cosine is 1 or -1, and was counted twice
     return power / centred.square().mean()
-
-
-def pair_losses(
-    logits: Float[Tensor, "B P"], answers: Integer[Tensor, " B"]
-) -> Float[Tensor, " B"]:
-    """Return the cross-entropy of each pair, over the numbers as the only possible answers."""
-    return F.cross_entropy(logits.double(), answers, reduction="none")
 
 
 def project_on_circle(weights: Float[Tensor, "P D"], frequency: int) -> Float[Tensor, "P 2"]:

@@ -24,16 +24,20 @@ NO_HEAD = -1
 
 
 @torch.inference_mode()
-def ablate_heads(system: System, problems: Problems) -> pd.DataFrame:
+def ablate_heads(
+    system: System, problems: Problems, kinds: Mapping[str, Bool[Tensor, "B A"]] | None = None
+) -> pd.DataFrame:
     """Score a model without each of its heads in turn, and with all of them.
 
     Args:
-        problems: sums of one layout, so that a token has the same role in all of them.
+        problems: without `kinds` they are sums of one layout: a token has one role in all of them.
+        kinds: by name, which response tokens (`Batch.response`) are counted. Default: the digits of
+            each sub-task (see `carry.interpretability.carry_subtasks`), and `all` of them.
 
     Returns:
         For each `layer` (of all recurrences) and `head`, both -1 for the complete model, and each
-        `subtask` (see `carry.interpretability.carry_subtasks`, and `all` digits) how many of `n`
-        digits are `correct` under teacher forcing, with an interval.
+        `kind` (or `subtask`) how many of `n` tokens are `correct` under teacher forcing, with an
+        interval.
 
     >>> from carry.experiments.resolve import make_run
     >>> from carry.randomness import stream
@@ -43,44 +47,15 @@ def ablate_heads(system: System, problems: Problems) -> pd.DataFrame:
     >>> table["head"].unique().tolist(), table["subtask"].nunique()
     ([-1, 0, 1, 2, 3], 6)
     """
-    batch, labels = system.format.write(problems), label_subtasks(system.task, problems)
-    place = batch.place.gather(1, batch.slots()).long()
-    labels = {**labels, "all": torch.ones_like(labels["base_add"])}
-    kinds = {
-        name: ((place >= 0) & applies.gather(1, place.clamp(min=0))).to(system.device)
-        for name, applies in labels.items()
-    }
-    table = ablate_heads_by_kind(system, problems, kinds, one_layout=True)
-    return table.rename(columns={"kind": "subtask"})
-
-
-@torch.inference_mode()
-def ablate_heads_by_kind(
-    system: System,
-    problems: Problems,
-    kinds: Mapping[str, Bool[Tensor, "B A"]],
-    one_layout: bool = False,
-) -> pd.DataFrame:
-    """Score a model without each of its heads, for any kinds of tokens.
-
-    Args:
-        kinds: by name, which response tokens (`Batch.response`) are counted.
-        one_layout: whether a token has the same role in all problems, and its own mean.
-
-    Returns:
-        For each `layer` and `head`, both -1 for the complete model, and each `kind` how many of `n`
-        tokens are `correct` under teacher forcing, with an interval.
-
-    >>> from carry.experiments.resolve import make_run
-    >>> from carry.randomness import stream
-    >>> system = System(make_run({"task": {"name": "addition"}}))
-    >>> problems = system.task.draw(20, 3, stream(0, "doctest"))
-    >>> target = system.format.write(problems).response()[1]
-    >>> table = ablate_heads_by_kind(system, problems, {"digits": target < 10})
-    >>> table["head"].tolist(), table["n"].nunique()
-    ([-1, 0, 1, 2, 3], 1)
-    """
-    batch = system.format.write(problems.to(system.device))
+    batch, column = system.format.write(problems.to(system.device)), "kind"
+    if one_layout := kinds is None:
+        column, labels = "subtask", label_subtasks(system.task, problems)
+        labels["all"] = torch.ones_like(labels["base_add"])
+        place = batch.place.gather(1, batch.slots()).long()
+        kinds = {
+            name: (place >= 0) & applies.to(system.device).gather(1, place.clamp(min=0))
+            for name, applies in labels.items()
+        }
     (at, target, real), ids = batch.response(), system.ids(batch)
     index = torch.arange(len(at), device=at.device)[:, None]
     complete, rows = Hooks(["*.z"]), []
@@ -94,7 +69,7 @@ def ablate_heads_by_kind(
         for name, counted in kinds.items():
             counted = counted & real
             counts = {"n": int(counted.sum()), "correct": int((correct & counted).sum())}
-            rows.append({"kind": name, **counts, "layer": layer, "head": head})
+            rows.append({column: name, **counts, "layer": layer, "head": head})
 
     score(NO_HEAD, NO_HEAD, complete)
     for layer, outputs in enumerate(complete.all_layers("z")):

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from carry.data.batch import Batch
 from carry.formats import ALPHABET, EOS
-from carry.interpretability.adder_construction import DTYPES, add_accuracy
+from carry.interpretability.adder_construction import add_accuracy
 from carry.models.constructions import circuits
 from carry.models.constructions.chain_of_thought import (
     ChainOfThought,
@@ -37,21 +37,8 @@ from carry.training.batched.network import TOKEN_KINDS
 
 Twos = Literal["all", "some"]
 THRESHOLDS = ("thesis", "mended")
-INTERVAL = ("accuracy", "low", "high")
-COLUMNS = {
-    "majority_range": (
-        "large", "length", "dtype", "threshold", "n", "wrong", "ties", "ones", "end", *INTERVAL,
-    ),
-    "circuit_steps": (
-        "step", "gate", "wire", "name", "value", "first", "second", "predicted",
-    ),
-    "circuit_bits": (
-        "circuit", "gates", "bits", "fraction", "largest", "leaks", "refused", "n", "wrong",
-        "wrong_and", "wrong_not", *INTERVAL,
-    ),
-}  # fmt: skip
 TOKENS_AT_ONCE = 2**20
-WIRES_AT_ONCE = 2**21  # squared: the attention of these sequences is quick to compute
+CIRCUITS_AT_ONCE = 16  # their attention is quick to compute
 MAX_INPUTS = 256  # of a circuit are tested
 
 # ---- The majority --------------------------------------------------------------------------------
@@ -177,7 +164,7 @@ def score_majority(
         tie = counts[:, 0] == counts[:, 1]
         for dtype, threshold, large in itertools.product(dtypes, THRESHOLDS, larges):
             longest = length if threshold == "mended" else None
-            model = build_minimal_majority(large, longest, DTYPES[dtype])
+            model = build_minimal_majority(large, longest, getattr(torch, dtype))
             answer, end = find_errors(model, batch).T
             kinds = {"ties": answer & tie, "ones": answer & ~tie, "end": end}
             errors = {"wrong": answer | end, **kinds}
@@ -257,7 +244,8 @@ def score_random_circuits(
     drawn = [circuits.draw_random_circuit(inputs, size, generator) for size in sizes]
     strings_drawn = torch.randint(2, (count, strings, inputs), generator=generator)
     wrong = []
-    for part in _split_by_size(sizes, inputs, strings):
+    for begin in range(0, count, CIRCUITS_AT_ONCE):
+        part = slice(begin, begin + CIRCUITS_AT_ONCE)
         target = _compute_values(drawn[part], strings_drawn[part])
         model = ChainOfThought(drawn[part])
         tokens = torch.cat([strings_drawn[part], target.clamp(min=0)], dim=2)
@@ -267,20 +255,6 @@ def score_random_circuits(
     row = {"circuits": count, "smallest": sizes[0], "largest": sizes[-1], "strings": strings}
     row |= {"n": sum(sizes) * strings, "wrong": int(errors.sum())}
     return add_accuracy([{**row, "exact": int((errors == 0).sum())}])
-
-
-def _split_by_size(sizes: list[int], inputs: int, strings: int) -> Iterator[slice]:
-    """Yield slices of circuits of similar size whose attention fits into memory."""
-    begin = 0
-    while begin < len(sizes):
-        end = begin + 1
-        while end < len(sizes):
-            scores = (end + 1 - begin) * strings * (inputs + sizes[end]) ** 2
-            if scores > WIRES_AT_ONCE:
-                break
-            end += 1
-        yield slice(begin, end)
-        begin = end
 
 
 def _compute_values(

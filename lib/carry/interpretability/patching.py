@@ -16,10 +16,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 import pandas as pd
 import torch
-from jaxtyping import Bool, Float, Integer
+from jaxtyping import Float, Integer
 from torch import Tensor
 
 from carry.config.settings import SettingsError
@@ -98,7 +99,7 @@ def count_flips(
     """Patch cells one by one, and count how often the digit at a place flips.
 
     Args:
-        cells: tokens by activation. Default: the residual stream at all tokens up to the query of
+        cells: tokens by point of the residual stream. Default: all tokens up to the query of
             the digit; in the last layer only the query.
 
     Returns:
@@ -167,24 +168,19 @@ def _patch_cells(
         before.append(compute_logits(one[rows]))
         twins.append(compute_logits(two[rows], hooks))
         values = hooks[name].repeat_interleave(width, 0)
-        cells = torch.zeros(width, values.shape[-2], dtype=torch.bool, device=values.device)
-        if values.shape[-2] == 1:  # computed for the query only
+        cells = torch.zeros(width, values.shape[1], dtype=torch.bool, device=values.device)
+        if values.shape[1] == 1:  # computed for the query only
             cells[:, 0] = torch.tensor(tokens) == at
         else:
             cells[range(width), tokens] = True
-        patch = Hooks([], {name: _make_patch(values, cells.repeat(len(rows), 1))})
+        replace_cells = partial(torch.where, cells.repeat(len(rows), 1)[:, :, None], values)
+        patch = Hooks([], {name: replace_cells})
         patched.append(compute_logits(one[rows.repeat_interleave(width)], patch))
     return (
         torch.cat(patched).unflatten(0, (-1, width)),
         torch.cat(before)[:, None],
         torch.cat(twins)[:, None],
     )
-
-
-def _make_patch(values: Tensor, cells: Bool[Tensor, "B T"]) -> Callable[[Tensor], Tensor]:
-    """Return a hook that replaces an activation by `values` at some tokens of each row."""
-    mask = cells[:, None, :, None] if values.ndim == 4 else cells[:, :, None]
-    return lambda value: torch.where(mask, values, value)
 
 
 def _subtract_logits(

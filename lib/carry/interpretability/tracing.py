@@ -5,7 +5,6 @@ They are what the tour shows of a model while it writes a sum.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import pandas as pd
@@ -22,28 +21,16 @@ from carry.training.precision import use_precision
 
 
 class Trace(NamedTuple):
-    """One pass over a question and the answer that a model has written.
+    """One pass over a question and the answer that a model has written."""
 
-    Fields:
-        tokens: the text of both.
-        start: the position of the first written token.
-        ids: the id of each token, in the first scheme; 0 without schemes.
-        heads: the layer and number of each head, from 1.
-        attention: of each head, from each token to those up to it.
-        chances: the probability of each symbol after each token.
-        target: the right answer, token by token.
-        recurrences: what a looped model predicts after each token, read after each recurrence; of
-            other models one line, that of the last layer.
-    """
-
-    tokens: str
-    start: int
-    ids: list[int]
-    heads: list[str]
-    attention: Float[Tensor, "H T T"]
-    chances: Float[Tensor, "T V"]
-    target: str
-    recurrences: list[str]
+    tokens: str  # of both
+    start: int  # the position of the first written token
+    ids: list[int]  # of each token, in the first scheme; 0 without schemes
+    heads: list[str]  # layer and number of each head, from 1
+    attention: Float[Tensor, "H T T"]  # of each head, from each token to those up to it
+    chances: Float[Tensor, "T V"]  # the probability of each symbol after each token
+    target: str  # the right answer
+    recurrences: list[str]  # what each recurrence predicts after each token; one without loops
 
 
 @torch.inference_mode()
@@ -105,23 +92,18 @@ def scan_starts(system: System, *operands: int) -> pd.DataFrame:
     >>> scan_starts(System(run), 17, 25)["start"].tolist()
     [1, 2, 3, 4]
     """
+    written = system.format.write_open_ended(make_problem(system.task, operands).to(system.device))
+    ends = [
+        system.last_start(index, system.needed_ids(index, written))
+        for index, scheme in enumerate(system.schemes)
+        if scheme.accepts_start
+    ]
+    last = min([end for end in ends if end is not None], default=1)
     rows = []
-    for start in range(1, _find_last_start(system, operands) + 1):
+    for start in range(1, last + 1):
         steps = ask(system, *operands, start=start)
         right = steps["predicted"].tolist() == steps["target"].tolist()
         answer = read_answer(system, steps)
         least = float(steps["probability"].min())
         rows.append({"start": start, "answer": answer, "right": right, "least": least})
     return pd.DataFrame(rows)
-
-
-def _find_last_start(system: System, operands: Sequence[int]) -> int:
-    """Return the last start from which a question and the longest answer fit all tables of ids."""
-    problem = make_problem(system.task, operands).to(system.device)
-    written = system.format.write_open_ended(problem)
-    ends = [
-        system.last_start(index, system.needed_ids(index, written))
-        for index, scheme in enumerate(system.schemes)
-        if scheme.accepts_start
-    ]
-    return min([end for end in ends if end is not None], default=1)
