@@ -54,7 +54,7 @@ def test_pairs_and_neighbours_count_the_same_keys(positions):
     batch = written(system)
     index = torch.arange(batch.tokens.shape[1])[None]
     context = AttentionContext(
-        system.network.position_encodings(), index, system.ids(batch), index.shape[1]
+        system.network.encodings, index, system.ids(batch), index.shape[1], log_scale=True
     )
     by_pairs, by_neighbours = context.logit_factor(), context.logit_factor(dense=False)
     assert torch.equal(*torch.broadcast_tensors(by_pairs, by_neighbours))

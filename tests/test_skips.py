@@ -16,7 +16,7 @@ from carry.evaluation.scoring import score_system
 from carry.experiments.resolve import make_run
 from carry.formats import ALPHABET, EOS, PAD
 from carry.interpretability import far_ids
-from carry.models.attention import NEUTRAL_KEYS, AttentionContext, FarKeys, PositionEncodings
+from carry.models.attention import NEUTRAL_KEYS, AttentionContext, FarKeys
 from carry.models.encodings import IdRange, ModelShape
 from carry.models.encodings.learned import Learned
 from carry.models.hooks import Hooks, LayerHook
@@ -345,15 +345,16 @@ def test_counting_far_keys_is_attention_to_that_many_copies_of_them(log_scale):
     query, key, value = torch.randn(3, rows, heads, tokens, width, generator=draws)
     ids = torch.tensor([[0, 1, 2, 5, 0, 1, 4], [3, 4, 5, 0, 8, 9, 3]])
     first = 1, 3  # of tokens without an id
-    positions = PositionEncodings(
-        torch.nn.ModuleList([Learned(Learned.Settings(), ModelShape(8, 2, 4, 1), IdRange(9))]),
-        "plain", log_scale=log_scale, far_keys=FarKeys([1], float(times), formats.SIGN_TOKENS),
-    )  # fmt: skip
-    index = torch.arange(tokens)[None]
+    encodings = torch.nn.ModuleList(
+        [Learned(Learned.Settings(), ModelShape(8, 2, 4, 1), IdRange(9))]
+    )
     symbols = torch.randint(8, 14, (rows, tokens), generator=draws)
-    context = AttentionContext(positions, index, [ids], tokens, in_order=True, tokens=symbols)
-    attention = context.attention(0, dense=True)
-    found = attention.attend(query, key, value, 0.5, None, LayerHook(0))
+    far_keys = FarKeys([1], float(times), formats.SIGN_TOKENS)
+    context = AttentionContext(
+        encodings, torch.arange(tokens)[None], [ids], tokens, True, symbols, far_keys,
+        log_scale=log_scale,
+    )  # fmt: skip
+    found = context.attend(0, query, key, value, 0.5, None, LayerHook(0))
     for row, head, at in torch.cartesian_prod(*map(torch.arange, (rows, heads, tokens))):
         own = int(ids[row, at]) or first[row]
         copies = [

@@ -105,7 +105,7 @@ class Architecture(nn.Module, ABC):
     @property
     def recurrences(self) -> int:
         """How often the block of a looped model is run in training; 1 if it is not looped."""
-        return 1
+        return getattr(self.settings, "recurrences", 1)
 
     @torch.no_grad()
     def initialise_encodings(self, std: float) -> None:

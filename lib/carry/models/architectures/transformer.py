@@ -21,7 +21,7 @@ from jaxtyping import Float, Integer
 from torch import Tensor, nn
 
 from carry.models.architectures import MAX_LAYERS, MAX_WIDTH, Architecture
-from carry.models.attention import Attention, AttentionContext, PositionEncodings
+from carry.models.attention import AttentionContext, scale_gradient
 from carry.models.cache import Cache
 from carry.models.encodings import Encoding, ModelShape
 from carry.models.hooks import Hooks, LayerHook, activation_names, no_hook
@@ -179,11 +179,6 @@ class Transformer(Architecture):
         (x,) = collections.deque(ends, maxlen=1)
         return self.read_logits(x, hooks)
 
-    @property
-    def recurrences(self) -> int:
-        """How often the block is run in training."""
-        return self.settings.recurrences
-
     def next_logits(
         self,
         tokens: Integer[Tensor, "B T"],
@@ -218,17 +213,6 @@ class Transformer(Architecture):
         x = x if self.logit_scale == 1.0 else self.logit_scale * x
         return hook("logits", self.logits(hook("final", x)))
 
-    def position_encodings(self, recurrences: int = 1) -> PositionEncodings:
-        """Return what the attention of a pass with this number of recurrences depends on."""
-        return PositionEncodings(
-            self.encodings,
-            self.settings.attention,
-            self._scale_gradient,
-            recurrences,
-            log_scale=self.settings.attention_scale == "log",
-            far_keys=self.far_keys,
-        )
-
     def activation_names(self, recurrences: int | None = None) -> list[str]:
         """Return the names of all activations that `Hooks` can read and replace."""
         layers = (recurrences or self.recurrences) * len(self.blocks)
@@ -248,65 +232,53 @@ class Transformer(Architecture):
         hooks: Hooks | None = None,
         each: bool = False,
     ) -> Iterator[Tensor]:
-        """Yield what logits are read from after the last recurrence, or as if it were `each`."""
-        count = recurrences or self.recurrences
-        streams = self._residual_streams(tokens, ids, at, count, cache, hooks)
-        for recurrence, x in enumerate(streams, start=1):
-            if recurrence == count or each:
-                picked = x if recurrence == count or at is None else pick_tokens(x, at)
-                yield self._scale_gradient(picked, 1 / count)
+        """Yield what logits are read from after the last recurrence, or as if it were `each`.
 
-    def _residual_streams(
-        self,
-        tokens: Tensor,
-        ids: Sequence[Tensor],
-        at: Tensor | None,
-        recurrences: int,
-        cache: Cache | None,
-        hooks: Hooks | None,
-    ) -> Iterator[Tensor]:
-        """Yield the residual stream after each recurrence, the last one at the tokens `at` only."""
-        past = cache.length if cache else 0
-        self.start_hooks(hooks, recurrences)
-        total = past + tokens.shape[1]
+        The last layer of the last recurrence is computed for the tokens `at` only.
+        """
+        count, past = recurrences or self.recurrences, cache.length if cache else 0
+        # Gradients are divided after the layers and multiplied before them, so that only the
+        # layers' parameters have divided gradients.
+        divisor = count if self.settings.divide_gradient else 1
+        self.start_hooks(hooks, count)
         dropout = self.dropout if self.training else None
         embedded = self.embedding_norm(self.add_encodings(self.tokens(tokens), ids, past))
         embedded = embedded if dropout is None else dropout.apply("embed", embedded)
         embedded = embedded if hooks is None else hooks.apply("embed", embedded)
-        embedded = self._scale_gradient(embedded, recurrences)
-        index = torch.arange(past, total, device=tokens.device)[None]
-        positions = self.position_encodings(recurrences)
-        keys = tokens
+        embedded = scale_gradient(embedded, divisor)
+        total, keys = past + tokens.shape[1], tokens
         if self.far_keys is not None and cache is not None:
             (keys,) = cache.extend(tokens, dim=1)
-        everywhere = AttentionContext(positions, index, ids, total, past == 0, keys)
-        wanted = everywhere
-        if at is not None:
-            wanted = AttentionContext(positions, at, ids, total, tokens=keys)
+        make_context = functools.partial(
+            AttentionContext,
+            self.encodings,
+            ids=ids,
+            key_count=total,
+            tokens=keys,
+            far_keys=self.far_keys,
+            attention=self.settings.attention,
+            log_scale=self.settings.attention_scale == "log",
+            divisor=divisor,
+        )
+        index = torch.arange(past, total, device=tokens.device)[None]
+        everywhere = make_context(index, in_order=past == 0)
+        wanted = everywhere if at is None else make_context(at)
         x = torch.zeros_like(embedded)
-        steps = recurrences * len(self.blocks)
+        steps = count * len(self.blocks)
         for step in range(steps):
-            layer = step % len(self.blocks)
+            layer, final = step % len(self.blocks), step == steps - 1
             entrance = layer == 0 and (step == 0 or self.settings.injection != "none")
             if entrance or self.settings.injection == "every_layer":
                 x = x + embedded
-            final = step == steps - 1
             hook = LayerHook(step, hooks, dropout)
             context = wanted if final else everywhere
-            attention = context.attention(layer, dense=hook.needs_weights or cache is not None)
-            x = self.blocks[layer](x, attention, at if final else None, cache, hook)
-            if layer == len(self.blocks) - 1:
-                yield x
+            attend = functools.partial(context.attend, layer, cache=cache, hook=hook)
+            x = self.blocks[layer](x, attend, at if final else None, hook)
+            if final or (each and layer == len(self.blocks) - 1):
+                picked = x if final or at is None else pick_tokens(x, at)
+                yield scale_gradient(picked, 1 / divisor)
         if cache is not None:
             cache.advance(tokens.shape[1])
-
-    def _scale_gradient(self, x: Tensor, factor: int | float) -> Tensor:
-        """Return x; with `divide_gradient` its gradient is multiplied by the factor.
-
-        Gradients are divided after the layers and multiplied before them, so that only the layers'
-        parameters have divided gradients.
-        """
-        return ScaledGradient.apply(x, factor) if self.settings.divide_gradient else x
 
 
 def pick_tokens(x: Float[Tensor, "B T D"], at: Integer[Tensor, "_ A"]) -> Float[Tensor, "B A D"]:
@@ -316,21 +288,6 @@ def pick_tokens(x: Float[Tensor, "B T D"], at: Integer[Tensor, "_ A"]) -> Float[
     [[2.0, 0.0], [5.0, 3.0]]
     """
     return x.gather(1, at[:, :, None].expand(len(x), -1, x.shape[2]))
-
-
-class ScaledGradient(torch.autograd.Function):
-    """The identity, whose gradient is multiplied by a factor."""
-
-    @staticmethod
-    def forward(ctx, x: Tensor, factor: int | float) -> Tensor:
-        """Return the same values."""
-        ctx.factor = factor
-        return x.view_as(x)
-
-    @staticmethod
-    def backward(ctx, gradient: Tensor) -> tuple[Tensor, None]:
-        """Return the scaled gradient."""
-        return gradient * ctx.factor, None
 
 
 class Block(nn.Module):
@@ -352,12 +309,7 @@ class Block(nn.Module):
         self.after = nn.ModuleList(make_norm(settings) if post else nn.Identity() for _ in parts)
 
     def forward(
-        self,
-        x: Tensor,
-        attention: Attention,
-        at: Tensor | None,
-        cache: Cache | None,
-        hook: LayerHook,
+        self, x: Tensor, attend: Callable[..., Tensor], at: Tensor | None, hook: LayerHook
     ) -> Tensor:
         """Return the residual stream after this layer, of the tokens `at` if there are any."""
         x = hook("resid_pre", x)
@@ -365,7 +317,12 @@ class Block(nn.Module):
         reader = source
         if at is not None:
             x, reader = pick_tokens(x, at), pick_tokens(source, at)
-        update = self._attend(reader, source, attention, cache, hook)
+        query = hook("q", self._split_heads(self.query(reader)))
+        key, value = self.key_value(source).chunk(2, dim=-1)
+        key, value = hook("k", self._split_heads(key)), hook("v", self._split_heads(value))
+        scale = 1.0 if self.settings.initialisation == "t5" else query.shape[-1] ** -0.5
+        mixed = hook("z", attend(query, key, value, scale))
+        update = self.output(mixed.transpose(1, 2).flatten(2))
         x = hook("resid_mid", self._add(0, x, hook("attn_out", update)))
         if self.feed_forward is not None:
             update = hook("mlp_out", self.feed_forward(self.before[1](x), hook))
@@ -376,21 +333,6 @@ class Block(nn.Module):
         if self.settings.norm_place in RESIDUAL_IN_NORM:
             return self.after[part](x + update)
         return x + self.after[part](update)
-
-    def _attend(
-        self,
-        reader: Tensor,
-        source: Tensor,
-        attention: Attention,
-        cache: Cache | None,
-        hook: LayerHook,
-    ) -> Tensor:
-        query = hook("q", self._split_heads(self.query(reader)))
-        key, value = self.key_value(source).chunk(2, dim=-1)
-        key, value = hook("k", self._split_heads(key)), hook("v", self._split_heads(value))
-        scale = 1.0 if self.settings.initialisation == "t5" else query.shape[-1] ** -0.5
-        mixed = attention.attend(query, key, value, scale, cache, hook)
-        return self.output(hook("z", mixed).transpose(1, 2).flatten(2))
 
     def _split_heads(self, x: Tensor) -> Tensor:
         return x.unflatten(2, (self.heads, -1)).transpose(1, 2)
