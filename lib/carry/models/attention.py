@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -87,7 +87,7 @@ class AttentionContext:
     """The attention of a set of queries, whose ids and windows all layers and recurrences share.
 
     `query_index`: the indices of the queries in the sequences, for each row or one row for all.
-    `ids`: the ids of `key_count` tokens or more, for each encoding; `key_count`: the number of keys.
+    `ids`: of `key_count` tokens or more, for each encoding. `key_count`: the number of keys.
     `in_order`: whether the queries are all tokens of the sequences, which are the keys.
     `tokens`: the keys, if some do not count once; `far_keys`: which do not.
     `attention`: the setting of `Transformer`. `log_scale`: whether attention logits grow with the

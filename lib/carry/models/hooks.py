@@ -40,7 +40,7 @@ LAYER_ACTIVATIONS = (
 )
 
 
-class Hooks(Mapping[str, Tensor]):
+class Hooks(dict[str, Tensor]):
     """The activations of one pass by name, as they are after any replacement.
 
     Args:
@@ -66,35 +66,21 @@ class Hooks(Mapping[str, Tensor]):
     def __init__(
         self, read: Iterable[str] = ("*",), replace: Mapping[str, Replacement] | None = None
     ) -> None:
+        super().__init__()
         self.read, self.replace = list(read), dict(replace or {})
-        self._activations: dict[str, Tensor] = {}
         self._names_to_read: set[str] = set()
 
-    def __getitem__(self, name: str) -> Tensor:
-        if name not in self._activations:
-            raise SettingsError(
-                f"activation: {name!r} was not read, {suggest_name(name, self._activations)}"
-            )
-        return self._activations[name]
-
-    def __iter__(self):
-        return iter(self._activations)
-
-    def __len__(self) -> int:
-        return len(self._activations)
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._activations
+    def __missing__(self, name: str) -> Tensor:
+        raise SettingsError(f"activation: {name!r} was not read, {suggest_name(name, self)}")
 
     def all_layers(self, part: str) -> list[Tensor]:
         """Return one activation, such as `pattern`, of every layer that it was read in."""
-        return [
-            value for name, value in self._activations.items() if name.partition(".")[2] == part
-        ]
+        return [value for name, value in self.items() if name.partition(".")[2] == part]
 
     def start_pass(self, names: Iterable[str]) -> None:
         """Start a pass of a model with these activations; forget the last pass."""
-        names, self._activations, self._names_to_read = list(names), {}, set()
+        names, self._names_to_read = list(names), set()
+        self.clear()
         for pattern in self.read:
             matches = fnmatch.filter(names, pattern)
             if not matches:
@@ -123,7 +109,7 @@ class Hooks(Mapping[str, Tensor]):
                     f"{tuple(shape)}"
                 )
         if name in self._names_to_read:
-            self._activations[name] = value
+            self[name] = value
         return value
 
 
@@ -151,14 +137,3 @@ class LayerHook:
 def no_hook(part: str, value: Tensor) -> Tensor:
     """Return an activation unchanged."""
     return value
-
-
-def activation_names(layers: int, feed_forward: bool = True) -> list[str]:
-    """Return the activations of a transformer with this number of layers times recurrences.
-
-    >>> activation_names(1, feed_forward=False)[:3], len(activation_names(2))
-    (['embed', '0.resid_pre', '0.q'], 25)
-    """
-    parts = [part for part in LAYER_ACTIVATIONS if feed_forward or not part.startswith("mlp")]
-    of_layers = [f"{layer}.{part}" for layer in range(layers) for part in parts]
-    return ["embed", *of_layers, "final", "logits"]

@@ -24,7 +24,7 @@ from carry.models.architectures import MAX_LAYERS, MAX_WIDTH, Architecture
 from carry.models.attention import AttentionContext, scale_gradient
 from carry.models.cache import Cache
 from carry.models.encodings import Encoding, ModelShape
-from carry.models.hooks import Hooks, LayerHook, activation_names, no_hook
+from carry.models.hooks import LAYER_ACTIVATIONS, Hooks, LayerHook, no_hook
 from carry.models.initialisation import compute_deepnorm_gain, initialise_layer
 
 RESIDUAL_IN_NORM = ("post", "pre_and_post")  # places of norms that norm the sum with the residual
@@ -215,8 +215,12 @@ class Transformer(Architecture):
 
     def activation_names(self, recurrences: int | None = None) -> list[str]:
         """Return the names of all activations that `Hooks` can read and replace."""
-        layers = (recurrences or self.recurrences) * len(self.blocks)
-        return activation_names(layers, self.settings.feed_forward)
+        parts, names = LAYER_ACTIVATIONS, ["embed"]
+        if not self.settings.feed_forward:
+            parts = [part for part in parts if not part.startswith("mlp")]
+        for layer in range((recurrences or self.recurrences) * len(self.blocks)):
+            names += [f"{layer}.{part}" for part in parts]
+        return [*names, "final", "logits"]
 
     def hidden_matrices(self) -> list[nn.Parameter]:
         """Return the matrices inside the layers, which Muon trains."""
