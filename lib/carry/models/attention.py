@@ -274,7 +274,10 @@ class AttentionContext:
                 bias = encoding.bias(layer, query, key)
             else:  # all rows share their ids: the bias of all pairs is computed once
                 bias = encoding.bias(layer, key, key)
-                bias = bias if bias is None else pick_rows(bias[0], self.query_index)
+                if bias is not None:  # the gradient of an embedding is faster than of an index
+                    heads = bias.shape[1]
+                    rows = F.embedding(self.query_index, bias[0].transpose(0, 1).flatten(1))
+                    bias = rows.unflatten(2, (heads, -1)).transpose(1, 2)
             biases += [] if bias is None else [bias]
         return scale_gradient(sum(biases[1:], biases[0]), self.divisor) if biases else None
 
@@ -321,16 +324,3 @@ def scale_logits(
         return x
     wide = torch.promote_types(x.dtype, torch.float32)  # bf16 is too coarse for a factor
     return (x * factor.to(wide)[:, None, :, None]).to(x.dtype)
-
-
-def pick_rows(
-    bias: Float[Tensor, "H T S"], query: Integer[Tensor, "B Q"]
-) -> Float[Tensor, "B H Q S"]:
-    """Return the rows of a bias at the queries of each example.
-
-    >>> pick_rows(torch.eye(3)[None], torch.tensor([[2], [0]]))[:, 0, 0].tolist()
-    [[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]
-    """
-    # The gradient of an embedding is summed faster than the gradient of an index.
-    rows = F.embedding(query, bias.transpose(0, 1).flatten(1))
-    return rows.unflatten(2, (bias.shape[0], -1)).transpose(1, 2)

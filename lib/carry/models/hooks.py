@@ -68,7 +68,7 @@ class Hooks(dict[str, Tensor]):
     ) -> None:
         super().__init__()
         self.read, self.replace = list(read), dict(replace or {})
-        self._names_to_read: set[str] = set()
+        self.names_to_read: set[str] = set()
 
     def __missing__(self, name: str) -> Tensor:
         raise SettingsError(f"activation: {name!r} was not read, {suggest_name(name, self)}")
@@ -79,7 +79,7 @@ class Hooks(dict[str, Tensor]):
 
     def start_pass(self, names: Iterable[str]) -> None:
         """Start a pass of a model with these activations; forget the last pass."""
-        names, self._names_to_read = list(names), set()
+        names, self.names_to_read = list(names), set()
         self.clear()
         for pattern in self.read:
             matches = fnmatch.filter(names, pattern)
@@ -87,16 +87,12 @@ class Hooks(dict[str, Tensor]):
                 raise SettingsError(
                     f"read: {pattern!r} is no activation, {suggest_name(pattern, names)}"
                 )
-            self._names_to_read.update(matches)
+            self.names_to_read.update(matches)
         for name in self.replace:
             if name not in names:
                 raise SettingsError(
                     f"replace: {name!r} is no activation, {suggest_name(name, names)}"
                 )
-
-    def requests(self, name: str) -> bool:
-        """Return whether an activation is read or replaced, so that the pass has to compute it."""
-        return name in self._names_to_read or name in self.replace
 
     def apply(self, name: str, value: Tensor) -> Tensor:
         """Replace an activation if requested, keep it if requested, and return it."""
@@ -108,7 +104,7 @@ class Hooks(dict[str, Tensor]):
                     f"replace.{name}: shape {tuple(value.shape)} does not fit, expected "
                     f"{tuple(shape)}"
                 )
-        if name in self._names_to_read:
+        if name in self.names_to_read:
             self[name] = value
         return value
 
@@ -130,8 +126,10 @@ class LayerHook:
     @property
     def needs_weights(self) -> bool:
         """Whether it uses attention weights, so that the pass has to compute them."""
-        drops = self.dropout is not None and self.dropout.inside > 0
-        return drops or (self.hooks is not None and self.hooks.requests(f"{self.number}.pattern"))
+        if self.dropout is not None and self.dropout.inside > 0:
+            return True
+        hooks, name = self.hooks, f"{self.number}.pattern"
+        return hooks is not None and (name in hooks.names_to_read or name in hooks.replace)
 
 
 def no_hook(part: str, value: Tensor) -> Tensor:

@@ -32,6 +32,7 @@ from torch import Tensor
 
 from carry.models.architectures.transformer import Block, Transformer
 from carry.models.cache import Cache
+from carry.models.constructions import signed_bits
 from carry.models.constructions.circuits import AND, NOT, Circuit
 from carry.models.encodings import IdRange
 from carry.models.encodings.learned import Learned
@@ -154,15 +155,6 @@ class ChainOfThought:
         tokens = inputs.expand(len(self.circuits), *inputs.shape[-2:])
         ids = self.ids(self.wires).repeat_interleave(tokens.shape[1], dim=0)
         return tokens.flatten(0, 1), ids
-
-
-def signed_bits(index: Integer[Tensor, "*W"], bits: int) -> Float[Tensor, "*W K"]:
-    """Return the bits of wires as +1 and -1, the lowest bit first.
-
-    >>> signed_bits(torch.tensor(6), 3).tolist()
-    [-1.0, 1.0, 1.0]
-    """
-    return 2.0 * (index[..., None] >> torch.arange(bits) & 1) - 1.0
 
 
 def _set_head(block: Block, bits: int, code: int, target: int) -> None:
