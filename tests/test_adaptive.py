@@ -133,27 +133,6 @@ def test_chances_are_worked_out_in_full_precision():
     assert seen == [torch.float32] * 3  # and none after the last recurrence
 
 
-def test_the_gradient_of_the_halting_unit_is_how_the_loss_moves():
-    """Against small steps both ways, as long as no token halts elsewhere for it."""
-    system = halting_at(built(), -0.7, 3.0)
-    network, batch = system.network.double(), written(system, 4)
-    ids, at, real = system.ids(batch), *batch.response()[::2]
-
-    def loss():
-        fit = network(batch.tokens, ids, at)[real].log_softmax(-1)[:, 3].mean()
-        return fit + network.penalty(real)
-
-    loss().backward()
-    for parameter, where in ((network.halting.bias, 0), (network.halting.weight, (0, 7))):
-        values = []
-        for step in (1e-6, -2e-6):
-            parameter.data[where] += step
-            values.append(float(loss().detach()))
-        parameter.data[where] += 1e-6
-        expected = (values[0] - values[1]) / 2e-6
-        assert float(parameter.grad[where]) == pytest.approx(expected, rel=1e-4)
-
-
 @pytest.mark.parametrize("loss", ["answer", "everything"])
 def test_training_pays_for_the_tokens_that_are_asked(loss):
     losses = {}

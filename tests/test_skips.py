@@ -14,7 +14,7 @@ from carry.evaluation.ask import ask
 from carry.evaluation.decoding import decode_greedily
 from carry.evaluation.scoring import score_system
 from carry.experiments.resolve import make_run
-from carry.formats import ALPHABET, EOS, PAD
+from carry.formats import ALPHABET, EOS
 from carry.interpretability import far_ids
 from carry.models.attention import NEUTRAL_KEYS, AttentionContext, FarKeys
 from carry.models.encodings import IdRange, ModelShape
@@ -122,15 +122,6 @@ def test_the_loss_leaves_out_the_tokens_past_a_jump_and_no_others(name):
 
 
 @pytest.mark.parametrize("name", SUMS)
-def test_without_jumps_nothing_is_left_out_and_nothing_else_is_drawn(name):
-    plain, none = with_setting(name), with_setting(name, jumps=0, gaps=False)
-    batch = draw(plain)
-    drawn = [system.train_ids(batch, stream(3, "skips")) for system in (plain, none)]
-    assert all(torch.equal(*pair) for pair in zip(*drawn, strict=True))
-    assert plain.unknowable(batch, drawn[0]) is None
-
-
-@pytest.mark.parametrize("name", SUMS)
 def test_gaps_keep_the_order_of_places(name):
     system = with_setting(name, gaps=True)
     batch, gaps = draw(system), 0
@@ -209,7 +200,7 @@ def test_packing_needs_random_starts_and_ids_for_two_problems():
         build([{"ids": "index", "encoding": "learned"}], training={"packing": True})
     with pytest.raises(SettingsError, match="ids up to 10 do not fit training.packing true"):
         build([{**COUPLED, "limit": 10}], training={"packing": True})
-    with pytest.raises(SettingsError, match="jumps or gaps do not fit training.packing true"):
+    with pytest.raises(SettingsError, match="'coupled' does not fit .* no ring, jumps or gaps"):
         build([{**COUPLED, "jumps": 1}], training={"packing": True})
     with pytest.raises(SettingsError, match="training.batch: 1 does not fit packing true"):
         build([COUPLED], training={"packing": True, "batch": 1})
@@ -326,13 +317,6 @@ def test_far_keys_are_refused_where_none_can_be(found, pairs):
 def test_a_window_is_a_start_of_its_own_without_a_table_too():
     rope = {"ids": "coupled", "encoding": "rope"}
     assert build([rope]).distinct_starts(["window", 1, 2, "all"]) == ["window", 1]
-
-
-def test_padding_is_no_token_of_the_loss_after_a_jump():
-    system = with_setting("abacus", jumps=1)
-    batch = draw(system)
-    unknowable = system.unknowable(batch, system.train_ids(batch, stream(9, "skips")))
-    assert not unknowable[batch.tokens == PAD].any()
 
 
 # ---- Far digits that count several times ---------------------------------------------------------

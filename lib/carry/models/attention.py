@@ -201,12 +201,17 @@ class AttentionContext:
     def visible(self) -> Bool[Tensor, "_ Q T"]:
         """Whether a query attends to a key: not a later one, and none that a window hides."""
         query = self.query_index[:, :, None]
-        key = torch.arange(self.key_count, device=query.device)
-        votes = [
-            encoding.visibility(*ids)
-            for encoding, ids in zip(self.encodings, self.query_key_ids, strict=True)
-            if encoding.window is not None
-        ]
+        key, votes = torch.arange(self.key_count, device=query.device), []
+        for encoding, (own_ids, key_ids) in zip(self.encodings, self.query_key_ids, strict=True):
+            if encoding.window is None:
+                continue
+            own_ids, key_ids = own_ids[:, :, None], key_ids[:, None]
+            lower, upper = encoding.window
+            inside = (key_ids >= own_ids - lower) & (key_ids <= own_ids + upper)
+            vote = 2 * inside.to(torch.int8) - 1  # 1 inside the window, -1 outside, 0 uncounted
+            if encoding.uncounted_id is not None:
+                vote *= (own_ids != encoding.uncounted_id) & (key_ids != encoding.uncounted_id)
+            votes.append(vote)
         if not votes:
             return key <= query
         lowest = functools.reduce(torch.minimum, votes)

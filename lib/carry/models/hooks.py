@@ -111,9 +111,9 @@ class Hooks(dict[str, Tensor]):
 
 @dataclass(frozen=True)
 class LayerHook:
-    """Reads or replaces the activations of one layer by their names, after dropout in training."""
+    """Reads or replaces activations, of a layer if there is a number; after dropout in training."""
 
-    number: int
+    number: int | None = None
     hooks: Hooks | None = None
     dropout: Dropout | None = None
 
@@ -121,7 +121,8 @@ class LayerHook:
         """Return an activation as the rest of the pass uses it."""
         if self.dropout is not None:
             value = self.dropout.apply(part, value)
-        return value if self.hooks is None else self.hooks.apply(f"{self.number}.{part}", value)
+        name = part if self.number is None else f"{self.number}.{part}"
+        return value if self.hooks is None else self.hooks.apply(name, value)
 
     @property
     def needs_weights(self) -> bool:
@@ -130,8 +131,3 @@ class LayerHook:
             return True
         hooks, name = self.hooks, f"{self.number}.pattern"
         return hooks is not None and (name in hooks.names_to_read or name in hooks.replace)
-
-
-def no_hook(part: str, value: Tensor) -> Tensor:
-    """Return an activation unchanged."""
-    return value

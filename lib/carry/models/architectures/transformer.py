@@ -24,10 +24,11 @@ from carry.models.architectures import MAX_LAYERS, MAX_WIDTH, Architecture
 from carry.models.attention import AttentionContext, scale_gradient
 from carry.models.cache import Cache
 from carry.models.encodings import Encoding, ModelShape
-from carry.models.hooks import LAYER_ACTIVATIONS, Hooks, LayerHook, no_hook
+from carry.models.hooks import LAYER_ACTIVATIONS, Hooks, LayerHook
 from carry.models.initialisation import compute_deepnorm_gain, initialise_layer
 
 RESIDUAL_IN_NORM = ("post", "pre_and_post")  # places of norms that norm the sum with the residual
+NO_HOOK = LayerHook()
 NORM_EPSILON = {"layer": 1e-5, "rms": 1e-6}  # by default
 ACTIVATIONS = {
     "relu": F.relu,
@@ -51,7 +52,8 @@ class Transformer(Architecture):
     (in the released code of mcleish2024, not in its text).
     `activation`: of the feed-forward networks; `gated_gelu_tanh` approximates the normal
     distribution in GELU by a tanh (Hendrycks & Gimpel 2016; released code of cho2025).
-    `read_out`: more layers between the block and the logits, see `ReadOut`.
+    `read_out`: between the block and the logits stand a feed-forward network without residual, a
+    norm and a square matrix without bias (released code of mcleish2024, and its Table 3).
     `tied`: the logits are products with the token embeddings. `logit_scale`: a factor of the
     vector that these are read from. It is 1 by default; with tied embeddings it is
     1 / (sqrt(width) s), where s is the first standard deviation of embeddings, so that the first
@@ -127,7 +129,11 @@ class Transformer(Architecture):
         self.blocks = nn.ModuleList(Block(settings, shape) for _ in range(settings.layers))
         has_final_norm = settings.final_norm and settings.norm_place != "post"
         self.final_norm = make_norm(settings) if has_final_norm else nn.Identity()
-        self.read_out = ReadOut(settings) if settings.read_out else nn.Identity()
+        self.read_out: nn.Module = nn.Identity()
+        if settings.read_out:
+            parts = {"feed_forward": FeedForward(settings), "norm": make_norm(settings)}
+            parts["square"] = nn.Linear(settings.width, settings.width, bias=False)
+            self.read_out = nn.Sequential(collections.OrderedDict(parts))
         self.logits = nn.Linear(settings.width, symbols, bias=settings.logit_bias)
         spread = settings.width**-0.5
         std = settings.embedding_std or (1.0 if settings.initialisation == "t5" else spread)
@@ -208,8 +214,7 @@ class Transformer(Architecture):
         self, x: Float[Tensor, "*B D"], hooks: Hooks | None = None
     ) -> Float[Tensor, "*B V"]:
         """Return the logits as if the model ended with this residual stream."""
-        hook = no_hook if hooks is None else hooks.apply
-        x = self.read_out(self.final_norm(x))
+        hook, x = LayerHook(hooks=hooks), self.read_out(self.final_norm(x))
         x = x if self.logit_scale == 1.0 else self.logit_scale * x
         return hook("logits", self.logits(hook("final", x)))
 
@@ -247,9 +252,7 @@ class Transformer(Architecture):
         self.start_hooks(hooks, count)
         dropout = self.dropout if self.training else None
         embedded = self.embedding_norm(self.add_encodings(self.tokens(tokens), ids, past))
-        embedded = embedded if dropout is None else dropout.apply("embed", embedded)
-        embedded = embedded if hooks is None else hooks.apply("embed", embedded)
-        embedded = scale_gradient(embedded, divisor)
+        embedded = scale_gradient(LayerHook(None, hooks, dropout)("embed", embedded), divisor)
         total, keys = past + tokens.shape[1], tokens
         if self.far_keys is not None and cache is not None:
             (keys,) = cache.extend(tokens, dim=1)
@@ -353,7 +356,7 @@ class FeedForward(nn.Module):
         self.up = nn.Linear(settings.width, gates * hidden, bias=settings.biases)
         self.down = nn.Linear(hidden, settings.width, bias=settings.biases)
 
-    def forward(self, x: Tensor, hook: Callable[[str, Tensor], Tensor] = no_hook) -> Tensor:
+    def forward(self, x: Tensor, hook: LayerHook = NO_HOOK) -> Tensor:
         """Return the output for each vector."""
         x, activate = self.up(x), ACTIVATIONS[self.activation]
         if self.gated:
@@ -362,23 +365,6 @@ class FeedForward(nn.Module):
         else:
             x = activate(x)
         return self.down(hook("mlp_post", x))
-
-
-class ReadOut(nn.Module):
-    """A feed-forward network without residual, a norm and a square matrix without bias.
-
-    They precede the logits in the released code of mcleish2024, and in its Table 3.
-    """
-
-    def __init__(self, settings: Transformer.Settings) -> None:
-        super().__init__()
-        self.feed_forward = FeedForward(settings)
-        self.norm = make_norm(settings)
-        self.square = nn.Linear(settings.width, settings.width, bias=False)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return the input of the map to the logits."""
-        return self.square(self.norm(self.feed_forward(x)))
 
 
 def make_norm(settings: Transformer.Settings) -> nn.Module:

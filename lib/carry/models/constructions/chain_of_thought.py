@@ -96,11 +96,10 @@ class ChainOfThought:
         """Return the rows of the table that hold one circuit."""
         wire = torch.arange(1, self.wires + 1)
         kind, first, second = torch.full_like(wire, NOT), wire.clone(), wire.clone()
-        if circuit.gates:  # the row of a wire holds the gate of the next wire
-            begin = self.inputs - 1
-            gates = torch.tensor(circuit.gates).T
-            for column, values in zip((kind, first, second), gates, strict=True):
-                column[begin : begin + circuit.size] = values
+        begin = self.inputs - 1  # the row of a wire holds the gate of the next wire
+        gates = torch.tensor(circuit.gates).T
+        for column, values in zip((kind, first, second), gates, strict=True):
+            column[begin : begin + circuit.size] = values
         rows = torch.zeros(self.wires, 3 * self.bits + 6)
         rows[:, KIND], rows[:, -1] = (kind == AND).float(), 1.0
         for part, index in enumerate((wire, first, second)):
@@ -120,14 +119,12 @@ class ChainOfThought:
         Args:
             inputs: of each circuit, or of all circuits alike.
         """
-        tokens, ids = self._prepare(inputs)
+        new, ids = self._prepare(inputs)
         cache, steps = Cache(), []
-        new = tokens
         for _ in range(self.steps):
             new = self.network.next_logits(new, [ids], None, cache).argmax(-1, keepdim=True)
             steps.append(new)
-        values = torch.cat(steps, dim=1) if steps else tokens[:, :0]
-        return values.unflatten(0, (len(self.circuits), -1))
+        return torch.cat(steps, dim=1).unflatten(0, (len(self.circuits), -1))
 
     @torch.inference_mode()
     def predict_gates(self, tokens: Integer[Tensor, "C B T"]) -> Integer[Tensor, "C B G"]:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, NamedTuple
 
-import torch
 import torch.nn.functional as F
-from jaxtyping import Float, Int8, Integer
+from jaxtyping import Float, Integer
 from pydantic import BeforeValidator, Field
 from torch import Tensor, nn
 
@@ -122,19 +121,6 @@ class Encoding(nn.Module):
         )
         return overrides or self.window is not None
 
-    def visibility(
-        self, query: Integer[Tensor, "_ Q"], key: Integer[Tensor, "_ T"]
-    ) -> Int8[Tensor, "_ Q T"] | None:
-        """Return 1 for keys inside the window, -1 outside, and 0 for uncounted tokens."""
-        if self.window is None:
-            return None
-        query, key = query[:, :, None], key[:, None, :]
-        inside = (key >= query - self.window.lower) & (key <= query + self.window.upper)
-        visibility = 2 * inside.to(torch.int8) - 1
-        if self.uncounted_id is None:
-            return visibility
-        return visibility * ((query != self.uncounted_id) & (key != self.uncounted_id))
-
 
 def choose_encoding(name: object, where: str) -> type[Encoding]:
     """Return the encoding called `name`.
@@ -150,6 +136,7 @@ def gather_biases(
 ) -> Float[Tensor, "b H Q T"]:
     """Return the biases of each head, picked from a table by row.
 
+    >>> import torch
     >>> gather_biases(torch.tensor([[1.0], [2.0]]), torch.tensor([[[0, 1]]])).tolist()
     [[[[1.0, 2.0]]]]
     """
