@@ -303,7 +303,7 @@ class AttentionContext:
         return query, key
 
 
-def scale_gradient(x: Float[Tensor, "*S"], factor: float) -> Float[Tensor, "*S"]:
+def scale_gradient(x: Float[Tensor, "*S"], factor: int | float) -> Float[Tensor, "*S"]:
     """Return x, whose gradient is multiplied by a factor.
 
     >>> x = torch.ones(2, requires_grad=True)
