@@ -2,8 +2,6 @@
 
 import itertools
 
-import torch
-
 from carry.experiments.resolve import make_run
 from carry.randomness import stream
 
@@ -133,13 +131,3 @@ def written(system, count=6, seed=0):
     """Return some problems of a system's task, as it writes them."""
     problems = system.task.draw(count, 4, stream(seed, "models"))
     return system.format.write(problems)
-
-
-def check_half_precision(system, batch, ids):
-    """Compare logits under bf16 with those under fp32; gradients must be finite."""
-    whole = system.logits(batch, ids)
-    with torch.autocast("cpu", torch.bfloat16):
-        half = system.logits(batch, ids)
-    torch.testing.assert_close(half.float(), whole, rtol=0.1, atol=0.1)
-    half.float().square().mean().backward()
-    assert all(of.grad.isfinite().all() for of in system.network.parameters())

@@ -4,7 +4,6 @@ import pytest
 import torch
 
 import slow
-from carry.models.architectures.adaptive import HaltingMixture
 from carry.models.parameter_counts import count_parameters
 from carry.models.system import System
 from carry.training.loop import Trainer
@@ -34,25 +33,6 @@ def halting_by(chances):
             return [*found, 1 - spent, *rest], recurrence, recurrence + 1 - spent
         found.append(chance)
         spent += chance
-
-
-def test_weights_of_any_chances():
-    generator = torch.Generator().manual_seed(0)
-    chances = torch.rand(6, 50, 4, generator=generator).double() ** 2
-    mixture, ones = HaltingMixture(torch.zeros_like(chances[0])), torch.ones(50, 4, 1).double()
-    for chance in [*chances[:-1], torch.ones_like(chances[0])]:
-        mixture.add(ones * len(mixture.weights), chance)
-    found = torch.stack(mixture.weights, dim=-1)
-    torch.testing.assert_close(found.sum(-1), torch.ones(50, 4).double())
-    assert (found >= 0).all() and mixture.taken.unique().tolist() == [1, 2, 3, 4, 5, 6]
-    for row in range(50):
-        for token in range(4):
-            own, taken, cost = halting_by(chances[:, row, token].tolist())
-            assert found[row, token].tolist() == pytest.approx(own)
-            assert int(mixture.taken[row, token]) == taken
-            assert float(mixture.ponder_cost[row, token]) == pytest.approx(cost)
-            said = sum(weight * step for step, weight in enumerate(own))
-            assert float(mixture.end[row, token]) == pytest.approx(said)
 
 
 def looped_like(system):
@@ -151,27 +131,6 @@ def test_chances_are_worked_out_in_full_precision():
     with torch.autocast("cpu", torch.bfloat16):
         system.logits(batch, system.ids(batch))
     assert seen == [torch.float32] * 3  # and none after the last recurrence
-
-
-def test_the_gradient_of_the_halting_unit_is_how_the_loss_moves():
-    """Against small steps both ways, as long as no token halts elsewhere for it."""
-    system = halting_at(built(), -0.7, 3.0)
-    network, batch = system.network.double(), written(system, 4)
-    ids, at, real = system.ids(batch), *batch.response()[::2]
-
-    def loss():
-        fit = network(batch.tokens, ids, at)[real].log_softmax(-1)[:, 3].mean()
-        return fit + network.penalty(real)
-
-    loss().backward()
-    for parameter, where in ((network.halting.bias, 0), (network.halting.weight, (0, 7))):
-        values = []
-        for step in (1e-6, -2e-6):
-            parameter.data[where] += step
-            values.append(float(loss().detach()))
-        parameter.data[where] += 1e-6
-        expected = (values[0] - values[1]) / 2e-6
-        assert float(parameter.grad[where]) == pytest.approx(expected, rel=1e-4)
 
 
 @pytest.mark.parametrize("loss", ["answer", "everything"])

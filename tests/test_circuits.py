@@ -77,15 +77,6 @@ def test_adders_add():
         assert sum(bit << place for place, bit in enumerate(made.evaluate(bits))) == a + b
 
 
-def test_a_description_names_gates_and_their_wires():
-    lines = [*circuits.describe_circuit(full_adder())]
-    assert lines[0] == "in w1 w2 w3" and lines[-1] == "out w17 w19" and len(lines) == 18
-    for number, (kind, *wires) in enumerate(full_adder().gates, start=4):
-        names = wires if kind == circuits.AND else wires[:1]
-        gate = ["and" if kind == circuits.AND else "not", *(f"w{wire}" for wire in names)]
-        assert lines[number - 3] == f"w{number} = {' '.join(gate)}"
-
-
 NAMED = {
     "parity": circuits.build_parity_circuit(7),
     "majority": circuits.build_majority_circuit(7),
@@ -136,12 +127,8 @@ def test_few_bits_are_enough(bits, fraction):
         assert torch.equal(said[0], values(circuit, inputs))
 
 
-@pytest.mark.parametrize(("bits", "fraction"), [(2, 0), (3, 1), (6, 4)])
-def test_fewer_bits_are_not(bits, fraction):
-    assert not Precision(bits, fraction).is_enough
-
-
 def test_numbers_are_rounded_to_the_nearest_and_ties_towards_zero():
+    assert not any(Precision(*few).is_enough for few in ((2, 0), (3, 1), (6, 4)))
     half = Precision(4, 1)
     x = torch.tensor([0.24, 0.25, 0.26, -0.25, -0.26, 3.4, 99.0, -99.0])
     assert half.round(x).tolist() == [0.0, 0.0, 0.5, 0.0, -0.5, 3.5, 3.5, -3.5]

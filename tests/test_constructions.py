@@ -6,11 +6,7 @@ import math
 import pytest
 import torch
 
-from carry.data.problem_sets import ProblemSet, draw_problem_set
-from carry.evaluation.ask import ask, read_answer
 from carry.evaluation.decoding import decode_greedily
-from carry.evaluation.mistakes import KINDS
-from carry.evaluation.scoring import score_system
 from carry.formats import EOS, EQUALS, to_text
 from carry.models.constructions.adder import build_adder, compute_adder_size
 from carry.models.hooks import Hooks
@@ -70,13 +66,10 @@ LARGEST = [(2, 1), (2, 40), (3, 2), (5, 6), (9, 4), (10, 3), (11, 7), (16, 8), (
 @pytest.mark.parametrize(("operands", "digits"), LARGEST)
 def test_sums_of_any_size_up_to_the_largest(operands, digits, dtype):
     model = build_adder(operands, digits, dtype=dtype)
-    assert exact(model, sums(model, operands, digits, 12)).all()
-
-
-@pytest.mark.parametrize(("operands", "digits"), [(3, 2), (10, 3), (6, 7)])
-def test_decoding_writes_the_predictions_of_a_pass(operands, digits):
-    model = build_adder(operands, digits)
-    assert_decodes(model, sums(model, operands, digits, 6))
+    problems = sums(model, operands, digits, 12)
+    assert exact(model, problems).all()
+    if operands * digits < 45:
+        assert_decodes(model, problems[:6])
 
 
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
@@ -87,24 +80,6 @@ def test_thirty_numbers_of_thirty_digits(dtype):
     batch = model.format.write(problems)
     assert int(batch.length[0] - batch.start[0]) == 1_023
     assert exact(model, problems).all()
-
-
-def test_the_worked_example_of_the_proof():
-    model = build_adder(3, 2)
-    steps = ask(model, 57, 48, 96, start=1)
-    assert "".join(steps["predicted"]) == "".join(steps["target"]) == "000>750>501>102$"
-    assert read_answer(model, steps) == "201"
-
-
-def test_the_evaluation_finds_no_error():
-    model = build_adder(5, 5, dtype=torch.float32)
-    given = {"task": {"name": "multi_operand_addition"}, "grid": 5, "each": 2, "equal": 3}
-    cells, places, steps = score_system(
-        model, draw_problem_set("test", ProblemSet.parse(given, "problems.test"))
-    )
-    for of, right in ((cells, "exact"), (places, "correct"), (steps, "correct")):
-        assert (of[right] == of["n"]).all() and not of.empty
-    assert not cells[list(KINDS)].any(axis=None)
 
 
 @pytest.mark.parametrize("operands", [2, 3, 4, 7, 8, 9, 10, 99, 100, 1000])

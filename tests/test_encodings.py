@@ -4,15 +4,12 @@ import math
 
 import pytest
 import torch
-import torch.nn.functional as F
 
 import slow
 from carry.config.settings import list_modules
-from carry.models.architectures.transformer import Transformer
-from carry.models.encodings import IdRange, gather_biases
-from carry.models.encodings.sinusoidal import Sinusoidal, compute_sinusoids
+from carry.models.encodings.sinusoidal import compute_sinusoids
 from carry.models.system import System
-from model_cases import POSITIONS, check_half_precision, run_of, written
+from model_cases import POSITIONS, run_of, written
 
 
 @torch.no_grad()
@@ -57,16 +54,6 @@ def test_the_tour_has_every_encoding():
     assert named == set(list_modules("carry.models.encodings"))
 
 
-@pytest.mark.parametrize("positions", ["alibi", "t5", "abacus_shaw", "randomized_shaw"])
-@pytest.mark.parametrize("attention", ["plain", "fused"])
-def test_half_precision_gives_similar_logits(positions, attention):
-    run = run_of(positions, "looped")
-    system = System(run.model_copy(update={"model": {**run.model, "attention": attention}}))
-    batch = written(system)
-    ids = system.ids(batch)
-    check_half_precision(system, batch, ids)
-
-
 @pytest.mark.parametrize("name", ["alibi", "fire"])
 def test_biases_are_worked_out_in_full_precision(name):
     """In bf16, distances of 300 and 301 would be equal."""
@@ -75,16 +62,6 @@ def test_biases_are_worked_out_in_full_precision(name):
     with torch.autocast("cpu", torch.bfloat16):
         assert torch.equal(encoding.bias(0, ids, ids), expected)
     assert expected.dtype == torch.float32
-
-
-def test_t5_has_one_table_and_looks_back():
-    t5 = System(run_of("t5")).network.encodings[0]
-    assert [tuple(of.shape) for of in t5.parameters()] == [(32, 2)]
-    ids = torch.arange(200)[None]
-    felt = t5.bias(0, ids, ids)[0]
-    assert torch.equal(felt, t5.bias(1, ids, ids)[0])
-    assert (felt[:, 199, :72] == t5.biases[31][:, None]).all()  # from distance 128 on
-    assert (felt[:, 0] == t5.biases[0][:, None]).all()
 
 
 def test_shaw_makes_no_vector_for_each_pair_of_tokens():
@@ -151,15 +128,6 @@ def test_turned_sinusoids_keep_products_in_other_directions():
     assert not any(parameter is first.rotation for parameter in again.network.parameters())
 
 
-def test_the_scale_of_sinusoids():
-    shape, ids = Transformer.shape(Transformer.Settings(width=16)), torch.arange(5)[None]
-    small, large = (
-        Sinusoidal(Sinusoidal.Settings(scale=of), shape, IdRange(9)) for of in (0.5, 2.0)
-    )
-    torch.testing.assert_close(4 * small.embed(ids), large.embed(ids))
-    assert small.state_dict() == {} and small.limit is None
-
-
 @pytest.mark.parametrize(("base", "limit"), [(100.0, 40), (None, 20), (None, 200)])
 def test_products_of_a_sinusoidal_table_depend_on_differences_only(base, limit):
     """The product of two rows stays the same when both ids move, before training.
@@ -178,33 +146,3 @@ def test_products_of_a_sinusoidal_table_depend_on_differences_only(base, limit):
         is_short = limit <= rows.shape[1]
         assert others.max() < (6e-5 if is_short else 0.97)
         assert others.median() < (1e-4 if is_short else 0.1)
-
-
-def test_a_window_hides_far_places_and_never_the_first_token():
-    """One layer with window 1: only tokens with ids within 1, and the first, are felt."""
-    system = System(run_of("abacus_window", "wide_heads"))
-    batch, network = written(system, 1, seed=3), system.network
-    ids = system.ids(batch)
-    felt = []
-    network.tokens.register_forward_hook(lambda *a: felt.append(a[2].requires_grad_()))
-    logits = network(batch.tokens, ids)
-    for at in range(int(batch.length[0])):
-        (gradient,) = torch.autograd.grad(logits[0, at].square().sum(), felt[0], retain_graph=True)
-        near = (ids[0][0] - ids[0][0, at]).abs() <= 1
-        near[0] = True
-        near[at + 1 :] = False
-        assert torch.equal(gradient[0].abs().sum(1) > 0, near)
-
-
-@pytest.mark.parametrize("shape", [(3, 5, 7), (1, 4, 4)])
-def test_gathered_biases_have_the_gradient_of_an_embedding(shape):
-    rows = torch.randint(6, shape, generator=torch.Generator().manual_seed(0))
-    weight = torch.randn(len(rows), 2, *shape[1:], generator=torch.Generator().manual_seed(1))
-    ours, theirs = (torch.zeros(8, 2, requires_grad=True) for _ in range(2))
-    found = gather_biases(ours, rows)
-    expected = F.embedding(rows, theirs).permute(0, 3, 1, 2)
-    assert torch.equal(found, expected)
-    (found * weight).sum().backward()
-    (expected * weight).sum().backward()
-    assert ours.grad.dtype == torch.float32  # rows 6 and 7 are never picked
-    assert torch.allclose(ours.grad, theirs.grad, atol=1e-5)

@@ -49,17 +49,6 @@ def test_all_names_are_read_in_order_and_in_shape(system):
         assert value.shape == shapes.get(part, expected), name
 
 
-def test_attention_sums_to_one_and_sees_no_later_token(system):
-    _, hooks = passed(system, written(system), ["*.pattern"])
-    given = system.network.settings
-    assert len(hooks.all_layers("pattern")) == given.layers * given.recurrences
-    for weights in hooks.all_layers("pattern"):
-        sums = weights.sum(-1)
-        torch.testing.assert_close(sums, torch.ones_like(sums))
-        assert weights.min() >= 0 and not weights.triu(1).any()
-        assert (weights[:, :, 0, 0] == 1).all()
-
-
 def test_the_residual_stream_goes_from_layer_to_layer(system):
     """It begins as the embedding, is handed on (with what is injected), and ends in the logits."""
     network, batch = system.network, written(system)

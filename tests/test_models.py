@@ -15,7 +15,6 @@ from carry.models.encodings.learned import Learned
 from carry.models.hooks import Hooks
 from carry.models.parameter_counts import count_network_parameters
 from carry.models.system import System
-from carry.models.teacher_forcing import teacher_forced_pass
 from carry.randomness import stream
 from model_cases import CASES, run_of, written
 
@@ -33,26 +32,19 @@ def system(request):
     return System(run_of(*request.param))
 
 
-def test_causality_by_gradient(system):
-    """The logits of a token depend on no later token: the gradient there is exactly zero."""
-    batch, network = written(system), system.network
-    felt = []
-    hook = network.tokens.register_forward_hook(lambda *a: felt.append(a[2].requires_grad_()))
-    logits = network(batch.tokens, system.ids(batch))
-    hook.remove()
-    at = batch.tokens.shape[1] // 2
-    (gradient,) = torch.autograd.grad(logits[:, at].square().sum(), felt[0])
-    assert gradient[:, at + 1 :].abs().max() == 0
-    assert gradient[:, : at + 1].abs().sum() > 0
-
-
-def test_the_last_layer_where_it_is_wanted_gives_the_same_logits(system):
-    batch = written(system)
+def test_some_tokens_alone_and_no_later_token(system):
+    """The last layer where it is wanted gives the same logits, which depend on no later token."""
+    batch, network, embedded = written(system), system.network, []
     at, _, real = batch.response()
-    whole = system.logits(batch, system.ids(batch))
+    hook = network.tokens.register_forward_hook(lambda *a: embedded.append(a[2].requires_grad_()))
+    whole = network(batch.tokens, system.ids(batch))
+    hook.remove()
     some = system.logits(batch, system.ids(batch), at)
     expected = whole.gather(1, at[..., None].expand(-1, -1, whole.shape[2]))
     torch.testing.assert_close(some[real], expected[real], rtol=1e-4, atol=1e-5)
+    middle = batch.tokens.shape[1] // 2
+    (gradient,) = torch.autograd.grad(whole[:, middle].square().sum(), embedded[0])
+    assert not gradient[:, middle + 1 :].any() and gradient[:, : middle + 1].any()
 
 
 def test_padding_changes_nothing(system):
@@ -115,20 +107,6 @@ def test_logits_after_each_recurrence_are_those_of_a_model_that_ends_there(model
         shared = system.network.each_recurrence(batch.tokens, ids, at[:1], 2)
         expected = system.network.each_recurrence(batch.tokens, ids, at[:1].expand(len(at), -1), 2)
         torch.testing.assert_close(shared, expected, rtol=1e-4, atol=1e-5)
-
-
-def test_logits_are_kept_of_one_start_alone():
-    """Predictions of several starts would be those of the first."""
-    system = System(run_of("abacus"))
-    batch = written(system)
-    starts = [system.ids(batch, start) for start in (1, 2)]
-    kept, plain = (
-        teacher_forced_pass(system, batch, ids_by_start=starts[1:], keep_logits=keep)
-        for keep in (True, False)
-    )
-    assert torch.equal(kept.predicted, plain.predicted)
-    with pytest.raises(ValueError, match="too many values"):
-        teacher_forced_pass(system, batch, ids_by_start=starts, keep_logits=True)
 
 
 @pytest.mark.parametrize("model", ["looped", "looped_entrance", "adaptive"])
@@ -202,20 +180,6 @@ def test_norms_stand_where_their_formula_has_them(place, norm):
             expected = NORM_PLACES[place](of[begin], f, first, second)
             torch.testing.assert_close(of[end], expected, rtol=1e-9, atol=1e-9)
     assert (place == "post") == isinstance(network.final_norm, torch.nn.Identity)
-
-
-@torch.no_grad()
-def test_embeddings_are_normed_before_they_are_injected():
-    run = run_of("abacus", "injected")
-    system = System(run.model_copy(update={"model": {**run.model, "embedding_norm": True}}))
-    network, batch, hooks = system.network, written(system), Hooks()
-    ids = system.ids(batch)
-    network(batch.tokens, ids, hooks=hooks)
-    embedded = network.tokens(batch.tokens) + network.encodings[0].embed(ids[0])
-    mean, spread = embedded.mean(-1, keepdim=True), embedded.std(-1, correction=0, keepdim=True)
-    torch.testing.assert_close(hooks["embed"], (embedded - mean) / spread, rtol=1e-2, atol=1e-3)
-    injected = hooks["1.resid_pre"] - hooks["0.resid_post"]
-    torch.testing.assert_close(injected, hooks["embed"], rtol=1e-4, atol=1e-5)
 
 
 def first_network(**model):

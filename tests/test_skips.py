@@ -14,9 +14,9 @@ from carry.evaluation.ask import ask
 from carry.evaluation.decoding import decode_greedily
 from carry.evaluation.scoring import score_system
 from carry.experiments.resolve import make_run
-from carry.formats import ALPHABET, EOS, PAD
+from carry.formats import ALPHABET, EOS
 from carry.interpretability import far_ids
-from carry.models.attention import NEUTRAL_KEYS, AttentionContext, FarKeys, PositionEncodings
+from carry.models.attention import NEUTRAL_KEYS, AttentionContext, FarKeys
 from carry.models.encodings import IdRange, ModelShape
 from carry.models.encodings.learned import Learned
 from carry.models.hooks import Hooks, LayerHook
@@ -122,15 +122,6 @@ def test_the_loss_leaves_out_the_tokens_past_a_jump_and_no_others(name):
 
 
 @pytest.mark.parametrize("name", SUMS)
-def test_without_jumps_nothing_is_left_out_and_nothing_else_is_drawn(name):
-    plain, none = with_setting(name), with_setting(name, jumps=0, gaps=False)
-    batch = draw(plain)
-    drawn = [system.train_ids(batch, stream(3, "skips")) for system in (plain, none)]
-    assert all(torch.equal(*pair) for pair in zip(*drawn, strict=True))
-    assert plain.unknowable(batch, drawn[0]) is None
-
-
-@pytest.mark.parametrize("name", SUMS)
 def test_gaps_keep_the_order_of_places(name):
     system = with_setting(name, gaps=True)
     batch, gaps = draw(system), 0
@@ -209,7 +200,7 @@ def test_packing_needs_random_starts_and_ids_for_two_problems():
         build([{"ids": "index", "encoding": "learned"}], training={"packing": True})
     with pytest.raises(SettingsError, match="ids up to 10 do not fit training.packing true"):
         build([{**COUPLED, "limit": 10}], training={"packing": True})
-    with pytest.raises(SettingsError, match="jumps or gaps do not fit training.packing true"):
+    with pytest.raises(SettingsError, match="'coupled' does not fit .* no ring, jumps or gaps"):
         build([{**COUPLED, "jumps": 1}], training={"packing": True})
     with pytest.raises(SettingsError, match="training.batch: 1 does not fit packing true"):
         build([COUPLED], training={"packing": True, "batch": 1})
@@ -328,13 +319,6 @@ def test_a_window_is_a_start_of_its_own_without_a_table_too():
     assert build([rope]).distinct_starts(["window", 1, 2, "all"]) == ["window", 1]
 
 
-def test_padding_is_no_token_of_the_loss_after_a_jump():
-    system = with_setting("abacus", jumps=1)
-    batch = draw(system)
-    unknowable = system.unknowable(batch, system.train_ids(batch, stream(9, "skips")))
-    assert not unknowable[batch.tokens == PAD].any()
-
-
 # ---- Far digits that count several times ---------------------------------------------------------
 
 
@@ -345,15 +329,16 @@ def test_counting_far_keys_is_attention_to_that_many_copies_of_them(log_scale):
     query, key, value = torch.randn(3, rows, heads, tokens, width, generator=draws)
     ids = torch.tensor([[0, 1, 2, 5, 0, 1, 4], [3, 4, 5, 0, 8, 9, 3]])
     first = 1, 3  # of tokens without an id
-    positions = PositionEncodings(
-        torch.nn.ModuleList([Learned(Learned.Settings(), ModelShape(8, 2, 4, 1), IdRange(9))]),
-        "plain", log_scale=log_scale, far_keys=FarKeys([1], float(times), formats.SIGN_TOKENS),
-    )  # fmt: skip
-    index = torch.arange(tokens)[None]
+    encodings = torch.nn.ModuleList(
+        [Learned(Learned.Settings(), ModelShape(8, 2, 4, 1), IdRange(9))]
+    )
     symbols = torch.randint(8, 14, (rows, tokens), generator=draws)
-    context = AttentionContext(positions, index, [ids], tokens, in_order=True, tokens=symbols)
-    attention = context.attention(0, dense=True)
-    found = attention.attend(query, key, value, 0.5, None, LayerHook(0))
+    far_keys = FarKeys([1], float(times), formats.SIGN_TOKENS)
+    context = AttentionContext(
+        encodings, torch.arange(tokens)[None], [ids], tokens, True, symbols, far_keys,
+        log_scale=log_scale,
+    )  # fmt: skip
+    found = context.attend(0, query, key, value, 0.5, None, LayerHook(0))
     for row, head, at in torch.cartesian_prod(*map(torch.arange, (rows, heads, tokens))):
         own = int(ids[row, at]) or first[row]
         copies = [

@@ -28,7 +28,7 @@ from carry.data.problems import Problems
 from carry.formats import PAD
 from carry.models.architectures import Architecture
 from carry.models.architectures.transformer import Transformer
-from carry.models.attention import AttentionContext, PositionEncodings
+from carry.models.attention import AttentionContext
 from carry.models.encodings.none import NoPE
 from carry.models.encodings.relative import Relative
 from carry.models.system import System
@@ -142,10 +142,9 @@ def extract_contexts(
     index, target, real = batch.response()
     ids = [scheme_ids.expand(len(batch), -1) for scheme_ids in system.ids(batch)]
     row, slot = (selected & real).nonzero(as_tuple=True)
-    encodings, query = PositionEncodings(system.network.encodings), index[row, slot][:, None]
-    query_ids = [scheme_ids[row] for scheme_ids in ids]
-    visible = AttentionContext(encodings, query, query_ids, ids[0].shape[1]).visible[:, 0]
-    sees_first = encodings.sees_first
+    query, query_ids = index[row, slot][:, None], [scheme_ids[row] for scheme_ids in ids]
+    context = AttentionContext(system.network.encodings, query, query_ids, ids[0].shape[1])
+    visible, sees_first = context.visible[:, 0], context.sees_first
     first = visible[:, 0].clone() if sees_first else torch.zeros_like(visible[:, 0])
     visible[:, 0] &= ~first
     total, width = visible.shape[1], int(visible.sum(1).max())

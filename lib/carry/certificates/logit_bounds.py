@@ -287,7 +287,7 @@ def _bound_chunk(
     """Return logits and the smaller of their bounds by the forward and the backward pass."""
     (block,), width, tape = exact.blocks, tokens.shape[1], BackwardTape()
     query = torch.tensor([[width - 1]])
-    context = AttentionContext(exact.position_encodings(), query, ids, width)
+    context = AttentionContext(exact.encodings, query, ids, width)
     score = _attention_scores(exact, vocabulary, tokens, context)
     value = vocabulary.value.map(lambda x: _pick(x, tokens).transpose(1, 2))  # [N H W d]
     average = rounding.softmax_average(score, value, context.visible[:, None])

@@ -109,7 +109,7 @@ def make_card(system: System, scores: pd.DataFrame, certificate: dict[str, Any] 
     values = {
         "name": f"{run.name}, seed {system.seed}",
         "tags": [*dict.fromkeys(["arithmetic", "length-generalization", run.task["name"], *ids])],
-        "kind": type(system.network).label.lower() or "network",
+        "kind": type(system.network).__name__.lower(),
         "parameters": count_network_parameters(system.network),
         "task": system.task,
         "size": system.task.unit.format(run.training.digits),

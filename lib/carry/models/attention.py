@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -81,219 +81,47 @@ class FarKeys(NamedTuple):
             far.append(is_beyond & (query > 0)[:, :, None] & ((key > 0) & can_be_far)[:, None])
         return functools.reduce(torch.logical_or, far)
 
-    def add_count(
-        self, score: Float[Tensor, "_ _ _ _"], far: Bool[Tensor, "_ Q T"]
-    ) -> Float[Tensor, "_ _ _ _"]:
-        """Return scores with the logarithm of the count added at far keys."""
-        more = torch.as_tensor(self.count, dtype=score.dtype, device=score.device).log()
-        return torch.where(far[:, None], score + more, score)
 
-    def count_keys(
-        self, shown: Bool[Tensor, "_ Q T"], far: Bool[Tensor, "_ Q T"]
-    ) -> Float64[Tensor, "_ Q"]:
-        """Return how many keys the queries attend to; far ones count at least once."""
-        more = torch.as_tensor(self.count, dtype=torch.float64, device=far.device) - 1
-        return shown.sum(2) + more.clamp(min=0) * (far & shown).sum(2)
+@dataclass(eq=False)
+class AttentionContext:
+    """The attention of a set of queries, whose ids and windows all layers and recurrences share.
 
-
-class PositionEncodings(NamedTuple):
-    """The encodings of a pass, and the scaling of its gradients and of its attention logits.
-
-    `attention` is the setting of `Transformer`. `scale_gradient(x, factor)` returns x, and its
-    gradient is multiplied by the factor if the model divides gradients by the `recurrences`.
-    `log_scale`: whether attention logits grow with the logarithm of the number of keys. `far_keys`:
-    which keys do not count once.
+    `query_index`: the indices of the queries in the sequences, for each row or one row for all.
+    `ids`: of `key_count` tokens or more, for each encoding. `key_count`: the number of keys.
+    `in_order`: whether the queries are all tokens of the sequences, which are the keys.
+    `tokens`: the keys, if some do not count once; `far_keys`: which do not.
+    `attention`: the setting of `Transformer`. `log_scale`: whether attention logits grow with the
+    logarithm of the number of keys. `divisor`: what gradients of the layers are divided by; those
+    of the encodings are not.
     """
 
     encodings: nn.ModuleList
-    attention: str = "plain"
-    scale_gradient: Callable[[Tensor, float], Tensor] = lambda x, factor: x
-    recurrences: int = 1
-    log_scale: bool = False
+    query_index: Integer[Tensor, "_ Q"]
+    ids: Sequence[Tensor]
+    key_count: int
+    in_order: bool = False
+    tokens: Integer[Tensor, "_ T"] | None = None
     far_keys: FarKeys | None = None
+    attention: str = "plain"
+    log_scale: bool = False
+    divisor: int = 1
 
-    @property
-    def has_windows(self) -> bool:
-        """Whether an encoding has a window."""
-        return any(encoding.window is not None for encoding in self.encodings)
-
-    @property
-    def sees_first(self) -> bool:
-        """Whether every token attends to the first one, also outside the windows."""
-        return all(
-            encoding.sees_first for encoding in self.encodings if encoding.window is not None
-        )
-
-    def bias(
-        self, layer: int, ids: QueryKeyIds, query_index: Integer[Tensor, "_ Q"] | None = None
-    ) -> Float[Tensor, "_ _ Q T"] | None:
-        """Return the sum of the biases of a layer, or None if no encoding has one.
-
-        Args:
-            query_index: the indices of the queries in the sequences. If all rows share their ids,
-                the bias of all pairs is computed once, and the rows of the queries are picked.
-        """
-        biases = []
-        for encoding, (query, key) in zip(self.encodings, ids, strict=True):
-            if query_index is not None and len(key) < len(query):
-                bias = encoding.bias(layer, key, key)
-                bias = bias if bias is None else pick_rows(bias[0], query_index)
-            else:
-                bias = encoding.bias(layer, query, key)
-            biases += [] if bias is None else [bias]
-        return self.scale_gradient(sum(biases[1:], biases[0]), self.recurrences) if biases else None
-
-    def query_scores(self, layer: int, queries: Tensor, ids: QueryKeyIds) -> Iterator[Tensor]:
-        """Yield the scores of the encodings that depend on the queries."""
-        for encoding, (query, key) in zip(self.encodings, ids, strict=True):
-            # Divided gradients (see `Transformer`) reach the queries, but not the encodings.
-            scaled = self.scale_gradient(queries, 1 / self.recurrences)
-            score = encoding.score(layer, scaled, query, key)
-            if score is not None:
-                yield self.scale_gradient(score, self.recurrences)
-
-    def rotate(self, query: Tensor, key: Tensor, ids: QueryKeyIds) -> tuple[Tensor, Tensor]:
-        """Return queries and new keys, rotated by their ids; new keys have the last of the ids."""
-        new = key.shape[2]
-        for encoding, (query_ids, key_ids) in zip(self.encodings, ids, strict=True):
-            query = encoding.rotate(query, query_ids)
-            key = encoding.rotate(key, key_ids[:, -new:])
-        return query, key
-
-
-class AttentionContext:
-    """The ids, biases and windows of a set of queries, shared by all recurrences of a layer.
-
-    Args:
-        positions: the encodings.
-        query_index: the indices of the queries in the sequences, for each row or one row for all.
-        ids: the ids of `key_count` tokens or more, for each encoding.
-        key_count: the number of keys.
-        in_order: whether the queries are all tokens of the sequences, which are the keys.
-        tokens: the keys, if some do not count once.
-    """
-
-    def __init__(
-        self,
-        positions: PositionEncodings,
-        query_index: Integer[Tensor, "_ Q"],
-        ids: Sequence[Tensor],
-        key_count: int,
-        in_order: bool = False,
-        tokens: Integer[Tensor, "_ T"] | None = None,
-    ) -> None:
-        self.positions, self.query_index, self.key_count = positions, query_index, key_count
-        self.in_order, self.tokens = in_order, tokens
-        self.query_key_ids = []
-        for token_ids in ids:
-            rows = token_ids.expand(max(len(token_ids), len(query_index)), -1)
-            query_ids = rows.gather(1, query_index.expand(len(rows), -1))
-            self.query_key_ids.append((query_ids, token_ids[:, :key_count]))
+    def __post_init__(self) -> None:
+        self.windowed = [encoding for encoding in self.encodings if encoding.window is not None]
+        # Whether every query attends to the first token, also outside the windows.
+        self.sees_first = all(encoding.sees_first for encoding in self.windowed)
+        self.query_key_ids: QueryKeyIds = []
+        for token_ids in self.ids:
+            rows = token_ids.expand(max(len(token_ids), len(self.query_index)), -1)
+            query_ids = rows.gather(1, self.query_index.expand(len(rows), -1))
+            self.query_key_ids.append((query_ids, token_ids[:, : self.key_count]))
         # A dictionary of this object: `functools.cache` on a method would refer back to it, and
         # the cycle would keep its tensors until the next garbage collection.
-        self._attention: dict[tuple[int, bool], Attention] = {}
-
-    def attention(self, layer: int, dense: bool) -> Attention:
-        """Return the attention of a layer; `dense` asks for one that compares all pairs."""
-        key = layer, dense or not self._gathers()
-        if key not in self._attention:
-            self._attention[key] = self._build_attention(*key)
-        return self._attention[key]
-
-    def _build_attention(self, layer: int, dense: bool) -> Attention:
-        positions, ids, factor = self.positions, self.query_key_ids, self.logit_factor(dense)
-        if not dense:
-            return Attention(positions, layer, ids, factor, neighbours=self.neighbours)
-        bias = scale_logits(positions.bias(layer, ids, self.query_index), factor)
-        is_plain = bias is None and self.far is None
-        is_causal = is_plain and self.in_order and not positions.has_windows
-        score = torch.zeros((1, 1, 1, 1), device=self.query_index.device) if bias is None else bias
-        if self.far is not None:
-            score = positions.far_keys.add_count(score, self.far)
-        score = torch.where(self.visible[:, None], score, -math.inf)
-        return Attention(positions, layer, ids, factor, score, is_causal)
-
-    def logit_factor(self, dense: bool = True) -> Float64[Tensor, "_ Q"] | None:
-        """Return the factor of the logits of each query; None if all are 1.
-
-        Args:
-            dense: count the keys of each query among all pairs, or among its neighbours.
-        """
-        if not self.positions.log_scale:
-            return None
-        if not dense:
-            keys = (self.neighbours != NO_TOKEN).sum(2)
-        elif self.far is None:
-            keys = self.visible.sum(2)
-        else:
-            keys = self.positions.far_keys.count_keys(self.visible, self.far)
-        return keys.clamp(min=2).double().log() / math.log(NEUTRAL_KEYS)
-
-    def _gathers(self) -> bool:
-        setting, on_gpu = self.positions.attention, self.query_index.is_cuda
-        # Finding neighbours waits for a GPU, and no training step may.
-        is_faster = self.key_count >= GATHER_FROM_LENGTH and not (
-            on_gpu and torch.is_grad_enabled()
-        )
-        gathers = setting == "gathered" or (setting == "auto" and is_faster)
-        return gathers and self.positions.has_windows
-
-    @functools.cached_property
-    def visible(self) -> Bool[Tensor, "_ Q T"]:
-        """Whether a query attends to a key: not a later one, and none that a window hides."""
-        query = self.query_index[:, :, None]
-        key = torch.arange(self.key_count, device=query.device)
-        votes = [
-            encoding.visibility(*ids)
-            for encoding, ids in zip(self.positions.encodings, self.query_key_ids, strict=True)
-            if encoding.window is not None
-        ]
-        if not votes:
-            return key <= query
-        lowest = functools.reduce(torch.minimum, votes)
-        highest = functools.reduce(torch.maximum, votes)
-        visible = (lowest >= 0) & (highest > 0) | (key == query)
-        if self.positions.sees_first:
-            visible = visible | (key == 0)
-        return visible & (key <= query)
-
-    @functools.cached_property
-    def far(self) -> Bool[Tensor, "_ Q T"] | None:
-        """Which keys are far from each query, the same in all layers; None without `far_keys`."""
-        far_keys = self.positions.far_keys
-        return None if far_keys is None else far_keys.find(self.query_key_ids, self.tokens)
-
-    @functools.cached_property
-    def neighbours(self) -> Integer[Tensor, "_ Q W"]:
-        """The indices of the keys that windows show each query (see `carry.models.neighbours`)."""
-        levels = [
-            WindowedIds(key, encoding.window, encoding.uncounted_id)
-            for encoding, (_, key) in zip(self.positions.encodings, self.query_key_ids, strict=True)
-            if encoding.window
-        ]
-        rows = max([len(self.query_index), *(len(level.ids) for level in levels)])
-        levels = [level._replace(ids=level.ids.expand(rows, -1)) for level in levels]
-        return find_neighbours(levels, self.query_index.expand(rows, -1), self.positions.sees_first)
-
-
-@dataclass
-class Attention:
-    """The attention of a set of queries in one layer: to all keys, or to the `neighbours` of each.
-
-    `factor` is that of each query. `score` is the bias times the factor, -inf where a query must
-    not attend to a key; `is_causal` if it is 0 at the query and all earlier tokens.
-    """
-
-    positions: PositionEncodings
-    layer: int
-    ids: QueryKeyIds
-    factor: Float64[Tensor, "_ Q"] | None
-    score: Float[Tensor, "_ _ Q T"] | None = None
-    is_causal: bool = False
-    neighbours: Integer[Tensor, "_ Q W"] | None = None
+        self._prepared: dict[int, tuple[Tensor | None, Tensor, bool]] = {}
 
     def attend(
         self,
+        layer: int,
         query: Float[Tensor, "B H Q d"],
         key: Float[Tensor, "B H T d"],
         value: Float[Tensor, "B H T d"],
@@ -307,70 +135,186 @@ class Attention:
             cache: with earlier keys and values, of attention to all keys.
             hook: reads or replaces the weights of attention to all keys.
         """
-        query = scale_logits(query, self.factor)  # and with it all scores, which are linear in it
-        if self.neighbours is not None:
-            return self._attend_in_chunks(query, key, value, scale)
-        query_scores = [*self.positions.query_scores(self.layer, query, self.ids)]
-        bias = sum((scale * score for score in query_scores), self.score)
-        query, key = self.positions.rotate(query, key, self.ids)
+        if cache is None and not hook.needs_weights and self._gathers():
+            return self._attend_to_neighbours(layer, query, key, value, scale)
+        factor, score, is_causal = self._prepare(layer)
+        query = scale_logits(query, factor)  # and with it all scores, which are linear in it
+        query_scores = [*self._query_scores(layer, query, self.query_key_ids)]
+        score = sum((scale * more for more in query_scores), score)
+        query, key = self._rotate(query, key, self.query_key_ids)
         if cache is not None:
             key, value = cache.extend(key, value)
-        setting = self.positions.attention
-        fused_is_faster = setting == "auto" and (query.is_cuda or not torch.is_grad_enabled())
-        if not hook.needs_weights and (fused_is_faster or setting == "fused"):
-            if self.is_causal and not query_scores:
-                return F.scaled_dot_product_attention(
-                    query, key, value, is_causal=True, scale=scale
-                )
-            # Not expanded: rows and heads share the memory of one mask.
-            mask = bias.to(query.dtype)
-            return F.scaled_dot_product_attention(query, key, value, attn_mask=mask, scale=scale)
-        # On a CPU plain products train faster, and much faster under "medium" precision.
-        score = (query * scale) @ key.transpose(-1, -2) + bias
-        return hook("pattern", score.softmax(-1).to(value.dtype)) @ value
+        auto_is_fused = query.is_cuda or not torch.is_grad_enabled()
+        is_fused = self.attention == "fused" or (self.attention == "auto" and auto_is_fused)
+        if hook.needs_weights or not is_fused:
+            # On a CPU plain products train faster, and much faster under "medium" precision.
+            score = (query * scale) @ key.transpose(-1, -2) + score
+            return hook("pattern", score.softmax(-1).to(value.dtype)) @ value
+        if is_causal and not query_scores:
+            return F.scaled_dot_product_attention(query, key, value, is_causal=True, scale=scale)
+        # Not expanded: rows and heads share the memory of one mask.
+        mask = score.to(query.dtype)
+        return F.scaled_dot_product_attention(query, key, value, attn_mask=mask, scale=scale)
 
-    def _attend_in_chunks(self, query: Tensor, key: Tensor, value: Tensor, scale: float) -> Tensor:
+    def _prepare(self, layer: int) -> tuple[Tensor | None, Tensor, bool]:
+        """Return what all recurrences of a layer share, of attention to all keys.
+
+        It is the factor of each query; the bias times the factor, -inf where a query must not
+        attend to a key; and whether this is 0 at the query and all earlier tokens.
+        """
+        if layer not in self._prepared:
+            factor = self.logit_factor()
+            bias = scale_logits(self._bias(layer, self.query_key_ids), factor)
+            is_plain = bias is None and self.far is None
+            device = self.query_index.device
+            score = torch.zeros((1, 1, 1, 1), device=device) if bias is None else bias
+            if self.far is not None:
+                count = torch.as_tensor(self.far_keys.count, dtype=score.dtype, device=device)
+                score = torch.where(self.far[:, None], score + count.log(), score)
+            score = torch.where(self.visible[:, None], score, -math.inf)
+            is_causal = is_plain and self.in_order and not self.windowed
+            self._prepared[layer] = factor, score, is_causal
+        return self._prepared[layer]
+
+    def logit_factor(self, dense: bool = True) -> Float64[Tensor, "_ Q"] | None:
+        """Return the factor of the logits of each query; None if all are 1.
+
+        Args:
+            dense: count the keys of each query among all pairs, or among its neighbours.
+        """
+        if not self.log_scale:
+            return None
+        keys = self.visible.sum(2) if dense else (self.neighbours != NO_TOKEN).sum(2)
+        if self.far is not None:  # no model with windows has any; far keys count at least once
+            count = torch.as_tensor(self.far_keys.count, dtype=torch.float64, device=keys.device)
+            keys = keys + (count - 1).clamp(min=0) * (self.far & self.visible).sum(2)
+        return keys.clamp(min=2).double().log() / math.log(NEUTRAL_KEYS)
+
+    def _gathers(self) -> bool:
+        # Finding neighbours waits for a GPU, and no training step may.
+        waits = self.query_index.is_cuda and torch.is_grad_enabled()
+        is_faster = self.key_count >= GATHER_FROM_LENGTH and not waits
+        gathers = self.attention == "gathered" or (self.attention == "auto" and is_faster)
+        return gathers and bool(self.windowed)
+
+    @functools.cached_property
+    def visible(self) -> Bool[Tensor, "_ Q T"]:
+        """Whether a query attends to a key: not a later one, and none that a window hides."""
+        query = self.query_index[:, :, None]
+        key, votes = torch.arange(self.key_count, device=query.device), []
+        for encoding, (own_ids, key_ids) in zip(self.encodings, self.query_key_ids, strict=True):
+            if encoding.window is None:
+                continue
+            own_ids, key_ids = own_ids[:, :, None], key_ids[:, None]
+            lower, upper = encoding.window
+            inside = (key_ids >= own_ids - lower) & (key_ids <= own_ids + upper)
+            vote = 2 * inside.to(torch.int8) - 1  # 1 inside the window, -1 outside, 0 uncounted
+            if encoding.uncounted_id is not None:
+                vote *= (own_ids != encoding.uncounted_id) & (key_ids != encoding.uncounted_id)
+            votes.append(vote)
+        if not votes:
+            return key <= query
+        lowest = functools.reduce(torch.minimum, votes)
+        highest = functools.reduce(torch.maximum, votes)
+        visible = (lowest >= 0) & (highest > 0) | (key == query)
+        if self.sees_first:
+            visible = visible | (key == 0)
+        return visible & (key <= query)
+
+    @functools.cached_property
+    def far(self) -> Bool[Tensor, "_ Q T"] | None:
+        """Which keys are far from each query, the same in all layers; None without `far_keys`."""
+        far_keys = self.far_keys
+        return None if far_keys is None else far_keys.find(self.query_key_ids, self.tokens)
+
+    @functools.cached_property
+    def neighbours(self) -> Integer[Tensor, "_ Q W"]:
+        """The indices of the keys that windows show each query (see `carry.models.neighbours`)."""
+        levels = [
+            WindowedIds(key, encoding.window, encoding.uncounted_id)
+            for encoding, (_, key) in zip(self.encodings, self.query_key_ids, strict=True)
+            if encoding.window
+        ]
+        rows = max([len(self.query_index), *(len(level.ids) for level in levels)])
+        levels = [level._replace(ids=level.ids.expand(rows, -1)) for level in levels]
+        return find_neighbours(levels, self.query_index.expand(rows, -1), self.sees_first)
+
+    def _attend_to_neighbours(
+        self, layer: int, query: Tensor, key: Tensor, value: Tensor, scale: float
+    ) -> Tensor:
         """Compute [B H Q d] as [BQ H 1 d], some queries at a time."""
         rows, heads, queries, width = query.shape
-        chunk = max(1, MAX_GATHERED_NUMBERS // (rows * self.neighbours.shape[2] * heads * width))
+        neighbours, factor = self.neighbours.expand(rows, -1, -1), self.logit_factor(dense=False)
+        query, parts = scale_logits(query, factor), []
         key, value = key.transpose(1, 2), value.transpose(1, 2)
-        parts = [
-            self._attend_chunk(query[:, :, index], key, value, index, scale)
-            for index in torch.arange(queries, device=query.device).split(chunk)
-        ]
+        row = torch.arange(rows, device=query.device)[:, None, None]
+        chunk = max(1, MAX_GATHERED_NUMBERS // (rows * neighbours.shape[2] * heads * width))
+        for index in torch.arange(queries, device=query.device).split(chunk):
+            at = neighbours[:, index].clamp(min=0)
+            ids = []
+            for query_ids, key_ids in self.query_key_ids:
+                own_ids = query_ids.expand(rows, -1)[:, index].flatten()[:, None]
+                their_ids = key_ids.expand(rows, -1).gather(1, at.flatten(1))
+                ids.append((own_ids, their_ids.view(-1, at.shape[2])))
+            x = query[:, :, index].transpose(1, 2).flatten(0, 1)[:, :, None]
+            keys, values = (x[row, at].flatten(0, 1).transpose(1, 2) for x in (key, value))
+            query_scores = [scale * score for score in self._query_scores(layer, x, ids)]
+            bias = self._bias(layer, ids)
+            if factor is not None:
+                of_queries = factor.expand(rows, -1)[:, index].flatten()[:, None]
+                bias = scale_logits(bias, of_queries)
+            x, keys = self._rotate(x, keys, ids)
+            score = (x * scale) @ keys.transpose(-1, -2)
+            score = sum(query_scores, score if bias is None else score + bias)
+            hidden = (neighbours[:, index] == NO_TOKEN).flatten(0, 1)[:, None, None]
+            weights = score.masked_fill(hidden, -math.inf).softmax(-1).to(values.dtype)
+            parts.append((weights @ values)[:, :, 0].unflatten(0, (rows, -1)).transpose(1, 2))
         return torch.cat(parts, dim=2)
 
-    def _attend_chunk(
-        self,
-        query: Float[Tensor, "B H q d"],
-        key: Float[Tensor, "B T H d"],
-        value: Float[Tensor, "B T H d"],
-        index: Integer[Tensor, " q"],
-        scale: float,
-    ) -> Float[Tensor, "B H q d"]:
-        rows = len(query)
-        neighbours = self.neighbours.expand(rows, -1, -1)[:, index]
-        at = neighbours.clamp(min=0)
-        row = torch.arange(rows, device=at.device)[:, None, None]
-        ids = []
-        for query_ids, key_ids in self.ids:
-            chunk_ids = query_ids.expand(rows, -1)[:, index].flatten()[:, None]
-            neighbour_ids = key_ids.expand(rows, -1).gather(1, at.flatten(1)).view(-1, at.shape[2])
-            ids.append((chunk_ids, neighbour_ids))
-        query = query.transpose(1, 2).flatten(0, 1)[:, :, None]
-        key, value = (x[row, at].flatten(0, 1).transpose(1, 2) for x in (key, value))
-        query_scores = self.positions.query_scores(self.layer, query, ids)
-        scaled_scores = [scale * score for score in query_scores]
-        factor = self.factor
-        factor = None if factor is None else factor.expand(rows, -1)[:, index].flatten()[:, None]
-        bias = scale_logits(self.positions.bias(self.layer, ids), factor)
-        query, key = self.positions.rotate(query, key, ids)
-        score = (query * scale) @ key.transpose(-1, -2)
-        score = sum(scaled_scores, score if bias is None else score + bias)
-        hidden = (neighbours == NO_TOKEN).flatten(0, 1)[:, None, None]
-        score = score.masked_fill(hidden, -math.inf)
-        mixed = score.softmax(-1).to(value.dtype) @ value
-        return mixed[:, :, 0].unflatten(0, (rows, -1)).transpose(1, 2)
+    def _bias(self, layer: int, ids: QueryKeyIds) -> Tensor | None:
+        """Return the sum of the biases of a layer, or None if no encoding has one."""
+        biases = []
+        for encoding, (query, key) in zip(self.encodings, ids, strict=True):
+            if len(key) == len(query):
+                bias = encoding.bias(layer, query, key)
+            else:  # all rows share their ids: the bias of all pairs is computed once
+                bias = encoding.bias(layer, key, key)
+                if bias is not None:  # the gradient of an embedding is faster than of an index
+                    heads = bias.shape[1]
+                    rows = F.embedding(self.query_index, bias[0].transpose(0, 1).flatten(1))
+                    bias = rows.unflatten(2, (heads, -1)).transpose(1, 2)
+            biases += [] if bias is None else [bias]
+        return scale_gradient(sum(biases[1:], biases[0]), self.divisor) if biases else None
+
+    def _query_scores(self, layer: int, queries: Tensor, ids: QueryKeyIds) -> Iterator[Tensor]:
+        """Yield the scores of the encodings that depend on the queries."""
+        for encoding, (query, key) in zip(self.encodings, ids, strict=True):
+            # Divided gradients reach the queries, but not the encodings.
+            score = encoding.score(layer, scale_gradient(queries, 1 / self.divisor), query, key)
+            if score is not None:
+                yield scale_gradient(score, self.divisor)
+
+    def _rotate(self, query: Tensor, key: Tensor, ids: QueryKeyIds) -> tuple[Tensor, Tensor]:
+        """Return queries and new keys, rotated by their ids; new keys have the last of the ids."""
+        new = key.shape[2]
+        for encoding, (query_ids, key_ids) in zip(self.encodings, ids, strict=True):
+            query = encoding.rotate(query, query_ids)
+            key = encoding.rotate(key, key_ids[:, -new:])
+        return query, key
+
+
+def scale_gradient(x: Float[Tensor, "*S"], factor: int | float) -> Float[Tensor, "*S"]:
+    """Return x, whose gradient is multiplied by a factor.
+
+    >>> x = torch.ones(2, requires_grad=True)
+    >>> scale_gradient(x, 0.5).sum().backward()
+    >>> x.grad
+    tensor([0.5000, 0.5000])
+    """
+    if factor != 1 and x.requires_grad:
+        x = x.view_as(x)  # other uses of x keep their gradients
+        x.register_hook(lambda gradient: gradient * factor)
+    return x
 
 
 def scale_logits(
@@ -385,16 +329,3 @@ def scale_logits(
         return x
     wide = torch.promote_types(x.dtype, torch.float32)  # bf16 is too coarse for a factor
     return (x * factor.to(wide)[:, None, :, None]).to(x.dtype)
-
-
-def pick_rows(
-    bias: Float[Tensor, "H T S"], query: Integer[Tensor, "B Q"]
-) -> Float[Tensor, "B H Q S"]:
-    """Return the rows of a bias at the queries of each example.
-
-    >>> pick_rows(torch.eye(3)[None], torch.tensor([[2], [0]]))[:, 0, 0].tolist()
-    [[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]
-    """
-    # The gradient of an embedding is summed faster than the gradient of an index.
-    rows = F.embedding(query, bias.transpose(0, 1).flatten(1))
-    return rows.unflatten(2, (bias.shape[0], -1)).transpose(1, 2)

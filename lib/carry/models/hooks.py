@@ -40,7 +40,7 @@ LAYER_ACTIVATIONS = (
 )
 
 
-class Hooks(Mapping[str, Tensor]):
+class Hooks(dict[str, Tensor]):
     """The activations of one pass by name, as they are after any replacement.
 
     Args:
@@ -66,51 +66,33 @@ class Hooks(Mapping[str, Tensor]):
     def __init__(
         self, read: Iterable[str] = ("*",), replace: Mapping[str, Replacement] | None = None
     ) -> None:
+        super().__init__()
         self.read, self.replace = list(read), dict(replace or {})
-        self._activations: dict[str, Tensor] = {}
-        self._names_to_read: set[str] = set()
+        self.names_to_read: set[str] = set()
 
-    def __getitem__(self, name: str) -> Tensor:
-        if name not in self._activations:
-            raise SettingsError(
-                f"activation: {name!r} was not read, {suggest_name(name, self._activations)}"
-            )
-        return self._activations[name]
-
-    def __iter__(self):
-        return iter(self._activations)
-
-    def __len__(self) -> int:
-        return len(self._activations)
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._activations
+    def __missing__(self, name: str) -> Tensor:
+        raise SettingsError(f"activation: {name!r} was not read, {suggest_name(name, self)}")
 
     def all_layers(self, part: str) -> list[Tensor]:
         """Return one activation, such as `pattern`, of every layer that it was read in."""
-        return [
-            value for name, value in self._activations.items() if name.partition(".")[2] == part
-        ]
+        return [value for name, value in self.items() if name.partition(".")[2] == part]
 
     def start_pass(self, names: Iterable[str]) -> None:
         """Start a pass of a model with these activations; forget the last pass."""
-        names, self._activations, self._names_to_read = list(names), {}, set()
+        names, self.names_to_read = list(names), set()
+        self.clear()
         for pattern in self.read:
             matches = fnmatch.filter(names, pattern)
             if not matches:
                 raise SettingsError(
                     f"read: {pattern!r} is no activation, {suggest_name(pattern, names)}"
                 )
-            self._names_to_read.update(matches)
+            self.names_to_read.update(matches)
         for name in self.replace:
             if name not in names:
                 raise SettingsError(
                     f"replace: {name!r} is no activation, {suggest_name(name, names)}"
                 )
-
-    def requests(self, name: str) -> bool:
-        """Return whether an activation is read or replaced, so that the pass has to compute it."""
-        return name in self._names_to_read or name in self.replace
 
     def apply(self, name: str, value: Tensor) -> Tensor:
         """Replace an activation if requested, keep it if requested, and return it."""
@@ -122,16 +104,16 @@ class Hooks(Mapping[str, Tensor]):
                     f"replace.{name}: shape {tuple(value.shape)} does not fit, expected "
                     f"{tuple(shape)}"
                 )
-        if name in self._names_to_read:
-            self._activations[name] = value
+        if name in self.names_to_read:
+            self[name] = value
         return value
 
 
 @dataclass(frozen=True)
 class LayerHook:
-    """Reads or replaces the activations of one layer by their names, after dropout in training."""
+    """Reads or replaces activations, of a layer if there is a number; after dropout in training."""
 
-    number: int
+    number: int | None = None
     hooks: Hooks | None = None
     dropout: Dropout | None = None
 
@@ -139,26 +121,13 @@ class LayerHook:
         """Return an activation as the rest of the pass uses it."""
         if self.dropout is not None:
             value = self.dropout.apply(part, value)
-        return value if self.hooks is None else self.hooks.apply(f"{self.number}.{part}", value)
+        name = part if self.number is None else f"{self.number}.{part}"
+        return value if self.hooks is None else self.hooks.apply(name, value)
 
     @property
     def needs_weights(self) -> bool:
         """Whether it uses attention weights, so that the pass has to compute them."""
-        drops = self.dropout is not None and self.dropout.inside > 0
-        return drops or (self.hooks is not None and self.hooks.requests(f"{self.number}.pattern"))
-
-
-def no_hook(part: str, value: Tensor) -> Tensor:
-    """Return an activation unchanged."""
-    return value
-
-
-def activation_names(layers: int, feed_forward: bool = True) -> list[str]:
-    """Return the activations of a transformer with this number of layers times recurrences.
-
-    >>> activation_names(1, feed_forward=False)[:3], len(activation_names(2))
-    (['embed', '0.resid_pre', '0.q'], 25)
-    """
-    parts = [part for part in LAYER_ACTIVATIONS if feed_forward or not part.startswith("mlp")]
-    of_layers = [f"{layer}.{part}" for layer in range(layers) for part in parts]
-    return ["embed", *of_layers, "final", "logits"]
+        if self.dropout is not None and self.dropout.inside > 0:
+            return True
+        hooks, name = self.hooks, f"{self.number}.pattern"
+        return hooks is not None and (name in hooks.names_to_read or name in hooks.replace)

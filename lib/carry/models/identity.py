@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
 from typing import Any
 
 from carry import formats, positions, tasks
@@ -15,6 +14,8 @@ from carry.models import architectures, encodings
 
 # How a training is computed and kept; no number depends on it.
 UNSEEN = {"checkpoint_every", "device", "graphs", "micro_batch"}
+
+NAMES = {"name", "ids", "encoding"}  # settings that tell the kind of a part
 
 # What a line of `runs.parquet` says in columns of its own, or what changes no result.
 LABELS = {"name", "study", "scale", "label", "seeds", "analyses", "certify", "publish"}
@@ -31,43 +32,18 @@ def identify(run: Run) -> dict[str, Any]:
     >>> identify(make_run({"positions": [abacus | {"offset": 1}]}))["positions"]
     [{'ids': 'abacus', 'encoding': 'learned'}]
     """
-    task, form, model = _parse_parts(run)
-    sections = {
-        "data_set": run.data_set and run.data_set.model_dump(exclude_defaults=True),
-        "format": {"name": run.format.get("name", "expression"), **_dump(form)},
-        "model": {"name": run.model.get("name", "transformer"), **_dump(model)},
-        "positions": [
-            {"ids": pair["ids"], "encoding": pair["encoding"], **_dump(scheme), **_dump(encoding)}
-            for pair, (scheme, encoding) in zip(run.positions, _parse_pairs(run), strict=True)
-        ],
-        "task": {"name": run.task["name"], **_dump(task)},
-        "training": run.training.model_dump(exclude_defaults=True, exclude=UNSEEN),
-    }
+    parts: dict[str, dict[str, Any]] = {}
+    for place, value, default in list_settings(run):
+        part, _, field = place.rpartition(".")
+        if part in ("", "evaluation") or field in UNSEEN:
+            continue
+        if field in NAMES or value != default:
+            parts.setdefault(part, {})[field] = value
     if run.example_stream() is not None:
-        sections["training"]["stream"] = run.example_stream()
-    return {name: section for name, section in sections.items() if section}
-
-
-def _parse_parts(run: Run) -> tuple[Settings, Settings, Settings]:
-    """Return the settings of task, format and model, with their defaults."""
-    task = tasks.build_task(run.task)
-    form = formats.build_format(run.format, task)
-    return task, form, architectures.choose_architecture(run.model)[1]
-
-
-def _parse_pairs(run: Run) -> Iterator[list[Settings]]:
-    """Yield the settings of each scheme and its encoding, with their defaults."""
-    for pair in run.positions:
-        scheme = positions.choose_scheme(pair["ids"])
-        encoding = encodings.choose_encoding(pair["encoding"], "positions.encoding").Settings
-        yield [
-            kind.parse({key: pair[key] for key in pair if key in kind.model_fields}, "positions")
-            for kind in (scheme, encoding)
-        ]
-
-
-def _dump(settings: Settings) -> dict[str, Any]:
-    return settings.model_dump(mode="json", exclude_defaults=True)
+        parts.setdefault("training", {})["stream"] = run.example_stream()
+    pairs = [parts.pop(f"positions.{index}") for index in range(len(run.positions))]
+    parts |= {"positions": pairs} if pairs else {}
+    return {name: parts[name] for name in sorted(parts)}
 
 
 def list_settings(run: Run) -> list[tuple[str, Any, Any]]:
@@ -77,18 +53,22 @@ def list_settings(run: Run) -> list[tuple[str, Any, Any]]:
     >>> [line for line in list_settings(make_run({})) if line[0] == "training.clip"]
     [('training.clip', 1.0, 1.0)]
     """
-    task, form, model = _parse_parts(run)
+    task = tasks.build_task(run.task)
+    form = formats.build_format(run.format, task)
     parts = {"seeds": (run.seeds, None)}
     parts |= {"task.name": (run.task["name"], None)} | _list_part("task", task)
     parts["format.name"] = (run.format.get("name", "expression"), "expression")
     parts |= _list_part("format", form)
-    for index, pair in enumerate(_parse_pairs(run)):
-        parts[f"positions.{index}.ids"] = (run.positions[index]["ids"], None)
-        for settings in pair:
-            parts |= _list_part(f"positions.{index}", settings)
-        parts[f"positions.{index}.encoding"] = (run.positions[index]["encoding"], None)
+    for index, pair in enumerate(run.positions):
+        scheme = positions.choose_scheme(pair["ids"])
+        encoding = encodings.choose_encoding(pair["encoding"], "positions.encoding").Settings
+        parts[f"positions.{index}.ids"] = (pair["ids"], None)
+        for kind in (scheme, encoding):
+            given = {key: pair[key] for key in pair if key in kind.model_fields}
+            parts |= _list_part(f"positions.{index}", kind.parse(given, "positions"))
+        parts[f"positions.{index}.encoding"] = (pair["encoding"], None)
     parts["model.name"] = (run.model.get("name", "transformer"), "transformer")
-    parts |= _list_part("model", model)
+    parts |= _list_part("model", architectures.choose_architecture(run.model)[1])
     for section in ("training", "evaluation", "data_set"):
         settings = getattr(run, section)
         parts |= _list_part(section, settings) if settings else {}

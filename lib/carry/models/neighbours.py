@@ -56,7 +56,10 @@ def find_neighbours(
     >>> find_neighbours([level], torch.tensor([[2, 6]]), first=True).tolist()
     [[[0, 1, 2, -1, -1], [0, 1, 2, 5, 6]]]
     """
-    counted = _counted_levels(levels)
+    counted = torch.zeros_like(levels[0].ids)  # the levels that count each token, as bits
+    for index, level in enumerate(levels):
+        is_counted = level.uncounted_id is None or level.ids != level.uncounted_id
+        counted = counted + (1 << index) * is_counted
     counted_query = counted.gather(1, query)
     columns = [query, torch.zeros_like(query)] if first else [query]
     for one, other in itertools.product(counted_query.unique().tolist(), counted.unique().tolist()):
@@ -71,15 +74,6 @@ def find_neighbours(
     tokens = torch.where(duplicate, last, tokens).sort(dim=2).values
     width = int((tokens != last).sum(2).max())
     return torch.where(tokens == last, NO_TOKEN, tokens)[:, :, :width]
-
-
-def _counted_levels(levels: Sequence[WindowedIds]) -> Integer[Tensor, "b T"]:
-    """Return the levels that count each token, as bits."""
-    bits = torch.zeros_like(levels[0].ids)
-    for index, level in enumerate(levels):
-        counted = True if level.uncounted_id is None else level.ids != level.uncounted_id
-        bits = bits + (1 << index) * counted * torch.ones_like(level.ids)
-    return bits
 
 
 def _find_in_levels(

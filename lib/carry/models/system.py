@@ -145,15 +145,11 @@ class System:
                 f"{where}.training.batch: 1 does not fit packing true; expected 2 or more"
             )
         for index, scheme in enumerate(self.schemes):
-            place = f"{where}.positions.{index}"
-            if scheme.start_is_fixed or scheme.wraps:
+            place, is_line = f"{where}.positions.{index}", isinstance(scheme, RandomStart)
+            if not is_line or scheme.start_is_fixed or scheme.wraps or scheme.has_skips:
                 raise SettingsError(
                     f"{place}.ids: {self.run.positions[index]['ids']!r} does not fit training."
-                    "packing true, expected ids with a limit or an offset, and no ring"
-                )
-            if scheme.has_skips:
-                raise SettingsError(
-                    f"{place}: jumps or gaps do not fit training.packing true; expected neither"
+                    "packing true, expected ids with a limit or an offset, no ring, jumps or gaps"
                 )
             needed, largest = 2 * scheme.required_ids(extent) + 1, scheme.largest_id(extent)
             if needed > largest:

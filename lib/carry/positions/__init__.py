@@ -70,7 +70,7 @@ class Scheme(Settings):
 
     def largest_id(self, extent: Extent) -> int:
         """Return the largest id that training on problems of this extent can contain."""
-        return self.required_ids(extent)
+        return self.id_limit() or self.required_ids(extent)
 
 
 class RandomStart(Scheme):
@@ -79,7 +79,8 @@ class RandomStart(Scheme):
     `limit`: the largest id. `even`: uniform starts rarely show the first and the last ids, so
     starts are uniform over a wider range and clamped to the possible ones, and all ids are trained
     about equally often (pieces between jumps are placed uniformly). `ring`: with a limit, id 1
-    follows the largest one, and all ids are starts.
+    follows the largest one, and all ids are starts. A subclass has, as settings or constants,
+    `offset`, the largest first id without a limit, and `per_example`, whether rows differ in it.
 
     `jumps`: ids are not consecutive in all training examples. Up to so many random cuts, uniform
     from none, divide the places of an example into pieces, which get random ids that do not
@@ -119,7 +120,7 @@ class RandomStart(Scheme):
     @property
     def start_is_fixed(self) -> bool:
         """Whether training, too, always starts at id 1."""
-        return self.limit is None
+        return self.limit is None and self.offset == 1
 
     @property
     def ids_measure_distance(self) -> bool:
@@ -138,23 +139,40 @@ class RandomStart(Scheme):
         """Return the limit."""
         return self.limit
 
-    @abstractmethod
-    def room(self, needed: Integer[Tensor, "_ 1"]) -> Integer[Tensor, "_ 1"]:
-        """Return the largest id that training gives to problems that need so many ids."""
+    def largest_id(self, extent: Extent) -> int:
+        """Return the limit, or the last id of the longest problem at the largest offset."""
+        return self.limit or self.required_ids(extent) + self.offset - 1
 
-    def randomize(
-        self,
-        ids: Integer[Tensor, "b T"],
-        needed: Integer[Tensor, "_ 1"],
-        generator: torch.Generator,
-    ) -> Integer[Tensor, "b T"]:
-        """Return training ids for ids that begin at 1, of which each row (or all) has `needed`."""
-        free = self.room(needed) - needed
-        moved = self.move_ids(ids, self.draw_moves(needed, free, generator))
+    def train_ids(self, batch: Batch, generator: torch.Generator) -> Integer[Tensor, "b T"]:
+        """Return ids from a random start, for each row or for all alike."""
+        ids = self.ids(batch)
+        if self.start_is_fixed:
+            return ids
+        needed = ids.amax(1, keepdim=True)
+        if not self.per_example:
+            needed = needed.amax(0, keepdim=True)
+        free = self._find_room(needed) - needed
+        moved = self.move_ids(ids, self._draw_moves(needed, free, generator))
         if not self.has_skips:
             return moved
         draw = self._draw_jumps if self.jumps else self._draw_gaps
         return torch.where(ids > 0, draw(ids, moved, needed, free, generator), 0)
+
+    def _find_room(self, needed: Tensor) -> Tensor:
+        """Return the largest id that training gives to problems that need so many ids."""
+        return torch.full_like(needed, self.limit) if self.limit else needed + self.offset - 1
+
+    def _draw_moves(self, needed: Tensor, free: Tensor, generator: torch.Generator) -> Tensor:
+        """Draw how far ids move from those that begin at 1: up to `free`, or on a ring at all."""
+        draws = {"generator": generator, "device": needed.device}
+        if self.limit is None and not self.even:
+            return torch.randint(self.offset, needed.shape, **draws)
+        share = torch.rand(needed.shape, **draws)
+        if self.wraps:
+            return (share * self.limit).floor().long()
+        beyond = needed - 1 if self.even else torch.zeros_like(needed)
+        move = (share * (free + 1 + 2 * beyond)).floor().long() - beyond
+        return move.clamp(min=0).minimum(free)
 
     def _draw_jumps(
         self, ids: Tensor, moved: Tensor, needed: Tensor, free: Tensor, generator: torch.Generator
@@ -191,7 +209,7 @@ class RandomStart(Scheme):
         """Return training ids of two problems in one sequence, which do not overlap."""
         pair = [self.ids(first), self.ids(second)]
         needed = torch.stack([ids.amax(1) for ids in pair], dim=1)
-        free = self.room(needed.amax(1, keepdim=True)) - needed.sum(1, keepdim=True)
+        free = self._find_room(needed.amax(1, keepdim=True)) - needed.sum(1, keepdim=True)
         moves = place_pieces(needed, free, generator).split(1, dim=1)
         return [self.move_ids(ids, move) for ids, move in zip(pair, moves, strict=True)]
 
@@ -222,29 +240,6 @@ class RandomStart(Scheme):
         both = (plain[:, 1:] > 0) & (plain[:, :-1] > 0)
         crossing = both & (moves[:, 1:] != moves[:, :-1])
         return first | F.pad(crossing, (1, 0))
-
-    def draw_moves(
-        self,
-        needed: Integer[Tensor, "b 1"],
-        last_move: Integer[Tensor, "b 1"],
-        generator: torch.Generator,
-    ) -> Integer[Tensor, "b 1"]:
-        """Draw how far ids move from those that begin at 1, for rows that need `needed` ids.
-
-        The moves are from 0 to `last_move`; on a ring, from 0 to the limit less 1.
-
-        >>> from carry.positions.coupled import Coupled
-        >>> from carry.randomness import stream
-        >>> needed, scheme = torch.full((1000, 1), 4), Coupled(limit=6, even=True)
-        >>> scheme.draw_moves(needed, 6 - needed, stream(0, "doctest")).unique().tolist()
-        [0, 1, 2]
-        """
-        share = torch.rand(needed.shape, generator=generator, device=needed.device)
-        if self.wraps:
-            return (share * self.limit).floor().long()
-        beyond = needed - 1 if self.even else torch.zeros_like(needed)
-        move = (share * (last_move + 1 + 2 * beyond)).floor().long() - beyond
-        return move.clamp(min=0).minimum(last_move)
 
     def move_ids(
         self, ids: Integer[Tensor, "b T"], move: int | Integer[Tensor, "_ 1"]

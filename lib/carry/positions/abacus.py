@@ -41,11 +41,6 @@ class Abacus(RandomStart):
         return self
 
     @property
-    def start_is_fixed(self) -> bool:
-        """Whether there is neither an offset nor a limit."""
-        return self.offset == 1 and self.limit is None
-
-    @property
     def ids_measure_distance(self) -> bool:
         """From a fixed start, the distance between digits and signs (id 0) is always the same."""
         return self.start_is_fixed
@@ -59,30 +54,6 @@ class Abacus(RandomStart):
             )
         return None
 
-    def train_ids(self, batch: Batch, generator: torch.Generator) -> Integer[Tensor, "b T"]:
-        """Return ids from a random offset."""
-        ids = self.ids(batch)
-        needed = ids.amax(1, keepdim=True)
-        if not self.per_example:
-            needed = needed.amax(0, keepdim=True)
-        return self.randomize(ids, needed, generator)
-
-    def room(self, needed: Integer[Tensor, "_ 1"]) -> Integer[Tensor, "_ 1"]:
-        """Return the limit, or the last id at the largest offset."""
-        return torch.full_like(needed, self.limit) if self.limit else needed + self.offset - 1
-
-    def draw_moves(
-        self,
-        needed: Integer[Tensor, "b 1"],
-        last_move: Integer[Tensor, "b 1"],
-        generator: torch.Generator,
-    ) -> Integer[Tensor, "b 1"]:
-        """Draw how far ids move: without a limit as the papers draw an offset, unless `even`."""
-        if self.limit is None and not self.even:
-            shape, device = needed.shape, needed.device
-            return torch.randint(self.offset, shape, generator=generator, device=device)
-        return super().draw_moves(needed, last_move, generator)
-
     def ids(self, batch: Batch, start: int = 1) -> Integer[Tensor, "B T"]:
         """Return the order inside each run of digits, counted from `start`."""
         # The token of a digit is less than those of all signs and letters.
@@ -95,7 +66,3 @@ class Abacus(RandomStart):
     def required_ids(self, extent: Extent) -> int:
         """Return the tokens of the longest number."""
         return extent.longest_number
-
-    def largest_id(self, extent: Extent) -> int:
-        """Return the limit, or the last id of the longest number at the largest offset."""
-        return self.limit or self.offset + extent.longest_number - 1

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-import torch
 from jaxtyping import Integer
 from pydantic import Field
 from torch import Tensor
@@ -21,9 +20,7 @@ class Coupled(RandomStart):
     place 0. A scratchpad can have more levels: see the file of its task.
 
     In training, each row starts at a random id such that its last id is at most `limit` (None: all
-    rows start at 1). Uniform starts rarely show the first and the last ids. With `even`, starts
-    are uniform over a wider range and clamped to the possible ones, so that all ids are trained
-    about equally often. With `ring`, id 1 follows id `limit`, and each row starts at any id.
+    rows start at 1).
 
     >>> from carry.positions import show_ids
     >>> show_ids(Coupled(), "653", "49", reverse_operands=False, pad=True)
@@ -31,19 +28,10 @@ class Coupled(RandomStart):
     """
 
     uncounted_id: ClassVar[int | None] = 0
+    offset: ClassVar[int] = 1
+    per_example: ClassVar[bool] = True
 
     level: int = Field(default=1, ge=1)
-
-    def train_ids(self, batch: Batch, generator: torch.Generator) -> Integer[Tensor, "b T"]:
-        """Return ids from a random start for each row."""
-        ids = self.ids(batch)
-        if self.limit is None:
-            return ids
-        return self.randomize(ids, ids.amax(1, keepdim=True), generator)
-
-    def room(self, needed: Integer[Tensor, "_ 1"]) -> Integer[Tensor, "_ 1"]:
-        """Return the limit; all starts are 1 without one."""
-        return needed if self.limit is None else torch.full_like(needed, self.limit)
 
     def incompatibility(self, form: Format) -> str | None:
         """Refuse a missing level, and an answer whose first id would tell its length."""
@@ -64,7 +52,3 @@ class Coupled(RandomStart):
     def required_ids(self, extent: Extent) -> int:
         """Return the number of coupling numbers of the level."""
         return extent.levels[self.level - 1]
-
-    def largest_id(self, extent: Extent) -> int:
-        """Return the limit, or the last id of the longest problem."""
-        return self.limit or self.required_ids(extent)

@@ -56,10 +56,6 @@ class Randomized(Scheme):
         """Return one id for each token but the first."""
         return extent.tokens - 1
 
-    def largest_id(self, extent: Extent) -> int:
-        """Return the end of the range."""
-        return self.range
-
     def id_limit(self) -> int:
         """Return the end of the range."""
         return self.range

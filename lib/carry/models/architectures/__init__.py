@@ -47,14 +47,8 @@ class Architecture(nn.Module, ABC):
         width: int = Field(default=128, ge=1, le=MAX_WIDTH)
         heads: int = Field(default=4, ge=1, le=MAX_WIDTH)
 
-    label: ClassVar[str] = ""  # for figures and tables; by default the name of the class
     has_attention: ClassVar[bool] = True  # else rows with biases, rotations, windows are refused
     has_dropout: ClassVar[bool] = False  # else training with dropout is refused
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        if "label" not in vars(cls):
-            cls.label = cls.__name__
 
     def __init__(
         self, settings: Settings, symbols: int, encodings: Sequence[Encoding], shape: ModelShape
@@ -105,7 +99,7 @@ class Architecture(nn.Module, ABC):
     @property
     def recurrences(self) -> int:
         """How often the block of a looped model is run in training; 1 if it is not looped."""
-        return 1
+        return getattr(self.settings, "recurrences", 1)
 
     @torch.no_grad()
     def initialise_encodings(self, std: float) -> None:
@@ -174,22 +168,6 @@ class Architecture(nn.Module, ABC):
         """Start a pass with hooks, if there are any; refuse names that the model does not have."""
         if hooks is not None:
             hooks.start_pass(self.activation_names(recurrences))
-
-    def read_logits(
-        self, x: Float[Tensor, "*B D"], hooks: Hooks | None = None
-    ) -> Float[Tensor, "*B V"]:
-        """Return the logits as if the model ended with this residual stream."""
-        raise self._lacks("residual stream", "'transformer'")
-
-    def recurrences_taken(
-        self,
-        tokens: Integer[Tensor, "B T"],
-        ids: Sequence[Integer[Tensor, "_ S"]],
-        at: Integer[Tensor, "_ A"] | None = None,
-        recurrences: int | None = None,
-    ) -> Any:
-        """Return the number of recurrences of each token, if the model chooses it."""
-        raise self._lacks("recurrences_taken", "'adaptive'")
 
     def _lacks(self, member: str, expected: str) -> SettingsError:
         return SettingsError(f"model.name: {self.name!r} has no {member}; expected {expected}")

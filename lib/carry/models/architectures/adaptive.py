@@ -74,10 +74,10 @@ class Adaptive(Transformer):
         ([[1, 1, 1]], [[1.0, 1.0, 1.0]])
         """
         mixtures = self._mixtures(tokens, ids, at, recurrences)
-        (mixture,) = collections.deque(mixtures, maxlen=1)  # the last one
-        weights = torch.stack(mixture.weights, dim=-1)
+        ((_, weights, taken),) = collections.deque(mixtures, maxlen=1)  # the last one
+        weights = torch.stack(weights, dim=-1)
         depths = torch.arange(1, weights.shape[-1] + 1, device=weights.device).to(weights.dtype)
-        return RecurrencesTaken(mixture.taken, weights @ depths)
+        return RecurrencesTaken(taken, weights @ depths)
 
     def penalty(self, real: Bool[Tensor, "B A"]) -> Float[Tensor, ""] | None:
         """Return the mean ponder cost of the last training pass over the tokens `real`."""
@@ -89,8 +89,8 @@ class Adaptive(Transformer):
 
     def _ends(self, *inputs: Any, each: bool = False) -> Iterator[Tensor]:
         """Yield the mixed streams, as if all running tokens halted, after each recurrence."""
-        for mixture in self._mixtures(*inputs):
-            yield mixture.end
+        for end, _, _ in self._mixtures(*inputs):
+            yield end
 
     def _mixtures(
         self,
@@ -99,22 +99,34 @@ class Adaptive(Transformer):
         at: Tensor | None,
         recurrences: int | None,
         *more: Any,
-    ) -> Iterator[HaltingMixture]:
-        """Yield the mixture of streams after each recurrence: always the same object, which grows.
+    ) -> Iterator[tuple[Tensor, list[Tensor], Tensor]]:
+        """Yield three results after each recurrence, for each token.
+
+        They are the mixed stream as if all running tokens halted, the weights of the recurrences so
+        far, and the recurrences taken.
 
         Args:
             more: the cache and the hooks, as in `forward`.
         """
-        count, mixture = recurrences or self.recurrences, None
+        count, weights = recurrences or self.recurrences, []
+        mixed, taken = 0.0, 0
         ends = super()._ends(tokens, ids, at, count, *more, each=True)
         for recurrence, x in enumerate(ends, start=1):
             probability = self._halting_probability(x, recurrence == count)
-            if mixture is None:
-                mixture = HaltingMixture(torch.zeros_like(probability))
-            mixture.add(x, probability)
-            yield mixture
+            if recurrence == 1:
+                used = torch.zeros_like(probability)  # the sum of weights before a token halts
+                running = torch.ones_like(probability, dtype=torch.bool)
+            halts = running & (used + probability >= 1 - EPSILON)
+            stays = running & ~halts
+            weight = torch.where(halts, 1 - used, probability * stays)
+            end = mixed + ((1 - used) * running)[..., None] * x
+            mixed = mixed + weight[..., None] * x
+            weights.append(weight.detach())
+            taken = taken + running
+            used, running = used + probability * stays, stays
+            yield end, weights, taken
         if self.training and torch.is_grad_enabled():
-            self._ponder_cost = mixture.ponder_cost
+            self._ponder_cost = taken + (1 - used)  # recurrences, and the weight of the last one
 
     def _halting_probability(self, x: Tensor, final: bool) -> Tensor:
         weight = self.halting.weight
@@ -129,43 +141,3 @@ class RecurrencesTaken(NamedTuple):
 
     count: Integer[Tensor, "B A"]
     mean: Float[Tensor, "B A"]
-
-
-class HaltingMixture:
-    """The weighted sum of residual streams over recurrences, until all tokens have halted.
-
-    `weights` has the weights of each recurrence, `taken` the recurrences of each token, and `end`
-    the sum as if all running tokens halted at the last recurrence.
-
-    >>> mixture = HaltingMixture(torch.zeros(1, 2))
-    >>> for probability in ([0.25, 0.5], [0.5, 0.75], [1.0, 1.0]):
-    ...     mixture.add(torch.ones(1, 2, 4), torch.tensor([probability]))
-    >>> [weight.tolist() for weight in mixture.weights]
-    [[[0.25, 0.5]], [[0.5, 0.5]], [[0.25, 0.0]]]
-    >>> mixture.taken.tolist(), mixture.ponder_cost.tolist()
-    ([[3, 2]], [[3.25, 2.5]])
-    """
-
-    def __init__(self, used: Float[Tensor, "B A"]) -> None:
-        self.used = used  # the sum of weights before the halting recurrence
-        self.running = torch.ones_like(used, dtype=torch.bool)
-        self.taken = torch.zeros_like(used, dtype=torch.long)
-        self.weights: list[Tensor] = []
-        self.sum: Tensor | float = 0.0
-        self.end: Tensor | float = 0.0
-
-    def add(self, x: Float[Tensor, "B A D"], probability: Float[Tensor, "B A"]) -> None:
-        """Add the streams of one recurrence, at which each token may halt."""
-        halts = self.running & (self.used + probability >= 1 - EPSILON)
-        stays = self.running & ~halts
-        weight = torch.where(halts, 1 - self.used, probability * stays)
-        self.end = self.sum + ((1 - self.used) * self.running)[..., None] * x
-        self.sum = self.sum + weight[..., None] * x
-        self.weights.append(weight.detach())
-        self.taken = self.taken + self.running
-        self.used, self.running = self.used + probability * stays, stays
-
-    @property
-    def ponder_cost(self) -> Float[Tensor, "B A"]:
-        """The cost of each token: recurrences taken, plus the weight of the last one."""
-        return self.taken + (1 - self.used)

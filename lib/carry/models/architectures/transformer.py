@@ -21,13 +21,14 @@ from jaxtyping import Float, Integer
 from torch import Tensor, nn
 
 from carry.models.architectures import MAX_LAYERS, MAX_WIDTH, Architecture
-from carry.models.attention import Attention, AttentionContext, PositionEncodings
+from carry.models.attention import AttentionContext, scale_gradient
 from carry.models.cache import Cache
 from carry.models.encodings import Encoding, ModelShape
-from carry.models.hooks import Hooks, LayerHook, activation_names, no_hook
+from carry.models.hooks import LAYER_ACTIVATIONS, Hooks, LayerHook
 from carry.models.initialisation import compute_deepnorm_gain, initialise_layer
 
 RESIDUAL_IN_NORM = ("post", "pre_and_post")  # places of norms that norm the sum with the residual
+NO_HOOK = LayerHook()
 NORM_EPSILON = {"layer": 1e-5, "rms": 1e-6}  # by default
 ACTIVATIONS = {
     "relu": F.relu,
@@ -51,7 +52,8 @@ class Transformer(Architecture):
     (in the released code of mcleish2024, not in its text).
     `activation`: of the feed-forward networks; `gated_gelu_tanh` approximates the normal
     distribution in GELU by a tanh (Hendrycks & Gimpel 2016; released code of cho2025).
-    `read_out`: more layers between the block and the logits, see `ReadOut`.
+    `read_out`: between the block and the logits stand a feed-forward network without residual, a
+    norm and a square matrix without bias (released code of mcleish2024, and its Table 3).
     `tied`: the logits are products with the token embeddings. `logit_scale`: a factor of the
     vector that these are read from. It is 1 by default; with tied embeddings it is
     1 / (sqrt(width) s), where s is the first standard deviation of embeddings, so that the first
@@ -127,7 +129,11 @@ class Transformer(Architecture):
         self.blocks = nn.ModuleList(Block(settings, shape) for _ in range(settings.layers))
         has_final_norm = settings.final_norm and settings.norm_place != "post"
         self.final_norm = make_norm(settings) if has_final_norm else nn.Identity()
-        self.read_out = ReadOut(settings) if settings.read_out else nn.Identity()
+        self.read_out: nn.Module = nn.Identity()
+        if settings.read_out:
+            parts = {"feed_forward": FeedForward(settings), "norm": make_norm(settings)}
+            parts["square"] = nn.Linear(settings.width, settings.width, bias=False)
+            self.read_out = nn.Sequential(collections.OrderedDict(parts))
         self.logits = nn.Linear(settings.width, symbols, bias=settings.logit_bias)
         spread = settings.width**-0.5
         std = settings.embedding_std or (1.0 if settings.initialisation == "t5" else spread)
@@ -179,11 +185,6 @@ class Transformer(Architecture):
         (x,) = collections.deque(ends, maxlen=1)
         return self.read_logits(x, hooks)
 
-    @property
-    def recurrences(self) -> int:
-        """How often the block is run in training."""
-        return self.settings.recurrences
-
     def next_logits(
         self,
         tokens: Integer[Tensor, "B T"],
@@ -213,26 +214,18 @@ class Transformer(Architecture):
         self, x: Float[Tensor, "*B D"], hooks: Hooks | None = None
     ) -> Float[Tensor, "*B V"]:
         """Return the logits as if the model ended with this residual stream."""
-        hook = no_hook if hooks is None else hooks.apply
-        x = self.read_out(self.final_norm(x))
+        hook, x = LayerHook(hooks=hooks), self.read_out(self.final_norm(x))
         x = x if self.logit_scale == 1.0 else self.logit_scale * x
         return hook("logits", self.logits(hook("final", x)))
 
-    def position_encodings(self, recurrences: int = 1) -> PositionEncodings:
-        """Return what the attention of a pass with this number of recurrences depends on."""
-        return PositionEncodings(
-            self.encodings,
-            self.settings.attention,
-            self._scale_gradient,
-            recurrences,
-            log_scale=self.settings.attention_scale == "log",
-            far_keys=self.far_keys,
-        )
-
     def activation_names(self, recurrences: int | None = None) -> list[str]:
         """Return the names of all activations that `Hooks` can read and replace."""
-        layers = (recurrences or self.recurrences) * len(self.blocks)
-        return activation_names(layers, self.settings.feed_forward)
+        parts, names = LAYER_ACTIVATIONS, ["embed"]
+        if not self.settings.feed_forward:
+            parts = [part for part in parts if not part.startswith("mlp")]
+        for layer in range((recurrences or self.recurrences) * len(self.blocks)):
+            names += [f"{layer}.{part}" for part in parts]
+        return [*names, "final", "logits"]
 
     def hidden_matrices(self) -> list[nn.Parameter]:
         """Return the matrices inside the layers, which Muon trains."""
@@ -248,65 +241,51 @@ class Transformer(Architecture):
         hooks: Hooks | None = None,
         each: bool = False,
     ) -> Iterator[Tensor]:
-        """Yield what logits are read from after the last recurrence, or as if it were `each`."""
-        count = recurrences or self.recurrences
-        streams = self._residual_streams(tokens, ids, at, count, cache, hooks)
-        for recurrence, x in enumerate(streams, start=1):
-            if recurrence == count or each:
-                picked = x if recurrence == count or at is None else pick_tokens(x, at)
-                yield self._scale_gradient(picked, 1 / count)
+        """Yield what logits are read from after the last recurrence, or as if it were `each`.
 
-    def _residual_streams(
-        self,
-        tokens: Tensor,
-        ids: Sequence[Tensor],
-        at: Tensor | None,
-        recurrences: int,
-        cache: Cache | None,
-        hooks: Hooks | None,
-    ) -> Iterator[Tensor]:
-        """Yield the residual stream after each recurrence, the last one at the tokens `at` only."""
-        past = cache.length if cache else 0
-        self.start_hooks(hooks, recurrences)
-        total = past + tokens.shape[1]
+        The last layer of the last recurrence is computed for the tokens `at` only.
+        """
+        count, past = recurrences or self.recurrences, cache.length if cache else 0
+        # Gradients are divided after the layers and multiplied before them, so that only the
+        # layers' parameters have divided gradients.
+        divisor = count if self.settings.divide_gradient else 1
+        self.start_hooks(hooks, count)
         dropout = self.dropout if self.training else None
         embedded = self.embedding_norm(self.add_encodings(self.tokens(tokens), ids, past))
-        embedded = embedded if dropout is None else dropout.apply("embed", embedded)
-        embedded = embedded if hooks is None else hooks.apply("embed", embedded)
-        embedded = self._scale_gradient(embedded, recurrences)
-        index = torch.arange(past, total, device=tokens.device)[None]
-        positions = self.position_encodings(recurrences)
-        keys = tokens
+        embedded = scale_gradient(LayerHook(None, hooks, dropout)("embed", embedded), divisor)
+        total, keys = past + tokens.shape[1], tokens
         if self.far_keys is not None and cache is not None:
             (keys,) = cache.extend(tokens, dim=1)
-        everywhere = AttentionContext(positions, index, ids, total, past == 0, keys)
-        wanted = everywhere
-        if at is not None:
-            wanted = AttentionContext(positions, at, ids, total, tokens=keys)
+        make_context = functools.partial(
+            AttentionContext,
+            self.encodings,
+            ids=ids,
+            key_count=total,
+            tokens=keys,
+            far_keys=self.far_keys,
+            attention=self.settings.attention,
+            log_scale=self.settings.attention_scale == "log",
+            divisor=divisor,
+        )
+        index = torch.arange(past, total, device=tokens.device)[None]
+        everywhere = make_context(index, in_order=past == 0)
+        wanted = everywhere if at is None else make_context(at)
         x = torch.zeros_like(embedded)
-        steps = recurrences * len(self.blocks)
+        steps = count * len(self.blocks)
         for step in range(steps):
-            layer = step % len(self.blocks)
+            layer, final = step % len(self.blocks), step == steps - 1
             entrance = layer == 0 and (step == 0 or self.settings.injection != "none")
             if entrance or self.settings.injection == "every_layer":
                 x = x + embedded
-            final = step == steps - 1
             hook = LayerHook(step, hooks, dropout)
             context = wanted if final else everywhere
-            attention = context.attention(layer, dense=hook.needs_weights or cache is not None)
-            x = self.blocks[layer](x, attention, at if final else None, cache, hook)
-            if layer == len(self.blocks) - 1:
-                yield x
+            attend = functools.partial(context.attend, layer, cache=cache, hook=hook)
+            x = self.blocks[layer](x, attend, at if final else None, hook)
+            if final or (each and layer == len(self.blocks) - 1):
+                picked = x if final or at is None else pick_tokens(x, at)
+                yield scale_gradient(picked, 1 / divisor)
         if cache is not None:
             cache.advance(tokens.shape[1])
-
-    def _scale_gradient(self, x: Tensor, factor: int | float) -> Tensor:
-        """Return x; with `divide_gradient` its gradient is multiplied by the factor.
-
-        Gradients are divided after the layers and multiplied before them, so that only the layers'
-        parameters have divided gradients.
-        """
-        return ScaledGradient.apply(x, factor) if self.settings.divide_gradient else x
 
 
 def pick_tokens(x: Float[Tensor, "B T D"], at: Integer[Tensor, "_ A"]) -> Float[Tensor, "B A D"]:
@@ -316,21 +295,6 @@ def pick_tokens(x: Float[Tensor, "B T D"], at: Integer[Tensor, "_ A"]) -> Float[
     [[2.0, 0.0], [5.0, 3.0]]
     """
     return x.gather(1, at[:, :, None].expand(len(x), -1, x.shape[2]))
-
-
-class ScaledGradient(torch.autograd.Function):
-    """The identity, whose gradient is multiplied by a factor."""
-
-    @staticmethod
-    def forward(ctx, x: Tensor, factor: int | float) -> Tensor:
-        """Return the same values."""
-        ctx.factor = factor
-        return x.view_as(x)
-
-    @staticmethod
-    def backward(ctx, gradient: Tensor) -> tuple[Tensor, None]:
-        """Return the scaled gradient."""
-        return gradient * ctx.factor, None
 
 
 class Block(nn.Module):
@@ -352,12 +316,7 @@ class Block(nn.Module):
         self.after = nn.ModuleList(make_norm(settings) if post else nn.Identity() for _ in parts)
 
     def forward(
-        self,
-        x: Tensor,
-        attention: Attention,
-        at: Tensor | None,
-        cache: Cache | None,
-        hook: LayerHook,
+        self, x: Tensor, attend: Callable[..., Tensor], at: Tensor | None, hook: LayerHook
     ) -> Tensor:
         """Return the residual stream after this layer, of the tokens `at` if there are any."""
         x = hook("resid_pre", x)
@@ -365,7 +324,12 @@ class Block(nn.Module):
         reader = source
         if at is not None:
             x, reader = pick_tokens(x, at), pick_tokens(source, at)
-        update = self._attend(reader, source, attention, cache, hook)
+        query = hook("q", self._split_heads(self.query(reader)))
+        key, value = self.key_value(source).chunk(2, dim=-1)
+        key, value = hook("k", self._split_heads(key)), hook("v", self._split_heads(value))
+        scale = 1.0 if self.settings.initialisation == "t5" else query.shape[-1] ** -0.5
+        mixed = hook("z", attend(query, key, value, scale))
+        update = self.output(mixed.transpose(1, 2).flatten(2))
         x = hook("resid_mid", self._add(0, x, hook("attn_out", update)))
         if self.feed_forward is not None:
             update = hook("mlp_out", self.feed_forward(self.before[1](x), hook))
@@ -376,21 +340,6 @@ class Block(nn.Module):
         if self.settings.norm_place in RESIDUAL_IN_NORM:
             return self.after[part](x + update)
         return x + self.after[part](update)
-
-    def _attend(
-        self,
-        reader: Tensor,
-        source: Tensor,
-        attention: Attention,
-        cache: Cache | None,
-        hook: LayerHook,
-    ) -> Tensor:
-        query = hook("q", self._split_heads(self.query(reader)))
-        key, value = self.key_value(source).chunk(2, dim=-1)
-        key, value = hook("k", self._split_heads(key)), hook("v", self._split_heads(value))
-        scale = 1.0 if self.settings.initialisation == "t5" else query.shape[-1] ** -0.5
-        mixed = attention.attend(query, key, value, scale, cache, hook)
-        return self.output(hook("z", mixed).transpose(1, 2).flatten(2))
 
     def _split_heads(self, x: Tensor) -> Tensor:
         return x.unflatten(2, (self.heads, -1)).transpose(1, 2)
@@ -407,7 +356,7 @@ class FeedForward(nn.Module):
         self.up = nn.Linear(settings.width, gates * hidden, bias=settings.biases)
         self.down = nn.Linear(hidden, settings.width, bias=settings.biases)
 
-    def forward(self, x: Tensor, hook: Callable[[str, Tensor], Tensor] = no_hook) -> Tensor:
+    def forward(self, x: Tensor, hook: LayerHook = NO_HOOK) -> Tensor:
         """Return the output for each vector."""
         x, activate = self.up(x), ACTIVATIONS[self.activation]
         if self.gated:
@@ -416,23 +365,6 @@ class FeedForward(nn.Module):
         else:
             x = activate(x)
         return self.down(hook("mlp_post", x))
-
-
-class ReadOut(nn.Module):
-    """A feed-forward network without residual, a norm and a square matrix without bias.
-
-    They precede the logits in the released code of mcleish2024, and in its Table 3.
-    """
-
-    def __init__(self, settings: Transformer.Settings) -> None:
-        super().__init__()
-        self.feed_forward = FeedForward(settings)
-        self.norm = make_norm(settings)
-        self.square = nn.Linear(settings.width, settings.width, bias=False)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return the input of the map to the logits."""
-        return self.square(self.norm(self.feed_forward(x)))
 
 
 def make_norm(settings: Transformer.Settings) -> nn.Module:

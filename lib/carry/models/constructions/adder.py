@@ -26,12 +26,11 @@ import math
 from typing import Literal, NamedTuple
 
 import torch
-from jaxtyping import Float
-from torch import Tensor
 
 from carry.experiments.resolve import make_run
 from carry.formats import ALPHABET, EOS
 from carry.models.architectures.transformer import Block, FeedForward, Transformer
+from carry.models.constructions import signed_bits
 from carry.models.system import System
 
 NUM, IS_BOS, FULL_ONES, PRE_SUM, PRE_CARRY, PRE_ARROW, PRE_EOS = range(7)
@@ -116,15 +115,6 @@ def build_adder(
     return system
 
 
-def encode_id(index: int, bits: int) -> Float[Tensor, " P"]:
-    """Return the code of an id modulo 2^`bits`: its bits as +1 and -1, the highest first.
-
-    >>> encode_id(5, 3).tolist()
-    [1.0, -1.0, 1.0]
-    """
-    return torch.tensor([1.0 if index >> bit & 1 else -1.0 for bit in reversed(range(bits))])
-
-
 def _set_embeddings(
     network: Transformer, size: AdderSize, largest_ids: tuple[int, int], codes: Codes
 ) -> None:
@@ -137,14 +127,13 @@ def _set_embeddings(
     for level, (largest, bits) in enumerate(
         zip(largest_ids, (size.first, size.second), strict=True)
     ):
-        spares_codes = codes == "spare" and level == 0
-        rows = network.encodings[level].rows.weight
-        for index in range(1, largest + 1):
-            for feature, coded_id in ((begin, index), (begin + bits, index + 1)):
-                # The sign's id, 1, and the id after the last have no code.
-                if spares_codes and not 1 < coded_id <= largest:
-                    continue
-                rows[index, feature : feature + bits] = encode_id(coded_id, bits).to(rows)
+        ids = torch.arange(1, largest + 1)
+        for feature, coded_ids in ((begin, ids), (begin + bits, ids + 1)):
+            code = signed_bits(coded_ids, bits).flip(1)  # the highest bit first
+            if codes == "spare" and level == 0:  # the sign's id and that after the last have none
+                code[(coded_ids == 1) | (coded_ids > largest)] = 0.0
+            rows = network.encodings[level].rows.weight
+            rows[1 : largest + 1, feature : feature + bits] = code
         begin += 2 * bits
 
 

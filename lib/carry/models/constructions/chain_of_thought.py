@@ -32,6 +32,7 @@ from torch import Tensor
 
 from carry.models.architectures.transformer import Block, Transformer
 from carry.models.cache import Cache
+from carry.models.constructions import signed_bits
 from carry.models.constructions.circuits import AND, NOT, Circuit
 from carry.models.encodings import IdRange
 from carry.models.encodings.learned import Learned
@@ -95,11 +96,10 @@ class ChainOfThought:
         """Return the rows of the table that hold one circuit."""
         wire = torch.arange(1, self.wires + 1)
         kind, first, second = torch.full_like(wire, NOT), wire.clone(), wire.clone()
-        if circuit.gates:  # the row of a wire holds the gate of the next wire
-            begin = self.inputs - 1
-            gates = torch.tensor(circuit.gates).T
-            for column, values in zip((kind, first, second), gates, strict=True):
-                column[begin : begin + circuit.size] = values
+        begin = self.inputs - 1  # the row of a wire holds the gate of the next wire
+        gates = torch.tensor(circuit.gates).T
+        for column, values in zip((kind, first, second), gates, strict=True):
+            column[begin : begin + circuit.size] = values
         rows = torch.zeros(self.wires, 3 * self.bits + 6)
         rows[:, KIND], rows[:, -1] = (kind == AND).float(), 1.0
         for part, index in enumerate((wire, first, second)):
@@ -119,14 +119,12 @@ class ChainOfThought:
         Args:
             inputs: of each circuit, or of all circuits alike.
         """
-        tokens, ids = self._prepare(inputs)
+        new, ids = self._prepare(inputs)
         cache, steps = Cache(), []
-        new = tokens
         for _ in range(self.steps):
             new = self.network.next_logits(new, [ids], None, cache).argmax(-1, keepdim=True)
             steps.append(new)
-        values = torch.cat(steps, dim=1) if steps else tokens[:, :0]
-        return values.unflatten(0, (len(self.circuits), -1))
+        return torch.cat(steps, dim=1).unflatten(0, (len(self.circuits), -1))
 
     @torch.inference_mode()
     def predict_gates(self, tokens: Integer[Tensor, "C B T"]) -> Integer[Tensor, "C B G"]:
@@ -154,15 +152,6 @@ class ChainOfThought:
         tokens = inputs.expand(len(self.circuits), *inputs.shape[-2:])
         ids = self.ids(self.wires).repeat_interleave(tokens.shape[1], dim=0)
         return tokens.flatten(0, 1), ids
-
-
-def signed_bits(index: Integer[Tensor, "*W"], bits: int) -> Float[Tensor, "*W K"]:
-    """Return the bits of wires as +1 and -1, the lowest bit first.
-
-    >>> signed_bits(torch.tensor(6), 3).tolist()
-    [-1.0, 1.0, 1.0]
-    """
-    return 2.0 * (index[..., None] >> torch.arange(bits) & 1) - 1.0
 
 
 def _set_head(block: Block, bits: int, code: int, target: int) -> None:

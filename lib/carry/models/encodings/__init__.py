@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, NamedTuple
 
-import torch
 import torch.nn.functional as F
-from jaxtyping import Float, Int8, Integer
+from jaxtyping import Float, Integer
 from pydantic import BeforeValidator, Field
 from torch import Tensor, nn
 
@@ -122,19 +121,6 @@ class Encoding(nn.Module):
         )
         return overrides or self.window is not None
 
-    def visibility(
-        self, query: Integer[Tensor, "_ Q"], key: Integer[Tensor, "_ T"]
-    ) -> Int8[Tensor, "_ Q T"] | None:
-        """Return 1 for keys inside the window, -1 outside, and 0 for uncounted tokens."""
-        if self.window is None:
-            return None
-        query, key = query[:, :, None], key[:, None, :]
-        inside = (key >= query - self.window.lower) & (key <= query + self.window.upper)
-        visibility = 2 * inside.to(torch.int8) - 1
-        if self.uncounted_id is None:
-            return visibility
-        return visibility * ((query != self.uncounted_id) & (key != self.uncounted_id))
-
 
 def choose_encoding(name: object, where: str) -> type[Encoding]:
     """Return the encoding called `name`.
@@ -150,32 +136,10 @@ def gather_biases(
 ) -> Float[Tensor, "b H Q T"]:
     """Return the biases of each head, picked from a table by row.
 
+    >>> import torch
     >>> gather_biases(torch.tensor([[1.0], [2.0]]), torch.tensor([[[0, 1]]])).tolist()
     [[[[1.0, 2.0]]]]
     """
-    return GatheredBiases.apply(biases, rows)
-
-
-class GatheredBiases(torch.autograd.Function):
-    """An embedding of few rows, whose gradient is summed in up to an eighth of the time.
-
-    The gradient of `embedding` adds row by row, which takes a third of the step of a small model.
-    """
-
-    @staticmethod
-    def forward(ctx, biases: Tensor, rows: Tensor) -> Tensor:
-        """Return the picked biases."""
-        ctx.save_for_backward(rows)
-        ctx.count = len(biases)
+    if rows.is_cuda:  # where the gradient of an index is slow; on a CPU that of an embedding is
         return F.embedding(rows, biases).permute(0, 3, 1, 2)
-
-    @staticmethod
-    def backward(ctx, gradient: Tensor) -> tuple[Tensor, None]:
-        """Return the sum of the gradients of each row."""
-        (rows,) = ctx.saved_tensors
-        if rows.is_cuda:  # there bincount adds in an order that varies
-            by_head = gradient.permute(0, 2, 3, 1)
-            add = torch.ops.aten.embedding_dense_backward
-            return add(by_head, rows, ctx.count, -1, False), None
-        heads, rows = gradient.transpose(0, 1).flatten(1), rows.flatten()
-        return torch.stack([rows.bincount(head, ctx.count) for head in heads], dim=1), None
+    return biases.T[:, rows].transpose(0, 1)
