@@ -953,10 +953,10 @@ def test_a_proof_is_no_sample():
         "holds_if": ">= 1",
     }
     of = [
-        Claim(id=row, certified={"row": row}, **claim)
+        Claim(id=row, certified=row, **claim)
         for row in ("addition_relative", "multiplication_relative_scratchpad", "copying_relative")
     ]
-    of.append(Claim(id="other", certified={"row": "addition_nope"}, **claim))
+    of.append(Claim(id="other", certified="addition_nope", **claim))
     records = judge(of, cells(), certificates=table)
     assert [record["verdict"] for record in records] == ["holds", "fails", "fails", "not tested"]
     assert records[0]["interval"] == [1.0, 1.0] and records[0]["seeds"] == 2

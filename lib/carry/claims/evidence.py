@@ -273,7 +273,7 @@ def _read_analysis(claim: Claim, tables: Tables) -> dict[str, Any]:
 
 def _read_certificates(claim: Claim, certificates: pd.DataFrame) -> dict[str, Any]:
     """Return the evidence of certificates; a share of all seeds has no interval."""
-    row = claim.certified.row
+    row = claim.certified
     seeds = certificates[certificates["row"] == row]
     if seeds.empty:
         raise NotMeasured(f"{row} has no certificate")
