@@ -220,13 +220,14 @@ class Claim(Settings):
         return sign, float(threshold)
 
     def statistic(self) -> str | None:
-        """Return the statistic; none for a count of wrong results, or without a test."""
+        """Return the statistic; none without a test."""
         if self.thesis_runs:
             return "mean_over_pairs" if self.thesis_runs.score == "exact" else "loss_over_pairs"
         if self.certified:
             return "seeds_certified"
-        part = self.measure or self.analysis
-        return part.statistic if part else None
+        if part := self.measure or self.analysis:
+            return part.statistic
+        return None if self.not_tested else "errors"
 
     def is_order_of_rows(self) -> bool:
         """Return whether the claim compares two rows, and not one row with itself."""
