@@ -14,6 +14,7 @@ import re
 import textwrap
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 import matplotlib.ticker
@@ -22,6 +23,7 @@ import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
+from matplotlib.patches import Rectangle
 
 from carry import labels, results
 from carry.config import paths
@@ -145,6 +147,14 @@ def wrap_title(text: str, width: int) -> str:
         parts[number] = re.sub(kept, lambda match: match[0].replace(" ", NO_BREAK), part)
     lines = textwrap.fill(" ".join(parts), width, break_long_words=False)
     return lines.replace(NO_BREAK, " ")
+
+
+def draw_frame(
+    axes: Axes, corner: tuple[float, float], width: float, height: float, dashes: Any, **line: Any
+) -> None:
+    """Draw a rectangle in red dashes on white, which shows on dark and on light."""
+    for color, on in (("white", "-"), ("#D00000", dashes)):
+        axes.add_patch(Rectangle(corner, width, height, fill=False, ec=color, ls=on, **line))
 
 
 def strip_axes(axes: Axes) -> None:
