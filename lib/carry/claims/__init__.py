@@ -67,20 +67,12 @@ __all__ = ["judge_claims", "load_claims", "render_ledger", "write_ledger"]
 def write_ledger(
     scale: str = results.SCALES[0], folder: Path = paths.REPORTS
 ) -> list[dict[str, Any]]:
-    """Test all claims on the results in git; write claims.json and claims.md.
+    """Test all claims on the results in git, write claims.json and claims.md, and return records.
 
-    Args:
-        scale: the scale that is measured, of rows with results at several.
-        folder: where the files are written.
-
-    Returns:
-        The records, as in claims.json.
+    Of rows with results at several scales, those of `scale` are measured.
     """
     records = judge_claims(load_claims(), results.open_results(scale), results.read_certificates())
-    for name, text in {
-        "claims.json": json.dumps(records, indent=2, ensure_ascii=False) + "\n",
-        "claims.md": render_ledger(records),
-    }.items():
-        with paths.write_atomically(folder / name) as draft:
-            draft.write_text(text, encoding="utf-8")
+    text = json.dumps(records, indent=2, ensure_ascii=False) + "\n"
+    paths.write_file(folder / "claims.json", text)
+    paths.write_file(folder / "claims.md", render_ledger(records))
     return records

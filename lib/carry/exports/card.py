@@ -47,8 +47,7 @@ def export_model(system: System, folder: str | Path) -> Path:
     scores, certificate = score_model(system, _read_cells(system)), find_certificate(system)
     card = make_card(system, scores, certificate)
     write_model(system, folder)
-    with paths.write_atomically(folder / CARD) as draft:
-        draft.write_text(card, encoding="utf-8")
+    paths.write_file(folder / CARD, card)
     return folder
 
 
@@ -58,10 +57,7 @@ def score_model(system: System, cells: pd.DataFrame) -> pd.DataFrame:
     Columns: `start`, `set` and `region` of the problems, their sizes `low_size` to `high_size`,
     `n` problems of which `exact` are right, `accuracy` with Wilson's interval `low` to `high`
     (95%), and the `median`, `least` and `most` accuracy of the row's `seeds`. Far sizes have a line
-    each. It is empty if the seed has no results.
-
-    Args:
-        cells: results of the row by cell, of all its seeds.
+    each. It is empty if the seed has no results in the `cells` of the row.
     """
     if cells.empty:
         return cells
@@ -92,11 +88,8 @@ def find_certificate(system: System) -> dict[str, Any] | None:
 def make_card(system: System, scores: pd.DataFrame, certificate: dict[str, Any] | None) -> str:
     """Return the model card as Markdown, with the metadata of model hubs in front as YAML.
 
-    Each accuracy is a result of the metadata's `model-index`.
-
-    Args:
-        scores: the table of `score_model`.
-        certificate: the entry of this seed in its row's certificate, or None.
+    Each accuracy of `score_model` is a result of the metadata's `model-index`. The certificate is
+    that of this seed (`find_certificate`).
 
     >>> from carry.experiments.resolve import make_run
     >>> system = System(make_run({"task": {"name": "addition"}, "model": {"width": 8}}))
