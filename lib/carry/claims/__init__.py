@@ -17,8 +17,7 @@ proof; `certified`, the seeds of a row with an exact certificate. A claim that c
 `not_tested` with the reason.
 
 Gate: only seeds that reach 99% at their trained lengths (`gate`: the paper's number) are measured;
-where half of the seeds of a row do not, or more, the claim is "not learned here". So is one whose
-row has fewer steps than its `least_steps`.
+where half of the seeds of a row do not, or more, the claim is "not learned here".
 
 `compare` sets another row (or start, or place) against it; the claim is then about the difference,
 and only rows of the same training length are compared. It is tested over seeds (see

@@ -146,8 +146,8 @@ class Claim(Settings):
 
     Only the seeds that reach `gate` at the trained lengths are measured, 0.99 or what the paper
     has; a claim that needs no gate says why in `ungated`. Claims about cells in distribution, and
-    those that count the seeds that reach an accuracy, have none. A row with fewer steps than its
-    `least_steps` counts as not learned. `margin` makes a comparison a test of no difference.
+    those that count the seeds that reach an accuracy, have none. `margin` makes a comparison a test
+    of no difference.
     `paper_rates` has the paper's hits and runs of rows, which are tested against ours. Its rows got
     more seeds after `interim_tests` that did not decide; each costs as much as a further claim.
     `certified` is the row whose certified seeds count, and `paper` the name of the file.
@@ -172,7 +172,6 @@ class Claim(Settings):
     margin: Annotated[float, Field(gt=0.0, lt=1.0)] | None = None
     gate: Annotated[float, Field(gt=0.0, le=1.0)] = LEARNED
     ungated: str = ""
-    least_steps: dict[str, Annotated[int, Field(ge=1)]] = {}
     paper_rates: dict[str, Pair] = {}
     interim_tests: Annotated[int, Field(ge=0)] = 0
     not_tested: str = ""
@@ -256,7 +255,7 @@ class Claim(Settings):
     def list_rows(self) -> list[str]:
         """Return all rows that the claim names, each once."""
         rows = [*self.measured_rows(), self.certified, self.compare and self.compare.row]
-        rows += [*self.parameters, *self.paper_rates, *self.least_steps]
+        rows += [*self.parameters, *self.paper_rates]
         return list(dict.fromkeys(filter(None, rows)))
 
 

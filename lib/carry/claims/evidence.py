@@ -142,10 +142,6 @@ def _read_row(claim: Claim, row: str, cells: pd.DataFrame, tables: Tables) -> di
 
 def _check_gate(claim: Claim, rows: list[str], start: str, tables: Tables) -> dict[str, pd.Series]:
     """Return which seeds of each row have learned; none for a claim without a gate."""
-    for row in rows:
-        run, least = tables.runs[row], claim.least_steps.get(row, 0)
-        if run.training.steps < least:
-            raise NotLearned(f"{row} {describe_steps(run)}; a verdict wants {least:,}")
     cells = tables.select_rows(rows)
     return {
         row: find_learned_seeds(

@@ -76,7 +76,7 @@ def judge_claims(
             text = claim.model_dump_json()
             if text not in known:
                 known[text] = find_evidence(claim, prepared, certificates)
-            records.append({**_create_record(claim), **known[text]})
+            records.append({**create_record(claim), **known[text]})
         for paper in dict.fromkeys(claim.paper for claim in part):
             work = [at for at, claim in enumerate(part) if claim.paper == paper]
             _judge_family([part[at] for at in work], [records[at] for at in work])
@@ -202,7 +202,7 @@ def _explain_undecided(claim: Claim, record: Mapping[str, Any]) -> str | None:
     return f"about {math.ceil(needed)} {unit} would decide it"
 
 
-def _create_record(claim: Claim) -> dict[str, Any]:
+def create_record(claim: Claim) -> dict[str, Any]:
     """Return the record of a claim that is not tested."""
     condition = claim.holds_if or (f"within {claim.margin:g}" if claim.margin is not None else None)
     statistic = claim.statistic()

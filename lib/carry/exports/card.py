@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import torch
 
 from carry.certificates.committed import describe_certificate
 from carry.certificates.files import read_certificate
 from carry.certificates.verification import hash_weights
 from carry.config import paths
 from carry.config.templates import fill_template
+from carry.data.problem_sets import to_table
 from carry.data.tables import read_parquet
 from carry.evaluation.intervals import add_interval, format_percent
 from carry.evaluation.regions import (
@@ -28,7 +30,6 @@ from carry.exports import CARD, check_folder, write_model
 from carry.models.parameter_counts import count_network_parameters
 from carry.models.system import System
 from carry.randomness import stream
-from carry.tasks import DIGIT_SYMBOLS
 
 TEMPLATE = Path(__file__).parent / "card.md.jinja"
 GROUP = ["start", "set", "region", "far"]  # one line of the card
@@ -134,13 +135,8 @@ def _read_cells(system: System) -> pd.DataFrame:
 def _ask_question(system: System) -> str:
     """Return the operands of one small question of the task, as arguments of `ask`."""
     problem = system.task.draw(1, min(3, system.run.training.digits), stream(0, "model card"))
-    digits = zip(problem.operands[0].tolist(), problem.lengths[0].tolist(), strict=True)
-    operands = [
-        "".join(DIGIT_SYMBOLS[digit] for digit in reversed(places[:length]))
-        for places, length in digits
-        if length
-    ]
-    return ", ".join(f'"{operand}"' for operand in operands)
+    table = to_table("card", torch.zeros(1, 2), problem, system.task)
+    return ", ".join(f'"{operand}"' for operand in table["operands"][0].split())
 
 
 def _has_learned(scores: pd.DataFrame) -> bool:

@@ -47,13 +47,6 @@ def name_axis(table: pd.DataFrame, column: str) -> str:
     return f"correct {style.name_problems(list(table['row'].unique()))}"
 
 
-def _choose_dashes(table: pd.DataFrame) -> dict[str, Any]:
-    """Return the dashes of each label, for seaborn's `dashes`."""
-    rows = table.drop_duplicates("label")
-    dashes = {line.label: style.choose_dashes(line.row) for line in rows.itertuples()}
-    return {label: "" if lengths == style.SOLID else lengths for label, lengths in dashes.items()}
-
-
 def _list_panels(
     grid: sns.FacetGrid, table: pd.DataFrame, col: str | None
 ) -> Iterator[tuple[Any, Axes, pd.DataFrame]]:
@@ -80,7 +73,8 @@ def draw_lines(
     """
     if table.empty:
         return None
-    colors, dashes = choose_colors(table), {**_choose_dashes(table), **(dashes or {})}
+    colors, rows = choose_colors(table), table.drop_duplicates("label").itertuples()
+    dashes = {line.label: style.choose_dashes(line.row) for line in rows} | dict(dashes or {})
     by_label = {"hue": "label", "style": "label", "palette": colors, "dashes": dashes}
     by_label["legend"] = False
     settings = {"height": 3.2, "aspect": 1.25, **settings}

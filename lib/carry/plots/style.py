@@ -59,7 +59,7 @@ STATED_MARKER = {"marker": "D", "markersize": 5.5, "color": "white", "markeredge
 PERCENT = matplotlib.ticker.PercentFormatter(1.0, decimals=0)
 
 # Dashes tell rows of one colour apart: on and off lengths in points.
-SOLID, DOTTED, DASH_DOTTED = (1.0, 0.0), (1.0, 1.0), (7.0, 1.2, 1.5, 1.2)
+SOLID, DOTTED, DASH_DOTTED = "", (1.0, 1.0), (7.0, 1.2, 1.5, 1.2)
 INJECTED, LOOPED, SCRATCHPAD = (5.0, 1.0, 1.0, 1.0), (4.0, 1.5), (5.5, 1.2)
 LOOPED_OFTEN = {4: (2.6, 1.3), 8: (1.7, 1.1), 16: (0.8, 0.9)}  # by recurrences
 
@@ -100,11 +100,11 @@ def choose_color(row: str) -> str:
     return COLORS.get(labels.describe_positions(run), OTHER_COLOR) if run else OTHER_COLOR
 
 
-def choose_dashes(row: str) -> tuple[float, ...]:
+def choose_dashes(row: str) -> tuple[float, ...] | str:
     """Return the dashes of a row: of its architecture or scratchpad, and of rows with a label.
 
     >>> choose_dashes("addition_abacus"), choose_dashes("addition_abacus_looped")
-    ((1.0, 0.0), (4.0, 1.5))
+    ('', (4.0, 1.5))
     """
     run = results.choose_run(row)
     if run is None:
