@@ -86,15 +86,17 @@ def judge_claims(
     starts = [start for start in STARTS if start in prepared.cells["start"].unique()]
     for start in starts if len(starts) > 1 else ():
         moved = [_start_from(claim, start) for claim in claims]
-        for claim, record, other in zip(moved, records, judge(moved), strict=True):
-            if other["verdict"] != "not tested" and _has_start(claim, prepared, start):
+        for claim, new, record, other in zip(claims, moved, records, judge(moved), strict=True):
+            is_moved = new is not claim and _has_start(claim, prepared, start)
+            if is_moved and other["verdict"] != "not tested":
                 record["starts"][start] = other["verdict"]
     return records
 
 
 def _start_from(claim: Claim, start: str) -> Claim:
-    """Return a claim that starts elsewhere; one that compares starts stays as it is."""
-    if not _has_one_start(claim):
+    """Return a claim that starts elsewhere; one that compares starts, or has none, stays."""
+    compares_starts = claim.compare and "start" in claim.compare.where
+    if compares_starts or not claim.measured_rows():
         return claim
     if claim.analysis:
         where = {**claim.analysis.where, "start": start}
@@ -105,18 +107,10 @@ def _start_from(claim: Claim, start: str) -> Claim:
     return claim.model_copy(update=part)
 
 
-def _has_one_start(claim: Claim) -> bool:
-    compares_starts = claim.compare and "start" in claim.compare.where
-    return bool(claim.measured_rows()) and not compares_starts
-
-
 def _has_start(claim: Claim, tables: Tables, start: str) -> bool:
     """Return whether one of a claim's rows was evaluated, or analysed, from a start."""
-    if not _has_one_start(claim):
-        return False
-    rows = claim.list_rows()
-    name = claim.analysis.table if claim.analysis else None
-    table = tables.analyses[name] if name else tables.select_rows(rows)
+    rows, analysis = claim.list_rows(), claim.analysis
+    table = tables.analyses[analysis.table] if analysis else tables.select_rows(rows)
     return "start" in table and bool((table["row"].isin(rows) & (table["start"] == start)).any())
 
 

@@ -118,11 +118,12 @@ class Settings(pydantic.BaseModel):
                 hint = suggest_name(key, cls.model_fields)
                 raise SettingsError(f"{where}.{key}: unknown setting, {hint}")
         for key, value in values.items():
-            annotation = cls.model_fields[key].annotation
-            for kind in (annotation, *get_args(annotation)):
-                inside = isinstance(kind, type) and issubclass(kind, Settings)
-                if inside and not isinstance(value, kind | None):
-                    values = {**values, key: kind.parse(value, f"{where}.{key}")}
+            kind = cls.model_fields[key].annotation
+            if type(None) in get_args(kind):
+                kind = get_args(kind)[0]
+            inside = isinstance(kind, type) and issubclass(kind, Settings)
+            if inside and not isinstance(value, kind | None):
+                values = {**values, key: kind.parse(value, f"{where}.{key}")}
         try:
             return cls.model_validate(values)
         except pydantic.ValidationError as error:
