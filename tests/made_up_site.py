@@ -8,6 +8,7 @@ import pandas as pd
 import ruamel.yaml
 
 from carry import claims, results
+from carry.claims import verdicts
 from carry.claims.items import load_items
 from carry.config import paths
 from carry.pages import readme
@@ -73,26 +74,13 @@ PNG = (  # one pixel
 
 def make_record(number, claim):
     """Return a record of the ledger, as `claims.judge_claims` makes it; every third is untested."""
-    measured = None if number % 3 == 0 else round(0.9 - number / 1000, 3)
-    known = {
-        "id": claim.id,
-        "paper": claim.paper,
-        "section": claim.section,
-        "items": claim.items,
-        "statement": claim.statement,
-        "paper_value": claim.paper_value,
-        "scale": claim.scale,
-        "verdict": "not tested" if measured is None else ("fails", "holds")[number % 2],
-        "measured": measured,
-        "interval": measured and [measured - 0.1, measured + 0.1],
-        "reason": "needs a GPU" if measured is None else None,
-        "statistic": "mean_over_seeds",
-        "n": 0 if measured is None else 10 * number,
-        "seeds": number % 7,
-    }
-    empty = {"compared_with": None, "start": "1", "starts": {}, "sides": [3], "learned": {}}
-    empty |= {"steps": {}, "scales": {}, "unlike": {}, "p": None, "tests": 0, "rates": []}
-    return {**empty, **known, "row": "addition_nope", "holds_if": "> 0"}
+    record = verdicts.create_record(claim) | {"row": "addition_nope", "seeds": number % 7}
+    if number % 3 == 0:
+        return record | {"reason": "needs a GPU"}
+    measured = round(0.9 - number / 1000, 3)
+    ends = {"interval": [measured - 0.1, measured + 0.1], "statistic": "mean_over_seeds"}
+    verdict = ("fails", "holds")[number % 2]
+    return record | {"measured": measured, **ends, "verdict": verdict, "n": 10 * number}
 
 
 def write_notebook(path, question, figures=()):

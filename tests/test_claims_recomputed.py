@@ -28,7 +28,8 @@ def judge(claim_id):
         for name in ("cells", "places", "curves")
     }
     none = pd.DataFrame(columns=results.CERTIFICATE_COLUMNS)
-    return claims.judge_claims([claim], TABLES.with_tables(**of_rows), none)[0]
+    tables = results.ResultTables(TABLES.__getitem__, **of_rows)
+    return claims.judge_claims([claim], tables, none)[0]
 
 
 def count(row, gate=0.99):

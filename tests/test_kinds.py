@@ -140,7 +140,7 @@ def notebook(monkeypatch, tmp_path, labelled):
     """Return a notebook whose tables are made up."""
     table = labelled.drop(columns=["label", "learned"])
     table["scale"] = table["row"].map(SCALES)
-    tables = results.ResultTables(results.create_empty_table).with_tables(cells=table)
+    tables = results.ResultTables(results.create_empty_table, cells=table)
     runs = {
         pair: load_run(pair[0]).model_copy(update={"scale": pair[1]}) for pair in SCALES.items()
     }
@@ -162,7 +162,7 @@ def test_a_notebook_reads_rows_in_order_and_names_those_without_results(notebook
 
 def test_a_notebook_reads_rows_of_another_scale_with_the_labels_of_that(notebook, monkeypatch):
     other = notebook.tables["cells"].assign(scale="long", exact=0)
-    tables = {"long": notebook.tables.with_tables(cells=other)}
+    tables = {"long": results.ResultTables(results.create_empty_table, cells=other)}
     monkeypatch.setattr(results, "open_results", tables.__getitem__)
     table = notebook.read("cells", "addition_abacus", scale="long")
     assert set(table["scale"]) == {"long"}

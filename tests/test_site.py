@@ -5,8 +5,8 @@ import html
 import json
 import re
 from collections import Counter
-from html.parser import HTMLParser
 
+import bs4
 import pytest
 
 from carry import claims
@@ -22,7 +22,6 @@ from carry.plots import index
 from made_up_site import FIGURES, ITEMS, ROWS, STAGES, STORY, caption, make_project, title
 
 NOTEBOOKS = ["tour", *(name.rpartition("/")[2] for name in FIGURES)]
-VOID = {"area", "br", "col", "hr", "img", "input", "link", "meta", "wbr"}
 STORY_FILE = content.STORY  # before that of the made-up project takes its place
 
 
@@ -45,29 +44,8 @@ def texts(first):
     }
 
 
-class Page(HTMLParser):
-    """A page as a list of tags: name, attributes and text inside."""
-
-    def __init__(self, text):
-        super().__init__()
-        self.tags, self.open = [], []
-        self.feed(text)
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.append((tag, dict(attrs), []))
-        if tag not in VOID:
-            self.open.append(self.tags[-1])
-
-    def handle_endtag(self, tag):
-        while self.open and self.open.pop()[0] != tag:
-            pass
-
-    def handle_data(self, data):
-        for _, _, inside in self.open:
-            inside.append(data)
-
-    def find(self, *names):
-        return [(tag, of, " ".join("".join(t).split())) for tag, of, t in self.tags if tag in names]
+def parse(text):
+    return bs4.BeautifulSoup(text, "html.parser", multi_valued_attributes=None)
 
 
 def records():
@@ -129,30 +107,28 @@ def test_the_index_of_figures_has_all_items_and_all_figures(texts):
 
 
 def test_the_ledger_is_a_plain_table_of_all_claims(texts):
-    page = Page(texts["ledger.html"])
-    rows = [of for tag, of, _ in page.find("tr") if of.get("id")]
+    page = parse(texts["ledger.html"])
+    rows = page.find_all("tr", id=True)
     assert [of["id"] for of in rows] == [f"claim-{record['id']}" for record in records()]
     assert {of["data-verdict"] for of in rows} == {"holds", "fails", "not tested"}
-    (form,) = (of for tag, of, _ in page.find("form") if of["id"] == "filters")
-    assert "hidden" in form, "until its script runs"
+    assert page.find("form", id="filters", hidden=True), "until its script runs"
 
 
 def test_notebooks_lead_to_each_other_in_order_and_show_the_figures_of_the_site(texts, first):
     order = [*NOTEBOOKS, "claims"]
     for before, after in zip(order, order[1:], strict=False):
-        page = Page(texts[f"notebooks/{before}.html"])
-        steps = {of["rel"]: of["href"] for tag, of, _ in page.find("a") if "rel" in of}
-        assert steps["next"] == f"{after}.html" and before in (order[0], *order)
-        back = Page(texts[f"notebooks/{after}.html"])
-        assert ("prev", f"{before}.html") in [
-            (of.get("rel"), of["href"]) for _, of, _ in back.find("a")
+        pages = (parse(texts[f"notebooks/{name}.html"]) for name in (before, after))
+        steps = [
+            page.find("a", rel=rel)["href"]
+            for page, rel in zip(pages, ("next", "prev"), strict=True)
         ]
+        assert steps == [f"{after}.html", f"{before}.html"]
     text = texts["notebooks/how_far.html"]
     assert 'src="../figures/far.svg"' in text and "base64" not in text
     assert html.unescape(text).count("Sums, with far < 3 in <code>code</code>.") == 1
-    targets = [of["href"] for _, of, _ in Page(text).find("a")]
+    targets = [of["href"] for of in parse(text).find_all("a")]
     assert {"../figures/far.svg", "../figures/far.csv.gz", "how_far_1.png"} <= {*targets}
-    (picture,) = (of for _, of, _ in Page(text).find("img") if of["src"] == "how_far_1.png")
+    (picture,) = parse(text).find_all("img", src="how_far_1.png")
     assert (picture["alt"], picture["width"]) == ("Picture: What is how_far?", "1")
     assert (first.parent / "notebooks" / "how_far_1.png").exists()
 
@@ -193,7 +169,7 @@ def test_a_load_and_a_broken_link_are_found(name, content, fault, tmp_path):
 
 
 def test_pictures_have_sizes_and_texts_from_their_data(texts):
-    pictures = [(of, name) for name, text in texts.items() for _, of, _ in Page(text).find("img")]
+    pictures = [(of, name) for name, text in texts.items() for of in parse(text).find_all("img")]
     assert len(pictures) > 20
     for of, name in pictures:
         assert of["loading"] == "lazy" and int(of["width"]) and int(of["height"]), name
@@ -208,28 +184,25 @@ def test_pictures_have_sizes_and_texts_from_their_data(texts):
 def test_pages_can_be_read_without_seeing_them(texts):
     """One main part, headings in order, a name for each link and field, no id twice."""
     for name, text in texts.items():
-        page = Page(text)
-        levels = [int(tag[1]) for tag, _, _ in page.find("h1", "h2", "h3", "h4", "h5")]
+        page = parse(text)
+        levels = [int(tag.name[1]) for tag in page.find_all(re.compile(r"h\d"))]
         assert levels[0] == 1 and levels.count(1) == 1, name
         assert all(after <= before + 1 for before, after in zip(levels, levels[1:], strict=False))
-        assert len(page.find("main")) == len(page.find("title")) == 1
-        assert all("aria-label" in of for _, of, _ in page.find("nav"))
-        ids = Counter(of["id"] for _, of, _ in page.tags if "id" in of)
+        assert len(page.find_all("main")) == len(page.find_all("title")) == 1
+        assert all("aria-label" in of.attrs for of in page.find_all("nav"))
+        ids = Counter(of["id"] for of in page.find_all(id=True))
         assert not [one for one, count in ids.items() if count > 1], name
-        for _, of, inside in page.find("a", "button"):
+        for of in page.find_all(["a", "button"]):
             picture = of.get("class") == "picture"  # its alt text is its name
-            assert inside or picture or of.get("aria-label"), (name, of)
-        labelled = {of.get("for") for _, of, _ in page.find("label")}
-        within = "".join(re.findall(r"<label>.*?</label>", text, re.DOTALL))
-        for _, of, _ in page.find("input", "select"):
-            assert of.get("id") in labelled or f'"{of.get("id", of.get("value"))}"' in within
-        assert page.find("html")[0][1]["lang"] == "en"
-        assert page.find("a")[0][1] == {"class": "skip", "href": "#main"}
-        for _, of, _ in page.find("div"):
-            if of.get("class") == "wide":
-                assert of["tabindex"] == "0" and (of.keys() & {"aria-label", "aria-labelledby"})
-        for _, of, _ in page.find("th"):
-            assert "scope" in of or "notebooks/" in name
+            assert of.text.strip() or picture or of.get("aria-label"), (name, of)
+        labelled = {of.get("for") for of in page.find_all("label")}
+        for of in page.find_all(["input", "select"]):
+            assert of.get("id") in labelled or of.find_parent("label")
+        assert page.html["lang"] == "en"
+        assert page.a.attrs == {"class": "skip", "href": "#main"}
+        for of in page.find_all("div", class_="wide"):
+            assert of["tabindex"] == "0" and (of.attrs.keys() & {"aria-label", "aria-labelledby"})
+        assert "notebooks/" in name or not page.find_all("th", scope=False)
 
 
 def test_each_verdict_has_a_colour():

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -55,8 +56,8 @@ SCALES = ("laptop", "long", "gpu", "paper")
 class ResultTables(dict[str, pd.DataFrame]):
     """Result tables by name; each is read when it is first used, and empty if no row wrote it.
 
-    >>> empty = ResultTables(create_empty_table)
-    >>> len(empty.with_tables(cells=pd.DataFrame({"row": ["a", "b"]}))["cells"]), len(empty["lens"])
+    >>> tables = ResultTables(create_empty_table, cells=pd.DataFrame({"row": ["a", "b"]}))
+    >>> len(tables["cells"]), len(tables["lens"])
     (2, 0)
     """
 
@@ -66,12 +67,7 @@ class ResultTables(dict[str, pd.DataFrame]):
         self._read = read
 
     def __missing__(self, name: str) -> pd.DataFrame:
-        self[name] = self._read(name)
-        return self[name]
-
-    def with_tables(self, **tables: pd.DataFrame) -> ResultTables:
-        """Return all tables, with new ones or with others in place of them."""
-        return ResultTables(self.__getitem__, **tables)
+        return self.setdefault(name, self._read(name))
 
 
 def open_results(scale: str = SCALES[0]) -> ResultTables:
@@ -173,34 +169,27 @@ def choose_run(row: str) -> Run | None:
 def add_settings(table: pd.DataFrame, **places: str) -> pd.DataFrame:
     """Return a table with columns for settings with which the results of its rows were made.
 
-    Args:
-        table: with the columns `row` and `scale`.
-        places: the place of a setting, by the name of its column; a setting that a row does not
-            have is missing, and one that it does not state has its default.
+    `places` has the place of a setting by the name of its column. A setting that a row does not
+    have is missing, and one that it does not state has its default.
 
     >>> table = pd.DataFrame({"row": ["addition_relative"], "scale": "laptop"})
     >>> add_settings(table, ids="positions.0.ids", often="model.recurrences").values.tolist()
     [['addition_relative', 'laptop', 'abacus', 1]]
     """
-    runs = find_runs(table)
     settings = {
-        row: {place: value for place, value, _ in list_settings(run)} for row, run in runs.items()
+        (row, place): value
+        for row, run in find_runs(table).items()
+        for place, value, _ in list_settings(run)
     }
-    columns = {
-        name: [settings.get(row, {}).get(place) for row in table["row"]]
-        for name, place in places.items()
-    }
-    return table.assign(**columns)
+    for name, place in places.items():
+        table = table.assign(**{name: [settings.get((row, place)) for row in table["row"]]})
+    return table
 
 
 def read_certificates() -> pd.DataFrame:
     """Return the certificates, one row for each seed."""
-    found: list[dict[str, Any]] = []
-    for row in load_rows():
-        file = paths.certificate_file(row)
-        if file.exists():
-            certificate = read_certificate(file)
-            found += [{**certificate, **seed} for seed in certificate["seeds"]]
+    files = filter(Path.exists, map(paths.certificate_file, load_rows()))
+    found = [{**of, **seed} for of in map(read_certificate, files) for seed in of["seeds"]]
     return pd.DataFrame(found).reindex(columns=CERTIFICATE_COLUMNS)
 
 
@@ -250,10 +239,8 @@ def _average(*accuracies: float) -> np.ndarray:
 def find_unlearned(cells: pd.DataFrame) -> set[str]:
     """Return the rows of which half of the seeds, or more, have not learned their trained lengths.
 
-    Claims refuse to measure such rows (`carry.claims.evidence`). The papers' start of ids counts.
-
-    Args:
-        cells: accuracy by cell; rows without trained lengths are left out.
+    Claims refuse to measure such rows (`carry.claims.evidence`). The papers' start of ids counts,
+    and rows without trained lengths are left out.
 
     >>> cells = pd.DataFrame({"row": list("aab"), "start": "1", "seed": [0, 1, 0], "set": "grid",
     ...                       "i": 5, "j": 5, "trained": [5, 5, 4], "n": 99, "exact": [99, 90, 9]})
@@ -275,9 +262,6 @@ def find_training_lengths(table: pd.DataFrame) -> dict[str, int]:
 def find_trained_lengths(table: pd.DataFrame) -> dict[str, list[int]]:
     """Return the trained lengths of rows whose data set has some lengths only (ibrahimli2024).
 
-    Args:
-        table: with the columns `row` and `scale`.
-
     >>> rows = ["addition_equal_learned_gap", "addition_abacus"]
     >>> find_trained_lengths(pd.DataFrame({"row": rows, "scale": "laptop"}))
     {'addition_equal_learned_gap': [1, 2, 3, 4, 7]}
@@ -291,9 +275,6 @@ def add_length_regions(table: pd.DataFrame) -> pd.DataFrame:
 
     A region is in or out of distribution; of `find_trained_lengths`, "interpolation" between the
     trained lengths, and "extrapolation" beyond them.
-
-    Args:
-        table: with the columns `row`, `scale`, `trained` and `digits`.
 
     >>> table = pd.DataFrame({"row": "addition_equal_learned_gap", "scale": "laptop", "trained": 7,
     ...                       "digits": [4, 5, 8]})
@@ -335,13 +316,8 @@ def add_labels(
     """Return a table with the columns `label`, `trained` and `learned` of each row.
 
     Rows that have not learned their trained lengths (`find_unlearned`) say so in their label. Where
-    trained lengths differ, the label has them. A table with a column `learned` of its own, the
-    learned accuracy of heads, keeps it.
-
-    Args:
-        table: with a column `row`.
-        cells: accuracy by cell, of these rows at least.
-        names: labels of rows, if other than their usual ones.
+    trained lengths differ, the label has them; `names` has labels of rows, if other than their
+    usual ones. A table with a column `learned` of its own, the learned accuracy of heads, keeps it.
 
     >>> cells = pd.DataFrame({"row": ["addition_nope", "addition_fire"], "start": "1", "seed": 0,
     ...                       "set": "grid", "i": 5, "j": 5, "trained": 5, "n": 9, "exact": [9, 0]})
@@ -373,15 +349,11 @@ def score_regions(cells: pd.DataFrame, hits: str = "exact", start: str = "1") ->
 
     The first two regions are parts of the grid. Equal lengths beyond it are split at the longest
     length of each row, so that a row has a region completely or not at all; each far cell is a
-    region. Regions are in order.
-
-    Args:
-        cells: accuracy by cell, with labels (`add_labels`) or without.
-        hits: the column that counts correct answers.
-        start: start of ids (default: the papers').
+    region. Regions are in order. `hits` counts correct answers, from the papers' start of ids
+    unless another is given.
     """
-    cells = cells[cells["start"] == start]
-    cells = add_region(cells[cells[hits].notna()].astype({hits: int}))
+    cells = cells[(cells["start"] == start) & cells[hits].notna()]
+    cells = add_region(cells.astype({hits: int}))
     end = pd.to_numeric(cells["row"].map(find_grid_sizes(cells)))
     cells = cells[(cells["set"] != "equal") | (cells["i"] > end)]
     order = (cells["region"] != REGIONS[0]).astype(int)
@@ -406,12 +378,8 @@ def score_lengths(
 ) -> pd.DataFrame:
     """Return the accuracy of each seed on operands of equal length, in the column `digits`.
 
-    The column `region` is that of `add_length_regions`.
-
-    Args:
-        cells: accuracy by cell, with labels (`add_labels`) or without.
-        far: include the lengths beyond the grid.
-        starts: starts of ids: "1" as in the papers, or "all".
+    The column `region` is that of `add_length_regions`. Lengths beyond the grid are included if
+    `far`; `starts` of ids are "1", as in the papers, or "all".
     """
     equal = cells["set"].isin(["equal", "far"] if far else ["equal"]) & (cells["i"] == cells["j"])
     scores = cells[equal & cells["start"].isin(starts)].rename(columns={"i": "digits"})
@@ -424,10 +392,6 @@ def score_pairs(cells: pd.DataFrame, start: str = "1") -> pd.DataFrame:
 
     It has the `accuracy` as mean over seeds with its t interval, and `median`, `lowest`, `highest`
     and `spread` of the seeds.
-
-    Args:
-        cells: accuracy by cell, with labels (`add_labels`) or without.
-        start: start of ids (default: the papers').
 
     >>> two = pd.DataFrame({"row": "a", "start": "1", "trained": 5, "i": 1, "j": 2, "set": "grid",
     ...                     "n": 10, "seed": range(3), "exact": [4, 9, 8]})
@@ -453,14 +417,8 @@ def summarise_seeds(
 ) -> pd.DataFrame:
     """Return median, mean and t interval (95%) of the seeds, and how many there are.
 
-    The mean over problems of each seed comes first. `n` is the number of problems of all seeds,
-    where the table has it.
-
-    Args:
-        table: a line for each seed, or more.
-        by: the columns that tell the groups apart, in their order.
-        value: the column that is summarised.
-        digits: decimal places.
+    The mean over problems of each seed comes first; groups differ in the columns `by`. `n` is the
+    number of problems of all seeds, where the table has it.
 
     >>> three = pd.DataFrame({"label": "a", "seed": range(3), "accuracy": [0.9, 0.95, 1], "n": 50})
     >>> summarise_seeds(three, ["label"]).loc["a"].tolist()

@@ -17,8 +17,7 @@ proof; `certified`, the seeds of a row with an exact certificate. A claim that c
 `not_tested` with the reason.
 
 Gate: only seeds that reach 99% at their trained lengths (`gate`: the paper's number) are measured;
-where half of the seeds of a row do not, or more, the claim is "not learned here". So is one whose
-row has fewer steps than its `least_steps`.
+where half of the seeds of a row do not, or more, the claim is "not learned here".
 
 `compare` sets another row (or start, or place) against it; the claim is then about the difference,
 and only rows of the same training length are compared. It is tested over seeds (see
@@ -67,20 +66,12 @@ __all__ = ["judge_claims", "load_claims", "render_ledger", "write_ledger"]
 def write_ledger(
     scale: str = results.SCALES[0], folder: Path = paths.REPORTS
 ) -> list[dict[str, Any]]:
-    """Test all claims on the results in git; write claims.json and claims.md.
+    """Test all claims on the results in git, write claims.json and claims.md, and return records.
 
-    Args:
-        scale: the scale that is measured, of rows with results at several.
-        folder: where the files are written.
-
-    Returns:
-        The records, as in claims.json.
+    Of rows with results at several scales, those of `scale` are measured.
     """
     records = judge_claims(load_claims(), results.open_results(scale), results.read_certificates())
-    for name, text in {
-        "claims.json": json.dumps(records, indent=2, ensure_ascii=False) + "\n",
-        "claims.md": render_ledger(records),
-    }.items():
-        with paths.write_atomically(folder / name) as draft:
-            draft.write_text(text, encoding="utf-8")
+    text = json.dumps(records, indent=2, ensure_ascii=False) + "\n"
+    paths.write_file(folder / "claims.json", text)
+    paths.write_file(folder / "claims.md", render_ledger(records))
     return records

@@ -129,12 +129,6 @@ class RandomCircuits(Settings):
     strings: int = 3
 
 
-class Certified(Settings):
-    """The seeds of a row whose certificate is exact at every length."""
-
-    row: str
-
-
 class ThesisRuns(Settings):
     """The paired runs of ibrahimli2024 (see `carry.evaluation.thesis_runs`): mix against add.
 
@@ -152,11 +146,11 @@ class Claim(Settings):
 
     Only the seeds that reach `gate` at the trained lengths are measured, 0.99 or what the paper
     has; a claim that needs no gate says why in `ungated`. Claims about cells in distribution, and
-    those that count the seeds that reach an accuracy, have none. A row with fewer steps than its
-    `least_steps` counts as not learned. `margin` makes a comparison a test of no difference.
+    those that count the seeds that reach an accuracy, have none. `margin` makes a comparison a test
+    of no difference.
     `paper_rates` has the paper's hits and runs of rows, which are tested against ours. Its rows got
     more seeds after `interim_tests` that did not decide; each costs as much as a further claim.
-    `paper` is the name of the file.
+    `certified` is the row whose certified seeds count, and `paper` the name of the file.
     """
 
     id: str
@@ -168,7 +162,7 @@ class Claim(Settings):
     scale: str = ""
     measure: Measure | None = None
     analysis: AnalysisMeasure | None = None
-    certified: Certified | None = None
+    certified: str | None = None
     parameters: dict[str, int] = {}
     construction: Construction | None = None
     circuits: RandomCircuits | None = None
@@ -178,7 +172,6 @@ class Claim(Settings):
     margin: Annotated[float, Field(gt=0.0, lt=1.0)] | None = None
     gate: Annotated[float, Field(gt=0.0, le=1.0)] = LEARNED
     ungated: str = ""
-    least_steps: dict[str, Annotated[int, Field(ge=1)]] = {}
     paper_rates: dict[str, Pair] = {}
     interim_tests: Annotated[int, Field(ge=0)] = 0
     not_tested: str = ""
@@ -226,13 +219,14 @@ class Claim(Settings):
         return sign, float(threshold)
 
     def statistic(self) -> str | None:
-        """Return the statistic; none for a count of wrong results, or without a test."""
+        """Return the statistic; none without a test."""
         if self.thesis_runs:
             return "mean_over_pairs" if self.thesis_runs.score == "exact" else "loss_over_pairs"
         if self.certified:
             return "seeds_certified"
-        part = self.measure or self.analysis
-        return part.statistic if part else None
+        if part := self.measure or self.analysis:
+            return part.statistic
+        return None if self.not_tested else "errors"
 
     def is_order_of_rows(self) -> bool:
         """Return whether the claim compares two rows, and not one row with itself."""
@@ -260,22 +254,9 @@ class Claim(Settings):
 
     def list_rows(self) -> list[str]:
         """Return all rows that the claim names, each once."""
-        rows = [*self.measured_rows(), *([self.certified.row] if self.certified else [])]
-        rows += [self.compare.row] if self.compare and self.compare.row else []
-        rows += [*self.parameters, *self.paper_rates, *self.least_steps]
-        return list(dict.fromkeys(rows))
-
-
-# The keys of a claim that are mappings; parsed one by one, to name an unknown key by its place.
-PARTS: dict[str, type[Settings]] = {
-    "measure": Measure,
-    "analysis": AnalysisMeasure,
-    "certified": Certified,
-    "construction": Construction,
-    "circuits": RandomCircuits,
-    "thesis_runs": ThesisRuns,
-    "compare": Comparison,
-}
+        rows = [*self.measured_rows(), self.certified, self.compare and self.compare.row]
+        rows += [*self.parameters, *self.paper_rates]
+        return list(dict.fromkeys(filter(None, rows)))
 
 
 def list_claim_files(folder: Path = FOLDER) -> list[Path]:
@@ -317,15 +298,7 @@ def load_claims(folder: Path = FOLDER) -> list[Claim]:
 def _parse_claim(settings: dict[str, Any], place: str, paper: str) -> Claim:
     if "paper" in settings:
         raise SettingsError(f"{place}.paper: unknown setting; the paper is the file's name")
-    parsed = {**settings, "paper": paper}
-    for name, kind in PARTS.items():
-        part = parsed.get(name)
-        if name == "measure" and isinstance(part, dict) and "where" in part:
-            cells = CellFilter.parse(part["where"], f"{place}.measure.where")
-            part = {**part, "where": cells}
-        if part is not None:
-            parsed[name] = kind.parse(part, f"{place}.{name}")
-    claim = Claim.parse(parsed, place)
+    claim = Claim.parse({**settings, "paper": paper}, place)
     for row in claim.list_rows():
         if row not in load_rows():
             raise SettingsError(f"{place}: unknown row {row!r}, {suggest_name(row, load_rows())}")

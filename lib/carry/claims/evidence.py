@@ -38,14 +38,6 @@ class NotLearned(Exception):
     """Half of the models of a row, or more, have not learned; the text has their steps."""
 
 
-class Learned(NamedTuple):
-    """The seeds of a row that have learned its trained lengths, of all its seeds."""
-
-    row: str
-    seeds: tuple[int, ...]
-    total: int
-
-
 class Tables(NamedTuple):
     """Cells with their regions, the settings that they were made with, and all other tables."""
 
@@ -83,31 +75,25 @@ def find_evidence(claim: Claim, tables: Tables, certificates: pd.DataFrame) -> d
     These are fields of its record, and the `test` of which its family makes a verdict.
     """
     try:
-        return _collect_evidence(claim, tables, certificates)
+        if claim.not_tested:
+            return {}
+        if claim.measure:
+            return _read_cells(claim, tables)
+        if claim.analysis:
+            return _read_analysis(claim, tables)
+        if claim.certified:
+            return _read_certificates(claim, certificates)
     except NotMeasured as reason:
         return {"reason": str(reason)}
     except NotLearned as reason:
         return {"verdict": "not learned here", "reason": str(reason)}
-
-
-def _collect_evidence(claim: Claim, tables: Tables, certificates: pd.DataFrame) -> dict[str, Any]:
-    if claim.not_tested:
-        return {}
-    if claim.measure:
-        return _read_cells(claim, tables)
-    if claim.analysis:
-        return _read_analysis(claim, tables)
-    if claim.certified:
-        return _read_certificates(claim, certificates)
     if claim.thesis_runs:
         measured, comparison = measurements.compare_thesis_runs(claim)
         pairs = {"ahead": comparison.ahead, "behind": comparison.behind, "equal": comparison.equal}
         fields = {"row": "runs of the thesis", "pairs": pairs, "p_sign": round_p(comparison.p_sign)}
         return _report(claim, measured, fields)
-    if claim.parameters:
-        measured = measurements.count_wrong_parameters(claim)
-        return _report(claim, measured, {"row": ", ".join(claim.parameters)})
-    return _report(claim, measurements.count_construction_errors(claim), {"row": "construction"})
+    row = ", ".join(claim.parameters) or "construction"
+    return _report(claim, measurements.count_errors(claim), {"row": row})
 
 
 def _read_cells(claim: Claim, tables: Tables) -> dict[str, Any]:
@@ -154,48 +140,36 @@ def _read_row(claim: Claim, row: str, cells: pd.DataFrame, tables: Tables) -> di
     return fields
 
 
-def _check_gate(claim: Claim, rows: list[str], start: str, tables: Tables) -> list[Learned]:
+def _check_gate(claim: Claim, rows: list[str], start: str, tables: Tables) -> dict[str, pd.Series]:
     """Return which seeds of each row have learned; none for a claim without a gate."""
-    for row in rows:
-        run, least = tables.runs[row], claim.least_steps.get(row, 0)
-        if run.training.steps < least:
-            raise NotLearned(f"{row} {describe_steps(run)}; a verdict wants {least:,}")
-    if not claim.has_gate():
-        return []
     cells = tables.select_rows(rows)
-    return [
-        find_learned_seeds(
+    return {
+        row: find_learned_seeds(
             tables.trained, row, find_start(cells, row, start), claim.gate, tables.runs
         )
         for row in rows
-    ]
+        if claim.has_gate()
+    }
 
 
 def find_learned_seeds(
     trained: pd.DataFrame, row: str, start: str, gate: float, runs: dict[str, Run]
-) -> Learned:
-    """Return the seeds of a row that reach an accuracy at the trained lengths.
+) -> pd.Series:
+    """Return by seed of a row whether it reaches an accuracy at the trained lengths; most have to.
 
-    Args:
-        trained: the accuracy of each model at its trained lengths (`score_trained_lengths`).
-
-    Raises:
-        NotMeasured: if the table has no trained lengths of the row.
-        NotLearned: if half of its seeds do not reach it, or more.
+    `trained` has the accuracy of each model there (`score_trained_lengths`).
     """
-    scores = trained[(trained["row"] == row) & (trained["start"] == start)]
+    scores = trained[(trained["row"] == row) & (trained["start"] == start)].set_index("seed")
     if scores.empty:
         raise NotMeasured(f"row {row} has no result at its trained lengths")
-    seeds = tuple(scores.loc[scores["accuracy"] >= gate, "seed"].tolist())
-    if 2 * len(seeds) <= len(scores):
-        ends = [
-            int(1000 * end) / 10 for end in (scores["accuracy"].min(), scores["accuracy"].max())
-        ]
+    learned = scores["accuracy"] >= gate
+    if learned.mean() <= 0.5:
+        low, high = (int(1000 * end) / 10 for end in scores["accuracy"].agg(["min", "max"]))
         raise NotLearned(
-            f"{len(seeds)} of {len(scores)} seeds of {row} reach {100 * gate:g}% at their trained "
-            f"lengths {describe_steps(runs[row])} ({ends[0]:g} to {ends[1]:g}%)"
+            f"{learned.sum()} of {len(learned)} seeds of {row} reach {100 * gate:g}% at their "
+            f"trained lengths {describe_steps(runs[row])} ({low:g} to {high:g}%)"
         )
-    return Learned(row, seeds, len(scores))
+    return learned
 
 
 def describe_steps(run: Run) -> str:
@@ -203,14 +177,16 @@ def describe_steps(run: Run) -> str:
     return f"after {run.training.steps:,} steps"
 
 
-def select_learned(table: pd.DataFrame, learned: list[Learned]) -> pd.DataFrame:
+def select_learned(table: pd.DataFrame, learned: dict[str, pd.Series]) -> pd.DataFrame:
     """Return a table without the seeds of these rows that have not learned."""
-    for row, seeds, _ in learned:
-        table = table[(table["row"] != row) | table["seed"].isin(seeds)]
+    for row, seeds in learned.items():
+        table = table[(table["row"] != row) | table["seed"].isin(seeds[seeds].index)]
     return table
 
 
-def _describe_rows(rows: list[str], learned: list[Learned], tables: Tables) -> dict[str, Any]:
+def _describe_rows(
+    rows: list[str], learned: dict[str, pd.Series], tables: Tables
+) -> dict[str, Any]:
     """Return how many seeds of each row have learned, after which steps, and how they differ."""
     runs = {row: tables.runs[row] for row in rows}
     settings = {
@@ -223,7 +199,7 @@ def _describe_rows(rows: list[str], learned: list[Learned], tables: Tables) -> d
         "problems": [run.training.examples or "fresh" for run in runs.values()],
     }  # fmt: skip
     return {
-        "learned": {row: [len(seeds), total] for row, seeds, total in learned},
+        "learned": {row: [int(seeds.sum()), len(seeds)] for row, seeds in learned.items()},
         "steps": {row: run.training.steps for row, run in runs.items()},
         "scales": {row: run.scale for row, run in runs.items()},
         "unlike": {name: values for name, values in settings.items() if len({*values}) > 1},
@@ -273,7 +249,7 @@ def _read_analysis(claim: Claim, tables: Tables) -> dict[str, Any]:
 
 def _read_certificates(claim: Claim, certificates: pd.DataFrame) -> dict[str, Any]:
     """Return the evidence of certificates; a share of all seeds has no interval."""
-    row = claim.certified.row
+    row = claim.certified
     seeds = certificates[certificates["row"] == row]
     if seeds.empty:
         raise NotMeasured(f"{row} has no certificate")

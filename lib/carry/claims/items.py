@@ -7,7 +7,7 @@ from a number of a work, such as "Fig. 5", to our figures, notebooks and verdict
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
@@ -26,23 +26,15 @@ from carry.config.yaml_files import read_yaml
 from carry.plots import index
 
 FILE = FOLDER / f"{ITEMS}.yaml"
-COLUMNS = (
-    "work", "item", "section", "title", "stated", "figures", "notebooks", "reason", "scale",
-)  # fmt: skip
+COLUMNS = ["work", "item", "section", "title", "stated", "figures", "notebooks", "reason", "scale"]
 Text = Annotated[str, Field(min_length=1)]
 
 
 class Item(Settings):
-    """A numbered item of a work, and what we say of it.
+    """A numbered item of a work ("Fig. 2"), the section that discusses it, and what it shows.
 
-    Fields:
-        item: its kind and number, such as "Fig. 2".
-        section: the section that discusses it.
-        title: what it shows.
-        stated: what the text states there, mainly numbers.
-        notebook: a notebook that prints it as a table.
-        reason: what is missing here, and why.
-        scale: the sizes of our models, against those of the work.
+    `stated` is what the text states there, mainly numbers. `notebook` prints it as a table,
+    `reason` says what is missing here, and `scale` the sizes of our models against the work's.
     """
 
     item: Text
@@ -63,13 +55,8 @@ ItemFile: Any = pydantic.create_model(
 def load_items(path: Path = FILE, root: Path | None = None) -> pd.DataFrame:
     """Return the checked items of all works, in the works' order, as a table.
 
-    Args:
-        path: a YAML file with a list of items for each work.
-        root: the folder of the project whose figures answer them (default: this one).
-
-    Returns:
-        A row for each item, with the columns `COLUMNS`: the fields of `Item`. `figures` has the
-        figures that answer it; `notebooks` those that show these figures, or print it.
+    Its columns are the fields of `Item`, with the `figures` of the project at `root` (default: this
+    one) that answer it, and the `notebooks` that show these figures, or print it.
 
     Raises:
         SettingsError: for an unknown work, key or notebook, an item that occurs twice, one without
@@ -78,8 +65,6 @@ def load_items(path: Path = FILE, root: Path | None = None) -> pd.DataFrame:
     >>> items = load_items().set_index(["work", "item"])
     >>> items.loc[("mcleish2024", "Fig. 8"), "figures"]
     ['training_length_by_region']
-    >>> items.loc[("cho2025", "Table 26"), "notebooks"]
-    ['cho2025/is_it_possible_at_all']
     """
     items: dict[tuple[str, str], Item] = {}
     for work, listed in ItemFile.parse(read_yaml(path), "items"):
@@ -88,9 +73,19 @@ def load_items(path: Path = FILE, root: Path | None = None) -> pd.DataFrame:
             if (work, item.item) in items:
                 raise SettingsError(f"items.{work}: {item.item!r} occurs twice; expected once")
             items[work, item.item] = item
+    answers: dict[tuple[str, str], list[index.FigureEntry]] = {key: [] for key in items}
+    for figure in index.list_figures(root).values():
+        for answer in figure.answers:
+            if answer not in items:
+                name, known = " ".join(answer), map(" ".join, items)
+                raise SettingsError(
+                    f"notebooks/{figure.notebook}: {figure.name}.answers: unknown item {name!r}, "
+                    f"{suggest_name(name, known)}"
+                )
+            answers[answer].append(figure)
     notebooks, rows = index.find_figure_notebooks(root), []
-    for (work, name), figures in _group_answers(items, root).items():
-        item, place = items[work, name], f"items.{work}.{name}"
+    for (work, name), item in items.items():
+        figures, place = answers[work, name], f"items.{work}.{name}"
         if not (figures or item.notebook or item.reason):
             raise SettingsError(
                 f"{place}: no figure answers it; expected a figure, notebook or reason"
@@ -98,51 +93,25 @@ def load_items(path: Path = FILE, root: Path | None = None) -> pd.DataFrame:
         if item.notebook and item.notebook not in notebooks:
             hint = suggest_name(item.notebook, notebooks)
             raise SettingsError(f"{place}.notebook: unknown notebook {item.notebook!r}, {hint}")
-        homes = [figure.notebook for figure in figures] + [item.notebook] * bool(item.notebook)
-        names = [figure.name for figure in figures]
-        places = [*dict.fromkeys(homes)]
-        rows.append({**dict(item), "work": work, "figures": names, "notebooks": places})
+        homes = dict.fromkeys([figure.notebook for figure in figures] + [item.notebook])
+        places = {"notebooks": [*filter(None, homes)], "figures": [one.name for one in figures]}
+        rows.append({**dict(item), "work": work, **places})
     return pd.DataFrame(rows, columns=COLUMNS)
-
-
-def _group_answers(
-    items: Mapping[tuple[str, str], Item], root: Path | None
-) -> dict[tuple[str, str], list[index.FigureEntry]]:
-    """Return the figures that answer each item."""
-    answers: dict[tuple[str, str], list[index.FigureEntry]] = {key: [] for key in items}
-    for figure in index.list_figures(root).values():
-        for answer in figure.answers:
-            if answer not in answers:
-                name, known = " ".join(answer), map(" ".join, items)
-                raise SettingsError(
-                    f"notebooks/{figure.notebook}: {figure.name}.answers: unknown item {name!r}, "
-                    f"{suggest_name(name, known)}"
-                )
-            answers[answer].append(figure)
-    return answers
 
 
 def add_verdicts(items: pd.DataFrame, records: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     """Return items with the ledger's records of their claims as the column `claims`.
-
-    Args:
-        items: as `load_items` returns them.
-        records: those of the ledger, as in claims.json.
 
     >>> record = {"id": "a", "paper": "cho2025", "items": ["Fig. 6"], "verdict": "holds"}
     >>> added = add_verdicts(load_items(), [record])
     >>> added.loc[added["claims"].map(len) > 0, "item"].tolist()
     ['Fig. 6']
     """
-    claims = [
-        [
-            record
-            for record in records
-            if record["paper"] == item.work and item.item in record["items"]
-        ]
-        for item in items.itertuples()
-    ]
-    return items.assign(claims=claims)
+    claims: dict[tuple[str, str], list[Mapping[str, Any]]] = defaultdict(list)
+    for record in records:
+        for item in record["items"]:
+            claims[record["paper"], item].append(record)
+    return items.assign(claims=[claims[one.work, one.item] for one in items.itertuples()])
 
 
 def summarise_claims(records: Iterable[Mapping[str, Any]]) -> str:
@@ -159,12 +128,7 @@ def summarise_claims(records: Iterable[Mapping[str, Any]]) -> str:
     return ", ".join(f"{name} {count[name]}" for name in VERDICTS if count[name])
 
 
-def is_drawn(notebook: str, figure: str) -> bool:
-    """Return whether a figure of a notebook is among the committed ones.
-
-    >>> is_drawn("overview", "accuracy"), is_drawn("overview", "no_such_figure")
-    (True, False)
-    """
+def _is_drawn(notebook: str, figure: str) -> bool:
     return (paths.figures_folder(notebook) / f"{figure}.svg").exists()
 
 
@@ -178,7 +142,7 @@ def name_answers(items: pd.DataFrame) -> list[str]:
     figures, answers = index.list_figures(), []
     for item in items.itertuples():
         homes = {name: figures[name].notebook for name in item.figures}
-        if any(is_drawn(notebook, name) for name, notebook in homes.items()):
+        if any(_is_drawn(notebook, name) for name, notebook in homes.items()):
             answers.append("figure")
         elif not {*item.notebooks} <= {*homes.values()}:
             answers.append("printed table")
@@ -187,15 +151,8 @@ def name_answers(items: pd.DataFrame) -> list[str]:
     return answers
 
 
-def describe_first(records: Sequence[Mapping[str, Any]]) -> str:
-    """Return the first number of some claims with its basis; without any, why the first has none.
-
-    >>> record = {"id": "a", "measured": 0.5, "interval": [0.4, 0.612], "n": 1000, "seeds": 3}
-    >>> describe_first([{"measured": None}, {**record, "statistic": "worst_seed"}])
-    '50.0% (40.0% to 61.2%), n = 1,000, 3 seeds: `a`'
-    >>> describe_first([{"id": "b", "measured": None, "reason": "needs a GPU"}]), describe_first([])
-    ('needs a GPU: `b`', '')
-    """
+def _describe_first(records: Sequence[Mapping[str, Any]]) -> str:
+    """Return the first number of claims with its basis; without any, why the first has none."""
     for record in records:
         if record["measured"] is not None:
             n, seeds = record["n"], record["seeds"]
@@ -205,16 +162,8 @@ def describe_first(records: Sequence[Mapping[str, Any]]) -> str:
     return f"{records[0]['reason']}: `{records[0]['id']}`" if records else ""
 
 
-def fold_items(names: Sequence[str], titles: Sequence[str]) -> tuple[str, str]:
-    """Return the name and the title of consecutive items of one kind that share a line.
-
-    >>> fold_items(["Table 5"], ["Queries"])
-    ('Table 5', 'Queries')
-    >>> fold_items(["Table 5", "Table 6", "Table 7"], ["Queries", "Keys", "Values"])
-    ('Tables 5 to 7', 'from "Queries" to "Values"')
-    >>> fold_items(["Fig. 2", "Fig. 3"], ["Sums", "Products"])
-    ('Fig. 2 and 3', '"Sums" and "Products"')
-    """
+def _fold_items(names: Sequence[str], titles: Sequence[str]) -> tuple[str, str]:
+    """Return the name and the title of consecutive items that share a line: "Tables 5 to 7"."""
     if len(names) == 1:
         return names[0], titles[0]
     kind, _, number = names[0].partition(" ")
@@ -227,16 +176,14 @@ def fold_items(names: Sequence[str], titles: Sequence[str]) -> tuple[str, str]:
 def render_index(items: pd.DataFrame) -> str:
     """Return items of one work as a Markdown table for `notebooks/index.ipynb`, with links.
 
-    Consecutive items of one kind share a line if they differ in their titles alone.
-
-    Args:
-        items: of one work, as `add_verdicts` returns them.
+    Consecutive items of one kind share a line if they differ in their titles alone. They have the
+    column `claims` of `add_verdicts`.
     """
     columns = ["item", "stated there", "ours, of the first claim", "notebooks, figures", "claims"]
     lines = []
     for (_, *cells), group in groupby(items.itertuples(), key=_list_cells):
         names, titles = zip(*((item.item, item.title) for item in group), strict=True)
-        name, title = fold_items(names, titles)
+        name, title = _fold_items(names, titles)
         lines.append([cell.replace("|", r"\|") for cell in (f"**{name}** {title}", *cells)])
     return format_table([*columns, "scale; what is missing"], lines)
 
@@ -246,7 +193,7 @@ def _list_cells(item: Any) -> tuple[str, ...]:
     return (
         item.item.partition(" ")[0],
         item.stated,
-        describe_first(item.claims),
+        _describe_first(item.claims),
         _link_answers(item.notebooks, item.figures),
         summarise_claims(item.claims),
         "; ".join(filter(None, [item.scale, item.reason])),
@@ -260,7 +207,7 @@ def _link_answers(names: Sequence[str], shown: Sequence[str]) -> str:
     for name in names:
         drawn = [
             f"[`{figure}`](../reports/figures/{name}/{figure}.svg)"
-            if is_drawn(name, figure)
+            if _is_drawn(name, figure)
             else f"`{figure}` (not drawn)"
             for figure in shown
             if figures[figure].notebook == name

@@ -60,11 +60,7 @@ def miss_row(row: str) -> NotMeasured:
 
 
 def find_start(cells: pd.DataFrame, row: str, start: str) -> str:
-    """Return the start under which a table has a row; without a table of ids that is always 1.
-
-    Raises:
-        NotMeasured: if the table lacks the row, or the row was not evaluated from this start.
-    """
+    """Return the start under which a table has a row; without a table of ids that is always 1."""
     starts = [*cells.loc[cells["row"] == row, "start"].unique()]
     if not starts:
         raise miss_row(row)
@@ -92,11 +88,7 @@ def add_last_digit(cells: pd.DataFrame, places: pd.DataFrame) -> pd.DataFrame:
 
 
 def find_comparable_row(claim: Claim, cells: pd.DataFrame) -> str:
-    """Return the first row of a claim with the same training length as the compared row.
-
-    Raises:
-        NotMeasured: if the table lacks a side, or no row has this length.
-    """
+    """Return the first row of a claim with the same training length as the compared row."""
     other, _ = find_comparison(claim)
     trained = cells.groupby("row")["trained"].first()
     if other not in trained:
@@ -112,19 +104,16 @@ def find_comparable_row(claim: Claim, cells: pd.DataFrame) -> str:
 
 
 def measure_row(claim: Claim, row: str, cells: pd.DataFrame) -> Measurement:
-    """Return the statistic of one row of a claim, or its difference to the compared row.
-
-    Raises:
-        NotMeasured: if the tables lack the cells of a row.
-    """
-    measure = claim.measure
-    seeds = count_by_seed(cells, row, measure.where, measure.count, measure.statistic)
-    seeds = _count_reaching_seeds(seeds, measure.above)
-    if not claim.compare:
-        return measure_seeds(claim, seeds)
-    other_row, where = find_comparison(claim)
-    other = count_by_seed(cells, other_row, where, claim.compare.count or measure.count)
-    return measure_difference(claim, seeds, _count_reaching_seeds(other, measure.above))
+    """Return the statistic of one row of a claim, or its difference to the compared row."""
+    measure, sides = claim.measure, [(row, claim.measure.where, claim.measure.count)]
+    if claim.compare:
+        sides.append((*find_comparison(claim), claim.compare.count or measure.count))
+    counts = [count_by_seed(cells, *side, measure.statistic) for side in sides]
+    if measure.above is not None:  # each seed is one problem, which is correct or not
+        for at, seeds in enumerate(counts):
+            reached = (seeds["accuracy"] >= measure.above).astype(int)
+            counts[at] = seeds.assign(exact=reached, n=1, accuracy=reached.astype(float))
+    return measure_difference(claim, *counts) if claim.compare else measure_seeds(claim, *counts)
 
 
 def measure_seeds(claim: Claim, seeds: pd.DataFrame) -> Measurement:
@@ -188,9 +177,6 @@ def count_by_seed(
 
     For the statistic `worst_cell` these are of the cell with the smallest median of the seeds, for
     `lowest` of each seed's worst cell.
-
-    Raises:
-        NotMeasured: if the table has no such cells.
     """
     start = find_start(cells, row, where.start)
     selected = cells[(cells["row"] == row) & (cells["start"] == start)]
@@ -247,11 +233,7 @@ def find_analysis_start(table: pd.DataFrame, row: str, where: Mapping[str, Any])
 def count_in_analysis(
     table: pd.DataFrame, row: str, count: str, where: dict[str, Any]
 ) -> pd.DataFrame:
-    """Return hits (`exact`), problems and accuracy by seed from the table of an analysis.
-
-    Raises:
-        NotMeasured: if the table has no such rows.
-    """
+    """Return hits (`exact`), problems and accuracy by seed from the table of an analysis."""
     selected = table[table["row"] == row]
     if selected.empty:
         raise NotMeasured(f"row {row} was not analysed")
@@ -273,14 +255,6 @@ def count_in_analysis(
         request = ", ".join(f"{name} {value}" for name, value in where.items())
         raise NotMeasured(f"nothing was counted in row {row} for {request}")
     return by_seed
-
-
-def _count_reaching_seeds(seeds: pd.DataFrame, level: float | None) -> pd.DataFrame:
-    """Return whether each seed reaches an accuracy, as one problem that is correct or not."""
-    if level is None:
-        return seeds
-    reached = (seeds["accuracy"] >= level).astype(int)
-    return seeds.assign(exact=reached, n=1, accuracy=reached.astype(float))
 
 
 def summarise_seeds(seeds: pd.DataFrame, statistic: str) -> Measurement:
@@ -309,25 +283,16 @@ def summarise_seeds(seeds: pd.DataFrame, statistic: str) -> Measurement:
     return Measurement(float(accuracy.mean()), low, high, n, count)
 
 
-def count_wrong_parameters(claim: Claim) -> Measurement:
-    """Count the rows whose number of parameters differs from the stated millions."""
-    wrong = sum(
-        round(count_parameters(load_run(row, "paper")) / 1e6) != millions
-        for row, millions in claim.parameters.items()
-    )
-    return Measurement(wrong, wrong, wrong, len(claim.parameters), (0,))
-
-
-def count_construction_errors(claim: Claim) -> Measurement:
-    """Count the wrong tokens, or gates, of a construction."""
-    if sums := claim.construction:
-        cells = [(i, j) for i, j in sums.cells]
-        tested = adder_construction.score_sums(cells, sums.tokens, codes=[sums.codes])
+def count_errors(claim: Claim) -> Measurement:
+    """Count rows that have not the stated millions of parameters, or wrong tokens or gates."""
+    if claim.parameters:
+        stated = pd.Series(claim.parameters)
+        known = [round(count_parameters(load_run(row, "paper")) / 1e6) for row in stated.index]
+        tested = pd.DataFrame({"n": 1, "wrong": stated != known})
+    elif sums := claim.construction:
+        tested = adder_construction.score_sums(sums.cells, sums.tokens, codes=[sums.codes])
     else:
-        circuits = claim.circuits
-        tested = majority_constructions.score_random_circuits(
-            circuits.count, circuits.gates, strings=circuits.strings
-        )
+        tested = majority_constructions.score_random_circuits(**dict(claim.circuits))
     wrong, n = int(tested["wrong"].sum()), int(tested["n"].sum())
     return Measurement(wrong, wrong, wrong, n, (0,))
 

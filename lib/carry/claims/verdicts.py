@@ -60,8 +60,7 @@ def judge_claims(
 ) -> list[dict[str, Any]]:
     """Return a record for each claim, from result tables.
 
-    A record names the scale of the results of its rows, and the verdict of each start of ids that
-    the tables have.
+    A record names the scale of its rows, and the verdict from each start of ids in the tables.
 
     Args:
         tables: `cells` by lengths; `places`, for claims that count the last digit; `curves`, which
@@ -77,7 +76,7 @@ def judge_claims(
             text = claim.model_dump_json()
             if text not in known:
                 known[text] = find_evidence(claim, prepared, certificates)
-            records.append({**_create_record(claim), **known[text]})
+            records.append({**create_record(claim), **known[text]})
         for paper in dict.fromkeys(claim.paper for claim in part):
             work = [at for at, claim in enumerate(part) if claim.paper == paper]
             _judge_family([part[at] for at in work], [records[at] for at in work])
@@ -87,15 +86,17 @@ def judge_claims(
     starts = [start for start in STARTS if start in prepared.cells["start"].unique()]
     for start in starts if len(starts) > 1 else ():
         moved = [_start_from(claim, start) for claim in claims]
-        for claim, record, other in zip(moved, records, judge(moved), strict=True):
-            if other["verdict"] != "not tested" and _has_start(claim, prepared, start):
+        for claim, new, record, other in zip(claims, moved, records, judge(moved), strict=True):
+            is_moved = new is not claim and _has_start(claim, prepared, start)
+            if is_moved and other["verdict"] != "not tested":
                 record["starts"][start] = other["verdict"]
     return records
 
 
 def _start_from(claim: Claim, start: str) -> Claim:
-    """Return a claim that starts elsewhere; one that compares starts stays as it is."""
-    if not _has_one_start(claim):
+    """Return a claim that starts elsewhere; one that compares starts, or has none, stays."""
+    compares_starts = claim.compare and "start" in claim.compare.where
+    if compares_starts or not claim.measured_rows():
         return claim
     if claim.analysis:
         where = {**claim.analysis.where, "start": start}
@@ -106,18 +107,10 @@ def _start_from(claim: Claim, start: str) -> Claim:
     return claim.model_copy(update=part)
 
 
-def _has_one_start(claim: Claim) -> bool:
-    compares_starts = claim.compare and "start" in claim.compare.where
-    return bool(claim.measured_rows()) and not compares_starts
-
-
 def _has_start(claim: Claim, tables: Tables, start: str) -> bool:
     """Return whether one of a claim's rows was evaluated, or analysed, from a start."""
-    if not _has_one_start(claim):
-        return False
-    rows = claim.list_rows()
-    name = claim.analysis.table if claim.analysis else None
-    table = tables.analyses[name] if name else tables.select_rows(rows)
+    rows, analysis = claim.list_rows(), claim.analysis
+    table = tables.analyses[analysis.table] if analysis else tables.select_rows(rows)
     return "start" in table and bool((table["row"].isin(rows) & (table["start"] == start)).any())
 
 
@@ -141,16 +134,16 @@ def _judge_family(claims: list[Claim], records: list[dict[str, Any]]) -> None:
         record |= {"p_corrected": round_p(holds), "p_contrary_corrected": round_p(fails)}
         record["tests"] = len(family)
         if smallest > ALPHA:
-            record["verdict"] = "n cannot decide"
+            record["verdict"], needed = "n cannot decide", _count_needed_seeds(claim, len(family))
             record["reason"] = (
                 f"the smallest p of {_name_sides(record)} seeds is {test[-1]:.2g}, too large "
-                f"for {len(family)} tests; {count_needed_seeds(claim, len(family))} a side would do"
+                f"for {len(family)} tests; {needed} a side would do"
             )
         elif min(holds, fails) <= ALPHA:
             record["verdict"] = "holds" if holds <= ALPHA else "fails"
     for claim, record in zip(claims, records, strict=True):
         if record["verdict"] == "undecided":
-            record["reason"] = explain_undecided(claim, record)
+            record["reason"] = _explain_undecided(claim, record)
     _correct_rates(records)
 
 
@@ -169,19 +162,8 @@ def _correct_rates(records: list[dict[str, Any]]) -> None:
         ]
 
 
-def count_needed_seeds(claim: Claim, tests: int) -> int:
-    """Return the smallest number of seeds a side that can decide a claim among some tests.
-
-    The results are planned as if they were ideal, and those of all other tests of the work too: a
-    larger p of any of them only raises the corrected p of all.
-
-    >>> from carry.claims.claim_settings import CellFilter, Comparison, Measure
-    >>> claim = Claim(id="", paper="carry", section="", statement="", paper_value="",
-    ...               measure=Measure(rows=["x"], where=CellFilter(digits=1)),
-    ...               compare=Comparison(row="y"), holds_if="> 0")
-    >>> [count_needed_seeds(claim, tests) for tests in (1, 12, 13, 46, 47)]
-    [5, 5, 6, 6, 7]
-    """
+def _count_needed_seeds(claim: Claim, tests: int) -> int:
+    """Return how many seeds a side can decide a claim, if all tests of the work are ideal."""
     for seeds in range(MIN_SEEDS, MOST_SEEDS):
         p = min(1.0, find_smallest_p(claim, (seeds, seeds)) * (1 + claim.interim_tests))
         if tests * p <= ALPHA:
@@ -189,22 +171,10 @@ def count_needed_seeds(claim: Claim, tests: int) -> int:
     return MOST_SEEDS
 
 
-def explain_undecided(claim: Claim, record: Mapping[str, Any]) -> str | None:
-    """Return what would decide a claim: a number of seeds, or none if the difference is too small.
+def _explain_undecided(claim: Claim, record: Mapping[str, Any]) -> str | None:
+    """Return how many seeds would decide a claim, by a normal approximation; None if none would.
 
-    The number of seeds a side would decide it with a power of 80% if the measured value and the
-    spread of seeds were true (a normal approximation). None if the number of seeds is not what
-    limits the claim.
-
-    >>> from carry.claims.claim_settings import CellFilter, Comparison, Measure
-    >>> claim = Claim(id="", paper="carry", section="", statement="", paper_value="",
-    ...               measure=Measure(rows=["x"], where=CellFilter(digits=1)),
-    ...               compare=Comparison(row="y"), holds_if="> 0")
-    >>> record = {"measured": 0.1, "interval": [-0.1, 0.3], "sides": [5, 5], "tests": 10}
-    >>> explain_undecided(claim, record)
-    'about 44 seeds a side would decide it'
-    >>> explain_undecided(claim, {**record, "measured": 0.0, "interval": [-0.002, 0.003]})
-    'the difference is below one point'
+    It supposes that the measured value and the spread of seeds are true.
     """
     statistic, (low, high) = claim.statistic(), record["interval"]
     difference = bool(claim.compare or claim.thesis_runs)
@@ -226,42 +196,28 @@ def explain_undecided(claim: Claim, record: Mapping[str, Any]) -> str | None:
     return f"about {math.ceil(needed)} {unit} would decide it"
 
 
-def _create_record(claim: Claim) -> dict[str, Any]:
+def create_record(claim: Claim) -> dict[str, Any]:
     """Return the record of a claim that is not tested."""
     condition = claim.holds_if or (f"within {claim.margin:g}" if claim.margin is not None else None)
+    statistic = claim.statistic()
+    if statistic and (claim.compare or claim.thesis_runs):
+        statistic += ", difference"
     return {
         **claim.model_dump(include=STATED),
-        "row": None,
-        "compared_with": None,
+        **dict.fromkeys(("row", "compared_with")),
         "holds_if": condition,
         "margin": claim.margin,
-        "statistic": _name_statistic(claim),
+        "statistic": statistic,
         "start": claim.measure.where.start if claim.measure else None,
         "starts": {},
-        "measured": None,
-        "interval": None,
-        "n": 0,
-        "seeds": 0,
+        **dict.fromkeys(("measured", "interval")),
+        **dict.fromkeys(("n", "seeds"), 0),
         "sides": [],
-        "learned": {},
-        "steps": {},
-        "scales": {},
-        "unlike": {},
-        "p": None,
-        "p_corrected": None,
-        "p_contrary": None,
-        "p_contrary_corrected": None,
+        **{name: {} for name in ("learned", "steps", "scales", "unlike")},
+        **dict.fromkeys(("p", "p_corrected", "p_contrary", "p_contrary_corrected")),
         "tests": 0,
         "rates": [],
         "verdict": "not tested",
         "reason": claim.not_tested or None,
         "test": None,
     }
-
-
-def _name_statistic(claim: Claim) -> str | None:
-    if claim.parameters or claim.construction or claim.circuits:
-        return "errors"
-    statistic = claim.statistic()
-    compared = claim.compare or claim.thesis_runs
-    return statistic + (", difference" if compared else "") if statistic else None

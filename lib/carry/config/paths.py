@@ -82,6 +82,12 @@ def display_path(path: Path) -> str:
     return Path(path).resolve().relative_to(ROOT).as_posix()
 
 
+def write_file(path: Path, content: str | bytes) -> None:
+    """Write a text or bytes by `write_atomically`."""
+    with write_atomically(path) as draft:
+        draft.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
 @contextmanager
 def write_atomically(path: Path) -> Iterator[Path]:
     """Yield a temporary path, and move that file to `path` after the block succeeds.

@@ -9,7 +9,7 @@ import pkgutil
 import re
 import reprlib
 from collections.abc import Collection, Iterable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import pydantic
 
@@ -106,6 +106,8 @@ class Settings(pydantic.BaseModel):
     def parse(cls: type[Kind], values: Any, where: str) -> Kind:
         """Validate `values` and return the settings; errors name the place `where`.
 
+        Settings within settings are parsed first, so that errors name their place.
+
         Raises:
             SettingsError: for the first key or value that does not fit.
         """
@@ -115,6 +117,13 @@ class Settings(pydantic.BaseModel):
             if key not in cls.model_fields:
                 hint = suggest_name(key, cls.model_fields)
                 raise SettingsError(f"{where}.{key}: unknown setting, {hint}")
+        for key, value in values.items():
+            kind = cls.model_fields[key].annotation
+            if type(None) in get_args(kind):
+                kind = get_args(kind)[0]
+            inside = isinstance(kind, type) and issubclass(kind, Settings)
+            if inside and not isinstance(value, kind | None):
+                values = {**values, key: kind.parse(value, f"{where}.{key}")}
         try:
             return cls.model_validate(values)
         except pydantic.ValidationError as error:

@@ -46,8 +46,7 @@ def write_model(system: System, folder: str | Path) -> None:
     }
     with paths.write_atomically(folder / WEIGHTS) as draft:
         safetensors.torch.save_file(weights, draft, {"format": "pt"})
-    with paths.write_atomically(folder / CONFIG) as draft:
-        draft.write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+    paths.write_file(folder / CONFIG, json.dumps(config, indent=2) + "\n")
 
 
 def load_exported(folder: str | Path, device: str | torch.device = "cpu") -> System:
@@ -82,11 +81,7 @@ def load_exported(folder: str | Path, device: str | torch.device = "cpu") -> Sys
 
 
 def check_folder(folder: Path) -> None:
-    """Refuse to replace files that no export has written.
-
-    Raises:
-        SettingsError: for a path that is no folder, or a folder with such a file.
-    """
+    """Refuse to replace files that no export has written."""
     if folder.exists() and not folder.is_dir():
         raise SettingsError(f"folder: {describe(str(folder))} is a file; expected a folder")
     present = [name for name in (CARD, CONFIG, WEIGHTS) if (folder / name).exists()]
@@ -101,11 +96,7 @@ def check_folder(folder: Path) -> None:
 
 
 def _read_config(folder: Path) -> dict[str, Any]:
-    """Return the content of config.json.
-
-    Raises:
-        SettingsError: if there is none, or one of another library.
-    """
+    """Return the content of config.json; refuse one of another library."""
     path = folder / CONFIG
     try:
         config = json.loads(path.read_text(encoding="utf-8"))

@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import torch
 
 from carry.certificates.committed import describe_certificate
 from carry.certificates.files import read_certificate
 from carry.certificates.verification import hash_weights
 from carry.config import paths
 from carry.config.templates import fill_template
+from carry.data.problem_sets import to_table
 from carry.data.tables import read_parquet
 from carry.evaluation.intervals import add_interval, format_percent
 from carry.evaluation.regions import (
@@ -28,7 +30,6 @@ from carry.exports import CARD, check_folder, write_model
 from carry.models.parameter_counts import count_network_parameters
 from carry.models.system import System
 from carry.randomness import stream
-from carry.tasks import DIGIT_SYMBOLS
 
 TEMPLATE = Path(__file__).parent / "card.md.jinja"
 GROUP = ["start", "set", "region", "far"]  # one line of the card
@@ -47,8 +48,7 @@ def export_model(system: System, folder: str | Path) -> Path:
     scores, certificate = score_model(system, _read_cells(system)), find_certificate(system)
     card = make_card(system, scores, certificate)
     write_model(system, folder)
-    with paths.write_atomically(folder / CARD) as draft:
-        draft.write_text(card, encoding="utf-8")
+    paths.write_file(folder / CARD, card)
     return folder
 
 
@@ -58,10 +58,7 @@ def score_model(system: System, cells: pd.DataFrame) -> pd.DataFrame:
     Columns: `start`, `set` and `region` of the problems, their sizes `low_size` to `high_size`,
     `n` problems of which `exact` are right, `accuracy` with Wilson's interval `low` to `high`
     (95%), and the `median`, `least` and `most` accuracy of the row's `seeds`. Far sizes have a line
-    each. It is empty if the seed has no results.
-
-    Args:
-        cells: results of the row by cell, of all its seeds.
+    each. It is empty if the seed has no results in the `cells` of the row.
     """
     if cells.empty:
         return cells
@@ -92,11 +89,8 @@ def find_certificate(system: System) -> dict[str, Any] | None:
 def make_card(system: System, scores: pd.DataFrame, certificate: dict[str, Any] | None) -> str:
     """Return the model card as Markdown, with the metadata of model hubs in front as YAML.
 
-    Each accuracy is a result of the metadata's `model-index`.
-
-    Args:
-        scores: the table of `score_model`.
-        certificate: the entry of this seed in its row's certificate, or None.
+    Each accuracy of `score_model` is a result of the metadata's `model-index`. The certificate is
+    that of this seed (`find_certificate`).
 
     >>> from carry.experiments.resolve import make_run
     >>> system = System(make_run({"task": {"name": "addition"}, "model": {"width": 8}}))
@@ -141,13 +135,8 @@ def _read_cells(system: System) -> pd.DataFrame:
 def _ask_question(system: System) -> str:
     """Return the operands of one small question of the task, as arguments of `ask`."""
     problem = system.task.draw(1, min(3, system.run.training.digits), stream(0, "model card"))
-    digits = zip(problem.operands[0].tolist(), problem.lengths[0].tolist(), strict=True)
-    operands = [
-        "".join(DIGIT_SYMBOLS[digit] for digit in reversed(places[:length]))
-        for places, length in digits
-        if length
-    ]
-    return ", ".join(f'"{operand}"' for operand in operands)
+    table = to_table("card", torch.zeros(1, 2), problem, system.task)
+    return ", ".join(f'"{operand}"' for operand in table["operands"][0].split())
 
 
 def _has_learned(scores: pd.DataFrame) -> bool:

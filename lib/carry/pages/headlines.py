@@ -19,26 +19,21 @@ from carry.training.cost import count_training_operations
 class Headline(NamedTuple):
     """A result of a paper: which problems of which row, and how they are scored.
 
-    Fields:
-        operations: of the paper's training.
-        least, most: the larger size of the problems.
-        kind: of problems, `grid` (every pair of sizes), `equal` (both sizes are equal) or `far`.
-        score: `all` problems together, those of the `worst` cell, or the share of `solved` cells,
-            of which the median model solves `level`, as in cho2025.
-        second: the largest second size, if it is not `most`.
+    The score is of `all` problems together, those of the `worst` cell, or the share of `solved`
+    cells, of which the median model solves `level`, as in cho2025.
     """
 
     row: str
     model: str
     problems: str
     paper: str
-    operations: float | None
-    least: int
+    operations: float | None  # of the paper's training
+    least: int  # the larger size of the problems
     most: int
-    kind: str = "equal"
+    kind: str = "equal"  # both sizes are equal; or "grid", every pair of sizes; or "far"
     score: str = "all"
     level: float = 0.9
-    second: int | None = None
+    second: int | None = None  # the largest second size, if it is not `most`
 
     def select(self, cells: pd.DataFrame) -> pd.DataFrame:
         """Return the cells of these problems."""
@@ -108,11 +103,7 @@ def summarise_headlines(cells: pd.DataFrame, times: pd.DataFrame) -> list[dict[s
     """Return a record for each headline whose row has results.
 
     A record has what `Headline.summarise` returns, and the median of the core-minutes of a seed,
-    where the trainings were recorded.
-
-    Args:
-        cells: accuracy by cell.
-        times: the table `runs`, with the `core_seconds` of each seed.
+    where the table `runs` of `times` has them.
     """
     runs, records = results.find_runs(cells), []
     for headline in HEADLINES:

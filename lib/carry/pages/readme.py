@@ -80,10 +80,10 @@ def write_numbers(folder: Path = paths.REPORTS) -> dict[str, Any]:
         "headlines": summarise_headlines(cells, results.read_table("runs")),
         "certificates": certificates,
     }
-    contents = {"numbers.json": numbers}
-    for name, metrics in select_metrics(numbers["rows"], records).items():
-        contents[f"metrics/{name}.json"] = metrics
-    _write_files({folder / name: json.dumps(of, indent=2) + "\n" for name, of in contents.items()})
+    metrics = select_metrics(numbers["rows"], records)
+    contents = {"numbers": numbers, **{f"metrics/{name}": of for name, of in metrics.items()}}
+    for name, content in contents.items():
+        paths.write_file(folder / f"{name}.json", json.dumps(content, indent=2) + "\n")
     return numbers
 
 
@@ -287,11 +287,7 @@ def format_number(number: dict[str, Any]) -> str:
 
 
 def draw_badge(label: str, value: str) -> str:
-    """Return a badge as SVG.
-
-    >>> "<title>claims: 3 of 4 hold</title>" in draw_badge("claims", "3 of 4 hold")
-    True
-    """
+    """Return a badge as SVG."""
     return fill_template(BADGE.read_text(encoding="utf-8"), {"label": label, "value": value})
 
 
@@ -308,11 +304,7 @@ def _format_badges(badges: Mapping[str, Sequence[str]]) -> str:
 
 
 def list_values(numbers: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what README.md and the story may name, the texts and functions listed above.
-
-    Args:
-        numbers: as in numbers.json.
-    """
+    """Return what README.md and the story may name, the texts and functions listed above."""
     rows, certificates = numbers["rows"], numbers["certificates"]
     return {
         "footing": f"\n{format_accuracy(numbers)}\n",
@@ -334,9 +326,6 @@ def fill_markers(text: str, values: Mapping[str, Any]) -> str:
 
     >>> fill_markers("All <!-- numbers:n -->2<!-- /numbers --> hold", {"n": 3})
     'All <!-- numbers:n -->3<!-- /numbers --> hold'
-
-    Raises:
-        SettingsError: for a marker with an unknown name.
     """
     return MARKER.sub(
         lambda match: f"{match[1]}{fill_template(f'{{{{ {match[2]} }}}}', values)}{match[3]}", text
@@ -349,14 +338,8 @@ def fill_readme(readme: Path = paths.ROOT / "README.md") -> Path:
     The badges that it shows are drawn again.
     """
     numbers = json.loads((paths.REPORTS / "numbers.json").read_text(encoding="utf-8"))
-    drafts = {readme: fill_markers(readme.read_text(encoding="utf-8"), list_values(numbers))}
+    filled = fill_markers(readme.read_text(encoding="utf-8"), list_values(numbers))
     for name, texts in numbers["badges"].items():
-        drafts[paths.REPORTS / BADGES / f"{name}.svg"] = draw_badge(*texts)
-    _write_files(drafts)
+        paths.write_file(paths.REPORTS / BADGES / f"{name}.svg", draw_badge(*texts))
+    paths.write_file(readme, filled)
     return readme
-
-
-def _write_files(contents: Mapping[Path, str]) -> None:
-    for path, content in contents.items():
-        with paths.write_atomically(path) as draft:
-            draft.write_text(content, encoding="utf-8")

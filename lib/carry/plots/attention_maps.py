@@ -27,8 +27,7 @@ LEAST_SPACE = 5.0  # points of a token on an axis; with less, numbers alone are 
 def draw_attention_shares(table: pd.DataFrame) -> sns.FacetGrid | None:
     """Draw what each head of a model attends to as a stacked bar, in a panel for each length.
 
-    Args:
-        table: the columns `digits`, `layer`, `head`, `to` (one of `GROUPS`) and `attention`.
+    The table has `digits`, `layer`, `head`, `to` (one of `GROUPS`) and `attention`.
     """
     if table.empty:
         return None
@@ -52,10 +51,9 @@ def draw_attention_maps(
 
     Both axes name the numbers, as `name_numbers` does, and have their tokens where these fit.
 
-    Args:
-        attention: the columns `row`, `seed`, `query`, `key`, `weight` and `panel`.
-        tokens: of one problem of each `row` and `seed`: `at`, `token` and `number`.
-        settings: for `seaborn.FacetGrid`: height, aspect, col_wrap, ...
+    `attention` has `row`, `seed`, `query`, `key`, `weight` and `panel`; `tokens` has `at`, `token`
+    and `number` of one problem of each `row` and `seed`. `settings` are those of
+    `seaborn.FacetGrid`.
     """
     if attention.empty:
         return None

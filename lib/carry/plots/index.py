@@ -17,12 +17,8 @@ STAGES = "pipeline"  # the folder of notebooks that are stages, without figures
 class FigureEntry(NamedTuple):
     """A figure of a notebook: the arguments of `Notebook.show`.
 
-    Fields:
-        notebook: the name of the notebook, with its folder.
-        number: its place among the figures of the notebook, from 1.
-        name: of the figure, and of its files.
-        title, caption: the texts of the figure.
-        answers: pairs of a work and its numbered item, such as ("mcleish2024", "Fig. 2").
+    `number` is its place in the notebook, from 1; `answers` has pairs of a work and its numbered
+    item, such as ("mcleish2024", "Fig. 2").
     """
 
     notebook: str
@@ -35,9 +31,6 @@ class FigureEntry(NamedTuple):
 
 def list_figures(root: Path | None = None) -> dict[str, FigureEntry]:
     """Return the figures of all notebooks by name, in the order of the notebooks.
-
-    Args:
-        root: the folder of the project (default: this one).
 
     >>> list_figures()["training_length_by_region"].answers
     (('mcleish2024', 'Fig. 8'),)
@@ -90,10 +83,6 @@ def _read_entry(path: Path) -> FigureEntry:
 
 
 def _split_answer(answer: str, source: str) -> tuple[str, str]:
-    """Return the work and the item of an answer; the work is the notebook's, if it names none.
-
-    >>> _split_answer("Fig. 2", "mcleish2024/how_far"), _split_answer("cho2025 Fig. 3", "overview")
-    (('mcleish2024', 'Fig. 2'), ('cho2025', 'Fig. 3'))
-    """
+    """Return the work and the item of an answer; the work is the notebook's, if it names none."""
     work, _, item = answer.partition(" ")
     return (work, item) if work[-1:].isdigit() else (source.partition("/")[0], answer)

@@ -17,7 +17,6 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_hex, to_rgb
 from matplotlib.image import AxesImage
 from matplotlib.lines import Line2D
-from matplotlib.patches import Rectangle
 
 from carry.evaluation.intervals import share_interval
 from carry.plots import style
@@ -35,10 +34,9 @@ def choose_colors(table: pd.DataFrame) -> dict[str, str]:
     """
     colors = {}
     for line in table.drop_duplicates("label").itertuples():
-        color = style.choose_color(line.row)
+        colors[line.label] = style.choose_color(line.row)
         if not getattr(line, "learned", True):
-            color = to_hex(1 - PALE * (1 - np.array(to_rgb(color))))
-        colors[line.label] = color
+            colors[line.label] = to_hex(1 - PALE * (1 - np.array(to_rgb(colors[line.label]))))
     return colors
 
 
@@ -47,13 +45,6 @@ def name_axis(table: pd.DataFrame, column: str) -> str:
     if column != "accuracy":
         return column
     return f"correct {style.name_problems(list(table['row'].unique()))}"
-
-
-def _choose_dashes(table: pd.DataFrame) -> dict[str, Any]:
-    """Return the dashes of each label, for seaborn's `dashes`."""
-    rows = table.drop_duplicates("label")
-    dashes = {line.label: style.choose_dashes(line.row) for line in rows.itertuples()}
-    return {label: "" if lengths == style.SOLID else lengths for label, lengths in dashes.items()}
 
 
 def _list_panels(
@@ -76,17 +67,14 @@ def draw_lines(
 ) -> sns.FacetGrid | None:
     """Draw a thin line for each seed, and a thick median where all seeds have a value.
 
-    Args:
-        table: with the columns `row`, `label`, `seed`, x, y and col.
-        x, y, col: the columns on both axes and of the panels.
-        shade: shade the trained lengths, of the column `trained`.
-        percent: write y as percentages, from 0 to 100%.
-        dashes: dashes of labels, where those of their rows would be equal.
-        settings: for `seaborn.relplot`: height, aspect, col_wrap, facet_kws, ...
+    The column `col` has panels. `shade` shows the trained lengths, `percent` writes y from 0 to
+    100%, and `dashes` are those of labels whose rows have equal ones. `settings` are those of
+    `seaborn.relplot`.
     """
     if table.empty:
         return None
-    colors, dashes = choose_colors(table), {**_choose_dashes(table), **(dashes or {})}
+    colors, rows = choose_colors(table), table.drop_duplicates("label").itertuples()
+    dashes = {line.label: style.choose_dashes(line.row) for line in rows} | dict(dashes or {})
     by_label = {"hue": "label", "style": "label", "palette": colors, "dashes": dashes}
     by_label["legend"] = False
     settings = {"height": 3.2, "aspect": 1.25, **settings}
@@ -146,11 +134,8 @@ def draw_bars(
 ) -> sns.FacetGrid | None:
     """Draw bars for means over seeds with their t interval (95%), and a dot for each seed.
 
-    Args:
-        table: with the columns `row`, `label`, `seed`, x and col.
-        x, col: the columns of lengths of bars and of panels.
-        stated: values that a paper states, by row and panel; drawn as diamonds.
-        settings: for `seaborn.catplot`: height, aspect, ...
+    The column `col` has panels. `stated` has the values of a paper by row and panel, drawn as
+    diamonds. `settings` are those of `seaborn.catplot`.
     """
     if table.empty:
         return None
@@ -190,10 +175,8 @@ def draw_dots(
 ) -> sns.FacetGrid | None:
     """Draw a dot for each seed, and a bar for the median of each line of text at the left.
 
-    Args:
-        table: with the columns x, y and col; a line is a seed.
-        x, y, col: the columns of shares, of the lines of text and of the panels.
-        settings: for `seaborn.catplot`: height, aspect, hue, ...
+    The columns x, y and col have shares, lines of text and panels. `settings` are those of
+    `seaborn.catplot`.
     """
     if table.empty:
         return None
@@ -225,12 +208,9 @@ def draw_heatmaps(
 ) -> sns.FacetGrid | None:
     """Draw a value by sizes i (upwards) and j (to the right); a frame has the trained sizes.
 
-    Args:
-        table: of `results.score_pairs`, with labels.
-        value, col: the columns of colours and of panels.
-        cmap, title: the colours, and the label of the colour bar.
-        sizes: labels of i and j.
-        settings: for `seaborn.FacetGrid`: height, col_wrap, ...
+    The table is one of `results.score_pairs`, with labels; the column `col` has panels. `title` is
+    the label of the colour bar, and `sizes` those of i and j. `settings` are those of
+    `seaborn.FacetGrid`.
     """
     if table.empty:
         return None
@@ -255,9 +235,7 @@ def draw_heatmaps(
 def follow_steps(steps: pd.DataFrame, step: str) -> pd.DataFrame:
     """Return steps in order, with the share `still` of responses that are right up to each.
 
-    Args:
-        steps: `n` and `first_wrong` by step, of each row, seed and number of `digits`.
-        step: the column of steps: "step" or "place".
+    `steps` has `n` and `first_wrong` by the column `step`, of each row, seed and number of digits.
 
     >>> steps = pd.DataFrame({"row": "a", "seed": 0, "digits": 2, "step": [1, 0], "n": 4})
     >>> follow_steps(steps.assign(first_wrong=[2, 1]), "step")["still"].tolist()
@@ -271,10 +249,7 @@ def follow_steps(steps: pd.DataFrame, step: str) -> pd.DataFrame:
 def average_steps(steps: pd.DataFrame, step: str, kinds: Mapping[str, str]) -> pd.DataFrame:
     """Return means over seeds as `share`, by size i and step j, for `draw_heatmaps`.
 
-    Args:
-        steps: of `follow_steps`.
-        step: the column of steps.
-        kinds: the columns of shares, with what titles of panels call them.
+    `kinds` are the columns of shares in a table of `follow_steps`, with their names in titles.
     """
     steps = steps.rename(columns={"digits": "i", step: "j", **kinds})
     steps = steps.melt(["row", "label", "trained", "i", "j"], [*kinds.values()], "kind", "share")
@@ -296,10 +271,8 @@ def _draw_heatmap(axes: Axes, part: pd.DataFrame, value: str, cmap: str) -> Axes
         vmax=1, cmap=cmap, interpolation="none", aspect="equal",
     )  # fmt: skip
     trained = part["trained"].iloc[0] + 0.5
-    frame = {"fill": False, "linewidth": 1.6, "clip_on": False}
-    for color, dashes in (("white", "-"), ("#D00000", (0, (3, 2)))):  # on dark and on light
-        width, height = trained - left, trained - low
-        axes.add_patch(Rectangle((left, low), width, height, ec=color, ls=dashes, **frame))
+    size = ((left, low), trained - left, trained - low)
+    style.draw_frame(axes, *size, (0, (3, 2)), linewidth=1.6, clip_on=False)
     for axis, sizes in ((axes.xaxis, square.columns), (axes.yaxis, square.index)):
         axis.set_ticks(_list_ticks(min(sizes), max(sizes)))
     axes.set(xlabel="", ylabel="")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 import matplotlib
@@ -19,25 +20,19 @@ from carry.experiments import load_rows
 from carry.experiments.run import Run
 from carry.plots import style
 
+UNKNOWN = "no experiment has it"
+
 
 class Notebook:
-    """The results that a notebook draws, and the folder in which it saves its figures.
-
-    Fields:
-        name: of the notebook, with its folder.
-        tables: the result tables of all rows.
-        folder: where figures are saved.
-        runs: the settings of the results that were read so far, by row.
-        shown: the names of the figures that were shown so far, in order.
-    """
+    """The results that a notebook draws, and the folder in which it saves its figures."""
 
     def __init__(self, name: str) -> None:
         """Take the name of a notebook, with its folder."""
         self.name = name
         self.tables = results.open_results()
         self.folder = paths.figures_folder(name)
-        self.runs: dict[str, Run] = {}
-        self.shown: list[str] = []
+        self.runs: dict[str, Run] = {}  # of the results that were read so far, by row
+        self.shown: list[str] = []  # the names of figures, in order
 
     def read(
         self,
@@ -48,14 +43,9 @@ class Notebook:
     ) -> pd.DataFrame:
         """Return some rows of a table, or all, in the order given, with their labels.
 
-        A printed line names rows without results.
-
-        Args:
-            table: the name of a result table, such as `cells`.
-            rows: the names of rows.
-            names: labels of rows, if other than their usual ones.
-            scale: whose results are read of rows with several. The next figures, and the
-                departures, are then about these.
+        A printed line names rows without results. `names` has labels of rows, if other than their
+        usual ones. Of rows with results at several scales, those of `scale` are read; the next
+        figures, and the departures, are then about these.
         """
         tables = self.tables if scale == "laptop" else results.open_results(scale)
         selected = tables[table]
@@ -97,9 +87,8 @@ class Notebook:
         self.shown = list(dict.fromkeys([*self.shown, name]))
         entry = {"notebook": self.name, "number": self.shown.index(name) + 1, "name": name}
         entry |= {"title": " ".join(title.split()), "caption": caption, "answers": list(answers)}
-        with paths.write_atomically(self.folder / f"{name}.json") as draft:
-            text = json.dumps(entry, indent=2, ensure_ascii=False)
-            draft.write_text(text + "\n", encoding="utf-8")
+        text = json.dumps(entry, indent=2, ensure_ascii=False)
+        paths.write_file(self.folder / f"{name}.json", text + "\n")
         if figure is None:
             return
         figure = figure.figure if isinstance(figure, Grid) else figure
@@ -130,22 +119,17 @@ def open_notebook(name: str) -> Notebook:
 
 def _describe_missing(rows: Iterable[str]) -> str:
     """Return a line that names rows without results, and the scale at which each can be trained."""
-    known, groups = load_rows(), {}
+    known, groups = load_rows(), defaultdict(list)
     for row in rows:
-        remedy = (
-            f"scale {next(iter(known[row].scales))}" if row in known else "no experiment has it"
-        )
-        groups.setdefault(remedy, []).append(row)
+        groups[f"scale {next(iter(known[row].scales))}" if row in known else UNKNOWN].append(row)
     parts = [f"{', '.join(names)} ({remedy})" for remedy, names in groups.items()]
     return f"Without results: {'; '.join(parts)}."
 
 
 def _describe_scales(scales: Mapping[str, str]) -> str:
     """Return what a caption adds for rows whose results have another scale than `laptop`."""
-    groups: dict[str, list[str]] = {}
-    for row, scale in scales.items():
-        if scale != "laptop":
-            groups.setdefault(scale, []).append(row)
-    return "".join(
-        f" Results of the scale `{scale}`: {', '.join(rows)}." for scale, rows in groups.items()
-    )
+    texts = []
+    for scale in dict.fromkeys(of for of in scales.values() if of != "laptop"):
+        rows = ", ".join(row for row, of in scales.items() if of == scale)
+        texts.append(f" Results of the scale `{scale}`: {rows}.")
+    return "".join(texts)

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from carry import formats, positions, tasks
 from carry.data.batch import Batch
+from carry.plots import style
 from carry.randomness import stream
 
 # By title: the scheme, its settings and those of the format. Schemes with settings are drawn as in
@@ -95,9 +96,7 @@ def draw_ids_beyond_training(
     for axes, (_, part) in zip(panels, table.groupby("sum", sort=False), strict=True):
         for token in part[part["new"] != "nothing"].itertuples():
             dashes = "-" if token.new == "id" else (0, (2.4, 1.6))
-            for color, line in (("white", "-"), ("#D00000", dashes)):  # on dark and on light
-                frame = {"fill": False, "ec": color, "ls": line, "lw": 2.2}
-                axes.add_patch(Rectangle((token.at + 0.04, 0.04), 0.86, 0.82, **frame))
+            style.draw_frame(axes, (token.at + 0.04, 0.04), 0.86, 0.82, dashes, lw=2.2)
     return figure, table
 
 

@@ -43,11 +43,8 @@ def draw_columns(
 ) -> sns.FacetGrid | None:
     """Draw columns for means over seeds with their t interval (95%), and a dot for each seed.
 
-    Args:
-        table: with the columns `row`, `label`, `region`, `seed`, x and y; pale where `learned` is
-            false.
-        x, y: the columns of whole numbers and of shares.
-        settings: for `seaborn.catplot`: height, aspect, col_wrap, ...
+    The columns x and y have whole numbers and shares, and `label` has panels; those that are not
+    `learned` are pale. `settings` are those of `seaborn.catplot`.
     """
     if table.empty:
         return None
@@ -77,11 +74,9 @@ def draw_columns(
 
 
 def draw_answer_kinds(table: pd.DataFrame) -> sns.FacetGrid | None:
-    """Draw the shares of kinds of answers for each number of digits, on top of each other.
+    """Draw the shares (`accuracy`) of kinds of answers by `digits`, on top of each other.
 
-    Args:
-        table: with the share (`accuracy`) of each `label`, number of `digits` and `kind`, and the
-            column `region`, which a strip above each panel shows.
+    A strip above the panel of each `label` shows the `region`.
     """
     if table.empty:
         return None
@@ -115,11 +110,8 @@ def draw_curves(
 ) -> sns.FacetGrid | None:
     """Draw a thin line for each seed, and a thick one for their median.
 
-    Args:
-        table: with the columns `seed`, x, y, hue, dash and col.
-        x, y, hue, dash, col: the columns of both axes, of colours, of dashes and of panels.
-        dashes: dashes of each value of the column `dash`.
-        settings: for `seaborn.relplot`: palette, height, aspect, col_wrap, ...
+    The columns hue, dash and col have colours, dashes and panels; `dashes` has those of each value
+    of `dash`. `settings` are those of `seaborn.relplot`.
     """
     if table.empty:
         return None

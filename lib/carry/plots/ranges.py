@@ -22,9 +22,6 @@ EVERY_LENGTH = 5_000  # digits at the head of the arrow
 def find_reach(table: pd.DataFrame) -> pd.DataFrame:
     """Return the longest length up to which each seed solves all lengths from the trained one on.
 
-    Args:
-        table: of `results.score_lengths`, with the column `panel`.
-
     >>> table = pd.DataFrame({"digits": [3, 5, 8, 10, 12], "accuracy": [0.8, 1, 0.95, 0.3, 0.9]})
     >>> table = table.assign(panel="", row="a", label="A", trained=5, seed=0)
     >>> find_reach(table)["reach"].tolist()
@@ -42,11 +39,9 @@ def draw_ranges(table: pd.DataFrame, proved: Container[str] = ()) -> Figure | No
     """Draw how far each row goes: grey for trained lengths, coloured for longer ones.
 
     A coloured bar ends at the longest length that more than half of the seeds reach
-    (`find_reach`), marked as the longest tested one where it is; a dot is a seed.
-
-    Args:
-        table: of `results.score_lengths`, with the column `panel`: a title above its rows.
-        proved: rows that are proved exact at every length; an arrow says so.
+    (`find_reach`), marked as the longest tested one where it is; a dot is a seed. The table is one
+    of `results.score_lengths`, with the column `panel`: a title above its rows. Rows that are
+    `proved` exact at every length have an arrow.
     """
     if table.empty:
         return None

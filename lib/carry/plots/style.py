@@ -14,6 +14,7 @@ import re
 import textwrap
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 import matplotlib.ticker
@@ -22,6 +23,7 @@ import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
+from matplotlib.patches import Rectangle
 
 from carry import labels, results
 from carry.config import paths
@@ -58,7 +60,7 @@ STATED_MARKER = {"marker": "D", "markersize": 5.5, "color": "white", "markeredge
 PERCENT = matplotlib.ticker.PercentFormatter(1.0, decimals=0)
 
 # Dashes tell rows of one colour apart: on and off lengths in points.
-SOLID, DOTTED, DASH_DOTTED = (1.0, 0.0), (1.0, 1.0), (7.0, 1.2, 1.5, 1.2)
+SOLID, DOTTED, DASH_DOTTED = "", (1.0, 1.0), (7.0, 1.2, 1.5, 1.2)
 INJECTED, LOOPED, SCRATCHPAD = (5.0, 1.0, 1.0, 1.0), (4.0, 1.5), (5.5, 1.2)
 LOOPED_OFTEN = {4: (2.6, 1.3), 8: (1.7, 1.1), 16: (0.8, 0.9)}  # by recurrences
 
@@ -100,11 +102,11 @@ def choose_color(row: str) -> str:
     return COLORS.get(labels.describe_positions(run), OTHER_COLOR) if run else OTHER_COLOR
 
 
-def choose_dashes(row: str) -> tuple[float, ...]:
+def choose_dashes(row: str) -> tuple[float, ...] | str:
     """Return the dashes of a row: of its architecture or scratchpad, and of rows with a label.
 
     >>> choose_dashes("addition_abacus"), choose_dashes("addition_abacus_looped")
-    ((1.0, 0.0), (4.0, 1.5))
+    ('', (4.0, 1.5))
     """
     run = results.choose_run(row)
     if run is None:
@@ -147,6 +149,14 @@ def wrap_title(text: str, width: int) -> str:
         parts[number] = re.sub(kept, lambda match: match[0].replace(" ", NO_BREAK), part)
     lines = textwrap.fill(" ".join(parts), width, break_long_words=False)
     return lines.replace(NO_BREAK, " ")
+
+
+def draw_frame(
+    axes: Axes, corner: tuple[float, float], width: float, height: float, dashes: Any, **line: Any
+) -> None:
+    """Draw a rectangle in red dashes on white, which shows on dark and on light."""
+    for color, on in (("white", "-"), ("#D00000", dashes)):
+        axes.add_patch(Rectangle(corner, width, height, fill=False, ec=color, ls=on, **line))
 
 
 def strip_axes(axes: Axes) -> None:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from collections import defaultdict
 from pathlib import Path
 
 import jinja2
@@ -55,15 +56,15 @@ def write_site() -> Path:
     for figure in content.figures.values():
         source = paths.figures_folder(figure.notebook)
         for name in figure.files:
-            _write_file(folder / "figures" / name, pack_file(name, source))
+            paths.write_file(folder / "figures" / name, pack_file(name, source))
     _write_notebooks(content, templates, folder / "notebooks")
     for name, text in render_pages(content, templates).items():
-        _write_file(folder / name, text)
-    _write_file(folder / "search_index.js", search.write_index(content))
+        paths.write_file(folder / name, text)
+    paths.write_file(folder / "search_index.js", search.write_index(content))
     for name in SCRIPTS:
-        _write_file(folder / name, (HERE / name).read_bytes())
+        paths.write_file(folder / name, (HERE / name).read_bytes())
     css = (HERE / "style.css").read_text(encoding="utf-8") + _write_highlighting()
-    _write_file(folder / "style.css", css)
+    paths.write_file(folder / "style.css", css)
     faults = check_links(folder)
     if faults:
         raise SettingsError(f"site: {faults[0]}")
@@ -104,9 +105,9 @@ def mark_code(text: str) -> Markup:
 
 def render_pages(content: Content, templates: jinja2.Environment) -> dict[str, str]:
     """Return the pages that are no notebooks, by their paths."""
-    groups: dict[str, list[Page]] = {}
+    groups: dict[str, list[Page]] = defaultdict(list)
     for page in content.pages:
-        groups.setdefault(page.group, []).append(page)
+        groups[page.group].append(page)
     settings = {
         "index": {
             "story": content.story,
@@ -144,7 +145,7 @@ def _write_notebooks(content: Content, templates: jinja2.Environment, folder: Pa
         settings = {"page": page, "body": body, "before": before, "after": after}
         text = template.render(**settings, root="../", here=page.group)
         for name, written in {f"{page.name}.html": text, **pictures}.items():
-            _write_file(folder / name, written)
+            paths.write_file(folder / name, written)
 
 
 def _write_highlighting() -> str:
@@ -152,8 +153,3 @@ def _write_highlighting() -> str:
     light = HtmlFormatter(style="default").get_style_defs(".highlight")
     dark = HtmlFormatter(style="native").get_style_defs(".highlight")
     return f"\n{light}\n@media (prefers-color-scheme: dark) {{\n{dark}\n}}\n"
-
-
-def _write_file(path: Path, content: str | bytes) -> None:
-    with paths.write_atomically(path) as draft:
-        draft.write_bytes(content if isinstance(content, bytes) else content.encode())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,23 +29,14 @@ TABLES = {  # of numbers.json
 
 
 class Content(NamedTuple):
-    """What the pages show.
+    """What the pages show."""
 
-    Fields:
-        pages: notebooks, in order.
-        figures: by name, in the order of the notebooks.
-        items: what the works number, with the records of their claims.
-        records: those of the ledger.
-        numbers: the content of numbers.json.
-        story: the first page, as in story.yaml.
-    """
-
-    pages: list[Page]
-    figures: dict[str, Figure]
-    items: pd.DataFrame
-    records: list[dict[str, Any]]
-    numbers: dict[str, Any]
-    story: dict[str, Any]
+    pages: list[Page]  # notebooks, in order
+    figures: dict[str, Figure]  # by name, in the order of the notebooks
+    items: pd.DataFrame  # what the works number, with the records of their claims
+    records: list[dict[str, Any]]  # of the ledger
+    numbers: dict[str, Any]  # the content of numbers.json
+    story: dict[str, Any]  # the first page, as in story.yaml
 
     def list_figures(self, page: Page) -> list[Figure]:
         """Return the figures of a notebook."""
@@ -100,10 +92,10 @@ def _group_others(content: Content, records: list[dict[str, Any]]) -> list[dict[
     """
     listed = {record["id"] for claims in content.items["claims"] for record in claims}
     titles = {page.name: page.title for page in content.pages if page.notebook}
-    groups: dict[str, list[dict[str, Any]]] = {}
+    groups: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for record in records:
         if record["id"] not in listed:
-            groups.setdefault(record["section"] * (record["section"] in titles), []).append(record)
+            groups[record["section"] if record["section"] in titles else ""].append(record)
     return [
         {
             **dict.fromkeys(("item", "stated", "notebooks", "figures", "reason", "scale"), ""),
@@ -117,11 +109,7 @@ def _group_others(content: Content, records: list[dict[str, Any]]) -> list[dict[
 
 
 def list_chapters(content: Content) -> list[dict[str, Any]]:
-    """Return the chapters of the first page, with their figures, claims and numbers.
-
-    Raises:
-        SettingsError: for a text with an unknown name of a number.
-    """
+    """Return the chapters of the first page, with their figures, claims and numbers."""
     records = {record["id"]: record for record in content.records}
     notebooks = {page.notebook: page for page in content.pages}
     values, chapters = readme.list_values(content.numbers), []

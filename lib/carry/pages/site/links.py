@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-import html
 import re
 from pathlib import Path
 
-VALUE = r"""(?:"[^"]*"|'[^']*'|[^\s>"']+)"""
-TAG = re.compile(rf"<(\w+)((?:\s+[\w:-]+(?:={VALUE})?)*)\s*/?>")
-ATTRIBUTE = re.compile(rf"([\w:-]+)=({VALUE})")
+from bs4 import BeautifulSoup
+
 REFERENCES = ("src", "href", "data", "poster", "srcset")
 
 
 def check_links(folder: Path) -> list[str]:
     """Return the faults of the pages in a folder: network loads and broken links."""
     faults = []
-    pages = {path.resolve(): _read_page(path) for path in sorted(folder.rglob("*.html"))}
-    for path, (references, _) in pages.items():
+    pages = {
+        path.resolve(): BeautifulSoup(path.read_text(encoding="utf-8"), "html.parser")
+        for path in sorted(folder.rglob("*.html"))
+    }
+    anchors = {path: {tag["id"] for tag in page.find_all(id=True)} for path, page in pages.items()}
+    for path, page in pages.items():
         name = path.relative_to(folder.resolve()).as_posix()
-        for tag, reference in references:
+        references = [(tag.name, tag.get(key)) for tag in page.find_all() for key in REFERENCES]
+        for tag, reference in filter(all, references):
             target, _, anchor = reference.partition("#")
             if re.match(r"(?:[a-z]+:)?//", reference):
                 faults += [f"{name} would load {reference} from a network"] * (tag != "a")
@@ -26,19 +29,6 @@ def check_links(folder: Path) -> list[str]:
                 continue
             elif not (place := (path.parent / target).resolve() if target else path).exists():
                 faults.append(f"{name} links to {target}, which does not exist")
-            elif anchor and place in pages and anchor not in pages[place][1]:
+            elif anchor and place in pages and anchor not in anchors[place]:
                 faults.append(f"{name} links to {reference}, where no such place is")
     return faults
-
-
-def _read_page(path: Path) -> tuple[list[tuple[str, str]], set[str]]:
-    """Return the references of a page with their tags, and its anchors."""
-    references, anchors = [], set()
-    for tag, inside in TAG.findall(path.read_text(encoding="utf-8")):
-        for name, quoted in ATTRIBUTE.findall(inside):
-            value = html.unescape(quoted.strip("\"'"))
-            if name in REFERENCES and value:
-                references.append((tag, value))
-            elif name == "id":
-                anchors.add(value)
-    return references, anchors

@@ -32,21 +32,13 @@ INDEX = "index"  # the notebook whose tables the page of figures has
 
 
 class Page(NamedTuple):
-    """A notebook with its name on the site.
+    """A notebook with its name on the site."""
 
-    Fields:
-        source: the executed copy, else the notebook itself.
-        name: of its page.
-        title: its question, or the stage and its item.
-        group: the work or the stage.
-        notebook: the name of a notebook of figures, with its folder; else none.
-    """
-
-    source: Path
-    name: str
-    title: str
-    group: str
-    notebook: str = ""
+    source: Path  # the executed copy, else the notebook itself
+    name: str  # of its page
+    title: str  # its question, or the stage and its item
+    group: str  # the work or the stage
+    notebook: str = ""  # the name of a notebook of figures, with its folder
 
     @property
     def has_run(self) -> bool:
@@ -83,12 +75,8 @@ def render_notebook(
 ) -> tuple[str, dict[str, bytes]]:
     """Return a notebook as HTML without a surrounding page, and pictures that it links to.
 
-    Links to other notebooks lead to their pages; other links into the project become plain text.
-
-    Args:
-        names: of all pages of notebooks.
-        figures: those of the notebook that are drawn, by name.
-        macros: those of macros.html, which draw figures and pictures.
+    Links to other notebooks lead to the pages of these `names`; other links into the project become
+    plain text. `figures` are those of the notebook that are drawn, by name.
     """
     notebook = nbformat.read(page.source, as_version=4)
     pictures = _replace_pictures(notebook, page, figures, macros)
