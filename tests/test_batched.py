@@ -233,7 +233,6 @@ REFUSED = {
     "positions": ({"positions": [{"ids": "index", "encoding": "rope"}]}, "positions: "),
     "task": ({"task": {"name": "parity"}}, "task.name: 'parity'"),
     "fresh problems": ({"training": {"examples": None}}, "examples None"),
-    "device": ({"training": {"device": "cuda"}}, "device 'cuda'"),
 }
 
 

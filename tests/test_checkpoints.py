@@ -185,7 +185,7 @@ def test_a_checkpoint_without_the_mean_of_weights_is_never_used(tmp_path, capsys
     rewrite(lambda tensors, note: tensors.pop(next(n for n in tensors if "average." in n)))(path)
     assert make_trainer("plain", path).step == 0
     (line,) = capsys.readouterr().err.splitlines()
-    assert "damaged (tensor" in line and "is missing" in line
+    assert "damaged" in line
 
 
 BYTE_DAMAGES = [*DAMAGES][:13]

@@ -134,20 +134,18 @@ def test_each_recurrence_is_a_pass_that_ends_there(table, form, name, start, mon
 STEPS = {"name": "scratchpad"}
 
 
-@pytest.mark.parametrize(("task", "form", "times"), [
-    (ADDITION, FORMATS["reversed"], 1), (ADDITION, FORMATS["padded"], 3),
-    (ADDITION, FORMATS["plain"], 5), (ADDITION, FORMATS["hinted"], 3),
-    (ADDITION, FORMATS["padded_to"], 1), (ADDITION, {"spaces": 0.5}, 5), (SUMS, STEPS, 3),
-    (SUMS, {**STEPS, "pad": False}, 1),
+@pytest.mark.parametrize(("task", "form"), [
+    *((ADDITION, FORMATS[name]) for name in ("reversed", "padded", "plain", "hinted", "padded_to")),
+    (ADDITION, {"spaces": 0.5}), (SUMS, STEPS), (SUMS, {**STEPS, "pad": False}),
 ])  # fmt: skip
-def test_places_are_those_of_scores(task, form, times):
+def test_places_are_those_of_scores(task, form):
     """In a scratchpad those of its last number alone."""
     table = drawn(task, grid=0, equal=8, longest=5, far=[])
     system = build(task=task, form=form, layers=1)
-    cells, places, _ = scoring.score_system(system, choose_problems(system, table), [9], times)
+    cells, places, _ = scoring.score_system(system, choose_problems(system, table), [9])
     counts, _ = score_by_recurrence(system, table, 9)
     assert counts.columns.tolist() == recurrences.COLUMNS["recurrences"]
-    counts = counts[(counts["recurrence"] == times) & (counts["digits"] <= 5)]
+    counts = counts[(counts["recurrence"] == 3) & (counts["digits"] <= 5)]
     keys, shown = ["digits", "place"], ["n", "correct", "accuracy", "low", "high"]
     expected = places[places["digits"].isin([3, 5])].set_index(keys)[shown].sort_index()
     found = counts[counts["place"] != WHOLE_ANSWER].set_index(keys)[shown].sort_index()

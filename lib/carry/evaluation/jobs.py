@@ -101,7 +101,7 @@ def score_seed(
     total = len(questions) + len(others) * len(part) + len(choose_problems(system, questions))
     count_problems = count_progress(report, total, "problems")
     scored = [
-        score_system(system, problems, starts, evaluation.recurrences, count_problems)
+        score_system(system, problems, starts, count_problems)
         for problems, starts in ((questions, [first]), (part, others))
         if starts
     ]

@@ -41,7 +41,7 @@ def find_weights(run: Run, seed: int) -> Path:
 def load_trained(
     row: str, seed: int = 0, scale: str = "laptop", device: str | torch.device | None = None
 ) -> System:
-    """Load one seed of a trained row, by default to the device of its settings.
+    """Load one seed of a trained row, by default to a GPU, if there is one.
 
     Raises:
         SettingsError: for missing or damaged weights, or settings that have changed since.
@@ -64,7 +64,7 @@ def list_committed() -> list[str]:
 
 
 def load_committed(row: str, seed: int = 0, device: str | None = "cpu") -> System:
-    """Load one seed of a row with its weights in git; None is the device of its settings.
+    """Load one seed of a row with its weights in git; None is a GPU, if there is one.
 
     >>> load_committed("parity_relative_scratchpad").run.training.digits
     20
@@ -85,7 +85,7 @@ def load_committed(row: str, seed: int = 0, device: str | None = "cpu") -> Syste
 def restore_system(
     path: Path, run: Run, seed: int, device: str | torch.device | None = None
 ) -> System:
-    """Build a run's model with the weights of a file, by default on the device of its settings.
+    """Build a run's model with the weights of a file, by default on a GPU, if any.
 
     Raises:
         SettingsError: for a damaged file, or settings that have changed since; names the
@@ -95,7 +95,7 @@ def restore_system(
     with checkpoint.report_damage(path):
         stored = note["run"]
     _compare_settings(stored, run, path)
-    system = System(run, seed, choose_device(run) if device is None else device)
+    system = System(run, seed, choose_device() if device is None else device)
     with checkpoint.report_damage(path):
         weights = checkpoint.check_tensors(weights, system.network.state_dict())
     system.network.load_state_dict(weights)

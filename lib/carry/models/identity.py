@@ -14,7 +14,7 @@ from carry.experiments.run import Run
 from carry.models import architectures, encodings
 
 # How a training is computed and kept; no number depends on it.
-UNSEEN = {"checkpoint_every", "device", "graphs", "micro_batch"}
+UNSEEN = {"checkpoint_every", "graphs"}
 
 # What a line of `runs.parquet` says in columns of its own, or what changes no result.
 LABELS = {"name", "study", "scale", "label", "seeds", "analyses", "certify", "publish"}
