@@ -25,10 +25,13 @@ WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 SMALL = {"steps": 4, "batch": 4, "pool": 1, "score_problems": 4, "checkpoint_every": 2}
 CHECKPOINTS = "store/train/*/checkpoints/seed_?.safetensors"
 STRIDE = 1 if os.environ.get("CARRY_TEST_ALL") else 7  # operations from kill to kill
+BATCHED = {**SMALL, "pool": 8, "examples": 12, "score_every": 2, "dropout": 0.1,
+           "dropout_embeddings": 0.1, "keep_weights": "best", "halving": "random",
+           "halving_accuracy": 0.3}  # fmt: skip
 RUNS = {
     "plain": (run_of("abacus", **SMALL), 1),
     "snapshots": (run_of("abacus", **SMALL, snapshot_every=2, examples=8, average_weights=0.75), 1),
-    "batched": (batched_run_of(**{**SMALL, "pool": 8, "examples": 8, "score_every": 2}), 2),
+    "batched": (batched_run_of(**BATCHED), 2),
 }
 
 

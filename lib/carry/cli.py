@@ -189,9 +189,6 @@ def parse_parameters(words: Iterable[str]) -> dict[str, str]:
 
     >>> parse_parameters(["scale=smoke", "study=parity"])
     {'scale': 'smoke', 'study': 'parity'}
-
-    Raises:
-        SettingsError: for a word without `=`, or a value that is not a name.
     """
     parameters = {}
     for word in words:
@@ -213,19 +210,13 @@ def ask_model(
     question = question.replace(" ", "").removesuffix("=")
     system = load_trained(row or (CALCULATOR if {*question} & {*"-*/"} else ADDER), seed, scale)
     operands = system.task.parse_question(question)
-    steps = ask.ask(system, *operands, start=_number(start))
+    first = int(start) if start.removeprefix("-").isdecimal() else start
+    steps = ask.ask(system, *operands, start=first)
     if trace:
         print(steps.to_string(index=False))
     elif rows := system.format.describe_rows("".join(steps["predicted"])):
         print(rows)
     print(ask.read_answer(system, steps))
-
-
-def _number(text: str) -> int | str:
-    try:
-        return int(text)
-    except ValueError:
-        return text
 
 
 def print_rows(scale: str) -> None:

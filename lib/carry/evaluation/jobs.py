@@ -30,11 +30,7 @@ ATTENTION = "carry.interpretability.attention"  # only of rows with averaged att
 
 
 def list_evaluation_jobs(run: Run, seeds: Sequence[int] | None = None) -> list[Job]:
-    """Return the jobs that score seeds of a run (default: all), one for each.
-
-    Raises:
-        SettingsError: without the weights of a seed.
-    """
+    """Return the jobs that score seeds of a run (default: all), one for each."""
     questions = problem_sets.load_questions(run)
     scored = run.evaluation.model_dump(mode="json", exclude_defaults=True)
     settings = [identify(run), scored, problem_sets.hash_questions(questions)]

@@ -9,7 +9,6 @@ time of a pass with ten. Scores are always computed in fp32.
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Literal
 
@@ -84,7 +83,8 @@ def score(
     predicted = torch.zeros_like(target)
     system.network.eval()
     with use_precision("fp32", system.device), system.read_from(start) as first:
-        for rows, result in run_passes(system, problems, batch, first):
+        for rows, part, ids in split_problems(system, problems, batch, first):
+            result = teacher_forced_pass(system, part, ids_by_start=ids)
             predicted[rows, : result.predicted.shape[1]] = result.predicted
             report(len(rows))
     return TeacherForcedPass(predicted, target, real)
@@ -166,15 +166,16 @@ def _score_problems(
     errors = torch.zeros(len(problems), 3, dtype=torch.long, device=equal.device)
     parts_right = torch.zeros(len(PARTS), len(problems), dtype=torch.bool, device=equal.device)
     places, steps = [], []
-    for part, result in run_passes(system, problems, batch, start):
-        errors[part] = mistakes.find_first_errors(batch[part], result)
-        parts_right[:, part] = ~find_wrong_parts(result)
-        counted = equal[part]
+    for rows, part, ids in split_problems(system, problems, batch, start):
+        result = teacher_forced_pass(system, part, ids_by_start=ids)
+        errors[rows] = mistakes.find_first_errors(part, result)
+        parts_right[:, rows] = ~find_wrong_parts(result)
+        counted = equal[rows]
         if counted.any():
-            places.append(_count_by_place(batch[part], result, counted))
+            places.append(_count_by_place(part, result, counted))
             if system.format.has_steps:
-                steps.append(_count_by_step(batch[part], result, counted))
-        report(len(part))
+                steps.append(_count_by_step(part, result, counted))
+        report(len(rows))
     kind = mistakes.classify_errors(system.format, problems, errors)
     exact = kind == mistakes.NO_MISTAKE
     digits_right = _score_digits(system, problems, exact, equal, start)
@@ -223,26 +224,12 @@ def _score_digits(
         _, target, real = form.write(wrong).response()
         target = torch.where(real, target, EOS)
         width = max(predicted.shape[1], target.shape[1])
-        read, read_target = (form.read(_pad_with_end(r, width)) for r in (predicted, target))
+        read, read_target = (
+            form.read(F.pad(response, (0, width - response.shape[1]), value=EOS))
+            for response in (predicted, target)
+        )
         correct[rows] = (read == read_target).all(1).float()
     return correct
-
-
-def _pad_with_end(response: Integer[Tensor, "B A"], width: int) -> Integer[Tensor, "B W"]:
-    return F.pad(response, (0, width - response.shape[1]), value=EOS)
-
-
-def run_passes(
-    system: System, problems: Problems, batch: Batch, start: Start
-) -> Iterator[tuple[Integer[Tensor, " b"], TeacherForcedPass]]:
-    """Run the model on problems, which are written in `batch`; yield their rows and results."""
-    if system.run.training.batched_seeds:
-        # By name, so that other rows do not depend on the code of batched seeds.
-        module = importlib.import_module("carry.training.batched.network")
-        yield torch.arange(len(problems)), module.counts_pass(system, problems, batch)
-        return
-    for rows, part, ids in split_problems(system, problems, batch, start):
-        yield rows, teacher_forced_pass(system, part, ids_by_start=ids)
 
 
 def split_problems(

@@ -72,12 +72,7 @@ def perform_remotely(job: Job, index: int, place: Path, topic: str) -> None:
     """Run a job on this worker, and report to a topic.
 
     Args:
-        place: the folder of its result, by the code and the versions of who submits it, which
-            exists.
-
-    Raises:
-        SettingsError: for a worker with several threads, with other code or versions, or without
-            the project's folder.
+        place: the folder of its result, by the code and the versions of who submits it; it exists.
     """
     worker = distributed.get_worker()
     _check_worker(worker, job, place)

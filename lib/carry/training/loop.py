@@ -355,7 +355,7 @@ class Trainer:
                 raise ValueError("it is of another seed or other settings")
             network = self.system.network
             weights = checkpoint.select_tensors(tensors, "model.")
-            network.load_state_dict(checkpoint.check_tensors(weights, network.state_dict()))
+            network.load_state_dict(weights)
             for index, optimizer in enumerate(self.optimizers):
                 checkpoint.restore_optimizer(optimizer, f"optimizer{index}", tensors)
             if self.average is not None:
