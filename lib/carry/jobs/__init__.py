@@ -73,16 +73,14 @@ class _Progress:
     def report(self, number: int, share: float, note: str = "") -> None:
         """Show the share of a job; its first report tells the share of its checkpoint."""
         with self.lock:
-            job, before = self.jobs[number], self.shares.get(number, 0.0)
-            if before == 1:  # a late report from another machine
+            job = self.jobs[number]
+            if self.shares.get(number) == 1:  # a late report from another machine
                 return
             if number not in self.shares and share < 1 and not self.bar.disable:
                 self.bar.initial += share * job.cost  # an earlier process did it: it has no speed
             self.shares[number] = min(max(share, 0.0), 1.0)
             done = sum(share == 1 for share in self.shares.values())
-            texts = [
-                f"{done} of {len(self.jobs)} jobs",
-                f"{job.name}: {note}" if note else job.name,
-            ]
-            self.bar.set_postfix_str(", ".join(texts), refresh=False)
-            self.bar.update((self.shares[number] - before) * job.cost)
+            text = f"{done} of {len(self.jobs)} jobs, {job.name}"
+            self.bar.set_postfix_str(f"{text}: {note}" if note else text, refresh=False)
+            costs = (job.cost * self.shares.get(at, 0.0) for at, job in enumerate(self.jobs))
+            self.bar.update(sum(costs) - self.bar.n)  # in one order: no rounding beyond the total
