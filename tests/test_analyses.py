@@ -138,8 +138,7 @@ def with_analyses(*names):
 
 
 @pytest.mark.parametrize("start", [1, 4, "all", "window"])
-@pytest.mark.parametrize("recurrences", [None, 3])
-def test_many_problems_are_scored_as_each_is_alone(start, recurrences):
+def test_many_problems_are_scored_as_each_is_alone(start):
     pair = {"ids": "abacus", "encoding": "learned", "offset": 9}
     system = System(make_run({
         "task": {"name": "addition", "sampling": "equal"}, "positions": [pair],
@@ -155,13 +154,13 @@ def test_many_problems_are_scored_as_each_is_alone(start, recurrences):
         for problem in map(problems.__getitem__, torch.arange(len(problems)).split(1)):
             batch = system.format.write(problem.trim())
             ids = compute_decoding_ids(system, problem.trim(), batch, first)
-            scored = teacher_forced_pass(system, batch, recurrences=recurrences, ids_by_start=ids)
+            scored = teacher_forced_pass(system, batch, ids_by_start=ids)
             alone.append((bool(scored.exact), int(scored.wrong.sum())))
-    found = score(system, problems, start, recurrences)
+    found = score(system, problems, start)
     assert [*zip(found.exact.tolist(), found.wrong.sum(1).tolist(), strict=True)] == alone
     plain = teacher_forced_pass(system, system.format.write(problems))
     same = int(found.wrong.sum()) == int(plain.wrong.sum())
-    assert same == ((start, recurrences) == (1, None))
+    assert same == (start == 1)
 
 
 def test_equal_work_is_done_once_whatever_it_is_called(train, monkeypatch):

@@ -13,8 +13,6 @@ from carry.config.yaml_files import read_yaml
 from carry.experiments import resolve
 from carry.experiments.base import row
 from carry.runs import run
-from carry.training.loop import Trainer
-from model_cases import run_of
 
 ROWS = [row("mine", "tests", smoke={}), row("yours", "tests"), row("theirs", "others", paper={})]
 
@@ -255,9 +253,3 @@ def test_text_of_another_encoding(tmp_path):
     (tmp_path / "latin.yaml").write_bytes("größe: 1\n".encode("latin-1"))
     with pytest.raises(SettingsError, match="expected text in UTF-8"):
         read_yaml(tmp_path / "latin.yaml")
-
-
-def test_cuda_where_there_is_none(monkeypatch):
-    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
-    with pytest.raises(SettingsError, match="runs.mine.training.device: 'cuda'"):
-        Trainer(run_of(device="cuda"), 0, None)

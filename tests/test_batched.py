@@ -22,7 +22,6 @@ from carry.interpretability.majority_constructions import write_strings as writt
 from carry.interpretability.majority_limits import classify_faults, tolerates_noise
 from carry.models.constructions.minimal_majority import build_minimal_majority
 from carry.models.system import System
-from carry.models.teacher_forcing import teacher_forced_pass
 from carry.randomness import stream
 from carry.tasks import to_digits
 from carry.training.batched import groups, head_halving
@@ -32,7 +31,7 @@ from carry.training.batched.head_halving import (
     compute_shapley_values,
     select_heads,
 )
-from carry.training.batched.network import BatchedNetwork, counts_pass, make_string_counts
+from carry.training.batched.network import BatchedNetwork, make_string_counts
 from carry.training.batched.trainer import BatchedTrainer
 from carry.training.jobs import COLUMNS, list_training_jobs, train_runs
 from made_up_project import move_project
@@ -93,17 +92,6 @@ def test_counts_tell_what_tokens_tell(model):
     torch.testing.assert_close(quickly, alone, rtol=1e-10, atol=1e-10)
 
 
-@pytest.mark.parametrize("model", MODELS)
-def test_scores_from_counts_are_those_from_tokens(model):
-    """What a model would write behind any string, and hence its cells, faults included."""
-    system = systems(model, count=1, dtype=torch.float32)[0]
-    problems = system.task.solve(*to_digits([[string] for string in STRINGS]))
-    batch = system.format.write(problems)
-    seen, slowly = counts_pass(system, problems, batch), teacher_forced_pass(system, batch)
-    for name in ("predicted", "target", "real"):
-        assert torch.equal(getattr(seen, name).long(), getattr(slowly, name).long())
-
-
 @pytest.mark.parametrize("dropout", [0.0, 0.2])
 def test_seeds_trained_together_end_as_alone(dropout):
     run = run_of(dropout=dropout, keep_weights="best", halving="svc", halving_accuracy=0.6)
@@ -128,26 +116,6 @@ def test_dropout_behind_attention_alone_needs_no_tokens():
         torch.testing.assert_close(by_tokens._compute_losses(*by_tokens._next_batch()), loss)
         by_counts.step += 1
         by_tokens.step += 1
-
-
-@pytest.mark.parametrize("embeddings", [0.0, 0.1])
-def test_a_killed_training_goes_on_to_the_same_weights(embeddings, tmp_path):
-    given = {"dropout": 0.1, "dropout_embeddings": embeddings, "keep_weights": "best",
-             "halving": "random", "halving_accuracy": 0.5, "checkpoint_every": 3}  # fmt: skip
-    whole = BatchedTrainer(run_of(**given), [0, 1], None).train()
-    path = tmp_path / "seeds.safetensors"
-
-    def killed(seed, step, loss, exact):
-        if step == 8:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):  # the last checkpoint is of step 6, within an epoch
-        BatchedTrainer(run_of(**given), [0, 1], path).train(killed)
-    resumed = BatchedTrainer(run_of(**given), [0, 1], path).train()
-    assert resumed.step == whole.step
-    assert [row["heads"] for row in resumed.curve] == [row["heads"] for row in whole.curve]
-    for one, other in zip(whole.weights(), resumed.weights(), strict=True):
-        assert all(torch.equal(one[name], other[name]) for name in one)
 
 
 def test_the_weights_that_are_kept_are_the_best_on_what_is_held_out():
@@ -233,7 +201,6 @@ REFUSED = {
     "positions": ({"positions": [{"ids": "index", "encoding": "rope"}]}, "positions: "),
     "task": ({"task": {"name": "parity"}}, "task.name: 'parity'"),
     "fresh problems": ({"training": {"examples": None}}, "examples None"),
-    "device": ({"training": {"device": "cuda"}}, "device 'cuda'"),
 }
 
 

@@ -513,7 +513,7 @@ def certificate_file():
 
 
 def test_a_certificate_is_verified_again_on_the_cpu(in_git, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(trained_models, "choose_device", lambda run: torch.device("meta"))
+    monkeypatch.setattr(trained_models, "choose_device", lambda: torch.device("meta"))
     monkeypatch.setattr(paths, "STORE", tmp_path / "empty")
     assert committed.verify_certificates([])
     output = capsys.readouterr().out

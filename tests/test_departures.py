@@ -43,7 +43,7 @@ def changed(**sections):
         ({"training": {"dropout_inside": 0.1}}, ("dropout inside", 0.1, 0.0, "optimizer")),
         ({"format": {"pad": True}}, ("format pad", True, False, "data")),
         ({"model": {"recurrences": 2}}, ("recurrences", 2, 1, "size")),
-        ({"evaluation": {"recurrences": 2}}, ("evaluation recurrences", 2, None, "evaluation")),
+        ({"evaluation": {"band": True}}, ("evaluation band", True, False, "evaluation")),
         ({"positions": [{**ABACUS, "even": True}]}, ("position 1 even", True, False, "model")),
         ({"positions": [{**ABACUS, "offset": 25}]}, ("position 1 offset", 25, 1, "size")),
     ],
@@ -60,7 +60,7 @@ def test_one_change_is_one_departure_of_its_kind(change, departure):
     [
         {"model": {"head_width": 16, "hidden": 256, "norm": "layer", "norm_epsilon": 1e-5}},
         {"training": {"cooldown": 0.1, "progressive": 0.5}},
-        {"training": {"score_every": 7, "snapshot_every": 5, "device": "cpu", "pool": 3}},
+        {"training": {"score_every": 7, "snapshot_every": 5, "pool": 3}},
         {"training": {"precision": "fp32"}},
         {"evaluation": {"longest": 30, "starts": [1]}},
         {"positions": [{**ABACUS, "base": 7.0}]},
@@ -167,7 +167,7 @@ def test_the_shape_of_the_model_is_one_size(tabulate, here, there, text):
 
 def test_the_table_has_both_values_of_each_setting(tabulate):
     change = {"norm_place": "post", "norm_epsilon": 0.5, "width": 32}
-    training, evaluation = {"betas": [0.9, 0.95], "steps": 9}, {"recurrences": 2}
+    training, evaluation = {"betas": [0.9, 0.95], "steps": 9}, {"band": True}
     here = changed(model=change, training=training, evaluation=evaluation)
     table = tabulate(here, BASE, ("one", "two", "four"))
     assert table.index.tolist() == ["one, two", "four"]
@@ -176,7 +176,7 @@ def test_the_table_has_both_values_of_each_setting(tabulate):
         "norm place: post, not pre",
     ]
     assert table.drop(columns="model").iloc[0].tolist() == [
-        "betas: [0.9, 0.95], not [0.9, 0.98]", "", "evaluation recurrences: 2, not null",
+        "betas: [0.9, 0.95], not [0.9, 0.98]", "", "evaluation band: true, not false",
         "1 layer x 32 for 1 x 64; steps 9 for 1,000",
     ]  # fmt: skip
     here = changed(training={"batch": 9}, evaluation={"starts": [1]})

@@ -234,8 +234,12 @@ def test_rows_of_a_gpu_are_scored_and_decoded_as_on_the_cpu(device, row):
 
 
 def test_a_step_with_a_window_and_one_in_parts_do_not_wait(fake):
-    for row, more in (("addition_relative", {"digits": 100}), ("sorting_fire", {"micro_batch": 3})):
+    for row, more, part in (
+        ("addition_relative", {"digits": 100}, None),
+        ("sorting_fire", {}, 3),
+    ):
         trainer = Trainer(shrink(row, **more), 0, None)
+        trainer.micro_batch = part
         trainer.system.network.train()
         fake.waits.clear()
         for _ in range(2):

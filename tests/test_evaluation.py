@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import mock_models
-from carry import fingerprint, tasks
+from carry import tasks
 from carry.config import paths
 from carry.config.settings import SettingsError
 from carry.data import problem_sets
@@ -21,12 +21,12 @@ from carry.evaluation import (
     trained_models,
 )
 from carry.evaluation.ask import ask, read_answer
-from carry.evaluation.jobs import CODE, evaluate_runs, list_evaluation_jobs
+from carry.evaluation.jobs import evaluate_runs, list_evaluation_jobs
 from carry.evaluation.starts import choose_part
 from carry.experiments.resolve import load_run, make_run
 from carry.formats import EOS, HINT_LETTERS
 from carry.models.system import System
-from carry.models.teacher_forcing import TeacherForcedPass, teacher_forced_pass
+from carry.models.teacher_forcing import TeacherForcedPass
 from carry.tasks import to_digits
 from carry.training.loop import Trainer
 from made_up_project import move_project
@@ -326,10 +326,7 @@ def test_asking_shows_steps_and_answer(name):
     system, table = other(mock_models.Oracle, task, form)
     for row in table[table["set"] == "equal"].tail(2).itertuples():
         shown = ask(system, *row.operands.split())
-        assert (
-            shown["predicted"].tolist() == shown["target"].tolist()
-            and (shown["probability"] < 1).all()
-        )
+        assert shown["predicted"].equals(shown["target"]) and (shown["probability"] < 1).all()
         assert read_answer(system, shown) == row.answer
         assert shown["context"].iloc[-1][-1] == shown["predicted"].iloc[-2]
         assert shown["predicted"].iloc[-1] == "$"
@@ -470,20 +467,6 @@ def test_counts_add_up(table, positions):
 def test_how_problems_are_grouped_changes_nothing(table, monkeypatch, positions, form):
     system = build(form=FORMATS[form], positions=positions)
     assert_grouping_changes_nothing(monkeypatch, system, table.iloc[::6], [1, "all"])
-
-
-def test_a_padded_pass_over_all_lengths_scores_the_same(table):
-    system = build(positions=[{"ids": "abacus", "encoding": "relative", "window": 1}])
-    problems = problem_sets.to_problems(table, system.task)
-    batch = system.format.write(problems)
-    seen = teacher_forced_pass(system, batch)
-    cells, places, _ = scoring.score_system(system, table)
-    assert int(seen.exact.sum()) == cells["exact"].sum()
-    equal = torch.from_numpy((table["set"] == "equal").to_numpy().copy())
-    slot = torch.arange(seen.real.shape[1]) + batch.start[:, None]
-    ones = batch.place.gather(1, slot.clamp(max=batch.tokens.shape[1] - 1)) == 0
-    right = (ones & seen.real & ~seen.wrong)[equal].sum()
-    assert int(right) == places.loc[places["place"] == 0, "correct"].sum()
 
 
 def test_scores_are_plain_fp32_and_leave_the_precision_as_it_was(table):
@@ -640,7 +623,6 @@ ADD, SUM, SORT = {"name": "addition"}, {"name": ADDING}, {"name": "sorting"}
 STRING = {"name": "noisy_majority"}
 REFUSED = [
     (ADD, (), {}, "operands: 0 do not fit Addition; expected 2"),
-    (ADD, (5,), {}, "operands: 1 do not fit Addition; expected 2"),
     (ADD, (5, 6, 7), {}, "operands: 3 do not fit Addition; expected 2"),
     (SUM, (5,), {}, "operands: 1 do not fit .*; expected 2 to"),
     (SORT, (), {}, "operands: 0 do not fit Sorting; expected 1 to"),
@@ -652,15 +634,7 @@ REFUSED = [
     (ADD, ("9" * 20_000, 5), {}, "operands.0: .*; expected 1 to 10000 digits"),
     (ADD, (10**60, 5), {}, "operands: 61 digits need id .*, past the largest, 60; expected"),
     (ADD, (5, 6), {"start": 0}, "start: 0 is not valid; expected an integer from 1"),
-    (ADD, (5, 6), {"start": -3}, "start: -3 is not valid; expected an integer from 1"),
-    (
-        ADD,
-        (5, 6),
-        {"start": "end"},
-        "start: 'end' is not valid; expected 'all', 'window'",
-    ),
-    (ADD, (5, 6), {"start": None}, "start: None is not valid; expected an integer from 1"),
-    (ADD, (5, 6), {"start": 1.0}, "start: 1.0 is not valid; expected an integer from 1"),
+    (ADD, (5, 6), {"start": "end"}, "start: 'end' is not valid; expected 'all', 'window'"),
     (ADD, (5, 6), {"start": 60}, "operands: 1 digits need id .*, past the largest, 60; expected"),
     (ADD, (5, 6), {"start": 10**12}, "start: 1000000000000 is not valid; expected an integer"),
 ]
@@ -676,12 +650,3 @@ def test_questions_that_cannot_be_asked(task, operands, options, message):
     with pytest.raises(SettingsError, match=message) as caught:
         ask(system, *operands, **options)
     assert "\n" not in str(caught.value) and len(str(caught.value)) < 500
-
-
-@pytest.mark.parametrize(("row", "expected"), [
-    ("addition_abacus", False), ("noisy_majority_d8_a4_masked", True),
-])  # fmt: skip
-def test_only_batched_rows_depend_on_batched_seeds(row, expected):
-    modules = load_run(row).module_names()
-    files = fingerprint.find_reachable_files([*CODE, *modules])
-    assert ("carry.training.batched.network" in files) == expected

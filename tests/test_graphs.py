@@ -14,16 +14,17 @@ from carry.config.settings import SettingsError
 from carry.training import graphs, loop, memory
 from carry.training.inputs import make_inputs
 from carry.training.loop import OutOfTime, Trainer
-from model_cases import FEW_CASES
-from model_cases import run_of as run_anywhere
+from model_cases import FEW_CASES, run_of
 
 LARGE = {"steps": 14, "batch": 16, "pool": 2, "score_every": 7}
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
 
-def run_of(*names, device="cpu", **training):
-    """Return a tiny run on a CPU, also where there is a GPU, whose sums are not repeatable."""
-    return run_anywhere(*names, device=device, **training)
+@pytest.fixture(autouse=True)
+def device(request, monkeypatch):
+    """Train on a CPU, also where there is a GPU, whose sums are not repeatable."""
+    if not request.node.get_closest_marker("skipif"):
+        monkeypatch.setattr(loop, "choose_device", lambda: torch.device("cpu"))
 
 
 def weights(trainer):
@@ -112,7 +113,9 @@ def test_padding_changes_no_loss(positions, model, form):
 def test_parts_of_a_batch_add_up(size, average):
     more = {"steps": 3, "progressive": 0.5, "loss_average": average, "longer": 8.0}
     whole = Trainer(run_of("abacus", "adaptive", **more), 0, None).train()
-    parts = Trainer(run_of("abacus", "adaptive", **more, micro_batch=size), 0, None).train()
+    parts = Trainer(run_of("abacus", "adaptive", **more), 0, None)
+    parts.micro_batch = size
+    parts.train()
     assert differ(weights(whole), weights(parts)) < 1e-4
     assert whole.curve[-1]["loss"] == pytest.approx(parts.curve[-1]["loss"], rel=1e-4)
 
@@ -155,7 +158,9 @@ def test_a_batch_that_does_not_fit_is_computed_in_parts(monkeypatch):
     """The memory of a GPU is not known before a step; what a failed step has done is forgotten."""
     plan, loss, sizes = {"steps": 4, "dropout": 0.2}, Trainer._loss, []
     run = run_of("abacus", "looped", **plan)
-    expected = Trainer(run_of("abacus", "looped", **plan, micro_batch=4), 0, None).train()
+    expected = Trainer(run, 0, None)
+    expected.micro_batch = 4
+    expected.train()
 
     def fit(most):
         def lose(trainer, inputs, *more):
@@ -196,13 +201,13 @@ def test_a_process_uses_its_share_of_a_gpu(monkeypatch):
         ("abacus_fire", "looped", {"progressive": 0.5}),
         ("randomized", "standard", {"loss": "everything"}),
         ("abacus", "looped", {"dropout": 0.2, "dropout_inside": 0.1}),
-        ("coupled", "both_gated", {"precision": "bf16", "micro_batch": 5, "longer": 8.0}),
+        ("coupled", "both_gated", {"precision": "bf16", "longer": 8.0}),
         ("abacus_window", "standard", {"precision": "bf16"}),
     ],
 )
 @pytest.mark.parametrize("recorded", [False, True])
 def test_no_step_waits_on_a_gpu(positions, model, more, recorded):
-    run = run_of(positions, model, **LARGE, **more, graphs=recorded, device="cuda")
+    run = run_of(positions, model, **LARGE, **more, graphs=recorded)
     trainer = Trainer(run, 0, None)
     trainer.system.network.train()
     with trainer.graphs.use_stream() if recorded else nullcontext():
@@ -221,7 +226,7 @@ def test_no_step_waits_on_a_gpu(positions, model, more, recorded):
 @pytest.mark.parametrize("recorded", [False, True])
 def test_a_batch_beyond_the_memory_of_a_gpu_is_computed_in_parts(monkeypatch, recorded):
     monkeypatch.setattr(memory, "CONTEXT_BYTES", torch.cuda.mem_get_info()[1] - 2**28)  # 256 MiB
-    more = {"steps": 12, "batch": 4096, "pool": 1, "device": "cuda", "graphs": recorded}
+    more = {"steps": 12, "batch": 4096, "pool": 1, "graphs": recorded}
     trainer = Trainer(run_of("abacus_fire", "looped", **more), 0, None).train()
     assert trainer.micro_batch < 4096 and math.isfinite(trainer.curve[-1]["loss"])
 
@@ -231,7 +236,7 @@ def test_a_batch_beyond_the_memory_of_a_gpu_is_computed_in_parts(monkeypatch, re
 def test_graphs_have_the_losses_of_steps_without(more):
     """Not the same weights: those without a gradient but rounding, as biases of keys, differ."""
     more = {**LARGE, "steps": 40, "precision": "fp32", **more}
-    run = run_of("abacus_fire", "looped", **more, device="cuda")
+    run = run_of("abacus_fire", "looped", **more)
     plain = Trainer(run, 0, None).train()
     training = run.training.model_copy(update={"graphs": True})
     recorded = Trainer(run.model_copy(update={"training": training}), 0, None).train()
@@ -242,10 +247,11 @@ def test_graphs_have_the_losses_of_steps_without(more):
 
 @needs_gpu
 @pytest.mark.parametrize("positions", ["nope", "abacus_fire", "rope", "abacus_window"])
-def test_a_gpu_has_the_losses_of_the_cpu(positions):
+def test_a_gpu_has_the_losses_of_the_cpu(monkeypatch, positions):
     losses = []
     for device in ("cpu", "cuda"):
-        trainer = Trainer(run_of(positions, device=device, precision="fp32"), 0, None)
+        monkeypatch.setattr(loop, "choose_device", lambda device=device: torch.device(device))
+        trainer = Trainer(run_of(positions, precision="fp32"), 0, None)
         batch = trainer.batches.next(8)
         trainer.system.network.train()
         inputs = trainer._draw_inputs(batch).send(trainer.device)

@@ -214,20 +214,18 @@ class Bar:
 
 
 def test_progress_is_in_units_of_cost_and_leaves_out_what_was_done_before():
-    costs = zip("abc", (4.0, 2.0, 2.0), strict=True)
-    made = [Job(name, "x", note, cost=cost) for name, cost in costs]
+    made = [Job("a", "x", note, cost=4.0), Job("b", "x", note, cost=2.0)]
     bar = Bar()
-    progress = jobs._Progress(bar, made, [1, 0])  # the result of c is kept
-    assert (bar.n, bar.initial) == (2.0, 2.0)
-    progress.report(1, 0.25, "loss 1.000, exact 2%")  # a, from a checkpoint
-    assert (bar.n, bar.initial) == (3.0, 3.0)
-    progress.report(0, 0.0)
-    progress.report(0, 1.0)
-    progress.report(0, 0.5, "late")
-    progress.report(1, 0.75)
-    assert (bar.n, bar.initial) == (7.0, 3.0)
-    assert bar.texts[:2] == ["1 of 3 jobs", "1 of 3 jobs, a: loss 1.000, exact 2%"]
-    assert bar.texts[-2:] == ["2 of 3 jobs, b", "2 of 3 jobs, a"]
+    progress = jobs._Progress(bar, made)
+    progress.report(0, 0.25, "loss 1.000, exact 2%")  # from a checkpoint
+    assert (bar.n, bar.initial) == (1.0, 1.0)
+    progress.report(1, 0.0)
+    progress.report(1, 1.0)
+    progress.report(1, 0.5, "late")
+    progress.report(0, 0.75)
+    assert (bar.n, bar.initial) == (5.0, 1.0)
+    assert bar.texts == ["0 of 2 jobs, a: loss 1.000, exact 2%", "0 of 2 jobs, b", "1 of 2 jobs, b",
+                         "1 of 2 jobs, a"]  # fmt: skip
 
 
 # ---- Workers -------------------------------------------------------------------------------------
@@ -340,16 +338,16 @@ def test_workers_are_counted_by_cores_and_gpus(monkeypatch, cores, visible, devi
 
 
 def test_a_worker_of_another_kind_refuses_a_job(home, monkeypatch):
-    monkeypatch.setattr(pool, "MARKER_SECONDS", 0.0)
+    monkeypatch.setattr(pool, "FOLDER_SECONDS", 0.0)
     job = Job("one", "x", note, modules=("carry.tasks.addition",))
-    for threads, place, marker, message in (
-        (2, job.place, home, "has 2 threads; expected 1, as of `dask worker"),
-        (1, home / ("0" * 16), home, "has other code for 'one', or another version of"),
-        (1, job.place, home / "absent" / "x", "does not see '.*absent'; expected a file system"),
+    for threads, place, message in (
+        (2, job.place, "has 2 threads; expected 1, as of `dask worker"),
+        (1, home / ("0" * 16), "has other code for 'one', or another version of"),
+        (1, job.place, "does not see '.*'; expected a file system"),
     ):
         worker = SimpleNamespace(address="x", state=SimpleNamespace(nthreads=threads))
         with pytest.raises(SettingsError, match=rf"^jobs: worker x on \S+ {message}"):
-            pool._check_worker(worker, job, place, marker)
+            pool._check_worker(worker, job, place)
 
 
 @pytest.mark.parametrize(

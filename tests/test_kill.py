@@ -12,7 +12,6 @@ import time
 import psutil
 import pytest
 
-from carry import processes
 from carry.config import paths
 from carry.training.batched import groups
 from carry.training.jobs import train_runs
@@ -26,10 +25,13 @@ WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 SMALL = {"steps": 4, "batch": 4, "pool": 1, "score_problems": 4, "checkpoint_every": 2}
 CHECKPOINTS = "store/train/*/checkpoints/seed_?.safetensors"
 STRIDE = 1 if os.environ.get("CARRY_TEST_ALL") else 7  # operations from kill to kill
+BATCHED = {**SMALL, "pool": 8, "examples": 12, "score_every": 2, "dropout": 0.1,
+           "dropout_embeddings": 0.1, "keep_weights": "best", "halving": "random",
+           "halving_accuracy": 0.3}  # fmt: skip
 RUNS = {
     "plain": (run_of("abacus", **SMALL), 1),
     "snapshots": (run_of("abacus", **SMALL, snapshot_every=2, examples=8, average_weights=0.75), 1),
-    "batched": (batched_run_of(**{**SMALL, "pool": 8, "examples": 8, "score_every": 2}), 2),
+    "batched": (batched_run_of(**BATCHED), 2),
 }
 
 
@@ -103,9 +105,7 @@ def test_a_killed_training_leaves_neither_checkpoints_nor_drafts_once_it_is_done
     assert not left and not [*project.rglob("checkpoints")]
 
 
-# A stage as the pipeline runs it: DVC, a shell, the runner, a kernel; and the workers.
-DVC = "import os, subprocess; os.environ['DVC_STAGE'] = 'x'; subprocess.call({shell!r}, shell=True)"
-RUNNER = "import subprocess, sys; subprocess.call([sys.executable, {kernel!r}])"
+# A kernel that trains, and its workers.
 KERNEL = """
 import signal
 import sys
@@ -120,23 +120,8 @@ pool.count_cores = lambda: 2  # also on one core
 signal.signal(signal.SIGINT, signal.default_int_handler)  # jobs in the background ignore it
 if __name__ == "__main__":  # workers import this file
     run = run_of("abacus", steps=10**6, checkpoint_every=10, score_every=1000)
-    train_runs([run.model_copy(update={{"seeds": {seeds}}})])
+    train_runs([run.model_copy(update={{"seeds": 2}})])
 """
-
-
-def write_scripts(folder, count):
-    """Write the scripts of a stage; return the path of the first and of the last."""
-    scripts = {name: str(folder / f"{name}.py") for name in ("dvc", "runner", "kernel")}
-    tests = os.path.dirname(__file__)
-    shell = f"{sys.executable} {scripts['runner']}; true"
-    for name, text in (
-        ("dvc", DVC.format(shell=shell)),
-        ("runner", RUNNER.format(kernel=scripts["kernel"])),
-        ("kernel", KERNEL.format(tests=tests, root=str(folder), seeds=count)),
-    ):
-        with open(scripts[name], "w", encoding="utf-8") as file:
-            file.write(text)
-    return scripts["dvc"], scripts["kernel"]
 
 
 def wait_for(condition, seconds):
@@ -150,30 +135,9 @@ def is_gone(process):
     return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
 
 
-@pytest.mark.parametrize("count", [1, 2])
-def test_all_processes_of_a_stage_end_with_dvc(tmp_path, count):
-    command, started = [sys.executable, write_scripts(tmp_path, count)[0]], []
-    top = subprocess.Popen(command, stderr=subprocess.DEVNULL, start_new_session=True)
-    try:
-        assert wait_for(lambda: len([*tmp_path.glob(CHECKPOINTS)]) == count, 60)
-        started = psutil.Process(top.pid).children(recursive=True)
-        kernel = next(p for p in started if p.cmdline()[-1].endswith("kernel.py"))
-        helpers = kernel.children()  # of multiprocessing: they start workers, and train nothing
-        training = [process for process in started if process not in helpers]
-        assert len(training) == (3 if count == 1 else 5)  # a shell, the runner, the kernel, workers
-        top.kill()
-        assert wait_for(lambda: all(map(is_gone, training)), 2.0)
-        assert wait_for(lambda: all(map(is_gone, helpers)), 10.0)
-    finally:
-        for process in started:
-            with contextlib.suppress(psutil.Error):
-                process.kill()
-        top.kill()
-        top.wait()
-
-
 def test_an_interrupt_ends_the_workers_quietly_and_keeps_the_checkpoints(tmp_path):
-    kernel = write_scripts(tmp_path, 2)[1]
+    kernel = tmp_path / "kernel.py"
+    kernel.write_text(KERNEL.format(tests=os.path.dirname(__file__), root=str(tmp_path)), "utf-8")
     with subprocess.Popen(
         [sys.executable, kernel], stderr=subprocess.PIPE, text=True, start_new_session=True
     ) as process:
@@ -191,9 +155,3 @@ def test_an_interrupt_ends_the_workers_quietly_and_keeps_the_checkpoints(tmp_pat
     assert process.returncode != 0 and wait_for(lambda: all(map(is_gone, workers)), 2.0)
     assert errors.count("Traceback") == 1 and errors.rstrip().endswith("KeyboardInterrupt")
     assert len([*tmp_path.glob(CHECKPOINTS)]) == 2
-
-
-def test_without_dvc_no_other_process_is_watched(monkeypatch):
-    monkeypatch.delenv("DVC_STAGE", raising=False)
-    assert "DVC_STAGE" not in psutil.Process().environ()
-    assert processes.find_pipeline_processes() == []

@@ -22,7 +22,7 @@ from carry.config import paths
 from carry.config.settings import SettingsError
 from carry.data.batch import NO_LEVEL, NO_PLACE
 from carry.data.problems import LABEL_RANGE
-from carry.evaluation.decoding import compute_question_ids, decode_greedily, group_by_shape
+from carry.evaluation.decoding import compute_decoding_ids, decode_greedily, group_by_shape
 from carry.experiments.resolve import load_run, make_run
 from carry.formats import EOS, FIRST_LETTER, PAD, SPACE, to_text, to_tokens
 from carry.models.system import System
@@ -195,11 +195,12 @@ def test_lines_are_decoded_as_they_would_be_alone(positions):
     problems = ADDITION.draw_for_cells(
         torch.tensor([[2, 2], [1, 3]]).repeat(8, 1), stream(0, "alone")
     )
-    together = decode_greedily(system, problems)
+    together, batch = decode_greedily(system, problems), system.format.write(problems)
     for rows in group_by_shape(problems, system.format):
-        (shared,) = compute_question_ids(system, problems[rows], 1)
+        (shared,) = compute_decoding_ids(system, problems[rows], batch[rows], 1)
         for at, row in enumerate(rows.tolist()):
-            (own,) = compute_question_ids(system, problems[row : row + 1], 1)
+            of_row = slice(row, row + 1)
+            (own,) = compute_decoding_ids(system, problems[of_row], batch[of_row], 1)
             for one, other in zip(shared, own, strict=True):
                 assert torch.equal(one[at], other[0])
             alone = decode_greedily(system, problems[row : row + 1])[0]

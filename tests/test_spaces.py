@@ -12,7 +12,7 @@ from carry import formats, tasks
 from carry.config.settings import SettingsError
 from carry.data.problems import LABEL_RANGE
 from carry.evaluation import decoding
-from carry.evaluation.decoding import compute_question_ids, decode_greedily, group_by_shape
+from carry.evaluation.decoding import compute_decoding_ids, decode_greedily, group_by_shape
 from carry.experiments.resolve import make_run
 from carry.formats import EOS, SPACE, to_text
 from carry.models.system import System
@@ -164,12 +164,17 @@ def test_rows_are_decoded_as_they_would_be_alone(ids, start, form, monkeypatch):
     together = decode_greedily(system, problems, start)
     groups = group_by_shape(problems, system.format)
     assert len(groups) > 4 and sorted(torch.cat(groups).tolist()) == [*range(16)]
-    starts = system.format.write_open_ended(problems).start
+    written = system.format.write_open_ended(problems)
     for rows in groups:
-        assert len(starts[rows].unique()) == 1 and len(problems.lengths[rows].unique(dim=0)) == 1
-        shared = compute_question_ids(system, problems[rows], start)[-1][0].expand(len(rows), -1)
+        assert (
+            len(written.start[rows].unique()) == 1
+            and len(problems.lengths[rows].unique(dim=0)) == 1
+        )
+        ids = compute_decoding_ids(system, problems[rows], written[rows], start)[-1][0]
+        shared = ids.expand(len(rows), -1)
         for at, row in enumerate(rows[:3].tolist()):
-            own = compute_question_ids(system, problems[row : row + 1], start)[-1][0]
+            of_row = slice(row, row + 1)
+            own = compute_decoding_ids(system, problems[of_row], written[of_row], start)[-1][0]
             assert torch.equal(shared[at], own[0])
     for row in range(16):
         alone = decode_greedily(system, problems[row : row + 1], start)[0]

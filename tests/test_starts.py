@@ -88,7 +88,9 @@ def test_all_starts_are_those_that_fit_the_tables(positions, task, form):
             some = problems[rows].trim()
             first_ids = list_first_ids(system, some, "all")
             assert first_ids[0] == [1] * len(positions) and len(first_ids) > 1
-            largest = [ids.amax() for ids in decoding.compute_question_ids(system, some, "all")[-1]]
+            written = system.format.write_open_ended(some)
+            ids_by_start = decoding.compute_decoding_ids(system, some, written, "all")
+            largest = [ids.amax() for ids in ids_by_start[-1]]
             for index, scheme in enumerate(system.schemes):
                 firsts = [first[index] for first in first_ids]
                 assert firsts == sorted(firsts)
@@ -147,9 +149,9 @@ def test_on_a_ring_all_ids_are_starts():
     system = System(settings([{**COUPLED, "ring": True}]))
     problems = sums(system, [[2, 3]])
     assert list_first_ids(system, problems, "all") == [[first] for first in range(1, 10)]
-    ids = decoding.compute_question_ids(system, problems, "all")
-    assert {int(one) for of in ids for one in of[0].flatten()} == {*range(10)}
     batch = system.format.write(problems)
+    ids = decoding.compute_decoding_ids(system, problems, batch, "all")
+    assert {int(one) for of in ids for one in of[0].flatten()} == {*range(10)}
     seen = teacher_forced_pass(system, batch, ids_by_start=ids)
     written = decode_greedily(system, problems, "all")
     first = torch.arange(len(written)), seen.first_wrong.clamp(min=0)

@@ -21,6 +21,7 @@ from carry.evaluation.differences import ALPHA
 from carry.evaluation.regions import REGIONS, score_trained_lengths
 
 TRIALS = 4000
+LARGE = [(16, 60), (40, 40)]  # numbers of models that take long
 
 
 def bound(trials=TRIALS, rate=ALPHA):
@@ -110,8 +111,13 @@ def test_pairs_without_a_lead_are_a_false_alarm_in_at_most_5_percent():
     assert (enumerate_paired_p(lead) <= ALPHA).mean() <= bound()
 
 
-def check_shares(n, other, beyond):
-    """Compute the rate over all results, for true shares that differ by `beyond`."""
+@pytest.mark.parametrize(
+    ("n", "other"),
+    [(5, 5), (8, 12), *(pytest.param(*sizes, marks=pytest.mark.slow) for sizes in LARGE)],
+)
+@pytest.mark.parametrize("beyond", [0.0, 0.2, -0.2])
+def test_shares_of_models_are_a_false_alarm_in_at_most_5_percent(n, other, beyond):
+    """The rate is computed over all results, for true shares that differ by `beyond`."""
     first, second = np.arange(n + 1), np.arange(other + 1)
     p = np.array([
         [differences.compute_order_p(_models(hits, n), _models(more, other), beyond, shares=True)
@@ -123,12 +129,6 @@ def check_shares(n, other, beyond):
         chances = chances * stats.binom.pmf(second, other, share)
         assert chances.sum() == pytest.approx(1)
         assert (chances * (p <= ALPHA)).sum() <= ALPHA + 1e-4  # between the shares that are tried
-
-
-@pytest.mark.parametrize(("n", "other"), [(5, 5), (8, 12)])
-@pytest.mark.parametrize("beyond", [0.0, 0.2, -0.2])
-def test_shares_of_models_are_a_false_alarm_in_at_most_5_percent(n, other, beyond):
-    check_shares(n, other, beyond)
 
 
 def _models(hits, n):
@@ -164,13 +164,6 @@ def test_false_alarms_over_sizes_spreads_and_shapes(sizes):
         rows = [random.normal(0, sd, (trials, n)) for sd, n in zip((1, spread), sizes, strict=True)]
         worst = max(worst, *((enumerate_p(*of) <= ALPHA).mean() for of in (rows, rows[::-1])))
     assert worst <= (0.08 if sizes[0] == sizes[1] else 0.13)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("n", "other"), [(16, 60), (40, 40)])
-@pytest.mark.parametrize("beyond", [0.0, 0.2, -0.2])
-def test_shares_of_many_models(n, other, beyond):
-    check_shares(n, other, beyond)
 
 
 def test_a_sign_test_of_pairs_without_a_lead_is_a_false_alarm_in_at_most_5_percent():
@@ -269,8 +262,6 @@ def test_pairs_of_the_thesis():
     runs = thesis_runs.read_runs()
     assert not runs.duplicated(["task", *thesis_runs.KEYS]).any()
     pairs = thesis_runs.pair_runs(runs)
-    with pytest.raises(SettingsError, match="length: '9' is unknown, "):
-        thesis_runs.compare_pairs(pairs, "9")
     with pytest.raises(SettingsError, match="pairs: none; expected at least one pair"):
         thesis_runs.compare_pairs(pairs.head(0))
     learned = thesis_runs.select_learned_pairs(pairs)

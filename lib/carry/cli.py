@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import importlib
 import json
 import math
 import os
@@ -66,7 +67,11 @@ def run_command(arguments: list[str] | None = None) -> int:
     options = vars(make_parser().parse_args(arguments))
     command = options.pop("run")
     del options["command"]
-    return command(**options) or 0
+    if isinstance(command, str):
+        module, function = command.split(":")
+        command = getattr(importlib.import_module(module), function)
+    code = command(**options)
+    return code if isinstance(code, int) else 0
 
 
 class Parser(argparse.ArgumentParser):
@@ -100,6 +105,7 @@ def make_parser() -> argparse.ArgumentParser:
     )
 
     def add(name: str, run: Any, help: str) -> argparse.ArgumentParser:
+        """Add a command that calls a function, or the one that "MODULE:FUNCTION" names."""
         command = commands.add_parser(name, description=help, help=help)
         command.set_defaults(run=run)
         return command
@@ -131,12 +137,15 @@ def make_parser() -> argparse.ArgumentParser:
     command.add_argument("--scale", **scale)
     command.add_argument("--against", metavar="S", help="print only what differs at this scale")
 
-    command = add("run", run_rows, "train, score, analyse and certify rows or studies")
+    command = add(
+        "run", "carry.runs.run:run_rows", "train, score, analyse and certify rows or studies"
+    )
     command.add_argument("names", nargs="+", metavar="NAME", help="rows or studies")
     command.add_argument("--scale", **scale)
     command.add_argument(
-        "--seed", type=int, action="append", metavar="N", help="only this seed; may be repeated"
-    )
+        "--seed", type=int, action="append", metavar="N", dest="seeds",
+        help="only this seed; may be repeated",
+    )  # fmt: skip
     command.add_argument("--minutes", type=_parse_minutes, metavar="N",
                          help="stop after this time; the next call goes on")  # fmt: skip
 
@@ -166,8 +175,9 @@ def make_parser() -> argparse.ArgumentParser:
     command = add("notebook", run_notebook, "execute a notebook as a stage")
     command.add_argument("name")
     command.add_argument("words", nargs="*", metavar="name=value")
-    add("figures", draw_figures, "execute the notebooks of a work").add_argument("work")
-    add("readme", fill_readme, "fill the numbers into README.md")
+    command = add("figures", "carry.runs.notebooks:draw_figures", "execute the notebooks of a work")
+    command.add_argument("work")
+    add("readme", "carry.pages.readme:fill_readme", "fill the numbers into README.md")
     add("site", write_site, "build the site from the executed notebooks")
     command = add("refresh", refresh, "execute notebooks in place with their default parameters")
     command.add_argument("names", nargs="*")
@@ -179,9 +189,6 @@ def parse_parameters(words: Iterable[str]) -> dict[str, str]:
 
     >>> parse_parameters(["scale=smoke", "study=parity"])
     {'scale': 'smoke', 'study': 'parity'}
-
-    Raises:
-        SettingsError: for a word without `=`, or a value that is not a name.
     """
     parameters = {}
     for word in words:
@@ -203,19 +210,13 @@ def ask_model(
     question = question.replace(" ", "").removesuffix("=")
     system = load_trained(row or (CALCULATOR if {*question} & {*"-*/"} else ADDER), seed, scale)
     operands = system.task.parse_question(question)
-    steps = ask.ask(system, *operands, start=_number(start))
+    first = int(start) if start.removeprefix("-").isdecimal() else start
+    steps = ask.ask(system, *operands, start=first)
     if trace:
         print(steps.to_string(index=False))
     elif rows := system.format.describe_rows("".join(steps["predicted"])):
         print(rows)
     print(ask.read_answer(system, steps))
-
-
-def _number(text: str) -> int | str:
-    try:
-        return int(text)
-    except ValueError:
-        return text
 
 
 def print_rows(scale: str) -> None:
@@ -270,13 +271,6 @@ def _print_departures(departures: Any, against: str) -> None:
             _print_table([("setting", "here", against), *lines])
 
 
-def run_rows(names: list[str], scale: str, seed: list[int] | None, minutes: float | None) -> None:
-    """Train, score, analyse and certify what has no results in git, and add it there."""
-    from carry.runs import run
-
-    run.run_rows(names, scale, seed, minutes)
-
-
 def certify(names: list[str], renew: bool = False) -> int:
     """Verify committed certificates, or renew them; return 1 if one of them fails."""
     from carry.certificates import committed
@@ -314,19 +308,9 @@ def export(row: str, scale: str, seed: int, to: str | None) -> None:
 
 def run_notebook(name: str, words: list[str]) -> None:
     """Execute a notebook as a stage of the pipeline."""
-    _notebooks().run_notebook(name, **parse_parameters(words))
+    from carry.runs import notebooks
 
-
-def draw_figures(work: str) -> None:
-    """Execute all notebooks of a work."""
-    _notebooks().draw_figures(work)
-
-
-def fill_readme() -> None:
-    """Fill the numbers into README.md."""
-    from carry.pages.readme import fill_readme
-
-    fill_readme()
+    notebooks.run_notebook(name, **parse_parameters(words))
 
 
 def write_site() -> None:
@@ -338,17 +322,9 @@ def write_site() -> None:
 
 def refresh(names: list[str]) -> None:
     """Execute notebooks in place."""
-    notebooks = _notebooks()
+    from carry.runs import notebooks
+
     sources = {name: notebooks.find_notebook(name) for name in names or notebooks.find_notebooks()}
     for name, source in sources.items():
         print(f"refreshing {name}", flush=True)
         notebooks.refresh_notebook(source)
-
-
-def _notebooks() -> Any:
-    # nbformat imports jsonschema, which reads a grammar of web addresses for a second. Notebooks do
-    # not need that check, and jsonschema works without the module.
-    sys.modules.setdefault("rfc3987_syntax", None)
-    from carry.runs import notebooks
-
-    return notebooks

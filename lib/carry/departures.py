@@ -72,9 +72,9 @@ SHOWN = ("training.digits", "training.steps", "training.batch")
 # problems that a name of a problem set stands for, and a stream gives others of the same kind.
 RECORDS = {
     *("training.score_every", "training.score_problems", "training.checkpoint_every"),
-    *("training.snapshot_every", "training.device", "training.pool", "training.batched_seeds"),
+    *("training.snapshot_every", "training.pool", "training.batched_seeds"),
     *("training.problem_set", "evaluation.problem_set", "model.attention", "data_set.task"),
-    *("training.graphs", "training.micro_batch", "training.stream"),
+    *("training.graphs", "training.stream"),
 }
 NOT_COMPARED = {"evaluation.starts"}  # results of further starts stand next to those of the paper's
 

@@ -90,7 +90,7 @@ def count_exact(
         )
     generator = stream(0, "lines", digits, characters, sums)
     problems = system.task.draw_for_cells(torch.tensor([[digits, digits]] * count), generator)
-    around, evaluation = copy.copy(system), system.run.evaluation
+    around = copy.copy(system)
     around.format = system.format.model_copy(update={"text": [characters] * 2, "sums": [sums] * 2})
-    (start,) = system.distinct_starts(evaluation.starts[:1])
-    return int(score(around, problems, start, evaluation.recurrences, tell).exact.sum())
+    (start,) = system.distinct_starts(system.run.evaluation.starts[:1])
+    return int(score(around, problems, start, tell).exact.sum())

@@ -64,7 +64,7 @@ def _score_part(
     generator = stream(0, "reach", system.run.task["name"], i, j, part)
     problems = system.task.draw_for_cells(cells, generator)
     (start,) = system.distinct_starts(system.run.evaluation.starts[:1])
-    scored = score(system, problems, start, system.run.evaluation.recurrences, tell)
+    scored = score(system, problems, start, tell)
     exact, wrong = int(scored.exact.sum()), int(scored.wrong.sum())
     tokens = int(system.format.write(problems).length.max())
     return {"i": i, "j": j, "n": count, "exact": exact, "wrong": wrong, "tokens": tokens}

@@ -69,11 +69,7 @@ def ask(system: System, *operands: str | int, start: Start = "all") -> pd.DataFr
 
 
 def make_problem(task: Task, operands: Sequence[str | int]) -> Problems:
-    """Check the operands of a question, and solve it.
-
-    Raises:
-        SettingsError: for a wrong number of operands, or an operand that the task does not have.
-    """
+    """Check the number and the digits of the operands of a question, and solve it."""
     texts = [str(number) for number in operands]
     digits = DIGIT_SYMBOLS[: task.base]
     for index, text in enumerate(texts):

@@ -101,49 +101,28 @@ def spread_evenly(last: int, count: int) -> list[int]:
     return [1 + (2 * step * (last - 1) + gaps) // (2 * gaps) for step in range(count)]
 
 
-def compute_question_ids(
-    system: System, problems: Problems, start: Start
+def compute_decoding_ids(
+    system: System, problems: Problems, written: Batch, start: Start
 ) -> list[list[Integer[Tensor, "_ S"]]]:
-    """Return the ids from the question to the longest answer, for problems of one shape.
+    """Return the ids that decoding uses while it writes `written`, for problems of one shape.
 
-    There is a list for each start (`list_first_ids`), with a tensor for each scheme. Operands with
-    equal lengths in all rows share one row of ids. In a format with variable length each row has
-    its ids.
+    There is a list for each start (`list_first_ids`), with a tensor for each scheme. If marks
+    depend on the question only, ids reach to the end of the longest answer, whatever is written;
+    operands with equal lengths in all rows then share one row of ids, unless the format has
+    variable length.
 
     >>> from carry.experiments.resolve import make_run
     >>> from carry.tasks import to_digits
     >>> positions = [{"ids": "abacus", "encoding": "relative", "window": 1}]
     >>> system = System(make_run({"task": {"name": "addition"}, "positions": positions}))
     >>> problems = system.task.solve(*to_digits([[12, 7], [95, 6]]))  # answers 19 and 101
-    >>> compute_question_ids(system, problems, 1)[0][0].tolist()
+    >>> compute_decoding_ids(system, problems, system.format.write(problems), 1)[0][0].tolist()
     [[0, 1, 2, 0, 1, 0, 1, 2, 3, 0]]
     """
     form = system.format
-    equal = (problems.lengths == problems.lengths[:1]).all() and not form.variable_length
-    batch = form.write_open_ended(problems[:1] if equal else problems)
-    return [system.ids_from(batch, first) for first in list_first_ids(system, problems, start)]
-
-
-def compute_decoding_ids(
-    system: System, problems: Problems, written: Batch, start: Start
-) -> list[list[Integer[Tensor, "_ S"]]]:
-    """Return the ids that decoding uses while it writes `written`, for problems of one shape.
-
-    They depend on the question only, or also on the written tokens if marks do. There is a list for
-    each start, as in `compute_question_ids`.
-
-    >>> from carry.experiments.resolve import make_run
-    >>> from carry.tasks import to_digits
-    >>> positions = [{"ids": "coupled", "encoding": "relative", "window": 1}]
-    >>> settings = {"task": {"name": "multi_operand_addition"}, "positions": positions}
-    >>> settings["format"] = {"name": "scratchpad", "pad": False}
-    >>> system = System(make_run(settings))
-    >>> problems = system.task.solve(*to_digits([[5, 7]]))
-    >>> compute_decoding_ids(system, problems, system.format.write(problems), 1)[0][0].tolist()
-    [[0, 2, 1, 2, 1, 2, 1, 2, 1, 2, 3, 0]]
-    """
-    if system.format.marks_known_from_question:
-        return compute_question_ids(system, problems, start)
+    if form.marks_known_from_question:
+        equal = (problems.lengths == problems.lengths[:1]).all() and not form.variable_length
+        written = form.write_open_ended(problems[:1] if equal else problems)
     return [system.ids_from(written, first) for first in list_first_ids(system, problems, start)]
 
 
@@ -182,9 +161,7 @@ def group_by_shape(problems: Problems, form: Format | None = None) -> list[Integ
 
 
 @torch.inference_mode()
-def decode_greedily(
-    system: System, problems: Problems, start: Start = 1, recurrences: int | None = None
-) -> Integer[Tensor, "B A"]:
+def decode_greedily(system: System, problems: Problems, start: Start = 1) -> Integer[Tensor, "B A"]:
     """Return the response tokens that the model writes, with EOS after an end.
 
     A response without an end is cut where the longest answer ends.
@@ -201,9 +178,7 @@ def decode_greedily(
     system.network.eval()
     groups = group_by_shape(problems, system.format)
     with use_precision("fp32", system.device), system.read_from(start) as first:
-        parts = [
-            _decode_group(system, problems[rows].trim(), first, recurrences) for rows in groups
-        ]
+        parts = [_decode_group(system, problems[rows].trim(), first) for rows in groups]
     longest = max(part.shape[1] for part in parts)
     response = torch.full((len(problems), longest), EOS, device=system.device)
     for rows, part in zip(groups, parts, strict=True):
@@ -211,19 +186,15 @@ def decode_greedily(
     return response.to(device)
 
 
-def _decode_group(
-    system: System, problems: Problems, start: Start, recurrences: int | None
-) -> Integer[Tensor, "B A"]:
+def _decode_group(system: System, problems: Problems, start: Start) -> Integer[Tensor, "B A"]:
     """Decode problems of one shape."""
     written = system.format.write_open_ended(problems)
     first_ids = list_first_ids(system, problems, start)
     at_once = MAX_CACHED_TOKENS // (len(first_ids) * written.tokens.shape[1])
     if len(first_ids) > 1 and len(problems) > max(1, at_once):
         parts = torch.arange(len(problems)).split(max(1, at_once))
-        return torch.cat(
-            [_decode_group(system, problems[part], start, recurrences) for part in parts]
-        )
-    ids_by_start = compute_question_ids(system, problems, start)
+        return torch.cat([_decode_group(system, problems[part], start) for part in parts])
+    ids_by_start = compute_decoding_ids(system, problems, written, start)
     question_length = int(written.start[0])
     slots = int(written.length.max()) - question_length
     active = torch.arange(len(problems), device=written.start.device)  # rows without an end so far
@@ -236,7 +207,7 @@ def _decode_group(
             )
             ids_by_start = [system.ids_from(marked, first) for first in first_ids]
         predicted = predict_tokens(
-            system.network.next_logits(tokens, ids, recurrences, cache)
+            system.network.next_logits(tokens, ids, None, cache)
             for ids, cache in zip(ids_by_start, caches, strict=True)
         )
         response[active, slot] = predicted

@@ -30,11 +30,7 @@ ATTENTION = "carry.interpretability.attention"  # only of rows with averaged att
 
 
 def list_evaluation_jobs(run: Run, seeds: Sequence[int] | None = None) -> list[Job]:
-    """Return the jobs that score seeds of a run (default: all), one for each.
-
-    Raises:
-        SettingsError: without the weights of a seed.
-    """
+    """Return the jobs that score seeds of a run (default: all), one for each."""
     questions = problem_sets.load_questions(run)
     scored = run.evaluation.model_dump(mode="json", exclude_defaults=True)
     settings = [identify(run), scored, problem_sets.hash_questions(questions)]
@@ -101,7 +97,7 @@ def score_seed(
     total = len(questions) + len(others) * len(part) + len(choose_problems(system, questions))
     count_problems = count_progress(report, total, "problems")
     scored = [
-        score_system(system, problems, starts, evaluation.recurrences, count_problems)
+        score_system(system, problems, starts, count_problems)
         for problems, starts in ((questions, [first]), (part, others))
         if starts
     ]

@@ -178,15 +178,13 @@ def _list_predictions(
     place: Integer[Tensor, " A"],
 ) -> pd.DataFrame:
     """List the target and the predictions of one problem's response."""
-    slots = real.nonzero()[:, 0]
-    columns = {
-        "slot": slots.tolist(),
-        "place": torch.where(place[slots] >= 0, place[slots], slots).tolist(),
-        "target": [ALPHABET[token] for token in target[slots].tolist()],
-    }
-    return pd.concat(
-        pd.DataFrame({**columns, "predicted": [ALPHABET[token] for token in tokens]}).assign(
-            recurrence=recurrence
-        )
-        for recurrence, tokens in enumerate(predicted[:, slots].tolist(), start=1)
+    slots, times = real.nonzero()[:, 0], len(predicted)
+    return pd.DataFrame(
+        {
+            "slot": slots.tolist() * times,
+            "place": torch.where(place[slots] >= 0, place[slots], slots).tolist() * times,
+            "target": [ALPHABET[token] for token in target[slots].tolist()] * times,
+            "predicted": [ALPHABET[token] for token in predicted[:, slots].flatten().tolist()],
+            "recurrence": [r for r in range(1, times + 1) for _ in slots],
+        }
     )

@@ -88,9 +88,6 @@ def refuse_band(tables: Mapping[str, pd.DataFrame], runs: Iterable[Run]) -> None
         ...
     carry.config.settings.SettingsError: runs.mine.evaluation.band: table 'places' has size 12 of \
 the validation band; expected no size from 11 to 15
-
-    Raises:
-        SettingsError: for the first table with a cell of the band.
     """
     bands = {run.name: run.validation_band() for run in runs if run.evaluation.band}
     for name, table in tables.items():

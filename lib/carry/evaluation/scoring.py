@@ -9,7 +9,6 @@ time of a pass with ten. Scores are always computed in fp32.
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Literal
 
@@ -63,7 +62,6 @@ def score(
     system: System,
     problems: Problems,
     start: Start = 1,
-    recurrences: int | None = None,
     report: Callable[[int], None] = lambda count: None,
 ) -> TeacherForcedPass:
     """Return what a model predicts in the true responses to problems, and where it is wrong.
@@ -71,7 +69,6 @@ def score(
     Args:
         start: the first id, "all" for the mean of next-token probabilities over all starts, or
             "window" (see `System.read_from`).
-        recurrences: of a looped model (default: as trained).
         report: called with the number of problems scored since its last call.
 
     >>> from carry.evaluation.trained_models import load_committed
@@ -86,7 +83,8 @@ def score(
     predicted = torch.zeros_like(target)
     system.network.eval()
     with use_precision("fp32", system.device), system.read_from(start) as first:
-        for rows, result in run_passes(system, problems, batch, first, recurrences):
+        for rows, part, ids in split_problems(system, problems, batch, first):
+            result = teacher_forced_pass(system, part, ids_by_start=ids)
             predicted[rows, : result.predicted.shape[1]] = result.predicted
             report(len(rows))
     return TeacherForcedPass(predicted, target, real)
@@ -96,13 +94,12 @@ def score_system(
     system: System,
     table: pd.DataFrame,
     starts: Sequence[Start] = (1,),
-    recurrences: int | None = None,
     report: Callable[[int], None] = lambda count: None,
 ) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
     """Score a model, on its device, on a problem set, from each start that gives different ids.
 
     Args:
-        starts, recurrences, report: see `score`.
+        starts, report: see `score`.
 
     Returns:
         cells: for each `start`, `set`, `i` and `j`, the number of `exact` answers of `n` problems;
@@ -143,7 +140,7 @@ def score_system(
             for start in starts:
                 with system.read_from(start) as first:
                     columns, place_counts, step_counts = _score_problems(
-                        system, problems, batch, equal, first, recurrences, report
+                        system, problems, batch, equal, first, report
                     )
                 labels = {"start": str(start), "digits": int(digits)}
                 places += [part.assign(**labels) for part in place_counts]
@@ -163,25 +160,25 @@ def _score_problems(
     batch: Batch,
     equal: Bool[Tensor, " B"],
     start: int | Literal["all"],
-    recurrences: int | None,
     report: Callable[[int], None],
 ) -> tuple[dict[str, np.ndarray | int], list[pd.DataFrame], list[pd.DataFrame]]:
     """Return what `cells` counts of each problem; of the set `equal` also by place and by step."""
     errors = torch.zeros(len(problems), 3, dtype=torch.long, device=equal.device)
     parts_right = torch.zeros(len(PARTS), len(problems), dtype=torch.bool, device=equal.device)
     places, steps = [], []
-    for part, result in run_passes(system, problems, batch, start, recurrences):
-        errors[part] = mistakes.find_first_errors(batch[part], result)
-        parts_right[:, part] = ~find_wrong_parts(result)
-        counted = equal[part]
+    for rows, part, ids in split_problems(system, problems, batch, start):
+        result = teacher_forced_pass(system, part, ids_by_start=ids)
+        errors[rows] = mistakes.find_first_errors(part, result)
+        parts_right[:, rows] = ~find_wrong_parts(result)
+        counted = equal[rows]
         if counted.any():
-            places.append(_count_by_place(batch[part], result, counted))
+            places.append(_count_by_place(part, result, counted))
             if system.format.has_steps:
-                steps.append(_count_by_step(batch[part], result, counted))
-        report(len(part))
+                steps.append(_count_by_step(part, result, counted))
+        report(len(rows))
     kind = mistakes.classify_errors(system.format, problems, errors)
     exact = kind == mistakes.NO_MISTAKE
-    digits_right = _score_digits(system, problems, exact, equal, start, recurrences)
+    digits_right = _score_digits(system, problems, exact, equal, start)
     columns = {"exact": exact}
     columns |= {name: kind == number for number, name in enumerate(mistakes.KINDS)}
     extra = (*parts_right, digits_right)
@@ -209,7 +206,6 @@ def _score_digits(
     exact: Bool[Tensor, " B"],
     equal: Bool[Tensor, " B"],
     start: Start,
-    recurrences: int | None,
 ) -> Float[Tensor, " B"]:
     """Decode responses that hold more than the answer's digits, and compare the digits only.
 
@@ -224,30 +220,16 @@ def _score_digits(
     rows = (scored & ~exact).nonzero()[:, 0]
     if len(rows):
         wrong = problems[rows]
-        predicted = decode_greedily(system, wrong, start, recurrences)
+        predicted = decode_greedily(system, wrong, start)
         _, target, real = form.write(wrong).response()
         target = torch.where(real, target, EOS)
         width = max(predicted.shape[1], target.shape[1])
-        read, read_target = (form.read(_pad_with_end(r, width)) for r in (predicted, target))
+        read, read_target = (
+            form.read(F.pad(response, (0, width - response.shape[1]), value=EOS))
+            for response in (predicted, target)
+        )
         correct[rows] = (read == read_target).all(1).float()
     return correct
-
-
-def _pad_with_end(response: Integer[Tensor, "B A"], width: int) -> Integer[Tensor, "B W"]:
-    return F.pad(response, (0, width - response.shape[1]), value=EOS)
-
-
-def run_passes(
-    system: System, problems: Problems, batch: Batch, start: Start, recurrences: int | None
-) -> Iterator[tuple[Integer[Tensor, " b"], TeacherForcedPass]]:
-    """Run the model on problems, which are written in `batch`; yield their rows and results."""
-    if system.run.training.batched_seeds:
-        # By name, so that other rows do not depend on the code of batched seeds.
-        module = importlib.import_module("carry.training.batched.network")
-        yield torch.arange(len(problems)), module.counts_pass(system, problems, batch)
-        return
-    for rows, part, ids in split_problems(system, problems, batch, start):
-        yield rows, teacher_forced_pass(system, part, recurrences=recurrences, ids_by_start=ids)
 
 
 def split_problems(

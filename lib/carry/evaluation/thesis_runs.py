@@ -17,7 +17,7 @@ import pandas as pd
 from scipy import stats
 
 from carry.config import paths
-from carry.config.settings import SettingsError, suggest_name
+from carry.config.settings import SettingsError
 from carry.evaluation.differences import compute_permutation_p
 from carry.evaluation.intervals import seed_interval
 from carry.evaluation.regions import LEARNED
@@ -94,10 +94,8 @@ def compare_pairs(
     (52, 23, 10, 0.231)
 
     Raises:
-        SettingsError: for an unknown length, and without pairs.
+        SettingsError: without pairs.
     """
-    if length not in LENGTHS:
-        raise SettingsError(f"length: {length!r} is unknown, {suggest_name(length, LENGTHS)}")
     if pairs.empty:
         raise SettingsError("pairs: none; expected at least one pair of runs")
     add, mix = (pairs[f"{score}_{length}_{task}"].to_numpy() for task in TASKS)

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import torch
 from torch import Tensor
 
@@ -23,11 +24,7 @@ SECTIONS = ("task", "format", "positions", "model", "training", "data_set")
 
 
 def find_weights(run: Run, seed: int) -> Path:
-    """Return the file with the weights of a seed, trained here or in git.
-
-    Raises:
-        SettingsError: for weights that do not exist.
-    """
+    """Return the file with the weights of a seed, trained here or in git; else refuse the seed."""
     place = find_trained(run, seed)
     path = (place or paths.models_folder(run.name)) / f"seed_{seed}.safetensors"
     if not path.is_file():
@@ -41,7 +38,7 @@ def find_weights(run: Run, seed: int) -> Path:
 def load_trained(
     row: str, seed: int = 0, scale: str = "laptop", device: str | torch.device | None = None
 ) -> System:
-    """Load one seed of a trained row, by default to the device of its settings.
+    """Load one seed of a trained row, by default to a GPU, if there is one.
 
     Raises:
         SettingsError: for missing or damaged weights, or settings that have changed since.
@@ -64,7 +61,7 @@ def list_committed() -> list[str]:
 
 
 def load_committed(row: str, seed: int = 0, device: str | None = "cpu") -> System:
-    """Load one seed of a row with its weights in git; None is the device of its settings.
+    """Load one seed of a row with its weights in git; None is a GPU, if there is one.
 
     >>> load_committed("parity_relative_scratchpad").run.training.digits
     20
@@ -85,20 +82,17 @@ def load_committed(row: str, seed: int = 0, device: str | None = "cpu") -> Syste
 def restore_system(
     path: Path, run: Run, seed: int, device: str | torch.device | None = None
 ) -> System:
-    """Build a run's model with the weights of a file, by default on the device of its settings.
+    """Build a run's model with the weights of a file, by default on a GPU, if any.
 
-    Raises:
-        SettingsError: for a damaged file, or settings that have changed since; names the
-            difference.
+    A damaged file is refused, and so are settings that have changed since, with the difference.
     """
     weights, note = checkpoint.load_tensors(path)
     with checkpoint.report_damage(path):
         stored = note["run"]
     _compare_settings(stored, run, path)
-    system = System(run, seed, choose_device(run) if device is None else device)
+    system = System(run, seed, choose_device() if device is None else device)
     with checkpoint.report_damage(path):
-        weights = checkpoint.check_tensors(weights, system.network.state_dict())
-    system.network.load_state_dict(weights)
+        system.network.load_state_dict(weights)
     system.network.eval()
     return system
 
@@ -131,26 +125,12 @@ def _compare_settings(stored: dict[str, Any], run: Run, path: Path) -> None:
     stored["training"] = {k: v for k, v in stored["training"].items() if k in known}
     trained = make_run(stored, run.name, scale=run.scale)
     then, now = (json.loads(json.dumps(identify(each))) for each in (trained, run))
-    difference = _find_difference(then, now, f"runs.{run.name}")
-    if difference:
-        place, then, now = difference
-        raise SettingsError(
-            f"{place}: {describe(now)} is not what {paths.display_path(path)} was trained with, "
-            f"{describe(then)}; expected `carry run {run.name}`"
-        )
-
-
-def _find_difference(then: Any, now: Any, place: str) -> tuple[str, Any, Any] | None:
-    """Return the first setting that differs: its place, and its value then and now.
-
-    >>> then, now = {"model": {"width": 64}}, {"model": {"width": 64, "heads": 2}}
-    >>> _find_difference(then, now, "runs.mine")
-    ('runs.mine.model.heads', None, 2)
-    """
-    if isinstance(then, dict) and isinstance(now, dict):
-        for key in sorted({*then, *now}):
-            difference = _find_difference(then.get(key), now.get(key), f"{place}.{key}")
-            if difference:
-                return difference
-        return None
-    return None if then == now else (place, then, now)
+    flat = [pd.json_normalize(settings).loc[0].to_dict() for settings in (then, now)]
+    for place in sorted({*flat[0], *flat[1]}):
+        before, after = (settings.get(place) for settings in flat)
+        if before != after:
+            raise SettingsError(
+                f"runs.{run.name}.{place}: {describe(after)} is not what "
+                f"{paths.display_path(path)} was trained with, {describe(before)}; expected "
+                f"`carry run {run.name}`"
+            )

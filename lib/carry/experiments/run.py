@@ -75,7 +75,7 @@ class Training(Settings):
     betas: list[ShareBelowOne] = Field(default=[0.9, 0.98], min_length=2, max_length=2)  # of Adam
     epsilon: Annotated[float, Field(gt=0.0, le=1.0)] = 1e-8  # of Adam, added to the root
     warmup: Share = 0.05  # share of steps with a rising learning rate
-    decay: Literal["none", "linear", "cosine", "trapezoid"] = "cosine"  # after the warmup
+    decay: Literal["none", "cosine", "trapezoid"] = "cosine"  # after the warmup
     # Share of steps at the end of a trapezoid; null: a fifth of those after the warmup.
     cooldown: Annotated[float, Field(gt=0.0, le=1.0)] | None = None
     final_learning_rate: Share = 0.0  # share of the peak at the last step
@@ -90,9 +90,7 @@ class Training(Settings):
     keep_weights: Literal["last", "best"] = "last"  # best on held-out; only with batched seeds
     checkpoint_every: Count | None = 250  # steps between checkpoints; null: a minute
     snapshot_every: Count | None = None  # steps between kept weights, for plots of learning
-    device: Literal["auto", "cpu", "cuda"] = "auto"  # auto: CUDA if the machine has it
     graphs: bool = False  # launch the kernels of a step at once, on a GPU
-    micro_batch: Count | None = None  # problems computed at once; null: as many as fit a GPU
 
     @pydantic.model_validator(mode="after")
     def _check_trainer(self) -> Training:
@@ -108,8 +106,6 @@ class Training(Settings):
                 self._refuse("examples", batched, "a number")
             if self.checkpoint_every is None:
                 self._refuse("checkpoint_every", batched, "a number")
-            if self.device == "cuda":
-                self._refuse("device", batched, "'cpu'")
         return self
 
     @pydantic.model_validator(mode="after")
@@ -140,7 +136,7 @@ ONLY_BATCHED = ("halving", "held_out", "keep_weights")
 ONLY_SEPARATE = (
     *("problem_set", "random_padding", "packing", "longer", "loss", "loss_average", "progressive"),
     *("optimizer", "batch_ramp", "clip", "precision", "snapshot_every"),
-    *("average_weights", "dropout_inside", "graphs", "micro_batch"),
+    *("average_weights", "dropout_inside", "graphs"),
 )
 
 
@@ -156,7 +152,6 @@ class Evaluation(Settings):
     starts: list[Size | Literal["all", "window"]] = Field(
         default=[1, "all"], min_length=1, max_length=100
     )
-    recurrences: Annotated[int, Field(ge=1, le=1000)] | None = None  # null: as trained
     band: bool = False  # True: the validation band chose the settings, so it is never scored
     attention_cell: Cell | None = None  # cell (i, j) of the averaged attention maps; null: no maps
     reach: Annotated[list[CountedSizes], Field(max_length=1000)] = []  # see `carry.analyses.reach`

@@ -71,9 +71,7 @@ def load_exported(folder: str | Path, device: str | torch.device = "cpu") -> Sys
         settings, row, seed, expected = (config[key] for key in ("run", "row", "seed", "weights"))
     system = System(make_run(settings, row), seed, device)
     with checkpoint.report_damage(path):
-        weights = safetensors.torch.load_file(path)
-        state = system.network.state_dict()
-        system.network.load_state_dict(checkpoint.check_tensors(weights, state))
+        system.network.load_state_dict(safetensors.torch.load_file(path))
         if hash_weights(system) != expected:
             raise ValueError(f"not the weights of {CONFIG}")
     system.network.eval()

@@ -40,21 +40,21 @@ def run_jobs(jobs: Sequence[Job], label: str) -> list[Path]:
     'Hello!'
     """
     places = [job.place for job in jobs]
-    waiting: dict[Path, int] = {}
-    for index, place in enumerate(places):
+    waiting: dict[Path, Job] = {}
+    for job, place in zip(jobs, places, strict=True):
         fault = store.find_fault(place)
-        if fault and place not in waiting:  # equal work is done once
-            if fault != store.MISSING:
-                print_warning(f"{jobs[index].name}: {fault}; this job is run again")
-            waiting[place] = index
-        elif not fault:  # a kill may have left them behind
+        if not fault:  # a kill may have left them behind
             store.remove_checkpoints(place)
-    order = sorted(waiting.values(), key=lambda index: -jobs[index].cost)
-    with progress_bar(sum(job.cost for job in jobs), label, bar_format=BAR, smoothing=0) as bar:
-        progress = _Progress(bar, jobs, order)
-        if order:  # Dask is imported only now, because it takes a second
-            pool = importlib.import_module("carry.jobs.pool")
-            pool.execute([jobs[index] for index in order], progress.report)
+        elif place not in waiting:  # equal work is done once
+            if fault != store.MISSING:
+                print_warning(f"{job.name}: {fault}; this job is run again")
+            waiting[place] = job
+    if waiting:
+        order = sorted(waiting.values(), key=lambda job: -job.cost)
+        cost = sum(job.cost for job in order)
+        with progress_bar(cost, label, bar_format=BAR, smoothing=0) as bar:
+            pool = importlib.import_module("carry.jobs.pool")  # only now: Dask takes a second
+            pool.execute(order, _Progress(bar, order).report)
     return places
 
 
@@ -65,33 +65,22 @@ BAR = "{desc}: {percentage:3.0f}%|{bar}| [{elapsed}<{remaining}{postfix}]"
 class _Progress:
     """The progress bar of a pool, in units of cost."""
 
-    def __init__(self, bar: Any, jobs: Sequence[Job], waiting: Sequence[int]) -> None:
-        self.bar, self.jobs, self.waiting = bar, jobs, waiting
-        self.shares = dict.fromkeys(range(len(jobs)), 1.0) | dict.fromkeys(waiting, 0.0)
-        self.started: set[int] = set()
+    def __init__(self, bar: Any, jobs: Sequence[Job]) -> None:
+        self.bar, self.jobs = bar, jobs
+        self.shares: dict[int, float] = {}  # of the jobs that have started
         self.lock = threading.Lock()  # Dask reports from several threads
-        if not bar.disable:  # what an earlier process did says nothing about speed
-            bar.initial = bar.n = self._sum()
-        self._show("")
 
     def report(self, number: int, share: float, note: str = "") -> None:
-        """Show the share of a waiting job; its first report tells the share of its checkpoint."""
+        """Show the share of a job; its first report tells the share of its checkpoint."""
         with self.lock:
-            index = self.waiting[number]
-            job = self.jobs[index]
-            if index not in self.started and share < 1 and not self.bar.disable:
-                self.bar.initial += share * job.cost
-            self.started.add(index)
-            if self.shares[index] == 1:  # a late report from another machine
+            job = self.jobs[number]
+            if self.shares.get(number) == 1:  # a late report from another machine
                 return
-            self.shares[index] = min(max(share, 0.0), 1.0)
-            self._show(f"{job.name}: {note}" if note else job.name)
-
-    def _sum(self) -> float:
-        return sum(self.jobs[index].cost * share for index, share in self.shares.items())
-
-    def _show(self, note: str) -> None:
-        done = sum(share == 1 for share in self.shares.values())
-        text = f"{done} of {len(self.jobs)} jobs"
-        self.bar.set_postfix_str(f"{text}, {note}" if note else text, refresh=False)
-        self.bar.update(self._sum() - self.bar.n)
+            if number not in self.shares and share < 1 and not self.bar.disable:
+                self.bar.initial += share * job.cost  # an earlier process did it: it has no speed
+            self.shares[number] = min(max(share, 0.0), 1.0)
+            done = sum(share == 1 for share in self.shares.values())
+            text = f"{done} of {len(self.jobs)} jobs, {job.name}"
+            self.bar.set_postfix_str(f"{text}: {note}" if note else text, refresh=False)
+            costs = (job.cost * self.shares.get(at, 0.0) for at, job in enumerate(self.jobs))
+            self.bar.update(sum(costs) - self.bar.n)  # in one order: no rounding beyond the total

@@ -27,17 +27,16 @@ import distributed
 import torch
 import tqdm
 
-from carry.config import paths
 from carry.config.settings import SettingsError, describe
 from carry.jobs import store
 from carry.jobs.store import Job
-from carry.processes import GPU_SHARE, count_cores, end_with_pipeline
+from carry.processes import GPU_SHARE, count_cores
 
 ADDRESS = re.compile(r"dask://([\w.-]+|\[[\da-fA-F:]+\]):(\d{1,5})")
 CONNECT_SECONDS = 10.0
 WAIT_SECONDS = 2.0  # between looks for new workers
 LOCK_SECONDS = 60.0  # until a lost worker must have ended, before its job starts elsewhere
-MARKER_SECONDS = 10.0  # until a network file system must show a new file
+FOLDER_SECONDS = 10.0  # until a network file system must show a new folder
 REPORT_SECONDS = 1.0  # between reports of a job
 WORKERS_PER_GPU = 8  # small models leave a GPU idle most of the time
 
@@ -54,35 +53,29 @@ def execute(jobs: Sequence[Job], report: Report) -> None:
     Raises:
         SettingsError: for a cluster that cannot be used, and for a worker that refuses a job.
     """
-    end_with_pipeline()
     executor = os.environ.get("CARRY_EXECUTOR", "")
     if len(jobs) == 1 and not executor:
         store.perform(lambda *values: report(0, *values), jobs[0], jobs[0].place)
         return
-    with _connect(executor, len(jobs)) as client, _mark_folder() as marker:
+    with _connect(executor, len(jobs)) as client:
         topic = f"carry-{uuid.uuid4().hex}"
         client.subscribe_topic(topic, lambda event: report(*event[1]))
         if executor and client.dashboard_link:
             tqdm.tqdm.write(f"Dask's dashboard: {client.dashboard_link}", file=sys.stderr)
         try:
-            _run_all(client, jobs, topic, marker, report)
+            _run_all(client, jobs, topic, report)
         finally:
             client.unsubscribe_topic(topic)
 
 
-def perform_remotely(job: Job, index: int, place: Path, topic: str, marker: Path) -> None:
+def perform_remotely(job: Job, index: int, place: Path, topic: str) -> None:
     """Run a job on this worker, and report to a topic.
 
     Args:
-        place: the folder of its result, by the code and the versions of who submits it.
-        marker: a file that every worker must see.
-
-    Raises:
-        SettingsError: for a worker with several threads, with other code or versions, or without
-            the project's folder.
+        place: the folder of its result, by the code and the versions of who submits it; it exists.
     """
     worker = distributed.get_worker()
-    _check_worker(worker, job, place, marker)
+    _check_worker(worker, job, place)
     key, sent = worker.get_current_task(), 0.0
 
     def report(share: float, note: str = "") -> None:
@@ -97,7 +90,7 @@ def perform_remotely(job: Job, index: int, place: Path, topic: str, marker: Path
     store.perform(report, job, place, LOCK_SECONDS)
 
 
-def _check_worker(worker: distributed.Worker, job: Job, place: Path, marker: Path) -> None:
+def _check_worker(worker: distributed.Worker, job: Job, place: Path) -> None:
     where = f"jobs: worker {worker.address} on {socket.gethostname()}"
     if worker.state.nthreads != 1:
         # torch's precision of products is a setting of the whole process.
@@ -110,21 +103,19 @@ def _check_worker(worker: distributed.Worker, job: Job, place: Path, marker: Pat
             f"{where} has other code for {job.name!r}, or another version of Python, torch or "
             "numpy; expected those of the process that submits it"
         )
-    end = time.monotonic() + MARKER_SECONDS
-    while not marker.exists():
+    end = time.monotonic() + FOLDER_SECONDS
+    while not place.exists():
         if time.monotonic() > end:
             raise SettingsError(
-                f"{where} does not see {str(marker.parent)!r}; expected a file system that all "
-                "workers share, at the same path"
+                f"{where} does not see {str(place)!r}; expected a file system that all workers "
+                "share, at the same path"
             )
         time.sleep(0.2)
         with contextlib.suppress(OSError):
-            os.listdir(marker.parent)  # a network file system then looks again
+            os.listdir(place.parent)  # a network file system then looks again
 
 
-def _run_all(
-    client: distributed.Client, jobs: Sequence[Job], topic: str, marker: Path, report: Report
-) -> None:
+def _run_all(client: distributed.Client, jobs: Sequence[Job], topic: str, report: Report) -> None:
     """Submit a job whenever a worker is free, so that the order stays and an error stops all."""
     waiting, running = list(reversed(range(len(jobs)))), {}
     try:
@@ -134,7 +125,8 @@ def _run_all(
                 index = waiting.pop()
                 job = jobs[index]
                 key = f"{job.name}-{uuid.uuid4().hex}"
-                given = (job, index, job.place, topic, marker)
+                job.place.mkdir(parents=True, exist_ok=True)  # a worker looks whether it sees it
+                given = (job, index, job.place, topic)
                 running[client.submit(perform_remotely, *given, key=key)] = index
             with contextlib.suppress(distributed.TimeoutError):
                 distributed.wait([*running], timeout=WAIT_SECONDS, return_when="FIRST_COMPLETED")
@@ -156,18 +148,6 @@ def _run_all(
     except BaseException:  # an interrupt: jobs end at their next report
         client.cancel([*running], force=True)
         raise
-
-
-@contextlib.contextmanager
-def _mark_folder() -> Iterator[Path]:
-    """Write a file that a worker sees if it shares the folder of the results."""
-    marker = paths.STORE / f"pool-{uuid.uuid4().hex}"
-    marker.parent.mkdir(parents=True, exist_ok=True)
-    marker.touch()
-    try:
-        yield marker
-    finally:
-        marker.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager

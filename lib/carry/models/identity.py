@@ -13,7 +13,7 @@ from carry.experiments.run import Run
 from carry.models import architectures, encodings
 
 # How a training is computed and kept; no number depends on it.
-UNSEEN = {"checkpoint_every", "device", "graphs", "micro_batch"}
+UNSEEN = {"checkpoint_every", "graphs"}
 
 NAMES = {"name", "ids", "encoding"}  # settings that tell the kind of a part
 

@@ -19,7 +19,7 @@ from carry.data.batch import Batch, pack_columns, pack_pairs
 from carry.experiments.run import Run
 from carry.models import architectures, encodings
 from carry.models.attention import FarKeys
-from carry.positions import Scheme
+from carry.positions import RandomStart, Scheme
 from carry.randomness import stream
 
 # The first id; "all": next-token probabilities are averaged over starts (`evaluation.decoding`);

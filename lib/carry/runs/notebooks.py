@@ -34,11 +34,7 @@ def find_notebooks() -> dict[str, Path]:
 
 
 def find_notebook(name: str) -> Path:
-    """Return the path of a notebook.
-
-    Raises:
-        SettingsError: for an unknown name; names the nearest.
-    """
+    """Return the path of a notebook; refuse an unknown name."""
     notebooks = find_notebooks()
     check_known(name, notebooks, "notebook")
     return notebooks[name]
@@ -49,9 +45,6 @@ def list_notebooks(work: str) -> list[str]:
 
     >>> list_notebooks("overview"), len(list_notebooks("cho2025"))
     (['overview'], 6)
-
-    Raises:
-        SettingsError: for an unknown work; names the nearest.
     """
     notebooks = find_notebooks()
     works = {name.rpartition("/")[0] or name for name in notebooks} - {"pipeline", "tour", "index"}
@@ -62,11 +55,7 @@ def list_notebooks(work: str) -> list[str]:
 def run_notebook(name: str, **parameters: Any) -> Path:
     """Execute a notebook as a stage, for a study if it has one, at the scale of params.yaml.
 
-    Returns:
-        The executed copy.
-
-    Raises:
-        SettingsError: for an unknown notebook or parameter, before anything runs.
+    Returns the executed copy. An unknown notebook or parameter is refused before anything runs.
     """
     source, target = find_notebook(name), paths.executed_file(name, parameters.get("study"))
     declared = papermill.inspect_notebook(source)
@@ -80,10 +69,7 @@ def run_notebook(name: str, **parameters: Any) -> Path:
 def draw_figures(work: str) -> list[Path]:
     """Execute all notebooks of a work, as many at a time as there are cores; return the copies.
 
-    Figures of earlier notebooks are removed after all have succeeded.
-
-    Raises:
-        SettingsError: for an unknown work; if notebooks failed, names them.
+    Figures of earlier notebooks are removed after all have succeeded; those that failed are named.
     """
     names = list_notebooks(work)
     targets = [paths.executed_file(name) for name in names]

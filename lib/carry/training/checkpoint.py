@@ -85,22 +85,6 @@ def report_damage(path: Path) -> Iterator[None]:
         ) from None
 
 
-def check_tensors(tensors: dict[str, Tensor], expected: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Return the tensors if they have the expected names, shapes and types.
-
-    Raises:
-        ValueError: for the first difference.
-    """
-    if tensors.keys() != expected.keys():
-        name = min(tensors.keys() ^ expected.keys())
-        raise ValueError(f"tensor {name!r} is {'unknown' if name in tensors else 'missing'}")
-    for name, tensor in tensors.items():
-        present, wanted = ((t.dtype, tuple(t.shape)) for t in (tensor, expected[name]))
-        if present != wanted:
-            raise ValueError(f"tensor {name!r} is {present}; expected {wanted}")
-    return tensors
-
-
 def select_tensors(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
     """Return the tensors whose names start with a prefix, without it.
 

@@ -1,4 +1,4 @@
-"""What a training step computes: it orders the jobs of a pool; no result depends on it."""
+"""What a training step computes: it orders the jobs of a pool, and is compared in headlines."""
 
 from __future__ import annotations
 

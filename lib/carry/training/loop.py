@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float, Integer
 from torch import Tensor
+from torch.optim.swa_utils import AveragedModel
 
 from carry.config.settings import SettingsError
 from carry.data.batch import Batch
@@ -23,7 +24,6 @@ from carry.models.teacher_forcing import teacher_forced_pass
 from carry.processes import GPU_SHARE, one_thread
 from carry.randomness import stream
 from carry.training import checkpoint
-from carry.training.averages import WeightAverage
 from carry.training.graphs import StepGraphs
 from carry.training.inputs import StepInputs, make_inputs
 from carry.training.memory import keep_freed_memory, limit_gpu_memory
@@ -46,21 +46,9 @@ class OutOfTime(SettingsError):
     """The time of a training has ended before its last step. Its checkpoint is written."""
 
 
-def choose_device(run: Run) -> torch.device:
-    """Return the device that a run names; `auto` is CUDA if the machine has it.
-
-    Raises:
-        SettingsError: for CUDA on a machine without it.
-    """
-    name = run.training.device
-    if name == "cuda" and not torch.cuda.is_available():
-        raise SettingsError(
-            f"runs.{run.name}.training.device: 'cuda' does not fit, torch sees no GPU here; "
-            "expected 'auto' or 'cpu'"
-        )
-    if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "cpu"
-    return torch.device(name)
+def choose_device() -> torch.device:
+    """Return the device of trainings and of trained models: CUDA if the machine has it."""
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
 class Trainer:
@@ -78,12 +66,12 @@ class Trainer:
 
     def __init__(self, run: Run, seed: int, checkpoint_path: Path | None) -> None:
         self.run, self.seed, self.checkpoint_path = run, seed, checkpoint_path
-        self.device = choose_device(run)
+        self.device = choose_device()
         self._start()
         network = self.system.network
         width = network.shape(network.settings).width
         self.precision = choose_precision(run.training.precision, self.device, width)
-        self.micro_batch = run.training.micro_batch
+        self.micro_batch: int | None = None  # sequences computed at once; None: all of a batch
         limit_gpu_memory(self.device)
         checkpoint.resume(checkpoint_path, self._restore, self._start)
 
@@ -132,7 +120,9 @@ class Trainer:
         run, seed = self.run, self.seed
         self.system = system = System(run, seed, self.device)
         self.optimizers = make_optimizers(system.network, run.training)
-        self.average = WeightAverage(system.network, run.training)
+        # The mean of the weights of the last steps, the tail average of Polyak and Ruppert.
+        self.averaged = round(run.training.average_weights * run.training.steps)
+        self.average = AveragedModel(system.network, avg_fn=_move_mean) if self.averaged else None
         # Problems and ids are drawn on the CPU (see `carry.training.inputs`).
         self.batches = TrainingBatches(run, system.task, system.format, stream(seed, "problems"))
         self.id_draws = stream(seed, "ids")
@@ -169,7 +159,8 @@ class Trainer:
                 loss = self._step(inputs.send(self.device), fewer)
         self._losses.append(loss)
         self.step += 1
-        self.average.update(self.step)
+        if self.step > training.steps - self.averaged:
+            self.average.update_parameters(self.system.network)
 
     def _seed_dropout(self) -> None:
         """Let what a step drops depend on the seed and the step alone."""
@@ -247,8 +238,8 @@ class Trainer:
     def _record(self, report: Report) -> None:
         """Score, take a snapshot, write a checkpoint and report, each if this step needs it."""
         training = self.run.training
-        if self.finished:
-            self.average.copy_to_network()  # before the last score, snapshot and checkpoint
+        if self.finished and self.average is not None:  # before the last score and checkpoint
+            self.system.network.load_state_dict(self.average.module.state_dict())
         if self.finished or self.step % training.score_every == 0:
             self._score()
         every = training.snapshot_every
@@ -330,7 +321,8 @@ class Trainer:
         tensors = {f"model.{name}": tensor for name, tensor in network.state_dict().items()}
         for index, optimizer in enumerate(self.optimizers):
             tensors |= checkpoint.flatten_optimizer(optimizer, f"optimizer{index}")
-        tensors |= {f"average.{name}": mean for name, mean in self.average.means.items()}
+        if self.average is not None:
+            tensors |= {f"average.{name}": x for name, x in self.average.state_dict().items()}
         tensors |= self.batches.state()
         tensors["id_draws"] = self.id_draws.get_state()
         tensors["recurrence_draws"] = self.recurrence_draws.get_state()
@@ -363,10 +355,11 @@ class Trainer:
                 raise ValueError("it is of another seed or other settings")
             network = self.system.network
             weights = checkpoint.select_tensors(tensors, "model.")
-            network.load_state_dict(checkpoint.check_tensors(weights, network.state_dict()))
+            network.load_state_dict(weights)
             for index, optimizer in enumerate(self.optimizers):
                 checkpoint.restore_optimizer(optimizer, f"optimizer{index}", tensors)
-            self.average.restore(checkpoint.select_tensors(tensors, "average."), note["step"])
+            if self.average is not None:
+                self.average.load_state_dict(checkpoint.select_tensors(tensors, "average."))
             self.batches.resume(tensors)
             self.id_draws.set_state(tensors["id_draws"])
             self.recurrence_draws.set_state(tensors["recurrence_draws"])
@@ -377,6 +370,11 @@ class Trainer:
                 if not path.exists():
                     raise ValueError(f"its snapshot of step {step} is missing")
                 self.snapshots[step] = checkpoint.load_tensors(path)[0]
+
+
+def _move_mean(mean: Tensor, weights: Tensor, count: Tensor) -> Tensor:
+    """Return the mean of `count` weights and these."""
+    return mean.lerp(weights, 1 / (count + 1))
 
 
 def average_loss(

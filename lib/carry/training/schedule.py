@@ -11,13 +11,13 @@ def compute_learning_rate(step: int, training: Training) -> float:
     """Return the learning rate of a step, counted from 0.
 
     The rate rises linearly over the share `warmup` of all steps. Then `decay` takes it to
-    `final_learning_rate` times the peak: linear, cosine, or trapezoid (Zhai et al. 2022): constant,
-    then linear over the share `cooldown` of all steps, or over the last fifth of those after the
+    `final_learning_rate` times the peak: cosine, or trapezoid (Zhai et al. 2022), constant, then
+    linear over the share `cooldown` of all steps, or over the last fifth of those after the
     warmup. (The released code of mcleish2024 has a tenth of all steps at both ends.)
 
-    >>> training = Training(steps=100, learning_rate=1.0, warmup=0.1, decay="linear")
-    >>> [round(compute_learning_rate(step, training), 3) for step in (0, 9, 99)]
-    [0.1, 1.0, 0.011]
+    >>> training = Training(steps=100, learning_rate=1.0, warmup=0.1, decay="cosine")
+    >>> [round(compute_learning_rate(step, training), 3) for step in (0, 9, 55)]
+    [0.1, 1.0, 0.5]
     >>> training = Training(steps=100, learning_rate=1.0, decay="trapezoid", cooldown=0.1)
     >>> [round(compute_learning_rate(step, training), 3) for step in (5, 90, 95, 99)]
     [1.0, 1.0, 0.5, 0.1]
@@ -28,8 +28,6 @@ def compute_learning_rate(step: int, training: Training) -> float:
     progress = (step - warmup_steps) / max(1, training.steps - warmup_steps)
     if training.decay == "none":
         share = 1.0
-    elif training.decay == "linear":
-        share = 1.0 - progress
     elif training.decay == "cosine":
         share = 0.5 + 0.5 * math.cos(math.pi * progress)
     elif training.cooldown is None:

@@ -8,12 +8,13 @@ model that reaches `halving_accuracy` on held-out problems may lose half of its 
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float, Integer
+from jaxtyping import Float, Integer
 from torch import Tensor
 
 from carry.data.problems import Problems
@@ -76,13 +77,6 @@ class BatchedTrainer:
         best = self.best_weights if self.run.training.keep_weights == "best" else None
         return [self.network.model_state(index, best) for index in range(len(self.seeds))]
 
-    def is_correct(self, strings: StringCounts) -> Bool[Tensor, "M S"]:
-        """Return which answers of each model are right."""
-        logits = self.network.logits_from_products(strings.split_by_query())
-        if not logits.isfinite().all():
-            logits = self.network.logits_from_counts(strings)
-        return logits.argmax(-1) == strings.target
-
     def _start(self) -> None:
         """Set everything that a checkpoint restores to its value before the first step."""
         run, training = self.run, self.run.training
@@ -99,8 +93,7 @@ class BatchedTrainer:
         self.step = 0
         self.curve: list[dict[str, float]] = []
         self.best_scores = torch.full((len(self.seeds),), -1.0)
-        weights = self.network.weights
-        self.best_weights = {name: weight.detach().clone() for name, weight in weights.items()}
+        self.best_weights = copy.deepcopy(self.network.weights)
         self._losses: list[Tensor] = []  # since the last score
         if training.halving == "masked":
             for index in range(len(self.seeds)):
@@ -192,7 +185,11 @@ class BatchedTrainer:
     def _score(self) -> None:
         """Add a point to each learning curve, keep the best weights, and drop heads."""
         training = self.run.training
-        exact = self.is_correct(make_string_counts(self.held_out_counts)).float().mean(1)
+        strings = make_string_counts(self.held_out_counts)
+        logits = self.network.logits_from_products(strings.split_by_query())
+        if not logits.isfinite().all():
+            logits = self.network.logits_from_counts(strings)
+        exact = (logits.argmax(-1) == strings.target).float().mean(1)
         loss, self._losses = torch.stack(self._losses).mean(0), []
         better = exact > self.best_scores
         self.best_scores = torch.where(better, exact, self.best_scores)
@@ -223,17 +220,14 @@ class BatchedTrainer:
         self.network.head_mask[index, list(heads)] = 1.0
         self.best_scores[index] = -1.0
 
-    def _state(self) -> dict[str, Tensor]:
-        """Return the tensors of a checkpoint, without those that exist only during training."""
-        tensors = {f"model.{name}": weight for name, weight in self.network.weights.items()}
-        tensors |= {f"best.{name}": weight for name, weight in self.best_weights.items()}
-        tensors |= {"head_mask": self.network.head_mask, "best_scores": self.best_scores}
-        return tensors | {f"present.{name}": _get_states(x) for name, x in self.draws.items()}
-
     def _save_checkpoint(self) -> None:
         if self.checkpoint_path is None:
             return
-        tensors = self._state() | checkpoint.flatten_optimizer(self.optimizer, "optimizer")
+        tensors = checkpoint.flatten_optimizer(self.optimizer, "optimizer")
+        tensors |= {f"model.{name}": weight for name, weight in self.network.weights.items()}
+        tensors |= {f"best.{name}": weight for name, weight in self.best_weights.items()}
+        tensors |= {"head_mask": self.network.head_mask, "best_scores": self.best_scores}
+        tensors |= {f"present.{name}": _get_states(draws) for name, draws in self.draws.items()}
         tensors |= {f"epoch.{name}": states for name, states in self._epoch_states.items()}
         if self._losses:
             tensors["losses"] = torch.stack(self._losses)
@@ -246,10 +240,8 @@ class BatchedTrainer:
         with checkpoint.report_damage(self.checkpoint_path):
             if (note["run"], note["seeds"]) != (identify(self.run), self.seeds):
                 raise ValueError("it is of other seeds or other settings")
-            expected = self._state()
-            checkpoint.check_tensors({name: tensors[name] for name in expected}, expected)
             self.network.weights.load_state_dict(checkpoint.select_tensors(tensors, "model."))
-            self.best_weights = checkpoint.select_tensors(tensors, "best.")
+            self.best_weights.load_state_dict(checkpoint.select_tensors(tensors, "best."))
             checkpoint.restore_optimizer(self.optimizer, "optimizer", tensors)
             self.network.head_mask.copy_(tensors["head_mask"])
             self.best_scores = tensors["best_scores"]
