@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import product
+from typing import Any
 
 from carry.experiments.base import SMOKE, Row, Settings, ids, merge, row
 
@@ -13,7 +14,7 @@ def steps(count: int, snapshots: int) -> Settings:
     return dict(steps=count, snapshot_every=count // snapshots)
 
 
-def both(**changes: Settings) -> dict[str, Settings]:
+def both(**changes: Any) -> dict[str, Settings]:
     """Return changes at both scales of the thesis."""
     return dict(paper=changes, gpu=changes)
 
