@@ -211,6 +211,7 @@ def ask_model(
     system = load_trained(row or (CALCULATOR if {*question} & {*"-*/"} else ADDER), seed, scale)
     operands = system.task.parse_question(question)
     first = int(start) if start.removeprefix("-").isdecimal() else start
+    ask.check_start(system, first)
     steps = ask.ask(system, *operands, start=first)
     if trace:
         print(steps.to_string(index=False))

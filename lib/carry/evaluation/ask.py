@@ -38,8 +38,7 @@ def ask(system: System, *operands: str | int, start: Start = "all") -> pd.DataFr
     ['2', '4', '$']
 
     Raises:
-        SettingsError: for operands that the model cannot read, and for a start that is invalid or
-            that training never showed.
+        SettingsError: for operands that the model cannot read, and for an invalid start.
     """
     problem = make_problem(system.task, operands).to(system.device)
     written = system.format.write_open_ended(problem)
@@ -92,9 +91,8 @@ def make_problem(task: Task, operands: Sequence[str | int]) -> Problems:
 
 
 def check_ids(system: System, written: Batch, digits: int, start: Start) -> None:
-    """Refuse a question whose ids exceed a table, and a start that training never showed."""
-    first = 1 if isinstance(start, str) else start
-    system.first_ids(first)
+    """Refuse a question whose ids exceed a table."""
+    system.first_ids(1 if isinstance(start, str) else start)
     for index in range(len(system.schemes)):
         largest = system.largest_id(index)
         last = system.last_id(index, system.needed_ids(index, written), start)
@@ -103,13 +101,17 @@ def check_ids(system: System, written: Batch, digits: int, start: Start) -> None
                 f"operands: {digits} digits need id {last} of positions.{index}, past the largest, "
                 f"{largest}; expected shorter operands or a smaller start"
             )
+
+
+def check_start(system: System, start: Start) -> None:
+    """Refuse a first id from which the model was never trained."""
     extent = system.training_extent()
     moved = [scheme for scheme in system.schemes if not scheme.start_is_fixed]
     trained = max((scheme.largest_id(extent) for scheme in moved), default=1)
-    if first > trained:
+    if not isinstance(start, str) and start > trained:
         expected = "1" if trained == 1 else f"an integer from 1 to {trained}"
         raise SettingsError(
-            f"start: {system.run.name} was never trained from id {first}; expected 'all' or "
+            f"start: {system.run.name} was never trained from id {start}; expected 'all' or "
             f"{expected}"
         )
 

@@ -159,7 +159,7 @@ class Trainer:
                 loss = self._step(inputs.send(self.device), fewer)
         self._losses.append(loss)
         self.step += 1
-        if self.step > training.steps - self.averaged:
+        if self.average is not None and self.step > training.steps - self.averaged:
             self.average.update_parameters(self.system.network)
 
     def _seed_dropout(self) -> None:
