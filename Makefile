@@ -10,7 +10,8 @@ SHELL := /bin/bash
 export PATH := $(abspath $(VENV))/bin:$(PATH)
 export DVC_NO_ANALYTICS := 1
 
-WORKS := overview mcleish2024 cho2025 fraknoi2024 ibrahimli2024 every_length
+# The folders of notebooks/ but that of the stages.
+WORKS := overview $(filter-out pipeline,$(notdir $(patsubst %/,%,$(wildcard notebooks/*/))))
 STAMP := $(VENV)/.installed
 
 .PHONY: help setup repro figures site lint unit unit-all nbval smoke test test-all certify \
