@@ -213,17 +213,17 @@ class Bar:
         self.n += count
 
 
-def test_progress_is_in_units_of_cost_and_leaves_out_what_was_done_before():
-    made = [Job("a", "x", note, cost=4.0), Job("b", "x", note, cost=2.0)]
+def test_progress_is_a_share_of_the_cost_and_leaves_out_what_was_done_before():
+    made = [Job("a", "x", note, cost=4e16), Job("b", "x", note, cost=2e16)]
     bar = Bar()
     progress = jobs._Progress(bar, made)
     progress.report(0, 0.25, "loss 1.000, exact 2%")  # from a checkpoint
-    assert (bar.n, bar.initial) == (1.0, 1.0)
+    assert (bar.n, bar.initial) == pytest.approx((1 / 6, 1 / 6))
     progress.report(1, 0.0)
     progress.report(1, 1.0)
     progress.report(1, 0.5, "late")
     progress.report(0, 0.75)
-    assert (bar.n, bar.initial) == (5.0, 1.0)
+    assert (bar.n, bar.initial) == pytest.approx((5 / 6, 1 / 6))
     assert bar.texts == ["0 of 2 jobs, a: loss 1.000, exact 2%", "0 of 2 jobs, b", "1 of 2 jobs, b",
                          "1 of 2 jobs, a"]  # fmt: skip
 

@@ -106,6 +106,8 @@ def test_a_stage_trains_the_seeds_that_params_say_and_keeps_the_others(home, mon
     )
     run.train_study("tests")
     run.evaluate_study("tests")
+    run.analyse_study("tests")
+    assert paths.analyses_folder("tests").is_dir()  # an output of the stage, though there is none
     assert count() == 2 and {*read("cells")["seed"]} == {0, 1}
     assert [path.name for path in (paths.ROOT / "data/trained/tests/mine").iterdir()] == [
         "seed_0.safetensors"

@@ -51,36 +51,38 @@ def run_jobs(jobs: Sequence[Job], label: str) -> list[Path]:
             waiting[place] = job
     if waiting:
         order = sorted(waiting.values(), key=lambda job: -job.cost)
-        cost = sum(job.cost for job in order)
-        with progress_bar(cost, label, bar_format=BAR, smoothing=0) as bar:
+        with progress_bar(1, label, bar_format=BAR, smoothing=0) as bar:
             pool = importlib.import_module("carry.jobs.pool")  # only now: Dask takes a second
             pool.execute(order, _Progress(bar, order).report)
     return places
 
 
-# Units of cost say nothing to a reader: only the share and the time.
+# The share of the cost of all jobs, and the time.
 BAR = "{desc}: {percentage:3.0f}%|{bar}| [{elapsed}<{remaining}{postfix}]"
 
 
 class _Progress:
-    """The progress bar of a pool, in units of cost."""
+    """The progress bar of a pool: the share of the cost of its jobs that is done."""
 
     def __init__(self, bar: Any, jobs: Sequence[Job]) -> None:
         self.bar, self.jobs = bar, jobs
+        cost = sum(job.cost for job in jobs)
+        self.parts = [job.cost / cost for job in jobs]
         self.shares: dict[int, float] = {}  # of the jobs that have started
         self.lock = threading.Lock()  # Dask reports from several threads
 
     def report(self, number: int, share: float, note: str = "") -> None:
         """Show the share of a job; its first report tells the share of its checkpoint."""
         with self.lock:
-            job = self.jobs[number]
+            name = self.jobs[number].name
             if self.shares.get(number) == 1:  # a late report from another machine
                 return
             if number not in self.shares and share < 1 and not self.bar.disable:
-                self.bar.initial += share * job.cost  # an earlier process did it: it has no speed
+                # An earlier process did it: it has no speed.
+                self.bar.initial += share * self.parts[number]
             self.shares[number] = min(max(share, 0.0), 1.0)
             done = sum(share == 1 for share in self.shares.values())
-            text = f"{done} of {len(self.jobs)} jobs, {job.name}"
+            text = f"{done} of {len(self.jobs)} jobs, {name}"
             self.bar.set_postfix_str(f"{text}: {note}" if note else text, refresh=False)
-            costs = (job.cost * self.shares.get(at, 0.0) for at, job in enumerate(self.jobs))
-            self.bar.update(sum(costs) - self.bar.n)  # in one order: no rounding beyond the total
+            shares = (part * self.shares.get(at, 0.0) for at, part in enumerate(self.parts))
+            self.bar.update(min(sum(shares), 1.0) - self.bar.n)

@@ -127,6 +127,7 @@ def analyse_study(study: str, scale: str | None = None) -> dict[str, pd.DataFram
     runs = choose_runs(study, scale)
     if scale == NOTEBOOK:
         return analyses.analyse_runs(use_committed(runs), study)
+    paths.analyses_folder(study).mkdir(parents=True, exist_ok=True)  # also for rows without any
     return _analyse(runs, study)
 
 
