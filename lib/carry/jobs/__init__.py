@@ -85,4 +85,4 @@ class _Progress:
             text = f"{done} of {len(self.jobs)} jobs, {name}"
             self.bar.set_postfix_str(f"{text}: {note}" if note else text, refresh=False)
             shares = (part * self.shares.get(at, 0.0) for at, part in enumerate(self.parts))
-            self.bar.update(min(sum(shares), 1.0) - self.bar.n)
+            self.bar.update(sum(shares) - self.bar.n)
