@@ -225,16 +225,16 @@ def write(tmp_path, monkeypatch):
 def refuse(*parts):
     """Let the first stage of the pipeline refuse params.yaml in one line that has the parts."""
     with pytest.raises(SettingsError, match=".*".join(map(re.escape, parts))) as error:
-        run.choose_all()
+        run.choose_runs()
     assert "\n" not in str(error.value) and len(str(error.value)) < 500
 
 
 def test_a_project_of_few_rows(write):
     write("train: {tests: all, others: [theirs]}, override: {mine: {model: {layers: 1}}}, seeds: 2")
-    chosen = [(run.name, run.model["layers"], run.seeds) for run in run.choose_all()]
+    chosen = [(run.name, run.model["layers"], run.seeds) for run in run.choose_runs()]
     assert chosen == [("mine", 1, 2), ("yours", 2, 2), ("theirs", 2, 2)]
     write("train: {tests: all}, scale: smoke")
-    assert [run.name for run in run.choose_all()] == ["mine"], "the other has no such scale"
+    assert [run.name for run in run.choose_runs()] == ["mine"], "the other has no such scale"
 
 
 @pytest.mark.parametrize(("settings", "line"), cases(SETTINGS))

@@ -87,11 +87,7 @@ REFUSED = {
     "refresh ovreview": "did you mean 'overview'",
     "figures ovrview": "did you mean 'overview'",
     "notebook ovreview": "did you mean 'overview'",
-    "notebook pipeline/train study=parity": "params.yaml.train: 'parity' is unknown",
-    "notebook pipeline/train study=../up": "study: '../up' is not a name",
-    "notebook pipeline/train study=$(ls)": "study: '$(ls)' is not a name",
-    "notebook pipeline/train smoke": "'smoke' is not a parameter; expected name=value",
-    "notebook overview study=a": "parameter: 'study' is unknown",
+    "notebook pipeline/train smoke": "unrecognized arguments: smoke",
     "shwo addition_nope": "'shwo' is unknown, did you mean 'show'",
     "rows --scal smoke --x": "unrecognized arguments: --x",
 }

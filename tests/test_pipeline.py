@@ -145,5 +145,3 @@ def test_a_notebook_in_a_folder_is_called_by_it(tmp_path, monkeypatch):
     assert "'smoke'" in done.read_text(), "a notebook that has a scale gets that of params.yaml"
     with pytest.raises(SettingsError, match="did you mean 'paper2024/how_far'"):
         runner.find_notebook("paper2024/how_fra")
-    with pytest.raises(SettingsError, match="parameter: 'study' is unknown, expected one of scale"):
-        runner.run_notebook("how_far", study="parity")

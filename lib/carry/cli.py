@@ -9,7 +9,6 @@ import json
 import math
 import os
 import sys
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -172,9 +171,8 @@ def make_parser() -> argparse.ArgumentParser:
     command.add_argument("--seed", **seed)
     command.add_argument("--to", metavar="FOLDER", help="folder (default: data/exports/ROW/seed_N)")
 
-    command = add("notebook", run_notebook, "execute a notebook as a stage")
+    command = add("notebook", "carry.runs.notebooks:run_notebook", "execute a notebook as a stage")
     command.add_argument("name")
-    command.add_argument("words", nargs="*", metavar="name=value")
     command = add("figures", "carry.runs.notebooks:draw_figures", "execute the notebooks of a work")
     command.add_argument("work")
     add("readme", "carry.pages.readme:fill_readme", "fill the numbers into README.md")
@@ -182,22 +180,6 @@ def make_parser() -> argparse.ArgumentParser:
     command = add("refresh", refresh, "execute notebooks in place with their default parameters")
     command.add_argument("names", nargs="*")
     return parser
-
-
-def parse_parameters(words: Iterable[str]) -> dict[str, str]:
-    """Parse `name=value` words.
-
-    >>> parse_parameters(["scale=smoke", "study=parity"])
-    {'scale': 'smoke', 'study': 'parity'}
-    """
-    parameters = {}
-    for word in words:
-        name, equals, value = word.partition("=")
-        if not equals:
-            raise SettingsError(f"{describe(word)} is not a parameter; expected name=value")
-        check_name(value, name)
-        parameters[name] = value
-    return parameters
 
 
 def ask_model(
@@ -305,13 +287,6 @@ def export(row: str, scale: str, seed: int, to: str | None) -> None:
     default = paths.ROOT / "data" / "exports" / row / f"seed_{seed}"
     folder = export_model(system, to or default)
     print(folder if to else paths.display_path(folder))
-
-
-def run_notebook(name: str, words: list[str]) -> None:
-    """Execute a notebook as a stage of the pipeline."""
-    from carry.runs import notebooks
-
-    notebooks.run_notebook(name, **parse_parameters(words))
 
 
 def write_site() -> None:

@@ -64,17 +64,16 @@ def figures_folder(notebook: str) -> Path:
     return REPORTS.joinpath("figures", *notebook.split("/"))
 
 
-def executed_file(notebook: str, item: str | None = None) -> Path:
-    """Return the executed copy of a notebook, of a stage for each `item`; each is in a folder.
+def executed_file(notebook: str) -> Path:
+    """Return the executed copy of a notebook; each is in a folder.
 
-    >>> executed_file("pipeline/train", "parity").relative_to(ROOT).as_posix()
-    'data/executed/pipeline/train/parity.ipynb'
+    >>> executed_file("pipeline/train").relative_to(ROOT).as_posix()
+    'data/executed/pipeline/train.ipynb'
     >>> executed_file("overview").relative_to(ROOT).as_posix()
     'data/executed/overview/overview.ipynb'
     """
-    folder = notebook if item or "/" not in notebook else notebook.rpartition("/")[0]
-    name = item or notebook.rpartition("/")[2]
-    return ROOT.joinpath("data", "executed", *folder.split("/"), f"{name}.ipynb")
+    folder, _, name = notebook.rpartition("/")
+    return ROOT.joinpath("data", "executed", *(folder or name).split("/"), f"{name}.ipynb")
 
 
 def display_path(path: Path) -> str:

@@ -52,17 +52,14 @@ def list_notebooks(work: str) -> list[str]:
     return [name for name in notebooks if (name.rpartition("/")[0] or name) == work]
 
 
-def run_notebook(name: str, **parameters: Any) -> Path:
-    """Execute a notebook as a stage, for a study if it has one, at the scale of params.yaml.
+def run_notebook(name: str) -> Path:
+    """Execute a notebook as a stage, and return the executed copy.
 
-    Returns the executed copy. An unknown notebook or parameter is refused before anything runs.
+    A notebook with the parameter `scale` gets that of params.yaml. An unknown notebook is refused.
     """
-    source, target = find_notebook(name), paths.executed_file(name, parameters.get("study"))
-    declared = papermill.inspect_notebook(source)
-    for parameter in parameters:
-        check_known(parameter, declared, f"{source.name}: parameter")
-    if "scale" in declared:
-        parameters["scale"] = params.load_params().scale
+    source, target = find_notebook(name), paths.executed_file(name)
+    has_scale = "scale" in papermill.inspect_notebook(source)
+    parameters = {"scale": params.load_params().scale} if has_scale else {}
     return execute_notebook(source, target, parameters)
 
 

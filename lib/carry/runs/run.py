@@ -1,11 +1,11 @@
-"""Train, evaluate, analyse and certify: a study as a stage of the pipeline, or rows by name."""
+"""Train, evaluate, analyse and certify: as stages of the pipeline, or rows by name."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -36,16 +36,24 @@ NOTEBOOK = "notebook"  # the scale of a stage's notebook that is opened on its o
 # ---- Stages --------------------------------------------------------------------------------------
 
 
-def choose_runs(study: str, scale: str | None = None) -> list[Run]:
-    """Return the runs of a study that params.yaml trains, at its scale and with its seeds.
+def choose_runs(scale: str | None = None) -> list[Run]:
+    """Return the runs that params.yaml trains, at its scale and with its seeds; all are checked.
 
     With the scale `notebook` they are all rows that have it. A study or a row that does not exist,
-    a study that is not trained and one without a row at the scale are refused.
+    and a study without a row at the scale are refused, as is a setting that does not fit.
     """
-    chosen = params.load_params()
     if scale == NOTEBOOK:
-        return [load_run(row, NOTEBOOK) for row in list_rows(study, NOTEBOOK)]
-    check_known(study, chosen.train, "params.yaml.train")
+        return [load_run(row, NOTEBOOK) for row in list_rows(scale=NOTEBOOK)]
+    chosen = params.load_params()
+    runs = [run for study in chosen.train for run in _choose_rows(study, chosen)]
+    # Overridden rows that are not trained: figures read their settings.
+    others = {name: load_rows()[name].scales for name in chosen.override}
+    check_runs([*runs, *(load_run(name, next(iter(of))) for name, of in others.items() if of)])
+    return runs
+
+
+def _choose_rows(study: str, chosen: params.Params) -> list[Run]:
+    """Return the runs of a study that params.yaml trains."""
     every = [row.name for row in load_rows().values() if row.study == study]
     rows = list_rows(study, chosen.scale)
     named = rows if chosen.train[study] == "all" else chosen.train[study]
@@ -54,20 +62,9 @@ def choose_runs(study: str, scale: str | None = None) -> list[Run]:
     runs = [load_run(row, chosen.scale) for row in rows if row in named]
     if not runs:
         raise SettingsError(f"train.{study}: no row has the scale {chosen.scale!r}; expected one")
-    most = chosen.seeds or max(run.seeds for run in runs)
-    return [run.model_copy(update={"seeds": min(run.seeds, most)}) for run in runs]
-
-
-def choose_all(scale: str | None = None) -> list[Run]:
-    """Return the runs of all studies that params.yaml trains; or all with the scale `notebook`."""
-    if scale == NOTEBOOK:
-        return [load_run(row, NOTEBOOK) for row in list_rows(scale=NOTEBOOK)]
-    chosen = params.load_params()
-    runs = [run for study in chosen.train for run in choose_runs(study, scale)]
-    # Overridden rows that are not trained: figures read their settings.
-    others = {name: load_rows()[name].scales for name in chosen.override}
-    check_runs([*runs, *(load_run(name, next(iter(of))) for name, of in others.items() if of)])
-    return runs
+    return [
+        run.model_copy(update={"seeds": min(run.seeds, chosen.seeds or run.seeds)}) for run in runs
+    ]
 
 
 def check_runs(runs: Sequence[Run]) -> None:
@@ -81,11 +78,15 @@ def check_runs(runs: Sequence[Run]) -> None:
             contexts.require_bounded_contexts(system)
 
 
-def use_committed(runs: Sequence[Run]) -> list[Run]:
-    """Return runs with the settings of the weights in git, and their own evaluation and seeds.
+def choose_trained(scale: str | None = None) -> list[Run]:
+    """Return the runs of `choose_runs`.
 
-    Of a notebook that is opened on its own: it scores the weights in git on few problems.
+    Those of the scale `notebook` have the settings of the weights in git, and their own evaluation
+    and seeds: a notebook that is opened on its own scores the weights in git on few problems.
     """
+    runs = choose_runs(scale)
+    if scale != NOTEBOOK:
+        return runs
     return [
         load_run(run.name).model_copy(
             update={name: getattr(run, name) for name in ("scale", "seeds", "evaluation")}
@@ -94,13 +95,11 @@ def use_committed(runs: Sequence[Run]) -> list[Run]:
     ]
 
 
-def train_study(study: str, scale: str | None = None) -> pd.DataFrame:
-    """Train the runs of a study; put the weights into data/trained, and return learning curves."""
-    runs = choose_runs(study, scale)
-    check_runs(runs)
-    curves = train_runs(runs, label=study)
-    if scale != NOTEBOOK:
-        folder = paths.ROOT / "data" / "trained" / study
+def train(runs: Sequence[Run]) -> pd.DataFrame:
+    """Train runs; put the weights into data/trained, and return the learning curves."""
+    curves = train_runs(runs, label="training")
+    if runs[0].scale != NOTEBOOK:
+        folder = paths.ROOT / "data" / "trained"
         shutil.rmtree(folder, ignore_errors=True)
         for run in runs:
             _copy_weights(run, run.seeds, folder / run.name)
@@ -114,32 +113,28 @@ def _copy_weights(run: Run, seeds: int, folder: Path) -> None:
             shutil.copyfile(source, draft)
 
 
-def evaluate_study(study: str, scale: str | None = None) -> dict[str, pd.DataFrame]:
-    """Score the runs of a study, and add their tables and settings to those in git."""
-    runs = choose_runs(study, scale)
-    if scale == NOTEBOOK:
-        return evaluate_runs(use_committed(runs), label=study)
-    return _score(runs, None, study)
+def evaluate(runs: Sequence[Run]) -> dict[str, pd.DataFrame]:
+    """Score runs, and add their tables and settings to those of their studies in git."""
+    if runs[0].scale == NOTEBOOK:
+        return evaluate_runs(runs, label="evaluation")
+    return _score(runs, None, "evaluation")
 
 
-def analyse_study(study: str, scale: str | None = None) -> dict[str, pd.DataFrame]:
-    """Run the analyses of the runs of a study, and add their tables to those in git."""
-    runs = choose_runs(study, scale)
-    if scale == NOTEBOOK:
-        return analyses.analyse_runs(use_committed(runs), study)
-    paths.analyses_folder(study).mkdir(parents=True, exist_ok=True)  # also for rows without any
-    return _analyse(runs, study)
+def analyse(runs: Sequence[Run]) -> dict[str, pd.DataFrame]:
+    """Run the analyses of runs, and add their tables to those of their studies in git."""
+    if runs[0].scale == NOTEBOOK:
+        return analyses.analyse_runs(runs, "analyses")
+    return _analyse(runs, "analyses")
 
 
-def certify_study(study: str, scale: str | None = None) -> dict[str, dict]:
-    """Certify the runs of a study that say so, and return the certificates.
+def certify(runs: Sequence[Run]) -> dict[str, dict]:
+    """Certify the runs that say so, and return the certificates.
 
     They are written to data/certificates: those in git belong to the weights in git.
     """
-    runs = [run for run in choose_runs(study, scale) if run.certify]
-    certificates = _certify(use_committed(runs) if scale == NOTEBOOK else runs, study)
-    if scale != NOTEBOOK:
-        folder = paths.ROOT / "data" / "certificates" / study
+    certificates = _certify([run for run in runs if run.certify], "certificates")
+    if runs[0].scale != NOTEBOOK:
+        folder = paths.ROOT / "data" / "certificates"
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         for row, certificate in certificates.items():
@@ -155,7 +150,7 @@ def _certify(runs: Sequence[Run], label: str) -> dict[str, dict]:
 
 
 def _score(runs: Sequence[Run], seeds: Sequence[int] | None, label: str) -> dict[str, pd.DataFrame]:
-    """Score runs of one study, and add their tables to those in git."""
+    """Score runs, and add their tables to those of their studies in git."""
     curves = train_runs(runs, seeds, label)  # is kept
     scored = {**evaluate_runs(runs, seeds, label), "curves": curves}
     trained = [
@@ -166,18 +161,29 @@ def _score(runs: Sequence[Run], seeds: Sequence[int] | None, label: str) -> dict
         if seeds is None or seed in seeds
     ]
     scored["runs"] = tables.describe_runs(trained)
-    places = {(run.name, run.scale, seed) for run, seed, _ in trained}
-    tables.add_lines(scored, paths.results_folder(runs[0].study), places)
+    _add_tables(scored, [(run, seed) for run, seed, _ in trained], paths.results_folder)
     return scored
 
 
 def _analyse(runs: Sequence[Run], label: str) -> dict[str, pd.DataFrame]:
     runs = [run for run in runs if run.analyses]
     found = analyses.analyse_runs(runs, label) if runs else {}
-    places = {(run.name, run.scale, seed) for run in runs for seed in range(run.seeds)}
-    if runs:
-        tables.add_lines(found, paths.analyses_folder(runs[0].study), places)
+    seeds = [(run, seed) for run in runs for seed in range(run.seeds)]
+    _add_tables(found, seeds, paths.analyses_folder)
     return found
+
+
+def _add_tables(
+    found: dict[str, pd.DataFrame],
+    seeds: Sequence[tuple[Run, int]],
+    folder: Callable[[str], Path],
+) -> None:
+    """Add tables of seeds of runs to those in git, each line to the folder of its study."""
+    studies = {run.name: run.study for run, _ in seeds}
+    for study in dict.fromkeys(studies.values()):
+        own = {name: table[table["row"].map(studies) == study] for name, table in found.items()}
+        places = {(run.name, run.scale, seed) for run, seed in seeds if run.study == study}
+        tables.add_lines(own, folder(study), places)
 
 
 # ---- Rows by name --------------------------------------------------------------------------------
