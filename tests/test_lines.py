@@ -3,7 +3,6 @@
 import re
 from dataclasses import replace
 
-import pandas as pd
 import pytest
 import torch
 from scipy.stats import chisquare
@@ -323,15 +322,12 @@ def test_tables_of_lines(tmp_path, monkeypatch):
     row = row.model_copy(update={"seeds": 1, "evaluation": evaluation})
     row = row.model_copy(update={"training": row.training.model_copy(update=small)})
     train_runs([row])
-    shares = []
-    table = lines.tables(row, lambda share, note: shares.append(share))["lines"]
-    assert shares == sorted(shares) and shares[-1] == 1.0
+    table = analyses.analyse_seeds(lines, row)["lines"]
     around = table[["characters", "sums"]].itertuples(index=False, name=None)
     assert [*around] == [*lines.SURROUNDINGS]
     assert (table["digits"] == 4).all() and (table["n"] == 5).all() and set(table["seed"]) == {0}
     assert ((table["low"] <= table["accuracy"]) & (table["accuracy"] <= table["high"])).all()
-    assert set(table["row"]) == {name} and isinstance(table, pd.DataFrame)
-    assert [of.__name__ for of in analyses.load_analyses(row)] == ["carry.analyses.lines"]
+    assert set(table["row"]) == {name} and row.analyses == ["lines"]
 
 
 def test_another_format_has_no_lines():

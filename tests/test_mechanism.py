@@ -89,11 +89,7 @@ def test_the_last_cell_flips_every_answer_and_no_other_twin_does(adder):
         last = table.loc[("0.resid_post", "s1")]
         assert last["n"] > 30
         assert last["flipped"] == (last["n"] if carry else 0)
-        assert carry == (not math.isnan(last["restored"]))
-        if carry:
-            assert last["restored"] == pytest.approx(1, abs=1e-4)
-            assert table.loc[("0.resid_pre", "a2"), "flipped"] == 0  # a digit that is the same
-            assert table.loc[("0.resid_pre", "^"), "restored"] == pytest.approx(0, abs=1e-4)
+        assert table.loc[("0.resid_pre", "a2"), "flipped"] == 0  # a digit that is the same
 
 
 def test_patching_cells_one_by_one_is_patching_by_hand(adder):
@@ -225,8 +221,9 @@ def test_starts_on_a_ring_end_with_its_ids(monkeypatch):
         assert tracing.scan_starts(system, 17, 25)["start"].tolist() == [*range(1, last + 1)]
 
 
-def test_all_tables_of_one_model(adder):
-    found = mechanism.model_tables(adder, 3, twins=10)
+def test_all_tables_of_one_model(adder, monkeypatch):
+    monkeypatch.setattr(mechanism, "TWINS", 10)
+    found = mechanism.model_tables(adder, 3)
     assert set(found) == set(mechanism.COLUMNS)
     assert found["patches"]["place"].unique().tolist() == [1, 2]
     assert isinstance(found["confirmed"], pd.DataFrame)

@@ -27,7 +27,7 @@ import pandas as pd
 import torch
 import torch.nn.functional as F
 
-from carry.analyses import INTERVAL, LABELS, analyse_each_seed, load_steps
+from carry.analyses import INTERVAL, LABELS, load_steps
 from carry.data import problem_sets
 from carry.data.problems import Problems
 from carry.evaluation.decoding import decode_greedily
@@ -61,7 +61,6 @@ DECODED_PROBLEMS = 300  # of each length, with the last weights
 KINDS = ("right", "wrong digits", "stops early", "middle lost", "shorter", "longer")
 
 
-@analyse_each_seed
 def tables(system: System) -> dict[str, pd.DataFrame]:
     """Score the snapshots of a row, and classify the answers of its last weights.
 

@@ -10,7 +10,7 @@ import pandas as pd
 from jaxtyping import Bool
 from torch import Tensor
 
-from carry.analyses import LABELS, analyse_each_seed
+from carry.analyses import LABELS
 from carry.data import problem_sets
 from carry.data.batch import Batch
 from carry.interpretability.attention import measure_response_attention
@@ -21,9 +21,8 @@ COLUMNS = {"locality": (*LABELS, "trained", "digits", "n", "share")}
 PROBLEMS, MAX_TOKENS = 10, 400  # of each length, and in the longest problem
 
 
-@analyse_each_seed
 def tables(system: System) -> dict[str, pd.DataFrame]:
-    """Measure the attention of every seed of a row on sums of equal lengths that score the row.
+    """Measure the attention of a model on the sums of equal lengths that score its row.
 
     Returns:
         locality: for each number of `digits` whose sums have at most `MAX_TOKENS` tokens, the

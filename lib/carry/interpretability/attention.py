@@ -34,7 +34,7 @@ LABELS = ("row", "scale", "seed", "i", "j", "n")
 COLUMNS = {
     "attention": (*LABELS, "layer", "head", "query", "key", "weight"),
     "heads": (*LABELS, "layer", "head", "needed", "share"),
-    "tokens": (*LABELS, "at", "token", "number", "place", "level_*"),
+    "tokens": (*LABELS, "at", "token", "number", "place"),
 }
 
 
@@ -118,7 +118,7 @@ def describe_batch(system: System, batch: Batch) -> dict[str, pd.DataFrame]:
     Returns:
         attention: the mean `weight` of each `layer`, `head`, `query` and earlier `key`.
         heads: the mean `share` of each `layer` and `head` on each group of `NEEDED` tokens.
-        tokens: the tokens of the first problem and their marks: `number`, `place` and levels.
+        tokens: the tokens of the first problem and their marks: `number` and `place`.
 
     >>> from carry.models.constructions.adder import build_adder
     >>> model = build_adder(3, 2)
@@ -126,8 +126,8 @@ def describe_batch(system: System, batch: Batch) -> dict[str, pd.DataFrame]:
     >>> heads = tables["heads"].query("head == 0").round(2)
     >>> heads[["needed", "share"]].values.tolist()[:2]
     [['operand', 0.33], ['sum so far', 0.33]]
-    >>> "".join(tables["tokens"]["token"])[:4], tables["tokens"]["level_2"].tolist()[:6]
-    ('^075', [-1, 0, 0, 0, 0, 1])
+    >>> "".join(tables["tokens"]["token"])[:4], tables["tokens"]["number"].tolist()[:6]
+    ('^075', [0, 1, 1, 1, 0, 2])
     """
     weights = torch.stack([pattern.mean(0) for pattern in read_attention(system, batch)])
     return {
@@ -171,7 +171,7 @@ def _tabulate_attention(weights: Float[Tensor, "L H T T"]) -> pd.DataFrame:
 
 
 def _tabulate_tokens(batch: Batch) -> pd.DataFrame:
-    table = pd.DataFrame(
+    return pd.DataFrame(
         {
             "at": range(batch.tokens.shape[1]),
             "token": [ALPHABET[token] for token in batch.tokens[0].tolist()],
@@ -179,9 +179,6 @@ def _tabulate_tokens(batch: Batch) -> pd.DataFrame:
             "place": batch.place[0].tolist(),
         }
     )
-    for level in range(batch.levels.shape[2]):
-        table[f"level_{level + 1}"] = batch.levels[0, :, level].tolist()
-    return table
 
 
 def describe_attention(

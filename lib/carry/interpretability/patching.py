@@ -13,14 +13,13 @@ the same digit and in no carry: a cell that flips their answers holds something 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
 import pandas as pd
 import torch
-from jaxtyping import Float, Integer
+from jaxtyping import Float
 from torch import Tensor
 
 from carry.config.settings import SettingsError
@@ -38,8 +37,7 @@ ROWS_AT_ONCE = 512
 FLIPS = 0.5  # a cell that flips at least this share of the answers holds the carry
 LETTERS = "abs"  # the two operands and the sum
 EMPTY = pd.DataFrame(
-    {"activation": "", "token": 0, "role": "", "n": 0, "flipped": 0, "restored": 0.0},
-    index=range(0),
+    {"activation": "", "token": 0, "role": "", "n": 0, "flipped": 0}, index=range(0)
 )
 
 
@@ -104,9 +102,7 @@ def count_flips(
 
     Returns:
         For each `activation` and `token` (with its `role`), in how many of `n` pairs of twins the
-        digit is `flipped`; and the mean share of the difference between both digits' logits that is
-        `restored` (0: as without patching, 1: as for the twin; missing for control twins). Pairs
-        count if the model predicts the correct digit for both twins.
+        digit is `flipped`. Pairs count if the model predicts the correct digit for both twins.
 
     Raises:
         SettingsError: for problems of different layouts.
@@ -116,7 +112,7 @@ def count_flips(
     >>> twins = draw_twins(system.task, 3, 1, 8, stream(0, "doctest"))
     >>> table = count_flips(system, twins, 1)
     >>> table.columns.tolist(), " ".join(table["role"].unique())
-    (['activation', 'token', 'role', 'n', 'flipped', 'restored'], '^ a0 a1 a2 + b0 b1 b2 = s0')
+    (['activation', 'token', 'role', 'n', 'flipped'], '^ a0 a1 a2 + b0 b1 b2 = s0')
     """
     device = system.device
     one, two = (system.format.write(problems.to(device)) for problems in twins)
@@ -136,19 +132,16 @@ def count_flips(
     correct = torch.ones(len(one), dtype=torch.bool, device=device)
     for batch, problems in zip((one, two), twins, strict=True):
         correct &= compute_logits(batch).argmax(-1) == problems.answer[:, place].to(device)
-    digit, twin_digit = (side.answer[:, place].long().to(device)[correct] for side in twins)
-    other_digit = (digit + 1 - 2 * used.to(device)[correct]) % 10  # for the other carry
+    other_digit = (twins[0].answer[:, place].long() + 1 - 2 * used) % 10  # for the other carry
+    other_digit = other_digit.to(device)[correct, None]
     one, two = one[correct], two[correct]
     parts = [EMPTY]
     for name, tokens in cells.items():
         logits = _patch_cells(compute_logits, one, two, name, list(tokens), at)
-        patched, before, twin = (_subtract_logits(part, digit, other_digit) for part in logits)
-        restored = ((patched - before) / (twin - before)).mean(0)
         table = pd.DataFrame({"activation": name, "token": tokens})
         table["role"] = [token_names[token] for token in tokens]
         table["n"] = len(one)
-        table["flipped"] = (logits[0].argmax(-1) == other_digit[:, None]).sum(0).tolist()
-        table["restored"] = math.nan if torch.equal(digit, twin_digit) else restored.tolist()
+        table["flipped"] = (logits.argmax(-1) == other_digit).sum(0).tolist()
         parts.append(table)
     return pd.concat(parts, ignore_index=True)
 
@@ -160,13 +153,12 @@ def _patch_cells(
     name: str,
     tokens: list[int],
     at: int,
-) -> tuple[Float[Tensor, "B C V"], Float[Tensor, "B 1 V"], Float[Tensor, "B 1 V"]]:
-    """Return the logits with each token of an activation patched, without patches, and of twins."""
-    width, patched, before, twins = len(tokens), [], [], []
+) -> Float[Tensor, "B C V"]:
+    """Return the logits with each token of an activation patched."""
+    width, patched = len(tokens), []
     for rows in torch.arange(len(one)).split(max(1, ROWS_AT_ONCE // width)):
         hooks = Hooks([name])
-        before.append(compute_logits(one[rows]))
-        twins.append(compute_logits(two[rows], hooks))
+        compute_logits(two[rows], hooks)
         values = hooks[name].repeat_interleave(width, 0)
         cells = torch.zeros(width, values.shape[1], dtype=torch.bool, device=values.device)
         if values.shape[1] == 1:  # computed for the query only
@@ -176,19 +168,7 @@ def _patch_cells(
         replace_cells = partial(torch.where, cells.repeat(len(rows), 1)[:, :, None], values)
         patch = Hooks([], {name: replace_cells})
         patched.append(compute_logits(one[rows.repeat_interleave(width)], patch))
-    return (
-        torch.cat(patched).unflatten(0, (-1, width)),
-        torch.cat(before)[:, None],
-        torch.cat(twins)[:, None],
-    )
-
-
-def _subtract_logits(
-    logits: Float[Tensor, "B C V"], digit: Integer[Tensor, " B"], other: Integer[Tensor, " B"]
-) -> Float[Tensor, "B C"]:
-    """Return the logit of the other digit minus that of the correct digit."""
-    row = torch.arange(len(digit), device=digit.device)
-    return logits[row, :, other] - logits[row, :, digit]
+    return torch.cat(patched).unflatten(0, (-1, width))
 
 
 def check_same_layout(one: Batch, two: Batch) -> None:
