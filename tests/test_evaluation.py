@@ -413,8 +413,8 @@ def test_a_fault_is_named_from_the_first_wrong_token():
     said[8, 1] = 9  # 8 and one more: it has its carry already
     seen = TeacherForcedPass(said, target, real)
     kinds = [*mistakes.KINDS, "none"]
-    errors = mistakes.find_first_errors(batch, seen)
-    named = [kinds[kind] for kind in mistakes.classify_errors(form, problems, errors).tolist()]
+    found = mistakes.classify_errors(form, problems, batch, seen)
+    named = [kinds[kind] for kind in found.tolist()]
     assert named[:8] == ["none", "lost_carry", "carry_from_nowhere", "stopped_early",
                          "stopped_late", "other", "lost_carry", "lost_carry"]  # fmt: skip
     assert named[8] in ("misaligned", "other")
