@@ -507,7 +507,7 @@ def home(keep):
 
 
 def test_trained_weights_come_back(home):
-    system = trained_models.load_trained(home.name, scale="smoke")
+    system = trained_models.load_seed(home)
     fresh = System(home, 0)
     for name, value in fresh.network.state_dict().items():
         assert torch.equal(system.network.state_dict()[name].cpu(), value)
