@@ -46,32 +46,6 @@ def read_attention(system: System, batch: Batch) -> list[Float[Tensor, "B H T T"
     return hooks.all_layers("pattern")
 
 
-@torch.inference_mode()
-def measure_response_attention(
-    system: System, batch: Batch, keys: Bool[Tensor, "B Q T"]
-) -> Float[Tensor, "L N H"]:
-    """Return each head's attention to some keys, of the N queries that write responses.
-
-    Args:
-        keys: for each query of `batch.response()`, or once for all, the tokens that count.
-
-    >>> from carry.models.constructions.adder import build_adder
-    >>> from carry.tasks import to_digits
-    >>> model = build_adder(3, 2)
-    >>> batch = model.format.write(model.task.solve(*to_digits([[57, 48, 96]])))
-    >>> everything = torch.ones_like(batch.tokens, dtype=torch.bool)[:, None]
-    >>> shares = measure_response_attention(model, batch, everything)
-    >>> shares.shape, bool((shares - 1).abs().max() < 1e-9)
-    (torch.Size([1, 16, 4]), True)
-    """
-    (at, _, real), rows = batch.response(), torch.arange(len(batch))[:, None]
-    shares = [
-        (pattern[rows, :, at] * keys[:, :, None]).sum(-1)[real]
-        for pattern in read_attention(system, batch)
-    ]
-    return torch.stack(shares)
-
-
 def _find_needed_tokens(system: System, batch: Batch) -> tuple[list[int], Bool[Tensor, "G A T"]]:
     """Return the queries of one problem that write digits of sums, and the tokens each needs.
 
