@@ -15,7 +15,7 @@ from carry.plots.attention_maps import CLIPPED, draw_attention_maps
 @pytest.mark.parametrize(("operands", "digits", "fits"), [(2, 2, True), (6, 6, False)])
 def test_maps_show_the_attention_of_responses(operands, digits, fits):
     adder, labels = build_adder(operands, digits), {"row": "construction", "seed": 0}
-    tables = attention.describe_attention(adder, (digits, operands), labels, 4)
+    tables = attention.describe_attention(adder, (digits, operands), labels)
     tokens, part = tables["tokens"], tables["attention"].assign(panel="head")
     part = part[part["head"] == 0]
     grid = draw_attention_maps(part, tokens, height=2.1, aspect=2)

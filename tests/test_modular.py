@@ -60,15 +60,16 @@ def rotation_logits():
     return sum(size * torch.cos(2 * math.pi * k / PRIME * difference) for k, size in WAVES.items())
 
 
-def test_a_model_that_rotates_is_explained_by_just_its_waves():
+def test_a_model_that_rotates_is_explained_by_just_its_waves(monkeypatch):
     logits = rotation_logits()
     assert torch.equal(logits.argmax(1), fourier.modular_sums(PRIME))
     explained = fourier.explained_variance(7.0 + logits)
     total = sum(amplitude**2 for amplitude in WAVES.values())
     for frequency, share in enumerate(explained.tolist(), start=1):
         assert share == pytest.approx(WAVES.get(frequency, 0.0) ** 2 / total, abs=1e-12)
-    assert fourier.find_key_frequencies(explained, holds=0.99) == [*WAVES]
-    assert fourier.find_key_frequencies(explained, holds=0.9) == [3, 8]
+    for share, expected in ((0.99, [*WAVES]), (0.9, [3, 8])):
+        monkeypatch.setattr(fourier, "KEY_SHARE", share)
+        assert fourier.find_key_frequencies(explained) == expected
 
 
 def test_restricted_logits_know_all_and_excluded_logits_nothing():

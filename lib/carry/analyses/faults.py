@@ -22,7 +22,7 @@ from carry.models.system import System
 from carry.models.teacher_forcing import teacher_forced_pass
 from carry.randomness import stream
 
-EXAMPLE = ("context", "target", "predicted", "problem", "right", "written")
+EXAMPLE = ("context", "target", "predicted")
 COUNTS = ("contexts", "wrong", "n", "exact", *LABELS, "trained", *INTERVAL)
 COLUMNS = {
     "verdicts": (*LABELS, "trained", "verdict", "contexts", "wrong", *EXAMPLE),
@@ -39,8 +39,7 @@ def tables(system: System) -> dict[str, pd.DataFrame]:
 
     Returns:
         verdicts: the `verdict`, the number of `contexts` and of `wrong` ones; of a wrong one the
-            `context`, its `target` and the `predicted` token, and a `problem` with this context,
-            with the `right` response and the `written` one.
+            `context`, its `target` and the `predicted` token.
         learned: for each `step` with a snapshot, the number of `contexts` and of `wrong` ones, and
             how many of `n` random problems of trained sizes are `exact`, with an interval.
         disturbed: the same with `noise` added to the last weights.

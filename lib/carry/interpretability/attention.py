@@ -21,7 +21,6 @@ from torch import Tensor
 
 from carry.config.settings import SettingsError
 from carry.data.batch import Batch
-from carry.data.problems import Problems
 from carry.formats import ALPHABET
 from carry.models.hooks import Hooks
 from carry.models.system import System
@@ -95,13 +94,15 @@ def describe_batch(system: System, batch: Batch) -> dict[str, pd.DataFrame]:
         tokens: the tokens of the first problem and their marks: `number` and `place`.
 
     >>> from carry.models.constructions.adder import build_adder
+    >>> from carry.tasks import to_digits
     >>> model = build_adder(3, 2)
-    >>> tables = describe_batch(model, model.format.write(draw_cell(model, (2, 3), 4)))
+    >>> problem = model.task.solve(*to_digits([[57, 48, 96]]))
+    >>> tables = describe_batch(model, model.format.write(problem))
     >>> heads = tables["heads"].query("head == 0").round(2)
     >>> heads[["needed", "share"]].values.tolist()[:2]
     [['operand', 0.33], ['sum so far', 0.33]]
     >>> "".join(tables["tokens"]["token"])[:4], tables["tokens"]["number"].tolist()[:6]
-    ('^075', [0, 1, 1, 1, 0, 2])
+    ('^057', [0, 1, 1, 1, 0, 2])
     """
     weights = torch.stack([pattern.mean(0) for pattern in read_attention(system, batch)])
     return {
@@ -156,19 +157,21 @@ def _tabulate_tokens(batch: Batch) -> pd.DataFrame:
 
 
 def describe_attention(
-    system: System, cell: tuple[int, int], labels: dict[str, Any], count: int = PROBLEMS
+    system: System, cell: tuple[int, int], labels: dict[str, Any]
 ) -> dict[str, pd.DataFrame]:
-    """Return `describe_batch` of `count` problems of a cell, with `labels` and the cell.
+    """Return `describe_batch` of `PROBLEMS` problems of a cell, with `labels` and the cell.
 
     Raises:
         SettingsError: if the problems of the cell have different layouts.
 
     >>> from carry.models.constructions.adder import build_adder
-    >>> heads = describe_attention(build_adder(3, 2), (2, 3), {"row": "mine"}, 4)["heads"]
+    >>> heads = describe_attention(build_adder(3, 2), (2, 3), {"row": "mine"})["heads"]
     >>> heads.loc[0, ["row", "needed"]].tolist(), heads[["i", "j", "n"]].values[0].tolist()
-    (['mine', 'operand'], [2, 3, 4])
+    (['mine', 'operand'], [2, 3, 200])
     """
-    batch = system.format.write(draw_cell(system, cell, count))
+    generator, cells = stream(0, "attention", device=system.device), torch.tensor([cell] * PROBLEMS)
+    problems = system.task.draw_for_cells(cells.to(system.device), generator)
+    batch = system.format.write(problems)
     even = (batch.length == batch.length[0]).all() and (batch.start == batch.start[0]).all()
     if system.format.variable_length or not even:
         raise SettingsError(
@@ -177,13 +180,7 @@ def describe_attention(
         )
     with use_precision("fp32", system.device):
         tables = describe_batch(system, batch)
-    labels = {**labels, "i": cell[0], "j": cell[1], "n": count}
+    labels = {**labels, "i": cell[0], "j": cell[1], "n": PROBLEMS}
     return {
         name: table.assign(**labels)[[*labels, *table.columns]] for name, table in tables.items()
     }
-
-
-def draw_cell(system: System, cell: tuple[int, int], count: int) -> Problems:
-    """Return the problems of a cell whose attention is averaged, on the system's device."""
-    generator = stream(0, "attention", device=system.device)
-    return system.task.draw_for_cells(torch.tensor([cell] * count, device=system.device), generator)
