@@ -142,7 +142,7 @@ def test_named_cells_are_confirmed_on_other_problems(adder):
 def test_problems_of_unlike_shape_are_refused():
     system = System(RUN)
     drawn = [ADDITION.solve(*to_digits(of)) for of in ([[12, 34]], [[123, 456]], [[55, 55]])]
-    message = r"^patching: problems of different layouts, \(1, \d+\) and \(1, \d+\) with"
+    message = r"^runs.mine.format: its problems of \d+ to \d+ tokens have different layouts; exp"
     for other in drawn[1:]:
         with pytest.raises(SettingsError, match=message):
             patching.count_flips(system, (drawn[0], other), 1)

@@ -15,7 +15,6 @@ from carry.data.tables import concat_by_name
 from carry.interpretability import attention, patching
 from carry.interpretability.head_ablation import ablate_heads
 from carry.interpretability.lens import apply_logit_lens
-from carry.interpretability.patching import check_same_layout
 from carry.interpretability.probes import train_probes
 from carry.models.system import System
 from carry.randomness import stream
@@ -62,7 +61,6 @@ def model_tables(system: System, digits: int) -> dict[str, pd.DataFrame]:
     system.network.eval()
     problems = {name: draw_problems(system, digits, name) for name in PROBLEMS}
     batch = system.format.write(problems["attention"].to(system.device))
-    check_same_layout(batch, batch)
     with use_precision("fp32", batch.tokens.device):
         attended = attention.describe_batch(system, batch)
         carries = []

@@ -45,6 +45,26 @@ def read_attention(system: System, batch: Batch) -> list[Float[Tensor, "B H T T"
     return hooks.all_layers("pattern")
 
 
+def check_same_layout(system: System, *batches: Batch) -> None:
+    """Refuse problems that are not written with the same layout, token by token.
+
+    Raises:
+        SettingsError: with the numbers of tokens.
+    """
+    lengths, starts = (
+        torch.cat([getattr(batch, mark) for batch in batches]) for mark in ("length", "start")
+    )
+    same = (lengths == lengths[0]).all() and (starts == starts[0]).all()
+    if same:
+        places = torch.cat([batch.place[:, : lengths[0]] for batch in batches])
+        same = (places == places[0]).all()
+    if not same:
+        raise SettingsError(
+            f"runs.{system.run.name}.format: its problems of {int(lengths.min())} to "
+            f"{int(lengths.max())} tokens have different layouts; expected pad: true and no spaces"
+        )
+
+
 def _find_needed_tokens(system: System, batch: Batch) -> tuple[list[int], Bool[Tensor, "G A T"]]:
     """Return the queries of one problem that write digits of sums, and the tokens each needs.
 
@@ -93,6 +113,9 @@ def describe_batch(system: System, batch: Batch) -> dict[str, pd.DataFrame]:
         heads: the mean `share` of each `layer` and `head` on each group of `NEEDED` tokens.
         tokens: the tokens of the first problem and their marks: `number` and `place`.
 
+    Raises:
+        SettingsError: for problems of different layouts.
+
     >>> from carry.models.constructions.adder import build_adder
     >>> from carry.tasks import to_digits
     >>> model = build_adder(3, 2)
@@ -104,6 +127,7 @@ def describe_batch(system: System, batch: Batch) -> dict[str, pd.DataFrame]:
     >>> "".join(tables["tokens"]["token"])[:4], tables["tokens"]["number"].tolist()[:6]
     ('^057', [0, 1, 1, 1, 0, 2])
     """
+    check_same_layout(system, batch)
     weights = torch.stack([pattern.mean(0) for pattern in read_attention(system, batch)])
     return {
         "attention": _tabulate_attention(weights),
@@ -161,9 +185,6 @@ def describe_attention(
 ) -> dict[str, pd.DataFrame]:
     """Return `describe_batch` of `PROBLEMS` problems of a cell, with `labels` and the cell.
 
-    Raises:
-        SettingsError: if the problems of the cell have different layouts.
-
     >>> from carry.models.constructions.adder import build_adder
     >>> heads = describe_attention(build_adder(3, 2), (2, 3), {"row": "mine"})["heads"]
     >>> heads.loc[0, ["row", "needed"]].tolist(), heads[["i", "j", "n"]].values[0].tolist()
@@ -172,12 +193,6 @@ def describe_attention(
     generator, cells = stream(0, "attention", device=system.device), torch.tensor([cell] * PROBLEMS)
     problems = system.task.draw_for_cells(cells.to(system.device), generator)
     batch = system.format.write(problems)
-    even = (batch.length == batch.length[0]).all() and (batch.start == batch.start[0]).all()
-    if system.format.variable_length or not even:
-        raise SettingsError(
-            f"runs.{system.run.name}.evaluation.attention_cell: the problems of cell {list(cell)} "
-            "have different layouts; expected a format with pad: true and without spaces"
-        )
     with use_precision("fp32", system.device):
         tables = describe_batch(system, batch)
     labels = {**labels, "i": cell[0], "j": cell[1], "n": PROBLEMS}

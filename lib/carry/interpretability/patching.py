@@ -22,11 +22,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from carry.config.settings import SettingsError
 from carry.data.batch import Batch
 from carry.data.problems import Problems, concatenate_rows
 from carry.evaluation.intervals import add_interval
 from carry.formats import ALPHABET
+from carry.interpretability.attention import check_same_layout
 from carry.interpretability.lens import residual_stream_names
 from carry.models.hooks import Hooks
 from carry.models.system import System
@@ -116,7 +116,7 @@ def count_flips(
     """
     device = system.device
     one, two = (system.format.write(problems.to(device)) for problems in twins)
-    check_same_layout(one, two)
+    check_same_layout(system, one, two)
     at, token_names = _find_query(one, place), _name_tokens(one)
     if cells is None:
         names = residual_stream_names(system)
@@ -169,23 +169,6 @@ def _patch_cells(
         patch = Hooks([], {name: replace_cells})
         patched.append(compute_logits(one[rows.repeat_interleave(width)], patch))
     return torch.cat(patched).unflatten(0, (-1, width))
-
-
-def check_same_layout(one: Batch, two: Batch) -> None:
-    """Refuse problems that are not written with the same layout, token by token.
-
-    Raises:
-        SettingsError: with both shapes.
-    """
-    first, second = one.tokens.shape, two.tokens.shape
-    marks = [torch.cat([one.length, two.length]), torch.cat([one.start, two.start])]
-    if first == second:
-        marks.append(torch.cat([one.place, two.place]))
-    if first != second or any((values != values[0]).any() for values in marks):
-        raise SettingsError(
-            f"patching: problems of different layouts, {tuple(first)} and {tuple(second)} with "
-            f"{int(marks[0].min())} to {int(marks[0].max())} tokens; expected twins of one layout"
-        )
 
 
 def _find_query(batch: Batch, place: int) -> int:
