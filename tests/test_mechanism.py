@@ -74,13 +74,6 @@ def test_twins_differ_in_one_digit_and_one_carry(place, carry):
     assert not carry or abs(begun - 30) < 5 * math.sqrt(60) / 2
 
 
-@pytest.mark.parametrize(("digits", "place"), [(4, -1), (4, 0), (4, 4), (4, 5), (1, 1)])
-def test_a_place_without_a_carry_from_below_has_no_twins(digits, place):
-    expected = f"^place: {place} .*; expected at least 1 and less than {digits}$"
-    with pytest.raises(ValueError, match=expected):
-        patching.draw_twins(ADDITION, digits, place, 1, stream(0, "twins"))
-
-
 def test_the_last_cell_flips_every_answer_and_no_other_twin_does(adder):
     """Where the digit is read off the stream it is all that counts; without a carry, nothing."""
     for carry in (True, False):

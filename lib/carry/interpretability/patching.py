@@ -51,10 +51,8 @@ def draw_twins(
 ) -> tuple[Problems, Problems]:
     """Draw problems and their twins, or control twins (`carry=False`), for the carry into a place.
 
-    Either twin may have the carry. No operand and no sum has more than `digits` digits.
-
-    Raises:
-        ValueError: for a place into which no such sum has a carry.
+    Either twin may have the carry. No operand and no sum has more than `digits` digits, so `place`
+    is from 1 to `digits` - 1.
 
     >>> from carry.tasks import build_task
     >>> task = build_task({"name": "addition"})
@@ -63,11 +61,6 @@ def draw_twins(
     >>> used[0][1] == used[1][1], used[0][2] + used[1][2]
     (True, 100)
     """
-    if not 1 <= place < digits:  # else no drawn problem would have twins
-        raise ValueError(
-            f"place: {place} has no carry from below in sums of {digits} digits; "
-            f"expected at least 1 and less than {digits}"
-        )
     parts: list[tuple[Problems, Problems]] = []
     while sum(len(one) for one, _ in parts) < count:
         cells = torch.full((32 * count, 2), digits)
