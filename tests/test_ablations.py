@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from carry import analyses
 from carry.analyses import locality
 from carry.certificates.contexts import require_bounded_contexts
 from carry.config.settings import SettingsError
@@ -85,7 +86,7 @@ def test_attention_on_local_tokens(row, monkeypatch):
         problem_sets, "load_questions", lambda run: SETS["ablations"].groupby("i").head(3)
     )
     monkeypatch.setattr(trained_models, "load_seed", lambda run, seed: System(run, seed))
-    table = locality.tables(run.model_copy(update={"seeds": 2}))["locality"]
+    table = analyses.analyse_seeds(locality, run.model_copy(update={"seeds": 2}))["locality"]
     assert (table["n"] == 3).all() and table["seed"].unique().tolist() == [0, 1]
     assert table["digits"].max() == 100, "longer sums have more tokens"
     shares = table[table["seed"] == 0].set_index("digits")["share"]

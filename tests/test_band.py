@@ -1,13 +1,9 @@
 """The validation band: sizes just beyond training, which choose settings and are not reported."""
 
-import pandas as pd
 import pytest
 
-from carry import analyses
 from carry.config.settings import SettingsError
 from carry.data import problem_sets
-from carry.evaluation import jobs
-from carry.evaluation.regions import refuse_band
 from carry.experiments.resolve import make_run
 
 TRAINED = 4  # the band is 5 and 6
@@ -59,26 +55,3 @@ def test_cells_in_it_are_refused_before_any_work(evaluation, place):
     assert str(error.value).startswith(f"runs.mine.evaluation.{place} is in the validation band")
     assert str(error.value).endswith("expected no size from 5 to 6")
     run_of(False, **evaluation)
-
-
-def test_tables_with_a_cell_in_it_are_refused():
-    cells = pd.DataFrame({"row": ["mine", "other", "mine"], "i": [4, 5, 7], "j": [1, 6, 4]})
-    named = pd.DataFrame({"row": ["mine"], "n": [5]})
-    tables = {"cells": cells, "named": named, "steps": cells[["row", "i"]]}
-    refuse_band(tables, [run_of()])
-    for table in (cells.assign(j=6), cells[["row"]].assign(digits=5)):
-        refuse_band({"cells": table}, [run_of(False)])
-        with pytest.raises(SettingsError, match=r"^runs\.mine\.evaluation\.band: table 'cells'"):
-            refuse_band({"cells": table}, [run_of()])
-
-
-def test_scores_and_analyses_are_checked_before_they_are_returned(tmp_path, monkeypatch):
-    pd.DataFrame({"row": ["mine"], "digits": [6]}).to_parquet(tmp_path / "cells.parquet")
-    for module, list_jobs, run in (
-        (jobs, "list_evaluation_jobs", jobs.evaluate_runs),
-        (analyses, "list_analysis_jobs", analyses.analyse_runs),
-    ):
-        monkeypatch.setattr(module, list_jobs, lambda *asked: [None])
-        monkeypatch.setattr(jobs, "run_jobs", lambda *asked: [tmp_path])
-        with pytest.raises(SettingsError, match="has size 6 of the validation band"):
-            run([run_of()])

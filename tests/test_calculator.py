@@ -230,7 +230,7 @@ def test_operations_that_a_row_lacks_are_refused():
 
 
 def test_the_command_prints_rows_and_the_answer(monkeypatch, capsys):
-    monkeypatch.setattr("carry.evaluation.trained_models.load_trained", lambda *given: oracle())
+    monkeypatch.setattr("carry.evaluation.trained_models.load_seed", lambda *given: oracle())
     row = ["--row", "calculator_relative_longhand"]
     cli.run_command(["ask", "37 - 52", *row])
     assert capsys.readouterr().out.splitlines() == ["1:  85 -", "0:  15", "-15"]

@@ -380,21 +380,6 @@ def test_decoding_does_not_see_the_steps(steps, monkeypatch):
     assert torch.equal(decode_greedily(system, problems), true)
 
 
-MADE = {name: ("addition", form) for name, form in PARTS.items()}
-MADE |= {task: (task, form) for task, form in TASKS.items()}
-MADE |= {name: SCRATCHPADS[name] for name in ("sums_plain", "sums_unpadded", "products_unpadded")}
-
-
-@pytest.mark.parametrize(("task", "form"), MADE.values(), ids=MADE)
-def test_decoding_mock_models_of_every_task(task, form):
-    positions = levels(task) if form.get("name") == "scratchpad" else PAIRS["abacus_learned"]
-    for kind in (mock_models.Oracle, mock_models.StopsEarly, mock_models.StopsLate):
-        system = build(positions, {"layers": 1}, form, kind, task)
-        problems = questions(system.task, each=3)
-        right = assert_pass_tells_what_decoding_writes(system, problems)
-        assert right.all() == right.any() == (kind is mock_models.Oracle)
-
-
 @pytest.mark.parametrize("form", FORMATS)
 def test_decoding_mock_models(form):
     problems = build([]).task.solve(*to_digits([[653, 49], [1, 2], [99, 1], [8, 990]]))

@@ -332,20 +332,6 @@ def test_asking_shows_steps_and_answer(name):
         assert shown["predicted"].iloc[-1] == "$"
 
 
-def test_the_smallest_number_alone():
-    """One that swaps all but the first is wrong and has the first right."""
-
-    class FirstOnly(mock_models.Oracle):
-        def write_answer(self, *operands):
-            first, *rest = super().write_answer(*operands)
-            return [first, *rest[::-1]]
-
-    system, table = other(FirstOnly, "sorting", {"name": "labelled"})
-    cells, _, _ = scoring.score_system(system, table)
-    assert (cells["first_right"] == cells["n"]).all()
-    assert (cells.loc[cells["i"] > 2, "exact"] == 0).all()
-
-
 def test_carries_of_more_than_one_can_be_lost():
     """99 x 99: the tens sum 81 twice and use 8; without it they are 2, not 0."""
     task = tasks.build_task({"name": "multiplication"})
@@ -413,8 +399,8 @@ def test_a_fault_is_named_from_the_first_wrong_token():
     said[8, 1] = 9  # 8 and one more: it has its carry already
     seen = TeacherForcedPass(said, target, real)
     kinds = [*mistakes.KINDS, "none"]
-    errors = mistakes.find_first_errors(batch, seen)
-    named = [kinds[kind] for kind in mistakes.classify_errors(form, problems, errors).tolist()]
+    found = mistakes.classify_errors(form, problems, batch, seen)
+    named = [kinds[kind] for kind in found.tolist()]
     assert named[:8] == ["none", "lost_carry", "carry_from_nowhere", "stopped_early",
                          "stopped_late", "other", "lost_carry", "lost_carry"]  # fmt: skip
     assert named[8] in ("misaligned", "other")
@@ -507,7 +493,7 @@ def home(keep):
 
 
 def test_trained_weights_come_back(home):
-    system = trained_models.load_trained(home.name, scale="smoke")
+    system = trained_models.load_seed(home)
     fresh = System(home, 0)
     for name, value in fresh.network.state_dict().items():
         assert torch.equal(system.network.state_dict()[name].cpu(), value)

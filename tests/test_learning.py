@@ -162,7 +162,7 @@ def test_tables_of_a_trained_row(form, tmp_path, monkeypatch):
     table = asked()
     monkeypatch.setattr(problem_sets, "load_questions", lambda of: table)
     train_runs([run])
-    found = analyses.order_columns(learning.tables(run), learning.COLUMNS)
+    found = analyses.analyse_seeds(learning, run)
     assert ("scratchpads" in found) == (form == "worded")
     for name, of in found.items():
         assert (of["trained"] == 3).all()

@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from carry.analyses import local_adder
-from carry.analyses.local_adder import adder_tables, enumerate_middle
+from carry.analyses.local_adder import enumerate_middle
+from carry.analyses.local_adder import tables as adder_tables
 from carry.config.settings import SettingsError
 from carry.experiments.resolve import load_run, make_run
 from carry.models.system import System

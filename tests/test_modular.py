@@ -12,7 +12,7 @@ from carry.analyses import modular
 from carry.config import paths
 from carry.config.settings import SettingsError
 from carry.data import problem_sets
-from carry.evaluation import mistakes, trained_models
+from carry.evaluation import mistakes
 from carry.evaluation.scoring import score_system
 from carry.experiments.resolve import make_run
 from carry.formats import FIRST_LETTER
@@ -60,15 +60,16 @@ def rotation_logits():
     return sum(size * torch.cos(2 * math.pi * k / PRIME * difference) for k, size in WAVES.items())
 
 
-def test_a_model_that_rotates_is_explained_by_just_its_waves():
+def test_a_model_that_rotates_is_explained_by_just_its_waves(monkeypatch):
     logits = rotation_logits()
     assert torch.equal(logits.argmax(1), fourier.modular_sums(PRIME))
     explained = fourier.explained_variance(7.0 + logits)
     total = sum(amplitude**2 for amplitude in WAVES.values())
     for frequency, share in enumerate(explained.tolist(), start=1):
         assert share == pytest.approx(WAVES.get(frequency, 0.0) ** 2 / total, abs=1e-12)
-    assert fourier.find_key_frequencies(explained, holds=0.99) == [*WAVES]
-    assert fourier.find_key_frequencies(explained, holds=0.9) == [3, 8]
+    for share, expected in ((0.99, [*WAVES]), (0.9, [3, 8])):
+        monkeypatch.setattr(fourier, "KEY_SHARE", share)
+        assert fourier.find_key_frequencies(explained) == expected
 
 
 def test_restricted_logits_know_all_and_excluded_logits_nothing():
@@ -166,12 +167,11 @@ def trained_row(form, modulus, folder, monkeypatch):
     monkeypatch.setattr(paths, "STORE", folder)
     for seed in range(2):
         train_runs([run], [seed])
-    return modular.tables(run)
+    return analyses.analyse_seeds(modular, run)
 
 
 def test_tables_of_a_trained_row_have_their_columns(tmp_path, monkeypatch):
     found = trained_row("one_hot", 13, tmp_path, monkeypatch)
-    found = analyses.order_columns(found, modular.COLUMNS)
     assert set(found) == set(modular.COLUMNS)
     progress = found["progress"]
     assert sorted(progress["step"].unique()) == [0, 2, 4] and set(progress["seed"]) == {0, 1}
@@ -199,12 +199,11 @@ def test_many_pairs_are_sampled_the_same_each_time(monkeypatch):
     assert [len(of) for of in some.values()] == [20, 20]
 
 
-def test_rows_that_have_nothing_to_look_at_are_refused(monkeypatch):
-    monkeypatch.setattr(trained_models, "load_seed", System)
+def test_rows_that_have_nothing_to_look_at_are_refused():
     with pytest.raises(
         SettingsError, match=rf"^runs.{ROW}.training.snapshot_every: None does not fit"
     ):
-        modular.tables(tiny(snapshot_every=None))
+        modular.tables(System(tiny(snapshot_every=None)))
 
 
 def made(accuracy, restricted):

@@ -48,7 +48,7 @@ assert tasks.build_task({"name": "complement"}).label == "Complement"
 chosen = load_run("addition_nope").model_copy(update={"analyses": ["parameters"]})
 trained_models.load_seed = lambda run, seed: System(run, seed)
 (module,) = analyses.load_analyses(chosen)
-assert len(analyses.order_columns(module.tables(chosen, analyses.ignore), module.COLUMNS)["norms"])
+assert len(analyses.analyse_seeds(module, chosen)["norms"])
 assert "copying_relative_goes_far" in [claim.id for claim in load_claims()]
 """
 

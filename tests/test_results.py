@@ -147,9 +147,8 @@ def test_declared_columns_are_those_that_evaluation_writes():
     settings = {"task": system.run.task, "equal": 1, "longest": 2}
     problems = problem_sets.draw_problem_set("mine", problem_sets.ProblemSet.parse(settings, "x"))
     cell_table, place_table, steps = score_system(system, problems)
-    attended = attention.describe_attention(system, (2, 2), dict.fromkeys(names), count=2)
+    attended = attention.describe_attention(system, (2, 2), dict.fromkeys(names))
     tables = {name: [*table.columns] for name, table in attended.items()}
-    tables["tokens"] = [name for name in tables["tokens"] if "level" not in name]  # as many as are
     tables |= {"cells": [*cell_table.columns], "places": [*place_table.columns]}
     tables["steps"] = [*steps.columns]  # for the tables of analyses see their tests
     declared = results.find_declared_columns()

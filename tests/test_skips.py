@@ -305,7 +305,7 @@ def test_far_keys_are_refused_where_none_can_be(found, pairs):
     with pytest.raises(SettingsError, match=match), system.read_from("window"):
         pass
     with pytest.raises(SettingsError, match=f"window: .* does not fit {found}; expected None"):
-        far_ids.measure_errors(system, 3, window=2, count=2)
+        far_ids.measure_errors(system, 3, window=2)
     for field, settings in {
         "evaluation.starts: 'window'": {"evaluation": {"digits": 6, "starts": ["window"]}},
         "training.longer: 8.0": {"training": {"longer": 8.0}},

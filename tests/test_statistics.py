@@ -13,7 +13,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
-from statsmodels.stats.multitest import multipletests
 
 from carry.config.settings import SettingsError
 from carry.evaluation import differences, intervals, thesis_runs
@@ -145,11 +144,12 @@ def test_rows_as_far_apart_as_the_margin_are_a_false_alarm_in_at_most_5_percent(
     assert equivalence_p(*alike, 0.1).max() == pytest.approx(1 / 252)  # and rows alike are found
 
 
-def test_a_family_is_corrected_by_holm():
-    for family in np.random.default_rng(8).random((5, 8)):
-        corrected = differences.correct_p_values(family)
-        assert corrected == pytest.approx(multipletests(family, method="holm")[1])
-    assert differences.correct_p_values([]) == []
+def test_many_seeds_are_dealt_out_at_random():
+    random = np.random.default_rng(4)
+    one, two = random.normal(0, 1, 20), random.normal(0.7, 1, 20)
+    found, again = (differences.compute_permutation_p(one, two) for _ in range(2))
+    assert found == again and 0 < found < 0.5
+    assert differences.compute_permutation_p(one, one) == 1
 
 
 @pytest.mark.slow

@@ -17,6 +17,7 @@ from carry.evaluation.decoding import decode_greedily
 from carry.experiments.resolve import make_run
 from carry.experiments.run import SUB_TASKS
 from carry.formats import ALPHABET, EOS, PAD, SPACE, to_text, to_tokens
+from carry.models.teacher_forcing import TeacherForcedPass
 from carry.randomness import stream
 from carry.tasks import to_digits
 from pythons import assert_places
@@ -266,10 +267,13 @@ def test_what_is_wrong_in_a_part_is_no_fault_of_a_sum(table, prefix):
 def test_one_carry_more_or_less():
     """A sign where the end was due, and the end where a sign was."""
     problems, form = solved((12, 99), (5, 5)), form_of("car")
-    dash, end = ALPHABET.index("-"), EOS
-    errors = torch.tensor([[-1, dash, end], [0, end, ALPHABET.index("c")]])
-    kinds = [mistakes.KINDS[at] for at in mistakes.classify_errors(form, problems, errors).tolist()]
-    assert kinds == ["stopped_late", "stopped_early"]
+    batch = form.write(problems)
+    _, target, real = batch.response()  # cc$ and c$
+    written = target.clone()
+    written[0, 2], written[1, 0] = ALPHABET.index("-"), EOS
+    seen = TeacherForcedPass(written, target, real)
+    kinds = mistakes.classify_errors(form, problems, batch, seen).tolist()
+    assert [mistakes.KINDS[at] for at in kinds] == ["stopped_late", "stopped_early"]
 
 
 @pytest.mark.parametrize("ids", ["abacus", "coupled"])

@@ -35,9 +35,7 @@ STATED = {
 
 @pytest.fixture(scope="module")
 def shown():
-    return adder_construction.paper_tables(
-        adder_construction.paper_example(), 57, 48, 96, first=(4, 2)
-    )
+    return adder_construction.paper_tables()
 
 
 @pytest.mark.parametrize(("number", "row"), STATED)

@@ -187,10 +187,12 @@ def ask_model(
 ) -> None:
     """Print the answer of a trained model to one question."""
     from carry.evaluation import ask
-    from carry.evaluation.trained_models import load_trained
+    from carry.evaluation.trained_models import load_seed
+    from carry.experiments.resolve import load_run
 
     question = question.replace(" ", "").removesuffix("=")
-    system = load_trained(row or (CALCULATOR if {*question} & {*"-*/"} else ADDER), seed, scale)
+    row = row or (CALCULATOR if {*question} & {*"-*/"} else ADDER)
+    system = load_seed(load_run(row, scale), seed)
     operands = system.task.parse_question(question)
     first = int(start) if start.removeprefix("-").isdecimal() else start
     ask.check_start(system, first)
@@ -280,10 +282,11 @@ def export_certificate(row: str, seed: int, to: str | None) -> None:
 
 def export(row: str, scale: str, seed: int, to: str | None) -> None:
     """Write the weights, the settings and the model card of one seed of a row to a folder."""
-    from carry.evaluation.trained_models import load_trained
+    from carry.evaluation.trained_models import load_seed
+    from carry.experiments.resolve import load_run
     from carry.exports.card import export_model
 
-    system = load_trained(row, seed, scale)
+    system = load_seed(load_run(row, scale), seed)
     default = paths.ROOT / "data" / "exports" / row / f"seed_{seed}"
     folder = export_model(system, to or default)
     print(folder if to else paths.display_path(folder))

@@ -87,7 +87,7 @@ def find_declared_columns() -> dict[str, list[str]]:
         names = [package, *(f"{package}.{name}" for name in list_modules(package))]
         for module in map(importlib.import_module, names):
             for table, columns in getattr(module, "COLUMNS", {}).items():
-                declared[table] = [column for column in columns if not column.endswith("*")]
+                declared[table] = list(columns)
     return declared
 
 

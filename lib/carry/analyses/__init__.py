@@ -2,21 +2,20 @@
 
 A run names its analyses under `analyses`: modules of this package. Each module declares
 
-    TASK                    the name of the task that it analyses, or `ANY`
-    COLUMNS                 the columns of each table, by the table's name and in their order;
-                            `level_*` stands for any number of columns `level_1`, `level_2`, ...
-    tables(run, report)     the tables by name; a table that a run lacks is left out; `report` is
-                            called with the share of the work that is done
+    TASK              the name of the task that it analyses; without it, it analyses any
+    COLUMNS           the columns of each table, by the table's name and in their order
+    tables(system)    the tables of one seed by name; a table that it lacks is left out
 
-Analyses are jobs of their own, so that a new analysis scores nothing again.
+Tables of all seeds are joined. They get the columns `row`, `scale`, `seed` and `trained` (digits)
+of the model, where COLUMNS has them. Analyses are jobs of their own, so that a new analysis scores
+nothing again.
 """
 
 from __future__ import annotations
 
-import functools
 import importlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 
@@ -34,15 +33,8 @@ from carry.jobs import Job
 from carry.models.identity import identify
 from carry.models.system import System
 
-Report = Callable[..., None]  # called with the share of an analysis that is done, and a note
-
-ANY = "any task"
 LABELS = ("row", "scale", "seed")  # the columns that name a model, in most tables
 INTERVAL = ("accuracy", "low", "high")
-
-
-def ignore(share: float, note: str = "") -> None:
-    """Ignore a report: the default of `tables`."""
 
 
 def load_analyses(run: Run) -> list[ModuleType]:
@@ -61,7 +53,7 @@ def load_analyses(run: Run) -> list[ModuleType]:
         if name not in names:
             raise SettingsError(f"{place}: unknown analysis {name!r}, {suggest_name(name, names)}")
         module = importlib.import_module(f"carry.analyses.{name}")
-        if module.TASK not in (task, ANY):
+        if getattr(module, "TASK", task) != task:
             raise SettingsError(
                 f"{place}: {name!r} does not fit task {task!r}; expected {module.TASK!r}"
             )
@@ -108,51 +100,27 @@ def list_analysis_jobs(run: Run) -> list[Job]:
     ]
 
 
-def run_analysis(report: Report, folder: Path, run: Run, name: str) -> None:
+def run_analysis(report: Callable[[float], None], folder: Path, run: Run, name: str) -> None:
     """Analyse a run with the module `name`, and write a file for each of its tables."""
-    module = importlib.import_module(name)
-    write_tables(order_columns(module.tables(run, report), module.COLUMNS), folder)
+    write_tables(analyse_seeds(importlib.import_module(name), run, report), folder)
 
 
-def order_columns(
-    tables: dict[str, pd.DataFrame], declared: dict[str, Iterable[str]]
+def analyse_seeds(
+    module: ModuleType, run: Run, report: Callable[[float], None] = lambda share: None
 ) -> dict[str, pd.DataFrame]:
-    """Return the declared columns of tables, with each `name_*` replaced by those that match it.
+    """Return the tables that an analysis makes of all seeds of a run.
 
-    >>> table = pd.DataFrame({"level_1": [0], "level_2": 1, "seed": 2, "token": "+"})
-    >>> [*order_columns({"tokens": table}, {"tokens": ["token", "level_*"]})["tokens"]]
-    ['token', 'level_1', 'level_2']
+    Args:
+        report: called with the share of the seeds that are done.
     """
-    ordered = {}
-    for table_name, table in tables.items():
-        columns = []
-        for name in declared[table_name]:
-            start = name.removesuffix("*")
-            columns += [c for c in table if c.startswith(start)] if start != name else [name]
-        ordered[table_name] = table[columns]
-    return ordered
-
-
-def analyse_each_seed(
-    analyse: Callable[[System], dict[str, pd.DataFrame]],
-) -> Callable[..., dict[str, pd.DataFrame]]:
-    """Return `tables(run, report)` for a function that returns the tables of one model.
-
-    The tables of all seeds are joined; they get the columns `row`, `scale`, `seed` and `trained`
-    (digits) of the model.
-    """
-
-    @functools.wraps(analyse)
-    def tables(run: Run, report: Report = ignore) -> dict[str, pd.DataFrame]:
-        parts = []
-        for seed in range(run.seeds):
-            system = trained_models.load_seed(run, seed)
-            found, labels = analyse(system), list_labels(system)
-            parts.append({name: table.assign(**labels) for name, table in found.items()})
-            report((seed + 1) / run.seeds)
-        return concat_by_name(parts)
-
-    return tables
+    parts = []
+    for seed in range(run.seeds):
+        system = trained_models.load_seed(run, seed)
+        found, labels = module.tables(system), list_labels(system)
+        parts.append({name: table.assign(**labels) for name, table in found.items()})
+        report((seed + 1) / run.seeds)
+    joined = concat_by_name(parts)
+    return {name: table[[*module.COLUMNS[name]]] for name, table in joined.items()}
 
 
 def load_steps(system: System) -> Iterator[int]:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import pandas as pd
 import torch
 
-from carry.analyses import INTERVAL, LABELS, analyse_each_seed
+from carry.analyses import INTERVAL, LABELS
 from carry.config.settings import SettingsError
 from carry.data import problem_sets
 from carry.data.problems import Problems
@@ -33,16 +33,15 @@ ARCHITECTURE = "adaptive"
 MODEL = (*LABELS, "trained", "recurrences_trained", "digits")
 COLUMNS = {
     "depths": (
-        *MODEL, "place", "carry", "cascade", "n", "recurrences_taken", "recurrences_taken_spread",
-        "depth", "depth_spread", "correct", *INTERVAL,
+        *MODEL, "place", "carry", "cascade", "n", "recurrences_taken", "depth", "correct",
+        *INTERVAL,
     ),
     "rounds": (*MODEL, "recurrences", "n", "exact", *INTERVAL),
 }  # fmt: skip
 
 
-@analyse_each_seed
 def tables(system: System) -> dict[str, pd.DataFrame]:
-    """Measure the recurrences of every seed of a row, on test problems of equal lengths.
+    """Measure the recurrences of a model on test problems of equal lengths.
 
     Returns:
         depths: see `measure_depths`.
@@ -75,8 +74,7 @@ def measure_depths(system: System, problems: Problems) -> pd.DataFrame:
     Returns:
         For each `place` of the answer (0: least significant), whether a `carry` comes in, and the
         length of the longest `cascade` of the problem: of `n` digits the mean `recurrences_taken`
-        and `depth` with their standard deviations (`..._spread`), and how many are `correct`, with
-        an interval.
+        and `depth`, and how many are `correct`, with an interval.
 
     >>> from carry.randomness import stream
     >>> from carry.experiments.resolve import make_run
@@ -97,25 +95,15 @@ def measure_depths(system: System, problems: Problems) -> pd.DataFrame:
         "place": place.long(),
         "carry": steps["carry_used"].long().gather(1, place.clamp(min=0).long()),
         "cascade": cascade,
-        "taken": taken.count,
+        "n": torch.ones_like(place),
+        "recurrences_taken": taken.count,
         "depth": taken.mean,
         "correct": result.right,
     }
     digits = pd.DataFrame({name: part.cpu()[is_digit].numpy() for name, part in columns.items()})
     grouped = digits.groupby(["place", "carry", "cascade"], as_index=False)
-    table = grouped.agg(
-        n=("taken", "size"),
-        recurrences_taken=("taken", "mean"),
-        recurrences_taken_spread=("taken", _population_deviation),
-        depth=("depth", "mean"),
-        depth_spread=("depth", _population_deviation),
-        correct=("correct", "sum"),
-    )
-    return add_interval(table, "correct")
-
-
-def _population_deviation(values: pd.Series) -> float:
-    return float(values.astype(float).std(ddof=0))
+    how = {"n": "sum", "recurrences_taken": "mean", "depth": "mean", "correct": "sum"}
+    return add_interval(grouped.agg(how), "correct")
 
 
 @torch.inference_mode()

@@ -6,13 +6,10 @@ weights with noise. For a model whose ids or windows determine no answer, the ve
 
 from __future__ import annotations
 
-from functools import partial
-
 import pandas as pd
 import torch
 
-from carry.analyses import ANY, INTERVAL, LABELS, Report, analyse_each_seed, ignore
-from carry.certificates.contexts import ConflictingContexts
+from carry.analyses import INTERVAL, LABELS
 from carry.certificates.verification import (
     EnumeratedContexts,
     certify_model,
@@ -21,13 +18,11 @@ from carry.certificates.verification import (
 )
 from carry.evaluation import trained_models
 from carry.evaluation.intervals import add_interval
-from carry.experiments.run import Run
 from carry.models.system import System
 from carry.models.teacher_forcing import teacher_forced_pass
 from carry.randomness import stream
 
-TASK = ANY
-EXAMPLE = ("context", "target", "predicted", "problem", "right", "written")
+EXAMPLE = ("context", "target", "predicted")
 COUNTS = ("contexts", "wrong", "n", "exact", *LABELS, "trained", *INTERVAL)
 COLUMNS = {
     "verdicts": (*LABELS, "trained", "verdict", "contexts", "wrong", *EXAMPLE),
@@ -39,25 +34,18 @@ NOISE = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)  # as shares of the standard deviation
 MAX_CONTEXTS = 100_000  # of models that are scored after every snapshot
 
 
-def tables(run: Run, report: Report = ignore) -> dict[str, pd.DataFrame]:
-    """Certify every seed of a row, and count the wrong contexts of its snapshots and with noise.
+def tables(system: System) -> dict[str, pd.DataFrame]:
+    """Certify a model, and count the wrong contexts of its snapshots and with noise.
 
     Returns:
         verdicts: the `verdict`, the number of `contexts` and of `wrong` ones; of a wrong one the
-            `context`, its `target` and the `predicted` token, and a `problem` with this context,
-            with the `right` response and the `written` one.
+            `context`, its `target` and the `predicted` token.
         learned: for each `step` with a snapshot, the number of `contexts` and of `wrong` ones, and
             how many of `n` random problems of trained sizes are `exact`, with an interval.
         disturbed: the same with `noise` added to the last weights.
         The last two are left out if there are more than `MAX_CONTEXTS`.
     """
-    contexts = find_contexts_or_conflict(trained_models.load_seed(run))
-    return analyse_each_seed(partial(_analyse_seed, contexts=contexts))(run, report)
-
-
-def _analyse_seed(
-    system: System, contexts: EnumeratedContexts | ConflictingContexts
-) -> dict[str, pd.DataFrame]:
+    contexts = find_contexts_or_conflict(system)
     result = certify_model(system, contexts)
     example = result.get("counterexample", {})
     verdict = {"verdict": result["verdict"], "contexts": result["contexts"]}

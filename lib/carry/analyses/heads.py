@@ -18,7 +18,7 @@ import torch
 from jaxtyping import Float, Integer
 from torch import Tensor
 
-from carry.analyses import LABELS, analyse_each_seed
+from carry.analyses import LABELS
 from carry.data import problem_sets
 from carry.data.training_batches import draw_training_set
 from carry.models.system import System
@@ -30,9 +30,10 @@ Counts = Integer[Tensor, "_ 3"]  # how often 0, 1 and 2 occur in each string
 
 TASK = "noisy_majority"
 MODEL = (*LABELS, "trained")
+VALUES = [f"value_{token}_{feature}" for token in range(3) for feature in range(2)]
 COLUMNS = {
     "separations": (*MODEL, "size", "heads", "learned", "separation", "n"),
-    "ratios": (*MODEL, "head", "w01", "w02", "value_*", "separation", "n"),
+    "ratios": (*MODEL, "head", "w01", "w02", *VALUES, "separation", "n"),
     "outputs": (*MODEL, "zeros", "ones", "twos", "head", "x", "y", "n"),
     "by_hand": (*MODEL, "head", "w01", "w02", "separation", "n"),
 }
@@ -42,9 +43,8 @@ OUTPUT_STRINGS = 400  # test strings in the table `outputs`
 GRID = (0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 3.0, 5.0, 10.0, 20.0, 50.0, 100.0)
 
 
-@analyse_each_seed
 def tables(system: System) -> dict[str, pd.DataFrame]:
-    """Analyse the heads of every seed of a row of the noisy majority.
+    """Analyse the heads of a model of the noisy majority.
 
     Returns:
         separations: both accuracies of sets of heads (see `score_head_sets`); of single heads in

@@ -27,9 +27,10 @@ import pandas as pd
 import torch
 import torch.nn.functional as F
 
-from carry.analyses import INTERVAL, LABELS, analyse_each_seed, load_steps
+from carry.analyses import INTERVAL, LABELS, load_steps
 from carry.data import problem_sets
 from carry.data.problems import Problems
+from carry.data.tables import concat_by_name
 from carry.evaluation.decoding import decode_greedily
 from carry.evaluation.intervals import add_interval
 from carry.evaluation.scoring import locate_digits
@@ -61,7 +62,6 @@ DECODED_PROBLEMS = 300  # of each length, with the last weights
 KINDS = ("right", "wrong digits", "stops early", "middle lost", "shorter", "longer")
 
 
-@analyse_each_seed
 def tables(system: System) -> dict[str, pd.DataFrame]:
     """Score the snapshots of a row, and classify the answers of its last weights.
 
@@ -91,19 +91,20 @@ def tables(system: System) -> dict[str, pd.DataFrame]:
         "next_tokens": score_next_tokens,
         "scratchpads": score_scratchpads,
     }
-    parts: dict[str, list[pd.DataFrame]] = {name: [] for name in COLUMNS}
+    parts: list[dict[str, pd.DataFrame]] = []
     with use_precision("fp32", system.device):
         for step in load_steps(system):
             for digits, batch in problems.items():
                 loss, places = score_answers(system, batch[:SNAPSHOT_PROBLEMS])
-                columns = {"step": step, "digits": digits}
-                parts["losses"].append(pd.DataFrame([{**columns, **loss}]))
-                parts["order"].append(places.assign(**columns))
+                scored = {"losses": pd.DataFrame([loss]), "order": places}
+                labels = {"step": step, "digits": digits}
+                parts.append({name: table.assign(**labels) for name, table in scored.items()})
         for digits, batch in problems.items():
-            decoded = batch[:DECODED_PROBLEMS]
-            for name, score in scores.items():
-                parts[name].append(score(system, decoded).assign(digits=digits))
-    joined = {name: pd.concat(tables, ignore_index=True) for name, tables in parts.items()}
+            scored = {
+                name: score(system, batch[:DECODED_PROBLEMS]) for name, score in scores.items()
+            }
+            parts.append({name: table.assign(digits=digits) for name, table in scored.items()})
+    joined = concat_by_name(parts)
     joined["losses"]["seen"] = joined["losses"]["digits"].isin(system.run.trained_lengths())
     return {
         name: add_interval(table, HITS[name]) if name in HITS else table

@@ -7,20 +7,16 @@ text, more sums. The row lists the lengths of numbers and the number of lines (`
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
 
 import pandas as pd
 import torch
 
-from carry.analyses import INTERVAL, Report, ignore
+from carry.analyses import INTERVAL
 from carry.config.settings import SettingsError
-from carry.evaluation import trained_models
 from carry.evaluation.intervals import add_interval
 from carry.evaluation.scoring import score
-from carry.experiments.run import Run
 from carry.formats.line import Line
 from carry.models.system import System
-from carry.progress import count_progress
 from carry.randomness import stream
 
 TASK = "addition"
@@ -39,41 +35,29 @@ SURROUNDINGS = (  # the number of characters before each sum, and of sums in the
 )
 
 
-def tables(run: Run, report: Report = ignore) -> dict[str, pd.DataFrame]:
-    """Score all seeds of a row on the last sum of lines with all `SURROUNDINGS`.
+def tables(system: System) -> dict[str, pd.DataFrame]:
+    """Score a model on the last sum of lines with all `SURROUNDINGS`.
 
     Returns:
-        lines: for each seed, number of `digits` of both operands, number of `characters` before
+        lines: for each number of `digits` of both operands, number of `characters` before
             each sum and number of `sums` in the line, how many of `n` responses are `exact`, with
             `accuracy` and its interval (`low`, `high`).
     """
-    total = run.seeds * len(SURROUNDINGS) * sum(count for *_, count in run.evaluation.reach)
-    tell, counts = count_progress(report, total, "problems"), []
-    for seed in range(run.seeds):
-        system = trained_models.load_seed(run, seed)
-        for i, j, count in run.evaluation.reach:
-            for characters, sums in SURROUNDINGS:
-                exact = count_exact(system, max(i, j), characters, sums, count, tell)
-                sizes = {"digits": max(i, j), "characters": characters, "sums": sums}
-                counts.append({"seed": seed, **sizes, "n": count, "exact": exact})
-    labels = {"row": run.name, "scale": run.scale, "trained": run.training.digits}
-    return {"lines": add_interval(pd.DataFrame(counts).assign(**labels))}
+    counts = []
+    for i, j, count in system.run.evaluation.reach:
+        for characters, sums in SURROUNDINGS:
+            exact = count_exact(system, max(i, j), characters, sums, count)
+            sizes = {"digits": max(i, j), "characters": characters, "sums": sums}
+            counts.append({**sizes, "n": count, "exact": exact})
+    return {"lines": add_interval(pd.DataFrame(counts))}
 
 
-def count_exact(
-    system: System,
-    digits: int,
-    characters: int,
-    sums: int,
-    count: int,
-    tell: Callable[[int], None] = lambda problems: None,
-) -> int:
+def count_exact(system: System, digits: int, characters: int, sums: int, count: int) -> int:
     """Count the exact responses to the last sums of lines; all models get the same lines.
 
     Args:
         characters: of text before each sum.
         sums: in the line.
-        tell: called with the number of problems scored since its last call.
 
     Raises:
         SettingsError: for a model of another format than `line`.
@@ -93,4 +77,4 @@ def count_exact(
     around = copy.copy(system)
     around.format = system.format.model_copy(update={"text": [characters] * 2, "sums": [sums] * 2})
     (start,) = system.distinct_starts(system.run.evaluation.starts[:1])
-    return int(score(around, problems, start, tell).exact.sum())
+    return int(score(around, problems, start).exact.sum())

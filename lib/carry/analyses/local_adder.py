@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Bool, Float, Integer
 from torch import Tensor
 
-from carry.analyses import INTERVAL, LABELS, analyse_each_seed
+from carry.analyses import INTERVAL, LABELS
 from carry.config.settings import SettingsError
 from carry.evaluation.intervals import add_interval
 from carry.formats import BOS
@@ -72,7 +72,7 @@ def enumerate_middle() -> MiddleContexts:
 
 
 @torch.inference_mode()
-def adder_tables(system: System) -> dict[str, pd.DataFrame]:
+def tables(system: System) -> dict[str, pd.DataFrame]:
     """Analyse a model of additions with one layer and window [0, 1].
 
     Returns:
@@ -183,6 +183,3 @@ def _fit_maps(contexts: MiddleContexts, stream: Float[Tensor, "N D"], where: str
         right = int(((x[scored] @ weight).argmax(1) == target[scored]).sum())
         rows.append({"where": where, "what": name, "n": len(scored), "right": right})
     return add_interval(pd.DataFrame(rows), "right")
-
-
-tables = analyse_each_seed(adder_tables)

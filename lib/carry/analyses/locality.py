@@ -7,13 +7,14 @@ growing length tell whether attention is diluted.
 from __future__ import annotations
 
 import pandas as pd
+import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-from carry.analyses import LABELS, analyse_each_seed
+from carry.analyses import LABELS
 from carry.data import problem_sets
 from carry.data.batch import Batch
-from carry.interpretability.attention import measure_response_attention
+from carry.interpretability.attention import read_attention
 from carry.models.system import System
 
 TASK = "addition"
@@ -21,9 +22,8 @@ COLUMNS = {"locality": (*LABELS, "trained", "digits", "n", "share")}
 PROBLEMS, MAX_TOKENS = 10, 400  # of each length, and in the longest problem
 
 
-@analyse_each_seed
 def tables(system: System) -> dict[str, pd.DataFrame]:
-    """Measure the attention of every seed of a row on sums of equal lengths that score the row.
+    """Measure the attention of a model on the sums of equal lengths that score its row.
 
     Returns:
         locality: for each number of `digits` whose sums have at most `MAX_TOKENS` tokens, the
@@ -35,8 +35,11 @@ def tables(system: System) -> dict[str, pd.DataFrame]:
         if system.format.extent(digits).tokens <= MAX_TOKENS:
             problems = problem_sets.to_problems(part.head(PROBLEMS), system.task)
             batch = system.format.write(problems.to(system.device))
-            shares = measure_response_attention(system, batch, _find_local_tokens(batch))
-            share = float(shares.mean(dim=(0, 2)).mean())
+            (at, _, real), row = batch.response(), torch.arange(len(batch))[:, None]
+            is_local = _find_local_tokens(batch)[:, :, None]
+            layers = read_attention(system, batch)
+            shares = [(pattern[row, :, at] * is_local).sum(-1)[real] for pattern in layers]
+            share = float(torch.stack(shares).mean(dim=(0, 2)).mean())
             lines.append({"digits": digits, "n": len(problems), "share": share})
     return {"locality": pd.DataFrame(lines)}
 

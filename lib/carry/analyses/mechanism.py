@@ -9,13 +9,12 @@ from __future__ import annotations
 import pandas as pd
 import torch
 
-from carry.analyses import INTERVAL, LABELS, analyse_each_seed
+from carry.analyses import INTERVAL, LABELS
 from carry.data.problems import Problems
 from carry.data.tables import concat_by_name
 from carry.interpretability import attention, patching
 from carry.interpretability.head_ablation import ablate_heads
 from carry.interpretability.lens import apply_logit_lens
-from carry.interpretability.patching import check_same_layout
 from carry.interpretability.probes import train_probes
 from carry.models.system import System
 from carry.randomness import stream
@@ -23,11 +22,9 @@ from carry.training.precision import use_precision
 
 TASK = "addition"
 LENGTHS = ("trained", "digits")
-FLIPS = ("activation", "token", "role", "n", "flipped", "restored")
+FLIPS = ("activation", "token", "role", "n", "flipped")
 COLUMNS = {
-    "lens": (
-        *LABELS, *LENGTHS, "activation", "place", "n", "correct", "confidence", *INTERVAL,
-    ),
+    "lens": (*LABELS, *LENGTHS, "activation", "place", "n", "correct", *INTERVAL),
     "probes": (
         *LABELS, *LENGTHS, "activation", "step", "n", "correct", "commonest", "model", *INTERVAL,
     ),
@@ -43,18 +40,17 @@ PROBLEMS = {"lens": 500, "learn": 400, "ask": 300, "attention": 200, "ablations"
 TWINS = 100
 
 
-@analyse_each_seed
 def tables(system: System) -> dict[str, pd.DataFrame]:
-    """Apply all tools to every seed of a row of additions.
+    """Apply all tools to a model of additions.
 
     Returns:
-        For all `seed`s and numbers of `digits`, what `model_tables` returns.
+        For both numbers of `digits`, what `model_tables` returns.
     """
     trained = system.run.training.digits
-    return concat_by_name(model_tables(system, digits, TWINS) for digits in (trained, trained + 1))
+    return concat_by_name(model_tables(system, digits) for digits in (trained, trained + 1))
 
 
-def model_tables(system: System, digits: int, twins: int) -> dict[str, pd.DataFrame]:
+def model_tables(system: System, digits: int) -> dict[str, pd.DataFrame]:
     """Apply all tools to one model, on sums of one length.
 
     Returns:
@@ -65,12 +61,11 @@ def model_tables(system: System, digits: int, twins: int) -> dict[str, pd.DataFr
     system.network.eval()
     problems = {name: draw_problems(system, digits, name) for name in PROBLEMS}
     batch = system.format.write(problems["attention"].to(system.device))
-    check_same_layout(batch, batch)
     with use_precision("fp32", batch.tokens.device):
         attended = attention.describe_batch(system, batch)
         carries = []
         for place in range(1, digits):
-            patches, confirmed = patching.locate_carry(system, digits, place, twins)
+            patches, confirmed = patching.locate_carry(system, digits, place, TWINS)
             part = {"patches": patches, "confirmed": confirmed}
             carries.append({name: table.assign(place=place) for name, table in part.items()})
         measured = {

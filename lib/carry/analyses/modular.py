@@ -21,7 +21,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Integer
 from torch import Tensor
 
-from carry.analyses import INTERVAL, LABELS, analyse_each_seed
+from carry.analyses import INTERVAL, LABELS
 from carry.config.settings import SettingsError
 from carry.data.batch import Batch
 from carry.data.tables import concat_by_name
@@ -54,10 +54,9 @@ EMBEDDING, NEURONS = "embedding", "neurons to logits"  # of the numbers
 Pairs = Integer[Tensor, " B"]  # (a, b) as a * modulus + b
 
 
-@analyse_each_seed
 @torch.no_grad()
 def tables(system: System) -> dict[str, pd.DataFrame]:
-    """Analyse the snapshots of all seeds of a row.
+    """Analyse the snapshots of a model.
 
     Returns:
         The tables of the module's docstring; without `spectrum`, `key_frequencies` and `circles`

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-from carry.analyses import INTERVAL, LABELS, analyse_each_seed, load_steps
+from carry.analyses import INTERVAL, LABELS, load_steps
 from carry.data.problems import Problems
 from carry.evaluation.intervals import add_interval
 from carry.evaluation.scoring import locate_digits, score
@@ -30,7 +30,6 @@ UNIFORM = 2000  # problems with independent digits
 PER_CASCADE = 100  # problems for each cascade: its first place and its length
 
 
-@analyse_each_seed
 def tables(system: System) -> dict[str, pd.DataFrame]:
     """Score the snapshots of a row of additions by sub-task and by cascade.
 

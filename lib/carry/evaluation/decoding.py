@@ -68,7 +68,7 @@ def list_first_ids(system: System, problems: Problems, start: Start) -> list[lis
     first_ids = system.first_ids(1 if start == "all" else start)
     if start == 1:
         return [first_ids]
-    last = _find_last_starts(system, problems)
+    last = find_last_starts(system, problems)
     if start != "all":
         pairs = zip(first_ids, last, strict=True)
         return [[first if end is None else min(first, end) for first, end in pairs]]
@@ -78,8 +78,8 @@ def list_first_ids(system: System, problems: Problems, start: Start) -> list[lis
     return [[of_scheme[step] for of_scheme in ids] for step in range(count)]
 
 
-def _find_last_starts(system: System, problems: Problems) -> list[int | None]:
-    """Return for each scheme the last start from which problems of one shape fit its table."""
+def find_last_starts(system: System, problems: Problems) -> list[int | None]:
+    """Return for each scheme the last start from which problems of one shape fit; None: any."""
     form, schemes = system.format, system.schemes
     if form.variable_length:  # of the longest question, so that spaces and text change nothing
         operands = 1 if system.task.operand_count else int((problems.lengths > 0).sum(1).max())

@@ -13,13 +13,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 from scipy import stats
-from statsmodels.stats import proportion
+from statsmodels.stats import multitest, proportion
 
 from carry.evaluation.intervals import LEVEL, seed_interval
 
@@ -28,18 +27,13 @@ MAX_ASSIGNMENTS = 20_000  # of seeds to rows; if more exist, this number is samp
 NUISANCE = 200  # shares at which `_compute_shares_p` looks for the largest p
 
 
-class Difference(NamedTuple):
-    """The difference of two rows: of their means over seeds, its interval, and the test's p."""
-
-    measured: float
-    low: float
-    high: float
-    p: float
-    n: int
-
-
-def compare_rows(first: pd.DataFrame, second: pd.DataFrame) -> Difference:
+def compare_rows(
+    first: pd.DataFrame, second: pd.DataFrame
+) -> tuple[float, float, float, float, int]:
     """Compare the seeds of two rows: tables with `exact` of `n` problems for each seed.
+
+    Returns:
+        The difference of their means, the ends of its interval, the p of the test, and `n`.
 
     >>> first = pd.DataFrame({"n": 100, "exact": [90, 95, 91, 96, 93]})
     >>> second = pd.DataFrame({"n": 100, "exact": [50, 75, 60, 40, 70]})
@@ -50,7 +44,7 @@ def compare_rows(first: pd.DataFrame, second: pd.DataFrame) -> Difference:
     low, high = compute_interval(first, second)
     n = int(first["n"].sum() + second["n"].sum())
     measured = float(accuracies[0].mean() - accuracies[1].mean())
-    return Difference(measured, low, high, compute_permutation_p(*accuracies), n)
+    return measured, low, high, compute_permutation_p(*accuracies), n
 
 
 def compute_interval(
@@ -245,10 +239,7 @@ def correct_p_values(values: Sequence[float]) -> list[float]:
     >>> [round(p, 3) for p in correct_p_values([0.01, 0.04, 0.03])]
     [0.03, 0.06, 0.06]
     """
-    order = np.argsort(values)
-    scaled = np.asarray(values, dtype=float)[order] * np.arange(len(values), 0, -1)
-    corrected = np.maximum.accumulate(scaled).clip(max=1)
-    return corrected[np.argsort(order)].tolist()
+    return multitest.multipletests(values, method="holm")[1].tolist()
 
 
 def compare_rates(hits: int, n: int, other_hits: int, other_n: int) -> float:

@@ -14,7 +14,6 @@ from carry.data import problem_sets
 from carry.data.tables import concat_by_name, write_tables
 from carry.evaluation import recurrences, trained_models
 from carry.evaluation.recurrences import choose_problems, score_by_recurrence
-from carry.evaluation.regions import refuse_band
 from carry.evaluation.scoring import score_system
 from carry.evaluation.starts import choose_part
 from carry.evaluation.trained_models import restore_system
@@ -65,15 +64,13 @@ def evaluate_runs(
 def collect_tables(jobs: Sequence[tuple[Run, Job]], label: str) -> dict[str, pd.DataFrame]:
     """Run jobs, and join their tables of the same name, with the names of their runs."""
     places = run_jobs([job for _, job in jobs], label)
-    tables = concat_by_name(
+    return concat_by_name(
         {
             path.stem: pd.read_parquet(path).assign(row=run.name, scale=run.scale)
             for path in sorted(place.glob("*.parquet"))
         }
         for (run, _), place in zip(jobs, places, strict=True)
     )
-    refuse_band(tables, [run for run, _ in jobs])
-    return tables
 
 
 def score_seed(

@@ -35,26 +35,19 @@ KINDS = ("stopped_early", "stopped_late", "lost_carry", "carry_from_nowhere", "m
 NO_MISTAKE = -1
 
 
-def find_first_errors(batch: Batch, result: TeacherForcedPass) -> Integer[Tensor, "B 3"]:
-    """Return the place, the prediction and the target of each first wrong token.
-
-    In an exact response the prediction and the target are equal.
-    """
-    slot = result.first_wrong.clamp(min=0)[:, None]
-    place = batch.place.gather(1, batch.start[:, None] + slot)
-    parts = (place, result.predicted.gather(1, slot), result.target.gather(1, slot))
-    return torch.cat(parts, dim=1).long()
-
-
 def classify_errors(
-    form: Format, problems: Problems, errors: Integer[Tensor, "B 3"]
+    form: Format, problems: Problems, batch: Batch, result: TeacherForcedPass
 ) -> Integer[Tensor, " B"]:
-    """Return the index in `KINDS` of each first error, or `NO_MISTAKE`.
+    """Return the index in `KINDS` of the first error in each response, or `NO_MISTAKE`.
 
     A wrong digit in a scratchpad is `other`, because it may belong to a step. A wrong digit in a
     response without an answer, or above every place of the answer, is `other` too.
     """
-    place, predicted, target = errors.unbind(1)
+    slot = result.first_wrong.clamp(min=0)[:, None]
+    place = batch.place.gather(1, batch.start[:, None] + slot)[:, 0].long()
+    predicted, target = (
+        tokens.gather(1, slot)[:, 0].long() for tokens in (result.predicted, result.target)
+    )
     digits = (predicted < 10) & (target < 10)
     kind = torch.full_like(predicted, KINDS.index("other"))
     if form.writes_answer and not form.has_steps:
@@ -67,7 +60,7 @@ def classify_errors(
     for sign in ",-":
         continues |= predicted == ALPHABET.index(sign)
     kind[continues & (target == EOS)] = KINDS.index("stopped_late")
-    kind[predicted == target] = NO_MISTAKE
+    kind[result.exact] = NO_MISTAKE
     return kind
 
 

@@ -152,23 +152,20 @@ def _count_correct(
     place: Integer[Tensor, "B A"],
 ) -> pd.DataFrame:
     """Count correct and unchanged predictions, in complete answers and at each place."""
-    correct, same = predicted == target, torch.zeros_like(predicted, dtype=torch.bool)
-    same[1:] = predicted[1:] == predicted[:-1]
     digit = (place >= 0) & (target < 10)
-    width = int(place.max()) + 1
-    n = [len(real), *torch.bincount(place[digit], minlength=width).tolist()]
-    counts = {}
-    for name, tokens in {"correct": correct, "same": same}.items():
-        complete = (tokens | ~real).all(2).sum(1, keepdim=True)
-        by_place = tokens.new_zeros(len(predicted), width, dtype=torch.long)
-        by_place.index_add_(1, place[digit], tokens[:, digit].long())
-        counts[name] = torch.cat([complete, by_place], dim=1).flatten().tolist()
-    columns = {"n": n * len(predicted), **counts}
-    recurrences, places = range(1, len(predicted) + 1), range(WHOLE_ANSWER, width)
-    index = pd.MultiIndex.from_product([recurrences, places], names=["recurrence", "place"])
-    table = pd.DataFrame(columns, index=index).reset_index()
+    places = torch.cat([torch.full((len(real),), WHOLE_ANSWER), place[digit].cpu()])
+    tables, before = [], torch.full_like(target, -1)
+    for recurrence, tokens in enumerate(predicted, start=1):
+        columns = {"place": places, "n": 1}
+        for name, expected in {"correct": target, "same": before}.items():
+            hits = tokens == expected
+            columns[name] = torch.cat([(hits | ~real).all(1), hits[digit]]).cpu()
+        counts = pd.DataFrame(columns).groupby("place", as_index=False).sum()
+        tables.append(counts.assign(recurrence=recurrence))
+        before = tokens
+    table = pd.concat(tables)
     table["same"] = table["same"].where(table["recurrence"] > 1)
-    return add_interval(table[table["n"] > 0], "correct")
+    return add_interval(table, "correct")
 
 
 def _list_predictions(

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 
 import numpy as np
 import pandas as pd
 
-from carry.config.settings import SettingsError
 from carry.experiments.run import Run
 
 REGIONS = ("in distribution", "out of distribution", "far")
@@ -71,35 +70,6 @@ def score_trained_lengths(cells: pd.DataFrame) -> pd.DataFrame:
     trained = trained[order == order.groupby(trained["row"]).transform("min")]
     counts = trained.groupby(["row", "start", "seed"], sort=False)[["exact", "n"]].sum()
     return counts.assign(accuracy=counts["exact"] / counts["n"]).reset_index()
-
-
-def refuse_band(tables: Mapping[str, pd.DataFrame], runs: Iterable[Run]) -> None:
-    """Refuse to report the validation band of rows whose settings were chosen on it.
-
-    Args:
-        tables: with the column `row`, and sizes of problems as `i` and `j` or as `digits`.
-        runs: the rows; those without `evaluation.band` may report all sizes.
-
-    >>> from carry.experiments.resolve import make_run
-    >>> run = make_run({"task": {"name": "addition"}, "evaluation": {"band": True}})
-    >>> refuse_band({"places": pd.DataFrame({"row": ["mine"] * 2, "digits": [10, 16]})}, [run])
-    >>> refuse_band({"places": pd.DataFrame({"row": ["mine"] * 2, "digits": [10, 12]})}, [run])
-    Traceback (most recent call last):
-        ...
-    carry.config.settings.SettingsError: runs.mine.evaluation.band: table 'places' has size 12 of \
-the validation band; expected no size from 11 to 15
-    """
-    bands = {run.name: run.validation_band() for run in runs if run.evaluation.band}
-    for name, table in tables.items():
-        columns = [column for column in ("i", "j", "digits") if column in table]
-        for row, band in bands.items() if columns and "row" in table else ():
-            sizes = table.loc[table["row"] == row, columns].max(axis=1)
-            reported = sizes[sizes.isin(band)]
-            if len(reported):
-                raise SettingsError(
-                    f"runs.{row}.evaluation.band: table {name!r} has size {reported.iloc[0]:g} of "
-                    f"the validation band; expected no size from {band[0]} to {band[-1]}"
-                )
 
 
 def zero_failed_models(

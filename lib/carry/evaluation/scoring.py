@@ -10,9 +10,7 @@ time of a pass with ten. Scores are always computed in fp32.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Literal
 
-import numpy as np
 import pandas as pd
 import torch
 import torch.nn.functional as F
@@ -41,17 +39,15 @@ MAX_ATTENTION_SCORES = 2**22
 TIMES_ON_GPU = 16  # as many in one batch, so that launching its kernels is not what takes time
 FEW = 8  # shapes with fewer problems are batched with others
 
-# Columns of `cells` besides exact match and mistakes. Parts of a response: its first token, its
-# end, the token before the end, and those between.
+# Parts of a response: its first token, those between, the token before the end, and the end.
 PARTS = ("first_right", "inside_right", "final_right", "end_right")
-EXTRA_COUNTS = (*PARTS, "digits_right")
 
 _LABELS = ("row", "scale", "seed", "trained", "start", "set")
 _SCORES = ("n", "correct", "first_wrong", "accuracy", "low", "high")
 COLUMNS = {
     "cells": (
         *(*_LABELS, "i", "j", "n", "exact", "accuracy", "low", "high"),
-        *(*mistakes.KINDS, *EXTRA_COUNTS),
+        *(*mistakes.KINDS, *PARTS, "digits_right"),
     ),
     "places": (*_LABELS, "digits", "place", *_SCORES),
     "steps": (*_LABELS, "digits", "step", *_SCORES),
@@ -127,64 +123,33 @@ def score_system(
     """
     starts, device = system.distinct_starts(starts), system.device
     table = table.reset_index(drop=True)
-    system.network.eval()
-    scored = {start: [] for start in starts}
-    places, steps = [], []
-    with use_precision("fp32", device):
-        # Formats and tasks that loop over places do so once for all problems of a length.
-        longest = table[["i", "j"]].max(axis=1)
-        for digits, rows in longest.groupby(longest).indices.items():
-            problems = problem_sets.to_problems(table.loc[rows], system.task).to(device)
-            equal = torch.tensor((table.loc[rows, "set"] == "equal").tolist(), device=device)
-            batch = system.format.write(problems)
-            for start in starts:
-                with system.read_from(start) as first:
-                    columns, place_counts, step_counts = _score_problems(
-                        system, problems, batch, equal, first, report
-                    )
-                labels = {"start": str(start), "digits": int(digits)}
-                places += [part.assign(**labels) for part in place_counts]
-                steps += [part.assign(**labels) for part in step_counts]
-                part = table.loc[rows, ["set", "i", "j"]].assign(start=str(start), **columns)
-                scored[start].append(part)
+    scored, places, steps = {start: [] for start in starts}, [], []
+    # Formats and tasks that loop over places do so once for all problems of a length.
+    longest = table[["i", "j"]].max(axis=1)
+    for digits, rows in longest.groupby(longest).indices.items():
+        problems = problem_sets.to_problems(table.loc[rows], system.task).to(device)
+        equal = torch.tensor((table.loc[rows, "set"] == "equal").tolist(), device=device)
+        batch = system.format.write(problems)
+        for start in starts:
+            result = score(system, problems, start, report)
+            labels = {"start": str(start), "digits": int(digits)}
+            places.append(_count_by_place(batch, result, equal).assign(**labels))
+            if system.format.has_steps:
+                steps.append(_count_by_step(batch, result, equal).assign(**labels))
+            kind = mistakes.classify_errors(system.format, problems, batch, result)
+            columns = {"exact": result.exact}
+            columns |= {name: kind == number for number, name in enumerate(mistakes.KINDS)}
+            columns |= dict(zip(PARTS, (~find_wrong_parts(result)).double(), strict=True))
+            digits_right = _score_digits(system, problems, result.exact, equal, start)
+            columns["digits_right"] = digits_right.double()
+            numbers = {name: column.cpu().numpy() for name, column in columns.items()}
+            part = table.loc[rows, ["set", "i", "j"]].assign(start=str(start), n=1, **numbers)
+            scored[start].append(part)
     counts = pd.concat([pd.concat(parts).sort_index() for parts in scored.values()])
     grouped = counts.groupby(["start", "set", "i", "j"], as_index=False, sort=False)
     cells = add_interval(grouped.sum(min_count=1))  # the sum of missing values is missing, not 0
     cells = cells.assign(**list_labels(system))[[*COLUMNS["cells"]]]
     return cells, _sum_counts(system, places, "place"), _sum_counts(system, steps, "step")
-
-
-def _score_problems(
-    system: System,
-    problems: Problems,
-    batch: Batch,
-    equal: Bool[Tensor, " B"],
-    start: int | Literal["all"],
-    report: Callable[[int], None],
-) -> tuple[dict[str, np.ndarray | int], list[pd.DataFrame], list[pd.DataFrame]]:
-    """Return what `cells` counts of each problem; of the set `equal` also by place and by step."""
-    errors = torch.zeros(len(problems), 3, dtype=torch.long, device=equal.device)
-    parts_right = torch.zeros(len(PARTS), len(problems), dtype=torch.bool, device=equal.device)
-    places, steps = [], []
-    for rows, part, ids in split_problems(system, problems, batch, start):
-        result = teacher_forced_pass(system, part, ids_by_start=ids)
-        errors[rows] = mistakes.find_first_errors(part, result)
-        parts_right[:, rows] = ~find_wrong_parts(result)
-        counted = equal[rows]
-        if counted.any():
-            places.append(_count_by_place(part, result, counted))
-            if system.format.has_steps:
-                steps.append(_count_by_step(part, result, counted))
-        report(len(rows))
-    kind = mistakes.classify_errors(system.format, problems, errors)
-    exact = kind == mistakes.NO_MISTAKE
-    digits_right = _score_digits(system, problems, exact, equal, start)
-    columns = {"exact": exact}
-    columns |= {name: kind == number for number, name in enumerate(mistakes.KINDS)}
-    extra = (*parts_right, digits_right)
-    columns |= {name: part.double() for name, part in zip(EXTRA_COUNTS, extra, strict=True)}
-    numbers = {name: column.cpu().numpy() for name, column in columns.items()}
-    return {"n": 1, **numbers}, places, steps
 
 
 def find_wrong_parts(result: TeacherForcedPass) -> Bool[Tensor, "P B"]:

@@ -35,33 +35,17 @@ def find_weights(run: Run, seed: int) -> Path:
     return path
 
 
-def load_trained(
-    row: str, seed: int = 0, scale: str = "laptop", device: str | torch.device | None = None
-) -> System:
-    """Load one seed of a trained row, by default to a GPU, if there is one.
+def load_seed(run: Run, seed: int = 0, device: str | torch.device | None = None) -> System:
+    """Load one trained seed of a run, by default to a GPU, if there is one.
 
     Raises:
         SettingsError: for missing or damaged weights, or settings that have changed since.
     """
-    return load_seed(load_run(row, scale), seed, device)
-
-
-def load_seed(run: Run, seed: int = 0, device: str | torch.device | None = None) -> System:
-    """Load one trained seed of a run; see `load_trained`."""
     return restore_system(find_weights(run, seed), run, seed, device)
 
 
-def list_committed() -> list[str]:
-    """Return the rows with weights in git.
-
-    >>> "addition_relative" in list_committed()
-    True
-    """
-    return sorted(path.name for path in paths.models_folder("").glob("*") if path.is_dir())
-
-
-def load_committed(row: str, seed: int = 0, device: str | None = "cpu") -> System:
-    """Load one seed of a row with its weights in git; None is a GPU, if there is one.
+def load_committed(row: str, seed: int = 0) -> System:
+    """Load one seed of a row with its weights in git, to the CPU.
 
     >>> load_committed("parity_relative_scratchpad").run.training.digits
     20
@@ -70,13 +54,13 @@ def load_committed(row: str, seed: int = 0, device: str | None = "cpu") -> Syste
         SettingsError: for a row or a seed without weights in git, and for weights of other
             settings.
     """
-    rows = list_committed()
+    rows = sorted(path.name for path in paths.models_folder("").glob("*") if path.is_dir())
     if row not in rows:
         raise SettingsError(f"row: {row!r} has no weights in git, {suggest_name(row, rows)}")
     path = paths.models_folder(row) / f"seed_{seed}.safetensors"
     if not path.exists():
         raise SettingsError(f"row: {row!r} has no weights of seed {seed} in git; expected seed 0")
-    return restore_system(path, load_run(row), seed, device)
+    return restore_system(path, load_run(row), seed, "cpu")
 
 
 def restore_system(

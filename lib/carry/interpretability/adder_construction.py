@@ -30,6 +30,7 @@ from carry.randomness import stream
 from carry.tasks import to_digits
 
 MAX_ATTENTION_SCORES = 2**24  # of all four heads in one pass
+BITS = 3  # of the codes of both levels in the paper's tables
 TITLES = {
     4: "The embedded tokens, X(0)",
     **{
@@ -91,44 +92,43 @@ def paper_example() -> System:
     >>> paper_example().largest_id(0), paper_example().network.tokens.weight.shape[1]
     (7, 31)
     """
-    size = AdderSize(digits=6, first=3, second=3, width=31)
+    size = AdderSize(digits=6, first=BITS, second=BITS, width=31)
     return build_adder(4, 5, codes="theorem", size=size)
 
 
 @torch.no_grad()
-def paper_tables(
-    system: System, *operands: int, first: Sequence[int] = (1, 1)
-) -> dict[int, pd.DataFrame]:
-    """Return the tables 4 to 26 of the paper from the tensors of this model.
+def paper_tables() -> dict[int, pd.DataFrame]:
+    """Return the tables 4 to 26 of the paper, of 57 + 48 + 96, from the tensors of our model.
 
     Codes are shown by their bits, as + and -. Computed tensors are shown for the response only.
     Rows of zeros are left out.
 
-    >>> tables = paper_tables(paper_example(), 57, 48, 96, first=(4, 2))
+    >>> tables = paper_tables()
     >>> tables[8].loc["PRE_SUM"].tolist()
     ['0', '0', '0', '0', '7', '5', '0', '0', '15', '9', '0', '0', '11', '9', '1', '0']
     >>> "".join(tables[26].loc["O"])
     '000>750>501>102$'
     """
-    trace, bits = trace_problem(system, *operands, first=first), _count_bits(system)
-    scale = float(system.network.blocks[0].query.weight.max()) / sum(bits)
+    system = paper_example()
+    trace = trace_problem(system, 57, 48, 96, first=(4, 2))
+    scale = float(system.network.blocks[0].query.weight.max()) / (2 * BITS)
     response = slice(trace.tokens.index(ALPHABET[EQUALS]), len(trace.tokens))
     read = trace.tokens[response]
     ids = pd.DataFrame(trace.ids, index=["p1", "p2"], columns=trace.tokens).astype(str)
-    tables = {4: pd.concat([ids, _tabulate_stream(trace.embedded, trace.tokens, bits)])}
+    tables = {4: pd.concat([ids, _tabulate_stream(trace.embedded, trace.tokens)])}
     for head in range(len(trace.query)):
         output = trace.value[head] @ trace.attention[head].T
         tables |= {
-            5 + 4 * head: _tabulate_codes(trace.query[head] / scale, trace.tokens, bits),
-            6 + 4 * head: _tabulate_codes(trace.key[head], trace.tokens, bits),
-            7 + 4 * head: _tabulate_stream(trace.value[head], trace.tokens, bits),
-            8 + 4 * head: _tabulate_stream(output[:, response], read, bits),
+            5 + 4 * head: _tabulate_codes(trace.query[head] / scale, trace.tokens),
+            6 + 4 * head: _tabulate_codes(trace.key[head], trace.tokens),
+            7 + 4 * head: _tabulate_stream(trace.value[head], trace.tokens),
+            8 + 4 * head: _tabulate_stream(output[:, response], read),
         }
     predicted = [ALPHABET[token] for token in trace.logits.argmax(0).tolist()]
     symbols = list(ALPHABET[: len(trace.logits)])
     streams = (trace.attended, trace.concluded - trace.attended, trace.concluded)
     for number, part in zip((21, 22, 23), streams, strict=True):
-        tables[number] = _tabulate_stream(part[:, response], read, bits)
+        tables[number] = _tabulate_stream(part[:, response], read)
     weights = system.network.logits.weight.T[: adder.CODES]
     tables[24] = pd.DataFrame(_format_rows(weights), index=list(FEATURES), columns=symbols)
     logits = _format_rows(trace.logits[:, response])
@@ -138,33 +138,21 @@ def paper_tables(
     return {number: table[(table != "0").any(axis=1)] for number, table in tables.items()}
 
 
-def _count_bits(system: System) -> tuple[int, int]:
-    """Return the number of bits of the codes at both levels."""
-    network = system.network
-    code = network.encodings[0].rows.weight[2]  # of an id that has a code with all kinds of codes
-    first = int((code != 0).sum()) // 2
-    return first, (network.tokens.weight.shape[1] - adder.CODES) // 2 - first
-
-
-def _tabulate_stream(
-    matrix: Float[Tensor, "D T"], tokens: list[str], bits: tuple[int, int]
-) -> pd.DataFrame:
+def _tabulate_stream(matrix: Float[Tensor, "D T"], tokens: list[str]) -> pd.DataFrame:
     """Return the residual stream, or a part of it, with named rows."""
     rows = dict(zip(FEATURES[: adder.SUM], _format_rows(matrix[: adder.SUM]), strict=True))
     digits = matrix[adder.SUM : adder.SUM + 10]
     rows["SUM"] = [_format_one_hot(column) for column in digits.T.tolist()]
     rows |= dict(zip(FEATURES[-2:], _format_rows(matrix[[adder.ARROW, adder.END]]), strict=True))
     names = ("POS_1", "POS_1_NEXT", "POS_2", "POS_2_NEXT")
-    codes = matrix[adder.CODES :].split([bits[0], bits[0], bits[1], bits[1]])
+    codes = matrix[adder.CODES :].split(BITS)
     rows |= {name: _format_codes(part) for name, part in zip(names, codes, strict=True)}
     return pd.DataFrame(rows).T.set_axis(tokens, axis=1)
 
 
-def _tabulate_codes(
-    matrix: Float[Tensor, "K T"], tokens: list[str], bits: tuple[int, int]
-) -> pd.DataFrame:
+def _tabulate_codes(matrix: Float[Tensor, "K T"], tokens: list[str]) -> pd.DataFrame:
     """Return the queries or keys of one head, with the paper's names of the rows."""
-    first, second, last = matrix.split([*bits, 1])
+    first, second, last = matrix.split([BITS, BITS, 1])
     rows = [_format_codes(first), _format_codes(second), *_format_rows(last)]
     return pd.DataFrame(rows, index=["1 to P1", "P1+1 to P", "P+1"], columns=tokens)
 

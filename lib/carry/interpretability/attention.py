@@ -21,7 +21,6 @@ from torch import Tensor
 
 from carry.config.settings import SettingsError
 from carry.data.batch import Batch
-from carry.data.problems import Problems
 from carry.formats import ALPHABET
 from carry.models.hooks import Hooks
 from carry.models.system import System
@@ -34,7 +33,7 @@ LABELS = ("row", "scale", "seed", "i", "j", "n")
 COLUMNS = {
     "attention": (*LABELS, "layer", "head", "query", "key", "weight"),
     "heads": (*LABELS, "layer", "head", "needed", "share"),
-    "tokens": (*LABELS, "at", "token", "number", "place", "level_*"),
+    "tokens": (*LABELS, "at", "token", "number", "place"),
 }
 
 
@@ -46,30 +45,24 @@ def read_attention(system: System, batch: Batch) -> list[Float[Tensor, "B H T T"
     return hooks.all_layers("pattern")
 
 
-@torch.inference_mode()
-def measure_response_attention(
-    system: System, batch: Batch, keys: Bool[Tensor, "B Q T"]
-) -> Float[Tensor, "L N H"]:
-    """Return each head's attention to some keys, of the N queries that write responses.
+def check_same_layout(system: System, *batches: Batch) -> None:
+    """Refuse problems that are not written with the same layout, token by token.
 
-    Args:
-        keys: for each query of `batch.response()`, or once for all, the tokens that count.
-
-    >>> from carry.models.constructions.adder import build_adder
-    >>> from carry.tasks import to_digits
-    >>> model = build_adder(3, 2)
-    >>> batch = model.format.write(model.task.solve(*to_digits([[57, 48, 96]])))
-    >>> everything = torch.ones_like(batch.tokens, dtype=torch.bool)[:, None]
-    >>> shares = measure_response_attention(model, batch, everything)
-    >>> shares.shape, bool((shares - 1).abs().max() < 1e-9)
-    (torch.Size([1, 16, 4]), True)
+    Raises:
+        SettingsError: with the numbers of tokens.
     """
-    (at, _, real), rows = batch.response(), torch.arange(len(batch))[:, None]
-    shares = [
-        (pattern[rows, :, at] * keys[:, :, None]).sum(-1)[real]
-        for pattern in read_attention(system, batch)
-    ]
-    return torch.stack(shares)
+    lengths, starts = (
+        torch.cat([getattr(batch, mark) for batch in batches]) for mark in ("length", "start")
+    )
+    same = (lengths == lengths[0]).all() and (starts == starts[0]).all()
+    if same:
+        places = torch.cat([batch.place[:, : lengths[0]] for batch in batches])
+        same = (places == places[0]).all()
+    if not same:
+        raise SettingsError(
+            f"runs.{system.run.name}.format: its problems of {int(lengths.min())} to "
+            f"{int(lengths.max())} tokens have different layouts; expected pad: true and no spaces"
+        )
 
 
 def _find_needed_tokens(system: System, batch: Batch) -> tuple[list[int], Bool[Tensor, "G A T"]]:
@@ -118,17 +111,23 @@ def describe_batch(system: System, batch: Batch) -> dict[str, pd.DataFrame]:
     Returns:
         attention: the mean `weight` of each `layer`, `head`, `query` and earlier `key`.
         heads: the mean `share` of each `layer` and `head` on each group of `NEEDED` tokens.
-        tokens: the tokens of the first problem and their marks: `number`, `place` and levels.
+        tokens: the tokens of the first problem and their marks: `number` and `place`.
+
+    Raises:
+        SettingsError: for problems of different layouts.
 
     >>> from carry.models.constructions.adder import build_adder
+    >>> from carry.tasks import to_digits
     >>> model = build_adder(3, 2)
-    >>> tables = describe_batch(model, model.format.write(draw_cell(model, (2, 3), 4)))
+    >>> problem = model.task.solve(*to_digits([[57, 48, 96]]))
+    >>> tables = describe_batch(model, model.format.write(problem))
     >>> heads = tables["heads"].query("head == 0").round(2)
     >>> heads[["needed", "share"]].values.tolist()[:2]
     [['operand', 0.33], ['sum so far', 0.33]]
-    >>> "".join(tables["tokens"]["token"])[:4], tables["tokens"]["level_2"].tolist()[:6]
-    ('^075', [-1, 0, 0, 0, 0, 1])
+    >>> "".join(tables["tokens"]["token"])[:4], tables["tokens"]["number"].tolist()[:6]
+    ('^057', [0, 1, 1, 1, 0, 2])
     """
+    check_same_layout(system, batch)
     weights = torch.stack([pattern.mean(0) for pattern in read_attention(system, batch)])
     return {
         "attention": _tabulate_attention(weights),
@@ -171,7 +170,7 @@ def _tabulate_attention(weights: Float[Tensor, "L H T T"]) -> pd.DataFrame:
 
 
 def _tabulate_tokens(batch: Batch) -> pd.DataFrame:
-    table = pd.DataFrame(
+    return pd.DataFrame(
         {
             "at": range(batch.tokens.shape[1]),
             "token": [ALPHABET[token] for token in batch.tokens[0].tolist()],
@@ -179,40 +178,24 @@ def _tabulate_tokens(batch: Batch) -> pd.DataFrame:
             "place": batch.place[0].tolist(),
         }
     )
-    for level in range(batch.levels.shape[2]):
-        table[f"level_{level + 1}"] = batch.levels[0, :, level].tolist()
-    return table
 
 
 def describe_attention(
-    system: System, cell: tuple[int, int], labels: dict[str, Any], count: int = PROBLEMS
+    system: System, cell: tuple[int, int], labels: dict[str, Any]
 ) -> dict[str, pd.DataFrame]:
-    """Return `describe_batch` of `count` problems of a cell, with `labels` and the cell.
-
-    Raises:
-        SettingsError: if the problems of the cell have different layouts.
+    """Return `describe_batch` of `PROBLEMS` problems of a cell, with `labels` and the cell.
 
     >>> from carry.models.constructions.adder import build_adder
-    >>> heads = describe_attention(build_adder(3, 2), (2, 3), {"row": "mine"}, 4)["heads"]
+    >>> heads = describe_attention(build_adder(3, 2), (2, 3), {"row": "mine"})["heads"]
     >>> heads.loc[0, ["row", "needed"]].tolist(), heads[["i", "j", "n"]].values[0].tolist()
-    (['mine', 'operand'], [2, 3, 4])
+    (['mine', 'operand'], [2, 3, 200])
     """
-    batch = system.format.write(draw_cell(system, cell, count))
-    even = (batch.length == batch.length[0]).all() and (batch.start == batch.start[0]).all()
-    if system.format.variable_length or not even:
-        raise SettingsError(
-            f"runs.{system.run.name}.evaluation.attention_cell: the problems of cell {list(cell)} "
-            "have different layouts; expected a format with pad: true and without spaces"
-        )
+    generator, cells = stream(0, "attention", device=system.device), torch.tensor([cell] * PROBLEMS)
+    problems = system.task.draw_for_cells(cells.to(system.device), generator)
+    batch = system.format.write(problems)
     with use_precision("fp32", system.device):
         tables = describe_batch(system, batch)
-    labels = {**labels, "i": cell[0], "j": cell[1], "n": count}
+    labels = {**labels, "i": cell[0], "j": cell[1], "n": PROBLEMS}
     return {
         name: table.assign(**labels)[[*labels, *table.columns]] for name, table in tables.items()
     }
-
-
-def draw_cell(system: System, cell: tuple[int, int], count: int) -> Problems:
-    """Return the problems of a cell whose attention is averaged, on the system's device."""
-    generator = stream(0, "attention", device=system.device)
-    return system.task.draw_for_cells(torch.tensor([cell] * count, device=system.device), generator)

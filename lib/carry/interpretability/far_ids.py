@@ -24,9 +24,7 @@ from carry.training.precision import use_precision
 COUNT = 50  # problems of a length
 
 
-def measure_errors(
-    system: System, digits: int, window: int | None = None, count: int = COUNT
-) -> pd.DataFrame:
+def measure_errors(system: System, digits: int, window: int | None = None) -> pd.DataFrame:
     """Count in which parts of the responses to problems of one length a model errs.
 
     The tokens before each token are the true ones, ids start at 1, and keys are hidden whose ids
@@ -43,7 +41,7 @@ def measure_errors(
     >>> measure_errors(load_committed("addition_abacus"), 5)["wrong"].tolist()
     [0, 0, 0, 0, 0]
     """
-    batch = _draw(system, digits, count)
+    batch = _draw(system, digits)
     with (
         use_precision("fp32", system.device),
         system.count_far([window] * len(system.schemes), 0.0),
@@ -51,11 +49,11 @@ def measure_errors(
         result = teacher_forced_pass(system, batch)
     wrong = [*find_wrong_parts(result).sum(1).tolist(), int((~result.exact).sum())]
     parts = [*(name.removesuffix("_right") for name in PARTS), "any"]
-    return pd.DataFrame({"digits": digits, "part": parts, "n": count, "wrong": wrong})
+    return pd.DataFrame({"digits": digits, "part": parts, "n": COUNT, "wrong": wrong})
 
 
 @torch.inference_mode()
-def measure_last_attention(system: System, digits: int, count: int = COUNT) -> pd.DataFrame:
+def measure_last_attention(system: System, digits: int) -> pd.DataFrame:
     """Measure what the query before the end of a response attends to, by difference of ids.
 
     Ids are those of the first scheme, from start 1.
@@ -76,7 +74,7 @@ def measure_last_attention(system: System, digits: int, count: int = COUNT) -> p
     >>> table.groupby("head")["attention"].sum().round(3).tolist(), int(table["difference"].max())
     ([1.0, 1.0], 0)
     """
-    batch = _draw(system, digits, count)
+    batch = _draw(system, digits)
     with use_precision("fp32", system.device):
         layers = read_attention(system, batch)
     rows, query = torch.arange(len(batch)), batch.length - 2
@@ -117,9 +115,9 @@ def group_differences(table: pd.DataFrame, trained: int) -> pd.DataFrame:
     return table.assign(to=to).groupby(keys, observed=True, as_index=False)["attention"].sum()
 
 
-def _draw(system: System, digits: int, count: int) -> Batch:
+def _draw(system: System, digits: int) -> Batch:
     """Return written problems whose sizes are all `digits`; refuse ids past a table."""
-    cells = torch.full((count, 2), digits)
+    cells = torch.full((COUNT, 2), digits)
     batch = system.format.write(system.task.draw_for_cells(cells, stream(0, "far ids", digits)))
     check_ids(system, batch, digits, 1)
     return batch

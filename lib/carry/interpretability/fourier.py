@@ -37,15 +37,15 @@ def compute_spectrum(weights: Float[Tensor, "P D"]) -> Float[Tensor, " K"]:
     return power[1:] / power[1:].sum()
 
 
-def find_key_frequencies(share: Float[Tensor, " K"], holds: float = KEY_SHARE) -> list[int]:
-    """Return the fewest frequencies that hold the share `holds` of the total, in order.
+def find_key_frequencies(share: Float[Tensor, " K"]) -> list[int]:
+    """Return the fewest frequencies that hold the share `KEY_SHARE` of the total, in order.
 
     >>> find_key_frequencies(torch.tensor([0.01, 0.6, 0.02, 0.37]))
     [2, 4]
     """
     descending, order = share.sort(descending=True)
     before = descending.cumsum(0) - descending
-    return sorted((order[before < holds * descending.sum()] + 1).tolist())
+    return sorted((order[before < KEY_SHARE * descending.sum()] + 1).tolist())
 
 
 def modular_sums(numbers: int) -> Integer[Tensor, " B"]:

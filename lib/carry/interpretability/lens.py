@@ -48,8 +48,7 @@ def apply_logit_lens(system: System, problems: Problems) -> pd.DataFrame:
 
     Returns:
         For each `activation` and `place` of the answer (-1: the end token), how many of `n` digits
-        are `correct` under teacher forcing, with an interval, and the mean probability of the
-        correct digit (`confidence`).
+        are `correct` under teacher forcing, with an interval.
 
     >>> from carry.randomness import stream
     >>> from carry.experiments.resolve import make_run
@@ -63,17 +62,14 @@ def apply_logit_lens(system: System, problems: Problems) -> pd.DataFrame:
     place = batch.place.gather(1, batch.slots())
     parts = []
     for name, streams in read_residual_streams(system, batch).items():
-        logits = system.network.read_logits(streams)
-        confidence = logits.softmax(-1).gather(2, target[..., None])[..., 0]
+        predicted = system.network.read_logits(streams).argmax(-1)
         predictions = pd.DataFrame(
             {
                 "activation": name,
                 "place": place[real].cpu(),
                 "n": 1,
-                "correct": (logits.argmax(-1) == target)[real].cpu(),
-                "confidence": confidence[real].cpu(),
+                "correct": (predicted == target)[real].cpu(),
             }
         )
-        grouped = predictions.groupby(["activation", "place"], as_index=False)
-        parts.append(grouped.agg({"n": "sum", "correct": "sum", "confidence": "mean"}))
+        parts.append(predictions.groupby(["activation", "place"], as_index=False).sum())
     return add_interval(pd.concat(parts, ignore_index=True), "correct")

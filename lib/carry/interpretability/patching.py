@@ -13,21 +13,20 @@ the same digit and in no carry: a cell that flips their answers holds something 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
 import pandas as pd
 import torch
-from jaxtyping import Float, Integer
+from jaxtyping import Float
 from torch import Tensor
 
-from carry.config.settings import SettingsError
 from carry.data.batch import Batch
 from carry.data.problems import Problems, concatenate_rows
 from carry.evaluation.intervals import add_interval
 from carry.formats import ALPHABET
+from carry.interpretability.attention import check_same_layout
 from carry.interpretability.lens import residual_stream_names
 from carry.models.hooks import Hooks
 from carry.models.system import System
@@ -38,8 +37,7 @@ ROWS_AT_ONCE = 512
 FLIPS = 0.5  # a cell that flips at least this share of the answers holds the carry
 LETTERS = "abs"  # the two operands and the sum
 EMPTY = pd.DataFrame(
-    {"activation": "", "token": 0, "role": "", "n": 0, "flipped": 0, "restored": 0.0},
-    index=range(0),
+    {"activation": "", "token": 0, "role": "", "n": 0, "flipped": 0}, index=range(0)
 )
 
 
@@ -53,10 +51,8 @@ def draw_twins(
 ) -> tuple[Problems, Problems]:
     """Draw problems and their twins, or control twins (`carry=False`), for the carry into a place.
 
-    Either twin may have the carry. No operand and no sum has more than `digits` digits.
-
-    Raises:
-        ValueError: for a place into which no such sum has a carry.
+    Either twin may have the carry. No operand and no sum has more than `digits` digits, so `place`
+    is from 1 to `digits` - 1.
 
     >>> from carry.tasks import build_task
     >>> task = build_task({"name": "addition"})
@@ -65,11 +61,6 @@ def draw_twins(
     >>> used[0][1] == used[1][1], used[0][2] + used[1][2]
     (True, 100)
     """
-    if not 1 <= place < digits:  # else no drawn problem would have twins
-        raise ValueError(
-            f"place: {place} has no carry from below in sums of {digits} digits; "
-            f"expected at least 1 and less than {digits}"
-        )
     parts: list[tuple[Problems, Problems]] = []
     while sum(len(one) for one, _ in parts) < count:
         cells = torch.full((32 * count, 2), digits)
@@ -104,9 +95,7 @@ def count_flips(
 
     Returns:
         For each `activation` and `token` (with its `role`), in how many of `n` pairs of twins the
-        digit is `flipped`; and the mean share of the difference between both digits' logits that is
-        `restored` (0: as without patching, 1: as for the twin; missing for control twins). Pairs
-        count if the model predicts the correct digit for both twins.
+        digit is `flipped`. Pairs count if the model predicts the correct digit for both twins.
 
     Raises:
         SettingsError: for problems of different layouts.
@@ -116,11 +105,11 @@ def count_flips(
     >>> twins = draw_twins(system.task, 3, 1, 8, stream(0, "doctest"))
     >>> table = count_flips(system, twins, 1)
     >>> table.columns.tolist(), " ".join(table["role"].unique())
-    (['activation', 'token', 'role', 'n', 'flipped', 'restored'], '^ a0 a1 a2 + b0 b1 b2 = s0')
+    (['activation', 'token', 'role', 'n', 'flipped'], '^ a0 a1 a2 + b0 b1 b2 = s0')
     """
     device = system.device
     one, two = (system.format.write(problems.to(device)) for problems in twins)
-    check_same_layout(one, two)
+    check_same_layout(system, one, two)
     at, token_names = _find_query(one, place), _name_tokens(one)
     if cells is None:
         names = residual_stream_names(system)
@@ -136,19 +125,16 @@ def count_flips(
     correct = torch.ones(len(one), dtype=torch.bool, device=device)
     for batch, problems in zip((one, two), twins, strict=True):
         correct &= compute_logits(batch).argmax(-1) == problems.answer[:, place].to(device)
-    digit, twin_digit = (side.answer[:, place].long().to(device)[correct] for side in twins)
-    other_digit = (digit + 1 - 2 * used.to(device)[correct]) % 10  # for the other carry
+    other_digit = (twins[0].answer[:, place].long() + 1 - 2 * used) % 10  # for the other carry
+    other_digit = other_digit.to(device)[correct, None]
     one, two = one[correct], two[correct]
     parts = [EMPTY]
     for name, tokens in cells.items():
         logits = _patch_cells(compute_logits, one, two, name, list(tokens), at)
-        patched, before, twin = (_subtract_logits(part, digit, other_digit) for part in logits)
-        restored = ((patched - before) / (twin - before)).mean(0)
         table = pd.DataFrame({"activation": name, "token": tokens})
         table["role"] = [token_names[token] for token in tokens]
         table["n"] = len(one)
-        table["flipped"] = (logits[0].argmax(-1) == other_digit[:, None]).sum(0).tolist()
-        table["restored"] = math.nan if torch.equal(digit, twin_digit) else restored.tolist()
+        table["flipped"] = (logits.argmax(-1) == other_digit).sum(0).tolist()
         parts.append(table)
     return pd.concat(parts, ignore_index=True)
 
@@ -160,13 +146,12 @@ def _patch_cells(
     name: str,
     tokens: list[int],
     at: int,
-) -> tuple[Float[Tensor, "B C V"], Float[Tensor, "B 1 V"], Float[Tensor, "B 1 V"]]:
-    """Return the logits with each token of an activation patched, without patches, and of twins."""
-    width, patched, before, twins = len(tokens), [], [], []
+) -> Float[Tensor, "B C V"]:
+    """Return the logits with each token of an activation patched."""
+    width, patched = len(tokens), []
     for rows in torch.arange(len(one)).split(max(1, ROWS_AT_ONCE // width)):
         hooks = Hooks([name])
-        before.append(compute_logits(one[rows]))
-        twins.append(compute_logits(two[rows], hooks))
+        compute_logits(two[rows], hooks)
         values = hooks[name].repeat_interleave(width, 0)
         cells = torch.zeros(width, values.shape[1], dtype=torch.bool, device=values.device)
         if values.shape[1] == 1:  # computed for the query only
@@ -176,36 +161,7 @@ def _patch_cells(
         replace_cells = partial(torch.where, cells.repeat(len(rows), 1)[:, :, None], values)
         patch = Hooks([], {name: replace_cells})
         patched.append(compute_logits(one[rows.repeat_interleave(width)], patch))
-    return (
-        torch.cat(patched).unflatten(0, (-1, width)),
-        torch.cat(before)[:, None],
-        torch.cat(twins)[:, None],
-    )
-
-
-def _subtract_logits(
-    logits: Float[Tensor, "B C V"], digit: Integer[Tensor, " B"], other: Integer[Tensor, " B"]
-) -> Float[Tensor, "B C"]:
-    """Return the logit of the other digit minus that of the correct digit."""
-    row = torch.arange(len(digit), device=digit.device)
-    return logits[row, :, other] - logits[row, :, digit]
-
-
-def check_same_layout(one: Batch, two: Batch) -> None:
-    """Refuse problems that are not written with the same layout, token by token.
-
-    Raises:
-        SettingsError: with both shapes.
-    """
-    first, second = one.tokens.shape, two.tokens.shape
-    marks = [torch.cat([one.length, two.length]), torch.cat([one.start, two.start])]
-    if first == second:
-        marks.append(torch.cat([one.place, two.place]))
-    if first != second or any((values != values[0]).any() for values in marks):
-        raise SettingsError(
-            f"patching: problems of different layouts, {tuple(first)} and {tuple(second)} with "
-            f"{int(marks[0].min())} to {int(marks[0].max())} tokens; expected twins of one layout"
-        )
+    return torch.cat(patched).unflatten(0, (-1, width))
 
 
 def _find_query(batch: Batch, place: int) -> int:

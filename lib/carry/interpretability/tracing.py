@@ -13,7 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from carry.evaluation.ask import ask, make_problem, read_answer
-from carry.evaluation.decoding import compute_decoding_ids
+from carry.evaluation.decoding import compute_decoding_ids, find_last_starts
 from carry.formats import ALPHABET, to_text
 from carry.models.hooks import Hooks
 from carry.models.system import System
@@ -92,13 +92,8 @@ def scan_starts(system: System, *operands: int) -> pd.DataFrame:
     >>> scan_starts(System(run), 17, 25)["start"].tolist()
     [1, 2, 3, 4]
     """
-    written = system.format.write_open_ended(make_problem(system.task, operands).to(system.device))
-    ends = [
-        system.last_start(index, system.needed_ids(index, written))
-        for index, scheme in enumerate(system.schemes)
-        if scheme.accepts_start
-    ]
-    last = min([end for end in ends if end is not None], default=1)
+    ends = find_last_starts(system, make_problem(system.task, operands).to(system.device))
+    last = min((end for end in ends if end is not None), default=1)
     rows = []
     for start in range(1, last + 1):
         steps = ask(system, *operands, start=start)

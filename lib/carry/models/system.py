@@ -358,7 +358,7 @@ class System:
         """
         scheme, largest = self.schemes[index], self.largest_id(index)
         if not scheme.accepts_start:
-            return 1
+            return None
         if largest is None or scheme.wraps:
             return largest
         return max(1, largest - needed + 1)
