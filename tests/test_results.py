@@ -12,7 +12,7 @@ from carry.config.settings import SettingsError
 from carry.data import problem_sets
 from carry.data.tables import FORMER_START
 from carry.evaluation.intervals import seed_interval
-from carry.evaluation.regions import LEARNED, add_region, score_trained_lengths
+from carry.evaluation.regions import add_region, score_trained_lengths
 from carry.evaluation.scoring import score_system
 from carry.experiments.resolve import load_run
 from carry.interpretability import attention
@@ -62,7 +62,7 @@ def test_a_row_has_not_learned_if_claims_would_not_measure_it():
         for row in ROWS[:2]:
             try:
                 trained = score_trained_lengths(add_region(table))
-                find_learned_seeds(trained, row, "1", LEARNED, runs)
+                find_learned_seeds(trained, row, "1", runs)
             except NotLearned:
                 refused.add(row)
         assert unlearned == refused

@@ -18,6 +18,7 @@ from carry.claims.claim_settings import STARTS, Claim, find_comparison
 from carry.claims.measurements import Measurement, NotMeasured, find_start, miss_row
 from carry.evaluation.differences import compare_rates
 from carry.evaluation.regions import (
+    LEARNED,
     add_region,
     add_unseen_regions,
     score_trained_lengths,
@@ -30,7 +31,7 @@ OF_METHODS = ("mean_over_seeds", "worst_seed", "best_seed", "worst_cell", "lowes
 SIGNS = {">=": operator.ge, ">": operator.gt, "<=": operator.le, "<": operator.lt}
 # Of several rows of a claim, the record has the one with the first of these verdicts.
 WORST_FIRST = (
-    "fails", "not learned here", "too few seeds", "n cannot decide", "undecided", "holds",
+    "fails", "not learned here", "too few seeds", "undecided", "holds",
 )  # fmt: skip
 
 
@@ -60,8 +61,7 @@ def prepare_tables(tables: results.ResultTables) -> Tables:
     cells = zero_failed_models(add_region(cells), tables["curves"], runs)
     cells = add_unseen_regions(cells, results.find_trained_lengths(cells))
     longest = cells[["i", "j"]].max(axis=1)
-    grid = cells["row"].map(longest[cells["set"] == "grid"].groupby(cells["row"]).max())
-    cells = cells.assign(beyond=longest - cells["trained"], grid=grid)
+    cells = cells.assign(beyond=longest - cells["trained"])
     trained = score_trained_lengths(cells)
     texts = ("row", "start", "set", "region")  # claims compare these many times
     cells = cells.astype(dict.fromkeys(texts, "category"))
@@ -144,29 +144,27 @@ def _check_gate(claim: Claim, rows: list[str], start: str, tables: Tables) -> di
     """Return which seeds of each row have learned; none for a claim without a gate."""
     cells = tables.select_rows(rows)
     return {
-        row: find_learned_seeds(
-            tables.trained, row, find_start(cells, row, start), claim.gate, tables.runs
-        )
+        row: find_learned_seeds(tables.trained, row, find_start(cells, row, start), tables.runs)
         for row in rows
         if claim.has_gate()
     }
 
 
 def find_learned_seeds(
-    trained: pd.DataFrame, row: str, start: str, gate: float, runs: dict[str, Run]
+    trained: pd.DataFrame, row: str, start: str, runs: dict[str, Run]
 ) -> pd.Series:
-    """Return by seed of a row whether it reaches an accuracy at the trained lengths; most have to.
+    """Return by seed of a row whether it has learned the trained lengths; most have to.
 
     `trained` has the accuracy of each model there (`score_trained_lengths`).
     """
     scores = trained[(trained["row"] == row) & (trained["start"] == start)].set_index("seed")
     if scores.empty:
         raise NotMeasured(f"row {row} has no result at its trained lengths")
-    learned = scores["accuracy"] >= gate
+    learned = scores["accuracy"] >= LEARNED
     if learned.mean() <= 0.5:
         low, high = (int(1000 * end) / 10 for end in scores["accuracy"].agg(["min", "max"]))
         raise NotLearned(
-            f"{learned.sum()} of {len(learned)} seeds of {row} reach {100 * gate:g}% at their "
+            f"{learned.sum()} of {len(learned)} seeds of {row} reach {LEARNED:.0%} at their "
             f"trained lengths {describe_steps(runs[row])} ({low:g} to {high:g}%)"
         )
     return learned
@@ -240,7 +238,7 @@ def _read_analysis(claim: Claim, tables: Tables) -> dict[str, Any]:
     seeds = measurements.count_in_analysis(table, analysis.row, analysis.count, analysis.where)
     fields = {"row": analysis.row, "start": start, **_describe_rows(rows, learned, tables)}
     if not claim.compare:
-        return _report(claim, measurements.measure_seeds(claim, seeds), fields)
+        return _report(claim, measurements.summarise_seeds(seeds, analysis.statistic), fields)
     where = {**analysis.where, **claim.compare.where}
     other = measurements.count_in_analysis(table, other_row, analysis.count, where)
     measured = measurements.measure_difference(claim, seeds, other)
@@ -283,13 +281,6 @@ def _find_verdict(claim: Claim, measured: Measurement) -> tuple[str, str | None]
     sign, threshold = claim.condition()
     if claim.statistic() in OF_METHODS and measured.seeds[0] < MIN_SEEDS_OF_LEVEL:
         return "too few seeds", f"{measured.seeds[0]} seeds, expected {MIN_SEEDS_OF_LEVEL}"
-    if measured.ideal and not all(SIGNS[sign](end, threshold) for end in measured.ideal):
-        low, high = (f"{end:.1%}" for end in measured.ideal)
-        ideal = "right" if sign.startswith(">") else "wrong"
-        return (
-            "n cannot decide",
-            f"all {ideal}, the interval of n = {measured.n} would be {low} to {high}",
-        )
     ends = {SIGNS[sign](end, threshold) for end in (measured.low, measured.high)}
     return ("undecided" if len(ends) == 2 else "holds" if ends.pop() else "fails"), None
 

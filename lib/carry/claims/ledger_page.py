@@ -18,7 +18,6 @@ WORDS = {
     "holds": "hold",
     "fails": "fail",
     "too few seeds": "with too few seeds",
-    "n cannot decide": "that n cannot decide",
 }
 
 

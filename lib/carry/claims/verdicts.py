@@ -15,7 +15,6 @@ from scipy import stats
 
 from carry.claims.claim_settings import STARTS, Claim
 from carry.claims.evidence import Tables, find_evidence, prepare_tables, round_p
-from carry.claims.measurements import find_smallest_p
 from carry.evaluation.differences import ALPHA, correct_p_values
 from carry.evaluation.intervals import LEVEL
 from carry.results import ResultTables
@@ -26,7 +25,7 @@ POWER = 0.8
 NEGLIGIBLE = 0.01  # a difference of accuracies, one point
 
 # Those without a decision say why.
-UNDECIDED = ("undecided", "too few seeds", "n cannot decide")
+UNDECIDED = ("undecided", "too few seeds")
 VERDICTS = ("holds", "fails", *UNDECIDED, "not learned here", "not tested")
 METRICS = {
     "holds": ("holds",),
@@ -39,19 +38,17 @@ METRICS = {
 STATED = {"id", "paper", "section", "items", "statement", "paper_value", "scale"}
 
 METHOD = (
-    "The unit is the seed. Only seeds that have learned their trained lengths count (99%, or the "
-    "paper's number); where most have not, the claim is not learned here. An order of two rows "
-    "holds, or fails, by a one-sided exact permutation test over at least 5 seeds a side; no "
-    "difference by two one-sided tests against the margin. The p values of all tests of a work are "
-    "corrected together (Holm): at most 5% of works have a claim that holds wrongly, and 5% one "
-    "that fails wrongly. Before, p is doubled where rows got more seeds after a first test that "
-    "did not decide; intervals are not corrected for that. Other claims hold, or fail, only if all "
-    "their interval does: t over seeds, or Wilson's where the claim is about one model. A claim on "
-    "an order can hold although its interval has 0: the interval supposes normally distributed "
-    "seeds, the test does not. A claim that fails is refuted for our models, whose departures are "
-    "listed, not for those of the paper. An "
-    "undecided claim says about how many seeds would decide it, with a power of 80%. Where no "
-    "result of these seeds and problems could decide, n cannot decide."
+    "The unit is the seed. Only seeds that have learned their trained lengths count (99%); where "
+    "most have not, the claim is not learned here. An order of two rows holds, or fails, by a "
+    "one-sided exact permutation test over at least 5 seeds a side; no difference by two one-sided "
+    "tests against the margin. The p values of all tests of a work are corrected together (Holm): "
+    "at most 5% of works have a claim that holds wrongly, and 5% one that fails wrongly. Before, p "
+    "is doubled where rows got more seeds after a first test that did not decide; intervals are "
+    "not corrected for that. Other claims hold, or fail, only if all their interval does: t over "
+    "seeds, or Wilson's where the claim is about one model. A claim on an order can hold although "
+    "its interval has 0: the interval supposes normally distributed seeds, the test does not. A "
+    "claim that fails is refuted for our models, whose departures are listed, not for those of the "
+    "paper. An undecided claim says about how many seeds would decide it, with a power of 80%."
 )
 
 
@@ -119,36 +116,26 @@ def _judge_family(claims: list[Claim], records: list[dict[str, Any]]) -> None:
 
     A claim holds if its p is at most 5% after Holm's correction for all tests of the work, and
     fails if that of its contrary is. Before, the p of a claim is multiplied for its interim tests.
-    A test that ideal results would not decide gives no verdict.
     """
     family = []
     for claim, record in zip(claims, records, strict=True):
         test = record.pop("test")
         if test and min(record["sides"]) < MIN_SEEDS:
-            reason = f"{_name_sides(record)} seeds, expected {MIN_SEEDS} a side"
+            sides = " and ".join(map(str, record["sides"]))
+            reason = f"{sides} seeds, expected {MIN_SEEDS} a side"
             record |= {"verdict": "too few seeds", "reason": reason}
         elif test:
-            family.append((claim, record, [min(1.0, p * (1 + claim.interim_tests)) for p in test]))
-    corrected = [correct_p_values([test[side] for *_, test in family]) for side in range(3)]
-    for (claim, record, test), holds, fails, smallest in zip(family, *corrected, strict=True):
+            family.append((record, [min(1.0, p * (1 + claim.interim_tests)) for p in test]))
+    corrected = [correct_p_values([test[side] for _, test in family]) for side in range(2)]
+    for (record, _), holds, fails in zip(family, *corrected, strict=True):
         record |= {"p_corrected": round_p(holds), "p_contrary_corrected": round_p(fails)}
         record["tests"] = len(family)
-        if smallest > ALPHA:
-            record["verdict"], needed = "n cannot decide", _count_needed_seeds(claim, len(family))
-            record["reason"] = (
-                f"the smallest p of {_name_sides(record)} seeds is {test[-1]:.2g}, too large "
-                f"for {len(family)} tests; {needed} a side would do"
-            )
-        elif min(holds, fails) <= ALPHA:
+        if min(holds, fails) <= ALPHA:
             record["verdict"] = "holds" if holds <= ALPHA else "fails"
     for claim, record in zip(claims, records, strict=True):
         if record["verdict"] == "undecided":
             record["reason"] = _explain_undecided(claim, record)
     _correct_rates(records)
-
-
-def _name_sides(record: dict[str, Any]) -> str:
-    return " and ".join(map(str, record["sides"]))
 
 
 def _correct_rates(records: list[dict[str, Any]]) -> None:
@@ -160,15 +147,6 @@ def _correct_rates(records: list[dict[str, Any]]) -> None:
             {**rate, "p_corrected": round_p(corrected[rate["row"], rate["above"]])}
             for rate in record["rates"]
         ]
-
-
-def _count_needed_seeds(claim: Claim, tests: int) -> int:
-    """Return how many seeds a side can decide a claim, if all tests of the work are ideal."""
-    for seeds in range(MIN_SEEDS, MOST_SEEDS):
-        p = min(1.0, find_smallest_p(claim, (seeds, seeds)) * (1 + claim.interim_tests))
-        if tests * p <= ALPHA:
-            return seeds
-    return MOST_SEEDS
 
 
 def _explain_undecided(claim: Claim, record: Mapping[str, Any]) -> str | None:
@@ -190,6 +168,7 @@ def _explain_undecided(claim: Claim, record: Mapping[str, Any]) -> str | None:
     level = ALPHA / tests if difference else ALPHA / 2  # of a level: both ends of its interval
     reach = (stats.norm.isf(level) + stats.norm.isf(1 - POWER)) * error
     needed = min(seeds) * (reach / distance) ** 2 if distance > 0 else math.inf
+    needed = max(needed, min(seeds) + 1)  # as these have not decided it
     unit = "pairs" if claim.thesis_runs else "seeds a side" if claim.compare else "seeds"
     if needed > MOST_SEEDS:
         return f"more than {MOST_SEEDS} {unit} would be needed"

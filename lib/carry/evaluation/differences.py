@@ -215,30 +215,6 @@ def compute_equivalence_p(
     )
 
 
-def compute_smallest_p(
-    sizes: tuple[int, int],
-    beyond: float = 0.0,
-    margin: float | None = None,
-    paired: bool = False,
-    shares: bool = False,
-) -> float:
-    """Return the smallest p that a test of these numbers of seeds can have, by ideal results.
-
-    Those are all right and all wrong for a test of order, and all right for one of equivalence.
-
-    >>> compute_smallest_p((5, 5)) == 1 / 252, compute_smallest_p((5, 5), paired=True) == 1 / 32
-    (True, True)
-    """
-    one, other = sizes
-    if paired:
-        return 0.5**one
-    if not shares or (margin is None and beyond == 0):
-        return 1 / math.comb(one + other, one)
-    if margin is not None:
-        return compute_equivalence_p(np.ones(one), np.ones(other), margin, shares=True)
-    return compute_order_p(np.ones(one), np.zeros(other), beyond, shares=True)
-
-
 def correct_p_values(values: Sequence[float]) -> list[float]:
     """Return p values corrected by Holm: at most 5% of families of true nulls have one below 5%.
 
