@@ -212,22 +212,6 @@ def test_each_verdict_has_a_colour():
         assert re.search(rf"\.{verdict.replace(' ', '-')}\b", css)
 
 
-def test_the_search_finds_questions_figures_items_and_claims(first, texts):
-    script = (first.parent / "search_index.js").read_text(encoding="utf-8")
-    entries = json.loads(script.removeprefix("const searchIndex = ").removesuffix(";\n"))
-    kinds = Counter(entry["kind"] for entry in entries)
-    items = sum(map(len, ITEMS.values()))
-    assert kinds["Item"] == items and kinds["Figure"] == sum(map(len, FIGURES.values()))
-    assert kinds["Claim"] == len(records()) and kinds["Notebook"] == len(NOTEBOOKS) + 4
-    titles = [entry["title"] for entry in entries]
-    (far,) = (entry for entry in entries if entry["title"] == "The far")
-    assert far["text"].startswith("Answers Figure 2 of mcleish2024. Sums, with far")
-    assert "Figure 2 of mcleish2024" in titles and "What is how_far?" in titles
-    for entry in entries:
-        page, _, anchor = entry["url"].partition("#")
-        assert not anchor or f'id="{anchor}"' in texts[page], entry
-
-
 def test_two_writings_are_the_same_and_leave_nothing_behind(first):
     before = {path: path.read_bytes() for path in first.parent.rglob("*.*")}
     for name in ("notebooks/train_gone.html", "works/gone.html", "figures/gone.svg"):

@@ -8,7 +8,7 @@
                  notebooks/NAME.html   executed notebooks, see `pages`
                  figures/NAME.svg      copies of the figures, each with its table as csv
                  style.css             light and dark, by the reader's system setting
-                 site.js, ledger.js    search, filters; pages are complete without them
+                 site.js, ledger.js    boxes to scroll, filters; pages are complete without them
 
 The texts of the story are in `story.yaml`. Nothing is loaded from a network.
 """
@@ -29,7 +29,7 @@ from carry.claims.ledger_page import describe_measurement, describe_number, summ
 from carry.claims.verdicts import METHOD, VERDICTS
 from carry.config import paths
 from carry.config.settings import SettingsError
-from carry.pages.site import live, pages, search, works
+from carry.pages.site import live, pages, works
 from carry.pages.site.content import Content, list_chapters, list_works, read_content
 from carry.pages.site.figures import pack_file
 from carry.pages.site.links import check_links
@@ -60,7 +60,6 @@ def write_site() -> Path:
     _write_notebooks(content, templates, folder / "notebooks")
     for name, text in render_pages(content, templates).items():
         paths.write_file(folder / name, text)
-    paths.write_file(folder / "search_index.js", search.write_index(content))
     for name in SCRIPTS:
         paths.write_file(folder / name, (HERE / name).read_bytes())
     css = (HERE / "style.css").read_text(encoding="utf-8") + _write_highlighting()

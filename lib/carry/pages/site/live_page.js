@@ -31,11 +31,9 @@ const TASKS = {
   },
 };
 const SHOWN = 24; // tokens of a strip that is drawn whole
-const LONGEST = 100000, RANDOM_DIGITS = 30, RANDOM_PROBLEMS = 100;
+const LONGEST = 10000, RANDOM_DIGITS = 30, RANDOM_PROBLEMS = 100;
 const TILES = 20; // contexts of a group whose texts are written out
 const CELL = 4, SHARP = 2; // pixels of a square, and of its drawing for each of them
-const TICK = 50; // milliseconds
-const AT_ONCE = 2000; // tokens
 
 const page = (id) => document.getElementById(id);
 const models = JSON.parse(page("models").textContent).map((settings) => {
@@ -44,7 +42,6 @@ const models = JSON.parse(page("models").textContent).map((settings) => {
 });
 let current, sequence; // one of the models, and its question with what it has written so far
 let last; // what `Sequence.step` returned for the last token, or null
-let timer; // while it writes by itself
 
 function reverse(text) {
   return [...text].reverse().join("");
@@ -101,7 +98,6 @@ function readOperands() {
 }
 
 function restart() {
-  stop();
   const operands = readOperands();
   if (!operands) return false;
   sequence = new Sequence(current.model, operands);
@@ -135,39 +131,8 @@ function advance(most) {
   last = write(sequence, most) ?? last;
   draw();
   if (!sequence.finished) return;
-  stop();
   const right = sequence.response === sequence.right, tokens = count(sequence.response.length);
   say(right ? `Done: all ${tokens} tokens are right.` : "Done: the answer is wrong.");
-}
-
-function run() {
-  if (timer) return pause();
-  if (sequence.finished && !restart()) return;
-  const speed = Number(page("speed").value), wait = Math.max(TICK, 1000 / speed);
-  start(Math.round(speed * wait / 1000), wait);
-}
-
-function start(most, wait) {
-  page("run").textContent = "Pause";
-  say("Writing.");
-  timer = setInterval(() => advance(most), wait);
-}
-
-function finish() {
-  stop();
-  advance(AT_ONCE);
-  if (!sequence.finished) start(AT_ONCE, TICK);
-}
-
-function stop() {
-  clearInterval(timer);
-  timer = null;
-  page("run").textContent = "Run";
-}
-
-function pause() {
-  if (timer) say(`Paused after ${count(sequence.response.length)} tokens.`);
-  stop();
 }
 
 function meet() {
@@ -212,7 +177,7 @@ function draw() {
 }
 
 function drawChoice() {
-  if (!last) return page("choice").replaceChildren("Nothing is written yet: press Step or Run.");
+  if (!last) return page("choice").replaceChildren("Nothing is written yet: press Step.");
   const { model } = current, order = [...last.probabilities.keys()];
   order.sort((one, other) => last.probabilities[other] - last.probabilities[one]);
   const [first, second] = order.map((token) => percent(last.probabilities[token]));
@@ -371,7 +336,7 @@ function showContext(number) {
 
 page("question").addEventListener("submit", (event) => {
   event.preventDefault();
-  run();
+  if (!sequence.finished || restart()) advance(Infinity);
 });
 for (const radio of document.querySelectorAll("input[name=model]"))
   radio.addEventListener("change", () => chooseModel(Number(radio.value)));
@@ -383,16 +348,12 @@ page("draw").addEventListener("click", () => {
   restart();
 });
 page("step").addEventListener("click", () => {
-  pause();
   if (!sequence.finished || restart()) advance(1);
 });
-page("finish").addEventListener("click", finish);
 page("restart").addEventListener("click", restart);
-page("speed").addEventListener("change", () => timer && (pause(), run()));
 page("meet").addEventListener("click", meet);
 page("check").addEventListener("click", check);
 page("number").addEventListener("input", () => showContext(Number(page("number").value)));
-document.addEventListener("keydown", ({ key }) => key === "Escape" && pause());
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawMet);
 
 chooseModel(0);
