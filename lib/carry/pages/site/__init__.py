@@ -112,7 +112,10 @@ def render_pages(content: Content, templates: jinja2.Environment) -> dict[str, s
             "story": content.story,
             "chapters": list_chapters(content),
             "groups": groups,
-            "citations": [works.describe_project(), *works.read_works().values()],
+            "citations": [
+                works.cite_project(),
+                *(work["citation"] for work in works.read_works().values()),
+            ],
         },
         "figures": {"pages": [page for page in content.pages if content.list_figures(page)]},
         "ledger": {

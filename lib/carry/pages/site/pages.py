@@ -2,7 +2,7 @@
 
 nbconvert's full template would load scripts for formulas and widgets from the network. Its `basic`
 template is the notebook alone; `notebook.html` wraps it into a page. Pictures become files: those
-of figures are the site's, with its alt texts; others stand next to the page.
+of figures are those of the site; others stand next to the page.
 """
 
 from __future__ import annotations
