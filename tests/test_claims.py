@@ -454,15 +454,10 @@ GOOD = {**BASE, "measure": NOPE, "holds_if": "> 0"}
 ANALYSIS = {"row": "addition_equal_abacus", "table": "confirmed", "count": "flipped"}
 FLIPPED = {**BASE, "analysis": {**ANALYSIS, "where": {"twins": "carry"}}, "holds_if": ">= 0.5"}
 COMPARED = {**GOOD, "compare": {"row": "addition_rope"}}
-SHARE = {**NOPE, "above": 0.9}
 BAD = {
     "an unknown row": (
         {**GOOD, "measure": {**NOPE, "rows": ["addition_nop"]}},
         "claims.mine: unknown row 'addition_nop', did you mean 'addition_nope'",
-    ),
-    "a rate of no share": (
-        {**GOOD, "paper_rates": {"addition_rope": [1, 2]}},
-        "expected paper_rates next to measure.above",
     ),
     "two starts of two rows": (
         {**GOOD, "compare": {"row": "addition_rope", "where": {"start": "all"}}},
@@ -494,10 +489,6 @@ BAD = {
         "does not fit, expected string should match pattern",
     ),
     "a threshold in percent": ({**GOOD, "holds_if": ">= 99"}, "threshold from 0 to 1 in holds_if"),
-    "more hits than runs": (
-        {**GOOD, "measure": SHARE, "paper_rates": {"addition_rope": [3, 2]}},
-        "expected no more hits than runs in paper_rates",
-    ),
     "two rows that are compared with nothing": (
         {**GOOD, "compare": {"where": {"digits": 10}},
          "measure": {**NOPE, "rows": ["addition_nope", "addition_rope"]}},
@@ -628,24 +619,6 @@ def test_shares_of_seeds_are_compared_as_shares():
     (record,) = judge([claim], pd.concat([one, other], ignore_index=True))
     assert record["measured"] == pytest.approx(0.7) and record["verdict"] == "holds"
     assert 0.3 < record["interval"][0] < 0.7 < record["interval"][1] < 0.95
-
-
-def test_our_rates_are_tested_against_the_papers():
-    """By Fisher's exact test; a rate that two claims name is one test of the family."""
-    names = ["noisy_majority_d8_a4_svc", "noisy_majority_d8_a4"]
-    rates = [{names[0]: [13, 100], names[1]: [9, 100]}, {names[0]: [13, 100]}]
-    judged = [create(measure=NOISY, holds_if="> 0.3", paper_rates=rate) for rate in rates]
-    both = [strings(names[0], [100] * 18 + [99] * 2), strings(names[1], [100] * 2 + [99] * 18)]
-    table = pd.concat(both, ignore_index=True)
-    records = judge(judged, table)
-    halved, plain = records[0]["rates"]
-    assert (halved["hits"], halved["n"], plain["hits"]) == (18, 20, 2)
-    p = stats.fisher_exact([[18, 2], [13, 87]]).pvalue
-    assert halved["p"] == pytest.approx(p, rel=1e-2) and plain["p"] == 1
-    assert halved["p_corrected"] == pytest.approx(2 * p, rel=1e-2)
-    assert records[1]["rates"] == [halved]
-    page = render_ledger(records)
-    assert page.count("| noisy_majority_d8_a4_svc | 1 | 18 of 20 | 13 of 100 |") == 1
 
 
 def test_the_runs_of_the_thesis_are_pairs():

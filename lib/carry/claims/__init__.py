@@ -23,8 +23,7 @@ row do not, or more, the claim is "not learned here".
 and only rows of the same training length are compared. It is tested over seeds (see
 `carry.evaluation.differences`), with at least 5 on each side, and all tests of a work are corrected
 together by Holm. `holds_if: "> 0"` tests an order, `margin: 0.1` tests that there is no larger
-difference. `paper_rates` are tested against ours, in a table of their own. `items` are those of
-`items.yaml` that the claim is about.
+difference. `items` are those of `items.yaml` that the claim is about.
 
 Every claim is also judged from each other start of ids that its rows were evaluated from.
 

@@ -139,9 +139,8 @@ class Claim(Settings):
 
     Only the seeds that reach 99% at the trained lengths are measured; a claim that needs no such
     gate says why in `ungated`. Claims about cells in distribution, and those that count the seeds
-    that reach an accuracy, have none. `margin` makes a comparison a test of no difference.
-    `paper_rates` has the paper's hits and runs of rows, which are tested against ours. Its rows got
-    more seeds after `interim_tests` that did not decide; each costs as much as a further claim.
+    that reach an accuracy, have none. `margin` makes a comparison a test of no difference. Its rows
+    got more seeds after `interim_tests` that did not decide; each costs as much as a further claim.
     `certified` is the row whose certified seeds count, and `paper` the name of the file.
     """
 
@@ -163,7 +162,6 @@ class Claim(Settings):
     holds_if: Annotated[str, Field(pattern=f"^({CONDITION})?$")] = ""
     margin: Annotated[float, Field(gt=0.0, lt=1.0)] | None = None
     ungated: str = ""
-    paper_rates: dict[str, Pair] = {}
     interim_tests: Annotated[int, Field(ge=0)] = 0
     not_tested: str = ""
 
@@ -174,7 +172,6 @@ class Claim(Settings):
         tested, compared, statistic = sum(map(bool, measures)), self.compare, self.statistic()
         two_starts = compared and self.is_order_of_rows() and "start" in compared.where
         measure, where = self.measure, self.measure and self.measure.where
-        is_share = statistic == "seeds_above"
         threshold = self.condition()[1] if self.holds_if else 0.0
         least = -1.0 if compared or self.thesis_runs else 0.0
         rules = [
@@ -192,10 +189,6 @@ class Claim(Settings):
             (not (compared and measure) or compared.row or len(measure.rows) == 1,
              "compare.row, or one row in measure.rows"),
             (not two_starts, "one start for two rows, not compare.where.start"),
-            (not self.paper_rates or is_share,
-             "paper_rates next to measure.above"),
-            (all(hits <= runs for hits, runs in self.paper_rates.values()),
-             "no more hits than runs in paper_rates"),
         ]  # fmt: skip
         for is_kept, expected in rules:
             if not is_kept:
@@ -246,8 +239,7 @@ class Claim(Settings):
     def list_rows(self) -> list[str]:
         """Return all rows that the claim names, each once."""
         rows = [*self.measured_rows(), self.certified, self.compare and self.compare.row]
-        rows += [*self.parameters, *self.paper_rates]
-        return list(dict.fromkeys(filter(None, rows)))
+        return list(dict.fromkeys(filter(None, [*rows, *self.parameters])))
 
 
 def list_claim_files(folder: Path = FOLDER) -> list[Path]:

@@ -16,7 +16,6 @@ from carry import results
 from carry.claims import measurements
 from carry.claims.claim_settings import STARTS, Claim, find_comparison
 from carry.claims.measurements import Measurement, NotMeasured, find_start, miss_row
-from carry.evaluation.differences import compare_rates
 from carry.evaluation.regions import (
     LEARNED,
     add_region,
@@ -116,7 +115,7 @@ def _read_cells(claim: Claim, tables: Tables) -> dict[str, Any]:
     )
     if "n" not in worst:  # it was not measured
         raise NotLearned(worst["reason"])
-    return worst | {"rates": _compare_rates(claim, cells)}
+    return worst
 
 
 def _read_row(claim: Claim, row: str, cells: pd.DataFrame, tables: Tables) -> dict[str, Any]:
@@ -202,22 +201,6 @@ def _describe_rows(
         "scales": {row: run.scale for row, run in runs.items()},
         "unlike": {name: values for name, values in settings.items() if len({*values}) > 1},
     }
-
-
-def _compare_rates(claim: Claim, cells: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return our share of models that reach the accuracy next to the paper's, for each row."""
-    rates = []
-    for row, (hits, runs) in claim.paper_rates.items():
-        try:
-            alone = claim.model_copy(update={"compare": None})
-            ours = measurements.measure_row(alone, row, cells)
-        except NotMeasured:
-            continue
-        our_hits = round(ours.value * ours.n)
-        p = round_p(compare_rates(our_hits, ours.n, hits, runs))
-        names = {"row": row, "above": claim.measure.above, "hits": our_hits, "n": ours.n}
-        rates.append({**names, "paper_hits": hits, "paper_n": runs, "p": p, "p_corrected": None})
-    return rates
 
 
 def _read_analysis(claim: Claim, tables: Tables) -> dict[str, Any]:

@@ -27,7 +27,7 @@ def render_ledger(records: list[dict[str, Any]]) -> str:
     for paper in dict.fromkeys(record["paper"] for record in records):
         rows = [record for record in records if record["paper"] == paper]
         parts += [f"## {paper}", f"{_count_verdicts(rows)}.", _render_table(rows)]
-        parts += [_render_rates(rows), _render_departures(paper, rows)]
+        parts += [_render_departures(paper, rows)]
     untested = list_untested(records)
     parts += ["## Not tested, and why", untested] if untested else []
     return "\n\n".join(filter(None, parts)) + "\n"
@@ -93,23 +93,6 @@ def _render_table(records: list[dict[str, Any]]) -> str:
         lengths = "" if record["paper"] == OWN_CLAIMS else compare_lengths(_find_runs(record))
         lines.append([*cells, lengths, describe_measurement(record)])
     return format_table(columns, lines)
-
-
-def _render_rates(records: list[dict[str, Any]]) -> str:
-    """Return a table of our rates against the paper's, each once."""
-    rates = {(rate["row"], rate["above"]): rate for record in records for rate in record["rates"]}
-    lines = [
-        [rate["row"], f"{rate['above']:g}", f"{rate['hits']} of {rate['n']}",
-         f"{rate['paper_hits']} of {rate['paper_n']}", f"{rate['p']:.2g}",
-         f"{rate['p_corrected']:.2g}"]
-        for rate in rates.values()
-    ]  # fmt: skip
-    table = format_table(["row", "at least", "here", "paper", "p", "corrected"], lines)
-    title = (
-        "Models that reach an accuracy, against the paper's (Fisher's exact test, two-sided; Holm "
-        f"over {len(rates)} rates):"
-    )
-    return f"{title}\n\n{table}" if rates else ""
 
 
 def _render_departures(paper: str, records: list[dict[str, Any]]) -> str:

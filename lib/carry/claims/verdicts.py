@@ -135,18 +135,6 @@ def _judge_family(claims: list[Claim], records: list[dict[str, Any]]) -> None:
     for claim, record in zip(claims, records, strict=True):
         if record["verdict"] == "undecided":
             record["reason"] = _explain_undecided(claim, record)
-    _correct_rates(records)
-
-
-def _correct_rates(records: list[dict[str, Any]]) -> None:
-    """Correct the p values of the rates of a work; a rate of several claims is one test."""
-    values = {(of["row"], of["above"]): of["p"] for record in records for of in record["rates"]}
-    corrected = dict(zip(values, correct_p_values(list(values.values())), strict=True))
-    for record in records:
-        record["rates"] = [
-            {**rate, "p_corrected": round_p(corrected[rate["row"], rate["above"]])}
-            for rate in record["rates"]
-        ]
 
 
 def _explain_undecided(claim: Claim, record: Mapping[str, Any]) -> str | None:
@@ -195,7 +183,6 @@ def create_record(claim: Claim) -> dict[str, Any]:
         **{name: {} for name in ("learned", "steps", "scales", "unlike")},
         **dict.fromkeys(("p", "p_corrected", "p_contrary", "p_contrary_corrected")),
         "tests": 0,
-        "rates": [],
         "verdict": "not tested",
         "reason": claim.not_tested or None,
         "test": None,

@@ -225,13 +225,3 @@ def correct_p_values(values: Sequence[float]) -> list[float]:
     scaled = np.asarray(values, dtype=float)[order] * np.arange(len(values), 0, -1)
     corrected = np.maximum.accumulate(scaled).clip(max=1)
     return corrected[np.argsort(order)].tolist()
-
-
-def compare_rates(hits: int, n: int, other_hits: int, other_n: int) -> float:
-    """Return the two-sided p of Fisher's exact test of two rates, such as ours and a paper's.
-
-    >>> round(compare_rates(34, 100, 35, 100), 2), round(compare_rates(16, 100, 2, 100), 4)
-    (1.0, 0.0008)
-    """
-    table = [[hits, n - hits], [other_hits, other_n - other_hits]]
-    return float(stats.fisher_exact(table).pvalue)
