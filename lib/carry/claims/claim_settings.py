@@ -57,11 +57,7 @@ class CellFilter(Settings):
 
 
 class Measure(Settings):
-    """A statistic over the selected cells of each row, or the share of seeds `above` an accuracy.
-
-    In a comparison of several rows, the first row is used that was trained to the same length as
-    the other row.
-    """
+    """A statistic over the selected cells of each row, or the share of seeds above an accuracy."""
 
     rows: Annotated[list[str], Field(min_length=1)]
     where: CellFilter
@@ -186,8 +182,8 @@ class Claim(Settings):
             (compared or not self.interim_tests, "compare next to interim_tests"),
             (not compared or statistic in COMPARABLE,
              f"compare next to a statistic over seeds, not {statistic!r}"),
-            (not (compared and measure) or compared.row or len(measure.rows) == 1,
-             "compare.row, or one row in measure.rows"),
+            (not (compared and measure) or len(measure.rows) == 1,
+             "one row in measure.rows next to compare"),
             (not two_starts, "one start for two rows, not compare.where.start"),
         ]  # fmt: skip
         for is_kept, expected in rules:

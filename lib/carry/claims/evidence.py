@@ -98,8 +98,6 @@ def find_evidence(claim: Claim, tables: Tables, certificates: pd.DataFrame) -> d
 def _read_cells(claim: Claim, tables: Tables) -> dict[str, Any]:
     """Return the evidence of cells: of the row with the worst verdict, if a claim has several."""
     cells, rows = tables.select_rows(claim.list_rows()), claim.measure.rows
-    if claim.compare:
-        rows = [measurements.find_comparable_row(claim, cells)]
     sign, candidates = -1 if claim.holds_if.startswith("<") else 1, []
     for row in rows:
         try:
@@ -127,6 +125,10 @@ def _read_row(claim: Claim, row: str, cells: pd.DataFrame, tables: Tables) -> di
             raise miss_row(side)
         if start not in map(str, tables.runs[side].evaluation.starts):  # 1 would stand for it
             raise NotMeasured(f"row {side} has no result from start {start}")
+    lengths = [tables.cells_by_row[side]["trained"].iloc[0] for side in sides]
+    if len({*lengths}) > 1:
+        trained = " and ".join(map(str, lengths))
+        raise NotMeasured(f"rows {row} and {other} were trained to {trained} digits")
     measurements.count_by_seed(cells, row, claim.measure.where)  # there is something to measure
     learned = _check_gate(claim, sides, start, tables)
     measured = measurements.measure_row(claim, row, select_learned(cells, learned))

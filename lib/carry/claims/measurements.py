@@ -83,22 +83,6 @@ def add_last_digit(cells: pd.DataFrame, places: pd.DataFrame) -> pd.DataFrame:
     return cells.merge(last, how="left", on=["row", "seed", "start", "set", "i"])
 
 
-def find_comparable_row(claim: Claim, cells: pd.DataFrame) -> str:
-    """Return the first row of a claim with the same training length as the compared row."""
-    other, _ = find_comparison(claim)
-    trained = cells.groupby("row")["trained"].first()
-    if other not in trained:
-        raise miss_row(other)
-    rows = [row for row in claim.measure.rows if row in trained]
-    if not rows:
-        raise miss_row(claim.measure.rows[0])
-    for row in rows:
-        if trained[row] == trained[other]:
-            return row
-    lengths = f"{trained[rows[0]]} and {trained[other]} digits"
-    raise NotMeasured(f"rows {rows[0]} and {other} were trained to {lengths}")
-
-
 def measure_row(claim: Claim, row: str, cells: pd.DataFrame) -> Measurement:
     """Return the statistic of one row of a claim, or its difference to the compared row."""
     measure, sides = claim.measure, [(row, claim.measure.where, claim.measure.count)]
