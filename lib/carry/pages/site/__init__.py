@@ -2,7 +2,7 @@
 
     reports/site/index.html            the story in six figures, the works, how to cite
                  works/WORK.html       what a work states, what we measured; its notebooks' figures
-                 figures.html          the index of what the works number, and all figures
+                 figures.html          all figures, by notebook
                  ledger.html           all claims, to filter and sort
                  live.html             two certified models that run in the browser, see `live`
                  notebooks/NAME.html   executed notebooks, see `pages`
@@ -24,7 +24,6 @@ import jinja2
 from markupsafe import Markup, escape
 from pygments.formatters import HtmlFormatter
 
-from carry.claims.items import summarise_claims
 from carry.claims.ledger_page import describe_measurement, describe_number, summarise_verdicts
 from carry.claims.verdicts import METHOD, VERDICTS
 from carry.config import paths
@@ -79,7 +78,7 @@ def make_templates(content: Content) -> jinja2.Environment:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    templates.filters |= {"ticks": mark_code, "verdicts": summarise_claims}
+    templates.filters["ticks"] = mark_code
     templates.globals |= {
         "works": list_works(content),
         "notebooks": {page.notebook: page for page in content.pages},

@@ -31,7 +31,7 @@ const TASKS = {
   },
 };
 const SHOWN = 24; // tokens of a strip that is drawn whole
-const LONGEST = 10000, RANDOM_DIGITS = 30, RANDOM_PROBLEMS = 100;
+const LONGEST = 10000; // digits
 const TILES = 20; // contexts of a group whose texts are written out
 const CELL = 4, SHARP = 2; // pixels of a square, and of its drawing for each of them
 
@@ -117,38 +117,17 @@ function drawNumber(length) {
 
 /* ---- Writing ---- */
 
-/* Write up to `most` tokens of a sequence, and mark the contexts that it meets. */
-function write(text, most) {
-  let written = null;
-  for (let number = 0; number < most && !text.finished; number++) {
-    written = text.step();
-    current.visits.set(written.context, (current.visits.get(written.context) ?? 0) + 1);
-  }
-  return written;
-}
-
+/* Write up to `most` tokens, and mark the contexts that they meet. */
 function advance(most) {
-  last = write(sequence, most) ?? last;
+  const { visits } = current;
+  for (let written = 0; written < most && !sequence.finished; written++) {
+    last = sequence.step();
+    visits.set(last.context, (visits.get(last.context) ?? 0) + 1);
+  }
   draw();
   if (!sequence.finished) return;
   const right = sequence.response === sequence.right, tokens = count(sequence.response.length);
   say(right ? `Done: all ${tokens} tokens are right.` : "Done: the answer is wrong.");
-}
-
-function meet() {
-  const before = current.visits.size;
-  let right = 0;
-  for (let number = 0; number < RANDOM_PROBLEMS; number++) {
-    const operands = current.task.operands.map(() =>
-      drawNumber(1 + Math.floor(Math.random() * RANDOM_DIGITS)));
-    const text = new Sequence(current.model, operands);
-    write(text, Infinity);
-    right += Number(text.response === `${current.task.solve(...operands)}$`);
-  }
-  const more = count(current.visits.size - before);
-  page("checked").textContent = `${right} of ${RANDOM_PROBLEMS} problems of 1 to ` +
-    `${RANDOM_DIGITS} digits are right; they met ${more} new contexts.`;
-  drawMet();
 }
 
 function check() {
@@ -351,7 +330,6 @@ page("step").addEventListener("click", () => {
   if (!sequence.finished || restart()) advance(1);
 });
 page("restart").addEventListener("click", restart);
-page("meet").addEventListener("click", meet);
 page("check").addEventListener("click", check);
 page("number").addEventListener("input", () => showContext(Number(page("number").value)));
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawMet);
