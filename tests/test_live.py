@@ -1,11 +1,8 @@
 """The live page computes in a browser what the models compute in Python."""
 
 import copy
-import html
 import json
-import re
 import shutil
-import subprocess
 
 import jinja2
 import pytest
@@ -18,8 +15,8 @@ from carry.evaluation.trained_models import load_committed
 from carry.pages import site
 from carry.pages.site import live
 from carry.randomness import stream
+from test_site_browser import BROWSER, read_report
 
-BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "chrome"))), None)
 SUMS, PARITY = live.ROWS
 PROBLEMS = {SUMS: [(980, 24), (20, 1_000)], PARITY: [(190, 24), (10, 300)]}  # counts and digits
 PHONE = 390  # pixels
@@ -113,13 +110,7 @@ def report(models, batches, tmp_path_factory):
     (folder / "frame.html").write_text(FRAME)
     for name in ("live.js", "live_page.js", "style.css"):
         shutil.copy(site.HERE / name, folder)
-    options = ["--headless=new", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=2000"]
-    options += [f"--user-data-dir={folder / 'profile'}", "--dump-dom"]
-    address = (folder / "frame.html").as_uri()
-    text = subprocess.run([BROWSER, *options, address], capture_output=True, text=True, timeout=120)
-    found = re.search(r'<pre id="report">(.*?)</pre>', text.stdout, re.DOTALL)
-    assert found and found[1], text.stderr[-2000:]
-    return json.loads(html.unescape(found[1]))
+    return read_report(folder / "frame.html")
 
 
 @pytest.mark.parametrize("row", live.ROWS)

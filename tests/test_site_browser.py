@@ -103,6 +103,19 @@ onmessage = ({ data }) => {
 """
 
 
+def read_report(page: Path, *options):
+    """Load a page, and return what it writes into its element `report`."""
+    options = ["--headless=new", "--no-sandbox", "--disable-gpu", "--dump-dom", *options,
+               "--virtual-time-budget=20000", "--window-size=1600,900",
+               f"--user-data-dir={page.parent.parent / 'browser'}"]  # fmt: skip
+    done = subprocess.run(
+        [BROWSER, *options, page.as_uri()], capture_output=True, text=True, timeout=300
+    )
+    found = re.search(r'<pre id="report">(.*?)</pre>', done.stdout, re.DOTALL)
+    assert found and found[1], done.stderr[-2000:]
+    return json.loads(html.unescape(found[1]))
+
+
 def browse(folder: Path, pages, script="", dark=False):
     """Load pages of a site at some widths, and return what the probe says of each."""
     for name in {name for name, _ in pages}:
@@ -117,16 +130,7 @@ def browse(folder: Path, pages, script="", dark=False):
     ]
     frame = folder / "frame.html"
     frame.write_text(FRAME.replace("COUNT", str(len(pages))) + "\n".join(frames))
-    options = ["--headless=new", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=20000"]
-    options += [f"--user-data-dir={folder.parent / 'browser'}", "--window-size=1600,900"]
-    options += ["--dump-dom"]
-    options += ["--blink-settings=preferredColorScheme=0"] if dark else []
-    done = subprocess.run(
-        [BROWSER, *options, frame.as_uri()], capture_output=True, text=True, timeout=300
-    )
-    found = re.search(r'<pre id="report">(.*?)</pre>', done.stdout, re.DOTALL)
-    assert found and found[1], done.stderr[-2000:]
-    reports = json.loads(html.unescape(found[1]))
+    reports = read_report(frame, *["--blink-settings=preferredColorScheme=0"] * dark)
     return {(name, width): reports[f"{name} {width}"] for name, width in pages}
 
 
