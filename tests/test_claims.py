@@ -474,10 +474,6 @@ BAD = {
         {**COMPARED, "measure": {**NOPE, "statistic": "worst_seed"}},
         "expected compare next to a statistic over seeds, not 'worst_seed'",
     ),
-    "an unknown place": (
-        {**GOOD, "measure": {**NOPE, "where": {"digit": 12}}},
-        "claims.mine.measure.where.digit: unknown setting, did you mean 'digits'",
-    ),
     "an unknown place to compare with": (
         {**GOOD, "compare": {"where": {"strat": "1"}}},
         "claims.mine.compare.where.strat: unknown setting, did you mean 'start'",
@@ -492,7 +488,6 @@ BAD = {
         {**COMPARED, "measure": {**NOPE, "rows": ["addition_nope", "addition_fire"]}},
         "expected one row in measure.rows next to compare",
     ),
-    "a measure that is a word": ({**GOOD, "measure": "where"}, "'where' is not valid; expected a"),
     "the name of another file": ({**GOOD, "paper": "cho2025"}, "claims.mine.paper: unknown"),
     "no condition": ({**BASE, "measure": NOPE}, "expected measure and holds_if together"),
     "nothing to test": (BASE, "expected either measure or not_tested"),

@@ -21,10 +21,10 @@ from carry.config.settings import check_known, list_modules
 from carry.data.tables import read_parquet
 from carry.evaluation.intervals import pool_cells, seed_interval, share_interval
 from carry.evaluation.regions import (
-    LEARNED,
     REGIONS,
     add_region,
     add_unseen_regions,
+    has_learned,
     score_trained_lengths,
 )
 from carry.experiments import load_rows
@@ -249,9 +249,8 @@ def find_unlearned(cells: pd.DataFrame) -> set[str]:
     """
     cells = add_region(cells[cells["start"] == "1"])
     cells = add_unseen_regions(cells, find_trained_lengths(cells))
-    scores = score_trained_lengths(cells)
-    learned = (scores["accuracy"] >= LEARNED).groupby(scores["row"]).mean()
-    return set(learned[learned <= 0.5].index)
+    scores = score_trained_lengths(cells).groupby("row")["accuracy"]
+    return {row for row, accuracies in scores if not has_learned(accuracies)}
 
 
 def find_training_lengths(table: pd.DataFrame) -> dict[str, int]:

@@ -20,6 +20,7 @@ from carry.evaluation.regions import (
     LEARNED,
     add_region,
     add_unseen_regions,
+    has_learned,
     score_trained_lengths,
     zero_failed_models,
 )
@@ -162,7 +163,7 @@ def find_learned_seeds(
     if scores.empty:
         raise NotMeasured(f"row {row} has no result at its trained lengths")
     learned = scores["accuracy"] >= LEARNED
-    if learned.mean() <= 0.5:
+    if not has_learned(scores["accuracy"]):
         low, high = (int(1000 * end) / 10 for end in scores["accuracy"].agg(["min", "max"]))
         raise NotLearned(
             f"{learned.sum()} of {len(learned)} seeds of {row} reach {LEARNED:.0%} at their "
