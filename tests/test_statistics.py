@@ -13,7 +13,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
-from statsmodels.stats.multitest import multipletests
 
 from carry.config.settings import SettingsError
 from carry.evaluation import differences, intervals, thesis_runs
@@ -143,13 +142,6 @@ def test_rows_as_far_apart_as_the_margin_are_a_false_alarm_in_at_most_5_percent(
     assert (equivalence_p(*rows, 0.1) <= ALPHA).mean() <= bound()
     alike = random.normal(0, 0.01, (2, 100, 5))
     assert equivalence_p(*alike, 0.1).max() == pytest.approx(1 / 252)  # and rows alike are found
-
-
-def test_a_family_is_corrected_by_holm():
-    for family in np.random.default_rng(8).random((5, 8)):
-        corrected = differences.correct_p_values(family)
-        assert corrected == pytest.approx(multipletests(family, method="holm")[1])
-    assert differences.correct_p_values([]) == []
 
 
 @pytest.mark.slow

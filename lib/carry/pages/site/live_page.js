@@ -150,7 +150,6 @@ function draw() {
   page("written").scrollTop = page("written").scrollHeight;
   drawChoice();
   drawStrip();
-  drawAttention();
   if (last) showContext(current.texts.indexOf(last.context) + 1);
   drawMet();
 }
@@ -189,6 +188,7 @@ function drawStrip() {
       for (const [head, weights] of last.attention.entries()) {
         const bar = make("i", { className: `head head-${head}` });
         bar.style.height = `${100 * weights[position]}%`;
+        bar.title = `head ${head + 1}: ${percent(weights[position])}`;
         bars.append(bar);
       }
     const isNew = last && index === end;
@@ -199,26 +199,6 @@ function drawStrip() {
   }
   page("strip").replaceChildren(...items);
   page("strip").parentElement.scrollLeft = page("strip").scrollWidth;
-}
-
-function drawAttention() {
-  page("attention").replaceChildren(...(last ? last.keys : []).map((key, position) => {
-    const cells = last.attention.map((weights, head) => {
-      const bar = make("i", { className: `head head-${head}` });
-      bar.style.width = `calc(${weights[position]} * var(--longest))`;
-      return make("td", {}, bar, percent(weights[position]));
-    });
-    return make("tr", {}, make("th", { scope: "row" }, key.symbol), make("td", {}, nameSource(key)),
-      make("td", { className: "number" }, `${key.id}`), ...cells);
-  }));
-}
-
-function nameSource({ index, symbol }) {
-  const { model, task } = current;
-  if (!isDigit(symbol)) return "sign";
-  if (index >= sequence.start) return "answer";
-  const second = model.sign && index > sequence.symbols.indexOf(model.sign);
-  return task.operands[Number(second)].toLowerCase();
 }
 
 /* ---- Contexts ---- */
