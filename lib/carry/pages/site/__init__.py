@@ -142,11 +142,10 @@ def _write_notebooks(content: Content, templates: jinja2.Environment, folder: Pa
     neighbours = zip([None, *content.pages], [*content.pages[1:], None], strict=False)
     for page, (before, after) in zip(content.pages, neighbours, strict=True):
         figures = {one.name: one for one in content.list_figures(page) if one.files}
-        body, pictures = pages.render_notebook(page, names, figures, macros)
+        body = pages.render_notebook(page, names, figures, macros)
         settings = {"page": page, "body": body, "before": before, "after": after}
         text = template.render(**settings, root="../", here=page.group)
-        for name, written in {f"{page.name}.html": text, **pictures}.items():
-            paths.write_file(folder / name, written)
+        paths.write_file(folder / f"{page.name}.html", text)
 
 
 def _write_highlighting() -> str:
