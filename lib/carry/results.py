@@ -21,10 +21,10 @@ from carry.config.settings import check_known, list_modules
 from carry.data.tables import read_parquet
 from carry.evaluation.intervals import pool_cells, seed_interval, share_interval
 from carry.evaluation.regions import (
+    LEARNED,
     REGIONS,
     add_region,
     add_unseen_regions,
-    has_learned,
     score_trained_lengths,
 )
 from carry.experiments import load_rows
@@ -234,6 +234,11 @@ def _average(*accuracies: float) -> np.ndarray:
     mean = np.mean(accuracies) if accuracies else np.nan
     ends = share_interval(accuracies) if len(accuracies) > 1 else (np.nan, np.nan)
     return np.array([mean, *ends])
+
+
+def has_learned(accuracies: pd.Series) -> bool:
+    """Return whether most seeds of a row have learned, from their accuracy at trained lengths."""
+    return bool((accuracies >= LEARNED).mean() > 0.5)
 
 
 def find_unlearned(cells: pd.DataFrame) -> set[str]:

@@ -20,7 +20,6 @@ from carry.evaluation.regions import (
     LEARNED,
     add_region,
     add_unseen_regions,
-    has_learned,
     score_trained_lengths,
     zero_failed_models,
 )
@@ -161,7 +160,7 @@ def find_learned_seeds(
     if scores.empty:
         raise NotMeasured(f"row {row} has no result at its trained lengths")
     learned = scores["accuracy"] >= LEARNED
-    if not has_learned(scores["accuracy"]):
+    if not results.has_learned(scores["accuracy"]):
         low, high = (int(1000 * end) / 10 for end in scores["accuracy"].agg(["min", "max"]))
         raise NotLearned(
             f"{learned.sum()} of {len(learned)} seeds of {row} reach {LEARNED:.0%} at their "

@@ -73,11 +73,6 @@ def score_trained_lengths(cells: pd.DataFrame) -> pd.DataFrame:
     return counts.assign(accuracy=counts["exact"] / counts["n"]).reset_index()
 
 
-def has_learned(accuracies: pd.Series) -> bool:
-    """Return whether most seeds of a row have learned, from their accuracy at trained lengths."""
-    return bool((accuracies >= LEARNED).mean() > 0.5)
-
-
 def refuse_band(tables: Mapping[str, pd.DataFrame], runs: Iterable[Run]) -> None:
     """Refuse to report the validation band of rows whose settings were chosen on it.
 
