@@ -24,10 +24,9 @@ ITEMS = "items"  # the index of what the works number, see `carry.claims.items`:
 STATISTICS = Literal["mean_over_seeds", "worst_seed", "best_seed", "worst_cell", "lowest", "errors"]
 COMPARABLE = ("mean_over_seeds", "seeds_above")  # statistics with the seed as their unit
 STARTS = ("1", "all")  # protocols of the first id; 1 is the papers'
-# What is correct in n responses: the whole response; its first token; its digits, if it has more
-# than digits; or its last digit, given the correct tokens before it (for parity with steps, this is
-# the answer).
-COUNTS = Literal["exact", "first_right", "digits_right", "last_right"]
+# What is correct in n responses: the whole response; its first token; or its last digit, given the
+# correct tokens before it (for parity with steps, this is the answer).
+COUNTS = Literal["exact", "first_right", "last_right"]
 CONDITION = r"(>=|>|<=|<)\s*(-?\d+(?:\.\d+)?)"
 ADDED_COLUMN = "beyond"  # of analysis tables, see `AnalysisMeasure`
 
