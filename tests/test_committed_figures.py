@@ -3,17 +3,10 @@
 from collections import defaultdict
 
 import nbformat
-import numpy as np
-import pandas as pd
-import pytest
-import seaborn as sns
 
-from carry import results
 from carry.config import paths
 from carry.plots import index
 
-pytestmark = pytest.mark.usefixtures("closed_figures")
-CERTIFICATES = paths.REPORTS / "figures/every_length/is_it_proved/certificates.parquet"
 TWICE = {"architectures", "three_architectures"}  # one drawing, in the main notebook and its own
 
 
@@ -43,25 +36,3 @@ def test_no_file_is_left_of_a_figure_that_no_notebook_shows():
         assert f'"{entry.name}"' in code[entry.notebook], entry
     for path in (paths.REPORTS / "figures").rglob("*.*"):
         assert path.parent == paths.figures_folder(entries[path.stem].notebook), path
-
-
-def draw_certificates(leads):
-    """Return the values on the x axis that the notebook draws of some leads, and its left end."""
-    (cell,) = (cell for cell in read_cells("every_length/is_it_proved") if "edge =" in cell.source)
-    names = {"leads": leads, "sns": sns}
-    exec(cell.source, names)
-    axes = names["grid"].ax
-    drawn = np.concatenate([dots.get_offsets()[:, 0] for dots in axes.collections])
-    return drawn[np.isfinite(drawn)], axes.get_xlim()[0]
-
-
-@pytest.mark.parametrize("wrong", [0, 2, None])
-def test_only_seeds_that_are_not_proved_are_at_the_left_edge(wrong):
-    """A certified seed may have little slack; after few steps of training no lead is positive."""
-    leads = pd.read_parquet(CERTIFICATES)
-    unproved = leads["logits"] <= 0
-    assert unproved.sum() == (results.read_certificates()["verdict"] != "exact").sum()
-    leads.loc[leads.index[~unproved][:wrong], "logits"] = -1.0
-    drawn, edge = draw_certificates(leads)
-    assert len(drawn) == len(leads)
-    assert (drawn <= edge).sum() == (leads["logits"] <= 0).sum()

@@ -183,12 +183,6 @@ def test_the_table_has_both_values_of_each_setting(tabulate):
     assert tabulate(here, BASE).values.tolist() == [[*[""] * 4, "batch 9 for 128"]]
 
 
-def test_rows_without_a_counterpart_are_named_in_one_line():
-    runs = {row: load_run(row) for row in ("copying_relative", "reversing_relative")}
-    (line,) = tabulate_departures(runs).itertuples()
-    assert line == (", ".join(runs), "no counterpart in the paper", "", "", "", "")
-
-
 def test_counterparts_are_of_rows_that_have_none_of_their_own():
     rows = load_rows()
     for row, counterpart in COUNTERPARTS.items():

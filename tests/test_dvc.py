@@ -50,14 +50,15 @@ def test_lock_is_written_by_dvc(tmp_path):
 
 @pytest.fixture
 def clone(tmp_path, monkeypatch):
-    """Go to a repository with two commits, whose curves differ, and with what DVC shows of them."""
+    """Go to a repository with two commits, whose figures differ, with what DVC shows of them."""
 
     def git(*words):
         name = ("-c", "user.name=test", "-c", "user.email=test@localhost")
         subprocess.run(["git", *name, *words], cwd=tmp_path, check=True, capture_output=True)
 
-    for folder in (".dvc/plots", "reports/figures/overview"):
-        shutil.copytree(ROOT / folder, tmp_path / folder)
+    figures = tmp_path / "reports" / "figures" / "overview"
+    shutil.copytree(ROOT / "reports" / "figures" / "overview", figures)
+    (tmp_path / ".dvc").mkdir()
     for file in (".dvc/config", "reports/dvc.yaml"):
         shutil.copy(ROOT / file, tmp_path / file)
     numbers = json.loads((ROOT / "reports" / "numbers.json").read_text(encoding="utf-8"))
@@ -68,8 +69,8 @@ def clone(tmp_path, monkeypatch):
     git("init", "-q")
     git("add", ".")
     git("commit", "-qm", "first")
-    table = tmp_path / "reports" / "figures" / "overview" / "accuracy.csv"
-    table.write_text(table.read_text().replace(",1\n", ",0.5\n"))
+    for path in figures.glob("*.svg"):
+        path.write_text("<svg/>")
     git("commit", "-qam", "second")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("DVC_SITE_CACHE_DIR", str(tmp_path / ".site"))
@@ -90,16 +91,11 @@ def test_metrics_have_few_columns(clone):
 
 
 def test_plots_compare_commits(clone):
-    """Each plot has the data or the pictures of both commits."""
-    declared = load_yaml("reports/dvc.yaml")["plots"]
+    """Each has the pictures of both commits."""
     drawn = json.loads(run_dvc("plots", "diff", "HEAD~1", "HEAD", "--json"))
-    assert "errors" not in drawn
-    assert len(drawn["data"]) == len(declared)
+    assert "errors" not in drawn and len(drawn["data"]) == 2
     for entries in drawn["data"].values():
         assert {name for entry in entries for name in entry["revisions"]} == {"HEAD~1", "HEAD"}
-    (entry,) = drawn["data"]["accuracy by length"]
-    values = entry["content"]["data"]["values"]
-    assert {"0.5", "1"} <= {value["accuracy"] for value in values if value["digits"] == "1"}
 
 
 def test_every_setting_of_params_starts_the_first_stage(tmp_path):

@@ -213,14 +213,6 @@ def test_two_figures_have_two_names(notebook, tmp_path):
         index.list_figures(tmp_path)
 
 
-def test_a_damaged_entry_is_refused_in_one_line(notebook, tmp_path):
-    notebook.show(None, "x", pd.DataFrame(), "A", "B.")
-    (notebook.folder / "x.json").write_text('{"name": "x"}')
-    with pytest.raises(SettingsError, match=r"x\.json: .* does not fit; expected") as error:
-        index.list_figures(tmp_path)
-    assert "\n" not in str(error.value)
-
-
 def test_rows_of_equal_values_can_be_one_grey_line(labelled):
     scores = results.score_lengths(labelled).assign(learned=True)
     scores = plots.merge_rows(scores, ROWS, "both")

@@ -111,10 +111,6 @@ def test_every_command_is_described():
 def test_numbers_are_those_of_the_pipeline():
     numbers = json.loads((ROOT / "reports" / "numbers.json").read_text(encoding="utf-8"))
     assert readme.fill_markers(README, readme.list_values(numbers)) == README
-    for name, texts in numbers["badges"].items():
-        badge = (ROOT / "reports" / "badges" / f"{name}.svg").read_text(encoding="utf-8")
-        assert badge == readme.draw_badge(*texts)
-        assert f"[{': '.join(texts)}](reports/badges/{name}.svg)" in README
 
 
 def test_the_citation_has_the_project_and_the_four_works():

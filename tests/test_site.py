@@ -19,7 +19,7 @@ from carry.config.yaml_files import read_yaml
 from carry.pages import readme, site
 from carry.pages.site import content, links, works
 from carry.plots import index
-from made_up_site import FIGURES, ITEMS, ROWS, STAGES, STORY, caption, make_project, title
+from made_up_site import FIGURES, ROWS, STAGES, STORY, caption, make_project, title
 
 NOTEBOOKS = ["tour", *(name.rpartition("/")[2] for name in FIGURES)]
 STORY_FILE = content.STORY  # before that of the made-up project takes its place
@@ -73,8 +73,8 @@ def test_the_first_page_tells_the_story_with_numbers_from_the_results(texts):
     assert 'src="figures/ids.svg"' in text and "The unseen: not drawn" in text
     assert 'href="ledger.html#claim-certified_addition"' in text
     for work in works.read_works().values():
-        assert work["title"] in text and html.unescape(work["bibtex"]) in text
-    assert text.count("@") >= 5 and '<th scope="row"><span' in text, "citations and a table"
+        assert work["title"] in text and work["citation"] in text
+    assert '<th scope="row">NoPE</th>' in text, "a table"
 
 
 def test_the_page_of_a_work_has_its_items_claims_and_figures_in_order(texts):
@@ -95,14 +95,11 @@ def test_the_page_of_a_work_has_its_items_claims_and_figures_in_order(texts):
     assert "Not drawn" in own and "claims-is_it_proved" in own
 
 
-def test_the_index_of_figures_has_all_items_and_all_figures(texts):
+def test_the_page_of_figures_has_all_figures(texts):
     text = html.unescape(texts["figures.html"])
-    for work, items in ITEMS.items():
-        for item in items:
-            assert f">{item['item']}</a>" in text.split(f'<h2 id="{work}">')[1]
     for shown in FIGURES.values():
         for name, answers in shown.items():
-            heading = re.search(rf'id="figure-{name}">\s*<h4>(.*?)</h4>', text, re.DOTALL)[1]
+            heading = re.search(rf'id="figure-{name}">\s*<h3>(.*?)</h3>', text, re.DOTALL)[1]
             assert title(name) in heading and all(answer in heading for answer in answers)
 
 
@@ -114,7 +111,7 @@ def test_the_ledger_is_a_plain_table_of_all_claims(texts):
     assert page.find("form", id="filters", hidden=True), "until its script runs"
 
 
-def test_notebooks_lead_to_each_other_in_order_and_show_the_figures_of_the_site(texts, first):
+def test_notebooks_lead_to_each_other_in_order_and_show_the_figures_of_the_site(texts):
     order = [*NOTEBOOKS, "claims"]
     for before, after in zip(order, order[1:], strict=False):
         pages = (parse(texts[f"notebooks/{name}.html"]) for name in (before, after))
@@ -124,13 +121,12 @@ def test_notebooks_lead_to_each_other_in_order_and_show_the_figures_of_the_site(
         ]
         assert steps == [f"{after}.html", f"{before}.html"]
     text = texts["notebooks/how_far.html"]
-    assert 'src="../figures/far.svg"' in text and "base64" not in text
+    assert 'src="../figures/far.svg"' in text
     assert html.unescape(text).count("Sums, with far < 3 in <code>code</code>.") == 1
     targets = [of["href"] for of in parse(text).find_all("a")]
-    assert {"../figures/far.svg", "../figures/far.csv.gz", "how_far_1.png"} <= {*targets}
-    (picture,) = parse(text).find_all("img", src="how_far_1.png")
-    assert (picture["alt"], picture["width"]) == ("Picture: What is how_far?", "1")
-    assert (first.parent / "notebooks" / "how_far_1.png").exists()
+    assert {"../figures/far.svg", "../figures/far.csv.gz"} <= {*targets}
+    (picture,) = parse(text).find_all("img", src=re.compile("^data:"))
+    assert picture["alt"] == "Picture: What is how_far?"
 
 
 def test_long_tables_are_compressed(first):
@@ -168,16 +164,13 @@ def test_a_load_and_a_broken_link_are_found(name, content, fault, tmp_path):
     assert fault in found
 
 
-def test_pictures_have_sizes_and_texts_from_their_data(texts):
+def test_pictures_have_sizes_and_texts(texts):
     pictures = [(of, name) for name, text in texts.items() for of in parse(text).find_all("img")]
     assert len(pictures) > 20
     for of, name in pictures:
-        assert of["loading"] == "lazy" and int(of["width"]) and int(of["height"]), name
+        assert of["src"].startswith("data:") or int(of["width"]) and int(of["height"]), name
         assert of["alt"].startswith(("The ", "Picture: ")), name
     alts = {of["src"].rpartition("/")[2]: of for of, _ in pictures}
-    numbers = "Its numbers: NoPE, accuracy 0.988; NoPE, accuracy 0.988."
-    assert alts["steps.svg"]["alt"] == f"The steps. Sums, with steps < 3 in code. {numbers}"
-    assert "numbers" not in alts["far.svg"]["alt"]
     assert (alts["wide.svg"]["width"], alts["far.svg"]["width"]) == ("1152", "384")
 
 
@@ -210,22 +203,6 @@ def test_each_verdict_has_a_colour():
     css = (site.HERE / "style.css").read_text(encoding="utf-8")
     for verdict in VERDICTS:
         assert re.search(rf"\.{verdict.replace(' ', '-')}\b", css)
-
-
-def test_the_search_finds_questions_figures_items_and_claims(first, texts):
-    script = (first.parent / "search_index.js").read_text(encoding="utf-8")
-    entries = json.loads(script.removeprefix("const searchIndex = ").removesuffix(";\n"))
-    kinds = Counter(entry["kind"] for entry in entries)
-    items = sum(map(len, ITEMS.values()))
-    assert kinds["Item"] == items and kinds["Figure"] == sum(map(len, FIGURES.values()))
-    assert kinds["Claim"] == len(records()) and kinds["Notebook"] == len(NOTEBOOKS) + 4
-    titles = [entry["title"] for entry in entries]
-    (far,) = (entry for entry in entries if entry["title"] == "The far")
-    assert far["text"].startswith("Answers Figure 2 of mcleish2024. Sums, with far")
-    assert "Figure 2 of mcleish2024" in titles and "What is how_far?" in titles
-    for entry in entries:
-        page, _, anchor = entry["url"].partition("#")
-        assert not anchor or f'id="{anchor}"' in texts[page], entry
 
 
 def test_two_writings_are_the_same_and_leave_nothing_behind(first):
@@ -263,8 +240,6 @@ def test_numbers_are_filled_in_between_markers(home):
     assert list(found["rows"]) == ROWS
     relative = found["rows"]["addition_relative"]["1000 digits"]
     assert relative == {**relative, "value": 1.0, "n": 300, "seeds": 3, "range": [1.0, 1.0]}
-    low, high = relative["interval"]
-    assert low <= high <= 1.0
     certificates = {
         "addition_relative": {
             "trained": 10, "parameters": 5000, "contexts": 40000, "exact": 2, "seeds": 2,

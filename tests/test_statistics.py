@@ -218,31 +218,6 @@ def test_the_interval_of_a_difference_is_welchs_and_no_narrower_than_newcombes()
     assert differences.compute_interval(wide, wide) == (-1.0, 1.0)
 
 
-@pytest.mark.parametrize("paired", [False, True])
-def test_the_smallest_p_is_that_of_ideal_rows(paired):
-    for n in (3, 5, 7):
-        ideal = np.arange(n) / n
-        smallest = differences.compute_smallest_p((n, n), paired=paired)
-        p = differences.compute_order_p(ideal + 9, ideal, paired=paired)
-        assert p == pytest.approx(smallest)
-        p = differences.compute_equivalence_p(ideal, ideal, 9, paired)
-        assert p == pytest.approx(differences.compute_smallest_p((n, n), margin=9, paired=paired))
-
-
-@pytest.mark.parametrize(("beyond", "margin"), [(0.0, None), (0.5, None), (0.0, 0.2)])
-def test_the_smallest_p_of_shares_is_the_smallest_of_all_results(beyond, margin):
-    n, other = 6, 8
-    found = []
-    for hits, more in itertools.product(range(n + 1), range(other + 1)):
-        rows = _models(hits, n), _models(more, other)
-        if margin is None:
-            found.append(differences.compute_order_p(*rows, beyond, shares=True))
-        else:
-            found.append(differences.compute_equivalence_p(*rows, margin, shares=True))
-    smallest = differences.compute_smallest_p((n, other), beyond, margin, shares=True)
-    assert smallest == pytest.approx(min(found))
-
-
 def test_only_trained_lengths_say_whether_a_model_has_learned():
     """Trained problems before the grid, the grid before equal lengths; held-out pairs never."""
     cells = pd.DataFrame(

@@ -75,8 +75,8 @@ RECORDS = {
     *("training.snapshot_every", "training.pool", "training.batched_seeds"),
     *("training.problem_set", "evaluation.problem_set", "model.attention", "data_set.task"),
     *("training.graphs", "training.stream"),
+    "evaluation.starts",  # results of further starts stand next to those of the paper's
 }
-NOT_COMPARED = {"evaluation.starts"}  # results of further starts stand next to those of the paper's
 
 
 def list_departures(row: str, scale: str = "laptop", against: str = "paper") -> pd.DataFrame:
@@ -153,7 +153,6 @@ def compare_runs(run: Run, other: Run, against: str = "paper") -> pd.DataFrame:
     departures = [
         (label_setting(place), here.get(place), there.get(place), _kind(place))
         for place in dict.fromkeys([*here, *there])
-        if place not in NOT_COMPARED
         if here.get(place) != there.get(place) and _is_comparable(place, here, there)
     ]
     departures.sort(key=lambda departure: ORDER.index(departure[3]))

@@ -236,6 +236,11 @@ def _average(*accuracies: float) -> np.ndarray:
     return np.array([mean, *ends])
 
 
+def has_learned(accuracies: pd.Series) -> bool:
+    """Return whether most seeds of a row have learned, from their accuracy at trained lengths."""
+    return bool((accuracies >= LEARNED).mean() > 0.5)
+
+
 def find_unlearned(cells: pd.DataFrame) -> set[str]:
     """Return the rows of which half of the seeds, or more, have not learned their trained lengths.
 
@@ -249,9 +254,8 @@ def find_unlearned(cells: pd.DataFrame) -> set[str]:
     """
     cells = add_region(cells[cells["start"] == "1"])
     cells = add_unseen_regions(cells, find_trained_lengths(cells))
-    scores = score_trained_lengths(cells)
-    learned = (scores["accuracy"] >= LEARNED).groupby(scores["row"]).mean()
-    return set(learned[learned <= 0.5].index)
+    scores = score_trained_lengths(cells).groupby("row")["accuracy"]
+    return {row for row, accuracies in scores if not has_learned(accuracies)}
 
 
 def find_training_lengths(table: pd.DataFrame) -> dict[str, int]:

@@ -16,17 +16,14 @@ parameters of rows at the scale `paper`; `construction` and `circuits`, a test o
 proof; `certified`, the seeds of a row with an exact certificate. A claim that cannot be tested has
 `not_tested` with the reason.
 
-Gate: only seeds that reach 99% at their trained lengths (`gate`: the paper's number) are measured;
-where half of the seeds of a row do not, or more, the claim is "not learned here".
+Gate: only seeds that reach 99% at their trained lengths are measured; where half of the seeds of a
+row do not, or more, the claim is "not learned here".
 
 `compare` sets another row (or start, or place) against it; the claim is then about the difference,
 and only rows of the same training length are compared. It is tested over seeds (see
 `carry.evaluation.differences`), with at least 5 on each side, and all tests of a work are corrected
 together by Holm. `holds_if: "> 0"` tests an order, `margin: 0.1` tests that there is no larger
-difference. `paper_rates` are tested against ours, in a table of their own. `items` are those of
-`items.yaml` that the claim is about.
-
-Every claim is also judged from each other start of ids that its rows were evaluated from.
+difference. `items` are those of `items.yaml` that the claim is about.
 
 Without `compare`, a claim holds only if its whole interval fulfils the condition:
 
@@ -44,8 +41,6 @@ Without `compare`, a claim holds only if its whole interval fulfils the conditio
                             an accuracy                 difference: Newcombe's)
     a difference            of two such numbers         Welch's t over seeds, at least Newcombe's
                                                         of all problems; t of pairs within a row
-
-A condition that no result of these seeds and problems fulfils gives no verdict: "n cannot decide".
 """
 
 from __future__ import annotations
@@ -63,14 +58,12 @@ from carry.config import paths
 __all__ = ["judge_claims", "load_claims", "render_ledger", "write_ledger"]
 
 
-def write_ledger(
-    scale: str = results.SCALES[0], folder: Path = paths.REPORTS
-) -> list[dict[str, Any]]:
+def write_ledger(folder: Path = paths.REPORTS) -> list[dict[str, Any]]:
     """Test all claims on the results in git, write claims.json and claims.md, and return records.
 
-    Of rows with results at several scales, those of `scale` are measured.
+    Of rows with results at several scales, those of a laptop are measured.
     """
-    records = judge_claims(load_claims(), results.open_results(scale), results.read_certificates())
+    records = judge_claims(load_claims(), results.open_results(), results.read_certificates())
     text = json.dumps(records, indent=2, ensure_ascii=False) + "\n"
     paths.write_file(folder / "claims.json", text)
     paths.write_file(folder / "claims.md", render_ledger(records))

@@ -12,7 +12,6 @@ from carry import results
 from carry.config import paths
 from carry.config.settings import Settings, SettingsError, check_known, suggest_name
 from carry.config.yaml_files import read_yaml
-from carry.evaluation.regions import LEARNED
 from carry.experiments import load_rows
 from carry.experiments.run import Pair
 from carry.models.constructions.adder import Codes
@@ -22,17 +21,14 @@ FOLDER = paths.ROOT / "claims"
 PAPERS = ("mcleish2024", "cho2025", "fraknoi2024", "ibrahimli2024")
 OWN_CLAIMS = "carry"
 ITEMS = "items"  # the index of what the works number, see `carry.claims.items`: no claims
-STATISTICS = Literal[
-    "mean_over_seeds", "worst_seed", "best_seed", "worst_cell", "lowest", "errors", "seeds_above"
-]
+STATISTICS = Literal["mean_over_seeds", "worst_seed", "best_seed", "worst_cell", "lowest", "errors"]
 COMPARABLE = ("mean_over_seeds", "seeds_above")  # statistics with the seed as their unit
 STARTS = ("1", "all")  # protocols of the first id; 1 is the papers'
-# What is correct in n responses: the whole response; its first token; its digits, if it has more
-# than digits; or its last digit, given the correct tokens before it (for parity with steps, this is
-# the answer).
-COUNTS = Literal["exact", "first_right", "digits_right", "last_right"]
+# What is correct in n responses: the whole response; its first token; or its last digit, given the
+# correct tokens before it (for parity with steps, this is the answer).
+COUNTS = Literal["exact", "first_right", "last_right"]
 CONDITION = r"(>=|>|<=|<)\s*(-?\d+(?:\.\d+)?)"
-ADDED_COLUMNS = ("beyond", "from_top", "past")  # of analysis tables, see `AnalysisMeasure`
+ADDED_COLUMN = "beyond"  # of analysis tables, see `AnalysisMeasure`
 
 
 class CellFilter(Settings):
@@ -41,9 +37,8 @@ class CellFilter(Settings):
     `region` is a region of the grid, or "far"; rows that train on several separate lengths also
     have "interpolation" and "extrapolation", in the set of equal lengths. Without `region` and
     `set`, `digits` (of both operands) selects from the sets of equal lengths. `beyond` is the
-    number of digits above the longest in training; `grid` is the longest operand of the grid, for
-    regions whose accuracy depends on it; `within` has the largest i and j. `start` is the protocol
-    of the first id: 1 as in the papers, or the mean of next-token probabilities over all.
+    number of digits above the longest in training; `within` has the largest i and j. `start` is the
+    protocol of the first id: 1 as in the papers, or the mean of next-token probabilities over all.
     """
 
     set: Literal["grid", "equal", "far", "test", "held out"] | None = None
@@ -55,23 +50,18 @@ class CellFilter(Settings):
     i: int | None = None
     j: int | None = None
     beyond: int | None = None
-    grid: int | None = None
     within: Pair | None = None
     trained: int | None = None
     start: Literal["1", "all"] = "1"
 
 
 class Measure(Settings):
-    """A statistic over the selected cells of each row.
-
-    In a comparison of several rows, the first row is used that was trained to the same length as
-    the other row.
-    """
+    """A statistic over the selected cells of each row, or the share of seeds above an accuracy."""
 
     rows: Annotated[list[str], Field(min_length=1)]
     where: CellFilter
     statistic: STATISTICS = "mean_over_seeds"
-    above: float | None = None  # the accuracy that seeds have to reach
+    above: float | None = None  # the accuracy that seeds have to reach; `statistic` is seeds_above
     count: COUNTS = "exact"
 
 
@@ -79,10 +69,8 @@ class AnalysisMeasure(Settings):
     """A count in an analysis of a row: the rows of its `table` that agree with `where`.
 
     `count` is the column of hits among `n`, for each seed. A list stands for any of its values.
-    Columns are added where a table has what they need: `beyond`, the number of digits above the
-    longest in training, `from_top`, the number of places below the most significant digit of the
-    operands, and `past`, the number of recurrences beyond the trained number. A table with several
-    starts is read from start 1, unless `where` has another.
+    `beyond` is the number of digits above the longest in training. A table with several starts is
+    read from start 1, unless `where` has another.
     """
 
     row: str
@@ -144,12 +132,10 @@ class ThesisRuns(Settings):
 class Claim(Settings):
     """One claim; `items` are those of `claims/items.yaml`, `scale` says how our check differs.
 
-    Only the seeds that reach `gate` at the trained lengths are measured, 0.99 or what the paper
-    has; a claim that needs no gate says why in `ungated`. Claims about cells in distribution, and
-    those that count the seeds that reach an accuracy, have none. `margin` makes a comparison a test
-    of no difference.
-    `paper_rates` has the paper's hits and runs of rows, which are tested against ours. Its rows got
-    more seeds after `interim_tests` that did not decide; each costs as much as a further claim.
+    Only the seeds that reach 99% at the trained lengths are measured; a claim that needs no such
+    gate says why in `ungated`. Claims about cells in distribution, and those that count the seeds
+    that reach an accuracy, have none. `margin` makes a comparison a test of no difference. Its rows
+    got more seeds after `interim_tests` that did not decide; each costs as much as a further claim.
     `certified` is the row whose certified seeds count, and `paper` the name of the file.
     """
 
@@ -170,9 +156,7 @@ class Claim(Settings):
     compare: Comparison | None = None
     holds_if: Annotated[str, Field(pattern=f"^({CONDITION})?$")] = ""
     margin: Annotated[float, Field(gt=0.0, lt=1.0)] | None = None
-    gate: Annotated[float, Field(gt=0.0, le=1.0)] = LEARNED
     ungated: str = ""
-    paper_rates: dict[str, Pair] = {}
     interim_tests: Annotated[int, Field(ge=0)] = 0
     not_tested: str = ""
 
@@ -183,14 +167,11 @@ class Claim(Settings):
         tested, compared, statistic = sum(map(bool, measures)), self.compare, self.statistic()
         two_starts = compared and self.is_order_of_rows() and "start" in compared.where
         measure, where = self.measure, self.measure and self.measure.where
-        is_share = statistic == "seeds_above"
         threshold = self.condition()[1] if self.holds_if else 0.0
         least = -1.0 if compared or self.thesis_runs else 0.0
         rules = [
             (not where or where.set or where.region or where.digits or where.beyond is not None,
              "a set, a region, digits or beyond in measure.where"),
-            (not measure or is_share == (measure.above is not None),
-             "both or neither of above and the statistic seeds_above"),
             (tested + bool(self.not_tested) == 1, "either measure or not_tested, with the reason"),
             (tested == bool(self.holds_if) + (self.margin is not None),
              "measure and holds_if together, or margin in its place"),
@@ -200,13 +181,9 @@ class Claim(Settings):
             (compared or not self.interim_tests, "compare next to interim_tests"),
             (not compared or statistic in COMPARABLE,
              f"compare next to a statistic over seeds, not {statistic!r}"),
-            (not (compared and measure) or compared.row or len(measure.rows) == 1,
-             "compare.row, or one row in measure.rows"),
+            (not (compared and measure) or len(measure.rows) == 1,
+             "one row in measure.rows next to compare"),
             (not two_starts, "one start for two rows, not compare.where.start"),
-            (not self.paper_rates or is_share,
-             "paper_rates next to the statistic seeds_above"),
-            (all(hits <= runs for hits, runs in self.paper_rates.values()),
-             "no more hits than runs in paper_rates"),
         ]  # fmt: skip
         for is_kept, expected in rules:
             if not is_kept:
@@ -224,6 +201,8 @@ class Claim(Settings):
             return "mean_over_pairs" if self.thesis_runs.score == "exact" else "loss_over_pairs"
         if self.certified:
             return "seeds_certified"
+        if self.measure and self.measure.above is not None:
+            return "seeds_above"
         if part := self.measure or self.analysis:
             return part.statistic
         return None if self.not_tested else "errors"
@@ -238,14 +217,14 @@ class Claim(Settings):
 
     def has_gate(self) -> bool:
         """Return whether only seeds that have learned their trained lengths are measured."""
-        if self.measure and self.measure.statistic == "seeds_above":
+        if self.statistic() == "seeds_above":
             return False
         about_learning = self.measure and self.measure.where.region == "in distribution"
         return bool((self.measure or self.analysis) and not self.ungated and not about_learning)
 
     def is_about_learning(self) -> bool:
         """Return whether the claim is about the accuracy at the trained lengths of its rows."""
-        level = self.measure and self.measure.statistic != "seeds_above" and not self.compare
+        level = self.measure and self.measure.above is None and not self.compare
         return bool(level) and not self.has_gate()
 
     def measured_rows(self) -> list[str]:
@@ -255,8 +234,7 @@ class Claim(Settings):
     def list_rows(self) -> list[str]:
         """Return all rows that the claim names, each once."""
         rows = [*self.measured_rows(), self.certified, self.compare and self.compare.row]
-        rows += [*self.parameters, *self.paper_rates]
-        return list(dict.fromkeys(filter(None, rows)))
+        return list(dict.fromkeys(filter(None, [*rows, *self.parameters])))
 
 
 def list_claim_files(folder: Path = FOLDER) -> list[Path]:
@@ -305,7 +283,7 @@ def _parse_claim(settings: dict[str, Any], place: str, paper: str) -> Claim:
     if claim.analysis:
         declared, table = results.find_declared_columns(), claim.analysis.table
         check_known(table, declared, f"{place}.analysis.table")
-        columns = [*declared[table], *ADDED_COLUMNS]
+        columns = [*declared[table], ADDED_COLUMN]
         compared = claim.compare.where if claim.compare else {}
         for column in (claim.analysis.count, *claim.analysis.where, *compared):
             if column not in columns:

@@ -16,8 +16,8 @@ from carry import results
 from carry.claims import measurements
 from carry.claims.claim_settings import STARTS, Claim, find_comparison
 from carry.claims.measurements import Measurement, NotMeasured, find_start, miss_row
-from carry.evaluation.differences import compare_rates
 from carry.evaluation.regions import (
+    LEARNED,
     add_region,
     add_unseen_regions,
     score_trained_lengths,
@@ -30,7 +30,7 @@ OF_METHODS = ("mean_over_seeds", "worst_seed", "best_seed", "worst_cell", "lowes
 SIGNS = {">=": operator.ge, ">": operator.gt, "<=": operator.le, "<": operator.lt}
 # Of several rows of a claim, the record has the one with the first of these verdicts.
 WORST_FIRST = (
-    "fails", "not learned here", "too few seeds", "n cannot decide", "undecided", "holds",
+    "fails", "not learned here", "too few seeds", "undecided", "holds",
 )  # fmt: skip
 
 
@@ -41,16 +41,14 @@ class NotLearned(Exception):
 class Tables(NamedTuple):
     """Cells with their regions, the settings that they were made with, and all other tables."""
 
-    cells: pd.DataFrame
-    cells_by_row: dict[str, pd.DataFrame]  # the same; a claim reads a few of a hundred rows
+    cells_by_row: dict[str, pd.DataFrame]  # a claim reads a few of a hundred rows
     trained: pd.DataFrame  # the accuracy of each model at its trained lengths
     runs: dict[str, Run]
     analyses: results.ResultTables
 
     def select_rows(self, rows: Iterable[str]) -> pd.DataFrame:
-        """Return the cells of rows; a row without results has none."""
-        parts = [self.cells_by_row[row] for row in rows if row in self.cells_by_row]
-        return pd.concat(parts) if parts else self.cells[:0]
+        """Return the cells of rows, which have results."""
+        return pd.concat([self.cells_by_row[row] for row in rows])
 
 
 def prepare_tables(tables: results.ResultTables) -> Tables:
@@ -60,13 +58,12 @@ def prepare_tables(tables: results.ResultTables) -> Tables:
     cells = zero_failed_models(add_region(cells), tables["curves"], runs)
     cells = add_unseen_regions(cells, results.find_trained_lengths(cells))
     longest = cells[["i", "j"]].max(axis=1)
-    grid = cells["row"].map(longest[cells["set"] == "grid"].groupby(cells["row"]).max())
-    cells = cells.assign(beyond=longest - cells["trained"], grid=grid)
+    cells = cells.assign(beyond=longest - cells["trained"])
     trained = score_trained_lengths(cells)
     texts = ("row", "start", "set", "region")  # claims compare these many times
     cells = cells.astype(dict.fromkeys(texts, "category"))
     by_row = dict(iter(cells.groupby("row", sort=False)))
-    return Tables(cells, by_row, trained, runs, tables)
+    return Tables(by_row, trained, runs, tables)
 
 
 def find_evidence(claim: Claim, tables: Tables, certificates: pd.DataFrame) -> dict[str, Any]:
@@ -98,15 +95,12 @@ def find_evidence(claim: Claim, tables: Tables, certificates: pd.DataFrame) -> d
 
 def _read_cells(claim: Claim, tables: Tables) -> dict[str, Any]:
     """Return the evidence of cells: of the row with the worst verdict, if a claim has several."""
-    cells, rows = tables.select_rows(claim.list_rows()), claim.measure.rows
-    if claim.compare:
-        rows = [measurements.find_comparable_row(claim, cells)]
     sign, candidates = -1 if claim.holds_if.startswith("<") else 1, []
-    for row in rows:
+    for row in claim.measure.rows:
         try:
-            candidates.append(_read_row(claim, row, cells, tables))
+            candidates.append(_read_row(claim, row, tables))
         except NotLearned as reason:
-            if len(rows) == 1:
+            if len(claim.measure.rows) == 1:
                 raise
             reason_given = {"verdict": "not learned here", "reason": str(reason)}
             candidates.append({"row": row, "measured": 0.0, **reason_given})
@@ -116,10 +110,10 @@ def _read_cells(claim: Claim, tables: Tables) -> dict[str, Any]:
     )
     if "n" not in worst:  # it was not measured
         raise NotLearned(worst["reason"])
-    return worst | {"rates": _compare_rates(claim, cells)}
+    return worst
 
 
-def _read_row(claim: Claim, row: str, cells: pd.DataFrame, tables: Tables) -> dict[str, Any]:
+def _read_row(claim: Claim, row: str, tables: Tables) -> dict[str, Any]:
     """Return the evidence of the cells of one row of a claim, and of the row compared with it."""
     other = find_comparison(claim)[0] if claim.compare else None
     sides, start = list(dict.fromkeys([row, other or row])), claim.measure.where.start
@@ -128,6 +122,11 @@ def _read_row(claim: Claim, row: str, cells: pd.DataFrame, tables: Tables) -> di
             raise miss_row(side)
         if start not in map(str, tables.runs[side].evaluation.starts):  # 1 would stand for it
             raise NotMeasured(f"row {side} has no result from start {start}")
+    cells = tables.select_rows(sides)
+    lengths = [tables.cells_by_row[side]["trained"].iloc[0] for side in sides]
+    if len({*lengths}) > 1:
+        trained = " and ".join(map(str, lengths))
+        raise NotMeasured(f"rows {row} and {other} were trained to {trained} digits")
     measurements.count_by_seed(cells, row, claim.measure.where)  # there is something to measure
     learned = _check_gate(claim, sides, start, tables)
     measured = measurements.measure_row(claim, row, select_learned(cells, learned))
@@ -144,29 +143,27 @@ def _check_gate(claim: Claim, rows: list[str], start: str, tables: Tables) -> di
     """Return which seeds of each row have learned; none for a claim without a gate."""
     cells = tables.select_rows(rows)
     return {
-        row: find_learned_seeds(
-            tables.trained, row, find_start(cells, row, start), claim.gate, tables.runs
-        )
+        row: find_learned_seeds(tables.trained, row, find_start(cells, row, start), tables.runs)
         for row in rows
         if claim.has_gate()
     }
 
 
 def find_learned_seeds(
-    trained: pd.DataFrame, row: str, start: str, gate: float, runs: dict[str, Run]
+    trained: pd.DataFrame, row: str, start: str, runs: dict[str, Run]
 ) -> pd.Series:
-    """Return by seed of a row whether it reaches an accuracy at the trained lengths; most have to.
+    """Return by seed of a row whether it has learned the trained lengths; most have to.
 
     `trained` has the accuracy of each model there (`score_trained_lengths`).
     """
     scores = trained[(trained["row"] == row) & (trained["start"] == start)].set_index("seed")
     if scores.empty:
         raise NotMeasured(f"row {row} has no result at its trained lengths")
-    learned = scores["accuracy"] >= gate
-    if learned.mean() <= 0.5:
+    learned = scores["accuracy"] >= LEARNED
+    if not results.has_learned(scores["accuracy"]):
         low, high = (int(1000 * end) / 10 for end in scores["accuracy"].agg(["min", "max"]))
         raise NotLearned(
-            f"{learned.sum()} of {len(learned)} seeds of {row} reach {100 * gate:g}% at their "
+            f"{learned.sum()} of {len(learned)} seeds of {row} reach {LEARNED:.0%} at their "
             f"trained lengths {describe_steps(runs[row])} ({low:g} to {high:g}%)"
         )
     return learned
@@ -206,22 +203,6 @@ def _describe_rows(
     }
 
 
-def _compare_rates(claim: Claim, cells: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return our share of models that reach the accuracy next to the paper's, for each row."""
-    rates = []
-    for row, (hits, runs) in claim.paper_rates.items():
-        try:
-            alone = claim.model_copy(update={"compare": None})
-            ours = measurements.measure_row(alone, row, cells)
-        except NotMeasured:
-            continue
-        our_hits = round(ours.value * ours.n)
-        p = round_p(compare_rates(our_hits, ours.n, hits, runs))
-        names = {"row": row, "above": claim.measure.above, "hits": our_hits, "n": ours.n}
-        rates.append({**names, "paper_hits": hits, "paper_n": runs, "p": p, "p_corrected": None})
-    return rates
-
-
 def _read_analysis(claim: Claim, tables: Tables) -> dict[str, Any]:
     """Return the evidence of the table of an analysis."""
     analysis = claim.analysis
@@ -240,7 +221,7 @@ def _read_analysis(claim: Claim, tables: Tables) -> dict[str, Any]:
     seeds = measurements.count_in_analysis(table, analysis.row, analysis.count, analysis.where)
     fields = {"row": analysis.row, "start": start, **_describe_rows(rows, learned, tables)}
     if not claim.compare:
-        return _report(claim, measurements.measure_seeds(claim, seeds), fields)
+        return _report(claim, measurements.summarise_seeds(seeds, analysis.statistic), fields)
     where = {**analysis.where, **claim.compare.where}
     other = measurements.count_in_analysis(table, other_row, analysis.count, where)
     measured = measurements.measure_difference(claim, seeds, other)
@@ -283,13 +264,6 @@ def _find_verdict(claim: Claim, measured: Measurement) -> tuple[str, str | None]
     sign, threshold = claim.condition()
     if claim.statistic() in OF_METHODS and measured.seeds[0] < MIN_SEEDS_OF_LEVEL:
         return "too few seeds", f"{measured.seeds[0]} seeds, expected {MIN_SEEDS_OF_LEVEL}"
-    if measured.ideal and not all(SIGNS[sign](end, threshold) for end in measured.ideal):
-        low, high = (f"{end:.1%}" for end in measured.ideal)
-        ideal = "right" if sign.startswith(">") else "wrong"
-        return (
-            "n cannot decide",
-            f"all {ideal}, the interval of n = {measured.n} would be {low} to {high}",
-        )
     ends = {SIGNS[sign](end, threshold) for end in (measured.low, measured.high)}
     return ("undecided" if len(ends) == 2 else "holds" if ends.pop() else "fails"), None
 

@@ -18,7 +18,6 @@ WORDS = {
     "holds": "hold",
     "fails": "fail",
     "too few seeds": "with too few seeds",
-    "n cannot decide": "that n cannot decide",
 }
 
 
@@ -28,7 +27,7 @@ def render_ledger(records: list[dict[str, Any]]) -> str:
     for paper in dict.fromkeys(record["paper"] for record in records):
         rows = [record for record in records if record["paper"] == paper]
         parts += [f"## {paper}", f"{_count_verdicts(rows)}.", _render_table(rows)]
-        parts += [_render_rates(rows), _render_departures(paper, rows)]
+        parts += [_render_departures(paper, rows)]
     untested = list_untested(records)
     parts += ["## Not tested, and why", untested] if untested else []
     return "\n\n".join(filter(None, parts)) + "\n"
@@ -96,23 +95,6 @@ def _render_table(records: list[dict[str, Any]]) -> str:
     return format_table(columns, lines)
 
 
-def _render_rates(records: list[dict[str, Any]]) -> str:
-    """Return a table of our rates against the paper's, each once."""
-    rates = {(rate["row"], rate["above"]): rate for record in records for rate in record["rates"]}
-    lines = [
-        [rate["row"], f"{rate['above']:g}", f"{rate['hits']} of {rate['n']}",
-         f"{rate['paper_hits']} of {rate['paper_n']}", f"{rate['p']:.2g}",
-         f"{rate['p_corrected']:.2g}"]
-        for rate in rates.values()
-    ]  # fmt: skip
-    table = format_table(["row", "at least", "here", "paper", "p", "corrected"], lines)
-    title = (
-        "Models that reach an accuracy, against the paper's (Fisher's exact test, two-sided; Holm "
-        f"over {len(rates)} rates):"
-    )
-    return f"{title}\n\n{table}" if rates else ""
-
-
 def _render_departures(paper: str, records: list[dict[str, Any]]) -> str:
     """Return the departures of a work's rows from it as a list."""
     runs = {row: run for record in records for row, run in _find_runs(record).items()}
@@ -161,9 +143,6 @@ def describe_measurement(record: dict[str, Any]) -> str:
     if record["p"] is not None:
         parts.append(_describe_test(record))
     parts.append(_describe_basis(record))
-    if len(record["starts"]) > 1:
-        verdicts = [f"{start}: {verdict}" for start, verdict in record["starts"].items()]
-        parts.append(f"by start {', '.join(verdicts)}")
     if record["reason"]:
         parts.append(record["reason"])
     scale = f". {record['scale']}" if record["scale"] else ""

@@ -14,7 +14,6 @@ from carry.evaluation.differences import (
     compute_interval,
     compute_newcombe_interval,
     compute_order_p,
-    compute_smallest_p,
     compute_welch_interval,
 )
 from carry.evaluation.intervals import seed_interval, wilson_interval
@@ -30,18 +29,16 @@ class NotMeasured(Exception):
 
 
 class SeedTest(NamedTuple):
-    """The p of a claim, the p of its contrary, and the smallest p of these numbers of seeds."""
+    """The p of a claim, and the p of its contrary."""
 
     holds: float
     fails: float
-    smallest: float
 
 
 class Measurement(NamedTuple):
     """A number, its interval, and the numbers of problems and seeds that it rests on.
 
-    `seeds` has the number of each side of a comparison, which has a `test`. Other measurements have
-    the interval of the most favourable result (`ideal`), if they are a sample.
+    `seeds` has the number of each side of a comparison, which has a `test`.
     """
 
     value: float
@@ -50,7 +47,6 @@ class Measurement(NamedTuple):
     n: int
     seeds: tuple[int, ...]
     test: SeedTest | None = None
-    ideal: tuple[float, float] | None = None
 
 
 def miss_row(row: str) -> NotMeasured:
@@ -87,44 +83,19 @@ def add_last_digit(cells: pd.DataFrame, places: pd.DataFrame) -> pd.DataFrame:
     return cells.merge(last, how="left", on=["row", "seed", "start", "set", "i"])
 
 
-def find_comparable_row(claim: Claim, cells: pd.DataFrame) -> str:
-    """Return the first row of a claim with the same training length as the compared row."""
-    other, _ = find_comparison(claim)
-    trained = cells.groupby("row")["trained"].first()
-    if other not in trained:
-        raise miss_row(other)
-    rows = [row for row in claim.measure.rows if row in trained]
-    if not rows:
-        raise miss_row(claim.measure.rows[0])
-    for row in rows:
-        if trained[row] == trained[other]:
-            return row
-    lengths = f"{trained[rows[0]]} and {trained[other]} digits"
-    raise NotMeasured(f"rows {rows[0]} and {other} were trained to {lengths}")
-
-
 def measure_row(claim: Claim, row: str, cells: pd.DataFrame) -> Measurement:
     """Return the statistic of one row of a claim, or its difference to the compared row."""
     measure, sides = claim.measure, [(row, claim.measure.where, claim.measure.count)]
     if claim.compare:
         sides.append((*find_comparison(claim), claim.compare.count or measure.count))
-    counts = [count_by_seed(cells, *side, measure.statistic) for side in sides]
+    counts = [count_by_seed(cells, *side, claim.statistic()) for side in sides]
     if measure.above is not None:  # each seed is one problem, which is correct or not
         for at, seeds in enumerate(counts):
             reached = (seeds["accuracy"] >= measure.above).astype(int)
             counts[at] = seeds.assign(exact=reached, n=1, accuracy=reached.astype(float))
-    return measure_difference(claim, *counts) if claim.compare else measure_seeds(claim, *counts)
-
-
-def measure_seeds(claim: Claim, seeds: pd.DataFrame) -> Measurement:
-    """Return the statistic of a claim, with the interval that ideal results would have."""
-    measured = summarise_seeds(seeds, claim.statistic())
-    if claim.statistic() == "errors":
-        return measured
-    right = seeds["n"] if claim.holds_if.startswith(">") else 0
-    ideal = seeds.assign(exact=right, accuracy=float(claim.holds_if.startswith(">")))
-    _, low, high, *_ = summarise_seeds(ideal, claim.statistic())
-    return measured._replace(ideal=(low, high))
+    if claim.compare:
+        return measure_difference(claim, *counts)
+    return summarise_seeds(*counts, claim.statistic())
 
 
 def measure_difference(claim: Claim, seeds: pd.DataFrame, other: pd.DataFrame) -> Measurement:
@@ -155,19 +126,9 @@ def measure_difference(claim: Claim, seeds: pd.DataFrame, other: pd.DataFrame) -
         above = compute_order_p(first, second, threshold, paired, shares)
         below = compute_order_p(second, first, -threshold, paired, shares)
         holds, fails = (above, below) if sign.startswith(">") else (below, above)
-    test = SeedTest(holds, fails, find_smallest_p(claim, sizes))
+    test = SeedTest(holds, fails)
     n = int(seeds["n"].sum() + other["n"].sum())
     return Measurement(float(first.mean() - second.mean()), low, high, n, sizes, test)
-
-
-def find_smallest_p(claim: Claim, sizes: tuple[int, int]) -> float:
-    """Return the smallest p that the test of a claim can have with these numbers of seeds."""
-    beyond = 0.0
-    if claim.holds_if:
-        sign, threshold = claim.condition()
-        beyond = threshold if sign.startswith(">") else -threshold
-    shares = claim.statistic() == "seeds_above"
-    return compute_smallest_p(sizes, beyond, claim.margin, claim.is_paired(), shares)
 
 
 def count_by_seed(
@@ -239,11 +200,6 @@ def count_in_analysis(
         raise NotMeasured(f"row {row} was not analysed")
     if {"digits", "trained"} <= {*selected}:
         selected = selected.assign(beyond=selected["digits"] - selected["trained"])
-    if {"digits", "place"} <= {*selected}:
-        selected = selected.assign(from_top=selected["digits"] - 1 - selected["place"])
-    if {"recurrence", "recurrences_trained"} <= {*selected}:
-        past = selected["recurrence"] - selected["recurrences_trained"]
-        selected = selected.assign(past=past)
     where = {**where, "start": find_analysis_start(table, row, where)}  # none: no such column
     where = {name: value for name, value in where.items() if value is not None}
     for name, value in where.items():
@@ -301,9 +257,9 @@ def compare_thesis_runs(claim: Claim) -> tuple[Measurement, thesis_runs.PairedCo
     """Return how far `mix` is ahead in the thesis' own runs, with the test over pairs."""
     runs, pairs = claim.thesis_runs, thesis_runs.pair_runs(thesis_runs.read_runs())
     if runs.learned:
-        pairs = thesis_runs.select_learned_pairs(pairs, claim.gate)
+        pairs = thesis_runs.select_learned_pairs(pairs)
     comparison = thesis_runs.compare_pairs(pairs, runs.length, runs.score)
     sizes = (comparison.pairs, comparison.pairs)
-    test = SeedTest(comparison.p, comparison.p_behind, find_smallest_p(claim, sizes))
+    test = SeedTest(comparison.p, comparison.p_behind)
     ends, n = (comparison.low, comparison.high), sum(sizes)
     return Measurement(comparison.lead, *ends, n, sizes, test), comparison

@@ -13,9 +13,8 @@ from typing import Any
 import pandas as pd
 from scipy import stats
 
-from carry.claims.claim_settings import STARTS, Claim
-from carry.claims.evidence import Tables, find_evidence, prepare_tables, round_p
-from carry.claims.measurements import find_smallest_p
+from carry.claims.claim_settings import Claim
+from carry.claims.evidence import find_evidence, prepare_tables, round_p
 from carry.evaluation.differences import ALPHA, correct_p_values
 from carry.evaluation.intervals import LEVEL
 from carry.results import ResultTables
@@ -26,7 +25,7 @@ POWER = 0.8
 NEGLIGIBLE = 0.01  # a difference of accuracies, one point
 
 # Those without a decision say why.
-UNDECIDED = ("undecided", "too few seeds", "n cannot decide")
+UNDECIDED = ("undecided", "too few seeds")
 VERDICTS = ("holds", "fails", *UNDECIDED, "not learned here", "not tested")
 METRICS = {
     "holds": ("holds",),
@@ -39,19 +38,17 @@ METRICS = {
 STATED = {"id", "paper", "section", "items", "statement", "paper_value", "scale"}
 
 METHOD = (
-    "The unit is the seed. Only seeds that have learned their trained lengths count (99%, or the "
-    "paper's number); where most have not, the claim is not learned here. An order of two rows "
-    "holds, or fails, by a one-sided exact permutation test over at least 5 seeds a side; no "
-    "difference by two one-sided tests against the margin. The p values of all tests of a work are "
-    "corrected together (Holm): at most 5% of works have a claim that holds wrongly, and 5% one "
-    "that fails wrongly. Before, p is doubled where rows got more seeds after a first test that "
-    "did not decide; intervals are not corrected for that. Other claims hold, or fail, only if all "
-    "their interval does: t over seeds, or Wilson's where the claim is about one model. A claim on "
-    "an order can hold although its interval has 0: the interval supposes normally distributed "
-    "seeds, the test does not. A claim that fails is refuted for our models, whose departures are "
-    "listed, not for those of the paper. An "
-    "undecided claim says about how many seeds would decide it, with a power of 80%. Where no "
-    "result of these seeds and problems could decide, n cannot decide."
+    "The unit is the seed. Only seeds that have learned their trained lengths count (99%); where "
+    "most have not, the claim is not learned here. An order of two rows holds, or fails, by a "
+    "one-sided exact permutation test over at least 5 seeds a side; no difference by two one-sided "
+    "tests against the margin. The p values of all tests of a work are corrected together (Holm): "
+    "at most 5% of works have a claim that holds wrongly, and 5% one that fails wrongly. Before, p "
+    "is doubled where rows got more seeds after a first test that did not decide; intervals are "
+    "not corrected for that. Other claims hold, or fail, only if all their interval does: t over "
+    "seeds, or Wilson's where the claim is about one model. A claim on an order can hold although "
+    "its interval has 0: the interval supposes normally distributed seeds, the test does not. A "
+    "claim that fails is refuted for our models, whose departures are listed, not for those of the "
+    "paper. An undecided claim says about how many seeds would decide it, with a power of 80%."
 )
 
 
@@ -60,58 +57,18 @@ def judge_claims(
 ) -> list[dict[str, Any]]:
     """Return a record for each claim, from result tables.
 
-    A record names the scale of its rows, and the verdict from each start of ids in the tables.
-
     Args:
         tables: `cells` by lengths; `places`, for claims that count the last digit; `curves`, which
             show the models that have too many heads left; and those of analyses.
         certificates: one row for each certified seed.
     """
-    prepared = prepare_tables(tables)
-    known: dict[str, dict[str, Any]] = {}  # most claims are the same from every start
-
-    def judge(part: list[Claim]) -> list[dict[str, Any]]:
-        records = []
-        for claim in part:
-            text = claim.model_dump_json()
-            if text not in known:
-                known[text] = find_evidence(claim, prepared, certificates)
-            records.append({**create_record(claim), **known[text]})
-        for paper in dict.fromkeys(claim.paper for claim in part):
-            work = [at for at, claim in enumerate(part) if claim.paper == paper]
-            _judge_family([part[at] for at in work], [records[at] for at in work])
-        return records
-
-    records = judge(claims)
-    starts = [start for start in STARTS if start in prepared.cells["start"].unique()]
-    for start in starts if len(starts) > 1 else ():
-        moved = [_start_from(claim, start) for claim in claims]
-        for claim, new, record, other in zip(claims, moved, records, judge(moved), strict=True):
-            is_moved = new is not claim and _has_start(claim, prepared, start)
-            if is_moved and other["verdict"] != "not tested":
-                record["starts"][start] = other["verdict"]
+    prepared, records = prepare_tables(tables), []
+    for claim in claims:
+        records.append({**create_record(claim), **find_evidence(claim, prepared, certificates)})
+    for paper in dict.fromkeys(claim.paper for claim in claims):
+        work = [at for at, claim in enumerate(claims) if claim.paper == paper]
+        _judge_family([claims[at] for at in work], [records[at] for at in work])
     return records
-
-
-def _start_from(claim: Claim, start: str) -> Claim:
-    """Return a claim that starts elsewhere; one that compares starts, or has none, stays."""
-    compares_starts = claim.compare and "start" in claim.compare.where
-    if compares_starts or not claim.measured_rows():
-        return claim
-    if claim.analysis:
-        where = {**claim.analysis.where, "start": start}
-        part = {"analysis": claim.analysis.model_copy(update={"where": where})}
-    else:
-        cells = claim.measure.where.model_copy(update={"start": start})
-        part = {"measure": claim.measure.model_copy(update={"where": cells})}
-    return claim.model_copy(update=part)
-
-
-def _has_start(claim: Claim, tables: Tables, start: str) -> bool:
-    """Return whether one of a claim's rows was evaluated, or analysed, from a start."""
-    rows, analysis = claim.list_rows(), claim.analysis
-    table = tables.analyses[analysis.table] if analysis else tables.select_rows(rows)
-    return "start" in table and bool((table["row"].isin(rows) & (table["start"] == start)).any())
 
 
 def _judge_family(claims: list[Claim], records: list[dict[str, Any]]) -> None:
@@ -119,56 +76,25 @@ def _judge_family(claims: list[Claim], records: list[dict[str, Any]]) -> None:
 
     A claim holds if its p is at most 5% after Holm's correction for all tests of the work, and
     fails if that of its contrary is. Before, the p of a claim is multiplied for its interim tests.
-    A test that ideal results would not decide gives no verdict.
     """
     family = []
     for claim, record in zip(claims, records, strict=True):
         test = record.pop("test")
         if test and min(record["sides"]) < MIN_SEEDS:
-            reason = f"{_name_sides(record)} seeds, expected {MIN_SEEDS} a side"
+            sides = " and ".join(map(str, record["sides"]))
+            reason = f"{sides} seeds, expected {MIN_SEEDS} a side"
             record |= {"verdict": "too few seeds", "reason": reason}
         elif test:
-            family.append((claim, record, [min(1.0, p * (1 + claim.interim_tests)) for p in test]))
-    corrected = [correct_p_values([test[side] for *_, test in family]) for side in range(3)]
-    for (claim, record, test), holds, fails, smallest in zip(family, *corrected, strict=True):
+            family.append((record, [min(1.0, p * (1 + claim.interim_tests)) for p in test]))
+    corrected = [correct_p_values([test[side] for _, test in family]) for side in range(2)]
+    for (record, _), holds, fails in zip(family, *corrected, strict=True):
         record |= {"p_corrected": round_p(holds), "p_contrary_corrected": round_p(fails)}
         record["tests"] = len(family)
-        if smallest > ALPHA:
-            record["verdict"], needed = "n cannot decide", _count_needed_seeds(claim, len(family))
-            record["reason"] = (
-                f"the smallest p of {_name_sides(record)} seeds is {test[-1]:.2g}, too large "
-                f"for {len(family)} tests; {needed} a side would do"
-            )
-        elif min(holds, fails) <= ALPHA:
+        if min(holds, fails) <= ALPHA:
             record["verdict"] = "holds" if holds <= ALPHA else "fails"
     for claim, record in zip(claims, records, strict=True):
         if record["verdict"] == "undecided":
             record["reason"] = _explain_undecided(claim, record)
-    _correct_rates(records)
-
-
-def _name_sides(record: dict[str, Any]) -> str:
-    return " and ".join(map(str, record["sides"]))
-
-
-def _correct_rates(records: list[dict[str, Any]]) -> None:
-    """Correct the p values of the rates of a work; a rate of several claims is one test."""
-    values = {(of["row"], of["above"]): of["p"] for record in records for of in record["rates"]}
-    corrected = dict(zip(values, correct_p_values(list(values.values())), strict=True))
-    for record in records:
-        record["rates"] = [
-            {**rate, "p_corrected": round_p(corrected[rate["row"], rate["above"]])}
-            for rate in record["rates"]
-        ]
-
-
-def _count_needed_seeds(claim: Claim, tests: int) -> int:
-    """Return how many seeds a side can decide a claim, if all tests of the work are ideal."""
-    for seeds in range(MIN_SEEDS, MOST_SEEDS):
-        p = min(1.0, find_smallest_p(claim, (seeds, seeds)) * (1 + claim.interim_tests))
-        if tests * p <= ALPHA:
-            return seeds
-    return MOST_SEEDS
 
 
 def _explain_undecided(claim: Claim, record: Mapping[str, Any]) -> str | None:
@@ -190,6 +116,7 @@ def _explain_undecided(claim: Claim, record: Mapping[str, Any]) -> str | None:
     level = ALPHA / tests if difference else ALPHA / 2  # of a level: both ends of its interval
     reach = (stats.norm.isf(level) + stats.norm.isf(1 - POWER)) * error
     needed = min(seeds) * (reach / distance) ** 2 if distance > 0 else math.inf
+    needed = max(needed, min(seeds) + 1)  # as these have not decided it
     unit = "pairs" if claim.thesis_runs else "seeds a side" if claim.compare else "seeds"
     if needed > MOST_SEEDS:
         return f"more than {MOST_SEEDS} {unit} would be needed"
@@ -209,14 +136,12 @@ def create_record(claim: Claim) -> dict[str, Any]:
         "margin": claim.margin,
         "statistic": statistic,
         "start": claim.measure.where.start if claim.measure else None,
-        "starts": {},
         **dict.fromkeys(("measured", "interval")),
         **dict.fromkeys(("n", "seeds"), 0),
         "sides": [],
         **{name: {} for name in ("learned", "steps", "scales", "unlike")},
         **dict.fromkeys(("p", "p_corrected", "p_contrary", "p_contrary_corrected")),
         "tests": 0,
-        "rates": [],
         "verdict": "not tested",
         "reason": claim.not_tested or None,
         "test": None,

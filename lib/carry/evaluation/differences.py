@@ -209,44 +209,10 @@ def compute_equivalence_p(
     )
 
 
-def compute_smallest_p(
-    sizes: tuple[int, int],
-    beyond: float = 0.0,
-    margin: float | None = None,
-    paired: bool = False,
-    shares: bool = False,
-) -> float:
-    """Return the smallest p that a test of these numbers of seeds can have, by ideal results.
-
-    Those are all right and all wrong for a test of order, and all right for one of equivalence.
-
-    >>> compute_smallest_p((5, 5)) == 1 / 252, compute_smallest_p((5, 5), paired=True) == 1 / 32
-    (True, True)
-    """
-    one, other = sizes
-    if paired:
-        return 0.5**one
-    if not shares or (margin is None and beyond == 0):
-        return 1 / math.comb(one + other, one)
-    if margin is not None:
-        return compute_equivalence_p(np.ones(one), np.ones(other), margin, shares=True)
-    return compute_order_p(np.ones(one), np.zeros(other), beyond, shares=True)
-
-
 def correct_p_values(values: Sequence[float]) -> list[float]:
     """Return p values corrected by Holm: at most 5% of families of true nulls have one below 5%.
 
     >>> [round(p, 3) for p in correct_p_values([0.01, 0.04, 0.03])]
     [0.03, 0.06, 0.06]
     """
-    return multitest.multipletests(values, method="holm")[1].tolist()
-
-
-def compare_rates(hits: int, n: int, other_hits: int, other_n: int) -> float:
-    """Return the two-sided p of Fisher's exact test of two rates, such as ours and a paper's.
-
-    >>> round(compare_rates(34, 100, 35, 100), 2), round(compare_rates(16, 100, 2, 100), 4)
-    (1.0, 0.0008)
-    """
-    table = [[hits, n - hits], [other_hits, other_n - other_hits]]
-    return float(stats.fisher_exact(table).pvalue)
+    return multitest.multipletests(values, method="holm")[1].tolist() if values else []

@@ -8,7 +8,6 @@ A marker has an expression of jinja2, as the braces in the story of the site (`s
 know these names:
 
     footing, headlines, certificates                 tables: six schemes on one footing, ...
-    badges                                           pictures of two counts
     claims, untested                                 claims by verdict, and those without a test
     works.cho2025                                    a work's counts
     number("addition_relative", "100 digits")        a number of a row, from its first start of ids
@@ -22,7 +21,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -52,8 +51,6 @@ TIMES = {1.6: "1.6 times as long", 2: "twice as long", 3: "three times as long"}
 LENGTHS = (100, 200, 1000)
 FEW_CONTEXTS = 10_000  # of a certified row
 COLUMNS = ["in distribution", *TIMES.values(), *(f"{length} digits" for length in LENGTHS)]
-BADGES = "badges"  # the folder of their pictures in reports/
-BADGE = Path(__file__).parent / "badge.svg.jinja"
 MARKER = re.compile(r"(<!-- numbers:(.+?) -->).*?(<!-- /numbers -->)", re.DOTALL)
 
 Table = tuple[list[str], list[list[str]]]  # the names of its columns, and its lines
@@ -70,15 +67,13 @@ def write_numbers(folder: Path = paths.REPORTS) -> dict[str, Any]:
     """
     records = json.loads((folder / "claims.json").read_text(encoding="utf-8"))
     cells = results.read_table("cells")
-    certificates = summarise_certificates(results.read_certificates())
     numbers = {
         "claims": summarise_verdicts(records),
         "untested": list_untested(records),
         "works": describe_works(records),
-        "badges": list_badges(certificates, records),
         "rows": summarise_rows(cells),
         "headlines": summarise_headlines(cells, results.read_table("runs")),
-        "certificates": certificates,
+        "certificates": summarise_certificates(results.read_certificates()),
     }
     metrics = select_metrics(numbers["rows"], records)
     contents = {"numbers": numbers, **{f"metrics/{name}": of for name, of in metrics.items()}}
@@ -91,20 +86,25 @@ def summarise_rows(cells: pd.DataFrame) -> dict[str, dict[str, Any]]:
     """Return accuracy by row, in distribution and at a few equal lengths beyond.
 
     Each number has the median over `seeds` as its `value`, the lowest and the highest seed as its
-    `range`, and the t `interval` (95%) of their mean, within [0, 1]. They are from the row's first
-    `start` of ids, 1 as in the papers; `starts` has the same numbers from each other start.
+    `range`, and the number of problems `n`. They are from the row's first `start` of ids, 1 as in
+    the papers; `starts` has the same numbers from each other start.
     """
     keys = ["row", "start", "column"]
     named = cells.assign(column=_name_columns(cells)).dropna(subset="column")
-    seeds = pool_cells(named, [*keys, "seed"]).groupby(keys)["accuracy"]
-    found = results.average_seeds(named, keys).set_index(keys)
-    found = found.join(seeds.agg(median="median", least="min", most="max")).round(6)
+    seeds = pool_cells(named, [*keys, "seed"]).groupby(keys)
+    numbers = seeds["accuracy"].agg(["median", "min", "max", "size"]).round(6)
+    found = {
+        place: {"value": median, "range": [low, high], "n": n, "seeds": int(size)}
+        for (place, median, low, high, size), n in zip(
+            numbers.itertuples(name=None), seeds["n"].sum().tolist(), strict=True
+        )
+    }
     summaries = {}
     for row, part in cells.groupby("row", sort=False):
         starts = {}
         for start in part["start"].unique():
-            known = [name for name in COLUMNS if (row, start, name) in found.index]
-            starts[start] = {name: _describe_number(found.loc[row, start, name]) for name in known}
+            known = [name for name in COLUMNS if (row, start, name) in found]
+            starts[start] = {name: found[row, start, name] for name in known}
         first = next(iter(starts))
         of_first = starts.pop(first)
         trained = int(part["trained"].max())
@@ -120,16 +120,6 @@ def _name_columns(cells: pd.DataFrame) -> pd.Series:
     column = column.mask(times.notna(), times).where(equal & ~grid)
     inside = grid & (add_region(cells)["region"] == COLUMNS[0])
     return column.mask(inside, COLUMNS[0])
-
-
-def _describe_number(line: pd.Series) -> dict[str, Any]:
-    return {
-        "value": line["median"],
-        "range": [line["least"], line["most"]],
-        "interval": [line["low"], line["high"]] if line["seeds"] > 1 else None,
-        "n": int(line["n"]),
-        "seeds": int(line["seeds"]),
-    }
 
 
 def summarise_certificates(certificates: pd.DataFrame) -> dict[str, dict[str, Any]]:
@@ -160,24 +150,6 @@ def describe_works(records: list[dict[str, Any]]) -> dict[str, str]:
         verdicts = summarise_claims([record for record in records if record["paper"] == work])
         texts[work] = "; ".join([*covered, f"claims: {verdicts}"])
     return texts
-
-
-def list_badges(
-    certificates: dict[str, dict[str, Any]], records: list[dict[str, Any]]
-) -> dict[str, tuple[str, str]]:
-    """Return the label and the value of each badge, by the name of its file.
-
-    >>> badges = list_badges({"a": {"exact": 2, "seeds": 2}, "b": {"exact": 1, "seeds": 2}}, [])
-    >>> badges["claims"], badges["certificates"]
-    (('claims of the papers', '0 of 0 hold'), ('exact at every length', '1 row proved'))
-    """
-    papers = [record["verdict"] for record in records if record["paper"] != OWN_CLAIMS]
-    proved = sum(row["exact"] == row["seeds"] for row in certificates.values())
-    rows = "row" if proved == 1 else "rows"
-    return {
-        "claims": ("claims of the papers", f"{papers.count('holds')} of {len(papers)} hold"),
-        "certificates": ("exact at every length", f"{proved} {rows} proved"),
-    }
 
 
 def select_metrics(
@@ -286,20 +258,6 @@ def format_number(number: dict[str, Any]) -> str:
     return value if low == high else f"{value} ({format_percent(low)} to {format_percent(high)})"
 
 
-def draw_badge(label: str, value: str) -> str:
-    """Return a badge as SVG."""
-    return fill_template(BADGE.read_text(encoding="utf-8"), {"label": label, "value": value})
-
-
-def _format_badges(badges: Mapping[str, Sequence[str]]) -> str:
-    """Return the pictures of badges as Markdown; that of the claims leads to the ledger."""
-    return " ".join(
-        f"[![{label}: {value}](reports/{BADGES}/{name}.svg)]"
-        f"({'reports/claims.md' if name == 'claims' else '#results'})"
-        for name, (label, value) in badges.items()
-    )
-
-
 # ---- Filling -------------------------------------------------------------------------------------
 
 
@@ -312,7 +270,6 @@ def list_values(numbers: Mapping[str, Any]) -> dict[str, Any]:
         "certificates": f"\n{format_certificates(numbers)}\n",
         "untested": f"\n{numbers['untested']}\n",
         "claims": numbers["claims"],
-        "badges": _format_badges(numbers["badges"]),
         "works": numbers["works"],
         "number": lambda row, name: format_number(rows[row][name]),
         "basis": lambda row, name: "n = {n:,}, {seeds} seeds".format_map(rows[row][name]),
@@ -333,13 +290,8 @@ def fill_markers(text: str, values: Mapping[str, Any]) -> str:
 
 
 def fill_readme(readme: Path = paths.ROOT / "README.md") -> Path:
-    """Replace the numbers of README.md by those of numbers.json, and return its path.
-
-    The badges that it shows are drawn again.
-    """
+    """Replace the numbers of README.md by those of numbers.json, and return its path."""
     numbers = json.loads((paths.REPORTS / "numbers.json").read_text(encoding="utf-8"))
     filled = fill_markers(readme.read_text(encoding="utf-8"), list_values(numbers))
-    for name, texts in numbers["badges"].items():
-        paths.write_file(paths.REPORTS / BADGES / f"{name}.svg", draw_badge(*texts))
     paths.write_file(readme, filled)
     return readme

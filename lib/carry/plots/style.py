@@ -89,11 +89,6 @@ LONG_NUMBER = re.compile(r"-?\d+\.\d{3,}")
 NO_BREAK = "\N{NO-BREAK SPACE}"
 NO_METADATA = dict.fromkeys(["Date", "Creator", "Format", "Type"])
 README_FIGURES = ("accuracy",)  # as PNG too, since README.md shows it
-# What `dvc plots` draws (reports/dvc.yaml): as CSV too, since DVC reads no Parquet.
-DVC_COLUMNS = {
-    "accuracy": ["row", "panel", "start", "digits", "accuracy"],
-    "curves": ["row", "panel", "step", "value"],
-}
 
 
 def choose_color(row: str) -> str:
@@ -223,9 +218,6 @@ def save_figure(figure: Figure, name: str, table: pd.DataFrame, folder: Path) ->
             with paths.write_atomically(svg.with_suffix(".png")) as draft:
                 figure.savefig(draft, bbox_inches="tight", metadata={"Software": None})
     write_table(round_floats(table), svg.with_suffix(".parquet"))
-    if name in DVC_COLUMNS:
-        with paths.write_atomically(svg.with_suffix(".csv")) as draft:
-            draft.write_text(write_csv(table.reindex(columns=DVC_COLUMNS[name])), encoding="utf-8")
     return svg
 
 

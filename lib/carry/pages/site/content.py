@@ -18,7 +18,7 @@ from carry.pages import headlines, readme
 from carry.pages.site import pages, works
 from carry.pages.site.figures import Figure, read_figure
 from carry.pages.site.pages import Page
-from carry.plots import index, style
+from carry.plots import index
 
 STORY = Path(__file__).parent / "story.yaml"
 TABLES = {  # of numbers.json
@@ -127,12 +127,6 @@ def list_chapters(content: Content) -> list[dict[str, Any]]:
 
 
 def make_table(name: str, content: Content) -> dict[str, Any]:
-    """Return a table of numbers.json for a page, with what the story says of it.
-
-    A row has its colour, if it has one, and its cells.
-    """
-    columns, lines = TABLES[name](content.numbers)
-    schemes = readme.list_lines(content.numbers["rows"]) if name == "footing" else []
-    colors = [style.choose_color(row) for row, *_ in schemes] or [""] * len(lines)
-    rows = [[color, *line] for color, line in zip(colors, lines, strict=True)]
+    """Return a table of numbers.json for a page, with what the story says of it."""
+    columns, rows = TABLES[name](content.numbers)
     return {**content.story["tables"][name], "columns": columns, "rows": rows}

@@ -15,7 +15,6 @@ from carry.plots.style import write_csv
 
 SIZE = re.compile(r'<svg [^>]*?\bwidth="([\d.]+)pt" height="([\d.]+)pt"')
 PIXELS = 4 / 3  # of CSS in a point
-FEW_NUMBERS = 6  # rows of a table that an alt text can hold
 LONG_TABLE = 20_000  # bytes of CSV; longer tables are compressed, or they would be most of the site
 
 
@@ -28,7 +27,6 @@ class Figure(NamedTuple):
         answers: the items that it answers, as pairs of a work and its item.
         url: its place on the site, from the top.
         files: its picture, and the table of its numbers; none if its rows have no results.
-        alt: a text instead of the picture.
         width, height: of the picture, in pixels of CSS.
     """
 
@@ -39,7 +37,6 @@ class Figure(NamedTuple):
     answers: tuple[tuple[str, str], ...]
     url: str
     files: tuple[str, ...] = ()
-    alt: str = ""
     width: int = 0
     height: int = 0
 
@@ -57,7 +54,6 @@ def read_figure(entry: FigureEntry, url: str) -> Figure:
     is_long = len(write_csv(table).encode()) > LONG_TABLE
     return figure._replace(
         files=(svg.name, f"{entry.name}.csv" + ".gz" * is_long),
-        alt=write_alt(entry.title, entry.caption, table),
         width=width,
         height=height,
     )
@@ -70,26 +66,3 @@ def pack_file(name: str, folder: Path) -> bytes:
         return path.read_bytes()
     content = write_csv(pd.read_parquet(path.with_suffix(".parquet"))).encode()
     return gzip.compress(content, mtime=0) if name.endswith(".gz") else content
-
-
-def write_alt(title: str, caption: str, table: pd.DataFrame) -> str:
-    """Return a text instead of a picture: what it shows, and its numbers if they are few.
-
-    >>> table = pd.DataFrame({"label": ["NoPE", "Abacus"], "accuracy": [0, 0.98765], "seed": None})
-    >>> write_alt("Sums", "Exact match.", table)
-    'Sums. Exact match. Its numbers: NoPE, accuracy 0; Abacus, accuracy 0.988.'
-    >>> write_alt("Sums", "Exact match on `n` sums.", pd.concat([table] * 9))
-    'Sums. Exact match on n sums.'
-    """
-    text = f"{title}. {caption}".replace("`", "")
-    if not 0 < len(table) <= FEW_NUMBERS:
-        return text
-    lines = [
-        ", ".join(
-            value if isinstance(value, str) else f"{name} {value:.3g}"
-            for name, value in row.items()
-            if not pd.isna(value)
-        )
-        for row in table.to_dict("records")
-    ]
-    return f"{text} Its numbers: {'; '.join(lines)}."

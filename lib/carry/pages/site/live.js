@@ -15,8 +15,8 @@ class Model {
     Object.assign(this, settings);
     for (const [name, values] of Object.entries(settings.weights))
       this.weights[name] = Array.isArray(values[0])
-        ? values.map((row) => Float64Array.from(row, Math.fround))
-        : Float64Array.from(values, Math.fround);
+        ? values.map((row) => Float64Array.from(row))
+        : Float64Array.from(values);
     this.projections = new Map();
     this.contexts = new Map(); // text -> group, index in it, and the right next token
     settings.groups.forEach((group, number) =>

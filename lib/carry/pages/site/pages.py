@@ -1,15 +1,13 @@
 """Executed notebooks as pages; one that has not run here is shown as it is in git.
 
 nbconvert's full template would load scripts for formulas and widgets from the network. Its `basic`
-template is the notebook alone; `notebook.html` wraps it into a page. Pictures become files: those
-of figures are the site's, with its alt texts; others stand next to the page.
+template is the notebook alone; `notebook.html` wraps it into a page. Figures are those of the site;
+other pictures stay within the page.
 """
 
 from __future__ import annotations
 
-import base64
 import re
-import struct
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -70,16 +68,14 @@ def list_pages(items: pd.DataFrame) -> list[Page]:
     return pages
 
 
-def render_notebook(
-    page: Page, names: set[str], figures: Mapping[str, Figure], macros: Any
-) -> tuple[str, dict[str, bytes]]:
-    """Return a notebook as HTML without a surrounding page, and pictures that it links to.
+def render_notebook(page: Page, names: set[str], figures: Mapping[str, Figure], macros: Any) -> str:
+    """Return a notebook as HTML without a surrounding page.
 
     Links to other notebooks lead to the pages of these `names`; other links into the project become
     plain text. `figures` are those of the notebook that are drawn, by name.
     """
     notebook = nbformat.read(page.source, as_version=4)
-    pictures = _replace_pictures(notebook, page, figures, macros)
+    _place_figures(notebook, page, figures, macros)
     exporter = HTMLExporter(template_name="basic", exclude_anchor_links=True)
     body, _ = exporter.from_notebook_node(notebook)
 
@@ -88,33 +84,27 @@ def render_notebook(
         target = "../figures.html" if name == INDEX else f"{name}.html" if name in names else ""
         return f'<a href="{target}">{match[2]}</a>' if target else match[2]
 
-    return LINK.sub(replace, body), pictures
+    return LINK.sub(replace, body)
 
 
-def _replace_pictures(
+def _place_figures(
     notebook: NotebookNode, page: Page, figures: Mapping[str, Figure], macros: Any
-) -> dict[str, bytes]:
-    """Replace the pictures of a notebook by links to files; return those that are no figures.
+) -> None:
+    """Replace the figures of a notebook by those of the site, and name its other pictures.
 
-    The alt text of these has the heading above them.
+    Their alt text has the heading above them.
     """
-    heading, pictures = page.title, {}
+    heading = page.title
     for cell in notebook.cells:
         if cell.cell_type != "code":
             heading = [heading, *HEADING.findall(cell.source)][-1]
             continue
-        outputs = []
+        cell.metadata["alt"], outputs = f"Picture: {heading}", []
         for output in cell.outputs:
             data, figure = output.get("data", {}), output.get("metadata", {}).get("figure")
             if figure in figures and PICTURE not in data:
                 continue  # its caption, which `draw` adds
             if figure in figures:
                 output.data = {"text/html": macros.draw(figures[figure], "../")}
-            elif PICTURE in data:
-                name, content = f"{page.name}_{len(pictures) + 1}.png", data[PICTURE]
-                pictures[name] = base64.b64decode(content)
-                size = struct.unpack(">II", pictures[name][16:24])  # in the PNG's head
-                output.data = {"text/html": macros.picture(name, f"Picture: {heading}", *size)}
             outputs.append(output)
         cell.outputs = outputs
-    return pictures

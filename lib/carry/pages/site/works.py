@@ -10,7 +10,6 @@ from carry.config.paths import ROOT
 from carry.config.yaml_files import read_yaml
 
 OWN = "every_length"  # the folder of notebooks of what is in none of the works
-KINDS = {"article": "article", "conference-paper": "inproceedings", "thesis": "mastersthesis"}
 
 
 def read_works() -> dict[str, dict[str, Any]]:
@@ -24,14 +23,11 @@ def read_works() -> dict[str, dict[str, Any]]:
     return {work["key"]: work for work in works}
 
 
-def describe_project() -> dict[str, Any]:
+def cite_project() -> str:
     """Return the citation of the project itself."""
     citation = read_yaml(ROOT / "CITATION.cff")
-    title, note = citation["title"], f"Software, version {citation['version']}"
     authors = ", ".join(author["name"] for author in citation["authors"])
-    fields = {"title": title, "author": f"{{{authors}}}", "note": note}
-    bibtex = _format_bibtex("software", "carry", fields)
-    return {"citation": f"{authors}. {title}. {note}.", "bibtex": bibtex}
+    return f"{authors}. {citation['title']}. Software, version {citation['version']}."
 
 
 def _describe_work(reference: dict[str, Any]) -> dict[str, Any]:
@@ -43,17 +39,7 @@ def _describe_work(reference: dict[str, Any]) -> dict[str, Any]:
     school = reference.get("institution", {}).get("name", "")
     book, thesis = reference.get("collection-title", ""), reference.get("thesis-type", "")
     thesis = ", ".join(filter(None, [thesis, school]))
-    place = ". ".join(filter(None, [book, thesis]))
-    fields = {
-        "title": f"{{{title}}}",
-        "author": " and ".join(authors),
-        "year": str(year),
-        "booktitle": book,
-        "school": school,
-        "journal": f"arXiv preprint {numbers[0]}" if numbers and not place else "",
-        "url": link,
-    }
-    names = ", ".join(authors)
+    names, places = ", ".join(authors), filter(None, [book, thesis, *numbers])
     return {
         "key": key,
         "title": title,
@@ -61,12 +47,5 @@ def _describe_work(reference: dict[str, Any]) -> dict[str, Any]:
         "year": year,
         "url": link,
         "source": numbers[0] if numbers else thesis,
-        "citation": f"{names} ({year}). {title}. {'. '.join(filter(None, [place, *numbers]))}.",
-        "bibtex": _format_bibtex(KINDS.get(reference["type"], "misc"), key, fields),
+        "citation": f"{names} ({year}). {title}. {'. '.join(places)}.",
     }
-
-
-def _format_bibtex(kind: str, key: str, fields: dict[str, str]) -> str:
-    """Return an entry of BibTeX with the fields that are not empty."""
-    lines = [f"  {name} = {{{value}}}," for name, value in fields.items() if value]
-    return "\n".join([f"@{kind}{{{key},", *lines, "}"])
