@@ -181,13 +181,13 @@ def test_two_starts_of_one_row_are_pairs():
             lambda row, longest, seed, start: 0.2 if start == "1" else 0.9, "> 0.5",
             ("addition_coupled",), measure, seeds, compare={"where": {"start": "1"}},
         )  # fmt: skip
-        assert record["verdict"] == verdict
+        assert record["verdict"] == verdict and record["starts"] == {}
         assert record["measured"] == pytest.approx(0.7, abs=0.1)
         assert record["p"] == pytest.approx(0.5**seeds, abs=1e-3)
 
 
 def test_a_claim_has_one_start():
-    """It is 1 by default; a row without a table of ids has no other."""
+    """It is 1 by default; a row without a table of ids has no other, and the ledger has all."""
 
     def share(row, longest, seed, start):
         return 0.2 if start == "1" else 1.0
@@ -197,12 +197,14 @@ def test_a_claim_has_one_start():
         named = {**where, "start": start} if start else where
         record = one(share, rows=rows, measure={"rows": [*rows], "where": named})
         assert record["verdict"] == verdict and record["start"] == (start or "1")
+        assert record["starts"] == {"1": "fails", "all": "holds"}
+        assert "by start 1: fails, all: holds" in describe_measurement(record)
     claim = create(measure={"rows": [*rows], "where": named}, holds_if="> 0")
     table = cells(rows, grid=14, each=4, share=share).replace({"start": {"all": "window"}})
     (missing,) = judge([claim], table)
     assert missing["reason"] == "row addition_coupled has no result from start all"
     only = one(always(1.0), measure={**NOPE, "where": {**where, "start": "all"}})
-    assert only["verdict"] == "holds"
+    assert only["verdict"] == "holds" and only["starts"] == {}
 
 
 def trained_to(lengths, ahead="addition_relative"):
@@ -660,6 +662,14 @@ def test_what_an_analysis_counted(where, compare, measured, n):
     assert low <= record["measured"] <= high and describe_measurement(record)
 
 
+def test_an_analysis_without_starts_has_one_verdict():
+    """Its row was evaluated from several starts, of which the table knows nothing."""
+    table = learned_row()
+    both = pd.concat([table, table.assign(start="all")], ignore_index=True)
+    records = [judge([create(**FLIPPED)], of, confirmed=analysed())[0] for of in (table, both)]
+    assert records[0] == records[1] and records[1]["verdict"] == "holds"
+
+
 def test_an_analysis_may_sum_probabilities():
     """Of tokens before the end: of the longest trained length and beyond it, paired by seed."""
     row = "addition_equal_learned"
@@ -734,7 +744,7 @@ def test_an_analysis_from_a_former_start_is_gated_by_start_1():
     claim = create(analysis=analysis, holds_if=">= 0.9")
     scored = [learned_row(row).assign(start=start) for start in ("1", "all")]
     (record,) = judge([claim], pd.concat(scored, ignore_index=True), recurrences=table)
-    assert (record["measured"], record["start"]) == (0.4, FORMER_START)
+    assert (record["measured"], record["start"], record["starts"]) == (0.4, FORMER_START, {})
 
 
 def test_lengths_that_were_never_trained_have_regions_of_their_own():
@@ -773,6 +783,15 @@ def test_the_ledger_lists_departures_from_the_papers():
     (line,) = [line for line in page.splitlines() if line.startswith("* `addition_rope`")]
     assert "optimizer" in line and f"steps {STEPS:,} for" in line
     assert "Departures" not in render_ledger(many(1, 5)[0])
+
+
+def test_an_analysis_has_a_verdict_for_each_start_of_its_table():
+    one, other = analysed().assign(start="1"), analysed().assign(start="all", flipped=0)
+    scored = pd.concat([learned_row().assign(start=start) for start in ("1", "all")])
+    scored, counted = scored.reset_index(drop=True), pd.concat([one, other])
+    (record,) = judge([create(**FLIPPED)], scored, confirmed=counted)
+    assert record["verdict"] == "holds" and record["start"] == "1"
+    assert record["starts"] == {"1": "holds", "all": "fails"}
 
 
 def test_a_start_that_a_row_leaves_out_is_not_replaced_by_another(monkeypatch):

@@ -25,6 +25,8 @@ and only rows of the same training length are compared. It is tested over seeds 
 together by Holm. `holds_if: "> 0"` tests an order, `margin: 0.1` tests that there is no larger
 difference. `items` are those of `items.yaml` that the claim is about.
 
+Every claim is also judged from each other start of ids that its rows were evaluated from.
+
 Without `compare`, a claim holds only if its whole interval fulfils the condition:
 
     statistic               the number                  its interval, 95%

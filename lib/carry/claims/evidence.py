@@ -41,14 +41,16 @@ class NotLearned(Exception):
 class Tables(NamedTuple):
     """Cells with their regions, the settings that they were made with, and all other tables."""
 
-    cells_by_row: dict[str, pd.DataFrame]  # a claim reads a few of a hundred rows
+    cells: pd.DataFrame
+    cells_by_row: dict[str, pd.DataFrame]  # the same; a claim reads a few of a hundred rows
     trained: pd.DataFrame  # the accuracy of each model at its trained lengths
     runs: dict[str, Run]
     analyses: results.ResultTables
 
     def select_rows(self, rows: Iterable[str]) -> pd.DataFrame:
-        """Return the cells of rows, which have results."""
-        return pd.concat([self.cells_by_row[row] for row in rows])
+        """Return the cells of rows; a row without results has none."""
+        parts = [self.cells_by_row[row] for row in rows if row in self.cells_by_row]
+        return pd.concat(parts) if parts else self.cells[:0]
 
 
 def prepare_tables(tables: results.ResultTables) -> Tables:
@@ -63,7 +65,7 @@ def prepare_tables(tables: results.ResultTables) -> Tables:
     texts = ("row", "start", "set", "region")  # claims compare these many times
     cells = cells.astype(dict.fromkeys(texts, "category"))
     by_row = dict(iter(cells.groupby("row", sort=False)))
-    return Tables(by_row, trained, runs, tables)
+    return Tables(cells, by_row, trained, runs, tables)
 
 
 def find_evidence(claim: Claim, tables: Tables, certificates: pd.DataFrame) -> dict[str, Any]:
@@ -95,12 +97,13 @@ def find_evidence(claim: Claim, tables: Tables, certificates: pd.DataFrame) -> d
 
 def _read_cells(claim: Claim, tables: Tables) -> dict[str, Any]:
     """Return the evidence of cells: of the row with the worst verdict, if a claim has several."""
+    cells, rows = tables.select_rows(claim.list_rows()), claim.measure.rows
     sign, candidates = -1 if claim.holds_if.startswith("<") else 1, []
-    for row in claim.measure.rows:
+    for row in rows:
         try:
-            candidates.append(_read_row(claim, row, tables))
+            candidates.append(_read_row(claim, row, cells, tables))
         except NotLearned as reason:
-            if len(claim.measure.rows) == 1:
+            if len(rows) == 1:
                 raise
             reason_given = {"verdict": "not learned here", "reason": str(reason)}
             candidates.append({"row": row, "measured": 0.0, **reason_given})
@@ -113,7 +116,7 @@ def _read_cells(claim: Claim, tables: Tables) -> dict[str, Any]:
     return worst
 
 
-def _read_row(claim: Claim, row: str, tables: Tables) -> dict[str, Any]:
+def _read_row(claim: Claim, row: str, cells: pd.DataFrame, tables: Tables) -> dict[str, Any]:
     """Return the evidence of the cells of one row of a claim, and of the row compared with it."""
     other = find_comparison(claim)[0] if claim.compare else None
     sides, start = list(dict.fromkeys([row, other or row])), claim.measure.where.start
@@ -122,7 +125,6 @@ def _read_row(claim: Claim, row: str, tables: Tables) -> dict[str, Any]:
             raise miss_row(side)
         if start not in map(str, tables.runs[side].evaluation.starts):  # 1 would stand for it
             raise NotMeasured(f"row {side} has no result from start {start}")
-    cells = tables.select_rows(sides)
     lengths = [tables.cells_by_row[side]["trained"].iloc[0] for side in sides]
     if len({*lengths}) > 1:
         trained = " and ".join(map(str, lengths))

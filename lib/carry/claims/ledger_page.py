@@ -143,6 +143,9 @@ def describe_measurement(record: dict[str, Any]) -> str:
     if record["p"] is not None:
         parts.append(_describe_test(record))
     parts.append(_describe_basis(record))
+    if len(record["starts"]) > 1:
+        verdicts = [f"{start}: {verdict}" for start, verdict in record["starts"].items()]
+        parts.append(f"by start {', '.join(verdicts)}")
     if record["reason"]:
         parts.append(record["reason"])
     scale = f". {record['scale']}" if record["scale"] else ""

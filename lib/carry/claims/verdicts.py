@@ -13,8 +13,8 @@ from typing import Any
 import pandas as pd
 from scipy import stats
 
-from carry.claims.claim_settings import Claim
-from carry.claims.evidence import find_evidence, prepare_tables, round_p
+from carry.claims.claim_settings import STARTS, Claim
+from carry.claims.evidence import Tables, find_evidence, prepare_tables, round_p
 from carry.evaluation.differences import ALPHA, correct_p_values
 from carry.evaluation.intervals import LEVEL
 from carry.results import ResultTables
@@ -57,18 +57,58 @@ def judge_claims(
 ) -> list[dict[str, Any]]:
     """Return a record for each claim, from result tables.
 
+    A record names the scale of its rows, and the verdict from each start of ids in the tables.
+
     Args:
         tables: `cells` by lengths; `places`, for claims that count the last digit; `curves`, which
             show the models that have too many heads left; and those of analyses.
         certificates: one row for each certified seed.
     """
-    prepared, records = prepare_tables(tables), []
-    for claim in claims:
-        records.append({**create_record(claim), **find_evidence(claim, prepared, certificates)})
-    for paper in dict.fromkeys(claim.paper for claim in claims):
-        work = [at for at, claim in enumerate(claims) if claim.paper == paper]
-        _judge_family([claims[at] for at in work], [records[at] for at in work])
+    prepared = prepare_tables(tables)
+    known: dict[str, dict[str, Any]] = {}  # most claims are the same from every start
+
+    def judge(part: list[Claim]) -> list[dict[str, Any]]:
+        records = []
+        for claim in part:
+            text = claim.model_dump_json()
+            if text not in known:
+                known[text] = find_evidence(claim, prepared, certificates)
+            records.append({**create_record(claim), **known[text]})
+        for paper in dict.fromkeys(claim.paper for claim in part):
+            work = [at for at, claim in enumerate(part) if claim.paper == paper]
+            _judge_family([part[at] for at in work], [records[at] for at in work])
+        return records
+
+    records = judge(claims)
+    starts = [start for start in STARTS if start in prepared.cells["start"].unique()]
+    for start in starts if len(starts) > 1 else ():
+        moved = [_start_from(claim, start) for claim in claims]
+        for claim, new, record, other in zip(claims, moved, records, judge(moved), strict=True):
+            is_moved = new is not claim and _has_start(claim, prepared, start)
+            if is_moved and other["verdict"] != "not tested":
+                record["starts"][start] = other["verdict"]
     return records
+
+
+def _start_from(claim: Claim, start: str) -> Claim:
+    """Return a claim that starts elsewhere; one that compares starts, or has none, stays."""
+    compares_starts = claim.compare and "start" in claim.compare.where
+    if compares_starts or not claim.measured_rows():
+        return claim
+    if claim.analysis:
+        where = {**claim.analysis.where, "start": start}
+        part = {"analysis": claim.analysis.model_copy(update={"where": where})}
+    else:
+        cells = claim.measure.where.model_copy(update={"start": start})
+        part = {"measure": claim.measure.model_copy(update={"where": cells})}
+    return claim.model_copy(update=part)
+
+
+def _has_start(claim: Claim, tables: Tables, start: str) -> bool:
+    """Return whether one of a claim's rows was evaluated, or analysed, from a start."""
+    rows, analysis = claim.list_rows(), claim.analysis
+    table = tables.analyses[analysis.table] if analysis else tables.select_rows(rows)
+    return "start" in table and bool((table["row"].isin(rows) & (table["start"] == start)).any())
 
 
 def _judge_family(claims: list[Claim], records: list[dict[str, Any]]) -> None:
@@ -136,6 +176,7 @@ def create_record(claim: Claim) -> dict[str, Any]:
         "margin": claim.margin,
         "statistic": statistic,
         "start": claim.measure.where.start if claim.measure else None,
+        "starts": {},
         **dict.fromkeys(("measured", "interval")),
         **dict.fromkeys(("n", "seeds"), 0),
         "sides": [],
