@@ -40,16 +40,20 @@ addEventListener("load", () => {
   }));
   const read = () => ["written", "status", "choice", "met-count", "checked", "context"]
     .map((id) => get(id).textContent);
-  get("question").requestSubmit();
+  get("finish").click();
   report.sum = read();
+  report.rows = get("attention").rows.length;
   document.querySelectorAll("input[name=model]")[1].click();
   get("step").click();
-  report.stepped = read();
+  get("run").click();
+  report.running = get("run").textContent;
+  get("run").click();
+  report.paused = read();
   get("check").click();
   report.parity = read();
   get("length").value = 1000;
   get("draw").click();
-  get("question").requestSubmit();
+  get("finish").click();
   report.long = read();
   report.tokens = get("strip").children.length;
   get("operand-0").value = "12";
@@ -149,13 +153,14 @@ def test_the_page_shows_what_is_written(report):
     written, status, choice, met, _, context = report["sum"]
     assert written.startswith("^356+94=207$") and "702" in written
     assert status == "Done: all 4 tokens are right."
-    assert choice.startswith("$ with probability")
+    assert choice.startswith("$ with probability") and report["rows"] == 3, "^, 6 and 7"
     assert met == "4 of 11,124" and "Then $ is right" in context
-    assert report["stepped"][0] == "^1101=1"
+    assert report["running"] == "Pause"
+    assert report["paused"][:2] == ["^1101=1", "Paused after 1 tokens."]
     assert report["parity"][4].startswith("Right in 14 of 14 contexts")
     assert report["long"][1] == "Done: all 1,001 tokens are right."
     assert report["tokens"] < 30, "a part of the strip"
-    assert report["refused"] == ["Bits: expected 1 to 10,000 digits from 0 to 1.", "true"]
+    assert report["refused"] == ["Bits: expected 1 to 100,000 digits from 0 to 1.", "true"]
 
 
 def test_a_phone_needs_no_horizontal_scroll(report):

@@ -19,7 +19,7 @@ from carry.config.yaml_files import read_yaml
 from carry.pages import readme, site
 from carry.pages.site import content, links, works
 from carry.plots import index
-from made_up_site import FIGURES, ROWS, STAGES, STORY, caption, make_project, title
+from made_up_site import FIGURES, ITEMS, ROWS, STAGES, STORY, caption, make_project, title
 
 NOTEBOOKS = ["tour", *(name.rpartition("/")[2] for name in FIGURES)]
 STORY_FILE = content.STORY  # before that of the made-up project takes its place
@@ -95,11 +95,14 @@ def test_the_page_of_a_work_has_its_items_claims_and_figures_in_order(texts):
     assert "Not drawn" in own and "claims-is_it_proved" in own
 
 
-def test_the_page_of_figures_has_all_figures(texts):
+def test_the_index_of_figures_has_all_items_and_all_figures(texts):
     text = html.unescape(texts["figures.html"])
+    for work, items in ITEMS.items():
+        for item in items:
+            assert f">{item['item']}</a>" in text.split(f'<h2 id="{work}">')[1]
     for shown in FIGURES.values():
         for name, answers in shown.items():
-            heading = re.search(rf'id="figure-{name}">\s*<h3>(.*?)</h3>', text, re.DOTALL)[1]
+            heading = re.search(rf'id="figure-{name}">\s*<h4>(.*?)</h4>', text, re.DOTALL)[1]
             assert title(name) in heading and all(answer in heading for answer in answers)
 
 
@@ -203,6 +206,22 @@ def test_each_verdict_has_a_colour():
     css = (site.HERE / "style.css").read_text(encoding="utf-8")
     for verdict in VERDICTS:
         assert re.search(rf"\.{verdict.replace(' ', '-')}\b", css)
+
+
+def test_the_search_finds_questions_figures_items_and_claims(first, texts):
+    script = (first.parent / "search_index.js").read_text(encoding="utf-8")
+    entries = json.loads(script.removeprefix("const searchIndex = ").removesuffix(";\n"))
+    kinds = Counter(entry["kind"] for entry in entries)
+    items = sum(map(len, ITEMS.values()))
+    assert kinds["Item"] == items and kinds["Figure"] == sum(map(len, FIGURES.values()))
+    assert kinds["Claim"] == len(records()) and kinds["Notebook"] == len(NOTEBOOKS) + 4
+    titles = [entry["title"] for entry in entries]
+    (far,) = (entry for entry in entries if entry["title"] == "The far")
+    assert far["text"].startswith("Answers Figure 2 of mcleish2024. Sums, with far")
+    assert "Figure 2 of mcleish2024" in titles and "What is how_far?" in titles
+    for entry in entries:
+        page, _, anchor = entry["url"].partition("#")
+        assert not anchor or f'id="{anchor}"' in texts[page], entry
 
 
 def test_two_writings_are_the_same_and_leave_nothing_behind(first):

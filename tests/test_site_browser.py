@@ -1,4 +1,4 @@
-"""The site in a browser: no error, no horizontal scroll on a phone, and filters."""
+"""The site in a browser: no error, no horizontal scroll on a phone, filters, sorting and search."""
 
 import html
 import json
@@ -36,12 +36,15 @@ PROBE = """
   addEventListener("unhandledrejection", ({ reason }) => errors.push(String(reason)));
   const known = console.error;
   console.error = (...parts) => { errors.push(parts.join(" ")); known(...parts); };
+  const press = (key, target = document.activeElement) =>
+    target.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true }));
   const write = (id, text) => {
     const field = document.getElementById(id);
     field.value = text;
     field.dispatchEvent(new Event("input", { bubbles: true }));
   };
   const wait = () => new Promise((done) => setTimeout(done, 20));
+  const focused = () => document.activeElement.id || document.activeElement.textContent;
 
   function measure() {
     const boxes = [...document.querySelectorAll("main *")].filter((box) =>
@@ -53,9 +56,38 @@ PROBE = """
     };
   }
 
+  async function search() {
+    const report = {};
+    press("/", document.body);
+    report.focus = focused();
+    write("query", "figure 2 of McLeish");
+    const links = [...document.querySelectorAll("#results a")];
+    report.results = links.map((link) => link.textContent);
+    report.place = links[0]?.href;
+    const { left, right } = document.getElementById("results").getBoundingClientRect();
+    report.inside = left >= 0 && right <= innerWidth;
+    press("ArrowDown");
+    report.first = focused();
+    press("ArrowUp");
+    report.back = focused();
+    addEventListener("click", (event) => {
+      report.opened = event.target.closest("a")?.href;
+      event.preventDefault();
+    }, { once: true });
+    document.getElementById("search").requestSubmit();
+    write("query", "zzz");
+    report.nothing = document.getElementById("found").textContent;
+    write("query", "sums");
+    press("Escape");
+    report.closed = document.getElementById("results").hidden;
+    return report;
+  }
+
   const readLedger = () => ({
     shown: [...document.querySelectorAll("#claims tbody tr:not([hidden])")].map((row) => row.id),
     count: document.getElementById("count").textContent,
+    hash: location.hash,
+    sorted: [...document.querySelectorAll("#claims th")].map((head) => head.ariaSort ?? ""),
   });
 
   async function filter() {
@@ -68,7 +100,16 @@ PROBE = """
     document.querySelector("#filters button").click();
     await wait();
     report.all = readLedger();
-    write("work", "carry");
+    const [button] = document.querySelectorAll("th[data-key=ours] button");
+    button.click();
+    report.up = readLedger();
+    button.click();
+    report.down = readLedger();
+    button.click();
+    report.unsorted = readLedger();
+    location.hash = "#work=carry&sort=n&order=down";
+    await wait();
+    report.address = readLedger();
     location.hash = "#claim-coupled_20_digits";
     await wait();
     report.claim = [document.querySelector(":target").id, document.querySelector(":target").hidden];
@@ -79,6 +120,7 @@ PROBE = """
     await wait();
     const [name] = key.split(" "), report = { key, ...measure() };
     try {
+      if (name === "index.html") report.search = await search();
       if (name === "ledger.html") report.ledger = await filter();
     } catch (error) {
       errors.push(error.stack);
@@ -158,14 +200,35 @@ def test_a_page_has_no_error_and_no_horizontal_scroll(place, reports):
     assert report["unreachable"] == [], "boxes that scroll, but not by keys"
 
 
-def test_the_ledger_is_filtered(reports):
+def test_search_is_used_by_keys_alone(reports):
+    assert reports["index.html", PHONE]["search"]["inside"]
+    found = reports["index.html", SCREEN]["search"]
+    assert found["inside"] and found["focus"] == "query" == found["back"]
+    assert found["results"][0].startswith("Figure 2 of mcleish2024")
+    assert found["place"].endswith("works/mcleish2024.html#fig-2")
+    assert found["first"] == found["results"][0] and found["opened"] == found["place"]
+    assert found["nothing"] == "0 results" and found["closed"]
+
+
+def test_the_ledger_is_filtered_and_sorted_and_keeps_its_state_in_the_address(reports):
     found = reports["ledger.html", PHONE]["ledger"]
     every = [f"claim-{claim.id}" for claim in claims.load_claims()]
-    assert found["start"]["shown"] == found["all"]["shown"] == every
+    assert found["start"]["shown"] == found["all"]["shown"] == found["unsorted"]["shown"] == every
+    assert found["start"]["hash"] == "" and found["all"]["hash"] in ("", "#")
     filtered = found["filtered"]
+    assert filtered["hash"] == "#work=cho2025&verdict=holds"
     assert filtered["count"] == f"{len(filtered['shown'])} of {len(every)} claims"
     assert 0 < len(filtered["shown"]) < 33 and set(filtered["shown"]) < set(every)
     assert len(found["text"]["shown"]) <= 2 and "multiplication" in "".join(found["text"]["shown"])
+    up, down = found["up"], found["down"]
+    assert up["hash"] == "#sort=ours" and down["hash"] == "#sort=ours&order=down"
+    assert up["sorted"][4] == "ascending" and down["sorted"][4] == "descending"
+    measured = [index for index in range(len(every)) if index % 3]  # see `make_record`
+    assert down["shown"][: len(measured)] == [every[index] for index in measured]
+    assert up["shown"][: len(measured)] == down["shown"][: len(measured)][::-1]
+    assert {*up["shown"][len(measured) :]} == {every[index] for index in range(0, len(every), 3)}
+    own = {f"claim-{claim.id}" for claim in claims.load_claims() if claim.paper == "carry"}
+    assert {*found["address"]["shown"]} == own and found["address"]["sorted"][5] == "descending"
     assert found["claim"] == ["claim-coupled_20_digits", False]
 
 

@@ -2,13 +2,13 @@
 
     reports/site/index.html            the story in six figures, the works, how to cite
                  works/WORK.html       what a work states, what we measured; its notebooks' figures
-                 figures.html          all figures, by notebook
+                 figures.html          the index of what the works number, and all figures
                  ledger.html           all claims, to filter and sort
                  live.html             two certified models that run in the browser, see `live`
                  notebooks/NAME.html   executed notebooks, see `pages`
                  figures/NAME.svg      copies of the figures, each with its table as csv
                  style.css             light and dark, by the reader's system setting
-                 site.js, ledger.js    boxes to scroll, filters; pages are complete without them
+                 site.js, ledger.js    search, filters; pages are complete without them
 
 The texts of the story are in `story.yaml`. Nothing is loaded from a network.
 """
@@ -24,11 +24,12 @@ import jinja2
 from markupsafe import Markup, escape
 from pygments.formatters import HtmlFormatter
 
+from carry.claims.items import summarise_claims
 from carry.claims.ledger_page import describe_measurement, describe_number, summarise_verdicts
 from carry.claims.verdicts import METHOD, VERDICTS
 from carry.config import paths
 from carry.config.settings import SettingsError
-from carry.pages.site import live, pages, works
+from carry.pages.site import live, pages, search, works
 from carry.pages.site.content import Content, list_chapters, list_works, read_content
 from carry.pages.site.figures import pack_file
 from carry.pages.site.links import check_links
@@ -59,6 +60,7 @@ def write_site() -> Path:
     _write_notebooks(content, templates, folder / "notebooks")
     for name, text in render_pages(content, templates).items():
         paths.write_file(folder / name, text)
+    paths.write_file(folder / "search_index.js", search.write_index(content))
     for name in SCRIPTS:
         paths.write_file(folder / name, (HERE / name).read_bytes())
     css = (HERE / "style.css").read_text(encoding="utf-8") + _write_highlighting()
@@ -78,7 +80,7 @@ def make_templates(content: Content) -> jinja2.Environment:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    templates.filters["ticks"] = mark_code
+    templates.filters |= {"ticks": mark_code, "verdicts": summarise_claims}
     templates.globals |= {
         "works": list_works(content),
         "notebooks": {page.notebook: page for page in content.pages},

@@ -28,7 +28,7 @@ from carry.tasks import to_digits
 
 # A sum, and a scratchpad whose few contexts can be read one by one.
 ROWS = ("addition_relative_small", "parity_relative_scratchpad")
-CERTIFIED = ("contexts", "least_lead")
+CERTIFIED = ("problems", "contexts", "least_lead", "largest_error", "least_slack", "weights")
 DIGITS_BASE_36 = "0123456789abcdefghijklmnopqrstuvwxyz"
 COLUMNS = 10  # of the drawing of contexts that have one thing in common
 

@@ -31,9 +31,11 @@ const TASKS = {
   },
 };
 const SHOWN = 24; // tokens of a strip that is drawn whole
-const LONGEST = 10000; // digits
+const LONGEST = 100000, RANDOM_DIGITS = 30, RANDOM_PROBLEMS = 100;
 const TILES = 20; // contexts of a group whose texts are written out
 const CELL = 4, SHARP = 2; // pixels of a square, and of its drawing for each of them
+const TICK = 50; // milliseconds
+const AT_ONCE = 2000; // tokens
 
 const page = (id) => document.getElementById(id);
 const models = JSON.parse(page("models").textContent).map((settings) => {
@@ -42,6 +44,7 @@ const models = JSON.parse(page("models").textContent).map((settings) => {
 });
 let current, sequence; // one of the models, and its question with what it has written so far
 let last; // what `Sequence.step` returned for the last token, or null
+let timer; // while it writes by itself
 
 function reverse(text) {
   return [...text].reverse().join("");
@@ -98,6 +101,7 @@ function readOperands() {
 }
 
 function restart() {
+  stop();
   const operands = readOperands();
   if (!operands) return false;
   sequence = new Sequence(current.model, operands);
@@ -117,17 +121,69 @@ function drawNumber(length) {
 
 /* ---- Writing ---- */
 
-/* Write up to `most` tokens, and mark the contexts that they meet. */
-function advance(most) {
-  const { visits } = current;
-  for (let written = 0; written < most && !sequence.finished; written++) {
-    last = sequence.step();
-    visits.set(last.context, (visits.get(last.context) ?? 0) + 1);
+/* Write up to `most` tokens of a sequence, and mark the contexts that it meets. */
+function write(text, most) {
+  let written = null;
+  for (let number = 0; number < most && !text.finished; number++) {
+    written = text.step();
+    current.visits.set(written.context, (current.visits.get(written.context) ?? 0) + 1);
   }
+  return written;
+}
+
+function advance(most) {
+  last = write(sequence, most) ?? last;
   draw();
   if (!sequence.finished) return;
+  stop();
   const right = sequence.response === sequence.right, tokens = count(sequence.response.length);
   say(right ? `Done: all ${tokens} tokens are right.` : "Done: the answer is wrong.");
+}
+
+function run() {
+  if (timer) return pause();
+  if (sequence.finished && !restart()) return;
+  const speed = Number(page("speed").value), wait = Math.max(TICK, 1000 / speed);
+  start(Math.round(speed * wait / 1000), wait);
+}
+
+function start(most, wait) {
+  page("run").textContent = "Pause";
+  say("Writing.");
+  timer = setInterval(() => advance(most), wait);
+}
+
+function finish() {
+  stop();
+  advance(AT_ONCE);
+  if (!sequence.finished) start(AT_ONCE, TICK);
+}
+
+function stop() {
+  clearInterval(timer);
+  timer = null;
+  page("run").textContent = "Run";
+}
+
+function pause() {
+  if (timer) say(`Paused after ${count(sequence.response.length)} tokens.`);
+  stop();
+}
+
+function meet() {
+  const before = current.visits.size;
+  let right = 0;
+  for (let number = 0; number < RANDOM_PROBLEMS; number++) {
+    const operands = current.task.operands.map(() =>
+      drawNumber(1 + Math.floor(Math.random() * RANDOM_DIGITS)));
+    const text = new Sequence(current.model, operands);
+    write(text, Infinity);
+    right += Number(text.response === `${current.task.solve(...operands)}$`);
+  }
+  const more = count(current.visits.size - before);
+  page("checked").textContent = `${right} of ${RANDOM_PROBLEMS} problems of 1 to ` +
+    `${RANDOM_DIGITS} digits are right; they met ${more} new contexts.`;
+  drawMet();
 }
 
 function check() {
@@ -150,12 +206,13 @@ function draw() {
   page("written").scrollTop = page("written").scrollHeight;
   drawChoice();
   drawStrip();
+  drawAttention();
   if (last) showContext(current.texts.indexOf(last.context) + 1);
   drawMet();
 }
 
 function drawChoice() {
-  if (!last) return page("choice").replaceChildren("Nothing is written yet: press Step.");
+  if (!last) return page("choice").replaceChildren("Nothing is written yet: press Step or Run.");
   const { model } = current, order = [...last.probabilities.keys()];
   order.sort((one, other) => last.probabilities[other] - last.probabilities[one]);
   const [first, second] = order.map((token) => percent(last.probabilities[token]));
@@ -188,7 +245,6 @@ function drawStrip() {
       for (const [head, weights] of last.attention.entries()) {
         const bar = make("i", { className: `head head-${head}` });
         bar.style.height = `${100 * weights[position]}%`;
-        bar.title = `head ${head + 1}: ${percent(weights[position])}`;
         bars.append(bar);
       }
     const isNew = last && index === end;
@@ -199,6 +255,26 @@ function drawStrip() {
   }
   page("strip").replaceChildren(...items);
   page("strip").parentElement.scrollLeft = page("strip").scrollWidth;
+}
+
+function drawAttention() {
+  page("attention").replaceChildren(...(last ? last.keys : []).map((key, position) => {
+    const cells = last.attention.map((weights, head) => {
+      const bar = make("i", { className: `head head-${head}` });
+      bar.style.width = `calc(${weights[position]} * var(--longest))`;
+      return make("td", {}, bar, percent(weights[position]));
+    });
+    return make("tr", {}, make("th", { scope: "row" }, key.symbol), make("td", {}, nameSource(key)),
+      make("td", { className: "number" }, `${key.id}`), ...cells);
+  }));
+}
+
+function nameSource({ index, symbol }) {
+  const { model, task } = current;
+  if (!isDigit(symbol)) return "sign";
+  if (index >= sequence.start) return "answer";
+  const second = model.sign && index > sequence.symbols.indexOf(model.sign);
+  return task.operands[Number(second)].toLowerCase();
 }
 
 /* ---- Contexts ---- */
@@ -295,7 +371,7 @@ function showContext(number) {
 
 page("question").addEventListener("submit", (event) => {
   event.preventDefault();
-  if (!sequence.finished || restart()) advance(Infinity);
+  run();
 });
 for (const radio of document.querySelectorAll("input[name=model]"))
   radio.addEventListener("change", () => chooseModel(Number(radio.value)));
@@ -307,11 +383,16 @@ page("draw").addEventListener("click", () => {
   restart();
 });
 page("step").addEventListener("click", () => {
+  pause();
   if (!sequence.finished || restart()) advance(1);
 });
+page("finish").addEventListener("click", finish);
 page("restart").addEventListener("click", restart);
+page("speed").addEventListener("change", () => timer && (pause(), run()));
+page("meet").addEventListener("click", meet);
 page("check").addEventListener("click", check);
 page("number").addEventListener("input", () => showContext(Number(page("number").value)));
+document.addEventListener("keydown", ({ key }) => key === "Escape" && pause());
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawMet);
 
 chooseModel(0);
