@@ -59,10 +59,6 @@ def draw_problem_set(name: str, settings: ProblemSet) -> pd.DataFrame:
     if settings.every:
         cells, problems, kinds = task.enumerate_problems()
         tables.append(to_table("every", cells, problems, task).assign(set=kinds))
-    if settings.draw:
-        generator = stream(0, *purpose, "draw")
-        cells, problems = task.draw_with_cells(settings.draw, settings.digits, generator)
-        tables.append(to_table("draw", cells, problems, task))
     for length in sorted({*settings.lengths, *settings.beyond}):
         held_out = data_sets.draw_held_out_problems(name, settings, length)
         for kind, problems in held_out.items():

@@ -36,15 +36,25 @@ from torch import Tensor
 from carry.config.settings import SettingsError
 from carry.data.batch import NO_LEVEL, NO_PLACE, Batch
 from carry.data.problems import Problems
-from carry.formats import ALPHABET, EOS, EQUALS, PAD, PLUS, Extent, Format, compact_rows
+from carry.formats import (
+    ALPHABET,
+    EOS,
+    EQUALS,
+    PAD,
+    PLUS,
+    Extent,
+    Format,
+    compact_rows,
+    to_text,
+    to_tokens,
+)
 from carry.tasks.calculator import (
-    ANSWER_SYMBOLS,
     DIVIDE,
     MULTIPLY,
     OPERATIONS,
     Calculator,
     compute_rows,
-    read_answers,
+    read_answer,
 )
 
 COMMA, MINUS, TIMES, OVER = map(ALPHABET.index, ",-*:")
@@ -72,10 +82,6 @@ class Longhand(Format):
     level_count = 3  # place, row, and counted digit
     marks_known_from_question = False  # the model decides where rows end and which kind follows
     hides_answer_length = True
-
-    def vocabulary_size(self) -> int:
-        """Return the digits and the signs."""
-        return max(EOS, PAD, COMMA, *OPERATION_TOKENS) + 1
 
     def extent(self, digits: int) -> Extent:
         """Return bounds on the longest number, the tokens and the levels."""
@@ -123,29 +129,15 @@ class Longhand(Format):
         Rows that begin with a shift are those of a product if the first one is 0 and no sign is -;
         a quotient without such signs has digits 9 only.
         """
-        inside = (response == EOS).cumsum(1) == 0
-        is_sign = inside & (response > 9)
-        row = is_sign.cumsum(1) - is_sign.long()
-        before = torch.nn.functional.pad(is_sign[:, :-1], (1, 0), value=True)
-        is_count = inside & before & (response < 10)
-        counts, present = compact_rows(response, is_count)
-        signs, _ = compact_rows(response, is_sign)
-        is_last = inside & (row == is_sign.sum(1, keepdim=True) - 1) & ~is_count & ~is_sign
-        last, in_last = compact_rows(response, is_last)
-        in_first = inside & (row == 0) & ~is_sign
-        is_product = ~((signs == MINUS) & present).any(1) & ~(in_first & (response > 0)).any(1)
-        divides = (response[:, 0] == 0) & ~is_product
-        counts, last = torch.where(present, counts, 0), torch.where(in_last, last, 0)
-        negative = (signs == MINUS) & present
-        answer, length = read_answers(counts, negative, present, last, divides)
-        answer = torch.tensor([*map(ALPHABET.index, ANSWER_SYMBOLS)], device=length.device)[
-            answer.long()
-        ]
-        width = max(0, response.shape[1] - answer.shape[1])
-        answer = torch.nn.functional.pad(answer, (0, width))[:, : response.shape[1]]
-        return torch.where(
-            torch.arange(answer.shape[1], device=length.device) < length[:, None], answer, EOS
-        )
+        answers, (count, width) = [], response.shape
+        for text in map(to_text, response):
+            found = re.findall(r"(\d)(\d*)([-+])", text.partition("$")[0])
+            rows = [(int(count), digits, sign == "-") for count, digits, sign in found]
+            is_quotient = any(row[2] for row in rows) or any(row[1].strip("0") for row in rows[:1])
+            divides = is_quotient and rows[0][0] == 0
+            answers.append(read_answer(rows, divides) if rows else "")
+        text = "".join(answer.ljust(width, ALPHABET[EOS]) for answer in answers)
+        return to_tokens(text).view(count, width).to(response.device)
 
     def describe_rows(self, response: str) -> str:
         """Return a response as lines, one for each row, most significant digit first.

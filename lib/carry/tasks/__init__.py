@@ -164,14 +164,7 @@ class Task(Settings):
 
     def draw(self, count: int, digits: int, generator: torch.Generator) -> Problems:
         """Draw `count` training problems of sizes up to `digits`."""
-        return self.draw_with_cells(count, digits, generator)[1]
-
-    def draw_with_cells(
-        self, count: int, digits: int, generator: torch.Generator
-    ) -> tuple[Cells, Problems]:
-        """Draw training problems of sizes up to `digits`, and return their cells too."""
-        cells = self.draw_training_cells(count, digits, generator)
-        return cells, self.draw_for_cells(cells, generator)
+        return self.draw_for_cells(self.draw_training_cells(count, digits, generator), generator)
 
     def with_labels(self, problems: Problems, generator: torch.Generator) -> Problems:
         """Return the problems with random labels."""

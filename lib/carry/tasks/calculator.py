@@ -50,13 +50,12 @@ from pydantic import Field
 from torch import Tensor
 
 from carry.config.settings import SettingsError, describe
-from carry.data.problems import Problems, count_written_digits, resolve_carries
+from carry.data.problems import Problems, resolve_carries
 from carry.tasks import Cells, Lengths, NumberPairTask, Operands
 
 OPERATIONS = "+-*/"
 ADD, SUBTRACT, MULTIPLY, DIVIDE = range(4)
 ANSWER_SYMBOLS = "0123456789-r"  # r precedes the remainder
-MINUS, REMAINDER = 10, 11
 
 
 Kind = Literal["shift", "step", "repair"]  # of a row
@@ -145,13 +144,17 @@ class Calculator(NumberPairTask):
 
     def solve(self, operands: Operands, lengths: Lengths) -> Problems:
         """Write the rows of all problems at once, and read the answers from them."""
-        rows = compute_rows(operands, lengths)
-        present = rows.lengths > 0
-        last = rows.digits[torch.arange(len(operands)), present.sum(1) - 1]
-        divides = operands[:, 2, 0] == DIVIDE
-        answer, length = read_answers(rows.counts, rows.negative, present, last, divides)
+        answers = []
+        columns = (column.tolist() for column in compute_rows(operands, lengths))
+        for *part, code in zip(*columns, operands[:, 2, 0].tolist(), strict=True):
+            written = zip(*part, strict=True)
+            rows = [(count, digits[:n], negative) for count, digits, n, negative in written if n]
+            symbols = map(ANSWER_SYMBOLS.index, read_answer(rows, code == DIVIDE))
+            answers.append(torch.tensor([*symbols], dtype=torch.uint8))
+        answer = torch.nn.utils.rnn.pad_sequence(answers, batch_first=True).to(lengths.device)
         missing = max(0, int(self.answer_room(lengths).max()) - answer.shape[1])
         answer = torch.nn.functional.pad(answer, (0, missing))
+        length = torch.tensor([*map(len, answers)], device=lengths.device)
         return self.make_problems(operands, lengths, answer, length)
 
     def solve_text(self, *operands: str) -> str:
@@ -200,7 +203,7 @@ def compute_rows(operands: Operands, lengths: Lengths) -> Rows:
         negates, lowers = repairs & subtracts, (subtracts | divides) & ~repairs
         signs = torch.stack([1 - 2 * negates.char(), 1 - 2 * lowers.char() - negates.char()])
         columns = signs[0, :, None] * number + signs[1, :, None] * fixed
-        total, carries = resolve_carries(columns, negates | lowers)
+        total, carries = resolve_carries(columns)
         new_length = torch.maximum(number_length, fixed_length)
         new_length = torch.where(negates, number_length, new_length)
         new_length = torch.where(divides, fixed_length + 1, new_length)
@@ -210,7 +213,7 @@ def compute_rows(operands: Operands, lengths: Lengths) -> Rows:
         new_length = torch.where(grows, new_length + (carry > 0), new_length)
         negative = (carry < 0) & ~repairs & ~shifts
         shifted = torch.cat([value * divides[:, None], number[:, : width - 1]], dim=1)
-        number = torch.where(shifts[:, None], shifted, total)
+        number = torch.where(shifts[:, None], shifted, total.char())
         first = torch.where(number_length == 0, fixed_length, number_length + 1)
         new_length = torch.where(shifts & grows, first, new_length)
         number = number * (torch.arange(width, device=row.device) < new_length[:, None])
@@ -234,38 +237,26 @@ def compute_rows(operands: Operands, lengths: Lengths) -> Rows:
     )
 
 
-def read_answers(
-    counts: Integer[Tensor, "B S"],
-    negative: Bool[Tensor, "B S"],
-    present: Bool[Tensor, "B S"],
-    last: Integer[Tensor, "B W"],
-    divides: Bool[Tensor, " B"],
-) -> tuple[Integer[Tensor, "B K"], Integer[Tensor, " B"]]:
-    """Return the answers that rows give, as indices into `ANSWER_SYMBOLS`, and their lengths.
+def read_answer(rows: Sequence[tuple[int, Sequence[int] | str, bool]], divides: bool) -> str:
+    """Return the answer that rows give: the last number, or the last counts and a remainder.
 
     Args:
-        last: the digits of the last row by place.
+        rows: of each the count, the digits by place, and whether its sign is -.
         divides: whether the counts have a quotient.
 
-    >>> yes = torch.ones(1, 2, dtype=torch.bool)
-    >>> counts, last = torch.tensor([[1, 2]]), torch.tensor([[5, 3, 0]])
-    >>> read_answers(counts, ~yes, yes, last, yes[:, 0])[0].tolist()
-    [[2, 11, 3, 5]]
+    >>> read_answer([(1, "58", True), (0, "51", False)], divides=False)
+    '-15'
     """
-    following = torch.nn.functional.pad(counts[:, 1:], (0, 1))
-    is_last = present & ~torch.nn.functional.pad(present[:, 1:], (0, 1))
-    ends = present & ~negative & (following == 0) & divides[:, None]  # the last row of a digit
-    started = (ends & (counts > 0)).cumsum(1) > 0
-    quotient = torch.where(ends & (started | is_last), counts.long(), -1)
-    minus = torch.where(negative.any(1) & ~divides, MINUS, -1)[:, None]
-    remainder = torch.where(divides, REMAINDER, -1)[:, None]
-    place = torch.arange(last.shape[1], device=last.device)
-    number = torch.where(place < count_written_digits(last)[:, None], last.long(), -1).flip(1)
-    symbols = torch.cat([minus, quotient, remainder, number], dim=1)
-    order = (symbols < 0).byte().argsort(dim=1, stable=True)
-    length = (symbols >= 0).sum(1)
-    answer = symbols.gather(1, order)[:, : int(length.max())]
-    return answer.clamp(min=0).to(torch.uint8), length
+    number = "".join(map(str, reversed(rows[-1][1]))).lstrip("0") or "0"
+    if not divides:
+        return "-" * any(negative for *_, negative in rows) + number
+    following = [*(count for count, _, _ in rows[1:]), 0]
+    counts = [
+        str(count)
+        for (count, _, negative), after in zip(rows, following, strict=True)
+        if not negative and after == 0  # the last row of a digit
+    ]
+    return f"{''.join(counts).lstrip('0') or '0'}r{number}"
 
 
 def write_row(operation: str, kind: Kind, number: str, fixed: str, digit: str = "0") -> str:
