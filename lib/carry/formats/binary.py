@@ -9,12 +9,12 @@ from torch import Tensor
 from carry.data.batch import Batch
 from carry.data.problems import Problems
 from carry.formats import (
+    ALPHABET,
     BOS,
     EOS,
     EQUALS,
     PAD,
     PLUS,
-    Extent,
     Format,
     join_pieces,
     sign_piece,
@@ -37,19 +37,12 @@ class Binary(Format):
     """
 
     task_type = ModularAddition
+    last_symbol = ALPHABET[PAD]
 
     @property
     def bits(self) -> int:
         """The number of bits of the largest number."""
         return (self.task.modulus - 1).bit_length()
-
-    def vocabulary_size(self) -> int:
-        """Return the end of the digits and signs; only two digits are used."""
-        return PAD + 1
-
-    def extent(self, digits: int) -> Extent:
-        """Return the bits of a number, and the tokens of operands, answer and signs."""
-        return Extent(self.bits, 3 * self.bits + 4)
 
     def write(self, problems: Problems) -> Batch:
         """Write problems as tokens and marks; the place of a bit is its power of two."""

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from carry.data.batch import Batch
 from carry.data.problems import Problems
-from carry.formats import ALPHABET, FIRST_LETTER, Extent, Format
+from carry.formats import ALPHABET, FIRST_LETTER, Format
 from carry.formats.binary import read_value, write_symbols
 from carry.tasks import digits_to_values
 from carry.tasks.modular_addition import ModularAddition
@@ -38,10 +38,6 @@ class OneHot(Format):
     def vocabulary_size(self) -> int:
         """Return the signs and the numbers."""
         return FIRST_LETTER + self.task.modulus
-
-    def extent(self, digits: int) -> Extent:
-        """Return one token for each number, and the signs."""
-        return Extent(1, 6)
 
     def write(self, problems: Problems) -> Batch:
         """Write problems as tokens and marks; every number is at place 0."""
