@@ -18,6 +18,7 @@ from carry.experiments.run import Run
 from carry.formats import HINT_LETTERS
 from carry.formats.insertion_sort import InsertionSort
 from carry.formats.longhand import Longhand
+from carry.formats.one_hot import OneHot
 from carry.models.architectures import Architecture
 from carry.models.architectures.transformer import Transformer
 from carry.models.encodings import ModelShape
@@ -70,7 +71,7 @@ class Oracle(System):
             order = self.write_answer(*map(self._read, numbers))
             symbols = self.append_end([letters[OPERAND_LETTERS.index(name)] for name in order])
             return ",".join(symbols).replace(",$", "$")
-        if self.format.numbers_are_symbols:
+        if isinstance(self.format, OneHot):
             first = formats.FIRST_LETTER
             numbers = [str(formats.ALPHABET.index(symbol) - first) for symbol in question]
             return self._join_with_end(

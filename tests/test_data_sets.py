@@ -64,7 +64,7 @@ def test_a_composition_is_an_equal_share_up_to_a_limit():
 def test_nothing_is_in_two_parts(name):
     given = find_problem_set(name)
     count = sum(count_by_length(10_000, given.lengths).values())  # 9,100 of one and three digits
-    data_sets.check_example_count(name, given, count, "here")
+    data_sets.check_example_count(given, count, "here")
     table = problem_sets.draw_problem_set(name, given)
     learned = data_sets.draw_training_problems(name, given, 3_000)
     trained, kept = texts(learned), table["operands"].tolist()
@@ -102,11 +102,11 @@ def test_fewer_problems_without_zero():
     """81 pairs of digits: too few for the 100 that the rule takes, and none is left to test."""
     task = {"name": "addition", "zero": False}
     given = data_sets.DataSet(task=task, lengths=[1, 2], test=1000, validation=100)
-    held_out = data_sets.count_held_out(given, data_sets.build_task("mine", given), 1)
+    held_out = data_sets.count_held_out(given, tasks.build_task(task), 1)
     assert held_out == {"equal": 0, "validation": 0}
     with pytest.raises(SettingsError, match="^here: 100 of 1000 problems .* length 1, where 81 "):
-        data_sets.check_example_count("mine", given, 1000, "here")
-    data_sets.check_example_count("mine", given, 160, "here")
+        data_sets.check_example_count(given, 1000, "here")
+    data_sets.check_example_count(given, 160, "here")
 
 
 def test_different_problems_are_as_likely():

@@ -151,6 +151,7 @@ ABACUS = {"ids": "abacus", "encoding": "learned", "table": 70}
         ("coupled", "all", {}),
         ("index", 1, {}),
         ("abacus", "all", {"name": "sub_task", "prefix": "rev"}),
+        ("coupled", 1, {"name": "line", "text": [0, 2]}),
     ],
 )
 def test_rows_are_decoded_as_they_would_be_alone(ids, start, form, monkeypatch):
@@ -158,7 +159,8 @@ def test_rows_are_decoded_as_they_would_be_alone(ids, start, form, monkeypatch):
     monkeypatch.setattr(decoding, "MOST_STARTS", 3)
     positions = {"abacus": ABACUS, "coupled": {**ABACUS, "ids": "coupled"},
                  "index": {"ids": "index", "encoding": "rope"}}  # fmt: skip
-    system = system_of([positions[ids]], spaces=0.5, **form)
+    extra = {} if form.get("name") == "line" else {"spaces": 0.5}
+    system = system_of([positions[ids]], **extra, **form)
     cells = torch.tensor([[2, 2], [1, 3]]).repeat(8, 1)
     problems = ADDITION.draw_for_cells(cells, stream(0, "alone"))
     together = decode_greedily(system, problems, start)

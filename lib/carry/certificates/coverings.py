@@ -41,7 +41,6 @@ from carry.formats.scratchpad import Scratchpad
 from carry.models.system import System
 from carry.positions.abacus import Abacus
 from carry.positions.coupled import Coupled
-from carry.randomness import stream
 from carry.tasks import Task, digits_to_values
 from carry.tasks.addition import Addition
 from carry.tasks.bitwise_or import BitwiseOr
@@ -53,8 +52,7 @@ from carry.tasks.subtraction import Subtraction
 
 PROBLEMS_PER_CHUNK = 50_000
 MAX_PROBLEMS = 20_000_000
-SHORTEST_PROBLEMS = 10_000  # with random text, where windows show such text
-DIGITS, BITS = tuple(range(10)), (0, 1)
+DIGITS = tuple(range(10))
 
 Numbers = tuple[Integer[Tensor, "B N P"], Integer[Tensor, "B N"]]  # digits and lengths
 
@@ -95,10 +93,7 @@ def generate_covering_problems(system: System) -> Iterator[CoveringProblems]:
             f"runs.{system.run.name}.task.name: {name!r} has no covering, "
             f"{suggest_name(name, COVERINGS)}"
         )
-    if _shows_random_text(system):
-        yield _draw_shortest_problems(system)
-        raise TooManyContexts
-    if not _has_proved_covering(system):
+    if _shows_random_text(system) or not _has_proved_covering(system):
         raise TooManyContexts
     yield from COVERINGS[name](system)
 
@@ -136,7 +131,7 @@ def _enumerate_digits(
     and one more digit than places says that it continues. `lowest`: the first place is the least
     significant one, which every number has.
 
-    >>> _enumerate_digits(1, BITS, lowest=False, keeps_leading_zeros=False)
+    >>> _enumerate_digits(1, (0, 1), lowest=False, keeps_leading_zeros=False)
     (tensor([[0, 0],
             [0, 1],
             [1, 0]]), tensor([0, 2, 1]))
@@ -156,24 +151,20 @@ def _enumerate_digits(
 def _cover_columns(
     system: System,
     carry_digits: Sequence[Sequence[int]],
-    digits: Sequence[int] | None = None,
     more_above: int = 0,
     prepare: Callable[[Tensor, Tensor], Numbers] = lambda *numbers: numbers,
-    one_more: bool = False,
     row: int | None = None,
 ) -> Iterator[CoveringProblems]:
     """Cover all digits of some numbers around each place, with each carry from below.
 
     Args:
         carry_digits: the digits of each number below these places: one list for each carry.
-        digits: the values of a digit (default: `DIGITS`, or all of another base).
         more_above: places above those that a step sees or writes.
         prepare: changes operands and lengths to those of problems of the task.
-        one_more: whether one more operand follows, which is 1 in all problems.
         row: the row of the response that is covered (default: all).
     """
     task, count, (below, above) = system.task, len(carry_digits[0]), _place_reach(system)
-    digits = digits or (DIGITS if task.base == 10 else range(task.base))
+    digits = DIGITS if task.base == 10 else range(task.base)
     above += more_above
     if len(digits) ** ((below + above + 1) * count) > MAX_PROBLEMS:
         raise TooManyContexts
@@ -193,11 +184,6 @@ def _cover_columns(
                 lower = torch.tensor(lower_digits)[None, :, None].expand(len(rows), -1, low)
                 operands = torch.cat([lower, choices[rows]], dim=2).to(torch.uint8)
                 lengths = low + choice_lengths[rows]
-                if one_more:
-                    last = torch.zeros_like(operands[:, :1])
-                    last[:, :, 0] = 1
-                    operands = torch.cat([operands, last], dim=1)
-                    lengths = torch.nn.functional.pad(lengths, (0, 1), value=1)
                 operands, lengths = prepare(operands, lengths)
                 if len(operands):
                     yield _write_steps(system, task.solve(operands, lengths), place, row)
@@ -252,10 +238,18 @@ def _cover_running_sums(system: System) -> Iterator[CoveringProblems]:
     The sum of the first two numbers stands for any sum so far. The first of them stands for the sum
     before that.
     """
+
+    def add_one(operands: Tensor, lengths: Tensor) -> Numbers:  # one more operand, which is 1
+        last = torch.zeros_like(operands[:, :1])
+        last[:, :, 0] = 1
+        lengths = torch.nn.functional.pad(lengths, (0, 1), value=1)
+        return torch.cat([operands, last], dim=1), lengths
+
     _require_reach(system, [None, (1, 0)])
-    for (count, row), one_more in itertools.product([(2, None), (3, 2)], [False, True]):
+    for count, row in ((2, None), (3, 2)):
         carry_digits = [[1] * count, [9, 9, 1][:count]]
-        yield from _cover_columns(system, carry_digits, one_more=one_more, row=row)
+        yield from _cover_columns(system, carry_digits, row=row)
+        yield from _cover_columns(system, carry_digits, prepare=add_one, row=row)
 
 
 def _cover_multiplication(system: System) -> Iterator[CoveringProblems]:
@@ -519,14 +513,6 @@ def _shows_random_text(system: System) -> bool:
     return is_line and form.sums[1] > 1 and not hides_other_sums
 
 
-def _draw_shortest_problems(system: System) -> CoveringProblems:
-    """Return many of the shortest problems, among which contexts may conflict."""
-    cells = torch.tensor([system.task.smallest_cell]).expand(SHORTEST_PROBLEMS, -1)
-    problems = system.task.draw_for_cells(cells, stream(0, "short"))
-    batch = system.format.write(problems)
-    return CoveringProblems(batch, batch.response()[2], problems)
-
-
 def _place_reach(system: System) -> tuple[int, int]:
     """Return how many places a step sees or writes, below and above its own.
 
@@ -561,14 +547,13 @@ COVERINGS: dict[str, Callable[[System], Iterator[CoveringProblems]]] = {
     "bitwise_or": functools.partial(
         _cover_columns,
         carry_digits=[[0, 0], [1, 0], [0, 1]],
-        digits=BITS,
         more_above=1,
         prepare=_keep_single_bits,
     ),
     "copying": functools.partial(_cover_columns, carry_digits=[[0]]),
     "reversing": functools.partial(_cover_columns, carry_digits=[[0]]),
     # With an even and with an odd number of ones below the window.
-    "parity": functools.partial(_cover_columns, carry_digits=[[0], [1]], digits=BITS),
+    "parity": functools.partial(_cover_columns, carry_digits=[[0], [1]]),
     "multi_operand_addition": _cover_running_sums,
     "multiplication": _cover_multiplication,
     "sorting": _cover_sorting,

@@ -38,7 +38,7 @@ class Extent(NamedTuple):
 
     longest_number: int  # tokens of the longest number
     tokens: int  # tokens of the longest problem
-    levels: tuple[int, ...] = ()  # number of coupling numbers at each level
+    levels: tuple[int, ...]  # number of coupling numbers at each level
 
 
 class Layout(NamedTuple):
@@ -73,17 +73,15 @@ class Format(Settings):
     last_symbol: ClassVar[str] = SIGNS[-1]  # that it uses of the alphabet
     level_count: ClassVar[int] = 0  # levels at which tokens are coupled
     has_index_hints: ClassVar[bool] = False  # a letter before each digit names its place
-    has_task_prefix: ClassVar[bool] = False  # the setting `prefix` names a sub-task
     has_steps: ClassVar[bool] = False  # responses contain steps before the answer
     # Whether responses end with the answer of the task; False for another sub-task.
     writes_answer: ClassVar[bool] = True
-    numbers_are_symbols: ClassVar[bool] = False  # each number is one token
     # Whether questions with operands of equal lengths can differ in length.
     variable_length: ClassVar[bool] = False
     # Whether the question determines the marks of every possible response.
     marks_known_from_question: ClassVar[bool] = True
     # Whether coupling numbers hide the answer's length until it ends, as position coupling needs.
-    hides_answer_length: ClassVar[bool] = False
+    hides_answer_length: ClassVar[bool] = True
     layout: ClassVar[Layout | None] = None  # of numbers; without it no covering is proved
 
     _task: Task = pydantic.PrivateAttr()

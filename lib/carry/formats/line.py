@@ -80,7 +80,6 @@ class Line(Format):
     last_symbol = ALPHABET[FIRST_LETTER + TEXT_LETTERS - 1]
     level_count = 2  # the place, and the sum
     layout = Layout(True, True, False)
-    hides_answer_length = True
 
     text: Annotated[list[Characters], Pair, BeforeValidator(_to_range)] = [0, 10]
     sums: Annotated[list[Sums], Pair, BeforeValidator(_to_range)] = [1, 2]

@@ -26,7 +26,6 @@ class OneHot(Format):
     """
 
     task_type = ModularAddition
-    numbers_are_symbols = True
 
     def incompatibility(self) -> str | None:
         """Refuse more numbers than symbols."""

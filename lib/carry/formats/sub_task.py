@@ -90,7 +90,6 @@ class SubTask(Format):
 
     task_type = Addition
     last_symbol = "z"
-    has_task_prefix = True
     level_count = 2  # places, as in an `expression`, and operands
 
     prefix: Literal[SUB_TASKS]

@@ -84,6 +84,7 @@ class Calculator(NumberPairTask):
     sign = ","
     operand_count = 3
     answer_is_number = False
+    answer_symbols = ANSWER_SYMBOLS
 
     operations: str = Field(default=OPERATIONS, pattern=r"^[-+*/]+$")
 
@@ -164,10 +165,6 @@ class Calculator(NumberPairTask):
         if operation == "/":
             return "r".join(map(str, divmod(a, b)))
         return str({"+": a + b, "-": a - b, "*": a * b}[operation])
-
-    def write_answer(self, answer: Sequence[int]) -> str:
-        """Return an answer as text."""
-        return "".join(ANSWER_SYMBOLS[symbol] for symbol in answer)
 
 
 def compute_rows(operands: Operands, lengths: Lengths) -> Rows:
