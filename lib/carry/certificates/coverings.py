@@ -34,10 +34,12 @@ from carry.certificates.longhand_coverings import generate_longhand_batches
 from carry.config.settings import SettingsError, suggest_name
 from carry.data.batch import NO_LEVEL, Batch
 from carry.data.problems import Problems
+from carry.formats.expression import Expression
 from carry.formats.insertion_sort import InsertionSort
 from carry.formats.line import Line
 from carry.formats.longhand import Longhand
 from carry.formats.scratchpad import Scratchpad
+from carry.formats.sub_task import SubTask
 from carry.models.system import System
 from carry.positions.abacus import Abacus
 from carry.positions.coupled import Coupled
@@ -452,35 +454,39 @@ def _write_product_sum(
 def _has_proved_covering(system: System) -> bool:
     """Return whether the format and the ids of a run fit the coverings of this module.
 
-    A format without a `layout` does not.
-
     Ids have to count places: coupled ids do, and so do Abacus ids if all numbers are written least
     significant digit first. The answer has to be written in this order. Numbers must not be padded,
     because the end of the padding is not visible; exceptions are the steps of products and
     differences, whose length is visible, the number before another one, and lists, whose numbers
     end together.
     """
-    form, task, layout = system.format, system.task, system.format.layout
+    form, task, kind = system.format, system.task, type(system.format)
     coupled = all(isinstance(scheme, Coupled) for scheme in system.schemes)
-    if isinstance(form, InsertionSort | Longhand):
+    if kind in (InsertionSort, Longhand):
         return coupled
-    if layout is None or not layout.lowest_first:
-        return False
-    if isinstance(form, Scratchpad):
+    if kind is Scratchpad:
         is_local = not getattr(task, "spare", 0)
         if isinstance(task, Multiplication | Subtraction):
-            is_local = layout.padded
+            is_local = form.pad
         if isinstance(task, MultiOperandAddition):
-            is_local = is_local and not layout.padded
-        return coupled and form.from_zero and is_local and getattr(task, "local", True)
+            is_local = is_local and not form.pad
+        is_local = is_local and getattr(task, "local", True)
+        return coupled and form.reverse_answer and form.from_zero and is_local
+    if kind not in (Expression, SubTask, Line):
+        return False
+    question_lowest_first = kind is Line or form.reverse_operands
+    lowest_first = kind is Line or form.reverse_answer
+    if kind is SubTask and form.prefix == "rev":  # in the opposite order of the question
+        lowest_first = not form.reverse_operands
+    padded = kind is Expression and (form.pad or form.pad_to is not None)
     counts_alike = isinstance(task, Addition | Increment | BitwiseOr | Copying)
     counts_alike = counts_alike and not task.answer_is_reversed
     abacus = all(isinstance(scheme, Abacus) for scheme in system.schemes)
-    abacus = abacus and layout.question_lowest_first and counts_alike
-    abacus = abacus and layout.writes_digits  # signs have no Abacus ids
+    abacus = abacus and question_lowest_first and counts_alike
+    abacus = abacus and not (kind is SubTask and form.prefix == "car")  # signs have no Abacus ids
     # Zeros lead the number before another one, which is as long.
-    padded = "answer" if isinstance(task, Increment) and task.down else False
-    return (coupled or abacus) and layout.padded == padded
+    expected = "answer" if isinstance(task, Increment) and task.down else False
+    return lowest_first and (coupled or abacus) and padded == expected
 
 
 def _require_reach(system: System, limits: list[tuple[int, int] | None]) -> None:

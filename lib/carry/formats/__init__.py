@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import replace
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import pydantic
 import torch
@@ -41,16 +41,6 @@ class Extent(NamedTuple):
     levels: tuple[int, ...]  # number of coupling numbers at each level
 
 
-class Layout(NamedTuple):
-    """How numbers are written: what coverings rest on (`carry.certificates.coverings`)."""
-
-    # Whether the least significant digit is written first, in the response and in the question.
-    lowest_first: bool
-    question_lowest_first: bool
-    padded: bool | Literal["answer"]  # whether zeros make numbers longer: all, or the answer
-    writes_digits: bool = True  # in the response; False for signs in their place
-
-
 class Piece(NamedTuple):
     """Consecutive tokens of one kind: digits of numbers, or signs.
 
@@ -82,7 +72,6 @@ class Format(Settings):
     marks_known_from_question: ClassVar[bool] = True
     # Whether coupling numbers hide the answer's length until it ends, as position coupling needs.
     hides_answer_length: ClassVar[bool] = True
-    layout: ClassVar[Layout | None] = None  # of numbers; without it no covering is proved
 
     _task: Task = pydantic.PrivateAttr()
 

@@ -23,7 +23,6 @@ from carry.formats import (
     SPACE,
     Extent,
     Format,
-    Layout,
     Piece,
     before_end,
     choose_first_letter,
@@ -89,12 +88,6 @@ class Expression(Format):
     def variable_length(self) -> bool:
         """Spaces make questions differ in length."""
         return self.spaces > 0
-
-    @property
-    def layout(self) -> Layout:
-        """As the settings say."""
-        padded = self.pad or self.pad_to is not None
-        return Layout(self.reverse_answer, self.reverse_operands, padded)
 
     @property
     def hides_answer_length(self) -> bool:

@@ -29,7 +29,6 @@ from carry.formats import (
     SPACE,
     Extent,
     Format,
-    Layout,
     Piece,
     join_pieces,
     sign_piece,
@@ -79,7 +78,6 @@ class Line(Format):
     task_type = Addition
     last_symbol = ALPHABET[FIRST_LETTER + TEXT_LETTERS - 1]
     level_count = 2  # the place, and the sum
-    layout = Layout(True, True, False)
 
     text: Annotated[list[Characters], Pair, BeforeValidator(_to_range)] = [0, 10]
     sums: Annotated[list[Sums], Pair, BeforeValidator(_to_range)] = [1, 2]

@@ -19,7 +19,6 @@ from carry.formats import (
     PAD,
     Extent,
     Format,
-    Layout,
     Piece,
     compute_coupling_numbers,
     join_pieces,
@@ -63,11 +62,6 @@ class Scratchpad(Format):
     pad: bool = True
     from_zero: bool = True
     signs: Literal["next", "lowest"] = "next"
-
-    @property
-    def layout(self) -> Layout:
-        """As the settings say."""
-        return Layout(self.reverse_answer, self.reverse_operands, self.pad)
 
     @property
     def level_count(self) -> int:

@@ -38,7 +38,6 @@ from carry.formats import (
     PLUS,
     Extent,
     Format,
-    Layout,
     Piece,
     before_end,
     hide_responses,
@@ -101,13 +100,6 @@ class SubTask(Format):
     def variable_length(self) -> bool:
         """Spaces make questions differ in length."""
         return self.spaces > 0
-
-    @property
-    def layout(self) -> Layout:
-        """Without padding; `rev` writes in the opposite order of the question."""
-        reverses = self.prefix == "rev"
-        lowest_first = not self.reverse_operands if reverses else self.reverse_answer
-        return Layout(lowest_first, self.reverse_operands, False, self.prefix != "car")
 
     @property
     def writes_answer(self) -> bool:
