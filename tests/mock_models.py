@@ -24,7 +24,7 @@ from carry.models.architectures.transformer import Transformer
 from carry.models.encodings import ModelShape
 from carry.models.system import System
 from carry.tasks import DIGIT_SYMBOLS, OPERAND_LETTERS
-from carry.tasks.calculator import write_row
+from carry.tasks.calculator import write_rows
 from pythons import write_stages
 
 
@@ -60,7 +60,7 @@ class Oracle(System):
         if hasattr(self.format, "bar"):
             return self._join_with_end(self._write_words(*question.split("+")))
         if isinstance(self.format, Longhand):
-            return self._join_with_end(self._write_rows(question))
+            return self._join_with_end(write_rows(question[0], *question[1:].split(",")))
         if isinstance(self.format, InsertionSort):
             return self._join_with_end(self._write_insertions(question.split(",")))
         if self.format.has_steps:
@@ -101,25 +101,6 @@ class Oracle(System):
             ]
         lowest_first = getattr(self.format, "reverse_answer", True)
         return "".join(self.append_end(symbols if lowest_first else symbols[::-1]))
-
-    def _write_rows(self, question: str) -> str:
-        operation, (first, second) = question[0], question[1:].split(",")
-        fixed, counted = (first, second) if operation == "*" else (second, first)
-        if operation in "+-":
-            row = write_row(operation, "step", first, second)
-            repair = write_row(operation, "repair", row[:-1], second) if row[-1] == "-" else ""
-            return f"1{row}" + (f"0{repair}" if repair else "")
-        response, row = "", ""
-        for digit in reversed(counted):
-            row = write_row(operation, "shift", row[:-1], fixed, digit)
-            response, count = f"{response}0{row}", 0
-            while row[-1] == "+" and count < (int(digit) if operation == "*" else 9):
-                row, count = write_row(operation, "step", row[:-1], fixed), count + 1
-                response += f"{count}{row}"
-            if row[-1] == "-":
-                row = write_row(operation, "repair", row[:-1], fixed)
-                response += f"{count - 1}{row}"
-        return response
 
     def _write_steps(self, question: str) -> str:
         form = self.format

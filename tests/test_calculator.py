@@ -74,16 +74,6 @@ def oracle(operations=OPERATIONS):
     return Oracle(make_run(settings_of(operations)))
 
 
-@pytest.mark.parametrize("operation", OPERATIONS)
-@pytest.mark.parametrize("cell", [(1, 1), (2, 4), (5, 3), (9, 9)])
-def test_rows_are_those_of_pythons_integers(operation, cell):
-    system = oracle(operation)
-    drawn = system.task.draw_for_cells(torch.tensor([cell] * 60), stream(0, "rows"))
-    for problems in (drawn, with_long_carries(system.task, drawn)):
-        for question, response in texts(system.format.write(problems)):
-            assert response == system.respond(question)
-
-
 class WrongThirdRow(Oracle):
     """Writes another first digit in the third row."""
 
