@@ -21,7 +21,6 @@ from carry.certificates.verification import (
     ContextChecks,
     EnumeratedContexts,
     certify_model,
-    check_contexts,
     enumerate_contexts,
     sample_problems,
 )
@@ -50,6 +49,11 @@ ROWS = [
     "bitwise_or_relative",
     "reversing_relative",
     "parity_relative_scratchpad",
+    "subtraction_relative_scratchpad",
+    "comparison_relative_scratchpad",
+    "increment_relative",
+    "increment_relative_down",
+    "addition_relative_binary",
     "sorting_relative_scratchpad",
     "multi_operand_addition_relative_scratchpad",
     "multiplication_relative_scratchpad",
@@ -245,20 +249,6 @@ def test_a_correct_model_is_certified_and_answers_long_problems():
     assert teacher_forced_pass(system, system.format.write(problems)).exact.all()
 
 
-def test_leads_are_those_of_exact_arithmetic():
-    system = with_noise(trained_copy(PARITY), 0.02)
-    contexts = enumerate_contexts(system).contexts.long()
-    checks = check_contexts(system, contexts)
-    with torch.inference_mode():
-        last = torch.full((1, 1), contexts.tokens.shape[1] - 1)
-        logits = system.network.double()(contexts.tokens, contexts.ids, last)[:, 0]
-    target = contexts.target[:, None]
-    others = logits.scatter(1, target, -torch.inf)
-    leads = logits.gather(1, target)[:, 0] - others.amax(1)
-    torch.testing.assert_close(checks.lead, leads, rtol=1e-6, atol=1e-6)
-    assert (checks.slack >= checks.lead - checks.error).all() and (checks.error > 0).all()
-
-
 def test_leads_and_errors_are_those_of_all_contexts(monkeypatch):
     """Two contexts: one with the least lead and slack, another one with the largest error."""
     leads, errors = torch.tensor([1.0, 5.0]).double(), torch.tensor([0.1, 3.0]).double()
@@ -307,33 +297,6 @@ def test_a_counterexample_is_searched_among_random_problems(monkeypatch):
     system = trained(PARITY, 12)
     monkeypatch.setattr(verification, "_get_problem", lambda *arguments: None)
     certificate = certify_model(system, enumerate_contexts(system))
-    assert shows_a_fault(system, certificate["counterexample"])
-
-
-def test_a_model_that_never_saw_a_long_carry_is_wrong_there(monkeypatch):
-    """Train on sums in which no carry enters a place whose digits add up to nine."""
-    run = load_run("addition_relative")
-    training = {"steps": 350, "digits": 4, "batch": 64, "learning_rate": 0.005, "score_every": 350}
-    training = run.training.model_copy(update=training)
-    model = {**run.model, "width": 32}
-    trainer = Trainer(run.model_copy(update={"training": training, "model": model}), 0, None)
-    task, draw = type(trainer.system.task), type(trainer.system.task).draw
-
-    def has_long_carry(self, problems):
-        steps = self.compute_steps(problems)
-        return ((steps["digit_sum"] == 9) & (steps["carry_used"] > 0)).any(1)
-
-    def draw_short_carries(self, count, digits, generator):
-        problems = draw(self, 3 * count, digits, generator)
-        return problems[~has_long_carry(self, problems)][:count]
-
-    monkeypatch.setattr(task, "draw", draw_short_carries)
-    trainer.train()
-    monkeypatch.undo()
-    system, enumerated = trainer.system, enumerated_of("addition_relative")
-    certificate = certify_model(system, enumerated)
-    assert certificate["verdict"] == "wrong"
-    assert certificate["wrong"] < 0.2 * certificate["contexts"]
     assert shows_a_fault(system, certificate["counterexample"])
 
 
@@ -660,13 +623,6 @@ def test_all_certified_rows_need_a_certificate(in_git, capsys):
     assert f"{PARITY}.json: missing; expected" in refused(capsys)
     assert not committed.verify_certificates(["mine"])
     assert "mine: certificates: 'mine' is not certified" in capsys.readouterr().out
-
-
-def test_a_certificate_of_other_weights_is_refused(in_git, capsys):
-    system = with_noise(trained_copy(PARITY))
-    save(system, system.run, 0)
-    line = refused(capsys)
-    assert f"{PARITY}.json.seeds.0.weights: " in line and " differs" in line
 
 
 def test_a_certificate_without_weights_is_refused(in_git, capsys):

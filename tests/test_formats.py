@@ -452,16 +452,6 @@ def test_ids_are_those_of_the_paper(task, given, operands, tokens, ids):
         assert "".join(map(str, found)) == f"0{printed}0"  # the beginning and the end have none
 
 
-def test_ids_of_the_proof():
-    """cho2025, Table 4: offsets 4 and 2, as far as it is printed."""
-    task = tasks.build_task({"name": ADDING})
-    form = formats.build_format({"name": "scratchpad"}, task)
-    batch = form.write(task.solve(*to_digits([[57, 48, 96]])))
-    first, second = (positions.choose_scheme("coupled")(level=level) for level in (1, 2))
-    assert first.ids(batch, 4)[0, :13].tolist() == [0, 7, 6, 5, 4, 7, 6, 5, 4, 7, 6, 5, 4]
-    assert second.ids(batch, 2)[0, :13].tolist() == [0, 2, 2, 2, 2, 3, 3, 3, 3, 4, 4, 4, 2]
-
-
 @pytest.mark.parametrize(("signs", "ids"), [("next", "01111222"), ("lowest", "01112222")])
 def test_a_sign_in_a_reversed_question_is_of_the_number_before_or_after(signs, ids):
     task = tasks.build_task({"name": ADDING})

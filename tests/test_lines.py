@@ -15,7 +15,6 @@ from carry.certificates.contexts import (
     ConflictingContexts,
     compute_context_keys,
     extract_contexts,
-    unique_contexts,
 )
 from carry.certificates.verification import enumerate_contexts
 from carry.config import paths
@@ -23,7 +22,7 @@ from carry.config.settings import SettingsError
 from carry.data.batch import NO_LEVEL, NO_PLACE
 from carry.data.problems import LABEL_RANGE
 from carry.experiments.resolve import load_run, make_run
-from carry.formats import FIRST_LETTER, PAD, SPACE, to_text, to_tokens
+from carry.formats import FIRST_LETTER, PAD, SPACE, to_text
 from carry.models.system import System
 from carry.randomness import stream
 from carry.tasks import to_digits
@@ -230,26 +229,6 @@ def test_places_alone_are_enough_for_text_and_not_for_sums():
                                       for letter in "abcdefghijklmnopqrstuvwxyz ")  # fmt: skip
     with pytest.raises(ConflictingContexts):
         enumerate_contexts(system_of([PLACES]))
-
-
-def test_two_lines_that_places_alone_confuse():
-    """Of `1+5=6 2+3=` and `1+2=3 5+6=` the same digits are seen, and other answers are due."""
-    lines_ = ["1+5=6 2+3=5", "1+2=3 5+6=11"]
-    for positions, told in (([PLACES], False), ([PLACES, ROWS], True)):
-        system = system_of(positions, text=0, sums=2)
-        asked = ADDITION.solve(*to_digits([[2, 3], [5, 6]]))
-        batch = system.format.write(asked)
-        start = int(batch.start[0])
-        for row, line in enumerate(lines_):
-            batch.tokens[row, :start] = to_tokens("^" + line[: line.rindex("=") + 1]).int()
-        first = torch.zeros(batch.response()[0].shape, dtype=torch.bool)
-        first[:, 0] = True
-        some = extract_contexts(system, batch, first)
-        if told:
-            assert len(unique_contexts(system, [some])) == 2
-        else:
-            with pytest.raises(ConflictingContexts):
-                unique_contexts(system, [some])
 
 
 def test_abacus_ids_show_all_letters_to_the_sign():
