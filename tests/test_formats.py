@@ -452,16 +452,6 @@ def test_ids_are_those_of_the_paper(task, given, operands, tokens, ids):
         assert "".join(map(str, found)) == f"0{printed}0"  # the beginning and the end have none
 
 
-@pytest.mark.parametrize(("signs", "ids"), [("next", "01111222"), ("lowest", "01112222")])
-def test_a_sign_in_a_reversed_question_is_of_the_number_before_or_after(signs, ids):
-    task = tasks.build_task({"name": ADDING})
-    settings = {"name": "scratchpad", "reverse_operands": True, "signs": signs}
-    batch = formats.build_format(settings, task).write(task.solve(*to_digits([[57, 48]])))
-    assert to_text(batch.tokens[0, :8]) == "^750+840"
-    found = positions.choose_scheme("coupled")(level=2).ids(batch)[0, :8]
-    assert "".join(map(str, found.tolist())) == ids
-
-
 def test_scratchpads_refuse_what_they_cannot_write():
     def built(task, **given):
         return formats.build_format(

@@ -194,8 +194,12 @@ def test_or_samples_all_problems_alike():
     assert chisquare(counts.numpy()).pvalue > 0.001
 
 
-def test_sorting_cells_bound_count_and_digits():
-    task = tasks.build_task({"name": "sorting"})
+@pytest.mark.parametrize(
+    ("numbers", "share"), [("uniform_values", 0.1), ("uniform_lengths", 7 / 8)]
+)
+def test_sorting_cells_bound_count_and_digits(numbers, share):
+    """A tenth of all numbers below 10^8 have fewer digits."""
+    task = tasks.build_task({"name": "sorting", "numbers": numbers})
     cells = torch.tensor([[3, 8], [7, 1], [1, 30]]).repeat(200, 1)
     problems = task.draw_for_cells(cells, stream(0, "test"))
     assert torch.equal(problems.room, cells[:, 0])
@@ -203,7 +207,7 @@ def test_sorting_cells_bound_count_and_digits():
     lead = problems.operands.gather(2, (problems.lengths - 1).clamp(min=0)[:, :, None])[:, :, 0]
     assert (lead[problems.lengths > 1] > 0).all()
     short = (problems.lengths[cells[:, 0] == 3, :3] < 8).float().mean()
-    assert 0.05 < short < 0.15  # a tenth of all numbers below 10^8 have fewer digits
+    assert abs(short - share) < 0.05
 
 
 def test_every_size_of_sums_is_drawn_alike():
