@@ -241,21 +241,6 @@ def named(tmp_path, monkeypatch):
     find_problem_set.cache_clear()
 
 
-def test_scores_are_of_tests_alone(named):
-    named("mine", lengths=[1, 2, 4], beyond=[3, 5, 6], test=9, validation=5)
-    drawn = problem_sets.load_problem_set("mine")
-    training = {"problem_set": "mine", "examples": 50, "digits": 4}
-    of = make_run({**ADDITION, "training": training, "evaluation": {"digits": 5}})
-    problem_sets.check_problem_set(of)
-    assert problem_sets.get_problem_set_name(of) == "mine"
-    asked = problem_sets.select_questions(of, drawn)
-    assert asked.groupby(["set", "i"]).size().to_dict() == {("equal", n): 9 for n in (2, 3, 4, 5)}
-    assert not {*asked["operands"]} & {*training_set(System(of))}
-    other = make_run({**ADDITION, "evaluation": {"problem_set": "mine", "digits": 5}})
-    assert problem_sets.select_questions(other, drawn).equals(asked)
-    assert problem_sets.load_questions(of).equals(asked)
-
-
 def test_from_a_named_set_to_scores(named):
     """A run that names a set is trained, and scored on each length that it tests."""
     named("mine", lengths=[1, 2, 3, 4, 7], beyond=[5, 6, 8, 9], test=6, validation=5)
@@ -340,16 +325,3 @@ def test_damaged_tables_are_drawn_again_or_refused_in_one_line(tmp_path, monkeyp
     with pytest.raises(SettingsError, match=paths.display_path(results)) as caught:
         result_tables.read_table("cells")
     assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"lengths": [1, 2], "validation": 9}, "leaves no problem to score"),
-        ({"grid": 5, "equal": 0}, "leaves no problem to score"),
-        ({"ranges": {"far": [5, 2, 3]}}, "ranges.far: 2 does not fit, expected 5"),
-    ],
-)
-def test_a_set_that_cannot_score_is_refused_before_training(settings, message):
-    with pytest.raises(SettingsError, match=f"^problems.mine: {message}"):
-        ProblemSet.parse({**ADDITION, **settings}, "problems.mine")

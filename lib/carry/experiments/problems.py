@@ -9,7 +9,6 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-import pydantic
 from pydantic import Field
 
 from carry.config.settings import check_known
@@ -43,23 +42,6 @@ class ProblemSet(DataSet):
     far: list[CountedSizes] = []
     ranges: dict[str, CountedSizes] = {}
     every: bool = False
-
-    @pydantic.model_validator(mode="after")
-    def _check_problems(self) -> ProblemSet:
-        """Refuse problems that training could draw next to those that it never draws, and none."""
-        for kind in ("grid", "equal", "far", "ranges", "every"):
-            if self.lengths and getattr(self, kind):
-                raise ValueError(f"{kind} does not fit a set with lengths, expected test alone")
-        for name, (least, most, _) in self.ranges.items():
-            if most < least:
-                raise ValueError(f"ranges.{name}: {most} does not fit, expected {least} or more")
-        cells = self.grid * self.each + (self.longest or self.grid) * self.equal
-        if not (cells or self.far or self.ranges or self.every or self.test):
-            raise ValueError(
-                "leaves no problem to score; expected test with lengths, or each, equal, far, "
-                "ranges or every"
-            )
-        return self
 
 
 def far(each: int, *sizes: int | tuple[int, int]) -> list[list[int]]:
