@@ -18,12 +18,13 @@ from carry.experiments.run import Run
 from carry.formats import HINT_LETTERS
 from carry.formats.insertion_sort import InsertionSort
 from carry.formats.longhand import Longhand
+from carry.formats.one_hot import OneHot
 from carry.models.architectures import Architecture
 from carry.models.architectures.transformer import Transformer
 from carry.models.encodings import ModelShape
 from carry.models.system import System
 from carry.tasks import DIGIT_SYMBOLS, OPERAND_LETTERS
-from carry.tasks.calculator import write_row
+from carry.tasks.calculator import write_rows
 from pythons import write_stages
 
 
@@ -59,7 +60,7 @@ class Oracle(System):
         if hasattr(self.format, "bar"):
             return self._join_with_end(self._write_words(*question.split("+")))
         if isinstance(self.format, Longhand):
-            return self._join_with_end(self._write_rows(question))
+            return self._join_with_end(write_rows(question[0], *question[1:].split(",")))
         if isinstance(self.format, InsertionSort):
             return self._join_with_end(self._write_insertions(question.split(",")))
         if self.format.has_steps:
@@ -70,7 +71,7 @@ class Oracle(System):
             order = self.write_answer(*map(self._read, numbers))
             symbols = self.append_end([letters[OPERAND_LETTERS.index(name)] for name in order])
             return ",".join(symbols).replace(",$", "$")
-        if self.format.numbers_are_symbols:
+        if isinstance(self.format, OneHot):
             first = formats.FIRST_LETTER
             numbers = [str(formats.ALPHABET.index(symbol) - first) for symbol in question]
             return self._join_with_end(
@@ -100,25 +101,6 @@ class Oracle(System):
             ]
         lowest_first = getattr(self.format, "reverse_answer", True)
         return "".join(self.append_end(symbols if lowest_first else symbols[::-1]))
-
-    def _write_rows(self, question: str) -> str:
-        operation, (first, second) = question[0], question[1:].split(",")
-        fixed, counted = (first, second) if operation == "*" else (second, first)
-        if operation in "+-":
-            row = write_row(operation, "step", first, second)
-            repair = write_row(operation, "repair", row[:-1], second) if row[-1] == "-" else ""
-            return f"1{row}" + (f"0{repair}" if repair else "")
-        response, row = "", ""
-        for digit in reversed(counted):
-            row = write_row(operation, "shift", row[:-1], fixed, digit)
-            response, count = f"{response}0{row}", 0
-            while row[-1] == "+" and count < (int(digit) if operation == "*" else 9):
-                row, count = write_row(operation, "step", row[:-1], fixed), count + 1
-                response += f"{count}{row}"
-            if row[-1] == "-":
-                row = write_row(operation, "repair", row[:-1], fixed)
-                response += f"{count - 1}{row}"
-        return response
 
     def _write_steps(self, question: str) -> str:
         form = self.format

@@ -17,7 +17,6 @@ from carry.certificates.verification import enumerate_contexts
 from carry.config.settings import SettingsError
 from carry.data.problem_sets import to_table
 from carry.evaluation.ask import ask, read_answer
-from carry.evaluation.decoding import decode_greedily
 from carry.evaluation.scoring import score_system
 from carry.experiments.resolve import make_run
 from carry.formats import ALPHABET, EOS, to_text
@@ -72,16 +71,6 @@ def operation_token(operation):
 @functools.cache
 def oracle(operations=OPERATIONS):
     return Oracle(make_run(settings_of(operations)))
-
-
-@pytest.mark.parametrize("operation", OPERATIONS)
-@pytest.mark.parametrize("cell", [(1, 1), (2, 4), (5, 3), (9, 9)])
-def test_rows_are_those_of_pythons_integers(operation, cell):
-    system = oracle(operation)
-    drawn = system.task.draw_for_cells(torch.tensor([cell] * 60), stream(0, "rows"))
-    for problems in (drawn, with_long_carries(system.task, drawn)):
-        for question, response in texts(system.format.write(problems)):
-            assert response == system.respond(question)
 
 
 class WrongThirdRow(Oracle):
@@ -158,14 +147,6 @@ def test_distances_of_rows_tell_their_kind():
     assert kinds == [3, 4, 4, 5, 3, 4, 4, 4, 5]
 
 
-def test_greedy_decoding_writes_rows_until_the_end():
-    system = oracle()
-    problems = system.task.draw(60, 3, stream(0, "decode"))
-    _, target, real = system.format.write(problems).response()
-    decoded = decode_greedily(system, problems)[:, : target.shape[1]]
-    assert torch.equal(decoded, torch.where(real, target, EOS)[:, : decoded.shape[1]])
-
-
 def keys_of(system, contexts):
     return {tuple(row[row >= 0].tolist()) for row in compute_context_keys(system, contexts)}
 
@@ -192,15 +173,6 @@ def test_long_problems_have_no_other_contexts(operation):
             assert keys <= known
             met |= keys
     assert len(met) > 1000
-
-
-def test_one_model_can_hold_several_operations():
-    """Contexts of two operations differ in their first token, so none conflicts."""
-    counts = [
-        len(enumerate_contexts(System(make_run(settings_of(part)))).contexts) for part in "+-"
-    ]
-    together = enumerate_contexts(System(make_run(settings_of("+-"))))
-    assert together.complete and len(together.contexts) == sum(counts)
 
 
 @pytest.mark.parametrize(("text", "message"), [

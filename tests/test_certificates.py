@@ -21,7 +21,6 @@ from carry.certificates.verification import (
     ContextChecks,
     EnumeratedContexts,
     certify_model,
-    check_contexts,
     enumerate_contexts,
     sample_problems,
 )
@@ -31,6 +30,7 @@ from carry.evaluation import trained_models
 from carry.evaluation.decoding import decode_greedily
 from carry.experiments.resolve import load_run, make_run
 from carry.formats import EOS, to_text, to_tokens
+from carry.formats.expression import Expression
 from carry.models.system import System
 from carry.models.teacher_forcing import teacher_forced_pass
 from carry.randomness import stream
@@ -49,6 +49,11 @@ ROWS = [
     "bitwise_or_relative",
     "reversing_relative",
     "parity_relative_scratchpad",
+    "subtraction_relative_scratchpad",
+    "comparison_relative_scratchpad",
+    "increment_relative",
+    "increment_relative_down",
+    "addition_relative_binary",
     "sorting_relative_scratchpad",
     "multi_operand_addition_relative_scratchpad",
     "multiplication_relative_scratchpad",
@@ -219,15 +224,6 @@ def test_a_window_without_the_next_place_is_impossible(row, window):
         enumerate_contexts(system_of(row, positions=pairs))
 
 
-def test_the_end_of_a_sum_needs_a_visible_plus():
-    """If `+` stands at a place of its own, a step cannot see whether another number follows."""
-    system = system_of("multi_operand_addition_relative_scratchpad", task={"local": False})
-    with pytest.raises(ConflictingContexts) as conflict:
-        unique_contexts(system, (contexts_of(system, part) for part in problems_of(system)))
-    targets = {to_text(part.target) for part in (conflict.value.first, conflict.value.second)}
-    assert targets == {">", "$"}
-
-
 @functools.cache
 def trained(row, steps, seed=0):
     run = load_run(row)
@@ -251,20 +247,6 @@ def test_a_correct_model_is_certified_and_answers_long_problems():
     assert certificate["wrong"] == certificate["open"] == 0
     problems = system.task.draw_for_cells(torch.tensor([[500, 500]] * 5), stream(0, "long"))
     assert teacher_forced_pass(system, system.format.write(problems)).exact.all()
-
-
-def test_leads_are_those_of_exact_arithmetic():
-    system = with_noise(trained_copy(PARITY), 0.02)
-    contexts = enumerate_contexts(system).contexts.long()
-    checks = check_contexts(system, contexts)
-    with torch.inference_mode():
-        last = torch.full((1, 1), contexts.tokens.shape[1] - 1)
-        logits = system.network.double()(contexts.tokens, contexts.ids, last)[:, 0]
-    target = contexts.target[:, None]
-    others = logits.scatter(1, target, -torch.inf)
-    leads = logits.gather(1, target)[:, 0] - others.amax(1)
-    torch.testing.assert_close(checks.lead, leads, rtol=1e-6, atol=1e-6)
-    assert (checks.slack >= checks.lead - checks.error).all() and (checks.error > 0).all()
 
 
 def test_leads_and_errors_are_those_of_all_contexts(monkeypatch):
@@ -315,33 +297,6 @@ def test_a_counterexample_is_searched_among_random_problems(monkeypatch):
     system = trained(PARITY, 12)
     monkeypatch.setattr(verification, "_get_problem", lambda *arguments: None)
     certificate = certify_model(system, enumerate_contexts(system))
-    assert shows_a_fault(system, certificate["counterexample"])
-
-
-def test_a_model_that_never_saw_a_long_carry_is_wrong_there(monkeypatch):
-    """Train on sums in which no carry enters a place whose digits add up to nine."""
-    run = load_run("addition_relative")
-    training = {"steps": 350, "digits": 4, "batch": 64, "learning_rate": 0.005, "score_every": 350}
-    training = run.training.model_copy(update=training)
-    model = {**run.model, "width": 32}
-    trainer = Trainer(run.model_copy(update={"training": training, "model": model}), 0, None)
-    task, draw = type(trainer.system.task), type(trainer.system.task).draw
-
-    def has_long_carry(self, problems):
-        steps = self.compute_steps(problems)
-        return ((steps["digit_sum"] == 9) & (steps["carry_used"] > 0)).any(1)
-
-    def draw_short_carries(self, count, digits, generator):
-        problems = draw(self, 3 * count, digits, generator)
-        return problems[~has_long_carry(self, problems)][:count]
-
-    monkeypatch.setattr(task, "draw", draw_short_carries)
-    trainer.train()
-    monkeypatch.undo()
-    system, enumerated = trainer.system, enumerated_of("addition_relative")
-    certificate = certify_model(system, enumerated)
-    assert certificate["verdict"] == "wrong"
-    assert certificate["wrong"] < 0.2 * certificate["contexts"]
     assert shows_a_fault(system, certificate["counterexample"])
 
 
@@ -416,15 +371,15 @@ def test_formats_without_a_proof_are_never_exact(name):
         list(coverings.generate_covering_problems(system_of(row, **changes)))
 
 
-def test_a_format_that_does_not_say_how_it_writes_numbers_has_no_proof(monkeypatch):
-    """Of both schemes that count places."""
-    pair = {"ids": "coupled", "encoding": "relative", "window": [0, 1]}
-    systems = [system_of("addition_relative", **of) for of in ({}, {"positions": [pair]})]
-    assert all(next(coverings.generate_covering_problems(system)) for system in systems)
-    monkeypatch.setattr(type(systems[0].format), "layout", None)
-    for system in systems:
-        with pytest.raises(coverings.TooManyContexts):
-            next(coverings.generate_covering_problems(system))
+def test_a_format_of_ones_own_has_no_proof():
+    class Mine(Expression):
+        """Might write numbers in any way."""
+
+    system = system_of("addition_relative")
+    assert next(coverings.generate_covering_problems(system))
+    system.format, system.format._task = Mine(), system.task
+    with pytest.raises(coverings.TooManyContexts):
+        next(coverings.generate_covering_problems(system))
 
 
 def test_weights_that_are_not_numbers_prove_nothing():
@@ -668,13 +623,6 @@ def test_all_certified_rows_need_a_certificate(in_git, capsys):
     assert f"{PARITY}.json: missing; expected" in refused(capsys)
     assert not committed.verify_certificates(["mine"])
     assert "mine: certificates: 'mine' is not certified" in capsys.readouterr().out
-
-
-def test_a_certificate_of_other_weights_is_refused(in_git, capsys):
-    system = with_noise(trained_copy(PARITY))
-    save(system, system.run, 0)
-    line = refused(capsys)
-    assert f"{PARITY}.json.seeds.0.weights: " in line and " differs" in line
 
 
 def test_a_certificate_without_weights_is_refused(in_git, capsys):

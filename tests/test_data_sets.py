@@ -64,7 +64,7 @@ def test_a_composition_is_an_equal_share_up_to_a_limit():
 def test_nothing_is_in_two_parts(name):
     given = find_problem_set(name)
     count = sum(count_by_length(10_000, given.lengths).values())  # 9,100 of one and three digits
-    data_sets.check_example_count(name, given, count, "here")
+    data_sets.check_example_count(given, count, "here")
     table = problem_sets.draw_problem_set(name, given)
     learned = data_sets.draw_training_problems(name, given, 3_000)
     trained, kept = texts(learned), table["operands"].tolist()
@@ -102,11 +102,11 @@ def test_fewer_problems_without_zero():
     """81 pairs of digits: too few for the 100 that the rule takes, and none is left to test."""
     task = {"name": "addition", "zero": False}
     given = data_sets.DataSet(task=task, lengths=[1, 2], test=1000, validation=100)
-    held_out = data_sets.count_held_out(given, data_sets.build_task("mine", given), 1)
+    held_out = data_sets.count_held_out(given, tasks.build_task(task), 1)
     assert held_out == {"equal": 0, "validation": 0}
     with pytest.raises(SettingsError, match="^here: 100 of 1000 problems .* length 1, where 81 "):
-        data_sets.check_example_count("mine", given, 1000, "here")
-    data_sets.check_example_count("mine", given, 160, "here")
+        data_sets.check_example_count(given, 1000, "here")
+    data_sets.check_example_count(given, 160, "here")
 
 
 def test_different_problems_are_as_likely():
@@ -241,21 +241,6 @@ def named(tmp_path, monkeypatch):
     find_problem_set.cache_clear()
 
 
-def test_scores_are_of_tests_alone(named):
-    named("mine", lengths=[1, 2, 4], beyond=[3, 5, 6], test=9, validation=5)
-    drawn = problem_sets.load_problem_set("mine")
-    training = {"problem_set": "mine", "examples": 50, "digits": 4}
-    of = make_run({**ADDITION, "training": training, "evaluation": {"digits": 5}})
-    problem_sets.check_problem_set(of)
-    assert problem_sets.get_problem_set_name(of) == "mine"
-    asked = problem_sets.select_questions(of, drawn)
-    assert asked.groupby(["set", "i"]).size().to_dict() == {("equal", n): 9 for n in (2, 3, 4, 5)}
-    assert not {*asked["operands"]} & {*training_set(System(of))}
-    other = make_run({**ADDITION, "evaluation": {"problem_set": "mine", "digits": 5}})
-    assert problem_sets.select_questions(other, drawn).equals(asked)
-    assert problem_sets.load_questions(of).equals(asked)
-
-
 def test_from_a_named_set_to_scores(named):
     """A run that names a set is trained, and scored on each length that it tests."""
     named("mine", lengths=[1, 2, 3, 4, 7], beyond=[5, 6, 8, 9], test=6, validation=5)
@@ -340,16 +325,3 @@ def test_damaged_tables_are_drawn_again_or_refused_in_one_line(tmp_path, monkeyp
     with pytest.raises(SettingsError, match=paths.display_path(results)) as caught:
         result_tables.read_table("cells")
     assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"lengths": [1, 2], "validation": 9}, "leaves no problem to score"),
-        ({"grid": 5, "equal": 0}, "leaves no problem to score"),
-        ({"ranges": {"far": [5, 2, 3]}}, "ranges.far: 2 does not fit, expected 5"),
-    ],
-)
-def test_a_set_that_cannot_score_is_refused_before_training(settings, message):
-    with pytest.raises(SettingsError, match=f"^problems.mine: {message}"):
-        ProblemSet.parse({**ADDITION, **settings}, "problems.mine")

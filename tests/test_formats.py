@@ -452,26 +452,6 @@ def test_ids_are_those_of_the_paper(task, given, operands, tokens, ids):
         assert "".join(map(str, found)) == f"0{printed}0"  # the beginning and the end have none
 
 
-def test_ids_of_the_proof():
-    """cho2025, Table 4: offsets 4 and 2, as far as it is printed."""
-    task = tasks.build_task({"name": ADDING})
-    form = formats.build_format({"name": "scratchpad"}, task)
-    batch = form.write(task.solve(*to_digits([[57, 48, 96]])))
-    first, second = (positions.choose_scheme("coupled")(level=level) for level in (1, 2))
-    assert first.ids(batch, 4)[0, :13].tolist() == [0, 7, 6, 5, 4, 7, 6, 5, 4, 7, 6, 5, 4]
-    assert second.ids(batch, 2)[0, :13].tolist() == [0, 2, 2, 2, 2, 3, 3, 3, 3, 4, 4, 4, 2]
-
-
-@pytest.mark.parametrize(("signs", "ids"), [("next", "01111222"), ("lowest", "01112222")])
-def test_a_sign_in_a_reversed_question_is_of_the_number_before_or_after(signs, ids):
-    task = tasks.build_task({"name": ADDING})
-    settings = {"name": "scratchpad", "reverse_operands": True, "signs": signs}
-    batch = formats.build_format(settings, task).write(task.solve(*to_digits([[57, 48]])))
-    assert to_text(batch.tokens[0, :8]) == "^750+840"
-    found = positions.choose_scheme("coupled")(level=2).ids(batch)[0, :8]
-    assert "".join(map(str, found.tolist())) == ids
-
-
 def test_scratchpads_refuse_what_they_cannot_write():
     def built(task, **given):
         return formats.build_format(
@@ -514,26 +494,8 @@ def test_what_are_no_bits_and_no_symbols_reads_as_no_number():
     assert form.read(to_tokens("110$")[None])[0, 0] == 6
 
 
-@pytest.mark.parametrize("count", [2**16 - 1, 2**16, 2**16 + 5])
-def test_pieces_of_very_many_numbers_keep_their_marks(count):
-    """A number once had 16 bits, so that number 65,537 was marked as number 1."""
-    device, couplings = torch.device("cpu"), [((1, 1), (index, 0)) for index in range(count)]
-    place = torch.tensor([[0, formats.MAX_TOKENS - 1]])
-    there = torch.ones(1, 2, dtype=torch.bool)
-    last = formats.Piece(torch.tensor([[7, 5]]), there, count, place)
-    pieces = [last, formats.sign_piece(len(ALPHABET) - 1, device, None, count, 3)]
-    batch = formats.join_pieces(pieces, [], 1, couplings)
-    assert batch.tokens.tolist() == [[7, 5, len(ALPHABET) - 1, EOS]] and batch.start.tolist() == [3]
-    assert batch.number.tolist() == [[count, count, 0, 0]]
-    assert batch.place.tolist() == [[*place[0].tolist(), NO_PLACE, NO_PLACE]]
-    assert batch.levels[0, :3, 1].tolist() == [count - 1] * 3
-    assert batch.levels[0, ::2, 0].tolist() == [1, 4]
-
-
-def test_more_numbers_or_tokens_than_fit_are_refused(monkeypatch):
-    piece = formats.sign_piece(EOS, torch.device("cpu"))
-    with pytest.raises(SettingsError, match="^format: 1048576 numbers .* expected at most 1048575"):
-        formats.join_pieces([piece], [], 1, [()] * (formats.MAX_NUMBERS + 1))
+def test_more_tokens_than_marks_can_count_are_refused(monkeypatch):
     monkeypatch.setattr(formats, "MAX_TOKENS", 1)
+    piece = formats.sign_piece(EOS, torch.device("cpu"))
     with pytest.raises(SettingsError, match="^format: a problem is too long; expected at most 1 "):
         formats.join_pieces([piece], [], 1, [])

@@ -49,26 +49,6 @@ def build_network(positions=(), **model):
 # ---- cho2025 ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("count", "operand", "longest_sum", "bound"),
-    [
-        (9, "8", 2, 2),  # 9 * 9 = 81
-        (10, "8", 2, 3),  # 10 * 9 = 90
-        (11, "8", 2, 3),  # 11 * 9 = 99
-        (12, "8", 3, 3),  # 12 * 9 = 108
-        (9, "17", 3, 3),  # 9 * 99 = 891
-        (10, "17", 3, 4),  # 10 * 99 = 990
-        (11, "17", 4, 4),  # 11 * 99 = 1089, the example of 4.1
-    ],
-)
-def test_numbers_are_as_long_as_the_largest_possible_sum(count, operand, longest_sum, bound):
-    """cho2025, 4.1: numbers are as long as the largest sum can be; App. D has a bound."""
-    for room, length in (("longest_sum", longest_sum), ("bound", bound)):
-        task = {"name": ADDING, "room": room}
-        question = text(write(task, STEPS, *[operand] * count)).split("=")[0]
-        assert question == "^" + "+".join([operand.zfill(length)] * count)
-
-
 def test_the_bound_differs_in_31_of_the_870_cells():
     """cho2025, 4.2 (30 x 29 cells) and App. D: at 10 operands, and at 11 of one digit."""
     rooms = {}
@@ -91,14 +71,6 @@ def test_the_theorem_keeps_its_bound():
     system = build_adder(10, 2)
     assert system.task.room == "bound"
     assert system.task.answer_room(torch.full((1, 10), 2)).tolist() == [4]
-
-
-def test_a_scratchpad_with_the_first_zero():
-    """cho2025, 4.1 and Fig. 4, with other numbers: 20 + 7 + 81 = 108, at most 297."""
-    batch = write(ADDING, STEPS, 20, 7, 81)
-    assert text(batch) == "^020+007+081=000>020>720>801$"
-    assert coupled(batch, 1) == "432143214321234123412341234"
-    assert coupled(batch, 2) == "111122223331111222233334444"
 
 
 def test_a_scratchpad_without_the_first_zero():
@@ -239,27 +211,6 @@ def test_sorted_numbers_have_uniform_lengths():
     values = counts["uniform_values"]
     expected = [10_000 * share for share in (0.01, 0.09, 0.9)]  # up to 3 digits, 4, 5
     assert chisquare([sum(values[:3]), *values[3:]], expected).pvalue > 0.001
-
-
-def test_sorting_uniform_lengths_in_cells_of_other_sizes():
-    """mcleish2024, A.5: a cell (i, j) has i numbers of at most j digits."""
-    task = tasks.build_task({"name": "sorting", "numbers": "uniform_lengths"})
-    cells = torch.tensor([[1, 7], [3, 1], [5, 2]]).repeat(200, 1)
-    problems = task.draw_for_cells(cells, stream(0, "cells"))
-    assert ((problems.lengths > 0).sum(1) == cells[:, 0]).all()
-    for row, digits in ((0, 7), (1, 1), (2, 2)):
-        assert problems.lengths[row::3].unique().tolist()[-1] == digits
-        assert problems.lengths[row::3].max() == digits
-    place = torch.arange(problems.operands.shape[2])
-    assert not problems.operands[place >= problems.lengths[:, :, None]].any()
-
-
-def test_weights_of_lengths_in_bitwise_or():
-    """mcleish2024, A.5: all vectors (1|0, 0|1, 1|00, ...)."""
-    task = tasks.build_task({"name": "bitwise_or"})
-    cells = task.draw_training_cells(4_000, 2, stream(0, "weights"))
-    counts = (2 * cells[:, 0] + cells[:, 1] - 3).bincount(minlength=4)
-    assert chisquare(counts, [1_000, 500, 500, 2_000]).pvalue > 0.001
 
 
 @pytest.mark.parametrize(("zero", "smallest", "pairs"), [(True, 0, 100), (False, 1, 81)])

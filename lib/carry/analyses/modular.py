@@ -28,6 +28,7 @@ from carry.data.tables import concat_by_name
 from carry.evaluation import trained_models
 from carry.evaluation.intervals import add_interval
 from carry.formats import FIRST_LETTER
+from carry.formats.one_hot import OneHot
 from carry.interpretability import fourier
 from carry.models.hooks import Hooks
 from carry.models.system import System
@@ -74,7 +75,7 @@ def tables(system: System) -> dict[str, pd.DataFrame]:
     snapshots = trained_models.load_snapshots(run, system.seed)
     stages = {0: System(run, system.seed).network.state_dict(), **snapshots}
     system.network.to("cpu").load_state_dict(stages[max(stages)])
-    scores_all = system.format.numbers_are_symbols and system.task.modulus**2 <= MAX_PAIRS
+    scores_all = isinstance(system.format, OneHot) and system.task.modulus**2 <= MAX_PAIRS
     pairs = choose_pairs(system)
     parts: list[dict[str, pd.DataFrame]] = []
     keys: list[int] = []
@@ -233,7 +234,7 @@ def measure_nearness(system: System) -> pd.DataFrame:
         "equal sums": (first, second),
         "other sums": (first[differ], second.roll(1, 0)[differ]),
     }
-    if system.format.numbers_are_symbols:
+    if isinstance(system.format, OneHot):
         numbers = number_matrices(system)[EMBEDDING].double()
         embedded = (numbers - numbers.mean(0))[answers]
         kinds["their number"] = (first, embedded)

@@ -34,14 +34,15 @@ from carry.certificates.longhand_coverings import generate_longhand_batches
 from carry.config.settings import SettingsError, suggest_name
 from carry.data.batch import NO_LEVEL, Batch
 from carry.data.problems import Problems
+from carry.formats.expression import Expression
 from carry.formats.insertion_sort import InsertionSort
 from carry.formats.line import Line
 from carry.formats.longhand import Longhand
 from carry.formats.scratchpad import Scratchpad
+from carry.formats.sub_task import SubTask
 from carry.models.system import System
 from carry.positions.abacus import Abacus
 from carry.positions.coupled import Coupled
-from carry.randomness import stream
 from carry.tasks import Task, digits_to_values
 from carry.tasks.addition import Addition
 from carry.tasks.bitwise_or import BitwiseOr
@@ -53,8 +54,7 @@ from carry.tasks.subtraction import Subtraction
 
 PROBLEMS_PER_CHUNK = 50_000
 MAX_PROBLEMS = 20_000_000
-SHORTEST_PROBLEMS = 10_000  # with random text, where windows show such text
-DIGITS, BITS = tuple(range(10)), (0, 1)
+DIGITS = tuple(range(10))
 
 Numbers = tuple[Integer[Tensor, "B N P"], Integer[Tensor, "B N"]]  # digits and lengths
 
@@ -95,10 +95,7 @@ def generate_covering_problems(system: System) -> Iterator[CoveringProblems]:
             f"runs.{system.run.name}.task.name: {name!r} has no covering, "
             f"{suggest_name(name, COVERINGS)}"
         )
-    if _shows_random_text(system):
-        yield _draw_shortest_problems(system)
-        raise TooManyContexts
-    if not _has_proved_covering(system):
+    if _shows_random_text(system) or not _has_proved_covering(system):
         raise TooManyContexts
     yield from COVERINGS[name](system)
 
@@ -136,7 +133,7 @@ def _enumerate_digits(
     and one more digit than places says that it continues. `lowest`: the first place is the least
     significant one, which every number has.
 
-    >>> _enumerate_digits(1, BITS, lowest=False, keeps_leading_zeros=False)
+    >>> _enumerate_digits(1, (0, 1), lowest=False, keeps_leading_zeros=False)
     (tensor([[0, 0],
             [0, 1],
             [1, 0]]), tensor([0, 2, 1]))
@@ -156,24 +153,20 @@ def _enumerate_digits(
 def _cover_columns(
     system: System,
     carry_digits: Sequence[Sequence[int]],
-    digits: Sequence[int] | None = None,
     more_above: int = 0,
     prepare: Callable[[Tensor, Tensor], Numbers] = lambda *numbers: numbers,
-    one_more: bool = False,
     row: int | None = None,
 ) -> Iterator[CoveringProblems]:
     """Cover all digits of some numbers around each place, with each carry from below.
 
     Args:
         carry_digits: the digits of each number below these places: one list for each carry.
-        digits: the values of a digit (default: `DIGITS`, or all of another base).
         more_above: places above those that a step sees or writes.
         prepare: changes operands and lengths to those of problems of the task.
-        one_more: whether one more operand follows, which is 1 in all problems.
         row: the row of the response that is covered (default: all).
     """
     task, count, (below, above) = system.task, len(carry_digits[0]), _place_reach(system)
-    digits = digits or (DIGITS if task.base == 10 else range(task.base))
+    digits = DIGITS if task.base == 10 else range(task.base)
     above += more_above
     if len(digits) ** ((below + above + 1) * count) > MAX_PROBLEMS:
         raise TooManyContexts
@@ -193,11 +186,6 @@ def _cover_columns(
                 lower = torch.tensor(lower_digits)[None, :, None].expand(len(rows), -1, low)
                 operands = torch.cat([lower, choices[rows]], dim=2).to(torch.uint8)
                 lengths = low + choice_lengths[rows]
-                if one_more:
-                    last = torch.zeros_like(operands[:, :1])
-                    last[:, :, 0] = 1
-                    operands = torch.cat([operands, last], dim=1)
-                    lengths = torch.nn.functional.pad(lengths, (0, 1), value=1)
                 operands, lengths = prepare(operands, lengths)
                 if len(operands):
                     yield _write_steps(system, task.solve(operands, lengths), place, row)
@@ -252,10 +240,18 @@ def _cover_running_sums(system: System) -> Iterator[CoveringProblems]:
     The sum of the first two numbers stands for any sum so far. The first of them stands for the sum
     before that.
     """
+
+    def add_one(operands: Tensor, lengths: Tensor) -> Numbers:  # one more operand, which is 1
+        last = torch.zeros_like(operands[:, :1])
+        last[:, :, 0] = 1
+        lengths = torch.nn.functional.pad(lengths, (0, 1), value=1)
+        return torch.cat([operands, last], dim=1), lengths
+
     _require_reach(system, [None, (1, 0)])
-    for (count, row), one_more in itertools.product([(2, None), (3, 2)], [False, True]):
+    for count, row in ((2, None), (3, 2)):
         carry_digits = [[1] * count, [9, 9, 1][:count]]
-        yield from _cover_columns(system, carry_digits, one_more=one_more, row=row)
+        yield from _cover_columns(system, carry_digits, row=row)
+        yield from _cover_columns(system, carry_digits, prepare=add_one, row=row)
 
 
 def _cover_multiplication(system: System) -> Iterator[CoveringProblems]:
@@ -458,35 +454,39 @@ def _write_product_sum(
 def _has_proved_covering(system: System) -> bool:
     """Return whether the format and the ids of a run fit the coverings of this module.
 
-    A format without a `layout` does not.
-
     Ids have to count places: coupled ids do, and so do Abacus ids if all numbers are written least
     significant digit first. The answer has to be written in this order. Numbers must not be padded,
     because the end of the padding is not visible; exceptions are the steps of products and
     differences, whose length is visible, the number before another one, and lists, whose numbers
     end together.
     """
-    form, task, layout = system.format, system.task, system.format.layout
+    form, task, kind = system.format, system.task, type(system.format)
     coupled = all(isinstance(scheme, Coupled) for scheme in system.schemes)
-    if isinstance(form, InsertionSort | Longhand):
+    if kind in (InsertionSort, Longhand):
         return coupled
-    if layout is None or not layout.lowest_first:
-        return False
-    if isinstance(form, Scratchpad):
+    if kind is Scratchpad:
         is_local = not getattr(task, "spare", 0)
         if isinstance(task, Multiplication | Subtraction):
-            is_local = layout.padded
+            is_local = form.pad
         if isinstance(task, MultiOperandAddition):
-            is_local = is_local and not layout.padded
-        return coupled and form.from_zero and is_local and getattr(task, "local", True)
+            is_local = is_local and not form.pad
+        is_local = is_local and getattr(task, "local", True)
+        return coupled and form.reverse_answer and form.from_zero and is_local
+    if kind not in (Expression, SubTask, Line):
+        return False
+    question_lowest_first = kind is Line or form.reverse_operands
+    lowest_first = kind is Line or form.reverse_answer
+    if kind is SubTask and form.prefix == "rev":  # in the opposite order of the question
+        lowest_first = not form.reverse_operands
+    padded = kind is Expression and (form.pad or form.pad_to is not None)
     counts_alike = isinstance(task, Addition | Increment | BitwiseOr | Copying)
     counts_alike = counts_alike and not task.answer_is_reversed
     abacus = all(isinstance(scheme, Abacus) for scheme in system.schemes)
-    abacus = abacus and layout.question_lowest_first and counts_alike
-    abacus = abacus and layout.writes_digits  # signs have no Abacus ids
+    abacus = abacus and question_lowest_first and counts_alike
+    abacus = abacus and not (kind is SubTask and form.prefix == "car")  # signs have no Abacus ids
     # Zeros lead the number before another one, which is as long.
-    padded = "answer" if isinstance(task, Increment) and task.down else False
-    return (coupled or abacus) and layout.padded == padded
+    expected = "answer" if isinstance(task, Increment) and task.down else False
+    return lowest_first and (coupled or abacus) and padded == expected
 
 
 def _require_reach(system: System, limits: list[tuple[int, int] | None]) -> None:
@@ -517,14 +517,6 @@ def _shows_random_text(system: System) -> bool:
         for scheme, encoding in zip(system.schemes, encodings, strict=True)
     )
     return is_line and form.sums[1] > 1 and not hides_other_sums
-
-
-def _draw_shortest_problems(system: System) -> CoveringProblems:
-    """Return many of the shortest problems, among which contexts may conflict."""
-    cells = torch.tensor([system.task.smallest_cell]).expand(SHORTEST_PROBLEMS, -1)
-    problems = system.task.draw_for_cells(cells, stream(0, "short"))
-    batch = system.format.write(problems)
-    return CoveringProblems(batch, batch.response()[2], problems)
 
 
 def _place_reach(system: System) -> tuple[int, int]:
@@ -561,14 +553,13 @@ COVERINGS: dict[str, Callable[[System], Iterator[CoveringProblems]]] = {
     "bitwise_or": functools.partial(
         _cover_columns,
         carry_digits=[[0, 0], [1, 0], [0, 1]],
-        digits=BITS,
         more_above=1,
         prepare=_keep_single_bits,
     ),
     "copying": functools.partial(_cover_columns, carry_digits=[[0]]),
     "reversing": functools.partial(_cover_columns, carry_digits=[[0]]),
     # With an even and with an odd number of ones below the window.
-    "parity": functools.partial(_cover_columns, carry_digits=[[0], [1]], digits=BITS),
+    "parity": functools.partial(_cover_columns, carry_digits=[[0], [1]]),
     "multi_operand_addition": _cover_running_sums,
     "multiplication": _cover_multiplication,
     "sorting": _cover_sorting,

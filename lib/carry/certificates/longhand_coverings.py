@@ -21,8 +21,7 @@ from jaxtyping import Bool
 from torch import Tensor
 
 from carry.data.batch import Batch
-from carry.formats import ALPHABET, EQUALS, PAD, to_tokens
-from carry.formats.longhand import mark_tokens
+from carry.formats.longhand import write_texts
 from carry.tasks.calculator import write_row
 
 DIGITS = "0123456789"
@@ -49,11 +48,7 @@ def generate_longhand_batches(operations: str) -> Iterator[tuple[Batch, Bool[Ten
 
 def _write_texts(texts: Sequence[tuple[str, bool]]) -> tuple[Batch, Bool[Tensor, "B A"]]:
     """Write texts; select the last token, or the last row without its count."""
-    width = max(len(text) for text, _ in texts)
-    padded = "".join(text.ljust(width, ALPHABET[PAD]) for text, _ in texts)
-    tokens = to_tokens(padded).view(len(texts), width)
-    start = (tokens == EQUALS).int().argmax(1) + 1
-    batch = mark_tokens(tokens.int(), start, torch.tensor([len(text) for text, _ in texts]))
+    batch = write_texts([text for text, _ in texts])
     index, _, real = batch.response()
     last = index == batch.length[:, None] - 2
     row = batch.number.gather(1, index)  # of the token before

@@ -48,23 +48,13 @@ def count_by_length(count: int, lengths: Iterable[int]) -> dict[int, int]:
     return counts
 
 
-def build_task(name: str, data_set: DataSet) -> Addition:
-    """Build the task of a data set; refuse another one than addition."""
-    task = tasks.build_task(data_set.task, f"problems.{name}.task")
-    if not isinstance(task, Addition):
-        raise SettingsError(
-            f"problems.{name}.task: {data_set.task['name']!r} has no lengths; expected 'addition'"
-        )
-    return task
-
-
 def count_held_out(data_set: DataSet, task: Addition, length: int) -> dict[str, int]:
     """Count the problems of a length for tests (`equal`) and for `validation`.
 
     The counts are smaller than the settings where training needs the remaining problems.
 
     >>> settings = DataSet(task={"name": "addition"}, lengths=[1, 2], test=1000, validation=100)
-    >>> task = build_task("mine", settings)
+    >>> task = tasks.build_task(settings.task)
     >>> [count_held_out(settings, task, length) for length in (1, 2)]
     [{'equal': 0, 'validation': 0}, {'equal': 1000, 'validation': 100}]
     """
@@ -74,28 +64,23 @@ def count_held_out(data_set: DataSet, task: Addition, length: int) -> dict[str, 
     return {"equal": test, "validation": min(data_set.validation, available - test)}
 
 
-def check_example_count(name: str, data_set: DataSet, count: int, where: str) -> None:
-    """Refuse a data set with fewer than `count` training problems, or none for validation."""
-    task, counts = build_task(name, data_set), count_by_length(count, data_set.lengths)
+def check_example_count(data_set: DataSet, count: int, where: str) -> None:
+    """Refuse a data set with fewer than `count` training problems."""
+    task, counts = tasks.build_task(data_set.task), count_by_length(count, data_set.lengths)
     total = sum(counts.values())
-    held_out = {length: count_held_out(data_set, task, length) for length in counts}
     if total < count:
         raise SettingsError(
             f"{where}: {count} problems are too many for lengths {data_set.lengths}; "
             f"expected at most {total}, or longer numbers"
         )
     for length, needed in counts.items():
-        available = task.count_problems(length) - sum(held_out[length].values())
+        held_out = sum(count_held_out(data_set, task, length).values())
+        available = task.count_problems(length) - held_out
         if needed > available:
             raise SettingsError(
                 f"{where}: {needed} of {count} problems would be of length {length}, where "
                 f"{available} are neither test nor validation; expected fewer"
             )
-    if not any(parts["validation"] for parts in held_out.values()):
-        raise SettingsError(
-            f"problems.{name}.test: {data_set.test} leaves none for validation at lengths "
-            f"{data_set.lengths}; expected fewer"
-        )
 
 
 def draw_held_out_problems(name: str, data_set: DataSet, length: int) -> dict[str, Problems]:
@@ -103,7 +88,7 @@ def draw_held_out_problems(name: str, data_set: DataSet, length: int) -> dict[st
 
     They depend on the name of the data set and on the length only, never on training.
     """
-    task, drawn = build_task(name, data_set), {}
+    task, drawn = tasks.build_task(data_set.task), {}
     excluded = torch.zeros(0, 2, length, dtype=torch.uint8)
     for kind, count in count_held_out(data_set, task, length).items():
         if count:
@@ -126,7 +111,7 @@ def draw_training_problems(name: str, data_set: DataSet, count: int) -> Problems
 
     All runs that train on `count` problems of this data set get the same problems.
     """
-    task, parts = build_task(name, data_set), []
+    task, parts = tasks.build_task(data_set.task), []
     for length, needed in count_by_length(count, data_set.lengths).items():
         if needed:
             held_out = draw_held_out_problems(name, data_set, length).values()

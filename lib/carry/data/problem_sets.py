@@ -38,8 +38,6 @@ def draw_problem_set(name: str, settings: ProblemSet) -> pd.DataFrame:
     task = tasks.build_task(settings.task, f"problems.{name}.task")
     smallest, longest = task.smallest_cell, settings.longest or settings.grid
     grid = itertools.product(*(range(size, settings.grid + 1) for size in smallest))
-    for index, (i, j, _) in enumerate(settings.far):
-        task.check_cell((i, j), f"problems.{name}.far.{index}")
     equal = range(max(smallest), longest + 1)
     cells_by_set = {
         "grid": [cell for cell in grid for _ in range(settings.each)],
@@ -59,10 +57,6 @@ def draw_problem_set(name: str, settings: ProblemSet) -> pd.DataFrame:
     if settings.every:
         cells, problems, kinds = task.enumerate_problems()
         tables.append(to_table("every", cells, problems, task).assign(set=kinds))
-    if settings.draw:
-        generator = stream(0, *purpose, "draw")
-        cells, problems = task.draw_with_cells(settings.draw, settings.digits, generator)
-        tables.append(to_table("draw", cells, problems, task))
     for length in sorted({*settings.lengths, *settings.beyond}):
         held_out = data_sets.draw_held_out_problems(name, settings, length)
         for kind, problems in held_out.items():

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Integer
+from jaxtyping import Integer
 from torch import Tensor
 
 LABEL_RANGE = 2**16  # large enough to be divided into any number of starts, nearly evenly
@@ -107,39 +107,20 @@ def count_written_digits(digits: Integer[Tensor, "*B K"]) -> Integer[Tensor, "*B
 
 
 def resolve_carries(
-    columns: Integer[Tensor, "B W"], subtracts: bool | Bool[Tensor, " B"] = False, base: int = 10
+    columns: Integer[Tensor, "B W"], base: int = 10
 ) -> tuple[Integer[Tensor, "B W"], Integer[Tensor, "B V"]]:
-    """Return the digits of sums of columns, and the carry into each place and out of the last.
+    """Return the digits of columns of any size, and the carry into each place and out of the last.
 
-    A column is the sum, or with `subtracts` the difference, of two digits or less. A carry passes
-    columns of 9 (base 10), and a borrow columns of 0; every other column decides alone.
+    A column is the sum, the difference, or the sum of products of digits at a place. Carries of
+    differences are negative.
 
-    >>> digits, carries = resolve_carries(torch.tensor([[12, 9, 3]]))
+    >>> digits, carries = resolve_carries(torch.tensor([[42, 45, 12, 0], [2, 0, -1, 5]]))
     >>> digits.tolist(), carries.tolist()
-    ([[2, 0, 4]], [[0, 1, 1, 0]])
-    """
-    place = torch.arange(columns.shape[1], device=columns.device)
-    borrows = torch.as_tensor(subtracts, device=columns.device).view(-1, 1)
-    passes = columns == torch.where(borrows, 0, base - 1)
-    source = torch.where(passes, -1, place).cummax(1).values
-    own = (columns >= base).to(columns.dtype) - (columns < 0).to(columns.dtype)
-    made = torch.where(source >= 0, own.gather(1, source.clamp(min=0)), 0)
-    carries = F.pad(made, (1, 0))
-    return (columns + carries[:, :-1]).remainder(base), carries
-
-
-def carry_columns(
-    columns: Integer[Tensor, "B K"],
-) -> tuple[Integer[Tensor, "B K"], Integer[Tensor, "B K"]]:
-    """Return the digits of sums of columns of any size, and the carry into each place.
-
-    >>> digits, carries = carry_columns(torch.tensor([[42, 45, 12, 0]]))
-    >>> digits.tolist(), carries.tolist()
-    ([[2, 9, 6, 1]], [[0, 4, 4, 1]])
+    ([[2, 9, 6, 1], [2, 0, 9, 4]], [[0, 4, 4, 1, 0], [0, 0, 0, -1, 0]])
     """
     by_place = columns.T.contiguous()  # each step reads one place of all problems
-    carries = torch.zeros_like(by_place)
-    for place in range(1, len(by_place)):
-        torch.add(by_place[place - 1], carries[place - 1], out=carries[place])
-        carries[place].floor_divide_(10)
-    return (columns + carries.T).remainder_(10).to(torch.uint8), carries.T
+    carries = by_place.new_zeros(len(by_place) + 1, len(columns))
+    for place, column in enumerate(by_place):
+        torch.add(column, carries[place], out=carries[place + 1]).floor_divide_(base)
+    digits = (columns + carries[:-1].T).remainder_(base)
+    return digits.to(torch.uint8), carries.T

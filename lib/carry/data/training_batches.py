@@ -8,16 +8,13 @@ import torch
 from jaxtyping import Integer
 from torch import Tensor
 
-from carry.data import data_sets, problem_sets
+from carry.data import data_sets
 from carry.data.batch import Batch
 from carry.data.problems import Problems
-from carry.experiments.problems import ProblemSet
 from carry.experiments.run import Run
 from carry.formats import Format, insert_random_padding
 from carry.randomness import stream
 from carry.tasks import Task
-
-MAX_CELLS = 10**7  # that are drawn at once
 
 
 def draw_training_set(run: Run, task: Task) -> tuple[Problems | None, Integer[Tensor, " B"] | None]:
@@ -30,9 +27,8 @@ def draw_training_set(run: Run, task: Task) -> tuple[Problems | None, Integer[Te
     if training.examples is None:
         return None, None
     if data_set is None:
-        settings = ProblemSet(task=run.task, draw=training.examples, digits=training.digits)
-        table = problem_sets.draw_problem_set(run.example_stream(), settings)
-        return problem_sets.to_problems(table, task), None
+        generator = stream(0, "problems", run.example_stream(), "draw")
+        return task.draw(training.examples, training.digits, generator), None
     name, count = training.problem_set, training.examples
     problems = data_sets.draw_training_problems(name, data_set, count)
     mixed = bool(data_set.mixture)
@@ -57,10 +53,7 @@ def draw_held_out(
     if getattr(task, "sampling", None) == "stratified" and count < digits**2:
         # A stratified draw of fewer problems than cells covers adjacent cells. A draw with every
         # cell once is in random order, so its first cells are an even sample.
-        if digits**2 <= MAX_CELLS:
-            cells = task.draw_training_cells(digits**2, digits, generator)[:count]
-        else:  # a sample with replacement of so many cells hardly repeats any
-            cells = torch.randint(1, digits + 1, (count, 2), generator=generator)
+        cells = task.draw_training_cells(digits**2, digits, generator)[:count]
         return task.draw_for_cells(cells, generator)
     return task.draw(count, digits, generator)
 

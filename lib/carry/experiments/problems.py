@@ -9,7 +9,6 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-import pydantic
 from pydantic import Field
 
 from carry.config.settings import check_known
@@ -25,8 +24,7 @@ class ProblemSet(DataSet):
     further problems for each size i = j, up to `longest` (default: the grid); `far`: cells beyond
     these, as i, j and a number of problems; `ranges`: for a set of each name the least and the
     largest size i = j, which are drawn uniformly, and a number of problems; `every`: all problems
-    of a task with few problems. `draw` problems of the training distribution, of sizes up to
-    `digits`.
+    of a task with few problems.
 
     Problems come from the random `stream` of the set's name (default) or of another set, which
     differs in size.
@@ -44,25 +42,6 @@ class ProblemSet(DataSet):
     far: list[CountedSizes] = []
     ranges: dict[str, CountedSizes] = {}
     every: bool = False
-    draw: int = Field(default=0, ge=0, le=MOST_PROBLEMS)
-    digits: int = Field(default=0, ge=0, le=MOST_DIGITS)
-
-    @pydantic.model_validator(mode="after")
-    def _check_problems(self) -> ProblemSet:
-        """Refuse problems that training could draw next to those that it never draws, and none."""
-        for kind in ("grid", "equal", "far", "ranges", "every", "draw"):
-            if self.lengths and getattr(self, kind):
-                raise ValueError(f"{kind} does not fit a set with lengths, expected test alone")
-        for name, (least, most, _) in self.ranges.items():
-            if most < least:
-                raise ValueError(f"ranges.{name}: {most} does not fit, expected {least} or more")
-        cells = self.grid * self.each + (self.longest or self.grid) * self.equal
-        if not (cells or self.far or self.ranges or self.every or self.draw or self.test):
-            raise ValueError(
-                "leaves no problem to score; expected test with lengths, or each, equal, far, "
-                "ranges, every or draw"
-            )
-        return self
 
 
 def far(each: int, *sizes: int | tuple[int, int]) -> list[list[int]]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import replace
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import pydantic
 import torch
@@ -30,11 +30,7 @@ HINT_LETTERS = OPERAND_LETTERS + "αβγδεζηθικλμνξοπρστυφχψ
 NUMBER_SYMBOLS = "".join(map(chr, range(0x4E00, 0x4E00 + 1000)))
 ALPHABET = SIGNS + HINT_LETTERS + NUMBER_SYMBOLS
 FIRST_LETTER = len(SIGNS)
-
-# A token and its marks are packed into 63 bits.
-TOKEN_BITS, SIGN_BITS, NUMBER_BITS, PLACE_BITS = 11, 1, 20, 31
-MAX_NUMBERS = 2**NUMBER_BITS - 1  # of one problem, with its steps
-MAX_TOKENS = 2**PLACE_BITS - 2
+MAX_TOKENS = 2**31 - 2  # of a problem; marks have 32 bits
 
 
 class Extent(NamedTuple):
@@ -42,17 +38,7 @@ class Extent(NamedTuple):
 
     longest_number: int  # tokens of the longest number
     tokens: int  # tokens of the longest problem
-    levels: tuple[int, ...] = ()  # number of coupling numbers at each level
-
-
-class Layout(NamedTuple):
-    """How numbers are written: what coverings rest on (`carry.certificates.coverings`)."""
-
-    # Whether the least significant digit is written first, in the response and in the question.
-    lowest_first: bool
-    question_lowest_first: bool
-    padded: bool | Literal["answer"]  # whether zeros make numbers longer: all, or the answer
-    writes_digits: bool = True  # in the response; False for signs in their place
+    levels: tuple[int, ...]  # number of coupling numbers at each level
 
 
 class Piece(NamedTuple):
@@ -74,20 +60,18 @@ class Format(Settings):
 
     task_type: ClassVar[type[Task]] = Task  # the tasks that it writes
     largest_base: ClassVar[int] = 10  # of the digits that it writes
+    last_symbol: ClassVar[str] = SIGNS[-1]  # that it uses of the alphabet
     level_count: ClassVar[int] = 0  # levels at which tokens are coupled
     has_index_hints: ClassVar[bool] = False  # a letter before each digit names its place
-    has_task_prefix: ClassVar[bool] = False  # the setting `prefix` names a sub-task
     has_steps: ClassVar[bool] = False  # responses contain steps before the answer
     # Whether responses end with the answer of the task; False for another sub-task.
     writes_answer: ClassVar[bool] = True
-    numbers_are_symbols: ClassVar[bool] = False  # each number is one token
     # Whether questions with operands of equal lengths can differ in length.
     variable_length: ClassVar[bool] = False
     # Whether the question determines the marks of every possible response.
     marks_known_from_question: ClassVar[bool] = True
     # Whether coupling numbers hide the answer's length until it ends, as position coupling needs.
-    hides_answer_length: ClassVar[bool] = False
-    layout: ClassVar[Layout | None] = None  # of numbers; without it no covering is proved
+    hides_answer_length: ClassVar[bool] = True
 
     _task: Task = pydantic.PrivateAttr()
 
@@ -100,9 +84,9 @@ class Format(Settings):
         """Return the reason why the format cannot write its task, or None."""
         return None
 
-    @abstractmethod
     def vocabulary_size(self) -> int:
         """Return the number of tokens that a model of this format needs."""
+        return ALPHABET.index(self.last_symbol) + 1
 
     @abstractmethod
     def write(self, problems: Problems) -> Batch:
@@ -137,17 +121,21 @@ class Format(Settings):
         """
         raise NotImplementedError
 
-    @abstractmethod
     def extent(self, digits: int) -> Extent:
-        """Return the sizes of the largest problem with cell sizes up to `digits`.
+        """Write the largest problem with cell sizes up to `digits`, and return its sizes.
 
         Raises:
             SettingsError: for sizes that cannot be written.
         """
+        lengths = self.task.largest_lengths(digits)
+        zeros = torch.zeros(*lengths.shape, int(lengths.max()), dtype=torch.uint8)
+        batch = self.write_open_ended(self.task.solve(zeros, lengths))
+        levels = tuple((batch.levels[0].amax(0) + 1).tolist())
+        return Extent(int(batch.place.max()) + 1, int(batch.length), levels)
 
-    @abstractmethod
     def read(self, response: Integer[Tensor, "B A"]) -> Integer[Tensor, "B A"]:
         """Return the answers in responses, least significant digit first, followed by EOS."""
+        return torch.where(before_end(response), response, EOS)
 
     def describe_rows(self, response: str) -> str:
         """Return the rows of a response as lines; empty for a format that writes no rows."""
@@ -203,44 +191,35 @@ def join_pieces(
 ) -> Batch:
     """Write `count` problems: their pieces row by row without absent tokens, and an end.
 
-    Token and marks are packed into one integer, so that they are moved once.
-
     Args:
         couplings: of each number, from number 1 on, at each level.
 
     Raises:
-        SettingsError: for more numbers or tokens than fit the packed integer.
+        SettingsError: for more tokens than marks can count.
     """
     device, asked = question[0].tokens.device, sum(piece.tokens.shape[1] for piece in question)
     pieces = [*question, *response, sign_piece(EOS, device)]
-    if len(couplings) > MAX_NUMBERS:
-        raise SettingsError(
-            f"format: {len(couplings)} numbers of a problem, with steps, do not fit; "
-            f"expected at most {MAX_NUMBERS}"
-        )
     if sum(piece.tokens.shape[1] for piece in pieces) > MAX_TOKENS:
         raise SettingsError(f"format: a problem is too long; expected at most {MAX_TOKENS} tokens")
-    sign_shift, number_shift = TOKEN_BITS, TOKEN_BITS + SIGN_BITS
-    place_shift = number_shift + NUMBER_BITS
-    packed = []
-    for piece in pieces:
-        marks = (piece.is_sign << sign_shift) | (piece.place.long() + 1 << place_shift)
-        marks = piece.tokens.long() | (piece.number << number_shift) | marks
-        packed.append(marks.expand(count, -1))
     present = torch.cat([piece.present.expand(count, -1) for piece in pieces], dim=1)
     length = present.sum(1)
-    width = int(length.max())
-    padding = PAD | 1 << sign_shift  # a sign of number 0 without a place
-    joined = torch.full((count, width), padding, dtype=torch.int64, device=device)
-    inside = torch.arange(width, device=device) < length[:, None]
-    joined.masked_scatter_(inside, torch.cat(packed, dim=1).masked_select(present))  # row by row
-    tokens = joined & (1 << TOKEN_BITS) - 1
-    is_sign = (joined >> sign_shift & 1).bool()
-    number = joined >> number_shift & (1 << NUMBER_BITS) - 1
-    place = (joined >> place_shift) - 1
-    marks = [tokens, torch.where(is_sign, 0, number), torch.where(is_sign, NO_PLACE, place)]
+    inside = torch.arange(int(length.max()), device=device) < length[:, None]
+
+    def join(values: list[Tensor | int], padding: int) -> Integer[Tensor, "B T"]:
+        parts = [
+            torch.as_tensor(value, device=device).int().expand(count, piece.tokens.shape[1])
+            for value, piece in zip(values, pieces, strict=True)
+        ]
+        joined = torch.full(inside.shape, padding, dtype=torch.int32, device=device)
+        return joined.masked_scatter_(inside, torch.cat(parts, dim=1)[present])  # row by row
+
+    is_sign = join([int(piece.is_sign) for piece in pieces], 1).bool()
+    tokens = join([piece.tokens for piece in pieces], PAD)
+    number = join([piece.number for piece in pieces], 0)
+    place = join([piece.place for piece in pieces], NO_PLACE)
     levels = compute_coupling_numbers(number, place, couplings)
-    return Batch(*(mark.int() for mark in marks), levels, present[:, :asked].sum(1), length)
+    number, place = number.masked_fill(is_sign, 0), place.masked_fill(is_sign, NO_PLACE)
+    return Batch(tokens, number, place, levels, present[:, :asked].sum(1), length)
 
 
 def compute_coupling_numbers(
@@ -276,6 +255,30 @@ def compact_rows(
     order = kept.byte().argsort(dim=1, descending=True, stable=True)
     inside = torch.arange(kept.shape[1], device=kept.device) < kept.sum(1, keepdim=True)
     return tokens.gather(1, order), inside
+
+
+def before_end(response: Integer[Tensor, "B A"]) -> Bool[Tensor, "B A"]:
+    """Return which tokens of responses stand before the first end.
+
+    >>> before_end(torch.tensor([[7, 13, 8]])).tolist()
+    [[True, False, False]]
+    """
+    return (response == EOS).cumsum(1) == 0
+
+
+def read_after_last(
+    response: Integer[Tensor, "B A"], separator: Bool[Tensor, "B A"]
+) -> tuple[Integer[Tensor, "B A"], Bool[Tensor, "B A"]]:
+    """Return the tokens after the last separator before the end, or all, and where they are.
+
+    >>> response = torch.tensor([[7, 20, 8, 9, 13, 20]])
+    >>> tokens, inside = read_after_last(response, response == 20)
+    >>> tokens[inside].tolist(), inside.tolist()
+    ([8, 9], [[True, True, False, False, False, False]])
+    """
+    inside = before_end(response)
+    separators = (separator & inside).cumsum(1)
+    return compact_rows(response, inside & ~separator & (separators == separators[:, -1:]))
 
 
 def sign_piece(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from jaxtyping import Bool, Integer
 from torch import Tensor
@@ -9,12 +11,12 @@ from torch import Tensor
 from carry.data.batch import Batch
 from carry.data.problems import Problems
 from carry.formats import (
+    ALPHABET,
     BOS,
     EOS,
     EQUALS,
     PAD,
     PLUS,
-    Extent,
     Format,
     join_pieces,
     sign_piece,
@@ -37,26 +39,17 @@ class Binary(Format):
     """
 
     task_type = ModularAddition
+    last_symbol = ALPHABET[PAD]
 
     @property
     def bits(self) -> int:
         """The number of bits of the largest number."""
         return (self.task.modulus - 1).bit_length()
 
-    def vocabulary_size(self) -> int:
-        """Return the end of the digits and signs; only two digits are used."""
-        return PAD + 1
-
-    def extent(self, digits: int) -> Extent:
-        """Return the bits of a number, and the tokens of operands, answer and signs."""
-        return Extent(self.bits, 3 * self.bits + 4)
-
     def write(self, problems: Problems) -> Batch:
         """Write problems as tokens and marks; the place of a bit is its power of two."""
-        numbers = [*problems.operands.unbind(1), problems.answer]
-        values = torch.stack([digits_to_values(digits) for digits in numbers], dim=1)
-        bits = values[..., None] >> torch.arange(self.bits, device=values.device) & 1
-        return write_symbols(bits, PLUS)
+        place = torch.arange(self.bits, device=problems.room.device)
+        return write_values(problems, lambda value: value >> place & 1, PLUS)
 
     def read(self, response: Integer[Tensor, "B A"]) -> Integer[Tensor, "B N"]:
         """Return the decimal digits of the number, least significant first, followed by EOS.
@@ -70,16 +63,19 @@ class Binary(Format):
         return read_value(value, valid, 2**self.bits - 1)
 
 
-def write_symbols(symbols: Integer[Tensor, "B S W"], sign: int | None) -> Batch:
-    """Write numbers of W symbols by place, with a sign between operands; the last one answers."""
-    count, numbers, width = symbols.shape
-    device, length = symbols.device, torch.full((count,), width, device=symbols.device)
-    pieces = []
-    for index, before in enumerate([BOS, *[sign] * (numbers - 2), EQUALS]):
+def write_values(
+    problems: Problems, write: Callable[[Integer[Tensor, "B 1"]], Tensor], sign: int | None
+) -> Batch:
+    """Write numbers as `write` does, by place, with a sign between operands."""
+    numbers = [*problems.operands.unbind(1), problems.answer]
+    device, pieces = problems.room.device, []
+    for number, before in enumerate([BOS, *[sign] * (len(numbers) - 2), EQUALS], start=1):
         if before is not None:
             pieces.append(sign_piece(before, device))
-        pieces.append(number_piece(symbols[:, index], length, index + 1, reverse=False))
-    return join_pieces(pieces[:-1], pieces[-1:], count, [()] * numbers)
+        symbols = write(digits_to_values(numbers[number - 1])[:, None])
+        length = torch.full_like(problems.room, symbols.shape[1])
+        pieces.append(number_piece(symbols, length, number, reverse=False))
+    return join_pieces(pieces[:-1], pieces[-1:], len(problems), [()] * len(numbers))
 
 
 def read_value(

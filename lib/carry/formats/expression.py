@@ -23,8 +23,8 @@ from carry.formats import (
     SPACE,
     Extent,
     Format,
-    Layout,
     Piece,
+    before_end,
     choose_first_letter,
     compact_rows,
     insert_tokens,
@@ -90,12 +90,6 @@ class Expression(Format):
         return self.spaces > 0
 
     @property
-    def layout(self) -> Layout:
-        """As the settings say."""
-        padded = self.pad or self.pad_to is not None
-        return Layout(self.reverse_answer, self.reverse_operands, padded)
-
-    @property
     def hides_answer_length(self) -> bool:
         """An id of the most significant digit would tell the length of an unpadded answer."""
         return self.reverse_answer or bool(self.pad)
@@ -132,18 +126,14 @@ class Expression(Format):
         return max([PAD, *space, *map(ALPHABET.index, self.task.sign)]) + 1
 
     def extent(self, digits: int) -> Extent:
-        """Return the longest number, and the tokens of the longest problem with its signs."""
-        longest, lengths = self.task.max_answer_length(digits), self.task.largest_lengths(digits)
-        lengths, longest = self._written_lengths(lengths), max(longest, self.pad_to or 0)
+        """Return the sizes of the largest problem, with its letters and the most spaces."""
+        extent = Format.extent(self.model_copy(update={"spaces": 0.0}), digits)
         if self.has_index_hints:
-            _check_hints(longest)
-        per_digit, signs = 2 if self.has_index_hints else 1, 2 + lengths.shape[1]
-        tokens = per_digit * (int(lengths.sum()) + longest) + signs
-        symbols = int(lengths.sum()) + lengths.shape[1] - 1
-        tokens += int(max_spaces(self.spaces, torch.tensor([symbols]), torch.tensor([longest])))
-        number = max(digits, longest, int(lengths.max()))
-        # Coupling numbers of signs are 0, and one above the answer if it is written descending.
-        return Extent(per_digit * number, tokens, (number + (1 if self._ascending else 2),))
+            return extent._replace(longest_number=2 * extent.longest_number)
+        answer = max(self.task.max_answer_length(digits), self.pad_to or 0)
+        symbols, answers = torch.tensor([[extent.tokens - 3 - answer], [answer]])
+        spaces = max_spaces(self.spaces, symbols, answers)
+        return extent._replace(tokens=extent.tokens + int(spaces))
 
     def write(self, problems: Problems) -> Batch:
         """Write problems as tokens and marks; the coupling number of a sign is one below place 0.
@@ -186,7 +176,7 @@ class Expression(Format):
 
     def read(self, response: Integer[Tensor, "B A"]) -> Integer[Tensor, "B A"]:
         """Return the digits, least significant first, followed by EOS; letters are ignored."""
-        kept = (response == EOS).cumsum(1) == 0
+        kept = before_end(response)
         if self.has_index_hints:
             response, kept = compact_rows(response, kept & (response < FIRST_LETTER))
         return least_significant_first(response, kept, self.reverse_answer)

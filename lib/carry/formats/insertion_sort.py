@@ -46,12 +46,11 @@ from carry.formats import (
     BOS,
     EOS,
     EQUALS,
-    Extent,
     Format,
     Piece,
     check_list,
-    compact_rows,
     join_pieces,
+    read_after_last,
     sign_piece,
 )
 from carry.tasks import Coupling
@@ -59,7 +58,7 @@ from carry.tasks.sorting import Sorting
 
 LESS, SAME, MORE = map(ALPHABET.index, "-|+")
 COMMA, COLON, SEMICOLON = map(ALPHABET.index, ",:;")
-MAX_NUMBERS = 1023  # of a list of n; `join_pieces` must hold its n^2 + n rows
+MAX_NUMBERS = 1023  # of a list of n, which has n^2 + n rows; more would exhaust the memory
 
 
 class InsertionSort(Format):
@@ -75,19 +74,6 @@ class InsertionSort(Format):
     task_type = Sorting
     has_steps = True
     level_count = 4  # reading time, column, rank, and new number
-    hides_answer_length = True
-
-    def vocabulary_size(self) -> int:
-        """Return the digits and the signs."""
-        return max(LESS, SAME, MORE, COMMA, COLON, SEMICOLON) + 1
-
-    def extent(self, digits: int) -> Extent:
-        """Write the largest problem and return its sizes."""
-        check_list(digits, MAX_NUMBERS)
-        lengths = self.task.largest_lengths(digits)
-        nines = torch.full((*lengths.shape, digits), 9, dtype=torch.uint8)
-        batch = self.write(self.task.solve(nines, lengths))
-        return Extent(digits, int(batch.length), tuple((batch.levels[0].amax(0) + 1).tolist()))
 
     def write_open_ended(self, problems: Problems) -> Batch:
         """Write the problems: the question determines the length of the response."""
@@ -127,11 +113,8 @@ class InsertionSort(Format):
 
     def read(self, response: Integer[Tensor, "B A"]) -> Integer[Tensor, "B A"]:
         """Return the tokens of the last list, followed by EOS."""
-        index = torch.arange(response.shape[1], device=response.device)
-        inside = (response == EOS).cumsum(1) == 0
-        is_sign = inside & ((response == COLON) | (response == SEMICOLON))
-        first = torch.where(is_sign, index + 1, 0).amax(1, keepdim=True)
-        last_list, inside = compact_rows(response, inside & (index >= first))
+        separator = (response == COLON) | (response == SEMICOLON)
+        last_list, inside = read_after_last(response, separator)
         return torch.where(inside, last_list, EOS)
 
 

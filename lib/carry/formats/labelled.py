@@ -14,8 +14,8 @@ from carry.formats import (
     EOS,
     EQUALS,
     FIRST_LETTER,
-    Extent,
     Format,
+    before_end,
     check_list,
     choose_first_letter,
     compact_rows,
@@ -40,15 +40,7 @@ class Labelled(Format):
     """
 
     task_type = Sorting
-
-    def vocabulary_size(self) -> int:
-        """Return the digits, the signs and the letters of operands."""
-        return FIRST_LETTER + len(OPERAND_LETTERS)
-
-    def extent(self, digits: int) -> Extent:
-        """Return the longest operand, and the tokens of the longest problem."""
-        check_list(digits, len(OPERAND_LETTERS))
-        return Extent(digits, 2 + digits * (digits + 3) + 2 * digits - 1)
+    last_symbol = OPERAND_LETTERS[-1]
 
     def write(self, problems: Problems) -> Batch:
         """Write problems as tokens and marks; letters and signs have no place."""
@@ -77,6 +69,6 @@ class Labelled(Format):
 
     def read(self, response: Integer[Tensor, "B A"]) -> Integer[Tensor, "B A"]:
         """Return the letters in order, as tokens, followed by EOS."""
-        kept = ((response == EOS).cumsum(1) == 0) & (response >= FIRST_LETTER)
+        kept = before_end(response) & (response >= FIRST_LETTER)
         letters, inside = compact_rows(response, kept)
         return torch.where(inside, letters, EOS)

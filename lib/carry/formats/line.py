@@ -22,14 +22,13 @@ from torch import Tensor
 from carry.data.batch import NO_PLACE, Batch
 from carry.data.problems import Problems
 from carry.formats import (
+    ALPHABET,
     BOS,
-    EOS,
     EQUALS,
     FIRST_LETTER,
     SPACE,
     Extent,
     Format,
-    Layout,
     Piece,
     join_pieces,
     sign_piece,
@@ -77,9 +76,8 @@ class Line(Format):
     """
 
     task_type = Addition
+    last_symbol = ALPHABET[FIRST_LETTER + TEXT_LETTERS - 1]
     level_count = 2  # the place, and the sum
-    layout = Layout(True, True, False)
-    hides_answer_length = True
 
     text: Annotated[list[Characters], Pair, BeforeValidator(_to_range)] = [0, 10]
     sums: Annotated[list[Sums], Pair, BeforeValidator(_to_range)] = [1, 2]
@@ -96,10 +94,6 @@ class Line(Format):
             if least > most:
                 return f"{key} {[least, most]} is empty; expected the minimum first"
         return None
-
-    def vocabulary_size(self) -> int:
-        """Return the digits, the signs and the letters of text."""
-        return FIRST_LETTER + TEXT_LETTERS
 
     def extent(self, digits: int) -> Extent:
         """Return the longest number, and the tokens of the longest line."""
@@ -124,10 +118,6 @@ class Line(Format):
         pieces += [self._text_piece(label, last), *self._sum_pieces(problems, last)]
         couplings = [((1, 1), (index, 0)) for index in range(self.sums[1]) for _ in range(3)]
         return join_pieces(pieces[:-1], pieces[-1:], len(problems), couplings)
-
-    def read(self, response: Integer[Tensor, "B A"]) -> Integer[Tensor, "B A"]:
-        """Return the digits, least significant first, followed by EOS."""
-        return torch.where((response == EOS).cumsum(1) == 0, response, EOS)
 
     def _sum_pieces(self, problems: Problems, index: int | Integer[Tensor, "B 1"]) -> list[Piece]:
         """Return the pieces of a sum with its index in the line."""

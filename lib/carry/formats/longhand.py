@@ -28,29 +28,39 @@ Marks are a function of the tokens so far, at three levels:
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 import torch
-from jaxtyping import Bool, Integer
+from jaxtyping import Integer
 from torch import Tensor
 
-from carry.config.settings import SettingsError
 from carry.data.batch import NO_LEVEL, NO_PLACE, Batch
 from carry.data.problems import Problems
-from carry.formats import ALPHABET, EOS, EQUALS, PAD, PLUS, Extent, Format, compact_rows
+from carry.formats import (
+    ALPHABET,
+    EOS,
+    EQUALS,
+    PAD,
+    PLUS,
+    Extent,
+    Format,
+    to_text,
+    to_tokens,
+)
 from carry.tasks.calculator import (
-    ANSWER_SYMBOLS,
     DIVIDE,
     MULTIPLY,
     OPERATIONS,
     Calculator,
-    compute_rows,
-    read_answers,
+    check_digits,
+    read_answer,
+    read_calculations,
+    write_rows,
 )
 
 COMMA, MINUS, TIMES, OVER = map(ALPHABET.index, ",-*:")
 OPERATION_TOKENS = (PLUS, MINUS, TIMES, OVER)  # in the order of `OPERATIONS`
 SHIFT, STEP, REPAIR = 3, 4, 5  # rows above the previous one
-LONGEST = 1000  # digits of factors; more rows would exhaust the memory
 
 
 class Longhand(Format):
@@ -71,18 +81,10 @@ class Longhand(Format):
     has_steps = True
     level_count = 3  # place, row, and counted digit
     marks_known_from_question = False  # the model decides where rows end and which kind follows
-    hides_answer_length = True
-
-    def vocabulary_size(self) -> int:
-        """Return the digits and the signs."""
-        return max(EOS, PAD, COMMA, *OPERATION_TOKENS) + 1
 
     def extent(self, digits: int) -> Extent:
         """Return bounds on the longest number, the tokens and the levels."""
-        if {*self.task.operations} & {*"*/"} and digits > LONGEST:
-            raise SettingsError(
-                f"format: the rows of {digits} digits are too long; expected at most {LONGEST}"
-            )
+        check_digits(digits, "format")
         codes = torch.tensor([OPERATIONS.index(sign) for sign in self.task.operations])
         lengths = self.task.largest_lengths(digits).expand(len(codes), -1)
         rows, tokens = _bound_response(codes, lengths)
@@ -92,23 +94,16 @@ class Longhand(Format):
 
     def write(self, problems: Problems) -> Batch:
         """Write problems as tokens and marks."""
-        rows = compute_rows(problems.operands, problems.lengths)
-        place = torch.arange(rows.digits.shape[2], device=rows.lengths.device)
-        present = (rows.lengths > 0)[:, :, None]
-        signs = torch.where(rows.negative, MINUS, PLUS)[:, :, None]
-        tokens = torch.cat([rows.counts[:, :, None], rows.digits, signs], dim=2)
-        inside = torch.cat([present, place < rows.lengths[:, :, None], present], dim=2)
-        end = torch.full_like(tokens[:, :1, 0], EOS)
-        tokens = torch.cat([tokens.flatten(1), end], dim=1)
-        inside = torch.cat([inside.flatten(1), torch.ones_like(end, dtype=torch.bool)], dim=1)
-        return self._join(problems, tokens, inside)
+        responses = [
+            "".join(write_rows(sign, first, second)) + "$"
+            for first, second, sign in read_calculations(problems.operands, problems.lengths)
+        ]
+        return self._write(problems, responses)
 
     def write_open_ended(self, problems: Problems) -> Batch:
         """Write the questions, followed by zeros for the longest possible responses."""
-        _, length = _bound_response(problems.operands[:, 2, 0].long(), problems.lengths)
-        zeros = length.new_zeros(len(length), int(length.max()))
-        inside = torch.arange(zeros.shape[1], device=length.device) < length[:, None]
-        return self._join(problems, zeros, inside)
+        _, lengths = _bound_response(problems.operands[:, 2, 0].long(), problems.lengths)
+        return self._write(problems, ["0" * length for length in lengths.tolist()])
 
     def mark_continuation(
         self, problems: Problems, question: Batch, response: Integer[Tensor, "B A"]
@@ -123,29 +118,14 @@ class Longhand(Format):
         Rows that begin with a shift are those of a product if the first one is 0 and no sign is -;
         a quotient without such signs has digits 9 only.
         """
-        inside = (response == EOS).cumsum(1) == 0
-        is_sign = inside & (response > 9)
-        row = is_sign.cumsum(1) - is_sign.long()
-        before = torch.nn.functional.pad(is_sign[:, :-1], (1, 0), value=True)
-        is_count = inside & before & (response < 10)
-        counts, present = compact_rows(response, is_count)
-        signs, _ = compact_rows(response, is_sign)
-        is_last = inside & (row == is_sign.sum(1, keepdim=True) - 1) & ~is_count & ~is_sign
-        last, in_last = compact_rows(response, is_last)
-        in_first = inside & (row == 0) & ~is_sign
-        is_product = ~((signs == MINUS) & present).any(1) & ~(in_first & (response > 0)).any(1)
-        divides = (response[:, 0] == 0) & ~is_product
-        counts, last = torch.where(present, counts, 0), torch.where(in_last, last, 0)
-        negative = (signs == MINUS) & present
-        answer, length = read_answers(counts, negative, present, last, divides)
-        answer = torch.tensor([*map(ALPHABET.index, ANSWER_SYMBOLS)], device=length.device)[
-            answer.long()
-        ]
-        width = max(0, response.shape[1] - answer.shape[1])
-        answer = torch.nn.functional.pad(answer, (0, width))[:, : response.shape[1]]
-        return torch.where(
-            torch.arange(answer.shape[1], device=length.device) < length[:, None], answer, EOS
-        )
+        answers, (count, width) = [], response.shape
+        for text in map(to_text, response):
+            rows = re.findall(r"\d+[-+]", text.partition("$")[0])
+            is_quotient = "-" in "".join(rows) or bool("".join(rows[:1]).strip("0+"))
+            divides = is_quotient and rows[0][0] == "0"
+            answers.append(read_answer(rows, divides) if rows else "")
+        text = "".join(answer.ljust(width, ALPHABET[EOS]) for answer in answers)
+        return to_tokens(text).view(count, width).to(response.device)
 
     def describe_rows(self, response: str) -> str:
         """Return a response as lines, one for each row, most significant digit first.
@@ -164,30 +144,27 @@ class Longhand(Format):
             for count, digits, sign in rows
         )
 
-    def _join(
-        self, problems: Problems, response: Integer[Tensor, "B A"], inside: Bool[Tensor, "B A"]
-    ) -> Batch:
-        """Write questions with the tokens of responses that are `inside`."""
-        operation = problems.operands[:, 2, 0].long()
-        signs = torch.tensor(OPERATION_TOKENS, device=operation.device)[operation]
-        place = torch.arange(problems.operands.shape[2], device=operation.device)
-        kept = place < problems.lengths[:, :2, None]
-        ones = torch.ones_like(signs, dtype=torch.bool)
-        first, second = problems.operands[:, :2].long().unbind(1)
-        columns = [
-            (signs[:, None], ones[:, None]),
-            (first, kept[:, 0]),
-            (torch.full_like(signs, COMMA)[:, None], ones[:, None]),
-            (second, kept[:, 1]),
-            (torch.full_like(signs, EQUALS)[:, None], ones[:, None]),
-            (response.long(), inside),
+    def _write(self, problems: Problems, responses: list[str]) -> Batch:
+        """Write questions with responses."""
+        calculations = read_calculations(problems.operands, problems.lengths)
+        texts = [
+            f"{sign}{first},{second}={response}"
+            for (first, second, sign), response in zip(calculations, responses, strict=True)
         ]
-        tokens, kept = (torch.cat(part, dim=1) for part in zip(*columns, strict=True))
-        tokens, kept = compact_rows(tokens, kept)
-        length = kept.sum(1)
-        width = int(length.max())
-        tokens = torch.where(kept, tokens, PAD)[:, :width].int()
-        return mark_tokens(tokens, problems.lengths[:, :2].sum(1) + 3, length)
+        return write_texts(texts).to(problems.room.device)
+
+
+def write_texts(texts: Sequence[str]) -> Batch:
+    """Return calculations as tokens, with their marks.
+
+    >>> write_texts(["-73,25=158-051+$"]).place[0].tolist()
+    [-1, 0, 1, -1, 0, 1, -1, -1, 0, 1, -1, -1, 0, 1, -1, -1]
+    """
+    width = max(map(len, texts))
+    padded = "".join(text.ljust(width, ALPHABET[PAD]) for text in texts)
+    tokens = to_tokens(padded).view(len(texts), width).int()
+    start = (tokens == EQUALS).int().argmax(1) + 1
+    return mark_tokens(tokens, start, torch.tensor([*map(len, texts)]))
 
 
 def _bound_response(

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import torch
 from jaxtyping import Integer
 from torch import Tensor
 
 from carry.data.batch import Batch
 from carry.data.problems import Problems
-from carry.formats import ALPHABET, FIRST_LETTER, Extent, Format
-from carry.formats.binary import read_value, write_symbols
-from carry.tasks import digits_to_values
+from carry.formats import ALPHABET, FIRST_LETTER, Format
+from carry.formats.binary import read_value, write_values
 from carry.tasks.modular_addition import ModularAddition
 
 
@@ -26,7 +24,6 @@ class OneHot(Format):
     """
 
     task_type = ModularAddition
-    numbers_are_symbols = True
 
     def incompatibility(self) -> str | None:
         """Refuse more numbers than symbols."""
@@ -39,15 +36,9 @@ class OneHot(Format):
         """Return the signs and the numbers."""
         return FIRST_LETTER + self.task.modulus
 
-    def extent(self, digits: int) -> Extent:
-        """Return one token for each number, and the signs."""
-        return Extent(1, 6)
-
     def write(self, problems: Problems) -> Batch:
         """Write problems as tokens and marks; every number is at place 0."""
-        numbers = [*problems.operands.unbind(1), problems.answer]
-        values = torch.stack([digits_to_values(digits) for digits in numbers], dim=1)
-        return write_symbols(FIRST_LETTER + values[..., None], sign=None)
+        return write_values(problems, lambda value: FIRST_LETTER + value, sign=None)
 
     def read(self, response: Integer[Tensor, "B A"]) -> Integer[Tensor, "B N"]:
         """Return the digits of the number, least significant first, followed by EOS."""

@@ -19,13 +19,13 @@ from carry.formats import (
     PAD,
     Extent,
     Format,
-    Layout,
     Piece,
     compute_coupling_numbers,
     join_pieces,
+    read_after_last,
     sign_piece,
 )
-from carry.formats.expression import number_piece
+from carry.formats.expression import least_significant_first, number_piece
 from carry.tasks import Coupling, ScratchpadStage
 from carry.tasks.multi_operand_addition import MultiOperandAddition
 
@@ -64,11 +64,6 @@ class Scratchpad(Format):
     signs: Literal["next", "lowest"] = "next"
 
     @property
-    def layout(self) -> Layout:
-        """As the settings say."""
-        return Layout(self.reverse_answer, self.reverse_operands, self.pad)
-
-    @property
     def level_count(self) -> int:
         """The number of levels at which the task couples its steps."""
         return self.task.scratchpad_levels
@@ -101,17 +96,12 @@ class Scratchpad(Format):
         return max(map(ALPHABET.index, f">{self.task.sign}")) + 1
 
     def extent(self, digits: int) -> Extent:
-        """Write the largest problem, with all digits 9, and return its sizes."""
+        """Write the largest problem and return its sizes."""
         if self.task.scratchpad_levels > 1 and digits > LONGEST:
             raise SettingsError(
                 f"format: the steps of {digits} digits are too long; expected at most {LONGEST}"
             )
-        lengths = self.task.largest_lengths(digits)
-        nine = 1 if self.task.answer_is_last_digit else 9
-        digit = torch.full((*lengths.shape, int(lengths.max())), nine, dtype=torch.uint8)
-        batch = self.write_open_ended(self.task.solve(digit, lengths))
-        levels = tuple((batch.levels[0].amax(0) + 1).tolist())
-        return Extent(int(batch.place.max()) + 1, int(batch.length), levels)
+        return super().extent(digits)
 
     def write(self, problems: Problems) -> Batch:
         """Write problems as tokens and marks."""
@@ -192,13 +182,8 @@ class Scratchpad(Format):
 
     def read(self, response: Integer[Tensor, "B A"]) -> Integer[Tensor, "B A"]:
         """Return the last number, least significant digit first, followed by EOS."""
-        index = torch.arange(response.shape[1], device=response.device)
-        ended = (response == EOS).cumsum(1) > 0
-        length = (~ended).sum(1, keepdim=True)
-        is_sign = ~ended & (response > 9)
-        first = torch.where(is_sign, index + 1, 0).amax(1, keepdim=True)
+        number, kept = read_after_last(response, response > 9)
         if self.task.answer_is_last_digit:
-            first = torch.maximum(first, length - 1)
-        inside = index < length - first
-        source = first + index if self.reverse_answer else length - 1 - index
-        return torch.where(inside, response.gather(1, source.clamp(0, len(index) - 1)), EOS)
+            last = least_significant_first(number, kept, reversed_answer=False)
+            return torch.cat([last[:, :1], torch.full_like(last[:, 1:], EOS)], dim=1)
+        return least_significant_first(number, kept, self.reverse_answer)

@@ -38,8 +38,8 @@ from carry.formats import (
     PLUS,
     Extent,
     Format,
-    Layout,
     Piece,
+    before_end,
     hide_responses,
     join_pieces,
     sign_piece,
@@ -88,7 +88,7 @@ class SubTask(Format):
     """
 
     task_type = Addition
-    has_task_prefix = True
+    last_symbol = "z"
     level_count = 2  # places, as in an `expression`, and operands
 
     prefix: Literal[SUB_TASKS]
@@ -100,13 +100,6 @@ class SubTask(Format):
     def variable_length(self) -> bool:
         """Spaces make questions differ in length."""
         return self.spaces > 0
-
-    @property
-    def layout(self) -> Layout:
-        """Without padding; `rev` writes in the opposite order of the question."""
-        reverses = self.prefix == "rev"
-        lowest_first = not self.reverse_operands if reverses else self.reverse_answer
-        return Layout(lowest_first, self.reverse_operands, False, self.prefix != "car")
 
     @property
     def writes_answer(self) -> bool:
@@ -122,20 +115,11 @@ class SubTask(Format):
         """Return the same format with another prefix."""
         return self.model_copy(update={"prefix": prefix})
 
-    def vocabulary_size(self) -> int:
-        """Return the digits, the signs and the letters, for every prefix alike."""
-        return ALPHABET.index("z") + 1
-
     def extent(self, digits: int) -> Extent:
-        """Return the longest number, and the tokens of the longest problem with this prefix."""
-        answer = self.task.max_answer_length(digits)
-        longest = answer if self.writes_answer else digits
-        response = {"ali": 4 * digits - 1, "rev": 2 * digits + 1}.get(self.prefix, longest)
-        symbols = 2 * digits + 1
-        tokens = len(self.prefix) + symbols + 3 + response
-        tokens += int(max_spaces(self.spaces, torch.tensor([symbols]), torch.tensor([answer])))
-        # Coupling numbers of signs are 0, and one above a response that is written descending.
-        return Extent(longest, tokens, (longest + (1 if self.layout.lowest_first else 2), 3))
+        """Return the sizes of the largest problem with this prefix, with the most spaces."""
+        extent = Format.extent(self.model_copy(update={"spaces": 0.0}), digits)
+        symbols, answer = torch.tensor([[2 * digits + 1], [self.task.max_answer_length(digits)]])
+        return extent._replace(tokens=extent.tokens + int(max_spaces(self.spaces, symbols, answer)))
 
     def mixed_extent(self, digits: int, prefixes: Sequence[str]) -> Extent:
         """Return the largest extent over several sub-tasks."""
@@ -253,9 +237,8 @@ class SubTask(Format):
 
         EOS follows.
         """
-        kept = (response == EOS).cumsum(1) == 0
         as_written = self.reverse_answer or not self.writes_answer
-        return least_significant_first(response, kept, as_written)
+        return least_significant_first(response, before_end(response), as_written)
 
 
 def text_piece(characters: str, device: torch.device) -> Piece:

@@ -30,15 +30,15 @@ from carry.data.batch import NO_PLACE, Batch
 from carry.data.problems import Problems
 from carry.formats import (
     ALPHABET,
-    EOS,
     EQUALS,
     PLUS,
     SPACE,
-    Extent,
     Format,
     Piece,
+    before_end,
     hide_responses,
     join_pieces,
+    read_after_last,
     sign_piece,
 )
 from carry.formats.expression import least_significant_first, number_piece, operand_pieces
@@ -65,20 +65,11 @@ class Worded(Format):
     """
 
     task_type = Addition
+    last_symbol = ALPHABET[CARRY]
     has_steps = True
 
     begin: Literal["^", "$"] = "^"
     bar: bool = False
-
-    def vocabulary_size(self) -> int:
-        """Return the digits, the signs, and letters up to `c`."""
-        return CARRY + 1
-
-    def extent(self, digits: int) -> Extent:
-        """Return the longest number, and the tokens of the longest problem."""
-        longest = self.task.max_answer_length(digits)
-        question, reversed_operands = 2 * digits + 3, 4 * digits + 1
-        return Extent(longest, question + reversed_operands + 5 + 14 * digits + 1 + longest + 1)
 
     def write(self, problems: Problems) -> Batch:
         """Write problems as tokens and marks; signs have no number and no place."""
@@ -130,15 +121,10 @@ class Worded(Format):
         The answer follows the last space, or bar. It is empty without a separator, or if other
         tokens than digits follow.
         """
-        index = torch.arange(response.shape[1], device=response.device)
-        inside = (response == EOS).cumsum(1) == 0
-        separator = inside & (response == (BAR if self.bar else SPACE))
-        first = torch.where(separator, index + 1, 0).amax(1, keepdim=True)
-        answer = inside & (index >= first)
-        valid = (first > 0) & ~(answer & (response > 9)).any(1, keepdim=True)
-        moved = response.gather(1, (first + index).clamp(max=len(index) - 1))
-        kept = valid & (index < answer.sum(1, keepdim=True))
-        return least_significant_first(moved, kept, reversed_answer=False)
+        separator = (response == (BAR if self.bar else SPACE)) & before_end(response)
+        answer, kept = read_after_last(response, separator)
+        valid = separator.any(1) & ~(kept & (answer > 9)).any(1)
+        return least_significant_first(answer, kept & valid[:, None], reversed_answer=False)
 
 
 def _columns_piece(

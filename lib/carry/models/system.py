@@ -17,6 +17,7 @@ from carry.config.settings import LARGEST_INTEGER, SettingsError, describe, sugg
 from carry.data import data_sets
 from carry.data.batch import Batch, pack_columns, pack_pairs
 from carry.experiments.run import Run
+from carry.formats.sub_task import SubTask
 from carry.models import architectures, encodings
 from carry.models.attention import FarKeys
 from carry.positions import RandomStart, Scheme
@@ -177,10 +178,8 @@ class System:
         data_set, training = self.run.data_set, self.run.training
         if data_set is None:
             return
-        data_sets.check_example_count(
-            training.problem_set, data_set, training.examples, f"{where}.training.examples"
-        )
-        if data_set.mixture and not self.format.has_task_prefix:
+        data_sets.check_example_count(data_set, training.examples, f"{where}.training.examples")
+        if data_set.mixture and not isinstance(self.format, SubTask):
             raise SettingsError(
                 f"{where}.format: {self.run.format.get('name', 'expression')!r} writes no prefix, "
                 f"and {training.problem_set!r} mixes {', '.join(data_set.mixture)}; expected "

@@ -75,7 +75,8 @@ class Task(Settings):
     base: ClassVar[int] = 10  # digits of operands are smaller than this
     operand_count: ClassVar[int | None] = None  # None: any number of operands
     smallest_cell: ClassVar[tuple[int, int]] = (1, 1)
-    answer_is_number: ClassVar[bool] = True  # or else the answer lists operands
+    answer_is_number: ClassVar[bool] = True  # or else it lists `answer_symbols`, here operands
+    answer_symbols: ClassVar[str] = OPERAND_LETTERS
     keeps_leading_zeros: ClassVar[bool] = False  # True: 007 and 7 are different operands
     answer_is_reversed: ClassVar[bool] = False  # the answer's place 0 has the operand's last digit
     scratchpad_levels: ClassVar[int] = 0  # levels of coupling of the scratchpad; 0: no scratchpad
@@ -85,10 +86,6 @@ class Task(Settings):
         super().__init_subclass__(**options)
         if "label" not in vars(cls):
             cls.label = label_from_class(cls)
-
-    def enumerate_problems(self) -> tuple[Cells, Problems, list[str]]:
-        """Return the cells of all problems, the problems, and the name of the set of each."""
-        raise SettingsError(f"every: {self.label} has unlimited problems; expected another task")
 
     def draw_training_cells(self, count: int, digits: int, generator: torch.Generator) -> Cells:
         """Draw cells up to `digits` by the setting `sampling`; without one, of equal sizes."""
@@ -138,17 +135,8 @@ class Task(Settings):
         """Refuse a question without an answer; its operands have no leading zeros."""
 
     def write_answer(self, answer: Sequence[int]) -> str:
-        """Return an answer that is not a number as text: the letters of operands.
-
-        Raises:
-            SettingsError: for more operands than letters.
-        """
-        if len(answer) > len(OPERAND_LETTERS):
-            raise SettingsError(
-                f"answer: {len(answer)} operands do not fit {len(OPERAND_LETTERS)} letters; "
-                "expected fewer"
-            )
-        return "".join(OPERAND_LETTERS[index] for index in answer)
+        """Return an answer that is not a number as text."""
+        return "".join(self.answer_symbols[symbol] for symbol in answer)
 
     def padded_lengths(self, lengths: Lengths) -> Lengths:
         """Return the padded lengths of operands: the length of the longest of each problem."""
@@ -164,14 +152,7 @@ class Task(Settings):
 
     def draw(self, count: int, digits: int, generator: torch.Generator) -> Problems:
         """Draw `count` training problems of sizes up to `digits`."""
-        return self.draw_with_cells(count, digits, generator)[1]
-
-    def draw_with_cells(
-        self, count: int, digits: int, generator: torch.Generator
-    ) -> tuple[Cells, Problems]:
-        """Draw training problems of sizes up to `digits`, and return their cells too."""
-        cells = self.draw_training_cells(count, digits, generator)
-        return cells, self.draw_for_cells(cells, generator)
+        return self.draw_for_cells(self.draw_training_cells(count, digits, generator), generator)
 
     def with_labels(self, problems: Problems, generator: torch.Generator) -> Problems:
         """Return the problems with random labels."""

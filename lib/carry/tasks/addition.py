@@ -57,7 +57,7 @@ class Addition(NumberPairTask):
 
     def solve(self, operands: Operands, lengths: Lengths) -> Problems:
         """Add all problems and all places at once."""
-        answer, _ = resolve_carries(_digit_sum(operands), base=self.base)
+        answer, _ = resolve_carries(_digit_sum(operands), self.base)
         longest = lengths.amax(1)
         top = answer.gather(1, longest[:, None])[:, 0]
         return self.make_problems(operands, lengths, answer, longest + (top > 0))
@@ -65,14 +65,13 @@ class Addition(NumberPairTask):
     def compute_steps(self, problems: Problems) -> Steps:
         """Return digit sums, carries generated, used and made, and cascades, by place."""
         total = _digit_sum(problems.operands)
-        used = resolve_carries(total, base=self.base)[1][:, :-1]
-        carry_made = (total + used >= self.base).to(total.dtype)
+        _, carries = resolve_carries(total, self.base)
         return {
             "digit_sum": total,
             "carry_generated": (total >= self.base).to(total.dtype),
-            "carry_used": used,
-            "carry_made": carry_made,
-            "cascade": (total == self.base - 1).to(total.dtype) * used,
+            "carry_used": carries[:, :-1],
+            "carry_made": carries[:, 1:],
+            "cascade": (total == self.base - 1).to(total.dtype) * carries[:, :-1],
         }
 
     def solve_text(self, *operands: str) -> str:

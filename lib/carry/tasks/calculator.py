@@ -41,34 +41,25 @@ the previous row and of the fixed number, and on the digit before it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Literal
 
 import torch
-from jaxtyping import Bool, Integer
+from jaxtyping import Integer
 from pydantic import Field
 from torch import Tensor
 
 from carry.config.settings import SettingsError, describe
-from carry.data.problems import Problems, count_written_digits, resolve_carries
+from carry.data.problems import Problems
 from carry.tasks import Cells, Lengths, NumberPairTask, Operands
 
 OPERATIONS = "+-*/"
 ADD, SUBTRACT, MULTIPLY, DIVIDE = range(4)
 ANSWER_SYMBOLS = "0123456789-r"  # r precedes the remainder
-MINUS, REMAINDER = 10, 11
+LONGEST = 1000  # digits; more rows would exhaust the memory
 
 
 Kind = Literal["shift", "step", "repair"]  # of a row
-
-
-class Rows(NamedTuple):
-    """The rows of a response. Shapes: B problems, S rows of at most W digits by place."""
-
-    counts: Integer[Tensor, "B S"]
-    digits: Integer[Tensor, "B S W"]
-    lengths: Integer[Tensor, "B S"]  # 0: no row
-    negative: Bool[Tensor, "B S"]
 
 
 class Calculator(NumberPairTask):
@@ -85,6 +76,7 @@ class Calculator(NumberPairTask):
     sign = ","
     operand_count = 3
     answer_is_number = False
+    answer_symbols = ANSWER_SYMBOLS
 
     operations: str = Field(default=OPERATIONS, pattern=r"^[-+*/]+$")
 
@@ -129,7 +121,7 @@ class Calculator(NumberPairTask):
         return torch.tensor([[digits, digits, 1]])
 
     def check_question(self, operands: Sequence[str]) -> None:
-        """Refuse a division by 0, and an operation that the task does not have."""
+        """Refuse a division by 0, long numbers, and an operation that the task does not have."""
         codes = {str(OPERATIONS.index(sign)): sign for sign in self.operations}
         if operands[2] not in codes:
             expected = ", ".join(f"{code} ({sign})" for code, sign in codes.items())
@@ -137,6 +129,7 @@ class Calculator(NumberPairTask):
                 f"operands.2: {describe(operands[2])} is no operation that fits; expected one of "
                 f"{expected}"
             )
+        check_digits(max(map(len, operands)), "operands")
         if operands[2] == str(DIVIDE) and operands[1] == "0":
             raise SettingsError(
                 "operands.1: 0 does not fit a division, which has no result; "
@@ -144,14 +137,16 @@ class Calculator(NumberPairTask):
             )
 
     def solve(self, operands: Operands, lengths: Lengths) -> Problems:
-        """Write the rows of all problems at once, and read the answers from them."""
-        rows = compute_rows(operands, lengths)
-        present = rows.lengths > 0
-        last = rows.digits[torch.arange(len(operands)), present.sum(1) - 1]
-        divides = operands[:, 2, 0] == DIVIDE
-        answer, length = read_answers(rows.counts, rows.negative, present, last, divides)
+        """Write the rows of each problem, and read the answer from them."""
+        answers = []
+        for first, second, sign in read_calculations(operands, lengths):
+            rows = write_rows(sign, first, second)
+            symbols = map(ANSWER_SYMBOLS.index, read_answer(rows, divides=sign == ":"))
+            answers.append(torch.tensor([*symbols], dtype=torch.uint8))
+        answer = torch.nn.utils.rnn.pad_sequence(answers, batch_first=True).to(lengths.device)
         missing = max(0, int(self.answer_room(lengths).max()) - answer.shape[1])
         answer = torch.nn.functional.pad(answer, (0, missing))
+        length = torch.tensor([*map(len, answers)], device=lengths.device)
         return self.make_problems(operands, lengths, answer, length)
 
     def solve_text(self, *operands: str) -> str:
@@ -162,117 +157,75 @@ class Calculator(NumberPairTask):
             return "r".join(map(str, divmod(a, b)))
         return str({"+": a + b, "-": a - b, "*": a * b}[operation])
 
-    def write_answer(self, answer: Sequence[int]) -> str:
-        """Return an answer as text."""
-        return "".join(ANSWER_SYMBOLS[symbol] for symbol in answer)
+
+def check_digits(digits: int, where: str) -> None:
+    """Refuse numbers whose rows are too long."""
+    if digits > LONGEST:
+        raise SettingsError(
+            f"{where}: the rows of {digits} digits are too long; expected at most {LONGEST}"
+        )
 
 
-def compute_rows(operands: Operands, lengths: Lengths) -> Rows:
-    """Return the rows of problems, row after row for all problems at once.
+def read_calculations(operands: Operands, lengths: Lengths) -> Iterator[tuple[str, str, str]]:
+    """Yield both numbers of each problem, least significant digit first, and the operation.
 
     >>> from carry.tasks import to_digits
-    >>> rows = compute_rows(*to_digits([["37", "52", "1"]]))
-    >>> rows.counts.tolist(), rows.digits.tolist(), rows.negative.tolist()
-    ([[1, 0]], [[[5, 8], [5, 1]]], [[True, False]])
+    >>> list(read_calculations(*to_digits([["85", "7", "3"]])))
+    [('58', '7', ':')]
     """
-    operation = operands[:, 2, 0].long()
-    adds, subtracts = operation == ADD, operation == SUBTRACT
-    multiplies, divides = operation == MULTIPLY, operation == DIVIDE
-    numbers, length = operands[:, :2].to(torch.int8), lengths[:, :2]  # a column is below 20
-    longest = length.amax(1)
-    width = torch.where(adds, longest + 1, longest)
-    width = torch.where(multiplies, length.sum(1), width)
-    width = int(torch.where(divides, length[:, 1] + 1, width).max())
-    numbers = torch.nn.functional.pad(numbers, (0, max(0, width - numbers.shape[2])))
-    fixed_index = (~multiplies).long()  # which operand is added or subtracted
-    row = torch.arange(len(operands), device=operands.device)
-    fixed, fixed_length = numbers[row, fixed_index, :width], length[row, fixed_index]
-    counted, steps = numbers[row, 1 - fixed_index], length[row, 1 - fixed_index]
-    in_one = adds | subtracts  # the first operand is the number before the first row
-    number = torch.where(in_one[:, None], counted[:, :width], 0)
-    number_length = torch.where(in_one, steps, 0)
-    count, digit = in_one.long(), steps - 1  # and the place of the digit that is counted
-    negative, done = torch.zeros_like(adds), torch.zeros_like(adds)
-    rows = []
-    while not done.all():
-        value = counted.gather(1, digit.clamp(min=0)[:, None])
-        repairs, shifts = negative, ~negative & (count == 0)
-        negates, lowers = repairs & subtracts, (subtracts | divides) & ~repairs
-        signs = torch.stack([1 - 2 * negates.char(), 1 - 2 * lowers.char() - negates.char()])
-        columns = signs[0, :, None] * number + signs[1, :, None] * fixed
-        total, carries = resolve_carries(columns, negates | lowers)
-        new_length = torch.maximum(number_length, fixed_length)
-        new_length = torch.where(negates, number_length, new_length)
-        new_length = torch.where(divides, fixed_length + 1, new_length)
-        new_length = torch.where(done, number_length, new_length)
-        carry = carries.gather(1, new_length[:, None])[:, 0]
-        grows = (adds | multiplies) & ~done
-        new_length = torch.where(grows, new_length + (carry > 0), new_length)
-        negative = (carry < 0) & ~repairs & ~shifts
-        shifted = torch.cat([value * divides[:, None], number[:, : width - 1]], dim=1)
-        number = torch.where(shifts[:, None], shifted, total)
-        first = torch.where(number_length == 0, fixed_length, number_length + 1)
-        new_length = torch.where(shifts & grows, first, new_length)
-        number = number * (torch.arange(width, device=row.device) < new_length[:, None])
-        number_length = new_length
-        rows.append((count, number, torch.where(done, 0, new_length), negative))
-        ends = in_one | torch.where(multiplies, count == value[:, 0], repairs | (count == 9))
-        ends &= ~negative
-        done = done | (ends & (in_one | (digit == 0)))
-        digit = torch.where(ends, digit - 1, digit)
-        count = torch.where(negative, count - 1, torch.where(ends, 0, count + 1))
-        negative = negative & ~done
-    counts, digits, row_lengths, signs = (
-        torch.stack(part, dim=1) for part in zip(*rows, strict=True)
-    )
-    present = row_lengths > 0
-    return Rows(
-        counts * present,
-        (digits * present[:, :, None]).to(torch.uint8),
-        row_lengths,
-        signs & present,
-    )
+    for digits, sizes in zip(operands.tolist(), lengths.tolist(), strict=True):
+        numbers = zip(digits[:2], sizes[:2], strict=True)
+        first, second = ("".join(map(str, number[:size])) for number, size in numbers)
+        yield first, second, "+-*:"[digits[2][0]]
 
 
-def read_answers(
-    counts: Integer[Tensor, "B S"],
-    negative: Bool[Tensor, "B S"],
-    present: Bool[Tensor, "B S"],
-    last: Integer[Tensor, "B W"],
-    divides: Bool[Tensor, " B"],
-) -> tuple[Integer[Tensor, "B K"], Integer[Tensor, " B"]]:
-    """Return the answers that rows give, as indices into `ANSWER_SYMBOLS`, and their lengths.
+def read_answer(rows: Sequence[str], divides: bool) -> str:
+    """Return the answer that rows give: the last number, or the last counts and a remainder.
 
-    Args:
-        last: the digits of the last row by place.
-        divides: whether the counts have a quotient.
-
-    >>> yes = torch.ones(1, 2, dtype=torch.bool)
-    >>> counts, last = torch.tensor([[1, 2]]), torch.tensor([[5, 3, 0]])
-    >>> read_answers(counts, ~yes, yes, last, yes[:, 0])[0].tolist()
-    [[2, 11, 3, 5]]
+    >>> read_answer(["158-", "051+"], divides=False)
+    '-15'
     """
-    following = torch.nn.functional.pad(counts[:, 1:], (0, 1))
-    is_last = present & ~torch.nn.functional.pad(present[:, 1:], (0, 1))
-    ends = present & ~negative & (following == 0) & divides[:, None]  # the last row of a digit
-    started = (ends & (counts > 0)).cumsum(1) > 0
-    quotient = torch.where(ends & (started | is_last), counts.long(), -1)
-    minus = torch.where(negative.any(1) & ~divides, MINUS, -1)[:, None]
-    remainder = torch.where(divides, REMAINDER, -1)[:, None]
-    place = torch.arange(last.shape[1], device=last.device)
-    number = torch.where(place < count_written_digits(last)[:, None], last.long(), -1).flip(1)
-    symbols = torch.cat([minus, quotient, remainder, number], dim=1)
-    order = (symbols < 0).byte().argsort(dim=1, stable=True)
-    length = (symbols >= 0).sum(1)
-    answer = symbols.gather(1, order)[:, : int(length.max())]
-    return answer.clamp(min=0).to(torch.uint8), length
+    number = rows[-1][-2:0:-1].lstrip("0") or "0"
+    if not divides:
+        return "-" * any(row[-1] == "-" for row in rows) + number
+    following = [*(row[0] for row in rows[1:]), "0"]
+    counts = [  # of the last row of each digit
+        row[0] for row, after in zip(rows, following, strict=True) if row[-1] + after == "+0"
+    ]
+    return f"{''.join(counts).lstrip('0') or '0'}r{number}"
+
+
+def write_rows(operation: str, first: str, second: str) -> list[str]:
+    """Return the rows of a calculation: a count, a number and a sign, by Python's integers.
+
+    Numbers have their least significant digit first; the operation is one of + - * and :.
+
+    >>> write_rows("-", "73", "25"), write_rows("*", "21", "3")
+    (['158-', '051+'], ['000+', '121+', '242+', '363+'])
+    """
+    if operation in "+-":
+        rows = ["1" + write_row(operation, "step", first, second)]
+        if rows[0][-1] == "-":
+            rows.append("0" + write_row(operation, "repair", rows[0][1:-1], second))
+        return rows
+    fixed, counted = (first, second) if operation == "*" else (second, first)
+    rows, row = [], ""
+    for digit in reversed(counted):
+        row, count = write_row(operation, "shift", row[:-1], fixed, digit), 0
+        rows.append(f"0{row}")
+        while row[-1] == "+" and count < (int(digit) if operation == "*" else 9):
+            row, count = write_row(operation, "step", row[:-1], fixed), count + 1
+            rows.append(f"{count}{row}")
+        if row[-1] == "-":
+            row = write_row(operation, "repair", row[:-1], fixed)
+            rows.append(f"{count - 1}{row}")
+    return rows
 
 
 def write_row(operation: str, kind: Kind, number: str, fixed: str, digit: str = "0") -> str:
-    """Return a row and its sign, by Python's integers; all least significant digit first.
+    """Return a row without its count.
 
     Args:
-        operation: one of + - * and :, the sign of a division in this format.
         number: the previous row.
         fixed: the number that is added or subtracted.
         digit: of the dividend, which a shift brings down.

@@ -65,7 +65,6 @@ class Increment(StringTask):
     def solve(self, operands: Operands, lengths: Lengths) -> Problems:
         """Add or subtract 1 from all problems at once."""
         answer, _ = self._change(operands)
-        answer = answer.to(torch.uint8)
         return self.make_problems(operands, lengths, answer, count_written_digits(answer))
 
     def compute_steps(self, problems: Problems) -> Steps:
@@ -81,4 +80,4 @@ class Increment(StringTask):
         width = 0 if self.down else 1
         columns = torch.nn.functional.pad(operands[:, 0].char(), (0, width))
         columns[:, 0] += -1 if self.down else 1
-        return resolve_carries(columns, self.down)
+        return resolve_carries(columns)

@@ -66,10 +66,8 @@ class ModularAddition(Task):
         share = torch.rand(lengths.shape, generator=generator, device=lengths.device)
         return least + (share.double() * (end - least)).long()
 
-    def draw_with_cells(
-        self, count: int, digits: int, generator: torch.Generator
-    ) -> tuple[Cells, Problems]:
-        """Draw training problems of numbers of at most `digits` digits, and their cells."""
+    def draw(self, count: int, digits: int, generator: torch.Generator) -> Problems:
+        """Draw training problems of numbers of at most `digits` digits."""
         numbers, device = self._list_pairs()[self.trained_pairs()], generator.device
         numbers = numbers[(self._lengths(numbers) <= digits).all(1)].to(device)
         if not len(numbers):
@@ -82,9 +80,8 @@ class ModularAddition(Task):
             torch.randperm(len(numbers), generator=generator, device=device) for _ in range(rounds)
         ]
         numbers = numbers[torch.cat(orders)[:count]]
-        lengths = self._lengths(numbers)
-        problems = self.solve(self._digits(numbers), lengths)
-        return lengths, self.with_labels(problems, generator)
+        problems = self.solve(self._digits(numbers), self._lengths(numbers))
+        return self.with_labels(problems, generator)
 
     def enumerate_problems(self) -> tuple[Cells, Problems, list[str]]:
         """Return all pairs in order: their cells, the problems, and `trained` or `held out`."""

@@ -24,7 +24,7 @@ from pydantic import Field
 from torch import Tensor
 
 from carry.config.settings import SettingsError
-from carry.data.problems import Problems, carry_columns, count_written_digits
+from carry.data.problems import Problems, count_written_digits, resolve_carries
 from carry.tasks import Cells, Lengths, Operands, ScratchpadStage, Steps, Task, draw_numbers
 
 COUNT_DIGITS = 18  # digits of the largest number of operands, which fits 64 bits
@@ -66,34 +66,26 @@ class MultiOperandAddition(Task):
     local: bool = False
     most_operands: int | None = Field(default=None, ge=2)
 
-    def draw_training_cells(self, count: int, digits: int, generator: torch.Generator) -> Cells:
-        """Draw cells (i, j) of at most `digits` digits and as many operands."""
-        self.largest_lengths(digits)
-        most = min(digits, self.most_operands or digits)
-        high = torch.tensor([digits, most - 1], device=generator.device)
-        share = torch.rand(count, 2, generator=generator, device=generator.device)
-        return (share * high).long() + torch.tensor(self.smallest_cell, device=generator.device)
-
     def draw_operands(self, cells: Cells, generator: torch.Generator) -> tuple[Operands, Lengths]:
         """Draw j numbers of i digits for each cell (i, j)."""
         index = torch.arange(int(cells[:, 1].max()), device=cells.device)
         lengths = torch.where(index < cells[:, 1:], cells[:, :1], 0)
         return draw_numbers(lengths, generator), lengths
 
-    def draw_with_cells(
-        self, count: int, digits: int, generator: torch.Generator
-    ) -> tuple[Cells, Problems]:
-        """Draw training problems; a cell has the length of the longest operand."""
-        cells, device = self.draw_training_cells(count, digits, generator), generator.device
-        most = int(cells[:, 1].max())
+    def draw(self, count: int, digits: int, generator: torch.Generator) -> Problems:
+        """Draw training problems of at most `digits` digits and as many operands."""
+        self.largest_lengths(digits)
+        device, most = generator.device, min(digits, self.most_operands or digits)
+        high = torch.tensor([digits, most - 1], device=device)
+        share = torch.rand(count, 2, generator=generator, device=device)
+        longest, operands = ((share * high).long() + torch.tensor([1, 2], device=device)).T
+        most = int(operands.max())
         lengths = torch.randint(1, digits + 1, (count, most), generator=generator, device=device)
         coin = torch.rand(count, 1, generator=generator, device=device)
-        lengths = torch.where(coin < 0.5, cells[:, :1], lengths)
-        lengths = lengths * (torch.arange(most, device=device) < cells[:, 1:])
-        problems = self.with_labels(
-            self.solve(draw_numbers(lengths, generator), lengths), generator
-        )
-        return torch.stack([lengths.amax(1), cells[:, 1]], dim=1), problems
+        lengths = torch.where(coin < 0.5, longest[:, None], lengths)
+        lengths = lengths * (torch.arange(most, device=device) < operands[:, None])
+        problems = self.solve(draw_numbers(lengths, generator), lengths)
+        return self.with_labels(problems, generator)
 
     def answer_room(self, lengths: Lengths) -> Integer[Tensor, " B"]:
         """Return the length of the largest sum, or its bound, plus `spare`.
@@ -134,14 +126,18 @@ class MultiOperandAddition(Task):
     def solve(self, operands: Operands, lengths: Lengths) -> Problems:
         """Add all problems at once, place after place."""
         room = self.answer_room(lengths)
-        answer, _ = carry_columns(_column_sums(operands, int(room.max())))
+        answer, _ = resolve_carries(_column_sums(operands, int(room.max())))
         return self.make_problems(operands, lengths, answer, count_written_digits(answer))
 
     def compute_steps(self, problems: Problems) -> Steps:
         """Return column sums and the carries used and made, by place."""
         columns = _column_sums(problems.operands, problems.answer.shape[1])
-        _, used = carry_columns(columns)
-        return {"column_sum": columns, "carry_used": used, "carry_made": (columns + used) // 10}
+        _, carries = resolve_carries(columns)
+        return {
+            "column_sum": columns,
+            "carry_used": carries[:, :-1],
+            "carry_made": carries[:, 1:],
+        }
 
     def solve_text(self, *operands: str) -> str:
         """Return the sum of Python integers."""
@@ -169,7 +165,7 @@ class MultiOperandAddition(Task):
 def _running_sums(operands: Operands, width: int) -> Integer[Tensor, "B S K"]:
     """Return the sums of the first 0, 1, 2, ... operands as `width` digits by place."""
     columns = F.pad(operands.int().cumsum(1), (0, width - operands.shape[2], 1, 0)).flatten(0, 1)
-    digits, _ = carry_columns(columns)
+    digits, _ = resolve_carries(columns)
     return digits.unflatten(0, (len(operands), -1))
 
 

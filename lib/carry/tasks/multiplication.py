@@ -33,7 +33,7 @@ import torch
 from jaxtyping import Integer
 from torch import Tensor
 
-from carry.data.problems import Problems, carry_columns, count_written_digits
+from carry.data.problems import Problems, count_written_digits, resolve_carries
 from carry.tasks import Lengths, NumberPairTask, Operands, ScratchpadStage, Steps
 
 
@@ -64,7 +64,7 @@ class Multiplication(NumberPairTask):
 
     def solve(self, operands: Operands, lengths: Lengths) -> Problems:
         """Multiply all problems at once, digit after digit of the first number."""
-        answer, _ = carry_columns(_column_sums(operands))
+        answer, _ = resolve_carries(_column_sums(operands))
         room = self.answer_room(lengths)
         top = answer.gather(1, room[:, None] - 1)[:, 0]
         zero = (operands.sum(2) == 0).any(1)  # its product is written as one digit
@@ -74,8 +74,12 @@ class Multiplication(NumberPairTask):
     def compute_steps(self, problems: Problems) -> Steps:
         """Return column sums and the carries used and made, by place."""
         columns = _column_sums(problems.operands)
-        _, used = carry_columns(columns)
-        return {"column_sum": columns, "carry_used": used, "carry_made": (columns + used) // 10}
+        _, carries = resolve_carries(columns)
+        return {
+            "column_sum": columns,
+            "carry_used": carries[:, :-1],
+            "carry_made": carries[:, 1:],
+        }
 
     def solve_text(self, *operands: str) -> str:
         """Return the product of Python integers."""
@@ -132,6 +136,6 @@ def _products_and_sums(
         columns[:, place, place : place + width] = products[:, place]
     product_columns = torch.nn.functional.pad(products, (0, 1)).flatten(0, 1)
     sum_columns = columns.cumsum(1).flatten(0, 1)
-    products, _ = carry_columns(product_columns)
-    sums, _ = carry_columns(sum_columns)
+    products, _ = resolve_carries(product_columns)
+    sums, _ = resolve_carries(sum_columns)
     return products.unflatten(0, (count, width)), sums.unflatten(0, (count, width))

@@ -10,14 +10,13 @@ from __future__ import annotations
 
 from typing import Literal
 
+import numpy as np
 import torch
-from jaxtyping import Bool, Integer
+from jaxtyping import Integer
 from torch import Tensor
 
 from carry.data.problems import Problems
 from carry.tasks import OPERAND_LETTERS, Cells, Lengths, Operands, Sampling, Task, draw_numbers
-
-INT64_DIGITS = 18  # numbers with as many digits fit 64 bits
 
 
 class Sorting(Task):
@@ -69,10 +68,11 @@ class Sorting(Task):
 
     def solve(self, operands: Operands, lengths: Lengths) -> Problems:
         """Sort all problems at once."""
-        present = lengths > 0
-        order = _order(operands, present)
-        room = present.sum(1)
-        order *= torch.arange(order.shape[1], device=order.device) < room[:, None]
+        absent = lengths == 0
+        # The last key, absence, is the first to decide; equal numbers keep their order.
+        keys = torch.cat([operands.permute(2, 0, 1), absent[None]]).cpu().numpy()
+        order = torch.from_numpy(np.lexsort(keys)).to(lengths.device)
+        order *= ~absent.sort(dim=1).values
         kind = torch.uint8 if order.shape[1] <= 256 else torch.int32  # must hold every index
         return self.make_problems(operands, lengths, order.to(kind))
 
@@ -80,18 +80,3 @@ class Sorting(Task):
         """Return the letters of the operands in ascending order, by Python's sort."""
         order = sorted(range(len(operands)), key=lambda index: int(operands[index]))
         return "".join(OPERAND_LETTERS[index] for index in order)
-
-
-def _order(
-    operands: Integer[Tensor, "B M N"], present: Bool[Tensor, "B M"]
-) -> Integer[Tensor, "B M"]:
-    """Return the operand at each rank; absent operands have the last ranks."""
-    order = torch.arange(operands.shape[1], device=operands.device).expand(len(operands), -1)
-    # Stable sorts by 18 digits at a time, from the least significant digits on.
-    for low in range(0, operands.shape[2], INT64_DIGITS):
-        key = torch.zeros(present.shape, dtype=torch.int64, device=operands.device)
-        for place in reversed(range(low, min(low + INT64_DIGITS, operands.shape[2]))):
-            key = key.mul_(10).add_(operands[:, :, place])
-        key = torch.where(present, key, 10**INT64_DIGITS).gather(1, order)
-        order = order.gather(1, key.argsort(dim=1, stable=True))
-    return order

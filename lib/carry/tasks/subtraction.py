@@ -60,7 +60,7 @@ class Subtraction(NumberPairTask):
 
     def solve(self, operands: Operands, lengths: Lengths) -> Problems:
         """Subtract all problems at once."""
-        answer = _subtract(operands)[0].to(torch.uint8)
+        answer, _ = _subtract(operands)
         return self.make_problems(operands, lengths, answer, count_written_digits(answer))
 
     def solve_text(self, *operands: str) -> str:
@@ -88,5 +88,5 @@ def list_numbers(
 
 def _subtract(operands: Operands) -> tuple[Integer[Tensor, "B N"], Integer[Tensor, "B V"]]:
     """Return the digits of the differences, and the borrow into each place and out of the last."""
-    digits, carries = resolve_carries(operands[:, 0].char() - operands[:, 1].char(), True)
+    digits, carries = resolve_carries(operands[:, 0].char() - operands[:, 1].char())
     return digits, -carries
