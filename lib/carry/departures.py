@@ -74,7 +74,7 @@ RECORDS = {
     *("training.score_every", "training.score_problems", "training.checkpoint_every"),
     *("training.snapshot_every", "training.pool", "training.batched_seeds"),
     *("training.problem_set", "evaluation.problem_set", "model.attention", "data_set.task"),
-    *("training.graphs", "training.stream"),
+    "training.stream",
 }
 NOT_COMPARED = {"evaluation.starts"}  # results of further starts stand next to those of the paper's
 

@@ -90,7 +90,6 @@ class Training(Settings):
     keep_weights: Literal["last", "best"] = "last"  # best on held-out; only with batched seeds
     checkpoint_every: Count | None = 250  # steps between checkpoints; null: a minute
     snapshot_every: Count | None = None  # steps between kept weights, for plots of learning
-    graphs: bool = False  # launch the kernels of a step at once, on a GPU
 
     @pydantic.model_validator(mode="after")
     def _check_trainer(self) -> Training:
@@ -136,7 +135,7 @@ ONLY_BATCHED = ("halving", "held_out", "keep_weights")
 ONLY_SEPARATE = (
     *("problem_set", "random_padding", "packing", "longer", "loss", "loss_average", "progressive"),
     *("optimizer", "batch_ramp", "clip", "precision", "snapshot_every"),
-    *("average_weights", "dropout_inside", "graphs"),
+    *("average_weights", "dropout_inside"),
 )
 
 

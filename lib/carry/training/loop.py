@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import torch
@@ -24,7 +24,6 @@ from carry.models.teacher_forcing import teacher_forced_pass
 from carry.processes import GPU_SHARE, one_thread
 from carry.randomness import stream
 from carry.training import checkpoint
-from carry.training.graphs import StepGraphs
 from carry.training.inputs import StepInputs, make_inputs
 from carry.training.memory import keep_freed_memory, limit_gpu_memory
 from carry.training.optimizers import make_optimizers
@@ -96,7 +95,7 @@ class Trainer:
         self.system.network.train()
         keep_freed_memory()
         self._saved = time.monotonic()
-        with one_thread(), self.graphs.use_stream() if self.graphs else nullcontext():
+        with one_thread():
             while not self.finished:
                 if deadline is not None and time.time() >= deadline:
                     self._save_checkpoint()
@@ -127,13 +126,6 @@ class Trainer:
         self.batches = TrainingBatches(run, system.task, system.format, stream(seed, "problems"))
         self.id_draws = stream(seed, "ids")
         self.recurrence_draws = stream(seed, "recurrences")
-        has_dropout = any(run.training.dropout_shares().values())
-        self.dropout_draws = stream(seed, "dropout", device=self.device) if has_dropout else None
-        is_longer = run.training.longer > 1.0
-        self.far_count = torch.ones((), device=self.device) if is_longer else None
-        uses_graphs = run.training.graphs
-        draws = self.dropout_draws
-        self.graphs = StepGraphs(self._step, self.device, draws) if uses_graphs else None
         self.held_out = system.format.write(draw_held_out(run, system.task))
         self.step = 0
         self.curve: list[dict[str, float]] = []
@@ -142,31 +134,35 @@ class Trainer:
 
     def _update(self) -> None:
         """Do one step of the optimizers."""
-        training = self.run.training
+        training, network = self.run.training, self.system.network
         inputs = self._draw_inputs(self.batches.next(compute_batch_size(self.step, training)))
         fewer = self._draw_fewer_recurrences()
-        self._seed_dropout()
-        self._set_learning_rate(compute_learning_rate(self.step, training))
-        if self.far_count is not None:
-            # Log-uniform below a limit that grows: counted as much from the start, the first digit
-            # is not found at all. By seed and step alone, so that training can resume.
-            share = torch.rand((), generator=stream(self.seed, "longer", self.step))
-            self.far_count.fill_(training.longer ** (float(share) * self.step / training.steps))
         with use_precision(self.precision, self.device):
-            if self.graphs is not None:
-                loss = self.graphs.run(inputs, fewer)
-            else:
-                loss = self._step(inputs.send(self.device), fewer)
-        self._losses.append(loss)
+            with self._count_as_longer():
+                losses = self._losses_of_parts(inputs, fewer)
+                while losses is None:  # not where the error is caught, which would keep its tensors
+                    self._halve_parts(len(inputs.tokens))
+                    losses = self._losses_of_parts(inputs, fewer)
+            torch.nn.utils.clip_grad_norm_(network.parameters(), training.clip)
+            for optimizer in self.optimizers:
+                for group in optimizer.param_groups:
+                    group["lr"] = compute_learning_rate(self.step, training)
+                optimizer.step()
+        self._losses.append(losses[0] if len(losses) == 1 else torch.stack(losses).sum())
         self.step += 1
         if self.average is not None and self.step > training.steps - self.averaged:
             self.average.update_parameters(self.system.network)
 
-    def _seed_dropout(self) -> None:
-        """Let what a step drops depend on the seed and the step alone."""
-        if self.dropout_draws is not None:
-            seed = stream(self.seed, "dropout", self.step).initial_seed()
-            self.dropout_draws.manual_seed(seed)
+    def _count_as_longer(self) -> AbstractContextManager[None]:
+        """Let far tokens of a step count several times, with `longer`."""
+        training = self.run.training
+        if training.longer == 1.0:
+            return nullcontext()
+        # Log-uniform below a limit that grows: counted as much from the start, the first digit is
+        # not found at all. By seed and step alone, so that training can resume.
+        share = torch.rand((), generator=stream(self.seed, "longer", self.step))
+        times = training.longer ** (float(share) * self.step / training.steps)
+        return self.system.count_as_longer(torch.tensor(times))
 
     def _draw_inputs(self, batch: Batch) -> StepInputs:
         """Return the inputs of a step on a batch, with new ids."""
@@ -176,25 +172,7 @@ class Trainer:
         else:
             ids = self.system.train_ids(batch, self.id_draws)
             unknowable = self.system.unknowable(batch, ids)
-        inputs = make_inputs(batch, ids, self.run.training.loss, unknowable)
-        return inputs.pad() if self.graphs or self.device.type != "cpu" else inputs
-
-    def _step(self, inputs: StepInputs, fewer: int | None) -> Tensor:
-        """Change the weights by one step, and return the loss."""
-        training, network, far = self.run.training, self.system.network, self.far_count
-        if self.dropout_draws is not None:
-            network.dropout = Dropout(*training.dropout_shares().values(), self.dropout_draws)
-        with nullcontext() if far is None else self.system.count_as_longer(far):
-            losses = self._losses_of_parts(inputs, fewer)
-            while losses is None:  # not where the error is caught, which would keep its tensors
-                self._halve_parts(len(inputs.tokens))
-                self._seed_dropout()
-                losses = self._losses_of_parts(inputs, fewer)
-        network.dropout = None
-        torch.nn.utils.clip_grad_norm_(network.parameters(), training.clip)
-        for optimizer in self.optimizers:
-            optimizer.step()
-        return losses[0] if len(losses) == 1 else torch.stack(losses).sum()
+        return make_inputs(batch, ids, self.run.training.loss, unknowable).to(self.device)
 
     def _losses_of_parts(self, inputs: StepInputs, fewer: int | None) -> list[Tensor] | None:
         """Return the losses of parts of `micro_batch` sequences, and add up their gradients.
@@ -203,15 +181,15 @@ class Trainer:
         """
         for optimizer in self.optimizers:
             optimizer.zero_grad(set_to_none=True)
-        losses = []
+        shares = self.run.training.dropout_shares().values()
+        draws = stream(self.seed, "dropout", self.step, device=self.device)
+        self.system.network.dropout, losses = Dropout(*shares, draws), []
         try:
             for part in inputs.split(self.micro_batch):
                 loss = self._loss(part, inputs.real, fewer)
                 loss.backward()
                 losses.append(loss.detach())
         except torch.OutOfMemoryError:
-            if self.graphs is not None and self.graphs.records:  # its kernels cannot be undone
-                raise
             return None
         return losses
 
@@ -226,14 +204,6 @@ class Trainer:
             )
         self.micro_batch = -(-size // 2)
         torch.cuda.empty_cache()
-
-    def _set_learning_rate(self, rate: float) -> None:
-        for optimizer in self.optimizers:
-            for group in optimizer.param_groups:
-                if isinstance(group["lr"], Tensor):  # which a recorded step reads
-                    group["lr"].fill_(rate)
-                else:
-                    group["lr"] = rate
 
     def _record(self, report: Report) -> None:
         """Score, take a snapshot, write a checkpoint and report, each if this step needs it."""
