@@ -53,9 +53,6 @@ class Training(Settings):
     batched_seeds: bool = False  # train all seeds as one computation; for attention-only models
     examples: ProblemCount | None = None  # size of a fixed training set; null: fresh problems
     problem_set: str | None = None  # the data set of the examples; null: drawn as fresh problems
-    # The random stream of examples without a data set; null: the row's name, so that a row with
-    # another name keeps its examples if it names the stream that it had.
-    stream: str | None = None
     random_padding: ShareBelowOne = 0.0  # chance of a pad before a question token (mcleish2024)
     packing: bool = False  # half of the batches have another problem before each one
     # In attention, tokens with farther ids than the next count several times, as in problems that
@@ -224,10 +221,9 @@ class Run(Settings):
 
     def example_stream(self) -> str | None:
         """Return the random stream of a fixed training set without a data set; None without one."""
-        training = self.training
-        if training.examples is None or self.data_set is not None:
+        if self.training.examples is None or self.data_set is not None:
             return None
-        return training.stream or f"training {self.name}"
+        return f"training {self.name}"
 
     def module_names(self) -> list[str]:
         """Return the modules that the settings choose, which are imported by name.
