@@ -26,8 +26,8 @@ IDS = torch.arange(300)[None]
 def encoding_of(name, heads=4, head_width=16, **settings):
     """Return an encoding for a model of one layer, with weights as they are first."""
     kind = encodings.choose_encoding(name, "here")
-    shape = encodings.ModelShape(heads * head_width, heads, head_width, 1)
-    felt = kind(kind.Settings.parse(settings, "here"), shape, encodings.IdRange(300))
+    model = encodings.ModelSettings(width=heads * head_width, heads=heads)
+    felt = kind(kind.Settings.parse(settings, "here"), model, encodings.IdRange(300))
     with torch.no_grad(), torch.random.fork_rng():
         torch.manual_seed(0)
         felt.initialise(1.0)
@@ -87,7 +87,7 @@ def test_vectors_beside_keys_as_in_wav2vec2_bert():
     given = Transformer.Settings(
         width=64, heads=4, norm="none", feed_forward=False, final_norm=False
     )  # attention alone, whose logits are its features
-    network = Transformer(given, 64, [shaw], Transformer.shape(given))
+    network = Transformer(given, 64, [shaw])
     network.logits.weight.data.copy_(torch.eye(64))
     (block,) = network.blocks
     parts = block.key_value.weight.chunk(2), block.key_value.bias.chunk(2)

@@ -14,7 +14,6 @@ from carry.data.training_batches import TrainingBatches
 from carry.experiments.run import Training
 from carry.formats import to_text
 from carry.jobs import pool
-from carry.models.architectures.transformer import Transformer
 from carry.models.system import System
 from carry.randomness import stream
 from carry.training import checkpoint, loop
@@ -149,14 +148,6 @@ def test_dropout_is_for_training_steps_alone(monkeypatch):
     trainer = Trainer(run_of("abacus", "read_out", dropout=0.3), 0, None).train()
     assert {*scored} == {False}
     assert not same(weights(plain), weights(trainer))
-
-
-@pytest.mark.parametrize("name", ["dropout", "dropout_inside", "dropout_embeddings"])
-def test_dropout_of_a_model_without_it_is_refused(monkeypatch, name):
-    monkeypatch.setattr(Transformer, "has_dropout", False)
-    message = f"training.{name}: 0.1 does not fit model 'transformer', .* expected 0.0$"
-    with pytest.raises(SettingsError, match=message):
-        Trainer(run_of("abacus", **{name: 0.1}), 0, None)
 
 
 def test_training_learns():

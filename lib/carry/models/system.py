@@ -53,31 +53,17 @@ class System:
         self.format = formats.build_format(run.format, self.task, f"{where}.format")
         self._check_data_set(where)
         kind, settings = architectures.choose_architecture(run.model, f"{where}.model")
-        name = run.model.get("name", "transformer")
-        for field, share in run.training.dropout_shares().items():
-            if share and not kind.has_dropout:
-                raise SettingsError(
-                    f"{where}.training.{field}: {share} does not fit model {name!r}, "
-                    "which has no dropout; expected 0.0"
-                )
-        shape = kind.shape(settings)
         self.schemes: list[Scheme] = []
         position_encodings: list[encodings.Encoding] = []
         # Weights depend on the seed alone, not on earlier draws of this process.
         with torch.random.fork_rng(devices=[]), _numbers_on(device):
             torch.manual_seed(stream(seed, "weights").initial_seed())
             for index, pair in enumerate(run.positions):
-                scheme, encoding = self._build_pair(pair, f"{where}.positions.{index}", shape)
-                if encoding.needs_attention and not kind.has_attention:
-                    raise SettingsError(
-                        f"{where}.positions.{index}.encoding: {pair['encoding']!r} acts on "
-                        f"attention, which model {run.model['name']!r} does not have; expected "
-                        "'learned', 'sinusoidal' or 'none', without a window"
-                    )
+                scheme, encoding = self._build_pair(pair, f"{where}.positions.{index}", settings)
                 self.schemes.append(scheme)
                 position_encodings.append(encoding)
             self.network: architectures.Architecture = kind(
-                settings, self.format.vocabulary_size(), position_encodings, shape
+                settings, self.format.vocabulary_size(), position_encodings
             )
         self.network.to(device)
         self._check_lengths(where)
@@ -89,7 +75,7 @@ class System:
             self._check_far(f"{where}.evaluation.starts: 'window'", OTHER_STARTS)
 
     def _build_pair(
-        self, pair: dict, where: str, shape: encodings.ModelShape
+        self, pair: dict, where: str, model: encodings.ModelSettings
     ) -> tuple[Scheme, encodings.Encoding]:
         """Return the scheme and the encoding of one pair, whose settings share one mapping."""
         for key in ("ids", "encoding"):
@@ -120,7 +106,7 @@ class System:
             )
         ids = encodings.IdRange(scheme.largest_id(self.training_extent()), scheme.uncounted_id)
         try:
-            return scheme, kind(settings, shape, ids)
+            return scheme, kind(settings, model, ids)
         except SettingsError as error:  # an encoding does not know the row
             raise SettingsError(f"{where}: {error}") from None
 
@@ -160,9 +146,7 @@ class System:
 
     def _check_far(self, where: str, expected: str) -> None:
         """Refuse models in which no key can be far from a query, or windows hide far keys."""
-        if not self.network.has_attention:
-            found = "a model without attention"
-        elif not any(scheme.accepts_start for scheme in self.schemes):
+        if not any(scheme.accepts_start for scheme in self.schemes):
             found = "a model without ids of places"
         elif any(scheme.wraps for scheme in self.schemes):
             found = "ids on a ring"
@@ -310,7 +294,7 @@ class System:
             near: tokens that count once at any distance; the signs, unless said otherwise.
 
         Raises:
-            SettingsError: for windows, if the model has no attention, no ids of places, ids on a
+            SettingsError: for windows, if the model has no ids of places, ids on a
                 ring, or windows of its own.
         """
         if any(window is not None for window in windows):

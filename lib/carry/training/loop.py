@@ -67,8 +67,7 @@ class Trainer:
         self.run, self.seed, self.checkpoint_path = run, seed, checkpoint_path
         self.device = choose_device()
         self._start()
-        network = self.system.network
-        width = network.shape(network.settings).width
+        width = self.system.network.settings.width
         self.precision = choose_precision(run.training.precision, self.device, width)
         self.micro_batch: int | None = None  # sequences computed at once; None: all of a batch
         limit_gpu_memory(self.device)
@@ -134,21 +133,11 @@ class Trainer:
 
     def _update(self) -> None:
         """Do one step of the optimizers."""
-        training, network = self.run.training, self.system.network
+        training = self.run.training
         inputs = self._draw_inputs(self.batches.next(compute_batch_size(self.step, training)))
         fewer = self._draw_fewer_recurrences()
-        with use_precision(self.precision, self.device):
-            with self._count_as_longer():
-                losses = self._losses_of_parts(inputs, fewer)
-                while losses is None:  # not where the error is caught, which would keep its tensors
-                    self._halve_parts(len(inputs.tokens))
-                    losses = self._losses_of_parts(inputs, fewer)
-            torch.nn.utils.clip_grad_norm_(network.parameters(), training.clip)
-            for optimizer in self.optimizers:
-                for group in optimizer.param_groups:
-                    group["lr"] = compute_learning_rate(self.step, training)
-                optimizer.step()
-        self._losses.append(losses[0] if len(losses) == 1 else torch.stack(losses).sum())
+        with use_precision(self.precision, self.device), self._count_as_longer():
+            self._losses.append(self._step(inputs, fewer))
         self.step += 1
         if self.average is not None and self.step > training.steps - self.averaged:
             self.average.update_parameters(self.system.network)
@@ -173,6 +162,20 @@ class Trainer:
             ids = self.system.train_ids(batch, self.id_draws)
             unknowable = self.system.unknowable(batch, ids)
         return make_inputs(batch, ids, self.run.training.loss, unknowable).to(self.device)
+
+    def _step(self, inputs: StepInputs, fewer: int | None) -> Tensor:
+        """Change the weights by one step, and return the loss."""
+        training = self.run.training
+        losses = self._losses_of_parts(inputs, fewer)
+        while losses is None:  # not where the error is caught, which would keep its tensors
+            self._halve_parts(len(inputs.tokens))
+            losses = self._losses_of_parts(inputs, fewer)
+        torch.nn.utils.clip_grad_norm_(self.system.network.parameters(), training.clip)
+        for optimizer in self.optimizers:
+            for group in optimizer.param_groups:
+                group["lr"] = compute_learning_rate(self.step, training)
+            optimizer.step()
+        return losses[0] if len(losses) == 1 else torch.stack(losses).sum()
 
     def _losses_of_parts(self, inputs: StepInputs, fewer: int | None) -> list[Tensor] | None:
         """Return the losses of parts of `micro_batch` sequences, and add up their gradients.
