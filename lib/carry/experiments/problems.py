@@ -15,7 +15,7 @@ from pydantic import Field
 from carry.config.settings import check_known
 from carry.experiments import load_rows
 from carry.experiments.base import SCALES, merge
-from carry.experiments.run import MOST_DIGITS, MOST_PROBLEMS, CountedSizes, DataSet, Size
+from carry.experiments.run import Count, CountedSizes, DataSet
 
 
 class ProblemSet(DataSet):
@@ -36,16 +36,16 @@ class ProblemSet(DataSet):
     """
 
     stream: str | None = None
-    beyond: list[Size] = []
-    grid: int = Field(default=0, ge=0, le=MOST_DIGITS)
-    each: int = Field(default=0, ge=0, le=MOST_PROBLEMS)
-    equal: int = Field(default=0, ge=0, le=MOST_PROBLEMS)
-    longest: Size | None = None
+    beyond: list[Count] = []
+    grid: int = Field(default=0, ge=0)
+    each: int = Field(default=0, ge=0)
+    equal: int = Field(default=0, ge=0)
+    longest: Count | None = None
     far: list[CountedSizes] = []
     ranges: dict[str, CountedSizes] = {}
     every: bool = False
-    draw: int = Field(default=0, ge=0, le=MOST_PROBLEMS)
-    digits: int = Field(default=0, ge=0, le=MOST_DIGITS)
+    draw: int = Field(default=0, ge=0)
+    digits: int = Field(default=0, ge=0)
 
     @pydantic.model_validator(mode="after")
     def _check_problems(self) -> ProblemSet:

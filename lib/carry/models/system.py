@@ -5,12 +5,11 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from jaxtyping import Bool, Float, Integer
-from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
+from torch import Tensor
 
 from carry import formats, positions, tasks
 from carry.config.settings import LARGEST_INTEGER, SettingsError, describe, suggest_name
@@ -27,8 +26,6 @@ from carry.randomness import stream
 # lengths.
 Start = int | Literal["all", "window"]
 OTHER_STARTS = "'all' or an integer from 1"
-
-DRAWS = (Tensor.normal_, Tensor.uniform_)
 
 
 class System:
@@ -55,8 +52,9 @@ class System:
         kind, settings = architectures.choose_architecture(run.model, f"{where}.model")
         self.schemes: list[Scheme] = []
         position_encodings: list[encodings.Encoding] = []
-        # Weights depend on the seed alone, not on earlier draws of this process.
-        with torch.random.fork_rng(devices=[]), _numbers_on(device):
+        # Weights depend on the seed alone, not on earlier draws of this process, or on a GPU.
+        drawn_on = device if torch.device(device).type == "meta" else "cpu"
+        with torch.random.fork_rng(devices=[]), torch.device(drawn_on):
             torch.manual_seed(stream(seed, "weights").initial_seed())
             for index, pair in enumerate(run.positions):
                 scheme, encoding = self._build_pair(pair, f"{where}.positions.{index}", settings)
@@ -376,25 +374,3 @@ class System:
         at = None if at is None else at.to(self.device)
         logits = self.network(batch.tokens.to(self.device), ids, at, recurrences)
         return logits.to(batch.tokens.device)
-
-
-class _WithoutFirstWeights(TorchFunctionMode):
-    """Set no first weights: torch takes half a millisecond, and imports a lot, to set none."""
-
-    def __torch_function__(
-        self, func: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        kwargs = kwargs or {}
-        if func in DRAWS or getattr(func, "__module__", None) == nn.init.__name__:
-            return args[0] if args else kwargs["tensor"]
-        return func(*args, **kwargs)
-
-
-@contextmanager
-def _numbers_on(device: str | torch.device) -> Iterator[None]:
-    """Make new tensors on `meta`, without draws, if that is the device."""
-    if torch.device(device).type != "meta":
-        yield
-        return
-    with torch.device("meta"), _WithoutFirstWeights():
-        yield
