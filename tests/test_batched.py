@@ -148,7 +148,7 @@ def test_heads_that_are_left_out_are_as_if_they_were_not_there():
     made = systems("thesis")
     together = BatchedNetwork(made)
     together.head_mask[1, [0, 2]] = 0.0
-    made[1].network.load_state_dict(together.model_state(1))
+    made[1].network.load_state_dict(together.model_state(1, together.weights))
     batch, counts = written(made[1])
     alone = made[1].network(batch.tokens, [], batch.start[:, None] - 1)[:, 0]
     strings = make_string_counts(counts)

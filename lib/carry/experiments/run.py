@@ -88,11 +88,8 @@ class Training(Settings):
             value = getattr(self, field)
             if value != default and (field, value) != ("precision", "fp32"):
                 self._refuse(field, batched, repr(default))
-        if self.batched_seeds:
-            if self.examples is None:
-                self._refuse("examples", batched, "a number")
-            if self.checkpoint_every is None:
-                self._refuse("checkpoint_every", batched, "a number")
+        if self.batched_seeds and self.examples is None:
+            self._refuse("examples", batched, "a number")
         return self
 
     @pydantic.model_validator(mode="after")
