@@ -1,7 +1,5 @@
 """Every kind of row trains, is scored, asked, analysed and certified on a second device."""
 
-from types import SimpleNamespace
-
 import pandas as pd
 import pytest
 import torch
@@ -67,10 +65,7 @@ MORE_ROWS = {
 @pytest.fixture
 def device(monkeypatch):
     """Make the fake device the one that every row trains on."""
-    memory = SimpleNamespace(total_memory=80e9)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: memory)
-    monkeypatch.setattr(torch.cuda, "set_per_process_memory_fraction", lambda share, device: None)
     monkeypatch.setattr(torch, "Generator", FakeGenerator)
     with FakeDevice():
         yield

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from carry.config.settings import SettingsError
-from carry.training import loop, memory
+from carry.training import loop
 from carry.training.loop import OutOfTime, Trainer
 from model_cases import run_of
 
@@ -102,23 +102,12 @@ def test_a_batch_that_does_not_fit_is_computed_in_parts(monkeypatch):
         Trainer(run, 0, None).train()
 
 
-def test_a_process_uses_its_share_of_a_gpu(monkeypatch):
-    limits, properties = [], SimpleNamespace(total_memory=80e9)
-    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: properties)
-    monkeypatch.setattr(
-        torch.cuda, "set_per_process_memory_fraction", lambda share, device: limits.append(share)
-    )
-    for share, device in (("0.25", "cuda"), ("0.25", "cpu"), ("0.01", "cuda")):
-        monkeypatch.setenv(memory.GPU_SHARE, share)
-        memory.limit_gpu_memory(torch.device(device))
-    assert limits == [0.2375, 0.0]  # less what CUDA itself takes, and never below 0
-
-
 @needs_gpu
-def test_a_batch_beyond_the_memory_of_a_gpu_is_computed_in_parts(monkeypatch):
-    monkeypatch.setattr(memory, "CONTEXT_BYTES", torch.cuda.mem_get_info()[1] - 2**28)  # 256 MiB
+def test_a_batch_beyond_the_memory_of_a_gpu_is_computed_in_parts():
+    torch.cuda.set_per_process_memory_fraction(2**28 / torch.cuda.mem_get_info()[1])
     run = run_of("abacus_fire", "looped", steps=12, batch=4096, pool=1)
     trainer = Trainer(run, 0, None).train()
+    torch.cuda.set_per_process_memory_fraction(1.0)
     assert trainer.micro_batch < 4096 and math.isfinite(trainer.curve[-1]["loss"])
 
 

@@ -109,11 +109,6 @@ class Training(Settings):
         value = describe(getattr(self, field))
         raise ValueError(f"{field} {value} does not fit {other}; expected {expected}")
 
-    def dropout_shares(self) -> dict[str, float]:
-        """Return the shares of dropout, by setting, in the order of `carry.models.dropout`."""
-        names = ("dropout", "dropout_inside", "dropout_embeddings")
-        return {name: getattr(self, name) for name in names}
-
 
 # Settings of the trainer of batched seeds, and of the trainer of one seed.
 ONLY_BATCHED = ("halving", "held_out", "keep_weights")

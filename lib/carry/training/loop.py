@@ -21,11 +21,10 @@ from carry.models.dropout import Dropout
 from carry.models.identity import identify
 from carry.models.system import System
 from carry.models.teacher_forcing import teacher_forced_pass
-from carry.processes import GPU_SHARE, one_thread
+from carry.processes import keep_freed_memory, one_thread
 from carry.randomness import stream
 from carry.training import checkpoint
 from carry.training.inputs import StepInputs, make_inputs
-from carry.training.memory import keep_freed_memory, limit_gpu_memory
 from carry.training.optimizers import make_optimizers
 from carry.training.precision import choose_precision, use_precision
 from carry.training.schedule import compute_batch_size, compute_learning_rate
@@ -70,7 +69,6 @@ class Trainer:
         width = self.system.network.settings.width
         self.precision = choose_precision(run.training.precision, self.device, width)
         self.micro_batch: int | None = None  # sequences computed at once; None: all of a batch
-        limit_gpu_memory(self.device)
         checkpoint.resume(checkpoint_path, self._restore, self._start)
 
     @property
@@ -184,9 +182,13 @@ class Trainer:
         """
         for optimizer in self.optimizers:
             optimizer.zero_grad(set_to_none=True)
-        shares = self.run.training.dropout_shares().values()
-        draws = stream(self.seed, "dropout", self.step, device=self.device)
-        self.system.network.dropout, losses = Dropout(*shares, draws), []
+        training, losses = self.run.training, []
+        self.system.network.dropout = Dropout(
+            training.dropout,
+            training.dropout_inside,
+            training.dropout_embeddings,
+            stream(self.seed, "dropout", self.step, device=self.device),
+        )
         try:
             for part in inputs.split(self.micro_batch):
                 loss = self._loss(part, inputs.real, fewer)
@@ -201,9 +203,8 @@ class Trainer:
         size = min(size, self.micro_batch or size)
         if size == 1:
             raise SettingsError(
-                f"runs.{self.run.name}: one problem at a time does not fit the memory of the GPU, "
-                f"or the share {GPU_SHARE} of it; expected a larger GPU, fewer processes on it, or "
-                "a smaller model"
+                f"runs.{self.run.name}: one problem at a time does not fit the memory of the GPU; "
+                "expected a larger GPU, fewer processes on it, or a smaller model"
             )
         self.micro_batch = -(-size // 2)
         torch.cuda.empty_cache()
