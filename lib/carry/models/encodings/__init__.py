@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar, NamedTuple
 
-import torch.nn.functional as F
 from jaxtyping import Float, Integer
 from pydantic import BeforeValidator, Field
 from torch import Tensor, nn
@@ -133,6 +132,4 @@ def gather_biases(
     >>> gather_biases(torch.tensor([[1.0], [2.0]]), torch.tensor([[[0, 1]]])).tolist()
     [[[[1.0, 2.0]]]]
     """
-    if rows.is_cuda:  # where the gradient of an index is slow; on a CPU that of an embedding is
-        return F.embedding(rows, biases).permute(0, 3, 1, 2)
     return biases.T[:, rows].transpose(0, 1)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import pandas as pd
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Integer
@@ -26,12 +27,46 @@ from carry.processes import one_thread
 from carry.randomness import stream
 from carry.training import checkpoint
 from carry.training.batched.head_halving import HeadOutputs, select_heads
-from carry.training.batched.network import BatchedNetwork, StringCounts, make_string_counts
+from carry.training.batched.network import (
+    BatchedNetwork,
+    StringCounts,
+    check_system,
+    make_string_counts,
+)
 from carry.training.optimizers import make_adamw
 from carry.training.schedule import compute_learning_rate
 
+# Matrix products of another number of models round differently, so the groups depend on the number
+# of seeds only, never on the number of cores.
+GROUPS = 2
+
 # Called during training with the seed, the steps done, the loss and the held-out accuracy.
 Report = Callable[[int, int, float, float], None]
+
+
+def list_groups(run: Run) -> list[range]:
+    """Return the seeds of each group of a run; refuse one that cannot be trained this way."""
+    check_system(System(run))
+    groups = [range(run.seeds)[start::GROUPS] for start in range(GROUPS)]
+    return [seeds for seeds in groups if seeds]
+
+
+def train_group(report: Callable[..., None], folder: Path, run: Run, seeds: range) -> None:
+    """Train some seeds as one computation, and write their files; see `train_seed`.
+
+    The learning curves of all seeds are one table.
+    """
+    steps = run.training.steps
+    file = folder / "checkpoints" / f"group_{seeds[0]}.safetensors"
+    trainer = BatchedTrainer(run, seeds, file)
+    report(trainer.step / steps)
+    trainer.train(
+        lambda seed, step, *scores: report(step / steps, checkpoint.describe_scores(*scores))
+    )
+    for seed, weights in zip(seeds, trainer.weights(), strict=True):
+        path = folder / f"seed_{seed}.safetensors"
+        checkpoint.save_weights(path, weights, run, seed, trainer.step, "fp32")
+    checkpoint.write_curve(folder, pd.DataFrame(trainer.curve))
 
 
 class BatchedTrainer:
