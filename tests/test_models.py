@@ -9,10 +9,9 @@ from torch import nn
 
 from carry.experiments.resolve import list_rows, load_run
 from carry.models.architectures.transformer import Transformer
-from carry.models.dropout import Dropout
 from carry.models.encodings import IdRange
 from carry.models.encodings.learned import Learned
-from carry.models.hooks import Hooks
+from carry.models.hooks import Dropout, Hooks
 from carry.models.parameter_counts import count_network_parameters
 from carry.models.system import System
 from carry.randomness import stream

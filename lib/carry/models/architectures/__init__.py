@@ -14,9 +14,8 @@ from carry.config import settings as config
 from carry.config.settings import SettingsError
 from carry.models.attention import FarKeys
 from carry.models.cache import Cache
-from carry.models.dropout import Dropout
 from carry.models.encodings import Encoding, ModelSettings
-from carry.models.hooks import Hooks
+from carry.models.hooks import Dropout, Hooks
 
 
 class Architecture(nn.Module, ABC):
