@@ -27,12 +27,12 @@ from carry.experiments.resolve import list_rows, load_run, make_run
 from carry.formats import build_format
 from carry.models.system import System
 from carry.models.teacher_forcing import teacher_forced_pass
+from carry.processes import keep_freed_memory
 from carry.progress import progress_bar
 from carry.randomness import stream
 from carry.training import precision
 from carry.training.batched.trainer import BatchedTrainer
 from carry.training.loop import Trainer
-from carry.training.memory import keep_freed_memory
 
 # Tasks at the sizes that mcleish2024 trains them to, and the longest that it sorts.
 DRAWN = [("addition", 20), ("multiplication", 15), ("bitwise_or", 20), ("sorting", 10),

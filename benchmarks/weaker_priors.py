@@ -40,7 +40,7 @@ from carry.evaluation.decoding import compute_decoding_ids, decode_greedily, spr
 from carry.experiments.resolve import make_run
 from carry.experiments.run import Run
 from carry.formats import EOS, EQUALS
-from carry.models.encodings import IdRange, ModelShape
+from carry.models.encodings import IdRange, ModelSettings
 from carry.models.encodings.relative import Relative
 from carry.models.system import Start, System
 from carry.models.teacher_forcing import teacher_forced_pass
@@ -81,8 +81,8 @@ class LearnedSpan(Relative):
     and one for higher ids. The first token keeps its weight.
     """
 
-    def __init__(self, shape: ModelShape) -> None:
-        super().__init__(Relative.Settings(clip=WIDEST), shape, IdRange(DIGITS + 1))
+    def __init__(self, model: ModelSettings) -> None:
+        super().__init__(Relative.Settings(clip=WIDEST), model, IdRange(DIGITS + 1))
         self.changes = nn.Parameter(torch.zeros(2))  # in shares of WIDEST
 
     def spans(self) -> Tensor:
@@ -118,7 +118,7 @@ def learn_span(seed: int, cost: float = SPAN_COST) -> Iterator[Result]:
     half = STEPS // 2
     trainer = Trainer(make_sums([RELATIVE], steps=STEPS, learning_rate=0.003), seed, None)
     network = trainer.system.network
-    span = network.encodings[0] = LearnedSpan(network.shape(network.settings))
+    span = network.encodings[0] = LearnedSpan(network.settings)
     network.penalty = lambda real: cost * span.spans().sum() * (trainer.step >= half)
     trainer.optimizers = make_optimizers(network, trainer.run.training)
     trainer.train()

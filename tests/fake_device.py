@@ -2,12 +2,7 @@
 
 Tensors on it are CPU tensors with a mark. The rules are those of CUDA: tensors without dimensions,
 `copy_` and slice assignment may cross devices, and a tensor may be indexed by CPU tensors.
-
-It counts what would make the CPU wait for the GPU: values that reach Python, results whose size
-depends on values, and copies between the devices that are not asked not to wait.
 """
-
-import sys
 
 import torch
 from torch.overrides import TorchFunctionMode
@@ -24,19 +19,6 @@ READS = {
 }  # fmt: skip
 HOST_ONLY = {Tensor.numpy, Tensor.__array__}
 IS_CUDA = Tensor.is_cuda.__get__
-# Of a marked tensor these wait: their values reach Python, or set the size of the result.
-WAITS = {
-    Tensor.tolist, Tensor.item, Tensor.__int__, Tensor.__float__, Tensor.__bool__,
-    Tensor.__index__, Tensor.__repr__, Tensor.__contains__, Tensor.equal, torch.equal,
-    torch.allclose, Tensor.allclose, torch.nonzero, Tensor.nonzero, torch.masked_select,
-    Tensor.masked_select, torch.unique, Tensor.unique, torch.unique_consecutive,
-    torch.bincount, Tensor.bincount, torch.argwhere, Tensor.argwhere, torch.multinomial,
-    Tensor.multinomial, Tensor.masked_scatter_, Tensor.is_nonzero, torch.histc,
-}  # fmt: skip
-MAKES = {torch.tensor, torch.as_tensor, torch.asarray}  # on a device from values in Python
-# They group tensors by their device in C++, which sees no mark, and send a rate or a norm there.
-GROUPS_BY_DEVICE = ("torch.optim.", "torch.nn.utils.clip_grad")
-REPEATS = {torch.repeat_interleave, Tensor.repeat_interleave}
 
 
 class MixedDevices(RuntimeError):
@@ -87,14 +69,7 @@ def is_cuda(device):
 
 
 class FakeDevice(TorchFunctionMode):
-    """Inside the block tensors and generators of the device "cuda" are marked CPU tensors.
-
-    `waits` has the names of the operations that would wait for the GPU.
-    """
-
-    def __init__(self):
-        super().__init__()
-        self.waits = []
+    """Inside the block tensors and generators of the device "cuda" are marked CPU tensors."""
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         kwargs = dict(kwargs or {})
@@ -102,11 +77,8 @@ class FakeDevice(TorchFunctionMode):
             return CUDA if is_marked(args[0]) else func(*args)
         if func == IS_CUDA:
             return is_marked(args[0])
-        if func == Tensor.pin_memory:  # needs a GPU
-            return args[0].clone()
         tensors = [*list_tensors((args, kwargs))]
         marked = any(map(is_marked, tensors))
-        self._count_waits(func, args, kwargs, tensors, marked)
         if func in MOVES:
             return self._move(func, args, kwargs)
         if func == SET_DATA:
@@ -133,29 +105,6 @@ class FakeDevice(TorchFunctionMode):
         result = func(*args, **kwargs)
         return tree_map_only(Tensor, set_mark, result) if marked else result
 
-    def _count_waits(self, func, args, kwargs, tensors, marked):
-        if func in (Tensor.__getitem__, Tensor.__setitem__):
-            indices = [*list_tensors(args[1])]
-            waits = marked and any(x.dtype == torch.bool for x in indices)
-            # A tensor without dimensions in a slice or an index is a number for Python.
-            waits |= any(is_marked(x) and not x.ndim and x.dtype != torch.bool for x in indices)
-            # Indices of the CPU, as lists are, are sent first.
-            parts = args[1] if isinstance(args[1], tuple) else (args[1],)
-            sent = [x for x in parts if isinstance(x, list | Tensor) and not is_marked(x)]
-            waits |= is_marked(args[0]) and any(isinstance(x, list) or x.ndim for x in sent)
-        elif func in (torch.where, Tensor.where):
-            waits = marked and len(args) == 1  # the indices of a condition
-        elif func in REPEATS:
-            waits = any(map(is_marked, tensors[1:])) and "output_size" not in kwargs
-        elif func in MAKES:
-            waits = is_cuda(kwargs.get("device")) and not marked
-        elif func is Tensor.copy_:
-            waits = len({is_marked(x) for x in tensors}) > 1 and not kwargs.get("non_blocking")
-        else:
-            waits = marked and func in WAITS
-        if waits:
-            self.waits.append(getattr(func, "__name__", str(func)))
-
     def _check(self, func, tensors):
         marks = {is_marked(tensor) for tensor in tensors if tensor.ndim}
         if len(marks) > 1:
@@ -179,11 +128,6 @@ class FakeDevice(TorchFunctionMode):
                 marked, rest[position] = is_cuda(value), "cpu"
         if kwargs.get("device") is not None:
             marked, kwargs["device"] = is_cuda(kwargs["device"]), "cpu"
-        # A copy to the GPU need not wait; what the CPU reads is there only after waiting.
-        leaves = is_marked(tensor) and not marked
-        waits = leaves or (marked and not is_marked(tensor) and not kwargs.get("non_blocking"))
-        if waits and not sys._getframe(2).f_globals["__name__"].startswith(GROUPS_BY_DEVICE):
-            self.waits.append(f"{func.__name__} {'cpu' if leaves else 'cuda'}")
         moved = Tensor.to(tensor, *rest, **kwargs) if func is Tensor.to else tensor
         if moved is tensor and is_marked(tensor) != marked:
             moved = tensor.clone()

@@ -20,8 +20,6 @@ from carry.formats.insertion_sort import InsertionSort
 from carry.formats.longhand import Longhand
 from carry.formats.one_hot import OneHot
 from carry.models.architectures import Architecture
-from carry.models.architectures.transformer import Transformer
-from carry.models.encodings import ModelShape
 from carry.models.system import System
 from carry.tasks import DIGIT_SYMBOLS, OPERAND_LETTERS
 from carry.tasks.calculator import write_rows
@@ -222,15 +220,14 @@ class MockNetwork(Architecture):
     def __init__(self, system: Oracle) -> None:
         network, symbols = system.network, system.format.vocabulary_size()
         encodings = list(network.encodings)
-        super().__init__(network.settings, symbols, encodings, self.shape(network.settings))
+        super().__init__(network.settings, symbols, encodings)
         self.respond = system.respond
         # A question ends at its first `=`; a line with several sums ends at its last `=`.
         self.find_end = str.rindex if hasattr(system.format, "sums") else str.index
         self.symbols = symbols
 
-    @staticmethod
-    def shape(settings: Transformer.Settings) -> ModelShape:
-        return Transformer.shape(settings)
+    def hidden_matrices(self):
+        return []
 
     def forward(self, tokens, ids, at=None, recurrences=None, *, hooks=None):
         self.start_hooks(hooks)

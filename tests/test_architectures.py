@@ -148,15 +148,6 @@ def test_hooks_read_all_names_or_are_refused(system):
         assert reason == refused(apply_logit_lens, system, system.task.draw(2, 2, stream(0, "x")))
 
 
-def test_the_last_recurrence_is_the_forward_pass(system):
-    batch = written(system)
-    ids, network = system.ids(batch), system.network.eval()
-    each = network.each_recurrence(batch.tokens, ids)
-    assert len(each) == network.recurrences
-    with torch.no_grad():
-        torch.testing.assert_close(each[-1], network(batch.tokens, ids))
-
-
 @pytest.mark.parametrize("optimizer", ["adamw", "muon"])
 def test_training_and_evaluation(name, optimizer):
     run = run_of(name, optimizer=optimizer)
@@ -170,13 +161,6 @@ def test_training_and_evaluation(name, optimizer):
     assert counts.empty == (trainer.system.network.recurrences == 1)
 
 
-def test_missing_matrices_are_refused_in_one_line(name):
-    network = System(run_of(name)).network
-    reason = refused(network.hidden_matrices)
-    has_own = type(network).hidden_matrices is not architectures.Architecture.hidden_matrices
-    assert has_own or f"model.name: {name!r} has no hidden_matrices" in reason
-
-
 def test_a_certificate_is_given_or_refused(name):
     from carry.certificates.contexts import require_bounded_contexts
 
@@ -188,18 +172,6 @@ def test_tools_for_transformers_refuse_a_recurrent_network_in_one_line():
     system = System(run_of("recurrent"))
     assert refused(describe_batch, system, written(system))
     assert refused(BatchedNetwork, [system])
-
-
-def test_attention_is_needed_by_encodings_that_act_on_it():
-    run = run_of("recurrent")
-    for pair in (
-        {"ids": "index", "encoding": "rope"},
-        {"ids": "index", "encoding": "none", "window": 1},
-    ):
-        with pytest.raises(
-            SettingsError, match=r"positions\.0\.encoding: .* does not have; expect"
-        ):
-            System(run.model_copy(update={"positions": [pair]}))
 
 
 @pytest.mark.parametrize("gathered", [False, True])

@@ -24,7 +24,7 @@ from carry.models.constructions.minimal_majority import build_minimal_majority
 from carry.models.system import System
 from carry.randomness import stream
 from carry.tasks import to_digits
-from carry.training.batched import groups, head_halving
+from carry.training.batched import head_halving
 from carry.training.batched.head_halving import (
     HeadOutputs,
     compute_separation,
@@ -32,7 +32,7 @@ from carry.training.batched.head_halving import (
     select_heads,
 )
 from carry.training.batched.network import BatchedNetwork, make_string_counts
-from carry.training.batched.trainer import BatchedTrainer
+from carry.training.batched.trainer import BatchedTrainer, list_groups
 from carry.training.jobs import COLUMNS, list_training_jobs, train_runs
 from made_up_project import move_project
 
@@ -148,7 +148,7 @@ def test_heads_that_are_left_out_are_as_if_they_were_not_there():
     made = systems("thesis")
     together = BatchedNetwork(made)
     together.head_mask[1, [0, 2]] = 0.0
-    made[1].network.load_state_dict(together.model_state(1))
+    made[1].network.load_state_dict(together.model_state(1, together.weights))
     batch, counts = written(made[1])
     alone = made[1].network(batch.tokens, [], batch.start[:, None] - 1)[:, 0]
     strings = make_string_counts(counts)
@@ -215,7 +215,7 @@ def test_what_the_batched_computation_ignores_is_refused_before_training(name):
     if name == "adaptive":
         settings["model"] = {"name": "adaptive", "layers": 1, "recurrences": 2, "width": 8}
     with pytest.raises(SettingsError) as error:
-        groups.list_groups(make_run(settings))
+        list_groups(make_run(settings))
     line = str(error.value)
     assert words in line and "runs.mine" in line and "batched_seeds" in line, line
     assert "expected" in line and "\n" not in line and len(line) < 500

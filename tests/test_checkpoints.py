@@ -8,7 +8,6 @@ import safetensors.torch
 import torch
 
 from carry.config import paths
-from carry.training import checkpoint
 from carry.training.batched.trainer import BatchedTrainer
 from carry.training.checkpoint import DamagedFile, load_tensors, save_tensors
 from carry.training.loop import Trainer
@@ -45,26 +44,6 @@ def change_bytes(change):
     return damage
 
 
-def flip(share):
-    """Return a damage of one bit at a share of the file."""
-
-    def change(data):
-        at = min(int(share * len(data)), len(data) - 1)
-        return data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
-
-    return change_bytes(change)
-
-
-def flip_at(text):
-    """Return a damage of one bit in the first place with a text."""
-
-    def change(data):
-        at = data.index(text) + len(text) - 1
-        return data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
-
-    return change_bytes(change)
-
-
 def rewrite(change):
     """Return a damage that changes tensors or note, and writes a right hash."""
 
@@ -89,32 +68,20 @@ def without_hash(path):
     safetensors.torch.save_file(tensors, path, {"note": json.dumps(note)})
 
 
-def replace_by_text(path):
-    path.write_text('{"step": 4}', encoding="utf-8")
-
-
-def replace_by_pickle(path):
-    torch.save({"step": 4}, path)
-
-
-DAMAGES = {
+BYTE_DAMAGES = {
     "empty": change_bytes(lambda data: b""),
     "half": change_bytes(lambda data: data[: len(data) // 2]),
     "bytes added": change_bytes(lambda data: data + b"\0" * 64),
-    "middle zeroed": change_bytes(lambda data: data[:-4096] + bytes(2048) + data[-2048:]),
-    "bit of the header's length": flip(0.0),
-    "bit of the note": flip_at(b'"note":"{'),
-    "bit of the hash": flip_at(b'sha256\\": \\"'),
-    "bit of a name": flip_at(b'"model.'),
-    "bit of a shape": flip_at(b'"shape":['),
-    "bit of a value": flip(0.7),
     "no hash": without_hash,
-    "text": replace_by_text,
-    "pickle": replace_by_pickle,
+    "text": change_bytes(lambda data: b'{"step": 4}'),
+    "pickle": lambda path: torch.save({"step": 4}, path),
+}
+DAMAGES = {
+    "half": BYTE_DAMAGES["half"],
     "other shape": change_model(lambda x: x[..., :-1].clone()),
     "tensor missing": rewrite(lambda tensors, note: tensors.pop(next(iter(tensors)))),
     "generator missing": rewrite(
-        lambda tensors, note: [tensors.pop(n) for n in [*tensors] if "draws" in n or "present" in n]
+        lambda tensors, note: [tensors.pop(n) for n in [*tensors] if "draws" in n]
     ),
     "note of another kind": rewrite(lambda tensors, note: note.clear()),
 }
@@ -165,32 +132,26 @@ def test_a_checkpoint_of_other_settings_is_never_used(trained, tmp_path, capsys)
     assert "other settings" in capsys.readouterr().err and trainer.step == 0
 
 
-@pytest.mark.parametrize("damage", ["half", "bit of a value", "missing"])
-def test_a_damaged_or_missing_snapshot_is_taken_again(trained, tmp_path, capsys, damage):
-    kind, folder, expected = trained
-    if kind == "batched":
-        pytest.skip("has no snapshots")
-    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
-    snapshot = tmp_path / "a-2.safetensors"
-    snapshot.unlink() if damage == "missing" else DAMAGES[damage](snapshot)
-    trainer = make_trainer(kind, tmp_path / "a.safetensors")
-    assert len(capsys.readouterr().err.splitlines()) == 1 and trainer.step == 0
-    assert same(weights(trainer.train()), expected) and list(trainer.snapshots) == [2, 4, 6]
-
-
-BYTE_DAMAGES = [*DAMAGES][:13]
-
-
 @pytest.mark.parametrize("name", BYTE_DAMAGES)
-def test_damaged_weights_are_refused_in_one_line(tmp_path, monkeypatch, name):
+def test_damaged_tensors_are_refused_in_one_line(tmp_path, monkeypatch, name):
     monkeypatch.setattr(paths, "ROOT", tmp_path)
-    trainer, path = make_trainer("plain", None), tmp_path / "seed_0.safetensors"
-    state = {f"model.{name}": x for name, x in trainer.system.network.state_dict().items()}
-    checkpoint.save_weights(path, state, trainer.run, 0, 0, "fp32")
-    DAMAGES[name](path)
+    path = tmp_path / "seed_0.safetensors"
+    save_tensors(path, {"weights": torch.arange(3.0)}, {"step": 4})
+    BYTE_DAMAGES[name](path)
     with pytest.raises(DamagedFile, match=r"^seed_0.safetensors: damaged \(") as error:
         load_tensors(path)
     assert "\n" not in str(error.value) and len(str(error.value)) < 500
+
+
+def test_any_changed_bit_is_refused(tmp_path):
+    path = tmp_path / "seed_0.safetensors"
+    save_tensors(path, {"one": torch.arange(3.0), "two": torch.ones(2, 1)}, {"step": 4})
+    data = path.read_bytes()
+    for at in range(len(data)):
+        changed = bytes([data[at] ^ 1 << at % 8])
+        path.write_bytes(data[:at] + changed + data[at + 1 :])
+        with pytest.raises(DamagedFile):
+            load_tensors(path)
 
 
 def test_the_same_content_makes_the_same_file(tmp_path):

@@ -1,7 +1,5 @@
 """Every kind of row trains, is scored, asked, analysed and certified on a second device."""
 
-from types import SimpleNamespace
-
 import pandas as pd
 import pytest
 import torch
@@ -20,7 +18,6 @@ from carry.experiments.resolve import find_row, list_rows, load_run, make_run
 from carry.models.system import System
 from carry.models.teacher_forcing import teacher_forced_pass
 from carry.randomness import stream
-from carry.training import graphs
 from carry.training.jobs import train_runs
 from carry.training.loop import Trainer
 from fake_device import CPU, CUDA, FakeDevice, FakeGenerator, MixedDevices
@@ -67,21 +64,12 @@ MORE_ROWS = {
 
 
 @pytest.fixture
-def fake(monkeypatch):
+def device(monkeypatch):
     """Make the fake device the one that every row trains on."""
-    memory = SimpleNamespace(total_memory=80e9)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: memory)
-    monkeypatch.setattr(torch.cuda, "set_per_process_memory_fraction", lambda share, device: None)
-    monkeypatch.setattr(graphs, "has_graphs", lambda device: False)
     monkeypatch.setattr(torch, "Generator", FakeGenerator)
-    with FakeDevice() as fake:
-        yield fake
-
-
-@pytest.fixture
-def device(fake):
-    return CUDA
+    with FakeDevice():
+        yield
 
 
 @pytest.fixture
@@ -165,7 +153,7 @@ def list_gpu_kinds():
     """Return rows for a GPU that have every value of what a step can depend on at least once.
 
     That is the task with its format, each pair of ids and encoding, the architecture, the
-    optimizer, the loss, and whether there are loops, dropout, padding, a mixture and graphs.
+    optimizer, the loss, and whether there are loops, dropout, padding and a mixture.
     """
     seen, chosen = set(), []
     for row in list_rows(scale="gpu"):
@@ -177,7 +165,7 @@ def list_gpu_kinds():
                    ("model", model.get("name"), model.get("recurrences", 1) > 1),
                    ("injection", model.get("injection")), ("loss", training.loss),
                    ("divided", model.get("divide_gradient")), ("average", training.loss_average),
-                   ("optimizer", training.optimizer, training.graphs, training.precision),
+                   ("optimizer", training.optimizer, training.precision),
                    ("dropout", training.dropout > 0), ("progressive", training.progressive > 0),
                    ("padding", training.random_padding > 0), ("spaces", run.format.get("spaces")),
                    ("mixture", bool(run.data_set and run.data_set.mixture))}  # fmt: skip
@@ -208,21 +196,9 @@ def shrink(row, **more):
 
 
 @pytest.mark.parametrize("row", list_gpu_kinds())
-def test_no_training_step_waits_for_the_gpu(fake, row):
-    """Every kind of row for a GPU, also when the first pool of batches is drawn."""
-    run = shrink(row)
-    trainer = Trainer(run, 0, None)
-    trainer.system.network.train()
-    fake.waits.clear()
-    for _ in range(5):
-        trainer._update()
-    assert fake.waits == []
-    assert torch.stack(trainer._losses).isfinite().all()
-
-
-@pytest.mark.parametrize("row", list_gpu_kinds())
-def test_rows_of_a_gpu_are_scored_and_decoded_as_on_the_cpu(device, row):
+def test_rows_of_a_gpu_are_trained_there_and_scored_and_decoded_as_on_the_cpu(device, row):
     run = shrink(row, **{} if load_run(row, "gpu").data_set else {"digits": 2})
+    assert Trainer(run, 0, None).train().device == CUDA
     systems = [System(run, 0, where) for where in (CPU, CUDA)]
     task = systems[0].task
     problems = draw_held_out(run, task, count=2)
@@ -232,37 +208,6 @@ def test_rows_of_a_gpu_are_scored_and_decoded_as_on_the_cpu(device, row):
     pd.testing.assert_frame_equal(*scores)
     responses = [decoding.decode_greedily(system, problems) for system in systems]
     assert responses[0].equal(responses[1])
-
-
-def test_a_step_with_a_window_and_one_in_parts_do_not_wait(fake):
-    for row, more, part in (
-        ("addition_relative", {"digits": 100}, None),
-        ("sorting_fire", {}, 3),
-    ):
-        trainer = Trainer(shrink(row, **more), 0, None)
-        trainer.micro_batch = part
-        trainer.system.network.train()
-        fake.waits.clear()
-        for _ in range(2):
-            trainer._update()
-        assert fake.waits == []
-
-
-def test_the_fake_device_counts_what_waits(fake):
-    one, host = torch.arange(3, device=CUDA), torch.arange(3)
-    for wait in (lambda: int(one[0]), lambda: one.tolist(), lambda: one[one > 0],
-                 lambda: bool((one > 0).any()), lambda: one.cpu(), lambda: host.to(CUDA),
-                 lambda: one.nonzero(), lambda: torch.tensor([1], device=CUDA),
-                 lambda: one.copy_(host), lambda: one.repeat_interleave(one),
-                 lambda: one[host], lambda: one[[0, 2]],
-                 lambda: torch.where(one > 0), lambda: one.bincount()):  # fmt: skip
-        fake.waits.clear()
-        wait()
-        assert len(fake.waits) == 1, wait
-    fake.waits.clear()
-    sent = host.pin_memory().to(CUDA, non_blocking=True)
-    assert sent.device == CUDA and (one.copy_(host.pin_memory(), non_blocking=True) + sent).is_cuda
-    assert host.tolist() == [0, 1, 2] and fake.waits == []
 
 
 def test_the_fake_device_refuses_mixed_devices(device):

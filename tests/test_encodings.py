@@ -49,6 +49,13 @@ def test_every_encoding_is_its_formula(positions, attention):
             torch.testing.assert_close(logits[row, :length], expected, **close)
 
 
+def test_buckets_of_t5_at_long_distances():
+    """Those of the formula test are short."""
+    t5, ids = System(run_of("t5")).network.encodings[0], torch.arange(300)[None]
+    buckets = [slow.bucket_by(max(0, 299 - key), 32, 128) for key in range(300)]
+    assert torch.equal(t5.bias(0, ids[:, 299:], ids)[0, :, 0], t5.biases[buckets].T)
+
+
 def test_the_tour_has_every_encoding():
     named = {pair["encoding"] for pairs in POSITIONS.values() for pair in pairs}
     assert named == set(list_modules("carry.models.encodings"))

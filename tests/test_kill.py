@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from carry.config import paths
-from carry.training.batched import groups
+from carry.training.batched import trainer
 from carry.training.jobs import train_runs
 from model_cases import run_of
 from test_batched import run_of as batched_run_of
@@ -38,7 +38,7 @@ RUNS = {
 @pytest.fixture
 def project(tmp_path, monkeypatch):
     monkeypatch.setattr(paths, "STORE", tmp_path / "store")
-    monkeypatch.setattr(groups, "GROUPS", 1)  # in this process
+    monkeypatch.setattr(trainer, "GROUPS", 1)  # in this process
     monkeypatch.setenv("CARRY_PROGRESS", "off")
     return tmp_path
 

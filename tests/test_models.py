@@ -9,10 +9,9 @@ from torch import nn
 
 from carry.experiments.resolve import list_rows, load_run
 from carry.models.architectures.transformer import Transformer
-from carry.models.dropout import Dropout
 from carry.models.encodings import IdRange
 from carry.models.encodings.learned import Learned
-from carry.models.hooks import Hooks
+from carry.models.hooks import Dropout, Hooks
 from carry.models.parameter_counts import count_network_parameters
 from carry.models.system import System
 from carry.randomness import stream
@@ -304,10 +303,9 @@ def test_parameters_of_the_paper(layers, recurrences, millions):
     shared = load_run("addition_abacus", "paper").model
     settings = {**shared, "layers": layers, "recurrences": recurrences, "injection": "every_layer"}
     given = Transformer.Settings.parse(settings, "model")
-    shape = Transformer.shape(given)
     with torch.device("meta"):
-        abacus = Learned(Learned.Settings(table=511), shape, IdRange(511))
-        network = Transformer(given, 19, [abacus], shape)
+        abacus = Learned(Learned.Settings(table=511), given, IdRange(511))
+        network = Transformer(given, 19, [abacus])
     assert round(count_network_parameters(network) / 1e6) == millions
     width, hidden = 1024, 1024  # the paper's intermediate size, 2048, counts both halves of a gate
     attention, feed_forward, norm = 4 * width**2, 3 * width * hidden, 2 * width

@@ -1,9 +1,10 @@
-"""Training: the same weights however often it is killed, schedules as stated, bad losses found."""
+"""Training: the same weights however often it is killed, or in parts; schedules, bad losses."""
 
 import math
 import multiprocessing
 from itertools import chain
 from statistics import mean
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -14,16 +15,24 @@ from carry.data.training_batches import TrainingBatches
 from carry.experiments.run import Training
 from carry.formats import to_text
 from carry.jobs import pool
-from carry.models.architectures.transformer import Transformer
 from carry.models.system import System
 from carry.randomness import stream
 from carry.training import checkpoint, loop
 from carry.training import jobs as training_jobs
 from carry.training.jobs import COLUMNS, find_trained, train_runs
-from carry.training.loop import Trainer, TrainingDiverged
+from carry.training.loop import OutOfTime, Trainer, TrainingDiverged
 from carry.training.schedule import compute_learning_rate
 from made_up_project import run_here
 from model_cases import loss_of, run_of
+
+needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+
+
+@pytest.fixture(autouse=True)
+def device(request, monkeypatch):
+    """Train on a CPU, also where there is a GPU, whose sums are not repeatable."""
+    if not request.node.get_closest_marker("skipif"):
+        monkeypatch.setattr(loop, "choose_device", lambda: torch.device("cpu"))
 
 
 def weights(trainer):
@@ -142,21 +151,13 @@ def test_dropout_is_for_training_steps_alone(monkeypatch):
     scored, score = [], loop.teacher_forced_pass
 
     def spy(system, *args, **options):
-        scored.append((system.network.training, system.network.dropout))
+        scored.append(system.network.training)
         return score(system, *args, **options)
 
     monkeypatch.setattr(loop, "teacher_forced_pass", spy)
     trainer = Trainer(run_of("abacus", "read_out", dropout=0.3), 0, None).train()
-    assert {*scored} == {(False, None)} and trainer.system.network.dropout is None
+    assert {*scored} == {False}
     assert not same(weights(plain), weights(trainer))
-
-
-@pytest.mark.parametrize("name", ["dropout", "dropout_inside", "dropout_embeddings"])
-def test_dropout_of_a_model_without_it_is_refused(monkeypatch, name):
-    monkeypatch.setattr(Transformer, "has_dropout", False)
-    message = f"training.{name}: 0.1 does not fit model 'transformer', .* expected 0.0$"
-    with pytest.raises(SettingsError, match=message):
-        Trainer(run_of("abacus", **{name: 0.1}), 0, None)
 
 
 def test_training_learns():
@@ -295,6 +296,102 @@ def test_a_fixed_data_set():
         batch = Trainer(run, seed, None).batches.next(16)
         shown |= {to_text(batch.tokens[row, : batch.start[row]]) for row in range(16)}
     assert shown <= allowed and len(shown) > 10
+
+
+@pytest.mark.parametrize("size", [1, 5, 16])
+@pytest.mark.parametrize("average", ["token", "sample"])
+def test_parts_of_a_batch_add_up(size, average):
+    more = {"steps": 3, "progressive": 0.5, "loss_average": average, "longer": 8.0}
+    whole = Trainer(run_of("abacus", "adaptive", **more), 0, None).train()
+    parts = Trainer(run_of("abacus", "adaptive", **more), 0, None)
+    parts.micro_batch = size
+    parts.train()
+    torch.testing.assert_close(weights(whole), weights(parts), rtol=0, atol=1e-4)
+    assert whole.curve[-1]["loss"] == pytest.approx(parts.curve[-1]["loss"], rel=1e-4)
+
+
+def test_checkpoints_by_time(tmp_path, monkeypatch):
+    clock = SimpleNamespace(now=0.0)
+    monkeypatch.setattr(loop.time, "monotonic", lambda: clock.now)
+    saved = []
+    trainer = Trainer(run_of("abacus", steps=9, checkpoint_every=None), 0, tmp_path / "a")
+    save = trainer._save_checkpoint
+    monkeypatch.setattr(trainer, "_save_checkpoint", lambda: saved.append(trainer.step) or save())
+
+    def tick(*scores):
+        clock.now += 25.0
+
+    loss = trainer._loss
+    monkeypatch.setattr(trainer, "_loss", lambda *inputs: tick() or loss(*inputs))
+    trainer.train()
+    assert saved == [3, 6, 9]
+
+
+def test_a_training_ends_at_its_deadline_and_goes_on(tmp_path, monkeypatch):
+    run, path = run_of("abacus", steps=9, checkpoint_every=100), tmp_path / "seed_0"
+    undisturbed = Trainer(run, 0, None).train()
+    clock = SimpleNamespace(now=0.0)
+
+    def tell():
+        clock.now += 1.0
+        return clock.now
+
+    monkeypatch.setattr(loop.time, "time", tell)
+    with pytest.raises(OutOfTime, match="seed 0 ended at step 4 of 9; expected another call"):
+        Trainer(run, 0, path).train(deadline=5.0)
+    resumed = Trainer(run, 0, path)
+    assert resumed.step == 4
+    assert same(weights(resumed.train(deadline=None)), weights(undisturbed))
+
+
+def test_a_batch_that_does_not_fit_is_computed_in_parts(monkeypatch):
+    """The memory of a GPU is not known before a step; what a failed step has done is forgotten."""
+    plan, loss, sizes = {"steps": 4, "dropout": 0.2}, Trainer._loss, []
+    run = run_of("abacus", "looped", **plan)
+    expected = Trainer(run, 0, None)
+    expected.micro_batch = 4
+    expected.train()
+
+    def fit(most):
+        def lose(trainer, inputs, *more):
+            sizes.append(len(inputs.tokens))
+            computed = loss(trainer, inputs, *more)
+            if sizes[-1] > most:
+                raise torch.OutOfMemoryError
+            return computed
+
+        monkeypatch.setattr(Trainer, "_loss", lose)
+
+    fit(5)
+    parts = Trainer(run, 0, None).train()
+    assert sizes == [16, 8, *[4] * 16] and parts.micro_batch == 4
+    assert same(weights(expected), weights(parts))
+    fit(0)
+    with pytest.raises(SettingsError, match=r"one problem at a time does not fit .*; expected"):
+        Trainer(run, 0, None).train()
+
+
+@needs_gpu
+def test_a_batch_beyond_the_memory_of_a_gpu_is_computed_in_parts():
+    torch.cuda.set_per_process_memory_fraction(2**28 / torch.cuda.mem_get_info()[1])
+    run = run_of("abacus_fire", "looped", steps=12, batch=4096, pool=1)
+    trainer = Trainer(run, 0, None).train()
+    torch.cuda.set_per_process_memory_fraction(1.0)
+    assert trainer.micro_batch < 4096 and math.isfinite(trainer.curve[-1]["loss"])
+
+
+@needs_gpu
+@pytest.mark.parametrize("positions", ["nope", "abacus_fire", "rope", "abacus_window"])
+def test_a_gpu_has_the_losses_of_the_cpu(monkeypatch, positions):
+    losses = []
+    for device in ("cpu", "cuda"):
+        monkeypatch.setattr(loop, "choose_device", lambda device=device: torch.device(device))
+        trainer = Trainer(run_of(positions, precision="fp32"), 0, None)
+        batch = trainer.batches.next(8)
+        trainer.system.network.train()
+        inputs = trainer._draw_inputs(batch)
+        losses.append(float(trainer._loss(inputs, inputs.real, None)))
+    assert losses[0] == pytest.approx(losses[1], rel=1e-4)
 
 
 def named(run, name, seeds=1, **training):

@@ -69,12 +69,12 @@ SHAPE = ("model.layers", "model.recurrences", "model.width")
 SHOWN = ("training.digits", "training.steps", "training.batch")
 
 # Settings that change no result, or only how a run is computed and recorded; `data_set` has the
-# problems that a name of a problem set stands for, and a stream gives others of the same kind.
+# problems that a name of a problem set stands for.
 RECORDS = {
     *("training.score_every", "training.score_problems", "training.checkpoint_every"),
     *("training.snapshot_every", "training.pool", "training.batched_seeds"),
     *("training.problem_set", "evaluation.problem_set", "model.attention", "data_set.task"),
-    *("training.graphs", "training.stream"),
+    "training.stream",
     "evaluation.starts",  # results of further starts stand next to those of the paper's
 }
 

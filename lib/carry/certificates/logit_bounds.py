@@ -217,9 +217,8 @@ def bound_logits(
     Raises:
         SettingsError: for parts without bounds, and weights other than float32.
 
-    >>> from carry.models.encodings import ModelShape
     >>> settings = Transformer.Settings(width=8, heads=2)
-    >>> network = Transformer(settings, 5, [], ModelShape(8, 2, 4, 1))
+    >>> network = Transformer(settings, 5, [])
     >>> logits = bound_logits(network, torch.tensor([[1, 2, 3]]), [])
     >>> logits.value.shape, bool((logits.error < 1e-2).all())
     (torch.Size([1, 5]), True)

@@ -10,12 +10,11 @@ from typing import Any
 
 from carry.experiments.base import SMOKE, Row, Settings, ids, merge, row
 
-# The laptop's models, most of them twice as wide, in larger batches. `graphs` launches the kernels
-# of a step at once, which small models need.
+# The laptop's models, most of them twice as wide, in larger batches.
 GPU = dict(
     seeds=3, model=dict(width=128),
     training=dict(digits=10, steps=6000, batch=128, pool=16, precision="bf16", score_every=500,
-                  checkpoint_every=None, graphs=True),
+                  checkpoint_every=None),
     evaluation=dict(digits=30, longest=30))
 # Table 2, for sums of many numbers. `tied`, `betas` and `clip` (1.0, also our default) are those of
 # the released code.

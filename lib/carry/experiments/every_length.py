@@ -36,8 +36,7 @@ LARGE = dict(
                   checkpoint_every=None),
     evaluation=dict(digits=100, longest=160, far=[1000], starts=[1]))
 PAPER = merge(LARGE, dict(training=dict(steps=24_000, batch=8192, pool=2)))
-# `graphs` launches the kernels of a step at once, which small models need.
-GPU = merge(LARGE, dict(training=dict(steps=9800, batch=512, pool=16, graphs=True)))
+GPU = merge(LARGE, dict(training=dict(steps=9800, batch=512, pool=16)))
 RELATIVE = row(
     "addition_relative", "addition_schemes", seeds=10, positions=ABACUS, **PROVED,
     analyses=["reach", "local_adder", "faults"],

@@ -36,13 +36,12 @@ SMALL_PAPER = merge(PAPER, dict(
     model=dict(layers=8, width=384, heads=6, hidden=384),
     training=dict(steps=9800, batch=1024, pool=4)))
 # Sums on one GPU: small models of the kind that was tuned on two cores (`addition_abacus_20`), in
-# larger batches. They have 3 layers, and 8 with Abacus ids, whose depths are compared. `graphs`
-# launches the kernels of a step at once, which small models need; batches that grow have too many
-# shapes for it. The norm of embeddings is off: `addition_abacus_looped_norm` has it.
+# larger batches. They have 3 layers, and 8 with Abacus ids, whose depths are compared. The norm of
+# embeddings is off: `addition_abacus_looped_norm` has it.
 GPU = dict(
     seeds=3, model=dict(layers=3, width=128, head_width=64, attention_scale="log"),
     training=dict(digits=20, steps=8000, batch=512, decay="trapezoid", cooldown=0.2,
-                  precision="bf16", pool=16, score_every=500, checkpoint_every=None, graphs=True),
+                  precision="bf16", pool=16, score_every=500, checkpoint_every=None),
     evaluation=dict(problem_set=None, digits=100, longest=160, starts=[1], band=True))
 
 

@@ -14,7 +14,7 @@ from pydantic import Field
 from carry.config.settings import check_known
 from carry.experiments import load_rows
 from carry.experiments.base import SCALES, merge
-from carry.experiments.run import MOST_DIGITS, MOST_PROBLEMS, CountedSizes, DataSet, Size
+from carry.experiments.run import Count, CountedSizes, DataSet
 
 
 class ProblemSet(DataSet):
@@ -34,11 +34,11 @@ class ProblemSet(DataSet):
     """
 
     stream: str | None = None
-    beyond: list[Size] = []
-    grid: int = Field(default=0, ge=0, le=MOST_DIGITS)
-    each: int = Field(default=0, ge=0, le=MOST_PROBLEMS)
-    equal: int = Field(default=0, ge=0, le=MOST_PROBLEMS)
-    longest: Size | None = None
+    beyond: list[Count] = []
+    grid: int = Field(default=0, ge=0)
+    each: int = Field(default=0, ge=0)
+    equal: int = Field(default=0, ge=0)
+    longest: Count | None = None
     far: list[CountedSizes] = []
     ranges: dict[str, CountedSizes] = {}
     every: bool = False

@@ -9,22 +9,13 @@ from pydantic import Field
 
 from carry.config.settings import Settings, describe
 
-# Upper limits keep the check of a row below 20 s; each is at least ten times what any row uses.
-MOST_DIGITS = 100_000  # a problem of this size is written to measure it
-MOST_PROBLEMS = 100_000_000  # ten times the largest training set of ibrahimli2024
-MOST_BATCH = 1_000_000
-
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
 ShareBelowOne = Annotated[float, Field(ge=0.0, lt=1.0)]
 Count = Annotated[int, Field(ge=1)]
-Size = Annotated[int, Field(ge=1, le=MOST_DIGITS)]  # of operands: digits, or their number
-ProblemCount = Annotated[int, Field(ge=1, le=MOST_PROBLEMS)]
 Pair = Annotated[list[int], Field(min_length=2, max_length=2)]
-Cell = Annotated[list[Size], Field(min_length=2, max_length=2)]  # sizes (i, j)
+Cell = Annotated[list[Count], Field(min_length=2, max_length=2)]  # sizes (i, j)
 # Sizes i and j, or the least and the largest size, and the number of problems.
-CountedSizes = Annotated[
-    list[Annotated[int, Field(ge=1, le=1_000_000)]], Field(min_length=3, max_length=3)
-]
+CountedSizes = Annotated[list[Count], Field(min_length=3, max_length=3)]
 
 # Prefixes of the sub-tasks that a mixture may contain (ibrahimli2024, 4.2.2): the sum, the aligned
 # operands, the carries, the digit sums without carries, the reversed operands.
@@ -36,10 +27,10 @@ class DataSet(Settings):
 
     task: dict[str, Any]
     # Trained lengths of both operands, in digits.
-    lengths: list[Annotated[int, Field(ge=1, le=1000)]] = Field(default=[], max_length=1000)
+    lengths: list[Count] = []
     # Problems of each length that are never trained.
-    test: int = Field(default=0, ge=0, le=MOST_PROBLEMS)
-    validation: int = Field(default=0, ge=0, le=MOST_PROBLEMS)
+    test: int = Field(default=0, ge=0)
+    validation: int = Field(default=0, ge=0)
     # Shares of the sub-tasks in training, by prefix; without them no prefix is written.
     mixture: dict[Literal[SUB_TASKS], Annotated[float, Field(gt=0.0)]] = {}
 
@@ -47,15 +38,12 @@ class DataSet(Settings):
 class Training(Settings):
     """How a run is trained. The defaults suit a small model on a laptop."""
 
-    digits: Size = 10  # largest size of an operand; 10 train in minutes on two cores
+    digits: Count = 10  # largest size of an operand; 10 train in minutes on two cores
     steps: Count = 1000  # optimizer steps
-    batch: Annotated[int, Field(ge=1, le=MOST_BATCH)] = 128  # problems in a step
+    batch: Count = 128  # problems in a step
     batched_seeds: bool = False  # train all seeds as one computation; for attention-only models
-    examples: ProblemCount | None = None  # size of a fixed training set; null: fresh problems
+    examples: Count | None = None  # size of a fixed training set; null: fresh problems
     problem_set: str | None = None  # the data set of the examples; null: drawn as fresh problems
-    # The random stream of examples without a data set; null: the row's name, so that a row with
-    # another name keeps its examples if it names the stream that it had.
-    stream: str | None = None
     random_padding: ShareBelowOne = 0.0  # chance of a pad before a question token (mcleish2024)
     packing: bool = False  # half of the batches have another problem before each one
     # In attention, tokens with farther ids than the next count several times, as in problems that
@@ -83,14 +71,13 @@ class Training(Settings):
     batch_ramp: Share = 0.0  # share of steps until the batch has its full size
     clip: Annotated[float, Field(gt=0.0)] = 1.0  # largest norm of the gradient
     precision: Literal["auto", "fp32", "medium", "bf16"] = "auto"  # auto: the fastest real fp32
-    pool: Annotated[int, Field(ge=1, le=10_000)] = 8  # batches drawn at once and sorted by length
+    pool: Count = 8  # batches drawn at once and sorted by length
     score_every: Count = 100  # steps between points of the learning curve
-    score_problems: Annotated[int, Field(ge=1, le=MOST_BATCH)] = 256  # held-out problems in a point
+    score_problems: Count = 256  # held-out problems in a point
     held_out: Cell | None = None  # smallest and largest held-out size; only with batched seeds
     keep_weights: Literal["last", "best"] = "last"  # best on held-out; only with batched seeds
     checkpoint_every: Count | None = 250  # steps between checkpoints; null: a minute
     snapshot_every: Count | None = None  # steps between kept weights, for plots of learning
-    graphs: bool = False  # launch the kernels of a step at once, on a GPU
 
     @pydantic.model_validator(mode="after")
     def _check_trainer(self) -> Training:
@@ -101,11 +88,8 @@ class Training(Settings):
             value = getattr(self, field)
             if value != default and (field, value) != ("precision", "fp32"):
                 self._refuse(field, batched, repr(default))
-        if self.batched_seeds:
-            if self.examples is None:
-                self._refuse("examples", batched, "a number")
-            if self.checkpoint_every is None:
-                self._refuse("checkpoint_every", batched, "a number")
+        if self.batched_seeds and self.examples is None:
+            self._refuse("examples", batched, "a number")
         return self
 
     @pydantic.model_validator(mode="after")
@@ -125,18 +109,13 @@ class Training(Settings):
         value = describe(getattr(self, field))
         raise ValueError(f"{field} {value} does not fit {other}; expected {expected}")
 
-    def dropout_shares(self) -> dict[str, float]:
-        """Return the shares of dropout, by setting, in the order of `carry.models.dropout`."""
-        names = ("dropout", "dropout_inside", "dropout_embeddings")
-        return {name: getattr(self, name) for name in names}
-
 
 # Settings of the trainer of batched seeds, and of the trainer of one seed.
 ONLY_BATCHED = ("halving", "held_out", "keep_weights")
 ONLY_SEPARATE = (
     *("problem_set", "random_padding", "packing", "longer", "loss", "loss_average", "progressive"),
     *("optimizer", "batch_ramp", "clip", "precision", "snapshot_every"),
-    *("average_weights", "dropout_inside", "graphs"),
+    *("average_weights", "dropout_inside"),
 )
 
 
@@ -144,17 +123,15 @@ class Evaluation(Settings):
     """The problems on which a run is scored, and the ids from which they start."""
 
     problem_set: str | None = None  # null: training's, else the one named after the task
-    digits: Size = 30  # largest sizes (i, j) of the grid; three times the trained digits
-    longest: Size | None = None  # largest size of problems with i = j; null: the grid's
-    far: Annotated[list[Size | Cell], Field(max_length=1000)] = []  # cells beyond the grid
+    digits: Count = 30  # largest sizes (i, j) of the grid; three times the trained digits
+    longest: Count | None = None  # largest size of problems with i = j; null: the grid's
+    far: list[Count | Cell] = []  # cells beyond the grid
     # First ids: an id, or the mean of probabilities over all; or "window", id 1 with attention only
     # to ids as near as in problems of the trained lengths.
-    starts: list[Size | Literal["all", "window"]] = Field(
-        default=[1, "all"], min_length=1, max_length=100
-    )
+    starts: list[Count | Literal["all", "window"]] = Field(default=[1, "all"], min_length=1)
     band: bool = False  # True: the validation band chose the settings, so it is never scored
     attention_cell: Cell | None = None  # cell (i, j) of the averaged attention maps; null: no maps
-    reach: Annotated[list[CountedSizes], Field(max_length=1000)] = []  # see `carry.analyses.reach`
+    reach: list[CountedSizes] = []  # see `carry.analyses.reach`
 
     def largest_size(self) -> int:
         """Return the largest size of all scored problems.
@@ -192,7 +169,7 @@ class Run(Settings):
     scale: str = "laptop"
     # Shown in figures and tables in place of the name.
     label: Annotated[str, Field(min_length=1, max_length=60, pattern=r"^[^\n]*$")] | None = None
-    seeds: Annotated[int, Field(ge=1, le=100_000)] = 3  # the fewest with a median and a range
+    seeds: Count = 3  # the fewest with a median and a range
     analyses: list[str] = []
     certify: bool = False
     publish: bool = False
@@ -225,10 +202,9 @@ class Run(Settings):
 
     def example_stream(self) -> str | None:
         """Return the random stream of a fixed training set without a data set; None without one."""
-        training = self.training
-        if training.examples is None or self.data_set is not None:
+        if self.training.examples is None or self.data_set is not None:
             return None
-        return training.stream or f"training {self.name}"
+        return f"training {self.name}"
 
     def module_names(self) -> list[str]:
         """Return the modules that the settings choose, which are imported by name.

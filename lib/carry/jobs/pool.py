@@ -30,7 +30,7 @@ import tqdm
 from carry.config.settings import SettingsError, describe
 from carry.jobs import store
 from carry.jobs.store import Job
-from carry.processes import GPU_SHARE, count_cores
+from carry.processes import count_cores
 
 ADDRESS = re.compile(r"dask://([\w.-]+|\[[\da-fA-F:]+\]):(\d{1,5})")
 CONNECT_SECONDS = 10.0
@@ -183,9 +183,10 @@ def _start_local_cluster(jobs: int) -> Iterator[Any]:
         options["preload"] = [__name__]  # else the first job would block the worker's heartbeat
         options["env"] = {"OMP_NUM_THREADS": "1"}
         if gpus:
-            share = 1 / -(-count // len(gpus))
+            share = 0.9 / -(-count // len(gpus))  # CUDA itself takes some memory
+            limit = f"per_process_memory_fraction:{share:.4f}"
             options["env"] |= {"CUDA_VISIBLE_DEVICES": gpus[index % len(gpus)],
-                               GPU_SHARE: str(share)}  # fmt: skip
+                               "PYTORCH_CUDA_ALLOC_CONF": limit}  # fmt: skip
         workers[index] = {"cls": distributed.Nanny, "options": options}
     # Two schedulers would compete for Dask's usual port, which also other machines could reach.
     local = {"host": "127.0.0.1", "port": 0, "dashboard_address": "127.0.0.1:0"}

@@ -191,9 +191,7 @@ class AttentionContext:
         return keys.clamp(min=2).double().log() / math.log(NEUTRAL_KEYS)
 
     def _gathers(self) -> bool:
-        # Finding neighbours waits for a GPU, and no training step may.
-        waits = self.query_index.is_cuda and torch.is_grad_enabled()
-        is_faster = self.key_count >= GATHER_FROM_LENGTH and not waits
+        is_faster = self.key_count >= GATHER_FROM_LENGTH
         gathers = self.attention == "gathered" or (self.attention == "auto" and is_faster)
         return gathers and bool(self.windowed)
 

@@ -26,11 +26,13 @@ from __future__ import annotations
 import fnmatch
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
+import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from carry.config.settings import SettingsError, suggest_name
-from carry.models.dropout import Dropout
 
 Replacement = Tensor | Callable[[Tensor], Tensor]
 
@@ -38,6 +40,14 @@ LAYER_ACTIVATIONS = (
     *("resid_pre", "q", "k", "v", "pattern", "z", "attn_out", "resid_mid"),
     *("mlp_post", "mlp_out", "resid_post"),
 )
+# The share of dropout that an activation has.
+SHARES = {
+    "embed": "embeddings",
+    "pattern": "inside",
+    "attn_out": "outputs",
+    "mlp_post": "inside",
+    "mlp_out": "outputs",
+}
 
 
 class Hooks(dict[str, Tensor]):
@@ -107,6 +117,36 @@ class Hooks(dict[str, Tensor]):
         if name in self.names_to_read:
             self[name] = value
         return value
+
+
+class Dropout(NamedTuple):
+    """Sets random activations of a training pass to 0, and enlarges the others to keep the mean.
+
+    The shares of `outputs` (of attention and of feed-forward networks), of activations `inside`
+    (attention weights and hidden units) and of `embeddings` (of tokens plus ids) are those of
+    `Training`: `dropout`, `dropout_inside`, `dropout_embeddings`. `draws` gives the random numbers
+    in the order of the pass.
+
+    >>> from carry.randomness import stream
+    >>> dropout = Dropout(0.5, 0.0, 0.0, stream(0, "doctest"))
+    >>> dropout.apply("attn_out", torch.ones(1000)).unique().tolist()
+    [0.0, 2.0]
+    >>> dropout.apply("embed", torch.ones(1000)).unique().tolist()
+    [1.0]
+    """
+
+    outputs: float
+    inside: float
+    embeddings: float
+    draws: torch.Generator
+
+    def apply(self, name: str, x: Float[Tensor, "*S"]) -> Float[Tensor, "*S"]:
+        """Return the activation of this name after dropout."""
+        share = getattr(self, SHARES[name]) if name in SHARES else 0.0
+        if not share:
+            return x
+        kept = torch.rand(x.shape, generator=self.draws, device=x.device) >= share
+        return torch.where(kept, x / (1 - share), 0.0)
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,6 @@ from carry.experiments.resolve import make_run
 from carry.experiments.run import Run
 from carry.models import architectures, encodings
 
-# How a training is computed and kept; no number depends on it.
-UNSEEN = {"checkpoint_every", "graphs"}
-
 NAMES = {"name", "ids", "encoding"}  # settings that tell the kind of a part
 
 # What a line of `runs.parquet` says in columns of its own, or what changes no result.
@@ -35,7 +32,7 @@ def identify(run: Run) -> dict[str, Any]:
     parts: dict[str, dict[str, Any]] = {}
     for place, value, default in list_settings(run):
         part, _, field = place.rpartition(".")
-        if part in ("", "evaluation") or field in UNSEEN:
+        if part in ("", "evaluation") or field == "checkpoint_every":  # which change no weight
             continue
         if field in NAMES or value != default:
             parts.setdefault(part, {})[field] = value

@@ -5,12 +5,11 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from jaxtyping import Bool, Float, Integer
-from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
+from torch import Tensor
 
 from carry import formats, positions, tasks
 from carry.config.settings import LARGEST_INTEGER, SettingsError, describe, suggest_name
@@ -28,8 +27,6 @@ from carry.randomness import stream
 # lengths.
 Start = int | Literal["all", "window"]
 OTHER_STARTS = "'all' or an integer from 1"
-
-DRAWS = (Tensor.normal_, Tensor.uniform_)
 
 
 class System:
@@ -54,31 +51,18 @@ class System:
         self.format = formats.build_format(run.format, self.task, f"{where}.format")
         self._check_data_set(where)
         kind, settings = architectures.choose_architecture(run.model, f"{where}.model")
-        name = run.model.get("name", "transformer")
-        for field, share in run.training.dropout_shares().items():
-            if share and not kind.has_dropout:
-                raise SettingsError(
-                    f"{where}.training.{field}: {share} does not fit model {name!r}, "
-                    "which has no dropout; expected 0.0"
-                )
-        shape = kind.shape(settings)
         self.schemes: list[Scheme] = []
         position_encodings: list[encodings.Encoding] = []
-        # Weights depend on the seed alone, not on earlier draws of this process.
-        with torch.random.fork_rng(devices=[]), _numbers_on(device):
+        # Weights depend on the seed alone, not on earlier draws of this process, or on a GPU.
+        drawn_on = device if torch.device(device).type == "meta" else "cpu"
+        with torch.random.fork_rng(devices=[]), torch.device(drawn_on):
             torch.manual_seed(stream(seed, "weights").initial_seed())
             for index, pair in enumerate(run.positions):
-                scheme, encoding = self._build_pair(pair, f"{where}.positions.{index}", shape)
-                if encoding.needs_attention and not kind.has_attention:
-                    raise SettingsError(
-                        f"{where}.positions.{index}.encoding: {pair['encoding']!r} acts on "
-                        f"attention, which model {run.model['name']!r} does not have; expected "
-                        "'learned', 'sinusoidal' or 'none', without a window"
-                    )
+                scheme, encoding = self._build_pair(pair, f"{where}.positions.{index}", settings)
                 self.schemes.append(scheme)
                 position_encodings.append(encoding)
             self.network: architectures.Architecture = kind(
-                settings, self.format.vocabulary_size(), position_encodings, shape
+                settings, self.format.vocabulary_size(), position_encodings
             )
         self.network.to(device)
         self._check_lengths(where)
@@ -90,7 +74,7 @@ class System:
             self._check_far(f"{where}.evaluation.starts: 'window'", OTHER_STARTS)
 
     def _build_pair(
-        self, pair: dict, where: str, shape: encodings.ModelShape
+        self, pair: dict, where: str, model: encodings.ModelSettings
     ) -> tuple[Scheme, encodings.Encoding]:
         """Return the scheme and the encoding of one pair, whose settings share one mapping."""
         for key in ("ids", "encoding"):
@@ -121,7 +105,7 @@ class System:
             )
         ids = encodings.IdRange(scheme.largest_id(self.training_extent()), scheme.uncounted_id)
         try:
-            return scheme, kind(settings, shape, ids)
+            return scheme, kind(settings, model, ids)
         except SettingsError as error:  # an encoding does not know the row
             raise SettingsError(f"{where}: {error}") from None
 
@@ -161,9 +145,7 @@ class System:
 
     def _check_far(self, where: str, expected: str) -> None:
         """Refuse models in which no key can be far from a query, or windows hide far keys."""
-        if not self.network.has_attention:
-            found = "a model without attention"
-        elif not any(scheme.accepts_start for scheme in self.schemes):
+        if not any(scheme.accepts_start for scheme in self.schemes):
             found = "a model without ids of places"
         elif any(scheme.wraps for scheme in self.schemes):
             found = "ids on a ring"
@@ -309,7 +291,7 @@ class System:
             near: tokens that count once at any distance; the signs, unless said otherwise.
 
         Raises:
-            SettingsError: for windows, if the model has no attention, no ids of places, ids on a
+            SettingsError: for windows, if the model has no ids of places, ids on a
                 ring, or windows of its own.
         """
         if any(window is not None for window in windows):
@@ -391,25 +373,3 @@ class System:
         at = None if at is None else at.to(self.device)
         logits = self.network(batch.tokens.to(self.device), ids, at, recurrences)
         return logits.to(batch.tokens.device)
-
-
-class _WithoutFirstWeights(TorchFunctionMode):
-    """Set no first weights: torch takes half a millisecond, and imports a lot, to set none."""
-
-    def __torch_function__(
-        self, func: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        kwargs = kwargs or {}
-        if func in DRAWS or getattr(func, "__module__", None) == nn.init.__name__:
-            return args[0] if args else kwargs["tensor"]
-        return func(*args, **kwargs)
-
-
-@contextmanager
-def _numbers_on(device: str | torch.device) -> Iterator[None]:
-    """Make new tensors on `meta`, without draws, if that is the device."""
-    if torch.device(device).type != "meta":
-        yield
-        return
-    with torch.device("meta"), _WithoutFirstWeights():
-        yield

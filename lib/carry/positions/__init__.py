@@ -19,8 +19,6 @@ from carry.config.settings import Settings, choose_class, label_from_class
 from carry.data.batch import Batch
 from carry.formats import Extent, Format
 
-MOST_JUMPS = 20
-
 
 class Scheme(Settings):
     """A position scheme: its settings are its fields, and its name is the name of its file.
@@ -93,7 +91,7 @@ class RandomStart(Scheme):
     limit: int | None = Field(default=None, ge=1)
     even: bool = False
     ring: bool = False
-    jumps: int = Field(default=0, ge=0, le=MOST_JUMPS)
+    jumps: int = Field(default=0, ge=0)
     gaps: bool = False
 
     @pydantic.model_validator(mode="after")

@@ -6,7 +6,6 @@ import functools
 
 import torch
 
-from carry.config.settings import SettingsError
 from carry.data.training_batches import draw_held_out
 from carry.experiments.run import Run
 from carry.models.system import System
@@ -33,17 +32,13 @@ def _count_step(settings: str) -> float:
     """Return the operations of a step of the run with these settings."""
     system = System(Run.model_validate_json(settings), device="meta")
     training, network = system.run.training, system.network
-    try:
-        matrices = network.hidden_matrices()
-    except SettingsError:  # an architecture that does not name them
-        matrices = [weights for weights in network.parameters() if weights.ndim == 2]
     tokens, answers = _measure_lengths(system)
     if training.loss == "everything":
         answers = tokens
-    depth = network.shape(network.settings).layers * network.recurrences
+    depth = network.settings.layers * network.recurrences
     # The last layer is computed for the answers alone, except for keys and values (a sixth).
     seen = tokens - (tokens - answers) * 5 / 6 / depth
-    numbers = sum(weights.numel() for weights in matrices) * network.recurrences
+    numbers = sum(weights.numel() for weights in network.hidden_matrices()) * network.recurrences
     numbers_read = network.logits.weight.numel() if hasattr(network, "logits") else 0
     forward = 2 * (seen * numbers + answers * numbers_read)  # of one problem
     scored = training.score_problems / training.score_every / 3  # a third of a step each

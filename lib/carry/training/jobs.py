@@ -39,11 +39,11 @@ def list_training_jobs(run: Run, seeds: Sequence[int] | None = None) -> list[tup
             for seed in seeds
         ]  # fmt: skip
     # By name, so that the analyses of other rows do not depend on the code of batched seeds.
-    groups = importlib.import_module("carry.training.batched.groups")
+    batched = importlib.import_module("carry.training.batched.trainer")
     return [
-        (Job(f"{run.name}, seeds {group[0]} to {group[-1]}", "train", groups.train_group,
+        (Job(f"{run.name}, seeds {group[0]} to {group[-1]}", "train", batched.train_group,
              (run, group), f"{identity} {[*group]}", modules, cost * len(group)), [*group])
-        for group in groups.list_groups(run)
+        for group in batched.list_groups(run)
         if {*group} & {*seeds}
     ]  # fmt: skip
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import torch
@@ -17,16 +17,14 @@ from carry.config.settings import SettingsError
 from carry.data.batch import Batch
 from carry.data.training_batches import TrainingBatches, draw_held_out
 from carry.experiments.run import Run
-from carry.models.dropout import Dropout
+from carry.models.hooks import Dropout
 from carry.models.identity import identify
 from carry.models.system import System
 from carry.models.teacher_forcing import teacher_forced_pass
-from carry.processes import GPU_SHARE, one_thread
+from carry.processes import keep_freed_memory, one_thread
 from carry.randomness import stream
 from carry.training import checkpoint
-from carry.training.graphs import StepGraphs
 from carry.training.inputs import StepInputs, make_inputs
-from carry.training.memory import keep_freed_memory, limit_gpu_memory
 from carry.training.optimizers import make_optimizers
 from carry.training.precision import choose_precision, use_precision
 from carry.training.schedule import compute_batch_size, compute_learning_rate
@@ -68,11 +66,9 @@ class Trainer:
         self.run, self.seed, self.checkpoint_path = run, seed, checkpoint_path
         self.device = choose_device()
         self._start()
-        network = self.system.network
-        width = network.shape(network.settings).width
+        width = self.system.network.settings.width
         self.precision = choose_precision(run.training.precision, self.device, width)
         self.micro_batch: int | None = None  # sequences computed at once; None: all of a batch
-        limit_gpu_memory(self.device)
         checkpoint.resume(checkpoint_path, self._restore, self._start)
 
     @property
@@ -96,7 +92,7 @@ class Trainer:
         self.system.network.train()
         keep_freed_memory()
         self._saved = time.monotonic()
-        with one_thread(), self.graphs.use_stream() if self.graphs else nullcontext():
+        with one_thread():
             while not self.finished:
                 if deadline is not None and time.time() >= deadline:
                     self._save_checkpoint()
@@ -127,13 +123,6 @@ class Trainer:
         self.batches = TrainingBatches(run, system.task, system.format, stream(seed, "problems"))
         self.id_draws = stream(seed, "ids")
         self.recurrence_draws = stream(seed, "recurrences")
-        has_dropout = any(run.training.dropout_shares().values())
-        self.dropout_draws = stream(seed, "dropout", device=self.device) if has_dropout else None
-        is_longer = run.training.longer > 1.0
-        self.far_count = torch.ones((), device=self.device) if is_longer else None
-        uses_graphs = run.training.graphs
-        draws = self.dropout_draws
-        self.graphs = StepGraphs(self._step, self.device, draws) if uses_graphs else None
         self.held_out = system.format.write(draw_held_out(run, system.task))
         self.step = 0
         self.curve: list[dict[str, float]] = []
@@ -145,28 +134,22 @@ class Trainer:
         training = self.run.training
         inputs = self._draw_inputs(self.batches.next(compute_batch_size(self.step, training)))
         fewer = self._draw_fewer_recurrences()
-        self._seed_dropout()
-        self._set_learning_rate(compute_learning_rate(self.step, training))
-        if self.far_count is not None:
-            # Log-uniform below a limit that grows: counted as much from the start, the first digit
-            # is not found at all. By seed and step alone, so that training can resume.
-            share = torch.rand((), generator=stream(self.seed, "longer", self.step))
-            self.far_count.fill_(training.longer ** (float(share) * self.step / training.steps))
-        with use_precision(self.precision, self.device):
-            if self.graphs is not None:
-                loss = self.graphs.run(inputs, fewer)
-            else:
-                loss = self._step(inputs.send(self.device), fewer)
-        self._losses.append(loss)
+        with use_precision(self.precision, self.device), self._count_as_longer():
+            self._losses.append(self._step(inputs, fewer))
         self.step += 1
         if self.average is not None and self.step > training.steps - self.averaged:
             self.average.update_parameters(self.system.network)
 
-    def _seed_dropout(self) -> None:
-        """Let what a step drops depend on the seed and the step alone."""
-        if self.dropout_draws is not None:
-            seed = stream(self.seed, "dropout", self.step).initial_seed()
-            self.dropout_draws.manual_seed(seed)
+    def _count_as_longer(self) -> AbstractContextManager[None]:
+        """Let far tokens of a step count several times, with `longer`."""
+        training = self.run.training
+        if training.longer == 1.0:
+            return nullcontext()
+        # Log-uniform below a limit that grows: counted as much from the start, the first digit is
+        # not found at all. By seed and step alone, so that training can resume.
+        share = torch.rand((), generator=stream(self.seed, "longer", self.step))
+        times = training.longer ** (float(share) * self.step / training.steps)
+        return self.system.count_as_longer(torch.tensor(times))
 
     def _draw_inputs(self, batch: Batch) -> StepInputs:
         """Return the inputs of a step on a batch, with new ids."""
@@ -176,23 +159,19 @@ class Trainer:
         else:
             ids = self.system.train_ids(batch, self.id_draws)
             unknowable = self.system.unknowable(batch, ids)
-        inputs = make_inputs(batch, ids, self.run.training.loss, unknowable)
-        return inputs.pad() if self.graphs or self.device.type != "cpu" else inputs
+        return make_inputs(batch, ids, self.run.training.loss, unknowable).to(self.device)
 
     def _step(self, inputs: StepInputs, fewer: int | None) -> Tensor:
         """Change the weights by one step, and return the loss."""
-        training, network, far = self.run.training, self.system.network, self.far_count
-        if self.dropout_draws is not None:
-            network.dropout = Dropout(*training.dropout_shares().values(), self.dropout_draws)
-        with nullcontext() if far is None else self.system.count_as_longer(far):
+        training = self.run.training
+        losses = self._losses_of_parts(inputs, fewer)
+        while losses is None:  # not where the error is caught, which would keep its tensors
+            self._halve_parts(len(inputs.tokens))
             losses = self._losses_of_parts(inputs, fewer)
-            while losses is None:  # not where the error is caught, which would keep its tensors
-                self._halve_parts(len(inputs.tokens))
-                self._seed_dropout()
-                losses = self._losses_of_parts(inputs, fewer)
-        network.dropout = None
-        torch.nn.utils.clip_grad_norm_(network.parameters(), training.clip)
+        torch.nn.utils.clip_grad_norm_(self.system.network.parameters(), training.clip)
         for optimizer in self.optimizers:
+            for group in optimizer.param_groups:
+                group["lr"] = compute_learning_rate(self.step, training)
             optimizer.step()
         return losses[0] if len(losses) == 1 else torch.stack(losses).sum()
 
@@ -203,15 +182,19 @@ class Trainer:
         """
         for optimizer in self.optimizers:
             optimizer.zero_grad(set_to_none=True)
-        losses = []
+        training, losses = self.run.training, []
+        self.system.network.dropout = Dropout(
+            training.dropout,
+            training.dropout_inside,
+            training.dropout_embeddings,
+            stream(self.seed, "dropout", self.step, device=self.device),
+        )
         try:
             for part in inputs.split(self.micro_batch):
                 loss = self._loss(part, inputs.real, fewer)
                 loss.backward()
                 losses.append(loss.detach())
         except torch.OutOfMemoryError:
-            if self.graphs is not None and self.graphs.records:  # its kernels cannot be undone
-                raise
             return None
         return losses
 
@@ -220,20 +203,11 @@ class Trainer:
         size = min(size, self.micro_batch or size)
         if size == 1:
             raise SettingsError(
-                f"runs.{self.run.name}: one problem at a time does not fit the memory of the GPU, "
-                f"or the share {GPU_SHARE} of it; expected a larger GPU, fewer processes on it, or "
-                "a smaller model"
+                f"runs.{self.run.name}: one problem at a time does not fit the memory of the GPU; "
+                "expected a larger GPU, fewer processes on it, or a smaller model"
             )
         self.micro_batch = -(-size // 2)
         torch.cuda.empty_cache()
-
-    def _set_learning_rate(self, rate: float) -> None:
-        for optimizer in self.optimizers:
-            for group in optimizer.param_groups:
-                if isinstance(group["lr"], Tensor):  # which a recorded step reads
-                    group["lr"].fill_(rate)
-                else:
-                    group["lr"] = rate
 
     def _record(self, report: Report) -> None:
         """Score, take a snapshot, write a checkpoint and report, each if this step needs it."""
@@ -244,7 +218,8 @@ class Trainer:
             self._score()
         every = training.snapshot_every
         if every and (self.finished or self.step % every == 0):
-            self._take_snapshot()  # before the checkpoint, which lists the snapshots
+            state = self.system.network.state_dict()  # before the checkpoint, which has it too
+            self.snapshots[self.step] = {name: x.cpu().clone() for name, x in state.items()}
         every = training.checkpoint_every
         since = time.monotonic() - self._saved
         due = since >= CHECKPOINT_SECONDS if every is None else self.step % every == 0
@@ -328,6 +303,8 @@ class Trainer:
         tensors["recurrence_draws"] = self.recurrence_draws.get_state()
         if self._losses:
             tensors["losses"] = torch.stack(self._losses)
+        for step, state in self.snapshots.items():
+            tensors |= {f"snapshot.{step}.{name}": x for name, x in state.items()}
         note = {
             "run": identify(self.run),
             "seed": self.seed,
@@ -337,16 +314,6 @@ class Trainer:
         }
         checkpoint.save_tensors(self.checkpoint_path, tensors, note)
         self._saved = time.monotonic()
-
-    def _take_snapshot(self) -> None:
-        """Keep the present weights, in a file of their own, which is written once."""
-        state = self.system.network.state_dict()
-        self.snapshots[self.step] = {name: value.cpu().clone() for name, value in state.items()}
-        if self.checkpoint_path is not None:
-            checkpoint.save_tensors(self._snapshot_path(self.step), self.snapshots[self.step], {})
-
-    def _snapshot_path(self, step: int) -> Path:
-        return self.checkpoint_path.with_name(f"{self.checkpoint_path.stem}-{step}.safetensors")
 
     def _restore(self) -> None:
         tensors, note = checkpoint.load_tensors(self.checkpoint_path)
@@ -366,10 +333,7 @@ class Trainer:
             self._losses = [*tensors["losses"].to(self.device)] if "losses" in tensors else []
             self.step, self.curve = note["step"], note["curve"]
             for step in note["snapshots"]:
-                path = self._snapshot_path(step)
-                if not path.exists():
-                    raise ValueError(f"its snapshot of step {step} is missing")
-                self.snapshots[step] = checkpoint.load_tensors(path)[0]
+                self.snapshots[step] = checkpoint.select_tensors(tensors, f"snapshot.{step}.")
 
 
 def _move_mean(mean: Tensor, weights: Tensor, count: Tensor) -> Tensor:

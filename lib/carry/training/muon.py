@@ -53,11 +53,7 @@ class Muon(torch.optim.Optimizer):
             for (_, longest), pairs in by_size.items():
                 of_size, averages = zip(*pairs, strict=True)
                 rate = group["lr"] * ADAMW_SCALE * math.sqrt(longest)
-                updates = orthogonalise(averages)
-                if isinstance(rate, Tensor):  # of a recorded step; its product is not in bf16
-                    updates = torch._foreach_mul([update.float() for update in updates], rate)
-                    rate = 1.0
-                torch._foreach_add_(of_size, updates, alpha=-rate)
+                torch._foreach_add_(of_size, orthogonalise(averages), alpha=-rate)
 
     def _average_gradients(self, matrices: list[nn.Parameter]) -> Sequence[Tensor]:
         """Return moving averages of the gradients, with Nesterov's look ahead."""

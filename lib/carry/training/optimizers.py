@@ -13,8 +13,7 @@ from carry.training.muon import Muon
 def make_optimizers(network: Architecture, training: Training) -> list[torch.optim.Optimizer]:
     """Return AdamW, or Muon for the matrices inside the layers and AdamW for the other parameters.
 
-    Vectors (biases, norms) have no weight decay. With `graphs` the learning rate of each group is a
-    tensor, which recorded steps read.
+    Vectors (biases, norms) have no weight decay.
     """
     muon = training.optimizer == "muon"
     hidden_ids = {id(parameter) for parameter in network.hidden_matrices()} if muon else set()
@@ -32,10 +31,6 @@ def make_optimizers(network: Architecture, training: Training) -> list[torch.opt
     optimizers: list[torch.optim.Optimizer] = [adamw]
     if muon:
         optimizers.insert(0, Muon(hidden, training.learning_rate, training.weight_decay))
-    if training.graphs:
-        for group in [group for optimizer in optimizers for group in optimizer.param_groups]:
-            group["lr"] = torch.tensor(training.learning_rate, device=network.device)
-            group["capturable"] = network.device.type == "cuda"
     return optimizers
 
 

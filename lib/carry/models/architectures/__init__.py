@@ -8,61 +8,41 @@ from typing import Any, ClassVar
 
 import torch
 from jaxtyping import Bool, Float, Integer
-from pydantic import Field
 from torch import Tensor, nn
 
 from carry.config import settings as config
 from carry.config.settings import SettingsError
 from carry.models.attention import FarKeys
 from carry.models.cache import Cache
-from carry.models.dropout import Dropout
-from carry.models.encodings import Encoding, ModelShape
-from carry.models.hooks import Hooks
-
-# Upper limits of sizes: eight times the depth of the largest model of the papers, and fifty times
-# its width. A row is checked on a model without memory, which these keep below a few seconds.
-MAX_LAYERS, MAX_WIDTH = 256, 100_000
+from carry.models.encodings import Encoding, ModelSettings
+from carry.models.hooks import Dropout, Hooks
 
 
 class Architecture(nn.Module, ABC):
     """A causal model. Its settings are `Settings`, and its name in a row is the name of its file.
 
-    A subclass has to define `shape` and `forward`. Training, evaluation and decoding then work:
-    decoding runs the model on the whole prefix at each step, unless `next_logits` uses the cache.
-    The other members have defaults, which refuse in one line where a model lacks the feature.
+    A subclass has to define `forward` and `hidden_matrices`. Training, evaluation and decoding then
+    work: decoding runs the model on the whole prefix at each step, unless `next_logits` uses the
+    cache. Hooks are refused in one line where a model has no `activation_names`.
 
     Args:
         settings: the settings.
         symbols: the size of the vocabulary.
         encodings: the encodings of the ids, in the order of the row's `positions`.
-        shape: the result of `shape`.
 
     Shapes: B sequences of T tokens; A of them (`at`) are followed by wanted tokens; V symbols.
     """
 
-    class Settings(config.Settings):
-        """The settings of every architecture, which rows share; a model may ignore some."""
-
-        layers: int = Field(default=1, ge=1, le=MAX_LAYERS)
-        width: int = Field(default=128, ge=1, le=MAX_WIDTH)
-        heads: int = Field(default=4, ge=1, le=MAX_WIDTH)
-
-    has_attention: ClassVar[bool] = True  # else rows with biases, rotations, windows are refused
-    has_dropout: ClassVar[bool] = False  # else training with dropout is refused
+    Settings: ClassVar[type[ModelSettings]] = ModelSettings
 
     def __init__(
-        self, settings: Settings, symbols: int, encodings: Sequence[Encoding], shape: ModelShape
+        self, settings: ModelSettings, symbols: int, encodings: Sequence[Encoding]
     ) -> None:
         super().__init__()
         self.settings = settings
         self.encodings = nn.ModuleList(encodings)
         self.far_keys: FarKeys | None = None  # `System` sets them for a while
         self.dropout: Dropout | None = None  # in training mode; the trainer sets it for each step
-
-    @staticmethod
-    @abstractmethod
-    def shape(settings: Any) -> ModelShape:
-        """Return the sizes that encodings depend on."""
 
     @abstractmethod
     def forward(
@@ -84,6 +64,10 @@ class Architecture(nn.Module, ABC):
             recurrences: how often a looped model runs its block (default: as in training).
             hooks: reads and replaces activations. Start with `self.start_hooks(hooks)`.
         """
+
+    @abstractmethod
+    def hidden_matrices(self) -> list[nn.Parameter]:
+        """Return the matrices inside the layers, which Muon trains."""
 
     @property
     def name(self) -> str:
@@ -137,17 +121,6 @@ class Architecture(nn.Module, ABC):
         last = torch.full((1, 1), prefix.shape[1] - 1, device=prefix.device)
         return self(prefix, ids, last, recurrences)[:, 0]
 
-    @torch.no_grad()
-    def each_recurrence(
-        self,
-        tokens: Integer[Tensor, "B T"],
-        ids: Sequence[Integer[Tensor, "_ S"]],
-        at: Integer[Tensor, "_ A"] | None = None,
-        recurrences: int | None = None,
-    ) -> Float[Tensor, "R B _ V"]:
-        """Return the logits as if the model ended after each of its R recurrences."""
-        return self(tokens, ids, at, recurrences)[None]
-
     def penalty(self, real: Bool[Tensor, "B A"]) -> Float[Tensor, ""] | None:
         """Return the term that the last training pass adds to the loss, or None; read it once.
 
@@ -156,21 +129,14 @@ class Architecture(nn.Module, ABC):
         """
         return None
 
-    def hidden_matrices(self) -> list[nn.Parameter]:
-        """Return the matrices inside the layers, which Muon trains."""
-        raise self._lacks("hidden_matrices", "training.optimizer 'adamw'")
-
     def activation_names(self, recurrences: int | None = None) -> list[str]:
         """Return the names of all activations that `Hooks` can read and replace."""
-        raise self._lacks("activation_names for hooks", "'transformer'")
+        raise SettingsError(f"model.name: {self.name!r} has no hooks; expected 'transformer'")
 
     def start_hooks(self, hooks: Hooks | None, recurrences: int | None = None) -> None:
         """Start a pass with hooks, if there are any; refuse names that the model does not have."""
         if hooks is not None:
             hooks.start_pass(self.activation_names(recurrences))
-
-    def _lacks(self, member: str, expected: str) -> SettingsError:
-        return SettingsError(f"model.name: {self.name!r} has no {member}; expected {expected}")
 
 
 def choose_architecture(

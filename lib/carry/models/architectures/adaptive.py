@@ -17,7 +17,7 @@ from jaxtyping import Bool, Float, Integer
 from torch import Tensor, nn
 
 from carry.models.architectures.transformer import Transformer
-from carry.models.encodings import Encoding, ModelShape
+from carry.models.encodings import Encoding
 
 EPSILON = 0.01  # lets a token halt after its first recurrence (Graves 2016, 2.1)
 
@@ -43,10 +43,8 @@ class Adaptive(Transformer):
         ponder: float = pydantic.Field(default=0.01, ge=0.0, allow_inf_nan=False)
         halting_bias: float = pydantic.Field(default=1.0, allow_inf_nan=False)
 
-    def __init__(
-        self, settings: Settings, symbols: int, encodings: Sequence[Encoding], shape: ModelShape
-    ) -> None:
-        super().__init__(settings, symbols, encodings, shape)
+    def __init__(self, settings: Settings, symbols: int, encodings: Sequence[Encoding]) -> None:
+        super().__init__(settings, symbols, encodings)
         # Drawn last, so that the other weights equal a looped model's.
         self.halting = nn.Linear(settings.width, 1)
         nn.init.normal_(self.halting.weight, std=settings.width**-0.5)

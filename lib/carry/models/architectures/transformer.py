@@ -20,10 +20,10 @@ import torch.nn.functional as F
 from jaxtyping import Float, Integer
 from torch import Tensor, nn
 
-from carry.models.architectures import MAX_LAYERS, MAX_WIDTH, Architecture
+from carry.models.architectures import Architecture
 from carry.models.attention import AttentionContext, scale_gradient
 from carry.models.cache import Cache
-from carry.models.encodings import Encoding, ModelShape
+from carry.models.encodings import Encoding, ModelSettings
 from carry.models.hooks import LAYER_ACTIVATIONS, Hooks, LayerHook
 from carry.models.initialisation import compute_deepnorm_gain, initialise_layer
 
@@ -71,15 +71,13 @@ class Transformer(Architecture):
     All compute the same function.
     """
 
-    has_dropout = True
-
-    class Settings(Architecture.Settings):
+    class Settings(ModelSettings):
         """The settings of a transformer; `hidden` and `head_width` default to the width's."""
 
-        recurrences: int = pydantic.Field(default=1, ge=1, le=MAX_LAYERS)
+        recurrences: int = pydantic.Field(default=1, ge=1)
         injection: Literal["none", "entrance", "every_layer"] = "none"
-        head_width: int | None = pydantic.Field(default=None, ge=1, le=MAX_WIDTH)
-        hidden: int | None = pydantic.Field(default=None, ge=1, le=MAX_WIDTH)
+        head_width: int | None = pydantic.Field(default=None, ge=1)
+        hidden: int | None = pydantic.Field(default=None, ge=1)
         activation: Literal["relu", "gelu", "gated_gelu", "gated_gelu_tanh"] = "relu"
         norm: Literal["layer", "rms", "none"] = "layer"
         norm_epsilon: float | None = pydantic.Field(default=None, gt=0.0, le=1.0)
@@ -106,8 +104,7 @@ class Transformer(Architecture):
                     f"width {self.width} with heads {self.heads} does not fit, expected a multiple "
                     "of heads, or a head_width"
                 )
-            inner = self.heads * (self.head_width or self.width // self.heads)
-            if not self.output and inner != self.width:
+            if not self.output and self.heads * self.head_size != self.width:
                 raise ValueError(
                     f"output false with heads {self.heads} of head_width {self.head_width} does "
                     f"not fit width {self.width}, expected heads that fill it, or output: true"
@@ -120,13 +117,11 @@ class Transformer(Architecture):
                 )
             return self
 
-    def __init__(
-        self, settings: Settings, symbols: int, encodings: Sequence[Encoding], shape: ModelShape
-    ) -> None:
-        super().__init__(settings, symbols, encodings, shape)
+    def __init__(self, settings: Settings, symbols: int, encodings: Sequence[Encoding]) -> None:
+        super().__init__(settings, symbols, encodings)
         self.tokens = nn.Embedding(symbols, settings.width)
         self.embedding_norm = make_norm(settings) if settings.embedding_norm else nn.Identity()
-        self.blocks = nn.ModuleList(Block(settings, shape) for _ in range(settings.layers))
+        self.blocks = nn.ModuleList(Block(settings) for _ in range(settings.layers))
         has_final_norm = settings.final_norm and settings.norm_place != "post"
         self.final_norm = make_norm(settings) if has_final_norm else nn.Identity()
         self.read_out: nn.Module = nn.Identity()
@@ -158,12 +153,6 @@ class Transformer(Architecture):
             nn.init.normal_(self.logits.weight, std=settings.width**-0.5)
         if settings.logit_bias:
             nn.init.zeros_(self.logits.bias)
-
-    @staticmethod
-    def shape(settings: Settings) -> ModelShape:
-        """Return the sizes that encodings depend on."""
-        head_width = settings.head_width or settings.width // settings.heads
-        return ModelShape(settings.width, settings.heads, head_width, settings.layers)
 
     def forward(
         self,
@@ -300,10 +289,10 @@ def pick_tokens(x: Float[Tensor, "B T D"], at: Integer[Tensor, "_ A"]) -> Float[
 class Block(nn.Module):
     """A layer: attention and a feed-forward network, each with its residual and its norms."""
 
-    def __init__(self, settings: Transformer.Settings, shape: ModelShape) -> None:
+    def __init__(self, settings: Transformer.Settings) -> None:
         super().__init__()
-        inner, width = shape.heads * shape.head_width, settings.width
-        self.settings, self.heads = settings, shape.heads
+        inner, width = settings.heads * settings.head_size, settings.width
+        self.settings, self.heads = settings, settings.heads
         self.query = nn.Linear(width, inner, bias=settings.biases)
         self.key_value = nn.Linear(width, 2 * inner, bias=settings.biases)
         self.output = (

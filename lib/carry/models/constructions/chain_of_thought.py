@@ -71,10 +71,9 @@ class ChainOfThought:
             norm="none",
             initialisation="t5",  # attention scores are then not divided
         )
-        shape = Transformer.shape(settings)
         rows = len(self.circuits) * self.wires
-        table = Learned(Learned.Settings(table=rows), shape, IdRange(rows))
-        network = Transformer(settings, 2, [table], shape)
+        table = Learned(Learned.Settings(table=rows), settings, IdRange(rows))
+        network = Transformer(settings, 2, [table])
         with torch.no_grad():
             for weights in network.parameters():
                 weights.zero_()

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, NamedTuple
 
-import torch.nn.functional as F
 from jaxtyping import Float, Integer
 from pydantic import BeforeValidator, Field
 from torch import Tensor, nn
@@ -13,14 +11,17 @@ from torch import Tensor, nn
 from carry.config import settings as config
 
 
-@dataclass(frozen=True)
-class ModelShape:
-    """The sizes of a model that encodings depend on."""
+class ModelSettings(config.Settings):
+    """The settings that all architectures share, on which encodings depend."""
 
-    width: int
-    heads: int
-    head_width: int
-    layers: int
+    layers: int = Field(default=1, ge=1)
+    width: int = Field(default=128, ge=1)
+    heads: int = Field(default=4, ge=1)
+
+    @property
+    def head_size(self) -> int:
+        """The width of a head; without a setting `head_width` the heads share the model's."""
+        return getattr(self, "head_width", None) or self.width // self.heads
 
 
 class IdRange(NamedTuple):
@@ -71,7 +72,7 @@ class Encoding(nn.Module):
         if "label" not in vars(cls):
             cls.label = cls.__name__
 
-    def __init__(self, settings: Settings, shape: ModelShape, ids: IdRange) -> None:
+    def __init__(self, settings: Settings, model: ModelSettings, ids: IdRange) -> None:
         super().__init__()
         self.window = None if settings.window is None else Window(*settings.window)
         self.sees_first, self.uncounted_id = settings.first, ids.uncounted
@@ -112,15 +113,6 @@ class Encoding(nn.Module):
         """
         return None
 
-    @property
-    def needs_attention(self) -> bool:
-        """Whether it acts on attention: by a rotation, a bias, scores, or a window."""
-        methods = ("rotate", "bias", "score")
-        overrides = any(
-            getattr(type(self), name) is not getattr(Encoding, name) for name in methods
-        )
-        return overrides or self.window is not None
-
 
 def choose_encoding(name: object, where: str) -> type[Encoding]:
     """Return the encoding called `name`.
@@ -140,6 +132,4 @@ def gather_biases(
     >>> gather_biases(torch.tensor([[1.0], [2.0]]), torch.tensor([[[0, 1]]])).tolist()
     [[[[1.0, 2.0]]]]
     """
-    if rows.is_cuda:  # where the gradient of an index is slow; on a CPU that of an embedding is
-        return F.embedding(rows, biases).permute(0, 3, 1, 2)
     return biases.T[:, rows].transpose(0, 1)

@@ -6,15 +6,15 @@ import torch
 from jaxtyping import Float, Integer
 from torch import Tensor
 
-from carry.models.encodings import Encoding, IdRange, ModelShape
+from carry.models.encodings import Encoding, IdRange, ModelSettings
 
 
 class ALiBi(Encoding):
     """A bias -r |i - j| for query id i and key id j, with a slope r for each head."""
 
-    def __init__(self, settings: Encoding.Settings, shape: ModelShape, ids: IdRange) -> None:
-        super().__init__(settings, shape, ids)
-        slopes = torch.tensor(compute_slopes(shape.heads))
+    def __init__(self, settings: Encoding.Settings, model: ModelSettings, ids: IdRange) -> None:
+        super().__init__(settings, model, ids)
+        slopes = torch.tensor(compute_slopes(model.heads))
         self.register_buffer("slopes", slopes, persistent=False)
 
     def bias(

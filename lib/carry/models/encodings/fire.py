@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float, Integer
 from torch import Tensor, nn
 
-from carry.models.encodings import Encoding, IdRange, ModelShape
+from carry.models.encodings import Encoding, IdRange, ModelSettings
 
 HIDDEN = 32  # units of the network of a layer
 INITIAL_C, INITIAL_THRESHOLD = 0.1, 512.0
@@ -22,14 +22,14 @@ class Fire(Encoding):
     label = "FIRE"
     needs_order = True
 
-    def __init__(self, settings: Encoding.Settings, shape: ModelShape, ids: IdRange) -> None:
-        super().__init__(settings, shape, ids)
+    def __init__(self, settings: Encoding.Settings, model: ModelSettings, ids: IdRange) -> None:
+        super().__init__(settings, model, ids)
         # Both are stored as the logarithm of their ratio to the start, which keeps them positive.
-        self.log_c = nn.Parameter(torch.zeros(shape.layers))
-        self.log_threshold = nn.Parameter(torch.zeros(shape.layers))
+        self.log_c = nn.Parameter(torch.zeros(model.layers))
+        self.log_threshold = nn.Parameter(torch.zeros(model.layers))
         self.networks = nn.ModuleList(
-            nn.Sequential(nn.Linear(1, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, shape.heads))
-            for _ in range(shape.layers)
+            nn.Sequential(nn.Linear(1, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, model.heads))
+            for _ in range(model.layers)
         )
 
     def bias(

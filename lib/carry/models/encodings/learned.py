@@ -9,7 +9,7 @@ from jaxtyping import Float, Integer
 from pydantic import Field
 from torch import Tensor, nn
 
-from carry.models.encodings import Encoding, IdRange, ModelShape
+from carry.models.encodings import Encoding, IdRange, ModelSettings
 from carry.models.encodings.sinusoidal import compute_sinusoids
 
 
@@ -34,11 +34,11 @@ class Learned(Encoding):
         base: float | None = Field(default=100.0, gt=0.0)
         ring: bool = False
 
-    def __init__(self, settings: Settings, shape: ModelShape, ids: IdRange) -> None:
-        super().__init__(settings, shape, ids)
+    def __init__(self, settings: Settings, model: ModelSettings, ids: IdRange) -> None:
+        super().__init__(settings, model, ids)
         self.settings, self.table = settings, settings.table or ids.largest
         self.limit = None if settings.ring else self.table
-        self.rows = nn.Embedding(self.table + 1, shape.width)
+        self.rows = nn.Embedding(self.table + 1, model.width)
 
     def initialise(self, std: float) -> None:
         """Set the first rows; the row of tokens without a place always starts as noise."""

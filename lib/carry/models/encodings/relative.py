@@ -11,7 +11,7 @@ from jaxtyping import Float, Integer
 from pydantic import Field
 from torch import Tensor, nn
 
-from carry.models.encodings import Encoding, IdRange, ModelShape, gather_biases
+from carry.models.encodings import Encoding, IdRange, ModelSettings, gather_biases
 
 
 class Relative(Encoding):
@@ -32,13 +32,13 @@ class Relative(Encoding):
 
     label = "read relatively"  # after the label of the scheme
 
-    def __init__(self, settings: Settings, shape: ModelShape, ids: IdRange) -> None:
-        super().__init__(settings, shape, ids)
+    def __init__(self, settings: Settings, model: ModelSettings, ids: IdRange) -> None:
+        super().__init__(settings, model, ids)
         self.scale, self.spread = settings.scale, settings.spread
         self.clip = settings.clip or (16 if self.window is None else max(self.window) + 1)
         rows = 2 * self.clip + 1 + (0 if self.uncounted_id is None else 3)
         self.biases = nn.ParameterList(
-            nn.Parameter(torch.zeros(rows, shape.heads)) for _ in range(shape.layers)
+            nn.Parameter(torch.zeros(rows, model.heads)) for _ in range(model.layers)
         )
 
     def initialise(self, std: float) -> None:

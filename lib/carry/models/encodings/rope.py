@@ -7,7 +7,7 @@ from jaxtyping import Float, Integer
 from torch import Tensor
 
 from carry.config.settings import SettingsError
-from carry.models.encodings import Encoding, IdRange, ModelShape
+from carry.models.encodings import Encoding, IdRange, ModelSettings
 
 BASE = 10_000.0
 
@@ -15,13 +15,13 @@ BASE = 10_000.0
 class RoPE(Encoding):
     """Each pair (k, k + d/2) of a head's d features is rotated by id / `BASE`^(2k / d)."""
 
-    def __init__(self, settings: Encoding.Settings, shape: ModelShape, ids: IdRange) -> None:
-        super().__init__(settings, shape, ids)
-        if shape.head_width % 2:
+    def __init__(self, settings: Encoding.Settings, model: ModelSettings, ids: IdRange) -> None:
+        super().__init__(settings, model, ids)
+        if model.head_size % 2:
             raise SettingsError(
-                f"a head_width of {shape.head_width} does not fit RoPE, expected an even one"
+                f"a head_width of {model.head_size} does not fit RoPE, expected an even one"
             )
-        exponent = torch.arange(0, shape.head_width, 2) / shape.head_width
+        exponent = torch.arange(0, model.head_size, 2) / model.head_size
         self.register_buffer("rates", BASE**-exponent, persistent=False)
 
     def rotate(

@@ -7,7 +7,7 @@ from jaxtyping import Float, Integer
 from pydantic import Field
 from torch import Tensor, nn
 
-from carry.models.encodings import Encoding, IdRange, ModelShape
+from carry.models.encodings import Encoding, IdRange, ModelSettings
 
 
 class Shaw(Encoding):
@@ -22,12 +22,12 @@ class Shaw(Encoding):
 
         clip: int = Field(default=16, ge=1)
 
-    def __init__(self, settings: Settings, shape: ModelShape, ids: IdRange) -> None:
-        super().__init__(settings, shape, ids)
+    def __init__(self, settings: Settings, model: ModelSettings, ids: IdRange) -> None:
+        super().__init__(settings, model, ids)
         self.clip = settings.clip
-        size = 2 * settings.clip + 1, shape.head_width
+        size = 2 * settings.clip + 1, model.head_size
         self.vectors = nn.ParameterList(
-            nn.Parameter(torch.zeros(size)) for _ in range(shape.layers)
+            nn.Parameter(torch.zeros(size)) for _ in range(model.layers)
         )
 
     def initialise(self, std: float) -> None:

@@ -7,7 +7,7 @@ from jaxtyping import Float, Integer
 from pydantic import Field
 from torch import Tensor
 
-from carry.models.encodings import Encoding, IdRange, ModelShape
+from carry.models.encodings import Encoding, IdRange, ModelSettings
 
 GOLDEN_RATIO = (5**0.5 - 1) / 2
 
@@ -29,10 +29,10 @@ class Sinusoidal(Encoding):
         turned: bool = False
         scale: float = Field(default=1.0, gt=0.0)
 
-    def __init__(self, settings: Settings, shape: ModelShape, ids: IdRange) -> None:
-        super().__init__(settings, shape, ids)
-        self.width, self.base, self.scale = shape.width, settings.base, settings.scale
-        rotation = torch.eye(shape.width) if settings.turned else None
+    def __init__(self, settings: Settings, model: ModelSettings, ids: IdRange) -> None:
+        super().__init__(settings, model, ids)
+        self.width, self.base, self.scale = model.width, settings.base, settings.scale
+        rotation = torch.eye(model.width) if settings.turned else None
         self.register_buffer("rotation", rotation)
 
     def initialise(self, std: float) -> None:

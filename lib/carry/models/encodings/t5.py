@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float, Integer
 from torch import Tensor, nn
 
-from carry.models.encodings import Encoding, IdRange, ModelShape, gather_biases
+from carry.models.encodings import Encoding, IdRange, ModelSettings, gather_biases
 
 BUCKETS, MAX_DISTANCE = 32, 128
 
@@ -23,16 +23,16 @@ class T5(Encoding):
 
     needs_order = True
 
-    def __init__(self, settings: Encoding.Settings, shape: ModelShape, ids: IdRange) -> None:
-        super().__init__(settings, shape, ids)
-        self.width = shape.width
+    def __init__(self, settings: Encoding.Settings, model: ModelSettings, ids: IdRange) -> None:
+        super().__init__(settings, model, ids)
+        self.width = model.width
         exact = BUCKETS // 2
         growth = (MAX_DISTANCE / exact) ** (1 / (BUCKETS - exact))
         # The smallest distance of each bucket, so that integers can be compared. Rounding may leave
         # an integer slightly too large, and it must not be rounded up then.
         starts = [math.ceil(exact * growth**step - 1e-9) for step in range(BUCKETS - exact)]
         self.register_buffer("starts", torch.tensor([*range(exact), *starts]), persistent=False)
-        self.biases = nn.Parameter(torch.zeros(BUCKETS, shape.heads))
+        self.biases = nn.Parameter(torch.zeros(BUCKETS, model.heads))
 
     def initialise(self, std: float) -> None:
         """Set the first biases; their spread does not depend on the embeddings'."""

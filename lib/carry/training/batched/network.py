@@ -17,7 +17,7 @@ from typing import NamedTuple
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float, Integer
-from torch import Tensor, nn
+from torch import Tensor
 
 from carry.config.settings import SettingsError, describe
 from carry.formats import BOS, EQUALS
@@ -106,7 +106,7 @@ def make_string_counts(
     return StringCounts(all_counts.float(), query.float())
 
 
-class BatchedNetwork(nn.Module):
+class BatchedNetwork:
     """The models of several systems, which differ only in their weights.
 
     Shapes: M models of width D with H heads of W features, V symbols; S strings, the same for all
@@ -121,18 +121,10 @@ class BatchedNetwork(nn.Module):
     """
 
     def __init__(self, systems: Sequence[System]) -> None:
-        super().__init__()
         check_system(systems[0])
         self.settings = systems[0].network.settings
-        stacked, _ = torch.func.stack_module_state([system.network for system in systems])
-        self.weights = nn.ParameterDict(
-            {
-                name.replace(".", "/"): nn.Parameter(weight.detach())
-                for name, weight in stacked.items()
-            }
-        )
-        self.register_buffer("kinds", torch.tensor(TOKEN_KINDS))
-        self.register_buffer("head_mask", torch.ones(len(systems), self.settings.heads))
+        self.weights, _ = torch.func.stack_module_state([system.network for system in systems])
+        self.head_mask = torch.ones(len(systems), self.settings.heads)
 
     def __len__(self) -> int:
         return len(self.head_mask)
@@ -188,14 +180,14 @@ class BatchedNetwork(nn.Module):
             kept: the dropout factors of the attention outputs.
         """
         models = torch.arange(len(self), device=tokens.device)[:, None, None]
-        embedded = self.weights["tokens/weight"][models, tokens]
+        embedded = self.weights["tokens.weight"][models, tokens]
         if kept_embeddings is not None:
             embedded = embedded * kept_embeddings
         size = (*embedded.shape[:2], at.shape[-1])
         at = at.expand(size)
         reader = embedded.gather(2, at[..., None].expand(*size, embedded.shape[-1]))
         source, query = (
-            self._normalise(x.flatten(1, 2), "blocks/0/before/0") for x in (embedded, reader)
+            self._normalise(x.flatten(1, 2), "blocks.0.before.0") for x in (embedded, reader)
         )
         parts = self._queries_keys_values(query, source)
         query, key, value = (x.unflatten(2, (size[1], -1)).transpose(1, 2) for x in parts)
@@ -214,38 +206,31 @@ class BatchedNetwork(nn.Module):
         """Return the attention scores of all kinds of tokens for each query, and their values."""
         return self._scores_and_values(self._embed_kinds())
 
-    def model_state(
-        self, index: int, weights: Mapping[str, Tensor] | None = None
-    ) -> dict[str, Tensor]:
+    def model_state(self, index: int, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return the `state_dict` of one model, where the values of masked heads are 0.
 
         Args:
-            weights: of all models (default: the present ones).
+            weights: of all models.
         """
-        state = {
-            name.replace("/", "."): weight[index].detach().clone()
-            for name, weight in (weights or self.weights).items()
-        }
-        masked = (self.head_mask[index] == 0).repeat_interleave(
-            self.weights["blocks/0/query/weight"].shape[1] // self.settings.heads
-        )
+        state = {name: weight[index].detach().clone() for name, weight in weights.items()}
+        masked = (self.head_mask[index] == 0).repeat_interleave(self.settings.head_size)
         for name in ("blocks.0.key_value.weight", "blocks.0.key_value.bias"):
             if name in state:
                 state[name][len(masked) :][masked] = 0.0
         return state
 
     def _embed_kinds(self) -> Float[Tensor, "M C D"]:
-        return self.weights["tokens/weight"].index_select(1, self.kinds)
+        return self.weights["tokens.weight"].index_select(1, torch.tensor(TOKEN_KINDS))
 
     def _scores_and_values(self, kinds: Float[Tensor, "M C D"]) -> tuple[Tensor, Tensor]:
-        source = self._normalise(kinds, "blocks/0/before/0")
+        source = self._normalise(kinds, "blocks.0.before.0")
         query, key, value = self._queries_keys_values(source[:, 4:], source)
         return query @ key.transpose(-1, -2), value
 
     def _queries_keys_values(self, query: Tensor, source: Tensor) -> tuple[Tensor, ...]:
         """Return queries (scaled), keys and values of the heads [M H _ W]."""
-        query = self._apply_linear(query, "blocks/0/query")
-        key, value = self._apply_linear(source, "blocks/0/key_value").chunk(2, dim=-1)
+        query = self._apply_linear(query, "blocks.0.query")
+        key, value = self._apply_linear(source, "blocks.0.key_value").chunk(2, dim=-1)
         query, key, value = (
             x.unflatten(2, (self.settings.heads, -1)).transpose(1, 2) for x in (query, key, value)
         )
@@ -264,24 +249,24 @@ class BatchedNetwork(nn.Module):
 
     def _read(self, mixed: Tensor, reader: Tensor, kept: Tensor | None) -> Tensor:
         """Return logits from the outputs of heads and the embedding of the last token."""
-        update = self._apply_linear(mixed, "blocks/0/output") if self.settings.output else mixed
+        update = self._apply_linear(mixed, "blocks.0.output") if self.settings.output else mixed
         if kept is not None:
             update = update * kept
         return self._apply_linear(self._normalise(reader + update, "final_norm"), "logits")
 
     def _apply_linear(self, x: Tensor, name: str) -> Tensor:
-        x = x @ self.weights[f"{name}/weight"].transpose(1, 2)
-        bias = f"{name}/bias"
+        x = x @ self.weights[f"{name}.weight"].transpose(1, 2)
+        bias = f"{name}.bias"
         return x + self.weights[bias][:, None] if bias in self.weights else x
 
     def _normalise(self, x: Tensor, name: str) -> Tensor:
-        weight = f"{name}/weight"
+        weight = f"{name}.weight"
         if weight not in self.weights:  # the model has no norm
             return x
         if self.settings.norm == "rms":
             x = F.rms_norm(x, x.shape[-1:], eps=1e-6)
         else:
             x = F.layer_norm(x, x.shape[-1:])
-        bias = f"{name}/bias"
+        bias = f"{name}.bias"
         x = x * self.weights[weight][:, None]
         return x + self.weights[bias][:, None] if bias in self.weights else x

@@ -8,10 +8,10 @@ model that reaches `halving_accuracy` on held-out problems may lose half of its 
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import pandas as pd
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Integer
@@ -27,19 +27,54 @@ from carry.processes import one_thread
 from carry.randomness import stream
 from carry.training import checkpoint
 from carry.training.batched.head_halving import HeadOutputs, select_heads
-from carry.training.batched.network import BatchedNetwork, StringCounts, make_string_counts
+from carry.training.batched.network import (
+    BatchedNetwork,
+    StringCounts,
+    check_system,
+    make_string_counts,
+)
 from carry.training.optimizers import make_adamw
 from carry.training.schedule import compute_learning_rate
 
+# Matrix products of another number of models round differently, so the groups depend on the number
+# of seeds only, never on the number of cores.
+GROUPS = 2
+
 # Called during training with the seed, the steps done, the loss and the held-out accuracy.
 Report = Callable[[int, int, float, float], None]
+
+
+def list_groups(run: Run) -> list[range]:
+    """Return the seeds of each group of a run; refuse one that cannot be trained this way."""
+    check_system(System(run))
+    groups = [range(run.seeds)[start::GROUPS] for start in range(GROUPS)]
+    return [seeds for seeds in groups if seeds]
+
+
+def train_group(report: Callable[..., None], folder: Path, run: Run, seeds: range) -> None:
+    """Train some seeds as one computation, and write their files; see `train_seed`.
+
+    The learning curves of all seeds are one table.
+    """
+    steps = run.training.steps
+    file = folder / "checkpoints" / f"group_{seeds[0]}.safetensors"
+    trainer = BatchedTrainer(run, seeds, file)
+    report(trainer.step / steps)
+    trainer.train(
+        lambda seed, step, *scores: report(step / steps, checkpoint.describe_scores(*scores))
+    )
+    for seed, weights in zip(seeds, trainer.weights(), strict=True):
+        path = folder / f"seed_{seed}.safetensors"
+        checkpoint.save_weights(path, weights, run, seed, trainer.step, "fp32")
+    checkpoint.write_curve(folder, pd.DataFrame(trainer.curve))
 
 
 class BatchedTrainer:
     """The training of several seeds as one computation.
 
     It continues from the file `checkpoint_path` if that is a checkpoint of these seeds and these
-    settings. A damaged checkpoint is reported with one line, and training starts from step 0.
+    settings, which it writes at the ends of epochs. A damaged checkpoint is reported with one line,
+    and training starts from step 0.
 
     Shapes: M models of width D, batches of b problems, S strings.
 
@@ -59,7 +94,7 @@ class BatchedTrainer:
 
     def train(self, report: Report = lambda seed, step, loss, exact: None) -> BatchedTrainer:
         """Train all models with one thread until the last step."""
-        training = self.run.training
+        training, saved = self.run.training, self.step
         with one_thread():
             while self.step < training.steps:
                 self._update()
@@ -68,21 +103,24 @@ class BatchedTrainer:
                     self._score()
                     for row in self.curve[-len(self.seeds) :]:
                         report(row["seed"], row["step"], row["loss"], row["exact"])
-                if last or self.step % training.checkpoint_every == 0:
+                ends_epoch = self.step % self.epoch_steps == 0
+                if last or (ends_epoch and self.step - saved >= (training.checkpoint_every or 0)):
                     self._save_checkpoint()
+                    saved = self.step
         return self
 
     def weights(self) -> list[dict[str, Tensor]]:
         """Return the weights of each seed that `keep_weights` chooses, named as in its model."""
-        best = self.best_weights if self.run.training.keep_weights == "best" else None
-        return [self.network.model_state(index, best) for index in range(len(self.seeds))]
+        is_best = self.run.training.keep_weights == "best"
+        weights = self.best_weights if is_best else self.network.weights
+        return [self.network.model_state(index, weights) for index in range(len(self.seeds))]
 
     def _start(self) -> None:
         """Set everything that a checkpoint restores to its value before the first step."""
         run, training = self.run, self.run.training
         self.systems = [System(run, seed) for seed in self.seeds]
         self.network, system = BatchedNetwork(self.systems), self.systems[0]
-        self.optimizer = make_adamw([*self.network.weights.parameters()], training)
+        self.optimizer = make_adamw([*self.network.weights.values()], training)
         self._make_data(draw_training_set(run, system.task)[0])
         held_out = self._draw_held_out()
         self.held_out_counts = system.task.count_symbols(held_out.operands, held_out.lengths)
@@ -93,7 +131,9 @@ class BatchedTrainer:
         self.step = 0
         self.curve: list[dict[str, float]] = []
         self.best_scores = torch.full((len(self.seeds),), -1.0)
-        self.best_weights = copy.deepcopy(self.network.weights)
+        self.best_weights = {
+            n: weight.detach().clone() for n, weight in self.network.weights.items()
+        }
         self._losses: list[Tensor] = []  # since the last score
         if training.halving == "masked":
             for index in range(len(self.seeds)):
@@ -104,6 +144,7 @@ class BatchedTrainer:
         system = self.systems[0]
         self.training_counts = system.task.count_symbols(problems.operands, problems.lengths)
         self.training_batch = system.format.write(problems)
+        self.epoch_steps = -(-len(problems) // self.run.training.batch)
         both = zip(
             make_string_counts(self.training_counts),
             make_string_counts(self.training_counts, after_answer=True),
@@ -135,7 +176,6 @@ class BatchedTrainer:
 
     def _start_epoch(self) -> None:
         """Draw for each model an order of all problems and the dropout of the epoch."""
-        self._epoch_states = {name: _get_states(draws) for name, draws in self.draws.items()}
         count, share = len(self.training_counts), self.run.training.dropout
         orders = [torch.randperm(count, generator=draw) for draw in self.draws["problems"]]
         self._order, self._kept = torch.stack(orders), None
@@ -147,7 +187,7 @@ class BatchedTrainer:
     def _next_batch(self) -> tuple[Integer[Tensor, "M b"], Float[Tensor, "M _ D"] | None]:
         """Return the next problems of each model, and the dropout factors of attention outputs."""
         size = self.run.training.batch
-        at = self.step % -(-len(self.training_counts) // size)
+        at = self.step % self.epoch_steps
         if at == 0:
             self._start_epoch()
         batch = slice(at * size, (at + 1) * size)
@@ -227,8 +267,8 @@ class BatchedTrainer:
         tensors |= {f"model.{name}": weight for name, weight in self.network.weights.items()}
         tensors |= {f"best.{name}": weight for name, weight in self.best_weights.items()}
         tensors |= {"head_mask": self.network.head_mask, "best_scores": self.best_scores}
-        tensors |= {f"present.{name}": _get_states(draws) for name, draws in self.draws.items()}
-        tensors |= {f"epoch.{name}": states for name, states in self._epoch_states.items()}
+        for name, draws in self.draws.items():
+            tensors[f"draws.{name}"] = torch.stack([draw.get_state() for draw in draws])
         if self._losses:
             tensors["losses"] = torch.stack(self._losses)
         note = {"run": identify(self.run), "seeds": self.seeds}
@@ -240,21 +280,17 @@ class BatchedTrainer:
         with checkpoint.report_damage(self.checkpoint_path):
             if (note["run"], note["seeds"]) != (identify(self.run), self.seeds):
                 raise ValueError("it is of other seeds or other settings")
-            self.network.weights.load_state_dict(checkpoint.select_tensors(tensors, "model."))
-            self.best_weights.load_state_dict(checkpoint.select_tensors(tensors, "best."))
+            for name, weight in self.network.weights.items():
+                weight.data.copy_(tensors[f"model.{name}"])
+                self.best_weights[name].copy_(tensors[f"best.{name}"])
             checkpoint.restore_optimizer(self.optimizer, "optimizer", tensors)
             self.network.head_mask.copy_(tensors["head_mask"])
             self.best_scores = tensors["best_scores"]
             self._losses = [*tensors["losses"]] if "losses" in tensors else []
             self.step, self.curve = note["step"], note["curve"]
-            self._set_states("epoch", tensors)
-            self._start_epoch()  # draws the order and the dropout of the epoch again
-            self._set_states("present", tensors)
-
-    def _set_states(self, prefix: str, tensors: dict[str, Tensor]) -> None:
-        for name, draws in self.draws.items():
-            for draw, state in zip(draws, tensors[f"{prefix}.{name}"], strict=True):
-                draw.set_state(state.clone())  # a generator refuses a view
+            for name, draws in self.draws.items():
+                for draw, state in zip(draws, tensors[f"draws.{name}"], strict=True):
+                    draw.set_state(state.clone())  # a generator refuses a view
 
 
 @torch.no_grad()
@@ -268,7 +304,3 @@ def compute_head_outputs(
 
 def _select_rows(table: Tensor, rows: Integer[Tensor, "M b"]) -> Tensor:
     return table.index_select(0, rows.flatten()).unflatten(0, rows.shape)
-
-
-def _get_states(draws: Sequence[torch.Generator]) -> Tensor:
-    return torch.stack([draw.get_state() for draw in draws])
